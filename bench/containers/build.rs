@@ -1,6 +1,6 @@
-//! Compiles the C++ peers whose headers this machine has.
+//! Compiles the C++ peers whose headers are installed.
 
-/// A peer: its name as a `cfg`, the headers of which it needs one, what is linked.
+/// A peer: its name as a `cfg`, its headers (one of them suffices), and the libraries to link.
 const PEERS: [(&str, &[&str], &[&str]); 2] = [
     ("moodycamel", &["concurrentqueue/concurrentqueue.h", "concurrentqueue/moodycamel/concurrentqueue.h"], &[]),
     ("tbb", &["tbb/concurrent_queue.h"], &["tbb"]),
@@ -12,7 +12,7 @@ fn main() {
     for (name, headers, libraries) in PEERS {
         println!("cargo::rustc-check-cfg=cfg({name})");
         let Some(header) = headers.iter().find(|header| has(header)) else {
-            // What isn't there counts as changed: the next build asks again.
+            // A missing header counts as changed, so that the next build looks again.
             headers.iter().for_each(|header| println!("cargo::rerun-if-changed=/usr/include/{header}"));
             continue;
         };

@@ -1,4 +1,4 @@
-//! RDF4J and Jena, each in a JVM of its own behind a pipe. `bench/peers` has what runs there, and the protocol.
+//! RDF4J and Jena, each in its own JVM behind pipes. `bench/peers` has the Java programs and the protocol.
 
 use crate::peer::{Answer, Peer, Query, Side};
 use anyhow::{Context, bail, ensure};
@@ -8,14 +8,14 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// How much longer than its limit an engine may take to notice that it is to stop; then its process is ended.
+/// How long past its limit an engine may run before its process is ended.
 const GRACE: Duration = Duration::from_secs(3);
 
 struct Java {
     engine: &'static str,
     jars: PathBuf,
     data: PathBuf,
-    /// None after it was ended: the next query starts another.
+    /// `None` after the process was ended; the next query starts another.
     process: Option<Process>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn build(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Loads the data in a JVM. `jars` is where [`build`] has built.
+/// Loads the data in a JVM. `jars` is the folder of [`build`].
 pub(crate) fn load(engine: &'static str, jars: &Path, data: &Path) -> anyhow::Result<Side> {
     crate::find_program(&["java"])
         .context("Java 17 or newer is missing: install it (Debian: openjdk-17-jdk-headless)")?;
@@ -51,7 +51,7 @@ pub(crate) fn load(engine: &'static str, jars: &Path, data: &Path) -> anyhow::Re
 }
 
 impl Java {
-    /// Triples and milliseconds of loading.
+    /// Starts the JVM; returns the number of triples and the milliseconds of loading.
     fn start(&mut self) -> anyhow::Result<(u64, f64)> {
         let jars = self.jars.display();
         let mut child = Command::new("java")
@@ -63,15 +63,15 @@ impl Java {
         let input = child.stdin.take().expect("it was piped");
         let output = BufReader::new(child.stdout.take().expect("it was piped"));
         let (sender, lines) = channel();
-        // Ends with the process, or when nobody listens any more.
+        // Ends with the process, or when the receiver is dropped.
         std::thread::spawn(move || output.lines().all(|line| sender.send(line).is_ok()));
         let process = self.process.insert(Process { child, input, lines });
         let line = process.lines.recv().context("it ended while it loaded; what it says stands above")??;
-        numbers(&line).with_context(|| format!("it was to say how much it loaded, and said {line:?}"))
+        numbers(&line).with_context(|| format!("expected the number of loaded triples, but got {line:?}"))
     }
 }
 
-/// A count and milliseconds from `COUNT<TAB>NANOSECONDS`.
+/// Parses a count and milliseconds from `COUNT<TAB>NANOSECONDS`.
 fn numbers(line: &str) -> anyhow::Result<(u64, f64)> {
     let (count, nanoseconds) = line.split_once('\t').context("two numbers with a tab between them")?;
     Ok((count.parse()?, nanoseconds.parse::<f64>()? / 1e6))
@@ -102,14 +102,14 @@ impl Peer for Java {
             bail!("{error}");
         }
         let (rows, ms) = numbers(&line)?;
-        // An engine that counts whole seconds can go past its limit and yet end.
+        // An engine that counts whole seconds may exceed its limit and still return rows.
         Ok(if ms > limit.as_secs_f64() * 1e3 { Answer::Cut } else { Answer::Rows { ms, rows } })
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

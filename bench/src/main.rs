@@ -1,8 +1,8 @@
 //! SPARQL beside its peers: the 17 SP2Bench queries on Vicus, Oxigraph, RDF4J, Jena and Virtuoso in one run, alternating.
 //!
-//! Each time is parse, plan and run together, down to the last row counted. All sides may use the same PUs, and all are
-//! asked some times unmeasured first, because a JVM compiles what it has seen often. A peer that this machine can't run
-//! is skipped aloud.
+//! A time includes parsing, planning and running, up to the last row counted. All sides may use the same PUs, and all answer
+//! some queries unmeasured first, because a JVM compiles code that runs often. A peer that can't run on this machine is skipped
+//! with a message.
 
 mod java;
 mod oxigraph_side;
@@ -29,17 +29,17 @@ struct Args {
     /// A folder of .sparql files.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../doors/cli/queries/sp2b"))]
     queries: PathBuf,
-    /// Beside whom.
+    /// The peers to compare with.
     #[arg(long, value_delimiter = ',', default_value = "oxigraph,rdf4j,jena,virtuoso")]
     peers: Vec<Name>,
     /// Runs of each query on each side; the medians count.
     #[arg(long, default_value_t = 5)]
     repeats: usize,
-    /// Runs of each query on each side before that; fewer if they take more than two seconds together.
+    /// Runs of each query on each side before the measured ones; fewer if they take more than two seconds together.
     #[arg(long, default_value_t = 5)]
     warm_up: usize,
-    /// How many of the PUs that this process may use: every side gets the same ones, and Vicus a thread for each. By
-    /// default all.
+    /// How many PUs to use: every side gets the same ones, and Vicus one thread for each. By default all that this process may
+    /// use.
     #[arg(long)]
     threads: Option<usize>,
     /// The strategy of Vicus.
@@ -95,7 +95,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Keeps this process, and all that it starts, to so many of the CPUs that it may use: which ones.
+/// Restricts this process, and its children, to this many of the CPUs that it may use; returns their numbers.
 fn pin(threads: Option<usize>) -> anyhow::Result<Vec<usize>> {
     let allowed = sched_getaffinity(None)?;
     let mut cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
@@ -113,10 +113,10 @@ fn pin(threads: Option<usize>) -> anyhow::Result<Vec<usize>> {
     Ok(cpus)
 }
 
-/// Those peers that can be run here; of the others it is said why not.
+/// The peers that can run here; prints why the others can't.
 fn peers(args: &Args, threads: usize, limit: Duration) -> Vec<Side> {
     let jars = java_folder();
-    // Once for both.
+    // RDF4J and Jena are built once.
     let mut built = None;
     let mut java = |engine| {
         let built = built.get_or_insert_with(|| java::build(&jars).map_err(|error| format!("{error:#}")));
@@ -142,7 +142,7 @@ fn peers(args: &Args, threads: usize, limit: Duration) -> Vec<Side> {
     sides
 }
 
-/// Beside the folder of this program's profile, where everything else that was built is.
+/// The folder for Java builds, beside the folder of this program's profile.
 fn java_folder() -> PathBuf {
     let program = std::env::current_exe().ok();
     let target = program.as_deref().and_then(|program| program.ancestors().nth(2));
@@ -156,7 +156,7 @@ fn find_program(names: &[&'static str]) -> Option<&'static str> {
     names.iter().copied().find(|name| is_there(name))
 }
 
-/// Names and texts, q2 before q10.
+/// Names and texts of the queries, q2 before q10.
 fn queries(folder: &Path) -> anyhow::Result<Vec<Query>> {
     let mut queries = Vec::new();
     for file in std::fs::read_dir(folder).with_context(|| format!("{}: can't be read", folder.display()))? {
@@ -172,7 +172,7 @@ fn queries(folder: &Path) -> anyhow::Result<Vec<Query>> {
     Ok(queries)
 }
 
-/// One query on all sides: first to warm up, side by side, then alternating.
+/// One query on all sides: first the warm-up on each side, then alternating measurements.
 fn measure(sides: &mut [Side], query: &Query, args: &Args, limit: Duration) -> Vec<Measured> {
     let mut measured: Vec<Measured> = sides.iter().map(|_| Measured::default()).collect();
     for (side, measured) in sides.iter_mut().zip(&mut measured) {
@@ -186,10 +186,10 @@ fn measure(sides: &mut [Side], query: &Query, args: &Args, limit: Duration) -> V
         measured.times.clear();
     }
     for repeat in 0..args.repeats {
-        // Who begins changes each time.
+        // The first side changes each time.
         for place in 0..sides.len() {
             let place = (place + repeat) % sides.len();
-            // Who was cut once, or failed, is not waited for again.
+            // A side that was cut off or has failed is not asked again.
             if measured[place].ended.is_none() {
                 ask(&mut sides[place], query, limit, &mut measured[place]);
             }

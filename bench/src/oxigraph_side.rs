@@ -29,12 +29,12 @@ impl Peer for Oxigraph {
     fn ask(&mut self, query: &Query, limit: Duration) -> anyhow::Result<Answer> {
         let token = CancellationToken::new();
         let (done, is_done) = channel();
-        // On a thread of its own: what it frees is put in order by the C library's allocator at that thread's next
-        // request for memory, which otherwise would be ours, with some 10 ms of work for it.
+        // On a thread of its own: the C library's allocator tidies freed memory at the same thread's next allocation. That
+        // would otherwise be one of ours, and cost it some 10 ms.
         std::thread::scope(|scope| {
             let asking = token.clone();
             let engine = &*self;
-            // The channel ends with the thread, also if that panics.
+            // The channel ends with the thread, also if the thread panics.
             scope.spawn(move || {
                 let began = Instant::now();
                 let rows = engine.count(&query.text, asking);

@@ -1,4 +1,4 @@
-//! What was measured, as a table for people and as JSON.
+//! The results as a table for people and as JSON.
 
 use crate::peer::Side;
 use serde_json::{Value, json};
@@ -9,23 +9,23 @@ pub(crate) struct Measured {
     /// Milliseconds.
     pub(crate) times: Vec<f64>,
     pub(crate) rows: Option<u64>,
-    /// Why it was not asked to the end.
+    /// Why the measurement ended early.
     pub(crate) ended: Option<Ended>,
 }
 
 pub(crate) enum Ended {
-    /// It took longer than the limit.
+    /// A run exceeded the limit.
     Cut,
     Failed(String),
 }
 
-/// What came of a peer's query, beside Vicus.
+/// A peer's result compared with Vicus'.
 enum Beside {
-    /// Vicus' time over the peer's.
+    /// Vicus' time divided by the peer's.
     Ratio(f64),
-    /// One of the two was cut.
+    /// One of the two exceeded the limit.
     Cut,
-    /// Vicus' rows and the peer's.
+    /// The numbers of rows differ: Vicus' and the peer's.
     Differs(u64, u64),
     Failed(String),
 }
@@ -51,7 +51,7 @@ impl Measured {
         self.answer().ok().map(|(ms, _)| ms)
     }
 
-    /// For a column of the table.
+    /// The text for a column of the table.
     fn shown(&self) -> String {
         match self.answer() {
             Ok((ms, _)) => format!("{ms:.2}"),
@@ -96,7 +96,7 @@ pub(crate) fn print_line(name: &str, measured: &[Measured]) {
     println!();
 }
 
-/// The geometric mean for each peer, and what went otherwise than expected.
+/// Prints the geometric mean for each peer, and unexpected outcomes.
 pub(crate) fn print_end(sides: &[Side], results: &[(String, Vec<Measured>)]) {
     println!("\ngeometric means of the ratios, over the queries that both answered within the limit and alike:");
     for (place, side) in sides.iter().enumerate().skip(1) {
@@ -134,7 +134,7 @@ fn shown_mean(ratios: &[f64]) -> String {
     format!("{:.4}", (logs / ratios.len() as f64).exp())
 }
 
-/// The objects of `vicus bench --json`, with null where there is no number, and `outcome`.
+/// The objects of `vicus bench --json`, with null for missing numbers, and with `outcome`.
 pub(crate) fn json(sides: &[Side], results: &[(String, Vec<Measured>)]) -> Vec<Value> {
     let mut lines = Vec::new();
     for side in &sides[1..] {

@@ -1,7 +1,7 @@
-//! Virtuoso, as Debian packages it: a server of its own in a temporary folder, asked over HTTP on the loopback.
+//! Virtuoso, from Debian's package: a server in a temporary folder, queried over HTTP on the loopback interface.
 //!
-//! Its time therefore has the rows' way as tab-separated text in it. Its endpoint returns at most 1,048,576 rows, whatever
-//! its settings say; then the rows differ from Vicus', which is reported.
+//! Its times therefore include sending the rows as tab-separated text. The endpoint returns at most 1,048,576 rows, whatever
+//! its settings say; a query with more rows is reported as differing.
 
 use crate::peer::{Answer, Peer, Query, Side};
 use anyhow::{Context, bail, ensure};
@@ -13,10 +13,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Where the data goes. Queries name no graph, so the request does.
+/// The graph that has the data. Queries name no graph, so the request does.
 const GRAPH: &str = "http://localhost/data";
-/// How long a server may take from its start to its first answer, and how much longer than its limit a query may take
-/// to notice that it is to stop; then the server is started anew.
+/// How long a server may take from its start to its first answer; below, how long past its limit a query may run before the
+/// server is restarted.
 const START: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(3);
 
@@ -24,7 +24,7 @@ struct Virtuoso {
     program: &'static str,
     folder: TempDir,
     http: u16,
-    /// None after it was ended: the next query starts another on the same files.
+    /// `None` after the server was ended; the next query starts another on the same files.
     server: Option<Server>,
 }
 
@@ -32,7 +32,7 @@ struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already. Nothing is lost that is wanted: the folder goes too, or was just checkpointed.
+        // The server may have ended already. No wanted data is lost: the folder is deleted, or was just checkpointed.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -63,11 +63,11 @@ pub(crate) fn load(data: &Path, threads: usize, limit: Duration) -> anyhow::Resu
     ensure!(loaded.status.success(), "loading failed: {}", String::from_utf8_lossy(&loaded.stdout));
     let count = virtuoso.post("SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }", None)?;
     let triples = count.body.lines().nth(1).and_then(|line| line.trim().parse().ok());
-    let triples = triples.with_context(|| format!("it was to say how much it loaded, and said {:?}", count.body))?;
+    let triples = triples.with_context(|| format!("expected the number of loaded triples, but got {:?}", count.body))?;
     Ok(Side { name: "virtuoso", peer: Box::new(virtuoso), load_ms, triples })
 }
 
-/// Ports that nobody listens on now. Somebody else can be quicker to take them; then the server says so in its log.
+/// Ports that are free now. Another process may take them first; then the server reports that in its log.
 fn free_ports() -> anyhow::Result<[u16; 2]> {
     let listeners = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
     let mut ports = [0; 2];
@@ -77,9 +77,9 @@ fn free_ports() -> anyhow::Result<[u16; 2]> {
     Ok(ports)
 }
 
-/// The package's own settings but for places, ports and threads, and enough buffers (of 8 KiB) for the data.
+/// The package's settings, except for folders, ports and threads, and with enough buffers (of 8 KiB) for the data.
 fn settings(sql: u16, http: u16, threads: usize, limit: Duration, data: &str) -> String {
-    // It counts whole seconds.
+    // The server counts whole seconds.
     let seconds = limit.as_secs_f64().ceil();
     format!(
         "[Database]
@@ -129,7 +129,7 @@ impl Virtuoso {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        // A server that was ended leaves its lock behind.
+        // A server that was killed leaves its lock file.
         let mut server = Server(child);
         let began = Instant::now();
         while TcpStream::connect((Ipv4Addr::LOCALHOST, self.http)).is_err() {
@@ -144,7 +144,7 @@ impl Virtuoso {
         Ok(())
     }
 
-    /// One request, one connection: by HTTP 1.0 the end of the response is the end of the connection.
+    /// Sends one request on one connection: in HTTP 1.0, the response ends with the connection.
     fn post(&self, query: &str, patience: Option<Duration>) -> std::io::Result<Response> {
         let form = format!("default-graph-uri={}&query={}", percent(GRAPH), percent(query));
         let began = Instant::now();
@@ -175,7 +175,7 @@ impl Virtuoso {
     }
 }
 
-/// For a form: whatever is not surely itself becomes `%XX`.
+/// Encodes a form value: all but unreserved characters become `%XX`.
 fn percent(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len() * 2);
     for byte in text.bytes() {
@@ -201,12 +201,12 @@ impl Peer for Virtuoso {
             response => response?,
         };
         let took = began.elapsed();
-        // Out of time it sends what it has, with an error code or with one of these in the head.
+        // When the time is up, the server returns partial results, with an error status or with one of these headers.
         if took >= limit || response.head.contains("X-SQL-State: S1TAT") {
             return Ok(Answer::Cut);
         }
         ensure!(response.status == 200, "HTTP {}: {}", response.status, first_line(&response.body));
-        // The first line has the names.
+        // The first line has the column names.
         let rows = response.body.lines().count().saturating_sub(1) as u64;
         Ok(Answer::Rows { ms: took.as_secs_f64() * 1e3, rows })
     }

@@ -5,7 +5,7 @@ fn main() {
     println!("cargo::rerun-if-env-changed=CXX");
     println!("cargo::rustc-check-cfg=cfg(tbb)");
     if !has("tbb/task_group.h") {
-        // What isn't there counts as changed: the next build asks again.
+        // A missing header counts as changed, so that the next build looks again.
         println!("cargo::rerun-if-changed=/usr/include/tbb/task_group.h");
         return;
     }

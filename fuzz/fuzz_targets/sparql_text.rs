@@ -1,69 +1,70 @@
-//! Any bytes as a query: an error with a place, or an answer that depends neither on the optimiser nor on how many boxes
-//! share the work. Over a tiny graph, and given up on when it takes too many steps.
+//! Any bytes as a query to a service: an error with a place, or an answer that depends neither on the optimiser nor on how many boxes
+//! share the work. Over a tiny graph, and given up on when it takes too long or too much.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use std::sync::{Arc, LazyLock, Mutex};
-use vicus_flow::sequential;
-use vicus_rdf::{Id, Store};
-use vicus_sparql::{Form, Moment, Options, parse, plan};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+use vicus::Runtime;
+use vicus_rdf::Store;
+use vicus_service::{Dataset, ErrorKind, Format, Limits, MemoryBudget, Service, Session, SessionOptions, check};
+use vicus_sparql::{Moment, Options};
 
-static STORE: LazyLock<Arc<Store>> = LazyLock::new(|| {
+static DATASET: LazyLock<Dataset> = LazyLock::new(|| {
     let text = br#"@prefix : <http://e/> . :a :p :b, 1, "x" . :b :p :a ; :q "x"@en, 2.5, true . _:c :q :a ."#;
-    Arc::new(Store::of_turtle(text, None).unwrap())
+    Dataset::new(Arc::new(Store::of_turtle(text, None).unwrap()))
 });
 
+static SERVICE: LazyLock<Service> = LazyLock::new(|| {
+    let runtime = Runtime::builder().threads(3).quiet().start();
+    Service::new(runtime, MemoryBudget::new(256 << 20))
+});
+
+fn session(plan: Options, parallel_answers: bool) -> Session {
+    let limits = Limits { time: Some(Duration::from_millis(100)), ..Limits::default() };
+    let options =
+        SessionOptions { plan, parallel_answers, moment: Some(Moment::default()), limits, ..SessionOptions::default() };
+    SERVICE.session(&DATASET, options)
+}
+
+/// Everything is shared, and every table split.
+static SHARED: LazyLock<Session> = LazyLock::new(|| {
+    let options = Options { parallel_rows: 0, cache_bytes: 0, envelope_rows: 2, ..Options::default() };
+    session(options, true)
+});
+
+/// As it is written.
+static PLAIN: LazyLock<Session> =
+    LazyLock::new(|| session(Options { optimise: false, envelope_rows: 64, ..Options::default() }, false));
+
 /// The rows as text, in order of text; `None` if it took too long or failed.
-fn answer(text: &str, optimise: bool) -> Option<Vec<String>> {
-    const STEPS: usize = 3000;
-    let parsed = parse(text).ok()?;
-    let mut options = Options { optimise, envelope_rows: 64, ..Options::default() };
-    if optimise {
-        // Everything is shared, and every table split.
-        options = Options { threads: 3, parallel_rows: 0, cache_bytes: 0, envelope_rows: 2, ..options };
-    }
-    let plan = Arc::new(plan(&STORE, &parsed, &options).ok()?);
-    let rows = Arc::new(Mutex::new(Vec::new()));
-    let run = plan.start(Moment::default());
-    let (decode, into) = (run.clone(), Arc::clone(&rows));
-    let sink = plan.sink_operator(move |envelope| {
-        for row in 0..envelope.rows() {
-            let show = |bits: u64| match Id::from_bits(bits) {
-                Id::UNBOUND => String::new(),
-                id => decode.term(id).to_string(),
-            };
-            let cells: Vec<String> = envelope.columns().iter().map(|column| show(column.u64s()[row])).collect();
-            into.lock().unwrap().push(cells.join("\t"));
+fn answer(session: &Session, text: &str) -> Option<Vec<String>> {
+    let written = session.write(text, Format::Tsv, Vec::new());
+    assert!(SERVICE.memory().most_taken() <= SERVICE.memory().total());
+    match written {
+        Ok((tsv, _)) => {
+            let tsv = String::from_utf8(tsv).expect("TSV is text");
+            let mut rows: Vec<String> = tsv.lines().map(str::to_owned).collect();
+            rows.sort();
+            Some(rows)
         }
-        Ok(())
-    });
-    let mut steps = 0;
-    let ended = sequential::run_while(plan.model(), run.operators([(plan.sink(), sink)]), |_| {
-        steps += 1;
-        (steps < STEPS).then_some(0)
-    });
-    if let Err(error) = ended {
-        assert!(!error.to_string().contains("panicked"), "{error}");
-        return None;
+        Err(error) => {
+            assert_ne!(error.kind(), ErrorKind::Internal, "{error}");
+            None
+        }
     }
-    let mut rows = std::mem::take(&mut *rows.lock().unwrap());
-    rows.sort();
-    if matches!(plan.form(), Form::Ask) {
-        rows.truncate(1);
-    }
-    Some(rows)
 }
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    match parse(text) {
+    match check(text, SERVICE.memory(), &SessionOptions::default()) {
         Err(error) => assert!(!error.to_string().is_empty()),
-        Ok(_) => {
+        Ok(()) => {
             let upper = text.to_uppercase();
             let has = |words: &[&str]| words.iter().any(|word| upper.contains(word));
             // Chance, and what the order of rows decides where none was asked for: answers, but not always the same.
             let is_free = has(&["RAND", "UUID", "BNODE", "SAMPLE", "GROUP_CONCAT"]);
-            if let (Some(with), Some(without), false) = (answer(text, true), answer(text, false), is_free) {
+            if let (Some(with), Some(without), false) = (answer(&SHARED, text), answer(&PLAIN, text), is_free) {
                 assert_eq!(with.len(), without.len(), "{text}");
                 // Without a total order other rows may be chosen; then only their number is the query's.
                 if !has(&["LIMIT", "OFFSET", "REDUCED"]) {

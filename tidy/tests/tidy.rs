@@ -1,17 +1,17 @@
-//! The rules of the house that no compiler knows, as ordinary tests.
+//! The rules of the house that the compiler does not check, as ordinary tests.
 //!
-//! Each rule is a function from text to the places that break it, so that it can be shown to fail on a bad sample; one
-//! test each holds it against every file of ours.
+//! Each rule is a function from a text to the places that break it, so that tests can show it to fail on a bad sample. Another test
+//! applies it to every file of the repository.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-/// A file has at most this many lines: longer ones have two readers.
+/// The greatest number of lines of a file. A longer file has two readers.
 const MAX_LINES: usize = 1100;
 
-/// A file of ours: its path from the root, with `/`, and its text.
+/// A file of the repository: its path from the root, with `/`, and its text.
 struct Source {
     path: String,
     text: String,
@@ -19,14 +19,14 @@ struct Source {
 
 fn root() -> &'static Path {
     static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
-        // Asked for when the test runs: a build folder that two clones share remembers only one of them.
+        // Read when the test runs, because two clones may share a build folder, which remembers only one of them.
         let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs this test");
         Path::new(&here).parent().expect("this crate lies in the workspace's root").to_owned()
     });
     &ROOT
 }
 
-/// The text files of ours: what git tracks or would track; outside a clone, what lies there.
+/// The text files of the repository: those that git tracks or would track; outside of a clone, all.
 fn sources() -> Vec<Source> {
     let mut paths = tracked().unwrap_or_else(|| walk(root()));
     paths.retain(|path| is_text(path));
@@ -41,7 +41,7 @@ fn sources() -> Vec<Source> {
 }
 
 fn tracked() -> Option<Vec<String>> {
-    // A build may run as another user than the one who cloned.
+    // The build may run as another user than the owner of the clone.
     let arguments = ["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"];
     let listed = Command::new("git").args(arguments).current_dir(root()).output().ok()?;
     let names = String::from_utf8(listed.stdout).ok().filter(|_| listed.status.success())?;
@@ -101,7 +101,7 @@ fn lines_with(source: &Source, words: &[&str]) -> Vec<String> {
 
 // ---- the import table ----
 
-/// What the table in ARCHITECTURE.md allows: the crate's folder, and the last part of the folders that it may import.
+/// The table in ARCHITECTURE.md: for each crate's folder, the names of the crates that it may import.
 fn import_table(markdown: &str) -> BTreeMap<String, Vec<String>> {
     let rows =
         markdown.lines().skip_while(|line| !(line.starts_with("| crate |") && line.contains("may import (ours)")));
@@ -114,7 +114,7 @@ fn import_table(markdown: &str) -> BTreeMap<String, Vec<String>> {
     rows.filter_map(row).collect()
 }
 
-/// What the manifests say, in the table's words.
+/// The imports in the manifests, in the form of the table.
 fn imports(metadata: &serde_json::Value, root: &Path) -> BTreeMap<String, Vec<String>> {
     let folder = |manifest_or_folder: &str| {
         let path = PathBuf::from(manifest_or_folder.trim_end_matches("Cargo.toml"));
@@ -293,7 +293,7 @@ fn what_is_left_lying_around_is_found() {
 
 // ---- lints ----
 
-/// A line without its comment and without what stands in its quotes.
+/// A line without its comment and the contents of its string literals.
 fn code(line: &str) -> String {
     let mut kept = String::new();
     let mut quoted = false;
@@ -312,7 +312,7 @@ fn code(line: &str) -> String {
     kept
 }
 
-/// Lints that are waved through instead of answered.
+/// Lints that are allowed instead of expected with a reason.
 fn waved_through(source: &Source) -> Vec<String> {
     let allows = |line: &str, lint: &str| {
         let code = code(line);
@@ -335,7 +335,7 @@ fn waved_through(source: &Source) -> Vec<String> {
             has_keyword.get_or_insert(number);
         }
     }
-    // The compiler's `unsafe_code` lint holds each site to its `expect`; here only that nobody turned it off.
+    // The compiler's `unsafe_code` lint checks the `expect` of each site; this only checks that the lint was not turned off.
     let packed: String = source.text.split_whitespace().collect();
     if let Some(number) = has_keyword.filter(|_| !packed.contains("expect(unsafe_code")) {
         broken.push(format!("{}: unsafe code without `#[expect(unsafe_code, reason = ...)]`", at(source, number)));
@@ -393,7 +393,9 @@ fn dead_links(source: &Source, exists: impl Fn(&Path) -> bool) -> Vec<String> {
     let dead = |(number, link): (usize, String)| {
         let path = link.split('#').next().unwrap_or_default();
         let elsewhere = link.contains("://") || link.starts_with("mailto:") || path.is_empty();
-        (!elsewhere && !exists(&folder.join(path))).then(|| format!("{}: {link}", at(source, number)))
+        // In a text that a crate includes as documentation, rustdoc checks links to items.
+        let to_item = link == "crate" || link.starts_with("crate::");
+        (!elsewhere && !to_item && !exists(&folder.join(path))).then(|| format!("{}: {link}", at(source, number)))
     };
     links(&source.text).into_iter().filter_map(dead).collect()
 }
@@ -408,7 +410,7 @@ fn links_lead_somewhere() {
 
 #[test]
 fn a_dead_link_is_found() {
-    let text = "See [one](two.md), [web](https://example.org/x), [here](#part) and `[not](code.md)`.\n\
+    let text = "See [one](two.md), [web](https://example.org/x), [here](#part), [item](crate::Turn) and `[not](code.md)`.\n\
                 ```\n[not](fenced.md)\n```\n[three]: ../four.md#part\n[five](<six.md>)\n";
     let source = sample("docs/a.md", text);
     assert_eq!(

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vicus_memory::{ArrayOptions, DistArray, Memory, Pattern};
 
-/// What is measured.
+/// The options of `array`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Elements of 8 bytes of the arrays of Figs. 4 and 5.
@@ -18,7 +18,7 @@ pub(crate) struct Options {
     /// Rounds of each side; the medians count.
     #[arg(long, default_value_t = 9)]
     rounds: usize,
-    /// Locations, at least: where the machine has fewer nodes, it is cut as if it had so many.
+    /// Locations, at least: on a machine with fewer nodes, pages are placed as if it had this many.
     #[arg(long, default_value_t = 2)]
     locations: usize,
     /// Only these figures.
@@ -32,14 +32,14 @@ impl Default for Options {
     }
 }
 
-/// Reads all that a thread of so many is to read.
+/// Reads the share of a thread, given its number and the number of threads.
 type Read<'a> = Box<dyn Fn(usize, usize) -> u64 + Sync + 'a>;
 
 struct Side<'a> {
     name: String,
     threads: usize,
     read: Read<'a>,
-    /// Bytes that are read in a second, round by round.
+    /// Bytes per second, round by round.
     rates: Vec<f64>,
 }
 
@@ -56,7 +56,7 @@ const PATTERNS: [(&str, Pattern); 4] = [
     ("random", Pattern::Random(1)),
 ];
 
-/// Sums up by words as they are, for elements of any number of bytes.
+/// Sums an element up in words, for any number of bytes.
 #[inline(always)]
 fn folded<const BYTES: usize>(element: &[u8; BYTES]) -> u64 {
     let (words, rest) = element.as_chunks::<8>();
@@ -64,24 +64,23 @@ fn folded<const BYTES: usize>(element: &[u8; BYTES]) -> u64 {
     rest.iter().fold(sum, |sum, byte| sum.wrapping_add(u64::from(*byte)))
 }
 
-/// What one thread of so many reads of a distributed array: the runs at its locations.
+/// Reads the share of one thread of a distributed array: the runs on its nodes.
 fn near<T: Sync, const TIGHT: bool>(
     array: &DistArray<T, TIGHT>,
-    locations: usize,
     (thread, threads): (usize, usize),
     value: impl Fn(&T) -> u64,
 ) -> u64 {
-    let mine = (0..locations).filter(|location| location % threads == thread);
-    mine.flat_map(|location| array.runs(location))
+    let mine = array.placed().memory().locations().iter().skip(thread).step_by(threads);
+    mine.flat_map(|&node| array.runs(node))
         .fold(0, |sum, run| run.iter().fold(sum, |sum, element| sum.wrapping_add(value(element))))
 }
 
-/// The part of a slice that one thread of so many reads.
+/// The share of a slice that one thread reads.
 fn part<T>(slice: &[T], (thread, threads): (usize, usize)) -> &[T] {
     &slice[slice.len() * thread / threads..slice.len() * (thread + 1) / threads]
 }
 
-/// Reads once with each side's threads, in turn; the first round warms up.
+/// Reads once with each side's threads, in turn. The first round is a warm-up.
 fn measure(sides: &mut [Side<'_>], bytes: usize, rounds: usize, expected: u64) -> anyhow::Result<()> {
     let cpus = allowed()?;
     for at in 0..=rounds {
@@ -99,7 +98,8 @@ fn measure(sides: &mut [Side<'_>], bytes: usize, rounds: usize, expected: u64) -
     Ok(())
 }
 
-/// Each side's rate to that of the plain slice with as many threads, round by round: what one round slows both.
+/// Compares each side's rate with that of the plain slice on as many threads, within each round, so that a disturbance of a
+/// round affects both.
 fn print_table(sides: &[Side<'_>], title: &str) {
     println!("\n{title}, load {}", load());
     println!("{:40} {:>8} {:>8} {:>14}", "", "threads", "GB/s", "to the slice");
@@ -115,7 +115,7 @@ fn words(memory: &Arc<Memory>, elements: usize, options: ArrayOptions) -> anyhow
     Ok(DistArray::from_fn(memory, elements, options, |index| index as u64)?)
 }
 
-/// Arrays of words against a plain slice, alone and with two threads.
+/// Arrays of words beside a plain slice, on one thread and on two.
 fn against_slice(
     memory: &Arc<Memory>,
     arrays: &[(String, DistArray<u64>)],
@@ -123,7 +123,6 @@ fn against_slice(
     title: &str,
 ) -> anyhow::Result<()> {
     let slice: Vec<u64> = (0..options.elements as u64).collect();
-    let locations = memory.locations().len();
     let expected = slice.iter().fold(0, |sum: u64, word| sum.wrapping_add(*word));
     let mut sides = Vec::new();
     for threads in [1, 2] {
@@ -137,7 +136,7 @@ fn against_slice(
                 part(whole, (thread, threads)).iter().fold(0, |sum, word| sum.wrapping_add(*word))
             }));
             sides.push(Side::new(name, threads, move |thread, threads| {
-                near(array, locations, (thread, threads), |word| *word)
+                near(array, (thread, threads), |word| *word)
             }));
         }
     }
@@ -147,7 +146,7 @@ fn against_slice(
 }
 
 fn patterns(memory: &Arc<Memory>, options: &Options) -> anyhow::Result<()> {
-    // One array at a time: all of them would not fit into small machines.
+    // One array at a time, because small machines don't have room for all.
     for (name, pattern) in PATTERNS {
         let array = words(memory, options.elements, ArrayOptions { pattern, ..ArrayOptions::default() })?;
         let title = format!("{} elements of 8 bytes by pattern (Fig. 4)", options.elements);
@@ -169,7 +168,7 @@ fn segments(memory: &Arc<Memory>, options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A million elements of so many bytes, packed and rounded up.
+/// A million elements of this size, packed and rounded up.
 fn element<const BYTES: usize>(memory: &Arc<Memory>, options: &Options) -> anyhow::Result<()> {
     const ELEMENTS: usize = 1_000_000;
     let value = |index: usize| [index as u8; BYTES];
@@ -177,15 +176,14 @@ fn element<const BYTES: usize>(memory: &Arc<Memory>, options: &Options) -> anyho
     let usual = ArrayOptions::default();
     let rounded = DistArray::from_fn(memory, ELEMENTS, usual, value)?;
     let tight = DistArray::tight_from_fn(memory, ELEMENTS, usual, value)?;
-    let locations = memory.locations().len();
     let expected = slice.iter().fold(0, |sum: u64, element| sum.wrapping_add(folded(element)));
     let slice = &slice;
     let mut sides = vec![
         Side::new("plain slice", 2, |thread, threads| {
             part(slice, (thread, threads)).iter().fold(0, |sum, element| sum.wrapping_add(folded(element)))
         }),
-        Side::new("packed", 2, |thread, threads| near(&tight, locations, (thread, threads), folded)),
-        Side::new("rounded up to 8", 2, |thread, threads| near(&rounded, locations, (thread, threads), folded)),
+        Side::new("packed", 2, |thread, threads| near(&tight, (thread, threads), folded)),
+        Side::new("rounded up to 8", 2, |thread, threads| near(&rounded, (thread, threads), folded)),
     ];
     measure(&mut sides, ELEMENTS * BYTES, options.rounds, expected)?;
     let of = |side: &Side<'_>| median(&side.rates) / 1e9;

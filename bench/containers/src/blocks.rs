@@ -12,19 +12,19 @@ use vicus_machine::Allocator;
 use vicus_memory::{Foreign, Heap, Memory};
 use vicus_topology::NodeId;
 
-/// What is measured.
+/// The options of `memory`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Rounds of each side; the medians count.
     #[arg(long, default_value_t = 9)]
     rounds: usize,
-    /// Only sides whose name has this in it.
+    /// Only sides whose name contains this.
     #[arg(long)]
     only: Option<String>,
     /// The seed of sizes and orders.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// For the program's own use: plays the trace with one side, and prints its resident bytes.
+    /// Internal: plays the trace with one side and prints its resident bytes.
     #[arg(long, hide = true)]
     resident: Option<String>,
 }
@@ -35,12 +35,12 @@ impl Default for Options {
     }
 }
 
-/// A thread's way to blocks.
+/// How a thread allocates and frees blocks.
 trait Blocks {
     fn alloc(&mut self, bytes: usize) -> *mut u8;
 
     /// # Safety
-    /// The block came from the same side with so many bytes, and is nobody's any more.
+    /// The block came from the same side with this size, and is not used any more.
     #[expect(unsafe_code, reason = "frees a block")]
     unsafe fn free(&mut self, block: *mut u8, bytes: usize);
 
@@ -61,7 +61,7 @@ impl Blocks for Heap {
     #[inline]
     #[expect(unsafe_code, reason = "frees a block")]
     unsafe fn free(&mut self, block: *mut u8, bytes: usize) {
-        // SAFETY: the caller's; no block is at null.
+        // SAFETY: the caller's; no block has a null address.
         unsafe { Heap::free(self, std::ptr::NonNull::new_unchecked(block), layout(bytes)) };
     }
 
@@ -70,7 +70,7 @@ impl Blocks for Heap {
     }
 }
 
-/// Any allocator of a whole program.
+/// A global allocator.
 struct Global<A>(A);
 
 impl<A: GlobalAlloc> Blocks for Global<A> {
@@ -84,7 +84,7 @@ impl<A: GlobalAlloc> Blocks for Global<A> {
     #[inline]
     #[expect(unsafe_code, reason = "frees a block")]
     unsafe fn free(&mut self, block: *mut u8, bytes: usize) {
-        // SAFETY: the caller's.
+        // SAFETY: as for the caller.
         unsafe { self.0.dealloc(block, layout(bytes)) };
     }
 }
@@ -97,14 +97,14 @@ macro_rules! c_allocator {
             #[inline]
             #[expect(unsafe_code, reason = "calls a C allocator")]
             fn alloc(&mut self, bytes: usize) -> *mut u8 {
-                // SAFETY: nothing is asked of the caller.
+                // SAFETY: the function has no requirements.
                 unsafe { $alloc(bytes).cast() }
             }
 
             #[inline]
             #[expect(unsafe_code, reason = "frees a block")]
             unsafe fn free(&mut self, block: *mut u8, bytes: usize) {
-                // SAFETY: the caller's.
+                // SAFETY: as for the caller.
                 unsafe { $free(block.cast(), bytes) };
             }
         }
@@ -121,10 +121,10 @@ c_allocator!(Snmalloc, |bytes| snmalloc_sys::sn_rust_alloc(8, bytes), |block, by
 const NAMES: [&str; 7] =
     ["heap", "heap, bins", "Allocator", "malloc of the system", "mimalloc", "jemalloc", "snmalloc"];
 
-/// How many of the names are ours.
+/// The first names are ours.
 const OURS: usize = 3;
 
-/// What our sides allocate from.
+/// The memories that our sides allocate from.
 struct Memories {
     mailboxes: Arc<Memory>,
     bins: Arc<Memory>,
@@ -140,7 +140,7 @@ impl Memories {
         Ok(Memories { mailboxes: of(Foreign::Mailboxes)?, bins: of(Foreign::Bins)? })
     }
 
-    /// Something that is done with the side of this name.
+    /// Runs `work` with the side of this name.
     fn with<W: Work>(&self, name: &str, work: W) -> W::Result {
         let heap = |memory: &Arc<Memory>| {
             let memory = Arc::clone(memory);
@@ -158,7 +158,7 @@ impl Memories {
     }
 }
 
-/// Something to do with any side; each thread makes its own way to blocks.
+/// A measurement that runs on any side. Each thread makes its own `Blocks`.
 trait Work {
     type Result;
 
@@ -182,7 +182,7 @@ fn shuffle<T>(values: &mut [T], state: &mut u64) {
     }
 }
 
-/// A block is allocated and freed again: nanoseconds for both, by size.
+/// Allocates and frees one block again and again: nanoseconds for both, by size.
 struct Pairs<'a>(&'a [usize]);
 
 impl Work for Pairs<'_> {
@@ -209,7 +209,7 @@ impl Work for Pairs<'_> {
     }
 }
 
-/// One block of each size is allocated, and they are freed in another order: nanoseconds for each block.
+/// Allocates one block of each size and frees them in another order: nanoseconds for each block.
 struct Batches<'a> {
     sizes: &'a [usize],
     seed: u64,
@@ -246,7 +246,7 @@ impl Work for Batches<'_> {
     }
 }
 
-/// One thread allocates blocks of random sizes and writes into them, another one frees them: nanoseconds for each block.
+/// One thread allocates blocks of random sizes and writes to them, another frees them: nanoseconds for each block.
 struct Foreigners<'a> {
     sizes: &'a [usize],
     seed: u64,
@@ -257,7 +257,7 @@ struct Foreigners<'a> {
 struct Sent(*mut u8, usize);
 
 #[expect(unsafe_code, reason = "a pointer goes to another thread")]
-// SAFETY: whoever has it has the block.
+// SAFETY: the thread that has the `Sent` owns its block.
 unsafe impl Send for Sent {}
 
 impl Work for Foreigners<'_> {
@@ -279,7 +279,7 @@ impl Work for Foreigners<'_> {
                         let bytes = sizes[next(&mut state) as usize % sizes.len()];
                         let block = blocks.alloc(bytes);
                         #[expect(unsafe_code, reason = "writes into a block")]
-                        // SAFETY: it has more bytes than these.
+                        // SAFETY: the block is larger than what is written.
                         unsafe {
                             block.cast::<u64>().write(state);
                         }
@@ -297,7 +297,7 @@ impl Work for Foreigners<'_> {
                 for task in receive {
                     for Sent(block, bytes) in task {
                         #[expect(unsafe_code, reason = "frees a block")]
-                        // SAFETY: it was sent, and is nobody else's.
+                        // SAFETY: the block was sent to this thread, which owns it.
                         unsafe {
                             black_box(block.cast::<u64>().read());
                             blocks.free(block, bytes);
@@ -312,8 +312,8 @@ impl Work for Foreigners<'_> {
     }
 }
 
-/// The trace `ebb`: blocks of 8 KiB to 4 MiB, small ones more often, written to; they become 256 MiB, change for a while,
-/// and shrink to 128 MiB. Gives the bytes in use at the end, which stay.
+/// The trace `ebb`: allocates and writes to blocks of 8 KiB to 4 MiB, small ones more often, up to 256 MiB; replaces some for a
+/// while; and shrinks to 128 MiB. Returns the bytes in use at the end, which stay allocated.
 struct Ebb {
     seed: u64,
 }
@@ -342,7 +342,7 @@ impl Work for Ebb {
                 let bytes = (8 << 10) + (next(&mut state) as usize & 0xfff) * ((1 << (next(&mut state) % 10)) + 1);
                 let block = blocks.alloc(bytes);
                 #[expect(unsafe_code, reason = "writes to a block")]
-                // SAFETY: it has so many bytes.
+                // SAFETY: the block has this many bytes.
                 unsafe {
                     block.write_bytes(7, bytes);
                 }
@@ -357,7 +357,7 @@ impl Work for Ebb {
         }
         while step(128 << 20, false, &mut held) > 128 << 20 {}
         blocks.finish_task();
-        // Whatever waits with a thread that has gone is the side's own business.
+        // The blocks stay allocated, so that the resident bytes can be read.
         std::mem::forget(held);
         std::mem::forget(blocks);
         used
@@ -371,8 +371,8 @@ fn resident() -> anyhow::Result<usize> {
     Ok(line.split_whitespace().nth(1).context("a number is missing")?.parse::<usize>()? * 1024)
 }
 
-/// Plays the trace and prints how much is resident before, how much is in use at the end, and how much is resident then,
-/// after ten seconds, in which allocators give back what they do not need.
+/// Plays the trace and prints the resident bytes before, the bytes in use at the end, and the resident bytes after ten more
+/// seconds, in which allocators give memory back.
 fn play(name: &str, seed: u64) -> anyhow::Result<()> {
     let memories = Memories::new()?;
     let before = resident()?;
@@ -381,14 +381,14 @@ fn play(name: &str, seed: u64) -> anyhow::Result<()> {
         std::thread::sleep(std::time::Duration::from_secs(1));
         memories.mailboxes.tick(second);
         memories.bins.tick(second);
-        // Some give back only when they are called.
+        // Some allocators give memory back only when they are called.
         memories.with(name, Pairs(&[8 << 10, 600 << 10]));
     }
     println!("{before} {used} {}", resident()?);
     Ok(())
 }
 
-/// Bytes that are resident for each byte in use, in a process of its own.
+/// Resident bytes for each byte in use, measured in a process of its own.
 fn residence(name: &str, seed: u64) -> anyhow::Result<f64> {
     let me = std::env::current_exe()?;
     let output = Command::new(me).args(["memory", "--resident", name, "--seed", &seed.to_string()]).output()?;
@@ -399,12 +399,12 @@ fn residence(name: &str, seed: u64) -> anyhow::Result<f64> {
     Ok((after - before) / used)
 }
 
-/// By side, by measure, round by round.
+/// Times by side, measure and round.
 type Times = Vec<Vec<Vec<f64>>>;
 
 fn measure(names: &[&str], rounds: usize, mut once: impl FnMut(&str) -> Vec<f64>) -> Times {
     let mut times: Times = vec![Vec::new(); names.len()];
-    // The first round warms up.
+    // The first round is a warm-up.
     for round in 0..=rounds {
         for (name, times) in names.iter().zip(&mut times) {
             let found = once(name);
@@ -431,13 +431,13 @@ fn print(title: &str, names: &[&str], columns: &[&str], rows: &[Vec<f64>]) {
     }
 }
 
-/// Median, least, most.
+/// The median, the least and the greatest.
 fn spread(values: &[f64]) -> Vec<f64> {
     vec![median(values), least(values), most(values)]
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    // The process's memory is there from the first runtime on.
+    // The first runtime of a process sets its memory up.
     let _runtime = vicus_machine::Runtime::builder().threads(1).quiet().start();
     if let Some(name) = &options.resident {
         return play(name, options.seed);
@@ -471,7 +471,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let rows: Vec<Vec<f64>> = times.iter().map(|times| spread(&times[0])).collect();
     let title = format!("ns for a block that another thread frees, on {} PUs", cpus.len());
     print(&title, &names, &["median", "least", "most"], &rows);
-    // Every block has come home: the heaps, which are gone, left nothing.
+    // The heaps are gone, and every block must have been returned.
     for memory in [&memories.mailboxes, &memories.bins] {
         let counts = memory.counts(NodeId::new(0));
         ensure!(counts.held == 0 && counts.orphans == 0, "blocks did not come home: {counts:?}");

@@ -1,4 +1,4 @@
-//! The memory that the containers lie in: this machine's pages, as if it had so many nodes.
+//! The memory of the containers: this machine's pages, presented as if there were more nodes.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use vicus_machine::SystemPages;
 use vicus_memory::{Memory, Options, PageError, Pages, Placement, Policy};
 use vicus_topology::{NodeId, Topology};
 
-/// A machine's pages under more nodes than it has: those beyond its own are its own again. Ranges are cut and placed as on
-/// a larger machine, which is what one can measure of it here.
+/// A page source with more nodes than the machine has: surplus nodes stand for real ones. Ranges are cut and placed as on a
+/// larger machine, which is what can be measured here.
 struct Wider {
     pages: SystemPages,
     nodes: usize,
@@ -20,7 +20,7 @@ impl Wider {
 }
 
 #[expect(unsafe_code, reason = "it is a page source")]
-// SAFETY: all is passed on to a page source.
+// SAFETY: all calls go to a page source.
 unsafe impl Pages for Wider {
     fn page_bytes(&self) -> usize {
         self.pages.page_bytes()
@@ -88,7 +88,7 @@ unsafe impl Pages for Wider {
     }
 }
 
-/// Memory with at least so many locations.
+/// A memory with at least this many locations.
 pub(crate) fn memory(locations: usize) -> anyhow::Result<Arc<Memory>> {
     let real = vicus_machine::this_machine().topology;
     let pages = SystemPages::new(&real);

@@ -1,7 +1,7 @@
 //! Vicus' placed containers beside their peers: after Wheeler, Thain and Murphy, Figs. 3 to 9.
 //!
-//! All sides are measured in one run, alternating, on threads that are pinned alike; medians count. A peer that this
-//! machine can't build is skipped aloud.
+//! All sides are measured in one run, alternating, on threads that are pinned alike; medians count. A peer that can't be built
+//! on this machine is skipped with a message.
 
 mod array;
 mod blocks;
@@ -22,7 +22,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Container {
-    /// Figs. 8 and 9: words and blocks of 1,024 bytes from as many producers to as many consumers.
+    /// Figs. 8 and 9: words and blocks of 1,024 bytes from some producers to as many consumers.
     Queues(queues::Options),
     /// Fig. 3: items of 44 bytes are allocated, written to and freed.
     Pool(pool::Options),
@@ -38,7 +38,7 @@ fn main() -> anyhow::Result<()> {
         Some(Container::Pool(options)) => pool::run(&options),
         Some(Container::Memory(options)) => blocks::run(&options),
         Some(Container::Array(options)) => array::run(&options),
-        // All, one after the other.
+        // All of them, one after the other.
         None => {
             queues::run(&queues::Options::default())?;
             pool::run(&pool::Options::default())?;

@@ -1,4 +1,4 @@
-//! What all measurements here share: pinned threads that begin together, sides in turn, medians, a table of rates.
+//! Shared by all measurements: pinned threads that start together, alternating sides, medians, a table of rates.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ pub(crate) fn allow(cpus: &[usize]) {
     sched_setaffinity(None, &set).expect("these PUs were allowed when the benchmark began");
 }
 
-/// How many others want to run: a ratio holds under load, a time doesn't.
+/// The load average: ratios are valid under load, times are not.
 pub(crate) fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().map_or_else(|| "unknown".to_owned(), str::to_owned)
@@ -41,8 +41,8 @@ pub(crate) fn most(values: &[f64]) -> f64 {
     values.iter().copied().reduce(f64::max).unwrap_or(f64::NAN)
 }
 
-/// Does the work on so many threads, numbered from 0 and pinned in turn to these PUs: the time from when all are ready until
-/// the last is done.
+/// Runs `work` on this many threads, numbered from 0 and pinned to these PUs in turn. The time from when all are ready until
+/// the last one has finished.
 pub(crate) fn together(threads: usize, cpus: &[usize], work: impl Fn(usize) + Sync) -> Duration {
     let ready = AtomicUsize::new(0);
     let timed = |thread: usize| {
@@ -70,7 +70,7 @@ pub(crate) struct Side<S> {
     pub(crate) name: &'static str,
     ours: bool,
     does: S,
-    /// What it gets done in a second, round by round.
+    /// Items per second, round by round.
     rates: Vec<f64>,
 }
 
@@ -84,7 +84,7 @@ impl<S> Side<S> {
     }
 }
 
-/// So many rounds of each side, in turn, each of which gets so much done. The first round warms up.
+/// Runs this many rounds of each side, alternating; each round handles `count` items. The first round is a warm-up.
 pub(crate) fn alternate<S>(
     sides: &mut [Side<S>],
     rounds: usize,

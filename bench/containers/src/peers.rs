@@ -1,8 +1,8 @@
-//! The C++ queues of `peers/`, as far as this machine has them.
+//! The C++ queues of `peers/` that could be built on this machine.
 
 use std::ffi::c_void;
 
-/// One C++ queue for one kind of element: the functions of `transfer.hpp`.
+/// A C++ queue for one type of element: the functions of `transfer.hpp`.
 #[derive(Clone, Copy)]
 pub(crate) struct Peer {
     pub(crate) new: unsafe extern "C" fn() -> *mut c_void,
@@ -47,7 +47,7 @@ mod tbb {
     peer!(BLOCK, tbb_block_new, tbb_block_delete, tbb_block_produce, tbb_block_consume);
 }
 
-/// What an element is to the C++ side.
+/// The element type on the C++ side.
 pub(crate) trait CppElement {
     #[cfg(moodycamel)]
     const MOODYCAMEL: [Peer; 2];
@@ -70,7 +70,7 @@ impl<const WORDS: usize> CppElement for [u64; WORDS] {
     };
 }
 
-/// The C++ queues for elements of so many words, by name; or what to install.
+/// The C++ queues for elements of this many words, by name, or the package to install.
 pub(crate) fn all<const WORDS: usize>() -> Vec<(&'static str, Result<Peer, &'static str>)> {
     #[cfg(moodycamel)]
     let moodycamel = <[u64; WORDS]>::MOODYCAMEL.map(Ok);

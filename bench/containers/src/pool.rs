@@ -7,8 +7,9 @@ use std::ffi::c_void;
 use std::hint::black_box;
 use std::sync::{Arc, Mutex};
 use vicus_memory::{DistPool, Frees, Memory, PoolItem, PoolOptions};
+use vicus_topology::NodeId;
 
-/// What is measured.
+/// The options of `pool`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Items in one round, over all threads.
@@ -20,10 +21,10 @@ pub(crate) struct Options {
     /// Threads.
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// How many items a thread has at a time: it frees as many as it has allocated, the last one first.
+    /// How many live items a thread has: it allocates as many and frees them, the last one first.
     #[arg(long, value_delimiter = ',', default_value = "1,1000")]
     live: Vec<usize>,
-    /// Only sides whose name has this in it.
+    /// Only sides whose name contains this.
     #[arg(long)]
     only: Option<String>,
 }
@@ -34,17 +35,17 @@ impl Default for Options {
     }
 }
 
-/// As large as a `pthread_mutex_t` on some systems, says the paper.
+/// As large as a `pthread_mutex_t` on some systems, according to the paper.
 type Item = [u8; 44];
 
 const BYTES: usize = size_of::<Item>();
 
-/// What a thread does: so many items, of which it has so many at a time.
+/// Allocates and frees items on a thread, with `live` of them at a time.
 trait Allocate: Sync {
     fn run(&self, thread: usize, items: u64, live: usize);
 }
 
-/// Of two functions; a C allocator.
+/// A C allocator, given by its two functions.
 #[derive(Clone, Copy)]
 struct Malloc {
     alloc: unsafe extern "C" fn(usize) -> *mut c_void,
@@ -57,7 +58,7 @@ impl Allocate for Malloc {
         let mut held: Vec<*mut Item> = Vec::with_capacity(live);
         for _ in 0..items / live as u64 {
             for at in 0..live {
-                // SAFETY: it gives room for so many bytes, which is written and freed once.
+                // SAFETY: the memory has this many bytes, and is written and freed once.
                 unsafe {
                     let item = (self.alloc)(BYTES).cast::<Item>();
                     assert!(!item.is_null(), "no memory is left");
@@ -78,11 +79,11 @@ impl Allocate for Malloc {
 #[derive(Default)]
 struct MutexPool(Mutex<Blocks>);
 
-/// All blocks, and the items that are free.
+/// All blocks, and the free items.
 type Blocks = (Vec<Box<[Item]>>, Vec<*mut Item>);
 
 #[expect(unsafe_code, reason = "its items are pointers")]
-// SAFETY: they are behind the lock, or whoever took them has them.
+// SAFETY: free items are behind the lock, and a taken one belongs to the thread that took it.
 unsafe impl Sync for MutexPool {}
 
 impl MutexPool {
@@ -112,7 +113,7 @@ impl Allocate for MutexPool {
         for _ in 0..items / live as u64 {
             for at in 0..live {
                 let item = self.alloc();
-                // SAFETY: an item of a block, which this thread has taken.
+                // SAFETY: an item of a block, taken by this thread.
                 unsafe { item.write(black_box([at as u8; BYTES])) };
                 black_box(item);
                 held.push(item);
@@ -126,7 +127,7 @@ impl Allocate for MutexPool {
 
 impl Allocate for DistPool<Item> {
     fn run(&self, thread: usize, items: u64, live: usize) {
-        let mut seat = self.handle(thread % self.blocks().len());
+        let mut seat = self.handle(NodeId::new(thread % self.blocks().len()));
         let mut held: Vec<PoolItem<'_, Item>> = Vec::with_capacity(live);
         for _ in 0..items / live as u64 {
             for at in 0..live {
@@ -141,7 +142,7 @@ impl Allocate for DistPool<Item> {
     }
 }
 
-/// Makes what a round needs.
+/// Makes a fresh pool for a round.
 type Fresh = Box<dyn Fn() -> Box<dyn Allocate>>;
 
 type Side = measure::Side<Fresh>;
@@ -167,16 +168,16 @@ fn sides(memory: &Arc<Memory>) -> Vec<Side> {
     ]
 }
 
-/// Its crate wants an alignment, and the size again when it frees.
+/// The crate's function takes the alignment, and the size again to free.
 #[expect(unsafe_code, reason = "calls a C allocator")]
 unsafe extern "C" fn snmalloc(bytes: usize) -> *mut c_void {
-    // SAFETY: nothing is asked of the caller.
+    // SAFETY: the function has no requirements.
     unsafe { snmalloc_sys::sn_rust_alloc(8, bytes).cast() }
 }
 
 #[expect(unsafe_code, reason = "calls a C allocator")]
 unsafe extern "C" fn snmalloc_free(item: *mut c_void) {
-    // SAFETY: the caller has it from `snmalloc`.
+    // SAFETY: the caller got the item from `snmalloc`.
     unsafe { snmalloc_sys::sn_rust_dealloc(item.cast(), 8, BYTES) };
 }
 

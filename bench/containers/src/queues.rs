@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vicus_memory::{DistOptions, DistQueue, LfQueue, Locations, SystemSegments};
+use vicus_topology::NodeId;
 
-/// What is measured.
+/// The options of `queues`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Words that go through a queue in one round.
@@ -27,7 +28,7 @@ pub(crate) struct Options {
     /// Numbers of producers, and of consumers.
     #[arg(long, value_delimiter = ',', default_value = "1,2")]
     pairs: Vec<usize>,
-    /// Only sides whose names have one of these in them.
+    /// Only sides whose name contains one of these.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
 }
@@ -38,27 +39,27 @@ impl Default for Options {
     }
 }
 
-/// A queue as the benchmark uses it. Threads are numbered from 0; a thread puts or takes.
+/// A queue for the benchmark. Threads are numbered from 0; each either pushes or pops.
 trait Queue<T>: Sync {
     fn push(&self, thread: usize, value: T);
     fn pop(&self, thread: usize) -> Option<T>;
 }
 
-/// What a thread does in a round.
+/// The work of a thread in a round.
 trait Transfer: Sync {
     fn produce(&self, thread: usize, count: u64);
-    /// Takes so many elements, and adds up what stood in their last words.
+    /// Takes this many elements, and sums up their last words.
     fn consume(&self, thread: usize, count: u64) -> u64;
 }
 
-/// Makes a fresh queue for each round, for so many threads.
+/// Makes a fresh queue for each round, for this many threads.
 type Fresh = Box<dyn Fn(usize) -> Box<dyn Transfer>>;
 
 type Side = measure::Side<Fresh>;
 
 struct Rust<Q>(Q);
 
-/// After some misses, others may need the CPU.
+/// Yields after some misses, because other threads may need the CPU.
 fn wait(misses: &mut u32) {
     *misses = misses.wrapping_add(1);
     if misses.is_multiple_of(64) { std::thread::yield_now() } else { spin_loop() }
@@ -82,7 +83,7 @@ fn consume<const WORDS: usize>(mut count: u64, mut take: impl FnMut() -> Option<
     while count > 0 {
         match take() {
             Some(value) => {
-                // All of it was wanted.
+                // Ensures that the whole element is read.
                 std::hint::black_box(&value);
                 sum = sum.wrapping_add(value[WORDS - 1]);
                 count -= 1;
@@ -93,7 +94,7 @@ fn consume<const WORDS: usize>(mut count: u64, mut take: impl FnMut() -> Option<
     sum
 }
 
-/// Element by element.
+/// Pushes and pops one element at a time.
 struct Single<Q, const WORDS: usize>(Q);
 
 impl<Q: Queue<[u64; WORDS]>, const WORDS: usize> Transfer for Single<Q, WORDS> {
@@ -106,7 +107,7 @@ impl<Q: Queue<[u64; WORDS]>, const WORDS: usize> Transfer for Single<Q, WORDS> {
     }
 }
 
-/// With what a thread makes for itself to push and to pop.
+/// Uses handles, which each thread makes for itself.
 struct Handles<const WORDS: usize>(Dist<[u64; WORDS]>);
 
 impl<const WORDS: usize> Transfer for Handles<WORDS> {
@@ -133,7 +134,7 @@ impl<T: Send> Queue<T> for Rust<SegQueue<T>> {
     }
 }
 
-/// Bounded: a full one makes the producer wait.
+/// A bounded queue: if it is full, the producer waits.
 impl<T: Send> Queue<T> for Rust<ArrayQueue<T>> {
     fn push(&self, _: usize, mut value: T) {
         let mut misses = 0;
@@ -168,17 +169,17 @@ impl<T: Send> Queue<T> for Rust<LfQueue<T>> {
     }
 }
 
-/// Ours, with the location of each thread.
-struct Dist<T>(DistQueue<T>, Vec<usize>);
+/// Our queue, with the place of each thread.
+struct Dist<T>(DistQueue<T>, Vec<NodeId>);
 
 impl<T> Dist<T> {
-    /// As many locations as there are different numbers in `of`, all equally far from each other.
+    /// A queue with as many locations as there are different numbers in `of`, all equally far from each other.
     fn new(of: Vec<usize>) -> Dist<T> {
         let count = of.iter().max().map_or(1, |&last| last + 1);
         let row = |from: usize| (0..count).map(|to| if from == to { 10 } else { 20 }).collect();
         let locations = Locations::from_distances((0..count).map(row).collect()).expect("a square of distances");
         let queue = DistQueue::with_source(&locations, &DistOptions::default(), |_| Arc::new(SystemSegments));
-        Dist(queue.expect("the system has memory"), of)
+        Dist(queue.expect("the system has memory"), of.into_iter().map(NodeId::new).collect())
     }
 }
 
@@ -199,13 +200,13 @@ struct Cpp {
 }
 
 #[expect(unsafe_code, reason = "a pointer to a C++ queue goes to other threads")]
-// SAFETY: all peers are queues for many producers and many consumers.
+// SAFETY: all peers are queues for several producers and several consumers.
 unsafe impl Sync for Cpp {}
 
 #[expect(unsafe_code, reason = "calls C++")]
 impl Cpp {
     fn new(peer: Peer) -> Cpp {
-        // SAFETY: nothing is asked of the caller.
+        // SAFETY: the function has no requirements.
         Cpp { peer, queue: unsafe { (peer.new)() } }
     }
 }
@@ -231,11 +232,11 @@ impl Transfer for Cpp {
     }
 }
 
-/// One round: from so many producers to as many consumers.
+/// One round with `pairs` producers and as many consumers.
 fn round(transfer: &dyn Transfer, pairs: usize, count: u64, cpus: &[usize]) -> anyhow::Result<Duration> {
     let sum = AtomicU64::new(0);
     let each = count / pairs as u64;
-    // Producers on the even PUs, consumers on the odd ones, as far as there are as many.
+    // Producers run on even PUs and consumers on odd ones, as far as possible.
     let time = together(2 * pairs, cpus, |thread| {
         if thread.is_multiple_of(2) {
             transfer.produce(thread, each);
@@ -259,13 +260,13 @@ fn handles<const WORDS: usize>(new: impl Fn(usize) -> Dist<[u64; WORDS]> + 'stat
     Box::new(move |threads| Box::new(Handles(new(threads))))
 }
 
-/// All sides that this machine can run, for elements of so many words.
+/// All sides that can run on this machine, for elements of this many words.
 fn sides<const WORDS: usize>(skipped: &mut Vec<String>) -> Vec<Side>
 where
     [u64; WORDS]: CppElement,
 {
     let one = |threads| Dist::new(vec![0; threads]);
-    // A producer and a consumer at each.
+    // One producer and one consumer at each location.
     let paired = |threads| Dist::new((0..threads).map(|thread| thread / 2).collect());
     let apart = |threads| Dist::new((0..threads).collect());
     let mut sides = vec![

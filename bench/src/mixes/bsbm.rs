@@ -1,9 +1,9 @@
 //! A shop in the schema of the Berlin SPARQL Benchmark, and the queries of its explore use case.
 //!
 //! Bizer and Schultz, "The Berlin SPARQL Benchmark", IJSWIS 2009; "BSBM: Explore Use Case" and "BSBM: Dataset", version of
-//! 2010-11-29. Vocabulary, entities and queries are those; the numbers of each thing and its values follow the rules there in
-//! outline, so times are to be compared between engines here and not with published ones. What we change: query 9, a DESCRIBE,
-//! and query 12, a CONSTRUCT, are asked as SELECTs of the same patterns.
+//! 2010-11-29. Vocabulary, entities and queries follow these; numbers and values follow their rules in outline only, so times
+//! can be compared between engines here, but not with published ones. We differ: query 9, a DESCRIBE, and query 12, a
+//! CONSTRUCT, are SELECTs of the same patterns.
 
 use super::chance::{Chance, Triples, with_prologue};
 use super::{Mix, Text};
@@ -20,18 +20,18 @@ const PREFIXES: &[(&str, &str)] = &[
     ("country", "http://downlode.org/rdf/iso-3166/countries#"),
 ];
 
-/// About so many triples are made for each product: its offers' and reviews', too.
+/// About how many triples are made for each product, with its offers and reviews.
 const FOR_EACH_PRODUCT: u64 = 345;
 const OFFERS: u64 = 20;
 const REVIEWS: u64 = 10;
 const COUNTRIES: [&str; 10] = ["US", "GB", "JP", "CN", "DE", "FR", "ES", "RU", "KR", "AT"];
 const LANGUAGES: [&str; 4] = ["en", "en", "de", "ja"];
 
-/// Types are a tree: one root, below it so many, below each of these so many leaves.
+/// Types form a tree: a root, this many types below it, and below each of those as many leaves as the next constant.
 const MIDDLE: u64 = 8;
 const LEAVES: u64 = 12;
 const TYPES: u64 = 1 + MIDDLE + MIDDLE * LEAVES;
-/// Each type has so many features of its own.
+/// Features of each type.
 const FEATURES: u64 = 30;
 
 fn parent(kind: u64) -> Option<u64> {
@@ -158,7 +158,7 @@ pub(crate) fn make(triples: u64, seed: u64) -> Mix {
         count: out.count,
         queries,
         fill: Box::new(move |text: &str, chance: &mut Chance| {
-            // A type, and features that its products may have.
+            // A type, and features that products of this type have.
             let kind = 1 + MIDDLE + chance.below(MIDDLE * LEAVES);
             let mut filled = text.replace("%T", &format!("i:ProductType{kind}"));
             for name in ["%F1", "%F2", "%F3"] {

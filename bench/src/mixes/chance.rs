@@ -1,4 +1,4 @@
-//! Random numbers of a seed, the same everywhere: splitmix64 (Steele et al., OOPSLA 2014).
+//! Random numbers from a seed, the same everywhere: splitmix64 (Steele et al., OOPSLA 2014).
 
 use std::fmt::Write as _;
 
@@ -17,28 +17,28 @@ impl Chance {
         bits ^ bits >> 31
     }
 
-    /// Below `end`, which is not 0.
+    /// A number below `end`, which must not be 0.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    /// From one number to another, both included.
+    /// A number from `first` to `last`, both included.
     pub(crate) fn from_to(&mut self, first: u64, last: u64) -> u64 {
         first + self.below(last - first + 1)
     }
 
-    /// Below `end`, small numbers much more often.
+    /// A number below `end`; small ones are much more frequent.
     pub(crate) fn skewed(&mut self, end: u64) -> u64 {
         let unit = self.next() as f64 / u64::MAX as f64;
         ((unit.powi(3) * end as f64) as u64).min(end - 1)
     }
 
-    /// Whether something happens that happens so often in a hundred.
+    /// Draws true with this probability, in percent.
     pub(crate) fn percent(&mut self, often: u64) -> bool {
         self.below(100) < often
     }
 
-    /// So many words.
+    /// A text of `first` to `last` words.
     pub(crate) fn words(&mut self, first: u64, last: u64) -> String {
         let mut text = String::new();
         for place in 0..self.from_to(first, last) {
@@ -49,7 +49,7 @@ impl Chance {
     }
 }
 
-/// N-Triples, with short names for IRIs.
+/// Writes N-Triples from short names.
 pub(crate) struct Triples {
     prefixes: &'static [(&'static str, &'static str)],
     pub(crate) text: String,
@@ -63,7 +63,8 @@ impl Triples {
         Triples { prefixes, text: String::new(), count: 0 }
     }
 
-    /// A term: `p:name` by the prefixes, a number, `"text"`, or `"text"` with a language or a short name of a type behind it.
+    /// Writes a term: `p:name` by the prefixes, a number, `"text"`, or `"text"` followed by a language or a short name of a
+    /// type.
     fn put(&mut self, term: &str) {
         if let Some(quoted) = term.strip_prefix('"') {
             let (text, rest) = quoted.rsplit_once('"').expect("a literal has two quotes");
@@ -94,7 +95,7 @@ impl Triples {
     }
 }
 
-/// A query with the prefixes that it has.
+/// The query with PREFIX declarations for the prefixes that it uses.
 pub(crate) fn with_prologue(prefixes: &[(&str, &str)], query: &str) -> String {
     let used = prefixes.iter().filter(|(prefix, _)| query.contains(&format!("{prefix}:")));
     used.map(|(prefix, iri)| format!("PREFIX {prefix}: <{iri}>\n")).collect::<String>() + query

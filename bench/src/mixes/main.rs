@@ -1,7 +1,7 @@
 //! Short queries beside Oxigraph: BSBM's explore mix, and WatDiv's linear, star and snowflake queries.
 //!
-//! Each query is asked with many constants, on both sides in turn, in one process on the same CPUs. A time is parse, plan and run
-//! together, until the caller has every term of every row.
+//! Each query is asked with many constants, alternating between the sides, in one process on the same CPUs. A time includes
+//! parsing, planning and running, until the caller has every term of every row.
 
 mod bsbm;
 mod chance;
@@ -18,13 +18,11 @@ use serde_json::json;
 use std::hint::black_box;
 use std::io::Cursor;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting};
-use vicus_rdf::Id;
-use vicus_rdf::load::{Load, LoadOptions, Source, Syntax};
-use vicus_sparql::{Moment, Options};
+use vicus_rdf::load::{LoadOptions, Source, Syntax};
+use vicus_service::{Cancel, Dataset, Each, Limits, MemoryBudget, Service, Session, SessionOptions};
+use vicus_sparql::Moment;
 
 /// Vicus and Oxigraph on the short queries of two benchmarks.
 #[derive(Parser)]
@@ -32,25 +30,25 @@ struct Args {
     /// About how many triples each benchmark's data has.
     #[arg(long, default_value_t = 1_000_000)]
     triples: u64,
-    /// With how many constants each query is asked; the medians count.
+    /// How many constants each query is asked with; the medians count.
     #[arg(long, default_value_t = 100)]
     repeats: usize,
-    /// Data and constants.
+    /// The seed of the data and of the constants.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many of the CPUs that this process may use both sides get, and as many threads has Vicus.
+    /// How many CPUs both sides may use; Vicus has as many threads.
     #[arg(long, default_value_t = 1)]
     threads: usize,
     /// The strategy of Vicus.
     #[arg(long, default_value = "las")]
     strategy: Setting,
-    /// Vicus looks after so many seconds for each query, as `vicus query --timeout` does.
+    /// A time limit for Vicus in seconds for each query, as `vicus query --timeout` sets it.
     #[arg(long)]
     timeout: Option<f64>,
-    /// Only queries whose names are these.
+    /// Only queries with these names.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Asks Vicus alone, for a profile.
+    /// Asks Vicus only, for profiling.
     #[arg(long)]
     alone: bool,
     /// Writes the results as an array of objects.
@@ -58,10 +56,10 @@ struct Args {
     json: Option<PathBuf>,
 }
 
-/// Fills a query's constants in.
+/// Replaces the placeholders of a query by constants.
 type Text = Box<dyn Fn(&str, &mut Chance) -> String>;
 
-/// A benchmark's data and queries.
+/// The data and queries of a benchmark.
 struct Mix {
     name: &'static str,
     /// N-Triples.
@@ -71,7 +69,7 @@ struct Mix {
     fill: Text,
 }
 
-/// What one query took: microseconds.
+/// The times of one query, in microseconds.
 #[derive(Clone, Copy, Default)]
 struct Asked {
     parse: f64,
@@ -87,46 +85,35 @@ impl Asked {
 }
 
 struct Vicus {
-    runtime: Runtime,
-    store: Arc<vicus_rdf::Store>,
-    timeout: Option<Duration>,
+    dataset: Dataset,
+    session: Session,
 }
 
 impl Vicus {
+    fn load(mix: &Mix, args: &Args, time: Option<Duration>) -> anyhow::Result<Vicus> {
+        let runtime = Runtime::builder().strategy(args.strategy.clone()).threads(args.threads).start();
+        let service = Service::new(runtime, MemoryBudget::new(u64::MAX));
+        let source = Source::new(mix.name, Syntax::NTriples, Cursor::new(mix.triples.clone().into_bytes()));
+        let dataset = service.load(vec![source], LoadOptions::default(), &Cancel::new()).finish()?.dataset;
+        let limits = Limits { time, ..Limits::default() };
+        let options = SessionOptions { moment: Some(Moment::default()), limits, ..SessionOptions::default() };
+        let session = service.session(&dataset, options);
+        Ok(Vicus { dataset, session })
+    }
+
     fn ask(&self, text: &str) -> anyhow::Result<Asked> {
-        let micros = |since: Instant| since.elapsed().as_secs_f64() * 1e6;
-        let began = Instant::now();
-        let until = self.timeout.and_then(|timeout| began.checked_add(timeout));
-        let over = || until.is_some_and(|until| Instant::now() >= until);
-        let parsed = vicus_sparql::parse(text)?;
-        let parse = micros(began);
-        let began = Instant::now();
-        let options = Options { threads: self.runtime.plan().threads(), ..Options::default() };
-        let made = vicus_sparql::plan_until(&self.store, &parsed, &options, &over)?;
-        let plan = micros(began);
-        let began = Instant::now();
-        let rows = Arc::new(AtomicU64::new(0));
-        let started = made.start(Moment::default());
-        let (counted, terms) = (Arc::clone(&rows), started.clone());
-        let sink = made.sink_operator(move |envelope| {
-            for column in envelope.columns() {
-                for bits in column.u64s() {
-                    let id = Id::from_bits(*bits);
-                    if !id.is_unbound() {
-                        black_box(terms.term(id));
-                    }
-                }
+        let micros = |time: Duration| time.as_secs_f64() * 1e6;
+        let mut call = self.session.call()?;
+        let prepared = call.prepare(text)?;
+        let each = Each::new(|batch| {
+            for column in 0..batch.envelope().columns().len() {
+                (0..batch.rows()).for_each(|row| drop(black_box(batch.term(row, column))));
             }
-            counted.fetch_add(envelope.rows() as u64, Ordering::Relaxed);
             Ok(())
         });
-        let operators = started.operators([(made.sink(), sink)]);
-        let request = match made.is_short() {
-            true => self.runtime.submit_here(made.model(), operators, u64::MAX, &over),
-            false => self.runtime.submit_with(made.model(), operators),
-        };
-        request.wait()?;
-        Ok(Asked { parse, plan, run: micros(began), rows: rows.load(Ordering::Acquire) })
+        let ((), outcome) = call.answer(&prepared, each)?;
+        let run = micros(outcome.time);
+        Ok(Asked { parse: micros(prepared.parsing()), plan: micros(prepared.planning()), run, rows: outcome.rows })
     }
 }
 
@@ -151,7 +138,7 @@ fn median(samples: impl IntoIterator<Item = f64>) -> f64 {
     (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2]) / 2.0
 }
 
-/// Keeps this process to so many of the CPUs that it may use.
+/// Restricts this process to this many of the CPUs that it may use.
 fn pin(threads: usize) -> anyhow::Result<()> {
     let allowed = sched_getaffinity(None)?;
     let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
@@ -175,16 +162,12 @@ fn main() -> anyhow::Result<()> {
             loader.load_from_reader(RdfParser::from_format(RdfFormat::NTriples), mix.triples.as_bytes())?;
             loader.commit()?;
         }
-        let runtime = Runtime::builder().strategy(args.strategy.clone()).threads(args.threads).start();
-        let source = Source::new(mix.name, Syntax::NTriples, Cursor::new(mix.triples.clone().into_bytes()));
-        let load = Load::new(vec![source], LoadOptions { workers: args.threads, ..LoadOptions::default() });
-        runtime.submit(load.model()).wait()?;
-        let ours = Vicus { runtime, store: Arc::new(load.finish()?.store), timeout };
+        let ours = Vicus::load(&mix, &args, timeout)?;
         println!(
             "{}: {} triples made, {} different ones; {} threads; medians of {} constants, in microseconds",
             mix.name,
             mix.count,
-            ours.store.len(),
+            ours.dataset.store().len(),
             args.threads,
             args.repeats
         );
@@ -220,7 +203,7 @@ fn compare(mix: &Mix, ours: &Vicus, peer: &Store, args: &Args) -> anyhow::Result
                 asked.push((mine, mine));
                 continue;
             }
-            // Who begins changes each time.
+            // The first side changes each time.
             let pair = if place % 2 == 0 {
                 let mine = mine(&text)?;
                 (mine, theirs(&text)?)
@@ -268,5 +251,5 @@ fn compare(mix: &Mix, ours: &Vicus, peer: &Store, args: &Args) -> anyhow::Result
     Ok(results)
 }
 
-/// As many constants are asked first, unmeasured.
+/// The number of constants asked first, unmeasured.
 const WARM_UP: usize = 10;

@@ -1,8 +1,8 @@
 //! Users, products and offers in the schema of WatDiv, and the shapes of its linear, star and snowflake queries.
 //!
-//! Aluç, Hartig, Özsu and Daudjee, "Diversified stress testing of RDF data management systems", ISWC 2014; the basic queries L1 to
-//! L5, S1 to S7 and F1 to F5 of its test suite. Predicates and patterns are those; the data is of our own generator, with
-//! skewed values and with predicates that some of the subjects have, so times are to be compared between engines here.
+//! Aluç, Hartig, Özsu and Daudjee, "Diversified stress testing of RDF data management systems", ISWC 2014; the basic queries L1
+//! to L5, S1 to S7 and F1 to F5 of its test suite. Predicates and patterns follow these; the data is from our own generator,
+//! with skewed values and with predicates that only some subjects have, so times can be compared between engines here only.
 
 use super::chance::{Chance, Triples, with_prologue};
 use super::{Mix, Text};
@@ -22,10 +22,10 @@ const PREFIXES: &[(&str, &str)] = &[
     ("xsd", "http://www.w3.org/2001/XMLSchema#"),
 ];
 
-/// About so many triples are made for each user, with what else there is.
+/// About how many triples are made for each user, everything else included.
 const FOR_EACH_USER: u64 = 85;
 
-/// Kinds of which there are as many at each scale.
+/// Entities whose number does not depend on the scale.
 const CITIES: u64 = 240;
 const COUNTRIES: u64 = 25;
 const TOPICS: u64 = 250;
@@ -186,7 +186,7 @@ pub(crate) fn make(triples: u64, seed: u64) -> Mix {
     Mix { name: "WatDiv L, S, F", triples: std::mem::take(&mut out.text), count: out.count, queries, fill }
 }
 
-/// `%Website%` is one of the websites, and so on.
+/// `%Website%` stands for one of the websites, and so on.
 const QUERIES: [(&str, &str); 17] = [
     ("L1", "SELECT ?u ?p ?c { ?u wsdbm:subscribes %Website% . ?p sorg:caption ?c . ?u wsdbm:likes ?p }"),
     ("L2", "SELECT ?c ?u { %City% gn:parentCountry ?c . ?u wsdbm:likes wsdbm:Product0 . ?u sorg:nationality ?c }"),

@@ -1,7 +1,7 @@
 //! Vicus' tasks beside rayon's and oneTBB's.
 //!
-//! All sides are measured in one run, alternating, on threads that are pinned alike; medians count. A peer that this
-//! machine can't build is skipped aloud.
+//! All sides are measured in one run, alternating, on threads that are pinned alike; medians count. A peer that can't be built
+//! on this machine is skipped with a message.
 
 #[expect(dead_code, reason = "the containers measure in more ways")]
 #[path = "../../containers/src/measure.rs"]
@@ -17,19 +17,19 @@ use sides::Runtimes;
 /// Vicus' tasks beside rayon's and oneTBB's.
 #[derive(Parser)]
 struct Args {
-    /// Numbers of threads, with commas between them.
+    /// Numbers of threads, separated by commas.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
     threads: Vec<usize>,
-    /// What to measure, with commas between them.
+    /// What to measure, separated by commas.
     #[arg(long, value_delimiter = ',', default_values = ["join", "nqueens", "uts", "spawn", "metg"])]
     what: Vec<String>,
     /// How many times each side is measured.
     #[arg(long, default_value_t = 9)]
     rounds: usize,
-    /// The Fibonacci number.
+    /// Which Fibonacci number.
     #[arg(long, default_value_t = 30)]
     fib: u32,
-    /// How many queens.
+    /// The number of queens.
     #[arg(long, default_value_t = 10)]
     queens: u32,
     /// The strategy of Vicus' side.

@@ -1,9 +1,9 @@
-//! The smallest task that still pays: METG, the minimum effective task granularity of Slaughter et al., "Task Bench", SC 2020:
-//! how long a task has to be so that half of the processors' time goes into it.
+//! The smallest task that pays: METG, the minimum effective task granularity of Slaughter et al., "Task Bench", SC 2020: the
+//! duration of a task at which tasks take half of the processors' time.
 //!
-//! A stencil: in each step a task for each point, which needs the three points around it of the step before. Vicus' tasks say
-//! so, and are all submitted at once; rayon and oneTBB have no tasks with dependences of this kind, and wait after each step,
-//! which is less to ask.
+//! A stencil: in each step a task for each point, which depends on three points of the step before. Vicus' tasks declare these
+//! dependences and are all submitted at once. rayon and oneTBB have no such dependences between tasks, so they wait after each
+//! step, which is easier.
 
 use crate::measure::{load, median};
 use crate::sides::Runtimes;
@@ -13,10 +13,10 @@ use std::hint::black_box;
 /// Steps of one run.
 const STEPS: usize = 1000;
 
-/// So long a task is at least and at most, in iterations of [`compute`].
+/// The least and the greatest length of a task, in iterations of [`compute`].
 const ITERATIONS: [u64; 2] = [16, 1 << 16];
 
-/// What a task does: so many dependent multiplications and additions.
+/// The work of a task: a chain of dependent multiplications and additions.
 pub(crate) fn compute(iterations: u64) -> f64 {
     let mut x = black_box(1.0f64);
     for _ in 0..iterations {
@@ -34,7 +34,7 @@ mod for_cpp {
     }
 }
 
-/// The processors' time that this process has used, in seconds.
+/// The processor time that this process has used, in seconds.
 fn used() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
@@ -88,10 +88,10 @@ pub(crate) fn run(runtimes: &Runtimes, threads: usize, rounds: usize) {
     }
 }
 
-/// The time of a task, in seconds, at which half of the processors' time goes into tasks.
+/// The duration of a task, in seconds, at which tasks take half of the processors' time.
 fn smallest(points: usize, does: &dyn Fn(u64)) -> f64 {
     let [mut low, mut high] = ITERATIONS;
-    // By halving: tasks that are longer never pay less.
+    // By bisection: longer tasks never pay less.
     while high as f64 > 1.05 * low as f64 {
         let middle = ((low as f64 * high as f64).sqrt()) as u64;
         let (useful, spent) = shares(points, middle, does);
@@ -100,7 +100,7 @@ fn smallest(points: usize, does: &dyn Fn(u64)) -> f64 {
     seconds(high)
 }
 
-/// What all tasks of a run take by themselves, and what the run took of the processors.
+/// The time of all tasks of a run by themselves, and the processor time of the run.
 fn shares(points: usize, iterations: u64, does: &dyn Fn(u64)) -> (f64, f64) {
     let before = used();
     does(iterations);
@@ -108,7 +108,7 @@ fn shares(points: usize, iterations: u64, does: &dyn Fn(u64)) -> (f64, f64) {
     ((STEPS * points) as f64 * seconds(iterations), spent)
 }
 
-/// What one task takes by itself.
+/// The time of one task by itself.
 fn seconds(iterations: u64) -> f64 {
     let times = (2_000_000 / iterations).max(10);
     let before = used();

@@ -1,4 +1,4 @@
-//! The three runtimes with threads that are pinned alike, and what each is to do.
+//! The three runtimes, with threads pinned alike, and the programs that they run.
 
 use crate::measure::{Side, allow, alternate, pin};
 use crate::trees::{Node, vicus, with_rayon};
@@ -25,7 +25,7 @@ mod tbb {
     }
 }
 
-/// All three, with as many threads each.
+/// All three runtimes, with the same number of threads.
 pub(crate) struct Runtimes {
     pub(crate) vicus: vicus_machine::Runtime,
     pub(crate) rayon: rayon::ThreadPool,
@@ -33,13 +33,13 @@ pub(crate) struct Runtimes {
     tbb: *mut tbb::Runtime,
 }
 
-/// How many tasks are spawned before they are waited for.
+/// The number of tasks spawned before a wait.
 const BATCH: u64 = 1000;
 
-/// A side of a comparison: what it does, in its runtime, and what comes out.
+/// What a side runs in its runtime; returns the result.
 pub(crate) type Does<'a> = Box<dyn Fn() -> u64 + 'a>;
 
-/// What to measure: how many tasks it has, what has to come out, and how each library does it.
+/// A program: its number of tasks, its expected result, and a version for each library.
 struct Tree {
     tasks: u64,
     result: u64,
@@ -52,7 +52,7 @@ struct Tree {
 impl Runtimes {
     pub(crate) fn start(threads: usize, cpus: &[usize], strategy: &str) -> anyhow::Result<Runtimes> {
         let owned = cpus.to_vec();
-        // oneTBB has pinned the caller, if it was here before.
+        // oneTBB has pinned the caller if it ran here before.
         allow(cpus);
         Ok(Runtimes {
             vicus: vicus_machine::Runtime::builder().threads(threads).strategy(strategy.parse()?).start(),
@@ -62,10 +62,10 @@ impl Runtimes {
                 .build()?,
             #[cfg(tbb)]
             tbb: {
-                // Its observer keeps the pointer.
+                // oneTBB's observer keeps this pointer.
                 let cpus = Vec::leak(cpus.to_vec());
                 #[expect(unsafe_code, reason = "a C++ function")]
-                // SAFETY: the PUs' numbers stay.
+                // SAFETY: the numbers live for ever.
                 unsafe {
                     tbb::tbb_start(threads as i32, cpus.as_ptr(), cpus.len())
                 }
@@ -74,7 +74,7 @@ impl Runtimes {
     }
 
     pub(crate) fn fib(&self, n: u32, rounds: usize) -> anyhow::Result<Vec<Side<Does<'_>>>> {
-        // By the definition of the numbers, and by that of the calls that join.
+        // Computes the expected number, and the number of joins, by recurrences.
         let (mut last, mut fib, mut joins_last, mut joins) = (0, 1, 0, 0);
         for _ in 2..=n {
             (last, fib) = (fib, last + fib);
@@ -96,7 +96,7 @@ impl Runtimes {
     }
 
     pub(crate) fn queens(&self, n: u32, rounds: usize) -> anyhow::Result<Vec<Side<Does<'_>>>> {
-        // Solutions (OEIS A000170).
+        // Known solutions (OEIS A000170).
         let known = [(4, 2), (5, 10), (6, 4), (7, 40), (8, 92), (9, 352), (10, 724), (11, 2680), (12, 14200)];
         let solutions = known.iter().find(|(size, _)| *size == n).map(|(_, solutions)| *solutions);
         let result = solutions.ok_or_else(|| anyhow::anyhow!("{n} queens: expected 4 to 12"))?;
@@ -116,7 +116,7 @@ impl Runtimes {
     }
 
     pub(crate) fn tree(&self, rounds: usize) -> anyhow::Result<Vec<Side<Does<'_>>>> {
-        // Published with the benchmark.
+        // The size of T1 as published with the benchmark.
         let nodes = 4_130_071;
         self.measure(
             rounds,
@@ -166,7 +166,7 @@ impl Runtimes {
         )
     }
 
-    /// So many steps of so many tasks each, with a barrier after each step.
+    /// Runs steps with `points` tasks each, with a barrier after each step.
     #[cfg(tbb)]
     pub(crate) fn tbb_steps(&self, steps: u64, points: u64, iterations: u64) {
         #[expect(unsafe_code, reason = "a C++ function")]
@@ -201,7 +201,7 @@ impl Runtimes {
 impl Drop for Runtimes {
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "a C++ function")]
-        // SAFETY: from `tbb_start`; nothing runs there any more.
+        // SAFETY: made by `tbb_start`, and nothing runs in it any more.
         unsafe {
             tbb::tbb_end(self.tbb);
         }

@@ -1,4 +1,4 @@
-//! Trees of tasks: the same for Vicus and rayon, whose functions have the same names. `peers/tbb.cpp` has them for oneTBB.
+//! Trees of tasks, the same code for Vicus and rayon, whose functions have the same names. `peers/tbb.cpp` has them for oneTBB.
 
 use sha1::{Digest, Sha1};
 
@@ -13,7 +13,7 @@ struct Board {
 }
 
 impl Board {
-    /// The boards with one queen more.
+    /// The boards with one more queen.
     fn next(self) -> impl Iterator<Item = Board> {
         let Board { size, row, columns, left, right } = self;
         let mut free = !(columns | left | right) & ((1 << size) - 1);
@@ -32,7 +32,7 @@ impl Board {
     }
 }
 
-/// How many boards there are with fewer queens than rows or as many: a task for each but the empty one.
+/// The number of boards with at most `size` queens in the first rows: one task for each, except for the empty board.
 pub(crate) fn boards(size: u32) -> u64 {
     fn count(board: Board) -> u64 {
         board.next().map(|next| 1 + count(next)).sum()
@@ -40,7 +40,7 @@ pub(crate) fn boards(size: u32) -> u64 {
     count(Board { size, row: 0, columns: 0, left: 0, right: 0 })
 }
 
-/// A node of an unbalanced tree: its hash decides how many children it has (Olivier et al., "UTS: An Unbalanced Tree Search
+/// A node of an unbalanced tree: its hash gives the number of its children (Olivier et al., "UTS: An Unbalanced Tree Search
 /// Benchmark", LCPC 2006).
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -93,7 +93,7 @@ mod for_cpp {
     }
 }
 
-/// The trees by one library's `join` and `scope`.
+/// The trees, with one library's `join` and `scope`.
 macro_rules! trees {
     ($library:ident, $name:ident) => {
         pub(crate) mod $name {

@@ -2,6 +2,8 @@
 
 use crate::NoMemory;
 use std::alloc::{self, Layout};
+#[cfg(feature = "arrow")]
+use std::any::Any;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -13,12 +15,22 @@ type Free = unsafe fn(NonNull<u8>, Layout);
 pub struct Block {
     at: NonNull<u8>,
     layout: Layout,
-    /// `None` gives it to the program's allocator.
-    free: Option<Free>,
+    source: Source,
+}
+
+/// Where a block's memory is from.
+enum Source {
+    /// The program's allocator.
+    Program,
+    /// A world, which takes it back by this function.
+    World(Free),
+    /// Some value that keeps it, and that may have other readers: it is never written to.
+    #[cfg(feature = "arrow")]
+    Kept(#[expect(dead_code, reason = "it is there to be dropped")] Box<dyn Any + Send + Sync>),
 }
 
 #[expect(unsafe_code, reason = "it has a pointer")]
-// SAFETY: the memory is its own, and who takes it back may be called from any thread, says `Block::new`'s caller.
+// SAFETY: the memory is its own or kept by what may be sent, and who takes it back may be called from any thread, says `Block::new`'s caller.
 unsafe impl Send for Block {}
 
 #[expect(unsafe_code, reason = "it has a pointer")]
@@ -32,13 +44,13 @@ impl Block {
     /// So many bytes are there, aligned so, and nobody else's until `free` is called with both, which may be on any thread.
     #[expect(unsafe_code, reason = "the caller promises that the memory is there")]
     pub unsafe fn new(at: NonNull<u8>, layout: Layout, free: unsafe fn(NonNull<u8>, Layout)) -> Block {
-        Block { at, layout, free: Some(free) }
+        Block { at, layout, source: Source::World(free) }
     }
 
-    /// No memory.
+    /// No memory, aligned for columns of any type.
     pub(crate) fn none() -> Block {
-        let layout = Layout::new::<()>();
-        Block { at: nowhere(layout), layout, free: None }
+        let layout = Layout::new::<[u64; 0]>();
+        Block { at: nowhere(layout), layout, source: Source::Program }
     }
 
     /// Memory of the program's allocator.
@@ -47,7 +59,7 @@ impl Block {
         // SAFETY: the size is not zero, says the only caller.
         let ask = || unsafe { alloc::alloc(layout) };
         let at = NonNull::new(crate::refusable(ask)).ok_or(NoMemory { bytes: layout.size() as u64 })?;
-        Ok(Block { at, layout, free: None })
+        Ok(Block { at, layout, source: Source::Program })
     }
 
     /// A vector's memory.
@@ -55,13 +67,35 @@ impl Block {
         let mut values = ManuallyDrop::new(values);
         let layout = Layout::array::<T>(values.capacity()).expect("a vector has this layout");
         let at = NonNull::new(values.as_mut_ptr()).expect("a vector's pointer is not null").cast();
-        Block { at, layout, free: None }
+        Block { at, layout, source: Source::Program }
+    }
+
+    /// Memory that a value keeps.
+    ///
+    /// # Safety
+    /// So many bytes are there, and are not written to, as long as the value lives.
+    #[cfg(feature = "arrow")]
+    #[expect(unsafe_code, reason = "the caller promises that the memory is there")]
+    pub(crate) unsafe fn kept(at: NonNull<u8>, bytes: usize, keeper: impl Any + Send + Sync) -> Block {
+        let layout = Layout::from_size_align(bytes, 1).expect("what is in memory has a size");
+        Block { at, layout, source: Source::Kept(Box::new(keeper)) }
+    }
+
+    /// Whether its only reader may write to it.
+    pub(crate) fn is_writable(&self) -> bool {
+        match self.source {
+            Source::Program | Source::World(_) => true,
+            #[cfg(feature = "arrow")]
+            Source::Kept(_) => false,
+        }
     }
 
     /// The vector of which it is the memory, with so many values, or the block if it is none.
     pub(crate) fn into_vec<T: Copy>(self, len: usize) -> Result<Vec<T>, Block> {
         let capacity = self.layout.size() / size_of::<T>();
-        let is_a_vector = self.free.is_none() && Layout::array::<T>(capacity) == Ok(self.layout) && len <= capacity;
+        let is_a_vector = matches!(self.source, Source::Program)
+            && Layout::array::<T>(capacity) == Ok(self.layout)
+            && len <= capacity;
         if !is_a_vector {
             return Err(self);
         }
@@ -86,14 +120,20 @@ impl Drop for Block {
         #[expect(unsafe_code, reason = "gives memory back")]
         // SAFETY: it was taken with this layout, from whom it goes back to, and its owner goes.
         unsafe {
-            match self.free {
-                Some(free) => free(self.at, self.layout),
-                None if self.layout.size() > 0 => alloc::dealloc(self.at.as_ptr(), self.layout),
-                None => {}
+            match &self.source {
+                Source::World(free) => free(self.at, self.layout),
+                Source::Program if self.layout.size() > 0 => alloc::dealloc(self.at.as_ptr(), self.layout),
+                Source::Program => {}
+                #[cfg(feature = "arrow")]
+                Source::Kept(_) => {}
             }
         }
     }
 }
+
+// A reader that panics leaves a block as it was.
+#[cfg(feature = "arrow")]
+impl std::panic::RefUnwindSafe for Block {}
 
 impl fmt::Debug for Block {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -115,7 +155,7 @@ impl Blocks {
 
     pub(crate) fn take(self, layout: Layout) -> Result<Block, NoMemory> {
         if layout.size() == 0 {
-            return Ok(Block { at: nowhere(layout), layout, free: None });
+            return Ok(Block { at: nowhere(layout), layout, source: Source::Program });
         }
         let Some(block) = (self.0)(layout) else { return Block::of_program(layout) };
         assert_eq!(block.layout, layout, "a world gives the memory that it is asked for");

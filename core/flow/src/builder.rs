@@ -1,11 +1,15 @@
 //! Fills the columns of an envelope where they stay: in one block, from the heap of the seat that fills them.
 
 use crate::block::{Block, Blocks};
-use crate::column::{Column, Values, wrong_type};
-use crate::{Envelope, Grow, NoMemory, Schema, Turn, Type, give_up};
+use crate::column::{Column, Parts, TOO_MUCH_TEXT, wrong_type};
+use crate::native::by_type;
+use crate::nulls::{Bytes, Nulls, clear};
+use crate::{Envelope, Native, NoMemory, Room, Schema, TextRoom, Turn, Type, give_up};
 use smallvec::SmallVec;
 use std::alloc::Layout;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -24,28 +28,47 @@ const BEYOND: NoMemory = NoMemory { bytes: u64::MAX };
 /// The columns of an envelope that is being filled. It may be filled by several invocations.
 ///
 /// ```
-/// use vicus_flow::{BoxError, EnvelopeBuilder, Operator, Schema, Turn, Type};
+/// use vicus_flow::{Envelope, EnvelopeBuilder, Schema, Turn, Type};
 ///
-/// /// Sends the first `count` numbers and their squares.
-/// fn squares(count: u64) -> impl Operator {
+/// /// The first `count` numbers and their squares.
+/// fn squares(turn: &Turn<'_>, count: u64) -> Envelope {
 ///     let schema = Schema::new([("number", Type::U64), ("square", Type::U64)]);
 ///     let mut builder = EnvelopeBuilder::new(&schema);
-///     move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
-///         turn.take(0);
-///         builder.reserve(turn, count as usize);
-///         builder.u64s(0).extend(0..count);
-///         builder.u64s(1).extend((0..count).map(|number| number * number));
-///         let envelope = builder.finish(turn);
-///         turn.send(0, envelope);
-///         turn.send_pill(0);
-///         Ok(())
-///     }
+///     builder.reserve(turn, count as usize);
+///     builder.u64s(0).extend(0..count);
+///     builder.u64s(1).extend((0..count).map(|number| number * number));
+///     builder.finish(turn)
 /// }
-/// # let _ = squares(3);
+/// # let _ = squares;
+/// ```
+///
+/// Texts need room for rows and for bytes, and come into the same block:
+///
+/// ```
+/// use vicus_flow::{Envelope, EnvelopeBuilder, Schema, Turn, Type};
+///
+/// /// Names and ages, some of which are not known.
+/// fn people(turn: &Turn<'_>, rows: &[(&str, Option<u8>)]) -> Envelope {
+///     let schema = Schema::new([("name", Type::Text), ("age", Type::U8)]).with_nulls(["age"]);
+///     let mut builder = EnvelopeBuilder::new(&schema);
+///     builder.reserve(turn, rows.len());
+///     builder.reserve_text(turn, 0, rows.iter().map(|(name, _)| name.len()).sum());
+///     for (name, age) in rows {
+///         builder.texts(0).push(name);
+///         match age {
+///             Some(age) => builder.u8s(1).push(*age),
+///             None => builder.push_null(1),
+///         }
+///     }
+///     builder.finish(turn)
+/// }
+/// # let _ = people;
 /// ```
 #[derive(Debug)]
 pub struct EnvelopeBuilder {
     columns: SmallVec<[Filled; 4]>,
+    /// One for each column if any is of texts or may have nulls, else none.
+    beside: Vec<Beside>,
     /// How many rows there is room for.
     capacity: usize,
     block: Option<Block>,
@@ -55,39 +78,55 @@ pub struct EnvelopeBuilder {
 #[derive(Clone, Copy, Debug)]
 struct Filled {
     kind: Type,
-    /// Where it begins in the block. Invariant: columns don't overlap, and each has room for `capacity` values.
+    /// Where it begins in the block. Invariant: columns don't overlap, and each has room for `capacity` values or, of a variable
+    /// type, for as many ends and one more, the first of which is there.
     start: usize,
     /// Invariant: so many values are there, at most `capacity`.
     len: usize,
 }
 
-fn value_bytes(kind: Type) -> usize {
-    match kind {
-        Type::U64 | Type::I64 | Type::F64 => 8,
-        Type::U8 => 1,
-        Type::Text => panic!("texts have no fixed size: collect them into a `Column`"),
-    }
+/// What a column has beside its values, or the ends of its texts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Beside {
+    nullable: bool,
+    /// Where the bits begin, if there is a block and the column may have nulls. Invariant: there are bits for `capacity` rows, and
+    /// those of rows that are no nulls, or not there yet, are 1.
+    bits: usize,
+    /// How many of its rows are nulls.
+    nulls: usize,
+    /// Where the texts begin. Invariant: there is room for `text_capacity` bytes, of which `text_len` are there.
+    text: usize,
+    text_len: usize,
+    text_capacity: usize,
+}
+
+/// Where the parts of a column lie in a block.
+#[derive(Clone, Copy, Default)]
+struct Layed {
+    values: usize,
+    text: usize,
+    bits: usize,
 }
 
 impl EnvelopeBuilder {
-    /// For envelopes of this schema. Panics if it has texts: these are collected into a [`Column`], whose memory is the
-    /// program's.
+    /// For envelopes of this schema.
     pub fn new(schema: &Schema) -> EnvelopeBuilder {
-        EnvelopeBuilder::of(schema.columns().iter().map(|(_, kind)| *kind))
+        EnvelopeBuilder::of(schema.columns().iter().map(|field| (field.kind, field.nullable)))
     }
 
     /// For envelopes of so many columns of [`Type::U64`].
     pub fn of_u64s(columns: usize) -> EnvelopeBuilder {
-        EnvelopeBuilder::of(std::iter::repeat_n(Type::U64, columns))
+        let plain = Filled { kind: Type::U64, start: 0, len: 0 };
+        let columns = std::iter::repeat_n(plain, columns).collect();
+        EnvelopeBuilder { columns, beside: Vec::new(), capacity: 0, block: None }
     }
 
-    fn of(kinds: impl Iterator<Item = Type>) -> EnvelopeBuilder {
-        let column = |kind| {
-            // Panics for texts.
-            value_bytes(kind);
-            Filled { kind, start: 0, len: 0 }
-        };
-        EnvelopeBuilder { columns: kinds.map(column).collect(), capacity: 0, block: None }
+    fn of(kinds: impl Iterator<Item = (Type, bool)> + Clone) -> EnvelopeBuilder {
+        let beside = |(_, nullable)| Beside { nullable, ..Beside::default() };
+        let is_plain = kinds.clone().all(|(kind, nullable)| !nullable && !kind.is_variable());
+        let beside = if is_plain { Vec::new() } else { kinds.clone().map(beside).collect() };
+        let columns = kinds.map(|(kind, _)| Filled { kind, start: 0, len: 0 }).collect();
+        EnvelopeBuilder { columns, beside, capacity: 0, block: None }
     }
 
     /// Rows of the first column so far.
@@ -100,8 +139,9 @@ impl EnvelopeBuilder {
         self.block.as_ref().map_or(0, |block| block.bytes() as u64)
     }
 
-    /// Makes room for so many more rows. What is there already may move, so it is best to ask once. If there is no memory, the
-    /// invocation ends here, and its request fails with [`NoMemory`] and the box's name ([`give_up`]).
+    /// Makes room for so many more rows, but for the bytes of texts ([`EnvelopeBuilder::reserve_text`]). What is there already may
+    /// move, so it is best to ask once. If there is no memory, the invocation ends here, and its request fails with [`NoMemory`] and
+    /// the box's name ([`give_up`]).
     pub fn reserve(&mut self, turn: &Turn<'_>, more: usize) {
         self.reserve_from(turn.blocks, more);
     }
@@ -114,54 +154,165 @@ impl EnvelopeBuilder {
         self.try_reserve_from(turn.blocks, more)
     }
 
+    /// Makes room for so many more bytes of a column of texts or strings of bytes; see [`EnvelopeBuilder::reserve`]. Panics if it is
+    /// of another type. More than 2 GiB leaves by [`give_up`], too.
+    pub fn reserve_text(&mut self, turn: &Turn<'_>, column: usize, more: usize) {
+        self.reserve_text_from(turn.blocks, column, more);
+    }
+
+    /// As [`EnvelopeBuilder::reserve_text`], for a box that can do with less.
+    ///
+    /// # Errors
+    /// There is not so much memory, or the column would have more than 2 GiB. What was filled in is still there.
+    pub fn try_reserve_text(&mut self, turn: &Turn<'_>, column: usize, more: usize) -> Result<(), NoMemory> {
+        self.try_reserve_text_from(turn.blocks, column, more)
+    }
+
     #[inline]
     pub(crate) fn reserve_from(&mut self, blocks: Blocks, more: usize) {
         self.try_reserve_from(blocks, more).unwrap_or_else(|error| give_up(error));
     }
 
-    fn try_reserve_from(&mut self, blocks: Blocks, more: usize) -> Result<(), NoMemory> {
-        let filled = self.columns.iter().map(|column| column.len).max().unwrap_or(0);
+    pub(crate) fn try_reserve_from(&mut self, blocks: Blocks, more: usize) -> Result<(), NoMemory> {
+        let filled = self.most_rows();
         let wanted = filled.checked_add(more).ok_or(BEYOND)?;
         if wanted <= self.capacity {
             return Ok(());
         }
         let doubled = wanted.max(2 * filled);
-        match self.move_to(blocks, doubled) {
-            Err(_) if doubled > wanted => self.move_to(blocks, wanted),
+        match self.move_to(blocks, doubled, None) {
+            Err(_) if doubled > wanted => self.move_to(blocks, wanted, None),
             done => done,
         }
     }
 
-    /// Takes a block with room for so many rows, which is at least as many as there are.
+    pub(crate) fn reserve_text_from(&mut self, blocks: Blocks, column: usize, more: usize) {
+        let has = self.text_of(column).text_len;
+        if has.saturating_add(more) > MOST_TEXT {
+            give_up(TOO_MUCH_TEXT);
+        }
+        self.try_reserve_text_from(blocks, column, more).unwrap_or_else(|error| give_up(error));
+    }
+
+    fn try_reserve_text_from(&mut self, blocks: Blocks, column: usize, more: usize) -> Result<(), NoMemory> {
+        let has = self.text_of(column);
+        let wanted = has.text_len.checked_add(more).filter(|&wanted| wanted <= MOST_TEXT).ok_or(BEYOND)?;
+        if wanted <= has.text_capacity {
+            return Ok(());
+        }
+        let doubled = wanted.max(2 * has.text_len).min(MOST_TEXT);
+        let rows = self.capacity;
+        match self.move_to(blocks, rows, Some((column, doubled))) {
+            Err(_) if doubled > wanted => self.move_to(blocks, rows, Some((column, wanted))),
+            done => done,
+        }
+    }
+
+    /// What a column of texts has of these.
+    fn text_of(&self, column: usize) -> &Beside {
+        let kind = self.columns[column].kind;
+        assert!(kind.is_variable(), "a column of type {kind:?} has no texts");
+        &self.beside[column]
+    }
+
+    #[inline]
+    fn most_rows(&self) -> usize {
+        self.columns.iter().map(|column| column.len).max().unwrap_or(0)
+    }
+
+    /// Takes a block with room for so many rows, which is at least as many as there are, and for so many bytes of a column's texts.
     #[cold]
-    fn move_to(&mut self, blocks: Blocks, capacity: usize) -> Result<(), NoMemory> {
-        let row: usize = self.columns.iter().map(|column| value_bytes(column.kind)).sum();
-        let is_small = row.saturating_mul(capacity.saturating_add(VALUE)) <= SMALL;
+    fn move_to(&mut self, blocks: Blocks, capacity: usize, text: Option<(usize, usize)>) -> Result<(), NoMemory> {
+        let text_capacity = |column: usize, beside: &Beside| match text {
+            Some((grown, bytes)) if grown == column => bytes,
+            _ => beside.text_capacity,
+        };
+        let row: usize = self.columns.iter().map(|column| column.kind.width()).sum();
+        let texts = self.beside.iter().enumerate().map(|(column, beside)| text_capacity(column, beside));
+        let texts = texts.fold(0, usize::saturating_add);
+        let is_small = row.saturating_mul(capacity.saturating_add(VALUE)).saturating_add(texts) <= SMALL;
         // A line in between: columns whose sizes are powers of two would all begin in the same set of each cache.
         let (align, between) = if is_small { (VALUE, 0) } else { (LINE, LINE) };
-        let end = |start: usize, column: &Filled| {
-            let size = value_bytes(column.kind).checked_mul(capacity)?.checked_next_multiple_of(align)?;
-            start.checked_add(size)?.checked_add(between)
+        let behind = |start: usize, bytes: usize| {
+            start.checked_add(bytes.checked_next_multiple_of(align)?)?.checked_add(between)
         };
-        let bytes = self.columns.iter().try_fold(0, end).ok_or(BEYOND)?;
-        let block = blocks.take(Layout::from_size_align(bytes, align).map_err(|_| BEYOND)?)?;
-        let mut next = 0;
-        for column in &mut self.columns {
-            let start = next;
-            next = end(start, column).expect("so far the block goes");
-            if let Some(old) = &self.block {
-                let values = column.len * value_bytes(column.kind);
-                #[expect(unsafe_code, reason = "moves values to another block")]
-                // SAFETY: so many bytes of the column are filled in the old block, and the new one has room for them.
-                unsafe {
-                    block.at().add(start).copy_from_nonoverlapping(old.at().add(column.start), values);
+        // Where a column's parts begin that begins there itself, and where the next one begins.
+        let lay = |start: usize, column: usize| -> Option<(Layed, usize)> {
+            let Filled { kind, .. } = self.columns[column];
+            let mut next = behind(start, kind.width().checked_mul(capacity + usize::from(kind.is_variable()))?)?;
+            let mut layed = Layed { values: start, ..Layed::default() };
+            if let Some(beside) = self.beside.get(column) {
+                if kind.is_variable() {
+                    layed.text = next;
+                    next = behind(next, text_capacity(column, beside))?;
+                }
+                if beside.nullable {
+                    layed.bits = next;
+                    next = behind(next, capacity.div_ceil(8))?;
                 }
             }
-            column.start = start;
+            Some((layed, next))
+        };
+        if capacity == usize::MAX {
+            return Err(BEYOND);
+        }
+        let columns = 0..self.columns.len();
+        let bytes = columns.clone().try_fold(0, |start, column| Some(lay(start, column)?.1)).ok_or(BEYOND)?;
+        let block = blocks.take(Layout::from_size_align(bytes, align).map_err(|_| BEYOND)?)?;
+        let mut next = 0;
+        let mut places: SmallVec<[Layed; 4]> = SmallVec::new();
+        for column in columns {
+            let (layed, end) = lay(next, column).expect("so far the block goes");
+            next = end;
+            places.push(layed);
+            self.copy_column(&block, column, layed, capacity);
+        }
+        for (column, layed) in self.columns.iter_mut().zip(&places) {
+            column.start = layed.values;
+        }
+        for (column, (beside, layed)) in self.beside.iter_mut().zip(&places).enumerate() {
+            (beside.text, beside.bits) = (layed.text, layed.bits);
+            beside.text_capacity = match text {
+                Some((grown, bytes)) if grown == column => bytes,
+                _ => beside.text_capacity,
+            };
         }
         self.block = Some(block);
         self.capacity = capacity;
         Ok(())
+    }
+
+    /// Writes to a new block what a column has.
+    #[inline]
+    fn copy_column(&self, to: &Block, column: usize, layed: Layed, capacity: usize) {
+        let Filled { kind, start, len } = self.columns[column];
+        let beside = self.beside.get(column);
+        #[expect(unsafe_code, reason = "moves values to another block")]
+        // SAFETY: what is copied is there in the old block, as the invariants say, and there is room for it in the new one.
+        let copy = |from: usize, place: usize, bytes: usize| unsafe {
+            if let Some(old) = &self.block {
+                to.at().add(place).copy_from_nonoverlapping(old.at().add(from), bytes);
+            }
+        };
+        let ends = kind.width() * (len + usize::from(kind.is_variable()));
+        if kind.is_variable() && self.block.is_none() {
+            #[expect(unsafe_code, reason = "writes the first end")]
+            // SAFETY: there is room for one end and as many as there may be rows, aligned for `i32` as all parts are.
+            unsafe {
+                to.at().add(layed.values).cast::<i32>().write(0);
+            }
+        }
+        copy(start, layed.values, ends);
+        let Some(beside) = beside else { return };
+        copy(beside.text, layed.text, beside.text_len);
+        if beside.nullable {
+            #[expect(unsafe_code, reason = "fills the bits with ones")]
+            // SAFETY: there is room for so many.
+            unsafe {
+                to.at().add(layed.bits).write_bytes(u8::MAX, capacity.div_ceil(8));
+            }
+            copy(beside.bits, layed.bits, len.div_ceil(8));
+        }
     }
 
     /// The envelope, with all that was filled in; the builder is empty again. Panics if the columns differ in length.
@@ -176,201 +327,315 @@ impl EnvelopeBuilder {
     }
 
     pub(crate) fn finish_from(&mut self, blocks: Blocks) -> Vec<Column> {
-        let most = self.columns.iter().map(|column| column.len).max().unwrap_or(0);
+        let most = self.most_rows();
+        let spare = |beside: &Beside| (beside.text_capacity - beside.text_len) as u64;
+        let has_spare = self.capacity > 2 * most || 2 * self.beside.iter().map(spare).sum::<u64>() > self.bytes();
         // A receiver may keep it for long.
-        if self.capacity > 2 * most && self.bytes() > 4096 {
+        if has_spare && self.bytes() > 4096 {
+            let before = self.texts_fit();
             // Without memory for less it stays as large as it is.
-            let _ = self.move_to(blocks, most);
+            if self.move_to(blocks, most, None).is_err() {
+                self.set_text_capacities(&before);
+            }
         }
         let block = Arc::new(self.block.take().unwrap_or_else(Block::none));
         self.capacity = 0;
-        let column = |column: &mut Filled| {
-            let Filled { kind, start, len } = std::mem::replace(column, Filled { kind: column.kind, start: 0, len: 0 });
-            match kind {
-                Type::U64 => Column::U64(values(&block, start, len)),
-                Type::I64 => Column::I64(values(&block, start, len)),
-                Type::F64 => Column::F64(values(&block, start, len)),
-                Type::U8 => Column::U8(values(&block, start, len)),
-                Type::Text => unreachable!("`new` refuses texts"),
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for (place, filled) in self.columns.iter_mut().enumerate() {
+            let Filled { kind, start, len } = std::mem::replace(filled, Filled { kind: filled.kind, start: 0, len: 0 });
+            let (mut text, mut nulls) = (None, None);
+            if let Some(beside) = self.beside.get_mut(place) {
+                let empty = Beside { nullable: beside.nullable, ..Beside::default() };
+                let beside = std::mem::replace(beside, empty);
+                let bytes = |at: usize, len: usize| {
+                    #[expect(unsafe_code, reason = "a part of the block is shared")]
+                    // SAFETY: so many bytes were written there, and the builder, which wrote them, gives the block away.
+                    unsafe {
+                        Bytes::new(block.at().add(at), len, Arc::clone(&block))
+                    }
+                };
+                if kind.is_variable() && len > 0 {
+                    text = Some(bytes(beside.text, beside.text_len));
+                }
+                if beside.nulls > 0 {
+                    let bits = bytes(beside.bits, len.div_ceil(8));
+                    nulls = Some(Nulls { bits, first: 0, rows: len, count: beside.nulls });
+                }
             }
-        };
-        self.columns.iter_mut().map(column).collect()
+            #[expect(unsafe_code, reason = "a part of the block becomes a column")]
+            // SAFETY: so many values of this type, or ends and what they say, were written there, aligned, and the builder, which
+            // wrote them, gives the block away.
+            columns.push(unsafe {
+                let at = block.at().add(start);
+                Column::new(Parts { kind, rows: len, at, block: Arc::clone(&block), text, nulls })
+            });
+        }
+        columns
     }
 
-    /// A column's room.
-    fn room<T>(&mut self, column: usize, kind: Type) -> Room<'_, T> {
-        let Filled { kind: is, start, len } = &mut self.columns[column];
-        if *is != kind {
-            wrong_type(*is, kind);
-        }
+    /// Leaves texts no more room than they take; how much they had before.
+    fn texts_fit(&mut self) -> Vec<usize> {
+        self.beside.iter_mut().map(|beside| std::mem::replace(&mut beside.text_capacity, beside.text_len)).collect()
+    }
+
+    fn set_text_capacities(&mut self, capacities: &[usize]) {
+        self.beside.iter_mut().zip(capacities).for_each(|(beside, &capacity)| beside.text_capacity = capacity);
+    }
+
+    /// A column, to be filled. Panics if it is of another type.
+    #[inline]
+    pub fn values<T: Native>(&mut self, column: usize) -> Room<'_, T> {
         let capacity = self.capacity;
-        let Some(block) = &self.block else { return Room { values: &mut [], len } };
-        #[expect(unsafe_code, reason = "a part of the block as a slice")]
-        // SAFETY: the column has room for so many values there, aligned for them, which the builder alone has.
-        let values = unsafe {
-            NonNull::slice_from_raw_parts(block.at().add(*start).cast::<MaybeUninit<T>>(), capacity).as_mut()
-        };
+        let Filled { kind, start, len } = &mut self.columns[column];
+        if *kind != T::TYPE {
+            wrong_type(*kind, T::TYPE);
+        }
+        #[expect(unsafe_code, reason = "a part of the block")]
+        // SAFETY: by the invariant of `start`; the builder is borrowed, which alone has the block.
+        let values = unsafe { part(&self.block, *start, capacity).as_mut() };
         Room { values, len }
     }
-}
 
-/// Copies of these columns, in a block of their own; texts are shared.
-pub(crate) fn copied(columns: &[Column], rows: usize, blocks: Blocks) -> Vec<Column> {
-    let fixed = || columns.iter().filter(|column| column.kind() != Type::Text);
-    let mut builder = EnvelopeBuilder::of(fixed().map(Column::kind));
-    builder.reserve_from(blocks, rows);
-    for (place, column) in fixed().enumerate() {
-        match column {
-            Column::U64(values) => builder.u64s(place).extend_from_slice(values),
-            Column::I64(values) => builder.i64s(place).extend_from_slice(values),
-            Column::F64(values) => builder.f64s(place).extend_from_slice(values),
-            Column::U8(values) => builder.u8s(place).extend_from_slice(values),
-            Column::Text(_) => unreachable!("left out above"),
+    /// A column of texts, to be filled. Panics if it is of another type.
+    pub fn texts(&mut self, column: usize) -> TextRoom<'_, str> {
+        self.strings(column, Type::Text)
+    }
+
+    /// A column of strings of bytes, to be filled. Panics if it is of another type.
+    pub fn binaries(&mut self, column: usize) -> TextRoom<'_, [u8]> {
+        self.strings(column, Type::Binary)
+    }
+
+    fn strings<S: ?Sized>(&mut self, column: usize, wanted: Type) -> TextRoom<'_, S> {
+        let capacity = self.capacity;
+        let Filled { kind, start, len } = &mut self.columns[column];
+        if *kind != wanted {
+            wrong_type(*kind, wanted);
+        }
+        let beside = &mut self.beside[column];
+        #[expect(unsafe_code, reason = "two parts of the block")]
+        // SAFETY: by the invariants of `start` and `text`; they don't overlap, and the builder is borrowed, which alone has the
+        // block. The ends are those behind the first one, which was written when the block was taken.
+        let (ends, bytes) = unsafe {
+            let mut ends = part(&self.block, *start + kind.width(), capacity);
+            let mut bytes = part(&self.block, beside.text, beside.text_capacity);
+            (ends.as_mut(), bytes.as_mut())
+        };
+        let (ends, bytes) = (Room { values: ends, len }, Room { values: bytes, len: &mut beside.text_len });
+        TextRoom { ends, bytes, of: PhantomData }
+    }
+
+    /// Appends a text to a column, for which room is made. Panics if the column is of another type. See
+    /// [`EnvelopeBuilder::reserve`].
+    pub fn push_text(&mut self, turn: &Turn<'_>, column: usize, text: &str) {
+        self.push_string(turn.blocks, column, Type::Text, text.as_bytes());
+    }
+
+    /// Appends a string of bytes, as [`EnvelopeBuilder::push_text`] does.
+    pub fn push_binary(&mut self, turn: &Turn<'_>, column: usize, bytes: &[u8]) {
+        self.push_string(turn.blocks, column, Type::Binary, bytes);
+    }
+
+    /// Appends a string of a column of this type, for which room is made: UTF-8, if it is a text.
+    pub(crate) fn push_string(&mut self, blocks: Blocks, column: usize, kind: Type, bytes: &[u8]) {
+        if self.columns[column].len == self.capacity {
+            self.reserve_from(blocks, usize::from(self.columns[column].len == self.most_rows()));
+        }
+        self.reserve_text_from(blocks, column, bytes.len());
+        self.strings::<[u8]>(column, kind).push(bytes);
+    }
+
+    /// Appends a row without a value to a column. Panics if there is no room, or if the schema says that the column has no nulls.
+    pub fn push_null(&mut self, column: usize) {
+        let Filled { kind, len, .. } = self.columns[column];
+        assert!(self.beside.get(column).is_some_and(|beside| beside.nullable), "column {column} has no nulls");
+        by_type!(kind,
+            T => self.values::<T>(column).push(T::default()),
+            self.strings::<[u8]>(column, kind).push(&[]));
+        self.make_null(column, len);
+    }
+
+    /// Says that a row which a column has already is a null. Panics if there is no such row, or if the schema says that the column has
+    /// no nulls.
+    pub fn make_null(&mut self, column: usize, row: usize) {
+        let Filled { len, .. } = self.columns[column];
+        assert!(row < len, "row {row} of {len}");
+        let capacity = self.capacity;
+        let beside = self.beside.get_mut(column).filter(|beside| beside.nullable);
+        let beside = beside.unwrap_or_else(|| panic!("column {column} has no nulls"));
+        #[expect(unsafe_code, reason = "bits that are there")]
+        // SAFETY: by the invariant of `bits`; they were filled with ones when the block was taken.
+        let bits = unsafe {
+            let bits = part::<u8>(&self.block, beside.bits, capacity.div_ceil(8));
+            &mut *(bits.as_ptr() as *mut [u8])
+        };
+        if clear(bits, row) {
+            beside.nulls += 1;
         }
     }
-    let mut copies = builder.finish_from(blocks).into_iter();
-    let copy = |column: &Column| match column {
-        Column::Text(_) => column.clone(),
-        _ => copies.next().expect("one for each that is no text"),
-    };
-    columns.iter().map(copy).collect()
+
+    /// Appends rows of an envelope whose columns have the builder's types, for which room is made: those of these numbers, in
+    /// this order. Panics if a null comes into a column that has none.
+    pub fn append(&mut self, turn: &Turn<'_>, envelope: &Envelope, rows: &[u32]) {
+        self.reserve(turn, rows.len());
+        self.gather(turn.blocks, envelope.columns(), rows);
+    }
+
+    /// As [`EnvelopeBuilder::append`], where room for the rows, but for texts, has been made.
+    pub(crate) fn gather(&mut self, blocks: Blocks, columns: &[Column], rows: &[u32]) {
+        for (place, column) in columns.iter().enumerate() {
+            by_type!(column.kind(),
+                T => {
+                    let values = column.values::<T>();
+                    self.values::<T>(place).extend(rows.iter().map(|&row| values[row as usize]));
+                },
+                self.gather_strings(blocks, place, column.kind(), rows.iter().map(|&row| (column, row as usize))));
+            if let Some(nulls) = column.nulls() {
+                let first = self.columns[place].len - rows.len();
+                let of_rows = rows.iter().enumerate().filter(|(_, row)| nulls.has(**row as usize));
+                of_rows.for_each(|(at, _)| self.make_null(place, first + at));
+            }
+        }
+    }
+
+    /// Appends rows of several sources, which have columns of the builder's types: each by the number of its source and its own
+    /// there. Room for the rows, but for texts, has been made.
+    pub(crate) fn interleave<'s>(&mut self, blocks: Blocks, rows: &[(u32, u32)], of: impl Fn(u32) -> &'s [Column]) {
+        for place in 0..self.columns.len() {
+            let kind = self.columns[place].kind;
+            by_type!(kind,
+                T => {
+                    let value = |&(source, row): &(u32, u32)| of(source)[place].values::<T>()[row as usize];
+                    self.values::<T>(place).extend(rows.iter().map(value));
+                },
+                self.gather_strings(blocks, place, kind, rows.iter().map(|&(source, row)| (&of(source)[place], row as usize))));
+            if self.beside.get(place).is_some_and(|beside| beside.nullable) {
+                let first = self.columns[place].len - rows.len();
+                for (at, &(source, row)) in rows.iter().enumerate() {
+                    if of(source)[place].is_null(row as usize) {
+                        self.make_null(place, first + at);
+                    }
+                }
+            }
+        }
+    }
+
+    fn gather_strings<'c>(
+        &mut self,
+        blocks: Blocks,
+        place: usize,
+        kind: Type,
+        rows: impl Iterator<Item = (&'c Column, usize)> + Clone,
+    ) {
+        let bytes = rows.clone().map(|(column, row)| column.string(row).len()).fold(0, usize::saturating_add);
+        self.reserve_text_from(blocks, place, bytes);
+        let mut into = self.strings::<[u8]>(place, kind);
+        rows.for_each(|(column, row)| into.push(column.string(row)));
+    }
 }
 
-/// What was filled into a block.
-fn values<T: Copy>(block: &Arc<Block>, start: usize, len: usize) -> Values<T> {
-    if len == 0 {
-        return Vec::new().into();
+/// A part of the block, to be read and written while the builder is borrowed; empty if there is no block.
+///
+/// # Safety
+/// There is room for so many values there, aligned for them.
+#[expect(unsafe_code, reason = "a part of the block as a slice")]
+unsafe fn part<T>(block: &Option<Block>, start: usize, count: usize) -> NonNull<[MaybeUninit<T>]> {
+    match block {
+        // SAFETY: it is within the block, says the caller.
+        Some(block) => NonNull::slice_from_raw_parts(unsafe { block.at().add(start) }.cast(), count),
+        None => NonNull::slice_from_raw_parts(NonNull::dangling(), 0),
     }
-    #[expect(unsafe_code, reason = "a part of the block becomes a column")]
-    // SAFETY: so many values of this type were written there, and the builder, which wrote them, gives the block away.
-    unsafe {
-        Values::new(block.at().add(start).cast(), len, Arc::clone(block))
+}
+
+/// More bytes of text than a column's ends can count.
+const MOST_TEXT: usize = i32::MAX as usize;
+
+/// Copies of these columns, in a block of their own.
+pub(crate) fn copied(columns: &[Column], rows: usize, blocks: Blocks) -> Result<Vec<Column>, NoMemory> {
+    let mut builder = EnvelopeBuilder::of(columns.iter().map(|column| (column.kind(), column.null_count() > 0)));
+    for (place, column) in columns.iter().enumerate() {
+        if column.kind().is_variable() {
+            builder.beside[place].text_capacity = column.text_range(0..rows).len();
+        }
+    }
+    builder.try_reserve_from(blocks, rows)?;
+    for (place, column) in columns.iter().enumerate() {
+        by_type!(column.kind(),
+            T => builder.values::<T>(place).extend_from_slice(column.values::<T>()),
+            builder.copy_strings(place, column, 0..rows));
+        if let Some(nulls) = column.nulls() {
+            (0..rows).filter(|&row| nulls.has(row)).for_each(|row| builder.make_null(place, row));
+        }
+    }
+    Ok(builder.finish_from(blocks))
+}
+
+/// A column without rows.
+#[cfg(feature = "arrow")]
+pub(crate) fn empty(kind: Type) -> Column {
+    EnvelopeBuilder::of([(kind, false)].into_iter()).finish_from(Blocks::default()).remove(0)
+}
+
+/// A column of a column's rows, or of nulls.
+#[cfg(feature = "arrow")]
+pub(crate) fn picked(
+    from: &Column,
+    rows: impl ExactSizeIterator<Item = Option<usize>> + Clone,
+) -> Result<Column, NoMemory> {
+    let kind = from.kind();
+    let mut builder = EnvelopeBuilder::of([(kind, true)].into_iter());
+    if kind.is_variable() {
+        builder.beside[0].text_capacity = rows.clone().flatten().map(|row| from.string(row).len()).sum();
+    }
+    builder.try_reserve_from(Blocks::default(), rows.len())?;
+    for row in rows {
+        match row {
+            Some(row) => by_type!(kind,
+                T => builder.values::<T>(0).push(from.values::<T>()[row]),
+                builder.strings::<[u8]>(0, kind).push(from.string(row))),
+            None => builder.push_null(0),
+        }
+    }
+    Ok(builder.finish_from(Blocks::default()).remove(0))
+}
+
+impl EnvelopeBuilder {
+    fn copy_strings(&mut self, place: usize, column: &Column, rows: Range<usize>) {
+        let mut into = self.strings::<[u8]>(place, column.kind());
+        rows.for_each(|row| into.push(column.string(row)));
     }
 }
 
 macro_rules! rooms {
-    ($($type:ty, $variant:ident, $name:ident;)*) => {$(
+    ($($type:ty, $name:ident;)*) => {$(
         impl EnvelopeBuilder {
-            #[doc = concat!("A column of `", stringify!($type), "`, to be filled. Panics if it is of another type.")]
+            #[doc = concat!("[`EnvelopeBuilder::values`] of `", stringify!($type), "`.")]
             #[inline]
             pub fn $name(&mut self, column: usize) -> Room<'_, $type> {
-                self.room(column, Type::$variant)
+                self.values(column)
             }
         }
     )*};
 }
 
 rooms! {
-    u64, U64, u64s;
-    i64, I64, i64s;
-    f64, F64, f64s;
-    u8, U8, u8s;
-}
-
-/// A column that is being filled, as far as there is room. Appending more than that panics.
-#[derive(Debug)]
-pub struct Room<'a, T> {
-    /// Invariant: the first `len` of them have a value.
-    values: &'a mut [MaybeUninit<T>],
-    len: &'a mut usize,
-}
-
-impl<T: Copy> Room<'_, T> {
-    /// Appends to a vector through a room for exactly so many values more.
-    pub fn of(vector: &mut Vec<T>, more: usize, fill: impl FnOnce(&mut Room<'_, T>)) {
-        vector.grow_or_give_up(more);
-        let mut len = 0;
-        fill(&mut Room { values: &mut vector.spare_capacity_mut()[..more], len: &mut len });
-        #[expect(unsafe_code, reason = "the vector has what was written behind it")]
-        // SAFETY: a room counts what has a value.
-        unsafe {
-            vector.set_len(vector.len() + len);
-        }
-    }
-
-    /// How many values it has.
-    pub fn len(&self) -> usize {
-        *self.len
-    }
-
-    /// Whether it has none.
-    pub fn is_empty(&self) -> bool {
-        *self.len == 0
-    }
-
-    /// The values that it has.
-    pub fn filled(&mut self) -> &mut [T] {
-        let filled = &mut self.values[..*self.len];
-        #[expect(unsafe_code, reason = "values that are there")]
-        // SAFETY: by the invariant they are; the memory's owner is borrowed.
-        unsafe {
-            &mut *(std::ptr::from_mut(filled) as *mut [T])
-        }
-    }
-
-    /// The places that have no value yet.
-    #[inline]
-    fn rest(&mut self) -> &mut [MaybeUninit<T>] {
-        &mut self.values[*self.len..]
-    }
-
-    /// Appends a value.
-    #[inline]
-    pub fn push(&mut self, value: T) {
-        match self.rest() {
-            [place, ..] => place.write(value),
-            [] => self.is_full(1),
-        };
-        *self.len += 1;
-    }
-
-    /// Appends all of these.
-    #[inline]
-    pub fn extend_from_slice(&mut self, values: &[T]) {
-        let Some(places) = self.rest().get_mut(..values.len()) else { self.is_full(values.len()) };
-        #[expect(unsafe_code, reason = "`MaybeUninit::write_copy_of_slice`, which older compilers don't have")]
-        // SAFETY: so many places are there, and they are borrowed for writing, so that the values are elsewhere.
-        unsafe {
-            places.as_mut_ptr().cast::<T>().copy_from_nonoverlapping(values.as_ptr(), values.len());
-        }
-        *self.len += values.len();
-    }
-
-    /// Appends what the iterator has.
-    #[inline]
-    pub fn extend(&mut self, values: impl IntoIterator<Item = T>) {
-        let values = values.into_iter();
-        let rest = self.rest();
-        if values.size_hint().1.is_none_or(|most| most > rest.len()) {
-            return values.for_each(|value| self.push(value));
-        }
-        let mut written = 0;
-        for (place, value) in rest.iter_mut().zip(values) {
-            place.write(value);
-            written += 1;
-        }
-        *self.len += written;
-    }
-
-    /// Appends a value so many times.
-    #[inline]
-    pub fn repeat(&mut self, value: T, count: usize) {
-        match self.rest().get_mut(..count) {
-            Some(places) => places.fill(MaybeUninit::new(value)),
-            None => self.is_full(count),
-        }
-        *self.len += count;
-    }
-
-    #[cold]
-    fn is_full(&self, more: usize) -> ! {
-        panic!("there is room for {} values, not for {} and {more} more", self.values.len(), self.len)
-    }
+    bool, bools;
+    i8, i8s;
+    i16, i16s;
+    i32, i32s;
+    i64, i64s;
+    u8, u8s;
+    u16, u16s;
+    u32, u32s;
+    u64, u64s;
+    f32, f32s;
+    f64, f64s;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::column::held_bytes;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Blocks of the world below that are in use.
@@ -433,8 +698,7 @@ mod tests {
         builder.u64s(0).push(1);
         assert_eq!(builder.bytes(), 800_000 + 64);
         let columns = builder.finish_from(Blocks::default());
-        let Column::U64(values) = &columns[0] else { panic!("a column of numbers") };
-        assert_eq!((&values[..], values.block_bytes()), (&[1][..], 8));
+        assert_eq!((columns[0].u64s(), held_bytes(&columns)), (&[1][..], 8));
     }
 
     #[test]
@@ -446,29 +710,74 @@ mod tests {
         builder.u64s(0).extend([2, 3]);
     }
 
-    /// An iterator that is not as long as it says.
     #[test]
-    fn a_room_has_what_was_written() {
-        struct Liar(usize);
-        impl Iterator for Liar {
-            type Item = u64;
-
-            fn next(&mut self) -> Option<u64> {
-                self.0 = self.0.checked_sub(1)?;
-                Some(9)
+    fn texts_and_nulls_lie_in_the_same_block_however_often_it_grows() {
+        let schema = Schema::new([("t", Type::Text), ("n", Type::U16), ("b", Type::Binary)]).with_nulls(["t", "n"]);
+        for rows in [0usize, 1, 9, 100, 3000] {
+            let mut builder = EnvelopeBuilder::new(&schema);
+            let text = |row: usize| "é".repeat(row % 50);
+            for row in 0..rows {
+                builder.reserve_from(Blocks::default(), 1);
+                if row % 3 == 1 {
+                    builder.push_null(0);
+                } else {
+                    builder.push_string(Blocks::default(), 0, Type::Text, text(row).as_bytes());
+                }
+                builder.u16s(1).push(row as u16);
+                builder.push_string(Blocks::default(), 2, Type::Binary, &[row as u8]);
+                if row % 7 == 0 {
+                    builder.make_null(1, row);
+                    builder.make_null(1, row);
+                }
             }
-
-            fn size_hint(&self) -> (usize, Option<usize>) {
-                (5, Some(5))
+            let taken = builder.bytes();
+            let columns = builder.finish_from(Blocks::default());
+            for row in 0..rows {
+                assert_eq!(columns[0].is_null(row), row % 3 == 1, "{row}");
+                assert_eq!(columns[0].text_at(row), if row % 3 == 1 { String::new() } else { text(row) });
+                assert_eq!((columns[1].u16s()[row], columns[1].is_null(row)), (row as u16, row % 7 == 0));
+                assert_eq!(columns[2].binary_at(row), [row as u8]);
             }
+            assert_eq!(columns[1].null_count(), rows.div_ceil(7));
+            assert!(held_bytes(&columns) <= taken, "{rows} rows: one block");
         }
-        let mut vector = vec![8u64];
-        for has in [3, 7] {
-            Room::of(&mut vector, 5, |room| {
-                room.extend(Liar(has));
-                room.filled()[0] = 1;
-            });
-        }
-        assert_eq!(vector, [8, 1, 9, 9, 1, 9, 9, 9, 9]);
+    }
+
+    /// A box that can do with less asked for more than there is, and what it had filled in was to be there still.
+    #[test]
+    fn what_was_filled_in_is_there_after_memory_was_refused() {
+        let mut builder = EnvelopeBuilder::new(&Schema::new([("t", Type::Text), ("n", Type::U64)]).with_nulls(["n"]));
+        let blocks = Blocks::default();
+        builder.reserve_from(blocks, 2);
+        builder.push_string(blocks, 0, Type::Text, b"here");
+        builder.push_null(1);
+        let bytes = builder.bytes();
+        assert_eq!(builder.try_reserve_from(blocks, usize::MAX), Err(BEYOND));
+        assert_eq!(builder.try_reserve_from(blocks, usize::MAX - 1), Err(BEYOND));
+        assert!(builder.try_reserve_from(blocks, usize::MAX / 64).unwrap_err().bytes > 1 << 58);
+        assert_eq!(builder.try_reserve_text_from(blocks, 0, MOST_TEXT - 3), Err(BEYOND), "more than ends can count");
+        assert_eq!(builder.bytes(), bytes);
+        builder.push_string(blocks, 0, Type::Text, b", too");
+        builder.u64s(1).push(7);
+        let columns = builder.finish_from(blocks);
+        assert_eq!(columns[0].texts().collect::<Vec<_>>(), ["here", ", too"]);
+        assert_eq!((columns[1].is_null(0), columns[1].u64s()[1]), (true, 7));
+    }
+
+    #[test]
+    #[should_panic(expected = "column 0 has no nulls")]
+    fn a_null_is_refused_where_the_schema_has_none() {
+        let mut builder = EnvelopeBuilder::of_u64s(1);
+        builder.reserve_from(Blocks::default(), 1);
+        builder.push_null(0);
+    }
+
+    #[test]
+    #[should_panic(expected = "there is room for 3 values, not for 2 and 2 more")]
+    fn more_text_than_there_is_room_for_is_refused() {
+        let mut builder = EnvelopeBuilder::new(&Schema::new([("t", Type::Text)]));
+        builder.reserve_from(Blocks::default(), 2);
+        builder.reserve_text_from(Blocks::default(), 0, 3);
+        builder.texts(0).extend(["ab", "cd"]);
     }
 }

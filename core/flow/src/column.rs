@@ -1,302 +1,483 @@
 //! A column: values of one type in Arrow's memory layout, which lie in a block that other columns may share.
 //!
-//! Bobox report 2011/1, §4. Columns are shared by reference count: cloning one copies no data.
+//! Bobox report 2011/1, §4. Columns are shared by reference count: cloning one, or taking a slice of its rows, copies no data.
 
 use crate::block::{Block, Blocks};
-use crate::{Grow, Type, give_up};
-use arrow_array::{Array, ArrayRef, PrimitiveArray, StringArray, types};
-use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
-use std::alloc::Layout;
+use crate::builder;
+use crate::native::by_type;
+use crate::nulls::{Bytes, Nulls, clear};
+use crate::{Grow, Native, NoMemory, Type, give_up};
+use std::cmp::Ordering;
 use std::fmt;
-use std::ops::Deref;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{self, fence};
 
-/// Values that lie in a block. Cloning shares them.
-pub struct Values<T> {
-    /// Has the provenance of the whole block.
-    at: NonNull<T>,
-    len: usize,
+/// A column of an envelope.
+///
+/// ```
+/// use vicus_flow::Column;
+///
+/// let numbers: Column = vec![1u64, 2, 3].into();
+/// let names: Column = ["one", "two", "three"].into_iter().collect();
+/// let prices: Column = vec![Some(9.5), None, Some(0.5)].into();
+/// assert_eq!(numbers.u64s(), [1, 2, 3]);
+/// assert_eq!(names.slice(1..3).texts().collect::<Vec<_>>(), ["two", "three"]);
+/// assert_eq!((prices.null_count(), prices.is_null(1)), (1, true));
+/// ```
+#[derive(Clone)]
+pub struct Column {
+    kind: Type,
+    rows: usize,
+    /// Has the provenance of the whole block, and is aligned for the values. Invariant: `rows` values of the type lie there or, of
+    /// a variable type, where there are rows, so many ends in `i32` and one more before them, which rise from 0 or more and lie
+    /// within the text; they are parts of UTF-8 each, if it is a text.
+    at: NonNull<u8>,
     block: Arc<Block>,
+    /// What most columns don't have.
+    beside: Option<Arc<Beside>>,
+}
+
+#[derive(Clone, Default)]
+struct Beside {
+    /// The texts of all rows, one after the other.
+    text: Option<Bytes>,
+    nulls: Option<Nulls>,
 }
 
 #[expect(unsafe_code, reason = "it has a pointer")]
 // SAFETY: the pointer is into the block, which is shared as an `Arc` of it is; the values are numbers.
-unsafe impl<T: Send + Sync> Send for Values<T> {}
+unsafe impl Send for Column {}
 
 #[expect(unsafe_code, reason = "it has a pointer")]
-// SAFETY: as above; `&self` gives `&T` alone.
-unsafe impl<T: Send + Sync> Sync for Values<T> {}
+// SAFETY: as above; `&self` gives `&[T]` alone.
+unsafe impl Sync for Column {}
 
-impl<T: Copy> Values<T> {
+/// A column's parts, to be made or taken over together.
+pub(crate) struct Parts {
+    pub(crate) kind: Type,
+    pub(crate) rows: usize,
+    pub(crate) at: NonNull<u8>,
+    pub(crate) block: Arc<Block>,
+    pub(crate) text: Option<Bytes>,
+    pub(crate) nulls: Option<Nulls>,
+}
+
+impl Column {
     /// # Safety
-    /// So many values lie there, aligned, in the block, and nobody writes to them while there is a column that has them.
+    /// The values lie there as the invariant of `at` says, and none is written to while there is a column that has them.
     #[expect(unsafe_code, reason = "the caller promises what lies there")]
-    pub(crate) unsafe fn new(at: NonNull<T>, len: usize, block: Arc<Block>) -> Values<T> {
-        Values { at, len, block }
+    pub(crate) unsafe fn new(parts: Parts) -> Column {
+        let Parts { kind, rows, at, block, text, nulls } = parts;
+        let is_plain = text.is_none() && nulls.is_none();
+        let beside = if is_plain { None } else { Some(Arc::new(Beside { text, nulls })) };
+        Column { kind, rows, at, block, beside }
     }
 
-    /// A copy that nobody shares.
-    fn private_copy(&self, blocks: Blocks) -> Values<T> {
-        let layout = Layout::for_value(&**self);
-        let block = blocks.take(layout).unwrap_or_else(|error| give_up(error));
-        let at = block.at().cast::<T>();
-        #[expect(unsafe_code, reason = "copies to fresh memory")]
-        // SAFETY: the block has the layout of these values, and is new.
+    /// Its type.
+    #[inline]
+    pub fn kind(&self) -> Type {
+        self.kind
+    }
+
+    /// How many rows it has.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether it has no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// Bytes of memory that its values take.
+    pub fn bytes(&self) -> u64 {
+        let values = self.rows * self.kind.width();
+        let Some(beside) = &self.beside else { return values as u64 };
+        let text = if beside.text.is_some() { size_of::<i32>() + self.text_range(0..self.rows).len() } else { 0 };
+        (values + text + beside.nulls.as_ref().map_or(0, Nulls::bytes)) as u64
+    }
+
+    /// The values of a column of this type; those of nulls may be any. Panics if it is of another type: types are checked when the
+    /// model is built.
+    #[inline]
+    pub fn values<T: Native>(&self) -> &[T] {
+        if self.kind != T::TYPE {
+            wrong_type(self.kind, T::TYPE);
+        }
+        #[expect(unsafe_code, reason = "the values lie in raw memory")]
+        // SAFETY: by the invariant of `at`; they are there as long as the block, and not written to, says `new`'s caller.
         unsafe {
-            at.copy_from_nonoverlapping(self.at, self.len);
-            Values::new(at, self.len, Arc::new(block))
+            NonNull::slice_from_raw_parts(self.at.cast(), self.rows).as_ref()
         }
     }
 
-    /// Bytes of the block that it keeps.
-    #[cfg(test)]
-    pub(crate) fn block_bytes(&self) -> usize {
-        self.block.bytes()
-    }
-
-    fn into_vec(self) -> Vec<T> {
-        let Values { at, len, block } = self;
+    /// The values as a vector: the one that the column was made of if no other column shares it, a copy otherwise. Panics if it is
+    /// of another type.
+    pub fn into_values<T: Native>(mut self) -> Vec<T> {
+        if self.kind != T::TYPE {
+            wrong_type(self.kind, T::TYPE);
+        }
+        self.beside = None;
+        let Column { kind, rows, at, block, .. } = self;
         let block = match Arc::try_unwrap(block) {
-            Ok(block) if block.at() == at.cast() => match block.into_vec(len) {
+            Ok(block) if block.at() == at => match block.into_vec(rows) {
                 Ok(values) => return values,
                 Err(block) => Arc::new(block),
             },
             Ok(block) => Arc::new(block),
             Err(block) => block,
         };
-        Vec::copied(&Values { at, len, block }).unwrap_or_else(|error| give_up(error))
+        let whole = Column { kind, rows, at, block, beside: None };
+        Vec::copied(whole.values()).unwrap_or_else(|error| give_up(error))
     }
-}
 
-impl<T> Clone for Values<T> {
-    fn clone(&self) -> Values<T> {
-        Values { at: self.at, len: self.len, block: Arc::clone(&self.block) }
+    /// The values, to be changed.
+    ///
+    /// # Safety
+    /// No other column has them meanwhile; see [`make_private`].
+    #[expect(unsafe_code, reason = "the caller promises that nothing else sees the values")]
+    pub(crate) unsafe fn values_mut<T: Native>(&mut self) -> &mut [T] {
+        if self.kind != T::TYPE {
+            wrong_type(self.kind, T::TYPE);
+        }
+        // SAFETY: so many values lie there, and nothing else sees them, says the caller.
+        unsafe { NonNull::slice_from_raw_parts(self.at.cast(), self.rows).as_mut() }
     }
-}
 
-impl<T> Deref for Values<T> {
-    type Target = [T];
+    /// Some of its rows, which are shared, not copied. Panics if there are not so many.
+    pub fn slice(&self, rows: Range<usize>) -> Column {
+        assert!(rows.start <= rows.end && rows.end <= self.rows, "{rows:?} are not all of {} rows", self.rows);
+        let mut slice = self.clone();
+        slice.rows = rows.len();
+        #[expect(unsafe_code, reason = "moves a pointer within what is there")]
+        // SAFETY: so many values lie there before.
+        unsafe {
+            slice.at = slice.at.add(rows.start * self.kind.width());
+        }
+        if let Some(nulls) = self.nulls() {
+            let text = self.text().cloned();
+            let nulls = nulls.slice(rows.start, rows.len());
+            slice.beside =
+                if text.is_none() && nulls.is_none() { None } else { Some(Arc::new(Beside { text, nulls })) };
+        }
+        slice
+    }
 
     #[inline]
-    fn deref(&self) -> &[T] {
-        #[expect(unsafe_code, reason = "the values lie in raw memory")]
-        // SAFETY: they are there as long as the block, and nobody writes to them, says `new`'s caller.
-        unsafe {
-            NonNull::slice_from_raw_parts(self.at, self.len).as_ref()
-        }
+    pub(crate) fn nulls(&self) -> Option<&Nulls> {
+        self.beside.as_ref()?.nulls.as_ref()
     }
-}
 
-impl<T: Copy> From<Vec<T>> for Values<T> {
-    /// Takes the vector's memory; nothing is copied.
-    fn from(values: Vec<T>) -> Values<T> {
-        let len = values.len();
-        let block = Block::of_vec(values);
-        #[expect(unsafe_code, reason = "a vector's memory")]
-        // SAFETY: the vector's values lie at the block's beginning, which is nobody else's.
-        unsafe {
-            Values::new(block.at().cast(), len, Arc::new(block))
-        }
+    fn text(&self) -> Option<&Bytes> {
+        self.beside.as_ref()?.text.as_ref()
     }
-}
 
-impl<T: fmt::Debug> fmt::Debug for Values<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-/// A column of an envelope.
-#[derive(Clone, Debug)]
-pub enum Column {
-    /// See [`Type::U64`].
-    U64(Values<u64>),
-    /// See [`Type::I64`].
-    I64(Values<i64>),
-    /// See [`Type::F64`].
-    F64(Values<f64>),
-    /// See [`Type::U8`].
-    U8(Values<u8>),
-    /// See [`Type::Text`]. Behind a pointer, since it is three times as large as the others.
-    Text(Arc<StringArray>),
-}
-
-/// Does the same with the values of any column but a text.
-macro_rules! with_values {
-    ($column:expr, $values:ident => $do:expr, $text:ident => $else:expr) => {
-        match $column {
-            Column::U64($values) => $do,
-            Column::I64($values) => $do,
-            Column::F64($values) => $do,
-            Column::U8($values) => $do,
-            Column::Text($text) => $else,
-        }
-    };
-}
-
-impl Column {
-    /// Its type.
+    /// How many of its rows are nulls.
     #[inline]
-    pub fn kind(&self) -> Type {
-        match self {
-            Column::U64(_) => Type::U64,
-            Column::I64(_) => Type::I64,
-            Column::F64(_) => Type::F64,
-            Column::U8(_) => Type::U8,
-            Column::Text(_) => Type::Text,
+    pub fn null_count(&self) -> usize {
+        self.nulls().map_or(0, |nulls| nulls.count)
+    }
+
+    /// Whether a row has no value but a null. Panics if there is no such row.
+    #[inline]
+    pub fn is_null(&self, row: usize) -> bool {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        self.nulls().is_some_and(|nulls| nulls.has(row))
+    }
+
+    /// The same values, which are shared, but these rows are nulls, and no others. Panics if there is no such row. Memory that can't
+    /// be had leaves by [`give_up`].
+    pub fn with_nulls(&self, rows: impl IntoIterator<Item = usize>) -> Column {
+        let bytes = self.rows.div_ceil(8);
+        let mut bits: Vec<u8> = Vec::ones(bytes).unwrap_or_else(|error| give_up(error));
+        for row in rows {
+            assert!(row < self.rows, "row {row} of {}", self.rows);
+            clear(&mut bits, row);
+        }
+        let (text, nulls) = (self.text().cloned(), Nulls::among(bits.into(), 0, self.rows));
+        let mut column = self.clone();
+        column.beside = if text.is_none() && nulls.is_none() { None } else { Some(Arc::new(Beside { text, nulls })) };
+        column
+    }
+
+    /// Where the rows of a text or of strings of bytes end, the first one's beginning before them; empty if there are no rows.
+    pub(crate) fn ends(&self) -> &[i32] {
+        assert!(self.kind.is_variable(), "{:?} has no ends", self.kind);
+        let count = if self.rows == 0 { 0 } else { self.rows + 1 };
+        #[expect(unsafe_code, reason = "the ends lie in raw memory")]
+        // SAFETY: by the invariant of `at`.
+        unsafe {
+            NonNull::slice_from_raw_parts(self.at.cast(), count).as_ref()
         }
     }
 
-    /// How many rows it has.
-    pub fn len(&self) -> usize {
-        with_values!(self, values => values.len(), texts => texts.len())
+    /// Where the texts of these rows lie.
+    pub(crate) fn text_range(&self, rows: Range<usize>) -> Range<usize> {
+        let ends = self.ends();
+        if rows.is_empty() { 0..0 } else { ends[rows.start] as usize..ends[rows.end] as usize }
     }
 
-    /// Whether it has no rows.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// The texts of all rows and perhaps of others.
+    pub(crate) fn all_text(&self) -> &[u8] {
+        self.text().map_or(&[], Bytes::get)
     }
 
-    /// Bytes of memory that its values take.
-    pub fn bytes(&self) -> u64 {
-        let bytes = with_values!(self,
-            values => size_of_val(&**values),
-            texts => texts.values().len() + (texts.len() + 1) * 4);
-        bytes as u64
+    /// The text or string of bytes of a row.
+    #[inline]
+    pub(crate) fn string(&self, row: usize) -> &[u8] {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        &self.all_text()[self.text_range(row..row + 1)]
     }
 
-    /// A copy of the data that nobody else shares.
-    pub(crate) fn private_copy(&self, blocks: Blocks) -> Column {
-        match self {
-            Column::U64(values) => Column::U64(values.private_copy(blocks)),
-            Column::I64(values) => Column::I64(values.private_copy(blocks)),
-            Column::F64(values) => Column::F64(values.private_copy(blocks)),
-            Column::U8(values) => Column::U8(values.private_copy(blocks)),
-            Column::Text(values) => values.iter().flatten().collect(),
+    /// The text of a row; of a null, any. Panics if there is no such row, or if it is of another type.
+    #[inline]
+    pub fn text_at(&self, row: usize) -> &str {
+        if self.kind != Type::Text {
+            wrong_type(self.kind, Type::Text);
+        }
+        let bytes = self.string(row);
+        #[expect(unsafe_code, reason = "looking at each byte again would take long")]
+        // SAFETY: it is UTF-8 by the invariant of `at`.
+        unsafe {
+            str::from_utf8_unchecked(bytes)
         }
     }
 
-    /// The block that it lies in, and where; `None` for a text.
-    fn lies(&self) -> Option<(&Arc<Block>, NonNull<u8>)> {
-        with_values!(self, values => Some((&values.block, values.at.cast())), _texts => None)
+    /// The string of bytes of a row; of a null, any. Panics if there is no such row, or if it is of another type.
+    pub fn binary_at(&self, row: usize) -> &[u8] {
+        if self.kind != Type::Binary {
+            wrong_type(self.kind, Type::Binary);
+        }
+        self.string(row)
     }
 
-    /// The column as an Arrow array, without copying.
-    pub fn to_arrow(&self) -> ArrayRef {
-        fn buffer<T: arrow_buffer::ArrowNativeType>(values: &Values<T>) -> ScalarBuffer<T> {
-            let owner = Arc::clone(&values.block) as Arc<_>;
-            #[expect(unsafe_code, reason = "Arrow takes the address on trust")]
-            // SAFETY: so many bytes lie there as long as the block, which the buffer keeps.
-            let buffer = unsafe { Buffer::from_custom_allocation(values.at.cast(), size_of_val(&**values), owner) };
-            buffer.into()
+    /// The texts of a text column, in order. Panics if it is of another type.
+    pub fn texts(&self) -> impl ExactSizeIterator<Item = &str> + DoubleEndedIterator {
+        if self.kind != Type::Text {
+            wrong_type(self.kind, Type::Text);
         }
-        match self {
-            Column::U64(values) => Arc::new(PrimitiveArray::<types::UInt64Type>::new(buffer(values), None)),
-            Column::I64(values) => Arc::new(PrimitiveArray::<types::Int64Type>::new(buffer(values), None)),
-            Column::F64(values) => Arc::new(PrimitiveArray::<types::Float64Type>::new(buffer(values), None)),
-            Column::U8(values) => Arc::new(PrimitiveArray::<types::UInt8Type>::new(buffer(values), None)),
-            Column::Text(values) => Arc::clone(values) as ArrayRef,
+        (0..self.rows).map(|row| self.text_at(row))
+    }
+
+    /// The strings of a column of bytes, in order. Panics if it is of another type.
+    pub fn binaries(&self) -> impl ExactSizeIterator<Item = &[u8]> + DoubleEndedIterator {
+        if self.kind != Type::Binary {
+            wrong_type(self.kind, Type::Binary);
         }
+        (0..self.rows).map(|row| self.string(row))
+    }
+
+    /// A column of strings of bytes. Memory that can't be had, or more than 2 GiB, leaves by [`give_up`].
+    pub fn of_binaries<S: AsRef<[u8]>>(strings: impl IntoIterator<Item = S>) -> Column {
+        of_strings(Type::Binary, strings.into_iter())
+    }
+
+    /// Orders the values of two rows, which are no nulls, of columns of one type: numbers as [`Native::order`] does, texts and
+    /// strings by their bytes. Panics if the types differ.
+    #[inline]
+    pub fn order(&self, row: usize, other: &Column, other_row: usize) -> Ordering {
+        if other.kind != self.kind {
+            wrong_type(other.kind, self.kind);
+        }
+        by_type!(self.kind,
+            T => self.values::<T>()[row].order(other.values::<T>()[other_row]),
+            self.string(row).cmp(other.string(other_row)))
+    }
+
+    /// A number that is not greater than that of a greater value: the value's [rank](Native::rank), or the first eight bytes.
+    pub(crate) fn rank(&self, row: usize) -> u64 {
+        by_type!(self.kind, T => self.values::<T>()[row].rank(), {
+            let (string, mut first) = (self.string(row), [0; 8]);
+            let len = string.len().min(8);
+            first[..len].copy_from_slice(&string[..len]);
+            u64::from_be_bytes(first)
+        })
+    }
+
+    /// A copy of the data that no other column shares.
+    pub(crate) fn private_copy(&self, blocks: Blocks) -> Result<Column, NoMemory> {
+        Ok(builder::copied(std::slice::from_ref(self), self.rows, blocks)?.remove(0))
+    }
+
+    /// What keeps its values: the block that they lie in, and of each of its parts that others have, too, where that is.
+    #[cfg(feature = "arrow")]
+    pub(crate) fn parts(&self) -> Parts {
+        let Column { kind, rows, at, ref block, .. } = *self;
+        Parts { kind, rows, at, block: Arc::clone(block), text: self.text().cloned(), nulls: self.nulls().cloned() }
+    }
+
+    /// All blocks that it keeps, some perhaps several times.
+    fn blocks(&self) -> impl Iterator<Item = &Arc<Block>> {
+        let beside = self.beside.as_deref();
+        let text = beside.and_then(|beside| beside.text.as_ref()).map(|text| &text.block);
+        let nulls = beside.and_then(|beside| beside.nulls.as_ref()).map(|nulls| &nulls.bits.block);
+        [Some(&self.block), text, nulls].into_iter().flatten()
+    }
+
+    /// How often it keeps this block through what it has beside its values.
+    fn keeps_beside(&self, block: &Arc<Block>) -> usize {
+        if self.beside.is_none() { 0 } else { self.blocks().skip(1).filter(|other| Arc::ptr_eq(other, block)).count() }
+    }
+
+    /// Where its values lie, as addresses.
+    fn addresses(&self) -> Range<usize> {
+        let from = self.at.as_ptr().addr();
+        from..from + self.rows * self.kind.width()
     }
 }
 
 /// Bytes of all memory in which these columns lie, which may be more than theirs.
 pub(crate) fn held_bytes(columns: &[Column]) -> u64 {
-    let of = |(place, column): (usize, &Column)| match column.lies() {
-        None => column.bytes(),
-        Some((block, _)) => {
-            let was_before =
-                columns[..place].iter().filter_map(Column::lies).any(|(other, _)| Arc::ptr_eq(block, other));
-            if was_before { 0 } else { block.bytes() as u64 }
+    let mut bytes = 0;
+    for (place, column) in columns.iter().enumerate() {
+        for (part, block) in column.blocks().enumerate() {
+            let before = columns[..place].iter().flat_map(Column::blocks).chain(column.blocks().take(part));
+            if !before.into_iter().any(|other| Arc::ptr_eq(block, other)) {
+                bytes += block.bytes() as u64;
+            }
         }
-    };
-    columns.iter().enumerate().map(of).sum()
+    }
+    bytes
 }
 
-/// Makes sure that nobody else sees these values of an envelope's column: copies them if anybody might.
+/// Makes sure that nothing else sees these values of an envelope's column: copies them if anything might.
 pub(crate) fn make_private(columns: &mut [Column], column: usize, blocks: Blocks) {
-    let Some((block, at)) = columns[column].lies() else { return };
-    let lying = || columns.iter().filter_map(Column::lies);
-    let of_this_envelope = lying().filter(|(other, _)| Arc::ptr_eq(block, other)).count();
-    let is_once_there = lying().filter(|&(_, other)| other == at).count() == 1;
-    let is_private = Arc::strong_count(block) == of_this_envelope && is_once_there;
-    if is_private {
+    let own = &columns[column];
+    if own.kind.is_variable() {
+        return;
+    }
+    let block = &own.block;
+    let lie_there = columns.iter().filter(|other| Arc::ptr_eq(&other.block, block)).count();
+    let mut beside = 0;
+    for (place, other) in columns.iter().enumerate() {
+        // Two columns may share what they have beside their values, which then keeps a block once.
+        let is_first = other.beside.as_ref().is_some_and(|beside| {
+            let same = |one: &Column| one.beside.as_ref().is_some_and(|one| Arc::ptr_eq(one, beside));
+            !columns[..place].iter().any(same)
+        });
+        if is_first {
+            beside += other.keeps_beside(block);
+        }
+    }
+    let addresses = own.addresses();
+    let overlaps = |other: &Column| {
+        let others = other.addresses();
+        others.start < addresses.end && addresses.start < others.end
+    };
+    let is_once_there = columns.iter().filter(|other| overlaps(other)).count() <= 1;
+    if block.is_writable() && Arc::strong_count(block) == lie_there + beside && is_once_there {
         // What others did before they dropped their reference is over now.
-        fence(Ordering::Acquire);
+        fence(atomic::Ordering::Acquire);
     } else {
-        columns[column] = columns[column].private_copy(blocks);
+        columns[column] = columns[column].private_copy(blocks).unwrap_or_else(|error| give_up(error));
+    }
+}
+
+impl<T: Native> From<Vec<T>> for Column {
+    /// Takes the vector's memory; nothing is copied.
+    fn from(values: Vec<T>) -> Column {
+        let (kind, rows) = (T::TYPE, values.len());
+        let block = Block::of_vec(values);
+        Column { kind, rows, at: block.at(), block: Arc::new(block), beside: None }
+    }
+}
+
+impl<T: Native> From<Vec<Option<T>>> for Column {
+    /// A column with nulls. Memory that can't be had leaves by [`give_up`].
+    fn from(options: Vec<Option<T>>) -> Column {
+        let mut values: Vec<T> = Vec::with_room(options.len()).unwrap_or_else(|error| give_up(error));
+        values.extend(options.iter().map(|option| option.unwrap_or_default()));
+        Column::from(values).with_nulls(nulls_of(&options))
+    }
+}
+
+impl<'a> From<Vec<Option<&'a str>>> for Column {
+    /// A text column with nulls. Memory that can't be had leaves by [`give_up`].
+    fn from(options: Vec<Option<&'a str>>) -> Column {
+        let texts: Column = options.iter().map(|option| option.unwrap_or_default()).collect();
+        texts.with_nulls(nulls_of(&options))
+    }
+}
+
+fn nulls_of<T>(options: &[Option<T>]) -> impl Iterator<Item = usize> {
+    options.iter().enumerate().filter(|(_, option)| option.is_none()).map(|(row, _)| row)
+}
+
+impl<S: AsRef<str>> FromIterator<S> for Column {
+    /// A text column. Memory that can't be had, or more than 2 GiB of text, leave by [`give_up`].
+    fn from_iter<I: IntoIterator<Item = S>>(texts: I) -> Column {
+        struct Utf8<S>(S);
+        impl<S: AsRef<str>> AsRef<[u8]> for Utf8<S> {
+            fn as_ref(&self) -> &[u8] {
+                self.0.as_ref().as_bytes()
+            }
+        }
+        of_strings(Type::Text, texts.into_iter().map(Utf8))
+    }
+}
+
+/// What leaves by [`give_up`] where a column would have more text than its ends can count.
+pub(crate) const TOO_MUCH_TEXT: &str = "a column has at most 2 GiB of text";
+
+fn of_strings<S: AsRef<[u8]>>(kind: Type, strings: impl Iterator<Item = S>) -> Column {
+    let (mut ends, mut bytes) = (Vec::new(), Vec::new());
+    ends.grow_or_give_up(strings.size_hint().0.saturating_add(1));
+    ends.push(0i32);
+    for string in strings {
+        let string = string.as_ref();
+        bytes.grow_or_give_up(string.len());
+        bytes.extend_from_slice(string);
+        ends.grow_or_give_up(1);
+        ends.push(i32::try_from(bytes.len()).unwrap_or_else(|_| give_up(TOO_MUCH_TEXT)));
+    }
+    let rows = ends.len() - 1;
+    let block = Arc::new(Block::of_vec(ends));
+    #[expect(unsafe_code, reason = "vectors become a column")]
+    // SAFETY: ends begin with 0 and rise, the last one is the number of bytes, and a text is UTF-8 row by row.
+    unsafe {
+        Column::new(Parts { kind, rows, at: block.at(), block, text: Some(bytes.into()), nulls: None })
     }
 }
 
 macro_rules! columns_of {
-    ($($type:ty, $variant:ident, $read:ident, $into:ident, $write:ident;)*) => {$(
-        impl From<Vec<$type>> for Column {
-            /// Takes the vector's memory; nothing is copied.
-            fn from(values: Vec<$type>) -> Column {
-                Column::$variant(values.into())
-            }
-        }
-
+    ($($type:ty, $read:ident, $into:ident, $write:ident;)*) => {$(
         impl Column {
-            #[doc = concat!("The values of a column of `", stringify!($type), "`. Panics if it is of another type: \
-                             types are checked when the model is built.")]
+            #[doc = concat!("[`Column::values`] of `", stringify!($type), "`.")]
             #[inline]
             pub fn $read(&self) -> &[$type] {
-                match self {
-                    Column::$variant(values) => values,
-                    other => wrong_type(other.kind(), Type::$variant),
-                }
+                self.values()
             }
 
-            #[doc = concat!("The values of a column of `", stringify!($type), "` as a vector: the one that it was made \
-                             of if nobody else shares it, a copy otherwise. Panics if it is of another type.")]
+            #[doc = concat!("[`Column::into_values`] of `", stringify!($type), "`.")]
             pub fn $into(self) -> Vec<$type> {
-                match self {
-                    Column::$variant(values) => values.into_vec(),
-                    other => wrong_type(other.kind(), Type::$variant),
-                }
-            }
-
-            /// The values, to be changed.
-            ///
-            /// # Safety
-            /// Nobody else sees them meanwhile; see [`make_private`].
-            #[expect(unsafe_code, reason = "the caller promises that nobody else sees the values")]
-            pub(crate) unsafe fn $write(&mut self) -> &mut [$type] {
-                match self {
-                    // SAFETY: so many values lie there, and nobody else sees them, says the caller.
-                    Column::$variant(values) => unsafe {
-                        NonNull::slice_from_raw_parts(values.at, values.len).as_mut()
-                    },
-                    other => wrong_type(other.kind(), Type::$variant),
-                }
+                self.into_values()
             }
         }
 
         impl crate::Envelope {
-            #[doc = concat!("The values of a column of `", stringify!($type), "`, to be changed: in their own memory if \
-                             nobody shares the envelope's, in a copy otherwise (Bobox report §7). Panics if it is of \
-                             another type.")]
+            #[doc = concat!("[`Envelope::values_mut`](crate::Envelope::values_mut) of `", stringify!($type), "`.")]
             pub fn $write(&mut self, column: usize) -> &mut [$type] {
-                let (columns, blocks) = self.columns_mut();
-                make_private(columns, column, blocks);
-                #[expect(unsafe_code, reason = "writes to a column's memory")]
-                // SAFETY: just made sure of.
-                unsafe {
-                    columns[column].$write()
-                }
+                self.values_mut(column)
             }
         }
     )*};
 }
 
 columns_of! {
-    u64, U64, u64s, into_u64s, u64s_mut;
-    i64, I64, i64s, into_i64s, i64s_mut;
-    f64, F64, f64s, into_f64s, f64s_mut;
-    u8, U8, u8s, into_u8s, u8s_mut;
+    bool, bools, into_bools, bools_mut;
+    i8, i8s, into_i8s, i8s_mut;
+    i16, i16s, into_i16s, i16s_mut;
+    i32, i32s, into_i32s, i32s_mut;
+    i64, i64s, into_i64s, i64s_mut;
+    u8, u8s, into_u8s, u8s_mut;
+    u16, u16s, into_u16s, u16s_mut;
+    u32, u32s, into_u32s, u32s_mut;
+    u64, u64s, into_u64s, u64s_mut;
+    f32, f32s, into_f32s, f32s_mut;
+    f64, f64s, into_f64s, f64s_mut;
 }
 
 #[cold]
@@ -304,37 +485,16 @@ pub(crate) fn wrong_type(is: Type, wanted: Type) -> ! {
     panic!("a column of type {is:?} was read as {wanted:?}")
 }
 
-impl<S: AsRef<str>> FromIterator<S> for Column {
-    /// A text column. Memory that can't be had, or more than 2 GiB of text, leave by [`give_up`].
-    fn from_iter<I: IntoIterator<Item = S>>(texts: I) -> Column {
-        let texts = texts.into_iter();
-        let (mut ends, mut bytes) = (Vec::new(), Vec::new());
-        ends.grow_or_give_up(texts.size_hint().0.saturating_add(1));
-        ends.push(0i32);
-        for text in texts {
-            let text = text.as_ref().as_bytes();
-            bytes.grow_or_give_up(text.len());
-            bytes.extend_from_slice(text);
-            ends.grow_or_give_up(1);
-            ends.push(i32::try_from(bytes.len()).unwrap_or_else(|_| give_up("a column has at most 2 GiB of text")));
-        }
-        #[expect(unsafe_code, reason = "Arrow would look at each byte again")]
-        // SAFETY: ends begin with 0 and rise, the last one is the number of bytes, and each text is UTF-8 as a whole.
-        let texts = unsafe {
-            let ends = OffsetBuffer::new_unchecked(ScalarBuffer::from(ends));
-            StringArray::new_unchecked(ends, Buffer::from_vec(bytes), None)
+impl fmt::Debug for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = |row: usize| -> Box<dyn fmt::Debug + '_> {
+            match self.kind {
+                _ if self.is_null(row) => Box::new(None::<()>),
+                Type::Text => Box::new(self.text_at(row)),
+                kind => by_type!(kind, T => Box::new(self.values::<T>()[row]), Box::new(self.string(row))),
+            }
         };
-        Column::Text(Arc::new(texts))
-    }
-}
-
-impl Column {
-    /// The texts of a text column, in order. Panics if it is of another type.
-    pub fn texts(&self) -> impl ExactSizeIterator<Item = &str> {
-        match self {
-            Column::Text(values) => (0..values.len()).map(|row| values.value(row)),
-            other => wrong_type(other.kind(), Type::Text),
-        }
+        f.debug_list().entries((0..self.rows).map(value)).finish()
     }
 }
 
@@ -350,20 +510,64 @@ mod tests {
         let column: Column = values.into();
         let shared = column.clone();
         let copy = column.into_u64s();
-        assert_ne!(copy.as_ptr(), before, "somebody else has it");
-        let values = shared.into_u64s();
+        assert_ne!(copy.as_ptr(), before, "another column has it");
+        let nullable = shared.with_nulls([1]);
+        assert_eq!(format!("{nullable:?}"), "[1, None, 3]");
+        drop(shared);
+        let values = nullable.into_u64s();
         assert_eq!((values.as_ptr(), values.capacity(), &values[..]), (before, 10, &[1, 2, 3][..]));
         assert!(Column::from(Vec::<f64>::new()).into_f64s().is_empty());
     }
 
     #[test]
-    fn arrow_sees_the_same_memory() {
-        let column: Column = vec![1u64, 2].into();
-        let array = column.to_arrow();
-        let before = column.u64s().as_ptr();
+    fn a_slice_shares_values_and_nulls() {
+        let texts: Column = vec![Some("a"), None, Some("ccc"), Some(""), Some("é")].into();
+        assert_eq!(texts.bytes(), 5 * 4 + 4 + 6 + 1);
+        let slice = texts.slice(1..5).slice(1..4);
+        assert_eq!((slice.null_count(), slice.texts().collect::<Vec<_>>()), (0, vec!["ccc", "", "é"]));
+        assert_eq!(slice.bytes(), 3 * 4 + 4 + 5);
+        assert!(texts.slice(0..2).is_null(1) && texts.slice(5..5).is_empty());
+        let numbers: Column = vec![Some(1i8), None, Some(-3), None].into();
+        let slice = numbers.slice(1..4);
+        assert_eq!((slice.null_count(), slice.i8s()[1], slice.is_null(2)), (2, -3, true));
+        assert_eq!(slice.i8s().as_ptr(), &raw const numbers.i8s()[1]);
+        assert_eq!(format!("{slice:?} {:?}", Column::of_binaries([[0u8, 255]])), "[None, -3, None] [[0, 255]]");
+    }
+
+    /// Slices of one column overlap; a write to one would have changed the other, which begins elsewhere.
+    #[test]
+    fn what_overlaps_is_copied_before_it_is_changed() {
+        let column: Column = vec![1u32, 2, 3, 4].into();
+        let mut envelope = crate::Envelope::new([column.slice(0..3), column.slice(1..4)]);
         drop(column);
-        let values = array.as_any().downcast_ref::<arrow_array::UInt64Array>().unwrap();
-        assert_eq!((values.values().as_ptr(), &values.values()[..]), (before, &[1, 2][..]));
-        assert_eq!(Column::from(Vec::<i64>::new()).to_arrow().len(), 0);
+        envelope.u32s_mut(0)[1] = 20;
+        assert_eq!((envelope.column(0).u32s(), envelope.column(1).u32s()), (&[1, 20, 3][..], &[2, 3, 4][..]));
+        let before = envelope.column(1).u32s().as_ptr();
+        envelope.u32s_mut(1)[0] = 30;
+        assert_eq!(envelope.column(1).u32s().as_ptr(), before, "the other one has a copy now");
+    }
+
+    /// Two columns have the same nulls, which keep a block once; another envelope's share of it must not be taken for the second.
+    #[test]
+    fn nulls_that_two_columns_share_hide_no_other_reader() {
+        let mut builder = crate::EnvelopeBuilder::new(&crate::Schema::new([("n", Type::U64)]).with_nulls(["n"]));
+        builder.reserve_from(Blocks::default(), 2);
+        builder.u64s(0).push(1);
+        builder.push_null(0);
+        let column = builder.finish_from(Blocks::default()).remove(0);
+        let mut envelope = crate::Envelope::new([column.clone(), column.clone()]);
+        envelope.u64s_mut(0)[0] = 2;
+        assert_eq!((column.u64s()[0], envelope.column(1).u64s()[0], envelope.column(0).u64s()[0]), (1, 1, 2));
+        assert!(envelope.column(0).is_null(1));
+        drop(column);
+        let before = envelope.column(1).u64s().as_ptr();
+        envelope.u64s_mut(1)[0] = 3;
+        assert_eq!(envelope.column(1).u64s().as_ptr(), before);
+    }
+
+    #[test]
+    #[should_panic(expected = "a column of type Text was read as U64")]
+    fn a_column_is_read_as_what_it_is() {
+        Column::from_iter(["a"]).u64s();
     }
 }

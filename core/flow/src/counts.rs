@@ -7,18 +7,6 @@ use crate::Envelope;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use vicus_topology::NodeId;
 
-/// Where a seat or data is, for the difference between near and far: equal places share their memory. The index of a NUMA
-/// node; all is at 0 in the sequential world.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place(pub u16);
-
-impl From<NodeId> for Place {
-    /// Panics at the 65,536th node.
-    fn from(node: NodeId) -> Place {
-        Place(u16::try_from(node.index()).expect("a machine has fewer than 65,536 nodes"))
-    }
-}
-
 /// What a box took from one of its inputs. Pills are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InputCounts {
@@ -26,10 +14,10 @@ pub struct InputCounts {
     pub envelopes: u64,
     /// Rows in them.
     pub rows: u64,
-    /// Bytes of their columns ([`Envelope::bytes`]) that were sent from the place where they were taken. A column that
+    /// Bytes of their columns ([`Envelope::bytes`]) that were sent from the node where they were taken. A column that
     /// several receivers share counts for each of them.
     pub near_bytes: u64,
-    /// Bytes of their columns that were sent from another place.
+    /// Bytes of their columns that were sent from another node.
     pub far_bytes: u64,
 }
 
@@ -52,7 +40,7 @@ pub struct BoxCounts {
     pub acts: u64,
     /// Bytes that it read where they lay, and that came in no envelope ([`crate::Turn::has_read`]).
     pub read_near_bytes: u64,
-    /// Bytes that it read from another place.
+    /// Bytes that it read from another node.
     pub read_far_bytes: u64,
     /// By input.
     pub inputs: Vec<InputCounts>,
@@ -76,7 +64,7 @@ impl BoxCounts {
         self.read_near_bytes + self.inputs.iter().map(|input| input.near_bytes).sum::<u64>()
     }
 
-    /// Bytes that it took or read at another place.
+    /// Bytes that it took or read at another node.
     pub fn far_bytes(&self) -> u64 {
         self.read_far_bytes + self.inputs.iter().map(|input| input.far_bytes).sum::<u64>()
     }
@@ -143,14 +131,14 @@ impl Tally {
         if is_near { &self.read_near } else { &self.read_far }.add(bytes);
     }
 
-    /// An envelope of so many bytes was taken at a place.
+    /// An envelope of so many bytes was taken on a node.
     #[inline]
-    pub(crate) fn took(&self, input: usize, envelope: &Envelope, bytes: u64, at: Place) {
+    pub(crate) fn took(&self, input: usize, envelope: &Envelope, bytes: u64, at: NodeId) {
         let input = &self.inputs[input];
         if !envelope.is_pill() {
             input.envelopes.add(1);
             input.rows.add(envelope.rows() as u64);
-            if envelope.place() == at { &input.near_bytes } else { &input.far_bytes }.add(bytes);
+            if envelope.node() == at { &input.near_bytes } else { &input.far_bytes }.add(bytes);
         }
     }
 

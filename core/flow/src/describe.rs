@@ -16,16 +16,12 @@ impl Model {
     /// and far. Panics if the counts are of another model.
     ///
     /// ```
-    /// use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type, library, sequential};
+    /// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library, sequential};
     ///
     /// let schema = Schema::new([("n", Type::U64)]);
     /// let mut net = ModelBuilder::new("three numbers");
-    /// let numbers = net.source(BoxModel::new("numbers", || |turn: &mut Turn<'_>| {
-    ///     turn.take(0);
-    ///     turn.send(0, Envelope::new([vec![1u64, 2, 3].into()]));
-    ///     turn.send_pill(0);
-    ///     Ok(())
-    /// }).output(&schema));
+    /// let rows = || [Envelope::new([vec![1u64, 2, 3].into()])];
+    /// let numbers = net.source(library::source("numbers", &schema, rows));
     /// let end = net.add(library::sink("end", &schema, |_| Ok(())));
     /// net.connect(numbers.output(0), end.input(0));
     /// net.end(end.output(0));

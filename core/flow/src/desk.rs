@@ -1,7 +1,8 @@
 //! What a seat has on its desk while it runs boxes: what is to be queued, and what happened to envelopes.
 
-use crate::{Blocks, BoxId, Place, Queued};
+use crate::{Blocks, BoxId, Queued};
 use vicus_schedule::Kind;
+use vicus_topology::NodeId;
 
 /// A box that has to be put into a queue.
 #[derive(Debug)]
@@ -15,7 +16,7 @@ pub struct Activation {
     /// Which box.
     pub index: BoxId,
     /// Where the data lies for which it is to be run, if its envelope said so ([`Envelope::at_home`](crate::Envelope::at_home)).
-    pub home: Option<Place>,
+    pub home: Option<NodeId>,
 }
 
 /// Something that happened to an envelope, for the trace.
@@ -96,7 +97,7 @@ pub struct Desk {
     /// The seat's logical time; stamps the envelopes that are sent. Facts move it on by [`Fact::EVENTS`] each.
     pub clock: u64,
     /// Where the seat is.
-    pub place: Place,
+    pub node: NodeId,
     /// Whether the request is to spread over the machine where an invocation has several receivers. A world says so of the oldest
     /// request that it runs. Strategies that prefer older requests would have a younger one wait behind these at each such step.
     pub spreads: bool,

@@ -2,12 +2,14 @@
 
 use crate::block::Blocks;
 use crate::builder;
-use crate::column::{Column, held_bytes};
+use crate::column::{Column, held_bytes, make_private};
 use crate::ring::Load;
-use crate::{Place, Schema};
+use crate::{Native, Schema, give_up};
 use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
+use vicus_topology::NodeId;
 
 /// For less than so many bytes a copy is not worth it.
 const LITTLE: u64 = 4096;
@@ -38,9 +40,9 @@ struct Table {
     rows: u32,
     pill: bool,
     /// Where it was sent from.
-    place: Place,
+    node: NodeId,
     /// Where the data lies that it tells of.
-    home: Option<Place>,
+    home: Option<NodeId>,
     /// The sender's logical time, where the run is traced; else 0.
     stamp: u64,
     /// Where a copy's memory comes from, if a column that is shared is to be changed.
@@ -129,13 +131,13 @@ impl Envelope {
 
     /// The same, with a home: where the data lies that it tells of, such as the rows of a range. A world whose strategy
     /// knows homes invokes the receiver there, if it is not queued or running already.
-    pub fn at_home(mut self, home: Option<Place>) -> Envelope {
+    pub fn at_home(mut self, home: Option<NodeId>) -> Envelope {
         self.0.home = home;
         self
     }
 
     /// Where the data lies that it tells of, if that was said.
-    pub fn home(&self) -> Option<Place> {
+    pub fn home(&self) -> Option<NodeId> {
         self.0.home
     }
 
@@ -164,12 +166,12 @@ impl Envelope {
         self.0.columns
     }
 
-    pub(crate) fn place(&self) -> Place {
-        self.0.place
+    pub(crate) fn node(&self) -> NodeId {
+        self.0.node
     }
 
-    pub(crate) fn set_place(&mut self, place: Place, blocks: Blocks) {
-        self.0.place = place;
+    pub(crate) fn set_node(&mut self, node: NodeId, blocks: Blocks) {
+        self.0.node = node;
         self.0.blocks = blocks;
     }
 
@@ -183,12 +185,38 @@ impl Envelope {
 
     /// Gives it a copy of a column that nobody else shares.
     pub(crate) fn unshare(&mut self, column: usize) {
-        let own = self.0.columns[column].private_copy(self.0.blocks);
+        let own = self.0.columns[column].private_copy(self.0.blocks).unwrap_or_else(|error| give_up(error));
         self.0.columns[column] = own;
     }
 
-    pub(crate) fn columns_mut(&mut self) -> (&mut [Column], Blocks) {
-        (&mut self.0.columns, self.0.blocks)
+    /// The values of a column of this type, to be changed: in their own memory if no other column has them, in a copy otherwise
+    /// (Bobox report §7). Which rows are nulls is not changed. Panics if it is of another type.
+    pub fn values_mut<T: Native>(&mut self, column: usize) -> &mut [T] {
+        make_private(&mut self.0.columns, column, self.0.blocks);
+        #[expect(unsafe_code, reason = "writes to a column's memory")]
+        // SAFETY: just made sure of.
+        unsafe {
+            self.0.columns[column].values_mut()
+        }
+    }
+
+    /// Some of its rows: a smaller envelope that shares the columns, with the same home and attachments. Panics if there are not so
+    /// many.
+    ///
+    /// ```
+    /// use vicus_flow::Envelope;
+    ///
+    /// let whole = Envelope::new([(0..10u64).collect::<Vec<_>>().into()]);
+    /// let part = whole.slice(3..5);
+    /// assert_eq!(part.column(0).u64s(), [3, 4]);
+    /// assert_eq!(part.column(0).u64s().as_ptr(), &raw const whole.column(0).u64s()[3]);
+    /// ```
+    pub fn slice(&self, rows: Range<usize>) -> Envelope {
+        assert!(rows.start <= rows.end && rows.end <= self.rows(), "{rows:?} are not all of {} rows", self.rows());
+        let columns = self.0.columns.iter().map(|column| column.slice(rows.clone())).collect();
+        let mut slice = Envelope::of_rows(columns, rows.len()).at_home(self.0.home).with(&self.0.attached);
+        (slice.0.node, slice.0.stamp, slice.0.blocks) = (self.0.node, self.0.stamp, self.0.blocks);
+        slice
     }
 
     /// The same, which keeps these alive as well.
@@ -217,7 +245,8 @@ impl Envelope {
     pub fn compact(mut self) -> Envelope {
         let columns = &self.0.columns;
         if held_bytes(columns) > 2 * columns.iter().map(Column::bytes).sum::<u64>() + LITTLE {
-            self.0.columns = builder::copied(&self.0.columns, self.rows(), self.0.blocks);
+            let copies = builder::copied(&self.0.columns, self.rows(), self.0.blocks);
+            self.0.columns = copies.unwrap_or_else(|error| give_up(error));
         }
         self
     }
@@ -231,7 +260,8 @@ impl Envelope {
         }
         // A loop, because each envelope that is sent comes here, and iterators cost as much again.
         for place in 0..columns.len() {
-            if columns[place].kind() != wanted[place].1 {
+            let (column, field) = (&columns[place], &wanted[place]);
+            if column.kind() != field.kind || (column.null_count() > 0 && !field.nullable) {
                 return false;
             }
         }
@@ -264,13 +294,13 @@ mod tests {
         builder.reserve_from(Blocks::default(), 1000);
         (0..3).for_each(|column| builder.u64s(column).extend(0..1000));
         let columns = builder.finish_from(Blocks::default());
-        let texts: Column = (0..1000).map(|row| row.to_string()).collect();
-        let part = Envelope::new([texts.clone(), columns[2].clone()]);
-        let (before, texts) = (part.column(1).u64s().as_ptr(), texts.bytes());
+        let texts: Column = (0..1000).map(|row| format!("{row:020}")).collect();
+        let part = Envelope::new([texts, columns[2].clone()]);
+        let before = part.column(1).u64s().as_ptr();
         assert_eq!(part.clone().compact().column(1).u64s().as_ptr(), before, "the texts weigh more");
         let part = Envelope::new([columns[2].clone()]).compact();
         assert_ne!(part.column(0).u64s().as_ptr(), before);
-        assert!(part.column(0).u64s().iter().copied().eq(0..1000) && part.held_bytes() < 8000 + 200, "{texts}");
+        assert!(part.column(0).u64s().iter().copied().eq(0..1000) && part.held_bytes() < 8000 + 200);
     }
 
     #[test]

@@ -9,10 +9,10 @@ mod delivery;
 mod settling;
 
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Padded};
-use crate::{Activation, BoxCounts, BoxId, FlowError, Model, Operator, OverBudget, Queued};
+use crate::{Activation, BoxCounts, BoxId, Budget, FlowError, Model, Operator, OverBudget, Queued};
 pub(crate) use cell::{Body, BoxCell, Output, Receiver, Seen};
 use settling::GOES_ON;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use vicus_schedule::{Kind, RULES, RequestId, TaskClass};
 
 /// A live model under a request's id: the unit of fairness, cancellation and failure.
@@ -25,8 +25,10 @@ pub struct Instance {
     stop: AtomicU8,
     settled: AtomicBool,
     failure: Mutex<Option<FlowError>>,
-    /// Bytes that its boxes may hold together, and those that they have taken of them.
-    budget: AtomicU64,
+    /// Set once, before it starts.
+    budget: OnceLock<Budget>,
+    /// Bytes that its boxes may hold together until the budget is asked again, and those that they hold.
+    allowed: AtomicU64,
     held: Padded<AtomicU64>,
 }
 
@@ -50,9 +52,9 @@ pub struct Totals {
     pub taken: [u64; RULES],
     /// Tasks whose queue was at home on another node than the seat that took them.
     pub far: u64,
-    /// Bytes that its boxes took at the place where they were sent; see [`crate::InputCounts::near_bytes`].
+    /// Bytes that its boxes took on the node where they were sent; see [`crate::InputCounts::near_bytes`].
     pub near_bytes: u64,
-    /// Bytes that its boxes took at another place.
+    /// Bytes that its boxes took on another node.
     pub far_bytes: u64,
 }
 
@@ -105,7 +107,8 @@ impl Instance {
                 stop: AtomicU8::new(GOES_ON),
                 settled: AtomicBool::new(false),
                 failure: Mutex::new(None),
-                budget: AtomicU64::new(u64::MAX),
+                budget: OnceLock::new(),
+                allowed: AtomicU64::new(u64::MAX),
                 held: Padded(AtomicU64::new(0)),
             }
         })
@@ -116,9 +119,11 @@ impl Instance {
         self.id
     }
 
-    /// Bounds what its boxes hold together, in bytes; see [`Turn::holds`](crate::Turn::holds). To be called before it starts.
-    pub fn set_budget(&self, bytes: u64) {
-        self.budget.store(bytes, Ordering::Relaxed);
+    /// Bounds what its boxes hold together, in bytes; see [`Turn::holds`](crate::Turn::holds). To be called once, before it starts.
+    pub fn set_budget(&self, budget: impl Into<Budget>) {
+        let budget = budget.into();
+        self.allowed.store(budget.at_first(), Ordering::Relaxed);
+        assert!(self.budget.set(budget).is_ok(), "a request has one budget");
     }
 
     /// Books a box's bytes, in portions so that the boxes of a request rarely meet at its sum.
@@ -135,10 +140,26 @@ impl Instance {
         // Wraps where the box holds less than before.
         let change = after.wrapping_sub(before);
         let sum = self.held.0.fetch_add(change, Ordering::Relaxed).wrapping_add(change);
-        let budget = self.budget.load(Ordering::Relaxed);
-        if sum <= budget || after < before {
+        if sum <= self.allowed.load(Ordering::Relaxed) || after < before {
             return Ok(());
         }
+        self.raise(sum).inspect_err(|_| {
+            // The box does not get it, and may do with less.
+            held.store(before, Ordering::Relaxed);
+            self.held.0.fetch_sub(change, Ordering::Relaxed);
+        })
+    }
+
+    /// Asks the budget for so many bytes all in all.
+    #[cold]
+    fn raise(&self, sum: u64) -> Result<(), OverBudget> {
+        let Some(budget) = self.budget.get() else { return Ok(()) };
+        if let Some(allowed) = budget.raise(sum) {
+            self.allowed.fetch_max(allowed, Ordering::Relaxed);
+            return Ok(());
+        }
+        // Its own bound, or as much as it was granted.
+        let budget = if sum > budget.bytes() { budget.bytes() } else { self.allowed.load(Ordering::Relaxed) };
         let holder =
             |(cell, model): (&BoxCell, &crate::ModelBox)| (model.name().to_owned(), cell.held.load(Ordering::Relaxed));
         let mut holders: Vec<(String, u64)> = self.cells.iter().zip(self.model.boxes()).map(holder).collect();

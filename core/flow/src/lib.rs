@@ -8,7 +8,10 @@
 //! This crate has no threads: a world takes [`Activation`]s, decides when and where, and calls [`Queued::begin`],
 //! [`Running::act`], [`Running::send`] and [`Sent::finish`].
 
+#[cfg(feature = "arrow")]
+pub mod arrow;
 mod block;
+mod budget;
 mod builder;
 mod column;
 mod counts;
@@ -20,9 +23,12 @@ mod grow;
 mod instance;
 pub mod library;
 mod model;
+mod native;
+mod nulls;
 mod operator;
 mod queued;
 mod ring;
+mod room;
 mod running;
 mod schema;
 pub mod sequential;
@@ -31,18 +37,23 @@ mod state;
 pub mod stepwise;
 mod sync;
 
+#[cfg(feature = "arrow")]
+pub use arrow::FromArrowError;
 pub use block::{Block, Blocks};
-pub use builder::{EnvelopeBuilder, Room};
-pub use column::{Column, Values};
-pub use counts::{BoxCounts, InputCounts, OutputCounts, Place};
+pub use budget::{Budget, Grants};
+pub use builder::EnvelopeBuilder;
+pub use column::Column;
+pub use counts::{BoxCounts, InputCounts, OutputCounts};
 pub use desk::{Activation, Desk, Fact};
 pub use envelope::{Attachment, Envelope};
 pub use error::{FlowError, NoMemory, OverBudget, SentTooMuch, give_up};
 pub use grow::{Grow, Plain, refusable, tell_of_asking};
 pub use instance::{Instance, Totals};
 pub use model::{BoxId, BoxModel, InputId, LinkOptions, Model, ModelBox, ModelBuilder, ModelError, OutputId};
+pub use native::Native;
 pub use operator::{BoxError, Operator, Turn, World};
 pub use queued::{Queued, box_class};
 pub use ring::{Bound, Put};
+pub use room::{Room, TextRoom};
 pub use running::{Running, Sent};
-pub use schema::{Schema, Type};
+pub use schema::{Field, Schema, Type};

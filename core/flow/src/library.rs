@@ -1,26 +1,37 @@
-//! Boxes that many networks need, one file each.
+//! Boxes that many networks need, one file each. They take columns of any types, with or without nulls.
+//!
+//! A network begins with [`source`] or [`fill`] and ends with [`sink`]. [`map`] is a function of each envelope; [`sort`], [`group`] and
+//! [`hold`] take a whole stream before they send anything.
 //!
 //! A network is made parallel by a transformation of its model (Bobox report §8.1): [`split`] hands the work out in
 //! ranges to replicas of a part of the network, [`spread`] the envelopes of a single stream, [`partition`] deals rows by
 //! key, and [`union`] or [`merge`] brings the streams together again. Such a diamond does not wait for itself: the splitter
 //! goes on as soon as any replica has room, and a union takes from whoever has something.
 
+mod group;
 mod hash;
 mod hold;
 mod map;
 mod merge;
+mod order;
 mod partition;
 mod sink;
+mod sort;
+mod source;
 mod split;
 mod spread;
 mod union;
 
+pub use group::{Grouping, group};
 pub use hash::{HashKey, Keyed};
 pub use hold::hold;
 pub use map::map;
 pub use merge::merge;
+pub use order::{SortKey, order_by};
 pub use partition::partition;
 pub use sink::{sink, sink_operator};
+pub use sort::{sort, sort_unless};
+pub use source::{Made, More, fill, source};
 pub use split::{Piece, range_schema, split};
 pub use spread::spread;
 pub use union::union;

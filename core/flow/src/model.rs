@@ -280,16 +280,11 @@ impl std::error::Error for ModelError {}
 /// Puts a model together. Mistakes are kept and reported by [`ModelBuilder::build`].
 ///
 /// ```
-/// use vicus_flow::{BoxModel, ModelBuilder, Schema, Turn, Type, Envelope};
+/// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
 ///
 /// let schema = Schema::new([("n", Type::U64)]);
 /// let mut net = ModelBuilder::new("three numbers");
-/// let numbers = net.source(BoxModel::new("numbers", || |turn: &mut Turn<'_>| {
-///     turn.take(0);
-///     turn.send(0, Envelope::new([vec![1u64, 2, 3].into()]));
-///     turn.send_pill(0);
-///     Ok(())
-/// }).output(&schema));
+/// let numbers = net.source(library::source("numbers", &schema, || [Envelope::new([vec![1u64, 2, 3].into()])]));
 /// net.end(numbers.output(0));
 /// let model = net.build().unwrap();
 /// assert_eq!(model.boxes().len(), 3); // with initialization and termination

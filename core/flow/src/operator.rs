@@ -3,9 +3,10 @@
 use crate::error::SentTooMuch;
 use crate::instance::{Body, BoxCell, Instance, Receiver, Seen};
 use crate::ring::Ring;
-use crate::{Blocks, Column, Envelope, FlowError, OverBudget, Place, Schema, give_up};
+use crate::{Blocks, Column, Envelope, FlowError, OverBudget, Schema, give_up};
 use std::cell::Cell;
 use std::error::Error;
+use vicus_topology::NodeId;
 
 /// Why a box gave up. Any error will do; the request fails with it and with the box's name.
 pub type BoxError = std::boxed::Box<dyn Error + Send + Sync>;
@@ -66,7 +67,7 @@ pub struct Turn<'a> {
     pub(crate) world: &'a dyn World,
     pub(crate) instance: &'a Instance,
     /// Of the seat that runs it.
-    pub(crate) place: Place,
+    pub(crate) node: NodeId,
     pub(crate) blocks: Blocks,
     /// Whether the world knows if its caller has given up.
     pub(crate) asks_world: bool,
@@ -82,9 +83,9 @@ pub(crate) struct Input {
 }
 
 impl Turn<'_> {
-    /// The place of the seat that runs this invocation.
-    pub fn place(&self) -> Place {
-        self.place
+    /// The node of the seat that runs this invocation.
+    pub fn node(&self) -> NodeId {
+        self.node
     }
 
     /// How many inputs the box has.
@@ -112,7 +113,7 @@ impl Turn<'_> {
         self.body.snapshot[input] = Seen::Taken;
         self.body.consumed = true;
         self.body.taken_bytes += taken.bytes + ENVELOPE_BYTES;
-        self.cell.tally.took(input, &taken.value, taken.bytes, self.place);
+        self.cell.tally.took(input, &taken.value, taken.bytes, self.node);
         if taken.resumes {
             self.body.resumed.push(self.cell.inputs[input].sender);
         }
@@ -243,8 +244,8 @@ impl Turn<'_> {
     }
 
     /// Says that this invocation read so many bytes of what lies there and came in no envelope: the rows of an index, say.
-    pub fn has_read(&self, home: Place, bytes: u64) {
-        self.cell.tally.read_at(home == self.place, bytes);
+    pub fn has_read(&self, home: NodeId, bytes: u64) {
+        self.cell.tally.read_at(home == self.node, bytes);
     }
 
     /// Says how many bytes the box holds beyond this invocation: all in all, not since the last time. Cheap.
@@ -309,6 +310,10 @@ const ENVELOPE_BYTES: u64 = 128;
 
 #[cold]
 fn does_not_fit(output: usize, schema: &Schema, envelope: &Envelope) -> ! {
-    let kinds: Vec<_> = envelope.columns().iter().map(Column::kind).collect();
-    panic!("output {output} has the schema {schema}, and this envelope's columns are {kinds:?}")
+    let described = |column: &Column| match column.null_count() {
+        0 => format!("{:?}", column.kind()),
+        nulls => format!("{:?} with nulls in {nulls} of {} rows", column.kind(), column.len()),
+    };
+    let kinds = envelope.columns().iter().map(described).collect::<Vec<_>>().join(", ");
+    panic!("output {output} has the schema {schema}, and this envelope's columns are [{kinds}]")
 }

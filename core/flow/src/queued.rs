@@ -6,13 +6,14 @@
 //! [`Instance::start`] to [`Instance::settle`].
 
 use crate::instance::BoxCell;
-use crate::{BoxId, Desk, Instance, Place, Running};
+use crate::{BoxId, Desk, Instance, Running};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use vicus_schedule::{RequestId, RunTask, TaskClass, TaskHeader, TaskRef};
+use vicus_topology::NodeId;
 
 /// A box that has to be run. The value is the evidence that it is in no queue, that it does not run, and that its request knows of
 /// it. If it is dropped, it is not run.
@@ -106,11 +107,11 @@ impl Queued {
     }
 
     /// What it will find: of each input's head that is no pill, where it was sent from, and its bytes.
-    pub fn heads(&self, mut each: impl FnMut(Place, u64)) {
+    pub fn heads(&self, mut each: impl FnMut(NodeId, u64)) {
         // The consumer's end of its rings is this value's owner's: the state word has made it the only one that may have the box run
         // (its acquire saw what the last runner did), and the next runner gets the box from here, by way of a queue.
         let heads = self.0.inputs.iter().filter_map(|input| input.ring.head());
-        heads.filter(|head| !head.is_pill()).for_each(|head| each(head.place(), head.bytes()));
+        heads.filter(|head| !head.is_pill()).for_each(|head| each(head.node(), head.bytes()));
     }
 
     /// Drops it unrun: `seat` counts it as finished. If it was the last one, the caller, which has a reference of its own to the instance,

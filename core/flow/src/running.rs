@@ -189,9 +189,9 @@ impl Running {
             body.taken_bytes = 0;
             cell.tally.acted();
             let before = if desk.recording { cell.tally.bytes() } else { (0, 0) };
-            let Desk { place, blocks, asks_world, .. } = *desk;
+            let Desk { node, blocks, asks_world, .. } = *desk;
             let held = Cell::new(None);
-            let mut turn = Turn { cell, body, world, instance, place, blocks, asks_world, held };
+            let mut turn = Turn { cell, body, world, instance, node, blocks, asks_world, held };
             let done = catch_unwind(AssertUnwindSafe(|| operator.act(&mut turn)));
             let held = turn.held.get();
             body.operator = operator;

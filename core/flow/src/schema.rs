@@ -3,19 +3,67 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// The type of a column.
+/// The type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
-    /// 64-bit unsigned integers; also ids and handles into a store.
-    U64,
+    /// True or false, a byte each.
+    Bool,
+    /// 8-bit signed integers.
+    I8,
+    /// 16-bit signed integers.
+    I16,
+    /// 32-bit signed integers.
+    I32,
     /// 64-bit signed integers.
     I64,
+    /// Bytes; also validity columns, where 0 is a row that was deleted. That is not a null: see [`Field::nullable`].
+    U8,
+    /// 16-bit unsigned integers.
+    U16,
+    /// 32-bit unsigned integers.
+    U32,
+    /// 64-bit unsigned integers; also ids and handles into a store.
+    U64,
+    /// 32-bit floating point.
+    F32,
     /// 64-bit floating point.
     F64,
-    /// Bytes; also validity columns, where 0 is a row that was deleted.
-    U8,
     /// UTF-8 text, stored directly (Bobox report §4.2): offsets and one block of bytes.
     Text,
+    /// Strings of bytes, stored as texts are.
+    Binary,
+}
+
+impl Type {
+    /// Bytes that a row takes in a column: of a text or a string of bytes, those of its offset alone.
+    pub(crate) fn width(self) -> usize {
+        match self {
+            Type::Bool | Type::I8 | Type::U8 => 1,
+            Type::I16 | Type::U16 => 2,
+            Type::I32 | Type::U32 | Type::F32 | Type::Text | Type::Binary => 4,
+            Type::I64 | Type::U64 | Type::F64 => 8,
+        }
+    }
+
+    /// Whether values differ in size.
+    pub(crate) fn is_variable(self) -> bool {
+        matches!(self, Type::Text | Type::Binary)
+    }
+}
+
+/// A column of a schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// The type of its values.
+    pub kind: Type,
+    /// Whether a row may have a *null* there instead of a value. Readers of other columns need not look.
+    ///
+    /// Nulls are a property of one column's values, a bit for each row beside them ([`Column::is_null`](crate::Column::is_null)).
+    /// A *validity column* is something else: an ordinary column of [`Type::U8`] that says which rows of the envelope a
+    /// branch of the network has deleted (Bobox report §7).
+    pub nullable: bool,
 }
 
 /// The columns of every envelope that passes a via. Cloning shares it.
@@ -25,19 +73,32 @@ pub enum Type {
 ///
 /// let words = Schema::new([("word", Type::Text), ("count", Type::U64)]);
 /// assert_eq!(words.to_string(), "(word: Text, count: U64)");
+///
+/// let people = Schema::new([("name", Type::Text), ("age", Type::U8)]).with_nulls(["age"]);
+/// assert_eq!(people.to_string(), "(name: Text, age: U8 or null)");
 /// ```
 #[derive(Clone)]
 pub struct Schema {
     /// Those of the longest schema that this is a beginning of.
-    all: Arc<[(String, Type)]>,
+    all: Arc<[Field]>,
     len: usize,
 }
 
 impl Schema {
-    /// Columns in order.
+    /// Columns in order, none of which has nulls.
     pub fn new<N: Into<String>>(columns: impl IntoIterator<Item = (N, Type)>) -> Schema {
-        let all: Arc<[(String, Type)]> = columns.into_iter().map(|(name, kind)| (name.into(), kind)).collect();
-        Schema { len: all.len(), all }
+        columns.into_iter().map(|(name, kind)| Field { name: name.into(), kind, nullable: false }).collect()
+    }
+
+    /// The same, but the columns of these names may have nulls. Panics if there is no such column.
+    pub fn with_nulls<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Schema {
+        let mut fields = self.columns().to_vec();
+        for name in names {
+            let mut named = fields.iter_mut().filter(|field| field.name == name).peekable();
+            assert!(named.peek().is_some(), "{self} has no column {name}");
+            named.for_each(|field| field.nullable = true);
+        }
+        fields.into_iter().collect()
     }
 
     /// The first of its columns, which it shares. Panics if it has fewer.
@@ -58,17 +119,25 @@ impl Schema {
         NONE.get_or_init(|| Schema::new::<&str>([])).clone()
     }
 
-    /// Names and types, in order.
+    /// The columns, in order.
     #[inline]
-    pub fn columns(&self) -> &[(String, Type)] {
+    pub fn columns(&self) -> &[Field] {
         &self.all[..self.len]
     }
 
-    /// Whether envelopes of one fit a reader of the other: the types agree; names may differ.
-    pub fn fits(&self, other: &Schema) -> bool {
-        self.len == other.len
-            && (Arc::ptr_eq(&self.all, &other.all)
-                || self.columns().iter().zip(other.columns()).all(|(a, b)| a.1 == b.1))
+    /// Whether envelopes of this schema fit a `reader`'s: the types agree, and where this one may have nulls, so may the
+    /// reader's; names may differ.
+    pub fn fits(&self, reader: &Schema) -> bool {
+        let fits = |(sent, read): (&Field, &Field)| sent.kind == read.kind && (read.nullable || !sent.nullable);
+        self.len == reader.len
+            && (Arc::ptr_eq(&self.all, &reader.all) || self.columns().iter().zip(reader.columns()).all(fits))
+    }
+}
+
+impl FromIterator<Field> for Schema {
+    fn from_iter<I: IntoIterator<Item = Field>>(fields: I) -> Schema {
+        let all: Arc<[Field]> = fields.into_iter().collect();
+        Schema { len: all.len(), all }
     }
 }
 
@@ -89,9 +158,10 @@ impl fmt::Debug for Schema {
 impl fmt::Display for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(")?;
-        for (index, (name, kind)) in self.columns().iter().enumerate() {
+        for (index, Field { name, kind, nullable }) in self.columns().iter().enumerate() {
             let comma = if index == 0 { "" } else { ", " };
-            write!(f, "{comma}{name}: {kind:?}")?;
+            let or_null = if *nullable { " or null" } else { "" };
+            write!(f, "{comma}{name}: {kind:?}{or_null}")?;
         }
         f.write_str(")")
     }

@@ -1,16 +1,11 @@
 //! The smallest world: one seat, no threads. For tests, examples and reproducing a run from a seed.
 //!
 //! ```
-//! use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type, library, sequential};
+//! use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library, sequential};
 //!
 //! let schema = Schema::new([("n", Type::U64)]);
 //! let mut net = ModelBuilder::new("doubles");
-//! let numbers = net.source(BoxModel::new("numbers", || |turn: &mut Turn<'_>| {
-//!     turn.take(0);
-//!     turn.send(0, Envelope::new([vec![1u64, 2, 3].into()]));
-//!     turn.send_pill(0);
-//!     Ok(())
-//! }).output(&schema));
+//! let numbers = net.source(library::source("numbers", &schema, || [Envelope::new([vec![1u64, 2, 3].into()])]));
 //! let double = net.add(library::map("double", &schema, &schema, |envelope| {
 //!     let doubled: Vec<u64> = envelope.column(0).u64s().iter().map(|n| n * 2).collect();
 //!     Some(Envelope::new([doubled.into()]))
@@ -26,9 +21,10 @@
 //! ```
 
 use crate::stepwise::Request;
-use crate::{BoxCounts, BoxId, FlowError, Model, Operator, Place, Totals};
+use crate::{BoxCounts, BoxId, FlowError, Model, Operator, Totals};
 use std::sync::Arc;
 use vicus_schedule::Kind;
+use vicus_topology::NodeId;
 
 /// Runs one request of a model to its end. `operators` replaces operators as in [`crate::Instance::new`]; `choose` picks the
 /// next of so many queued tasks by its index (0: the one queued last), so that tests can try every order.
@@ -70,8 +66,8 @@ pub fn run_counted(
             0
         }) % queue.len();
         let task = queue.remove(queue.len() - 1 - picked);
-        let begun = request.begin(task, Place::default());
-        for task in request.finish(begun, Place::default()) {
+        let begun = request.begin(task, NodeId::default());
+        for task in request.finish(begun, NodeId::default()) {
             match task.kind {
                 Kind::Immediate => queue.push(task),
                 Kind::Deferred => queue.insert(0, task),

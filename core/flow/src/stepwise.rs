@@ -7,16 +7,12 @@
 //!
 //! ```
 //! use vicus_flow::stepwise::Request;
-//! use vicus_flow::{BoxModel, Envelope, ModelBuilder, Place, Schema, Turn, library};
+//! use vicus_flow::{Envelope, ModelBuilder, Schema, library};
+//! use vicus_topology::NodeId;
 //!
 //! let schema = Schema::new::<&str>([]);
 //! let mut net = ModelBuilder::new("ten rows");
-//! let rows = net.source(BoxModel::new("rows", || |turn: &mut Turn<'_>| {
-//!     turn.take(0);
-//!     turn.send(0, Envelope::of_rows(Vec::new(), 10));
-//!     turn.send_pill(0);
-//!     Ok(())
-//! }).output(&schema));
+//! let rows = net.source(library::source("rows", &schema, || [Envelope::of_rows(Vec::new(), 10)]));
 //! let end = net.add(library::sink("end", &schema, |_| Ok(())));
 //! net.connect(rows.output(0), end.input(0));
 //! net.end(end.output(0));
@@ -24,8 +20,8 @@
 //! let (mut request, first) = Request::start(&net.build().unwrap(), Vec::new());
 //! let mut queue = vec![first];
 //! while let Some(task) = queue.pop() {
-//!     let begun = request.begin(task, Place(0));
-//!     queue.extend(request.finish(begun, Place(0)));
+//!     let begun = request.begin(task, NodeId::new(0));
+//!     queue.extend(request.finish(begun, NodeId::new(0)));
 //! }
 //! let (result, counts) = request.settle();
 //! assert!(result.is_ok());
@@ -33,12 +29,12 @@
 //! ```
 
 use crate::{
-    Activation, BoxCounts, BoxId, Desk, Fact, FlowError, Instance, Model, Operator, Place, Running, Totals, World,
-    box_class,
+    Activation, BoxCounts, BoxId, Desk, Fact, FlowError, Instance, Model, Operator, Running, Totals, World, box_class,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use vicus_schedule::{RequestId, TaskClass, TaskRef};
+use vicus_topology::NodeId;
 
 struct Alone;
 
@@ -119,8 +115,8 @@ impl Request {
         self.instance.fail(error);
     }
 
-    /// Begins an invocation at a place: the snapshot, and the user's code if it is due. Panics if the task is another request's.
-    pub fn begin(&mut self, task: Activation, place: Place) -> Begun {
+    /// Begins an invocation on a node: the snapshot, and the user's code if it is due. Panics if the task is another request's.
+    pub fn begin(&mut self, task: Activation, node: NodeId) -> Begun {
         let Activation { queued, index, .. } = task;
         assert!(std::ptr::eq(queued.instance(), &*self.instance), "a task is begun by its request");
         let mut begun = Begun { running: None, activations: Vec::new(), acted: false, was_dropped: false };
@@ -129,7 +125,7 @@ impl Request {
             begun.was_dropped = true;
             return begun;
         }
-        self.desk.place = place;
+        self.desk.node = node;
         let Some(mut running) = guarded(&self.instance, index, || queued.begin(&mut self.desk)) else { return begun };
         if running.is_due() {
             begun.acted = true;
@@ -140,11 +136,11 @@ impl Request {
         begun
     }
 
-    /// Ends an invocation that began at this place. Gives the boxes that are to be queued, the one to be run first last.
-    pub fn finish(&mut self, begun: Begun, place: Place) -> Vec<Activation> {
+    /// Ends an invocation that began on this node. Gives the boxes that are to be queued, the one to be run first last.
+    pub fn finish(&mut self, begun: Begun, node: NodeId) -> Vec<Activation> {
         let Some(running) = begun.running else { return begun.activations };
         assert!(running.is_of(&self.instance), "an invocation is finished by its request");
-        self.desk.place = place;
+        self.desk.node = node;
         self.desk.activations = begun.activations;
         let (index, desk) = (running.index(), &mut self.desk);
         guarded(&self.instance, index, || running.send(desk).finish(desk));

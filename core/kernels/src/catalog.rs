@@ -25,18 +25,18 @@ pub const LEAVES: &[&str] = &[
     "touch",
 ];
 
-/// Which input a kernel has.
+/// The input of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
-    /// The paper's for machines with several nodes: Fig. 7's.
+    /// The paper's input for machines with several nodes: Fig. 7.
     Numa,
-    /// The paper's for a chip with many cores: Fig. 9's.
+    /// The paper's input for a chip with many cores: Fig. 9.
     Manycore,
-    /// So many times as many tasks as [`Size::Numa`].
+    /// About this many times as many tasks as [`Size::Numa`].
     Times(f64),
 }
 
-/// Why there is no such kernel.
+/// Why a kernel could not be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoKernel(String);
 
@@ -129,9 +129,9 @@ kernels! {
 /// ```
 ///
 /// # Errors
-/// There is no kernel of this name, or the paper has no such input for it, or it is not a positive number of times.
+/// There is no kernel of this name, the paper has no such input for it, or the factor is not a positive number.
 pub fn by_name(name: &str, size: Size) -> Result<AnyKernel, NoKernel> {
-    let unknown = || NoKernel(format!("`{name}` is no kernel; the kernels are {}", NAMES.join(", ")));
+    let unknown = || NoKernel(format!("`{name}` is not a kernel; the kernels are {}", NAMES.join(", ")));
     let (mut numa, fig9) = inputs(name).ok_or_else(unknown)?;
     match size {
         Size::Numa => Ok(numa),
@@ -158,7 +158,7 @@ mod tests {
             assert_eq!(by_name(name, Size::Numa).unwrap().name(), *name);
         }
         let error = by_name("maps", Size::Numa).unwrap_err().to_string();
-        assert!(error.starts_with("`maps` is no kernel") && error.ends_with("nqueens, uts"), "{error}");
+        assert!(error.starts_with("`maps` is not a kernel") && error.ends_with("nqueens, uts"), "{error}");
         assert!(by_name("map", Size::Times(-1.0)).is_err() && by_name("map", Size::Times(f64::NAN)).is_err());
     }
 

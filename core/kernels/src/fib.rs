@@ -1,13 +1,13 @@
-//! Fib: Fibonacci numbers by their definition, the smallest tasks that there are.
+//! Fib: Fibonacci numbers by their definition, which makes the smallest tasks possible.
 
 use crate::{Kernel, Leaf, World};
 
 /// Fibonacci numbers by their definition, each sum a [`join`](World::join).
 #[derive(Clone, Debug)]
 pub struct Fib {
-    /// Which number.
+    /// Which Fibonacci number.
     pub n: u32,
-    /// From here downwards without tasks; 1 for tasks down to the end.
+    /// Up to this number no tasks are spawned; 1 spawns tasks down to the end.
     pub alone: u32,
 }
 
@@ -17,15 +17,15 @@ impl Default for Fib {
     }
 }
 
-/// The number, without tasks.
+/// The number, computed without tasks.
 fn alone(n: u32) -> u64 {
     if n < 2 { u64::from(n) } else { alone(n - 1) + alone(n - 2) }
 }
 
-/// What a call costs that is a sum: a comparison, two numbers less than its own, and the addition.
+/// The operations of a call that adds: a comparison, two subtractions, and an addition.
 const SUM_OPERATIONS: u64 = 1 + 2 + 1;
 
-/// By how many operations [`alone`] finds the number: there are `fib(n + 1)` ends, each a comparison, and one sum less.
+/// The operations of [`alone`]: `fib(n + 1)` calls that only compare, and one sum fewer.
 fn operations(n: u32) -> u64 {
     let (mut ends, mut before) = (1, 0);
     for _ in 0..n {
@@ -52,7 +52,7 @@ impl Kernel for Fib {
         "fib"
     }
 
-    /// A number that is greater by one takes golden times as many additions.
+    /// `n + 1` takes about 1.618 times as many additions as `n`.
     fn scale(&mut self, times: f64) {
         let golden = f64::midpoint(1.0, 5f64.sqrt());
         self.n = (f64::from(self.n) + times.ln() / golden.ln()).round().max(1.0) as u32;

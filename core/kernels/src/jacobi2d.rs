@@ -2,7 +2,7 @@
 //!
 //! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA systems
 //! and manycore processors", Scientific Programming 2015, Table 4: "blocked 2D heat equation solver". Each grid is one
-//! allocation, so a block is many stretches of it. A sweep's tasks are waited for before the next sweep.
+//! allocation, so the rows of a block are apart. All tasks of a sweep end before the next sweep.
 
 use crate::arrays::{checksum, filled, scaled};
 use crate::{Array, Kernel, Leaf, Order, Task, World};
@@ -16,7 +16,7 @@ pub struct Jacobi2d {
     pub size: usize,
     /// How many rows and columns a block has; the last ones may have fewer.
     pub block: usize,
-    /// How often each element is made anew.
+    /// How often each element is computed.
     pub sweeps: usize,
     /// How the two grids lie; Table 4 advises `fine`.
     pub distribution: Distribution,
@@ -28,12 +28,12 @@ impl Default for Jacobi2d {
     }
 }
 
-/// What an element is at first, and always on the border.
+/// The initial value of an element, which border elements keep.
 fn element(row: usize, column: usize) -> f32 {
     ((row * 31 + column * 17 + row * column) % 64) as f32
 }
 
-/// One row of a block: the mean of the four neighbours.
+/// Computes one row of a block: the mean of the four neighbours.
 #[inline(never)] // compiled once: the same instructions in every world
 fn relax(to: &mut [f32], above: &[f32], row: &[f32], below: &[f32]) {
     let n = to.len();
@@ -44,7 +44,7 @@ fn relax(to: &mut [f32], above: &[f32], row: &[f32], below: &[f32]) {
 }
 
 impl Jacobi2d {
-    /// The rows, or the columns, of each block that are not the border.
+    /// The rows (or columns) of each block without the border.
     fn parts(&self) -> impl Iterator<Item = Range<usize>> + Clone {
         let (size, block) = (self.size, self.block);
         let part = move |start: usize| start.max(1)..(start + block).min(size.saturating_sub(1));
@@ -57,7 +57,7 @@ impl Jacobi2d {
         let tasks = blocks.map(|(rows, columns)| {
             let stride = size * size_of::<f32>();
             let of_row = move |row: usize, columns: Range<usize>| row * size + columns.start..row * size + columns.end;
-            // The corners are declared though nobody reads them, so that it is one access.
+            // The corners are declared though no task reads them, so that the halo is one access.
             let halo = columns.start - 1..columns.end + 1;
             let accesses = [
                 from.reads(of_row(rows.start - 1, halo.clone())).rows(rows.len() + 2, stride),
@@ -68,7 +68,7 @@ impl Jacobi2d {
                 world.work(leaf, &accesses, || {
                     for row in rows {
                         #[expect(unsafe_code, reason = "arrays are shared by tasks")]
-                        // SAFETY: in a sweep nobody writes one grid, and each block of the other one is one task's.
+                        // SAFETY: within a sweep no task writes one grid, and each block of the other grid belongs to one task.
                         let (to, [above, here, below]) = unsafe {
                             let near = [row - 1, row, row + 1].map(|row| from.part(of_row(row, halo.clone())));
                             (to.part_mut(of_row(row, columns.clone())), near)

@@ -1,9 +1,9 @@
 //! Jacobi in three dimensions: six neighbours, block by block, from one grid into another.
 //!
 //! Wittmann and Hager, "Optimizing ccNUMA locality for task-parallel execution under OpenMP and TBB on multicore-based
-//! systems", 2010, §1.4 and §2: their solver with its ways to touch memory first, to submit tasks, and to store. Blocks reach
-//! over all of the fast dimension, so each is one stretch of every layer. We differ: who updates a row writes its two border
-//! elements as well, so that what is written is contiguous.
+//! systems", 2010, §1.4 and §2: their solver, with its ways to touch memory first, to submit tasks, and to store. Blocks span
+//! the whole fast dimension, so each is contiguous within a layer. We differ: the update of a row also writes its two border
+//! elements, so that the written memory is contiguous.
 
 use crate::arrays::{checksum, scaled};
 use crate::{Array, Kernel, Leaf, Order, Schedule, Task, World};
@@ -18,11 +18,11 @@ pub struct Jacobi3d {
     pub sites: [usize; 3],
     /// How many sites a block has in the slow and in the middle dimension; the last ones may have fewer.
     pub block: [usize; 2],
-    /// How often each site is made anew.
+    /// How often each site is computed.
     pub sweeps: usize,
     /// How the two grids lie. With `standard`, each page is where it was touched first.
     pub distribution: Distribution,
-    /// Who touches the blocks first.
+    /// Which threads touch the blocks first.
     pub touch: FirstTouch,
     /// How a sweep's blocks get to the threads.
     pub submission: Submission,
@@ -30,10 +30,10 @@ pub struct Jacobi3d {
     pub streaming: bool,
 }
 
-/// Who touches the blocks first.
+/// Which threads touch the blocks first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstTouch {
-    /// The thread that calls.
+    /// The calling thread.
     Serial,
     /// A loop over the blocks, in the order `ijk`.
     Loop(Schedule),
@@ -48,7 +48,7 @@ pub enum Submission {
     Tasks(BlockOrder, Submitters),
 }
 
-/// In which order blocks are submitted.
+/// The order in which blocks are submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockOrder {
     /// Layer by layer, as they lie in memory.
@@ -57,10 +57,10 @@ pub enum BlockOrder {
     Kji,
 }
 
-/// Who submits tasks.
+/// Which threads submit tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Submitters {
-    /// The thread that calls.
+    /// The calling thread.
     One,
     /// Each thread an equal part.
     All,
@@ -83,13 +83,13 @@ impl Default for Jacobi3d {
 /// A block: its layers and its rows in each.
 type Block = [Range<usize>; 2];
 
-/// What a site is at first, and always on the border.
+/// The initial value of a site, which border sites keep.
 fn site(i: usize, j: usize, k: usize) -> f64 {
     ((i * 31 + j * 17 + k * 5 + i * j) % 64) as f64
 }
 
 impl Jacobi3d {
-    /// How many blocks there are in the slow and in the middle dimension.
+    /// The number of blocks in the slow and in the middle dimension.
     fn blocks(&self) -> [usize; 2] {
         [0, 1].map(|dimension| self.sites[dimension].div_ceil(self.block[dimension]))
     }
@@ -104,7 +104,7 @@ impl Jacobi3d {
         [part(number / middle, 0), part(number % middle, 1)]
     }
 
-    /// A block without the border; `None` if nothing is left.
+    /// A block without the border; `None` if it has only border.
     fn inner(&self, number: usize) -> Option<Block> {
         let block = self.block(number);
         let inner = [0, 1].map(|at| block[at].start.max(1)..block[at].end.min(self.sites[at].saturating_sub(1)));
@@ -123,13 +123,13 @@ impl Jacobi3d {
         self.row(i, j.start).start..self.row(i, j.end - 1).end
     }
 
-    /// Makes an access to rows of one layer one to those of several, so many layers apart.
+    /// Extends an access to rows of one layer to the same rows of several layers.
     fn layers(&self, access: Access, layers: usize, apart: usize) -> Access {
         let [_, rows, len] = self.sites;
         access.rows(layers, apart * rows * len * size_of::<f64>())
     }
 
-    /// What the update of a block reads and writes.
+    /// What updating a block reads and writes.
     fn accesses(&self, from: Array<'_, f64>, to: Array<'_, f64>, [i, j]: &Block) -> [Access; 3] {
         let with_neighbours = j.start - 1..j.end + 1;
         let written = self.layers(to.writes(self.rows(i.start, j)), i.len(), 1);
@@ -161,7 +161,7 @@ impl Jacobi3d {
         }
     }
 
-    /// Makes the sites of a block anew.
+    /// Computes the sites of a block.
     fn relax<W: World>(&self, world: &W, from: Array<'_, f64>, to: Array<'_, f64>, block: Block) {
         let accesses = self.accesses(from, to, &block);
         let [i, j] = block;
@@ -171,12 +171,12 @@ impl Jacobi3d {
             for (i, j) in i.flat_map(|i| j.clone().map(move |j| (i, j))) {
                 let near = [(i, j), (i - 1, j), (i + 1, j), (i, j - 1), (i, j + 1)];
                 #[expect(unsafe_code, reason = "arrays are shared by tasks")]
-                // SAFETY: in a sweep nobody writes one grid, and each block of the other one is one task's.
+                // SAFETY: within a sweep no task writes one grid, and each block of the other grid belongs to one task.
                 let (to, near) = unsafe { (to.part_mut(self.row(i, j)), near.map(|(i, j)| from.part(self.row(i, j)))) };
                 if self.streaming { relax_streaming(to, near) } else { relax(to, near, 0) }
             }
             if self.streaming {
-                streams_are_seen();
+                fence_streams();
             }
         });
     }
@@ -222,7 +222,7 @@ impl Jacobi3d {
     }
 }
 
-/// A row, or a part of it from `first` on: `near` are the row itself and its four neighbours.
+/// Computes a row, or its part from `first` on. `near` has the row itself and its four neighbours.
 #[inline(never)] // compiled once: the same instructions in every world
 fn relax(to: &mut [f64], near: [&[f64]; 5], first: usize) {
     let (len, end) = (near[0].len(), first + to.len());
@@ -244,7 +244,7 @@ fn relax(to: &mut [f64], near: [&[f64]; 5], first: usize) {
     }
 }
 
-/// The same, past the caches.
+/// The same, with non-temporal stores.
 fn relax_streaming(to: &mut [f64], near: [&[f64]; 5]) {
     let mut part = [0.0; 128];
     for first in (0..to.len()).step_by(part.len()) {
@@ -255,18 +255,18 @@ fn relax_streaming(to: &mut [f64], near: [&[f64]; 5]) {
     }
 }
 
-/// Copies past the caches, where the processor has such stores.
+/// Copies with non-temporal stores.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn stream(to: &mut [f64], from: &[f64]) {
     #[expect(unsafe_code, reason = "non-temporal stores are intrinsics")]
-    // SAFETY: two doubles are a vector, and any bits are either; `align_to_mut` aligns.
+    // SAFETY: a vector is two doubles, and any bits are valid for both; `align_to_mut` aligns.
     let (head, pairs, tail) = unsafe { to.align_to_mut::<std::arch::x86_64::__m128d>() };
     let (from_head, from) = from.split_at(head.len());
     head.copy_from_slice(from_head);
     let (from, from_tail) = from.split_at(2 * pairs.len());
     for (to, from) in pairs.iter_mut().zip(from.chunks_exact(2)) {
         #[expect(unsafe_code, reason = "non-temporal stores are intrinsics")]
-        // SAFETY: `to` is aligned and two doubles long; `streams_are_seen` orders the store before others see the task's end.
+        // SAFETY: `to` is aligned and two doubles long. `fence_streams` orders the store before the task's end becomes visible.
         unsafe {
             std::arch::x86_64::_mm_stream_pd(
                 std::ptr::from_mut(to).cast(),
@@ -277,14 +277,14 @@ fn stream(to: &mut [f64], from: &[f64]) {
     tail.copy_from_slice(from_tail);
 }
 
-/// Copies, where the processor has no stores past the caches that we know.
+/// Copies; no non-temporal stores are known for this processor.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 fn stream(to: &mut [f64], from: &[f64]) {
     to.copy_from_slice(from);
 }
 
-/// Whoever sees what this thread writes from now on, sees what it streamed.
-fn streams_are_seen() {
+/// Orders the streamed stores before this thread's later ones: a thread that sees those sees the streamed data.
+fn fence_streams() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[expect(unsafe_code, reason = "the fence of non-temporal stores is an intrinsic")]
     // SAFETY: every x86-64 has it.
@@ -321,7 +321,7 @@ mod tests {
     use super::*;
     use crate::Serial;
 
-    /// The grid after so many sweeps, without blocks, one site after the other.
+    /// The grid after `sweeps` sweeps, without blocks, one site after the other.
     fn directly([slow, middle, fast]: [usize; 3], sweeps: usize) -> Vec<f64> {
         let at = |i: usize, j: usize, k: usize| (i * middle + j) * fast + k;
         let mut grid = vec![0.0; slow * middle * fast];

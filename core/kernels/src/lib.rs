@@ -1,11 +1,11 @@
 //! The papers' benchmarks, each written once for every world.
 //!
-//! A kernel is a function over a [`World`]: it asks for arrays, submits tasks, and says of each piece of work which bytes it
-//! reads and writes and how many operations it takes. On threads the work is done. A recorder only writes down what would be
-//! done, so that a simulator can run the same kernel on a machine that nobody has. [`Serial`] does it without tasks: the
-//! results to compare with.
+//! A kernel is a function over a [`World`]. It asks for arrays, submits tasks, and declares for each piece of work the bytes
+//! that it reads and writes and the number of its operations. On threads the work is done. A recorder only writes down the
+//! tasks, so that a simulator can run the kernel on machines that are not at hand. [`Serial`] runs without tasks: its results
+//! are the expected ones.
 //!
-//! Each kernel is a struct whose fields are its input, by default that of its paper; [`by_name`] has them all.
+//! Each kernel is a struct whose fields are its input, by default the paper's; [`by_name`] finds any of them.
 
 mod arrays;
 mod catalog;

@@ -60,7 +60,7 @@ impl Kernel for Map {
             let body = move || {
                 world.work(Leaf { name: "map", flops: len as u64 }, &accesses, || {
                     #[expect(unsafe_code, reason = "arrays are shared by tasks")]
-                    // SAFETY: each vector is one task's.
+                    // SAFETY: each vector belongs to one task.
                     let elements = unsafe { vector.part_mut(0..len) };
                     scale(elements);
                 })

@@ -26,7 +26,7 @@ impl Default for Matmul {
     }
 }
 
-/// An element of the input: small whole numbers, whose products' sums are not rounded.
+/// An element of the input. They are small integers, so that no sum of products is rounded.
 fn element(matrix: usize, row: usize, column: usize) -> f32 {
     ((row * (3 + matrix) + column * 5 + row * column) % 7) as f32 - 3.0
 }
@@ -62,7 +62,7 @@ impl Matmul {
                     let accesses = [c.changes(all.clone()), a.reads(all.clone()), b.reads(all.clone())];
                     world.work(leaf, &accesses, || {
                         #[expect(unsafe_code, reason = "arrays are shared by tasks")]
-                        // SAFETY: each block of the product is one task's; nobody writes the others.
+                        // SAFETY: each block of the product belongs to one task; no task writes the others.
                         let (c, a, b) = unsafe { (c.part_mut(all.clone()), a.part(all.clone()), b.part(all.clone())) };
                         add_product(c, a, b, size, 1.0);
                     });

@@ -1,14 +1,14 @@
-//! Nqueens: in how many ways queens stand on a board without threatening each other.
+//! Nqueens: the number of ways to place queens on a board so that none attacks another.
 //!
-//! Duran, Teruel, Ferrer, Martorell, Ayguade, "Barcelona OpenMP Tasks Suite", ICPP 2009: a task for each queen that is placed,
-//! without an end at some depth. We differ in how it is computed: rows and diagonals are bits of words.
+//! Duran, Teruel, Ferrer, Martorell, Ayguade, "Barcelona OpenMP Tasks Suite", ICPP 2009: a task for each placed queen, at every
+//! depth. We differ in the computation: rows and diagonals are bits of words.
 
 use crate::{Kernel, Leaf, World};
 
-/// In how many ways queens stand on a board, a [`join`](World::join) for each place that one can take.
+/// The number of ways to place queens; a [`join`](World::join) for each possible place.
 #[derive(Clone, Debug)]
 pub struct Nqueens {
-    /// How many queens there are, and how many rows and columns; at most 32.
+    /// The number of queens, rows and columns; at most 32.
     pub n: u32,
 }
 
@@ -18,11 +18,11 @@ impl Default for Nqueens {
     }
 }
 
-/// What the queens above a row leave of it, as bits by column.
+/// The columns and diagonals that earlier queens occupy in a row, as bits by column.
 #[derive(Clone, Copy)]
 struct Row {
     columns: u64,
-    /// The diagonals that fall to the left, and to the right, where they meet this row.
+    /// The diagonals towards the left and towards the right, where they meet this row.
     left: u64,
     right: u64,
 }
@@ -38,12 +38,12 @@ impl Row {
     }
 }
 
-/// What a placed queen costs: five operations make the next row of it, two ask whether that is below the board, four find the
-/// row's free places, three take the first of them, and the ways are added. Where a queen leaves no place, it is some fewer.
+/// The operations of placing a queen: five make the next row, two test for the end of the board, four find the row's free
+/// places, three take the first of them, one adds the ways. Slightly too many if the queen leaves no free place.
 const PLACE_OPERATIONS: u64 = 5 + 2 + 4 + 3 + 1;
 
 impl Nqueens {
-    /// The ways with a queen of this row on one of these bits.
+    /// The ways with a queen on one of the bits in `free`.
     fn ways<W: World>(&self, world: &W, row: Row, free: u64) -> u64 {
         let first = free & free.wrapping_neg();
         match free ^ first {
@@ -56,7 +56,7 @@ impl Nqueens {
         }
     }
 
-    /// The ways below a queen that was placed.
+    /// The ways to fill the rows below a placed queen.
     fn place<W: World>(&self, world: &W, below: Row) -> u64 {
         world.work(Leaf { name: "place", flops: PLACE_OPERATIONS }, &[], || ());
         if below.columns.count_ones() == self.n { 1 } else { self.ways(world, below, below.free(self.n)) }
@@ -68,7 +68,7 @@ impl Kernel for Nqueens {
         "nqueens"
     }
 
-    /// About each queen more makes five times as many placements, on boards that can be done.
+    /// On boards of feasible size, each further queen makes about five times as many placements.
     fn scale(&mut self, times: f64) {
         self.n = (f64::from(self.n) + times.ln() / 5f64.ln()).round().clamp(1.0, 32.0) as u32;
     }

@@ -1,6 +1,7 @@
-//! The product of two square blocks, added to a third one: what matmul and SparseLU spend their time on.
+//! `c += a * b` for square blocks: the inner loop of matmul and SparseLU.
 
-/// So many rows and columns of the result are held in registers: twelve vectors of four in the sixteen that every x86-64 has.
+/// Rows of a tile; below, its columns. A tile is held in registers: twelve vectors of four, of the sixteen that every x86-64
+/// has.
 const ROWS: usize = 4;
 const COLUMNS: usize = 12;
 
@@ -9,7 +10,7 @@ const COLUMNS: usize = 12;
 pub(crate) fn add_product(c: &mut [f32], a: &[f32], b: &[f32], n: usize, sign: f32) {
     assert!(c.len() == n * n && a.len() == n * n && b.len() == n * n, "blocks of {n} rows and columns");
     let (tiled_rows, tiled_columns) = (n - n % ROWS, n - n % COLUMNS);
-    // A tile's columns of `b` stay in the first cache for all rows.
+    // The columns of `b` of one tile stay in the first-level cache for all rows.
     for j in (0..tiled_columns).step_by(COLUMNS) {
         for i in (0..tiled_rows).step_by(ROWS) {
             tile(c, a, b, n, sign, (i, j));
@@ -19,7 +20,7 @@ pub(crate) fn add_product(c: &mut [f32], a: &[f32], b: &[f32], n: usize, sign: f
     rest(c, a, b, n, sign, (tiled_rows..n, 0..n));
 }
 
-/// The part of the result whose first element is at this row and column.
+/// Computes the tile of the result that begins at this row and column.
 fn tile(c: &mut [f32], a: &[f32], b: &[f32], n: usize, sign: f32, (i, j): (usize, usize)) {
     let rows: [&[f32]; ROWS] = std::array::from_fn(|row| &a[(i + row) * n..][..n]);
     let mut sums = [[0.0f32; COLUMNS]; ROWS];
@@ -38,7 +39,7 @@ fn tile(c: &mut [f32], a: &[f32], b: &[f32], n: usize, sign: f32, (i, j): (usize
     }
 }
 
-/// A part of the result that no tile covers: rows and columns.
+/// Computes a part of the result that no tile covers.
 fn rest(
     c: &mut [f32],
     a: &[f32],
@@ -63,7 +64,7 @@ mod tests {
     #[test]
     fn each_element_is_a_sum_of_products() {
         for n in [0, 1, 3, 4, 11, 12, 13, 17, 24, 29] {
-            // Small whole numbers: no sum is rounded.
+            // Small integers, so that no sum is rounded.
             let block = |seed: usize| (0..n * n).map(|at| (at * 7 + seed) as f32 % 9.0 - 4.0).collect::<Vec<_>>();
             let (a, b, before) = (block(1), block(5), block(3));
             for sign in [1.0, -1.0] {

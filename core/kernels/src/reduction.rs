@@ -1,22 +1,22 @@
-//! Reduction: sorted runs are merged in pairs, level by level, until one is left.
+//! Reduction: merges sorted runs in pairs, level by level, until one run is left.
 //!
 //! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA systems
 //! and manycore processors", Scientific Programming 2015, Table 4 and §6: "iterative implementation of merge phase of BOTS
 //! Sort", over memory of "a single malloc call".
 //!
-//! As we read it: depth `d` means `2^d` runs, 64 for 63 tiles and 1024 for 48 cores, merged in `d` levels with a wait after
-//! each. A merge is one task, so that what it reads is known when it is submitted; in BOTS large merges are cut where the data
-//! says. So the last levels have fewer tasks than machines have cores.
+//! Our reading: depth `d` means `2^d` runs (64 for 63 tiles and 1024 for 48 cores), merged in `d` levels with a wait after
+//! each. A merge is one task, so that the bytes it reads are known when it is submitted; in BOTS, large merges are split at
+//! places that depend on the data. So the last levels have fewer tasks than a machine has cores.
 
 use crate::arrays::checksum;
 use crate::{Array, Kernel, Leaf, Order, Task, World};
 use std::ops::Range;
 use vicus_memory::distribution::Distribution;
 
-/// Sorted runs are merged in pairs until one is left. By default with the input of Fig. 7: 256 MB of floats, depth 10.
+/// Merges sorted runs in pairs until one is left. By default with the input of Fig. 7: 256 MB of floats, depth 10.
 #[derive(Clone, Debug)]
 pub struct Reduction {
-    /// How long the runs are together, in bytes. The allocation has as much again, to merge into.
+    /// The bytes of all runs together. The allocation is twice as large, for merging.
     pub bytes: usize,
     /// How many levels there are: `2^depth` runs.
     pub depth: u32,
@@ -30,7 +30,7 @@ impl Default for Reduction {
     }
 }
 
-/// An element that lies between those beside it in its run, and anywhere between those of other runs.
+/// An element. Runs ascend, and the elements of different runs interleave.
 fn element(run: usize, at: usize) -> f32 {
     let mixed = (run as u64 ^ (at as u64) << 20).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 57;
     (128 * at + mixed as usize) as f32
@@ -41,7 +41,7 @@ fn element(run: usize, at: usize) -> f32 {
 fn merge(a: &[f32], b: &[f32], to: &mut [f32]) {
     let (mut at_a, mut at_b) = (0, 0);
     for to in to {
-        // Without a branch that nobody can foresee.
+        // No branch on the data: it would be mispredicted half the time.
         let (of_a, of_b) = (a.get(at_a), b.get(at_b));
         let (of_a, of_b) = (of_a.copied().unwrap_or(f32::INFINITY), of_b.copied().unwrap_or(f32::INFINITY));
         let from_b = of_b < of_a;
@@ -61,7 +61,7 @@ impl Reduction {
         self.bytes / size_of::<f32>()
     }
 
-    /// Where the runs of a level lie that `runs` of the first level became one.
+    /// Where a run lies that was merged from `runs` runs of the first level.
     fn run(&self, number: usize, runs: usize) -> Range<usize> {
         let border = |run: usize| (self.len() * run) >> self.depth;
         border(number * runs)..border((number + 1) * runs)
@@ -83,7 +83,7 @@ impl Reduction {
         halves
     }
 
-    /// One level: pairs of runs are merged from one half into the other.
+    /// Merges the pairs of one level from one half into the other.
     fn merge_pairs<W: World>(&self, world: &W, halves: Array<'_, f32>, level: u32) {
         let (from, to) = if level.is_multiple_of(2) { (0, self.len()) } else { (self.len(), 0) };
         let part = |run: Range<usize>, half: usize| run.start + half..run.end + half;
@@ -95,7 +95,7 @@ impl Reduction {
             let body = move || {
                 world.work(Leaf { name: "merge", flops: merged.len() as u64 }, &accesses, || {
                     #[expect(unsafe_code, reason = "arrays are shared by tasks")]
-                    // SAFETY: within a level nobody writes the half that it reads, and each merges to a place of its own.
+                    // SAFETY: within a level no task writes the half that is read, and each merges into a place of its own.
                     let (a, b, merged) = unsafe { (halves.part(a), halves.part(b), halves.part_mut(merged)) };
                     merge(a, b, merged);
                 })
@@ -105,7 +105,7 @@ impl Reduction {
         world.tasks(Order::Free, tasks);
     }
 
-    /// The elements, sorted, behind those of the other half or before.
+    /// Sorts; the sorted elements are in one half of the allocation.
     fn sort<'w, W: World>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Array<'w, f32> {
         let halves = self.filled(world);
         start();

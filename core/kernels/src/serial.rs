@@ -1,4 +1,4 @@
-//! The world without tasks: everything is done at once, in the order of submission.
+//! The world without tasks: all work is done at once, in the order of submission.
 
 use crate::{Array, Element, Leaf, Order, Schedule, Task, World};
 use std::alloc::Layout;

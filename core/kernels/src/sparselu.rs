@@ -2,11 +2,11 @@
 //!
 //! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA systems
 //! and manycore processors", Scientific Programming 2015, Table 4, after Duran, Teruel, Ferrer, Martorell, Ayguade, "Barcelona
-//! OpenMP Tasks Suite", ICPP 2009, whose pattern of blocks it has, and its four operations.
+//! OpenMP Tasks Suite", ICPP 2009: its pattern of blocks and its four operations.
 //!
-//! We differ: tasks wait for what they read, not for all of a phase; blocks that the elimination makes are allocated before it,
-//! in the order in which it comes to them; and the diagonal is dominant, so that elimination without pivots is exact enough
-//! for the result to be checked.
+//! We differ: a task waits for the blocks that it reads, not for a whole phase; blocks that the elimination adds are allocated
+//! beforehand, in the order of their first use; and the diagonal is dominant, so that elimination without pivoting is exact
+//! enough to check the result.
 
 use crate::arrays::{checksum, filled, scaled};
 use crate::product::add_product;
@@ -21,7 +21,7 @@ pub struct SparseLu {
     pub blocks: usize,
     /// How many rows and columns a block has.
     pub block: usize,
-    /// Whether the block that `bmod` writes is said to be used intensely.
+    /// Whether the block that `bmod` writes is declared as intensely used.
     pub intense: bool,
     /// How the blocks lie; Table 4 advises `coarse`.
     pub distribution: Distribution,
@@ -33,13 +33,13 @@ impl Default for SparseLu {
     }
 }
 
-/// Whether the input has a block here: on the three diagonals in the middle; elsewhere in even rows and columns, if the row
-/// above the diagonal, or the column below it, is a multiple of three.
+/// Whether the input has a block here: on the three middle diagonals; elsewhere in even rows and columns, if the row (above the
+/// diagonal) or the column (below it) is a multiple of three.
 fn is_there(row: usize, column: usize) -> bool {
     row.abs_diff(column) <= 1 || [row, column].map(|at| at % 2) == [0, 0] && row.min(column).is_multiple_of(3)
 }
 
-/// What a task does, with the place of the block that it changes.
+/// An operation on a block, with the block's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// Factors a block of the diagonal.
@@ -48,7 +48,7 @@ enum Step {
     Fwd { k: usize, column: usize },
     /// Divides a block below the diagonal by the upper factor.
     Bdiv { k: usize, row: usize },
-    /// Subtracts a product from a block; a new one begins as zeroes.
+    /// Subtracts a product from a block; a new block starts with zeros.
     Bmod { k: usize, row: usize, column: usize, new: bool },
 }
 
@@ -63,7 +63,7 @@ impl Step {
         }
     }
 
-    /// The places of the blocks that it reads besides.
+    /// The places of the other blocks that it reads.
     fn read(self) -> Vec<(usize, usize)> {
         match self {
             Step::Lu0 { .. } => Vec::new(),
@@ -74,7 +74,7 @@ impl Step {
 
     fn leaf(self, size: usize) -> Leaf {
         let n = size as u64;
-        // With n - 1, n - 2, … rows and columns left, a division for each row, and two operations for each element.
+        // With n - 1, n - 2, … rows and columns left: a division for each row, and two operations for each element.
         let (rows, squares) = (n * n.saturating_sub(1) / 2, n * n.saturating_sub(1) * (2 * n).saturating_sub(1) / 6);
         match self {
             Step::Lu0 { .. } => Leaf { name: "lu0", flops: rows + 2 * squares },
@@ -91,7 +91,7 @@ impl Step {
             Step::Bdiv { .. } => bdiv(read[0], changed, size),
             Step::Bmod { new, .. } => {
                 if new {
-                    // Written before it is read, as in BOTS, or else each page is asked for twice.
+                    // Written before it is read, as in BOTS; otherwise each page would fault twice.
                     changed.fill(0.0);
                 }
                 add_product(changed, read[0], read[1], size, -1.0);
@@ -100,7 +100,7 @@ impl Step {
     }
 }
 
-/// Takes so many times one row from another one.
+/// `row -= times * other`.
 fn subtract(row: &mut [f32], times: f32, other: &[f32]) {
     row.iter_mut().zip(other).for_each(|(to, other)| *to -= times * other);
 }
@@ -140,16 +140,16 @@ fn bdiv(diagonal: &[f32], below: &mut [f32], size: usize) {
     }
 }
 
-/// The matrix, by places.
+/// The blocks of the matrix, by place.
 struct Blocks<'w> {
     blocks: Vec<Option<Array<'w, f32>>>,
-    /// How many there are in each direction.
+    /// The number of blocks in each direction.
     width: usize,
 }
 
 impl<'w> Blocks<'w> {
     fn at(&self, (row, column): (usize, usize)) -> Array<'w, f32> {
-        self.blocks[row * self.width + column].expect("the elimination comes to blocks that there are")
+        self.blocks[row * self.width + column].expect("the elimination only uses blocks that exist")
     }
 }
 
@@ -164,11 +164,11 @@ impl SparseLu {
     fn element(&self, row: usize, column: usize) -> f32 {
         let mixed = (row as u64 * 0x1_0000_0001 + column as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 54;
         let small = mixed as f32 / 512.0 - 1.0;
-        // More than all others of a row together.
+        // Greater than the sum of all others in the row.
         if row == column { (self.blocks * self.block) as f32 + small } else { small }
     }
 
-    /// All steps in the order of the elimination, and the places of the blocks that it makes.
+    /// The operations in the order of the elimination, and the places of the blocks that it adds.
     fn steps(&self) -> (Vec<Step>, Vec<(usize, usize)>) {
         let n = self.blocks;
         let mut there: Vec<bool> = (0..n * n).map(|at| is_there(at / n, at % n)).collect();
@@ -188,7 +188,7 @@ impl SparseLu {
         (steps, made)
     }
 
-    /// The input's blocks, row by row, and those of zeroes that the elimination makes.
+    /// The blocks of the input, row by row, and zero blocks for those that the elimination adds.
     fn matrix<'w, W: World>(&self, world: &'w W, made: &[(usize, usize)]) -> Blocks<'w> {
         let (n, size) = (self.blocks, self.block);
         let block = |at: usize| {
@@ -203,7 +203,7 @@ impl SparseLu {
         Blocks { blocks, width: n }
     }
 
-    /// The blocks of both factors, each in its half.
+    /// The blocks of both factors, each in its triangle.
     fn factorize<'w, W: World>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Blocks<'w> {
         let (steps, made) = self.steps();
         let matrix = self.matrix(world, &made);
@@ -221,7 +221,7 @@ impl SparseLu {
             let body = move || {
                 world.work(step.leaf(self.block), &accesses, || {
                     #[expect(unsafe_code, reason = "arrays are shared by tasks")]
-                    // SAFETY: tasks are ordered by what they said that they read and change.
+                    // SAFETY: tasks are ordered by the accesses that they declare.
                     let (changed, read) = unsafe {
                         let read = read.iter().map(|block| block.part(all.clone())).collect::<Vec<_>>();
                         (changed.part_mut(all), read)
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
     use crate::Serial;
 
-    /// An element of a matrix of blocks; 0 where there is none.
+    /// An element of a matrix of blocks; 0 in a missing block.
     fn element(blocks: &Blocks<'_>, size: usize, row: usize, column: usize) -> f64 {
         let at = row % size * size + column % size;
         let block = blocks.blocks[row / size * blocks.width + column / size];
@@ -294,7 +294,7 @@ mod tests {
         }
     }
 
-    /// As BOTS draws it, for eight blocks in each direction; `+` are the blocks that the elimination makes.
+    /// The picture in BOTS for eight blocks in each direction; `+` marks blocks that the elimination adds.
     #[test]
     fn blocks_lie_where_bots_has_them() {
         let lu = SparseLu { blocks: 8, ..SparseLu::default() };

@@ -1,39 +1,39 @@
-//! Unbalanced tree search: counts the nodes of a tree that nobody knows before it is searched.
+//! Unbalanced tree search: counts the nodes of a tree whose shape is unknown before it is searched.
 //!
-//! Olivier, Huan, Liu, Prins, Dinan, Sadayappan, Tseng, "UTS: An Unbalanced Tree Search Benchmark", LCPC 2006, §2: a node is
-//! a SHA-1 hash of its parent's and its number, and how many children it has follows from its last four bytes. The hashes are
-//! made by every world, since nothing is known of the tree without them.
+//! Olivier, Huan, Liu, Prins, Dinan, Sadayappan, Tseng, "UTS: An Unbalanced Tree Search Benchmark", LCPC 2006, §2: a node is a
+//! SHA-1 hash of its parent and its number, and the last four bytes give the number of its children. Every world computes the
+//! hashes, because the shape of the tree depends on them.
 
 use crate::{Kernel, Leaf, World};
 use sha1::{Digest, Sha1};
 use std::ops::Range;
 
-/// Counts the nodes of a tree, a [`join`](World::join) for each child but one. By default the tree that its authors call T1.
+/// Counts the nodes of a tree, with a [`join`](World::join) for each child but one. By default the tree T1 of the authors.
 #[derive(Clone, Debug)]
 pub struct Uts {
     /// How many children nodes have.
     pub tree: Tree,
-    /// From which the root is made.
+    /// The seed of the root.
     pub seed: u32,
 }
 
 /// How many children nodes have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tree {
-    /// By a geometric distribution with this mean, above a depth at which nobody has any: "fixed" in the paper's program.
+    /// Geometrically distributed with this mean, and no children from a depth on: "fixed" in the authors' program.
     Geometric {
-        /// The mean of the children.
+        /// The mean number of children.
         mean: f64,
-        /// Where the tree ends.
+        /// The depth at which nodes have no children.
         depth: u32,
     },
-    /// All or none.
+    /// A fixed number of children, or none.
     Binomial {
-        /// How many the root has.
+        /// The number of the root's children.
         root: u32,
-        /// How many others have, if they have any.
+        /// The number of another node's children, if it has any.
         children: u32,
-        /// How likely they have some.
+        /// The probability that a node other than the root has children.
         likely: f64,
     },
 }
@@ -44,13 +44,13 @@ impl Default for Uts {
     }
 }
 
-/// As in the paper's program, no node has more children, except a root of a binomial tree.
+/// The greatest number of children, as in the authors' program; the root of a binomial tree may have more.
 const MOST_CHILDREN: u32 = 100;
 
-/// What SHA-1 does with a block (FIPS 180-4, §6.1.2), and a node's hash is of one block. A round has four additions, two rotations
-/// and a function (§4.1.1): `Ch` of four operations in 20 rounds, `Parity` of two in 40, `Maj` of five in 20. Of the schedule 64
-/// words are made, by three operations and a rotation each; in the end five words are added. How many children follow costs
-/// some tens more, which are not counted.
+/// The operations of SHA-1 on one block (FIPS 180-4, §6.1.2); a node's hash is of one block. A round has four additions, two
+/// rotations and a function (§4.1.1): `Ch` with four operations in 20 rounds, `Parity` with two in 40, `Maj` with five in 20.
+/// 64 words of the schedule take three operations and a rotation each; five words are added at the end. Computing the number of
+/// children takes some tens more, which are not counted.
 const HASH_OPERATIONS: u64 = 80 * (4 + 2) + (20 * 4 + 40 * 2 + 20 * 5) + 64 * (3 + 1) + 5;
 
 /// A node.
@@ -66,15 +66,15 @@ impl Node {
         Node { hash: hash.into(), depth: 0 }
     }
 
-    /// Never inlined: the search is as many calls deep as the tree, and a hash needs hundreds of bytes on the stack, which each
-    /// of those calls would keep. An optimised search of T3, 1,572 levels, overflowed the 2 MiB of a thread.
+    /// Never inlined: the recursion is as deep as the tree, and the hundreds of bytes of stack that a hash needs would be in
+    /// each of its frames. An optimised search of T3, 1,572 levels, overflowed a thread's 2 MiB.
     #[inline(never)]
     fn child(&self, number: u32) -> Node {
         let hash = Sha1::new().chain_update(self.hash).chain_update(number.to_be_bytes()).finalize();
         Node { hash: hash.into(), depth: self.depth + 1 }
     }
 
-    /// A number from 0 to 1, without 1.
+    /// A number from 0 to 1, excluding 1.
     fn chance(&self) -> f64 {
         let [.., a, b, c, d] = self.hash;
         f64::from(u32::from_be_bytes([a, b, c, d]) & 0x7FFF_FFFF) / f64::from(1u32 << 31)
@@ -96,18 +96,18 @@ impl Node {
 }
 
 impl Uts {
-    /// The tree that its authors call T3: binomial, thin and deep.
+    /// The tree T3 of the authors: binomial, thin and deep.
     pub fn t3() -> Uts {
         Uts { tree: Tree::Binomial { root: 2000, children: 8, likely: 0.124875 }, seed: 42 }
     }
 
-    /// How many nodes there are from here on.
+    /// The number of nodes from this one on.
     fn count<W: World>(&self, world: &W, node: &Node) -> u64 {
         world.work(Leaf { name: "node", flops: HASH_OPERATIONS }, &[], || ());
         1 + self.count_children(world, node, 0..node.children(self.tree))
     }
 
-    /// How many nodes there are from these children on.
+    /// The number of nodes from these children on.
     fn count_children<W: World>(&self, world: &W, node: &Node, children: Range<u32>) -> u64 {
         match children.len() {
             0 => 0,
@@ -131,7 +131,7 @@ impl Kernel for Uts {
 
     fn scale(&mut self, times: f64) {
         match &mut self.tree {
-            // One level more has so many times as many nodes.
+            // Each further level has `mean` times as many nodes.
             Tree::Geometric { mean, depth } => {
                 *depth = (f64::from(*depth) + times.ln() / mean.ln()).round().max(1.0) as u32;
             }
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
     use crate::Serial;
 
-    /// As the authors' list of sample trees has them.
+    /// The authors' list of sample trees.
     #[test]
     #[cfg_attr(miri, ignore = "millions of hashes")]
     fn published_trees_have_the_published_numbers_of_nodes() {

@@ -1,12 +1,12 @@
-//! Vecmul: each task makes the cross product of a pair of vectors.
+//! Vecmul: each task computes the cross product of two vectors.
 //!
 //! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA systems
 //! and manycore processors", Scientific Programming 2015, Table 4: "vector cross product" of "128 integer vectors, 28 kB each".
 //!
-//! The paper doesn't say more. 128 vectors of 28 kB are 3.5 MB, which is what fits the chip's 4 MB of caches: so there are no
-//! others for results, and a pair's product takes the place of its first vector. The cross product of two vectors of any
-//! length has here the components `a[k] b[k + 1] - a[k + 1] b[k]`, cyclically: for three, those of the usual product, the last
-//! one first. Pairs are made of vectors that are half the list apart.
+//! The paper doesn't say more. 128 vectors of 28 kB are 3.5 MB, which just fits the chip's 4 MB of caches. So there are no
+//! further vectors for results, and a product replaces the first vector of its pair. For vectors of any length, the cross
+//! product has here the components `a[k] b[k + 1] - a[k + 1] b[k]`, cyclically: for length three, those of the usual product,
+//! the last one first. The vectors of a pair are half the list apart.
 
 use crate::arrays::{checksum, filled, scaled};
 use crate::{Kernel, Leaf, Order, Task, World};
@@ -36,7 +36,7 @@ impl Vecmul {
     }
 }
 
-/// Puts the cross product into the first vector.
+/// Replaces the first vector by the cross product.
 #[inline(never)] // compiled once: the same instructions in every world
 fn cross(a: &mut [i32], b: &[i32]) {
     let (Some(&first), n) = (a.first(), a.len()) else { return };
@@ -71,7 +71,7 @@ impl Kernel for Vecmul {
             let body = move || {
                 world.work(Leaf { name: "cross", flops: 3 * len as u64 }, &accesses, || {
                     #[expect(unsafe_code, reason = "arrays are shared by tasks")]
-                    // SAFETY: each pair is one task's.
+                    // SAFETY: each pair belongs to one task.
                     let (a, b) = unsafe { (a.part_mut(0..len), b.part(0..len)) };
                     cross(a, b);
                 })
@@ -104,8 +104,8 @@ mod tests {
     #[test]
     fn each_pair_is_multiplied_once() {
         let vecmul = Vecmul { pairs: 2, bytes: 12, ..Vecmul::default() };
-        // The vectors are (0, 3, 6), (1, 4, 7), (2, 5, 8), (3, 6, 9). The first times the third one is (-6, 12, -6), and the
-        // second times the fourth one is as well; each component counts by its place among all.
+        // The vectors are (0, 3, 6), (1, 4, 7), (2, 5, 8), (3, 6, 9). The first times the third is (-6, 12, -6), and so is the
+        // second times the fourth; each component is weighted by its place among all.
         let expected = f64::from(-6 + 2 * -6 + 3 * 12 + 4 * -6 + 5 * -6 + 6 * 12);
         assert_eq!(vecmul.run(&Serial::default(), || (), || ()), expected);
     }

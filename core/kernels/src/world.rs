@@ -1,4 +1,4 @@
-//! What a kernel is written against.
+//! The interface that kernels are written against.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -7,26 +7,25 @@ use vicus_schedule::{Access, Kind, Mode};
 
 /// Where a kernel runs.
 ///
-/// Work is done inside [`World::work`] alone: whatever else a kernel does, its loops and its submissions, must not depend on
-/// the arrays' contents, because a world that only records has none.
+/// Only [`World::work`] does work. A kernel's loops and submissions must not depend on the arrays' contents, because a world
+/// that only records has no memory behind them.
 pub trait World: Sync + Sized {
-    /// How many threads work.
+    /// The number of threads.
     fn threads(&self) -> usize;
 
-    /// An array of zeroes, laid over the locations by a distribution, and written by nobody yet. It lives as long as the
-    /// world.
+    /// An array of zeros, laid over the locations by a distribution; no page of it was touched. It lives as long as the world.
     fn array<T: Element>(&self, len: usize, distribution: &Distribution) -> Array<'_, T>;
 
-    /// A piece of work of the task that calls it: `f`, which reads and writes what `accesses` say.
+    /// Runs `f`, a piece of work of the current task, which reads and writes what `accesses` declares.
     fn work(&self, leaf: Leaf, accesses: &[Access], f: impl FnOnce());
 
-    /// Two branches, maybe at once. Both are over when it returns.
+    /// Runs both, perhaps in parallel; returns when both have ended.
     fn join<A: Send, B: Send>(&self, a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B);
 
-    /// Submits tasks in this order. All are over when it returns.
+    /// Submits tasks in this order; returns when all have ended.
     fn tasks<F: FnOnce() + Send>(&self, order: Order, tasks: impl Iterator<Item = (Task, F)>);
 
-    /// A loop whose iterations are dealt to the threads beforehand, as OpenMP's static schedules do. No thread takes another's.
+    /// A loop whose iterations are assigned to threads in advance, as by OpenMP's static schedules; no thread takes another's.
     fn each(&self, iterations: usize, schedule: Schedule, body: impl Fn(usize) + Sync);
 }
 
@@ -35,44 +34,45 @@ pub trait Kernel: Sync {
     /// Its name, as users write it.
     fn name(&self) -> &'static str;
 
-    /// How its arrays lie, to be changed; `None` if it has none.
+    /// The distribution of its arrays, mutable; `None` if it has no arrays.
     fn distribution(&mut self) -> Option<&mut Distribution> {
         None
     }
 
-    /// Makes its input larger or smaller: about so many times as many tasks, each as long as before.
+    /// Scales its input so that it has about `times` times as many tasks, each as long as before.
     fn scale(&mut self, times: f64);
 
-    /// Prepares its arrays, calls `start` where the measured part begins, runs it, calls `end`, and returns a number that
-    /// tells the result: the same in every world that computes, whatever the order of tasks.
+    /// Prepares the arrays, calls `start` where the measured part begins, runs the kernel, calls `end`, and returns a number
+    /// that depends on the result: the same in every world that computes, whatever the order of tasks.
     fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64;
 }
 
-/// What a piece of work costs besides its bytes.
+/// The cost of a piece of work besides its bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Leaf {
-    /// Its name: pieces of one name take about the same time for each operation. Those of kernels are in [`LEAVES`](crate::LEAVES).
+    /// The name. Pieces of work with the same name take about the same time for each operation. [`LEAVES`](crate::LEAVES) lists
+    /// the kernels' names.
     pub name: &'static str,
-    /// How many operations it takes: of arithmetic, of bits, comparisons, with or without a point. Loads and stores, addresses and
-    /// loops are not among them.
+    /// The number of operations: arithmetic on integers and floats, bit operations, comparisons. Loads, stores, addresses and
+    /// loops are not counted.
     pub flops: u64,
 }
 
-/// Which tasks of one submission wait for others.
+/// Which tasks of a submission wait for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// None.
+    /// No task waits.
     Free,
-    /// A task waits for the earlier ones that write what it reads or writes, and for those that read what it writes.
+    /// A task waits for earlier tasks that write what it reads or writes, and for those that read what it writes.
     ByData,
 }
 
-/// How the iterations of a loop are dealt.
+/// How iterations of a loop are assigned to threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
     /// One contiguous part for each thread: `schedule(static)`.
     Static,
-    /// So many iterations for each thread in turn: `schedule(static, n)`.
+    /// This many iterations for each thread in turn: `schedule(static, n)`.
     Chunks(usize),
 }
 
@@ -85,7 +85,7 @@ impl Schedule {
     /// assert_eq!(Schedule::Chunks(1).of_thread(1, 3, 8).collect::<Vec<_>>(), [1, 4, 7]);
     /// ```
     pub fn of_thread(self, thread: usize, threads: usize, iterations: usize) -> impl Iterator<Item = usize> {
-        // The first threads get one more, as in GCC's and LLVM's runtimes.
+        // The first threads get one iteration more, as in GCC's and LLVM's runtimes.
         let (share, more) = (iterations / threads, iterations % threads);
         let first = thread * share + thread.min(more);
         let last = first + share + usize::from(thread < more);
@@ -100,12 +100,12 @@ impl Schedule {
     }
 }
 
-/// What is known of a task when it is submitted.
+/// What a task declares when it is submitted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
-    /// In which of the two ways it is queued.
+    /// How the task is queued.
     pub kind: Kind,
-    /// What it reads and writes: its footprint.
+    /// The footprint: what it reads and writes.
     pub accesses: Vec<Access>,
 }
 
@@ -116,7 +116,7 @@ impl Task {
     }
 }
 
-/// Plain numbers, which a fresh page of zeroes holds.
+/// Plain numbers, for which zero bytes are valid.
 pub trait Element: Copy + Default + Send + Sync + 'static {}
 
 impl Element for f32 {}
@@ -124,10 +124,10 @@ impl Element for f64 {}
 impl Element for i32 {}
 impl Element for u64 {}
 
-/// Memory of a world: an address and a length. Copies tell of the same memory.
+/// Memory of a world: an address and a length. Copies refer to the same memory.
 #[derive(Debug)]
 pub struct Array<'w, T> {
-    /// Where it begins; no memory is there in a world that only records.
+    /// The address. In a world that only records, there is no memory behind it.
     start: *mut T,
     len: usize,
     world: PhantomData<&'w T>,
@@ -142,7 +142,7 @@ impl<T> Clone for Array<'_, T> {
 impl<T> Copy for Array<'_, T> {}
 
 #[expect(unsafe_code, reason = "it has a pointer")]
-// SAFETY: it gives out references by unsafe functions alone, whose callers promise that nobody else has them.
+// SAFETY: references are made in unsafe functions only, whose callers promise that no other thread uses the elements.
 unsafe impl<T: Send> Send for Array<'_, T> {}
 
 #[expect(unsafe_code, reason = "it has a pointer")]
@@ -150,15 +150,15 @@ unsafe impl<T: Send> Send for Array<'_, T> {}
 unsafe impl<T: Sync> Sync for Array<'_, T> {}
 
 impl<'w, T: Element> Array<'w, T> {
-    /// An array at this address. A world that only records may give any number, if arrays don't overlap.
+    /// An array at this address. A world that only records may choose any address, as long as arrays don't overlap.
     pub fn new(start: *mut T, len: usize) -> Array<'w, T> {
         Array { start, len, world: PhantomData }
     }
 
-    /// Some of its elements as an array.
+    /// A part of the array.
     pub fn slice(&self, elements: Range<usize>) -> Array<'w, T> {
         self.check(&elements);
-        // Wrapping, because there may be no memory.
+        // Wrapping, because there may be no memory behind the address.
         Array::new(self.start.wrapping_add(elements.start), elements.len())
     }
 
@@ -172,17 +172,17 @@ impl<'w, T: Element> Array<'w, T> {
         self.len == 0
     }
 
-    /// What a task says that reads these elements.
+    /// The access of a task that reads these elements.
     pub fn reads(&self, elements: Range<usize>) -> Access {
         self.access(elements, Mode::Read)
     }
 
-    /// What a task says that overwrites these elements.
+    /// The access of a task that overwrites these elements.
     pub fn writes(&self, elements: Range<usize>) -> Access {
         self.access(elements, Mode::Write)
     }
 
-    /// What a task says that reads and writes these elements.
+    /// The access of a task that reads and writes these elements.
     pub fn changes(&self, elements: Range<usize>) -> Access {
         self.access(elements, Mode::ReadWrite)
     }
@@ -201,25 +201,25 @@ impl<'w, T: Element> Array<'w, T> {
         );
     }
 
-    /// Some of its elements.
+    /// A part of the elements.
     ///
     /// # Safety
-    /// Called in [`World::work`], by a task that nobody runs beside who writes them.
+    /// Must be called in [`World::work`], and no concurrent task may write these elements.
     #[expect(unsafe_code, reason = "tasks share arrays, which the compiler can't follow")]
     pub unsafe fn part(&self, elements: Range<usize>) -> &'w [T] {
         self.check(&elements);
-        // SAFETY: inside the array, which lives as long as the world; the caller promises that nobody writes there.
+        // SAFETY: inside the array, which lives as long as the world; the caller promises that no task writes there.
         unsafe { std::slice::from_raw_parts(self.start.add(elements.start), elements.len()) }
     }
 
-    /// Some of its elements, to be changed.
+    /// A part of the elements, mutable.
     ///
     /// # Safety
-    /// Called in [`World::work`], by a task that nobody runs beside who reads or writes them.
+    /// Must be called in [`World::work`], and no concurrent task may read or write these elements.
     #[expect(unsafe_code, reason = "tasks share arrays, which the compiler can't follow")]
     pub unsafe fn part_mut(&self, elements: Range<usize>) -> &'w mut [T] {
         self.check(&elements);
-        // SAFETY: inside the array, which lives as long as the world; the caller promises that nobody else is there.
+        // SAFETY: inside the array, which lives as long as the world; the caller promises that no other task uses it.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(elements.start), elements.len()) }
     }
 }

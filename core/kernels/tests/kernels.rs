@@ -1,4 +1,4 @@
-//! Each kernel's result is the same in every world, and each says truly what it reads and writes.
+//! Each kernel has the same result in every world, and declares everything that it reads and writes.
 
 mod worlds;
 
@@ -9,7 +9,7 @@ use vicus_kernels::{
 };
 use worlds::{Shuffled, Strict};
 
-/// Each kernel with small inputs, whose blocks don't fit evenly where they needn't.
+/// Each kernel with a small input; blocks don't divide the size evenly where that is allowed.
 fn small() -> Vec<AnyKernel> {
     let jacobi3d = Jacobi3d { sites: [7, 8, 11], block: [3, 3], sweeps: 3, ..Jacobi3d::default() };
     let kernels: Vec<AnyKernel> = vec![
@@ -39,7 +39,7 @@ fn small() -> Vec<AnyKernel> {
     kernels
 }
 
-/// The result, with the measured part begun and ended once, in this order.
+/// The result of a kernel. Checks that the measured part begins and ends once, in this order.
 fn result(kernel: &AnyKernel, world: &impl World) -> f64 {
     let parts = std::cell::RefCell::new(Vec::new());
     let result = kernel.run(world, || parts.borrow_mut().push("start"), || parts.borrow_mut().push("end"));
@@ -77,7 +77,7 @@ fn all_leaves_of_all_kernels_are_listed_and_no_other() {
     assert_eq!(leaves.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>(), LEAVES);
 }
 
-/// That the strict world is strict.
+/// Kernels with wrong declarations, to test the strict world.
 mod liars {
     use super::*;
     use vicus_kernels::{Leaf, Order, Task};
@@ -85,7 +85,7 @@ mod liars {
 
     const LEAF: Leaf = Leaf { name: "lie", flops: 0 };
 
-    /// Adds the second half of an array to the first one, in a task.
+    /// Adds the second half of an array to the first half, in one task.
     fn add_half(
         said: impl FnOnce(&vicus_kernels::Array<'_, f32>) -> [vicus_schedule::Access; 2],
         task_says: bool,

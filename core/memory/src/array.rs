@@ -8,7 +8,7 @@
 //! one, so indexing is that of a slice; the list of owners stands beside the segments and not in them, where asking for a
 //! segment's location would touch it; relocating a segment moves its memory.
 
-use crate::distribution::{Arrangement, Location};
+use crate::distribution::Arrangement;
 use crate::memory::Memory;
 use crate::placed::{MOST_RUNS, PlaceError, Placed};
 use std::alloc::Layout;
@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 use std::ops::{Index, IndexMut, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use vicus_topology::NodeId;
+use vicus_topology::{LocationId, NoSuchPlace, NodeId, Place};
 
 /// At which location each segment lies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,22 +33,26 @@ pub enum Pattern {
     Fields,
     /// By chance, from this seed: "Dist Rand".
     Random(u64),
-    /// All at one location.
-    AllOn(Location),
+    /// All at one place.
+    AllOn(Place),
 }
 
 impl Pattern {
-    fn arrangement(self, segments: usize, locations: usize) -> Arrangement {
-        let each = |location: &dyn Fn(usize) -> Location| Arrangement::Each {
-            locations: (0..segments).map(location).collect(),
+    fn arrangement(self, segments: usize, memory: &Memory) -> Result<Arrangement, NoSuchPlace> {
+        let locations = memory.locations().len();
+        let each = |location: &dyn Fn(usize) -> usize| Arrangement::Each {
+            locations: (0..segments).map(|segment| LocationId::new(location(segment))).collect(),
         };
-        match self {
+        Ok(match self {
             Pattern::StaticHash => Arrangement::Round { locations },
             Pattern::Stripes => each(&|segment| segment % locations),
             Pattern::Fields => each(&|segment| (segment as u128 * locations as u128 / segments as u128) as usize),
             Pattern::Random(seed) => each(&|segment| (mixed(seed, segment as u64) % locations as u64) as usize),
-            Pattern::AllOn(location) => each(&|_| location),
-        }
+            Pattern::AllOn(place) => {
+                let location = memory.find_location(place)?.index();
+                each(&|_| location)
+            }
+        })
     }
 }
 
@@ -89,13 +93,8 @@ pub enum ArrayError {
     SegmentPages(usize),
     /// It could not be placed, or the segment not be moved.
     Place(PlaceError),
-    /// There is no such location.
-    NoSuchLocation {
-        /// The location that was asked for.
-        location: Location,
-        /// How many there are.
-        locations: usize,
-    },
+    /// There is no such place.
+    NoSuchPlace(NoSuchPlace),
     /// There is no such segment.
     NoSuchSegment {
         /// The segment that was asked for.
@@ -117,9 +116,7 @@ impl fmt::Display for ArrayError {
                 write!(f, "a segment of {pages} pages: take at least 1, and not all memory")
             }
             ArrayError::Place(error) => error.fmt(f),
-            ArrayError::NoSuchLocation { location, locations } => {
-                write!(f, "there is no location {location}: there are {locations}, counted from 0")
-            }
+            ArrayError::NoSuchPlace(none) => none.fmt(f),
             ArrayError::NoSuchSegment { segment, segments } => {
                 write!(f, "there is no segment {segment}: there are {segments}, counted from 0")
             }
@@ -135,6 +132,12 @@ impl std::error::Error for ArrayError {}
 impl From<PlaceError> for ArrayError {
     fn from(error: PlaceError) -> ArrayError {
         ArrayError::Place(error)
+    }
+}
+
+impl From<NoSuchPlace> for ArrayError {
+    fn from(none: NoSuchPlace) -> ArrayError {
+        ArrayError::NoSuchPlace(none)
     }
 }
 
@@ -171,9 +174,9 @@ unsafe impl<T: Zero, const N: usize> Zero for [T; N] {}
 /// let memory = Memory::new(Arc::new(FakePages::new(2)), &machine, options).unwrap();
 /// let squares = DistArray::from_fn(&memory, 50_000, ArrayOptions::default(), |i| (i * i) as u64).unwrap();
 /// assert_eq!(squares[300], 90_000);
-/// // Each location's part, to be summed up there.
-/// let sum = |location| squares.runs(location).flat_map(|run| run.iter()).sum::<u64>();
-/// assert_eq!(sum(0) + sum(1), squares.iter().sum::<u64>());
+/// // Each node's part, to be summed up there.
+/// let sum = |&node| squares.runs(node).flat_map(|run| run.iter()).sum::<u64>();
+/// assert_eq!(memory.locations().iter().map(sum).sum::<u64>(), squares.iter().sum::<u64>());
 /// ```
 pub struct DistArray<T, const TIGHT: bool = false> {
     placed: Placed,
@@ -291,12 +294,7 @@ impl<T, const TIGHT: bool> DistArray<T, TIGHT> {
         let too_large = ArrayError::TooLarge { len, stride: Self::STRIDE };
         let bytes = len.checked_mul(Self::STRIDE).ok_or(too_large.clone())?;
         let layout = Layout::from_size_align(bytes, align_of::<T>()).map_err(|_| too_large)?;
-        let (locations, pattern) = (memory.locations().len(), options.pattern);
-        if let Pattern::AllOn(location) = pattern
-            && location >= locations
-        {
-            return Err(ArrayError::NoSuchLocation { location, locations });
-        }
+        let pattern = options.pattern;
         let page = memory.pages().page_bytes();
         let segment =
             options.segment_pages.checked_mul(page).filter(|&bytes| bytes > 0 && bytes <= isize::MAX as usize);
@@ -307,7 +305,7 @@ impl<T, const TIGHT: bool> DistArray<T, TIGHT> {
             segment_bytes *= 2;
         }
         let segments = bytes.div_ceil(segment_bytes).max(1);
-        let placed = memory.place_as(layout, segment_bytes, pattern.arrangement(segments, locations))?;
+        let placed = memory.place_as(layout, segment_bytes, pattern.arrangement(segments, memory)?)?;
         Ok(DistArray { placed, len: 0, segment_bytes, segments, pattern, elements: PhantomData })
     }
 
@@ -392,10 +390,11 @@ impl<T, const TIGHT: bool> DistArray<T, TIGHT> {
         index * Self::STRIDE / self.segment_bytes
     }
 
-    /// The location that a segment was asked to lie at. Panics if there is no such segment.
-    pub fn location_of(&self, segment: usize) -> Location {
+    /// The node that a segment was asked to lie on, whether it could be placed or not: where to work on it. Panics if there is no such
+    /// segment.
+    pub fn segment_node(&self, segment: usize) -> NodeId {
         assert!(segment < self.segments, "segment {segment} of {}", self.segments);
-        self.placed.wished(segment)
+        self.placed.memory().node_at(self.placed.wished(segment))
     }
 
     /// The node that an element was asked to lie on; `None` if nothing can be placed here. Panics if there is no such
@@ -406,56 +405,56 @@ impl<T, const TIGHT: bool> DistArray<T, TIGHT> {
         self.placed.node_of(self.at(index).as_ptr().cast())
     }
 
-    /// The elements at one location, as runs that are as long as can be: what is to be worked on there.
-    pub fn runs(&self, location: Location) -> impl Iterator<Item = Run<'_, T, TIGHT>> {
-        let ranges = self.ranges().filter(move |(_, at)| *at == location);
+    /// The elements that lie nearest to a place, as runs that are as long as can be: what is to be worked on there. Those on its node,
+    /// if it has memory. (So what is near each of [`Memory::locations`] is each element once.) Panics if there is no such place.
+    pub fn runs(&self, place: impl Into<Place>) -> impl Iterator<Item = Run<'_, T, TIGHT>> {
+        let node = self.placed.memory().node_near(place);
+        let ranges = self.ranges().filter(move |(_, at)| *at == node);
         ranges.map(|(range, _)| self.run(range))
     }
 
-    /// The indices in order, in ranges that lie at one location each and are as long as can be. Those of segments in which
+    /// The indices in order, in ranges that lie on one node each and are as long as can be. Those of segments in which
     /// no element begins are left out.
-    pub fn ranges(&self) -> impl Iterator<Item = (Range<usize>, Location)> {
+    pub fn ranges(&self) -> impl Iterator<Item = (Range<usize>, NodeId)> {
         let mut segment = 0;
         std::iter::from_fn(move || {
             if segment == self.segments {
                 return None;
             }
-            let (first, location) = (segment, self.location_of(segment));
-            while segment < self.segments && self.location_of(segment) == location {
+            let (first, node) = (segment, self.segment_node(segment));
+            while segment < self.segments && self.segment_node(segment) == node {
                 segment += 1;
             }
-            Some((self.segment(first).start..self.segment(segment - 1).end, location))
+            Some((self.segment(first).start..self.segment(segment - 1).end, node))
         })
         .filter(|(range, _)| !range.is_empty())
     }
 
     /// The same for writing: each range can go to a thread of its own.
-    pub fn ranges_mut(&mut self) -> Vec<(RunMut<'_, T, TIGHT>, Location)> {
+    pub fn ranges_mut(&mut self) -> Vec<(RunMut<'_, T, TIGHT>, NodeId)> {
         let run = |range: Range<usize>| RunMut {
             first: self.at(range.start),
             len: range.len(),
             start: range.start,
             elements: PhantomData,
         };
-        self.ranges().map(|(range, location)| (run(range), location)).collect()
+        self.ranges().map(|(range, node)| (run(range), node)).collect()
     }
 
-    /// Moves a segment to another location. Its elements stay what and where they are, in use or not.
+    /// Moves a segment to another place. Its elements stay what and where they are, in use or not.
     ///
     /// # Errors
     /// It can't be moved; then it stays where it is.
-    pub fn relocate(&self, segment: usize, location: Location) -> Result<(), ArrayError> {
-        let (segments, locations) = (self.segments, self.placed.memory().locations().len());
+    pub fn relocate(&self, segment: usize, to: impl Into<Place>) -> Result<(), ArrayError> {
+        let (segments, to) = (self.segments, to.into());
         if self.pattern == Pattern::StaticHash {
             return Err(ArrayError::Fixed);
         }
         if segment >= segments {
             return Err(ArrayError::NoSuchSegment { segment, segments });
         }
-        if location >= locations {
-            return Err(ArrayError::NoSuchLocation { location, locations });
-        }
-        Ok(self.placed.relocate(segment, location)?)
+        self.placed.memory().find_location(to)?;
+        Ok(self.placed.relocate(segment, to)?)
     }
 
     /// The memory that it lies in.
@@ -667,6 +666,8 @@ mod tests {
 
     const PAGE: usize = 4096;
 
+    const NO_NODE2: &str = "there is no node2: the number of nodes is 2, counted from 0";
+
     /// Where a segment of so many should lie.
     type Locations<'a> = &'a dyn Fn(usize, usize) -> usize;
 
@@ -699,7 +700,7 @@ mod tests {
             (Pattern::StaticHash, &hash),
             (Pattern::Stripes, &hash),
             (Pattern::Fields, &fields),
-            (Pattern::AllOn(2), &|_, _| 2),
+            (Pattern::AllOn(NodeId::new(2).into()), &|_, _| 2),
         ];
         for (pattern, expected) in cases {
             for segment_pages in [1, 3] {
@@ -711,8 +712,9 @@ mod tests {
                     let segment = index * 8 / (segment_pages * PAGE);
                     let location = expected(segment, segments);
                     assert_eq!(array.segment_of(index), segment);
-                    assert_eq!(array.location_of(segment), location, "{pattern:?}, segment {segment} of {segments}");
-                    assert_eq!(array.node_of(index), Some(NodeId::new(location)));
+                    let node = NodeId::new(location);
+                    assert_eq!(array.segment_node(segment), node, "{pattern:?}, segment {segment} of {segments}");
+                    assert_eq!(array.node_of(index), Some(node));
                     let address = std::ptr::from_ref(&array[index]).addr();
                     assert_eq!(memory.pages().truth(&[address]), [Some(NodeId::new(location))]);
                     assert_eq!(array[index], index as u64 * 3);
@@ -732,14 +734,14 @@ mod tests {
         let owners = |seed: u64| {
             let array: DistArray<[u64; 512]> =
                 DistArray::zeroed(&memory, 400, options(Pattern::Random(seed), 1)).unwrap();
-            (0..array.segments()).map(|segment| array.location_of(segment)).collect::<Vec<_>>()
+            (0..array.segments()).map(|segment| array.segment_node(segment)).collect::<Vec<_>>()
         };
         assert_eq!(owners(7), owners(7));
         assert_ne!(owners(7), owners(8));
-        for location in 0..4 {
-            let share = owners(7).iter().filter(|&&at| at == location).count();
+        for node in [0, 1, 2, 3].map(NodeId::new) {
+            let share = owners(7).iter().filter(|&&at| at == node).count();
             // 100 on average; the standard deviation is 8.7.
-            assert!((60..=140).contains(&share), "{share} of 400 at {location}");
+            assert!((60..=140).contains(&share), "{share} of 400 on {node}");
         }
     }
 
@@ -784,32 +786,34 @@ mod tests {
         let array: DistArray<[u64; 1200]> = DistArray::zeroed(&memory, 5, options(Pattern::StaticHash, 1)).unwrap();
         let ranges: Vec<_> = array.ranges().collect();
         // 9,600 bytes each: they begin in the pages 0, 2, 4, 7 and 9.
-        assert_eq!(ranges, [(0..1, 0), (1..2, 0), (2..3, 0), (3..4, 1), (4..5, 1)]);
-        assert_eq!(array.runs(0).map(|run| run.iter().count()).sum::<usize>(), 3);
+        let [zero, one] = [0, 1].map(NodeId::new);
+        assert_eq!(ranges, [(0..1, zero), (1..2, zero), (2..3, zero), (3..4, one), (4..5, one)]);
+        assert_eq!(array.runs(zero).map(|run| run.iter().count()).sum::<usize>(), 3);
     }
 
     #[test]
     fn a_segment_is_relocated_unless_a_hash_says_where_it_lies() {
         let (memory, pages) = memory(2);
         let fixed: DistArray<u64> = DistArray::zeroed(&memory, 4096, options(Pattern::StaticHash, 1)).unwrap();
-        assert_eq!(fixed.relocate(0, 1), Err(ArrayError::Fixed));
-        for pattern in [Pattern::Stripes, Pattern::Fields, Pattern::Random(1), Pattern::AllOn(0)] {
+        let [zero, one] = [0, 1].map(NodeId::new);
+        assert_eq!(fixed.relocate(0, one), Err(ArrayError::Fixed));
+        for pattern in [Pattern::Stripes, Pattern::Fields, Pattern::Random(1), Pattern::AllOn(zero.into())] {
             let array: DistArray<u64> = DistArray::from_fn(&memory, 4096, options(pattern, 2), |i| i as u64).unwrap();
             let held = &array[600];
-            for location in [1, 0, 1] {
-                array.relocate(1, location).unwrap();
-                assert_eq!((array.location_of(1), array.node_of(1500)), (location, Some(NodeId::new(location))));
+            for node in [one, zero, one] {
+                array.relocate(1, node).unwrap();
+                assert_eq!((array.segment_node(1), array.node_of(1500)), (node, Some(node)));
                 let address = std::ptr::from_ref(&array[1500]).addr();
-                assert_eq!(memory.pages().truth(&[address]), [Some(NodeId::new(location))]);
+                assert_eq!(memory.pages().truth(&[address]), [Some(node)]);
             }
             assert_eq!(*held, 600, "in use meanwhile");
             assert!(array.iter().copied().eq(0..4096));
             let told = |error: Result<(), ArrayError>| error.unwrap_err().to_string();
-            assert_eq!(told(array.relocate(4, 0)), "there is no segment 4: there are 4, counted from 0");
-            assert_eq!(told(array.relocate(0, 2)), "there is no location 2: there are 2, counted from 0");
+            assert_eq!(told(array.relocate(4, zero)), "there is no segment 4: there are 4, counted from 0");
+            assert_eq!(told(array.relocate(0, NodeId::new(2))), NO_NODE2);
             pages.refuse_placing(Some(PageError::Refused(1)));
-            assert!(told(array.relocate(1, 0)).contains("refused with error 1"));
-            assert_eq!(array.location_of(1), 1, "it stays where it is");
+            assert!(told(array.relocate(1, zero)).contains("refused with error 1"));
+            assert_eq!(array.segment_node(1), one, "it stays where it is");
             pages.refuse_placing(None);
         }
     }
@@ -819,7 +823,7 @@ mod tests {
         let (memory, pages) = memory(2);
         pages.refuse_placing(Some(PageError::Refused(1)));
         let array: DistArray<u64> = DistArray::zeroed(&memory, 4096, options(Pattern::Stripes, 1)).unwrap();
-        assert_eq!(array.runs(0).map(|run| run.iter().count()).sum::<usize>(), 2048);
+        assert_eq!(array.runs(NodeId::new(0)).map(|run| run.iter().count()).sum::<usize>(), 2048);
         assert_eq!(array.node_of(0), None);
     }
 
@@ -829,9 +833,9 @@ mod tests {
         let mut array: DistArray<u32> = DistArray::zeroed(&memory, 3000, options(Pattern::Stripes, 1)).unwrap();
         let mut runs = array.ranges_mut();
         // In any order, all at hand at once.
-        for (run, location) in runs.iter_mut().rev() {
-            let (indices, location) = (run.indices(), *location as u32);
-            run.iter_mut().zip(indices).for_each(|(element, index)| *element = index as u32 * 2 + location);
+        for (run, node) in runs.iter_mut().rev() {
+            let (indices, node) = (run.indices(), node.index() as u32);
+            run.iter_mut().zip(indices).for_each(|(element, index)| *element = index as u32 * 2 + node);
         }
         // 512 elements of 8 bytes to a page.
         assert!((0..3000).all(|index| array[index] == index as u32 * 2 + (index / 512 % 2) as u32));
@@ -877,7 +881,7 @@ mod tests {
         assert!(refused(1 << 40, usual).contains("raise `Options::placed_bytes`"));
         assert!(refused(1, options(Pattern::StaticHash, 0)).starts_with("a segment of 0 pages"));
         assert!(refused(1, options(Pattern::StaticHash, usize::MAX)).contains("not all memory"));
-        assert!(refused(1, options(Pattern::AllOn(2), 1)).contains("no location 2: there are 2"));
+        assert_eq!(refused(1, options(Pattern::AllOn(NodeId::new(2).into()), 1)), NO_NODE2);
         let none: DistArray<u64> = DistArray::zeroed(&memory, 0, usual).unwrap();
         assert_eq!((none.is_empty(), none.ranges().count(), none.iter().next()), (true, 0, None));
         let unit = DistArray::from_fn(&memory, 5, usual, |_| ()).unwrap();

@@ -2,11 +2,14 @@
 //!
 //! The atlas has a region of addresses of its own, cut into slots. Each slot in use points to the [`Plot`] of its range: a
 //! few words, and a table where the arrangement needs one. One of the words is the *home number* of a range that lies in one
-//! place: several caches share a node's memory, and whoever deals tasks to caches finds by it which of them the range belongs to. Plots and tables are never freed, only used again, so whoever
-//! reads an old one reads something; a version that is odd while a plot changes says that it was too late. (A sequence
-//! lock, as Boehm has it: "Can Seqlocks Get Along With Programming Language Memory Models?", MSPC 2012.)
+//! place: several caches share a node's memory, and whoever deals tasks to caches finds by it which of them the range belongs to.
+//!
+//! Plots and tables are never freed, only used again. A reader of an old one reads some words; the version, which is odd while a
+//! plot changes, then says that it was too late. (A sequence lock, as Boehm has it: "Can Seqlocks Get Along With Programming
+//! Language Memory Models?", MSPC 2012.) So what is read of a plot is the index of a location, which becomes a
+//! [`LocationId`] when the version has told that nothing changed meanwhile: before that it may be any word.
 
-use crate::distribution::{Arrangement, Location};
+use crate::distribution::Arrangement;
 use crate::pages::{PageError, Pages};
 use crate::region::HUGE_PAGE;
 use crate::slots::Slots;
@@ -14,6 +17,7 @@ use crate::sync::{AtomicPtr, AtomicUsize, Mutex, MutexGuard, Ordering, fence};
 use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
+use vicus_topology::LocationId;
 
 /// At most so many slots, so that their table is small; they are larger where there are more addresses.
 const MOST_SLOTS: usize = 1 << 16;
@@ -101,8 +105,8 @@ pub(crate) struct Lies<'a> {
 }
 
 impl Lies<'_> {
-    /// Where a byte of the range lies, and where the run of bytes that lie there ends. Offsets from the start.
-    pub(crate) fn at(&self, offset: usize) -> (Option<Location>, usize) {
+    /// The index of the location that a byte of the range lies at, and where the run of bytes that lie there ends. Offsets from the start.
+    pub(crate) fn at(&self, offset: usize) -> (Option<usize>, usize) {
         let table = self.table.map_or(&[][..], |table| &table[..self.argument]);
         let unit = offset / self.unit;
         let (location, end) = match self.kind {
@@ -134,7 +138,7 @@ impl Lies<'_> {
     }
 
     /// Where a unit lies.
-    pub(crate) fn at_unit(&self, unit: usize) -> Option<Location> {
+    pub(crate) fn at_unit(&self, unit: usize) -> Option<usize> {
         self.at(unit * self.unit).0
     }
 
@@ -151,7 +155,7 @@ impl Lies<'_> {
         from: usize,
         to: usize,
         cycle: usize,
-        tell: &mut dyn FnMut(Option<Location>, usize, usize),
+        tell: &mut dyn FnMut(Option<usize>, usize, usize),
     ) {
         let mut from = from;
         // In units, after how many all is as it was.
@@ -299,22 +303,23 @@ impl Atlas {
 
     /// Maps what was taken: from now on its addresses are known. For copies, `unit` is the distance between two.
     pub(crate) fn enter(&self, entry: &mut Entry, start: usize, bytes: usize, unit: usize, as_said: &Arrangement) {
-        let list: &[usize] = match as_said {
-            Arrangement::Parts { ends } => ends,
-            Arrangement::Each { locations } => locations,
-            _ => &[],
-        };
         let untold = if self.learns { bytes.div_ceil(unit) } else { 0 };
         let (kind, argument) = match as_said {
             Arrangement::Unplaced => (UNPLACED, untold),
-            Arrangement::One(location) => (ONE, *location),
+            Arrangement::One(location) => (ONE, location.index()),
             Arrangement::Round { locations } | Arrangement::Copies { locations } => (ROUND, *locations),
             Arrangement::Parts { ends } => (PARTS, ends.len()),
             Arrangement::Each { locations } => (EACH, locations.len()),
         };
-        let scale = if kind == PARTS { unit } else { 1 };
-        let words = if kind == UNPLACED { untold } else { list.len() };
-        let one = if let Arrangement::One(location) = as_said { Some(*location) } else { None };
+        // So many words of a table.
+        let words = if matches!(kind, ONE | ROUND) { 0 } else { argument };
+        let word = |at: usize| match as_said {
+            Arrangement::Parts { ends } => ends[at].saturating_mul(unit),
+            Arrangement::Each { locations } => locations[at].index(),
+            // What had the table before has left something in it.
+            _ => 0,
+        };
+        let one = if let Arrangement::One(location) = as_said { Some(location.index()) } else { None };
         let (plot, table, home) = self.with(|state| {
             let next = one.and_then(|location| state.homes.get_mut(location));
             let home = next.map_or(0, |next| std::mem::replace(next, next.wrapping_add(1)));
@@ -323,15 +328,13 @@ impl Atlas {
         let locations = self.locations;
         #[expect(unsafe_code, reason = "plots and tables are never freed before the atlas is")]
         // SAFETY: both are this atlas's.
-        let (shared, words) = unsafe { (plot.as_ref(), table.map(|table| table.as_ref())) };
+        let (shared, list) = unsafe { (plot.as_ref(), table.map(|table| table.as_ref())) };
         shared.write(
             Lies { start, bytes, unit, kind, argument, home, locations, table: None },
             table.map_or(null_mut(), NonNull::as_ptr),
         );
-        // What had the table before has left something in it.
-        let values = list.iter().copied().chain(std::iter::repeat_n(0, if kind == UNPLACED { untold } else { 0 }));
-        for (word, value) in words.into_iter().flatten().zip(values) {
-            word.store(value.saturating_mul(scale), Ordering::Relaxed);
+        for (to, value) in list.into_iter().flatten().zip((0..words).map(word)) {
+            to.store(value, Ordering::Relaxed);
         }
         let version = shared.version.load(Ordering::Relaxed);
         shared.version.store(version.wrapping_add(1), Ordering::Release);
@@ -377,14 +380,14 @@ impl Atlas {
     }
 
     /// From now on a unit of a range with a list lies elsewhere.
-    pub(crate) fn relocate(&self, entry: &Entry, unit: usize, location: Location) {
+    pub(crate) fn relocate(&self, entry: &Entry, unit: usize, location: LocationId) {
         let lies = self.lies(entry);
         assert!(lies.kind == EACH && unit < lies.argument, "unit {unit} of a range that lies by a list");
-        lies.table.expect("it has a list")[unit].store(location, Ordering::Relaxed);
+        lies.table.expect("it has a list")[unit].store(location.index(), Ordering::Relaxed);
     }
 
     /// Keeps where an address lies, with its unit, if it is in a range that was not placed: whoever asks is told so from now on.
-    pub(crate) fn learn(&self, address: usize, location: Location) {
+    pub(crate) fn learn(&self, address: usize, location: LocationId) {
         if !self.owns(address) {
             return;
         }
@@ -393,7 +396,7 @@ impl Atlas {
         self.ask(address, |lies| {
             let unit = (address - lies.start) / lies.unit;
             if let (UNPLACED, Some(word)) = (lies.kind, lies.table.and_then(|table| table[..lies.argument].get(unit))) {
-                word.store(location + 1, Ordering::Relaxed);
+                word.store(location.index() + 1, Ordering::Relaxed);
             }
         });
     }
@@ -512,7 +515,7 @@ mod loom_models {
             let atlas = loom::sync::Arc::new(Atlas::reserve(&pages, HUGE_PAGE, 10, true).unwrap());
             // The two differ in all: of a torn answer one could tell.
             let low = Arrangement::Parts { ends: vec![1, 2] };
-            let high = Arrangement::Each { locations: vec![8, 9] };
+            let high = Arrangement::Each { locations: [8, 9].map(LocationId::new).into() };
             let (mut entry, start) = atlas.take(8192).unwrap();
             let at = start.addr().get();
             atlas.enter(&mut entry, at, 8192, 4096, &low);
@@ -552,7 +555,7 @@ mod loom_models {
             let (entry, at) = enter();
             let learner = {
                 let atlas = atlas.clone();
-                loom::thread::spawn(move || atlas.learn(at + 4096, 7))
+                loom::thread::spawn(move || atlas.learn(at + 4096, LocationId::new(7)))
             };
             // Its addresses are not given back: the other range has others.
             atlas.leave(&entry);
@@ -560,7 +563,7 @@ mod loom_models {
             assert_eq!(told(elsewhere), Some(None));
             learner.join().unwrap();
             assert_eq!((told(at), told(elsewhere)), (None, Some(None)));
-            atlas.learn(elsewhere + 4096, 3);
+            atlas.learn(elsewhere + 4096, LocationId::new(3));
             assert_eq!(told(elsewhere), Some(Some(3)));
             atlas.leave(&other);
         });

@@ -32,9 +32,7 @@ use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Where a unit can lie: the place of a node, or of a home cache, in the list that a [`Distributor`] was made with.
-pub type Location = usize;
+use vicus_topology::LocationId;
 
 /// What a policy decides about.
 #[derive(Clone, Debug)]
@@ -53,9 +51,9 @@ pub struct Turns(AtomicUsize);
 
 impl Turns {
     /// The location whose turn it is among so many; the next call gets the next one.
-    pub fn take(&self, locations: usize) -> Location {
+    pub fn take(&self, locations: usize) -> LocationId {
         // Relaxed: turns order nothing else.
-        self.0.fetch_add(1, Ordering::Relaxed) % locations
+        LocationId::new(self.0.fetch_add(1, Ordering::Relaxed) % locations)
     }
 }
 
@@ -76,14 +74,15 @@ pub trait Policy: Send + Sync + fmt::Debug {
 /// ```
 /// use vicus_memory::distribution::Arrangement;
 /// let arrangement = Arrangement::Round { locations: 4 };
-/// assert_eq!((0..6).map(|unit| arrangement.location_of(unit)).collect::<Vec<_>>(), [0, 1, 2, 3, 0, 1].map(Some));
+/// let location = |unit| arrangement.location_of(unit).unwrap().index();
+/// assert_eq!([0, 1, 2, 3, 4, 5].map(location), [0, 1, 2, 3, 0, 1]);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrangement {
     /// Wherever the system puts them: nobody knows before they are touched.
     Unplaced,
     /// All in one place.
-    One(Location),
+    One(LocationId),
     /// One after the other, beginning with the first location.
     Round {
         /// How many locations there are.
@@ -97,7 +96,7 @@ pub enum Arrangement {
     /// Each unit where a list says.
     Each {
         /// The location of each unit.
-        locations: Vec<Location>,
+        locations: Vec<LocationId>,
     },
     /// Each location has all units, for reading.
     Copies {
@@ -109,33 +108,35 @@ pub enum Arrangement {
 impl Arrangement {
     /// Where a unit lies; `None` where nobody knows, or where every location has it. Panics for a unit behind the last
     /// part, or that is not in the list.
-    pub fn location_of(&self, unit: usize) -> Option<Location> {
+    pub fn location_of(&self, unit: usize) -> Option<LocationId> {
         match self {
             Arrangement::Unplaced | Arrangement::Copies { .. } => None,
             Arrangement::One(location) => Some(*location),
-            Arrangement::Round { locations } => Some(unit % locations),
+            Arrangement::Round { locations } => Some(LocationId::new(unit % locations)),
             Arrangement::Parts { ends } => {
                 let location = ends.partition_point(|&end| end <= unit);
                 assert!(location < ends.len(), "unit {unit} of {}", ends.last().unwrap_or(&0));
-                Some(location)
+                Some(LocationId::new(location))
             }
             Arrangement::Each { locations } => Some(locations[unit]),
         }
     }
 
     /// The units of an allocation in runs that lie at one location each, in order. Empty where nobody knows.
-    pub fn runs(&self, units: usize) -> Vec<(Range<usize>, Location)> {
+    pub fn runs(&self, units: usize) -> Vec<(Range<usize>, LocationId)> {
         match self {
             Arrangement::Unplaced => Vec::new(),
             Arrangement::One(location) => vec![(0..units, *location)],
-            Arrangement::Round { locations: 1 } => vec![(0..units, 0)],
-            Arrangement::Round { locations } => (0..units).map(|unit| (unit..unit + 1, unit % locations)).collect(),
+            Arrangement::Round { locations: 1 } => vec![(0..units, LocationId::default())],
+            Arrangement::Round { locations } => {
+                (0..units).map(|unit| (unit..unit + 1, LocationId::new(unit % locations))).collect()
+            }
             Arrangement::Parts { ends } => {
                 let starts = [0].into_iter().chain(ends.iter().copied());
                 let parts = starts.zip(ends).map(|(start, &end)| start..end);
                 parts
                     .enumerate()
-                    .map(|(location, part)| (part, location))
+                    .map(|(location, part)| (part, LocationId::new(location)))
                     .filter(|(part, _)| !part.is_empty())
                     .collect()
             }
@@ -143,7 +144,9 @@ impl Arrangement {
                 let each = locations[..units].iter().enumerate();
                 each.map(|(unit, location)| (unit..unit + 1, *location)).collect()
             }
-            Arrangement::Copies { locations } => (0..*locations).map(|location| (0..units, location)).collect(),
+            Arrangement::Copies { locations } => {
+                (0..*locations).map(|location| (0..units, LocationId::new(location))).collect()
+            }
         }
     }
 }
@@ -152,8 +155,10 @@ impl Arrangement {
 ///
 /// ```
 /// use vicus_memory::distribution::Distribution;
+/// use vicus_topology::LocationId;
+///
 /// assert_eq!("fine".parse(), Ok(Distribution::Fine));
-/// assert_eq!("on:2".parse(), Ok(Distribution::On(2)));
+/// assert_eq!("on:2".parse(), Ok(Distribution::On(LocationId::new(2))));
 /// assert_eq!("weighted:3,1".parse(), Ok(Distribution::Weighted([3, 1].into())));
 /// let error = "fien".parse::<Distribution>().unwrap_err();
 /// assert!(error.to_string().contains("standard, fine, coarse"));
@@ -168,7 +173,7 @@ pub enum Distribution {
     /// See [`Coarse`].
     Coarse,
     /// See [`On`].
-    On(Location),
+    On(LocationId),
     /// See [`Blocked`].
     Blocked,
     /// See [`Weighted`].
@@ -225,8 +230,8 @@ impl FromStr for Distribution {
             ("coarse", None) => Ok(Distribution::Coarse),
             ("blocked", None) => Ok(Distribution::Blocked),
             ("replicated", None) => Ok(Distribution::Replicated),
-            ("on", Some(value)) => match value.parse() {
-                Ok(location) => Ok(Distribution::On(location)),
+            ("on", Some(value)) => match value.parse::<u32>() {
+                Ok(location) => Ok(Distribution::On(LocationId::new(location as usize))),
                 Err(_) => Err(DistributionError(format!("on:{value}: the number of a location is expected"))),
             },
             ("weighted", Some(value)) => {
@@ -248,7 +253,7 @@ impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.policy().name())?;
         match self {
-            Distribution::On(location) => write!(f, ":{location}"),
+            Distribution::On(location) => write!(f, ":{}", location.index()),
             Distribution::Weighted(weights) => {
                 let weights: Vec<String> = weights.iter().map(ToString::to_string).collect();
                 write!(f, ":{}", weights.join(","))
@@ -311,13 +316,13 @@ impl Distributor {
 mod tests {
     use super::*;
 
-    fn shown(arrangement: &Arrangement) -> Vec<Option<Location>> {
+    fn shown(arrangement: &Arrangement) -> Vec<Option<LocationId>> {
         (0..8).map(|unit| arrangement.location_of(unit)).collect()
     }
 
     /// The program of the paper's Listing 2 on the machine of its Fig. 6: four locations, requests A to E of eight units;
     /// A and B as the environment says, C and D coarse, E fine.
-    fn listing_2(environment: &str) -> Vec<Vec<Option<Location>>> {
+    fn listing_2(environment: &str) -> Vec<Vec<Option<LocationId>>> {
         let variable = |name: &str| (name == "OMP_DATA_DISTRIBUTION").then(|| environment.to_owned());
         let distributor = Distributor::new(4, Distribution::from_variables(variable).unwrap());
         let chosen = [None, None, Some(Distribution::Coarse), Some(Distribution::Coarse), Some(Distribution::Fine)];
@@ -326,8 +331,8 @@ mod tests {
 
     #[test]
     fn the_requests_of_listing_2_lie_as_in_figure_6() {
-        let (unknown, all) = (vec![None; 8], |location| vec![Some(location); 8]);
-        let round = [0, 1, 2, 3, 0, 1, 2, 3].map(Some).to_vec();
+        let (unknown, all) = (vec![None; 8], |location| vec![Some(LocationId::new(location)); 8]);
+        let round = [0, 1, 2, 3, 0, 1, 2, 3].map(|at| Some(LocationId::new(at))).to_vec();
         assert_eq!(listing_2("standard"), [unknown.clone(), unknown, all(0), all(1), round.clone()]);
         assert_eq!(listing_2("fine"), [round.clone(), round.clone(), all(0), all(1), round.clone()]);
         assert_eq!(listing_2("coarse"), [all(0), all(1), all(2), all(3), round]);
@@ -350,7 +355,7 @@ mod tests {
             }
         }
         let copies = Distributor::new(3, Distribution::Replicated).place(5, None).unwrap();
-        assert_eq!(copies.runs(5), [(0..5, 0), (0..5, 1), (0..5, 2)]);
+        assert_eq!(copies.runs(5), [0, 1, 2].map(|location| (0..5, LocationId::new(location))));
         assert_eq!(Distributor::new(3, Distribution::Standard).place(5, None).unwrap().runs(5), []);
     }
 
@@ -359,7 +364,8 @@ mod tests {
         for units in (0..200).step_by(if cfg!(miri) { 67 } else { 1 }) {
             for (text, weights) in [("blocked", [1, 1, 1, 1]), ("weighted:1,2,3,4", [1, 2, 3, 4])] {
                 let arrangement = Distributor::new(4, text.parse().unwrap()).place(units, None).unwrap();
-                for (location, weight) in weights.into_iter().enumerate() {
+                for (at, weight) in weights.into_iter().enumerate() {
+                    let location = LocationId::new(at);
                     let share =
                         (0..units).filter(|&unit| arrangement.location_of(unit) == Some(location)).count() as f64;
                     let exact = (units * weight) as f64 / weights.iter().sum::<usize>() as f64;

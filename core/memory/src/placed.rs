@@ -5,7 +5,7 @@
 //! address at which location it was asked to lie.
 
 use crate::atlas::{Atlas, Entry, Lies};
-use crate::distribution::{Arrangement, Distribution, DistributionError, Distributor, Location};
+use crate::distribution::{self, Arrangement, Distribution, DistributionError, Distributor};
 use crate::memory::Memory;
 use crate::neighbours::{Neighbours, Room};
 use crate::pages::{PageError, Pages, Placement, Policy};
@@ -15,7 +15,7 @@ use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use vicus_topology::{NodeId, Topology};
+use vicus_topology::{ByPlace, LocationId, NoSuchPlace, NodeId, Place, Topology};
 
 /// A range may lie in so many runs at most: each is an area of the kernel's, of which a process may have about 65,000.
 /// Page by page in turn is one run.
@@ -123,6 +123,8 @@ pub(crate) struct Placing {
     distributor: Distributor,
     /// The node of each location: those that have memory which may be used, ascending by the system's numbers.
     locations: Vec<NodeId>,
+    /// The location that each place means: the nearest to its node.
+    nearest: ByPlace<LocationId>,
     neighbours: Arc<Neighbours>,
     policy: Policy,
     huge_pages: bool,
@@ -149,6 +151,11 @@ impl Placing {
         }
         // The order in which a system takes turns.
         locations.sort_by_key(|node| topology.nodes[node.index()].os_index);
+        let nearest = ByPlace::new(topology, |place| {
+            let nodes = neighbours.near(topology.node_of(place));
+            let location = nodes.iter().find_map(|node| locations.iter().position(|at| at == node));
+            LocationId::new(location.expect("some node has memory"))
+        });
         Placing {
             pages: Arc::clone(pages),
             atlas: OnceLock::new(),
@@ -156,6 +163,7 @@ impl Placing {
             region_bytes: options.placed_bytes,
             distributor: Distributor::new(locations.len(), options.distribution.clone()),
             locations,
+            nearest,
             neighbours: Arc::clone(neighbours),
             policy: options.policy,
             huge_pages: options.huge_pages,
@@ -192,7 +200,7 @@ impl Placing {
         for (run, at) in &plan.runs {
             match at {
                 At::First => {}
-                At::Node(node) => bytes[self.location(*node)] += run.len(),
+                At::Node(node) => bytes[self.location(*node).index()] += run.len(),
                 At::InTurn(count) => {
                     let pages = run.len() / page;
                     (0..*count).for_each(|at| bytes[at] += (pages / count + usize::from(at < pages % count)) * page);
@@ -208,8 +216,8 @@ impl Placing {
         Ok(())
     }
 
-    fn location(&self, node: NodeId) -> Location {
-        self.locations.iter().position(|&at| at == node).expect("a run lies at a location")
+    fn location(&self, node: NodeId) -> LocationId {
+        LocationId::new(self.locations.iter().position(|&at| at == node).expect("a run lies at a location"))
     }
 
     /// Whether a node has memory which may be used.
@@ -262,7 +270,7 @@ impl Placing {
             tell(Lying { node: None, home: 0, bytes: end - from });
             return end;
         };
-        let mut told: Vec<(Option<Location>, usize, usize)> = Vec::new();
+        let mut told: Vec<(Option<usize>, usize, usize)> = Vec::new();
         let until =
             atlas.ask(from, |lies| {
                 let until = (lies.start + lies.bytes).min(end);
@@ -276,7 +284,7 @@ impl Placing {
                 until
             });
         for (location, home, bytes) in told {
-            let node = location.and_then(|location: Location| self.locations.get(location)).copied();
+            let node = location.and_then(|location| self.locations.get(location)).copied();
             tell(Lying { node, home, bytes });
         }
         until.unwrap_or_else(|| {
@@ -288,32 +296,50 @@ impl Placing {
 }
 
 impl Memory {
-    /// The node of each location that distributions count: the nodes that have memory which this
-    /// process may use, in the order of the system's numbers.
+    /// The node of each location that distributions count ([`LocationId`]): the nodes that have memory which this process may use, in
+    /// the order of the system's numbers.
     pub fn locations(&self) -> &[NodeId] {
         &self.placing.locations
     }
 
-    /// The location that is nearest to a node: its own, if it has memory which may be used. Panics if there is no such node.
+    /// The location that a place means: its node, if that has memory which may be used, else the nearest one that has. Panics if there
+    /// is no such place.
     ///
     /// ```
     /// use std::sync::Arc;
     /// use vicus_memory::{FakePages, Memory, Options};
-    /// use vicus_topology::{NodeId, Topology};
+    /// use vicus_topology::{GroupId, NodeId, Topology};
     ///
-    /// let machine = Topology::parse("node:2 core:1").unwrap();
+    /// let machine = Topology::parse("node:2 l3:2 core:1").unwrap();
     /// let options = Options { range_bytes: 32 << 20, ..Options::default() };
     /// let memory = Memory::new(Arc::new(FakePages::new(2)), &machine, options).unwrap();
-    /// assert_eq!(memory.location_near(NodeId::new(1)), 1);
+    /// assert_eq!(memory.location_near(NodeId::new(1)).index(), 1);
+    /// assert_eq!(memory.location_near(GroupId::new(3)).index(), 1, "its node");
+    /// assert_eq!(memory.node_near(GroupId::new(3)), NodeId::new(1));
     /// ```
-    pub fn location_near(&self, node: NodeId) -> Location {
-        self.locations_near(node).next().expect("some node has memory")
+    pub fn location_near(&self, place: impl Into<Place>) -> LocationId {
+        self.placing.nearest[place.into()]
     }
 
-    /// All locations, those first that are nearest to a node. Panics if there is no such node.
-    pub fn locations_near(&self, node: NodeId) -> impl Iterator<Item = Location> {
+    /// The same, if there is such a place.
+    pub(crate) fn find_location(&self, place: Place) -> Result<LocationId, NoSuchPlace> {
+        self.placing.nearest.get(place).copied()
+    }
+
+    /// The node whose memory a place means: that of [`Memory::location_near`]. Panics if there is no such place.
+    pub fn node_near(&self, place: impl Into<Place>) -> NodeId {
+        self.node_at(self.location_near(place))
+    }
+
+    /// The node of a location. Panics if there is no such location.
+    pub fn node_at(&self, location: LocationId) -> NodeId {
+        self.locations()[location.index()]
+    }
+
+    /// All locations, those first that are nearest to a node.
+    pub(crate) fn locations_near(&self, node: NodeId) -> impl Iterator<Item = LocationId> {
         let of_node = |node: &NodeId| self.locations().iter().position(|at| at == node);
-        self.near(node).iter().filter_map(of_node)
+        self.near(node).iter().filter_map(of_node).map(LocationId::new)
     }
 
     /// All nodes by their distance from one, which comes first.
@@ -347,9 +373,29 @@ impl Memory {
     /// # Errors
     /// It does not fit, or there is no memory, or the policy is strict and a node has too little.
     pub fn place(self: &Arc<Memory>, layout: Layout, chosen: Option<&Distribution>) -> Result<Placed, PlaceError> {
+        self.place_pages(layout, |distributor, pages| distributor.place(pages, chosen))
+    }
+
+    /// The same by any policy, which says where each page lies.
+    ///
+    /// # Errors
+    /// As [`Memory::place`].
+    pub fn place_by(
+        self: &Arc<Memory>,
+        layout: Layout,
+        policy: &dyn distribution::Policy,
+    ) -> Result<Placed, PlaceError> {
+        self.place_pages(layout, |distributor, pages| distributor.place_by(policy, pages))
+    }
+
+    fn place_pages(
+        self: &Arc<Memory>,
+        layout: Layout,
+        place: impl FnOnce(&Distributor, usize) -> Result<Arrangement, DistributionError>,
+    ) -> Result<Placed, PlaceError> {
         let unit = self.pages().page_bytes();
         let units = layout.size().div_ceil(unit).max(1);
-        let arrangement = self.placing.distributor.place(units, chosen).map_err(PlaceError::Distribution)?;
+        let arrangement = place(&self.placing.distributor, units).map_err(PlaceError::Distribution)?;
         self.place_as(layout, unit, arrangement)
     }
 
@@ -457,7 +503,7 @@ impl Memory {
     pub fn learn(&self, address: usize, node: NodeId) {
         let location = self.locations().iter().position(|&at| at == node);
         if let (Some(atlas), Some(location)) = (self.placing.atlas.get(), location) {
-            atlas.learn(address, location);
+            atlas.learn(address, LocationId::new(location));
         }
     }
 
@@ -509,7 +555,7 @@ impl Memory {
 /// Memory that lies as it was asked to: zeroed when it is fresh, whole pages, all of it given back when this is dropped.
 ///
 /// Replicated memory is several copies. The first one is written ([`Placed::bytes_mut`]), then given to all others
-/// ([`Placed::spread`]), then each thread reads the nearest ([`Placed::near`]).
+/// ([`Placed::spread`]), then each thread reads the nearest ([`Placed::copy`]).
 #[derive(Debug)]
 pub struct Placed {
     memory: Arc<Memory>,
@@ -554,7 +600,7 @@ impl Placed {
 
     /// Its memory; of several copies, the first.
     pub fn bytes(&self) -> &[u8] {
-        self.copy(0)
+        self.copy_at(0)
     }
 
     /// The same for writing.
@@ -571,17 +617,17 @@ impl Placed {
         &self.arrangement
     }
 
-    /// The location that a byte was asked to lie at; `None` if nobody knows, or if there are copies. Panics if there is no
+    /// The node that a byte was asked to lie on; `None` if nobody knows, or if there are copies. Panics if there is no
     /// such byte.
-    pub fn location_of(&self, offset: usize) -> Option<Location> {
+    pub fn node_at(&self, offset: usize) -> Option<NodeId> {
         assert!(offset < self.bytes, "byte {offset} of {}", self.bytes);
         let known = !matches!(self.arrangement, Arrangement::Copies { .. });
-        self.lies().at(offset).0.filter(|_| known)
+        self.lies().at(offset).0.filter(|_| known).map(|location| self.memory.locations()[location])
     }
 
     /// The location that a unit was asked to lie at last, whether it could be placed or not. Panics if there is none.
-    pub(crate) fn wished(&self, unit: usize) -> Location {
-        let told = self.lies().at_unit(unit).or_else(|| self.arrangement.location_of(unit));
+    pub(crate) fn wished(&self, unit: usize) -> LocationId {
+        let told = self.lies().at_unit(unit).map(LocationId::new).or_else(|| self.arrangement.location_of(unit));
         told.expect("units of an array lie at one location each")
     }
 
@@ -595,19 +641,20 @@ impl Placed {
         self.all / self.stride
     }
 
-    /// The copy at a location. Panics if there is none.
-    pub fn copy(&self, location: Location) -> &[u8] {
+    /// The copy that is nearest to a place; what is not replicated has one for all. Panics if there is no such place.
+    pub fn copy(&self, place: impl Into<Place>) -> &[u8] {
+        let location = self.memory.location_near(place).index();
+        self.copy_at(if self.copies() > 1 { location } else { 0 })
+    }
+
+    /// The copy of a location, by its index. Panics if there is none.
+    fn copy_at(&self, location: usize) -> &[u8] {
         assert!(location < self.copies(), "copy {location} of {}", self.copies());
         #[expect(unsafe_code, reason = "the memory is raw")]
         // SAFETY: committed and initialised; written only through `&mut self`.
         unsafe {
             std::slice::from_raw_parts(self.start.as_ptr().add(location * self.stride), self.bytes)
         }
-    }
-
-    /// The copy that is nearest to a node. Panics if there is no such node.
-    pub fn near(&self, node: NodeId) -> &[u8] {
-        self.copy(if self.copies() > 1 { self.memory.location_near(node) } else { 0 })
     }
 
     /// Gives what the first copy holds to all others.
@@ -633,18 +680,19 @@ impl Placed {
         self.spilled
     }
 
-    /// Moves a unit of memory that lies by a list to another location. What it holds stays, in use or not.
+    /// Moves a unit of memory that lies by a list to another place. What it holds stays, in use or not.
     ///
     /// # Errors
-    /// The page source refuses; then it stays where it is. Panics if there is no such unit or location, or no list.
-    pub fn relocate(&self, unit: usize, location: Location) -> Result<(), PlaceError> {
+    /// The page source refuses; then it stays where it is. Panics if there is no such unit or place, or no list.
+    pub fn relocate(&self, unit: usize, to: impl Into<Place>) -> Result<(), PlaceError> {
+        let location = self.memory.location_near(to);
         let Arrangement::Each { locations } = &self.arrangement else {
             panic!("only memory that lies by a list can be relocated");
         };
         assert!(unit < locations.len(), "unit {unit} of {}", locations.len());
         let placing = &self.memory.placing;
         let (part, _) = &self.committed[unit];
-        let (node, policy) = (placing.locations[location], placing.policy);
+        let (node, policy) = (self.memory.node_at(location), placing.policy);
         let bytes = part.len();
         #[expect(unsafe_code, reason = "moves what it has committed")]
         // SAFETY: committed in one call.
@@ -815,7 +863,7 @@ impl Plan {
             _ => {
                 let bytes = |run: &Range<usize>| run.start * unit..if run.end == units { all } else { run.end * unit };
                 let runs = arrangement.runs(units);
-                runs.iter().map(|(run, location)| (bytes(run), At::Node(locations[*location]))).collect()
+                runs.iter().map(|(run, location)| (bytes(run), At::Node(locations[location.index()]))).collect()
             }
         };
         Some(Plan { stride, all, align, taken, runs })

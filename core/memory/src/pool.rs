@@ -10,7 +10,6 @@
 //! §3); and as an option freed items go home to the location whose block they are of.
 
 use crate::array::mixed;
-use crate::distribution::Location;
 use crate::memory::{AllocError, Memory};
 use crate::stack::{Cut, Links, Stack};
 use crate::sync::{AtomicPtr, AtomicU32, Mutex, Ordering, Padded};
@@ -21,7 +20,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
-use vicus_topology::NodeId;
+use vicus_topology::{LocationId, NodeId, Place};
 
 /// Where a freed item goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,7 +101,7 @@ impl std::error::Error for PoolError {}
 /// let options = Options { range_bytes: 32 << 20, ..Options::default() };
 /// let memory = Memory::new(Arc::new(FakePages::new(2)), &machine, options).unwrap();
 /// let pool: DistPool<[u8; 44]> = DistPool::new(&memory, PoolOptions::default()).unwrap();
-/// let mut seat = pool.handle(1);
+/// let mut seat = pool.handle(NodeId::new(1));
 /// let mut item = seat.alloc([0; 44]).unwrap();
 /// item[43] = 7;
 /// assert_eq!(pool.node_of(&item), NodeId::new(1));
@@ -137,11 +136,11 @@ impl<T> DistPool<T> {
         Ok(DistPool { raw: RawPool::new(memory, Layout::new::<T>(), options)?, items: PhantomData })
     }
 
-    /// For a seat at a location: it takes from there first. Panics if there is no such location.
-    pub fn handle(&self, location: Location) -> PoolHandle<'_, T> {
-        let raw = &self.raw;
+    /// For a seat at a place: it takes from there first, or from as near as there is memory ([`Memory::location_near`]). Panics if there
+    /// is no such place.
+    pub fn handle(&self, place: impl Into<Place>) -> PoolHandle<'_, T> {
+        let (raw, location) = (&self.raw, self.raw.memory.location_near(place));
         let locations = raw.locals.len();
-        assert!(location < locations, "location {location} of a pool that has {locations}");
         let handles = raw.handles.fetch_add(1, Ordering::Relaxed);
         let away = if raw.options.frees == Frees::Home { locations } else { 0 };
         let mut loaded = raw.empty(location);
@@ -153,7 +152,7 @@ impl<T> DistPool<T> {
             spare: raw.empty(location),
             away: (0..away).map(|_| raw.empty(location)).collect(),
             chance: mixed(raw.options.seed, u64::from(handles)),
-            neighbours: (0..locations).filter(|&at| at != location).collect(),
+            neighbours: (0..locations).map(LocationId::new).filter(|&at| at != location).collect(),
         }
     }
 
@@ -163,9 +162,9 @@ impl<T> DistPool<T> {
         self.raw.memory.node_of(item.at.as_ptr().cast()).expect("blocks lie in a node's range")
     }
 
-    /// How many blocks each location has taken.
+    /// How many blocks each location ([`Memory::locations`]) has taken.
     pub fn blocks(&self) -> Vec<usize> {
-        self.raw.locals.iter().map(|local| self.raw.with(local, |blocks| blocks.len())).collect()
+        self.raw.locals.iter().map(|local| self.raw.with(&local.0, |blocks| blocks.len())).collect()
     }
 
     /// Bytes from one item to the next.
@@ -235,7 +234,7 @@ impl<T> Drop for PoolItem<'_, T> {
 /// What one seat needs to use a pool: its location and its magazines. Dropped, it gives its magazines to its location.
 pub struct PoolHandle<'p, T> {
     pool: &'p DistPool<T>,
-    location: Location,
+    location: LocationId,
     /// Items for the next allocations; the last one freed is the next.
     loaded: Magazine,
     /// Full or empty, but for a handle that was just made.
@@ -244,7 +243,7 @@ pub struct PoolHandle<'p, T> {
     away: Vec<Magazine>,
     chance: u64,
     /// The other locations, in the order in which they were last asked.
-    neighbours: Vec<Location>,
+    neighbours: Vec<LocationId>,
 }
 
 #[expect(unsafe_code, reason = "it has pointers to items")]
@@ -254,7 +253,7 @@ unsafe impl<T: Send> Send for PoolHandle<'_, T> {}
 impl<T> fmt::Debug for PoolHandle<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let items = self.loaded.count + self.spare.count;
-        write!(f, "a handle at location {} with {items} items", self.location)
+        write!(f, "a handle on {} with {items} items", self.node())
     }
 }
 
@@ -309,9 +308,9 @@ impl<'p, T> PoolHandle<'p, T> {
         }
     }
 
-    /// Where it takes from first.
-    pub fn location(&self) -> Location {
-        self.location
+    /// The node that it takes from first.
+    pub fn node(&self) -> NodeId {
+        self.pool.raw.memory.node_at(self.location)
     }
 
     /// Gives all that it holds back: what it freed of others' goes home at last.
@@ -319,7 +318,8 @@ impl<'p, T> PoolHandle<'p, T> {
         let (raw, location) = (&self.pool.raw, self.location);
         raw.give(&mut self.loaded, location, location);
         raw.give(&mut self.spare, location, location);
-        self.away.iter_mut().enumerate().for_each(|(home, away)| raw.give(away, home, location));
+        let away = self.away.iter_mut().enumerate();
+        away.for_each(|(home, away)| raw.give(away, LocationId::new(home), location));
     }
 
     /// Frees an item though the loaded magazine is full.
@@ -337,9 +337,9 @@ impl<'p, T> PoolHandle<'p, T> {
         debug_assert!(has_room);
     }
 
-    fn send_home(&mut self, item: NonNull<u8>, home: Location) {
+    fn send_home(&mut self, item: NonNull<u8>, home: LocationId) {
         let raw = &self.pool.raw;
-        let away = &mut self.away[home];
+        let away = &mut self.away[home.index()];
         if raw.options.magazine == 0 {
             let mut single = raw.empty(self.location);
             single.push(item);
@@ -359,7 +359,7 @@ impl<'p, T> PoolHandle<'p, T> {
         } else {
             let found = self.find()?;
             let empty = std::mem::replace(&mut self.loaded, found);
-            self.pool.raw.locals[self.location].0.empties.push(&self.pool.raw, empty.into_number());
+            self.pool.raw.local(self.location).empties.push(&self.pool.raw, empty.into_number());
         }
         let item = self.loaded.pop().expect("it is not empty");
         if self.pool.raw.options.magazine == 0 {
@@ -371,7 +371,7 @@ impl<'p, T> PoolHandle<'p, T> {
     /// A magazine with some items: the search of the paper.
     fn find(&mut self) -> Result<Magazine, AllocError> {
         let raw = &self.pool.raw;
-        let own = &raw.locals[self.location].0;
+        let own = raw.local(self.location);
         if let Some(found) = own.pop(raw).or_else(|| own.cut(raw, self.location)).or_else(|| own.strays(raw)) {
             return Ok(found);
         }
@@ -380,16 +380,16 @@ impl<'p, T> PoolHandle<'p, T> {
             self.chance = mixed(self.chance, 0);
             self.neighbours.swap(left, (self.chance % (left as u64 + 1)) as usize);
         }
-        let neighbour = |&at: &Location| raw.locals[at].0.pop(raw).or_else(|| raw.locals[at].0.strays(raw));
+        let neighbour = |&at: &LocationId| raw.local(at).pop(raw).or_else(|| raw.local(at).strays(raw));
         if let Some(found) = self.neighbours.iter().find_map(neighbour) {
             return Ok(found);
         }
         raw.grow(self.location).or_else(|error| {
-            let rest = |&at: &Location| {
-                let local = &raw.locals[at].0;
+            let rest = |&at: &LocationId| {
+                let local = raw.local(at);
                 local.pop(raw).or_else(|| local.strays(raw)).or_else(|| local.cut(raw, self.location))
             };
-            raw.near[self.location].iter().find_map(rest).ok_or(error)
+            raw.near[self.location.index()].iter().find_map(rest).ok_or(error)
         })
     }
 }
@@ -400,7 +400,7 @@ impl<T> Drop for PoolHandle<'_, T> {
         self.release();
         let raw = &self.pool.raw;
         let magazines = self.away.drain(..).chain([&mut self.loaded, &mut self.spare].map(Magazine::take));
-        magazines.for_each(|empty| raw.locals[location].0.empties.push(raw, empty.into_number()));
+        magazines.for_each(|empty| raw.local(location).empties.push(raw, empty.into_number()));
     }
 }
 
@@ -483,7 +483,7 @@ struct RawPool {
     nodes: Table<Node>,
     locals: Box<[Padded<Local>]>,
     /// For each location all locations, the nearest first.
-    near: Vec<Vec<Location>>,
+    near: Vec<Vec<LocationId>>,
     handles: AtomicU32,
 }
 
@@ -511,7 +511,7 @@ unsafe impl Sync for RawPool {}
 /// What a block begins with.
 #[repr(C, align(64))]
 struct Header {
-    home: Location,
+    home: LocationId,
 }
 
 impl Local {
@@ -530,7 +530,7 @@ impl Local {
     }
 
     /// Items that nobody had yet, in a magazine of the location that asks.
-    fn cut(&self, raw: &RawPool, asks: Location) -> Option<Magazine> {
+    fn cut(&self, raw: &RawPool, asks: LocationId) -> Option<Magazine> {
         let (block, slot, count) = self.cut.take(raw.room as u32, raw.slots)?;
         let mut magazine = raw.empty(asks);
         raw.fill(&mut magazine, raw.blocks.get(block).expect("it was known before it was cut"), slot..slot + count);
@@ -582,13 +582,18 @@ impl RawPool {
         })
     }
 
-    fn with<R>(&self, local: &Padded<Local>, f: impl FnOnce(&mut Vec<NonNull<u8>>) -> R) -> R {
-        f(&mut local.0.blocks.lock().expect("nothing panics while a pool grows"))
+    #[inline(always)]
+    fn local(&self, location: LocationId) -> &Local {
+        &self.locals[location.index()].0
+    }
+
+    fn with<R>(&self, local: &Local, f: impl FnOnce(&mut Vec<NonNull<u8>>) -> R) -> R {
+        f(&mut local.blocks.lock().expect("nothing panics while a pool grows"))
     }
 
     /// The location that an item is of.
     #[inline]
-    fn home_of(&self, item: NonNull<u8>) -> Location {
+    fn home_of(&self, item: NonNull<u8>) -> LocationId {
         let offset = item.addr().get() & (self.options.block_bytes - 1);
         #[expect(unsafe_code, reason = "the header is in the block")]
         // SAFETY: blocks are aligned to their size; the pointer may reach all of its block, which begins with a header that
@@ -609,8 +614,8 @@ impl RawPool {
 
     /// A magazine without items, used before if there is one, the nearest first. So there are never more than were in use at
     /// a time.
-    fn empty(&self, location: Location) -> Magazine {
-        let used = self.near[location].iter().find_map(|&at| self.locals[at].0.empties.pop(self));
+    fn empty(&self, location: LocationId) -> Magazine {
+        let used = self.near[location.index()].iter().find_map(|&at| self.local(at).empties.pop(self));
         let number = used.unwrap_or_else(|| {
             self.nodes.push(|number| {
                 let items: Box<[NonNull<u8>]> = vec![NonNull::dangling(); self.room].into();
@@ -622,12 +627,12 @@ impl RawPool {
     }
 
     /// Puts a magazine with items on a location's stack.
-    fn put(&self, magazine: Magazine, location: Location) {
-        self.locals[location].0.stack.push(self, magazine.into_number());
+    fn put(&self, magazine: Magazine, location: LocationId) {
+        self.local(location).stack.push(self, magazine.into_number());
     }
 
     /// Gives what is in a magazine to a location, and another magazine to its holder, who is at another.
-    fn give(&self, magazine: &mut Magazine, to: Location, holder: Location) {
+    fn give(&self, magazine: &mut Magazine, to: LocationId, holder: LocationId) {
         if magazine.count > 0 {
             let full = std::mem::replace(magazine, self.empty(holder));
             self.put(full, to);
@@ -635,8 +640,8 @@ impl RawPool {
     }
 
     /// Takes an item that was freed without a handle.
-    fn stray(&self, item: NonNull<u8>, home: Location) {
-        let local = &self.locals[home].0;
+    fn stray(&self, item: NonNull<u8>, home: LocationId) {
+        let local = self.local(home);
         let full = local.with_strays(|strays| {
             let magazine = strays.get_or_insert_with(|| self.empty(home));
             magazine.push(item);
@@ -657,13 +662,13 @@ impl RawPool {
     }
 
     /// A new block for a location, and some of its items; or of one that somebody else has taken meanwhile.
-    fn grow(&self, home: Location) -> Result<Magazine, AllocError> {
-        self.with(&self.locals[home], |blocks| {
-            let local = &self.locals[home].0;
+    fn grow(&self, home: LocationId) -> Result<Magazine, AllocError> {
+        let local = self.local(home);
+        self.with(local, |blocks| {
             if let Some(found) = local.cut(self, home) {
                 return Ok(found);
             }
-            let (bytes, node) = (self.options.block_bytes, self.memory.locations()[home]);
+            let (bytes, node) = (self.options.block_bytes, self.memory.node_at(home));
             let layout = Layout::from_size_align(bytes, bytes).expect("a power of two below 2^32");
             let (block, _) = self.memory.superblocks.map(node, layout, crate::superblock::MapRoom::Usual)?;
             self.memory.ledger.taken(block, || bytes);
@@ -704,7 +709,7 @@ impl Links for RawPool {
 impl Drop for RawPool {
     fn drop(&mut self) {
         for local in &self.locals {
-            let blocks = self.with(local, std::mem::take);
+            let blocks = self.with(&local.0, std::mem::take);
             blocks.into_iter().for_each(|block| self.unmap(block));
         }
         for node in self.nodes.all() {
@@ -823,6 +828,9 @@ mod tests {
         std::ptr::from_ref(&**item).addr()
     }
 
+    const ZERO: NodeId = NodeId::new(0);
+    const ONE: NodeId = NodeId::new(1);
+
     /// 16 items to a block.
     type Item = [u64; 500];
 
@@ -837,7 +845,7 @@ mod tests {
     fn an_item_comes_from_the_nearest_place_that_has_one() {
         let (memory, pages) = memory(3);
         let pool: DistPool<Item> = DistPool::new(&memory, PUBLISHED).unwrap();
-        let mut seats: Vec<_> = (0..3).map(|location| pool.handle(location)).collect();
+        let mut seats: Vec<_> = [0, 1, 2].map(|node| pool.handle(NodeId::new(node))).into();
         let nodes =
             |items: &[PoolItem<'_, Item>]| items.iter().map(|item| pool.node_of(item).index()).collect::<Vec<_>>();
 
@@ -883,19 +891,19 @@ mod tests {
         let (memory, _) = memory(5);
         let asked = |seed: u64| {
             let pool: DistPool<Item> = DistPool::new(&memory, PoolOptions { seed, ..PUBLISHED }).unwrap();
-            let mut first = pool.handle(0);
+            let mut first = pool.handle(ZERO);
             let mut held = alloc(&mut first, 2 * ITEMS);
             let mut order = Vec::new();
             for _ in 0..20 {
                 // One item waits at each neighbour.
-                let waiting: Vec<usize> = (1..5)
-                    .map(|location| {
+                let waiting: Vec<usize> = [1, 2, 3, 4]
+                    .map(|node| {
                         let item = held.pop().unwrap();
                         let at = address(&item);
-                        pool.handle(location).free(item);
+                        pool.handle(NodeId::new(node)).free(item);
                         at
                     })
-                    .collect();
+                    .into();
                 let found = alloc(&mut first, 4);
                 order.push(waiting.iter().position(|&at| at == address(&found[0])).unwrap());
                 held.extend(found);
@@ -914,7 +922,7 @@ mod tests {
             let (memory, _) = memory(2);
             let options = PoolOptions { frees: Frees::Home, magazine, ..PUBLISHED };
             let pool: DistPool<Item> = DistPool::new(&memory, options).unwrap();
-            let (mut near, mut far) = (pool.handle(0), pool.handle(1));
+            let (mut near, mut far) = (pool.handle(ZERO), pool.handle(ONE));
             let (items, _own) = (alloc(&mut near, ITEMS), alloc(&mut far, 1));
             let mut places: Vec<usize> = items.iter().map(address).collect();
             items.into_iter().for_each(|item| far.free(item));
@@ -933,7 +941,7 @@ mod tests {
     fn a_magazine_serves_without_the_shared_stack_and_is_given_back() {
         let (memory, _) = memory(1);
         let pool: DistPool<Item> = DistPool::new(&memory, PoolOptions { magazine: 8, ..PUBLISHED }).unwrap();
-        let (mut one, mut two) = (pool.handle(0), pool.handle(0));
+        let (mut one, mut two) = (pool.handle(ZERO), pool.handle(ZERO));
         let item = one.alloc([1; 500]).unwrap();
         let place = address(&item);
         one.free(item);
@@ -946,7 +954,7 @@ mod tests {
             assert!(one.loaded.count <= 8 && one.spare.count <= 8, "it is bounded");
         }
         drop((one, two));
-        let mut all: Vec<usize> = alloc(&mut pool.handle(0), ITEMS).iter().map(address).collect();
+        let mut all: Vec<usize> = alloc(&mut pool.handle(ZERO), ITEMS).iter().map(address).collect();
         all.sort_unstable();
         all.dedup();
         assert_eq!((all.len(), pool.blocks()), (ITEMS, vec![1]), "no item is lost");
@@ -957,7 +965,7 @@ mod tests {
         fn check<T: Copy>(memory: &Arc<Memory>, value: T, align: usize, stride: usize) {
             let pool: DistPool<T> = DistPool::new(memory, PoolOptions { align, ..PUBLISHED }).unwrap();
             assert_eq!(pool.stride(), stride);
-            let mut seat = pool.handle(0);
+            let mut seat = pool.handle(ZERO);
             let items: Vec<_> = (0..20).map(|_| seat.alloc(value).unwrap()).collect();
             let mut places: Vec<usize> = items.iter().map(address).collect();
             assert!(places.iter().all(|place| place.is_multiple_of(align.max(align_of::<T>()))));
@@ -978,7 +986,7 @@ mod tests {
         let (memory, pages) = memory(2);
         let token = Rc::new(());
         let pool: DistPool<Rc<()>> = DistPool::new(&memory, PoolOptions { magazine: 4, ..PUBLISHED }).unwrap();
-        let (mut one, mut two) = (pool.handle(0), pool.handle(1));
+        let (mut one, mut two) = (pool.handle(ZERO), pool.handle(ONE));
         let mut items: Vec<_> = (0..30).map(|_| one.alloc(token.clone()).unwrap()).collect();
         assert_eq!(Rc::strong_count(&token), 31);
         items.drain(..10).for_each(|item| two.free(item));
@@ -1014,7 +1022,7 @@ mod tests {
         assert_eq!(error, "a block of 65536 bytes has no room for items of 65500; take larger blocks");
         let wide = PoolOptions { block_bytes: 1 << 24, ..PUBLISHED };
         let pool: DistPool<u64> = DistPool::new(&memory, wide).unwrap();
-        assert!(pool.handle(0).alloc(1).unwrap_err().to_string().contains("more than a node's range"));
+        assert!(pool.handle(ZERO).alloc(1).unwrap_err().to_string().contains("more than a node's range"));
     }
 
     #[test]
@@ -1023,26 +1031,26 @@ mod tests {
         let (memory, _) = memory(1);
         let pool = || DistPool::<u64>::new(&memory, PUBLISHED).unwrap();
         let (one, two) = (pool(), pool());
-        let item = one.handle(0).alloc(1).unwrap();
-        two.handle(0).free(item);
+        let item = one.handle(ZERO).alloc(1).unwrap();
+        two.handle(ZERO).free(item);
     }
 
     #[test]
-    #[should_panic(expected = "location 1 of a pool that has 1")]
-    fn a_handle_is_at_a_location_that_there_is() {
+    #[should_panic(expected = "there is no node1: the number of nodes is 1, counted from 0")]
+    fn a_handle_is_at_a_place_that_there_is() {
         let (memory, _) = memory(1);
-        let _ = DistPool::<u64>::new(&memory, PUBLISHED).unwrap().handle(1);
+        let _ = DistPool::<u64>::new(&memory, PUBLISHED).unwrap().handle(ONE);
     }
 
     #[test]
     fn blocks_are_found_by_address() {
         let (memory, _) = memory(2);
         let pool: DistPool<Item> = DistPool::new(&memory, PUBLISHED).unwrap();
-        let mut seat = pool.handle(1);
+        let mut seat = pool.handle(ONE);
         let items = alloc(&mut seat, 5 * ITEMS);
         assert_eq!(pool.blocks(), [0, 5]);
         for item in &items {
-            assert_eq!(pool.raw.home_of(item.at.cast()), 1);
+            assert_eq!(pool.raw.home_of(item.at.cast()).index(), 1);
             assert_eq!(memory.node_of(item.at.as_ptr().cast()), Some(NodeId::new(1)));
         }
     }
@@ -1071,7 +1079,7 @@ mod loom_models {
             let pool: loom::sync::Arc<DistPool<[u64; 4000]>> =
                 loom::sync::Arc::new(DistPool::new(&memory, options).unwrap());
             assert_eq!(pool.raw.slots, 2);
-            let take = |pool: &DistPool<[u64; 4000]>| pool.handle(0).fetch().unwrap().addr();
+            let take = |pool: &DistPool<[u64; 4000]>| pool.handle(NodeId::new(0)).fetch().unwrap().addr();
             let other = {
                 let pool = pool.clone();
                 loom::thread::spawn(move || take(&pool))

@@ -61,7 +61,7 @@ fn place(item: &PoolItem<'_, Marked<'_>>) -> usize {
 fn a_pools_items_count_as_in_use_for_as_long_as_it_lives() {
     let (memory, _) = memory();
     let pool = DistPool::<u64>::new(&memory, PoolOptions::default()).unwrap();
-    let item = pool.handle(0).alloc(7).unwrap();
+    let item = pool.handle(NodeId::new(0)).alloc(7).unwrap();
     let start = std::ptr::from_ref(&*item).addr();
     assert_eq!(memory.freed_in(start..start + 8), None);
     drop(item);
@@ -78,7 +78,7 @@ fn pool_soak(options: PoolOptions, steps: u64) {
     {
         let pool: DistPool<Marked<'_>> = DistPool::new(&memory, options).unwrap();
         let mut chance = Pcg64::seed_from_u64(options.seed);
-        let mut seats: Vec<PoolHandle<'_, _>> = (0..5).map(|seat| pool.handle(seat % NODES)).collect();
+        let mut seats: Vec<PoolHandle<'_, _>> = (0..5).map(|seat| pool.handle(NodeId::new(seat % NODES))).collect();
         // By their addresses.
         let mut live: BTreeMap<usize, PoolItem<'_, Marked<'_>>> = BTreeMap::new();
         for step in 0..steps {
@@ -110,7 +110,7 @@ fn pool_soak(options: PoolOptions, steps: u64) {
             }
             if step % 1777 == 0 {
                 seats[seat].release();
-                seats[seat] = pool.handle(random % NODES);
+                seats[seat] = pool.handle(NodeId::new(random % NODES));
             }
         }
         assert_eq!(gone.load(Ordering::Relaxed), made - live.len(), "{what}");
@@ -151,7 +151,7 @@ fn threads_free_each_others_items() {
                 let (pool, passed, gone, made) = (&pool, &passed, &gone, &made);
                 scope.spawn(move || {
                     let mut chance = Pcg64::seed_from_u64(thread);
-                    let mut seat = pool.handle(thread as usize % NODES);
+                    let mut seat = pool.handle(NodeId::new(thread as usize % NODES));
                     let mut own = Vec::new();
                     for step in 0..steps {
                         let random = chance.next_u32();

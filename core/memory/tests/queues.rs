@@ -16,7 +16,7 @@ use vicus_memory::{
     AllocError, Closed, DistOptions, DistQueue, FakePages, LfQueue, Locations, Memory, NodeSegments, Options,
     PageError, Policy, PushError, QueueOptions, SegmentSource, SystemSegments, TryPopError,
 };
-use vicus_topology::{NodeId, Topology};
+use vicus_topology::{NodeId, Place, Topology};
 
 /// Seven elements to a segment, and few segments kept: every edge is met often.
 const TIGHT: QueueOptions = QueueOptions { segment_bytes: 1, segments_waiting: 2 };
@@ -161,6 +161,14 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
+/// The index of one of such locations' nodes.
+fn index(place: Place) -> usize {
+    match place {
+        Place::Node(node) => node.index(),
+        Place::Group(group) => panic!("{group} is no location"),
+    }
+}
+
 fn equal(locations: usize) -> Locations {
     Locations::from_distances(vec![vec![10; locations]; locations]).unwrap()
 }
@@ -171,7 +179,8 @@ fn dist_soak<const WORDS: usize>(seed: u64, each: u64, closed_at: Option<u64>) {
     let alive = Arc::new(AtomicUsize::new(0));
     let sources: Vec<_> = (0..3).map(|_| Arc::new(Counted::default())).collect();
     let options = DistOptions { queue: TIGHT, ..DistOptions::default() };
-    let queue = DistQueue::<Item<WORDS>>::with_source(&equal(3), &options, |at| sources[at].clone()).unwrap();
+    let queue =
+        DistQueue::<Item<WORDS>>::with_source(&equal(3), &options, |place| sources[index(place)].clone()).unwrap();
     let (pushed, taken) = std::thread::scope(|scope| {
         let producers: Vec<_> = (0..4)
             .map(|producer| {
@@ -186,14 +195,14 @@ fn dist_soak<const WORDS: usize>(seed: u64, each: u64, closed_at: Option<u64>) {
                         }
                         // Single pushes and bursts of some length.
                         match chance.next_u32() % 32 {
-                            0 => burst = Some(queue.burst(producer % 3)),
+                            0 => burst = Some(queue.burst(NodeId::new(producer % 3))),
                             1..8 => burst = None,
                             _ => {}
                         }
                         let item = Item::new(producer, number, alive);
                         let pushed = match &mut burst {
                             Some(burst) => burst.push(item),
-                            None => queue.push(producer % 3, item),
+                            None => queue.push(NodeId::new(producer % 3), item),
                         };
                         match pushed {
                             Ok(()) => sum += number,
@@ -212,12 +221,13 @@ fn dist_soak<const WORDS: usize>(seed: u64, each: u64, closed_at: Option<u64>) {
                 scope.spawn(move || {
                     let mut chance = Pcg64::seed_from_u64(seed ^ (location as u64 + 10) << 32);
                     let mut seen = Seen::new(4);
-                    let mut consumer = queue.consumer(location);
+                    let place = NodeId::new(location);
+                    let mut consumer = queue.consumer(place);
                     loop {
                         let taken = match chance.next_u32() % 8 {
-                            0 => queue.try_pop(location),
+                            0 => queue.try_pop(place),
                             1 => consumer.try_pop(),
-                            2..5 => block_on(queue.pop(location)).map_err(|Closed| TryPopError::Closed),
+                            2..5 => block_on(queue.pop(place)).map_err(|Closed| TryPopError::Closed),
                             _ => block_on(consumer.pop()).map_err(|Closed| TryPopError::Closed),
                         };
                         match taken {
@@ -260,9 +270,9 @@ fn queues_wake_as_many_as_there_are_elements() {
         std::thread::scope(|scope| {
             let consumers = [0, 1, 0].map(|at| {
                 let queue = &queue;
-                scope.spawn(move || block_on(queue.pop(at)).unwrap())
+                scope.spawn(move || block_on(queue.pop(NodeId::new(at))).unwrap())
             });
-            (0..3).for_each(|value| queue.push(0, value).unwrap());
+            (0..3).for_each(|value| queue.push(NodeId::new(0), value).unwrap());
             let mut taken = consumers.map(|consumer| consumer.join().unwrap());
             taken.sort_unstable();
             assert_eq!(taken, [0, 1, 2]);
@@ -277,20 +287,19 @@ fn queues_lie_on_their_nodes_and_say_when_those_are_full() {
     let options =
         Options { range_bytes: 32 << 20, superblock_bytes: 1 << 20, policy: Policy::Strict, ..Options::default() };
     let memory = Memory::new(pages.clone(), &machine, options).unwrap();
-    let source =
-        |at: usize| -> Arc<dyn SegmentSource> { Arc::new(NodeSegments::new(&memory, NodeId::new(at)).unwrap()) };
+    let source = |place: Place| -> Arc<dyn SegmentSource> { Arc::new(NodeSegments::new(&memory, place).unwrap()) };
     let locations = Locations::nodes(&machine);
     let queue = DistQueue::<[u64; 128]>::with_source(&locations, &DistOptions::default(), source).unwrap();
     let held = || [0, 1].map(|node| memory.counts(NodeId::new(node)).held);
     assert_eq!(held(), [1, 1], "a segment each from the beginning");
     // 1,500 elements are 1.5 MiB and more: a second superblock, where they were pushed.
-    (0..1500).for_each(|value| queue.push(1, [value; 128]).unwrap());
+    (0..1500).for_each(|value| queue.push(NodeId::new(1), [value; 128]).unwrap());
     assert_eq!(held()[0], 1);
     assert!(held()[1] >= 2);
     pages.set_free(NodeId::new(1), 0);
     let mut refused = None;
     for value in 1500..9000 {
-        refused = refused.or(queue.push(1, [value; 128]).err());
+        refused = refused.or(queue.push(NodeId::new(1), [value; 128]).err());
         if refused.is_some() {
             break;
         }
@@ -302,11 +311,12 @@ fn queues_lie_on_their_nodes_and_say_when_those_are_full() {
     );
     let last = refused.into_element()[0];
     // The other node's subqueue still takes elements, and all that got in comes out in order.
-    queue.push(0, [7; 128]).unwrap();
-    assert_eq!(queue.try_pop(0).unwrap()[0], 7);
-    let taken: Vec<u64> = std::iter::from_fn(|| queue.try_pop(1).ok()).map(|element| element[127]).collect();
+    queue.push(NodeId::new(0), [7; 128]).unwrap();
+    assert_eq!(queue.try_pop(NodeId::new(0)).unwrap()[0], 7);
+    let taken: Vec<u64> =
+        std::iter::from_fn(|| queue.try_pop(NodeId::new(1)).ok()).map(|element| element[127]).collect();
     assert!(taken.iter().copied().eq(0..last), "{} of {last}", taken.len());
-    queue.push(1, [1; 128]).expect("there are segments again");
+    queue.push(NodeId::new(1), [1; 128]).expect("there are segments again");
     drop(queue);
     assert_eq!(held(), [0, 0]);
 }

@@ -1,10 +1,10 @@
-//! Which predicates subjects have together, and how often: for estimating joins of patterns that share a subject.
+//! Which predicates subjects have together, and how often: used to estimate joins of patterns that share a subject.
 //!
 //! Neumann and Moerkotte, "Characteristic sets: accurate cardinality estimation for RDF queries with multiple joins",
-//! ICDE 2011, §3 and §4. We differ in two things. A class says which predicates a subject has, so each object of
-//! `rdf:type` counts as a predicate of its own. And where there are more than [`MOST`] sets, the most frequent are kept
-//! and the subjects of all others are split into single predicates, as the paper's §5 does with a set that fits into no
-//! other: what is estimated for those assumes that their predicates are independent.
+//! ICDE 2011, §3 and §4. We differ in two ways. A class is part of a set: each object of `rdf:type` counts as a predicate of
+//! its own. And of more than [`MOST`] sets, only the most frequent are kept; the subjects of all others are split into single
+//! predicates, as the paper's §5 does with a set that fits into no other. Estimates for those assume that their predicates are
+//! independent.
 
 use crate::dictionary::Dictionary;
 use crate::ids::Id;
@@ -15,15 +15,15 @@ use std::hash::{Hash, Hasher};
 use vicus_flow::library::HashKey;
 use vicus_flow::{Grow, NoMemory};
 
-/// The id of `rdf:type`, if there is any.
+/// The id of `rdf:type`; `None` if the store doesn't have it.
 pub(crate) fn rdf_type(dictionary: &Dictionary) -> Option<Id> {
     dictionary.id(rdf::TYPE.into())
 }
 
-/// As many sets at most are kept.
+/// The greatest number of sets kept.
 pub const MOST: usize = 2048;
 
-/// A predicate, whatever its object, or a class: `rdf:type` with this object.
+/// A predicate with any object; or a class, which is `rdf:type` with this object.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Attribute {
     /// The predicate.
@@ -32,19 +32,19 @@ pub struct Attribute {
     pub class: Id,
 }
 
-/// Subjects that have exactly the same attributes.
+/// The subjects that have exactly these attributes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CharacteristicSet {
-    /// How many subjects.
+    /// How many subjects there are.
     pub subjects: usize,
-    /// Strictly ascending; with each how many triples of these subjects have it.
+    /// Strictly ascending; each with the number of triples in which these subjects have it.
     pub attributes: Vec<(Attribute, usize)>,
 }
 
 /// All characteristic sets of a store, or the most frequent ones.
 ///
 /// ```
-/// use vicus_rdf::{Store, characteristic::Part};
+/// use vicus_rdf::{Store, characteristic::StarPart};
 /// let store = Store::of_ntriples(b"
 ///     <http://e/ann> <http://e/name> \"Ann\" .
 ///     <http://e/ann> <http://e/knows> <http://e/bob> .
@@ -53,7 +53,7 @@ pub struct CharacteristicSet {
 /// ")?;
 /// let statistics = store.statistics();
 /// let [knows, name] = statistics.predicates() else { panic!() };
-/// let star = statistics.characteristic().star(&[Part::any(knows.id), Part::any(name.id)]);
+/// let star = statistics.characteristic().star(&[StarPart::any(knows.id), StarPart::any(name.id)]);
 /// let both = star.estimate(0b11);
 /// assert_eq!((both.subjects, both.rows), (1.0, 2.0));
 /// assert_eq!(star.estimate(0b10).subjects, 2.0);
@@ -62,27 +62,28 @@ pub struct CharacteristicSet {
 #[derive(Debug, Default)]
 pub struct CharacteristicSets {
     sets: Vec<CharacteristicSet>,
-    /// For each attribute the sets that have it, ascending by place, and its triples there.
+    /// For each attribute, the sets that have it, ascending by place, with its number of triples there.
     having: HashMap<Attribute, Vec<(usize, usize)>, HashKey>,
-    /// Subjects whose set is not among them; with each attribute how many of them have it, and its triples.
+    /// The number of subjects whose set is not kept; below, for each attribute, how many of them have it and in how many
+    /// triples.
     others: usize,
     of_others: HashMap<Attribute, (usize, usize), HashKey>,
     rdf_type: Option<Id>,
 }
 
-/// One pattern of a star: what its subjects must have.
+/// One pattern of a star: what it asks of the subject.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Part {
-    /// What they have.
+pub struct StarPart {
+    /// The attribute that the subject must have.
     pub attribute: Attribute,
-    /// For a certain object, which part of the attribute's triples has it. None for any object: a row each.
+    /// For a constant object, the share of the attribute's triples with that object. `None` for any object: one row for each.
     pub share: Option<f64>,
 }
 
-impl Part {
-    /// This predicate with any object.
-    pub fn any(predicate: Id) -> Part {
-        Part { attribute: Attribute { predicate, class: Id::UNBOUND }, share: None }
+impl StarPart {
+    /// The part for this predicate with any object.
+    pub fn any(predicate: Id) -> StarPart {
+        StarPart { attribute: Attribute { predicate, class: Id::UNBOUND }, share: None }
     }
 }
 
@@ -91,14 +92,14 @@ impl Part {
 pub struct Star {
     shares: Vec<Option<f64>>,
     sets: Vec<Matching>,
-    /// For each of these sets the triples of each part.
+    /// For each of these sets, the number of triples of each part.
     triples: Vec<f64>,
     others: f64,
-    /// For each part, which part of the other subjects has it, and how often.
+    /// For each part, the share of the other subjects that have it, and how often they do.
     of_others: Vec<(f64, f64)>,
 }
 
-/// Sets that have the same parts.
+/// Sets that have the same parts of a star.
 #[derive(Clone, Debug)]
 struct Matching {
     /// A bit for each of these parts.
@@ -106,21 +107,21 @@ struct Matching {
     subjects: f64,
 }
 
-/// What is expected of a star.
+/// The expected size of a star's join.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Expected {
-    /// Distinct subjects. Exact if all objects are open or classes and no sets were split.
+    /// Distinct subjects. Exact if every object is open or a class, and no sets were split.
     pub subjects: f64,
     /// Rows.
     pub rows: f64,
 }
 
 impl CharacteristicSets {
-    /// Of an index in the order Spo, in one pass; in three if there are more than [`MOST`] sets. Panics for another
-    /// order. Its tables are hashed with that key; what it makes doesn't depend on it.
+    /// From an index in the order Spo, in one pass; in three passes if there are more than [`MOST`] sets. Panics for another
+    /// order. Its hash tables are keyed with `by`, which does not change the result.
     ///
     /// # Errors
-    /// There is no memory for its tables: of as many classes as there are, and of as many sets.
+    /// There is not enough memory for its tables, which grow with the numbers of classes and sets.
     pub fn new(spo: &Index, rdf_type: Option<Id>, by: HashKey) -> Result<CharacteristicSets, NoMemory> {
         assert_eq!(spo.order(), Order::Spo, "characteristic sets are by subject");
         let pass = Pass { spo, rdf_type, by };
@@ -142,7 +143,7 @@ impl CharacteristicSets {
         Ok(made)
     }
 
-    /// The sets that are kept, in no order that means anything.
+    /// The kept sets, in no particular order.
     pub fn sets(&self) -> &[CharacteristicSet] {
         &self.sets
     }
@@ -152,20 +153,20 @@ impl CharacteristicSets {
         self.others == 0
     }
 
-    /// What a pattern asks of its subject: `object` is none if it is open, and `share` which part of the predicate's
-    /// triples has it if it isn't.
-    pub fn part(&self, predicate: Id, object: Option<Id>, share: f64) -> Part {
+    /// The part for a pattern: `object` is `None` if it is open; otherwise `share` is the share of the predicate's triples with
+    /// that object.
+    pub fn part(&self, predicate: Id, object: Option<Id>, share: f64) -> StarPart {
         match object {
-            None => Part::any(predicate),
+            None => StarPart::any(predicate),
             Some(class) if self.rdf_type == Some(predicate) => {
-                Part { attribute: Attribute { predicate, class }, share: Some(1.0) }
+                StarPart { attribute: Attribute { predicate, class }, share: Some(1.0) }
             }
-            Some(_) => Part { share: Some(share), ..Part::any(predicate) },
+            Some(_) => StarPart { share: Some(share), ..StarPart::any(predicate) },
         }
     }
 
     /// A star of up to 64 patterns. Takes time in the number of sets that have some of its attributes.
-    pub fn star(&self, parts: &[Part]) -> Star {
+    pub fn star(&self, parts: &[StarPart]) -> Star {
         assert!(parts.len() <= 64, "a bit for each part");
         let lists: Vec<&[(usize, usize)]> =
             parts.iter().map(|part| self.having.get(&part.attribute).map_or(&[][..], Vec::as_slice)).collect();
@@ -173,7 +174,7 @@ impl CharacteristicSets {
         for (place, list) in lists.iter().enumerate() {
             list.iter().for_each(|(set, _)| has[*set] |= 1 << place);
         }
-        let of_others = |part: &Part| match self.of_others.get(&part.attribute) {
+        let of_others = |part: &StarPart| match self.of_others.get(&part.attribute) {
             Some(&(subjects, triples)) => (subjects as f64 / self.others as f64, triples as f64 / subjects as f64),
             None => (0.0, 0.0),
         };
@@ -187,9 +188,9 @@ impl CharacteristicSets {
         }
     }
 
-    /// The sets of which a star's parts are told by `has`. Those that have the same parts are one, unless two of the parts
-    /// multiply rows: how often these go together is what the sets know. With them for each the triples of each part.
-    fn matching(&self, parts: &[Part], lists: &[&[(usize, usize)]], has: &[u64]) -> (Vec<Matching>, Vec<f64>) {
+    /// The sets whose parts are given by `has`. Sets with the same parts are merged, unless two of the parts multiply rows, as
+    /// only a single set knows how often these occur together. Also, for each result, the number of triples of each part.
+    fn matching(&self, parts: &[StarPart], lists: &[&[(usize, usize)]], has: &[u64]) -> (Vec<Matching>, Vec<f64>) {
         let mut open = 0u64;
         for (place, part) in parts.iter().enumerate().filter(|(_, part)| part.share.is_none()) {
             let multiplies = lists[place].iter().any(|&(set, triples)| triples > self.sets[set].subjects);
@@ -219,7 +220,7 @@ impl Star {
     /// The join of the parts whose bits are set: the paper's algorithm 1.
     pub fn estimate(&self, parts: u64) -> Expected {
         let members = || (0..self.shares.len()).filter(|place| parts >> place & 1 == 1);
-        // Of several certain objects the rarest counts: the others go along with it.
+        // Of several constant objects the rarest counts, assuming that its subjects have the others as well.
         let share = members().filter_map(|place| self.shares[place]).fold(1.0, f64::min);
         let open = |each: f64, place: usize| if self.shares[place].is_none() { each } else { 1.0 };
         let mut made = Expected::default();
@@ -235,7 +236,7 @@ impl Star {
     }
 }
 
-/// Makes room for one more.
+/// Makes room for one more entry.
 fn make_room<K: Eq + Hash, V>(table: &mut HashMap<K, V, HashKey>) -> Result<(), NoMemory> {
     if table.len() < table.capacity() {
         return Ok(());
@@ -252,7 +253,7 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// All sets, or those with the chosen signatures; `None` if there are more than may be kept.
+    /// Collects all sets, or those with the chosen signatures; `None` if there are more than [`MOST`].
     fn collect(&self, chosen: Option<&HashSet<u64, HashKey>>) -> Result<Option<CharacteristicSets>, NoMemory> {
         let mut made = CharacteristicSets {
             having: HashMap::with_hasher(self.by),
@@ -276,7 +277,7 @@ impl Pass<'_> {
                 }
                 let set = &mut made.sets[place];
                 let pairs = || set.attributes.iter().zip(&counted);
-                // Two sets may have one signature, if hardly ever.
+                // Two sets may have the same signature, though that is very unlikely.
                 if set.attributes.len() == counted.len() && pairs().all(|(a, b)| a.0 == b.0) {
                     set.subjects += 1;
                     set.attributes.iter_mut().zip(&counted).for_each(|(sum, (_, triples))| sum.1 += triples);
@@ -304,15 +305,15 @@ impl Pass<'_> {
         }
         let mut all: Vec<(u64, u32)> = Vec::with_room(subjects.len())?;
         all.extend(subjects);
-        // Equally frequent ones in an order that is the same each time.
+        // The signature breaks ties, so that the result is the same each time.
         all.sort_unstable_by_key(|&(signature, subjects)| (std::cmp::Reverse(subjects), signature));
         let mut chosen = HashSet::with_hasher(self.by);
         chosen.extend(all.into_iter().take(MOST).map(|(signature, _)| signature));
         Ok(chosen)
     }
 
-    /// The attributes of a subject with their triples, ascending, and a hash of the attributes, the same for every key: it decides
-    /// among sets that are equally frequent.
+    /// Collects the attributes of a subject with their numbers of triples, ascending; returns a hash of the attributes. The
+    /// hash does not depend on a key, because it decides between equally frequent sets.
     fn count(&self, key: usize, into: &mut Vec<(Attribute, usize)>) -> Result<u64, NoMemory> {
         into.clear();
         let mut hasher = rustc_hash::FxHasher::default();

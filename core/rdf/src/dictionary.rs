@@ -1,7 +1,7 @@
-//! Which term has which id: for each kind one text with all keys in order, and where each ends.
+//! From terms to ids and back: for each kind, one text with all keys in order, and the end of each key.
 //!
-//! Never changed after loading. A rank is a place, so that from id to text is two array accesses, and from text to id a
-//! binary search.
+//! Never changed after loading. A term's rank is its place, so finding the text of an id takes two array accesses, and finding
+//! the id of a text a binary search.
 
 use crate::ids::{Id, Kind};
 use crate::placed::{Access, PlacedVec, Placement};
@@ -10,7 +10,7 @@ use oxrdf::{Term, TermRef};
 use std::ops::Range;
 use vicus_flow::{Grow, NoMemory};
 
-/// All terms of a store that don't live in their ids, sorted. Size: their text and five bytes each.
+/// All terms of a store that are not inlined in their ids, sorted. Size: their texts, and five bytes for each.
 ///
 /// ```
 /// use oxrdf::NamedNodeRef;
@@ -29,12 +29,12 @@ pub struct Dictionary {
 /// The keys of one kind. Invariant: strictly ascending.
 #[derive(Default, Debug)]
 pub(crate) struct Section {
-    /// Invariant: UTF-8, and each key is, too.
+    /// Invariant: the text and each key in it is valid UTF-8.
     text: PlacedVec<u8>,
     ends: Ends,
 }
 
-/// Where each key ends, in bytes: five bytes each, so texts may have a tebibyte.
+/// The end of each key, in bytes. Five bytes each, so a text may have a tebibyte.
 #[derive(Default, Debug)]
 struct Ends(PlacedVec<[u8; 5]>);
 
@@ -52,7 +52,7 @@ impl Ends {
 }
 
 impl Section {
-    /// `text` is the keys one after another; `lengths` is in bytes. Panics unless it is UTF-8.
+    /// `text` is the keys one after the other; `lengths` are their bytes. Panics unless the keys are UTF-8.
     pub(crate) fn new(text: Vec<u8>, lengths: impl ExactSizeIterator<Item = usize>) -> Result<Section, NoMemory> {
         let text = String::from_utf8(text).expect("keys are encoded from strings");
         let mut ends = Vec::with_room(lengths.len())?;
@@ -83,7 +83,7 @@ impl Section {
         &self.text[start..self.ends.get(rank)]
     }
 
-    /// How many keys are less than this one.
+    /// The number of keys that are less than this one.
     fn rank(&self, key: &[u8]) -> usize {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -103,7 +103,7 @@ impl Dictionary {
         Dictionary { sections }
     }
 
-    /// Lays its keys over nodes, page by page, if there are many and several nodes.
+    /// Lays its keys over nodes, page by page, if there are many keys and several nodes.
     pub(crate) fn lay(&mut self, over: &Placement) {
         for section in &mut self.sections {
             section.text.lay(over, Access::Anywhere);
@@ -121,12 +121,12 @@ impl Dictionary {
         self.len() == 0
     }
 
-    /// How many terms of a kind it has: their ranks are below that. Zero for kinds that live in their ids.
+    /// The number of terms of a kind; their ranks are below it. Zero for kinds that are inlined.
     pub fn count(&self, kind: Kind) -> usize {
         kind.section().map_or(0, |section| self.sections[section].len())
     }
 
-    /// The key of a term, of which [`term`](crate::term) says the form. Panics for an id that isn't of this dictionary.
+    /// The key of a term, in the form that [`term`](crate::term) describes. Panics for an id that is not in this dictionary.
     pub fn key(&self, id: Id) -> &str {
         let (Some(section), Some(rank)) = (id.kind().section(), id.rank()) else {
             panic!("{id:?} is not in a dictionary")
@@ -140,17 +140,17 @@ impl Dictionary {
         self.key(id).as_bytes()
     }
 
-    /// The term with this id, borrowed. Panics for unbound and for an id that isn't of this dictionary.
+    /// The term with this id, borrowed. Panics for the unbound id, and for one that is not in this dictionary.
     pub fn view(&self, id: Id) -> TermView<'_> {
         TermView::inlined(id).unwrap_or_else(|| TermView::of_key(id.kind(), self.key(id)))
     }
 
-    /// The term with this id as oxrdf has it. Panics for unbound and for an id that isn't of this dictionary.
+    /// The term with this id as oxrdf's type. Panics for the unbound id, and for one that is not in this dictionary.
     pub fn term(&self, id: Id) -> Term {
         self.view(id).to_term()
     }
 
-    /// The id of a term, if the store has it; an inlined term always has one. Takes a binary search.
+    /// The id of a term if the store has it; an inlined term always has one. Takes a binary search.
     pub fn id(&self, term: TermRef<'_>) -> Option<Id> {
         match Encoder::default().term(term) {
             Encoded::Inlined(id) => Some(id),
@@ -158,8 +158,8 @@ impl Dictionary {
         }
     }
 
-    /// The id of the key of this kind, or else the id of the first greater one (or one past the last): what a
-    /// comparison with a constant needs. Panics for kinds that live in their ids.
+    /// The id of this key; if it is missing, the id of the next greater key, or one past the last: what a comparison with a
+    /// constant needs. Panics for inlined kinds.
     pub fn search(&self, kind: Kind, key: &str) -> Result<Id, Id> {
         let section = &self.sections[kind.section().expect("a kind with keys")];
         let rank = section.rank(key.as_bytes());
@@ -167,8 +167,8 @@ impl Dictionary {
         if rank < section.len() && section.key(rank) == key { Ok(id) } else { Err(id) }
     }
 
-    /// The ids of all keys of this kind within a range of keys: one language's or one datatype's terms
-    /// ([`Encoder::qualified`]), or all strings with a prefix.
+    /// The ids of all keys of this kind within a range of keys: the terms of one language or one datatype
+    /// ([`Encoder::qualified`]), or the strings with a common prefix.
     pub fn range(&self, kind: Kind, keys: Range<&str>) -> Range<Id> {
         let bound = |key| self.search(kind, key).unwrap_or_else(|next| next);
         bound(keys.start)..bound(keys.end)
@@ -179,12 +179,12 @@ impl Dictionary {
         self.text_bytes() + self.ends_bytes()
     }
 
-    /// The memory that its keys take, in bytes.
+    /// The memory of its keys, in bytes.
     pub(crate) fn text_bytes(&self) -> usize {
         self.sections.iter().map(|section| section.text.heap_bytes()).sum()
     }
 
-    /// The memory for where its keys end, in bytes.
+    /// The memory of the ends of its keys, in bytes.
     pub(crate) fn ends_bytes(&self) -> usize {
         self.sections.iter().map(|section| section.ends.0.heap_bytes()).sum()
     }

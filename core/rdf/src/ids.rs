@@ -1,6 +1,6 @@
-//! The 64-bit name of a term. Comparing two ids is comparing two terms as SPARQL's ORDER BY would.
+//! The 64-bit name of a term. Two ids compare as SPARQL's ORDER BY compares their terms.
 //!
-//! The top byte is a tag that says the kind, and the other 56 bits say which one of that kind:
+//! The top byte is a tag for the kind; the other 56 bits say which term of that kind:
 //!
 //! | tag | kind | payload |
 //! |---|---|---|
@@ -14,12 +14,11 @@
 //! | `0x4A` to `0x6E` | free: decimals, doubles, dates, once they are inlined | |
 //! | `0x70` | any other literal | rank, by datatype, then by code point of the lexical form |
 //!
-//! Tags are even. The odd tag above a rank's tag is for terms that a request *computes* (`CONCAT`, `BNODE`, ...): their
-//! payload is a place in that request's own dictionary, and says nothing about order. No tag reaches `0x80`, so an id
-//! is never negative as a signed number.
+//! Tags are even. The odd tag above a rank's tag is for terms that a request *computes* (`CONCAT`, `BNODE`, ...): the payload
+//! is a place in that request's own dictionary, and has no meaningful order. No tag reaches `0x80`, so an id is never negative
+//! as a signed number.
 //!
-//! Unbound < blank nodes < IRIs < literals is SPARQL 1.1, §15.1. Among literals of different kinds it leaves the order
-//! open.
+//! Unbound < blank nodes < IRIs < literals is SPARQL 1.1, §15.1, which leaves the order among different kinds of literals open.
 
 use std::fmt;
 
@@ -66,7 +65,7 @@ impl Kind {
         Kind::Typed,
     ];
 
-    /// Its place in [`Kind::IN_DICTIONARY`]; none for the kinds that live in the id itself.
+    /// Its place in [`Kind::IN_DICTIONARY`]; `None` for kinds inlined in the id.
     pub const fn section(self) -> Option<usize> {
         match self {
             Kind::Blank => Some(0),
@@ -92,7 +91,7 @@ impl Kind {
         }
     }
 
-    /// The ids of this kind, stored and computed ones alike, lie from `first` up to and without `end`.
+    /// The range of ids of this kind, stored or computed.
     pub const fn bounds(self) -> std::ops::Range<Id> {
         let tag = self as u64;
         Id(tag << PAYLOAD_BITS)..Id((tag + 2) << PAYLOAD_BITS)
@@ -119,20 +118,20 @@ impl Id {
     /// No value; below every term.
     pub const UNBOUND: Id = Id(0);
 
-    /// The id of the term with this rank among the terms of its kind. Panics for a kind that lives in the id itself.
+    /// The id of the term with this rank among the terms of its kind. Panics for inlined kinds.
     pub fn ranked(kind: Kind, rank: usize) -> Id {
         assert!(kind.section().is_some(), "{kind:?} has no ranks");
         Id::of(kind as u8, rank as u64)
     }
 
-    /// The id of the term at this place of a request's own dictionary. Not ordered among its kind: compare such terms
-    /// by their text. Panics for a kind that lives in the id itself.
+    /// The id of the term at this place of a request's dictionary. Such ids have no order: compare the terms by their texts.
+    /// Panics for inlined kinds.
     pub fn computed(kind: Kind, place: usize) -> Id {
         assert!(kind.section().is_some(), "{kind:?} is never computed into a dictionary");
         Id::of(kind as u8 | COMPUTED, place as u64)
     }
 
-    /// The id of a canonical `xsd:integer`; none beyond ±2^55, where it must go to the dictionary.
+    /// The id of a canonical `xsd:integer`; `None` beyond ±2^55, where the dictionary has to store it.
     pub const fn integer(value: i64) -> Option<Id> {
         if -BIAS <= value && value < BIAS {
             Some(Id((Kind::Integer as u64) << PAYLOAD_BITS | (value + BIAS) as u64))
@@ -151,17 +150,17 @@ impl Id {
         Id(u64::from(tag) << PAYLOAD_BITS | payload)
     }
 
-    /// The number as it stands in a column.
+    /// The id as a number, as it stands in columns.
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// Back from [`Id::bits`]. Of other numbers, [`Id::kind`] may panic.
+    /// The inverse of [`Id::bits`]. For other numbers, [`Id::kind`] may panic.
     pub const fn from_bits(bits: u64) -> Id {
         Id(bits)
     }
 
-    /// A column of ids as the numbers they are, without a copy.
+    /// A column of ids as a column of numbers, without a copy.
     #[expect(
         unsafe_code,
         reason = "columns of an envelope are u64, columns of an index are ids: neither should be copied"
@@ -185,7 +184,7 @@ impl Id {
         (self.0 >> PAYLOAD_BITS) as u8
     }
 
-    /// What it stands for. Panics for bits that no id has.
+    /// The kind of the term. Panics for bits that no id has.
     pub fn kind(self) -> Kind {
         Kind::of_tag(self.tag() & !COMPUTED).unwrap_or_else(|| panic!("no id has the bits {:#x}", self.0))
     }
@@ -215,30 +214,30 @@ impl Id {
         self.tag() & !COMPUTED == Kind::String as u8
     }
 
-    /// Whether its text is in a request's own dictionary instead of the store's.
+    /// Whether the term is in a request's dictionary instead of the store's.
     pub const fn is_computed(self) -> bool {
         self.tag() & COMPUTED != 0
     }
 
-    /// Whether the id itself is the value, so that no dictionary is asked.
+    /// Whether the value is in the id itself, without a dictionary entry.
     pub const fn is_inlined(self) -> bool {
         self.tag() == Kind::Boolean as u8 || self.tag() == Kind::Integer as u8
     }
 
-    /// Whether two different ids of this kind are never equal in value, and one's order is the term's: true for
-    /// unbound, blank nodes, IRIs, simple strings, booleans and inlined integers of the store. False for computed terms
-    /// (whose text must be compared), language strings and other typed literals (where 1 = 1.0).
+    /// Whether two different ids of this kind always have different values, in the order of the ids: true for unbound, and for
+    /// stored blank nodes, IRIs, simple strings, booleans and inlined integers. False for computed terms (compare their texts),
+    /// language strings and other typed literals (where 1 = 1.0).
     pub fn is_value(self) -> bool {
         !self.is_computed() && !matches!(self.kind(), Kind::LangString | Kind::Typed)
     }
 
-    /// The place in the sorted order of its kind, or for a computed term the place in the request's dictionary; none
-    /// for unbound and inlined ids.
+    /// The place in the sorted order of its kind; for a computed term, the place in the request's dictionary; `None` for
+    /// unbound and inlined ids.
     pub fn rank(self) -> Option<usize> {
         self.kind().section().map(|_| (self.0 & PAYLOAD) as usize)
     }
 
-    /// The value, if it is an inlined integer. An `xsd:integer` that is not canonical is none.
+    /// The value of an inlined integer; `None` for other ids, among them integers that are not canonical.
     pub const fn as_integer(self) -> Option<i64> {
         if self.tag() == Kind::Integer as u8 { Some((self.0 & PAYLOAD) as i64 - BIAS) } else { None }
     }

@@ -8,17 +8,17 @@
 //!                └─────▶
 //! ```
 //!
-//! A *row* is a triple's place in the order. Rows with a common prefix are a range, so a pattern is a range of rows,
-//! and any part of a range can be scanned by anyone.
+//! A *row* is a triple's place in the order. Rows with a common prefix are contiguous, so a pattern is a range of rows, and a
+//! range can be divided among several readers.
 
 use crate::ids::Id;
 use crate::placed::{Access, PlacedVec, Placement};
 use std::ops::Range;
 use vicus_flow::library::Piece;
-use vicus_flow::{Grow, NoMemory, Place, Room};
+use vicus_flow::{Grow, NoMemory, Room};
 use vicus_topology::NodeId;
 
-/// A place in a triple.
+/// A position in a triple.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Position {
     /// The first.
@@ -29,7 +29,7 @@ pub enum Position {
     Object = 2,
 }
 
-/// In which order an index has the triples: `Pos` is by predicate, then object, then subject.
+/// The order of an index: `Pos` is by predicate, then object, then subject.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Order {
@@ -45,11 +45,10 @@ impl Order {
     /// All six.
     pub const ALL: [Order; 6] = [Order::Spo, Order::Sop, Order::Pso, Order::Pos, Order::Osp, Order::Ops];
 
-    /// The four that a store has if not told otherwise: every pattern that binds the predicate or only one place is a
-    /// range.
+    /// The four orders that a store has by default: every pattern that binds the predicate, or only one position, is a range.
     pub const USUAL: [Order; 4] = [Order::Spo, Order::Pso, Order::Pos, Order::Ops];
 
-    /// Which place of a triple is the first, second and third level.
+    /// The positions of a triple on the first, second and third level.
     pub const fn positions(self) -> [Position; 3] {
         use Position::{Object, Predicate, Subject};
         match self {
@@ -62,23 +61,23 @@ impl Order {
         }
     }
 
-    /// Which level a place of a triple is.
+    /// The level on which a position is.
     pub fn level(self, position: Position) -> usize {
         self.positions().into_iter().position(|other| other == position).expect("all three are there")
     }
 
-    /// How many of the bound places (subject, predicate, object) stand in front: the length of the prefix to search
+    /// How many leading levels are bound, given which of subject, predicate and object are: the length of the prefix to search
     /// for.
     pub fn prefix(self, bound: [bool; 3]) -> usize {
         self.positions().into_iter().take_while(|&position| bound[position as usize]).count()
     }
 
-    /// From subject, predicate, object to this order.
+    /// Rearranges subject, predicate, object into this order.
     pub fn arrange<T: Copy>(self, triple: [T; 3]) -> [T; 3] {
         self.positions().map(|position| triple[position as usize])
     }
 
-    /// From this order back to subject, predicate, object.
+    /// Rearranges a row of this order into subject, predicate, object.
     pub fn restore<T: Copy>(self, row: [T; 3]) -> [T; 3] {
         [Position::Subject, Position::Predicate, Position::Object].map(|position| row[self.level(position)])
     }
@@ -100,21 +99,21 @@ pub struct Index {
     order: Order,
     /// The distinct ids of the first level. Invariant: strictly ascending.
     keys: Vec<Id>,
-    /// At which row each key starts, and then the number of rows. Invariant: strictly ascending.
+    /// The first row of each key, and at the end the number of rows. Invariant: strictly ascending.
     starts: Vec<u32>,
     second: PlacedVec<Id>,
     third: PlacedVec<Id>,
 }
 
 impl Index {
-    /// Of rows in this order, ascending and distinct. Panics at 2^32 rows.
+    /// From rows in this order, ascending and distinct. Panics at 2^32 rows.
     pub(crate) fn new(order: Order, count: usize, rows: impl Iterator<Item = [Id; 3]>) -> Result<Index, NoMemory> {
         let row_of = |row: usize| u32::try_from(row).expect("fewer than 2^32 triples");
         let (mut keys, mut starts) = (Vec::new(), Vec::new());
         let (mut second, mut third) = (Vec::with_room(count)?, Vec::with_room(count)?);
         for [a, b, c] in rows {
             if keys.last() != Some(&a) {
-                // One more start, for the end.
+                // Room for the start of this key, and for the end after the last one.
                 keys.grow(1)?;
                 starts.grow(2)?;
                 keys.push(a);
@@ -135,19 +134,17 @@ impl Index {
         self.third.lay(over, Access::Ranges);
     }
 
-    /// Rows as work for [`split`](vicus_flow::library::split), cut where they begin to lie on another node. All levels lie
-    /// there but the first.
+    /// Ranges of rows as pieces for [`split`](vicus_flow::library::split), cut where the node changes. All levels except the
+    /// first lie on that node.
     pub fn pieces(&self, rows: Range<usize>) -> Vec<Piece> {
-        let piece = |(rows, home): (Range<usize>, Option<NodeId>)| Piece {
-            range: rows.start as u64..rows.end as u64,
-            home: home.map(Place::from),
-        };
+        let piece =
+            |(rows, home): (Range<usize>, Option<NodeId>)| Piece { range: rows.start as u64..rows.end as u64, home };
         self.third.homes(rows).into_iter().map(piece).collect()
     }
 
-    /// Where a row lies, if that is known. Panics if there is no such row.
-    pub fn home(&self, row: usize) -> Option<Place> {
-        self.third.home(row).map(Place::from)
+    /// The node of a row, if it is known. Panics if there is no such row.
+    pub fn home(&self, row: usize) -> Option<NodeId> {
+        self.third.home(row)
     }
 
     /// Which order this is.
@@ -165,19 +162,18 @@ impl Index {
         self.second.is_empty()
     }
 
-    /// The rows that begin with these ids, none to three of them in the index's order. Where there are none, the empty
-    /// range is where they would be. Takes O(log n). Panics for more than three.
+    /// The rows that begin with up to three ids, in the order of the index. If there are none, the empty range is where they
+    /// would be. Takes O(log n). Panics for more than three ids.
     pub fn range(&self, prefix: &[Id]) -> Range<usize> {
         self.cursor().range(prefix)
     }
 
-    /// How many rows begin with these ids. Takes O(log n).
+    /// The number of rows that begin with these ids. Takes O(log n).
     pub fn count(&self, prefix: &[Id]) -> usize {
         self.range(prefix).len()
     }
 
-    /// The rows that begin with these ids, none to two of them, and whose next id is within `ids`: a comparison with a
-    /// constant.
+    /// The rows that begin with up to two ids and whose next id is within `ids`: a comparison with a constant.
     pub fn between(&self, prefix: &[Id], ids: Range<Id>) -> Range<usize> {
         let (start, end) = match *prefix {
             [] => {
@@ -220,12 +216,12 @@ impl Index {
         &self.third
     }
 
-    /// The place in [`Index::keys`] of a row's first id. Takes O(log n).
+    /// The place of a row's first id in [`Index::keys`]. Takes O(log n).
     pub fn key_of_row(&self, row: usize) -> usize {
         self.starts.partition_point(|&start| start as usize <= row) - 1
     }
 
-    /// Appends the first level of these rows, which isn't stored by row, as [`Id::bits`].
+    /// Appends the first level of these rows, which is not stored by row, as [`Id::bits`].
     pub fn fill_first(&self, rows: Range<usize>, column: &mut Room<'_, u64>) {
         let mut row = rows.start;
         if rows.is_empty() {
@@ -270,15 +266,15 @@ impl Index {
         })
     }
 
-    /// Cuts a range of rows into at most `parts` of almost equal size, none empty: work for several.
+    /// Cuts a range of rows into at most `parts` non-empty ranges of almost equal size.
     pub fn split(rows: Range<usize>, parts: usize) -> impl Iterator<Item = Range<usize>> {
         let parts = parts.min(rows.len());
         let cut = move |part: usize| rows.start + (rows.len() as u128 * part as u128 / parts.max(1) as u128) as usize;
         (0..parts).map(move |part| cut(part)..cut(part + 1))
     }
 
-    /// As [`Index::split`], but never cuts between rows with the same id on the level after the prefix that made `rows`
-    /// (`level` 0 to 2), so that what is grouped or merged by that id stays together. Parts can differ in size.
+    /// As [`Index::split`], but never cuts between rows with the same id on `level` (0 to 2), the level after the prefix that
+    /// made `rows`. So rows that are grouped or merged by that id stay together. Parts may differ in size.
     pub fn split_between(
         &self,
         rows: Range<usize>,
@@ -325,7 +321,7 @@ impl Index {
     }
 }
 
-/// Searches an index from where the last search ended: probes in ascending order take O(log distance), others O(log n).
+/// Searches an index from where the last search ended. Searches for ascending values take O(log distance), others O(log n).
 ///
 /// ```
 /// use vicus_rdf::{Order, Store};
@@ -339,7 +335,7 @@ impl Index {
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     index: &'a Index,
-    /// Where the last searches ended: a place in the keys, and rows. Hints only, so any values are right.
+    /// Where the last searches ended: a place in the keys, and rows. These are hints; any values give correct results.
     key: usize,
     second: usize,
     third: usize,
@@ -377,7 +373,7 @@ impl Cursor<'_> {
     }
 }
 
-/// The part of `rows` whose id is `id`, searched from `hint` on.
+/// The rows in `rows` whose id is `id`, searched from `hint` on.
 fn equal(column: &[Id], rows: Range<usize>, id: Id, hint: &mut usize) -> Range<usize> {
     let part = &column[rows.clone()];
     let near = hint.saturating_sub(rows.start).min(part.len());
@@ -387,8 +383,8 @@ fn equal(column: &[Id], rows: Range<usize>, id: Id, hint: &mut usize) -> Range<u
     *hint..*hint + count
 }
 
-/// How many at the front satisfy `before`, as `partition_point` has it, but searched from `hint` outwards in doubling
-/// steps: logarithmic in the distance from there, not in the length.
+/// The number of leading items for which `before` is true, as `partition_point`, but searched from `hint` outwards in doubling
+/// steps: logarithmic in the distance from there.
 ///
 /// ```
 /// assert_eq!(vicus_rdf::index::gallop(&[1, 3, 5, 7], 2, |&item| item < 4), 2);

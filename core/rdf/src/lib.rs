@@ -1,9 +1,9 @@
-//! RDF at rest: terms, ids, dictionary, sorted indexes, and how they are loaded. No queries, no threads, no files.
+//! RDF data: terms, ids, dictionary, sorted indexes, and loading. No queries, no threads, no files.
 //!
-//! * [`ids`]: 64 bits that name a term and sort as SPARQL sorts.
+//! * [`ids`]: 64-bit names of terms, which sort as SPARQL sorts the terms.
 //! * [`term`] and [`dictionary`]: from terms to ids and back.
 //! * [`index`](mod@index): all triples in one order, as columns; a pattern is a range of rows.
-//! * [`statistics`]: counts for a planner, and [`characteristic`]: which predicates go together.
+//! * [`statistics`]: counts for a planner, and [`characteristic`]: which predicates occur together.
 //! * [`store`]: all of it together; start at [`Store`].
 //! * [`load`]: from N-Triples and Turtle to a store, in steps that can run at the same time.
 
@@ -23,5 +23,5 @@ pub use index::{Cursor, Index, Order, Position};
 pub use load::{Loader, OnError, SyntaxError};
 pub use placed::Placement;
 pub use statistics::Statistics;
-pub use store::{Memory, Store};
+pub use store::{Store, StoreMemory};
 pub use term::{Encoded, Encoder, TermView, inline};

@@ -1,4 +1,4 @@
-//! Where the parts of a store lie: in one piece, or over the nodes of the machine.
+//! Where the parts of a store lie: in one piece, or spread over the nodes of the machine.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -6,51 +6,51 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Memory, Placed, Region};
-use vicus_topology::NodeId;
+use vicus_topology::{LocationId, NodeId};
 
-/// Over which nodes a store is laid.
+/// The nodes that a store is laid over.
 #[derive(Clone, Debug)]
 pub struct Placement {
-    /// The memory that is asked.
+    /// The memory to allocate from.
     pub memory: Arc<Memory>,
-    /// By node, how many threads will read there: so much of an index it gets. Nodes without memory get none, and if no
-    /// node would get any, nothing is laid.
+    /// For each node, the number of threads that will read there; an index is divided in this proportion. A node without memory
+    /// gets nothing, and if no node would get anything, nothing is laid.
     pub threads: Vec<u32>,
 }
 
 impl Placement {
-    /// The share of each location.
+    /// The weight of each location.
     fn weights(&self) -> Arc<[u32]> {
         let weight = |node: &NodeId| self.threads.get(node.index()).copied().unwrap_or(0);
         self.memory.locations().iter().map(weight).collect()
     }
 }
 
-/// How a part is read, and so how it is laid over several nodes.
+/// How a part is read, which decides how it is laid over several nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Range by range: each node has one range of it ("weighted").
+    /// Range by range: each node gets one range ("weighted").
     Ranges,
-    /// Here and there: its pages go round the nodes ("fine"), if all of them have threads.
+    /// In random order: pages go round the nodes ("fine"), if all of them have threads.
     Anywhere,
 }
 
-/// With fewer bytes for each node it stays in one piece: a distribution costs system calls and whole pages.
+/// With fewer bytes for each node, values stay in one piece: distributing them costs system calls and whole pages.
 const SMALLEST_SHARE: usize = 64 << 10;
 
-/// Values that don't change any more, in one slice.
+/// A slice of values that don't change any more.
 pub(crate) struct PlacedVec<T>(Lies<T>);
 
 enum Lies<T> {
-    /// In one piece, on this node, if that is known.
+    /// In one piece, on this node if it is known.
     Together(Vec<T>, Option<NodeId>),
-    /// Over several: so many values from its beginning.
+    /// Spread over several nodes: the number of values.
     Apart(Placed, usize),
 }
 
 impl<T: Copy> PlacedVec<T> {
-    /// Lays the values over the nodes, if there are several and enough values for each. Where that is refused they stay
-    /// where they are.
+    /// Spreads the values over the nodes, if there are several nodes and enough values for each. If the memory is refused, the
+    /// values stay where they are.
     pub(crate) fn lay(&mut self, over: &Placement, access: Access) {
         let Lies::Together(values, home) = &mut self.0 else { return };
         let (memory, weights) = (&over.memory, over.weights());
@@ -69,7 +69,7 @@ impl<T: Copy> PlacedVec<T> {
         };
         let Ok(placed) = memory.place(Layout::for_value(&**values), Some(&distribution)) else { return };
         #[expect(unsafe_code, reason = "fills raw memory")]
-        // SAFETY: it has the layout of the values, and is new.
+        // SAFETY: the memory has the layout of the values, and was just allocated.
         unsafe {
             placed.start().cast::<T>().copy_from_nonoverlapping(non_null(values), values.len());
         }
@@ -84,8 +84,8 @@ impl<T: Copy> PlacedVec<T> {
         }
     }
 
-    /// A range of places, cut where the node changes, with the node of each part if it is known. What a full node has passed
-    /// on to another is still said to be there.
+    /// A range of places, cut where the node changes, with the node of each part if it is known. Pages that a full node has
+    /// passed on to another still count as the former's.
     pub(crate) fn homes(&self, range: Range<usize>) -> Vec<(Range<usize>, Option<NodeId>)> {
         let placed = match &self.0 {
             Lies::Together(_, home) => return vec![(range, *home)],
@@ -97,9 +97,9 @@ impl<T: Copy> PlacedVec<T> {
         // A value belongs to the page on which it begins.
         let first = |unit: usize| (unit * page).div_ceil(size_of::<T>());
         let runs = placed.arrangement().runs(placed.len().div_ceil(page)).into_iter();
-        let part = |(units, location): (Range<usize>, usize)| {
+        let part = |(units, location): (Range<usize>, LocationId)| {
             let part = first(units.start).max(range.start)..first(units.end).min(range.end);
-            (!part.is_empty()).then(|| (part, Some(memory.locations()[location])))
+            (!part.is_empty()).then(|| (part, Some(memory.node_at(location))))
         };
         runs.filter_map(part).collect()
     }
@@ -109,10 +109,7 @@ impl<T: Copy> PlacedVec<T> {
         match &self.0 {
             Lies::Together(_, home) => *home,
             Lies::Apart(placed, _) if placed.refusal().is_some() => None,
-            Lies::Apart(placed, _) => {
-                let location = placed.location_of(place * size_of::<T>())?;
-                Some(placed.memory().locations()[location])
-            }
+            Lies::Apart(placed, _) => placed.node_at(place * size_of::<T>()),
         }
     }
 }
@@ -129,7 +126,7 @@ impl<T> Deref for PlacedVec<T> {
         match &self.0 {
             Lies::Together(values, _) => values,
             #[expect(unsafe_code, reason = "the values lie in raw memory")]
-            // SAFETY: so many were copied there, and nobody changes them.
+            // SAFETY: this many values were copied there, and nothing changes them.
             Lies::Apart(placed, len) => unsafe { std::slice::from_raw_parts(placed.start().cast().as_ptr(), *len) },
         }
     }
@@ -215,7 +212,7 @@ mod tests {
         values.lay(&over(&[0, 8, 0]), Access::Ranges);
         values.lay(&over(&[0, 0]), Access::Anywhere);
         values.lay(&over(&[1; 20]), Access::Ranges);
-        assert_eq!((values.as_ptr(), values.home(0)), (before, None), "who knows where the program's allocator has it");
+        assert_eq!((values.as_ptr(), values.home(0)), (before, None), "the node of allocated values is unknown");
         values.lay(&over(&[1]), Access::Ranges);
         assert_eq!((values.as_ptr(), values.homes(0..7)), (before, vec![(0..7, Some(NodeId::new(0)))]));
     }

@@ -1,4 +1,4 @@
-//! What a planner asks about the data: exact counts, taken from the indexes in one pass.
+//! Counts for a planner: exact, taken from the indexes in one pass.
 
 use crate::characteristic::CharacteristicSets;
 use crate::ids::{Id, Kind};
@@ -6,7 +6,7 @@ use crate::index::{Index, Order};
 use std::ops::RangeInclusive;
 use vicus_flow::{Grow, NoMemory};
 
-/// Counts over a whole store. All are exact but what [`CharacteristicSets`] says of itself.
+/// Counts over a whole store. All are exact, except as described at [`CharacteristicSets`].
 ///
 /// ```
 /// use vicus_rdf::{Kind, Store};
@@ -37,37 +37,37 @@ pub struct Predicate {
     pub id: Id,
     /// Its triples.
     pub triples: usize,
-    /// What its subjects are.
+    /// Counts of its subjects.
     pub subjects: Column,
-    /// What its objects are.
+    /// Counts of its objects.
     pub objects: Column,
 }
 
-/// What stands on one side of a predicate.
+/// The subjects or the objects of a predicate.
 #[derive(Clone, Debug)]
 pub struct Column {
     /// Distinct ids.
     pub distinct: usize,
-    /// From the least to the greatest id. Ids are sorted by kind, so this bounds the values of a column of one kind.
+    /// The range from the least to the greatest id. Ids are sorted by kind, so it bounds the values of a column of one kind.
     pub ids: RangeInclusive<Id>,
     /// Triples by kind, in the order of [`Kind::ALL`].
     kinds: [usize; Kind::ALL.len()],
 }
 
 impl Column {
-    /// In how many triples an id of this kind stands here.
+    /// The number of triples with an id of this kind here.
     pub fn of_kind(&self, kind: Kind) -> usize {
         self.kinds[kind.index()]
     }
 
-    /// The kind of all ids here; none if there are several. For IRIs, blank nodes, simple strings, booleans and inlined
-    /// integers, equal ids then are equal values, and the order of ids is the order of values.
+    /// The kind of all ids here; `None` if there are several. For IRIs, blank nodes, simple strings, booleans and inlined
+    /// integers, equal ids then mean equal values, and the order of ids is the order of values.
     pub fn only_kind(&self) -> Option<Kind> {
         let mut kinds = Kind::ALL.into_iter().filter(|&kind| self.of_kind(kind) > 0);
         kinds.next().filter(|_| kinds.next().is_none())
     }
 
-    /// Of one predicate's rows: `column` ascends.
+    /// For the rows of one predicate: `column` ascends.
     fn of(column: &[Id]) -> Column {
         let mut kinds = [0; Kind::ALL.len()];
         let mut rest = column;
@@ -83,28 +83,28 @@ impl Column {
 }
 
 impl Predicate {
-    /// Whether no subject has two of it.
+    /// Whether no subject has more than one object.
     pub fn is_single_valued(&self) -> bool {
         self.triples == self.subjects.distinct
     }
 
-    /// How many objects a subject that has any has on average.
+    /// The average number of objects of a subject that has any.
     pub fn objects_per_subject(&self) -> f64 {
         self.triples as f64 / self.subjects.distinct as f64
     }
 
-    /// How many subjects an object that has any has on average.
+    /// The average number of subjects of an object that has any.
     pub fn subjects_per_object(&self) -> f64 {
         self.triples as f64 / self.objects.distinct as f64
     }
 }
 
 impl Statistics {
-    /// Takes an index in the order Pso and one in Pos of the same triples, and their characteristic sets; the number of
-    /// distinct subjects and objects comes from directories. Panics for other orders.
+    /// From the indexes Pso and Pos of the same triples, and their characteristic sets; `subjects` and `objects` are the
+    /// numbers of distinct ones. Panics for other orders.
     ///
     /// # Errors
-    /// There is no memory for a count of each predicate.
+    /// There is not enough memory for the counts.
     pub fn new(
         pso: &Index,
         pos: &Index,
@@ -138,7 +138,7 @@ impl Statistics {
         &self.predicates
     }
 
-    /// The counts of a predicate; none if no triple has it.
+    /// The counts of a predicate; `None` if no triple has it.
     pub fn predicate(&self, id: Id) -> Option<&Predicate> {
         let place = self.predicates.binary_search_by_key(&id, |predicate| predicate.id).ok()?;
         Some(&self.predicates[place])

@@ -1,4 +1,4 @@
-//! Everything about a loaded data set: its terms, its triples in several orders, and counts. Never changes.
+//! A loaded data set: its terms, its triples in several orders, and counts. It never changes.
 
 use crate::characteristic::{self, CharacteristicSets};
 use crate::dictionary::Dictionary;
@@ -10,7 +10,7 @@ use oxrdf::{Term, TermRef};
 use vicus_flow::NoMemory;
 use vicus_flow::library::HashKey;
 
-/// A set of triples, ready to be queried by many at once.
+/// A set of triples, which any number of queries can read concurrently.
 ///
 /// ```
 /// use oxrdf::NamedNodeRef;
@@ -31,17 +31,17 @@ use vicus_flow::library::HashKey;
 #[derive(Debug)]
 pub struct Store {
     dictionary: Dictionary,
-    /// By [`Order`]; those that were not asked for are missing.
+    /// By [`Order`]; `None` for orders that were not asked for.
     indexes: [Option<Index>; Order::ALL.len()],
     statistics: Statistics,
 }
 
 impl Store {
-    /// Puts a store together. Panics unless Spo, Pso, Pos and Ops ([`Order::USUAL`]) are there, each index as long as
-    /// the others.
+    /// Makes a store of its parts. Panics unless there are Spo, Pso, Pos and Ops ([`Order::USUAL`]), and all indexes have the
+    /// same length.
     ///
     /// # Errors
-    /// There is no memory to count in.
+    /// There is not enough memory for counting.
     pub fn new(dictionary: Dictionary, indexes: impl IntoIterator<Item = Index>) -> Result<Store, NoMemory> {
         let indexes: Vec<Index> = indexes.into_iter().collect();
         let spo = indexes.iter().find(|index| index.order() == Order::Spo).expect("an index in order Spo");
@@ -49,7 +49,7 @@ impl Store {
         Store::with_characteristic(dictionary, indexes, sets)
     }
 
-    /// As [`Store::new`], with the characteristic sets of its index Spo.
+    /// As [`Store::new`], with the characteristic sets of the index Spo.
     pub(crate) fn with_characteristic(
         dictionary: Dictionary,
         indexes: Vec<Index>,
@@ -68,20 +68,20 @@ impl Store {
         Ok(Store { dictionary, indexes: by_order, statistics })
     }
 
-    /// Runs all of [`load`]'s steps that follow parsing, one after the other. Panics where memory can't be had.
+    /// Runs all steps of [`load`] after parsing, one after the other. Panics if there is not enough memory.
     pub fn from_parsed(parsed: Vec<Parsed>) -> Store {
         load::had(load::build(parsed, &Order::USUAL))
     }
 
-    /// Loads one N-Triples file, and refuses it if a line is malformed. Panics where memory can't be had.
+    /// Loads one N-Triples file; fails if a line is malformed. Panics if there is not enough memory.
     pub fn of_ntriples(text: &[u8]) -> Result<Store, SyntaxError> {
         let mut loader = Loader::default();
         loader.ntriples(text)?;
         Ok(loader.finish())
     }
 
-    /// Loads one Turtle file, and refuses it if it is malformed. Relative IRIs are resolved against `base`. Panics where memory
-    /// can't be had.
+    /// Loads one Turtle file; fails if it is malformed. Relative IRIs are resolved against `base`. Panics if there is not
+    /// enough memory.
     pub fn of_turtle(text: &[u8], base: Option<&str>) -> Result<Store, SyntaxError> {
         let mut loader = Loader::default();
         loader.turtle(text, base)?;
@@ -98,7 +98,7 @@ impl Store {
         self.len() == 0
     }
 
-    /// The terms that are not their own ids.
+    /// The terms that are not inlined in their ids.
     pub fn dictionary(&self) -> &Dictionary {
         &self.dictionary
     }
@@ -127,31 +127,31 @@ impl Store {
         self.indexes.iter().flatten().map(Index::order)
     }
 
-    /// Of the orders there are, the first that has most bound places (subject, predicate, object) in front. Where a
-    /// bound place is not in the prefix ([`Order::prefix`]), the rows must be filtered: only if subject and object
-    /// alone are bound and the store has neither Sop nor Osp.
+    /// Of the store's orders, the first one with the most bound positions (subject, predicate, object) in front. If a bound
+    /// position is not in the prefix ([`Order::prefix`]), rows must be filtered: only if just subject and object are bound and
+    /// the store has neither Sop nor Osp.
     pub fn best_order(&self, bound: [bool; 3]) -> Order {
         self.best_order_for(bound, None)
     }
 
-    /// As [`Store::best_order`]; among equals, one whose rows come sorted by `sorted` (that is, it follows the prefix).
+    /// As [`Store::best_order`]; of equally good orders, one whose rows are sorted by `sorted`, which then follows the prefix.
     pub fn best_order_for(&self, bound: [bool; 3], sorted: Option<Position>) -> Order {
         let rank = |order: &Order| {
             let prefix = order.prefix(bound);
             let follows = sorted.is_some_and(|position| order.positions().get(prefix) == Some(&position));
             (prefix, follows)
         };
-        // Of equals, `max_by_key` takes the last.
+        // `max_by_key` returns the last of several maxima.
         let orders: Vec<Order> = self.orders().collect();
         orders.into_iter().rev().max_by_key(rank).expect("a store has indexes")
     }
 
-    /// The id of a term, if it is a term of this store or an inlined one.
+    /// The id of a term, if the term is in this store or inlined.
     pub fn id(&self, term: TermRef<'_>) -> Option<Id> {
         self.dictionary.id(term)
     }
 
-    /// The term of an id as oxrdf has it. Panics for unbound and computed ids.
+    /// The term of an id as oxrdf's type. Panics for unbound and computed ids.
     pub fn term(&self, id: Id) -> Term {
         self.dictionary.term(id)
     }
@@ -161,9 +161,9 @@ impl Store {
         self.dictionary.view(id)
     }
 
-    /// The memory that it holds, part by part.
-    pub fn memory(&self) -> Memory {
-        Memory {
+    /// The memory of each part.
+    pub fn memory(&self) -> StoreMemory {
+        StoreMemory {
             indexes: self.indexes.iter().flatten().map(|index| (index.order(), index.heap_bytes())).collect(),
             dictionary_text: self.dictionary.text_bytes(),
             dictionary_ends: self.dictionary.ends_bytes(),
@@ -171,7 +171,7 @@ impl Store {
         }
     }
 
-    /// The memory that it holds, in bytes: [`Memory::total`].
+    /// The memory that it holds, in bytes: [`StoreMemory::total`].
     pub fn heap_bytes(&self) -> usize {
         self.memory().total()
     }
@@ -183,7 +183,7 @@ impl Store {
     }
 }
 
-/// What a [`Store`] has allocated, in bytes. The pages, headers and rounding of an allocator come on top.
+/// The memory that a [`Store`] has allocated, in bytes, without the allocator's pages, headers and rounding.
 ///
 /// ```
 /// use vicus_rdf::Store;
@@ -196,7 +196,7 @@ impl Store {
 /// # Ok::<(), vicus_rdf::SyntaxError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Memory {
+pub struct StoreMemory {
     /// Each index that the store was built with.
     pub indexes: Vec<(Order, usize)>,
     /// The keys of all terms that are not their own ids.
@@ -207,7 +207,7 @@ pub struct Memory {
     pub statistics: usize,
 }
 
-impl Memory {
+impl StoreMemory {
     /// All parts together.
     pub fn total(&self) -> usize {
         let indexes: usize = self.indexes.iter().map(|(_, bytes)| bytes).sum();

@@ -1,4 +1,4 @@
-//! Terms as bytes: the keys of the dictionary, and the way to and from oxrdf's types.
+//! Terms as bytes: the keys of the dictionary, and conversions from and to oxrdf's types.
 //!
 //! A key is UTF-8, and the byte order of the keys of a [`Kind`] is the order of the kind's terms:
 //!
@@ -9,12 +9,12 @@
 //! | language string | language in lower case, U+0000, text |
 //! | other literal | datatype, U+0000, lexical form |
 //!
-//! Language and datatype stand first, so that one language's or datatype's terms are a range of ids. An *entry* is a
-//! tag byte and a key, or the eight bytes of an inlined [`Id`]: the byte order of entries is the order of ids.
+//! Language and datatype come first, so that the terms of a language or datatype are a range of ids. An *entry* is a tag byte
+//! and a key, or the eight bytes of an inlined [`Id`]; the byte order of entries is the order of ids.
 //!
-//! Blank nodes of different files are different. Outside the store, file 0 keeps its labels, `x` of file 3 is called
-//! `f3_x`, the seventh nameless one of file 3 `g3_6`; a label of file 0 that looks like that gets `f0_` in front. So a
-//! name leads back to its node.
+//! Blank nodes of different files are different. Outside of the store, nodes of file 0 keep their labels, `x` of file 3 is
+//! called `f3_x`, and the seventh nameless node of file 3 `g3_6`. A label of file 0 that looks like such a name gets `f0_` in
+//! front, so a name always identifies one node.
 
 use crate::ids::{Id, Kind};
 use oxrdf::vocab::xsd;
@@ -23,13 +23,13 @@ use std::fmt::{self, Write as _};
 use std::ops::Range;
 use vicus_flow::NoMemory;
 
-/// Between language or datatype and text: below every character that either may have.
+/// Separates language or datatype from the text; less than every character of either.
 const SEPARATOR: char = '\0';
 
-/// As many files as there are characters to name them with.
+/// The number of files is limited by the characters that name them.
 const FILES: u32 = 0x11_0000 - 0x800;
 
-/// A term, borrowed from a dictionary or from an id. The strings are what the term means, without quotes and escapes.
+/// A term, borrowed from a dictionary or an id. The strings are values, without quotes and escapes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TermView<'a> {
     /// A blank node.
@@ -58,14 +58,14 @@ pub enum TermView<'a> {
     },
 }
 
-/// A blank node: which file it is of, and its label there, or a number if it had none. Displayed, it is the label that
-/// it has outside the store, without `_:`.
+/// A blank node: its file, and its label there, or a number if it has none. Displayed as the label that it has outside of the
+/// store, without `_:`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlankView<'a> {
     /// The number of the file.
     pub file: u32,
     name: &'a str,
-    /// The name is a number that the loader gave.
+    /// Whether the name is a number given by the loader.
     nameless: bool,
 }
 
@@ -81,8 +81,8 @@ impl fmt::Display for BlankView<'_> {
     }
 }
 
-/// `f3_x` as (false, 3, `x`), `g3_6` as (true, 3, `6`), and either of them with `f0_` in front as that label of file 0.
-/// None for a label that stands for itself.
+/// Parses `f3_x` as (false, 3, `x`) and `g3_6` as (true, 3, `6`); with `f0_` in front, as that label of file 0. `None` for a
+/// label that stands for itself.
 fn outer_label(label: &str) -> Option<(bool, u32, &str)> {
     let core = label.trim_start_matches("f0_");
     let nameless = match core.as_bytes().first()? {
@@ -102,7 +102,7 @@ fn is_canonical_number(text: &str) -> bool {
     text == "0" || !text.starts_with('0') && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The character that stands for a file in a key. Panics from 1,112,064 files on.
+/// The character of a file in keys. Panics from 1,112,064 files on.
 fn file_character(file: u32) -> char {
     assert!(file < FILES, "fewer than {FILES} files, so that a character names each");
     char::from_u32(if file < 0xD800 { file } else { file + 0x800 }).expect("surrogates are left out")
@@ -131,8 +131,8 @@ impl<'a> TermView<'a> {
         }
     }
 
-    /// Writes what SPARQL's `STR` gives: an IRI's text or a literal's lexical form (for a blank node, its label). It
-    /// allocates nothing of its own.
+    /// Writes the result of SPARQL's `STR`: an IRI's text or a literal's lexical form; for a blank node, its label. Allocates
+    /// nothing itself.
     pub fn write_lexical(self, out: &mut impl fmt::Write) -> fmt::Result {
         match self {
             TermView::Blank(blank) => write!(out, "{blank}"),
@@ -145,7 +145,7 @@ impl<'a> TermView<'a> {
         }
     }
 
-    /// The text, if the term has one that need not be computed: all but blank nodes, booleans and integers.
+    /// The term's text, if it is stored: `None` for blank nodes, booleans and integers.
     pub fn as_str(self) -> Option<&'a str> {
         match self {
             TermView::Iri(value)
@@ -156,7 +156,7 @@ impl<'a> TermView<'a> {
         }
     }
 
-    /// The IRI of a literal's datatype; none for IRIs and blank nodes.
+    /// The IRI of a literal's datatype; `None` for IRIs and blank nodes.
     pub fn datatype(self) -> Option<&'a str> {
         match self {
             TermView::Blank(_) | TermView::Iri(_) => None,
@@ -168,14 +168,14 @@ impl<'a> TermView<'a> {
         }
     }
 
-    /// The term that is the id itself; none for kinds that are in a dictionary, and for unbound.
+    /// The term of an inlined id; `None` for kinds that are in a dictionary, and for unbound.
     pub fn inlined(id: Id) -> Option<TermView<'static>> {
         id.as_integer().map(TermView::Integer).or_else(|| id.as_boolean().map(TermView::Boolean))
     }
 
-    /// Reads a key of a dictionary. Panics for kinds without keys.
+    /// The term of a dictionary's key. Panics for kinds without keys.
     pub fn of_key(kind: Kind, key: &'a str) -> TermView<'a> {
-        // Quicker than the standard library's search: queries read millions of keys.
+        // Faster than the standard library's search; queries read millions of keys.
         let parts = || {
             let at = memchr::memchr(SEPARATOR as u8, key.as_bytes()).expect("the separator that `encode` wrote");
             (&key[..at], &key[at + 1..])
@@ -222,7 +222,7 @@ impl fmt::Display for TermView<'_> {
     }
 }
 
-/// The id of a literal that needs no dictionary: an `xsd:integer` or `xsd:boolean` in canonical form.
+/// The id of an inlined literal: an `xsd:integer` or `xsd:boolean` in canonical form. `None` for other literals.
 ///
 /// ```
 /// use vicus_rdf::{Id, inline};
@@ -252,23 +252,23 @@ fn inline_integer(value: &str) -> Option<Id> {
     value.parse().ok().and_then(Id::integer)
 }
 
-/// Writes entries: keeps one buffer, so that no term allocates.
+/// Encodes terms as entries, in a buffer that is reused, so that no term allocates.
 #[derive(Default, Debug)]
 pub struct Encoder {
     key: String,
 }
 
-/// A term as a dictionary knows it: an id, or a kind and a key.
+/// An encoded term: an inlined id, or a kind and a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Encoded<'a> {
-    /// The term is its id.
+    /// The id of an inlined term.
     Inlined(Id),
-    /// The term is in a dictionary, if at all.
+    /// The kind and key of a term that needs a dictionary.
     Key(Kind, &'a str),
 }
 
 impl Encoder {
-    /// Makes room for keys of up to so many bytes: encoding them allocates nothing.
+    /// Makes room for keys of up to this many bytes, so that encoding them allocates nothing.
     #[inline]
     pub(crate) fn make_room(&mut self, bytes: usize) -> Result<(), NoMemory> {
         if self.key.capacity() >= bytes {
@@ -278,7 +278,7 @@ impl Encoder {
         vicus_flow::refusable(|| self.key.try_reserve(bytes)).map_err(|_| NoMemory { bytes: bytes as u64 })
     }
 
-    /// A term as it is called outside the store.
+    /// Encodes a term by its name outside of the store.
     pub fn term<'a>(&'a mut self, term: TermRef<'a>) -> Encoded<'a> {
         match term {
             TermRef::NamedNode(node) => Encoded::Key(Kind::Iri, node.as_str()),
@@ -295,7 +295,7 @@ impl Encoder {
         }
     }
 
-    /// The blank node that a file calls `label`. Panics from 1,112,064 files on.
+    /// Encodes the blank node that a file calls `label`. Panics from 1,112,064 files on.
     pub fn blank(&mut self, file: u32, label: &str) -> Encoded<'_> {
         self.key.clear();
         self.key.push(file_character(file));

@@ -1,5 +1,5 @@
-//! What a store says that it holds, against what the allocator has given out. A program of its own, because an
-//! allocator is the whole program's.
+//! The memory that a store reports, compared with what the allocator gave out. A program of its own, because all of a program
+//! shares one allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use vicus_flow::sequential;
 use vicus_rdf::load::{Load, LoadOptions, Source, Syntax};
 use vicus_rdf::{Order, Store};
 
-/// The system's allocator, which counts the bytes that were asked for and not yet given back.
+/// The system's allocator, with a count of the bytes that are allocated and not yet freed.
 struct Counting;
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
@@ -49,7 +49,7 @@ fn document(subjects: usize) -> String {
     text
 }
 
-/// One test, because others at the same time would be counted too.
+/// One test, because allocations of others at the same time would be counted too.
 #[test]
 fn a_store_holds_what_it_says() {
     let text = document(20_000);
@@ -66,7 +66,7 @@ fn a_store_holds_what_it_says() {
         let memory = store.memory();
         let indexes = memory.indexes.len();
         let held = LIVE.load(Ordering::Relaxed) - before;
-        // What else is alive is a list of four pairs, and what the test's own thread does meanwhile.
+        // Also allocated: a list of four pairs, and the test thread's own data.
         let difference = held.abs_diff(memory.total());
         assert!(difference < 4096, "{memory:?} is {} bytes, and the allocator counts {held}", memory.total());
         assert_eq!(indexes, Order::USUAL.len());

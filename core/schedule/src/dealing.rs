@@ -2,7 +2,7 @@
 
 use crate::{Access, QueueId};
 use std::ops::Range;
-use vicus_topology::NodeId;
+use vicus_topology::{LocationId, NodeId};
 
 /// How a task with a footprint finds its queue (Muddukrishna et al., algorithms 1 and 3).
 #[derive(Clone, Debug, PartialEq)]
@@ -21,7 +21,7 @@ pub struct Dealing {
     pub only_coarse: bool,
     /// By NUMA node, the locations that share what lies there: its own, or those of the nearest node that has any.
     /// Invariant: no node is without.
-    pub locations: Vec<Vec<usize>>,
+    pub locations: Vec<Vec<LocationId>>,
     /// The queue of each location. A location without seats has the queue of the nearest location with seats.
     pub queues: Vec<QueueId>,
     /// What a byte costs at each location (column) for a task that is dealt to each location (row): the OS's value or a latency,
@@ -45,7 +45,7 @@ pub trait Whereabouts {
 pub struct Shares {
     bytes: Vec<u64>,
     /// The location of the first byte that is known.
-    first: Option<usize>,
+    first: Option<LocationId>,
 }
 
 impl Shares {
@@ -54,7 +54,7 @@ impl Shares {
         if bytes > 0 && node.index() < dealing.locations.len() {
             let location = dealing.location(node, home);
             self.bytes.resize(dealing.queues.len(), 0);
-            self.bytes[location] += bytes;
+            self.bytes[location.index()] += bytes;
             self.first.get_or_insert(location);
         }
     }
@@ -67,15 +67,15 @@ impl Shares {
 
     /// All locations, in the order in which they come among equals: from that of the first byte on. So equals don't all become
     /// the first location, and the same data have the same one.
-    fn in_order(&self, count: usize) -> impl DoubleEndedIterator<Item = usize> + use<> {
-        let first = self.first.unwrap_or(0);
-        (first..count).chain(0..first)
+    fn in_order(&self, count: usize) -> impl Iterator<Item = LocationId> + use<> {
+        let first = self.first.unwrap_or_default().index();
+        (first..count).chain(0..first).map(LocationId::new)
     }
 
-    fn most(&self) -> Option<usize> {
-        let mut most: Option<usize> = None;
+    fn most(&self) -> Option<LocationId> {
+        let mut most: Option<LocationId> = None;
         for at in self.in_order(self.bytes.len()) {
-            if self.bytes[at] > most.map_or(0, |most| self.bytes[most]) {
+            if self.bytes[at.index()] > most.map_or(0, |most| self.bytes[most.index()]) {
                 most = Some(at);
             }
         }
@@ -92,16 +92,21 @@ pub struct Dealt {
     pub looked_up: usize,
 }
 
+impl Dealt {
+    /// The spawner's own queue, without a look.
+    pub const NONE: Dealt = Dealt { queue: None, looked_up: 0 };
+}
+
 impl Dealing {
     /// Deals every task, to these queues. `costs`: of a byte, between any two locations. `of_seats`: the location of the seats that
     /// serve a queue.
     pub(crate) fn over(
-        locations: Vec<Vec<usize>>,
+        locations: Vec<Vec<LocationId>>,
         queues: Vec<QueueId>,
         costs: &[Vec<u32>],
-        of_seats: impl Fn(QueueId) -> usize,
+        of_seats: impl Fn(QueueId) -> LocationId,
     ) -> Dealing {
-        let costs = queues.iter().map(|&queue| costs[of_seats(queue)].clone()).collect();
+        let costs = queues.iter().map(|&queue| costs[of_seats(queue).index()].clone()).collect();
         Dealing {
             more_bytes_than: 0,
             only_uneven: false,
@@ -116,7 +121,7 @@ impl Dealing {
 
     /// Where bytes with this home number on a node belong. Locations that share a node's memory, as several last-level caches do,
     /// have the numbers in turn; the number of some bytes stays, so they are always dealt to the same one.
-    pub fn location(&self, node: NodeId, home: usize) -> usize {
+    pub fn location(&self, node: NodeId, home: usize) -> LocationId {
         let locations = &self.locations[node.index()];
         locations[home % locations.len()]
     }
@@ -167,7 +172,7 @@ impl Dealing {
         let mut looked_up = 0;
         // Where there is one location, all is dealt there, or put there by its spawner.
         if self.queues.len() < 2 {
-            return Dealt { queue: None, looked_up };
+            return Dealt::NONE;
         }
         let cycle = self.cycle();
         let mut add = |access: &Access, shares: &mut Shares| {
@@ -183,7 +188,7 @@ impl Dealing {
                 shares.clear();
                 add(access, shares);
                 if let Some(home) = shares.most() {
-                    return Dealt { queue: Some(self.queues[home]), looked_up };
+                    return Dealt { queue: Some(self.queues[home.index()]), looked_up };
                 }
             }
         }
@@ -200,11 +205,11 @@ impl Dealing {
         // Mostly few locations have any: a task touches few allocations.
         let there: Vec<(usize, u64)> =
             shares.bytes.iter().copied().enumerate().filter(|(_, bytes)| *bytes > 0).collect();
-        let cost = |&at: &usize| -> u128 {
-            let costs = &self.costs[at];
+        let cost = |at: &LocationId| -> u128 {
+            let costs = &self.costs[at.index()];
             there.iter().map(|&(location, bytes)| u128::from(bytes) * u128::from(costs[location])).sum()
         };
-        shares.in_order(self.queues.len()).min_by_key(cost).map(|at| self.queues[at])
+        shares.in_order(self.queues.len()).min_by_key(cost).map(|at| self.queues[at.index()])
     }
 
     /// Whether so many bytes by location are worth the dealing.

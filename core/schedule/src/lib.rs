@@ -2,8 +2,8 @@
 //!
 //! No threads, no clock, no operating system. A strategy looks at a [`Topology`](vicus_topology::Topology) once and
 //! answers with a [`Plan`]: plain data that says which queues exist, where each seat puts each kind of task, in which
-//! order it looks for work, and whom a spawn wakes. Worlds interpret the plan; [`look`] is the interpreter that they
-//! share. Which tasks wait for which others, [`Dependences`] finds out from what they read and write.
+//! order it looks for work, and whom a spawn wakes. A [`Seat`] decides by it what its worker does next, and worlds carry that
+//! out; [`look`] is how it goes through the plan's probes. Which tasks wait for which others, [`Dependences`] finds out from what they read and write.
 //!
 //! ```
 //! use vicus_schedule::{Setting, Strategy};
@@ -20,12 +20,15 @@ mod access;
 mod by_request;
 mod context;
 mod dealing;
+mod decision;
 mod depend;
 mod look;
 mod plan;
 mod policies;
 mod queue;
+mod seat;
 mod shown;
+mod sleepers;
 mod sync;
 mod task;
 mod valid;
@@ -34,12 +37,15 @@ pub use access::{Access, Mode};
 pub use by_request::ByRequest;
 pub use context::{Context, ContextRef, Node, Queued, Wanted};
 pub use dealing::{Dealing, Dealt, Shares, Whereabouts};
+pub use decision::{Decision, TaskName};
 pub use depend::Dependences;
-pub use look::{DEEP, Found, Queues, QueuesByRequest, look, look_waiting};
+pub use look::{DEEP, Found, Queues, QueuesByRequest, Way, look, look_waiting};
 pub use plan::{
     End, Idle, MOST_THREADS, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, Robber, Scan, SeatId,
     SeatPlan, Take, Tokens, When,
 };
 pub use policies::{ALL, Latencies, Parameter, Setting, SettingError, Settings, Strategy, Values};
 pub use queue::Queue;
+pub use seat::{After, Put, Rest, Run, Seat};
+pub use sleepers::{Sleeper, Sleepers, Wake};
 pub use task::{Kind, RequestId, RunTask, TaskClass, TaskHeader, TaskRef};

@@ -1,6 +1,7 @@
 //! How a seat looks for work: the plan's probes, interpreted. Shared by all worlds.
 
 use crate::{Probe, QueueId, RequestId, Scan, Take, When};
+use std::fmt;
 
 /// The queues of a world, as one seat reaches them.
 pub trait Queues {
@@ -10,6 +11,12 @@ pub trait Queues {
     /// Takes from a queue if it holds more than `longer_than` tasks; the surplus of a take of several goes to
     /// `rest_to`. `None` if the queue does not serve, or another seat was quicker.
     fn take(&mut self, queue: QueueId, take: Take, longer_than: u32, rest_to: Option<QueueId>) -> Option<Self::Task>;
+
+    /// Takes the youngest task of the seat's own lock-free queue, for worlds that have a shorter way to it.
+    #[inline]
+    fn take_own(&mut self, queue: QueueId) -> Option<Self::Task> {
+        self.take(queue, Take::Youngest, 0, None)
+    }
 }
 
 /// Queues of which the tasks of one request can be taken.
@@ -28,6 +35,43 @@ pub struct Found<T> {
     pub rule: u8,
     /// Where it was.
     pub queue: QueueId,
+}
+
+/// How a seat came by a task: by which rule, out of which queue, or from nowhere, since it had the task all the time. One word: it is
+/// stored and loaded with each task, and a load of what was stored in pieces would wait for them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Way(u64);
+
+impl Way {
+    /// The task was in no queue.
+    pub const KEPT: Way = Way(0);
+
+    /// By this rule, out of this queue.
+    #[inline]
+    pub fn new(rule: u8, queue: QueueId) -> Way {
+        Way((queue.index() as u64 + 1) << 8 | u64::from(rule))
+    }
+
+    /// As the probe counts it; 0 for what was kept.
+    #[inline]
+    pub fn rule(self) -> u8 {
+        self.0 as u8
+    }
+
+    /// `None` for what was kept.
+    #[inline]
+    pub fn queue(self) -> Option<QueueId> {
+        (self.0 >> 8).checked_sub(1).map(|queue| QueueId::new(queue as usize))
+    }
+}
+
+impl fmt::Debug for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.queue() {
+            Some(queue) => write!(f, "rule {} from {queue:?}", self.rule()),
+            None => f.write_str("kept"),
+        }
+    }
 }
 
 /// Tries the probes in order and takes from the first queue that serves. `cursors` are the seat's, one for each ring.

@@ -83,6 +83,7 @@ impl Plan {
         writeln!(f, "deals tasks of more than {more_bytes_than} bytes{even}{coarse}{intense}: to {to}")?;
         for (node, locations) in locations.iter().enumerate() {
             let in_turn = if locations.len() > 1 { ", in turn by home number" } else { "" };
+            let locations: Vec<usize> = locations.iter().map(|location| location.index()).collect();
             writeln!(f, "  node{node} is at locations {locations:?}{in_turn}")?;
         }
         for (index, (&queue, costs)) in queues.iter().zip(costs).enumerate() {

@@ -54,7 +54,7 @@ pub struct TaskHeader {
     pub context: ContextRef,
     /// The request it belongs to.
     pub request: RequestId,
-    /// Which task it is, for a world that records; [`TaskHeader::UNNUMBERED`] elsewhere, and for boxes.
+    /// Which task it is: a box's place in its model. Others have one in a world that records; [`TaskHeader::UNNUMBERED`] elsewhere.
     pub number: u32,
 }
 

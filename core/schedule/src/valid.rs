@@ -137,7 +137,10 @@ impl Plan {
         assert!(dealing.costs.iter().all(|row| row.len() == count), "{name}: square costs");
         for locations in &dealing.locations {
             assert!(!locations.is_empty(), "{name}: what lies on a node lies at a location");
-            assert!(locations.iter().all(|&location| location < count), "{name}: a node's locations are locations");
+            assert!(
+                locations.iter().all(|location| location.index() < count),
+                "{name}: a node's locations are locations"
+            );
         }
         for (queue, costs) in dealing.queues.iter().zip(&dealing.costs) {
             let first = dealing.queues.iter().position(|other| other == queue).expect("it is one of them");

@@ -4,7 +4,7 @@ use vicus_schedule::{
     ALL, Access, Dealing, Dealt, Idle, Kind, Latencies, Mode, Order, Parameter, Plan, QueueId, SeatId, Setting,
     Settings, Shares, Values, Whereabouts,
 };
-use vicus_topology::{NodeId, Topology, fixtures};
+use vicus_topology::{LocationId, NodeId, Topology, fixtures};
 
 /// Real machines, and the shapes of the papers.
 fn machines() -> Vec<Topology> {
@@ -238,6 +238,7 @@ fn footprint_deals_to_the_node_with_the_bytes_and_robs_only_long_queues() {
 fn dealt(dealing: &Dealing, bytes: &[u64]) -> Option<QueueId> {
     let mut shares = Shares::default();
     for (location, &bytes) in bytes.iter().enumerate() {
+        let location = LocationId::new(location);
         let at = |node: usize| Some((node, dealing.locations[node].iter().position(|&at| at == location)?));
         let (node, home) = (0..dealing.locations.len()).find_map(at).unwrap();
         shares.add(dealing, NodeId::new(node), home, bytes);
@@ -307,7 +308,7 @@ fn what_lies_on_a_node_is_spread_over_its_home_caches() {
     let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
     let plan = plan("vicinity", "node:2 l3:2 core:2", 8);
     let dealing = plan.dealing.as_ref().unwrap();
-    assert_eq!(dealing.locations, [[0, 1], [2, 3]]);
+    assert_eq!(dealing.locations, [[0, 1], [2, 3]].map(|of_node| of_node.map(LocationId::new)));
     assert_eq!(dealing.cycle(), 2);
     for number in 0..4 {
         let by_hand = if number % 2 == 0 { 2 } else { 3 };
@@ -382,8 +383,8 @@ fn memory_without_cores_belongs_to_the_nearest_home_caches() {
     let dealing = plan.dealing.unwrap();
     let rank = |group: usize| machine.numa_rank(memory.id, machine.core_groups[group].node);
     let least = (0..machine.core_groups.len()).map(rank).min().unwrap();
-    let nearest: Vec<usize> = (0..machine.core_groups.len()).filter(|&group| rank(group) == least).collect();
-    assert_eq!(dealing.locations[memory.id.index()], nearest);
+    let nearest = (0..machine.core_groups.len()).filter(|&group| rank(group) == least).map(LocationId::new);
+    assert_eq!(dealing.locations[memory.id.index()], nearest.collect::<Vec<_>>());
 }
 
 #[test]

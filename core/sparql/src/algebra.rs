@@ -21,7 +21,7 @@ pub(crate) struct Slot(pub(crate) usize);
 
 pub(crate) use crate::slots::Slots;
 
-/// What stands at one place of a triple pattern.
+/// What stands at one of the three positions of a triple pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum At {
     Slot(Slot),
@@ -42,7 +42,7 @@ impl Pattern {
     }
 }
 
-/// A property path of any length: each pair of ends once.
+/// A property path of any length. Each pair of ends is one solution.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Path {
     pub(crate) subject: At,
@@ -75,23 +75,23 @@ pub(crate) enum Fold {
     Least,
     Greatest,
     Sample,
-    /// With this between.
+    /// The texts, with this separator between them.
     Concat(String),
 }
 
-/// One aggregate; its expression was computed into a slot.
+/// One aggregate; its expression was computed into a slot before.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Aggregate {
     /// Where the result goes.
     pub(crate) slot: Slot,
     pub(crate) fold: Fold,
-    /// The slot that is folded. For `COUNT(*)`, where rows are counted, all that make a row.
+    /// The slot that is folded. For `COUNT(*)`, which counts rows, all slots that make up a row.
     pub(crate) of: Vec<Slot>,
     pub(crate) rows: bool,
     pub(crate) distinct: bool,
 }
 
-/// Rows that have the same keys become one. Only keys and results are seen outside.
+/// GROUP BY: rows with the same keys become one row. Only the keys and the results are visible outside.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Group {
     pub(crate) inner: Operand,
@@ -99,14 +99,14 @@ pub(crate) struct Group {
     pub(crate) folds: Vec<Aggregate>,
 }
 
-/// A table that stands in the query; also the one solution without variables.
+/// A table written in the query (VALUES). [`Table::unit`] is the one solution without variables.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Table {
     pub(crate) columns: Vec<Column>,
     pub(crate) rows: usize,
 }
 
-/// A column of a table, with what planning asks of it. It may be long, so its copies share it.
+/// A column of a table, with the facts that the planner asks for. A column may be long, so copies share its ids.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Column {
     /// [`Id::bits`]: 0 where a row has no value.
@@ -135,28 +135,28 @@ impl Column {
 pub(crate) enum Node {
     Pattern(Pattern),
     Path(Path),
-    /// All operands' compatible solutions; of none, one empty solution.
+    /// All compatible solutions of the operands. Without operands: one empty solution.
     Join(Vec<Node>),
-    /// Those for which all conditions are true.
+    /// The solutions for which all conditions are true.
     Filter(Vec<Expr>, Operand),
     LeftJoin {
         left: Operand,
         right: Operand,
         conditions: Vec<Expr>,
     },
-    /// What of the left has no partner on the right: OPTIONAL with `!bound`. Right slots stay unbound.
+    /// The rows of the left side that have no partner on the right: OPTIONAL with `!bound`. Right slots stay unbound.
     AntiJoin {
         left: Operand,
         right: Operand,
         conditions: Vec<Expr>,
     },
-    /// What of the left has a partner on the right, once: EXISTS.
+    /// The rows of the left side that have a partner on the right, each once: EXISTS.
     SemiJoin {
         left: Operand,
         right: Operand,
         conditions: Vec<Expr>,
     },
-    /// All of the left, and in a slot of its own whether it has a partner on the right: EXISTS within an expression.
+    /// All rows of the left side. The slot `mark` says whether the row has a partner on the right: EXISTS within an expression.
     MarkJoin {
         left: Operand,
         right: Operand,
@@ -167,24 +167,24 @@ pub(crate) enum Node {
     Union(Vec<Node>),
     Extend(Operand, Slot, Expr),
     Group(Group),
-    /// A table with a column for each of these.
+    /// A table with a column for each of these slots.
     Values(Vec<Slot>, Arc<Table>),
     Sort(Operand, Vec<SortKey>),
-    /// The border of a sub-select, and the top of a query: other slots are not seen outside.
+    /// The border of a sub-select, and the top of a query: only these slots are visible outside.
     Project(Operand, Vec<Slot>),
     Distinct(Operand),
     Slice(Operand, usize, Option<usize>),
 }
 
-/// The operand of an operator, which remembers its scope: operators that stand on each other would look at all below them
-/// each time.
+/// The operand of an operator, with its scope computed once. Without this, each operator of a deep tree would visit all
+/// operators below it again.
 #[derive(Clone)]
 pub(crate) struct Operand(Box<Known>);
 
 #[derive(Clone)]
 struct Known {
     node: Node,
-    /// Invariant: the node's scope, if it has been asked for.
+    /// Invariant: the node's scope, or empty until the first call of [`Operand::scope`].
     scope: OnceLock<Arc<Scope>>,
 }
 
@@ -197,14 +197,14 @@ impl Operand {
         self.0.node
     }
 
-    /// What is bound by it.
+    /// The slots that this operand binds.
     pub(crate) fn scope(&self) -> &Scope {
         self.shared_scope()
     }
 
     fn shared_scope(&self) -> &Arc<Scope> {
         self.0.scope.get_or_init(|| match &self.0.node {
-            // The same as what is below.
+            // These operators bind the same slots as their operand.
             Node::Filter(_, inner) | Node::Sort(inner, _) | Node::Distinct(inner) | Node::Slice(inner, ..) => {
                 Arc::clone(deep(|| inner.shared_scope()))
             }
@@ -243,7 +243,7 @@ impl fmt::Debug for Operand {
     }
 }
 
-/// Which slots may have a value in a node's solutions, and which have one in each of them.
+/// Which slots may have a value in a node's solutions, and which have a value in every solution.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Scope {
     pub(crate) possible: Slots,
@@ -251,7 +251,7 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// What is bound by a join.
+    /// The slots that a join binds.
     pub(crate) fn of_join(scopes: impl Iterator<Item = Scope>) -> Scope {
         let (mut possible, mut certain) = (Vec::new(), Vec::new());
         for scope in scopes {
@@ -273,12 +273,13 @@ impl Node {
         Node::Join(Vec::new())
     }
 
-    /// The node with conditions on top, if there are any.
+    /// The node with a filter for these conditions on top; without conditions the node itself.
     pub(crate) fn filtered(self, conditions: Vec<Expr>) -> Node {
         if conditions.is_empty() { self } else { Node::Filter(conditions, Operand::new(self)) }
     }
 
-    /// What is bound by it. Takes time in the number of slots, and of operands that are no [`Operand`]s or were not asked yet.
+    /// The slots that this node binds. Takes time in the number of slots and of operands, except for an [`Operand`] whose scope
+    /// is known already.
     pub(crate) fn scope(&self) -> Scope {
         match self {
             Node::Pattern(pattern) => {
@@ -342,7 +343,7 @@ impl Node {
         }
     }
 
-    /// Its direct operands.
+    /// The direct operands.
     pub(crate) fn children(&self) -> impl Iterator<Item = &Node> {
         let (many, one, two): (&[Node], Option<&Node>, Option<&Node>) = match self {
             Node::Pattern(_) | Node::Path(_) | Node::Values(..) => (&[], None, None),
@@ -363,7 +364,7 @@ impl Node {
         many.iter().chain(one).chain(two)
     }
 
-    /// Its direct operands, to be changed.
+    /// The direct operands, mutable.
     pub(crate) fn children_mut(&mut self) -> impl Iterator<Item = &mut Node> {
         let (many, one, two): (&mut [Node], Option<&mut Node>, Option<&mut Node>) = match self {
             Node::Pattern(_) | Node::Path(_) | Node::Values(..) => (&mut [], None, None),
@@ -384,7 +385,7 @@ impl Node {
         many.iter_mut().chain(one).chain(two)
     }
 
-    /// The expressions that stand at it, not at its operands.
+    /// The expressions of this operator itself, not those of its operands.
     pub(crate) fn exprs(&self) -> &[Expr] {
         match self {
             Node::Filter(conditions, _)
@@ -397,19 +398,19 @@ impl Node {
         }
     }
 
-    /// Whether it may have other solutions each time it is asked.
+    /// Whether two evaluations may give different solutions, because an expression is volatile.
     pub(crate) fn is_volatile(&self) -> bool {
         self.exprs().iter().any(Expr::is_volatile) || self.children().any(Node::is_volatile)
     }
 
-    /// Which numbers its expressions make of others.
+    /// Which types of numbers the expressions may produce.
     pub(crate) fn makes(&self) -> Numbers {
         let here = self.exprs().iter().fold(Numbers::Exact, |all, expr| all.and(expr.makes()));
         self.children().fold(here, |all, child| all.and(deep(|| child.makes())))
     }
 
-    /// Whether it may rightly have more or fewer solutions each time, or at another time: not for a slice on top, whose number
-    /// of rows is always the same.
+    /// Whether two evaluations may rightly differ in their number of solutions. A slice on top doesn't count: its number of
+    /// rows is always the same.
     pub(crate) fn may_differ(&self) -> bool {
         let mut top = self;
         while let Node::Slice(inner, ..) | Node::Project(inner, _) = top {
@@ -427,7 +428,7 @@ impl Node {
         here || deep(|| self.children().any(Node::chooses))
     }
 
-    /// All slots that it has anywhere, seen outside or not.
+    /// All slots of this node and the nodes below, whether visible outside or not.
     pub(crate) fn mentioned(&self) -> Slots {
         let mut slots = Slots::new();
         self.collect_slots(&mut slots);
@@ -461,12 +462,12 @@ impl Node {
         self.children().for_each(|child| child.collect_slots(slots));
     }
 
-    /// Whether it has no operands.
+    /// Whether this node has no operands.
     fn is_leaf(&self) -> bool {
         matches!(self, Node::Pattern(_) | Node::Path(_) | Node::Values(..))
     }
 
-    /// Applies a rewriting to each node that has operands, these first.
+    /// Applies a rewriting rule to all nodes, operands before the operators that use them.
     pub(crate) fn rewrite(mut self, rule: &mut impl FnMut(Node) -> Node) -> Node {
         for child in self.children_mut().filter(|child| !child.is_leaf()) {
             let taken = std::mem::replace(child, Node::unit());

@@ -1,7 +1,7 @@
-//! The terms that a query computes: their keys, one behind the other in few large pieces of memory.
+//! The terms that a query computes: their keys, one after the other in a few large pieces of memory.
 //!
-//! A query may compute millions of terms, and whoever cancels it waits until they are gone. So none has memory of its own:
-//! to add one is to copy its key, and to drop them all is to give back a few pieces.
+//! A query may compute millions of terms, and cancelling it waits until they are freed. So no term has an allocation of its
+//! own: adding a term copies its key, and dropping all terms frees a few pieces.
 
 use hashbrown::HashTable;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
@@ -9,61 +9,62 @@ use vicus_flow::library::HashKey;
 use vicus_flow::{Grow, NoMemory, give_up, refusable};
 use vicus_rdf::{Id, Kind};
 
-/// A dictionary that grows. Ids say the places of their terms.
+/// A dictionary that grows. An id contains the place of its term.
 pub(crate) struct Computed {
-    /// The place of the first term: those before are another one's.
+    /// The place of the first term here; smaller places belong to the dictionary that this one was put behind.
     first: usize,
     /// Keys as `vicus_rdf::Encoder` writes them. Invariant: a piece never grows beyond the room that it was made with.
     pieces: Vec<String>,
-    /// By the place that an id has.
-    places: Vec<Place>,
-    /// Places by kind and key: a table for each value of the highest bits of the hash, so that none takes long to grow.
-    /// None before the first term.
+    /// The terms, by place.
+    places: Vec<Stored>,
+    /// Places by kind and key. The highest bits of the hash choose the table, so that no single table takes long to grow. Empty
+    /// before the first term.
     tables: Vec<HashTable<Entry>>,
-    /// How many of those bits.
+    /// The number of these bits.
     table_bits: u32,
     secrets: RapidSecrets,
 }
 
-/// What a term is, and where its key is.
-struct Place {
+/// The kind of a term, and where its key is.
+struct Stored {
     kind: Kind,
     piece: u32,
     start: u32,
     end: u32,
 }
 
-/// Of a table: with the hash, so that it grows without a look at the keys.
+/// An entry of a table. It has the hash, so that the table can grow without reading the keys.
 struct Entry {
     hash: u32,
     place: u32,
 }
 
-/// For those that may have millions.
+/// For dictionaries that may have millions of terms.
 const TABLE_BITS: u32 = 6;
 
-/// The first piece is small, as most queries compute little; each next one has twice the room, up to this.
+/// The first piece is small, as most queries compute little; each next piece is twice as large, up to this.
 const FIRST_PIECE: usize = 1 << 10;
 const LARGEST_PIECE: usize = 1 << 20;
 
 impl Computed {
-    /// Without terms. A query's author chooses the terms that it computes; without the secrets, many can't be chosen with one hash.
+    /// An empty dictionary. The query's author chooses the computed terms; without knowing the secrets, they can't choose many
+    /// terms with the same hash.
     pub(crate) fn new(secrets: RapidSecrets) -> Computed {
         let (pieces, places, tables) = (Vec::new(), Vec::new(), Vec::new());
         Computed { first: 0, pieces, places, tables, table_bits: TABLE_BITS, secrets }
     }
 
-    /// One for few terms, whose first place is given.
+    /// A dictionary for few terms, which begins at this place.
     pub(crate) fn small(first: usize, secrets: RapidSecrets) -> Computed {
         Computed { first, table_bits: 0, ..Computed::new(secrets) }
     }
 
-    /// One whose places are behind those of another.
+    /// A dictionary whose places follow those of another one.
     pub(crate) fn behind(other: &Computed) -> Computed {
         Computed { first: other.end(), ..Computed::new(other.secrets) }
     }
 
-    /// What its keys are hashed with.
+    /// The key of the hash function.
     pub(crate) fn secrets(&self) -> RapidSecrets {
         self.secrets
     }
@@ -73,34 +74,34 @@ impl Computed {
         self.places.len()
     }
 
-    /// The place behind the last term.
+    /// The place after the last term.
     pub(crate) fn end(&self) -> usize {
         self.first + self.places.len()
     }
 
-    /// Whether it has this computed term.
+    /// Whether this computed term is in here.
     pub(crate) fn has(&self, id: Id) -> bool {
         id.rank().is_some_and(|place| (self.first..self.end()).contains(&place))
     }
 
-    /// As [`Computed::behind`], without any other's places.
-    pub(crate) fn emptied(&mut self) -> Computed {
+    /// Takes all terms out; an empty dictionary with the same secrets stays here.
+    pub(crate) fn take(&mut self) -> Computed {
         let empty = Computed::new(self.secrets);
         std::mem::replace(self, empty)
     }
 
-    /// What a term with such a key adds to the memory that this holds, in bytes.
+    /// How many bytes a term with this key adds to the dictionary.
     pub(crate) fn bytes_of(key: &str) -> usize {
-        // A table is at least seven sixteenths full.
-        key.len() + size_of::<Place>() + 2 * size_of::<Entry>()
+        // Tables are at least 7/16 full.
+        key.len() + size_of::<Stored>() + 2 * size_of::<Entry>()
     }
 
-    /// The key of a computed term. Panics for others.
+    /// The key of a computed term. Panics if the term is not in here.
     pub(crate) fn key(&self, id: Id) -> &str {
         self.key_at(&self.places[id.rank().expect("a computed term has a place") - self.first])
     }
 
-    /// As [`Computed::key`], copied; if it is long and there is no memory for that, the box gives up.
+    /// A copy of the key. If there is not enough memory for a long key, the box gives up.
     pub(crate) fn key_copied(&self, id: Id) -> String {
         const LONG: usize = 64 << 10;
         let (key, mut copy) = (self.key(id), String::new());
@@ -112,7 +113,7 @@ impl Computed {
         copy
     }
 
-    fn key_at(&self, place: &Place) -> &str {
+    fn key_at(&self, place: &Stored) -> &str {
         &self.pieces[place.piece as usize][place.start as usize..place.end as usize]
     }
 
@@ -126,10 +127,10 @@ impl Computed {
         Some(Id::computed(kind, self.first + found.place as usize))
     }
 
-    /// Adds a term that is not there yet. Panics at the 2^32nd, and if its key has 4 GiB.
+    /// Adds a term that is not there yet. Panics at the 2^32nd term, and if the key has 4 GiB.
     ///
     /// # Errors
-    /// There is not enough memory for it. All is as it was.
+    /// There is not enough memory; nothing has changed.
     pub(crate) fn add(&mut self, kind: Kind, key: &str) -> Result<Id, NoMemory> {
         let (hash, number) = (self.hash(kind, key), self.places.len());
         self.places.grow(1)?;
@@ -158,7 +159,7 @@ impl Computed {
         (u64::from(hash) >> (u32::BITS - self.table_bits)) as usize
     }
 
-    fn write(&mut self, kind: Kind, key: &str) -> Result<Place, NoMemory> {
+    fn write(&mut self, kind: Kind, key: &str) -> Result<Stored, NoMemory> {
         let room = |piece: &String| piece.capacity() - piece.len();
         if self.pieces.last().is_none_or(|piece| room(piece) < key.len()) {
             let next = self.pieces.last().map_or(FIRST_PIECE, |piece| (piece.capacity() * 2).min(LARGEST_PIECE));
@@ -171,16 +172,16 @@ impl Computed {
         let start = piece.len();
         piece.push_str(key);
         let offset = |at: usize| u32::try_from(at).expect("a piece of less than 4 GiB");
-        Ok(Place { kind, piece: number, start: offset(start), end: offset(piece.len()) })
+        Ok(Stored { kind, piece: number, start: offset(start), end: offset(piece.len()) })
     }
 }
 
-/// A table looks at the lowest and the highest bits of 64.
+/// Spreads 32 bits to 64, because a table uses the lowest and the highest bits of 64.
 fn spread(hash: u32) -> u64 {
     HashKey::default().mix(hash.into())
 }
 
-// The tests of vicus-rdf have these texts, too.
+// The tests of vicus-rdf use the same texts.
 #[cfg(test)]
 #[path = "../../rdf/src/load/crafted.rs"]
 mod crafted;
@@ -214,10 +215,10 @@ mod tests {
         for number in 0..100_000 {
             computed.add(Kind::String, &format!("{number}{key}")).unwrap();
         }
-        // 9.5 MB, in pieces of 1 MiB; ten smaller ones go before them.
+        // 9.5 MB need ten pieces of 1 MiB, after ten smaller ones.
         assert!(computed.pieces.len() <= 20, "{} pieces", computed.pieces.len());
         assert!(computed.pieces.iter().all(|piece| piece.capacity() <= LARGEST_PIECE));
-        // One that is larger than any piece has its own.
+        // A key larger than a piece gets a piece of its own.
         let long = computed.add(Kind::String, &"y".repeat(3 << 20)).unwrap();
         assert_eq!(computed.key(long).len(), 3 << 20);
     }
@@ -233,7 +234,7 @@ mod tests {
             let computed = Computed::new(RapidSecrets::seed(seed));
             let hashes: HashSet<u32, rustc_hash::FxBuildHasher> =
                 crafted.iter().map(|text| computed.hash(Kind::String, text)).collect();
-            // Of random texts, 0.01 pairs have one hash.
+            // Among so many random texts, 0.01 pairs are expected to share a hash.
             assert!(hashes.len() >= crafted.len() - 2, "seed {seed}: {} hashes", hashes.len());
         }
     }

@@ -14,13 +14,13 @@ use std::sync::Arc;
 use vicus_flow::library::HashKey;
 use vicus_rdf::{Id, Kind};
 
-/// Which kinds of terms may stand in a column: a bit for each of [`Kind::ALL`], and one for computed terms.
+/// The kinds of terms that a column may hold: a bit for each of [`Kind::ALL`], and one for computed terms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Kinds(u16);
 
 impl Kinds {
     const COMPUTED: u16 = 1 << 15;
-    /// Nothing is known.
+    /// Any kind: nothing is known.
     pub(crate) const ANY: Kinds = Kinds(u16::MAX);
     pub(crate) const NONE: Kinds = Kinds(0);
 
@@ -46,13 +46,13 @@ impl Kinds {
         self.0 & !allowed == 0
     }
 
-    /// Whether `=` of these is equality of ids, and never an error: true without typed literals. (A computed term has
-    /// one id, too, and unbound must be excluded by the caller.)
+    /// Whether `=` between values of these kinds is equality of ids and never fails, which holds without typed literals. A
+    /// computed term has one id as well; the caller has to exclude unbound.
     pub(crate) fn equal_by_id(self) -> bool {
         self.0 & (1 << Kind::Typed.index()) == 0
     }
 
-    /// Whether `<` among these is `<` of ids, and never an error.
+    /// Whether `<` between values of these kinds is `<` of ids and never fails.
     pub(crate) fn ordered_by_id(self) -> bool {
         [Kind::String, Kind::Integer, Kind::Boolean].into_iter().any(|kind| self.is_only(&[kind]))
     }
@@ -68,13 +68,13 @@ enum Side {
 /// One conjunct, compiled.
 #[derive(Clone, PartialEq, Debug)]
 enum Test {
-    /// Compares numbers as they are: statistics say that this compares the terms.
+    /// Compares the ids themselves: the kinds of both sides allow it.
     Ids(Compare, Side, Side),
     Bound(usize),
     NotBound(usize),
-    /// Looks at one column only: answers are remembered by id.
+    /// Reads one column only; answers are remembered by id.
     Remembered(usize, Expr),
-    /// Looks at these columns.
+    /// Reads these columns.
     General(Expr, Arc<[usize]>),
 }
 
@@ -85,11 +85,11 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// Compiles conjuncts whose slots are numbers of columns. `kinds` says what stands in a column, and whether it is
-    /// always bound.
+    /// Compiles conjuncts whose slots are column numbers. `kinds` gives for each column the kinds it may hold, and whether it
+    /// is always bound.
     pub(crate) fn new(conjuncts: &[Expr], kinds: &impl Fn(usize) -> (Kinds, bool)) -> Condition {
         let mut tests: Vec<Test> = conjuncts.iter().map(|expr| compile(expr, kinds)).collect();
-        // Cheap ones first.
+        // Cheap tests first.
         tests.sort_by_key(|test| match test {
             Test::Ids(..) | Test::Bound(_) | Test::NotBound(_) => 0,
             Test::Remembered(..) => 1,
@@ -102,7 +102,7 @@ impl Condition {
         self.tests.is_empty()
     }
 
-    /// The state that evaluating it needs.
+    /// The state for evaluating it.
     pub(crate) fn evaluator(&self, terms: &Arc<Terms>) -> Selector {
         let memory = vec![Answers::new(terms.key); self.tests.len()];
         let exprs = || {
@@ -111,13 +111,14 @@ impl Condition {
                 _ => None,
             })
         };
-        // No row has what a test computes. Answers of EXISTS are remembered by ids, though, which stay what they are.
+        // Terms computed within a test are in no row, so they can be forgotten. The answers of EXISTS are remembered by ids,
+        // which must then keep their meaning.
         let forgets = exprs().any(Expr::computes) && !exprs().any(Expr::has_exists);
         let terms = if forgets { terms.passing() } else { Arc::clone(terms) };
         Selector { condition: self.clone(), terms, memory, scratch: Scratch::default() }
     }
 
-    /// The columns whose ids it compares, so that each of their terms must have one id.
+    /// The columns whose ids are compared; each term in them must have one id.
     pub(crate) fn compared(&self) -> Vec<usize> {
         let side = |side: &Side| match side {
             Side::Column(column) => Some(*column),
@@ -155,7 +156,8 @@ fn compile(expr: &Expr, kinds: &impl Fn(usize) -> (Kinds, bool)) -> Test {
             if let (Some((a, a_kinds)), Some((b, b_kinds))) = (side(a), side(b)) {
                 let both = a_kinds.or(b_kinds);
                 let by_id = match operator {
-                    // Different kinds are never equal unless both are typed, or one is and the other is inlined.
+                    // Values of different kinds are never equal, unless both are typed, or one is typed and the other is
+                    // inlined.
                     Compare::Equal | Compare::NotEqual => both.equal_by_id(),
                     _ => both.ordered_by_id(),
                 };
@@ -178,13 +180,13 @@ fn compile(expr: &Expr, kinds: &impl Fn(usize) -> (Kinds, bool)) -> Test {
     }
 }
 
-/// What a test that looks at one column has answered.
+/// The remembered answers of a test that reads one column.
 #[derive(Clone, Debug)]
 struct Answers {
     known: HashMap<u64, bool, HashKey>,
-    /// Since it was empty last.
+    /// Questions since the memory was last emptied.
     asked: usize,
-    /// Hardly any value came twice: none is remembered any more.
+    /// Hardly any value came twice, so nothing is remembered any more.
     is_off: bool,
 }
 
@@ -193,7 +195,7 @@ impl Answers {
         Answers { known: HashMap::with_hasher(key), asked: 0, is_off: false }
     }
 
-    /// The answer for a value, of which at most `most` are remembered.
+    /// The answer for a value. At most `most` answers are remembered.
     fn of(&mut self, bits: u64, most: usize, answer: impl FnOnce() -> bool) -> bool {
         if self.is_off {
             return answer();
@@ -214,7 +216,7 @@ impl Answers {
     }
 }
 
-/// A condition with the memory of what it found out.
+/// A condition with its remembered answers.
 #[derive(Debug)]
 pub(crate) struct Selector {
     condition: Condition,
@@ -223,18 +225,18 @@ pub(crate) struct Selector {
     scratch: Scratch,
 }
 
-/// After so many questions, and whenever the memory is full, it is seen whether remembering pays.
+/// After this many questions, and whenever the memory is full, the hit rate decides whether to go on remembering.
 const PROBED: usize = 1 << 14;
 
 impl Selector {
-    /// What is remembered, in bytes.
+    /// Bytes of remembered answers and of the scratch memory.
     pub(crate) fn bytes(&self) -> u64 {
         let entries: usize = self.memory.iter().map(|answers| answers.known.capacity()).sum();
         (entries * 8 / 7 * (size_of::<(u64, bool)>() + 1)) as u64 + self.scratch.bytes()
     }
 
-    /// The numbers of the rows that pass, ascending, into `kept`. What may take long asks `stopped` whether to give up,
-    /// with so many bytes at hand.
+    /// Writes the numbers of the rows that pass into `kept`, ascending. A long evaluation asks `stopped` with the bytes it
+    /// holds whether to give up.
     pub(crate) fn select(
         &mut self,
         columns: &[&[u64]],
@@ -244,7 +246,7 @@ impl Selector {
     ) {
         kept.clear();
         kept.extend(0..rows as u32);
-        let computed = || self.terms.segment().map_or(0, Passing::unbooked);
+        let computed = || self.terms.segment().map_or(0, Passing::take_unbooked);
         let stopped = &|more: u64| stopped(more + computed());
         let mut evaluator = Evaluator::new(&self.terms).until(stopped).with(std::mem::take(&mut self.scratch));
         for (test, memory) in self.condition.tests.iter().zip(&mut self.memory) {
@@ -282,14 +284,14 @@ impl Selector {
     }
 }
 
-/// Says which rows' terms are to be fetched next.
+/// Decides which rows' terms to fetch next.
 struct Fetcher {
     next: usize,
     rows: usize,
 }
 
 impl Fetcher {
-    /// Nothing is fetched where only a few of the rows are left.
+    /// Fetches nothing if only a few of the rows are left.
     fn new(kept: usize, rows: usize) -> Fetcher {
         Fetcher { next: if kept * 4 < rows { rows } else { 0 }, rows }
     }
@@ -302,7 +304,7 @@ impl Fetcher {
     }
 }
 
-/// Keeps rows without a branch on the outcome.
+/// Keeps the rows that pass, without a branch on the outcome.
 #[inline]
 fn narrow(kept: &mut Vec<u32>, mut pass: impl FnMut(usize) -> bool) {
     let mut count = 0;
@@ -334,7 +336,7 @@ fn compare_ids(operator: Compare, a: Side, b: Side, columns: &[&[u64]], kept: &m
 
 #[inline]
 fn compare_with(operator: Compare, kept: &mut Vec<u32>, sides: impl Fn(usize) -> (u64, u64)) {
-    // One loop for each operator: the operator is not asked for row by row.
+    // One loop for each operator, so that the operator is not tested for each row.
     match operator {
         Compare::Equal => narrow(kept, |row| sides(row).0 == sides(row).1),
         Compare::NotEqual => narrow(kept, |row| sides(row).0 != sides(row).1),

@@ -13,25 +13,25 @@ use std::fmt;
 pub struct QueryError {
     /// What is wrong, and what was expected.
     pub message: String,
-    /// From 1; 0 where no place can be named.
+    /// From 1; 0 if the error has no place in the text.
     pub line: usize,
-    /// From 1, in characters; 0 where no place can be named.
+    /// From 1, in characters; 0 if the error has no place in the text.
     pub column: usize,
-    /// Whose fault it is.
+    /// What sort of error this is.
     pub kind: QueryErrorKind,
 }
 
-/// Whether the text is wrong or we are not there yet.
+/// Whether the text is wrong, goes beyond a limit, or is not supported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueryErrorKind {
     /// The text breaks SPARQL's grammar.
     Syntax,
-    /// The text is good SPARQL that this engine doesn't answer.
+    /// The text is valid SPARQL that this engine can't answer yet.
     Unsupported {
-        /// What, in the plural: `property paths`.
+        /// What is not supported, in the plural: `property paths`.
         what: String,
     },
-    /// The text calls a function that there is not.
+    /// The text calls a function that doesn't exist.
     UnknownFunction {
         /// Its IRI.
         name: String,
@@ -40,20 +40,20 @@ pub enum QueryErrorKind {
     TooLong,
     /// The text is nested more deeply than [`ParseOptions::depth`](crate::ParseOptions::depth).
     TooDeep,
-    /// With its names written out it is longer than [`ParseOptions::longer`](crate::ParseOptions::longer) allows.
+    /// With its names written out, the text is longer than [`ParseOptions::longer`](crate::ParseOptions::longer) allows.
     NamesTooLong,
-    /// Its paths have too many objects for [`ParseOptions::path_signs`](crate::ParseOptions::path_signs).
+    /// The text repeats paths for more objects than [`ParseOptions::path_signs`](crate::ParseOptions::path_signs) allows.
     TooManySigns,
-    /// Not the text is wrong: [`ParseOptions::base`](crate::ParseOptions::base) is no absolute IRI.
+    /// The text is fine, but [`ParseOptions::base`](crate::ParseOptions::base) is not an absolute IRI.
     WrongBase,
-    /// Planning it takes more steps than [`Options::plan_steps`](crate::Options::plan_steps).
+    /// Planning takes more steps than [`Options::plan_steps`](crate::Options::plan_steps).
     TooManySteps,
-    /// Planning it takes more memory than [`Options::plan_bytes`](crate::Options::plan_bytes).
+    /// Planning takes more memory than [`Options::plan_bytes`](crate::Options::plan_bytes).
     TooManyBytes {
-        /// As many bytes at least.
+        /// At least this many bytes.
         needed: u64,
     },
-    /// Nothing is wrong: whoever asked doesn't wait any more.
+    /// Nothing is wrong: the caller's `stopped` was true.
     Stopped,
 }
 

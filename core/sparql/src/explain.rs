@@ -1,12 +1,12 @@
-//! A physical plan as text: an indented tree, each line an operator with its columns, the rows that it is thought to make,
-//! and, after a run, what it did.
+//! A physical plan as text: an indented tree, each line an operator with its columns, the rows expected of it, and, after a
+//! run, what it did.
 
 use crate::algebra::{At, Pattern, Slot};
 use crate::boxes::hash_table::{By, Keep};
 use crate::boxes::index_probe::Want;
 use crate::boxes::join::JoinKind;
 use crate::expression::{Arithmetic, Expr};
-use crate::lower::Made;
+use crate::lower::OperatorBoxes;
 use crate::planner::{Op, Physical, is_in_order};
 use crate::route::Route;
 use crate::stack::deep;
@@ -17,11 +17,11 @@ use vicus_rdf::Id;
 
 pub(crate) struct Explainer<'a> {
     pub(crate) terms: &'a Terms,
-    /// By slot.
+    /// The name of each slot.
     pub(crate) names: &'a [String],
-    /// What the operators became, in pre-order.
-    pub(crate) operators: &'a [Made],
-    /// What each box did, if the plan has run.
+    /// The boxes of each operator, in pre-order.
+    pub(crate) operators: &'a [OperatorBoxes],
+    /// The counts of each box, if the plan has run.
     pub(crate) counts: Option<&'a [BoxCounts]>,
 }
 
@@ -36,7 +36,7 @@ impl Explainer<'_> {
         match self.names.get(slot.0) {
             Some(name) if name.starts_with("_:") => name.clone(),
             Some(name) => format!("?{name}"),
-            // Whatever stands there.
+            // A slot that stands for anything.
             None => "[]".to_owned(),
         }
     }
@@ -66,7 +66,13 @@ impl Explainer<'_> {
         }
     }
 
-    fn write(&self, plan: &Physical, depth: usize, operators: &mut std::slice::Iter<'_, Made>, text: &mut String) {
+    fn write(
+        &self,
+        plan: &Physical,
+        depth: usize,
+        operators: &mut std::slice::Iter<'_, OperatorBoxes>,
+        text: &mut String,
+    ) {
         let columns = |plan: &Physical| plan.columns.iter().map(|slot| self.slot(*slot)).collect::<Vec<_>>().join(" ");
         let kind = |kind: JoinKind| match kind {
             JoinKind::Inner => "",
@@ -76,13 +82,13 @@ impl Explainer<'_> {
             JoinKind::Mark(_) => "mark ",
         };
         let (what, inputs): (String, Vec<&Physical>) = match &plan.op {
-            Op::Values(table) => (format!("values of {} rows", table.rows), Vec::new()),
-            Op::Scan(pattern, spec) => {
+            Op::Values { table } => (format!("values of {} rows", table.rows), Vec::new()),
+            Op::Scan { pattern, spec } => {
                 let distinct = if spec.distinct.is_some() { ", distinct" } else { "" };
                 (format!("scan {:?} {}{distinct}", spec.order, self.pattern(pattern)), Vec::new())
             }
             Op::Nodes => ("all nodes".to_owned(), Vec::new()),
-            Op::Walk(input, path, walk, join) => {
+            Op::Walk { input, path, walk, join } => {
                 let at = |at: &At| match at {
                     At::Slot(slot) => self.slot(*slot),
                     At::Constant(id) => self.id(*id),
@@ -91,7 +97,7 @@ impl Explainer<'_> {
                 let (from, to) = (at(&path.subject), at(&path.object));
                 (format!("{}walk {from} {} {to}{how}", kind(join.kind), self.route(&path.route)), vec![input])
             }
-            Op::IndexJoin(input, pattern, index, join) => {
+            Op::IndexJoin { input, pattern, index, join } => {
                 let want = match index.want {
                     Want::All => "",
                     Want::Groups => ", one for each group",
@@ -102,7 +108,7 @@ impl Explainer<'_> {
                     format!("{}index join {:?} {}{merged}{want}", kind(join.kind), index.order, self.pattern(pattern));
                 (what, vec![input])
             }
-            Op::HashJoin(probe, build, hash, join) => {
+            Op::HashJoin { probe, build, hash, join } => {
                 let key = |key: &crate::boxes::hash_table::Key| {
                     let (a, b) = (probe.columns[key.probe], build.columns[key.build]);
                     let name = if a == b { self.slot(a) } else { format!("{} = {}", self.slot(a), self.slot(b)) };
@@ -121,18 +127,18 @@ impl Explainer<'_> {
                 };
                 (format!("{}hash join on {keys}{keep}", kind(join.kind)), vec![probe, build])
             }
-            Op::Filter(input, ..) => ("filter".to_owned(), vec![input]),
-            Op::Extend(input, _) => ("extend".to_owned(), vec![input]),
-            Op::Union(inputs, _) => ("union".to_owned(), inputs.iter().collect()),
-            Op::Distinct(input) => ("distinct".to_owned(), vec![input]),
-            Op::Aggregate(input, spec) => {
+            Op::Filter { input, .. } => ("filter".to_owned(), vec![input]),
+            Op::Extend { input, .. } => ("extend".to_owned(), vec![input]),
+            Op::Union { inputs, .. } => ("union".to_owned(), inputs.iter().collect()),
+            Op::Distinct { input } => ("distinct".to_owned(), vec![input]),
+            Op::Aggregate { input, spec } => {
                 let keys = plan.columns[..spec.keys.len()].iter().map(|slot| self.slot(*slot)).collect::<Vec<_>>();
                 (format!("aggregate by {}", keys.join(", ")), vec![input])
             }
-            Op::Sort(input, _) => ("sort".to_owned(), vec![input]),
-            Op::Top(input, _, count) => (format!("top {count}"), vec![input]),
-            Op::Slice(input, offset, count) => {
-                let limit = count.map_or(String::new(), |count| format!(" limit {count}"));
+            Op::Sort { input, .. } => ("sort".to_owned(), vec![input]),
+            Op::Top { input, count, .. } => (format!("top {count}"), vec![input]),
+            Op::Slice { input, offset, limit } => {
+                let limit = limit.map_or(String::new(), |limit| format!(" limit {limit}"));
                 (format!("slice offset {offset}{limit}"), vec![input])
             }
         };
@@ -187,8 +193,8 @@ impl Explainer<'_> {
     }
 }
 
-/// What an operator did: rows, with a mark if that is far from the estimate, and bytes that its boxes took.
-fn actual(made: &Made, estimate: f64, counts: &[BoxCounts]) -> String {
+/// What an operator did: rows, with a mark if that is far from the estimate, and the bytes that its boxes took.
+fn actual(made: &OperatorBoxes, estimate: f64, counts: &[BoxCounts]) -> String {
     let outputs = || made.outputs.iter().map(|from| &counts[from.sender().index()].outputs[from.index()]);
     let rows: u64 = outputs().map(|output| output.rows).sum();
     let bytes = |of: fn(&BoxCounts) -> u64| made.boxes.iter().map(|id| of(&counts[id.index()])).sum::<u64>();
@@ -197,7 +203,7 @@ fn actual(made: &Made, estimate: f64, counts: &[BoxCounts]) -> String {
     format!(", {rows} actual{mark}, {} bytes near, {} far", bytes(BoxCounts::near_bytes), bytes(BoxCounts::far_bytes))
 }
 
-/// A mark where the rows are more than ten times as many or as few as was thought. Less than a row counts as one.
+/// A mark if the rows are more than ten times as many or as few as estimated. Less than one row counts as one.
 fn surprise(estimate: f64, actual: f64) -> String {
     const FAR_OFF: f64 = 10.0;
     let (thought, found) = (estimate.max(1.0), actual.max(1.0));
@@ -208,7 +214,7 @@ fn surprise(estimate: f64, actual: f64) -> String {
     }
 }
 
-/// As in `box 3` or `boxes 2, 4-6`.
+/// The boxes' numbers, as in `box 3` or `boxes 2, 4-6`.
 fn numbers(boxes: &[BoxId]) -> String {
     let runs = boxes.chunk_by(|a, b| a.index() + 1 == b.index()).map(|run| match run {
         [one] => one.index().to_string(),

@@ -1,4 +1,4 @@
-//! Expressions as trees over slots; later, the same trees over the columns of a box.
+//! Expressions as trees over slots; in a box, the slots are column numbers.
 
 use crate::algebra::{Node, Slot, Slots};
 use crate::value::Numbers;
@@ -17,7 +17,7 @@ pub(crate) enum Compare {
 }
 
 impl Compare {
-    /// The operator that says the same with its sides exchanged.
+    /// The operator that gives the same result with its operands exchanged.
     pub(crate) fn flipped(self) -> Compare {
         match self {
             Compare::Less => Compare::Greater,
@@ -81,22 +81,22 @@ pub(crate) enum Function {
     Iri,
     StrDt,
     StrLang,
-    /// With a label and the number of a row: the same node for the same two.
+    /// With a label and the number of a row as operands: equal operands give the same node.
     BNode,
-    /// Another number each time.
+    /// A different number each time.
     RowNumber,
     Rand,
     Uuid,
     StrUuid,
     Now,
-    Of(Part),
+    Of(DateField),
     Timezone,
     Tz,
     Cast(Cast),
 }
 
 impl Function {
-    /// Whether it may have another value each time.
+    /// Whether two calls with the same operands may give different values.
     fn is_volatile(self) -> bool {
         matches!(self, Function::BNode | Function::RowNumber | Function::Rand | Function::Uuid | Function::StrUuid)
     }
@@ -112,9 +112,9 @@ pub(crate) enum Hash {
     Sha512,
 }
 
-/// A part of a date.
+/// A field of a date or time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Part {
+pub(crate) enum DateField {
     Year,
     Month,
     Day,
@@ -123,7 +123,7 @@ pub(crate) enum Part {
     Seconds,
 }
 
-/// A type that has a constructor.
+/// A type with a constructor function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cast {
     String,
@@ -137,12 +137,12 @@ pub(crate) enum Cast {
     Time,
 }
 
-/// An expression. Unbound variables and wrong operands make it an error, which a filter takes for false.
+/// An expression. Unbound variables and wrong operands make it fail; a filter takes that for false.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Expr {
     Constant(Id),
     Slot(Slot),
-    /// Always an error: a variable that can't be bound here.
+    /// Fails always: a variable that can't be bound here.
     Error,
     Or(Vec<Expr>),
     And(Vec<Expr>),
@@ -156,10 +156,10 @@ pub(crate) enum Expr {
     Bound(Slot),
     If(Box<Expr>, Box<Expr>, Box<Expr>),
     Coalesce(Vec<Expr>),
-    /// True if there is a value, else an error: for those who count values and never look at them.
+    /// True if the operand has a value, else an error: for COUNT, which never uses the value itself.
     Has(Box<Expr>),
     Call(Function, Vec<Expr>),
-    /// Whether a pattern has a solution, and with which values of slots from outside.
+    /// Whether a pattern has a solution when these slots have the values of these expressions.
     Exists(Arc<Node>, Vec<(Slot, Expr)>),
 }
 
@@ -188,7 +188,7 @@ impl Expr {
         }
     }
 
-    /// All slots that it looks at.
+    /// All slots that it reads.
     pub(crate) fn slots(&self) -> Slots {
         let mut slots = Slots::new();
         self.collect_slots(&mut slots);
@@ -202,7 +202,7 @@ impl Expr {
         self.children().into_iter().for_each(|child| child.collect_slots(slots));
     }
 
-    /// Replaces slots: by another slot, a constant, or [`Expr::Error`] for one that is never bound.
+    /// Replaces each slot by an expression: another slot, a constant, or [`Expr::Error`] if the slot is never bound.
     pub(crate) fn replace(&mut self, by: &impl Fn(Slot) -> Expr) {
         match self {
             Expr::Slot(slot) => *self = by(*slot),
@@ -217,26 +217,26 @@ impl Expr {
         }
     }
 
-    /// The same expression over other slots.
+    /// A copy in which each slot is replaced.
     pub(crate) fn replaced(&self, by: &impl Fn(Slot) -> Expr) -> Expr {
         let mut copy = self.clone();
         copy.replace(by);
         copy
     }
 
-    /// How often it looks at a slot.
+    /// How often a slot occurs.
     pub(crate) fn uses(&self, slot: Slot) -> usize {
         let here = usize::from(matches!(self, Expr::Slot(other) | Expr::Bound(other) if *other == slot));
         here + self.children().into_iter().map(|child| child.uses(slot)).sum::<usize>()
     }
 
-    /// Whether it asks if a slot has a value.
+    /// Whether BOUND of this slot occurs.
     pub(crate) fn asks_for(&self, slot: Slot) -> bool {
         matches!(self, Expr::Bound(other) if *other == slot)
             || self.children().into_iter().any(|child| child.asks_for(slot))
     }
 
-    /// Whether it has a value whenever these slots have one. Conservative.
+    /// Whether it has a value whenever these slots have one. False if that is not certain.
     pub(crate) fn never_fails(&self, certain: &Slots) -> bool {
         match self {
             Expr::Constant(_) | Expr::Bound(_) => true,
@@ -250,14 +250,14 @@ impl Expr {
         }
     }
 
-    /// Whether it may have another value each time it is asked.
+    /// Whether two evaluations for the same row may give different values.
     pub(crate) fn is_volatile(&self) -> bool {
         matches!(self, Expr::Call(function, _) if function.is_volatile())
             || matches!(self, Expr::Exists(node, _) if node.is_volatile())
             || self.children().into_iter().any(Expr::is_volatile)
     }
 
-    /// Whether it has the same value each time, in few steps and with little memory for each row.
+    /// Whether it is not volatile, and takes few steps and little memory for each row.
     pub(crate) fn is_quick(&self) -> bool {
         let itself = match self {
             Expr::Exists(..) => false,
@@ -270,10 +270,10 @@ impl Expr {
         itself && self.children().into_iter().all(Expr::is_quick)
     }
 
-    /// Which numbers it makes of others.
+    /// Which types of numbers it may make.
     pub(crate) fn makes(&self) -> Numbers {
         let here = match self {
-            // A datatype may be any.
+            // STRDT may make a literal of any datatype.
             Expr::Call(Function::Cast(Cast::Float) | Function::StrDt, _) => Numbers::Floats,
             Expr::Call(Function::Cast(Cast::Double) | Function::Rand, _) => Numbers::Doubles,
             Expr::Exists(node, _) => node.makes(),
@@ -282,7 +282,7 @@ impl Expr {
         self.children().into_iter().fold(here, |all, child| all.and(child.makes()))
     }
 
-    /// Whether it may have another value in another run.
+    /// Whether another run may give another value.
     pub(crate) fn chooses(&self) -> bool {
         match self {
             Expr::Call(function, _) if function.is_volatile() || *function == Function::Now => true,
@@ -291,18 +291,18 @@ impl Expr {
         }
     }
 
-    /// Whether it asks for solutions of a pattern.
+    /// Whether an EXISTS occurs.
     pub(crate) fn has_exists(&self) -> bool {
         matches!(self, Expr::Exists(..)) || self.children().into_iter().any(Expr::has_exists)
     }
 
-    /// Whether it makes a blank node for a label and has not been told for which row.
+    /// Whether it makes a blank node for a label, and has no row number yet.
     pub(crate) fn has_labelled_blank(&self) -> bool {
         matches!(self, Expr::Call(Function::BNode, operands) if operands.len() == 1)
             || self.children().into_iter().any(Expr::has_labelled_blank)
     }
 
-    /// Gives blank nodes with a label the slot that has the row's number.
+    /// Gives BNODE calls with a label the slot of the row number as their second operand.
     pub(crate) fn label_blanks(&mut self, row: Slot) {
         if let Expr::Call(Function::BNode, operands) = self
             && operands.len() == 1
@@ -312,7 +312,7 @@ impl Expr {
         self.children_mut().into_iter().for_each(|child| child.label_blanks(row));
     }
 
-    /// The conjuncts, of which each must be true for the whole to be true.
+    /// The conjuncts, all of which must be true for the whole to be true.
     pub(crate) fn conjuncts(self) -> Vec<Expr> {
         match self {
             Expr::And(all) => all.into_iter().flat_map(Expr::conjuncts).collect(),
@@ -320,7 +320,7 @@ impl Expr {
         }
     }
 
-    /// `?a = ?b` of two different slots.
+    /// The slots of `?a = ?b`, if they differ.
     pub(crate) fn as_slot_equality(&self) -> Option<(Slot, Slot)> {
         match self {
             Expr::Compare(Compare::Equal, a, b) | Expr::SameTerm(a, b) => match (&**a, &**b) {

@@ -7,11 +7,11 @@
 //!                    lower ────▶ a vicus_flow model: a box for each operator
 //! ```
 //!
-//! Begin at [`parse()`] and [`plan()`]. Of what takes long, [`plan_until`] can be stopped, and a request that runs can be
-//! cancelled; [`parse()`] takes time in proportion to the text, some 100 ms for one of ten megabytes.
+//! Begin at [`parse()`] and [`plan()`]. [`plan_until`] can be stopped, and a running request can be cancelled; [`parse()`]
+//! takes time in proportion to the text, some 100 ms for ten megabytes.
 //!
-//! All that flows is ids; terms are looked at by the few expressions that need their
-//! values, and by whoever prints the solutions.
+//! Boxes exchange ids only. Terms are read by the few expressions that need their values, and by the caller that prints the
+//! solutions.
 
 mod algebra;
 mod boxes;
@@ -43,5 +43,6 @@ pub use error::{QueryError, QueryErrorKind};
 pub use limits::Limits;
 pub use parse::{Parsed, parse, parse_with};
 pub use plan::{Form, Options, Plan, Run, plan, plan_until};
+pub use stop::Watch;
 pub use syntax::ParseOptions;
 pub use terms::Moment;

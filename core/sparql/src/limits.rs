@@ -1,7 +1,7 @@
-//! How much is remembered, done at once, or tried: numbers that change what a query costs, and never what it answers.
+//! Limits on memory, on steps between turns, and on planning effort: they change what a query costs, never its answer.
 
-/// Limits inside of planning and of boxes. The default ones are for speed. Tests set them low, so that a graph of a few
-/// triples goes beyond each of them.
+/// Limits inside of planning and of boxes. The defaults are for speed. Tests set them low, so that a graph of a few triples
+/// exceeds each of them.
 ///
 /// ```
 /// use vicus_sparql::{Limits, Options};
@@ -11,33 +11,35 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// As many ends and starts of paths as a walk remembers for later rows.
+    /// How many ends and starts of paths a walk remembers for later rows.
     pub remembered_ends: usize,
-    /// As many triples as a walk looks at before another box has a turn.
+    /// How many triples a walk visits before another box has a turn.
     pub steps: usize,
-    /// As many answers as are remembered for a condition on one column, and for an EXISTS.
+    /// How many answers are remembered for a condition on one column, and for an EXISTS.
     pub remembered_answers: usize,
-    /// As many batches of candidates as a join looks at before another box has a turn.
+    /// How many batches of candidates a join looks at before another box has a turn.
     pub batches: usize,
-    /// As many columns with unbound values as a join searches by; the others are only tested. At most 16.
+    /// How many columns with unbound values a join searches by; the others are tested for each candidate. At most 16.
     pub searched_keys: usize,
-    /// As many candidates as such a join looks at before another box has a turn.
+    /// How many candidates such a join looks at before another box has a turn.
     pub candidates: usize,
-    /// As many ids at least as wait for a table that was split, before they are added to it.
+    /// How many ids at least wait for a table that was split before they are added to it.
     pub waiting_ids: usize,
-    /// As many rows at least as a part of a scan has that is shared.
+    /// How many rows at least a part of a shared scan has.
     pub part_rows: u64,
-    /// For groups of so many operands all orders of joining are looked at; for larger ones the cheapest join next.
+    /// Up to this many operands, all orders of joining a group are tried; a larger group is ordered greedily, the cheapest join
+    /// first.
     pub ordered_exhaustively: usize,
-    /// As many joins at most as are looked at in all for such orders; then it is the cheapest join next.
+    /// How many joins are tried for such orders in all; after that, groups are ordered greedily.
     pub ordered_joins: usize,
-    /// As many operands as are ordered together. From 2 to 60.
+    /// How many operands are ordered together. From 2 to 60.
     pub ordered_together: usize,
-    /// As many branches as joins are distributed over, and in groups with so many unions at most.
+    /// A group is distributed over its unions into at most this many branches, if it has at most [`Limits::unions`] unions.
     pub branches: usize,
     /// See [`Limits::branches`].
     pub unions: usize,
-    /// As many things as are planned in two ways, and only if one way takes so many nanoseconds.
+    /// How many parts of a query may be planned in two ways. Only plans that take longer than [`Limits::tried_from_ns`]
+    /// nanoseconds are.
     pub tries: usize,
     /// See [`Limits::tries`].
     pub tried_from_ns: u64,

@@ -1,15 +1,15 @@
-//! From a physical plan to a flow model: a box for each operator, or several that share its work.
+//! From a physical plan to a flow model: a box for each operator, or several boxes that share an operator's work.
 //!
-//! Where a pipeline has enough to do, a splitter hands the rows of its scan out in ranges, and each operator above has a
-//! replica for each stream. What needs to see equal rows together is dealt by hash; sorted runs are merged; groups are
-//! folded where their rows are, and their parts put together; a table is built once and probed by all, or, if it is
-//! large, in parts. A single stream that meets a sort or a walk is spread. The degree follows the planner's estimate;
-//! small pipelines stay as they are.
+//! If a pipeline is expected to make many rows, a splitter hands out the rows of its scan in ranges, and each operator above
+//! has a replica for each stream. Rows that must meet are dealt to boxes by their hash; sorted streams are merged; groups are
+//! folded in each stream, and the parts are put together. A hash table is built once and probed by all replicas, or, if it is
+//! large, built in parts. A single stream that reaches a sort or a walk is spread over several boxes. The degree follows the
+//! planner's estimate; small pipelines have one box for each operator.
 //!
-//! Such a model does not wait for itself. It has no cycle, and every box takes what comes on any of its inputs, so the
-//! last box that waits for room waits for one that can go on; but for these: a hash join leaves its probe where it is
-//! until the table is there, which is built from a subtree of its own; and the merge waits for each of its inputs, which
-//! come from boxes that have taken all of theirs before they send anything, so that nothing above them waits.
+//! Such a model can't deadlock. It has no cycle, and every box takes envelopes from any of its inputs, so the last box in a
+//! chain of boxes that wait for room waits for one that can run. There are two exceptions. A hash join leaves its probe input
+//! alone until the table is there; the table is built from a subtree of its own. The merge waits for each of its inputs; these
+//! come from boxes that read all of their input before they send, so no box above them waits.
 
 use crate::algebra::{Column, Table};
 use crate::boxes::aggregate::{AggregateSpec, Rows};
@@ -30,7 +30,7 @@ use std::fmt;
 use std::sync::Arc;
 use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Model, ModelBuilder, Operator, OutputId, Schema, library};
 
-/// Makes an operator that looks at terms, for a run.
+/// Makes the operator of a box that reads terms, for one run.
 #[derive(Clone)]
 pub(crate) struct Maker(Arc<Make>);
 
@@ -51,7 +51,7 @@ impl fmt::Debug for Maker {
 /// A box before it is part of a model.
 struct Draft {
     model: BoxModel,
-    /// If its operator looks at terms.
+    /// Present if the box's operator reads terms.
     maker: Option<Maker>,
 }
 
@@ -62,13 +62,13 @@ impl From<BoxModel> for Draft {
 }
 
 impl Draft {
-    /// A box whose operator looks at terms.
+    /// A box whose operator reads terms.
     fn new<O: Operator + 'static>(
         terms: &Arc<Terms>,
         name: &'static str,
         make: impl Fn(&Arc<Terms>) -> O + Send + Sync + 'static,
     ) -> Draft {
-        // What it is made of has conditions in it, and so has the operator: either may be dropped last, on any thread.
+        // The closure and the operator contain conditions, which may be deep trees. Either may be dropped last, on any thread.
         let make = Arc::new(Deep::new(terms.levels, make));
         let of = move |terms: &Arc<Terms>| {
             let levels = make.levels();
@@ -88,37 +88,37 @@ impl Draft {
     }
 }
 
-/// What a plan became.
+/// A plan as a model, with what belongs to it.
 pub(crate) struct Lowered {
     pub(crate) model: Arc<Model>,
     /// The boxes that receive the solutions.
     pub(crate) sinks: Vec<BoxId>,
-    /// What became of the plan's operators, in pre-order.
-    pub(crate) operators: Vec<Made>,
-    /// For the boxes whose operators look at terms.
+    /// The boxes of the plan's operators, in pre-order.
+    pub(crate) operators: Vec<OperatorBoxes>,
+    /// Makers of the operators that read terms.
     pub(crate) makers: Arc<[(BoxId, Maker)]>,
     /// See [`Plan::is_short`](crate::Plan::is_short).
     pub(crate) is_short: bool,
 }
 
-/// The outputs that put an operator's rows out between them. One is the rule.
+/// The outputs that share an operator's rows. Usually there is one.
 pub(crate) type Streams = SmallVec<[OutputId; 1]>;
 
-/// What an operator became.
+/// The boxes of an operator.
 #[derive(Default)]
-pub(crate) struct Made {
-    /// All its boxes, in the order of their numbers: with those that deal its rows out or merge them.
+pub(crate) struct OperatorBoxes {
+    /// All its boxes in the order of their numbers, including those that deal out or merge its rows.
     pub(crate) boxes: SmallVec<[BoxId; 1]>,
-    /// The outputs that put its rows out between them.
+    /// The outputs that share its rows.
     pub(crate) outputs: Streams,
     /// How many boxes share its work.
     pub(crate) degree: usize,
 }
 
-/// The model of a plan.
+/// Makes the model of a plan.
 ///
 /// # Errors
-/// It costs more than it may, or nobody waits any more.
+/// Planning takes more steps or memory than allowed, or was stopped.
 pub(crate) fn lower(
     plan: &Physical,
     terms: &Arc<Terms>,
@@ -160,15 +160,15 @@ pub(crate) fn lower(
     Ok(Lowered { model, sinks, operators, makers: makers.into(), is_short })
 }
 
-/// A plan is short if all its operators make a part of this of the rows from which on work is shared.
+/// A plan is short if its operators make less than 1/4 of the rows from which on work is shared.
 const SHORT: f64 = 4.0;
 
-/// What stands above an operator, up to the next one that takes everything before it puts anything out.
+/// The operators above, up to the next one that reads all of its input before it sends anything.
 #[derive(Clone, Copy, Default)]
 struct Pipeline {
-    /// Rows that its operators are thought to make together.
+    /// The rows that these operators are expected to make together.
     rows: f64,
-    /// A few rows are enough, so that it would be a waste to begin at several places.
+    /// Whether a few rows are enough, so that several replicas would be a waste.
     few: bool,
 }
 
@@ -183,36 +183,36 @@ struct Lowering<'a> {
     terms: &'a Arc<Terms>,
     limit: usize,
     options: Options,
-    operators: Vec<Made>,
+    operators: Vec<OperatorBoxes>,
     makers: Vec<(BoxId, Maker)>,
-    /// Rows that all operators are thought to make.
+    /// The rows that all operators are expected to make.
     rows: f64,
-    /// The operator whose boxes are being added.
+    /// The operator whose boxes are being added, by its place in `operators`.
     at: Option<usize>,
-    /// Of which all schemas are a beginning: a schema has a name for each column.
+    /// A schema as wide as any in the model; others are cut from it, because making names for columns takes time.
     widest: Schema,
-    /// Of what splitters send.
+    /// The schema of a splitter's ranges.
     ranges: Schema,
     stop: &'a Stop<'a>,
 }
 
-/// About how many bytes a box takes until it is part of a model, and steps.
+/// About how many bytes a box takes until it is part of a model; below, how many steps.
 const BOX_BYTES: usize = 2048;
 const BOX_STEPS: usize = 64;
 
-/// Schemas of so many columns are made once for all plans.
+/// Schemas of up to this many columns are made once for all plans.
 const FEW_COLUMNS: usize = 31;
 
-/// About how many bytes an output and an input that are joined take, and steps where a box has many.
+/// About how many bytes a connection takes; below, how many steps where a box has many.
 const LINK_BYTES: usize = 256;
 const LINK_STEPS: usize = 32;
 
-/// How many columns any envelope has at most.
+/// The greatest number of columns of any envelope.
 fn widest(plan: &Physical) -> usize {
     let widest = |plan: &Physical| {
         let inside = match &plan.op {
-            Op::Aggregate(_, spec) => spec.part_columns().max(spec.keys.len() + spec.folds.len()),
-            Op::HashJoin(_, build, hash, _) => hash.built_columns(build.columns.len()),
+            Op::Aggregate { spec, .. } => spec.part_columns().max(spec.keys.len() + spec.folds.len()),
+            Op::HashJoin { build, hash, .. } => hash.built_columns(build.columns.len()),
             _ => 0,
         };
         inside.max(plan.columns.len())
@@ -221,28 +221,28 @@ fn widest(plan: &Physical) -> usize {
 }
 
 impl Lowering<'_> {
-    /// How many replicas a pipeline is worth.
+    /// How many replicas a pipeline should have.
     fn degree(&self, pipeline: Pipeline) -> usize {
         let enough = self.options.parallel_rows as f64;
         if pipeline.few || self.options.threads < 2 || pipeline.rows < enough {
             return 1;
         }
-        // Float to integer conversions saturate.
+        // The conversion to an integer saturates.
         ((pipeline.rows * 2.0 / enough.max(1.0)).ceil() as usize).clamp(2, self.options.threads)
     }
 
-    /// The schema of envelopes with so many columns of ids.
+    /// The schema of envelopes with `columns` columns of ids.
     fn schema(&self, columns: usize) -> Schema {
         if columns <= FEW_COLUMNS { boxes::schema(columns) } else { self.widest.prefix(columns) }
     }
 
-    /// Adds the boxes of a plan; returns the outputs that put its rows out between them.
+    /// Adds the boxes of a plan; returns the outputs that share its rows.
     fn add(&mut self, plan: &Physical, above: Pipeline) -> Streams {
         let at = self.operators.len();
-        self.operators.push(Made::default());
+        self.operators.push(OperatorBoxes::default());
         self.rows += plan.estimate.rows;
         let outer = self.at.replace(at);
-        let outputs = if self.stop.works(plan.columns.len()) || self.stop.is_stopped() {
+        let outputs = if self.stop.count_steps(plan.columns.len()) || self.stop.poll() {
             let columns = plan.columns.iter().map(|_| Column::new(Vec::new())).collect();
             self.values(&Arc::new(Table { columns, rows: 0 }))
         } else {
@@ -255,7 +255,7 @@ impl Lowering<'_> {
         outputs
     }
 
-    /// Adds a box of the operator at hand.
+    /// Adds a box of the current operator.
     fn place(&mut self, draft: impl Into<Draft>) -> BoxId {
         let draft = draft.into();
         let added = self.net.add(draft.model);
@@ -263,38 +263,38 @@ impl Lowering<'_> {
         self.note(added)
     }
 
-    /// As `place`, for a box that starts by itself.
+    /// As `place`, for a box without inputs.
     fn source(&mut self, model: BoxModel) -> BoxId {
         let added = self.net.source(model);
         self.note(added)
     }
 
     fn note(&mut self, added: BoxId) -> BoxId {
-        self.stop.works(BOX_STEPS);
-        self.stop.holds(BOX_BYTES);
+        self.stop.count_steps(BOX_STEPS);
+        self.stop.count_bytes(BOX_BYTES);
         if let Some(at) = self.at {
             self.operators[at].boxes.push(added);
         }
         added
     }
 
-    /// Says how many boxes share the work of the operator at hand, if its outputs don't.
-    fn shared_by(&mut self, degree: usize) {
+    /// Sets the degree of the current operator, if it differs from the number of its outputs.
+    fn set_degree(&mut self, degree: usize) {
         self.operators[self.at.expect("an operator is being added")].degree = degree;
     }
 
-    /// The boxes of one operator and, by recursion, those below.
+    /// Adds the boxes of one operator and, by recursion, of those below.
     fn operator(&mut self, plan: &Physical, above: Pipeline) -> Streams {
         let (terms, limit) = (Arc::clone(self.terms), self.limit);
         let width = plan.columns.len();
         let here = above.and(plan.estimate.rows);
         match &plan.op {
-            Op::Values(table) => self.values(table),
+            Op::Values { table } => self.values(table),
             Op::Nodes => {
                 let model = BoxModel::new("nodes", move || nodes::Nodes::new(&terms.store, limit));
                 smallvec![self.source(model.output(&self.schema(width))).output(0)]
             }
-            Op::Walk(input, _, walk, spec) => {
+            Op::Walk { input, walk, join: spec, .. } => {
                 let streams = self.add(input, here);
                 let streams = self.spread(streams, input.columns.len(), here);
                 self.replicas(streams, input.columns.len(), width, || {
@@ -302,43 +302,43 @@ impl Lowering<'_> {
                     Draft::new(&terms, "walk", move |terms| walk::Walk::new(terms, &spec, &walk, limit))
                 })
             }
-            Op::Scan(_, spec) => self.scan(spec, width, here),
-            Op::IndexJoin(input, _, index, spec) => self.each(input, here, width, || {
+            Op::Scan { spec, .. } => self.scan(spec, width, here),
+            Op::IndexJoin { input, index, join: spec, .. } => self.each(input, here, width, || {
                 let (index, spec) = (Arc::clone(index), Arc::clone(spec));
                 Draft::new(&terms, "index join", move |terms| join::IndexJoin::new(terms, &spec, &index, limit))
             }),
-            Op::HashJoin(probe, build, hash, spec) => {
+            Op::HashJoin { probe, build, hash, join: spec } => {
                 let probes = self.add(probe, here);
                 let builds = self.add(build, Pipeline::default());
                 self.hash_join((probe, probes), (build, builds), hash, spec, width)
             }
-            Op::Filter(input, condition, output) => self.each(input, here, width, || {
+            Op::Filter { input, condition, output } => self.each(input, here, width, || {
                 let (condition, output) = (condition.clone(), Arc::clone(output));
                 Draft::new(&terms, "filter", move |terms| filter::Filter::new(terms, &condition, &output, limit))
             }),
-            Op::Extend(input, makes) => self.each(input, above, width, || {
+            Op::Extend { input, makes } => self.each(input, above, width, || {
                 let makes = Arc::clone(makes);
                 Draft::new(&terms, "extend", move |terms| extend::Extend::new(terms, &makes))
             }),
-            Op::Union(inputs, maps) => {
+            Op::Union { inputs, maps } => {
                 let mut streams: Vec<Streams> = Vec::with_capacity(inputs.len());
                 for input in inputs {
                     streams.push(self.add(input, here));
-                    if self.stop.works(LINK_STEPS * streams.last().map_or(0, SmallVec::len)) {
+                    if self.stop.count_steps(LINK_STEPS * streams.last().map_or(0, SmallVec::len)) {
                         break;
                     }
                 }
                 self.unite(inputs, &streams, maps, width)
             }
-            Op::Distinct(input) => {
+            Op::Distinct { input } => {
                 let streams = self.add(input, here);
                 self.distinct(streams, width, is_ordered(input))
             }
-            Op::Aggregate(input, spec) => {
+            Op::Aggregate { input, spec } => {
                 let streams = self.add(input, here);
                 self.aggregate(streams, input.columns.len(), spec, plan.estimate.rows)
             }
-            Op::Sort(input, by) => {
+            Op::Sort { input, by } => {
                 let (terms, by) = (&terms, by);
                 let pipeline = Pipeline::default().and(plan.estimate.rows);
                 let streams = self.add(input, pipeline);
@@ -347,16 +347,16 @@ impl Lowering<'_> {
                     let by = Arc::clone(by);
                     Draft::new(terms, "sort", move |terms| sort::Sort::new(terms, &by, limit))
                 });
-                self.shared_by(sorted.len());
+                self.set_degree(sorted.len());
                 smallvec![self.merge(sorted, by, width)]
             }
-            Op::Top(input, by, count) => {
+            Op::Top { input, by, count } => {
                 let (terms, by, count) = (&terms, by, *count);
                 let best = self.each(input, Pipeline::default().and(input.estimate.rows), width, || {
                     let by = Arc::clone(by);
                     Draft::new(terms, "top", move |terms| top::Top::new(terms, &by, count, limit))
                 });
-                self.shared_by(best.len());
+                self.set_degree(best.len());
                 if best.len() == 1 {
                     return best;
                 }
@@ -364,13 +364,13 @@ impl Lowering<'_> {
                 let model = BoxModel::new("slice", move || slice::Slice::new(0, Some(count)));
                 self.over(&[merged], &[width], width, model)
             }
-            Op::Slice(input, offset, count) => {
-                let (offset, count) = (*offset, *count);
-                let wanted = count.map_or(f64::INFINITY, |count| (offset as f64) + (count as f64));
+            Op::Slice { input, offset, limit } => {
+                let (offset, limit) = (*offset, *limit);
+                let wanted = limit.map_or(f64::INFINITY, |limit| (offset as f64) + (limit as f64));
                 let few = wanted < self.options.parallel_rows as f64;
                 let input_width = input.columns.len();
                 let input = self.single(input, Pipeline { few, ..above });
-                let model = BoxModel::new("slice", move || slice::Slice::new(offset, count));
+                let model = BoxModel::new("slice", move || slice::Slice::new(offset, limit));
                 self.over(&[input], &[input_width], width, model)
             }
         }
@@ -382,7 +382,7 @@ impl Lowering<'_> {
         smallvec![self.source(model.output(&self.schema(width))).output(0)]
     }
 
-    /// A plan whose rows come on one output, in any order if they come from several.
+    /// Adds a plan and returns one output with all of its rows, in any order if there are several streams.
     fn single(&mut self, plan: &Physical, above: Pipeline) -> OutputId {
         let streams = self.add(plan, above);
         self.united(streams, plan.columns.len())
@@ -402,7 +402,7 @@ impl Lowering<'_> {
     fn scan(&mut self, spec: &Arc<scan::ScanSpec>, width: usize, pipeline: Pipeline) -> Streams {
         let rows = spec.rows.start as u64..spec.rows.end as u64;
         let limit = self.limit;
-        // The rows that it looks at count, too, if it is to drop most of them.
+        // The rows that the scan reads count as well, because it may drop most of them.
         let degree = self
             .degree(pipeline.and(rows.end as f64 - rows.start as f64))
             .min(rows.end.saturating_sub(rows.start) as usize);
@@ -411,10 +411,11 @@ impl Lowering<'_> {
             let model = BoxModel::new("scan", move || scan::Scan::new(&terms.store, &spec, limit));
             return smallvec![self.source(model.output(&self.schema(width))).output(0)];
         }
-        // With a bound on envelopes there may be fewer rows than parts: tests with small graphs have several parts, too.
+        // Parts have no more rows than an envelope, so that tests with small graphs and small envelopes have several parts,
+        // too.
         let pieces = self.terms.store.index(spec.order).pieces(spec.rows.clone());
         let split = self.source(library::split(pieces, degree, self.options.limits.part_rows.clamp(1, limit as u64)));
-        self.stop.works(degree * LINK_STEPS);
+        self.stop.count_steps(degree * LINK_STEPS);
         let replica = |replica: usize| {
             let (terms, spec) = (Arc::clone(&terms), Arc::clone(&spec));
             let model = BoxModel::new("scan", move || scan::Scan::of_ranges(&terms.store, &spec, limit));
@@ -425,7 +426,7 @@ impl Lowering<'_> {
         (0..degree).map(replica).collect()
     }
 
-    /// One box for each stream of the input.
+    /// Adds one box for each stream of the input.
     fn each<D: Into<Draft>>(
         &mut self,
         input: &Physical,
@@ -447,7 +448,7 @@ impl Lowering<'_> {
         streams.into_iter().flat_map(|stream| self.over(&[stream], &[from], width, model())).collect()
     }
 
-    /// As many streams as a pipeline is worth, if there is but one: its envelopes go to whoever has room.
+    /// Spreads a single stream over as many streams as the pipeline should have; each envelope goes to an output with room.
     fn spread(&mut self, streams: Streams, width: usize, pipeline: Pipeline) -> Streams {
         let degree = self.degree(pipeline);
         let ([stream], true) = (&streams[..], degree > 1) else { return streams };
@@ -456,7 +457,7 @@ impl Lowering<'_> {
         (0..degree).map(|replica| spread.output(replica)).collect()
     }
 
-    /// One box over single streams of these widths.
+    /// Adds one box that reads these outputs, whose envelopes have these widths.
     fn over(&mut self, inputs: &[OutputId], widths: &[usize], width: usize, model: impl Into<Draft>) -> Streams {
         let model = widths.iter().fold(model.into(), |model, &width| model.input(&self.schema(width)));
         let made = self.place(model.output(&self.schema(width)));
@@ -466,7 +467,7 @@ impl Lowering<'_> {
         smallvec![made.output(0)]
     }
 
-    /// As many unions as the widest operand has streams.
+    /// Adds as many union boxes as the input with the most streams has.
     fn unite(&mut self, inputs: &[Physical], streams: &[Streams], maps: &Arc<[Vec<To>]>, width: usize) -> Streams {
         let degree = streams.iter().map(SmallVec::len).max().unwrap_or(1);
         let mut made = Streams::new();
@@ -488,8 +489,8 @@ impl Lowering<'_> {
         made
     }
 
-    /// One table that all replicas probe; or, where building it alone would take longer, both sides are dealt by the hash of
-    /// their keys, and each part has a table of its own.
+    /// One table that all replicas probe. If building one table would take longer, both sides are dealt by the hash of their
+    /// keys, and each part has a table of its own.
     fn hash_join(
         &mut self,
         (probe, mut probes): (&Physical, Streams),
@@ -502,7 +503,7 @@ impl Lowering<'_> {
         let keys: Vec<&Key> = hash.keys.iter().filter(|key| key.by == By::Id).collect();
         let (alone, share) = (build.estimate.rows * cost::BUILD, 1.0 / parts as f64);
         let dealing = (build.estimate.rows + probe.estimate.rows) * cost::DEAL;
-        // What is won in time is at least what is spent in work: others have to do, too.
+        // Dealing pays only if it saves at least as much time as it costs in work: other boxes need the cores, too.
         let is_dealt = !keys.is_empty() && alone - (alone + dealing) * share > dealing;
         let tables = if is_dealt {
             let probed: Vec<usize> = keys.iter().map(|key| key.probe).collect();
@@ -531,7 +532,7 @@ impl Lowering<'_> {
         probes.into_iter().zip(tables).map(replica).collect()
     }
 
-    /// A box that builds a table of all these rows.
+    /// Adds a box that builds a table of all these streams' rows.
     fn hash_table(&mut self, builds: Streams, columns: usize, hash: &Arc<HashSpec>) -> BoxId {
         let spec = Arc::clone(hash);
         let make = move |terms: &Arc<Terms>| join::HashBuild::new(terms, &spec, columns);
@@ -545,8 +546,8 @@ impl Lowering<'_> {
         table
     }
 
-    /// Rows of all streams with equal values in these columns meet in one of `parts` boxes, each with as many inputs as
-    /// there are streams.
+    /// Deals the rows of all streams by these columns to `parts` boxes, so that equal rows meet. Each of these boxes has an
+    /// input for each stream.
     fn deal<D: Into<Draft>>(
         &mut self,
         streams: Streams,
@@ -567,10 +568,10 @@ impl Lowering<'_> {
         (0..parts).map(collect).collect()
     }
 
-    /// A box for each stream that deals its rows to `parts` outputs by these columns.
+    /// Adds a box for each stream that deals its rows to `parts` outputs by these columns.
     fn dealt(&mut self, streams: Streams, width: usize, keys: &[usize], parts: usize) -> Vec<BoxId> {
-        self.stop.works(streams.len() * parts * BOX_STEPS);
-        self.stop.holds(streams.len() * parts * LINK_BYTES);
+        self.stop.count_steps(streams.len() * parts * BOX_STEPS);
+        self.stop.count_bytes(streams.len() * parts * LINK_BYTES);
         let deal = |stream: OutputId| {
             let deal = self.place(library::partition(&self.schema(width), keys, parts, self.terms.key));
             self.net.connect(stream, deal.input(0));
@@ -579,9 +580,9 @@ impl Lowering<'_> {
         streams.into_iter().map(deal).collect()
     }
 
-    /// Equal rows of all streams meet in one of as many boxes.
+    /// Deals rows so that equal rows meet in one box; there are as many boxes as streams.
     fn distinct(&mut self, streams: Streams, width: usize, in_order: bool) -> Streams {
-        // One table, however large, leaves rows in their order.
+        // A single table keeps the rows in order, however large it grows.
         let cache = if in_order { u64::MAX } else { self.options.cache_bytes };
         let (limit, parts, limits, by) = (self.limit, streams.len(), self.options.limits, self.terms.key);
         let columns: Vec<usize> = (0..width).collect();
@@ -590,8 +591,8 @@ impl Lowering<'_> {
         })
     }
 
-    /// Several streams are folded where they are, and the parts of a group put together in one of as many boxes, unless
-    /// there are so few groups that one box does it.
+    /// Folds each stream into parts of groups, and deals the parts so that those of a group meet. One box puts the parts
+    /// together if few groups are expected, else there are as many boxes as streams.
     fn aggregate(&mut self, mut streams: Streams, mut width: usize, spec: &Arc<AggregateSpec>, groups: f64) -> Streams {
         let (terms, cache, limit) = (Arc::clone(self.terms), self.options.cache_bytes, self.limit);
         let mut keys: Vec<usize> = spec.keys.iter().flatten().copied().collect();
@@ -622,7 +623,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// One sorted stream of several.
+    /// Merges sorted streams into one.
     fn merge(&mut self, streams: Streams, by: &Arc<[sort::By]>, width: usize) -> OutputId {
         if let [stream] = streams[..] {
             return stream;
@@ -644,11 +645,13 @@ impl Lowering<'_> {
     }
 }
 
-/// Whether a plan's rows come in an order that was asked for.
+/// Whether a plan's rows come in the order of a sort.
 fn is_ordered(plan: &Physical) -> bool {
     match &plan.op {
-        Op::Sort(..) | Op::Top(..) => true,
-        Op::Extend(input, _) | Op::Filter(input, ..) | Op::Slice(input, ..) | Op::Distinct(input) => is_ordered(input),
+        Op::Sort { .. } | Op::Top { .. } => true,
+        Op::Extend { input, .. } | Op::Filter { input, .. } | Op::Slice { input, .. } | Op::Distinct { input } => {
+            is_ordered(input)
+        }
         _ => false,
     }
 }

@@ -6,7 +6,7 @@ use crate::syntax::ast::Query;
 use crate::syntax::{self, ParseOptions};
 use std::fmt;
 
-/// A query whose text is good and which this engine can answer.
+/// A query whose text is valid and which this engine can answer.
 pub struct Parsed {
     pub(crate) query: Deep<Query>,
 }
@@ -36,7 +36,7 @@ impl fmt::Debug for Parsed {
 /// ```
 ///
 /// # Errors
-/// Where the text breaks the grammar, or what it asks for that is not supported yet.
+/// The text breaks the grammar, or asks for something that is not supported yet.
 pub fn parse(text: &str) -> Result<Parsed, QueryError> {
     parse_with(text, &ParseOptions::default())
 }
@@ -51,9 +51,9 @@ pub fn parse(text: &str) -> Result<Parsed, QueryError> {
 /// ```
 ///
 /// # Errors
-/// As [`parse()`]; also if the base is no absolute IRI, or the text is beyond a limit.
+/// As [`parse()`]; also if the base is not an absolute IRI, or the text exceeds a limit.
 pub fn parse_with(text: &str, options: &ParseOptions<'_>) -> Result<Parsed, QueryError> {
-    // What has been read is dropped where an error is found.
+    // After an error, the tree read so far is dropped here, with enough stack.
     let query = of_levels(options.depth.min(ParseOptions::MOST_DEPTH).min(text.len()), || syntax::read(text, options))?;
     Ok(Parsed { query: Deep::new(query.depth, query) })
 }

@@ -1,9 +1,10 @@
-//! Computed terms that live as long as the rows that have them.
+//! Computed terms that live as long as the rows with their ids.
 //!
-//! A box that computes for readers that neither compare nor keep what it computes adds the terms of each invocation to a *segment*
-//! of its own, which it attaches to the envelope that it sends. Boxes on the way attach it to what they make of that envelope's
-//! rows, so it is dropped with the last of them. An id says its segment and its place there. No number is given twice in a run,
-//! so an id that a box remembers never means another term. Unlike other ids, two of these may mean one term.
+//! Such terms *pass*: no reader of the box that computes them compares or keeps their ids. The box adds the terms of each
+//! invocation to a *segment* of its own, and attaches the segment to the envelope that it sends. A box that makes rows of that
+//! envelope attaches the segment to its own envelope, so the segment is dropped with the last of these envelopes. An id
+//! contains the segment's number and the term's place in it. A run gives each number to one segment only, so a remembered id
+//! never means another term. Unlike other ids, two of these may mean the same term.
 
 use crate::computed::Computed;
 use hashbrown::HashMap;
@@ -14,12 +15,13 @@ use vicus_flow::library::HashKey;
 use vicus_flow::{Attachment, NoMemory};
 use vicus_rdf::{Id, Kind};
 
-/// Of an id's 56 bits the first says that its term passes, and these that follow its segment; the rest its place there.
+/// An id has 56 bits: the first says that its term passes, these are the segment's number, and the rest is the place in the
+/// segment.
 const SEGMENT_BITS: u32 = 29;
 const PLACE_BITS: u32 = 26;
 const PASSES: usize = 1 << (SEGMENT_BITS + PLACE_BITS);
 
-/// The segment of a term that passes; none of other terms.
+/// The segment of a term that passes; `None` for other terms.
 #[inline]
 pub(crate) fn segment_of(id: Id) -> Option<u32> {
     if !id.is_computed() {
@@ -29,7 +31,7 @@ pub(crate) fn segment_of(id: Id) -> Option<u32> {
     (rank & PASSES != 0).then_some((rank >> PLACE_BITS) as u32 & ((1 << SEGMENT_BITS) - 1))
 }
 
-/// Whether its term lives as long as the rows that have it.
+/// Whether the id's term lives only as long as the rows that have it.
 #[inline]
 pub(crate) fn passes(id: Id) -> bool {
     segment_of(id).is_some()
@@ -37,15 +39,16 @@ pub(crate) fn passes(id: Id) -> bool {
 
 type Shard = RwLock<HashMap<u32, Arc<Computed>, HashKey>>;
 
-/// The segments of a run that are alive.
+/// The living segments of a run.
 pub(crate) struct Segments {
-    /// By their numbers, in several tables, so that boxes seldom wait for each other. There from the first one on: most runs have none.
+    /// The segments by number, in several tables, so that boxes seldom wait for a lock. Made with the first segment, as most
+    /// runs have none.
     shards: OnceLock<Box<[Shard; SHARDS]>>,
     key: HashKey,
     next: AtomicU32,
 }
 
-/// Fewer new bytes are not booked before an invocation is at its end.
+/// Fewer new bytes than this are booked at the end of the invocation only.
 const MUCH: u64 = 1 << 20;
 
 const SHARDS: usize = 16;
@@ -60,14 +63,14 @@ impl Segments {
         &self.shards.get_or_init(|| Box::new(std::array::from_fn(shard)))[number as usize % SHARDS]
     }
 
-    /// One that has been attached to an envelope which is still there. Panics otherwise.
+    /// A segment that is attached to a living envelope. Panics if it is not.
     pub(crate) fn get(&self, number: u32) -> Arc<Computed> {
         let shard = self.shard(number).read().unwrap_or_else(PoisonError::into_inner);
         let found = shard.get(&number).map(Arc::clone);
         found.expect("a term that passes is looked at while an envelope has it")
     }
 
-    /// How many are alive.
+    /// How many segments live.
     pub(crate) fn count(&self) -> usize {
         self.shards
             .get()
@@ -84,30 +87,30 @@ impl Segments {
 
     fn remove(&self, number: u32) {
         let removed = self.shard(number).write().unwrap_or_else(PoisonError::into_inner).remove(&number);
-        // Its memory is given back without the lock.
+        // The segment is dropped after the lock is released.
         drop(removed);
     }
 }
 
-/// Where one box computes terms that pass.
+/// The segments of one box.
 pub(crate) struct Passing {
     segments: Arc<Segments>,
     secrets: RapidSecrets,
     open: RwLock<Option<Open>>,
-    /// Bytes of the terms that it has computed and that are alive.
+    /// Bytes of the box's living terms.
     alive: Arc<AtomicU64>,
-    /// How many of them were known at the last look.
+    /// The value of `alive` when the box last booked it.
     seen: AtomicU64,
 }
 
-/// The segment of the invocation at hand.
+/// The segment of the current invocation.
 struct Open {
     number: u32,
     bytes: u64,
     terms: Computed,
 }
 
-/// What is attached to envelopes.
+/// The attachment of an envelope: dropping it drops the segment.
 struct Lease {
     segments: Arc<Segments>,
     number: u32,
@@ -133,18 +136,19 @@ impl Passing {
         }
     }
 
-    /// Bytes of the terms that it has computed and that are alive.
+    /// Bytes of the box's living terms.
     pub(crate) fn bytes(&self) -> u64 {
         self.alive.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the segment at hand.
+    /// Bytes of the current segment.
     pub(crate) fn open_bytes(&self) -> u64 {
         self.open.read().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |open| open.bytes)
     }
 
-    /// As [`Passing::bytes`] if they have become many more since the last time, else 0. Cheap enough for each row.
-    pub(crate) fn unbooked(&self) -> u64 {
+    /// The bytes to book: [`Passing::bytes`] if they have grown or shrunk much since the last booking, else 0. Cheap enough for
+    /// each row.
+    pub(crate) fn take_unbooked(&self) -> u64 {
         let bytes = self.bytes();
         let seen = self.seen.load(Ordering::Relaxed);
         if bytes >= seen && bytes < seen + MUCH {
@@ -154,10 +158,11 @@ impl Passing {
         bytes
     }
 
-    /// The id of a term that the segment at hand has, or gets. Panics at the 2^26th of a segment, and in a run's 2^29th segment.
+    /// The id of a term in the current segment, which gets the term if it lacks it. Panics at the 2^26th term of a segment, and
+    /// at the 2^29th segment of a run.
     ///
     /// # Errors
-    /// There is not enough memory for it.
+    /// There is not enough memory.
     pub(crate) fn id(&self, kind: Kind, key: &str) -> Result<Id, NoMemory> {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let open = open.get_or_insert_with(|| {
@@ -177,13 +182,13 @@ impl Passing {
         Ok(id)
     }
 
-    /// Looks at the key of a term of the segment at hand; none for others.
+    /// A copy of the key of a term in the current segment; `None` for other terms.
     pub(crate) fn key(&self, id: Id) -> Option<String> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         open.as_ref().filter(|open| open.terms.has(id)).map(|open| open.terms.key_copied(id))
     }
 
-    /// Ends the segment at hand: what is to be attached to the envelope that has its terms.
+    /// Ends the current segment; returns the attachment for the envelope that has its terms.
     pub(crate) fn seal(&self) -> Option<Attachment> {
         let Open { number, bytes, terms } = self.open.write().unwrap_or_else(PoisonError::into_inner).take()?;
         self.segments.put(number, terms);
@@ -191,7 +196,7 @@ impl Passing {
         Some(Attachment::new(Arc::new(lease), bytes))
     }
 
-    /// Drops the segment at hand: no row has its terms.
+    /// Drops the current segment: no row has its terms.
     pub(crate) fn discard(&self) {
         if let Some(open) = self.open.write().unwrap_or_else(PoisonError::into_inner).take() {
             self.alive.fetch_sub(open.bytes, Ordering::Relaxed);
@@ -214,7 +219,7 @@ mod tests {
         assert!(passing.seal().is_none() && passing.key(first).is_none());
         let number = segment_of(first).expect("it passes");
         assert_eq!(segments.get(number).key(first), "one");
-        // The same term again: another segment, another id.
+        // The same term again is in another segment and has another id.
         let second = passing.id(Kind::String, "one").unwrap();
         assert!(second != first && passes(second) && !passes(Id::computed(Kind::String, 7)));
         passing.discard();

@@ -1,4 +1,4 @@
-//! A query that is ready to run: a model, and what its ids mean.
+//! A query that is ready to run: a model, and the terms that its ids stand for.
 
 use crate::algebra::Slot;
 use crate::cost;
@@ -10,7 +10,7 @@ use crate::optimise;
 use crate::parse::Parsed;
 use crate::planner::{Physical, Planner};
 use crate::stack::{Deep, of_planned};
-use crate::stop::{Costs, Stop};
+use crate::stop::{Costs, Stop, Watch};
 use crate::terms::{Moment, Terms};
 use crate::translate;
 use crate::value::Numbers;
@@ -22,40 +22,41 @@ use vicus_rdf::{Id, Store, TermView};
 /// How a query is planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// As many rows at most as an envelope has. The first ones are smaller.
+    /// The greatest number of rows in an envelope. The first envelopes are smaller.
     pub envelope_rows: usize,
-    /// As many envelopes at most as wait between two boxes. With 1 a plan shows whether its boxes wait for each other.
+    /// The greatest number of envelopes that wait in a via. With 1, a plan that could deadlock does.
     pub via_envelopes: usize,
-    /// How many seats will run the plan: at most so many boxes share the work of an operator.
+    /// How many seats will run the plan: at most this many boxes share the work of an operator.
     pub threads: usize,
-    /// From how many rows on, as estimated for all operators of a pipeline together, its work is shared. Below, a query
-    /// costs no more than its own work.
+    /// Work is shared if all operators of a pipeline together are expected to make at least this many rows. Smaller queries are
+    /// not slowed down by sharing.
     pub parallel_rows: usize,
-    /// How large a hash table should be at most, to stay in the cache of the core that works on it; where DISTINCT or
-    /// GROUP BY has more rows than that, it has several tables and looks at one after the other.
+    /// The greatest number of bytes of a hash table, so that it stays in its core's cache. If DISTINCT or GROUP BY needs more,
+    /// it has several tables and works on one after the other.
     pub cache_bytes: u64,
-    /// As many boxes at most receive the solutions. More than one is for doors that can serialise rows in parallel and
-    /// don't mind their order; where the query asks for an order there is one.
+    /// The greatest number of boxes that receive solutions. More than one is for callers that serialise rows in parallel and
+    /// accept them in any order; a query with ORDER BY has one.
     pub sinks: usize,
-    /// Whether the query is rewritten and its joins are reordered. Without, it is answered as it is written: slower,
-    /// and a check on the optimiser.
+    /// Whether to rewrite the query and to reorder its joins. Without, it is answered as written: slower, but a check on the
+    /// optimiser.
     pub optimise: bool,
-    /// How much is remembered and tried.
+    /// Limits inside of planning and of boxes.
     pub limits: Limits,
-    /// As many steps at most as planning takes. A step is a look at an operator, at a variable of one, or at a way to join: some
-    /// ten nanoseconds. Most queries take less than a thousandth of the default number, 990 OPTIONALs that bind a variable
-    /// each an eighth, 30,000 triples a half. What meets it first has very many variables in very many operators.
+    /// The greatest number of steps of planning. A step is a look at an operator, at a variable of an operator, or at a way to
+    /// join; it takes some ten nanoseconds. Most queries take less than a thousandth of the default, 990 OPTIONALs that each
+    /// bind a variable take an eighth, 30,000 triples a half. Queries with very many variables in very many operators exceed it
+    /// first.
     pub plan_steps: u64,
-    /// As many bytes of memory at most as planning holds, as it counts them.
+    /// The greatest number of bytes that planning holds, as counted by the planner.
     pub plan_bytes: u64,
-    /// What hashes are keyed with. A query's terms and its data are its users' choice: with a seed that they can't know, they can't
-    /// choose many with one hash. No answer depends on it, but the order of rows may.
+    /// The key of hash functions. Users choose the terms of queries and data; without knowing the seed, they can't choose many
+    /// terms with the same hash. Answers don't depend on it, except for the order of rows.
     pub hash_seed: u64,
 }
 
 impl Default for Options {
-    /// Envelopes of 2048 rows, one thread, shared from 65,536 rows on, tables of 1 MiB, optimised; planned in 50 million
-    /// steps.
+    /// Envelopes of 2048 rows, one thread, work shared from 65,536 rows on, tables of 1 MiB, optimised, at most 50 million
+    /// steps of planning.
     fn default() -> Options {
         Options {
             envelope_rows: 2048,
@@ -73,7 +74,7 @@ impl Default for Options {
     }
 }
 
-/// What a query asks for.
+/// The form of a query's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A table of solutions.
@@ -85,7 +86,7 @@ pub enum Form {
     Ask,
 }
 
-/// A query that is ready to run against the store that it was planned for: any number of times, also at once.
+/// A query that is ready to run against the store that it was planned for, any number of times, also concurrently.
 ///
 /// ```
 /// use std::sync::{Arc, mpsc};
@@ -110,7 +111,7 @@ pub enum Form {
 /// ```
 pub struct Plan {
     form: Form,
-    /// As deep as the query.
+    /// A tree as deep as the query.
     physical: Deep<Physical>,
     names: Vec<String>,
     terms: Arc<Terms>,
@@ -122,12 +123,13 @@ pub struct Plan {
 /// Plans a query. Takes time in the size of the query, not of the data.
 ///
 /// # Errors
-/// What is not supported yet; [`parse`](crate::parse()) found it already.
+/// What the query asks for that is not supported yet; [`parse`](crate::parse()) has found that already.
 pub fn plan(store: &Arc<Store>, parsed: &Parsed, options: &Options) -> Result<Plan, QueryError> {
     plan_until(store, parsed, options, &|| false)
 }
 
-/// As [`plan()`], but gives up soon after `stopped` says so; it is asked for each term and each operator of the query.
+/// As [`plan()`], but gives up soon after `watch` says so ([`Watch`]); it is asked for each term and each operator of the query, and
+/// for memory.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -142,19 +144,19 @@ pub fn plan(store: &Arc<Store>, parsed: &Parsed, options: &Options) -> Result<Pl
 /// ```
 ///
 /// # Errors
-/// As [`plan()`]; [`QueryErrorKind::Stopped`](crate::QueryErrorKind::Stopped) if it was stopped.
+/// As [`plan()`]; [`QueryErrorKind::Stopped`](crate::QueryErrorKind::Stopped) if `stopped` returned true.
 pub fn plan_until(
     store: &Arc<Store>,
     parsed: &Parsed,
     options: &Options,
-    stopped: &dyn Fn() -> bool,
+    watch: &dyn Watch,
 ) -> Result<Plan, QueryError> {
-    // What calls may have any stack, and the query's text decides how deep this goes.
+    // The caller's stack may be small, and the query's text decides how deep the recursion goes.
     let most = Costs { steps: options.plan_steps, bytes: options.plan_bytes };
-    of_planned(parsed.query.depth, || planned(store, parsed, options, &Stop::within(stopped, most)))
+    of_planned(parsed.query.depth, || planned(store, parsed, options, &Stop::within(watch, most)))
 }
 
-/// Steps that finding a term takes.
+/// Steps counted for looking up a term.
 const TERM_STEPS: usize = 16;
 
 fn planned(store: &Arc<Store>, parsed: &Parsed, options: &Options, stop: &Stop<'_>) -> Result<Plan, QueryError> {
@@ -163,9 +165,9 @@ fn planned(store: &Arc<Store>, parsed: &Parsed, options: &Options, stop: &Stop<'
     let terms = Terms::with(store, base, options.limits, options.hash_seed);
     let terms = Arc::new(terms.of_levels(levels));
     let mut numbers = Numbers::Exact;
-    // Terms are what takes time in this.
+    // Looking up terms takes most of the time of a translation.
     let mut id = |term: TermRef<'_>| {
-        if stop.works(TERM_STEPS) || stop.is_stopped() {
+        if stop.count_steps(TERM_STEPS) || stop.poll() {
             return Id::UNBOUND;
         }
         numbers = numbers.and(Numbers::of_term(term));
@@ -204,37 +206,37 @@ fn planned(store: &Arc<Store>, parsed: &Parsed, options: &Options, stop: &Stop<'
 }
 
 impl Plan {
-    /// What the query asks for.
+    /// The form of the query's answer.
     pub fn form(&self) -> &Form {
         &self.form
     }
 
-    /// Begins a run: what [`Run::operators`] gives belongs to one submission of [`Plan::model`].
+    /// Begins a run. The operators of [`Run::operators`] belong to one submission of [`Plan::model`].
     pub fn start(&self, moment: Moment) -> Run {
         Run { terms: Arc::new(self.terms.at(moment)), makers: Arc::clone(&self.lowered.makers) }
     }
 
-    /// The network that answers it. Its boxes' own operators are those of a run at [`Moment::default`], and share the terms that
-    /// they compute with all others such; submit it with the operators of a [`Run`].
+    /// The network that answers the query. Its own operators are those of a run at [`Moment::default`]; submissions that use
+    /// them share their computed terms. Submit it with the operators of a [`Run`].
     pub fn model(&self) -> &Arc<Model> {
         &self.lowered.model
     }
 
-    /// The box that receives envelopes of solutions: for each variable a column of [`Id::bits`], 0 where it is unbound.
-    /// Its own operator drops them; give each instance one made by [`Plan::sink_operator`]. Of a term that the query computed, an
-    /// id means something as long as the envelope or a copy of it is there.
+    /// The box that receives the solutions: for each variable a column of [`Id::bits`], 0 where it is unbound. Its own operator
+    /// drops them, so give each submission an operator of [`Plan::sink_operator`]. The id of a computed term is valid as long
+    /// as the envelope or a copy of it exists.
     pub fn sink(&self) -> BoxId {
         self.lowered.sinks[0]
     }
 
-    /// All boxes that receive solutions: [`Plan::sink`] and, if [`Options::sinks`] allows, others, each of which needs its
-    /// own operator.
+    /// All boxes that receive solutions: [`Plan::sink`] and, if [`Options::sinks`] allows more, others. Each of them needs an
+    /// operator of its own.
     pub fn sinks(&self) -> &[BoxId] {
         &self.lowered.sinks
     }
 
-    /// An operator for [`Plan::sink`] that hands each envelope to a function. Envelopes of ASK have no columns, and a
-    /// row if the answer is yes.
+    /// An operator for [`Plan::sink`] that passes each envelope to a function. Envelopes of an ASK have no columns, and a row
+    /// if the answer is yes.
     pub fn sink_operator(
         &self,
         mut on_rows: impl FnMut(&Envelope) -> Result<(), BoxError> + Send + 'static,
@@ -242,20 +244,20 @@ impl Plan {
         Box::new(library::sink_operator(move |envelope| on_rows(&envelope)))
     }
 
-    /// Whether it is thought to make few rows, and no operator's work is shared: then a caller that runs it on its own thread is
-    /// quicker than several threads that wake each other. Estimates may be wrong.
+    /// Whether the plan is expected to make few rows, and has one box for each operator. A caller then runs it faster on its
+    /// own thread than on several threads that wake each other. Estimates may be wrong.
     pub fn is_short(&self) -> bool {
         self.lowered.is_short
     }
 
-    /// About how many bytes of memory it takes with one running instance of its model: by its boxes and their columns. What a
-    /// request holds beyond this its boxes book themselves.
+    /// About how many bytes of memory the plan and one running instance of its model take, from the number of boxes and
+    /// columns. The boxes book what a request holds beyond that.
     pub fn bytes(&self) -> u64 {
         cost::plan_bytes(self.model())
     }
 
-    /// Whether two runs may rightly have different numbers of rows: it draws numbers by chance, looks at the clock, takes some rows
-    /// of many for what it does with them, or some value of a group.
+    /// Whether two runs may rightly differ in their number of rows: because the query uses random numbers or the clock,
+    /// computes with some rows out of many, or takes some value of a group.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -271,27 +273,25 @@ impl Plan {
         self.may_differ
     }
 
-    /// How many steps planning it took; see [`Options::plan_steps`].
+    /// The number of steps that planning took; see [`Options::plan_steps`].
     pub fn steps(&self) -> u64 {
         self.spent.steps
     }
 
-    /// How many bytes of memory planning it took at most, as it was counted; see [`Options::plan_bytes`]. Most of them are
-    /// free again.
+    /// The bytes that planning held, as counted by the planner; see [`Options::plan_bytes`]. Most of them are free again.
     pub fn planning_bytes(&self) -> u64 {
         self.spent.bytes
     }
 
-    /// The physical plan as an indented tree with the numbers of rows that are expected, how many boxes share an
-    /// operator's work (its degree) if several do, and which boxes are its; then those boxes and their vias
-    /// ([`Model::describe`]).
+    /// The physical plan as an indented tree: for each operator the expected rows, the number of boxes that share its work (its
+    /// degree) if there are several, and its boxes. Then the boxes and their vias ([`Model::describe`]).
     pub fn explain(&self) -> String {
         format!("{}\n{}", self.tree(None), self.model().describe())
     }
 
-    /// As [`Plan::explain`], with what each operator and each box did in one run: rows, with a mark where they are more than
-    /// ten times as many or as few as was expected, and bytes that were taken near and far from where they were made. Panics
-    /// if the counts are not of this plan's model.
+    /// As [`Plan::explain`], with what each operator and each box did in one run: rows, with a mark if they are more than ten
+    /// times as many or as few as expected, and the bytes taken from near and from far memory. Panics if the counts belong to
+    /// another model.
     pub fn explain_with(&self, counts: &[BoxCounts]) -> String {
         let boxes = self.model().describe_with(counts);
         format!("{}\n{boxes}", self.tree(Some(counts)))
@@ -304,7 +304,7 @@ impl Plan {
     }
 }
 
-/// One run of a plan: its moment, and the terms that it computes.
+/// One run of a plan: its moment, and its computed terms.
 ///
 /// ```
 /// # use std::sync::{Arc, mpsc};
@@ -330,7 +330,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// The operators of a submission: those of the sinks, and of all boxes that look at terms.
+    /// The operators for a submission: `sinks`, and those of all boxes that read terms.
     pub fn operators(
         &self,
         sinks: impl IntoIterator<Item = (BoxId, Box<dyn Operator>)>,
@@ -339,14 +339,13 @@ impl Run {
         own.chain(sinks).collect()
     }
 
-    /// The term that an id in a solution stands for, whether the store has it or the query computed it. Panics for
-    /// unbound, and if the query computed it and the envelopes of solutions that have it have been dropped.
+    /// The term of an id in a solution, whether it is in the store or was computed. Panics for an unbound id, and for a
+    /// computed term after the envelopes with its id were dropped.
     pub fn term(&self, id: Id) -> Term {
         self.terms.term(id)
     }
 
-    /// Looks at the term that an id in a solution stands for, without a copy of one that the store has. Panics as
-    /// [`Run::term`] does.
+    /// Passes the term of an id in a solution to `look`; a term of the store is not copied. Panics as [`Run::term`] does.
     pub fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
         self.terms.view(id, look)
     }

@@ -1,8 +1,8 @@
-//! Property paths of any length as automata, and the search for what they reach.
+//! Property paths of any length as automata, and the search for the nodes that they reach.
 //!
-//! SPARQL 1.1, §9.3 and §18.4: `?`, `*` and `+` find each end once. So whether an end is reached is all that matters
-//! inside of them, and a path is a regular expression over steps: Thompson, "Regular expression search algorithm",
-//! CACM 1968. The search visits each pair of a state and a node once, whatever is nested in what.
+//! SPARQL 1.1, §9.3 and §18.4: `?`, `*` and `+` find each end once. So only whether an end is reached matters inside of them,
+//! and a path is a regular expression over steps: Thompson, "Regular expression search algorithm", CACM 1968. The search visits
+//! each pair of a state and a node once, however operators are nested.
 
 use crate::boxes::room_for_one;
 use hashbrown::HashSet;
@@ -11,11 +11,11 @@ use vicus_flow::Grow;
 use vicus_flow::library::HashKey;
 use vicus_rdf::{Id, Order, Store};
 
-/// A path as it is written.
+/// A path as a tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Route {
     Step(Id),
-    /// Any predicate but these.
+    /// A step by any predicate except these.
     Not(Vec<Id>),
     Reverse(Box<Route>),
     Sequence(Box<Route>, Box<Route>),
@@ -50,7 +50,7 @@ impl Route {
         }
     }
 
-    /// Where its first step can begin, from subjects to objects or the other way round: each place once.
+    /// Where its first step can begin, each place once. `backward` is the direction from objects to subjects.
     pub(crate) fn begins(&self, backward: bool) -> Vec<Begin> {
         let mut all = Vec::new();
         self.collect_begins(backward, &mut all);
@@ -80,10 +80,10 @@ impl Route {
     }
 }
 
-/// How an edge of an automaton is passed.
+/// What an edge of an automaton does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Move {
-    /// Without a step.
+    /// Changes the state without a step.
     Stay,
     Forward(Id),
     Backward(Id),
@@ -91,10 +91,10 @@ enum Move {
     BackwardNot(Arc<[Id]>),
 }
 
-/// A path in one direction. State 0 is the first, state 1 the last.
+/// A path in one direction as an automaton. State 0 is the first, state 1 the last.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Automaton {
-    /// For each state, where one can go from it.
+    /// For each state, its edges.
     edges: Vec<Vec<(Move, u32)>>,
 }
 
@@ -102,7 +102,7 @@ const FIRST: u32 = 0;
 const LAST: u32 = 1;
 
 impl Automaton {
-    /// From subjects to objects, or the other way round.
+    /// For walking from subjects to objects; with `backward`, from objects to subjects.
     pub(crate) fn new(route: &Route, backward: bool) -> Automaton {
         let mut automaton = Automaton { edges: vec![Vec::new(), Vec::new()] };
         automaton.add(route, FIRST, LAST, backward);
@@ -118,7 +118,7 @@ impl Automaton {
         self.edges[from as usize].push((by, to));
     }
 
-    /// Adds a route between two states. Nothing that is added leads back to `from` or on from `to`.
+    /// Adds a route between two states. No added edge leads back to `from` or onwards from `to`.
     fn add(&mut self, route: &Route, from: u32, to: u32, backward: bool) {
         match route {
             Route::Step(id) => self.edge(from, if backward { Move::Backward(*id) } else { Move::Forward(*id) }, to),
@@ -155,25 +155,25 @@ impl Automaton {
     }
 }
 
-/// Whether a term is a subject or an object: only those are ends of a path, unless they are written in it.
+/// Whether a term is a subject or an object. Only those are ends of a path, except for terms written in the path.
 pub(crate) fn is_node(store: &Store, id: Id) -> bool {
     store.index(Order::Spo).count(&[id]) > 0 || store.index(Order::Ops).count(&[id]) > 0
 }
 
-/// What one start reaches, found bit by bit.
+/// The search for what one start reaches, some triples at a time.
 pub(crate) struct Search {
     store: Arc<Store>,
     automaton: Arc<Automaton>,
     target: Option<Id>,
     seen: HashSet<(u32, Id), HashKey>,
-    open: Vec<Place>,
-    /// The target has been found.
+    open: Vec<Visit>,
+    /// Whether the target was found.
     is_over: bool,
 }
 
-/// A pair of a state and a node that has been reached, and how many of its edges, and of an edge's triples, are done.
+/// A reached pair of a state and a node, the current one of its edges, and how many triples of that edge are done.
 #[derive(Clone, Copy)]
-struct Place {
+struct Visit {
     state: u32,
     node: Id,
     edge: usize,
@@ -192,7 +192,7 @@ impl Search {
         }
     }
 
-    /// Begins at a node. With a target, nothing else is found.
+    /// Begins at a node. With a target, only the target is reported.
     pub(crate) fn begin(&mut self, start: Id, target: Option<Id>, found: &mut Vec<u64>) {
         self.seen.clear();
         self.open.clear();
@@ -201,9 +201,9 @@ impl Search {
         self.reach(FIRST, start, found);
     }
 
-    /// What it has seen, and what it has still to look at.
+    /// Bytes of the reached pairs and of those still to be visited.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.seen.capacity() * size_of::<(u32, Id)>() + self.open.capacity() * size_of::<Place>()) as u64
+        (self.seen.capacity() * size_of::<(u32, Id)>() + self.open.capacity() * size_of::<Visit>()) as u64
     }
 
     fn reach(&mut self, state: u32, node: Id, found: &mut Vec<u64>) {
@@ -215,7 +215,7 @@ impl Search {
         }
         if state != LAST {
             self.open.grow_or_give_up(1);
-            self.open.push(Place { state, node, edge: 0, done: 0 });
+            self.open.push(Visit { state, node, edge: 0, done: 0 });
         } else if self.target.is_none_or(|target| target == node) {
             found.grow_or_give_up(1);
             found.push(node.bits());
@@ -223,7 +223,7 @@ impl Search {
         }
     }
 
-    /// Goes on for so many triples, or until more than `most` ends are in `found`; true at the end of the search.
+    /// Continues for at most `triples` triples, or until there are `most` ends in `found`; true at the end of the search.
     pub(crate) fn go_on(&mut self, triples: &mut usize, most: usize, found: &mut Vec<u64>) -> bool {
         let (store, automaton) = (Arc::clone(&self.store), Arc::clone(&self.automaton));
         let forward = store.index(Order::Spo);
@@ -240,7 +240,7 @@ impl Search {
                 continue;
             };
             let at = self.open.len() - 1;
-            // Predicates that are passed by, and the nodes behind them.
+            // For a negated step: the predicates of the rows and those to skip. And the nodes behind the rows.
             let (rows, predicates, nodes, but): (_, &[Id], _, &[Id]) = match by {
                 Move::Stay => {
                     self.open[at].edge += 1;
@@ -263,7 +263,7 @@ impl Search {
             let end = rows.end.min(next + *triples);
             *triples = triples.saturating_sub((end - next).max(1));
             if end == rows.end {
-                self.open[at] = Place { edge: place.edge + 1, done: 0, ..place };
+                self.open[at] = Visit { edge: place.edge + 1, done: 0, ..place };
             } else {
                 self.open[at].done = end - rows.start;
             }

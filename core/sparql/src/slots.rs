@@ -1,14 +1,14 @@
-//! Sets of slots, and what is known by slot: ascending lists.
+//! Sets of slots and maps by slot, as ascending lists.
 //!
-//! Planning makes and copies many of them. Nearly all are short, and these need no memory of their own.
+//! Planning makes and copies many of them. Nearly all are short, and short lists need no allocation.
 
 use crate::algebra::Slot;
 use smallvec::SmallVec;
 
-/// So many stand in the list itself.
+/// Lists up to this length need no allocation.
 const SHORT: usize = 8;
 
-/// Slots, ascending.
+/// A set of slots, ascending.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Slots(SmallVec<[Slot; SHORT]>);
 
@@ -33,7 +33,7 @@ impl Slots {
         self.0.binary_search(slot).is_ok()
     }
 
-    /// Whether it was new.
+    /// Adds a slot; true if it was new.
     pub(crate) fn insert(&mut self, slot: Slot) -> bool {
         let place = self.0.binary_search(&slot);
         if let Err(place) = place {
@@ -42,7 +42,7 @@ impl Slots {
         place.is_err()
     }
 
-    /// Whether it was there.
+    /// Removes a slot; true if it was there.
     pub(crate) fn remove(&mut self, slot: &Slot) -> bool {
         let place = self.0.binary_search(slot);
         if let Ok(place) = place {
@@ -57,7 +57,7 @@ impl Slots {
 
     pub(crate) fn intersection<'a>(&'a self, other: &'a Slots) -> impl Iterator<Item = &'a Slot> {
         let (few, many) = if self.0.len() <= other.0.len() { (self, other) } else { (other, self) };
-        // What comes next is near where the last one was, if there are about as many.
+        // The search gallops from the last hit, because the next common slot is usually near.
         let mut rest = &many.0[..];
         few.iter().filter(move |slot| {
             let mut end = 1;
@@ -88,12 +88,12 @@ impl Extend<Slot> for Slots {
             return;
         }
         if (self.0.len() - before) * 16 < before {
-            // Few go to their places, and most of them are there already.
+            // A few slots are inserted one by one; most of them are there already.
             let few: Vec<Slot> = self.0.drain(before..).collect();
             few.into_iter().for_each(|slot| _ = self.insert(slot));
             return;
         }
-        // Two ascending runs in most cases, which sorting merges.
+        // Usually two ascending runs, which sorting merges.
         self.0.sort();
         self.0.dedup();
     }
@@ -131,7 +131,7 @@ impl<'a> IntoIterator for &'a Slots {
     }
 }
 
-/// Values by slot, ascending.
+/// A map by slot, ascending.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct BySlot<V>(SmallVec<[(Slot, V); SHORT]>);
 
@@ -158,7 +158,7 @@ impl<V> BySlot<V> {
         self.place(slot).is_ok()
     }
 
-    /// Adds a value, or replaces the one that is there.
+    /// Adds a value, or replaces the slot's value.
     pub(crate) fn insert(&mut self, slot: Slot, value: V) {
         match self.place(&slot) {
             Ok(place) => self.0[place].1 = value,
@@ -166,7 +166,7 @@ impl<V> BySlot<V> {
         }
     }
 
-    /// Adds a value unless there is one.
+    /// Adds a value, unless the slot has one.
     pub(crate) fn or_insert(&mut self, slot: Slot, value: V) {
         if let Err(place) = self.place(&slot) {
             self.0.insert(place, (slot, value));
@@ -203,8 +203,8 @@ impl<V> BySlot<V> {
 }
 
 impl<V: Copy> BySlot<V> {
-    /// Adds the values of another; `both` changes one that is there already. Takes time in the number of both: put to their places
-    /// one by one, many would be moved for each.
+    /// Adds the values of another map; `both` combines them where both have the slot. Takes time linear in both sizes;
+    /// inserting one by one would move many values for each.
     pub(crate) fn merge(&mut self, other: &BySlot<V>, mut both: impl FnMut(&mut V, &V)) {
         if other.0.len() <= SHORT {
             for (slot, value) in &other.0 {
@@ -278,7 +278,7 @@ mod tests {
                 assert_eq!(our_map.get(&slot), their_map.get(&slot));
             }
             assert!(our_map.iter().eq(their_map.iter().map(|(slot, value)| (*slot, value))));
-            // Few and many at once.
+            // Short and long lists.
             for count in [3, 30] {
                 let more: BTreeMap<Slot, (u64, u64)> = (0..count).map(|n| (next(40), (round, n))).collect();
                 let ours: BySlot<(u64, u64)> = more.iter().map(|(slot, value)| (*slot, *value)).collect();

@@ -1,35 +1,35 @@
-//! Stack for what descends into trees: what calls us may have any, and the query's text decides how deep that goes.
+//! Stack for recursion over trees: the caller's stack may be small, and the query's text decides how deep the recursion goes.
 
 use std::ops::Deref;
 use vicus_flow::{BoxError, Operator, Turn};
 
-/// Bytes of stack that no single level of a tree needs all of.
+/// No single level of a tree needs this many bytes of stack.
 const ENOUGH: usize = 128 << 10;
 
 /// Bytes of a new piece of stack.
 const MORE: usize = 4 << 20;
 
-/// Bytes of stack for each level that is read, dropped, copied or searched.
+/// Bytes of stack for a level of a tree that is parsed, dropped, copied or searched.
 const LEVEL: usize = 2 << 10;
 
-/// Bytes of stack for each level of a query's tree while it is planned: a level of the text is some operators, each of which is
-/// some calls.
+/// Bytes of stack for a level of a query's tree that is planned: a level of the text becomes several operators, each of which
+/// takes several calls.
 const PLANNED_LEVEL: usize = 32 << 10;
 
-/// As many levels need no more stack than any thread has.
+/// Trees of up to this many levels fit any thread's stack.
 const FEW: usize = 8;
 
-/// Does something that may descend further by itself.
+/// Runs one level of a recursion, on more stack if needed.
 pub(crate) fn deep<R>(work: impl FnOnce() -> R) -> R {
     stacker::maybe_grow(ENOUGH, MORE, work)
 }
 
-/// Does something that descends so many levels without asking for more, such as a drop.
+/// Runs a recursion of this many levels that doesn't ask for more stack itself, such as a drop.
 pub(crate) fn of_levels<R>(levels: usize, work: impl FnOnce() -> R) -> R {
     on(levels * LEVEL, work)
 }
 
-/// Does something that makes or describes the plan of a query of so many levels.
+/// Plans, or describes the plan of, a query of this many levels.
 pub(crate) fn of_planned<R>(levels: usize, work: impl FnOnce() -> R) -> R {
     on(levels * PLANNED_LEVEL, work)
 }
@@ -39,15 +39,15 @@ fn on<R>(bytes: usize, work: impl FnOnce() -> R) -> R {
     stacker::maybe_grow(bytes, bytes, work)
 }
 
-/// Whether something of so many levels is to ask for more stack as it descends.
+/// Whether a recursion of this many levels has to ask for more stack on its way.
 pub(crate) fn is_deep(levels: usize) -> bool {
     levels > FEW
 }
 
-/// Something with trees of so many levels in it. Wherever its owners let it go, it is dropped with enough stack.
+/// A value with trees of this many levels. Whichever thread drops it has enough stack for it.
 pub(crate) struct Deep<T> {
     levels: usize,
-    /// Invariant: there until it is dropped.
+    /// Invariant: present until the drop.
     inner: Option<T>,
 }
 
@@ -78,7 +78,7 @@ impl<T> Drop for Deep<T> {
     }
 }
 
-/// A box whose operator looks at such trees.
+/// Runs an operator that recurses through such trees.
 impl<O: Operator> Operator for Deep<O> {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         if is_deep(self.levels) {

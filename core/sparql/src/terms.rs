@@ -1,4 +1,4 @@
-//! The terms that a plan can name: those of the store, and those that its query mentions or computes.
+//! The terms of a plan: those of the store, and those that its query mentions or computes.
 
 use crate::boxes::room_for_one;
 use crate::computed::Computed;
@@ -18,63 +18,63 @@ use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, OverBudget, Turn, give_up};
 use vicus_rdf::{Encoded, Encoder, Id, Kind, Store, TermView};
 
-/// A store, the other terms that a query mentions, and those that one run of it computes.
+/// A store, the other terms that the query mentions, and those that one run of it computes.
 ///
-/// Invariant: a term has one id, but for those that [pass](crate::passing). A term of the store is never added, and none is added
-/// twice; so equal ids are equal terms, computed or not, and other ids other terms if they don't pass.
+/// Invariant: each term has one id, unless it [passes](crate::passing). A term that is in the store is never added, and no term
+/// is added twice. So equal ids are equal terms, computed or not; and different ids are different terms if they don't pass.
 pub(crate) struct Terms {
     pub(crate) store: Arc<Store>,
     pub(crate) limits: Limits,
-    /// How many levels the query has.
+    /// The number of levels of the query's tree.
     pub(crate) levels: usize,
-    /// What ids are hashed with.
+    /// The key of hash functions over ids.
     pub(crate) key: HashKey,
-    /// Which numbers there may be: those of unsettled terms may be any.
+    /// The types of numbers that may appear. Any type before [`Terms::settled`].
     pub(crate) numbers: Numbers,
     base: Option<Arc<Iri<String>>>,
     moment: Moment,
-    /// Those that the query mentions: the same for all runs.
+    /// The terms that the query mentions: the same for all runs.
     mentioned: Arc<Computed>,
     run: Arc<OfRun>,
-    /// Where a box computes what need not be kept until the run's end.
+    /// The segments of a box whose computed terms pass; `None` if they are kept until the run's end.
     passing: Option<Passing>,
 }
 
-/// What all boxes of a run share.
+/// The state shared by all boxes of a run.
 struct OfRun {
-    /// Terms that are kept until its end.
+    /// Terms kept until the run's end.
     kept: RwLock<Computed>,
     /// Terms that pass.
     segments: Arc<Segments>,
-    /// Blank nodes that have been made, by the id of their label and the row.
+    /// The blank nodes made so far, by the id of their label and the row.
     blanks: Mutex<HashMap<(Id, i64), Id, HashKey>>,
-    /// How often chance, a row's number or a blank node was asked for.
+    /// The number of random numbers, row numbers and blank nodes made so far.
     asked: AtomicU64,
     /// Bytes of kept terms that no box has booked yet.
     unbooked: AtomicU64,
-    /// Whether a string was wanted that is longer than any may be.
+    /// Whether a string longer than [`LONGEST`] was needed.
     is_overlong: AtomicBool,
 }
 
-/// A string that a query computes has at most so many bytes: 64 MiB. On longer ones a function would take too long to be cancelled.
+/// The greatest number of bytes of a computed string. Functions of longer ones would delay a cancelled request too long.
 const LONGEST: usize = 1 << 26;
 
-/// What the terms that a box computes hold of its request's budget.
+/// Books a box's computed terms in its request's budget.
 #[derive(Default, Debug)]
-pub(crate) struct Made {
+pub(crate) struct Booking {
     booked: Cell<u64>,
     /// Why an invocation gave up.
     failed: OnceCell<OverBudget>,
 }
 
-/// Fewer bytes are not booked before an invocation is at its end.
+/// Fewer bytes than this are booked at the end of the invocation only.
 const MUCH: u64 = 1 << 20;
 
-impl Made {
-    /// Books what has been computed since the last time, and `more` bytes that the box holds.
+impl Booking {
+    /// Books the terms computed since the last call, and `more` bytes that the box holds.
     ///
     /// # Errors
-    /// The request is over its budget, or a string grew too long.
+    /// The request is over its budget, or a string is too long.
     pub(crate) fn hold(&self, terms: &Terms, turn: &Turn<'_>, more: u64) -> Result<(), BoxError> {
         if terms.run.is_overlong.load(Ordering::Relaxed) {
             let most = LONGEST >> 20;
@@ -84,9 +84,9 @@ impl Made {
         self.failed.get().map_or(Ok(()), |error| Err(error.clone().into()))
     }
 
-    /// Whether an invocation that computes much gives up before its end, with `more` bytes at hand: nobody waits for it
-    /// any more, or the next [`Made::hold`] is an error. Cheap enough for each row.
-    pub(crate) fn gives_up(&self, terms: &Terms, turn: &Turn<'_>, more: u64) -> bool {
+    /// Whether an invocation should give up before its end, while it holds `more` bytes: the request was cancelled, or the next
+    /// [`Booking::hold`] will fail. Books if there is much to book. Cheap enough for each row.
+    pub(crate) fn poll(&self, terms: &Terms, turn: &Turn<'_>, more: u64) -> bool {
         if more + terms.run.unbooked.load(Ordering::Relaxed) >= MUCH {
             self.book(terms, turn, more);
         }
@@ -94,7 +94,7 @@ impl Made {
     }
 
     fn book(&self, terms: &Terms, turn: &Turn<'_>, more: u64) {
-        // All boxes look, and few find anything: they only read.
+        // Boxes often find nothing to book, so they look before they write.
         if terms.run.unbooked.load(Ordering::Relaxed) > 0 {
             self.booked.set(self.booked.get() + terms.run.unbooked.swap(0, Ordering::Relaxed));
         }
@@ -104,7 +104,7 @@ impl Made {
     }
 }
 
-/// What a run is told of the world outside.
+/// The time and the seed of a run. The engine itself has neither a clock nor randomness.
 ///
 /// ```
 /// use vicus_sparql::Moment;
@@ -113,9 +113,9 @@ impl Made {
 /// ```
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// What NOW is: milliseconds since the beginning of 1970, UTC. Whoever has a clock says it.
+    /// The value of NOW: milliseconds since the beginning of 1970, UTC. The caller reads the clock.
     pub now_ms: i64,
-    /// What RAND, UUID and STRUUID begin with.
+    /// The seed of RAND, UUID and STRUUID.
     pub seed: u64,
 }
 
@@ -133,7 +133,7 @@ impl Terms {
         Terms::with(store, None, Limits::default(), 0)
     }
 
-    /// Of a query, whose IRIs are resolved against a base, and whose hashes are keyed with a seed.
+    /// The terms of a query, whose IRIs are resolved against `base`, and whose hashes are keyed with a seed.
     pub(crate) fn with(store: &Arc<Store>, base: Option<Iri<String>>, limits: Limits, hash_seed: u64) -> Terms {
         let mentioned = Computed::new(RapidSecrets::seed(hash_seed));
         Terms::behind(store, base.map(Arc::new), limits, HashKey::of_seed(hash_seed), Arc::new(mentioned))
@@ -168,13 +168,13 @@ impl Terms {
         }
     }
 
-    /// The same for a query of so many levels.
+    /// The same terms for a query of this many levels.
     pub(crate) fn of_levels(self, levels: usize) -> Terms {
         Terms { levels, ..self }
     }
 
-    /// The same for a box that computes terms which need not be kept until the run's end: they live until [`Passing::discard`] or,
-    /// after [`Passing::seal`], as long as the envelopes that have what it gives.
+    /// The same terms for a box whose computed terms pass: they live until [`Passing::discard`] or, after [`Passing::seal`], as
+    /// long as the envelopes that the attachment is put on.
     pub(crate) fn passing(&self) -> Arc<Terms> {
         let passing = Passing::new(&self.run.segments, self.mentioned.secrets());
         Arc::new(Terms {
@@ -191,27 +191,29 @@ impl Terms {
         })
     }
 
-    /// The segment that it computes into, if its terms pass.
+    /// The segments of the box, if its computed terms pass.
     pub(crate) fn segment(&self) -> Option<&Passing> {
         self.passing.as_ref()
     }
 
-    /// What is known so far, as what the query mentions, which may come across these numbers; nothing is left here.
+    /// Turns the terms computed so far into terms that the query mentions; these may come across `numbers`. Moves them out of
+    /// here.
     pub(crate) fn settled(&self, numbers: Numbers) -> Terms {
-        let mentioned = self.run.kept.write().expect("nothing panics under this lock").emptied();
+        let mentioned = self.run.kept.write().expect("nothing panics under this lock").take();
         let settled = Terms::behind(&self.store, self.base.clone(), self.limits, self.key, Arc::new(mentioned));
         Terms { numbers, levels: self.levels, moment: self.moment, ..settled }
     }
 
-    /// What a run begins with.
+    /// The terms at the beginning of a run.
     pub(crate) fn at(&self, moment: Moment) -> Terms {
         let mentioned = Arc::clone(&self.mentioned);
         let settled = Terms::behind(&self.store, self.base.clone(), self.limits, self.key, mentioned);
         Terms { moment, numbers: self.numbers, levels: self.levels, ..settled }
     }
 
-    /// Whether a string may have so many bytes. If not, the query ends with an error: see [`Made::hold`].
-    pub(crate) fn fits(&self, bytes: usize) -> bool {
+    /// Checks the length of a string to be made. False if it is too long; then the query ends with an error: see
+    /// [`Booking::hold`].
+    pub(crate) fn check_length(&self, bytes: usize) -> bool {
         if bytes > LONGEST {
             self.run.is_overlong.store(true, Ordering::Relaxed);
         }
@@ -226,13 +228,13 @@ impl Terms {
         self.base.as_deref()
     }
 
-    /// The moment of the query, the same for all of its parts.
+    /// The moment of the run, the same for all parts of the query.
     pub(crate) fn now(&self) -> Id {
         let text = DateTime::of_millis(self.moment.now_ms).to_string();
         self.id(&Literal::new_typed_literal(text, xsd::DATE_TIME))
     }
 
-    /// Another number each time, from 1.
+    /// A new number at each call, from 1.
     pub(crate) fn next(&self) -> u64 {
         self.run.asked.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -245,7 +247,7 @@ impl Terms {
         bits ^ bits >> 31
     }
 
-    /// A blank node that nothing else has.
+    /// A new blank node.
     pub(crate) fn fresh_blank(&self) -> Id {
         self.fresh(|kind, key| self.add(kind, key))
     }
@@ -261,10 +263,10 @@ impl Terms {
         }
     }
 
-    /// The blank node that was made for this label, a simple string, and row; or a new one.
+    /// The blank node for this label, a simple string, and row. Made at the first call.
     pub(crate) fn blank(&self, label: &str, row: i64) -> Id {
         let label = self.keep(Kind::String, label);
-        // One who gave up for want of memory left it as it was.
+        // A thread that gave up here for lack of memory left the map unchanged.
         let mut blanks = self.run.blanks.lock().unwrap_or_else(PoisonError::into_inner);
         room_for_one(blanks.len(), blanks.capacity(), size_of::<((Id, i64), Id)>(), || blanks.try_reserve(1).is_ok());
         *blanks.entry((label, row)).or_insert_with(|| {
@@ -277,7 +279,7 @@ impl Terms {
         self.run.kept.read().expect("nothing panics under this lock")
     }
 
-    /// The id of any term; one that the store lacks is added, unless it is too long: that is unbound. Takes a binary
+    /// The id of any term. A term that the store lacks is added, but one that is too long gets the unbound id. Takes a binary
     /// search and a lock.
     pub(crate) fn id<'a>(&self, term: impl Into<TermRef<'a>>) -> Id {
         match Encoder::default().term(term.into()) {
@@ -294,7 +296,7 @@ impl Terms {
     fn id_of_key(&self, kind: Kind, key: &str) -> Id {
         match &self.passing {
             None => self.keep(kind, key),
-            Some(_) if self.fits(key.len()) => self.add(kind, key),
+            Some(_) if self.check_length(key.len()) => self.add(kind, key),
             Some(_) => Id::UNBOUND,
         }
     }
@@ -303,12 +305,12 @@ impl Terms {
     fn keep(&self, kind: Kind, key: &str) -> Id {
         match self.find(kind, key) {
             Some(id) => id,
-            None if self.fits(key.len()) => self.add_kept(kind, key),
+            None if self.check_length(key.len()) => self.add_kept(kind, key),
             None => Id::UNBOUND,
         }
     }
 
-    /// The one id of a term, for a box that compares it with others, or keeps it beyond the envelope that has it.
+    /// The unique id of a term, for a box that compares it with others, or keeps it longer than its envelope.
     #[inline]
     pub(crate) fn kept(&self, id: Id) -> Id {
         match segment_of(id) {
@@ -317,7 +319,7 @@ impl Terms {
         }
     }
 
-    /// Whether two ids mean one term.
+    /// Whether two ids stand for the same term.
     #[inline]
     pub(crate) fn is_same(&self, a: Id, b: Id) -> bool {
         a == b || (segment_of(a).is_some() || segment_of(b).is_some()) && self.has_same_key(a, b)
@@ -334,7 +336,7 @@ impl Terms {
         stored.or_else(|| self.mentioned.find(kind, key)).or_else(|| self.read().find(kind, key))
     }
 
-    /// Adds a term that the store lacks, or that passes.
+    /// Adds a term that the store lacks: to the box's segment if it passes, else to the kept terms.
     fn add(&self, kind: Kind, key: &str) -> Id {
         match &self.passing {
             None => self.add_kept(kind, key),
@@ -342,10 +344,10 @@ impl Terms {
         }
     }
 
-    /// Adds a term that the store lacks.
+    /// Adds a term that the store lacks to the kept terms.
     fn add_kept(&self, kind: Kind, key: &str) -> Id {
         let mut kept = self.run.kept.write().expect("nothing panics under this lock");
-        // Another instance may have been quicker.
+        // Another box may have added it since the search.
         let added = kept
             .find(kind, key)
             .map_or_else(|| kept.add(kind, key).inspect(|_| self.book(Computed::bytes_of(key))), Ok);
@@ -355,18 +357,18 @@ impl Terms {
 
     fn with_passing<R>(&self, id: Id, segment: u32, look: impl FnOnce(&str) -> R) -> R {
         match self.passing.as_ref().and_then(|passing| passing.key(id)) {
-            // What is to look at it may compute terms meanwhile, so this is a copy.
+            // `look` may compute terms, which needs the lock, so it gets a copy.
             Some(key) => look(&key),
             None => look(self.run.segments.get(segment).key(id)),
         }
     }
 
-    /// The term with this id. Panics for unbound.
+    /// The term with this id. Panics for the unbound id.
     pub(crate) fn term(&self, id: Id) -> Term {
         self.view(id, |view| view.to_term())
     }
 
-    /// Looks at a term without a copy, unless it was computed.
+    /// Passes a term to `look`; without a copy, unless it was computed.
     pub(crate) fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
         if !id.is_computed() {
             return look(self.store.view(id));
@@ -377,7 +379,7 @@ impl Terms {
         if let Some(segment) = segment_of(id) {
             return self.with_passing(id, segment, |key| look(TermView::of_key(id.kind(), key)));
         }
-        // What is to look at it may compute terms meanwhile.
+        // `look` may compute terms, which needs the lock.
         let key = self.read().key_copied(id);
         look(TermView::of_key(id.kind(), &key))
     }

@@ -1,4 +1,4 @@
-//! From the tree of a query's text to ours of slots and ids: SPARQL 1.1, §18.2.
+//! From the syntax tree to the algebra of slots and ids: SPARQL 1.1, §18.2.
 
 use crate::algebra::{Aggregate, At, Column, Fold, Group, Node, Operand, Path, Pattern, Slot, Slots, SortKey, Table};
 use crate::expression::{Arithmetic, Compare, Expr, Function};
@@ -10,18 +10,18 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use vicus_rdf::Id;
 
-/// A query in our algebra.
+/// A query as algebra.
 pub(crate) struct Translated {
     pub(crate) node: Node,
-    /// Projected variables with their names, in order; `None` for ASK.
+    /// The projected variables with their names, in order; `None` for ASK.
     pub(crate) select: Option<Vec<(String, Slot)>>,
-    /// The name of each slot, for people: blank nodes and inner variables have some name too.
+    /// The name of each slot, for explanations; blank nodes and inner variables have names, too.
     pub(crate) names: Vec<String>,
 }
 
-/// Turns terms to ids by `id`, which has to give equal terms the same id.
+/// Translates a query. `id` gives the id of a term, the same one for equal terms.
 ///
-/// Stops where `stop` says so: the result is wrong then.
+/// Ends early if `stop` says so; the result is wrong then.
 pub(crate) fn translate(query: &Query, stop: &Stop<'_>, id: &mut dyn FnMut(TermRef<'_>) -> Id) -> Translated {
     let mut translator = Translator {
         id,
@@ -43,28 +43,28 @@ pub(crate) fn translate(query: &Query, stop: &Stop<'_>, id: &mut dyn FnMut(TermR
     Translated { node: made.node, select, names: translator.names }
 }
 
-/// Steps that a triple pattern takes, besides looking for its terms: here, and for each rule that looks at it later.
+/// Steps counted for a triple pattern, besides looking up its terms: here, and in each rule that visits it later.
 const PATTERN_STEPS: usize = 24;
 
-/// Steps that it takes to project a variable: to look at its name, and to copy it some times.
+/// Steps counted for projecting a variable: looking up its name, and copying it several times.
 const PROJECT_STEPS: usize = 3;
 
-/// Which slot a variable has, inside one SELECT.
+/// The slots of variables inside one SELECT.
 type Names = FxHashMap<Var, Slot>;
 
 /// An operator, and the slots that may have a value in its solutions.
-struct Made {
+struct Built {
     node: Node,
     possible: Slots,
 }
 
-impl Made {
-    fn unit() -> Made {
-        Made { node: Node::unit(), possible: Slots::new() }
+impl Built {
+    fn unit() -> Built {
+        Built { node: Node::unit(), possible: Slots::new() }
     }
 
-    /// Joins another operator; joins of joins are one join.
-    fn join(&mut self, other: Made, stop: &Stop<'_>) {
+    /// Joins another operator; a join of joins becomes one join.
+    fn join(&mut self, other: Built, stop: &Stop<'_>) {
         let mut all = operands(std::mem::replace(&mut self.node, Node::unit()));
         all.extend(operands(other.node));
         self.node = joined(all);
@@ -89,39 +89,39 @@ fn joined(mut all: Vec<Node>) -> Node {
     if all.len() == 1 { all.remove(0) } else { Node::Join(all) }
 }
 
-/// Adds all of another set. The smaller one is moved, so that deep patterns with many variables stay cheap; those of the larger
-/// one are moved to make room.
+/// Adds all slots of another set. The smaller set is inserted into the larger one, so that deep patterns with many variables
+/// stay cheap.
 fn add_all(slots: &mut Slots, mut other: Slots, stop: &Stop<'_>) {
     if other.len() > slots.len() {
         std::mem::swap(slots, &mut other);
     }
     let last = slots.iter().last().copied();
     let between = other.iter().filter(|slot| Some(**slot) < last && !slots.contains(slot)).count();
-    stop.works(other.len() + between * slots.len() / 32);
+    stop.count_steps(other.len() + between * slots.len() / 32);
     slots.extend(other);
 }
 
-/// OFFSET and LIMIT, which an ASK may have as well.
-fn sliced(mut made: Made, select: &Select) -> Made {
+/// OFFSET and LIMIT, also of an ASK.
+fn sliced(mut made: Built, select: &Select) -> Built {
     if select.offset > 0 || select.limit.is_some() {
         made.node = Node::Slice(Operand::new(made.node), select.offset, select.limit);
     }
     made
 }
 
-/// The groups of rows that expressions see.
+/// The groups of a SELECT whose expressions are being translated.
 struct Groups {
-    /// What is grouped, with what aggregates need computed.
-    inner: Made,
+    /// The operator below the groups, extended by the values that aggregates need.
+    inner: Built,
     /// The variables below the groups.
     names: Names,
     keys: Vec<Slot>,
     folds: Vec<Aggregate>,
-    /// The results of these.
+    /// The slots of the aggregates' results.
     results: Slots,
-    /// The results for variables of which some value is taken.
+    /// For a variable that is not a key: the slot of a SAMPLE of it.
     samples: FxHashMap<Slot, Slot>,
-    /// What was computed for aggregates, and where.
+    /// The expressions computed for aggregates, and their slots.
     computed: Vec<(Expr, Slot)>,
 }
 
@@ -130,9 +130,9 @@ struct Translator<'a> {
     stop: &'a Stop<'a>,
     variables: &'a [String],
     names: Vec<String>,
-    /// The slots of blank nodes. A label stands in one basic graph pattern only.
+    /// The slots of blank nodes. A label is used in one basic graph pattern only.
     blanks: FxHashMap<u32, Slot>,
-    /// What a solution outside of the EXISTS that is being translated may bind.
+    /// The slots that a solution outside of the current EXISTS may bind.
     outer: Slots,
     /// Set while the expressions of a SELECT with groups are translated.
     groups: Option<Groups>,
@@ -160,8 +160,8 @@ impl Translator<'_> {
 
     // SELECT.
 
-    /// §18.2.4 and §18.2.5. Only projected variables are those of the outside.
-    fn select(&mut self, select: &Select, is_ask: bool, scope: &mut Names) -> Made {
+    /// §18.2.4 and §18.2.5. Only the projected variables belong to the scope outside.
+    fn select(&mut self, select: &Select, is_ask: bool, scope: &mut Names) -> Built {
         if is_ask {
             return sliced(self.rows_of(select, scope), select);
         }
@@ -172,7 +172,7 @@ impl Translator<'_> {
             }
         }
         let mut made = if select.is_star {
-            // No name is hidden, so expressions inside mean those of the outside.
+            // No name is hidden, so the expressions inside use the names of the outside.
             self.rows_of(select, scope)
         } else {
             let vars = select.projection.iter().filter_map(|item| match item {
@@ -183,14 +183,14 @@ impl Translator<'_> {
             self.rows_of(select, &mut inside)
         };
         if select.is_star && slots.is_empty() {
-            // All variables, and no blank node or step of a path.
+            // All variables, but no blank nodes and inner ends of paths.
             slots.extend(made.possible.iter().filter(|slot| !self.names[slot.0].starts_with("_:")));
         }
-        self.stop.works(PROJECT_STEPS * made.possible.len());
+        self.stop.count_steps(PROJECT_STEPS * made.possible.len());
         let projected: Slots = slots.iter().copied().collect();
         made.possible = made.possible.intersection(&projected).copied().collect();
-        // It is copied to what is remembered of the operator and of that below.
-        self.stop.holds(5 * size_of::<Slot>() * made.possible.len());
+        // The scopes of this operator and of the one below copy the set.
+        self.stop.count_bytes(5 * size_of::<Slot>() * made.possible.len());
         made.node = Node::Project(Operand::new(made.node), slots);
         if select.distinct {
             made.node = Node::Distinct(Operand::new(made.node));
@@ -198,10 +198,10 @@ impl Translator<'_> {
         sliced(made, select)
     }
 
-    /// A SELECT's rows in order, before they are projected.
-    fn rows_of(&mut self, select: &Select, scope: &mut Names) -> Made {
+    /// The rows of a SELECT in their order, before projection.
+    fn rows_of(&mut self, select: &Select, scope: &mut Names) -> Built {
         let outside = self.groups.take();
-        let mut made = Made::unit();
+        let mut made = Built::unit();
         let mut possible;
         if select.is_grouped {
             let groups = self.groups_of(select, scope);
@@ -211,7 +211,7 @@ impl Translator<'_> {
             made = self.group(&select.pattern, scope);
             possible = made.possible.clone();
         }
-        // Expressions come first: they tell which aggregates there are.
+        // Expressions are translated first, because they contain the aggregates.
         let mut conditions = Vec::new();
         for condition in &select.having {
             conditions.extend(self.visible(condition, &possible, scope).conjuncts());
@@ -236,7 +236,7 @@ impl Translator<'_> {
             let by: Slots = keys.iter().copied().collect();
             let mut possible: Slots = inner.possible.intersection(&by).copied().collect();
             possible.extend(folds.iter().map(|fold| fold.slot));
-            made = Made { node: Node::Group(Group { inner: Operand::new(inner.node), keys, folds }), possible };
+            made = Built { node: Node::Group(Group { inner: Operand::new(inner.node), keys, folds }), possible };
         }
         made.node = made.node.filtered(conditions);
         if let Some(values) = values {
@@ -256,7 +256,7 @@ impl Translator<'_> {
         made
     }
 
-    /// §18.2.4.1: what is grouped, and by what. What is no key is seen by the aggregates only.
+    /// §18.2.4.1: the operator below the groups, and the keys. Only aggregates see the other variables.
     fn groups_of(&mut self, select: &Select, scope: &mut Names) -> Groups {
         let mut names = Names::default();
         let mut keys = Vec::with_capacity(select.group_by.len());
@@ -293,9 +293,9 @@ impl Translator<'_> {
         }
     }
 
-    /// The slot of an aggregate's result. Equal aggregates are one.
+    /// The slot of an aggregate's result. Equal aggregates share a slot.
     fn fold(&mut self, aggregate: &ast::Aggregate) -> Expr {
-        // Its expression sees rows, not groups.
+        // The operand of an aggregate sees rows, not groups.
         let mut groups = self.groups.take().expect("the grammar has aggregates where there are groups");
         let fold = match &aggregate.fold {
             FoldName::Count => Fold::Count,
@@ -317,7 +317,7 @@ impl Translator<'_> {
                 });
                 vec![slot]
             }
-            // Blank nodes and what was computed for aggregates are no part of a solution.
+            // COUNT(DISTINCT *) compares variables; blank nodes and computed operands are not part of a solution.
             None if aggregate.distinct => {
                 let possible = &groups.inner.possible;
                 let of: Slots = groups.names.values().copied().filter(|slot| possible.contains(slot)).collect();
@@ -342,8 +342,8 @@ impl Translator<'_> {
         slot
     }
 
-    /// The slot that an expression means by a variable. §18.2.4.1: outside of aggregates, one that is no key of its groups
-    /// is some value of the group.
+    /// The slot that a variable stands for in an expression. §18.2.4.1: outside of aggregates, a variable that is not a key
+    /// stands for some value from its group.
     fn meant(&mut self, var: Var, scope: &mut Names) -> Slot {
         if !scope.contains_key(&var)
             && let Some(mut groups) = self.groups.take()
@@ -365,7 +365,7 @@ impl Translator<'_> {
         self.slot(var, scope)
     }
 
-    /// The slot of some value that a variable has in a group.
+    /// The slot of a SAMPLE of a variable.
     fn sampled(&mut self, groups: &mut Groups, of: Slot) -> Slot {
         let slot = self.fresh("_:sample");
         groups.results.insert(slot);
@@ -373,8 +373,9 @@ impl Translator<'_> {
         slot
     }
 
-    /// The slot that has an expression's value on top of an operator, which computes it if need be.
-    fn computed(&mut self, mut expr: Expr, made: &mut Made) -> Slot {
+    /// The slot of an expression's value on top of an operator. Adds an operator that computes it, unless the expression is a
+    /// slot.
+    fn computed(&mut self, mut expr: Expr, made: &mut Built) -> Slot {
         if let Expr::Slot(slot) = expr {
             return slot;
         }
@@ -384,8 +385,8 @@ impl Translator<'_> {
         slot
     }
 
-    /// §17.4.2.9: BNODE of a label is one node for all expressions over a solution, and another for the next solution.
-    /// So the rows below all the expressions are numbered, once.
+    /// §17.4.2.9: BNODE of a label gives one node for all expressions over a solution, and another one for the next solution.
+    /// So the rows below all these expressions are numbered, once.
     fn number_rows(&mut self, mut node: &mut Node, expr: &mut Expr) {
         if !expr.has_labelled_blank() {
             return;
@@ -408,8 +409,8 @@ impl Translator<'_> {
 
     // Patterns.
 
-    /// §18.2.2: a group with its filters, which see all of it.
-    fn group(&mut self, group: &ast::Group, scope: &mut Names) -> Made {
+    /// §18.2.2: a group with its filters, which see the whole group.
+    fn group(&mut self, group: &ast::Group, scope: &mut Names) -> Built {
         let (mut made, filters) = self.unfiltered(group, scope);
         let conditions = self.conditions(&filters, &made.possible, scope);
         made.node = made.node.filtered(conditions);
@@ -420,24 +421,24 @@ impl Translator<'_> {
         filters.iter().flat_map(|filter| self.visible(filter, possible, scope).conjuncts()).collect()
     }
 
-    /// A group without its filters, and these.
-    fn unfiltered<'e>(&mut self, group: &'e ast::Group, scope: &mut Names) -> (Made, Vec<&'e Expression>) {
+    /// A group without its filters, and the filters.
+    fn unfiltered<'e>(&mut self, group: &'e ast::Group, scope: &mut Names) -> (Built, Vec<&'e Expression>) {
         let mut filters = Vec::new();
-        // What is joined since the last element that stands on all before it.
+        // Operands joined since the last element that applies to everything before it.
         let mut parts: Vec<Node> = Vec::new();
         let mut possible = Slots::new();
         for element in &group.elements {
-            // What stands on all before has a set of variables of its own.
+            // Such an element has a set of variables of its own.
             let has_own = matches!(element, Element::Optional(_) | Element::Minus(_) | Element::Bind(..));
             let own = if has_own { possible.len() } else { 0 };
-            if self.stop.works(3 * own + 1) || self.stop.holds(2 * size_of::<Slot>() * own) {
+            if self.stop.count_steps(3 * own + 1) || self.stop.count_bytes(2 * size_of::<Slot>() * own) {
                 break;
             }
             match element {
                 Element::Triples(triples) => {
                     let mut bound = Vec::with_capacity(2 * triples.len());
                     for triple in triples {
-                        if self.stop.works(PATTERN_STEPS) {
+                        if self.stop.count_steps(PATTERN_STEPS) {
                             break;
                         }
                         let node = self.triple(triple, scope, &mut bound);
@@ -472,13 +473,13 @@ impl Translator<'_> {
                     let (right, filters) = self.unfiltered(group, scope);
                     let left = Operand::new(joined(std::mem::take(&mut parts)));
                     add_all(&mut possible, right.possible, self.stop);
-                    // Filters directly inside see both sides.
+                    // Filters directly inside of OPTIONAL see both sides.
                     let conditions = self.conditions(&filters, &possible, scope);
                     parts.push(Node::LeftJoin { left, right: Operand::new(right.node), conditions });
                 }
                 Element::Minus(group) => {
                     let right = self.group(group, scope);
-                    // Solutions without a variable in common never take each other away.
+                    // Without a shared variable, MINUS removes nothing.
                     if !possible.is_disjoint(&right.possible) {
                         let left = joined(std::mem::take(&mut parts));
                         parts.push(Node::Minus(Operand::new(left), Operand::new(right.node)));
@@ -494,10 +495,10 @@ impl Translator<'_> {
                 }
             }
         }
-        (Made { node: joined(parts), possible }, filters)
+        (Built { node: joined(parts), possible }, filters)
     }
 
-    fn values(&mut self, values: &ast::Values, scope: &mut Names) -> Made {
+    fn values(&mut self, values: &ast::Values, scope: &mut Names) -> Built {
         let slots: Vec<Slot> = values.variables.iter().map(|var| self.slot(*var, scope)).collect();
         let width = slots.len();
         let mut columns = vec![Vec::with_capacity(values.rows); width];
@@ -507,7 +508,7 @@ impl Translator<'_> {
         }
         let columns = columns.into_iter().map(Column::new).collect();
         let possible = slots.iter().copied().collect();
-        Made { node: Node::Values(slots, Arc::new(Table { columns, rows: values.rows })), possible }
+        Built { node: Node::Values(slots, Arc::new(Table { columns, rows: values.rows })), possible }
     }
 
     fn triple(&mut self, triple: &ast::Triple, scope: &mut Names, possible: &mut Vec<Slot>) -> Node {
@@ -545,7 +546,7 @@ impl Translator<'_> {
         }
     }
 
-    /// §18.2.2.4 and §9.3, and §18.4.
+    /// §18.2.2.4, §9.3 and §18.4.
     fn path(&mut self, subject: At, path: &ast::Path, object: At) -> Node {
         match path {
             ast::Path::Iri(node) => Node::Pattern(Pattern([subject, At::Constant(self.iri(node)), object])),
@@ -576,7 +577,7 @@ impl Translator<'_> {
         }
     }
 
-    /// A step by any predicate but these.
+    /// A step by any predicate except these.
     fn not_path(&mut self, subject: At, nodes: &[NamedNode], object: At) -> Node {
         let slot = self.fresh("_:path");
         let mut conditions = Vec::with_capacity(nodes.len());
@@ -587,7 +588,7 @@ impl Translator<'_> {
         Node::Pattern(Pattern([subject, At::Slot(slot), object])).filtered(conditions)
     }
 
-    /// A path whose ends alone count.
+    /// A path of which only the ends matter.
     fn route(&mut self, path: &ast::Path) -> Route {
         let mut not = |nodes: &[NamedNode]| Route::Not(nodes.iter().map(|node| self.iri(node)).collect());
         match path {
@@ -607,7 +608,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Paths in pairs, and pairs of pairs: a long list makes no deep tree.
+    /// Combines paths in pairs, then the pairs in pairs, so that a long list makes no deep tree.
     fn routes(&mut self, paths: &[ast::Path], pair: fn(Box<Route>, Box<Route>) -> Route) -> Route {
         match paths {
             [path] => self.route(path),
@@ -621,15 +622,15 @@ impl Translator<'_> {
 
     // Expressions.
 
-    /// The expression as it is seen where these slots may have values: variables that can't be bound there are errors.
+    /// An expression where only these slots may have values: all other variables fail.
     fn visible(&mut self, expression: &Expression, possible: &Slots, scope: &mut Names) -> Expr {
-        if self.stop.is_stopped() {
+        if self.stop.poll() {
             return Expr::Error;
         }
         let mut expr = if expression.has_exists() {
             let mut inside = possible.clone();
             inside.extend(&self.outer);
-            self.stop.works(inside.len());
+            self.stop.count_steps(inside.len());
             let outer = std::mem::replace(&mut self.outer, inside);
             let expr = self.expression(expression, scope);
             self.outer = outer;
@@ -652,7 +653,7 @@ impl Translator<'_> {
             Expression::Bound(var, _) => Expr::Bound(self.meant(*var, scope)),
             Expression::Or(all) => Expr::Or(self.expressions(all, scope)),
             Expression::And(all) => Expr::And(self.expressions(all, scope)),
-            // An error stays one either way.
+            // NOT of an error is an error, too.
             Expression::Not(inner) => match self.expression(inner, scope) {
                 Expr::Compare(Compare::Equal, a, b) => Expr::Compare(Compare::NotEqual, a, b),
                 other => Expr::Not(Box::new(other)),
@@ -681,8 +682,8 @@ impl Translator<'_> {
             Expression::Call(function, operands) => Expr::Call(*function, self.expressions(operands, scope)),
             Expression::Unknown(_) => Expr::Error,
             Expression::Exists(group) => {
-                self.stop.works(scope.len());
-                // What can't be bound outside is the pattern's own, whatever its name.
+                self.stop.count_steps(scope.len());
+                // Slots that can't be bound outside belong to the pattern, even if a variable outside has the same name.
                 let visible = scope.iter().filter(|(_, slot)| self.outer.contains(slot));
                 let mut inside: Names = visible.map(|(var, slot)| (*var, *slot)).collect();
                 let groups = self.groups.take();

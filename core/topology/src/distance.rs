@@ -7,21 +7,21 @@ use crate::{NodeId, PuId, Topology};
 
 impl Topology {
     /// The lowest cache level that two PUs share; `None` if they share none (Falt et al. §4.2: infinity).
-    /// Two threads of one core share whatever the core has; without a known cache that counts as level 1.
+    /// Two threads of a core share all of the core's caches; if none is known, that counts as level 1.
     pub fn cache_distance(&self, a: PuId, b: PuId) -> Option<u8> {
         let shared = |cache: &&crate::Cache| cache.pus.contains(&a) && cache.pus.contains(&b);
         let level = self.caches.iter().filter(shared).map(|cache| cache.level).min();
         level.or((self.pus[a.index()].core == self.pus[b.index()].core).then_some(1))
     }
 
-    /// What the operating system tells of the way from one node to another.
+    /// The operating system's distance from one node to another.
     pub fn numa_value(&self, from: NodeId, to: NodeId) -> u32 {
         self.distances[from.index()][to.index()]
     }
 
-    /// The rank of each distance among the distinct values of the matrix, from row to column: 0 on the node itself, 1
-    /// for the nearest neighbours, and so on (the hops of Falt et al. §4.2). Two nodes that the matrix calls as near as
-    /// one is to itself have rank 1: another node is never at distance 0.
+    /// The rank of each distance among the distinct values of the matrix, from row to column: 0 on the node itself, 1 for the
+    /// nearest neighbours, and so on (the hops of Falt et al. §4.2). Two nodes whose distance equals that of a node to itself
+    /// have rank 1: another node never has rank 0.
     pub fn numa_ranks(&self) -> Vec<Vec<u32>> {
         let count = self.nodes.len();
         let foreign = |i: usize, row: &[u32]| -> Vec<u32> { [&row[..i], &row[i + 1..]].concat() };
@@ -33,12 +33,12 @@ impl Topology {
         (0..count).map(row).collect()
     }
 
-    /// The rank of one distance; for many, [`Topology::numa_ranks`] sorts the matrix once.
+    /// The rank of one distance. For many, [`Topology::numa_ranks`] sorts the matrix only once.
     pub fn numa_rank(&self, from: NodeId, to: NodeId) -> u32 {
         self.numa_ranks()[from.index()][to.index()]
     }
 
-    /// All nodes by increasing distance from one, which comes first; equal distances by id.
+    /// All nodes by increasing distance from the given one, which comes first; equal distances by id.
     pub fn nodes_by_distance(&self, from: NodeId) -> Vec<NodeId> {
         let mut nodes: Vec<NodeId> = self.nodes.iter().map(|node| node.id).collect();
         nodes.sort_by_key(|&to| (to != from, self.numa_value(from, to), to));

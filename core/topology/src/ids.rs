@@ -1,4 +1,4 @@
-//! Dense indices that can't be mistaken for each other.
+//! Dense indices that can't be mistaken for each other. The default one is the first.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -6,17 +6,18 @@ use std::fmt;
 macro_rules! id {
     ($(#[doc = $doc:literal] $name:ident $word:literal;)*) => {$(
         #[doc = $doc]
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(transparent)]
         pub struct $name(u32);
 
         impl $name {
             /// The id with this index. Panics beyond four billion.
-            pub fn new(index: usize) -> $name {
-                $name(u32::try_from(index).expect(concat!("fewer than four billion of ", $word)))
+            pub const fn new(index: usize) -> $name {
+                assert!(index <= u32::MAX as usize, concat!("fewer than four billion of ", $word));
+                $name(index as u32)
             }
 
-            /// Where it stands in its vector.
+            /// Its index in its vector.
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
@@ -42,4 +43,7 @@ id! {
     #[doc = "A cache, by its index in [`Topology::caches`](crate::Topology::caches)."] CacheId "cache";
     #[doc = "A core group, by its index in [`Topology::core_groups`](crate::Topology::core_groups)."] GroupId "group";
     #[doc = "A NUMA node, by its index in [`Topology::nodes`](crate::Topology::nodes)."] NodeId "node";
+    #[doc = "One of the locations over which something is laid out, by its index among these: the units of a distribution, the subqueues \
+             of a queue, the queues that tasks are dealt to. What it stands for, a node or a core group, its list says. Users say \
+             [`Place`](crate::Place)s instead."] LocationId "location";
 }

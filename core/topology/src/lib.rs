@@ -1,7 +1,7 @@
 //! The shape of a machine as plain data: PUs, cores, caches, core groups, nodes, distances.
 //!
-//! Nothing here asks the operating system. A [`Topology`] is found by `vicus-machine`, read from a file, or written
-//! down in one line ([`Topology::parse`]); from then on every part of Vicus works on this data alone.
+//! This crate asks the operating system nothing. A [`Topology`] is found by `vicus-machine`, read from a file, or written in
+//! one line ([`Topology::parse`]); all other parts of Vicus work on this data.
 //!
 //! ```
 //! use vicus_topology::Topology;
@@ -12,28 +12,57 @@
 //! assert_eq!(machine.core_groups.len(), 4);
 //! assert_eq!(machine.cache_distance(machine.pus[0].id, machine.pus[2].id), Some(3));
 //! ```
+//!
+//! # Where
+//!
+//! All of Vicus says *where* in these words; each has an id that can't be mistaken for another.
+//!
+//! | word | type | what it is |
+//! |---|---|---|
+//! | PU | [`PuId`] | A hardware thread. Threads run there; users say no more than how many. |
+//! | core group | [`GroupId`] | PUs of one node that share a cache, mostly the last-level one. |
+//! | node | [`NodeId`] | A NUMA node: memory, and mostly the PUs near to it. |
+//! | place | [`Place`] | A node or a core group. **Users say places**, to tasks and to every container. |
+//! | location | [`LocationId`] | The index of one of those over which something is laid out: the nodes with memory, the subqueues of a queue, the queues that tasks are dealt to. Arrangements, distributions by number (`on:2`) and plans say locations. |
+//! | home | a number, with a node | Which of the core groups that share the node's memory some data belong to: that number modulo how many there are. |
+//!
+//! What takes a place finds its own location for it, the nearest one:
+//!
+//! | who is told | a node means | a core group means |
+//! |---|---|---|
+//! | memory: pools, arrays, copies, segments of queues | itself, or the nearest node with memory that may be used | its node |
+//! | a queue with a location for each node | itself | its node |
+//! | a queue with a location for each core group | its first group; without cores, the first one of the nearest node that has some | itself |
+//! | a queue over distances of one's own | the row with its index | nothing: there is none |
+//! | work to be done near its data | itself | its node |
+//! | a task | the queues of the nearest seats | its own queue, if the strategy has one, or its node |
+//!
+//! What tells where something lies tells a [`NodeId`]: that is what can be known of memory. A container that is told a place that there is
+//! not panics, or gives an error, with [`NoSuchPlace`]. How far two places are from one another, [`Topology::place_distance`] says.
 
 mod distance;
-#[cfg(feature = "fixtures")]
+#[cfg(any(test, feature = "fixtures"))]
 mod fixtures;
 mod ids;
 mod notation;
+mod place;
 mod seats;
 
-#[cfg(feature = "fixtures")]
+#[cfg(any(test, feature = "fixtures"))]
 pub use fixtures::fixtures;
-pub use ids::{CacheId, CoreId, GroupId, NodeId, PuId};
+pub use ids::{CacheId, CoreId, GroupId, LocationId, NodeId, PuId};
 pub use notation::NotationError;
+pub use place::{ByPlace, NoSuchPlace, Place};
 
 use serde::{Deserialize, Serialize};
 
 /// A machine, or the part of one that this process may use, as plain data.
 ///
-/// All ids are dense indices into the vectors beside them; `os_index` is what the operating system calls the thing.
+/// All ids are dense indices into the vectors beside them; `os_index` is the operating system's number.
 /// The JSON form of this type is what `vicus topology --format json` prints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
-    /// What this describes: a host name, a file, a synthetic description.
+    /// The origin of the description: a host name, a file, a synthetic description.
     pub name: String,
     /// Hardware threads that are online, in the order of the hierarchy. Invariant: `pus[i].id == i`, never empty.
     pub pus: Vec<Pu>,
@@ -43,16 +72,16 @@ pub struct Topology {
     pub caches: Vec<Cache>,
     /// Falt et al. §4.1: PUs that share at least one cache level and a node. Invariant: a partition of the PUs.
     pub core_groups: Vec<CoreGroup>,
-    /// NUMA nodes, those without PUs included. Invariant: never empty; nodes with PUs partition the PUs.
+    /// NUMA nodes, including those without PUs. Invariant: never empty; nodes with PUs partition the PUs.
     pub nodes: Vec<Node>,
-    /// What the operating system tells of the way from node `i` to node `j` (10 is local on most machines).
+    /// The operating system's distance from node `i` to node `j` (10 is local on most machines).
     /// Invariant: square, one row and column for each node.
     pub distances: Vec<Vec<u32>>,
     /// How many CPUs' worth of time the process may use (a cgroup quota), in thousandths; `None` is unlimited.
     pub cpu_quota_millis: Option<u32>,
 }
 
-/// A hardware thread: what an operating system schedules on (the papers' "logical core").
+/// A hardware thread, on which an operating system schedules (the papers' "logical core").
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pu {
     /// Index into [`Topology::pus`].
@@ -89,7 +118,7 @@ pub struct Cache {
     pub id: CacheId,
     /// 1 for L1, and so on.
     pub level: u8,
-    /// Capacity in bytes; 0 if the machine does not tell.
+    /// Capacity in bytes; 0 if unknown.
     pub bytes: u64,
     /// The PUs that share it.
     pub pus: Vec<PuId>,
@@ -113,15 +142,15 @@ pub struct Node {
     pub id: NodeId,
     /// The operating system's number; sparse on some machines.
     pub os_index: u32,
-    /// Bytes of memory; 0 if it has none, or if the machine does not tell, which it then tells of no node. See
+    /// Bytes of memory; 0 if it has none, or if the sizes of all nodes are unknown. See
     /// [`Topology::has_memory`].
     pub bytes: u64,
-    /// The PUs whose local memory this is; empty for a node of memory alone.
+    /// The PUs whose local memory this is; empty for a node without PUs.
     pub pus: Vec<PuId>,
 }
 
 impl Topology {
-    /// Panics with the fact that does not hold, if one of the invariants of the fields is broken.
+    /// Panics with the broken fact if an invariant of the fields does not hold.
     pub fn assert_valid(&self) {
         assert!(!self.pus.is_empty(), "{}: a machine has at least one PU", self.name);
         assert!(!self.nodes.is_empty(), "{}: a machine has at least one node", self.name);
@@ -156,7 +185,7 @@ impl Topology {
         self.pus.iter().filter(|pu| pu.usable)
     }
 
-    /// Whether a node has memory of its own. All nodes of a machine that does not tell are taken to have some.
+    /// Whether a node has memory. If the sizes of all nodes are unknown, each is taken to have some.
     ///
     /// ```
     /// let mut machine = vicus_topology::Topology::parse("node:2 core:2").unwrap();
@@ -172,7 +201,7 @@ impl Topology {
     /// Fills in [`Topology::core_groups`] and each PU's `group` from the caches and nodes: the connected components
     /// of "shares a cache and a node". A PU that shares nothing is a group of its own.
     pub fn find_core_groups(&mut self) {
-        // The smallest PU of the group found so far, followed to its end.
+        // A smaller PU of the same group for each PU, or the PU itself, which then leads the group.
         let mut leader: Vec<usize> = (0..self.pus.len()).collect();
         fn root(leader: &[usize], mut pu: usize) -> usize {
             while leader[pu] != pu {

@@ -1,7 +1,7 @@
 //! A machine in one line, for tests and for the simulator.
 //!
 //! Words `kind:count` from the outside in, as in hwloc's synthetic descriptions: `node`, `package`, `l1` to `l5`,
-//! `core`, `pu`. What is left out is there once. Distances are 10 on a node and 20 between nodes.
+//! `core`, `pu`. A kind that is left out has the count 1. Distances are 10 on a node and 20 between nodes.
 
 use crate::{Cache, CacheId, Core, CoreId, GroupId, Node, NodeId, Pu, PuId, Topology};
 use std::fmt;
@@ -23,7 +23,7 @@ impl fmt::Display for NotationError {
 
 impl std::error::Error for NotationError {}
 
-/// Bytes of a cache of the level 1, 2, 3 and above where the notation gives none.
+/// Bytes of a cache of level 1, 2, and 3 or higher, where the notation gives none.
 const CACHE_BYTES: [u64; 3] = [32 << 10, 512 << 10, 16 << 20];
 
 impl Topology {
@@ -50,7 +50,7 @@ impl Topology {
         if total > 65536 {
             return Err(NotationError { word: line.to_owned(), expected: "at most 65536 PUs" });
         }
-        // How many PUs one thing of each level has.
+        // The number of PUs in one object of each level.
         let mut each = total;
         let spans: Vec<(&str, usize)> = levels
             .iter()
@@ -97,8 +97,8 @@ impl Topology {
         Ok(machine)
     }
 
-    /// The line that [`Topology::parse`] makes a machine of this shape from; `None` if parts of it differ from others. Sizes,
-    /// distances, names and what may be used are not in it.
+    /// The line from which [`Topology::parse`] makes a machine of this shape; `None` if parts of the machine differ from each
+    /// other. Sizes, distances, names and usability are not in it.
     ///
     /// ```
     /// # use vicus_topology::Topology;
@@ -114,7 +114,7 @@ impl Topology {
         }
         levels.push(("core".to_owned(), self.cores.first()?.pus.len()));
         levels.push(("pu".to_owned(), 1));
-        // From the outside in; what has as many PUs stays in this order.
+        // From the outside in; kinds with equally many PUs stay in this order.
         levels.sort_by_key(|&(_, pus)| std::cmp::Reverse(pus));
         let mut around = total;
         let mut words = Vec::new();
@@ -129,7 +129,7 @@ impl Topology {
     }
 }
 
-/// Which PUs belong together: as nodes, as cores, and as the caches of each level.
+/// The sets of PUs that belong together: as nodes, as cores, and as the caches of each level.
 fn shape(machine: &Topology) -> [Vec<(u8, &[PuId])>; 3] {
     let mut caches: Vec<_> = machine.caches.iter().map(|cache| (cache.level, &cache.pus[..])).collect();
     caches.sort_unstable();

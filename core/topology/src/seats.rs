@@ -1,17 +1,18 @@
-//! Which PUs a given number of threads sits on.
+//! The PUs on which a given number of threads run.
 
 use crate::{PuId, Topology};
 
 impl Topology {
-    /// How many threads suit the machine: one for each usable PU, fewer under a CPU quota, never none.
+    /// The number of threads that suits the machine: one for each usable PU, fewer under a CPU quota, at least one.
     pub fn default_threads(&self) -> usize {
         let pus = self.usable_pus().count();
         let quota = self.cpu_quota_millis.map_or(pus, |millis| (millis as usize).div_ceil(1000));
         pus.min(quota).max(1)
     }
 
-    /// One PU for each thread. Fewer threads than PUs fill whole core groups first, on one node before the next, and
-    /// within a group a thread of each core before the second thread of any; more threads than PUs go round again.
+    /// One PU for each thread. If there are fewer threads than PUs, they fill whole core groups one after the other, and one
+    /// node before the next; within a group each core gets one thread before any gets a second. More threads than PUs go round
+    /// again.
     pub fn seat_pus(&self, threads: usize) -> Vec<PuId> {
         let mut order: Vec<PuId> = Vec::new();
         // The node with the most usable PUs first, then its neighbours by distance: threads that share data stay near.

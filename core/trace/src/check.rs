@@ -1,10 +1,10 @@
-//! A trace as a witness: what the box protocol forbids must not be seen to happen.
+//! Checks a trace against the box protocol: an event that the protocol forbids is a violation.
 
 use crate::{BoxId, Event, Trace, What};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
 
-/// Something impossible, and where it was seen.
+/// An event that breaks a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The seat that recorded the event.
@@ -17,14 +17,14 @@ pub struct Violation {
     pub rule: Rule,
 }
 
-/// What always holds.
+/// A rule that every execution obeys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// A seat's logical clock rises from event to event.
     OrderRises,
     /// A seat's time never goes back.
     TimeRises,
-    /// What ends is what began last on the seat.
+    /// The invocation, code or sleep that ends is the one that began last on the seat.
     EndsMatchBeginnings,
     /// A box's user code runs inside an invocation of it.
     UserCodeInsideInvocation,
@@ -37,16 +37,16 @@ pub enum Rule {
     },
     /// A box waits in at most one queue.
     QueuedOnce,
-    /// What is taken was queued before, and not taken since.
+    /// A task is queued before it is taken, and taken once.
     TakenAfterQueued,
-    /// A task that is no box is spawned once, by a box that runs on the seat, or by such a task that was taken there, and before it
-    /// is queued.
-    SpawnedByWhoRuns,
+    /// A task that is not a box is spawned once, before it is queued, by a box that runs on the same seat or by such a task
+    /// that was taken there.
+    SpawnedByRunner,
     /// The user code of a box with a refused envelope isn't run.
     BlockedDoesNotRun,
-    /// What resumes was refused, and what is refused wasn't blocked already.
+    /// Only a refused output resumes, and an output that is blocked already is not refused again.
     RefusedThenResumed,
-    /// What a box keeps was received by the same invocation.
+    /// A box keeps an envelope only in the invocation that received it.
     KeptWhenReceived,
     /// A request is submitted once, then ends once.
     RequestOnce,
@@ -57,13 +57,13 @@ impl fmt::Display for Rule {
         match self {
             Rule::OrderRises => f.write_str("the seat's logical clock didn't rise"),
             Rule::TimeRises => f.write_str("the seat's time went back"),
-            Rule::EndsMatchBeginnings => f.write_str("what ends is not what began last on this seat"),
+            Rule::EndsMatchBeginnings => f.write_str("the end does not match the last beginning on this seat"),
             Rule::UserCodeInsideInvocation => f.write_str("user code outside an invocation of its box"),
             Rule::NothingWhileAsleep => f.write_str("the seat sleeps"),
             Rule::RunsOnce { already_on } => write!(f, "the box runs on seat {already_on} already"),
             Rule::QueuedOnce => f.write_str("the box waits in a queue already"),
             Rule::TakenAfterQueued => f.write_str("the box waits in no queue"),
-            Rule::SpawnedByWhoRuns => f.write_str("who spawned it doesn't run, or it was spawned already"),
+            Rule::SpawnedByRunner => f.write_str("its spawner does not run on this seat, or it was spawned before"),
             Rule::BlockedDoesNotRun => f.write_str("the box is blocked on a full via"),
             Rule::RefusedThenResumed => f.write_str("refused twice, or resumed without having been refused"),
             Rule::KeptWhenReceived => f.write_str("the invocation has taken nothing from this input"),
@@ -83,7 +83,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What a seat is in the middle of, the innermost last.
+/// What a seat is doing, nested in what it did before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Frame {
     Invocation(BoxId),
@@ -96,13 +96,13 @@ enum Frame {
 struct BoxState {
     queued: bool,
     runs_on: Option<usize>,
-    /// The outputs that are blocked: a handful at most.
+    /// The blocked outputs, a handful at most.
     refused: Vec<u16>,
-    /// The inputs that its invocation has taken from.
+    /// The inputs that the current invocation has taken from.
     received: Vec<u16>,
 }
 
-/// A task that is no box.
+/// A task that is not a box.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TaskState {
     Waits,
@@ -113,21 +113,21 @@ enum TaskState {
 
 #[derive(Default)]
 struct Checker {
-    /// For each seat: what it is in the middle of.
+    /// For each seat, its nested activities, the innermost last.
     frames: Vec<Vec<Frame>>,
     boxes: FxHashMap<BoxId, BoxState>,
-    /// By number, the tasks that are no boxes.
+    /// The tasks that are not boxes, by number.
     tasks: FxHashMap<u32, TaskState>,
     running: FxHashSet<u32>,
     submitted: FxHashSet<u32>,
 }
 
 impl Trace {
-    /// Everything in the trace that can't have happened, in merged order; empty for a trace of a sound runtime whose
-    /// clocks travelled as the crate's documentation says.
+    /// All events that break a rule, in merged order. Empty for a trace of a sound runtime whose clocks travel as the crate's
+    /// documentation says.
     ///
-    /// Where a log was full, what comes after [`Trace::complete_until`] is not looked at. Tasks that are no boxes and have no numbers
-    /// are only held to begin and end in order, because nothing tells them apart.
+    /// If a log was full, events after [`Trace::complete_until`] are not checked. Tasks that are neither boxes nor numbered are
+    /// only checked to begin and end in order, because they can't be told apart.
     ///
     /// ```
     /// use vicus_trace::{BoxId, Header, Log, Rule, Trace, What};
@@ -169,7 +169,7 @@ impl Checker {
                 if at + 1 != frames.len() {
                     breaks(Rule::EndsMatchBeginnings);
                 }
-                // Whatever was left open inside is closed with it, so that one mistake is told once.
+                // Whatever was left open inside ends as well, so that one mistake is reported once.
                 frames.truncate(at);
             }
             None => breaks(Rule::EndsMatchBeginnings),
@@ -207,13 +207,13 @@ impl Checker {
 }
 
 impl Checker {
-    /// Something happens to a task that is no box.
+    /// Checks an event of a task that is not a box.
     fn step_task(&mut self, seat: usize, number: u32, what: What, breaks: &mut impl FnMut(Rule)) {
         let state = self.tasks.get(&number).copied();
         let next = match what {
             What::Spawned { who, by } => {
                 if state.is_some() || !self.runs(seat, who.request, by) {
-                    breaks(Rule::SpawnedByWhoRuns);
+                    breaks(Rule::SpawnedByRunner);
                 }
                 TaskState::Waits
             }
@@ -222,7 +222,7 @@ impl Checker {
                     Some(TaskState::Waits) => {}
                     Some(TaskState::Queued | TaskState::Taken(_)) => breaks(Rule::QueuedOnce),
                     None if self.runs(seat, who.request, by) => {}
-                    None => breaks(Rule::SpawnedByWhoRuns),
+                    None => breaks(Rule::SpawnedByRunner),
                 }
                 TaskState::Queued
             }
@@ -237,7 +237,8 @@ impl Checker {
         self.tasks.insert(number, next);
     }
 
-    /// Whether somebody's code can run on a seat now. Nobody is who comes from outside.
+    /// Whether a spawner, given by its index, may run on the seat now. Always true for a caller from outside and for tasks without
+    /// numbers.
     fn runs(&self, seat: usize, request: u32, index: u32) -> bool {
         let who = BoxId { request, index };
         match who.number() {
@@ -307,7 +308,7 @@ mod tests {
         What::Taken { who, rule: 1, far: false }
     }
 
-    /// The rules broken by events that happen one after the other, each on its seat.
+    /// The rules broken by these events, which happen one after the other, each on its seat.
     fn broken(events: &[(usize, What)]) -> Vec<Rule> {
         let mut logs = [Log::new(100), Log::new(100)];
         let mut clock = 0;
@@ -345,7 +346,7 @@ mod tests {
             (0, taken(A)),
             (0, begins),
             (0, user_begins),
-            // `join` inside the user code runs another task meanwhile.
+            // `join` in the user code runs another task while it waits.
             (0, What::InvocationBegins { who: BoxId::task_of(1) }),
             (0, What::InvocationEnds { who: BoxId::task_of(1) }),
             (0, user_ends),
@@ -365,14 +366,14 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_spawned_by_who_runs_before_it_is_taken() {
+    fn a_task_is_spawned_by_a_running_task_before_it_is_taken() {
         let task = |number| BoxId::task(1, number);
         let queued = |number, by| What::Enqueued { who: task(number), kind: TaskKind::Deferred, by };
         let taken = |number| taken(task(number));
         let spawned = |number, by| What::Spawned { who: task(number), by };
         let first = task(0).index;
         let [begins, user_begins, ..] = run(A);
-        // A box spawns a task, which spawns two on the seat that took it; one of them waits for the other.
+        // A box spawns a task. That task spawns two more on the seat that took it, and one of them waits for the other.
         let sound = [
             (0, begins),
             (0, user_begins),
@@ -385,10 +386,10 @@ mod tests {
             (1, taken(2)),
         ];
         assert_eq!(broken(&sound), []);
-        assert_eq!(broken(&sound[2..4]), [Rule::SpawnedByWhoRuns], "the box doesn't run");
-        assert_eq!(broken(&[(0, queued(0, BoxId::NOBODY)), (0, queued(1, first))]), [Rule::SpawnedByWhoRuns]);
+        assert_eq!(broken(&sound[2..4]), [Rule::SpawnedByRunner], "the box doesn't run");
+        assert_eq!(broken(&[(0, queued(0, BoxId::NOBODY)), (0, queued(1, first))]), [Rule::SpawnedByRunner]);
         let elsewhere = [(0, queued(0, BoxId::NOBODY)), (0, taken(0)), (1, spawned(1, first))];
-        assert_eq!(broken(&elsewhere), [Rule::SpawnedByWhoRuns], "it runs on the other seat");
+        assert_eq!(broken(&elsewhere), [Rule::SpawnedByRunner], "it runs on the other seat");
         assert_eq!(broken(&[(0, taken(7))]), [Rule::TakenAfterQueued]);
         let twice = [(0, queued(0, BoxId::NOBODY)), (0, taken(0)), (1, taken(0)), (0, queued(0, BoxId::NOBODY))];
         assert_eq!(broken(&twice), [Rule::TakenAfterQueued, Rule::QueuedOnce]);
@@ -464,7 +465,7 @@ mod tests {
 
     #[test]
     fn what_follows_a_loss_is_not_judged() {
-        // The second seat had no room to write down that it queued the box.
+        // The second seat's log was too full to record that it queued the box.
         let (mut first, mut second) = (Log::new(100), Log::new(1));
         second.record(0, What::SleepBegins);
         second.record(1, What::SleepEnds);

@@ -1,52 +1,53 @@
-//! One thing that happened: when, in which order, and what.
+//! An event: when it happened, in which order, and what.
 //!
-//! After Bednárek, Dokulil and Yaghob, "The Bobox Project", Technical Report 2011/1, Charles University Prague, §5.6:
-//! a box was queued, its invocation began, its user code began, it received an envelope, it made one. We differ: each
-//! beginning has its end, so that durations need no interpolation; an event has both a time stamp and a logical clock,
-//! and the clock is the seat's own, not one that all threads increment; and a poisoned pill says so itself, where
-//! their viewer has to look for the event that made it.
+//! After Bednárek, Dokulil and Yaghob, "The Bobox Project", Technical Report 2011/1, Charles University Prague, §5.6: events
+//! for queueing a box, for the beginning of its invocation and of its user code, and for received and created envelopes. We
+//! differ: each beginning has an end, so that durations need no interpolation; an event has a time stamp and a logical clock,
+//! which belongs to the seat instead of being shared by all threads; and an envelope's event says whether it is a poisoned
+//! pill, where their viewer has to look up its creation.
 
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 
-/// One thing that happened on one seat; which seat, the log says. 32 bytes in memory and in a file.
+/// An event on one seat; the log knows which. 32 bytes in memory and in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Event {
-    /// When, by the world's clock.
+    /// The time, by the world's clock.
     pub time_ns: u64,
-    /// The seat's Lamport clock. Invariant: rises along each log; an effect's is greater than its cause's.
+    /// The seat's Lamport clock. Invariant: rises along each log, and an effect's value is greater than its cause's.
     pub order: u64,
-    /// What.
+    /// What happened.
     pub what: What,
 }
 
 const _: () = assert!(size_of::<Event>() == Event::BYTES);
 
-/// A box of a request, or a task that is no box.
+/// A box of a request, or a task that is not a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct BoxId {
     /// The request: the low 32 bits of the runtime's id.
     pub request: u32,
-    /// The box's place in its model; [`BoxId::TASKS`] and a number for a task that is no box, or [`BoxId::NOBODY`] if it has none.
+    /// The box's index in its model. For a task that is not a box: its number plus [`BoxId::TASKS`], or [`BoxId::NOBODY`]
+    /// without a number.
     #[serde(rename = "box")]
     pub index: u32,
 }
 
 impl BoxId {
-    /// The index that stands for no box.
+    /// The index of a task that has no number, and of a caller from outside.
     pub const NOBODY: u32 = u32::MAX;
 
-    /// The first index that stands for a task that is no box.
+    /// The first index of numbered tasks that are not boxes.
     pub const TASKS: u32 = 1 << 31;
 
-    /// A task of this request that is no box, and that nobody has told from others: a closure of `join`, a loop's chunk.
+    /// A task of this request that is neither a box nor numbered: a closure of `join`, a chunk of a loop.
     pub const fn task_of(request: u32) -> BoxId {
         BoxId { request, index: BoxId::NOBODY }
     }
 
-    /// The same with a number, of which each is given once in a run, whatever the request. Too large a number is none.
+    /// A task with this number, which is unique in a run, across requests. If the number is too large, it is dropped.
     pub const fn task(request: u32, number: u32) -> BoxId {
         match number < BoxId::TASKS {
             true => BoxId { request, index: BoxId::TASKS + number },
@@ -54,12 +55,12 @@ impl BoxId {
         }
     }
 
-    /// Whether this is a box, and so follows the box protocol, or any other task.
+    /// Whether this is a box, which follows the box protocol, or another task.
     pub const fn is_box(self) -> bool {
         self.index < BoxId::TASKS
     }
 
-    /// The number of a task that is no box, if it has one.
+    /// The number of a task that is not a box, if it has one.
     pub const fn number(self) -> Option<u32> {
         match self.index {
             BoxId::NOBODY => None,
@@ -74,7 +75,7 @@ impl fmt::Display for BoxId {
     }
 }
 
-/// An index as people read it.
+/// Displays an index.
 struct Index(u32);
 
 impl fmt::Display for Index {
@@ -87,14 +88,14 @@ impl fmt::Display for Index {
     }
 }
 
-/// In which of the two ways a task was queued (Falt et al., §4).
+/// The two ways to queue a task (Falt et al., §4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum TaskKind {
-    /// It shares data with whoever queued it, which is still in the caches.
+    /// The task shares data with the box that queued it, and that data is still in the caches.
     Immediate,
-    /// It begins something new.
+    /// The task begins something new.
     Deferred,
 }
 
@@ -107,14 +108,14 @@ pub enum Outcome {
     Done,
     /// A box failed.
     Failed,
-    /// Somebody called it off.
+    /// A caller cancelled it.
     Cancelled,
 }
 
 /// What happened.
 ///
-/// `who` is the box (or other task) that it happened to. Where an event says that something begins, the same seat
-/// records that it ends; the one exception is [`What::Refused`], whose end may come to light on any seat.
+/// `who` is the box or task that the event is about. For each event that begins something, the same seat records its end; the
+/// only exception is [`What::Refused`], whose end any seat may record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum What {
@@ -125,24 +126,24 @@ pub enum What {
         /// How it was queued.
         #[serde(rename = "task_kind")]
         kind: TaskKind,
-        /// The index ([`BoxId::index`]) of who queued it, or [`BoxId::NOBODY`]: a box of the same request, or a task that is no box. This
-        /// has spawned it, unless an event says who else has.
+        /// The index ([`BoxId::index`]) of the box of the same request, or of the task, that queued it; or [`BoxId::NOBODY`].
+        /// It also spawned the task, unless a [`What::Spawned`] says otherwise.
         by: u32,
     },
-    /// A task that is no box, and that may have to wait for others before it is queued, was spawned.
+    /// A task that is not a box was spawned, and may have to wait for others before it is queued.
     Spawned {
         /// The task.
         who: BoxId,
-        /// The index of who spawned it, as in [`What::Enqueued`].
+        /// The index of its spawner, as in [`What::Enqueued`].
         by: u32,
     },
     /// A task was taken out of a queue.
     Taken {
         /// The task.
         who: BoxId,
-        /// By which rule of the strategy's plan; for `las` the levels 1 to 5 of Falt et al., §4.
+        /// The number of the plan's rule by which it was taken; for `las` the levels 1 to 5 of Falt et al., §4.
         rule: u8,
-        /// Whether the queue's home is another node than the seat's.
+        /// Whether the queue's node is not the seat's.
         far: bool,
     },
     /// A box's invocation begins: the prologue.
@@ -169,95 +170,94 @@ pub enum What {
     EnvelopeReceived {
         /// The box.
         who: BoxId,
-        /// Which input.
+        /// The number of the input.
         input: u16,
         /// How many rows the envelope has.
         rows: u32,
         /// Whether it ends the stream.
         pill: bool,
     },
-    /// A box saw an envelope at an input and left it there, to wait for something else. Told once of each envelope.
+    /// A box saw an envelope at an input and left it there, to wait for something else. Recorded once for each envelope.
     EnvelopeLeft {
         /// The box.
         who: BoxId,
-        /// Which input.
+        /// The number of the input.
         input: u16,
     },
-    /// A box keeps the envelope that it has just taken from an input, such as a table to be looked into, as long as it lives. What it
-    /// reads of it by and by isn't told; it is no part of [`What::Held`].
+    /// A box keeps the envelope that it has just taken from an input as long as it lives, such as a hash table. Later reads of
+    /// the envelope are not recorded; it is not part of [`What::Held`].
     EnvelopeKept {
         /// The box.
         who: BoxId,
-        /// Which input.
+        /// The number of the input.
         input: u16,
     },
-    /// A box made an envelope: memory was taken for it.
+    /// A box made an envelope, for which memory was allocated.
     EnvelopeCreated {
         /// The box.
         who: BoxId,
-        /// For which output.
+        /// The number of the output.
         output: u16,
-        /// How large its columns are; four billion stands for any more.
+        /// The bytes of its columns; greater sizes are recorded as four billion.
         bytes: u32,
     },
     /// A via took an envelope from an output.
     EnvelopeSent {
         /// The box.
         who: BoxId,
-        /// Which output.
+        /// The number of the output.
         output: u16,
         /// How many rows the envelope has.
         rows: u32,
         /// Whether it ends the stream.
         pill: bool,
     },
-    /// An invocation took or read data that lies on one node. Of each invocation there is one for the seat's own node, and
-    /// one for all others.
+    /// An invocation took or read data. There is one event for the seat's own node, and one for all other nodes.
     BytesRead {
         /// The box.
         who: BoxId,
-        /// Whether it lies on another node than the seat's.
+        /// Whether the data lies on another node than the seat's.
         far: bool,
-        /// How much; four billion stands for any more.
+        /// The number of bytes; greater sizes are recorded as four billion.
         bytes: u32,
     },
-    /// What a box keeps for itself beyond an invocation, such as a hash table or rows to be sorted. Told at the end of the user's
-    /// code, if it is another number of bytes than when it was told last.
+    /// What a box keeps beyond its invocation, such as a hash table or rows to be sorted. Recorded at the end of the user code,
+    /// if it has changed.
     Held {
         /// The box.
         who: BoxId,
-        /// All in all; four billion stands for any more.
+        /// The bytes in all; greater sizes are recorded as four billion.
         bytes: u32,
     },
-    /// A task that is no box, and that this seat makes, has said that it reads and writes so much. There is one for what lies on the
-    /// seat's own node, and one for what lies elsewhere; what nobody has touched yet is in neither.
+    /// The declared footprint of a task that is not a box, recorded by the seat that makes it. There is one event for bytes on
+    /// the seat's own node, and one for bytes elsewhere; untouched pages are in neither.
     Footprint {
         /// The task.
         who: BoxId,
-        /// Whether it lies on another node than the seat's.
+        /// Whether the bytes lie on another node than the seat's.
         far: bool,
-        /// How much; four billion stands for any more.
+        /// The number of bytes; greater sizes are recorded as four billion.
         bytes: u32,
     },
-    /// A via was full: from here on the box is blocked.
+    /// A via was full; the box is blocked from now on.
     Refused {
         /// The box.
         who: BoxId,
-        /// Which output.
+        /// The number of the output.
         output: u16,
     },
-    /// The via has room again: the box is no longer blocked on this output.
+    /// The via has room again; this output no longer blocks the box.
     Resumed {
         /// The box.
         who: BoxId,
-        /// Which output.
+        /// The number of the output.
         output: u16,
     },
     /// The seat found nothing to do and goes to sleep.
     SleepBegins,
     /// The seat is awake again.
     SleepEnds,
-    /// The seat woke a thread of a pool: whichever of its sleepers is quickest.
+    /// The seat woke a sleeping thread of a pool; which one is up to the operating system.
     Woke {
         /// The pool.
         pool: u32,
@@ -271,19 +271,19 @@ pub enum What {
     RequestEnded {
         /// The request.
         request: u32,
-        /// How.
+        /// How it ended.
         outcome: Outcome,
     },
-    /// A thread was lent to this seat because another's is blocked.
+    /// A thread was lent to this seat, because the thread of another seat is blocked.
     LentBegins {
         /// The seat whose thread is blocked.
         seat: u32,
     },
-    /// The lent thread leaves, and has nothing to do until it is lent again.
+    /// The lent thread leaves, and waits to be lent again.
     LentEnds,
 }
 
-/// [`What`] without its particulars: what an event list is filtered by.
+/// [`What`] without its fields: for filtering events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "each is documented at its namesake in `What`")]
@@ -343,7 +343,7 @@ impl Kind {
         Kind::EnvelopeKept,
     ];
 
-    /// The name that people type: `user-code-begins`.
+    /// The name for users: `user-code-begins`.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Enqueued => "enqueued",
@@ -380,7 +380,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A word that names no [`Kind`].
+/// A word that is not the name of a [`Kind`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownKind(
     /// The word.
@@ -436,7 +436,7 @@ impl What {
         }
     }
 
-    /// The box or other task that it happened to, for the kinds that have one.
+    /// The box or task that the event is about, if there is one.
     pub const fn who(self) -> Option<BoxId> {
         match self {
             What::Enqueued { who, .. }
@@ -467,7 +467,7 @@ impl What {
     }
 }
 
-/// The particulars alone, as people read them beside the kind and the box: `input 0, 512 rows`.
+/// The fields without kind and box, for people: `input 0, 512 rows`.
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ends_stream = |pill: bool| if pill { ", end of stream" } else { "" };
@@ -520,7 +520,7 @@ impl fmt::Display for What {
     }
 }
 
-/// The columns that every kind's particulars share in a file; what a kind doesn't use is 0.
+/// The columns of an event in a file; a column that a kind doesn't use is 0.
 #[derive(Default)]
 struct Columns {
     /// A task kind, rule, outcome or flag.
@@ -534,10 +534,10 @@ struct Columns {
 }
 
 impl Event {
-    /// How long an event is in a file.
+    /// The bytes of an event in a file.
     pub const BYTES: usize = 32;
 
-    /// The event as it stands in a file: time, order, kind, detail, port, request, box, value, all little-endian.
+    /// The event as in a file: time, order, kind, detail, port, request, box, value, all little-endian.
     pub fn to_bytes(&self) -> [u8; Event::BYTES] {
         let columns = self.what.columns();
         let mut bytes = [0; Event::BYTES];
@@ -552,7 +552,7 @@ impl Event {
         bytes
     }
 
-    /// Reads what [`Event::to_bytes`] wrote, and nothing else: `None` for bytes that no event is written as.
+    /// The inverse of [`Event::to_bytes`]; `None` for all other bytes.
     pub fn from_bytes(bytes: &[u8; Event::BYTES]) -> Option<Event> {
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
@@ -565,7 +565,7 @@ impl Event {
             value: u32_at(28),
         };
         let event = Event { time_ns: u64_at(0), order: u64_at(8), what: What::from_columns(kind, &columns)? };
-        // Columns that the kind doesn't use must be 0, so that later versions can give them a meaning.
+        // Unused columns must be 0, so that later versions can give them a meaning.
         (event.to_bytes() == *bytes).then_some(event)
     }
 }

@@ -1,4 +1,4 @@
-//! How a trace is written to and read from a file.
+//! The file format of traces.
 //!
 //! ```text
 //! "VICUSTRC"                           8 bytes
@@ -11,17 +11,17 @@
 //! for each seat of the header:
 //!     number of lost events            u64
 //! ```
-//! All numbers are little-endian. Nothing follows.
+//! All numbers are little-endian. Nothing follows after the last one.
 //!
-//! A reader trusts no length: memory grows only with the bytes that are really there.
+//! A reader trusts no length: memory grows only with the bytes that were read.
 
 use crate::{Event, Header, SeatLog, Trace};
 use std::fmt;
 use std::io::{self, Read, Write};
 
 const MAGIC: &[u8; 8] = b"VICUSTRC";
-/// Version 2 says what boxes take and what they leave, how much their inputs hold, and what closures say that they use; version 3 what
-/// boxes keep for themselves and which envelopes, and which closure is which and who spawned it.
+/// Version 2 added taken and left envelopes, the bounds of inputs, and the footprints of closures; version 3 what boxes hold,
+/// kept envelopes, numbers of closures, and their spawners.
 const VERSION: u32 = 3;
 
 /// Why a file can't be read as a trace.
@@ -29,7 +29,7 @@ const VERSION: u32 = 3;
 pub enum TraceError {
     /// The file is something else.
     NotATrace,
-    /// The file is of a version that this program doesn't read.
+    /// The file has a version that this program can't read.
     Version {
         /// The file's version.
         found: u32,
@@ -38,14 +38,14 @@ pub enum TraceError {
     },
     /// The file ends too early.
     Truncated {
-        /// How many bytes there are.
+        /// The number of bytes in the file.
         at_byte: u64,
     },
-    /// The file says what no trace can say.
+    /// The file has bytes that no trace has.
     Damaged {
         /// Where.
         at_byte: u64,
-        /// What was found there.
+        /// What is wrong there.
         found: String,
     },
     /// The file can't be read at all.
@@ -57,7 +57,7 @@ impl fmt::Display for TraceError {
         match self {
             TraceError::NotATrace => write!(f, "not a trace: it doesn't begin with VICUSTRC"),
             TraceError::Version { found, expected } => {
-                write!(f, "a trace of version {found}, and this program reads version {expected}: record it anew")
+                write!(f, "a trace of version {found}, but this program reads version {expected}; record it again")
             }
             TraceError::Truncated { at_byte } => write!(f, "a truncated trace: it ends at byte {at_byte}"),
             TraceError::Damaged { at_byte, found } => write!(f, "a damaged trace: at byte {at_byte}, {found}"),
@@ -76,10 +76,10 @@ impl std::error::Error for TraceError {
 }
 
 impl Trace {
-    /// Writes the trace. Give it a buffered writer: there is one call for each event.
+    /// Writes the trace. Use a buffered writer: there is one call for each event.
     ///
     /// # Errors
-    /// What the writer says; a header of more than 4 GiB.
+    /// The writer failed, or the header is larger than 4 GiB.
     pub fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
         let header = serde_json::to_vec(&self.header)?;
         let header_bytes = u32::try_from(header.len()).map_err(io::Error::other)?;
@@ -99,10 +99,10 @@ impl Trace {
         Ok(())
     }
 
-    /// Reads what [`Trace::write_to`] wrote. Give it a buffered reader: there is one call for each event.
+    /// Reads a trace written by [`Trace::write_to`]. Use a buffered reader: there is one call for each event.
     ///
     /// # Errors
-    /// The bytes are no trace, of an unknown version, truncated or damaged, or can't be read.
+    /// The bytes are not a trace, have an unknown version, are truncated or damaged, or can't be read.
     pub fn read_from(input: &mut impl Read) -> Result<Trace, TraceError> {
         let mut input = Counted { input, at_byte: 0 };
         match input.array() {
@@ -121,7 +121,7 @@ impl Trace {
         let mut logs = Vec::new();
         for seat in 0..header.seats.len() {
             let count = u64::from_le_bytes(input.array()?);
-            // Never reserved: the count may be a lie.
+            // No capacity is reserved, because the count may be wrong.
             let mut events = Vec::new();
             for index in 0..count {
                 let at_byte = input.at_byte;
@@ -145,7 +145,7 @@ impl Trace {
     }
 }
 
-/// A reader that knows where it is.
+/// A reader that counts its bytes.
 struct Counted<'a, R> {
     input: &'a mut R,
     at_byte: u64,
@@ -217,7 +217,7 @@ mod tests {
         for version in [0, 1, 2, 9] {
             let mut other = small();
             other[8] = version;
-            let expected = format!("a trace of version {version}, and this program reads version 3: record it anew");
+            let expected = format!("a trace of version {version}, but this program reads version 3; record it again");
             assert_eq!(error(&other), expected);
         }
         let mut longer = small();
@@ -229,7 +229,7 @@ mod tests {
     fn a_length_that_lies_costs_no_memory() {
         let mut file = small();
         let length = file.len();
-        // The count of the only seat's events stands before the event and the lost count.
+        // The number of the only seat's events comes before the event and the number of lost events.
         file[length - 48..length - 40].copy_from_slice(&u64::MAX.to_le_bytes());
         assert!(error(&file).starts_with("a truncated trace") || error(&file).starts_with("a damaged trace"));
         let mut header = small();

@@ -1,9 +1,9 @@
-//! What happened, in words both worlds share, and how it is written to and read from a file.
+//! Events of a run, recorded by both worlds in the same form, and a file format for them.
 //!
-//! A world gives each seat a [`Log`] of its own and records an [`Event`] wherever something happens: no lock, no
-//! allocation, nothing shared. Afterwards the logs become a [`Trace`], which can be written to a file, read back,
-//! merged into one stream ([`Trace::merged`], or for people [`Trace::by_time`]), held against the rules of the box protocol ([`Trace::check`]) and added
-//! up ([`Trace::summary`]). This crate never asks for the time: it arrives as a number, real or virtual.
+//! A world gives each seat a [`Log`] and records an [`Event`] wherever something happens, without locks, allocation or shared
+//! data. Afterwards the logs become a [`Trace`], which can be written to a file and read back, merged into one stream
+//! ([`Trace::merged`], or for people [`Trace::by_time`]), checked against the box protocol ([`Trace::check`]) and summed up
+//! ([`Trace::summary`]). This crate never reads a clock: the caller passes the time, real or virtual.
 //!
 //! ```
 //! use vicus_trace::{BoxId, Header, Log, TaskKind, Trace, What};
@@ -12,8 +12,8 @@
 //! let (mut submitter, mut worker) = (Log::new(1000), Log::new(1000));
 //! submitter.record(10, What::RequestSubmitted { request: 1 });
 //! let cause = submitter.record(20, What::Enqueued { who, kind: TaskKind::Deferred, by: BoxId::NOBODY });
-//! // The task carries the clock of the seat that queued it, so that an effect is never ordered before its cause,
-//! // even though this worker's clock runs behind.
+//! // The task carries the clock of the seat that queued it. So an effect is ordered after its cause, even though this
+//! // worker's clock runs behind.
 //! worker.observe(cause);
 //! worker.record(15, What::Taken { who, rule: 3, far: false });
 //!
@@ -29,21 +29,21 @@
 //!
 //! # Where the clock must travel
 //!
-//! [`Log`] keeps a Lamport clock. For [`Trace::merged`] to put every cause before its effects, a seat must
-//! [`observe`](Log::observe) the clock of whatever let it go on:
+//! Each [`Log`] has a Lamport clock. For [`Trace::merged`] to put every cause before its effects, a seat must
+//! [`observe`](Log::observe) the clock of the event that it depends on:
 //!
-//! * **with the box**: who ends an invocation leaves its clock in the box's cell; who next queues or begins the box
-//!   observes it;
-//! * **with the task**: who takes it observes the clock of who queued it;
-//! * **with the envelope**: who receives it observes the clock of who sent it, and a refused sender that of the
-//!   receiver that resumes it;
-//! * **with a closure**: all closures share one clock, which who queues or ends one raises and who begins one, or
-//!   has waited for some, observes; as does who spawns or queues one that waits for others by its data: another seat
-//!   may have spawned it, and others may have run what it waited for;
-//! * **with the wake**: who wakes up observes the clock of the waker;
+//! * **with the box**: the end of an invocation leaves the seat's clock in the box's cell; the seat that next queues or begins
+//!   the box observes it;
+//! * **with the task**: the seat that takes a task observes the clock of the seat that queued it;
+//! * **with the envelope**: the receiver observes the clock of the sender, and a refused sender the clock of the receiver that
+//!   resumes it;
+//! * **with a closure**: all closures share one clock. Queueing or ending a closure raises it; a seat that begins a closure, or
+//!   has waited for some, observes it, and so does a seat that spawns or queues a closure which waits for others by its data:
+//!   other seats may have spawned it, or may have run what it waited for;
+//! * **with the wake**: a seat that wakes up observes the clock of the waker;
 //! * **with the request**: its first task carries the clock of the submission, and its end observes every seat's last.
 //!
-//! One 64-bit cell beside the box's state word, raised before each release and observed after each acquire, covers the
+//! A 64-bit cell beside the box's state word, raised before each release and observed after each acquire, is enough for the
 //! first three.
 
 mod check;
@@ -63,16 +63,16 @@ pub use summary::{BoxSummary, SeatSummary, Summary, Takes};
 use serde::{Deserialize, Serialize};
 use vicus_topology::{GroupId, NodeId, PuId};
 
-/// All that is known of one run: who ran where, and what each seat recorded.
+/// Everything recorded of one run: the machine, the networks, and the events of each seat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// What was run, on what.
+    /// What was run, and where.
     header: Header,
     /// The log of each seat. Invariant: as many as `header.seats`, in the same order.
     logs: Vec<SeatLog>,
 }
 
-/// What was run, on what. It stands as JSON at the beginning of a trace file.
+/// What was run, and where. It stands as JSON at the beginning of a trace file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The name of the scheduling strategy.
@@ -81,7 +81,7 @@ pub struct Header {
     pub plan: String,
     /// The machine's name.
     pub machine: String,
-    /// What the time stamps count from and in whose time, for people: "ns since the start, monotonic", "virtual ns".
+    /// The origin and the unit of the time stamps, for people: "ns since the start, monotonic", "virtual ns".
     pub clock: String,
     /// When the run began, for people.
     pub started: String,
@@ -91,7 +91,7 @@ pub struct Header {
     pub models: Vec<ModelInfo>,
 }
 
-/// Where a seat's thread was placed.
+/// The place of a seat's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeatInfo {
     /// The PU that its thread began on; a thread bound to a group may have moved since.
@@ -100,7 +100,7 @@ pub struct SeatInfo {
     pub group: GroupId,
     /// The node of that PU.
     pub node: NodeId,
-    /// Whether no thread sits there: the log is that of callers without a seat, as if they were on this PU.
+    /// Whether this log is of callers without a seat, recorded as if they were on this PU.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_callers: bool,
 }
@@ -121,37 +121,37 @@ pub struct ModelInfo {
 pub struct BoxInfo {
     /// Its name in the model.
     pub name: String,
-    /// What kind of box it is; [`Trace::summary`] adds up by this.
+    /// The type of the box; [`Trace::summary`] adds up by type.
     pub type_name: String,
-    /// Where its inputs come from. Empty in files of older versions.
+    /// The sources of its inputs. Empty in files of older versions.
     #[serde(default)]
     pub inputs: Vec<Source>,
-    /// How much each input holds before it refuses. Empty in files of older versions.
+    /// How much each input holds before it refuses an envelope. Empty in files of older versions.
     #[serde(default)]
     pub bounds: Vec<Bound>,
 }
 
-/// How much an input holds before it refuses: always one envelope, and not more than these.
+/// How much an input holds before it refuses an envelope: one envelope always fits, further ones only within these limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bound {
-    /// At most so many envelopes.
+    /// The greatest number of envelopes.
     pub envelopes: u32,
-    /// At most so many bytes.
+    /// The greatest number of bytes.
     pub bytes: u64,
 }
 
-/// Where a box's input comes from.
+/// The source of a box's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Source {
-    /// The index of the box that sends.
+    /// The index of the sending box.
     #[serde(rename = "box")]
     pub index: u32,
-    /// Which of its outputs.
+    /// The number of its output.
     pub output: u16,
 }
 
 impl Header {
-    /// A header for so many seats, all said to sit on PU 0, and nothing else known.
+    /// A header for this many seats, all on PU 0, without further information.
     pub fn for_seats(seats: usize) -> Header {
         let seat = SeatInfo { pu: PuId::new(0), group: GroupId::new(0), node: NodeId::new(0), is_callers: false };
         Header { seats: vec![seat; seats], ..Header::default() }
@@ -159,13 +159,13 @@ impl Header {
 }
 
 impl Trace {
-    /// A trace of these logs. Panics unless there is one log for each seat of the header.
+    /// Makes a trace of these logs. Panics unless there is one log for each seat of the header.
     pub fn new(header: Header, logs: Vec<SeatLog>) -> Trace {
         assert_eq!(header.seats.len(), logs.len(), "a trace has one log for each seat of its header");
         Trace { header, logs }
     }
 
-    /// What was run, on what.
+    /// What was run, and where.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -180,13 +180,13 @@ impl Trace {
         self.logs.iter().fold(0, |sum, log| sum.saturating_add(log.lost))
     }
 
-    /// The highest order up to which no event of any seat is missing; `None` if none is missing at all.
+    /// The greatest order up to which no seat's event is missing; `None` if none is missing at all.
     pub fn complete_until(&self) -> Option<u64> {
         let full = self.logs.iter().filter(|log| log.lost > 0);
         full.map(|log| log.events.last().map_or(0, |event| event.order)).min()
     }
 
-    /// Looks up boxes by the ids that events carry. Costs one pass over the models' requests.
+    /// Looks up boxes by the ids in events. Takes one pass over the models' requests.
     pub fn names(&self) -> Names<'_> {
         let models = &self.header.models;
         let requests = models.iter().flat_map(|model| model.requests.iter().map(move |&request| (request, model)));
@@ -200,12 +200,12 @@ pub struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// What the header says of a box, if anything.
+    /// The header's information about a box, if there is any.
     pub fn get(&self, who: BoxId) -> Option<&'a BoxInfo> {
         self.models.get(&who.request)?.boxes.get(who.index as usize)
     }
 
-    /// The box's name: the model's, or `task` and its number for a task that is no box, or its index.
+    /// The name of a box in its model; `task` and its number for a task that is not a box; otherwise the index.
     pub fn name(&self, who: BoxId) -> String {
         match self.get(who) {
             Some(info) => info.name.clone(),
@@ -214,7 +214,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// What kind of box it is; `(task)` for a task that is no box, `(unknown)` if the header doesn't say.
+    /// The type of a box; `(task)` for a task that is not a box, `(unknown)` if the header doesn't say.
     pub fn type_name(&self, who: BoxId) -> &'a str {
         match self.get(who) {
             Some(info) => &info.type_name,

@@ -1,13 +1,13 @@
-//! Where one seat writes down what happens on it.
+//! The log in which one seat records its events.
 
 use crate::event::{Event, What};
 
-/// The recorder of one seat: owned by the seat's thread, sized once, never locked.
+/// The recorder of a seat: owned by its thread, allocated once, without locks.
 ///
-/// [`Log::record`] is an addition, a compare and a 32-byte store: 12 ns with the page faults of fresh memory, measured
-/// on a busy 2-core virtual machine, and less than 1 ns once the log is full. A full log loses what comes later and
-/// counts it; it never overwrites what it has, because the beginning explains the end and not the reverse. Memory is
-/// only touched when it is written, so the log's pages come to lie on the node of the recording thread.
+/// [`Log::record`] is an addition, a comparison and a 32-byte store: 12 ns including page faults of fresh memory, measured on a
+/// busy 2-core virtual machine, and less than 1 ns once the log is full. A full log drops and counts later events; it never
+/// overwrites, because the beginning explains the end and not the reverse. Memory is first touched by recording, so the log's
+/// pages lie on the node of the recording thread.
 ///
 /// ```
 /// use vicus_trace::{Log, What};
@@ -22,37 +22,37 @@ use crate::event::{Event, What};
 pub struct Log {
     /// Invariant: `events.len() <= room`, and the vector never grows beyond its first allocation.
     events: Vec<Event>,
-    /// How many events fit.
+    /// The capacity.
     room: usize,
-    /// How many didn't fit.
+    /// The number of events dropped.
     lost: u64,
-    /// Lamport, "Time, clocks, and the ordering of events in a distributed system", CACM 1978. Invariant: at least
-    /// the order of everything recorded, lost or observed.
+    /// Lamport, "Time, clocks, and the ordering of events in a distributed system", CACM 1978. Invariant: at least the order of
+    /// every event that was recorded, dropped or observed.
     clock: u64,
 }
 
-/// What a [`Log`] has when its seat is done.
+/// The contents of a finished [`Log`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeatLog {
-    /// What was recorded, in the order in which it happened on the seat.
+    /// The recorded events, in the order in which they happened on the seat.
     pub events: Vec<Event>,
-    /// How many events came after the log was full.
+    /// The number of events dropped because the log was full.
     pub lost: u64,
 }
 
 impl Log {
-    /// How many events a log has room for where nobody says otherwise: 32 MiB of them.
+    /// The default capacity: 32 MiB of events.
     pub const DEFAULT_ROOM: usize = 1 << 20;
 
-    /// A log with room for so many events, 32 bytes each, all allocated now.
+    /// A log with this capacity, allocated now: 32 bytes for each event.
     pub fn new(room: usize) -> Log {
         let mut events = Vec::new();
-        // Without memory for them all are lost, which the trace tells.
+        // Without enough memory, all events are dropped, and the trace counts them.
         let room = if events.try_reserve_exact(room).is_ok() { room } else { 0 };
         Log { events, room, lost: 0, clock: 0 }
     }
 
-    /// Writes down what happens now and returns its order, to be carried along by whatever it brings about.
+    /// Records an event; returns its order, to be carried along by its effects.
     #[inline]
     pub fn record(&mut self, time_ns: u64, what: What) -> u64 {
         self.clock += 1;
@@ -64,25 +64,24 @@ impl Log {
         self.clock
     }
 
-    /// Raises the clock to that of something that arrived from another seat, so that what happens from here on is
-    /// ordered after it.
+    /// Raises the clock to that of a cause on another seat, so that later events are ordered after it.
     #[inline]
     pub fn observe(&mut self, order: u64) {
         self.clock = self.clock.max(order);
     }
 
-    /// The order of what was recorded or observed last.
+    /// The order of the last event recorded or observed.
     #[inline]
     pub fn clock(&self) -> u64 {
         self.clock
     }
 
-    /// What was recorded so far.
+    /// The events recorded so far.
     pub fn events(&self) -> &[Event] {
         &self.events
     }
 
-    /// How many events came after the log was full.
+    /// The number of events dropped because the log was full.
     pub fn lost(&self) -> u64 {
         self.lost
     }

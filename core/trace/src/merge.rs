@@ -5,27 +5,27 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// An event, and where it stands.
+/// An event and its position in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// The seat that recorded it.
     pub seat: usize,
-    /// Its place in the seat's log.
+    /// Its index in the seat's log.
     pub index: usize,
     /// The event.
     pub event: &'a Event,
 }
 
-/// All events, those of a seat in its order and causes before effects; from [`Trace::merged`].
+/// All events: those of a seat in its order, and causes before effects; from [`Trace::merged`].
 pub struct Merged<'a> {
     trace: &'a Trace,
-    /// For each seat with events left its next: order, time, seat, index.
+    /// The next event of each seat that has events left: order, time, seat, index.
     heads: BinaryHeap<Reverse<(u64, u64, usize, usize)>>,
 }
 
 impl Trace {
-    /// All events by order, then time, then seat: one of the streams that respect both the order on each seat and,
-    /// given that clocks were observed, cause before effect. Costs the logarithm of the number of seats per event.
+    /// All events by order, then time, then seat. This respects the order on each seat and, if clocks were observed, puts
+    /// causes before effects. Takes logarithmic time in the number of seats for each event.
     pub fn merged(&self) -> Merged<'_> {
         let mut merged = Merged { trace: self, heads: BinaryHeap::with_capacity(self.logs.len()) };
         (0..self.logs.len()).for_each(|seat| merged.push(seat, 0));
@@ -34,10 +34,10 @@ impl Trace {
 }
 
 impl Trace {
-    /// All events by time, as people read them. One whose clock runs behind counts from its cause's time on, as does what follows
-    /// on its seat: causes come before effects, as far as the events tell what the causes are. [`Trace::merged`] needs no
-    /// clocks that agree, but puts a seat whose logical clock is ahead behind all others, whatever the time. Costs one walk and a
-    /// sort.
+    /// All events by time, for people. If an event's clock runs behind that of its cause, the event and all later ones of its
+    /// seat count from the cause's time on, so causes come before effects as far as the events tell the causes.
+    /// [`Trace::merged`] does not need synchronised clocks, but puts a seat whose logical clock is ahead after all others,
+    /// whatever the time. Takes a pass over the merged events and a sort.
     ///
     /// ```
     /// use vicus_trace::{Header, Log, Trace, What};
@@ -53,7 +53,7 @@ impl Trace {
     /// ```
     pub fn by_time(&self) -> impl Iterator<Item = Entry<'_>> + use<'_> {
         let mut raised = Raised::default();
-        // The clock before, and the time that it counts from, by seat.
+        // For each seat, its last logical clock, and the time from which its events count.
         let mut before = vec![(0_u64, 0_u64); self.logs.len()];
         let mut all = Vec::new();
         for entry in self.merged() {
@@ -64,40 +64,40 @@ impl Trace {
             before[entry.seat] = (order, since_ns);
             all.push((since_ns, entry));
         }
-        // Stable: what is at the same time stays in logical order.
+        // Stable, so that events at the same time stay in logical order.
         all.sort_by_key(|(since_ns, _)| *since_ns);
         all.into_iter().map(|(_, entry)| entry)
     }
 }
 
-/// From when on those events count that others may come after.
+/// The times from which events count, as known from the events before them.
 #[derive(Default)]
 struct Raised {
-    /// The logical time at hand, and the least of its events' times; the same of the one before it.
+    /// The current logical time and the least time of its events; the same for the logical time before it.
     now: (u64, u64),
     earlier: (u64, u64),
-    /// When a box or task was spawned or queued last.
+    /// When each box or task was last spawned or queued.
     queued: FxHashMap<BoxId, u64>,
-    /// When an invocation of a box ended last.
+    /// When the last invocation of each box ended.
     ended: FxHashMap<BoxId, u64>,
-    /// When an output was refused last.
+    /// When each output was last refused.
     refused: FxHashMap<(BoxId, u16), u64>,
-    /// The last time of all that a request did.
+    /// The last time of any event of each request.
     requests: FxHashMap<u32, u64>,
 }
 
 impl Raised {
-    /// From when on an event counts that is not before `time_ns`. They come in logical order; `jumped` is one whose seat has seen
-    /// another one's clock.
+    /// The time from which an event counts, at least `time_ns`. Events come in logical order; `jumped` says that its seat has
+    /// just observed another clock.
     fn record(&mut self, order: u64, jumped: bool, time_ns: u64, what: What) -> u64 {
         if order != self.now.0 {
             self.earlier = std::mem::replace(&mut self.now, (order, u64::MAX));
         }
-        // It has seen an event of the logical time right before: which, if there are several, nobody knows. Boxes' clocks have gaps of
-        // their own, for what happens to their envelopes.
+        // It observed an event of the previous logical time; if there are several, it is not known which. Boxes' clocks have
+        // gaps for other reasons: events of their envelopes.
         let sees = what == What::SleepEnds || what.who().is_some_and(|who| !who.is_box());
         let seen = (jumped && sees && self.earlier.0.checked_add(1) == Some(order)).then_some(self.earlier.1);
-        // Tasks that nobody tells apart have nothing to do with one another.
+        // Tasks without numbers can't be told apart, so nothing is known of their causes.
         let is_one = what.who().is_none_or(|who| who.is_box() || who.number().is_some());
         let cause = match what {
             _ if !is_one => None,
@@ -161,8 +161,8 @@ mod tests {
         shown
     }
 
-    /// What happened: of 19,742 events 15,253 stood behind one that was later, by up to 673 ms: a seat that has seen much has a clock
-    /// that is ahead, and an event of another one has to wait for it though both happened at once.
+    /// What happened: of 19,742 events, 15,253 came after one that was later in time, by up to 673 ms. A seat that has observed
+    /// much has a clock that is ahead, and its events came after simultaneous events of others.
     #[test]
     fn a_seat_that_has_done_much_does_not_stand_behind_all_others() {
         let (mut busy, mut lazy) = (Log::new(1000), Log::new(10));
@@ -175,7 +175,8 @@ mod tests {
         assert!(shown.is_sorted_by_key(|(_, time_ns)| *time_ns), "{shown:?}");
     }
 
-    /// What happened in a draft: a box's clock has gaps, and whatever another seat did in one of them was taken for the cause.
+    /// What happened in a draft: a box's clock has gaps, and an event that another seat recorded with a clock in such a gap was
+    /// taken for the cause.
     #[test]
     fn a_gap_in_the_clock_of_a_box_has_no_cause_elsewhere() {
         let (mut first, mut second) = (Log::new(10), Log::new(10));
@@ -199,7 +200,7 @@ mod tests {
         assert_eq!(shown(vec![first, second]), [(1, 5), (0, 100), (1, 7), (1, 9), (1, 120), (0, 130)]);
     }
 
-    /// A clock that is ahead does not jump when it sees another one; the events themselves tell.
+    /// A clock that is ahead does not jump when it observes another one, so the events themselves have to tell.
     #[test]
     fn what_is_taken_resumed_or_over_comes_after_what_it_needs() {
         let refused = What::Refused { who: WHO, output: 2 };

@@ -1,20 +1,20 @@
-//! What a trace adds up to: where the time went, for each type of box and for each seat.
+//! Sums of a trace: where the time went, by type of box and by seat.
 
 use crate::{BoxId, Names, Trace, What};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use std::fmt;
 
-/// What a trace adds up to; printed, it is two tables.
+/// The sums of a trace; displayed as two tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// From the first event of any seat to the last of any.
+    /// From the first to the last event of any seat.
     pub span_ns: u64,
-    /// How many events there are.
+    /// The number of events.
     pub events: u64,
-    /// How many events are missing because a log was full; if any, every figure here is too low.
+    /// The number of events missing because a log was full; if there are any, all figures here are too low.
     pub lost: u64,
-    /// How many requests were submitted.
+    /// The number of requests submitted.
     pub requests: u64,
     /// The types of boxes, the busiest first.
     pub boxes: Vec<BoxSummary>,
@@ -22,62 +22,62 @@ pub struct Summary {
     pub seats: Vec<SeatSummary>,
 }
 
-/// What the boxes of one type did.
+/// The sums of the boxes of one type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BoxSummary {
-    /// The type; `(task)` for tasks that are no boxes, `(unknown)` for boxes that the header doesn't name.
+    /// The type; `(task)` for tasks that are not boxes, `(unknown)` for boxes that the header doesn't name.
     pub type_name: String,
-    /// How many boxes of this type had an event.
+    /// The number of boxes of this type that had an event.
     pub boxes: u64,
-    /// How often one of them was invoked.
+    /// The number of their invocations.
     pub invocations: u64,
-    /// Tasks that are no boxes, and that they or such tasks spawned.
+    /// The number of tasks that they spawned; for `(task)`, by such tasks.
     pub spawned: u64,
-    /// Time in user code, without tasks that ran meanwhile inside it.
+    /// Time in user code, without other tasks that ran inside it meanwhile.
     pub busy_ns: u64,
-    /// Time during which a box had a refused output, added up over the boxes.
+    /// Time with a refused output, summed over the boxes.
     pub blocked_ns: u64,
-    /// Envelopes taken from inputs. A pill without rows is none.
+    /// Envelopes taken from inputs. A pill without rows doesn't count.
     pub envelopes_in: u64,
     /// Rows in them.
     pub rows_in: u64,
-    /// Envelopes taken by vias. A pill without rows is none.
+    /// Envelopes accepted by vias. A pill without rows doesn't count.
     pub envelopes_out: u64,
     /// Rows in them.
     pub rows_out: u64,
     /// Bytes of the envelopes that were made.
     pub bytes_created: u64,
-    /// Bytes that they took or read on the node of the seat they ran on.
+    /// Bytes taken or read on the node of the seat.
     pub near_bytes: u64,
-    /// Bytes that they took or read on another node.
+    /// Bytes taken or read on another node.
     pub far_bytes: u64,
 }
 
-/// What one seat did: `busy_ns + overhead_ns + idle_ns` is the time from its first event to its last, or to the
-/// trace's last if it ends asleep. A lent thread that waits until it is lent again sleeps; callers have no time of ours.
+/// The sums of one seat. `busy_ns + overhead_ns + idle_ns` is the time from its first event to its last, or to the trace's last
+/// if it ends asleep. A lent thread that waits to be lent again counts as asleep; for callers no times are given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SeatSummary {
     /// The seat.
     pub seat: usize,
-    /// Whether that is callers without a seat.
+    /// Whether this is the log of callers without a seat.
     pub is_callers: bool,
-    /// How many events it recorded.
+    /// The number of events recorded.
     pub events: u64,
-    /// How many it couldn't record.
+    /// The number of events dropped.
     pub lost: u64,
-    /// How many invocations began on it.
+    /// The number of invocations begun.
     pub invocations: u64,
     /// Time in user code.
     pub busy_ns: u64,
-    /// Time neither in user code nor asleep: prologues, epilogues, looking for tasks and taking them.
+    /// Time neither in user code nor asleep: prologues, epilogues, looking for tasks, taking them.
     pub overhead_ns: u64,
     /// Time asleep.
     pub idle_ns: u64,
-    /// How many tasks it took, by rule, in the order of rules; rules that were never used are left out.
+    /// The number of tasks taken by each rule, in the order of rules, without unused rules.
     pub takes: Vec<Takes>,
 }
 
-/// How many tasks were taken by one rule of a plan.
+/// The number of tasks taken by one rule of the plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Takes {
     /// The rule; for `las` the level.
@@ -88,31 +88,31 @@ pub struct Takes {
     pub far: u64,
 }
 
-/// What a seat is in the middle of.
+/// The state of a seat.
 #[derive(Default)]
 struct Seat {
     /// The time of its last event.
     then_ns: u64,
     asleep: bool,
-    /// What is open, the innermost last.
+    /// Open invocations and code, the innermost last.
     open: Vec<Open>,
 }
 
-/// An invocation, or the code of a task that is no box and has none.
+/// An invocation, or the code of a task that is not a box.
 struct Open {
     who: BoxId,
     is_invocation: bool,
     in_user_code: bool,
 }
 
-/// When a box became blocked, and on how many outputs it is.
+/// Since when a box is blocked, and on how many outputs.
 #[derive(Default)]
 struct Blocked {
     since_ns: u64,
     outputs: u32,
 }
 
-/// The table of box types, grown as boxes appear.
+/// The table of box types, which grows as boxes appear.
 struct Types<'a> {
     names: Names<'a>,
     places: FxHashMap<&'a str, usize>,
@@ -135,13 +135,13 @@ impl Types<'_> {
     }
 }
 
-/// Sums of a damaged trace may be nonsense, but never a panic.
+/// Sums of a damaged trace may be nonsense, but must not panic.
 fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }
 
 impl Trace {
-    /// Adds the trace up, in one pass over the merged events.
+    /// Sums the trace up, in one pass over the merged events.
     ///
     /// ```
     /// use vicus_trace::{Header, Log, Trace, What};
@@ -220,7 +220,7 @@ impl Trace {
                     }
                 }
                 What::Enqueued { who, by, .. } | What::Spawned { who, by } if !who.is_box() && by != BoxId::NOBODY => {
-                    // Who queues what was spawned before has not spawned it.
+                    // Queueing a task that was spawned before does not count as spawning it.
                     let is_spawn = matches!(what, What::Spawned { .. });
                     if is_spawn {
                         spawned_before.insert(who);
@@ -233,7 +233,7 @@ impl Trace {
                 _ => {}
             }
         }
-        // What is still asleep or blocked at the end was so until the end.
+        // A seat or box that is still asleep or blocked stays so until the trace's end.
         for (seat, total) in seats.iter().zip(&mut summary.seats).filter(|(seat, _)| seat.asleep) {
             add(&mut total.idle_ns, last_ns.saturating_sub(seat.then_ns));
         }
@@ -247,7 +247,7 @@ impl Trace {
 }
 
 impl Seat {
-    /// Books the time since the last event to what the seat has been doing.
+    /// Adds the time since the last event to what the seat was doing.
     fn spend(&self, now_ns: u64, total: &mut SeatSummary, types: &mut Types<'_>) {
         let spent_ns = now_ns.saturating_sub(self.then_ns);
         match self.open.last() {
@@ -296,7 +296,7 @@ impl SeatSummary {
 }
 
 impl Summary {
-    /// How many tasks all seats took, near and far.
+    /// The number of tasks that all seats took, near and far.
     pub fn taken(&self) -> (u64, u64) {
         let takes = || self.seats.iter().flat_map(|seat| &seat.takes);
         (takes().map(|takes| takes.near).sum(), takes().map(|takes| takes.far).sum())
@@ -460,7 +460,8 @@ mod tests {
         assert_eq!((summary.seats[0].busy_ns, summary.seats[0].overhead_ns), (96, 4));
     }
 
-    /// What happened: a lent thread that waited to be lent again was booked as overhead, as were callers between two of their calls.
+    /// What happened: a lent thread that waited to be lent again was counted as overhead, and so was the time between a
+    /// caller's calls.
     #[test]
     fn lent_threads_sleep_until_they_are_lent_and_callers_have_no_time() {
         let (mut lent, mut callers) = (Log::new(100), Log::new(100));
@@ -492,7 +493,7 @@ mod tests {
         assert!(summary.to_string().contains("\ncallers "), "{summary}");
     }
 
-    /// Closures have no prologue. What the scan spawned is its own, also where it waits before somebody else queues it.
+    /// Closures have no prologue. A closure counts for the scan that spawned it, even if another task queues it after a wait.
     #[test]
     fn closures_are_busy_and_have_spawners() {
         let (first, second) = (BoxId::task(1, 0), BoxId::task(1, 1));

@@ -1,4 +1,4 @@
-//! Whatever happens, a trace tells it in an order in which it can have happened, and adds it up right.
+//! For random executions, a trace puts events in an order in which they can have happened, and sums them up correctly.
 
 mod execution;
 
@@ -12,7 +12,7 @@ fn choices() -> impl Strategy<Value = Vec<(u8, u8, u8)>> {
     vec(any::<(u8, u8, u8)>(), 0..400)
 }
 
-/// Events without any sense, but each one writable.
+/// Random events that make no sense, but can be written.
 fn events() -> impl Strategy<Value = Vec<Event>> {
     let bytes = (0..Kind::ALL.len() as u8, 0u8..3, 0u16..2, any::<(u32, u32, u32)>(), any::<(u64, u64)>());
     let event = bytes.prop_filter_map("not every kind has every column", |(kind, detail, port, columns, times)| {
@@ -23,7 +23,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         bytes[18..20].copy_from_slice(&port.to_le_bytes());
         let columns = [columns.0, columns.1, columns.2].map(u32::to_le_bytes);
         bytes[20..].copy_from_slice(columns.as_flattened());
-        // A column that the kind doesn't use is cleared.
+        // Columns that the kind doesn't use are cleared.
         let mut tries = vec![bytes];
         for range in [17..18, 18..20, 20..28, 28..32] {
             for mut bytes in tries.clone() {
@@ -36,7 +36,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     vec(event, 0..60)
 }
 
-/// A trace without any sense.
+/// Random traces that make no sense.
 fn traces() -> impl Strategy<Value = Trace> {
     vec((events(), 0u64..3), 0..5).prop_map(|logs| {
         let logs: Vec<SeatLog> = logs.into_iter().map(|(events, lost)| SeatLog { events, lost }).collect();
@@ -135,7 +135,8 @@ proptest! {
     #[test]
     fn a_forgotten_event_is_noticed(choices in choices(), which: prop::sample::Index) {
         let trace = Execution::play(&choices).trace;
-        // Without any of these, what follows can't have happened. (A beginning's end may be forgotten at the end.)
+        // Without one of these events, later ones can't have happened. (Without its end, a beginning at the end of the trace is
+        // fine.)
         let needed = |event: &Event| {
             use Kind::{InvocationBegins, RequestSubmitted, SleepBegins, UserCodeBegins};
             matches!(event.what.kind(), InvocationBegins | UserCodeBegins | SleepBegins | RequestSubmitted)
@@ -204,7 +205,7 @@ proptest! {
     }
 }
 
-/// The time from user code's beginning, the first of these events, to its end, without the invocations inside it.
+/// The time from the beginning of user code, the first of these events, to its end, without the invocations inside it.
 fn own_time(events: &[Event], who: BoxId) -> u64 {
     let ends = events.iter().position(|event| event.what == What::UserCodeEnds { who }).unwrap();
     let whole_ns = events[ends].time_ns - events[0].time_ns;

@@ -1,7 +1,6 @@
 //! `vicus bench`: measures, prints, and can write the results as JSON.
 //!
-//! Whatever is compared runs alternating in one process, and the ratio is printed; a machine that is busy with something
-//! else then slows both sides.
+//! Alternatives run alternating in one process, and their ratio is printed: other load on the machine slows all of them.
 
 /// As `println!`, by [`say`].
 macro_rules! say_line {
@@ -53,7 +52,7 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum What {
-    /// Boxes and vias: the Bobox report's pipeline (§6.3) on 1 to 32 threads, and what an invocation costs.
+    /// Boxes and vias: the Bobox report's pipeline (§6.3) on 1 to 32 threads, and the cost of an invocation.
     Flow(flow::Args),
     /// The 17 SP2Bench queries under las and nls: rows, milliseconds, tasks, near and far.
     Demo(demo::Args),
@@ -61,7 +60,7 @@ enum What {
     Concurrent(concurrent::Args),
     /// Loading, and several copies of a query at once, with our allocator and with the system's (Falt et al. §6.4).
     Allocator(allocator::Args),
-    /// Data of several sizes: how each query's time grows, Q4 on more threads, and what a triple takes of memory.
+    /// Data of several sizes: how each query's time grows, Q4 on more threads, and the memory of a triple.
     Growth(growth::Args),
     /// Q2 and Q5a with envelopes of 1,024 to 16,384 rows, beside the Bobox report's Tables 1 and 2 (§6.2).
     Envelopes(envelopes::Args),
@@ -75,7 +74,7 @@ enum What {
     Counts(counts::Args),
 }
 
-/// Writes to where users read. Who has read enough ends the process; so does any other error, which is told.
+/// Writes to standard output. If its reader has read enough, or writing fails, the process ends; an error is printed.
 fn say(shown: Arguments<'_>) {
     match std::io::stdout().write_fmt(shown) {
         Ok(()) => {}

@@ -1,9 +1,9 @@
-//! `vicus calibrate`: what things cost on this machine, as a file for `vicus simulate`.
+//! `vicus calibrate`: measures costs on this machine, and writes them to a file for `vicus simulate`.
 //!
-//! Each is measured by itself: how fast memory and caches are read, how fast each kind of leaf computes on data that is in the
-//! core's cache, how fast its bytes come if none is, and what making, moving and waking takes. The leaves of fib, nqueens and uts are
-//! what a small input leaves between joins on one thread, so that for these the simulator only says what larger inputs and more
-//! threads make of it.
+//! Each is measured separately: the bandwidths of memory and caches, the speed of each kind of leaf on data in the core's
+//! cache, the speed at which its bytes arrive from memory, and the costs of making, moving and waking. The leaves of fib,
+//! nqueens and uts are what remains of a small input on one thread between its joins; so for these, the simulator only predicts
+//! larger inputs and more threads.
 
 mod leaves;
 mod streams;
@@ -20,16 +20,16 @@ use streams::Streams;
 use vicus_sim::{Machine, Parameters};
 use vicus_topology::Topology;
 
-/// Measure what things cost on this machine, and write them as a machine file for `vicus simulate --machine FILE`.
+/// Measure costs on this machine, and write them as a machine file for `vicus simulate --machine FILE`.
 ///
-/// It takes about half a minute, and needs an idle machine: what runs beside it is measured too. `vicus bench prediction` tells
-/// how well the simulator predicts the machine with this file.
+/// It takes about half a minute, and needs an idle machine, because other load is measured as well. `vicus bench prediction`
+/// shows how well the simulator predicts this machine with the file.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Where to write it; by default to the standard output.
+    /// The file to write; by default standard output.
     #[arg(long, value_name = "FILE.toml")]
     output: Option<PathBuf>,
-    /// Measures for a moment only, on little memory: to see what a file looks like, not for its numbers.
+    /// Measures briefly and on little memory: to see the form of the file, not for its numbers.
     #[arg(long)]
     quick: bool,
 }
@@ -37,11 +37,11 @@ pub(crate) struct Args {
 /// How thoroughly to measure.
 #[derive(Clone, Copy)]
 pub(crate) struct Effort {
-    /// How often each is measured.
+    /// How many samples of each measurement.
     samples: usize,
-    /// How long a sweep is repeated for a sample, so that clocks don't matter.
+    /// How long a sweep is repeated for a sample, so that the clock's resolution does not matter.
     sample: Duration,
-    /// How many bytes a sweep over memory has at most.
+    /// The greatest number of bytes that a sweep over memory has.
     most_bytes: usize,
 }
 
@@ -53,13 +53,13 @@ impl Effort {
         std::iter::repeat_with(measure).take(self.samples).collect()
     }
 
-    /// The median of what is measured as often as this effort has it.
+    /// The median of this many samples.
     fn median(self, measure: impl FnMut() -> f64) -> f64 {
         median(&self.samples(measure))
     }
 
-    /// How many nanoseconds something takes that is done so many times for a sample. The quartile counts that is faster: what else a
-    /// machine has to do makes it slower, and not faster.
+    /// The nanoseconds of one of the `times` repetitions in `work`. The faster quartile counts, because other load only makes
+    /// runs slower.
     fn nanoseconds(self, times: usize, mut work: impl FnMut()) -> f64 {
         let once = || {
             let began = Instant::now();
@@ -69,7 +69,7 @@ impl Effort {
         quartiles(&self.samples(once)).0
     }
 
-    /// How many bytes a sweep over so many moves in a second; the quartile that is faster.
+    /// The bytes per second of a sweep over this many bytes; the faster quartile.
     fn bytes_per_second(self, bytes: usize, mut sweep: impl FnMut()) -> f64 {
         sweep();
         let once = || {
@@ -88,12 +88,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let measured = || measured(if args.quick { Effort::QUICK } else { Effort::THOROUGH });
     let Some(path) = &args.output else { return crate::tell::print(&measured()?) };
     let can_not = || format!("{} can't be written", path.display());
-    // Before half a minute of measuring; what the file holds stays until there is something better.
+    // Checked before half a minute of measuring. The file's old contents stay until there are new ones.
     let _open = OpenOptions::new().write(true).create(true).truncate(false).open(path).with_context(can_not)?;
     std::fs::write(path, measured()?).with_context(can_not)
 }
 
-/// This machine's file.
+/// The text of this machine's file.
 pub(crate) fn measured(effort: Effort) -> anyhow::Result<String> {
     let topology = &vicus::this_machine().topology;
     let line = topology.line().context(
@@ -105,7 +105,7 @@ pub(crate) fn measured(effort: Effort) -> anyhow::Result<String> {
     text.costs(topology, &streams);
     let parameters = tasks::measure(effort, streams.clock_ghz, streams.overlap);
     text.parameters(&parameters);
-    // Of leaves that stream, the bytes are taken off as the simulator will add them.
+    // For leaves that stream, the time of their bytes is subtracted as the simulator will add it.
     let so_far = Machine::parse("this machine", &text.0)?;
     let leaves = leaves::measure(effort, &so_far)?;
     text.leaves(&leaves, streams.clock_ghz);
@@ -118,7 +118,7 @@ pub(crate) fn measured(effort: Effort) -> anyhow::Result<String> {
     Ok(text.0)
 }
 
-/// The file as it grows.
+/// The text of the file so far.
 struct Text(String);
 
 impl Text {
@@ -163,7 +163,7 @@ impl Text {
         let memory = &streams.memory;
         self.line(format_args!("\n[memory]\nlatency_ns = {:.1} # one read after the other", memory.latency_ns));
         if !memory.by_distance.is_empty() {
-            // Where the nodes are hardly apart, the far one may measure as the nearer one.
+            // If the nodes are hardly apart, the far one may measure as the nearer one.
             let pair = |(far, ns): &(u32, f64)| format!("[{far}, {:.1}]", ns.max(memory.latency_ns));
             let pairs: Vec<String> = memory.by_distance.iter().map(pair).collect();
             self.line(format_args!("latency_by_distance = [{}]", pairs.join(", ")));

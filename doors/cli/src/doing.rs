@@ -1,33 +1,33 @@
-//! What the command is doing: its last words say so, should there be no memory.
+//! What the command is doing, so that its last words can say so if memory runs out.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// What takes memory in proportion to a user's input.
+/// Work whose memory grows with a user's input.
 #[derive(Clone, Copy)]
 pub(crate) enum Doing {
-    /// Anything else; queries are answered by requests, which fail alone and say what for.
+    /// Anything else. Queries are answered by requests, which fail alone and with their own message.
     Something,
     Loading,
     Generating,
     Simulating,
-    /// A trace.
+    /// Reading a trace.
     Reading,
 }
 
 static NOW: AtomicU8 = AtomicU8::new(Doing::Something as u8);
 
-/// How messages begin, in the order of [`Doing`].
+/// The beginnings of messages, in the order of [`Doing`].
 const BEGINNINGS: [&str; 5] =
     ["vicus", "vicus: loading", "vicus: generating", "vicus: simulating", "vicus: reading the trace"];
 
 impl Doing {
-    /// From here on this is what the command is doing, until the result is dropped.
+    /// Makes this the current work, until the result is dropped.
     pub(crate) fn begin(self) -> Before {
         Before(NOW.swap(self as u8, Ordering::Relaxed))
     }
 }
 
-/// What the command was doing before, and will be doing again.
+/// The work before, which becomes the current one again on drop.
 pub(crate) struct Before(u8);
 
 impl Drop for Before {
@@ -36,8 +36,8 @@ impl Drop for Before {
     }
 }
 
-/// For [`vicus::LastWords`]. What boxes may need much of they ask for so that it can be refused, and then their request fails
-/// alone; anything else ends the command.
+/// For [`vicus::LastWords`]. Allocations that boxes make for much data can be refused, and then their request fails alone; any
+/// other refused allocation ends the command.
 pub(crate) fn last_words(_bytes: usize) -> Option<&'static str> {
     Some(BEGINNINGS[usize::from(NOW.load(Ordering::Relaxed))])
 }

@@ -1,189 +1,70 @@
-//! A runtime and a store: what every command that asks queries has.
+//! Threads, and data that is loaded on them: what every command that asks queries has.
 
 use crate::doing::Doing;
 use crate::input::Reading;
 use crate::interrupt::{self, Interrupted};
 use anyhow::ensure;
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
-use std::sync::Arc;
+use std::io::{self, ErrorKind, IsTerminal};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-use vicus::{BoxId, FlowError, NoMemory, Operator, OverBudget, Request, Runtime, RuntimeBuilder, Topology, Totals};
-use vicus_rdf::load::{Load, LoadError, LoadOptions, Phase, Source};
-use vicus_rdf::{Placement, Store};
+use std::time::Duration;
+use vicus::{Runtime, RuntimeBuilder, Topology};
+use vicus_rdf::load::{LoadError, LoadOptions, Phase, Source};
 use vicus_schedule::MOST_THREADS;
-use vicus_sparql::Plan;
+use vicus_service::{Error, Loaded, MemoryBudget, Service, Unwritable};
 
-/// How loading went.
-pub(crate) struct Loaded {
-    pub(crate) store: Arc<Store>,
-    pub(crate) load_ms: f64,
-    /// Malformed lines that were left out, and the first of them.
-    pub(crate) skipped: u64,
-    pub(crate) first_skipped: Option<String>,
-}
-
-/// Loads sources as a request of the runtime, with a bar on a terminal. How many workers there are, and where the store lies,
-/// is the runtime's.
+/// Loads sources with the threads of a service, with a bar on a terminal.
 pub(crate) fn load(
-    runtime: &Runtime,
+    service: &Service,
     sources: Vec<Source>,
     reading: &Reading,
     options: LoadOptions,
 ) -> anyhow::Result<Loaded> {
-    let began = Instant::now();
+    /// How often the bar is drawn.
+    const DRAWN: Duration = Duration::from_millis(50);
     let _doing = Doing::Loading.begin();
-    let threads = runtime.plan().threads();
-    let place = |memory: &Arc<_>| Placement { memory: Arc::clone(memory), threads: runtime.plan().threads_by_node() };
-    let over = runtime.memory().map(place);
-    let load = Load::new(sources, LoadOptions { workers: threads, over, ..options });
+    let loading = service.load(sources, options, interrupt::cancel());
     let bar = bar(reading);
-    let request = runtime.submit(load.model());
-    let progress = load.progress();
-    let ended = wait(&request, None, || {
-        bar.set_position(reading.done.load(Ordering::Relaxed));
-        let phase = match progress.phase() {
-            Phase::Text => "reading",
-            Phase::Terms => "sorting terms",
-            Phase::Triples => "sorting triples",
-            Phase::Indexes | Phase::Done => "making indexes",
-        };
-        bar.set_message(format!("{} triples, {phase}", progress.triples()));
-    });
-    bar.finish_and_clear();
-    ended.map_err(|stopped| {
-        let is_memory = matches!(&stopped, Stopped::Failed(failed) if is_no_memory(failed));
-        if is_memory { plain(stopped).context("loading") } else { plain(stopped) }
-    })?;
-    let loaded = load.finish()?;
-    Ok(Loaded {
-        load_ms: began.elapsed().as_secs_f64() * 1e3,
-        skipped: loaded.skipped,
-        first_skipped: loaded.first_skipped.map(|malformed| malformed.to_string()),
-        store: Arc::new(loaded.store),
+    if !bar.is_hidden() {
+        let progress = loading.progress();
+        while !loading.wait_for(DRAWN) {
+            bar.set_position(reading.done.load(Ordering::Relaxed));
+            let phase = match progress.phase() {
+                Phase::Text => "reading",
+                Phase::Terms => "sorting terms",
+                Phase::Triples => "sorting triples",
+                Phase::Indexes | Phase::Done => "making indexes",
+            };
+            bar.set_message(format!("{} triples, {phase}", progress.triples()));
+        }
+        bar.finish_and_clear();
+    }
+    loading.finish().map_err(|error| match error {
+        Error::NoMemory { .. } => plain(error).context("loading"),
+        error => plain(error),
     })
 }
 
-/// Submits a query's request. One that is thought to be short begins on this thread, which looks after its time and after Ctrl-C
-/// meanwhile.
-pub(crate) fn submit(
-    runtime: &Runtime,
-    plan: &Plan,
-    operators: Vec<(BoxId, Box<dyn Operator>)>,
-    budget: u64,
-    until: Option<Instant>,
-) -> Request {
-    match plan.is_short() {
-        true => runtime.submit_here(plan.model(), operators, budget, &|| over(until, "running").is_some()),
-        false => runtime.submit_within(plan.model(), operators, budget),
-    }
-}
-
-/// How often somebody who waits looks whether Ctrl-C was pressed.
-const PAUSE: Duration = Duration::from_millis(50);
-
-/// Waits for a request; Ctrl-C cancels it, and so does the end of its time.
-pub(crate) fn wait(request: &Request, until: Option<Instant>, mut meanwhile: impl FnMut()) -> Result<Totals, Stopped> {
-    // A short request never gets as far as the clock.
-    let mut next = until.map_or(PAUSE, |until| PAUSE.min(until.saturating_duration_since(Instant::now())));
-    loop {
-        if let Some(result) = request.wait_for(next) {
-            return result.map_err(|error| match error {
-                // It gave up by itself while it ran on this thread.
-                FlowError::Cancelled => over(until, "running").unwrap_or(Stopped::Failed(error)),
-                error => Stopped::Failed(error),
-            });
+/// An error for people, with the options that it depends on.
+pub(crate) fn plain(error: Error) -> anyhow::Error {
+    let option = match &error {
+        Error::Cancelled => return Interrupted.into(),
+        Error::TimeLimit { .. } => " (--timeout)",
+        Error::MemoryLimit(_) | Error::Busy(_) => " (--memory-limit)",
+        Error::Failed { error, .. } if matches!(error.downcast_ref(), Some(LoadError::TooLong { .. })) => {
+            " (--max-line)"
         }
-        meanwhile();
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let is_late = left.is_some_and(|left| left.is_zero());
-        if interrupt::pressed() || is_late {
-            request.cancel();
-            let _ = request.wait();
-            return Err(if is_late { Stopped::Late("running") } else { Stopped::Interrupted });
-        }
-        next = left.map_or(PAUSE, |left| PAUSE.min(left));
-    }
-}
-
-/// Why work that nobody else can interrupt has to end, as `doing` says to people: Ctrl-C, or its time is up.
-pub(crate) fn over(until: Option<Instant>, doing: &'static str) -> Option<Stopped> {
-    if interrupt::pressed() {
-        return Some(Stopped::Interrupted);
-    }
-    until.is_some_and(|until| Instant::now() >= until).then_some(Stopped::Late(doing))
-}
-
-/// Why a request that was waited for has no result.
-pub(crate) enum Stopped {
-    Failed(FlowError),
-    Interrupted,
-    /// It needs more memory than it may have.
-    Over(OverBudget),
-    /// Its time was up, while it was doing this.
-    Late(&'static str),
-}
-
-impl Stopped {
-    /// More is held than may be.
-    pub(crate) fn over(budget: u64, mut holders: Vec<(String, u64)>) -> Stopped {
-        holders.sort_by_key(|(_, held)| std::cmp::Reverse(*held));
-        Stopped::Over(OverBudget { budget, holders })
-    }
-
-    /// The same, if its boxes hold more than they may, said of the limit that the user gave: what was left of it for them is less.
-    pub(crate) fn of_budget(self, limit: u64) -> Stopped {
-        match self {
-            Stopped::Failed(FlowError::Failed { error, name }) => match error.downcast_ref::<OverBudget>() {
-                Some(over) => {
-                    let mut holders = over.holders.clone();
-                    holders.push(("its text and plan".to_owned(), limit.saturating_sub(over.budget)));
-                    Stopped::over(limit, holders)
-                }
-                None => Stopped::Failed(FlowError::Failed { error, name }),
-            },
-            stopped => stopped,
-        }
-    }
-}
-
-/// An error for people: what a box says of the user's input stands alone, without the box's name.
-pub(crate) fn plain(stopped: Stopped) -> anyhow::Error {
-    match stopped {
-        Stopped::Interrupted => Interrupted.into(),
-        Stopped::Late(doing) => {
-            anyhow::Error::msg(format!("its time was up while {doing}: it was cancelled (--timeout)"))
-        }
-        Stopped::Over(error) => anyhow::Error::msg(format!("{error} (--memory-limit)")),
-        // The input may be right: the box says what the memory was for.
-        Stopped::Failed(failed @ FlowError::Failed { .. }) if is_no_memory(&failed) => {
-            anyhow::Error::msg(failed.to_string())
-        }
-        Stopped::Failed(FlowError::Failed { error, .. }) => match error.downcast_ref() {
-            Some(LoadError::TooLong { .. }) => anyhow::Error::msg(format!("{error} (--max-line)")),
-            _ => anyhow::Error::new(Boxed(error)),
+        Error::Sink(failed) => match failed.io() {
+            // Its reader has seen enough.
+            Some(io) if io.kind() == ErrorKind::BrokenPipe => return io::Error::from(ErrorKind::BrokenPipe).into(),
+            Some(io) => return anyhow::Error::msg(format!("standard output: {io}")),
+            None if failed.error().is::<Unwritable>() => "; --format json and tsv have",
+            None => "",
         },
-        Stopped::Failed(error) => error.into(),
-    }
+        _ => "",
+    };
+    anyhow::Error::msg(format!("{error}{option}"))
 }
-
-fn is_no_memory(error: &FlowError) -> bool {
-    matches!(error, FlowError::Failed { error, .. } if error.is::<NoMemory>())
-}
-
-/// An error that several own.
-#[derive(Debug)]
-pub(crate) struct Boxed(pub(crate) Arc<dyn std::error::Error + Send + Sync>);
-
-impl std::fmt::Display for Boxed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-// Without a source of its own: what it says is complete, and the chain would say it twice.
-impl std::error::Error for Boxed {}
 
 fn bar(reading: &Reading) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
@@ -197,6 +78,11 @@ fn bar(reading: &Reading) -> ProgressBar {
     bar
 }
 
+/// A service with as many threads as a user asks for, and no bound on what its calls hold together.
+pub(crate) fn serve(builder: RuntimeBuilder, threads: Option<usize>) -> anyhow::Result<Service> {
+    Ok(Service::new(start(builder, threads)?, MemoryBudget::new(u64::MAX)))
+}
+
 /// Starts a runtime with as many threads as a user asks for; by default as many as suit the machine.
 pub(crate) fn start(builder: RuntimeBuilder, threads: Option<usize>) -> anyhow::Result<Runtime> {
     check_threads(threads)?;
@@ -204,13 +90,13 @@ pub(crate) fn start(builder: RuntimeBuilder, threads: Option<usize>) -> anyhow::
     Ok(builder.try_start()?)
 }
 
-/// Checks a number of threads that a user asks for on this machine.
+/// Checks a number of threads against this machine.
 pub(crate) fn check_threads(threads: Option<usize>) -> anyhow::Result<()> {
     let Some(threads) = threads else { return Ok(()) };
     check_threads_of(&vicus::this_machine().topology, threads)
 }
 
-/// The same on another machine.
+/// Checks a number of threads against a machine.
 pub(crate) fn check_threads_of(machine: &Topology, threads: usize) -> anyhow::Result<()> {
     let pus = machine.usable_pus().count();
     let most = (16 * pus).clamp(1024, MOST_THREADS);
@@ -222,14 +108,11 @@ pub(crate) fn check_threads_of(machine: &Topology, threads: usize) -> anyhow::Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vicus_service::Stage;
 
     #[test]
     fn what_is_late_is_told_so() {
-        let now = Instant::now();
-        let error = plain(over(Some(now), "planning").expect("it is late"));
+        let error = plain(Error::TimeLimit { during: Stage::Planning });
         assert_eq!(error.to_string(), "its time was up while planning: it was cancelled (--timeout)");
-        for until in [Some(now + Duration::from_secs(600)), None] {
-            assert!(over(until, "parsing").is_none());
-        }
     }
 }

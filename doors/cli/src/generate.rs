@@ -1,4 +1,4 @@
-//! `vicus generate`: test data, the same bytes for the same seed on every machine.
+//! `vicus generate`: test data. The same seed gives the same bytes on every machine.
 
 mod sp2b;
 
@@ -31,14 +31,14 @@ enum What {
 
 #[derive(clap::Args)]
 struct Sp2b {
-    /// About how many triples. The file ends with the document that reaches this number; a smaller file of the same
-    /// seed is the beginning of a larger one.
+    /// About how many triples. The file ends with the document that reaches this number; a smaller file of the same seed is the
+    /// beginning of a larger one.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     triples: u64,
     /// The same seed gives the same bytes.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Where to: FILE.nt or FILE.ttl, with .gz behind it to compress.
+    /// The file to write: FILE.nt or FILE.ttl, with .gz appended to compress it.
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
 }
@@ -51,7 +51,7 @@ struct Shop {
     /// The same seed gives the same bytes.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Where to: FILE.nt or FILE.ttl, with .gz behind it to compress.
+    /// The file to write: FILE.nt or FILE.ttl, with .gz appended to compress it.
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
 }
@@ -65,9 +65,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes a shop: how many triples it has.
+/// Writes a shop; returns its number of triples.
 fn shop_file(args: &Shop) -> anyhow::Result<u64> {
-    // N-Triples are Turtle.
+    // N-Triples are valid Turtle.
     let (_, compressed) = by_ending(&args.output)?;
     let text = shop::triples(args.products, args.seed) + &shop::prices_and_ratings(args.products, args.seed);
     let cannot_write = || format!("{}: can't be written", args.output.display());
@@ -82,7 +82,7 @@ fn shop_file(args: &Shop) -> anyhow::Result<u64> {
     Ok(text.lines().count() as u64)
 }
 
-/// Writes a bibliography, with a bar on a terminal: how many triples it has.
+/// Writes a bibliography, with a progress bar on a terminal; returns its number of triples.
 pub(crate) fn sp2b_file(path: &Path, triples: u64, seed: u64) -> anyhow::Result<u64> {
     let (syntax, compressed) = by_ending(path)?;
     let cannot_write = || format!("{}: can't be written", path.display());
@@ -121,7 +121,7 @@ fn by_ending(path: &Path) -> anyhow::Result<(Syntax, bool)> {
     Ok((syntax, compressed))
 }
 
-/// Drawn on a terminal only, and not for what is done before one can look at it.
+/// A progress bar, drawn on a terminal only, and only if the work takes long enough.
 fn progress(triples: u64) -> ProgressBar {
     if triples < 2_000_000 {
         return ProgressBar::hidden();

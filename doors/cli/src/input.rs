@@ -1,4 +1,4 @@
-//! Files that hold RDF: which syntax they have, whether they are compressed, and how far they have been read.
+//! Files of RDF: their syntax and compression, and how much of them has been read.
 
 use anyhow::{Context, bail};
 use flate2::read::MultiGzDecoder;
@@ -10,16 +10,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vicus_rdf::load::{Source, Syntax};
 
-/// Bytes of all files, and how many of them have been read.
+/// The bytes of all files, and how many of them have been read.
 #[derive(Default)]
 pub(crate) struct Reading {
-    /// 0 where it isn't known, as for a pipe.
+    /// 0 if it is unknown, as for a pipe.
     pub(crate) total: u64,
     pub(crate) done: Arc<AtomicU64>,
 }
 
-/// Opens files: N-Triples or Turtle by their endings, with `.gz` or without; `-` is standard input, in N-Triples unless
-/// `syntax` says otherwise.
+/// Opens files: N-Triples or Turtle by their endings, with `.gz` or without. `-` is standard input, in N-Triples unless
+/// `syntax` is given.
 pub(crate) fn open(files: &[impl AsRef<OsStr>], syntax: Option<Syntax>) -> anyhow::Result<(Vec<Source>, Reading)> {
     let mut reading = Reading::default();
     let open = |name: &_| open_one(AsRef::as_ref(name), syntax, &mut reading);
@@ -28,7 +28,7 @@ pub(crate) fn open(files: &[impl AsRef<OsStr>], syntax: Option<Syntax>) -> anyho
 }
 
 fn open_one(path: &OsStr, syntax: Option<Syntax>, reading: &mut Reading) -> anyhow::Result<Source> {
-    // A name may be any bytes; people see it as far as it is text.
+    // A file name may be any bytes; messages show the parts that are text.
     let (name, path) = (path.to_string_lossy(), Path::new(path));
     if name == "-" {
         let reader = Counted { inner: std::io::stdin(), done: Arc::clone(&reading.done) };
@@ -57,7 +57,7 @@ fn open_one(path: &OsStr, syntax: Option<Syntax>, reading: &mut Reading) -> anyh
     reading.total += about.len();
     let counted = Counted { inner: file, done: Arc::clone(&reading.done) };
     let reader: Box<dyn Read + Send> = if compressed {
-        // Several gzip members one after the other are one text.
+        // Several gzip members in sequence are one text.
         Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 18, counted)))
     } else {
         Box::new(counted)
@@ -66,10 +66,10 @@ fn open_one(path: &OsStr, syntax: Option<Syntax>, reading: &mut Reading) -> anyh
     Ok(Source { name: name.into_owned(), syntax, base: Some(base), reader })
 }
 
-/// A file's own address, which relative IRIs in it are resolved against (RFC 3986, §5.1.3).
+/// The file's IRI, which is the base of relative IRIs in it (RFC 3986, §5.1.3).
 fn base_of(path: &Path) -> std::io::Result<String> {
     let mut base = "file://".to_owned();
-    // A pipe of the shell's, `<(command)`, has a name that leads nowhere.
+    // A pipe of the shell, `<(command)`, has a name that can't be resolved.
     let place = path.canonicalize().or_else(|_| std::path::absolute(path))?;
     for byte in place.to_string_lossy().bytes() {
         match byte {
@@ -80,7 +80,7 @@ fn base_of(path: &Path) -> std::io::Result<String> {
     Ok(base)
 }
 
-/// Counts what is read from a file, before it is unpacked.
+/// Counts the bytes read from a file, before they are unpacked.
 struct Counted<R> {
     inner: R,
     done: Arc<AtomicU64>,

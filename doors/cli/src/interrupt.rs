@@ -1,33 +1,36 @@
-//! Ctrl-C: cancels what runs, and ends the process should that take too long.
+//! Ctrl-C: cancels the command, and ends the process if that takes too long.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::LazyLock;
 use std::time::Duration;
+use vicus_service::Cancel;
 
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+static CANCEL: LazyLock<Cancel> = LazyLock::new(Cancel::new);
 
-/// The exit status of a command that Ctrl-C ended, as shells expect it.
+/// The exit status of a command that Ctrl-C ended, by the shells' convention.
 pub(crate) const STATUS: i32 = 130;
 
-/// From here on Ctrl-C sets a flag. If the process is still there after a second, or on a second Ctrl-C, it ends at once.
+/// From here on Ctrl-C cancels what [`cancel`] was given to. If the process is still there after a second, or on a second Ctrl-C, it
+/// ends at once.
 pub(crate) fn listen() {
-    // Without a handler Ctrl-C simply kills the process, which is also an answer.
+    // Without a handler, Ctrl-C kills the process, which is acceptable.
     let _ = ctrlc::set_handler(|| {
-        if INTERRUPTED.swap(true, Ordering::AcqRel) {
+        if CANCEL.is_cancelled() {
             std::process::exit(STATUS);
         }
         std::thread::spawn(|| {
             std::thread::sleep(Duration::from_secs(1));
             std::process::exit(STATUS);
         });
+        CANCEL.cancel();
     });
 }
 
-/// Whether Ctrl-C was pressed.
-pub(crate) fn pressed() -> bool {
-    INTERRUPTED.load(Ordering::Acquire)
+/// What Ctrl-C cancels.
+pub(crate) fn cancel() -> &'static Cancel {
+    &CANCEL
 }
 
-/// What a command returns that was interrupted.
+/// The error of an interrupted command.
 #[derive(Debug)]
 pub(crate) struct Interrupted;
 

@@ -1,4 +1,4 @@
-//! Which kernels a command is about, and with which input.
+//! The options of commands about kernels: which kernels, with which input.
 
 mod need;
 
@@ -10,7 +10,7 @@ use vicus_kernels::{
     AnyKernel, BlockOrder, FirstTouch, Jacobi3d, Kernel, NAMES, Schedule, Size, Submission, Submitters, by_name,
 };
 
-/// What commands about kernels share.
+/// The options shared by commands about kernels.
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -18,21 +18,21 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     kernel: Vec<String>,
     /// The input: numa (Muddukrishna et al., Fig. 7; Wittmann and Hager, §1.4), manycore (Fig. 9), or a number such as 0.1 for
-    /// so many times as many tasks as numa. By default numa; but simulations of fib take 0.01 and of uts 0.02, which leaves
-    /// some 100,000 tasks of millions.
+    /// that many times as many tasks as numa. By default numa; but simulations use 0.01 for fib and 0.02 for uts, which leaves
+    /// some 100,000 of millions of tasks.
     #[arg(long, value_parser = size)]
     size: Option<Size>,
-    /// How arrays lie, one of the values of VICUS_DATA_DISTRIBUTION; by default as the papers advise for each kernel.
+    /// How arrays lie: a value of VICUS_DATA_DISTRIBUTION; by default as the papers advise for each kernel.
     #[arg(long, value_name = "DISTRIBUTION")]
     distribution: Vec<Distribution>,
-    /// Who touches the grids of jacobi3d first: one thread, or all in a loop dealt by equal parts or by single blocks in turn.
+    /// Which threads touch the grids of jacobi3d first: one thread, or all in a loop dealt in equal parts or block by block.
     #[arg(long, value_enum, default_value_t = Touch::Static)]
     touch: Touch,
-    /// How the blocks of jacobi3d get to the threads, to compare: as a static loop, or as tasks in either order, submitted by one
-    /// thread or by all. The first is what others are compared with.
+    /// How the blocks of jacobi3d get to the threads, for comparison: as a static loop, or as tasks in either order, submitted by one
+    /// thread or by all. The others are compared with the first.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "ijk")]
     submission: Vec<Submit>,
-    /// Has jacobi3d write past the caches, by non-temporal stores.
+    /// jacobi3d writes past the caches, with non-temporal stores.
     #[arg(long)]
     streaming: bool,
 }
@@ -66,7 +66,7 @@ impl Touch {
 impl Submit {
     fn meant(self, touch: FirstTouch) -> Submission {
         match self {
-            // As the blocks were touched, so that each thread finds its own near.
+            // Dealt as the blocks were touched, so that each thread's blocks are near it.
             Submit::Loop => Submission::Loop(match touch {
                 FirstTouch::Loop(schedule) => schedule,
                 FirstTouch::Serial => Schedule::Static,
@@ -90,10 +90,10 @@ fn size(text: &str) -> Result<Size, String> {
     }
 }
 
-/// What an input is that nobody chose.
+/// The default input of a kernel.
 fn default_size(kernel: &str, by: By) -> Size {
     match (by, kernel) {
-        // Each of their tasks is an addition or a hash, and there are millions.
+        // Each of their tasks is an addition or a hash, and there are millions of them.
         (By::Simulation, "fib") => Size::Times(0.01),
         (By::Simulation, "uts") => Size::Times(0.02),
         _ => Size::Numa,
@@ -101,23 +101,23 @@ fn default_size(kernel: &str, by: By) -> Size {
 }
 
 impl Args {
-    /// Whether a kernel was named.
+    /// Whether a kernel was named on the command line.
     pub(crate) fn is_named(&self) -> bool {
         !self.kernel.is_empty()
     }
 
-    /// The distributions that were named.
+    /// The distributions named on the command line.
     pub(crate) fn distributions(&self) -> &[Distribution] {
         &self.distribution
     }
 
-    /// The kernels with their inputs, for which there is room.
+    /// The kernels with their inputs; fails if there is not enough memory for one.
     pub(crate) fn kernels(&self, by: By) -> anyhow::Result<Vec<AnyKernel>> {
         let kernel = |name: &str| by_name(name, self.size.unwrap_or(default_size(name, by)));
         let kernels: Vec<AnyKernel> = if self.is_named() {
             self.kernel.iter().map(|name| kernel(name)).collect::<Result<_, _>>()?
         } else if self.size == Some(Size::Manycore) {
-            // Not all have an input for a chip.
+            // Not all kernels have an input for a chip.
             NAMES.iter().filter_map(|name| kernel(name).ok()).collect()
         } else {
             NAMES.iter().map(|name| kernel(name)).collect::<Result<_, _>>()?
@@ -127,8 +127,8 @@ impl Args {
         Ok(kernels)
     }
 
-    /// A kernel with each distribution, and jacobi3d with each submission, that was asked for; and what that is called, the first
-    /// touch of jacobi3d included.
+    /// A kernel in each distribution, and jacobi3d in each submission, that was asked for; each with a name that includes
+    /// jacobi3d's first touch.
     pub(crate) fn variants(&self, kernel: &AnyKernel) -> Vec<(AnyKernel, String)> {
         let AnyKernel::Jacobi3d(jacobi) = kernel else { return self.distributed(kernel) };
         let touch = self.touch.meant();

@@ -1,4 +1,4 @@
-//! A machine that a user names: a file, a line, or one that this program or the simulator knows.
+//! Machines that a user names: a file, a line, or a machine known to this program or to the simulator.
 
 use anyhow::{Context, anyhow, bail};
 use std::path::Path;
@@ -6,21 +6,26 @@ use vicus::DiscoverError;
 use vicus_sim::Machine;
 use vicus_topology::{Topology, fixtures};
 
-/// The machine of an XML file of hwloc's, of one line, or of this name.
+/// The machine that a `--machine` names: an XML file of hwloc's, one line, a machine file (.toml), or a name that this program or the
+/// simulator knows.
 pub(crate) fn named(text: &str) -> anyhow::Result<Topology> {
     if let Some(known) = fixtures().into_iter().find(|machine| machine.name == text) {
         return Ok(known);
     }
+    if let Some(Machine { topology, name, .. }) = with_costs(text)? {
+        return Ok(Topology { name, ..topology });
+    }
     match vicus::describe(text) {
         Err(error @ DiscoverError::NoDescription { .. }) if !Path::new(text).exists() => {
-            let names: Vec<String> = fixtures().into_iter().map(|machine| machine.name).collect();
+            let known = fixtures().into_iter().map(|machine| machine.name);
+            let names: Vec<String> = Machine::names().map(str::to_owned).chain(known).collect();
             bail!("{error}; and there is no machine of that name among {}", names.join(", "))
         }
         described => described.map_err(|error| anyhow!(error)),
     }
 }
 
-/// A machine with what things cost on it: one of those that come with the simulator, or that of a machine file.
+/// A machine with its costs: one that comes with the simulator, or one of a machine file.
 pub(crate) fn with_costs(text: &str) -> anyhow::Result<Option<Machine>> {
     if let Some(machine) = Machine::by_name(text) {
         return Ok(Some(machine));
@@ -30,15 +35,4 @@ pub(crate) fn with_costs(text: &str) -> anyhow::Result<Option<Machine>> {
     }
     let file = std::fs::read_to_string(text).with_context(|| format!("{text} can't be read"))?;
     Ok(Some(Machine::parse(text, &file)?))
-}
-
-/// As [`named`], where machines with costs were looked for as well.
-pub(crate) fn named_otherwise(text: &str) -> anyhow::Result<Topology> {
-    named(text).map_err(|error| {
-        let names: Vec<&str> = Machine::names().collect();
-        anyhow!(
-            "`{text}` is none of the machines {}, no file ending in .toml, and otherwise: {error}",
-            names.join(", ")
-        )
-    })
 }

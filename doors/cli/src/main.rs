@@ -1,4 +1,4 @@
-//! `vicus`, the command line: what it is asked, it hands to the one file that answers it.
+//! `vicus`, the command line: each command is handled by a file of its own.
 
 mod bench;
 mod calibrate;
@@ -24,8 +24,8 @@ use doing::Doing;
 use std::process::ExitCode;
 use tell::tell;
 
-/// Columns of envelopes and tables lie on the node of the seat that fills them. Where there is not even memory for something small,
-/// the command says so.
+/// Columns of envelopes and tables lie on the node of the seat that fills them. If even a small allocation fails, the command
+/// says so and ends.
 #[global_allocator]
 static ALLOCATOR: vicus::Allocator<vicus::LastWords> =
     vicus::Allocator::with_small(vicus::LastWords::new(doing::last_words));
@@ -48,17 +48,17 @@ enum Command {
     Topology(topology::Args),
     /// Show the scheduling strategies and their parameters, or the plan of one.
     Strategies(strategies::Args),
-    /// Predict how long something takes on a machine that is only described.
+    /// Predict how long kernels or recorded runs take on a described machine.
     Simulate(simulate::Args),
     /// Measure what things cost on this machine, for `simulate`.
     Calibrate(calibrate::Args),
     /// Look into a trace file.
     Trace(trace::Args),
-    /// Measure.
+    /// Run benchmarks.
     Bench(bench::Args),
 }
 
-/// Bytes of stack that a command has: what a shell allows (`ulimit -s`) may be too little for a deep query.
+/// Bytes of stack for a command: the shell's limit (`ulimit -s`) may be too small for a deep query.
 const STACK_BYTES: usize = 64 << 20;
 
 fn main() -> ExitCode {
@@ -66,9 +66,9 @@ fn main() -> ExitCode {
     let command = std::thread::Builder::new().name("vicus".to_owned()).stack_size(STACK_BYTES).spawn(run);
     match command.map(std::thread::JoinHandle::join) {
         Ok(Ok(status)) => status,
-        // It has said why.
+        // The panic has printed its message.
         Ok(Err(panic)) => std::panic::resume_unwind(panic),
-        // Where there is no room for another stack, the command has the one that there is.
+        // If there is no memory for another stack, the command runs on the main thread's.
         Err(_) => run(),
     }
 }
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
 fn run() -> ExitCode {
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
-        // Help that can't be written is no help.
+        // Help was asked for; an error while writing it is ignored.
         Err(error) if !error.use_stderr() => {
             return match tell::printed(error.print()) {
                 Ok(()) => ExitCode::SUCCESS,
@@ -111,7 +111,7 @@ fn run() -> ExitCode {
             tell(format_args!("vicus: {}", tell::whole(&error)));
             ExitCode::from(interrupt::STATUS as u8)
         }
-        // What is wrong with the environment is told as what is wrong with options.
+        // An error in the environment is printed like an error in options.
         Err(error) if error.is::<clap::Error>() => error.downcast::<clap::Error>().expect("it was asked").exit(),
         Err(error) => {
             tell(format_args!("vicus: {}", tell::whole(&error)));

@@ -1,33 +1,33 @@
 //! `vicus query`: loads RDF files and answers SPARQL queries.
 
-mod output;
 mod report;
-mod syntax;
 
-use crate::engine::{self, Stopped};
 use crate::input;
 use crate::interrupt;
 use crate::memory;
 use crate::tell::tell;
+use crate::{engine, engine::plain};
 use anyhow::{Context, anyhow, bail, ensure};
-use output::{Format, Writer};
 use report::{Report, Timing, Timings};
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::{Stdout, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vicus::{Runtime, Setting, Totals};
-use vicus_rdf::Store;
 use vicus_rdf::load::{LoadOptions, OnError, Syntax};
-use vicus_sparql::{Moment, Options, ParseOptions, Parsed, Plan, QueryError, QueryErrorKind, parsing_bytes_with};
+use vicus_service::{
+    Call, Count, Dataset, Error, Limits, MemoryBudget, Outcome, Prepared, Running, Service, Session, SessionOptions,
+    TextSink, check,
+};
+use vicus_sparql::{Form, Moment, Options, ParseOptions, QueryError, QueryErrorKind};
 
 /// See `vicus query --help`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// N-Triples or Turtle by the ending (.nt, .ttl, with .gz or without); - is standard input. Several files are one
-    /// graph, whose blank nodes are kept apart by file.
-    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    /// N-Triples or Turtle by the ending (.nt, .ttl, with .gz or without); - is standard input. May be given several times: the files
+    /// are one graph, whose blank nodes are kept apart by file.
+    #[arg(long, value_name = "FILE", required = true)]
     data: Vec<OsString>,
     /// The syntax of all data files, whatever their endings.
     #[arg(long, value_enum)]
@@ -35,9 +35,12 @@ pub(crate) struct Args {
     /// A query's file; may be given several times, each is answered in turn.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     query: Vec<PathBuf>,
-    /// The query itself. After --data FILE... the last word is the query if there is no --query.
+    /// The query itself.
     #[arg(value_name = "TEXT", conflicts_with = "query")]
-    text: Option<String>,
+    text: Option<OsString>,
+    /// Words behind the query, which are a mistake: most likely files that a pattern of the shell stands for.
+    #[arg(hide = true)]
+    rest: Vec<OsString>,
     /// How results are written to standard output. `count` is one line a query: its name, a tab, its rows or yes/no.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -57,7 +60,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = at_least_one)]
     repeat: usize,
     /// A query fails when what it holds in memory, its parsed text and its plan included, grows beyond this many bytes: 500000, 64K, 10M, 2G. By default half
-    /// of what is free when it begins.
+    /// of what is free when it begins; copies that run at once share that.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
     /// A query is cancelled when it takes longer, from parsing its text on: 30, 1.5s, 500ms.
@@ -116,14 +119,70 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    fn parse_options(&self) -> ParseOptions<'_> {
-        ParseOptions {
-            base: self.base.as_deref(),
-            bytes: usize::try_from(self.max_query_bytes).unwrap_or(usize::MAX),
-            longer: self.max_longer,
-            path_signs: self.max_path_signs,
-            depth: self.max_query_depth,
-            strict_functions: self.strict_functions,
+    /// What its queries are asked with; each has a moment of its own.
+    fn session_options(&self) -> SessionOptions {
+        SessionOptions {
+            parse: ParseOptions {
+                base: None,
+                bytes: usize::try_from(self.max_query_bytes).unwrap_or(usize::MAX),
+                longer: self.max_longer,
+                path_signs: self.max_path_signs,
+                depth: self.max_query_depth,
+                strict_functions: self.strict_functions,
+            },
+            base: self.base.clone(),
+            plan: Options {
+                envelope_rows: self.envelope_rows,
+                hash_seed: self.hash_seed.unwrap_or_else(by_chance),
+                plan_steps: self.max_plan_steps,
+                ..Options::default()
+            },
+            parallel_answers: self.format != Format::Table,
+            counts: self.explain,
+            limits: Limits {
+                time: self.timeout,
+                memory: self.memory_limit,
+                cancel: interrupt::cancel().clone(),
+                ..Limits::default()
+            },
+            ..SessionOptions::default()
+        }
+    }
+
+    /// What all copies of a query may hold together from now on.
+    fn memory(&self) -> u64 {
+        let of_copies = |limit: u64| limit.saturating_mul(self.concurrent as u64);
+        self.memory_limit.map_or_else(memory::free_limit, of_copies)
+    }
+}
+
+/// How results are written.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Columns for people.
+    Table,
+    /// SPARQL 1.1 Query Results JSON Format.
+    Json,
+    /// SPARQL Query Results XML Format.
+    Xml,
+    /// SPARQL 1.1 Query Results CSV Format.
+    Csv,
+    /// SPARQL 1.1 Query Results TSV Format.
+    Tsv,
+    /// The query's name, a tab, the number of rows or yes/no.
+    Count,
+}
+
+impl Format {
+    /// `None`: nothing but a number is written.
+    fn of_text(self) -> Option<vicus_service::Format> {
+        match self {
+            Format::Table => Some(vicus_service::Format::Table),
+            Format::Json => Some(vicus_service::Format::Json),
+            Format::Xml => Some(vicus_service::Format::Xml),
+            Format::Csv => Some(vicus_service::Format::Csv),
+            Format::Tsv => Some(vicus_service::Format::Tsv),
+            Format::Count => None,
         }
     }
 }
@@ -181,58 +240,15 @@ fn duration(text: &str) -> Result<Duration, String> {
 struct Question {
     name: String,
     text: String,
-    /// How many bytes of memory it takes at most to parse it.
-    parsing_bytes: u64,
 }
 
 impl Question {
     /// An error for people.
-    fn error(&self, stopped: Stopped) -> anyhow::Error {
-        engine::plain(stopped).context(format!("query {}", self.name))
-    }
-
-    /// Itself, if its text can be parsed within so many bytes.
-    fn fits(&self, limit: u64) -> anyhow::Result<&Question> {
-        let needed = self.parsing_bytes;
-        match limit.checked_sub(needed) {
-            Some(_) => Ok(self),
-            None => Err(self.error(Stopped::over(limit, vec![("its text, when it is parsed,".to_owned(), needed)]))),
+    fn error(&self, error: Error) -> anyhow::Error {
+        match error {
+            Error::Query(error) => with_caret(&error, self),
+            error => plain(error).context(format!("query {}", self.name)),
         }
-    }
-
-    /// What is left of a limit for what its boxes hold: the rest is its text's and its plan's.
-    fn budget(&self, plan: &Plan, limit: u64) -> anyhow::Result<u64> {
-        let (text, plan) = (self.parsing_bytes, plan.bytes());
-        let holders = || vec![("its plan".to_owned(), plan), ("its text".to_owned(), text)];
-        limit.checked_sub(text + plan).ok_or_else(|| self.error(Stopped::over(limit, holders())))
-    }
-
-    fn parse(&self, until: Option<Instant>, options: &ParseOptions<'_>) -> anyhow::Result<Parsed> {
-        let too_long = || anyhow!("query {}: it has more than {} bytes (--max-query-bytes)", self.name, options.bytes);
-        ensure!(self.text.len() <= options.bytes, too_long());
-        let parsed = vicus_sparql::parse_with(&self.text, options).map_err(|error| with_caret(&error, self))?;
-        engine::over(until, "parsing").map_or(Ok(parsed), |stopped| Err(self.error(stopped)))
-    }
-
-    fn plan(
-        &self,
-        until: Option<Instant>,
-        store: &Arc<Store>,
-        parsed: &Parsed,
-        options: &Options,
-    ) -> anyhow::Result<Arc<Plan>> {
-        let over = || engine::over(until, "planning");
-        let plan = vicus_sparql::plan_until(store, parsed, options, &|| over().is_some());
-        // A plan that was stopped says so, and one that came too late is late all the same.
-        over().map_or(Ok(()), |stopped| Err(self.error(stopped)))?;
-        plan.map(Arc::new).map_err(|error| match error.kind {
-            QueryErrorKind::TooManyBytes { needed } => {
-                let text = self.parsing_bytes;
-                let holders = vec![("its plan".to_owned(), needed), ("its text".to_owned(), text)];
-                self.error(Stopped::over(text + options.plan_bytes, holders))
-            }
-            _ => with_caret(&error, self),
-        })
     }
 }
 
@@ -240,15 +256,6 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     interrupt::listen();
     engine::check_threads(args.threads)?;
     let strategy = crate::strategy::one(args.strategy.as_ref())?;
-    if args.text.is_none() && args.query.is_empty() {
-        // `--data a.nt b.nt 'SELECT …'`: the list of files takes every word, the query too.
-        let text = args.data.pop().filter(|_| !args.data.is_empty());
-        let Some(text) = text else {
-            bail!("there is no query: give its text after the data files, or its file with --query");
-        };
-        let refused = |text: OsString| anyhow!("query query: `{}` is no UTF-8", text.to_string_lossy());
-        args.text = Some(text.into_string().map_err(refused)?);
-    }
     let questions = questions(&args)?;
     let mut builder = Runtime::builder().strategy(strategy);
     if let Some(path) = &args.trace {
@@ -262,24 +269,32 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     });
     let (sources, reading) = input::open(&args.data, syntax)?;
     // Mistakes in the queries come before the data is read.
-    let limit = args.memory_limit.unwrap_or_else(memory::free_limit);
-    let parse = |question: &Question| question.fits(limit)?.parse(until(args.timeout), &args.parse_options());
-    questions.iter().try_for_each(|question| parse(question).map(drop))?;
+    let memory = MemoryBudget::new(args.memory());
+    let options = args.session_options();
+    for question in &questions {
+        let bytes = options.parse.bytes;
+        let too_long = || anyhow!("query {}: it has more than {bytes} bytes (--max-query-bytes)", question.name);
+        ensure!(question.text.len() <= bytes, too_long());
+        check(&question.text, &memory, &options).map_err(|error| question.error(error))?;
+    }
 
-    let runtime = engine::start(builder, args.threads)?;
+    let service = Service::new(engine::start(builder, args.threads)?, memory);
     let on_error = if args.skip_malformed { OnError::Skip } else { OnError::Fail };
     let longest_line = usize::try_from(args.max_line).unwrap_or(usize::MAX);
     let hash_seed = *args.hash_seed.get_or_insert_with(by_chance);
     let options = LoadOptions { on_error, longest_line, hash_seed, ..LoadOptions::default() };
-    let loaded = engine::load(&runtime, sources, &reading, options)?;
-    if loaded.skipped > 0 {
-        let first = loaded.first_skipped.as_deref().unwrap_or("unknown");
+    let loaded = engine::load(&service, sources, &reading, options)?;
+    if let Some(first) = &loaded.first_skipped {
         tell(format_args!("vicus: {} malformed lines were left out; the first: {first}", loaded.skipped));
     }
     let mut report = Report::new(args.timings);
-    let done = questions.iter().try_for_each(|question| answer(question, &args, &runtime, &loaded.store, &mut report));
-    let reported = report.load(loaded.load_ms, loaded.store.len());
+    let ask = |question: &Question| {
+        Asking { question, args: &args, service: &service, dataset: &loaded.dataset }.answer(&mut report)
+    };
+    let done = questions.iter().try_for_each(ask);
+    let reported = report.load(loaded.time.as_secs_f64() * 1e3, loaded.dataset.store().len());
     if let Some(path) = &args.trace {
+        let runtime = service.into_runtime().expect("no session is left");
         let trace = runtime.trace().expect("it was asked to record");
         write_trace(path, &trace)?;
     }
@@ -291,13 +306,20 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
 }
 
 fn questions(args: &Args) -> anyhow::Result<Vec<Question>> {
-    let question = |name, text: String| {
-        let parsing_bytes = parsing_bytes_with(&text, &args.parse_options());
-        Question { name, text, parsing_bytes }
-    };
-    if let Some(text) = &args.text {
-        return Ok(vec![question("query".to_owned(), text.clone())]);
+    let question = |name, text: String| Question { name, text };
+    if !args.rest.is_empty() {
+        let words: Vec<_> = args.text.iter().chain(&args.rest).map(|word| word.to_string_lossy()).collect();
+        bail!(
+            "there are {} words beside the options, `{}`, and only the query may be one: give each data file with a --data of its own",
+            words.len(),
+            words.join("`, `")
+        );
     }
+    if let Some(text) = &args.text {
+        let refused = |text: OsString| anyhow!("query query: `{}` is no UTF-8", text.to_string_lossy());
+        return Ok(vec![question("query".to_owned(), text.clone().into_string().map_err(refused)?)]);
+    }
+    ensure!(!args.query.is_empty(), "there is no query: give its text, or its file with --query");
     let read = |path: &PathBuf| {
         let text = std::fs::read_to_string(path).with_context(|| format!("{}: can't be read", path.display()))?;
         let name = path.file_stem().map_or_else(|| "query".to_owned(), |stem| stem.to_string_lossy().into_owned());
@@ -306,83 +328,130 @@ fn questions(args: &Args) -> anyhow::Result<Vec<Question>> {
     args.query.iter().map(read).collect()
 }
 
-/// Answers one query as often as asked, and writes the first answer.
-fn answer(
-    question: &Question,
-    args: &Args,
-    runtime: &Runtime,
-    store: &Arc<Store>,
-    report: &mut Report,
-) -> anyhow::Result<()> {
-    let mut first = None;
-    for repeat in 1..=args.repeat {
-        let began = Instant::now();
-        let until = until(args.timeout);
-        let parsed = question.parse(until, &args.parse_options())?;
-        let parse_ms = began.elapsed().as_secs_f64() * 1e3;
-        let limit = args.memory_limit.unwrap_or_else(memory::free_limit);
-        let began = Instant::now();
-        let threads = runtime.plan().threads();
-        let sinks = if args.format.is_parallel() { threads } else { 1 };
-        let options = Options {
-            envelope_rows: args.envelope_rows,
-            threads,
-            sinks,
-            hash_seed: args.hash_seed.unwrap_or_else(by_chance),
-            plan_steps: args.max_plan_steps,
-            plan_bytes: limit.saturating_sub(question.parsing_bytes),
-            ..Options::default()
-        };
-        let plan = question.plan(until, store, &parsed, &options)?;
-        let plan_ms = began.elapsed().as_secs_f64() * 1e3;
-        if args.explain && args.timings.is_none() {
-            return show(&plan.explain());
+/// A query that is asked of loaded data.
+struct Asking<'a> {
+    question: &'a Question,
+    args: &'a Args,
+    service: &'a Service,
+    dataset: &'a Dataset,
+}
+
+/// One of a query's copies, which run at once.
+enum Copy {
+    Written(Running<TextSink<Stdout>>),
+    Counted(Running<Count>),
+}
+
+impl Copy {
+    fn wait(self) -> Result<Outcome, Error> {
+        match self {
+            Copy::Written(running) => running.wait().map(|(_, outcome)| outcome),
+            Copy::Counted(running) => running.wait().map(|((), outcome)| outcome),
         }
-        let budget = question.budget(&plan, limit)?;
-        let began = Instant::now();
-        // What NOW is and RAND begins with.
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        let now_ms = since.map_or(0, |since| since.as_millis() as i64);
-        let moment = Moment { now_ms, seed: now_ms as u64 };
-        let copies: Vec<_> = (0..args.concurrent)
-            .map(|copy| {
-                let shown = repeat == 1 && copy == 0 && !args.explain;
-                let format = if shown { args.format } else { Format::Count };
-                let writer = Writer::new(&plan, moment, format, &question.name);
-                let operators = writer.operators();
-                // Copies that are to run at once begin on the runtime's threads.
-                let request = match args.concurrent {
-                    1 => engine::submit(runtime, &plan, operators, budget, until),
-                    _ => runtime.submit_within(plan.model(), operators, budget),
-                };
-                (request, writer)
-            })
-            .collect();
-        let mut totals = Totals::default();
-        let mut rows = Vec::new();
-        for (request, writer) in copies {
-            match engine::wait(&request, until, || ()) {
-                Ok(cost) => totals = totals + cost,
-                // An answer that nobody reads any more.
-                Err(Stopped::Failed(_)) if writer.is_broken_pipe() => {
-                    bail!(std::io::Error::from(std::io::ErrorKind::BrokenPipe))
-                }
-                Err(stopped) => return Err(question.error(stopped.of_budget(limit))),
-            }
-            let is_first = repeat == 1 && rows.is_empty();
-            if args.explain && is_first {
-                show(&plan.explain_with(&request.counts()))?;
-            }
-            rows.push(writer.finish(is_first && !args.explain).context("standard output")?);
-        }
-        let run_ms = began.elapsed().as_secs_f64() * 1e3;
-        let expected = *first.get_or_insert(rows[0]);
-        if let Some(other) = rows.iter().find(|&&other| other != expected && !plan.may_differ()) {
-            bail!("query {}: one run had {expected} rows and another {other}; please report this", question.name);
-        }
-        report.query(&Timing { query: &question.name, repeat, parse_ms, plan_ms, run_ms, rows: rows[0], totals })?;
     }
-    Ok(())
+}
+
+impl Asking<'_> {
+    /// Answers the query as often as asked, and writes the first answer.
+    fn answer(&self, report: &mut Report) -> anyhow::Result<()> {
+        let Asking { question, args, service, .. } = *self;
+        let failed = |error| question.error(error);
+        let mut first = None;
+        for repeat in 1..=args.repeat {
+            service.memory().set_total(args.memory());
+            let session = self.session();
+            let mut call = session.call().map_err(failed)?;
+            let prepared = call.prepare(&question.text).map_err(failed)?;
+            if args.explain && args.timings.is_none() {
+                return show(&prepared.plan().explain());
+            }
+            let began = Instant::now();
+            let (mut rows, mut totals) = (Vec::new(), Totals::default());
+            let mut ended = |outcome: Outcome| {
+                let is_first = repeat == 1 && rows.is_empty();
+                rows.push(outcome.rows);
+                totals = totals + outcome.totals;
+                if is_first { self.show(&prepared, &outcome) } else { Ok(()) }
+            };
+            if args.concurrent == 1 {
+                ended(self.one(call, &prepared, repeat).map_err(failed)?)?;
+            } else {
+                for copy in self.copies(&session, call, &prepared, repeat).map_err(failed)? {
+                    ended(copy.wait().map_err(failed)?)?;
+                }
+            }
+            let ms = |time: Duration| time.as_secs_f64() * 1e3;
+            let run_ms = ms(began.elapsed());
+            let expected = *first.get_or_insert(rows[0]);
+            if let Some(other) = rows.iter().find(|&&other| other != expected && !prepared.plan().may_differ()) {
+                let name = &question.name;
+                bail!("query {name}: one run had {expected} rows and another {other}; please report this");
+            }
+            let (parse_ms, plan_ms) = (ms(prepared.parsing()), ms(prepared.planning()));
+            report.query(&Timing {
+                query: &question.name,
+                repeat,
+                parse_ms,
+                plan_ms,
+                run_ms,
+                rows: rows[0],
+                totals,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// All copies of a query have one moment.
+    fn session(&self) -> Session {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now_ms = since.map_or(0, |since| since.as_millis() as i64);
+        let moment = Some(Moment { now_ms, seed: now_ms as u64 });
+        self.service.session(self.dataset, SessionOptions { moment, ..self.args.session_options() })
+    }
+
+    /// How the results of a copy are written, if they are.
+    fn format(&self, repeat: usize, copy: usize) -> Option<vicus_service::Format> {
+        self.args.format.of_text().filter(|_| repeat == 1 && copy == 0 && !self.args.explain)
+    }
+
+    fn one(&self, call: Call, prepared: &Arc<Prepared>, repeat: usize) -> Result<Outcome, Error> {
+        match self.format(repeat, 0) {
+            Some(format) => Ok(call.answer(prepared, TextSink::new(format, std::io::stdout()))?.1),
+            None => Ok(call.answer(prepared, Count)?.1),
+        }
+    }
+
+    /// Starts all copies on the runtime's threads.
+    fn copies(
+        &self,
+        session: &Session,
+        call: Call,
+        prepared: &Arc<Prepared>,
+        repeat: usize,
+    ) -> Result<Vec<Copy>, Error> {
+        let mut calls = vec![call];
+        for _ in 1..self.args.concurrent {
+            calls.push(session.call()?);
+        }
+        let start = |(copy, call): (usize, Call)| match self.format(repeat, copy) {
+            Some(format) => call.start(prepared, TextSink::new(format, std::io::stdout())).map(Copy::Written),
+            None => call.start(prepared, Count).map(Copy::Counted),
+        };
+        calls.into_iter().enumerate().map(start).collect()
+    }
+
+    /// What the first copy came to, beside its rows.
+    fn show(&self, prepared: &Prepared, outcome: &Outcome) -> anyhow::Result<()> {
+        if self.args.explain {
+            return show(&prepared.plan().explain_with(&outcome.counts));
+        }
+        let (name, rows) = (&self.question.name, outcome.rows);
+        match (self.args.format, prepared.form()) {
+            (Format::Count, Form::Ask) => show(&format!("{name}\t{}\n", if rows > 0 { "yes" } else { "no" })),
+            (Format::Count, Form::Select { .. }) => show(&format!("{name}\t{rows}\n")),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A number that nobody knows: what the system gives for the hash maps of std.
@@ -391,13 +460,9 @@ fn by_chance() -> u64 {
     std::hash::RandomState::new().hash_one(0)
 }
 
-/// When a query that begins now has taken too long. A time that no clock reaches is none.
-fn until(timeout: Option<Duration>) -> Option<Instant> {
-    timeout.and_then(|timeout| Instant::now().checked_add(timeout))
-}
-
-fn show(plan: &str) -> anyhow::Result<()> {
-    std::io::stdout().write_all(plan.as_bytes()).context("standard output")
+fn show(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
 }
 
 /// A mistake in a query, with the line that it is on and a caret under it.

@@ -1,4 +1,4 @@
-//! `vicus simulate`: a kernel or a recorded run on a machine that is only described, under the same plans as threads follow.
+//! `vicus simulate`: a kernel or a recorded run on a described machine, under the same plans as threads follow.
 
 mod paper;
 mod rows;
@@ -27,11 +27,11 @@ use vicus_sim::{
 };
 use vicus_trace::Trace;
 
-/// Options that mean nothing for a recorded run. What needs one is told to be in conflict with them: clap forgets that it is needed
-/// where something is given that forbids it.
+/// Options that mean nothing for a recorded run. Those that need a kernel are declared to conflict with the trace, because clap
+/// drops the need for an option that conflicts with a given one.
 const OF_KERNELS: [&str; 5] = ["kernel", "size", "touch", "submission", "streaming"];
 
-/// Predict how long kernels take on a machine that is only described, under the same plans as threads follow.
+/// Predict how long kernels or recorded runs take on a described machine, under the same plans as threads follow.
 ///
 /// Nothing is computed: cores, caches, memory controllers and links are simulated in virtual time. The same seed gives the same
 /// run. The model has eight free parameters, the same for all machines, which `--set` scales.
@@ -41,7 +41,8 @@ pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     /// The machine: one of those that come with the simulator, a machine file (.toml), an XML file that hwloc wrote, one line
-    /// such as "node:4 core:8", or one that `vicus topology --from` knows; the last three with default costs. `--machines` lists the first.
+    /// such as "node:4 core:8", or a name such as AMD-19h-Zen3-2xEpyc-7763; the last three with default costs. `--machines` lists
+    /// the first.
     #[arg(long, value_name = "NAME|FILE|LINE", required_unless_present = "machines")]
     machine: Option<String>,
     /// Lists the machines that come with the simulator.
@@ -49,21 +50,21 @@ pub(crate) struct Args {
     machines: bool,
     #[command(flatten)]
     kernels: kernel::Args,
-    /// Instead of kernels, simulates what was recorded (`vicus query --trace FILE`); `--mode` says how, and `--distribution` how
-    /// the store lies that was read, by default blocked.
+    /// Instead of kernels, simulates a recorded run (`vicus query --trace FILE`). `--mode` chooses how, and `--distribution`
+    /// how the store lies, by default blocked.
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_KERNELS)]
     trace: Option<PathBuf>,
     /// How a recorded run is simulated.
     #[arg(long, value_enum, default_value_t = Mode::Replay, requires = "trace", conflicts_with_all = OF_KERNELS)]
     mode: Mode,
-    /// Takes these requests only, by their numbers in the trace: loading is a request as well, usually the first.
+    /// Only the requests with these numbers in the trace. Loading is a request as well, usually the first.
     #[arg(long, value_name = "N", value_delimiter = ',', requires = "trace", conflicts_with_all = OF_KERNELS)]
     requests: Vec<u32>,
     /// How many times the recorded requests run at once.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "trace", conflicts_with_all = OF_KERNELS,
         value_parser = clap::value_parser!(u16).range(1..))]
     copies: u16,
-    /// How fast a core of the machine that recorded moves a task's bytes, in GB/s: its time for memory is taken off by this.
+    /// How fast a core of the recording machine moves a task's bytes, in GB/s: used to subtract a task's time for memory.
     #[arg(long, value_name = "GB/S", default_value_t = 10.0, requires = "trace", conflicts_with_all = OF_KERNELS)]
     recorded_gb_per_s: f64,
     /// The strategies to compare, a list such as las,nls:spares=2,steal; by default those of VICUS_STRATEGY, else las.
@@ -72,35 +73,35 @@ pub(crate) struct Args {
     /// How many threads; by default one for each PU of the machine, and not more.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// What real machines leave to chance: when each thread begins, who of several is quicker.
+    /// The seed of what is left to chance on a real machine: when each thread begins, and which of several threads is faster.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Scales a free parameter of the model: spawn_cycles=1.25. Without a name that exists, they are listed.
+    /// Scales a free parameter of the model: spawn_cycles=1.25. An unknown name lists the parameters.
     #[arg(long, value_name = "NAME=FACTOR", value_parser = scaling)]
     set: Vec<(String, f64)>,
-    /// A thread that is slower from a time on: THREAD=FACTOR or THREAD=FACTOR@NANOSECONDS.
+    /// A thread that becomes slower at a time: THREAD=FACTOR or THREAD=FACTOR@NANOSECONDS.
     #[arg(long, value_name = "FAULT", value_parser = slow)]
     slow: Vec<Fault>,
-    /// A thread that is woken later, the first time after a time: THREAD=NANOSECONDS or THREAD=NANOSECONDS@NANOSECONDS.
+    /// A thread whose first wake-up after a time is delayed: THREAD=NANOSECONDS or THREAD=NANOSECONDS@NANOSECONDS.
     #[arg(long, value_name = "FAULT", value_parser = late_wake)]
     late_wake: Vec<Fault>,
-    /// What is written: a table, JSON, or a picture of each run's time line, where a task's colour is its memory latency.
+    /// The output: a table, JSON, or a picture of each run's time line, in which a task's colour is its memory latency.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 }
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Do the papers' figures again, and say which of their claims hold.
+    /// Reproduce the papers' figures, and check which of their claims hold.
     Paper(paper::Args),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Mode {
-    /// The same tasks, each as long as it was without its time for memory, let go by the same ones.
+    /// The same tasks, each as long as recorded without its time for memory, and started by the same tasks.
     Replay,
-    /// The flow protocol itself, with what each box's rows cost: what a box finds when it is invoked, and so how often it is,
-    /// depends on who runs it.
+    /// The flow protocol itself, with the recorded costs of each box's rows: how often a box is invoked, and with which inputs,
+    /// depends on the simulated schedule.
     ReEnact,
 }
 
@@ -111,10 +112,10 @@ enum Format {
     Svg,
 }
 
-/// From where to where something is slowed down, or a parameter scaled.
+/// The least factor of a slow thread or a scaled parameter; below, the greatest.
 const LEAST: f64 = 0.001;
 const MOST: f64 = 1_000_000.0;
-/// The latest moment, or the longest delay, that can be asked for: a quarter of an hour.
+/// The greatest time or delay that can be given: a quarter of an hour.
 const MOST_NS: f64 = 1e12;
 
 fn is_factor(factor: &f64) -> bool {
@@ -173,11 +174,11 @@ fn list() -> String {
     })
 }
 
-/// The machine that a text means.
+/// The machine that the text names.
 fn machine(text: &str) -> anyhow::Result<Machine> {
     match machine::with_costs(text)? {
         Some(machine) => Ok(machine),
-        None => Ok(Machine::from_topology(machine::named_otherwise(text)?)),
+        None => Ok(Machine::from_topology(machine::named(text)?)),
     }
 }
 
@@ -220,13 +221,13 @@ fn threads(args: &Args, machine: &Machine) -> anyhow::Result<usize> {
     Ok(threads)
 }
 
-/// What is to be simulated.
+/// The program to simulate.
 enum Subject {
     Kernel(AnyKernel, String),
     Recorded(Prepared),
 }
 
-/// The same as tasks: on one thread, and on all.
+/// The program as tasks: for one thread, and for all.
 struct Prepared {
     name: String,
     distribution: String,
@@ -235,18 +236,18 @@ struct Prepared {
     recorded: Option<Recorded>,
 }
 
-/// What a trace has.
+/// Figures about a trace.
 #[derive(Serialize)]
 struct Recorded {
     trace: String,
     mode: &'static str,
-    /// Tasks of a replay, and invocations of a re-enactment.
+    /// The tasks of a replay, or the invocations of a re-enactment.
     tasks: u64,
     recorded_ms: f64,
-    /// What is left of that without the time for memory.
+    /// The recorded time without the time for memory.
     replayed_ms: f64,
     taken_off_ms: f64,
-    /// At which speed of memory that is.
+    /// The speed of memory that was assumed for that.
     gb_per_s: f64,
 }
 
@@ -264,7 +265,7 @@ impl fmt::Display for Recorded {
 
 const REPLAY: &str = "replay";
 
-/// What a simulated machine has to do.
+/// The work of a simulated machine.
 #[derive(Clone)]
 enum Task {
     Program(Rc<Program>),
@@ -323,7 +324,7 @@ impl Subject {
     }
 }
 
-/// A recorded run with its store in each way that was asked for.
+/// A recorded run, for each distribution of its store that was asked for.
 fn recorded(path: &Path, args: &Args) -> anyhow::Result<Vec<Subject>> {
     let trace = trace::read(path)?;
     let bytes_per_ns = args.recorded_gb_per_s;
@@ -385,7 +386,7 @@ fn options(args: &Args, machine: &Machine, threads: usize) -> anyhow::Result<Opt
     Ok(Options { parameters, seed: args.seed, faults, ..Options::default() })
 }
 
-/// Simulates, and shows how far it is.
+/// Simulates, with a progress bar.
 fn one_of(
     machine: &Machine,
     setting: &Setting,
@@ -412,7 +413,7 @@ fn one_of(
     outcome.with_context(|| format!("{what} can't be simulated"))
 }
 
-/// On a terminal, how many tasks of a long run are over.
+/// On a terminal, a bar of the finished tasks of a long run.
 fn progress(tasks: u64, what: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -422,7 +423,7 @@ fn progress(tasks: u64, what: &str) -> ProgressBar {
     bar.with_message(what.to_owned())
 }
 
-/// On a terminal, that something goes on.
+/// On a terminal, a sign that work goes on.
 fn spinner(what: String) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

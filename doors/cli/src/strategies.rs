@@ -1,11 +1,11 @@
-//! `vicus strategies`: which there are, what can be set, and the plan that one makes for a machine.
+//! `vicus strategies`: the strategies, their parameters, and the plan of one for a machine.
 
 use crate::{engine, machine};
 use std::fmt::Write as _;
 use vicus::{Parameter, Plan, Runtime, STRATEGIES, Setting, Strategy, Topology, Values};
 use vicus_schedule::{Latencies, MOST_THREADS};
 
-/// Show the scheduling strategies, their parameters and the papers that they are from; or the plan of one of them.
+/// Show the scheduling strategies, their parameters and their papers; or the plan of one of them.
 ///
 /// A strategy is written with its parameters: `las`, `las:pin=pu`, `footprint:backoff_ns=500,backoff_max_ns=100000`.
 #[derive(clap::Args)]
@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// simulate` knows, such as opteron-6172, or a machine file (.toml), whose latencies count.
     #[arg(long, value_name = "FILE|LINE|NAME", requires = "plan")]
     machine: Option<String>,
-    /// How many threads it is for; by default one for each PU that may be used.
+    /// For how many threads; by default one for each PU that may be used.
     #[arg(long, value_name = "N", requires = "plan", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
 }
@@ -34,21 +34,21 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     crate::tell::print(&shown)
 }
 
-/// The plan as whoever follows it would have it, and the machine's name.
+/// The plan for these threads, and the machine's name.
 fn planned(setting: &Setting, machine: Option<&str>, threads: Option<usize>) -> anyhow::Result<(String, Plan)> {
     let Some(text) = machine else {
         engine::check_threads(threads)?;
         let builder = Runtime::builder().strategy(setting.clone()).quiet();
         let builder = threads.map_or(builder.clone(), |threads| builder.threads(threads));
-        return Ok((vicus::this_machine().topology.name, builder.plan()));
+        return Ok((vicus::this_machine().topology.name, builder.planned()));
     };
     let (machine, latencies) = match machine::with_costs(text)? {
         Some(machine) => {
             let latencies = Latencies::new(&machine.topology, machine.group_latencies());
             (Topology { name: machine.name, ..machine.topology }, latencies)
         }
-        // A machine that is only described is not measured.
-        None => (machine::named_otherwise(text)?, None),
+        // A machine that is only described has no measured latencies.
+        None => (machine::named(text)?, None),
     };
     let threads = threads.unwrap_or_else(|| machine.default_threads().min(MOST_THREADS));
     engine::check_threads_of(&machine, threads)?;
@@ -56,7 +56,7 @@ fn planned(setting: &Setting, machine: Option<&str>, threads: Option<usize>) -> 
     Ok((machine.name, plan))
 }
 
-/// A strategy, and a line for each parameter.
+/// A strategy, with a line for each parameter.
 fn list(strategy: &dyn Strategy) -> String {
     let mut text = format!("{:16} {}\n", strategy.name(), strategy.source());
     for Parameter { name, default, values, what } in strategy.parameters() {

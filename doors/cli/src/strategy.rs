@@ -1,11 +1,11 @@
-//! Which strategies a command takes: those of its `--strategy`, else those of `VICUS_STRATEGY`, else its own.
+//! The strategies of a command: those of its `--strategy`, else those of `VICUS_STRATEGY`, else a default.
 //!
-//! The environment is read when a command comes to need a strategy, so that a wrong one is in nobody's way who needs none.
+//! The environment is read only if a command needs a strategy, so that a wrong value does not affect other commands.
 
 use clap::error::ErrorKind;
 use vicus::{Setting, Settings};
 
-/// The strategies of all that was given; `default` if nothing was.
+/// All strategies given; `default` if none was.
 pub(crate) fn several(given: &[Settings], default: &str) -> anyhow::Result<Vec<Setting>> {
     let given: Vec<Setting> = given.iter().flat_map(|settings| settings.0.iter().cloned()).collect();
     if !given.is_empty() {
@@ -18,19 +18,19 @@ pub(crate) fn several(given: &[Settings], default: &str) -> anyhow::Result<Vec<S
     Ok(settings)
 }
 
-/// The one strategy that was given; `las` if none was.
+/// The one strategy given; `las` if none was.
 pub(crate) fn one(given: Option<&Setting>) -> anyhow::Result<Setting> {
     if let Some(given) = given {
         return Ok(given.clone());
     }
     match of_environment()? {
-        // As if it had been given, so that a list is told to be one.
+        // Parsed as if it had been given as an option, so that a list is refused with the same message.
         Some(settings) => settings.to_string().parse().map_err(wrong),
         None => Ok("las".parse().expect("the default strategy exists")),
     }
 }
 
-/// Without a word in it, the variable counts as unset.
+/// If the variable is empty, it counts as unset.
 fn of_environment() -> anyhow::Result<Option<Settings>> {
     match std::env::var_os("VICUS_STRATEGY").filter(|text| !text.is_empty()) {
         Some(text) => text.to_string_lossy().parse().map(Some).map_err(wrong),
@@ -38,7 +38,7 @@ fn of_environment() -> anyhow::Result<Option<Settings>> {
     }
 }
 
-/// As wrong options are told, with their exit status.
+/// Makes an error look like that of a wrong option, with its exit status.
 fn wrong(error: impl std::fmt::Display) -> anyhow::Error {
     clap::Error::raw(ErrorKind::ValueValidation, format!("VICUS_STRATEGY: {error}\n")).into()
 }

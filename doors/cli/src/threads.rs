@@ -11,20 +11,20 @@ use vicus::tasks::{Kind, in_place_scope, join};
 use vicus_kernels::{Array, Element, Kernel, Leaf, Order, Schedule, Task, World};
 use vicus_schedule::Access;
 
-/// A runtime as a kernel sees it.
+/// Runs kernels on a runtime.
 pub(crate) struct Threads<'r> {
     runtime: &'r Runtime,
     arrays: Mutex<Vec<Placed>>,
-    /// Where bytes lie that work reads and writes, if somebody wants to know.
+    /// Counts bytes by where they lie, if that was asked for.
     counts: Option<Counts>,
 }
 
-/// What all work between two moments has read and written, by where it was.
+/// The bytes that work reads and writes, by where they lie, and the number of pieces of work.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) near: AtomicU64,
     pub(crate) far: AtomicU64,
-    /// Memory of which nobody knows where it lies.
+    /// Bytes on unknown nodes.
     pub(crate) unknown: AtomicU64,
     pub(crate) pieces: AtomicU64,
 }
@@ -39,7 +39,7 @@ impl Counts {
         counts.into_iter().for_each(|(count, more)| _ = count.fetch_add(more as u64, Ordering::Relaxed));
     }
 
-    /// Forgets what was before the measured part.
+    /// Starts again from zero, at the beginning of the measured part.
     pub(crate) fn clear(&self) {
         for count in [&self.near, &self.far, &self.unknown, &self.pieces] {
             count.store(0, Ordering::Relaxed);
@@ -52,7 +52,7 @@ impl<'r> Threads<'r> {
         Threads { runtime, arrays: Mutex::default(), counts: None }
     }
 
-    /// One that counts bytes, which takes time.
+    /// A world that counts bytes, which takes time.
     pub(crate) fn counting(runtime: &'r Runtime) -> Threads<'r> {
         Threads { counts: Some(Counts::default()), ..Threads::new(runtime) }
     }
@@ -62,13 +62,13 @@ impl<'r> Threads<'r> {
     }
 }
 
-/// What a kernel's run unwinds with that gets no memory.
+/// The payload that a kernel's run unwinds with if an array can't be allocated.
 struct NoArray {
     bytes: usize,
     error: PlaceError,
 }
 
-/// Runs a kernel on a runtime's threads, in a world of [`Threads`]. An array that can't be had is an error.
+/// Runs a kernel in a world of [`Threads`]. If an array can't be allocated, that is an error.
 pub(crate) fn run<W: World>(
     runtime: &Runtime,
     kernel: &impl Kernel,
@@ -77,7 +77,7 @@ pub(crate) fn run<W: World>(
     end: impl FnOnce() + Send,
 ) -> anyhow::Result<f64> {
     let run = || runtime.run(|| kernel.run(world, start, end));
-    // Safe to look at afterwards: a world without an array is dropped.
+    // Unwind-safe, because a world without its array is dropped.
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let name = kernel.name();
         match panic.downcast::<NoArray>().map(|no_array| *no_array) {
@@ -99,7 +99,7 @@ impl World for Threads<'_> {
     fn array<T: Element>(&self, len: usize, distribution: &Distribution) -> Array<'_, T> {
         let layout = Layout::array::<T>(len.max(1)).expect("an array fits into the address space");
         let placed = self.runtime.alloc(layout, distribution.clone());
-        // A kernel can't be told, and nothing is wrong with the program: no message of a panic.
+        // A kernel has no way to return this error, and the program is not at fault: unwinds without a panic's message.
         let mut placed =
             placed.unwrap_or_else(|error| resume_unwind(Box::new(NoArray { bytes: layout.size(), error })));
         let start = placed.bytes_mut().as_mut_ptr().cast();
@@ -109,7 +109,7 @@ impl World for Threads<'_> {
 
     fn work(&self, _: Leaf, accesses: &[Access], f: impl FnOnce()) {
         if let Some(counts) = &self.counts {
-            // Before the work, which may be the first to touch them, nobody knows.
+            // After the work, because before it pages may be untouched and so on no node.
             f();
             return counts.add(accesses);
         }

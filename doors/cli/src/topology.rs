@@ -1,6 +1,6 @@
 //! `vicus topology`: the machine as text, JSON or a picture.
 //!
-//! Here is what is asked and where it goes; how it looks is in `text.rs` and `svg.rs`, which are pure.
+//! Options and output; `text.rs` and `svg.rs` render the machine, and are pure.
 
 mod memory;
 mod svg;
@@ -15,15 +15,16 @@ use vicus_topology::{PuId, Topology};
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Another machine than this one: an XML file that hwloc wrote (`lstopo machine.xml`), one line such as
-    /// "node:2 l3:2 core:4 pu:2", or one that is known by name, such as AMD-19h-Zen3-2xEpyc-7763.
-    #[arg(long, value_name = "FILE.xml|LINE|NAME")]
-    from: Option<String>,
+    /// "node:2 l3:2 core:4 pu:2", or one that is known by name, such as AMD-19h-Zen3-2xEpyc-7763; or one that `vicus simulate`
+    /// knows, such as opteron-6172, or a machine file (.toml).
+    #[arg(long, value_name = "FILE|LINE|NAME", alias = "from")]
+    machine: Option<String>,
     /// How to show it.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Also show each node's memory: its size, what is free, what Vicus holds, and how many pages lie where they were
     /// asked to lie. Some memory is asked for on each node to find out.
-    #[arg(long, conflicts_with_all = ["from", "format"])]
+    #[arg(long, conflicts_with_all = ["machine", "format"])]
     memory: bool,
 }
 
@@ -38,7 +39,7 @@ enum Format {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    let machine = match args.from {
+    let machine = match args.machine {
         Some(text) => crate::machine::named(&text)?,
         None => {
             let Discovered { topology, warnings } = vicus::this_machine();
@@ -55,7 +56,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     tell::print(&shown)
 }
 
-/// What this process may use, in one sentence.
+/// A sentence about what this process may use.
 fn usable(machine: &Topology) -> String {
     let all = machine.pus.len();
     let usable: Vec<PuId> = machine.usable_pus().map(|pu| pu.id).collect();
@@ -70,7 +71,7 @@ fn usable(machine: &Topology) -> String {
     format!("Usable: {pus}, {quota}; {} by default", count(machine.default_threads(), "thread"))
 }
 
-/// What there is, in one line.
+/// The machine in one line.
 fn summary(machine: &Topology) -> String {
     let memory: u64 = machine.nodes.iter().map(|node| node.bytes).sum();
     let memory = if memory == 0 { String::new() } else { format!(", {} of memory", bytes(memory)) };
@@ -83,7 +84,7 @@ fn summary(machine: &Topology) -> String {
     )
 }
 
-/// `node 3`, and what the operating system calls it if that is another number.
+/// `node 3`, and the operating system's number if it differs.
 fn node_name(node: &vicus_topology::Node) -> String {
     let index = node.id.index();
     if node.os_index as usize == index {
@@ -109,7 +110,7 @@ fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// `1.25 MiB`; exact where two decimals are.
+/// `1.25 MiB`; exact if two decimals suffice.
 fn bytes(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let power = (0..units.len()).rev().find(|&power| bytes >> (10 * power) > 0).unwrap_or(0);

@@ -27,7 +27,7 @@ enum Question {
     },
     /// List the events by time, causes before effects.
     Events(EventsArgs),
-    /// Hold the trace against the rules of the box protocol; fails if one is broken.
+    /// Check the trace against the box protocol; fails if a rule is broken.
     Check {
         /// The trace file.
         file: PathBuf,
@@ -47,10 +47,10 @@ struct EventsArgs {
     /// Only the events of this seat.
     #[arg(long, value_name = "N")]
     seat: Option<usize>,
-    /// Stop after so many lines.
+    /// Stop after this many lines.
     #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
     limit: usize,
-    /// How to print them; `json` is one object a line.
+    /// How to print them; `json` is one object on each line.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -74,7 +74,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     printed(shown.and_then(|()| out.flush()))
 }
 
-/// Reads a trace file; errors name it.
+/// Reads a trace file; errors contain its name.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Trace> {
     let name = || path.display().to_string();
     let file = File::open(path).with_context(name)?;

@@ -55,6 +55,15 @@ fn the_allocators_take_turns_in_processes_of_their_own() {
     }
     let names: Vec<_> = json(&results).iter().map(|result| result["name"].as_str().unwrap().to_owned()).collect();
     assert_eq!(names, ["load", "q2", "q9"]);
+    // The paper's way, §5.1 and §5.2, beside ours; and what is no variant, or none that there can be.
+    let paper = "bins,touch-ahead,superblock=4194304,series=8192:1.07:524288";
+    let text = stdout(&bench(&[&["allocator", "--against", paper], &args[..]].concat()));
+    assert!(text.contains(&format!("vicus ms {paper} ms")) && line(&text, "q9").len() > 2, "{text}");
+    for (wrong, says) in [("heaps", "`heaps`: expected system"), ("superblock=5", "a superblock of 5 bytes")] {
+        let output = bench(&[&["allocator", "--against", wrong], &args[..]].concat());
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && error.contains(says), "{error}");
+    }
     let output = bench(&[&["allocator"], &args[..5], &["q99"]].concat());
     assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains("no query q99"));
 }
@@ -132,7 +141,7 @@ fn envelopes_have_the_rows_of_the_reports_tables() {
     let rows: Vec<&Vec<&str>> = lines.iter().filter(|line| line.len() == 7 && line[0].ends_with('K')).collect();
     let shown: Vec<[&str; 3]> = rows.iter().map(|row| [row[0], row[4], row[5]]).collect();
     assert_eq!(shown, report);
-    // Ours and theirs: in each table one is the best.
+    // In each table, ours and the report's, one size is the best.
     for column in [3, 6] {
         for table in rows.chunks(5) {
             assert!(table.iter().any(|row| row[column] == "1.00"), "{text}");
@@ -145,9 +154,9 @@ fn envelopes_have_the_rows_of_the_reports_tables() {
     assert!(results.iter().all(|result| result["ours"].as_f64().unwrap() > 0.0));
 }
 
-/// What happened: whoever had read enough made it panic, and so did a full disk.
+/// What happened: a closed pipe made it panic, and so did a full disk.
 #[test]
-fn who_reads_no_more_ends_it_quietly_and_a_full_disk_is_told() {
+fn a_closed_pipe_ends_it_quietly_and_a_full_disk_is_an_error() {
     let args = ["bench", "kernels", "--kernel", "fib", "--size", "0.0001", "--threads", "1", "--repeats", "1"];
     let to = |out: Stdio| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
@@ -164,7 +173,7 @@ fn who_reads_no_more_ends_it_quietly_and_a_full_disk_is_told() {
 }
 
 #[test]
-fn a_query_that_there_is_not_is_named() {
+fn an_unknown_query_is_named() {
     let data = generated("growth-unknown.nt", 1000);
     let output = bench(&["growth", "--data", &data, "--queries", "q13"]);
     assert_eq!(output.status.code(), Some(1));

@@ -38,7 +38,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A leftover in the temporary folder harms nobody.
+        // A leftover in the temporary folder does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -166,9 +166,9 @@ fn fnv_1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// What happened: `--help` told of 75 triples for each product, there were 66, and some of them stood there twice.
+/// What happened: `--help` promised 75 triples for each product, there were 66, and some of them were duplicates.
 #[test]
-fn a_shop_has_as_much_of_each_thing_as_is_told() {
+fn a_shop_has_as_many_triples_as_the_help_says() {
     let folder = Folder::new("shop");
     const PRODUCTS: usize = 1000;
     let (bytes, said) = folder.shop("a.nt", PRODUCTS as u64, 1);
@@ -212,7 +212,7 @@ fn a_shop_has_as_much_of_each_thing_as_is_told() {
     }
     assert!(turtle(&folder.shop("a.ttl", PRODUCTS as u64, 1).0) == triples, "N-Triples are Turtle");
 
-    // What is asked of it has an answer.
+    // Each of the shop's queries has an answer.
     let queries = Path::new(env!("CARGO_MANIFEST_DIR")).join("queries/shop");
     let mut files: Vec<PathBuf> = std::fs::read_dir(queries).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();

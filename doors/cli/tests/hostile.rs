@@ -1,4 +1,4 @@
-//! Each verb and option with what it can't take: an error that says what, where and what to do, and never a panic.
+//! Each verb and option with wrong input: an error that names the input, its place and what is expected, and never a panic.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Where the files of these tests are: each test has its own folder.
+/// The folder of a test, with files for it.
 fn folder(test: &str) -> PathBuf {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("hostile").join(test);
     let _ = std::fs::remove_dir_all(&folder);
@@ -15,7 +15,7 @@ fn folder(test: &str) -> PathBuf {
     write("ok.nt", b"<http://e/a> <http://e/p> \"x\" .\n");
     let line = |n: u32| format!("<http://e/{n}> <http://e/p> \"number {n}\" .\n");
     write("more.nt", (0..300).map(line).collect::<String>().as_bytes());
-    // Bytes of a fixed sequence; the first is no character of any syntax, and one that a terminal would obey comes soon.
+    // Pseudo-random bytes. The first is not valid in any syntax, and a control character follows soon.
     let noise: Vec<u8> = (0..3000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let noise = [&b"\x1b[31m"[..], &noise].concat();
     for name in ["noise.nt", "noise.ttl", "noise.nt.gz", "noise.rq", "noise.trace", "noise.toml", "noise.xml"] {
@@ -39,7 +39,7 @@ fn shell(folder: &std::path::Path, line: &str) -> Output {
 
 fn ended(command: &mut Command, what: &str) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it can be started");
-    // Its output is read while it runs: a full pipe would stop it.
+    // The output is read while the process runs, because a full pipe would block it.
     let id = child.id();
     let reader = std::thread::scope(|scope| {
         let (out, err) = (child.stdout.take().expect("a pipe"), child.stderr.take().expect("a pipe"));
@@ -66,8 +66,8 @@ fn ended(command: &mut Command, what: &str) -> Output {
     reader.unwrap_or_else(|| panic!("{what} (process {id}) never ended"))
 }
 
-/// Runs it and holds that it ended with an error: a status other than 0, these words, no panic, nothing on standard output, and
-/// nothing that a terminal would obey.
+/// Runs a line and checks that it ends with an error: a status other than 0, these words, no panic, nothing on standard output, and
+/// no control characters.
 fn fails(folder: &std::path::Path, line: &str, says: &str) {
     let output = shell(folder, line);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -79,8 +79,8 @@ fn fails(folder: &std::path::Path, line: &str, says: &str) {
     assert!(!err.contains(|c: char| c.is_control() && c != '\n'), "{line}: {err:?}");
 }
 
-/// One trillion copies of a query ended the process by SIGABRT. A file whose name is no UTF-8 could not be named. What a file
-/// has was written to the terminal as it is, escapes included.
+/// What happened: one trillion copies of a query ended the process by SIGABRT. A file whose name is not UTF-8 could not be opened.
+/// A file's contents were written to the terminal unchanged, escapes included.
 #[test]
 fn what_query_can_not_take_is_said() {
     let folder = folder("query");
@@ -124,7 +124,7 @@ fn what_query_can_not_take_is_said() {
         ("--max-query-depth 0", "--max-query-depth <LEVELS>': expected 1 to "),
         ("--max-query-depth 10001", "--max-query-depth <LEVELS>': expected 1 to 10000"),
         ("--hash-seed x", "--hash-seed <N>"),
-        // It was told as a mistake at the first character of the query.
+        // What happened: the error pointed to the first character of the query.
         ("--base nowhere", "query query: the base `nowhere` is no absolute IRI…(--base)"),
         ("--max-longer x", "--max-longer <TIMES>"),
         ("--max-path-signs x", "--max-path-signs <N>"),
@@ -146,7 +146,7 @@ fn what_query_can_not_take_is_said() {
         fails(&folder, &format!("$V query --data ok.nt --format csv {words} -- 'ASK {{}}'"), says);
     }
     for (words, says) in [
-        ("", "--data <FILE>..."),
+        ("", "--data <FILE>"),
         ("--data ok.nt", "there is no query"),
         ("--data ok.nt --query missing.rq", "missing.rq: can't be read"),
         ("--data ok.nt --query empty.rq", "query empty: line 1, column 1: the query ends too early"),
@@ -161,7 +161,7 @@ fn what_query_can_not_take_is_said() {
     {
         fails(&folder, &format!("{variable} $V query --data ok.nt 'ASK {{}}'"), says);
     }
-    // Any name that the system has for a file is one.
+    // A file name may be any bytes.
     let name = OsStr::from_bytes(b"\xff \x1b[31m.nt");
     std::fs::copy(folder.join("ok.nt"), folder.join(name)).expect("it can be copied");
     let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
@@ -192,19 +192,19 @@ fn what_other_verbs_can_not_take_is_said() {
     }
     for (line, says) in [
         ("trace events ok.trace --kind none", "no kind of event is called `none`; there are "),
-        ("topology --from ''", "expected words such as"),
-        ("topology --from node:0", "a count from 1 to"),
-        ("topology --from node:-1", "a count from 1 to"),
-        ("topology --from node:999999999999", "at most 65536 PUs"),
-        ("topology --from 'node:1000 core:1000'", "at most 65536 PUs"),
+        ("topology --machine ''", "expected words such as"),
+        ("topology --machine node:0", "a count from 1 to"),
+        ("topology --machine node:-1", "a count from 1 to"),
+        ("topology --machine node:999999999999", "at most 65536 PUs"),
+        ("topology --machine 'node:1000 core:1000'", "at most 65536 PUs"),
         (
-            "topology --from nonsense",
+            "topology --machine nonsense",
             "`nonsense` is neither an XML file nor a machine…there is no machine of that name among",
         ),
-        ("topology --from bad.xml", "bad.xml: not a machine that hwloc can load: line 1"),
-        ("topology --from empty.xml", "empty.xml: not a machine"),
-        ("topology --from noise.xml", "noise.xml: can't be read"),
-        ("topology --from missing.xml", "missing.xml: can't be read"),
+        ("topology --machine bad.xml", "bad.xml: not a machine that hwloc can load: line 1"),
+        ("topology --machine empty.xml", "empty.xml: not a machine"),
+        ("topology --machine noise.xml", "noise.xml: can't be read"),
+        ("topology --machine missing.xml", "missing.xml: can't be read"),
         ("topology --format x", "--format <FORMAT>"),
         ("strategies --plan none", "there is no strategy `none`"),
         ("strategies --plan las --threads 0", "--threads <N>"),
@@ -212,10 +212,10 @@ fn what_other_verbs_can_not_take_is_said() {
         ("strategies --plan las --machine bad.toml", "bad.toml: TOML parse error at line 1"),
         ("strategies --machine node:2", "--plan <STRATEGY>"),
         ("simulate", "--machine"),
-        ("simulate --machine nonsense", "`nonsense` is none of the machines"),
+        ("simulate --machine nonsense", "there is no machine of that name among opteron-6172"),
         ("simulate --machine empty.toml", "empty.toml: TOML parse error…missing field"),
         ("simulate --machine noise.toml", "noise.toml"),
-        ("simulate --machine node:2 --kernel none", "`none` is no kernel; the kernels are"),
+        ("simulate --machine node:2 --kernel none", "`none` is not a kernel; the kernels are"),
         ("simulate --machine node:2 --kernel fib --size 0", "--size <SIZE>': expected numa, manycore or a number"),
         ("simulate --machine node:2 --kernel fib --size nan", "--size <SIZE>': expected numa, manycore or a number"),
         ("simulate --machine node:2 --kernel map --size 1e300", "a smaller --size needs less"),
@@ -246,7 +246,7 @@ fn what_other_verbs_can_not_take_is_said() {
         ("calibrate --quick --output /nowhere/x.toml", "/nowhere/x.toml can't be written"),
         ("calibrate --quick --output .", ". can't be written"),
         ("bench none", "unrecognized subcommand 'none'"),
-        ("bench kernels --kernel none", "`none` is no kernel"),
+        ("bench kernels --kernel none", "`none` is not a kernel"),
         ("bench kernels --kernel fib --size -1", "'-1'"),
         ("bench kernels --kernel fib --threads 0", "--threads"),
         ("bench kernels --kernel fib --threads 100000", "--threads"),
@@ -259,7 +259,8 @@ fn what_other_verbs_can_not_take_is_said() {
     }
 }
 
-/// Help ended with status 0 when it could not be written; a full standard error was a panic; a full standard output was not named.
+/// What happened: help ended with status 0 when it could not be written, a full standard error was a panic, and the error of a full
+/// standard output did not name it.
 #[test]
 fn output_that_can_not_be_written_is_an_error_and_a_reader_that_has_gone_is_none() {
     let folder = folder("output");
@@ -313,18 +314,18 @@ fn output_that_can_not_be_written_is_an_error_and_a_reader_that_has_gone_is_none
     }
 }
 
-/// It said `query query`, and not that it was interrupted.
+/// What happened: the error was `query query`, without a word of the interruption.
 #[test]
 fn an_interrupted_command_ends_and_says_so() {
     let folder = folder("interrupted");
-    // Rows without end, data that does not come, and a pipe that nobody writes to.
+    // Rows without end, data that does not come, and a pipe without a writer.
     shell(&folder, "mkfifo pipe.nt");
     let pairs = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }";
     let data: String = (0..3000).map(|n| format!("<http://e/{n}> <http://e/p> {n} .\n")).collect();
     std::fs::write(folder.join("pairs.ttl"), data).expect("it can be written");
     for (words, is_told) in [
         (format!("query --data pairs.ttl --threads 2 '{pairs}'"), true),
-        // What sleeps may not hold what is read here: the test lasted as long.
+        // The sleeping process must not inherit this test's pipes, or the test would wait for it.
         ("query --data <(sleep 30 2> /dev/null) --syntax nt 'ASK {}'".to_owned(), false),
         ("query --data pipe.nt 'ASK {}'".to_owned(), false),
     ] {

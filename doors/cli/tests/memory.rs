@@ -1,15 +1,16 @@
-//! Limits on memory, from too little to begin with to enough: whatever there is not enough for ends in an error.
+//! Limits on memory, from too little to start up to enough: a command with too little ends with an error.
 
 use std::process::{Command, Output};
 
-/// Runs the command with so many KiB of addresses.
+/// Runs the command with an address space of this many KiB.
 fn within(kib: u64, args: &[&str]) -> Output {
     let limited = format!("ulimit -v {kib}; exec \"$0\" \"$@\"");
     let mut command = Command::new("sh");
     command.args(["-c", &limited, env!("CARGO_BIN_EXE_vicus")]).args(args).output().expect("there is a shell")
 }
 
-/// Whether it did what it was asked. If not, it says why: in a line of its own, with status 1.
+/// Whether the command succeeded under the limit; if not, its error, which must be on a line of its own, with status 1. `None` if the
+/// command did not start.
 fn suffices(kib: u64, args: &[&str], expected: &str) -> Option<Result<(), String>> {
     let output = within(kib, args);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -32,8 +33,8 @@ fn suffices(kib: u64, args: &[&str], expected: &str) -> Option<Result<(), String
     }
 }
 
-/// Tries limits between one that is too little to begin and one that suffices, and says what there was not enough for. Halves first,
-/// for the border, and then in equal steps.
+/// Tries limits between one that is too small to start and one that suffices, and prints the errors. By bisection first, to find the
+/// smallest that suffices, and then in equal steps.
 fn try_limits(args: &[&str], most_kib: u64, steps: u64, expected: &str) {
     let (mut starts, mut most) = (8 << 10, most_kib);
     assert_eq!(suffices(most, args, expected), Some(Ok(())), "{most} KiB suffice");
@@ -67,8 +68,8 @@ fn path(name: &str) -> String {
     folder.join(name).to_string_lossy().into_owned()
 }
 
-/// Loading ended the process: `memory allocation of 1048576 bytes failed`, and SIGABRT. In between, where there was no memory for
-/// something small, and for hwloc, it ended by a signal as well.
+/// What happened: loading ended the process with `memory allocation of 1048576 bytes failed` and SIGABRT. With other limits, a small
+/// allocation or one of hwloc failed, and the process ended by a signal as well.
 #[test]
 fn a_load_that_has_too_little_memory_says_what_for() {
     let lines = |n: u64| {
@@ -83,13 +84,13 @@ fn a_load_that_has_too_little_memory_says_what_for() {
     for (data, rows) in [(&plain, 20_000), (&nested, 21_000)] {
         let query = "SELECT (COUNT(*) AS ?rows) { ?s ?p ?o }";
         let args = ["query", "--threads", "2", "--format", "csv", "--data", data, query];
-        // Every limit takes a load: the optimised tests try more of them, and others.
+        // Every limit takes a whole load, so the optimised tests try more of them.
         let steps = if cfg!(debug_assertions) { 6 } else { 11 };
         try_limits(&args, 400_000, steps, &format!("\r\n{rows}\r\n"));
     }
 }
 
-/// A row of a result may be as long as a literal, of which each byte becomes six.
+/// A row of a result may be as long as a literal, each byte of which is written as six.
 #[test]
 fn a_result_that_has_too_little_memory_says_so() {
     let data = path("long.nt");
@@ -101,10 +102,10 @@ fn a_result_that_has_too_little_memory_says_so() {
     try_limits(&args, 800_000, 8, "\\u0001");
 }
 
-/// One cell was written, one text made of many or copied for a function, and sixteen texts of groups, before any of it was booked:
-/// a query that may hold 60 MB had up to 425 MB resident, and asked for 120 MB at once. Here there is not nearly so much, and
-/// each ends as one that is over its limit. Texts that aggregates and EXISTS computed were not booked at all, and those of
-/// ENCODE_FOR_URI in part: such queries ended with an answer.
+/// What happened: a written cell, a text concatenated or copied for a function, and sixteen texts of groups were made before they
+/// were booked, so a query with a limit of 60 MB had up to 425 MB resident, and allocated 120 MB at once. Texts computed for
+/// aggregates and EXISTS were not booked at all, and those of ENCODE_FOR_URI only in part, so such queries ended with an answer.
+/// Here there is much less memory, and each must end with the error of its limit.
 #[test]
 fn a_long_cell_is_booked_before_it_grows() {
     let data = path("cell.nt");

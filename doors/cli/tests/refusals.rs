@@ -1,4 +1,4 @@
-//! A kernel that refuses system calls, as containers' filters have it: commands run on, and say once what could not be done.
+//! System calls refused by a filter, as in containers: commands continue, and report once what they could not do.
 
 #[path = "../../vicus/tests/filter/mod.rs"]
 mod filter;
@@ -8,9 +8,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a command asks the kernel for that it can do without, and how it says so, if that is of use wherever it runs.
+/// System calls that a command can do without, with the beginning of its warning, if it warns wherever it runs.
 ///
-/// `getcpu` and `rseq` are told to nobody: where a thread runs is asked of glibc, which reads it from the restartable sequence's area,
+/// There is no warning for `getcpu` and `rseq`. The CPU of a thread comes from glibc, which reads it from the area of restartable sequences,
 /// else from the vDSO (code of the kernel that runs in the process, without a system call, so that no filter sees it), and only
 /// then by the call. A kernel without a vDSO is needed to have the call refused in earnest; the answer is then "unknown".
 const CALLS: [(&str, libc::c_long, Option<&str>); 9] = [
@@ -46,7 +46,7 @@ fn run(args: &[&str], calls: &[libc::c_long], error: i32) -> Option<Output> {
     Some(child.wait_with_output().expect("it has ended"))
 }
 
-/// With `sched_getaffinity` refused, no command ever ended: hwloc asked for the mask again and again.
+/// What happened: with `sched_getaffinity` refused, no command ever ended, because hwloc asked for the mask again and again.
 #[test]
 fn a_command_runs_on_and_says_once_what_is_refused() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("refusals");
@@ -55,7 +55,7 @@ fn a_command_runs_on_and_says_once_what_is_refused() {
     let line = |n: u32| format!("<http://e/s{n}> <http://e/p> <http://e/s{}> .\n", n / 2);
     std::fs::write(&data, (1..20_000).map(line).collect::<String>()).expect("it can be written");
     let data = data.to_string_lossy().into_owned();
-    // Each node's parent's parent: all but the first three have one that is a node with a parent.
+    // Grandparents of nodes: all but the first three nodes have one.
     let query = "SELECT (COUNT(DISTINCT ?c) AS ?n) { ?a <http://e/p> ?b . ?b <http://e/p> ?c }";
     let query = ["query", "--threads", "2", "--format", "csv", "--data", &data, query];
     let bench = ["bench", "kernels", "--kernel", "fib", "--size", "0.001", "--threads", "2"];

@@ -61,7 +61,7 @@ fn the_same_seed_predicts_the_same_and_strategies_can_be_compared() {
     assert!(
         rows.iter().all(|row| row["threads"] == 48 && row["speedup"].as_f64().is_some_and(|s| s > 1.0 && s <= 48.0))
     );
-    // Each of 48 MB is read and written back, and nobody's cache holds a vector.
+    // Each of 48 MB is read and written back, and no core's cache holds a vector.
     // A far take is one of all.
     let takes = |row: &serde_json::Value| -> u64 {
         row["takes"].as_object().unwrap().values().filter_map(|takes| takes.as_u64()).sum()
@@ -75,10 +75,10 @@ fn the_same_seed_predicts_the_same_and_strategies_can_be_compared() {
     let slowed = of(&["--slow", "0=20", "--format", "json"]);
     let ms = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap()["rows"][0]["ms"].as_f64().unwrap();
     assert!(ms(&slowed) > 1.5 * ms(&of(&["--format", "json"])), "a slow core holds all up");
-    // All vectors lie in the creator's queue for thread 1 to come and take: that one wakes 100 ms late.
+    // All vectors lie in the creator's queue; thread 1, which should take some, wakes 100 ms late.
     let two = ["--threads", "2", "--strategy", "central:capacity=0", "--format", "json"];
     let late = of(&[&two[..], &["--late-wake", "1=100000000"]].concat());
-    assert!(ms(&late) > 1.5 * ms(&of(&two)), "who is woken late leaves its work to the other: {late}");
+    assert!(ms(&late) > 1.5 * ms(&of(&two)), "the thread that wakes late leaves its work to the other: {late}");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn inputs_without_bounds_are_refused_at_once() {
     }
 }
 
-/// What happened: threads panicked where simulated ones were told why.
+/// What happened: threads panicked where the simulation printed an error.
 #[test]
 fn a_distribution_that_the_machine_lacks_is_refused_on_threads() {
     let kernel = ["bench", "kernels", "--kernel", "jacobi2d", "--size", "0.001", "--threads", "1", "--repeats", "1"];
@@ -135,7 +135,7 @@ fn threads_without_addresses_for_arrays_are_told_what_limits_them() {
 }
 
 #[test]
-fn a_wrong_environment_is_in_nobodys_way_who_needs_no_strategy() {
+fn a_wrong_environment_does_not_affect_commands_without_a_strategy() {
     let with = |arguments: &[&str], strategy: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
         command.args(arguments).env("VICUS_STRATEGY", strategy).output().expect("the binary runs")
@@ -189,7 +189,7 @@ fn wrong_input_is_told_apart() {
     assert!(error.contains("machine.toml"), "{error}");
 }
 
-/// A trace's invocations of some requests and the time in them, by another way than the simulator's: on each seat, from each
+/// A trace's invocations of some requests and the time in them, computed independently of the simulator: on each seat, from each
 /// beginning to the next end.
 fn spent(trace: &str, counts: impl Fn(u32) -> bool) -> (u32, u64) {
     let file = std::fs::read(trace).unwrap();
@@ -457,7 +457,7 @@ fn kernels_run_on_threads_and_are_checked() {
 }
 
 #[test]
-fn what_is_measured_of_kernels_can_be_read_by_programs() {
+fn measured_kernels_are_written_as_json() {
     let folder = Folder::new("bench-kernels");
     let file = folder.file("results.json");
     let mut args =
@@ -507,12 +507,12 @@ fn a_measured_machine_can_be_simulated() {
     assert!(refused(&["bench", "prediction", "--machine", &folder.file("nowhere.toml")]).contains("can't be read"));
 }
 
-/// The machine was measured for half a minute before the command said that there is no such folder.
+/// What happened: the machine was measured for half a minute before the command said that the folder doesn't exist.
 #[test]
 fn a_file_for_measurements_that_can_not_be_written_is_told_before_anything_is_measured() {
     let folder = Folder::new("calibrate-nowhere");
     let file = folder.file("no/such/here.toml");
-    // With ten seconds of a processor, which measuring takes more than.
+    // Ten seconds of processor time, which measuring exceeds.
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -t 10; exec \"$0\" calibrate --output \"$1\"", env!("CARGO_BIN_EXE_vicus"), &file]);
     let output = command.output().expect("there is a shell");

@@ -92,7 +92,7 @@ fn a_plan_is_that_of_the_machine_and_the_threads() {
 }
 
 #[test]
-fn what_there_is_not_is_named() {
+fn unknown_strategies_and_parameters_are_named() {
     for (arguments, expected) in [
         (&["--plan", "lsa"][..], "las, nls, bobox"),
         (&["--plan", "las:pins=1"], "it has pin, spares"),

@@ -15,7 +15,7 @@ fn stdout(output: &Output) -> &str {
 }
 
 fn json(from: &str) -> serde_json::Value {
-    let output = vicus(&["--from", from, "--format", "json"]);
+    let output = vicus(&["--machine", from, "--format", "json"]);
     assert!(output.status.success(), "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -32,7 +32,7 @@ fn json_has_the_arrays_that_programs_read() {
 fn the_smp_server_has_four_core_groups() {
     let from = fixture("Intel-Core-2xXeon-E5345");
     assert_eq!(json(&from)["core_groups"].as_array().unwrap().len(), 4);
-    let output = vicus(&["--from", &from]);
+    let output = vicus(&["--machine", &from]);
     let first = stdout(&output).lines().next().unwrap();
     assert_eq!(first, "Intel-Core-2xXeon-E5345: 8 PUs, 8 cores, 4 core groups, 1 NUMA node");
     assert_eq!(stdout(&output).lines().filter(|line| line.starts_with("  group ")).count(), 4);
@@ -57,7 +57,7 @@ fn one_line_describes_a_machine() {
 #[test]
 fn the_picture_is_xml_with_a_box_for_each_pu() {
     for (name, pus) in [("256ia64-64n2s2c", 256), ("64intel64-heteromem", 64), ("20em64t-hybrid-1p6c2t+2ca4co1t", 20)] {
-        let output = vicus(&["--from", &fixture(name), "--format", "svg"]);
+        let output = vicus(&["--machine", &fixture(name), "--format", "svg"]);
         let mut reader = quick_xml::Reader::from_str(stdout(&output));
         let mut boxes = 0;
         loop {
@@ -88,7 +88,7 @@ fn mistakes_are_explained() {
         ("", "neither an XML file nor a machine"),
     ];
     for (from, message) in cases {
-        let output = vicus(&["--from", from]);
+        let output = vicus(&["--machine", from]);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{from}");
         assert!(errors.contains(message), "{from}: {errors}");
@@ -98,10 +98,28 @@ fn mistakes_are_explained() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// What happened: `simulate` and `strategies` knew machines by `--machine` that `topology --from` did not.
+#[test]
+fn a_machine_has_the_same_name_everywhere() {
+    let file = std::env::temp_dir().join(format!("vicus-topology-{}.toml", std::process::id()));
+    let output = vicus(&["--machine", "opteron-6172"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // Two 6-core dies in each of four packages.
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("opteron-6172") && text.contains("48 cores") && text.contains("8 NUMA nodes"), "{text}");
+    assert_eq!(vicus(&["--from", "opteron-6172"]).stdout, text.into_bytes(), "the option's old name");
+    std::fs::write(&file, "machine = 1\n").unwrap();
+    let output = vicus(&["--machine", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains(file.to_str().unwrap()) && errors.lines().count() <= 6, "{errors}");
+    std::fs::remove_file(&file).unwrap();
+}
+
 #[test]
 fn a_reader_that_leaves_early_is_no_failure() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_vicus"))
-        .args(["topology", "--format", "json", "--from", &fixture("256ia64-64n2s2c")])
+        .args(["topology", "--format", "json", "--machine", &fixture("256ia64-64n2s2c")])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -122,6 +140,6 @@ fn memory_is_tried_on_each_node() {
     let rows: Vec<&str> = table.lines().skip(2).collect();
     assert_eq!(rows.len(), vicus::this_machine().topology.nodes.len(), "{table}");
     assert!(rows.iter().any(|row| row.contains("of") && row.ends_with("pages")), "{table}");
-    let output = vicus(&["--memory", "--from", "node:2 core:1"]);
+    let output = vicus(&["--memory", "--machine", "node:2 core:1"]);
     assert!(!output.status.success(), "another machine's memory can't be tried");
 }

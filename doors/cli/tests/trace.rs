@@ -1,4 +1,4 @@
-//! `vicus trace` from outside: a file goes in, lines come out.
+//! `vicus trace` from outside: its output for given files.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -8,7 +8,7 @@ use vicus_topology::Topology;
 /// The 17 SP2Bench queries.
 const QUERIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/queries/sp2b");
 
-/// Standard output and standard error of a run that went well.
+/// Standard output and standard error of a successful run.
 fn vicus(arguments: &[&str]) -> (String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
     let output = command.args(arguments).stdin(Stdio::null()).output().unwrap();
@@ -17,7 +17,7 @@ fn vicus(arguments: &[&str]) -> (String, String) {
     (out, errors)
 }
 
-/// By query how many rows it has, or yes or no.
+/// The number of rows of each query, or yes or no.
 type Counts = BTreeMap<String, String>;
 
 /// A line for each query: its name, a tab, its rows.
@@ -68,7 +68,7 @@ fn all_cpus_answer_as_one_thread_does() {
     let several_groups = machine.usable_pus().map(|pu| pu.group).collect::<BTreeSet<_>>().len() > 1;
     let several_nodes = machine.usable_pus().map(|pu| pu.node).collect::<BTreeSet<_>>().len() > 1;
     for strategy in ["las", "las:pin=pu", "nls"] {
-        // Whether a task is taken by a stranger is luck, which a short query may not have.
+        // Whether another group's thread takes a task is a matter of luck, so a short query runs several times.
         let lucky = (0..20).any(|_| {
             let (found, timings) = ask(&data, &["--strategy", strategy]);
             assert_eq!(found, right, "{strategy}");

@@ -36,23 +36,8 @@ fn diamond(blocks: u64) -> Result<Vec<(u64, f64)>, FlowError> {
     let (sent, received) = std::sync::mpsc::channel();
 
     let mut net = ModelBuilder::new("diamond");
-    let numbers = net.source(
-        BoxModel::new("numbers", move || {
-            let mut block = 0;
-            move |turn: &mut Turn<'_>| {
-                turn.take(0);
-                if block < blocks {
-                    turn.send(0, Envelope::new([Column::from((block * 100..block * 100 + 100).collect::<Vec<u64>>())]));
-                    block += 1;
-                    turn.run_again();
-                } else {
-                    turn.send_pill(0);
-                }
-                Ok(())
-            }
-        })
-        .output(&integers),
-    );
+    let block = |block: u64| Envelope::new([Column::from((block * 100..block * 100 + 100).collect::<Vec<u64>>())]);
+    let numbers = net.source(library::source("numbers", &integers, move || (0..blocks).map(block)));
     let square = net.add(library::map("square", &integers, &integers, |envelope| {
         let squares: Vec<u64> = envelope.column(0).u64s().iter().map(|n| n * n).collect();
         Some(Envelope::new([squares.into()]))

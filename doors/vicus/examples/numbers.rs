@@ -3,42 +3,28 @@
 //!
 //! `cargo run -p vicus --example numbers`
 
-use vicus::{
-    BoxError, BoxModel, Column, Envelope, FlowError, ModelBuilder, Operator, Runtime, Schema, Turn, Type, library,
-};
-
-/// Sends `begin..end` in blocks of `block_size` rows, one for each invocation.
-struct Sequence {
-    next: i64,
-    end: i64,
-    block_size: usize,
-}
-
-impl Operator for Sequence {
-    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        turn.take(0); // the initialization pill, the first time
-        if self.next < self.end {
-            let rows = usize::try_from(self.end - self.next)?.min(self.block_size);
-            let values: Vec<i64> = (self.next..).take(self.block_size).collect();
-            let valid: Vec<u8> = (0..self.block_size).map(|row| u8::from(row < rows)).collect();
-            turn.send(0, Envelope::new([Column::from(valid), Column::from(values)]));
-            self.next += rows as i64;
-        }
-        if self.next < self.end {
-            turn.run_again()
-        } else {
-            turn.send_pill(0)
-        }
-        Ok(())
-    }
-}
+use vicus::library::{self, More};
+use vicus::{BoxModel, Envelope, FlowError, ModelBuilder, Runtime, Schema, Type};
 
 fn schema() -> Schema {
     Schema::new([("valid", Type::U8), ("n", Type::I64)])
 }
 
+/// Sends `begin..end` in blocks of `block_size` rows, one for each invocation.
 fn sequence(begin: i64, end: i64, block_size: usize) -> BoxModel {
-    BoxModel::new("sequence", move || Sequence { next: begin, end, block_size }).output(&schema())
+    library::fill("sequence", &schema(), move || {
+        let mut next = begin;
+        move |turn, builder| {
+            let rows = usize::try_from(end - next)?.min(block_size);
+            if rows > 0 {
+                builder.reserve(turn, block_size);
+                builder.u8s(0).extend((0..block_size).map(|row| u8::from(row < rows)));
+                builder.i64s(1).extend((next..).take(block_size));
+                next += rows as i64;
+            }
+            Ok(if next < end { More::Yes } else { More::No })
+        }
+    })
 }
 
 /// Adds `delta` to a column: in the envelope's own memory where nobody shares it. Rows that are not valid are changed

@@ -1,11 +1,12 @@
 //! Validity columns: a row is deleted on one branch and kept on the other, and no data is copied (Bobox report §7).
 //!
 //! The envelope has a validity column for each branch. `odd` deletes rows by writing zeros into *its* column, of which
-//! its branch gets a private copy; the values are shared by both branches all the way.
+//! its branch gets a private copy; the values are shared by both branches all the way. (A null is something else: a value that
+//! one column has not, see `Field::nullable`.)
 //!
 //! `cargo run -p vicus --example validity`
 
-use vicus::{BoxModel, Column, Envelope, FlowError, ModelBuilder, Runtime, Schema, Turn, Type, library};
+use vicus::{Column, Envelope, FlowError, ModelBuilder, Runtime, Schema, Type, library};
 
 const VALID_FOR_ODD: usize = 0;
 const VALID_FOR_ALL: usize = 1;
@@ -26,18 +27,10 @@ fn run() -> Result<(Seen, Seen), FlowError> {
     let (all_sent, all_received) = std::sync::mpsc::channel();
 
     let mut net = ModelBuilder::new("validity");
-    let numbers = net.source(
-        BoxModel::new("numbers", || {
-            |turn: &mut Turn<'_>| {
-                turn.take(0);
-                let (valid, values) = (vec![1u8; 10], (0..10u64).collect::<Vec<_>>());
-                turn.send(0, Envelope::new([valid.clone().into(), valid.into(), Column::from(values)]));
-                turn.send_pill(0);
-                Ok(())
-            }
-        })
-        .output(&schema),
-    );
+    let numbers = net.source(library::source("numbers", &schema, || {
+        let (valid, values) = (vec![1u8; 10], (0..10u64).collect::<Vec<_>>());
+        [Envelope::new([valid.clone().into(), valid.into(), Column::from(values)])]
+    }));
     let odd = net.add(library::map("odd", &schema, &schema, |mut envelope| {
         let values = envelope.column(VALUES).clone(); // shares, does not copy
         let valid = envelope.u8s_mut(VALID_FOR_ODD);

@@ -6,35 +6,28 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Mutex};
-use vicus::{
-    BoxError, BoxModel, Column, Envelope, FlowError, ModelBuilder, Operator, Runtime, Schema, Turn, Type, library,
-};
+use vicus::library::{self, More};
+use vicus::{BoxError, BoxModel, Column, Envelope, FlowError, ModelBuilder, Operator, Runtime, Schema, Turn, Type};
 
 const LINES_AT_ONCE: usize = 1000;
 const COUNTERS: usize = 4;
 
-/// Reads a thousand lines for each invocation, and deals them to its outputs in turn.
-struct Lines<R> {
-    input: BufReader<R>,
-    blocks: usize,
-}
-
-impl<R: Read + Send> Operator for Lines<R> {
-    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        turn.take(0);
-        let input = &mut self.input;
-        // A file may make a thread wait; meanwhile the neighbourhood gets another one.
-        let lines = turn.blocking(|| input.lines().take(LINES_AT_ONCE).collect::<Result<Vec<String>, _>>())?;
-        if lines.is_empty() {
-            turn.send_pills();
-        } else {
-            let output = self.blocks % turn.outputs();
-            turn.send(output, Envelope::new([Column::from_iter(lines)]));
-            self.blocks += 1;
-            turn.run_again();
+/// Reads a thousand lines for each invocation.
+fn lines<R: Read + Send + 'static>(text: R, schema: &Schema) -> BoxModel {
+    // The reader belongs to one run alone, so the first instance takes it.
+    let text = Mutex::new(Some(text));
+    library::fill("lines", schema, move || {
+        let mut input = BufReader::new(text.lock().unwrap().take().expect("a text is read once"));
+        move |turn, builder| {
+            // A file may make a thread wait; meanwhile the neighbourhood gets another one.
+            let lines = (&mut input).lines().take(LINES_AT_ONCE);
+            let lines = turn.blocking(|| lines.collect::<Result<Vec<String>, _>>())?;
+            builder.reserve(turn, lines.len());
+            builder.reserve_text(turn, 0, lines.iter().map(String::len).sum());
+            builder.texts(0).extend(lines.iter().map(String::as_str));
+            Ok(if lines.is_empty() { More::No } else { More::Yes })
         }
-        Ok(())
-    }
+    })
 }
 
 /// Counts words until the pill, then sends what it counted.
@@ -64,18 +57,17 @@ impl Operator for Count {
 }
 
 fn word_count<R: Read + Send + 'static>(text: R) -> Result<BTreeMap<String, u64>, FlowError> {
-    let lines = Schema::new([("line", Type::Text)]);
+    let line = Schema::new([("line", Type::Text)]);
     let counts = Schema::new([("word", Type::Text), ("count", Type::U64)]);
-    // The reader belongs to one run alone, so the first instance takes it.
-    let text = Mutex::new(Some(text));
     let total = Arc::new(Mutex::new(BTreeMap::new()));
 
     let mut net = ModelBuilder::new("word count");
-    let read =
-        move || Lines { input: BufReader::new(text.lock().unwrap().take().expect("a text is read once")), blocks: 0 };
-    let reader = net.source((0..COUNTERS).fold(BoxModel::new("lines", read), |model, _| model.output(&lines)));
+    let reader = net.source(lines(text, &line));
+    // Hands the lines out to whichever counter has room.
+    let spread = net.add(library::spread(&line, COUNTERS));
+    net.connect(reader.output(0), spread.input(0));
     for part in 0..COUNTERS {
-        let count = net.add(BoxModel::new("count", Count::default).input(&lines).output(&counts));
+        let count = net.add(BoxModel::new("count", Count::default).input(&line).output(&counts));
         let into = Arc::clone(&total);
         let add = net.add(library::sink("add", &counts, move |envelope| {
             let mut total = into.lock().unwrap();
@@ -84,7 +76,7 @@ fn word_count<R: Read + Send + 'static>(text: R) -> Result<BTreeMap<String, u64>
             }
             Ok(())
         }));
-        net.connect(reader.output(part), count.input(0));
+        net.connect(spread.output(part), count.input(0));
         net.connect(count.output(0), add.input(0));
         net.end(add.output(0));
     }

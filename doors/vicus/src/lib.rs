@@ -1,18 +1,13 @@
 //! Vicus for Rust users: networks of single-threaded boxes on threads that stay near their data.
 //!
-//! One import, about ten lines:
+//! The [`guide`] explains the model (box, via, envelope, pill, request, kinds) with a picture. One import, about ten lines:
 //!
 //! ```
-//! use vicus::{BoxModel, Column, Envelope, ModelBuilder, Runtime, Schema, Turn, Type, library};
+//! use vicus::{Column, Envelope, ModelBuilder, Runtime, Schema, Type, library};
 //!
 //! let schema = Schema::new([("n", Type::U64)]);
 //! let mut net = ModelBuilder::new("squares");
-//! let numbers = net.source(BoxModel::new("numbers", || |turn: &mut Turn<'_>| {
-//!     turn.take(0); // the initialization pill
-//!     turn.send(0, Envelope::new([Column::from(vec![1u64, 2, 3])]));
-//!     turn.send_pill(0);
-//!     Ok(())
-//! }).output(&schema));
+//! let numbers = net.source(library::source("numbers", &schema, || [Envelope::new([Column::from(vec![1u64, 2, 3])])]));
 //! let square = net.add(library::map("square", &schema, &schema, |envelope| {
 //!     let squares: Vec<u64> = envelope.column(0).u64s().iter().map(|n| n * n).collect();
 //!     Some(Envelope::new([squares.into()]))
@@ -41,20 +36,20 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use vicus::{BoxModel, Grow, Model, ModelBuilder, ModelError, Runtime, Schema, Turn, Type};
+//! use vicus::library::{self, More};
+//! use vicus::{Grow, Model, ModelBuilder, ModelError, Runtime, Schema, Type};
 //!
 //! /// A box with a table of so many numbers.
 //! fn table(numbers: usize) -> Result<Arc<Model>, ModelError> {
 //!     let mut net = ModelBuilder::new("table");
-//!     let table = net.source(BoxModel::new("table", move || move |turn: &mut Turn<'_>| {
-//!         turn.take(0); // the initialization pill
+//!     let schema = Schema::new([("n", Type::U64)]);
+//!     let table = net.source(library::fill("table", &schema, move || move |turn, _| {
 //!         let mut table: Vec<u64> = Vec::new();
 //!         table.grow(numbers)?; // and not `Vec::with_capacity`
 //!         table.extend(0..numbers as u64); // there is room
 //!         turn.holds(8 * table.capacity() as u64)?; // counts against the request's budget, if it has one
-//!         turn.send_pill(0);
-//!         Ok(())
-//!     }).output(&Schema::new([("n", Type::U64)])));
+//!         Ok(More::No)
+//!     }));
 //!     net.end(table.output(0));
 //!     net.build()
 //! }
@@ -76,21 +71,28 @@
 //! and joined again) and `validity` (rows deleted on one branch and kept on another, without copying).
 
 pub use vicus_flow::{
-    Attachment, Bound, BoxCounts, BoxError, BoxId, BoxModel, Column, Envelope, EnvelopeBuilder, FlowError, Grow, Model,
-    ModelBuilder, ModelError, NoMemory, Operator, OverBudget, Plain, Schema, SentTooMuch, Totals, Turn, Type, give_up,
-    library, refusable,
+    Attachment, Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, Field,
+    FlowError, Grants, Grow, InputCounts, InputId, LinkOptions, Model, ModelBox, ModelBuilder, ModelError, Native,
+    NoMemory, Operator, OutputCounts, OutputId, OverBudget, Plain, Room, Schema, SentTooMuch, TextRoom, Totals, Turn,
+    Type, give_up, library, refusable,
 };
+#[cfg(feature = "arrow")]
+pub use vicus_flow::{FromArrowError, arrow};
 pub use vicus_machine::{
     Allocator, DiscoverError, Discovered, LastWords, Level, Request, Runtime, RuntimeBuilder, StartError, describe,
     from_synthetic, from_xml, this_machine,
 };
+#[doc = include_str!("guide.md")]
+pub mod guide {}
+
 /// Tasks that are closures.
 ///
 /// ```
-/// use vicus::tasks::{for_each_mut, join, scope};
+/// use vicus::tasks::{collect, for_each_mut, join, map_reduce, scope};
 ///
-/// let mut numbers: Vec<u64> = vec![0; 10_000];
-/// for_each_mut(&mut numbers, |index, number| *number = index as u64);
+/// let mut numbers: Vec<u64> = collect(0..10_000, |n| n as u64);
+/// assert_eq!(map_reduce(0..10_000, |n| numbers[n], |a, b| a + b), Some(49_995_000));
+/// for_each_mut(&mut numbers, |index, number| assert_eq!(*number, index as u64));
 /// let (low, high) = numbers.split_at(5_000);
 /// let (low, high): (u64, u64) = join(|| low.iter().sum(), || high.iter().sum());
 /// assert_eq!(low + high, 49_995_000);
@@ -109,8 +111,9 @@ pub use vicus_machine::{
 /// They run in the runtime whose task calls them ([`Runtime::run`]), else in [`Runtime::global`].
 pub mod tasks {
     pub use vicus_machine::{
-        Cancelled, Part, Place, Scope, Shared, TaskBuilder, TaskRequest, cancel_group, close_group, for_each,
-        for_each_mut, in_place_scope, is_cancelled, join, open_group, scope, spawn_child, wait_for_children,
+        Append, Cancelled, Data, Part, Scope, Shared, TaskBuilder, TaskRequest, Views, cancel_group, close_group,
+        collect, for_each, for_each_mut, in_place_scope, is_cancelled, join, map_reduce, open_group, scope,
+        spawn_child, wait_for_children,
     };
     pub use vicus_schedule::{Access, Kind, Mode};
 }
@@ -135,9 +138,9 @@ pub mod tasks {
 /// # Ok::<(), memory::PlaceError>(())
 /// ```
 ///
-/// The placed containers, a line each. They are told where the caller is: pools count [locations](memory::Memory::locations),
-/// and queues made from a machine count its nodes. A consumer that finds nothing can sleep. Work on an array is done near it
-/// by [`Runtime::each_near`].
+/// The placed containers, a line each. All of them are told where the caller is in the same way, by a [`Place`]: a node or a core
+/// group. What each makes of it stands [at one spot](vicus_topology#where). A consumer that finds nothing can sleep. Work on an array is
+/// done near it by [`Runtime::each_near`].
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -148,18 +151,21 @@ pub mod tasks {
 /// let here = memory::here().expect("a runtime has started");
 ///
 /// let pool = DistPool::<[u8; 44]>::new(memory, PoolOptions::default())?;
-/// let item = pool.handle(memory.location_near(here)).alloc([1; 44])?;
+/// let item = pool.handle(here).alloc([1; 44])?;
 /// let near = DistQueue::new(runtime.topology());
-/// near.push(here.index(), "work").unwrap();
-/// assert_eq!(memory::block_on(near.pop(here.index())), Ok("work"));
+/// near.push(here, "work").unwrap();
+/// assert_eq!(memory::block_on(near.pop(here)), Ok("work"));
 /// let ordered = LfQueue::new();
 /// ordered.push(1);
 /// assert_eq!(ordered.pop(), Some(1));
 ///
 /// let squares = DistArray::from_fn(memory, 1_000_000, ArrayOptions::default(), |n| n as u64 * n as u64)?;
 /// assert_eq!(squares.get(9), Some(&81));
+/// assert_eq!(squares.run(0..3).iter().sum::<u64>(), 5);
+/// let mine: usize = squares.runs(here).map(|run| run.iter().len()).sum();
+/// assert!(mine > 0);
 /// let odd = AtomicU64::new(0);
-/// let segments = (0..squares.segments()).map(|segment| (squares.segment(segment), squares.location_of(segment)));
+/// let segments = (0..squares.segments()).map(|segment| (squares.segment(segment), squares.segment_node(segment)));
 /// runtime.each_near(segments, |range| {
 ///     let count = squares.run(range).iter().filter(|&&square| square % 2 == 1).count();
 ///     odd.fetch_add(count as u64, Ordering::Relaxed);
@@ -184,17 +190,42 @@ pub mod tasks {
 /// | `weighted:A,B,…` | contiguous parts of these proportions | nodes of unequal speed |
 /// | `replicated` | a copy on each location | what is only read |
 pub mod memory {
-    pub use vicus_machine::{block_on, footprint, footprint_of, forget, free_bytes, here, node_of};
-    pub use vicus_memory::distribution::{Distribution, DistributionError};
+    pub use vicus_machine::{SystemPages, block_on, footprint, footprint_of, forget, free_bytes, here, node_of};
+    pub use vicus_memory::distribution::{self, Distribution, DistributionError};
     pub use vicus_memory::{
-        AllocError, ArrayError, ArrayOptions, Audit, Burst, Closed, Consumer, Counts, DistArray, DistOptions, DistPool,
-        DistQueue, Footprint, Frees, Heap, LfQueue, Locations, Memory, NodeSegments, Pattern, PlaceError, Placed,
-        PoolError, PoolHandle, PoolItem, PoolOptions, PushError, QueueOptions, Region, SystemSegments, TryPopError,
+        AllocError, ArrayError, ArrayOptions, Audit, Burst, Call, Closed, Consumer, Counts, DistArray, DistOptions,
+        DistPool, DistQueue, Exhausted, FakePages, Footprint, Foreign, Frees, Heap, Iter, LfQueue, Locations,
+        LocationsError, Locks, Lying, MOST_RUNS, Memory, NodeSegments, Options, OptionsError, PageError, Pages,
+        Pattern, PlaceError, Placed, Placement, Policy, PoolError, PoolHandle, PoolItem, PoolOptions, Pop, PushError,
+        QueueOptions, Region, Run, RunMut, SegmentSource, Series, SeriesError, Sizes, SystemSegments, TryPopError,
+        Zero,
+    };
+}
+
+/// What a [`Plan`] is made of: queues, pools of seats, and how each seat looks for work. `vicus strategies --plan las` prints one.
+pub mod plan {
+    pub use vicus_schedule::{
+        DEEP, Dealing, Dealt, Decision, End, Idle, Latencies, MOST_THREADS, Order, Pool, PoolId, Probe, QueueId,
+        QueueSpec, RULES, RequestId, Robber, Scan, SeatId, SeatPlan, Shares, Take, TaskName, Tokens, Way, When,
+        Whereabouts,
+    };
+}
+/// What a [`Topology`] is made of. `vicus topology` prints this machine's.
+pub mod topology {
+    pub use vicus_topology::{ByPlace, Cache, CacheId, Core, CoreGroup, CoreId, Node, NotationError, Pu, PuId};
+}
+/// What a runtime records ([`RuntimeBuilder::record`]), and how it is written, read, checked and summed up.
+pub mod trace {
+    pub use vicus_memory::{Foreign, Options as MemoryOptions, Policy as WhenFull, Series};
+    pub use vicus_trace::{
+        Bound, BoxId, BoxInfo, BoxSummary, Entry, Event, Header, Kind, Log, Merged, ModelInfo, Names, Outcome, Rule,
+        SeatInfo, SeatLog, SeatSummary, Source, Summary, Takes, TaskKind, Trace, TraceError, UnknownKind, Violation,
+        What,
     };
 }
 
 pub use vicus_schedule::{ALL as STRATEGIES, Parameter, Plan, Setting, SettingError, Settings, Strategy, Values};
-pub use vicus_topology::{GroupId, NodeId, Topology};
+pub use vicus_topology::{GroupId, LocationId, NoSuchPlace, NodeId, Place, Topology};
 
 /// The README's program is a test.
 #[cfg(doctest)]

@@ -1,14 +1,14 @@
 //! How a worker runs a box: begin, act, send, finish; and what becomes of the boxes that this activates.
 
 use crate::heaps;
-use crate::recorder::Recorder;
+use crate::recorder::{Recorder, name_of};
 use crate::runtime::Shared;
 use crate::tasks::{drop_quietly, wait_for_descendants};
 use crate::worker::{Worker, in_task, outside, with_shared, with_worker};
 use std::any::Any;
 use std::sync::Arc;
-use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, Place, Queued, World, box_class};
-use vicus_schedule::{Found, Kind, PoolId, QueueId, RequestId, TaskClass, TaskRef};
+use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, Queued, World, box_class};
+use vicus_schedule::{Dealing, Dealt, Decision, Kind, PoolId, QueueId, RequestId, Shares, TaskClass, TaskRef};
 use vicus_topology::NodeId;
 use vicus_trace::Outcome;
 
@@ -185,7 +185,7 @@ impl Worker {
         let (unwanted, kept): (Vec<_>, Vec<_>) = tasks.partition(|task| unsafe { task.is_unwanted() });
         for task in kept.into_iter().rev() {
             if let Err(task) = deque.push(task) {
-                self.refused.push(task);
+                self.state.keep(task);
             }
         }
         deque.share(true);
@@ -200,57 +200,36 @@ impl Worker {
         let last = activations.len().wrapping_sub(1);
         for (number, activation) in activations.drain(..).enumerate() {
             let Activation { queued, kind, index, home } = activation;
-            let elsewhere = match home {
-                Some(home) => self.home_queue(home, index).or_else(|| self.dealt(&queued, kind)),
-                None => self.dealt(&queued, kind).or_else(|| self.box_in_turn(&queued, kind)),
-            };
-            // A seat elsewhere shares nothing with this one.
-            let kind = if elsewhere.is_some() { Kind::Deferred } else { kind };
-            let plan = &self.shared.plan.seats[self.seat.index()];
-            let queue = elsewhere.unwrap_or(plan.place[kind as usize]);
-            self.recorder.enqueued(queued.instance(), index, kind, by);
-            let task = queued.into_task();
-            if number == last && kind == Kind::Immediate && self.own().is_some() {
-                let next = Found { task, rule: plan.look[0].rule, queue };
-                if let Some(earlier) = self.next.replace(next) {
-                    // Of a box that ran on top of one that waited.
-                    self.put(earlier.task, earlier.queue, Kind::Immediate).assert_none();
-                }
-                continue;
+            let elsewhere = self.deal_box(&queued, kind, home);
+            self.recorder.enqueued(
+                queued.instance(),
+                index,
+                if elsewhere.is_some() { Kind::Deferred } else { kind },
+                by,
+            );
+            let (plan, task) = (&self.shared.plan, queued.into_task());
+            let put = self.state.activated(plan, task, kind, elsewhere, number == last);
+            if self.recorder.is_on() && put.is_none_or(|(other, ..)| other != task) {
+                self.recorder.decides(|| Decision::Next(name_of(task)));
             }
-            self.put(task, queue, kind).assert_none();
+            if let Some((task, queue, kind)) = put {
+                self.put(task, queue, kind).assert_none();
+            }
         }
     }
 
-    /// The queue of a box whose data lies elsewhere.
-    fn home_queue(&self, home: Place, index: BoxId) -> Option<QueueId> {
-        self.shared.plan.home_queue(self.seat, NodeId::new(home.0.into()), index.index())
-    }
-
-    /// The queue of a box that names no place, if the plan deals in turn, unless that is this seat's own.
+    /// The queue of a box, if that is not the seat's own. It is dealt by its inputs' heads, by the places that they were sent from. An
+    /// envelope lies in one place, as memory of the distribution `coarse` does. It tells of its node alone: of the caches there, a box
+    /// is always dealt to the same one, where its state is.
     #[inline]
-    fn box_in_turn(&self, queued: &Queued, kind: Kind) -> Option<QueueId> {
-        let queue = self.shared.plan.queue_of_box(queued.request(), queued.index().index())?;
-        (queue != self.shared.plan.seats[self.seat.index()].place[kind as usize]).then_some(queue)
-    }
-
-    /// The queue of a box whose inputs' heads were mostly sent from elsewhere, if the plan deals tasks by their bytes. An envelope
-    /// lies in one place, as memory of the distribution `coarse` does. It tells of its node alone: of the caches there, a box is
-    /// always dealt to the same one, where its state is.
-    #[inline]
-    fn dealt(&mut self, queued: &Queued, kind: Kind) -> Option<QueueId> {
-        if self.shared.plan.dealing.is_none() { None } else { self.deal_box(queued, kind) }
-    }
-
-    #[inline(never)]
-    fn deal_box(&mut self, queued: &Queued, kind: Kind) -> Option<QueueId> {
-        let Worker { shared, shares, seat, .. } = self;
-        let dealing = shared.plan.dealing.as_ref()?;
-        shares.clear();
-        let (node, index) = (|place: Place| NodeId::new(place.0.into()), queued.index().index());
-        queued.heads(|place, bytes| shares.add(dealing, node(place), index, bytes));
-        let queue = dealing.deal_shares(shares)?;
-        (queue != shared.plan.seats[seat.index()].place[kind as usize]).then_some(queue)
+    fn deal_box(&mut self, queued: &Queued, kind: Kind, home: Option<NodeId>) -> Option<QueueId> {
+        let index = queued.index().index();
+        let heads = |dealing: &Dealing, shares: &mut Shares| {
+            shares.clear();
+            queued.heads(|node, bytes| shares.add(dealing, node, index, bytes));
+            Dealt { queue: dealing.deal_shares(shares), ..Dealt::NONE }
+        };
+        self.state.deal_box(&self.shared.plan, (queued.request(), index), kind, home, heads).queue
     }
 }
 

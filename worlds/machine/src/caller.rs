@@ -19,8 +19,9 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use vicus_flow::{Activation, Blocks, BoxId, Desk, FlowError, Instance, Model, Operator, Place, Queued, World};
+use vicus_flow::{Activation, Blocks, BoxId, Budget, Desk, FlowError, Instance, Model, Operator, Queued, World};
 use vicus_schedule::Kind;
+use vicus_topology::NodeId;
 
 /// How long a caller works for its request before the seats do, unless the runtime was told otherwise.
 /// What is left after that long wakes threads and finds their caches cold: some 60 µs, which then weigh little.
@@ -40,17 +41,12 @@ impl Runtime {
     /// same, or if the runtime records what happens or counts takes: a trace tells what its seats do.
     ///
     /// ```
-    /// use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type};
+    /// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
     /// use vicus_machine::Runtime;
     ///
     /// let schema = Schema::new([("n", Type::U64)]);
     /// let mut net = ModelBuilder::new("one envelope");
-    /// let source = net.source(BoxModel::new("source", || |turn: &mut Turn<'_>| {
-    ///     turn.take(0);
-    ///     turn.send(0, Envelope::new([vec![1u64].into()]));
-    ///     turn.send_pill(0);
-    ///     Ok(())
-    /// }).output(&schema));
+    /// let source = net.source(library::source("source", &schema, || [Envelope::new([vec![1u64].into()])]));
     /// net.end(source.output(0));
     ///
     /// let runtime = Runtime::builder().threads(2).start();
@@ -61,13 +57,13 @@ impl Runtime {
         &self,
         model: &Arc<Model>,
         operators: Vec<(BoxId, Box<dyn Operator>)>,
-        budget_bytes: u64,
+        budget: impl Into<Budget>,
         gives_up: &dyn Fn() -> bool,
     ) -> Request {
         let shared = &self.shared;
         let place = if shared.recording.is_some() || shared.is_here() { None } else { shared.callers.come(shared) };
-        let Some(_place) = place else { return self.submit_within(model, operators, budget_bytes) };
-        let state = shared.new_request(model, operators, budget_bytes);
+        let Some(_place) = place else { return self.submit_within(model, operators, budget) };
+        let state = shared.new_request(model, operators, budget.into());
         let caller = Caller {
             shared,
             state: &state,
@@ -173,8 +169,8 @@ impl Caller<'_> {
         let instance = self.instance();
         let seat = Some(self.slot);
         self.tasks.borrow_mut().put(self.state.instance.start(seat));
-        let place = heaps::process().map_or(Place(0), |process| Place::from(heaps::node_of_thread(process)));
-        let mut desk = Desk { place, blocks: Blocks::of(column_block), asks_world: true, seat, ..Desk::default() };
+        let node = heaps::process().map_or(NodeId::default(), heaps::node_of_thread);
+        let mut desk = Desk { node, blocks: Blocks::of(column_block), asks_world: true, seat, ..Desk::default() };
         // A time that no clock reaches is none.
         let until = Instant::now().checked_add(self.shared.caller_works);
         // As for a worker: whatever panics in an invocation and is not caught there fails the request.

@@ -54,7 +54,11 @@ pub(crate) fn process() -> Option<&'static Process> {
 
 /// The memory for a runtime on a machine: the process's, which the first one installs. `None` is no addresses for it. What
 /// could not be done goes to `warnings`.
-pub(crate) fn memory_for(topology: &Topology, warnings: &mut Vec<String>) -> Option<Arc<Memory>> {
+pub(crate) fn memory_for(
+    topology: &Topology,
+    chosen: Option<Options>,
+    warnings: &mut Vec<String>,
+) -> Option<Arc<Memory>> {
     let numbers: Vec<u32> = topology.nodes.iter().map(|node| node.os_index).collect();
     let elsewhere = nodes_online().and_then(|online| numbers.iter().find(|number| !online.contains(number)).copied());
     if let Some(other) = elsewhere {
@@ -63,10 +67,20 @@ pub(crate) fn memory_for(topology: &Topology, warnings: &mut Vec<String>) -> Opt
     // A machine that is only described, or described otherwise than the one whose memory the process has: its memory is for
     // those who ask the runtime for it.
     let is_another = elsewhere.is_some() || PROCESS.get().is_some_and(|process| process.numbers != numbers);
+    let has_memory = PROCESS.get().is_some();
+    let wanted = chosen.clone();
+    let options = |warnings: &mut Vec<String>| chosen.unwrap_or_else(|| options(topology, warnings));
     let memory = match is_another {
-        true => reserve(topology, options(topology, warnings)),
-        false => install(topology, numbers, warnings).map(|process| Arc::clone(&process.memory)),
+        true => reserve(topology, options(warnings)),
+        false => install(topology, numbers, options, warnings).map(|process| Arc::clone(&process.memory)),
     };
+    if let (Some(wanted), true, Ok(memory)) = (wanted, has_memory && !is_another, &memory) {
+        // What it reserves depends on the addresses that there were.
+        let same = Options { range_bytes: memory.options().range_bytes, ..wanted };
+        if same != *memory.options() {
+            warnings.push("the process has its memory already: options for it have no effect".to_owned());
+        }
+    }
     let memory = memory.map_err(|warning| warnings.push(warning)).ok()?;
     warnings.extend(refused(topology.nodes.len()));
     // With one node there is nothing to place; and that a node has no memory, or none for this process, is as it should be.
@@ -78,14 +92,19 @@ pub(crate) fn memory_for(topology: &Topology, warnings: &mut Vec<String>) -> Opt
     Some(memory)
 }
 
-fn install(topology: &Topology, numbers: Vec<u32>, warnings: &mut Vec<String>) -> Result<&'static Process, String> {
+fn install(
+    topology: &Topology,
+    numbers: Vec<u32>,
+    options: impl FnOnce(&mut Vec<String>) -> Options,
+    warnings: &mut Vec<String>,
+) -> Result<&'static Process, String> {
     if let Some(process) = PROCESS.get() {
         return Ok(process);
     }
     let cpus = topology.pus.iter().map(|pu| pu.os_index as usize + 1).max().unwrap_or(0);
     let mut near = vec![NodeId::new(0); cpus];
     topology.pus.iter().for_each(|pu| near[pu.os_index as usize] = pu.node);
-    let memory = reserve(topology, options(topology, warnings))?;
+    let memory = reserve(topology, options(warnings))?;
     let serves_all = match std::env::var("VICUS_ALLOCATOR").as_deref() {
         Ok("system") => false,
         Ok("vicus") | Err(_) => true,
@@ -138,7 +157,8 @@ fn survive_forks() {
     debug_assert_eq!(refused, 0);
 }
 
-fn options(topology: &Topology, warnings: &mut Vec<String>) -> Options {
+/// The options of a memory that nothing was said of.
+pub(crate) fn options(topology: &Topology, warnings: &mut Vec<String>) -> Options {
     let variable = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     let distribution = Distribution::from_variables(variable).unwrap_or_else(|error| {
         warnings.push(format!("{error}; memory without a distribution of its own lies as the machine does it"));

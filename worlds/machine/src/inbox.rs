@@ -47,9 +47,10 @@ impl Inbox {
 mod loom_models {
     use super::*;
     use crate::deque::tests::{number, task};
-    use crate::sleep::{Barrier, SleepPool, Wake, Who, Woken};
+    use crate::sleep::{Barrier, SleepPool, Woken};
     use loom::sync::Arc;
     use vicus_schedule::{QueueId, RequestId};
+    use vicus_schedule::{Sleeper, Wake};
 
     /// A seat, as far as it sleeps.
     struct Seat {
@@ -85,7 +86,7 @@ mod loom_models {
                     ran.push(number(task));
                     continue;
                 }
-                self.pool.announce(0, Who::Waits(RequestId(1)), &Barrier::new());
+                self.pool.announce(0, Sleeper::Waiting(RequestId(1)), &Barrier::new());
                 let found = self.inbox.take();
                 let is_called = || self.open.load(Ordering::Acquire) == 0 || self.inbox.is_waiting();
                 let slept = found.is_none().then(|| self.pool.sleep(0, is_called));

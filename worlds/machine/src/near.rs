@@ -1,12 +1,12 @@
 //! Work that threads do near its data.
 //!
 //! Wheeler et al. §5.2 start a thread at each location of an array, which works on the segments there. We differ: all seats
-//! of a location share its pieces, and a seat that finds none left there helps the nearest others.
+//! of a node share its pieces, and a seat that finds none left there helps the nearest others.
 
 use crate::runtime::{Request, Runtime};
 use std::sync::{Arc, Mutex};
-use vicus_flow::{BoxModel, FlowError, Model, ModelBuilder, Place, Schema, Turn};
-use vicus_memory::distribution::Location;
+use vicus_flow::{BoxModel, FlowError, Model, ModelBuilder, Schema, Turn};
+use vicus_topology::{NodeId, Place, Topology};
 
 impl Runtime {
     /// Does pieces of work on its threads, each where its data lies, if there is a seat. A thread takes what lies on its own
@@ -23,7 +23,7 @@ impl Runtime {
     /// let memory = runtime.memory().expect("there are addresses");
     /// let squares = DistArray::from_fn(memory, 500_000, ArrayOptions::default(), |n| n as u64 * n as u64)?;
     /// let sum = AtomicU64::new(0);
-    /// let segments = (0..squares.segments()).map(|segment| (squares.segment(segment), squares.location_of(segment)));
+    /// let segments = (0..squares.segments()).map(|segment| (squares.segment(segment), squares.segment_node(segment)));
     /// runtime.each_near(segments, |range| {
     ///     sum.fetch_add(squares.run(range).iter().sum(), Ordering::Relaxed);
     /// })?;
@@ -32,21 +32,16 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// The function panicked; that thread then stops, and others do what is left, if there are any. Panics itself if a
-    /// location is none of [`Runtime::memory`].
+    /// The function panicked; that thread then stops, and others do what is left, if there are any. Panics itself if the machine
+    /// has no such place, with its name.
     pub fn each_near<W: Send>(
         &self,
-        work: impl IntoIterator<Item = (W, Location)>,
+        work: impl IntoIterator<Item = (W, impl Into<Place>)>,
         f: impl Fn(W) + Sync,
     ) -> Result<(), FlowError> {
-        let memory = self.memory();
-        let locations = memory.map_or(0, |memory| memory.locations().len());
-        let orders = memory.map_or(Vec::new(), |memory| {
-            self.topology().nodes.iter().map(|node| memory.locations_near(node.id).collect()).collect()
-        });
-        let piles = Piles::new(locations, orders, work);
-        let body = |place: Place| {
-            while let Some(piece) = piles.take(place) {
+        let piles = Piles::new(self.topology(), work);
+        let body = |node: NodeId| {
+            while let Some(piece) = piles.take(node) {
                 f(piece);
             }
         };
@@ -62,33 +57,37 @@ impl Runtime {
     }
 }
 
-/// Pieces that nobody has taken yet, by location.
+/// Pieces that nobody has taken yet, by node.
 struct Piles<W> {
     piles: Vec<Mutex<std::vec::IntoIter<W>>>,
-    /// For each node all locations, the nearest first.
-    orders: Vec<Vec<Location>>,
+    /// For each node those that had pieces at the beginning, the nearest first.
+    orders: Vec<Vec<NodeId>>,
 }
 
 impl<W> Piles<W> {
-    fn new(locations: usize, orders: Vec<Vec<Location>>, work: impl IntoIterator<Item = (W, Location)>) -> Piles<W> {
-        let mut piles: Vec<Vec<W>> = (0..locations).map(|_| Vec::new()).collect();
-        for (piece, location) in work {
-            assert!(location < locations, "work at location {location} of a memory that has {locations}");
-            piles[location].push(piece);
+    fn new(machine: &Topology, work: impl IntoIterator<Item = (W, impl Into<Place>)>) -> Piles<W> {
+        let mut piles: Vec<Vec<W>> = machine.nodes.iter().map(|_| Vec::new()).collect();
+        for (piece, place) in work {
+            piles[machine.node_of(place).index()].push(piece);
         }
+        let order = |from: &vicus_topology::Node| {
+            let nodes = machine.nodes_by_distance(from.id).into_iter();
+            nodes.filter(|node| !piles[node.index()].is_empty()).collect()
+        };
+        let orders = machine.nodes.iter().map(order).collect();
         Piles { piles: piles.into_iter().map(|pile| Mutex::new(pile.into_iter())).collect(), orders }
     }
 
-    /// A piece for a seat at a place.
-    fn take(&self, place: Place) -> Option<W> {
-        let pop = |&at: &Location| self.piles[at].lock().expect("nothing panics under this lock").next();
-        self.orders.get(usize::from(place.0))?.iter().find_map(pop)
+    /// A piece for a seat on a node.
+    fn take(&self, node: NodeId) -> Option<W> {
+        let pop = |at: &NodeId| self.piles[at.index()].lock().expect("nothing panics under this lock").next();
+        self.orders.get(node.index())?.iter().find_map(pop)
     }
 }
 
 /// What each seat does, though its caller has it on the stack.
 #[derive(Clone, Copy)]
-struct Body(*const (dyn Fn(Place) + Sync));
+struct Body(*const (dyn Fn(NodeId) + Sync));
 
 #[expect(unsafe_code, reason = "it has a pointer")]
 // SAFETY: what it points to can be called by several threads at once.
@@ -99,18 +98,20 @@ unsafe impl Send for Body {}
 unsafe impl Sync for Body {}
 
 impl Body {
-    fn new<'a>(body: &'a (dyn Fn(Place) + Sync + 'a)) -> Body {
+    fn new<'a>(body: &'a (dyn Fn(NodeId) + Sync + 'a)) -> Body {
         #[expect(unsafe_code, reason = "a model outlives whoever makes it")]
         // SAFETY: both are pointers to the same thing, and only `act` follows this one.
-        Body(unsafe { std::mem::transmute::<*const (dyn Fn(Place) + Sync + 'a), *const (dyn Fn(Place) + Sync)>(body) })
+        Body(unsafe {
+            std::mem::transmute::<*const (dyn Fn(NodeId) + Sync + 'a), *const (dyn Fn(NodeId) + Sync)>(body)
+        })
     }
 
-    fn act(self, place: Place) {
+    fn act(self, node: NodeId) {
         #[expect(unsafe_code, reason = "follows a pointer into another thread's stack")]
         // SAFETY: called in a request's invocations alone; `each_near` waits for all requests, and a request is over only
         // when no invocation of it runs or will run.
         unsafe {
-            (*self.0)(place);
+            (*self.0)(node);
         }
     }
 }
@@ -120,7 +121,7 @@ fn model(body: Body) -> Arc<Model> {
     let operator = move || {
         move |turn: &mut Turn<'_>| {
             turn.take(0);
-            body.act(turn.place());
+            body.act(turn.node());
             turn.send_pill(0);
             Ok(())
         }
@@ -145,20 +146,24 @@ impl Drop for Waited {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use vicus_topology::GroupId;
 
     #[test]
     fn a_seat_takes_what_is_near_first_and_then_helps_the_nearest() {
-        let orders = vec![vec![0, 2, 1], vec![1, 0, 2], vec![2, 1, 0]];
-        let work = [('a', 1), ('b', 0), ('c', 2), ('d', 0)];
-        let piles = Piles::new(3, orders, work);
-        let taken: Vec<char> = std::iter::from_fn(|| piles.take(Place(0))).collect();
+        let mut machine = Topology::parse("node:3 l3:2 core:1").unwrap();
+        machine.distances = vec![vec![10, 30, 20], vec![20, 10, 30], vec![30, 20, 10]];
+        // The groups of node 0 are 0 and 1.
+        let [group, node] = [Place::Group(GroupId::new(1)), Place::Node(NodeId::new(0))];
+        let work = [('a', NodeId::new(1).into()), ('b', group), ('c', NodeId::new(2).into()), ('d', node)];
+        let piles = Piles::new(&machine, work);
+        let taken: Vec<char> = std::iter::from_fn(|| piles.take(NodeId::new(0))).collect();
         assert_eq!(taken, ['b', 'd', 'c', 'a']);
-        assert_eq!(piles.take(Place(1)), None);
+        assert_eq!(piles.take(NodeId::new(1)), None);
     }
 
     #[test]
-    #[should_panic(expected = "work at location 1 of a memory that has 1")]
-    fn a_location_that_is_none_is_named() {
-        Piles::new(1, vec![vec![0]], [((), 1)]);
+    #[should_panic(expected = "there is no node1: the number of nodes is 1, counted from 0")]
+    fn a_place_that_there_is_not_is_named() {
+        Piles::new(&Topology::parse("node:1 core:1").unwrap(), [((), NodeId::new(1))]);
     }
 }

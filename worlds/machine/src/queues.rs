@@ -159,6 +159,8 @@ impl SharedQueues {
 pub(crate) struct Reach<'a> {
     pub(crate) queues: &'a SharedQueues,
     pub(crate) seat: SeatId,
+    /// The seat's own lock-free queue, if the plan gives it one.
+    pub(crate) own: Option<&'a Deque>,
     /// For a seat's last look before it sleeps: tasks that others keep for themselves are found as well.
     pub(crate) last: Option<&'a Barrier>,
 }
@@ -196,6 +198,11 @@ impl Queues for Reach<'_> {
                 task
             }
         }
+    }
+
+    #[inline]
+    fn take_own(&mut self, _: QueueId) -> Option<TaskRef> {
+        self.own?.pop()
     }
 }
 
@@ -250,13 +257,13 @@ mod tests {
                 all.any(|queue| queues.remove(queue, known)).then_some(known)
             }
             1 => {
-                let mut reach = Reach { queues, seat: SeatId::new(seat), last: None };
+                let mut reach = Reach { queues, seat: SeatId::new(seat), own: None, last: None };
                 let request = RequestId(turn as u64 % 3);
                 let mut take = |queue| reach.take_of(request, QueueId::new(queue), Take::Oldest, 0);
                 (0..plan.queues.len()).find_map(&mut take)
             }
             _ => {
-                let mut reach = Reach { queues, seat: SeatId::new(seat), last: None };
+                let mut reach = Reach { queues, seat: SeatId::new(seat), own: None, last: None };
                 look(&plan.seats[seat].look, &mut [], &mut reach).map(|found| found.task)
             }
         }

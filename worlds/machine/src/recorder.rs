@@ -8,13 +8,13 @@
 //! Closures get numbers, by which a trace tells them apart: each seat counts its own, in steps of the number of seats.
 
 use crate::runtime::Shared;
-use crate::takes::{Level, SeatTakes, Way};
+use crate::takes::{Level, SeatTakes};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use vicus_flow::{BoxId, Desk, Fact, Instance, Model, ModelBox, refusable};
-use vicus_schedule::{Kind, Plan, PoolId, RequestId, SeatId, TaskHeader, TaskRef};
+use vicus_schedule::{Decision, Kind, Plan, PoolId, RequestId, SeatId, TaskHeader, TaskName, TaskRef, Way};
 use vicus_topology::Topology;
 use vicus_trace::{Bound, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, Source, TaskKind, Trace, What};
 
@@ -38,13 +38,15 @@ pub(crate) struct Recording {
     models: Mutex<BTreeMap<usize, Instances>>,
     /// By seat, when its thread has left.
     logs: Mutex<Vec<SeatLog>>,
+    /// By seat, what it has decided, when its thread has left. `None`: that is not written down.
+    decisions: Option<Mutex<Vec<Vec<Decision>>>>,
 }
 
 /// A model and the requests that ran it.
 type Instances = (Arc<Model>, Vec<u32>);
 
 impl Recording {
-    pub(crate) fn new(events_per_seat: Option<usize>, plan: &Plan, machine: &Topology) -> Recording {
+    pub(crate) fn new(events_per_seat: Option<usize>, decides: bool, plan: &Plan, machine: &Topology) -> Recording {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Recording {
             began: Instant::now(),
@@ -57,6 +59,7 @@ impl Recording {
             numbers: Mutex::new(Numbers::new(plan.seats.len(), plan)),
             models: Mutex::new(BTreeMap::new()),
             logs: Mutex::new(vec![SeatLog::default(); plan.seats.len()]),
+            decisions: decides.then(|| Mutex::new(vec![Vec::new(); plan.seats.len()])),
         }
     }
 
@@ -120,6 +123,13 @@ impl Recording {
         sums
     }
 
+    /// What each seat has decided. To be called when the threads have left.
+    pub(crate) fn decisions(&self) -> Vec<Vec<Decision>> {
+        let decisions =
+            self.decisions.as_ref().map(|decisions| decisions.lock().expect("nothing panics under this lock"));
+        decisions.map(|mut decisions| std::mem::take(&mut *decisions)).unwrap_or_default()
+    }
+
     /// Everything that was recorded. To be called when the threads have left.
     pub(crate) fn collect(&self, plan: &Plan, machine: &Topology) -> Trace {
         let info = |pu: vicus_topology::PuId| {
@@ -174,6 +184,16 @@ fn task_of(header: &TaskHeader) -> vicus_trace::BoxId {
     vicus_trace::BoxId::task(header.request.0 as u32, header.number)
 }
 
+/// A task as a seat's decisions name it.
+pub(crate) fn name_of(task: TaskRef) -> TaskName {
+    let TaskHeader { request, number, .. } = *task.header();
+    TaskName { request, number, is_box: !task.header().class.runs_inline }
+}
+
+pub(crate) fn name_of_box(instance: &Instance, index: BoxId) -> TaskName {
+    TaskName { request: instance.id(), number: index.index() as u32, is_box: true }
+}
+
 /// Numbers that nobody else gives.
 struct Numbers {
     next: u32,
@@ -212,6 +232,8 @@ struct On {
     /// The clock of closures.
     tasks: Arc<AtomicU64>,
     numbers: Numbers,
+    /// What the seat has decided; `None`: that is not written down.
+    decisions: Option<Vec<Decision>>,
     /// Whose code runs on this seat, the innermost last, by [`vicus_trace::BoxId::index`].
     open: Vec<u32>,
 }
@@ -287,6 +309,7 @@ impl Recorder {
             began: recording.began,
             tasks: Arc::clone(&recording.tasks),
             numbers: Numbers::new(seat.index(), &shared.plan),
+            decisions: recording.decisions.is_some().then(Vec::new),
             open: Vec::new(),
         };
         Recorder(shared.recording.as_ref().map(on))
@@ -299,6 +322,14 @@ impl Recorder {
     /// Whether events are kept, and takes are not just counted.
     pub(crate) fn keeps_events(&self) -> bool {
         self.0.as_ref().is_some_and(|on| on.keeps_events)
+    }
+
+    /// Writes down what the seat has decided, if that is asked for.
+    #[inline]
+    pub(crate) fn decides(&mut self, decision: impl FnOnce() -> Decision) {
+        if let Some(decisions) = self.0.as_mut().and_then(|on| on.decisions.as_mut()) {
+            decisions.push(decision());
+        }
     }
 
     pub(crate) fn clock(&self) -> u64 {
@@ -366,6 +397,7 @@ impl Recorder {
         if let Some(on) = &self.0 {
             on.takes.take(way);
         }
+        self.decides(|| Decision::Runs(name_of(task), way));
         self.task_follows(What::Taken { who: task_of(task.header()), rule: way.rule(), far });
     }
 
@@ -443,6 +475,7 @@ impl Recorder {
 
     #[inline]
     pub(crate) fn taken(&mut self, instance: &Instance, index: BoxId, way: Way, far: bool) {
+        self.decides(|| Decision::Runs(name_of_box(instance, index), way));
         if let Some(on) = &mut self.0 {
             on.takes.take(way);
             on.log.observe(instance.clock(index));
@@ -496,6 +529,7 @@ impl Recorder {
     }
 
     pub(crate) fn sleep_begins(&mut self) {
+        self.decides(|| Decision::Sleeps);
         if let Some(on) = &mut self.0 {
             on.record(What::SleepBegins);
         }
@@ -519,6 +553,7 @@ impl Recorder {
     }
 
     pub(crate) fn woke(&mut self, shared: &Shared, pool: PoolId) {
+        self.decides(|| Decision::Wakes(pool));
         if let (Some(on), Some(recording)) = (&mut self.0, &shared.recording) {
             let clock = on.record(What::Woke { pool: pool.index() as u32 });
             recording.wakes[pool.index()].fetch_max(clock, Ordering::AcqRel);
@@ -529,6 +564,9 @@ impl Recorder {
         if let (Some(on), Some(recording)) = (self.0, &shared.recording) {
             let mut logs = recording.logs.lock().expect("nothing panics under this lock");
             logs[seat.index()] = on.log.finish();
+            if let (Some(all), Some(own)) = (&recording.decisions, on.decisions) {
+                all.lock().expect("nothing panics under this lock")[seat.index()] = own;
+            }
         }
     }
 }

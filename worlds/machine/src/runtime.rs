@@ -5,9 +5,9 @@ use crate::inbox::Inbox;
 use crate::last_words::know_who_asks;
 use crate::queues::SharedQueues;
 use crate::recorder::Recording;
-use crate::sleep::{Barrier, SleepPool, Wake};
+use crate::sleep::{Barrier, SleepPool};
 use crate::takes::Level;
-use crate::tasks::{self, Blocks, Done, GroupQueues, Place, Requests, Waits};
+use crate::tasks::{self, Blocks, Done, GroupQueues, Requests, Waits};
 use crate::worker::{Worker, with_worker};
 use crate::{boxes, heaps, latency, pin};
 use std::alloc::Layout;
@@ -18,11 +18,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Queued, Totals};
-use vicus_memory::distribution::Distribution;
-use vicus_memory::{Memory, PlaceError, Placed};
-use vicus_schedule::{Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef};
-use vicus_topology::{NodeId, Topology};
+use vicus_flow::{BoxCounts, BoxId, Budget, FlowError, Instance, Model, Operator, Queued, Totals};
+use vicus_memory::distribution::{Distribution, Policy};
+use vicus_memory::{Memory, Options as MemoryOptions, PlaceError, Placed};
+use vicus_schedule::{Decision, Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef, Wake};
+use vicus_topology::{NodeId, Place, Topology};
 
 /// What to start a [`Runtime`] with.
 #[derive(Clone, Debug, Default)]
@@ -30,8 +30,11 @@ pub struct RuntimeBuilder {
     topology: Option<Topology>,
     threads: Option<usize>,
     strategy: Option<Setting>,
+    plan: Option<Plan>,
+    memory: Option<MemoryOptions>,
     events: Option<usize>,
     counts_takes: bool,
+    decides: bool,
     quiet: bool,
     distribution: Option<Distribution>,
     caller_works: Option<Duration>,
@@ -60,6 +63,54 @@ impl RuntimeBuilder {
         self
     }
 
+    /// The plan itself, for those who have made or changed one. It goes before strategy and threads: its seats say how many there are.
+    ///
+    /// ```
+    /// use vicus_machine::Runtime;
+    ///
+    /// let builder = Runtime::builder().threads(2).strategy("steal".parse()?);
+    /// let mut plan = builder.planned();
+    /// plan.seats.iter_mut().for_each(|seat| seat.affinity.clear()); // threads run where the system likes
+    /// let runtime = Runtime::builder().plan(plan).start();
+    /// assert_eq!((runtime.plan().threads(), runtime.run(|| 6 * 7)), (2, 42));
+    /// # Ok::<(), vicus_schedule::SettingError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// When the runtime starts: if the plan breaks a rule ([`Plan::assert_valid`]), or names a PU or a node that the machine doesn't
+    /// have.
+    pub fn plan(mut self, plan: Plan) -> Self {
+        self.plan = Some(plan);
+        self
+    }
+
+    /// How the process's memory is cut, placed and kept: the variants of Falt et al., "Locality Aware Task Scheduling in Parallel Data
+    /// Stream Processing", §5, and ours. By default their sizes and our mailboxes, with as much kept for reuse as suits the machine.
+    ///
+    /// A process has one memory, which its first runtime installs. A runtime that asks for another one later uses what there is, and
+    /// says so ([`Runtime::warnings`]).
+    ///
+    /// ```
+    /// use vicus_machine::Runtime;
+    /// use vicus_memory::{Foreign, Options};
+    ///
+    /// let bins = Options { foreign: Foreign::Bins, touch_ahead: true, ..Runtime::builder().memory_options() };
+    /// let runtime = Runtime::builder().threads(1).memory(bins.clone()).start();
+    /// assert_eq!(runtime.memory().expect("there are addresses").options().foreign, Foreign::Bins);
+    /// let second = Runtime::builder().threads(1).quiet().start();
+    /// assert!(second.warnings().iter().all(|warning| !warning.contains("memory already")));
+    /// ```
+    pub fn memory(mut self, options: MemoryOptions) -> Self {
+        self.memory = Some(options);
+        self
+    }
+
+    /// What [`RuntimeBuilder::memory`] is by default on its machine.
+    pub fn memory_options(&self) -> MemoryOptions {
+        let topology = self.topology.clone().unwrap_or_else(|| crate::this_machine().topology);
+        self.memory.clone().unwrap_or_else(|| heaps::options(&topology, &mut Vec::new()))
+    }
+
     /// Records a trace of at most so many events for each seat; see [`Runtime::trace`].
     ///
     /// Events are those of seats. A caller that runs its own request ([`Runtime::submit_here`]) sits on none, so that while a
@@ -73,6 +124,12 @@ impl RuntimeBuilder {
     /// Counts the tasks that are taken; see [`Runtime::takes`]. Each take then costs some nanoseconds more.
     pub fn count_takes(mut self) -> Self {
         self.counts_takes = true;
+        self
+    }
+
+    /// Writes down what its seats decide; see [`Runtime::recorded`]. Room is taken as it is needed.
+    pub fn write_decisions(mut self) -> Self {
+        self.decides = true;
         self
     }
 
@@ -115,10 +172,10 @@ impl RuntimeBuilder {
             let error = std::io::Error::new(ErrorKind::InvalidInput, format!("at most {MOST_THREADS} are planned for"));
             return Err(StartError { started: 0, threads, error });
         }
-        let (topology, plan) = self.planned(&mut warnings);
+        let (topology, plan) = self.find_plan(&mut warnings);
         let threads = plan.threads();
         know_who_asks();
-        let memory = heaps::memory_for(&topology, &mut warnings);
+        let memory = heaps::memory_for(&topology, self.memory, &mut warnings);
         let barrier = Barrier::new();
         if !barrier.is_expedited() {
             warnings.push("the kernel refuses membarrier: a spawn may wake a sleeper late".to_owned());
@@ -136,8 +193,8 @@ impl RuntimeBuilder {
             inboxes: plan.seats.iter().map(|_| Inbox::default()).collect(),
             spares: spares.collect(),
             lent: plan.seats.iter().map(|_| Lent::default()).collect(),
-            recording: (self.events.is_some() || self.counts_takes)
-                .then(|| Recording::new(self.events, &plan, &topology)),
+            recording: (self.events.is_some() || self.counts_takes || self.decides)
+                .then(|| Recording::new(self.events, self.decides, &plan, &topology)),
             topology,
             memory,
             distribution: self.distribution,
@@ -188,20 +245,25 @@ impl RuntimeBuilder {
     ///
     /// ```
     /// let builder = vicus_machine::Runtime::builder().threads(2);
-    /// assert_eq!(&builder.plan(), builder.clone().start().plan());
+    /// assert_eq!(&builder.planned(), builder.clone().start().plan());
     /// ```
-    pub fn plan(&self) -> Plan {
-        self.planned(&mut Vec::new()).1
+    pub fn planned(&self) -> Plan {
+        self.find_plan(&mut Vec::new()).1
     }
 
-    fn planned(&self, warnings: &mut Vec<String>) -> (Topology, Plan) {
-        let strategy = self.strategy.clone().unwrap_or_else(|| strategy_of_environment(warnings));
+    fn find_plan(&self, warnings: &mut Vec<String>) -> (Topology, Plan) {
         let is_found = self.topology.is_none();
         let topology = self.topology.clone().unwrap_or_else(|| {
             let found = crate::this_machine();
             warnings.extend(found.warnings);
             found.topology
         });
+        if let Some(plan) = &self.plan {
+            plan.assert_valid();
+            assert_fits(plan, &topology);
+            return (topology, plan.clone());
+        }
+        let strategy = self.strategy.clone().unwrap_or_else(|| strategy_of_environment(warnings));
         // A machine that is only described can't be measured.
         let is_this = || is_found || crate::this_machine().topology == topology;
         let wants_latencies = strategy.strategy().wants_latencies() && topology.core_groups.len() > 1 && is_this();
@@ -209,6 +271,28 @@ impl RuntimeBuilder {
         let threads = self.threads.unwrap_or_else(|| topology.default_threads()).max(1);
         let plan = strategy.plan_with(&topology, threads, latencies.as_ref());
         (topology, plan)
+    }
+}
+
+/// What names a place of a plan is there on the machine.
+fn assert_fits(plan: &Plan, topology: &Topology) {
+    let (pus, nodes) = (topology.pus.len(), topology.nodes.len());
+    for (index, seat) in plan.seats.iter().enumerate() {
+        let mut named = seat.affinity.iter().chain([&seat.pu]);
+        assert!(
+            named.all(|pu| pu.index() < pus),
+            "{}: seat {index} is on a PU beyond the machine's {pus}",
+            plan.strategy
+        );
+        assert!(seat.node.index() < nodes, "{}: seat {index} is on a node beyond the machine's {nodes}", plan.strategy);
+    }
+    for queue in &plan.queues {
+        let name = &queue.name;
+        assert!(
+            queue.home.index() < nodes,
+            "{}: queue {name} is on a node beyond the machine's {nodes}",
+            plan.strategy
+        );
     }
 }
 
@@ -400,11 +484,11 @@ impl Shared {
         &self,
         model: &Arc<Model>,
         operators: Vec<(BoxId, Box<dyn Operator>)>,
-        budget_bytes: u64,
+        budget: Budget,
     ) -> Arc<RequestState> {
         let id = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
         let instance = Instance::new(model, id, self.plan.seats.len(), &boxes::BOX, operators);
-        instance.set_budget(budget_bytes);
+        instance.set_budget(budget);
         Arc::new(RequestState { instance, answer: Mutex::default(), done: Condvar::new() })
     }
 
@@ -457,19 +541,11 @@ impl Shared {
     /// Wakes one thread for a task, after [`Barrier::before_look`].
     #[inline]
     fn wake(&self, wake: Wake) -> Option<PoolId> {
-        let spec = &self.plan.queues[wake.queue.index()];
-        let near = spec.wake.iter().copied().find(|pool| self.pools[pool.index()].wake_one(wake));
-        if near.is_some() || spec.robbers.is_empty() { near } else { self.wake_robber(wake) }
+        let length = || self.queues.len(wake.queue);
+        self.plan.wake_one(wake.queue, length, |pool| self.pools[pool.index()].wake_one(wake))
     }
 
-    fn wake_robber(&self, wake: Wake) -> Option<PoolId> {
-        let length = self.queues.len(wake.queue);
-        let robbers = self.plan.queues[wake.queue.index()].robbers.iter();
-        let mut robbers = robbers.filter(|robber| length > robber.longer_than as usize).map(|robber| robber.pool);
-        robbers.find(|pool| self.pools[pool.index()].wake_one(wake))
-    }
-
-    /// Who was woken for a task has something else to do: somebody else is to look.
+    /// Wakes another seat for a task that one was woken for which has something else to do.
     pub(crate) fn pass_on(&self, wake: Wake) {
         self.barrier.before_look(true);
         self.wake(wake);
@@ -598,17 +674,12 @@ impl Drop for LentThread {
 /// Threads that work as a strategy says. Dropping it cancels what still runs and waits for its threads.
 ///
 /// ```
-/// use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type};
+/// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
 /// use vicus_machine::Runtime;
 ///
 /// let schema = Schema::new([("n", Type::U64)]);
 /// let mut net = ModelBuilder::new("one envelope");
-/// let source = net.source(BoxModel::new("source", || |turn: &mut Turn<'_>| {
-///     turn.take(0);
-///     turn.send(0, Envelope::new([vec![1u64].into()]));
-///     turn.send_pill(0);
-///     Ok(())
-/// }).output(&schema));
+/// let source = net.source(library::source("source", &schema, || [Envelope::new([vec![1u64].into()])]));
 /// net.end(source.output(0));
 ///
 /// let runtime = Runtime::builder().threads(2).start();
@@ -632,18 +703,19 @@ impl Runtime {
 
     /// Submits an instance of a model, some of whose boxes get operators of this request's own.
     pub fn submit_with(&self, model: &Arc<Model>, operators: Vec<(BoxId, Box<dyn Operator>)>) -> Request {
-        self.submit_within(model, operators, u64::MAX)
+        self.submit_within(model, operators, Budget::UNBOUNDED)
     }
 
-    /// As [`Runtime::submit_with`]; the request fails when its boxes hold more bytes than this (`Turn::holds`).
+    /// As [`Runtime::submit_with`]; the request fails when its boxes hold more than this (`Turn::holds`): a number of bytes, or
+    /// what they are granted of a larger whole.
     pub fn submit_within(
         &self,
         model: &Arc<Model>,
         operators: Vec<(BoxId, Box<dyn Operator>)>,
-        budget_bytes: u64,
+        budget: impl Into<Budget>,
     ) -> Request {
         let entries = &self.shared.plan.entry;
-        self.submit_to(self.next_of(entries), model, operators, budget_bytes)
+        self.submit_to(self.next_of(entries), model, operators, budget.into())
     }
 
     /// Submits a request that begins on a node, if the plan has an entry there.
@@ -652,7 +724,7 @@ impl Runtime {
         let is_near = |queue: &QueueId| plan.queues[queue.index()].home == node;
         let near: Vec<QueueId> = plan.entry.iter().copied().filter(is_near).collect();
         let entries = if near.is_empty() { &plan.entry } else { &near };
-        self.submit_to(self.next_of(entries), model, Vec::new(), u64::MAX)
+        self.submit_to(self.next_of(entries), model, Vec::new(), Budget::UNBOUNDED)
     }
 
     /// As [`Shared::next_of`].
@@ -665,10 +737,10 @@ impl Runtime {
         queue: QueueId,
         model: &Arc<Model>,
         operators: Vec<(BoxId, Box<dyn Operator>)>,
-        budget_bytes: u64,
+        budget: Budget,
     ) -> Request {
         let shared = &self.shared;
-        let state = shared.new_request(model, operators, budget_bytes);
+        let state = shared.new_request(model, operators, budget);
         shared.keep(&state);
         let instance = &state.instance;
         let first = instance.start(None);
@@ -689,29 +761,12 @@ impl Runtime {
         &self.shared.topology
     }
 
-    /// How far two places are from one another, nodes or core groups. What goes through memory is as far as the operating system
-    /// says of their nodes, of two ways the longer: 10 inside of a node on most machines, and so between its core groups, which
-    /// share nothing nearer. Groups of two nodes that have a cache in common are as far as its level, less than that; and a
-    /// group is at 0 from itself.
-    ///
-    /// ```
-    /// use vicus_machine::Runtime;
-    /// use vicus_topology::Topology;
-    ///
-    /// // Two nodes of two L3 caches.
-    /// let machine = Topology::parse("node:2 l3:2 core:1").unwrap();
-    /// let runtime = Runtime::builder().topology(machine).threads(1).quiet().start();
-    /// let machine = runtime.topology();
-    /// let (node, group) = (machine.nodes[0].id, machine.core_groups[0].id);
-    /// assert_eq!(runtime.distance(node, node), machine.distances[0][0]);
-    /// assert_eq!(runtime.distance(group, group), 0);
-    /// assert!(runtime.distance(group, machine.core_groups[1].id) < runtime.distance(group, machine.nodes[1].id));
-    /// ```
+    /// How far two places of its machine are from one another, nodes or core groups: [`Topology::place_distance`].
     ///
     /// # Panics
     /// If the machine has no such place, with its name and how many there are.
     pub fn distance(&self, a: impl Into<Place>, b: impl Into<Place>) -> u32 {
-        tasks::distance(&self.shared.topology, a.into(), b.into())
+        self.shared.topology.place_distance(a, b)
     }
 
     /// Memory in whole pages, zeroed, that lies over the nodes as chosen, until it is dropped. `None` takes the runtime's
@@ -734,6 +789,39 @@ impl Runtime {
         let too_large = PlaceError::TooLarge { bytes: layout.size(), align: layout.align() };
         let chosen = chosen.into().or_else(|| self.shared.distribution.clone());
         self.memory().ok_or(too_large)?.place(layout, chosen.as_ref())
+    }
+
+    /// Memory as [`Runtime::alloc`] gives it, that lies as any policy says, page by page.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use vicus_machine::Runtime;
+    /// use vicus_memory::distribution::{Arrangement, DistributionError, Policy, Request};
+    /// use vicus_topology::LocationId;
+    ///
+    /// /// All pages on the last location.
+    /// #[derive(Debug)]
+    /// struct Last;
+    /// impl Policy for Last {
+    ///     fn name(&self) -> &'static str {
+    ///         "last"
+    ///     }
+    ///     fn place(&self, request: &Request<'_>) -> Result<Arrangement, DistributionError> {
+    ///         Ok(Arrangement::One(LocationId::new(request.locations - 1)))
+    ///     }
+    /// }
+    ///
+    /// let runtime = Runtime::builder().threads(1).start();
+    /// let placed = runtime.alloc_by(Layout::new::<[u64; 100_000]>(), &Last)?;
+    /// assert!(placed.bytes().len() >= 800_000);
+    /// # Ok::<(), vicus_memory::PlaceError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Runtime::alloc`].
+    pub fn alloc_by(&self, layout: Layout, policy: &dyn Policy) -> Result<Placed, PlaceError> {
+        let too_large = PlaceError::TooLarge { bytes: layout.size(), align: layout.align() };
+        self.memory().ok_or(too_large)?.place_by(layout, policy)
     }
 
     /// The memory that it takes pages from: the process's, if the machine it runs on is this one. `None` where the system
@@ -768,10 +856,28 @@ impl Runtime {
 
     /// Ends the runtime and hands out what it recorded; `None` if it was not asked to record.
     pub fn trace(self) -> Option<vicus_trace::Trace> {
+        self.recorded().1
+    }
+
+    /// The same, behind what each of its seats has decided, in its order; nothing if it was not asked to write that down
+    /// ([`RuntimeBuilder::write_decisions`]). A seat of worlds/sim decides the same in the same place.
+    ///
+    /// ```
+    /// use vicus_machine::{Runtime, scope};
+    /// use vicus_schedule::Decision;
+    ///
+    /// let runtime = Runtime::builder().threads(1).write_decisions().start();
+    /// runtime.run(|| scope(|scope| scope.spawn(|_| ())));
+    /// let (decisions, _) = runtime.recorded();
+    /// let ran = decisions[0].iter().filter(|decision| matches!(decision, Decision::Runs(..))).count();
+    /// assert_eq!(ran, 2);
+    /// ```
+    pub fn recorded(self) -> (Vec<Vec<Decision>>, Option<vicus_trace::Trace>) {
         let shared = Arc::clone(&self.shared);
         drop(self);
-        let recording = shared.recording.as_ref().filter(|recording| recording.keeps_events());
-        recording.map(|recording| recording.collect(&shared.plan, &shared.topology))
+        let Some(recording) = &shared.recording else { return (Vec::new(), None) };
+        let trace = recording.keeps_events().then(|| recording.collect(&shared.plan, &shared.topology));
+        (recording.decisions(), trace)
     }
 }
 
@@ -867,15 +973,10 @@ impl Request {
     /// what stayed on a NUMA node, far what went from one to another.
     ///
     /// ```
-    /// # use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type};
+    /// # use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
     /// # let schema = Schema::new([("n", Type::U64)]);
     /// # let mut net = ModelBuilder::new("one envelope");
-    /// # let source = net.source(BoxModel::new("source", || |turn: &mut Turn<'_>| {
-    /// #     turn.take(0);
-    /// #     turn.send(0, Envelope::new([vec![1u64, 2, 3].into()]));
-    /// #     turn.send_pill(0);
-    /// #     Ok(())
-    /// # }).output(&schema));
+    /// # let source = net.source(library::source("source", &schema, || [Envelope::new([vec![1u64, 2, 3].into()])]));
     /// # net.end(source.output(0));
     /// # let model = net.build().unwrap();
     /// # let runtime = vicus_machine::Runtime::builder().threads(1).start();

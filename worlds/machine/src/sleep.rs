@@ -6,13 +6,9 @@
 //! 1. A thread that found nothing announces itself, and says which tasks it would take: any, or, if its own task waits, those of
 //!    that request. It makes every other thread's stores visible ([`Barrier`]), and looks into every queue once more. Only then it
 //!    sleeps.
-//! 2. A spawner puts its task, then looks whether anybody is announced, and chooses one of them: a free thread before one that
-//!    waits, and of those one that takes the task. Whoever is chosen is announced no more, so a spawn wakes one thread.
+//! 2. A spawner puts its task, then looks whether a thread is announced, and wakes one of them. Which one, [`Sleepers`] decides.
 //! 3. A thread that finds work in its last look takes its announcement back. If it was chosen meanwhile, it is told for which task:
 //!    that is left, and it chooses another thread for it.
-//!
-//! Who waits is not woken for what it can't take: two of them would wake each other for as long as they wait, and the free thread
-//! that announced itself before them would sleep on.
 //!
 //! The race that step 1 closes: the spawner reads "nobody announced" before the announcement, and the sleeper looks
 //! into the queue before the task is visible there. The spawner has no fence between its two steps; the sleeper's barrier
@@ -22,50 +18,16 @@
 use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, Padded, fence, light_fence};
 #[cfg(not(loom))]
 use std::time::{Duration, Instant};
+#[cfg(all(test, loom))]
 use vicus_schedule::{QueueId, RequestId};
+use vicus_schedule::{Sleeper, Sleepers, Wake};
 
 pub(crate) struct SleepPool {
     /// How many are announced: spawners look here without the lock.
     announced: Padded<AtomicU32>,
-    beds: Mutex<Beds>,
+    sleepers: Mutex<Sleepers>,
     /// By slot: each thread sleeps on its own, so that a wake that is for one of them disturbs no other.
     woken: Box<[Condvar]>,
-}
-
-struct Beds {
-    /// Slots of those who have announced themselves and were not chosen, the last one last.
-    announced: Vec<(usize, Who)>,
-    /// By slot, what it was chosen for, until it is told. Invariant: whoever is announced is not chosen.
-    chosen: Box<[Option<Wake>]>,
-}
-
-/// Who announces itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Who {
-    /// It takes any task.
-    Free,
-    /// Its task waits, and it takes others of that request, and what is for everybody who waits.
-    Waits(RequestId),
-}
-
-/// A task for a sleeper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wake {
-    /// Where it is.
-    pub(crate) queue: QueueId,
-    /// Whose it is. `None`: whoever is free is to look there.
-    pub(crate) request: Option<RequestId>,
-    /// Whether those who wait take any task from there.
-    pub(crate) while_waiting: bool,
-}
-
-impl Wake {
-    fn suits(&self, who: Who) -> bool {
-        match who {
-            Who::Free => true,
-            Who::Waits(request) => self.while_waiting || self.request == Some(request),
-        }
-    }
 }
 
 /// Why a thread does not sleep any more.
@@ -83,31 +45,30 @@ pub(crate) enum Woken {
 impl SleepPool {
     /// For threads with the slots 0 and so on.
     pub(crate) fn new(slots: usize) -> SleepPool {
-        let beds = Beds { announced: Vec::with_capacity(slots), chosen: (0..slots).map(|_| None).collect() };
         SleepPool {
             announced: Padded(AtomicU32::new(0)),
-            beds: Mutex::new(beds),
+            sleepers: Mutex::new(Sleepers::new(slots)),
             woken: (0..slots).map(|_| Condvar::new()).collect(),
         }
     }
 
     /// Step 1. The caller looks around once more, and then calls [`SleepPool::sleep`] or [`SleepPool::stay`].
-    pub(crate) fn announce(&self, slot: usize, who: Who, barrier: &Barrier) {
-        let mut beds = self.lock();
-        beds.announced.push((slot, who));
-        self.count(&beds);
-        drop(beds);
+    pub(crate) fn announce(&self, slot: usize, sleeper: Sleeper, barrier: &Barrier) {
+        let mut sleepers = self.lock();
+        sleepers.announce(slot, sleeper);
+        self.count(&sleepers);
+        drop(sleepers);
         barrier.everyone();
     }
 
     /// Sleeps until it is woken by a spawn, or until `reason` says yes, which [`SleepPool::ask`] has it asked.
     pub(crate) fn sleep(&self, slot: usize, reason: impl Fn() -> bool) -> Woken {
-        let mut beds = self.lock();
+        let mut sleepers = self.lock();
         loop {
-            if let Some(woken) = beds.leave(slot, &reason) {
+            if let Some(woken) = ends_sleep(&mut sleepers, slot, &reason) {
                 return woken;
             }
-            beds = self.woken[slot].wait(beds).expect("nothing panics under this lock");
+            sleepers = self.woken[slot].wait(sleepers).expect("nothing panics under this lock");
         }
     }
 
@@ -115,16 +76,16 @@ impl SleepPool {
     #[cfg(not(loom))]
     pub(crate) fn sleep_for(&self, slot: usize, long: Duration, reason: impl Fn() -> bool) -> Woken {
         let until = Instant::now() + long;
-        let mut beds = self.lock();
+        let mut sleepers = self.lock();
         loop {
-            if let Some(woken) = beds.leave(slot, &reason) {
+            if let Some(woken) = ends_sleep(&mut sleepers, slot, &reason) {
                 return woken;
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Woken::Late;
             }
-            beds = self.woken[slot].wait_timeout(beds, left).expect("nothing panics under this lock").0;
+            sleepers = self.woken[slot].wait_timeout(sleepers, left).expect("nothing panics under this lock").0;
         }
     }
 
@@ -143,12 +104,10 @@ impl SleepPool {
 
     /// Step 3: the caller found work after its announcement. Says what it was chosen for all the same.
     pub(crate) fn stay(&self, slot: usize) -> Option<Wake> {
-        let mut beds = self.lock();
-        if let Some(at) = beds.announced.iter().position(|&(other, _)| other == slot) {
-            beds.announced.remove(at);
-            self.count(&beds);
-        }
-        beds.chosen[slot].take()
+        let mut sleepers = self.lock();
+        let wake = sleepers.stay(slot);
+        self.count(&sleepers);
+        wake
     }
 
     /// Step 2: wakes one thread of the pool. `false` if none is announced or asleep that takes this task.
@@ -163,36 +122,31 @@ impl SleepPool {
         self.announced.0.load(Ordering::Relaxed) != 0
     }
 
+    #[cold]
+    #[inline(never)]
     fn choose(&self, wake: Wake) -> bool {
-        let mut beds = self.lock();
-        // The one that came last has the warmest caches.
-        let free = beds.announced.iter().rposition(|&(_, who)| who == Who::Free);
-        let found = free.or_else(|| beds.announced.iter().rposition(|&(_, who)| wake.suits(who)));
-        let Some(at) = found else { return false };
-        let (slot, _) = beds.announced.remove(at);
-        self.count(&beds);
-        beds.chosen[slot] = Some(wake);
-        drop(beds);
+        let mut sleepers = self.lock();
+        let Some(slot) = sleepers.choose(wake) else { return false };
+        self.count(&sleepers);
+        drop(sleepers);
         self.woken[slot].notify_one();
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, Beds> {
-        self.beds.lock().expect("nothing panics under this lock")
+    fn lock(&self) -> MutexGuard<'_, Sleepers> {
+        self.sleepers.lock().expect("nothing panics under this lock")
     }
 
-    fn count(&self, beds: &Beds) {
+    fn count(&self, sleepers: &Sleepers) {
         // A pool has fewer seats than four billion.
-        self.announced.0.store(beds.announced.len() as u32, Ordering::SeqCst);
+        self.announced.0.store(sleepers.announced() as u32, Ordering::SeqCst);
     }
 }
 
-impl Beds {
-    /// Whether the thread with this slot need not sleep, and why.
-    fn leave(&mut self, slot: usize, reason: impl Fn() -> bool) -> Option<Woken> {
-        let chosen = self.chosen[slot].take().map(Woken::Spawn);
-        chosen.or_else(|| reason().then_some(Woken::Reason))
-    }
+/// Whether the thread with this slot need not sleep, and why.
+fn ends_sleep(sleepers: &mut Sleepers, slot: usize, reason: impl Fn() -> bool) -> Option<Woken> {
+    let chosen = sleepers.tell(slot).map(Woken::Spawn);
+    chosen.or_else(|| reason().then_some(Woken::Reason))
 }
 
 /// Makes the stores of all threads visible to the caller, and the caller's to them: a full fence in every running
@@ -255,9 +209,7 @@ mod loom_models {
     }
 
     fn nobody_is_left(pool: &SleepPool) -> bool {
-        let beds = pool.lock();
-        let counted = pool.announced.0.load(Ordering::Relaxed);
-        counted == 0 && beds.announced.is_empty() && beds.chosen.iter().all(Option::is_none)
+        pool.announced.0.load(Ordering::Relaxed) == 0 && pool.lock().is_idle()
     }
 
     fn take(queue: &AtomicUsize) -> bool {
@@ -267,7 +219,7 @@ mod loom_models {
     /// Works as a free thread until it has had one task, of which there is one in the end.
     fn work_once(pool: &SleepPool, slot: usize, queue: &AtomicUsize) {
         while !take(queue) {
-            pool.announce(slot, Who::Free, &Barrier::new());
+            pool.announce(slot, Sleeper::Free, &Barrier::new());
             if take(queue) {
                 pool.stay(slot);
                 return;
@@ -303,7 +255,7 @@ mod loom_models {
             let other = {
                 let pool = pool.clone();
                 loom::thread::spawn(move || {
-                    pool.announce(0, Who::Free, &Barrier::new());
+                    pool.announce(0, Sleeper::Free, &Barrier::new());
                     pool.stay(0)
                 })
             };
@@ -325,7 +277,7 @@ mod loom_models {
                     let is_there = || reason.load(Ordering::Acquire) == 1;
                     let mut woken = 0;
                     while !is_there() {
-                        pool.announce(0, Who::Waits(RequestId(1)), &Barrier::new());
+                        pool.announce(0, Sleeper::Waiting(RequestId(1)), &Barrier::new());
                         let slept = (!is_there()).then(|| pool.sleep(0, is_there));
                         let spawned = matches!(slept, Some(Woken::Spawn(_))) || pool.stay(0).is_some();
                         woken += usize::from(spawned);
@@ -353,7 +305,7 @@ mod loom_models {
             let stays = {
                 let pool = pool.clone();
                 loom::thread::spawn(move || {
-                    pool.announce(0, Who::Free, &Barrier::new());
+                    pool.announce(0, Sleeper::Free, &Barrier::new());
                     // It leaves what it was chosen for to another.
                     if let Some(wake) = pool.stay(0) {
                         pool.wake_one(wake);
@@ -392,7 +344,7 @@ mod loom_models {
                 let request = RequestId(slot as u64);
                 loom::thread::spawn(move || {
                     let is_there = || is_over.load(Ordering::Acquire) == 1;
-                    pool.announce(slot, Who::Waits(request), &Barrier::new());
+                    pool.announce(slot, Sleeper::Waiting(request), &Barrier::new());
                     let slept = pool.sleep(slot, is_there);
                     assert_eq!((slept, pool.stay(slot)), (Woken::Reason, None), "the task is of request 3");
                 })

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use vicus_schedule::{Plan, QueueId, SeatId};
+use vicus_schedule::{Plan, QueueId, SeatId, Way};
 use vicus_topology::{GroupId, Topology};
 
 /// How far away a task was that a seat took.
@@ -56,28 +56,6 @@ pub(crate) struct SeatTakes {
     levels: Box<[Level]>,
     /// By rule; 0 is what was in no queue.
     counts: Box<[Counts]>,
-}
-
-/// How a seat came by a task: by which rule, out of which queue, or from nowhere, since it had the task all the time. One word: it is
-/// stored and loaded with each task, and a load of what was stored in pieces would wait for them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Way(u64);
-
-impl Way {
-    pub(crate) const KEPT: Way = Way(0);
-
-    pub(crate) fn new(rule: u8, queue: QueueId) -> Way {
-        Way((queue.index() as u64 + 1) << 8 | u64::from(rule))
-    }
-
-    /// As the probe counts it; 0 for what was kept.
-    pub(crate) fn rule(self) -> u8 {
-        self.0 as u8
-    }
-
-    pub(crate) fn queue(self) -> Option<QueueId> {
-        (self.0 >> 8).checked_sub(1).map(|queue| QueueId::new(queue as usize))
-    }
 }
 
 /// By level.

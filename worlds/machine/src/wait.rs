@@ -13,10 +13,11 @@ use std::thread::{self, Thread};
 /// use vicus_machine::{block_on, this_machine};
 /// use vicus_memory::{Closed, DistQueue};
 ///
-/// let queue = DistQueue::new(&this_machine().topology);
+/// let topology = this_machine().topology;
+/// let (queue, node) = (DistQueue::new(&topology), topology.nodes[0].id);
 /// std::thread::scope(|scope| {
-///     let consumer = scope.spawn(|| (block_on(queue.pop(0)), block_on(queue.pop(0))));
-///     queue.push(0, 7).unwrap();
+///     let consumer = scope.spawn(|| (block_on(queue.pop(node)), block_on(queue.pop(node))));
+///     queue.push(node, 7).unwrap();
 ///     queue.close();
 ///     assert_eq!(consumer.join().unwrap(), (Ok(7), Err(Closed)));
 /// });

@@ -1,4 +1,4 @@
-//! A thread on a seat: it takes tasks as the plan says, runs them, and sleeps when there are none.
+//! A thread on a seat: it runs what the [`Seat`] decides, and sleeps when that says so.
 //!
 //! A task's class knows how it is run: a box (`boxes.rs`), or a closure (`tasks/`). A task that waits for others runs what it
 //! finds meanwhile, on top of its own stack.
@@ -12,11 +12,10 @@ use crate::deque::Deque;
 use crate::heaps;
 use crate::inbox::Inbox;
 use crate::queues::Reach;
-use crate::recorder::Recorder;
+use crate::recorder::{Recorder, name_of};
 use crate::runtime::Shared;
-use crate::sleep::{SleepPool, Wake, Who, Woken};
+use crate::sleep::{SleepPool, Woken};
 use crate::sync::light_fence;
-use crate::takes::Way;
 use crate::tasks::{Awaited, Slab};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,10 +23,10 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vicus_flow::{Blocks, BoxId, Desk, Instance, Place};
+use vicus_flow::{Blocks, BoxId, Desk, Instance};
 use vicus_schedule::{
-    Context, ContextRef, DEEP, Found, Idle, Kind, PoolId, QueueId, RequestId, SeatId, SeatPlan, Shares, TaskRef, look,
-    look_waiting,
+    After, Context, ContextRef, Decision, Kind, PoolId, QueueId, RequestId, Rest, Run, Seat, SeatId, SeatPlan, Sleeper,
+    TaskRef, Way,
 };
 
 /// What a thread needs to work on a seat.
@@ -36,38 +35,20 @@ pub(crate) struct Worker {
     pub(crate) seat: SeatId,
     /// Its place among the seats of its pool.
     slot: usize,
-    cursors: Vec<usize>,
+    /// What it decides.
+    pub(crate) state: Seat<TaskRef>,
     /// The task that runs.
     pub(crate) frame: Frame,
-    /// The tasks beneath it.
-    pub(crate) stack: Stack,
+    /// The requests of tasks beneath it, where a task of another request stands on top.
+    beneath: Vec<RequestId>,
     /// On the table while no box is run.
     pub(crate) desk: Option<Box<Desk>>,
-    /// The task to run next: what it would push to its own queue and pop again at once, without the two full fences of
-    /// that. Nobody misses it there: it is run before anything else is looked for.
-    pub(crate) next: Option<Found<TaskRef>>,
-    /// Tasks that a full queue refused, and those that were spawned on a deep stack: this seat runs them itself, the youngest first.
-    pub(crate) refused: Vec<TaskRef>,
-    /// The lock-free queue into which this seat puts immediate tasks and from which it takes the youngest first (rule 1 of
-    /// most strategies); null if the plan has no such queue. It lives in `shared`.
+    /// The seat's own lock-free queue for immediate tasks ([`Seat::own`]); null if the plan has no such queue. It lives in `shared`.
     own: *const Deque,
-    /// How it comes by a task of that queue.
-    pub(crate) own_way: Way,
-    /// How many of the plan's probes ask that queue and no other: the first one, or none.
-    own_probes: usize,
     /// Where a push to it may wake a sleeper; in `shared`, too.
     near: Box<[*const SleepPool]>,
-    /// The next pause of a seat that backs off, in nanoseconds; 0 after every success.
-    pause_ns: u64,
     /// Memory for tasks.
     pub(crate) slab: Slab,
-    /// For the bytes of a task by location.
-    pub(crate) shares: Shares,
-    /// How many tasks it has spawned that name a place, so that those for one place go to its queues in turn.
-    pub(crate) spawned: usize,
-    /// How many tasks that name no place it has dealt in turn. Counted apart: where every second task names a place, the others
-    /// still go to every queue.
-    pub(crate) turn: usize,
     /// The sweep that this seat has done.
     pub(crate) swept: u64,
     pub(crate) recorder: Recorder,
@@ -86,17 +67,6 @@ pub(crate) struct Frame {
     pub(crate) parent: ContextRef,
     /// Where the task spawns its children now; `None` until it spawns one or opens a group.
     pub(crate) context: Option<NonNull<Context>>,
-}
-
-/// What stands on the stack on which a worker runs tasks.
-#[derive(Default)]
-pub(crate) struct Stack {
-    /// How many tasks wait there.
-    pub(crate) waits: u32,
-    /// How many tasks run there on top of others that found no room for what they spawned.
-    helping: u32,
-    /// The requests of tasks beneath the one that runs, where a task of another request stands on top.
-    beneath: Vec<RequestId>,
 }
 
 thread_local! {
@@ -181,9 +151,6 @@ impl Drop for Once {
 #[cfg(not(loom))]
 const NAP: Duration = Duration::from_millis(10);
 
-/// A pause that is shorter costs less than to say that others may end it.
-const SHORT: Duration = Duration::from_micros(50);
-
 /// Sleeps until it is woken, or for a pause. After a nap, what the thread has for its next blocks is others' meanwhile; and
 /// after a while that goes back to the system, though nobody works.
 fn sleep(sleepers: &SleepPool, slot: usize, pause: Option<Duration>, reason: impl Fn() -> bool) -> Woken {
@@ -222,27 +189,18 @@ fn sleep(sleepers: &SleepPool, slot: usize, pause: Option<Duration>, reason: imp
     sleepers.sleep(slot, reason)
 }
 
-/// What a thread was chosen for, that slept or found something else.
-fn told(slept: Option<Woken>, sleepers: &SleepPool, slot: usize) -> Option<Wake> {
-    if let Some(Woken::Spawn(wake)) = slept { Some(wake) } else { sleepers.stay(slot) }
-}
-
 impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, seat: SeatId) -> Worker {
         let recorder = Recorder::new(&shared, seat);
-        let cursors = vec![0; shared.plan.cursors(seat)];
+        let state = Seat::new(&shared.plan, seat, |queue| shared.queues.deque(queue).is_some());
+        let own = state.own().and_then(|queue| shared.queues.deque(queue)).map_or(ptr::null(), ptr::from_ref);
         let plan = &shared.plan.seats[seat.index()];
-        let (first, queue) = (&plan.look[0], plan.place[Kind::Immediate as usize]);
-        let own = shared.queues.deque(queue).filter(|_| first.scan.queues().first() == Some(&queue));
-        let own_probes = usize::from(own.is_some() && first.scan.queues().len() == 1);
-        let own = own.map_or(ptr::null(), ptr::from_ref);
-        let own_way = Way::new(first.rule, queue);
-        let near = shared.plan.queues[queue.index()].wake.iter();
+        let near = shared.plan.queues[plan.place[Kind::Immediate as usize].index()].wake.iter();
         let near = near.map(|pool| ptr::from_ref(&shared.pools[pool.index()])).collect();
         let slot = shared.plan.pools[plan.pool.index()].seats.iter().position(|&other| other == seat);
         Worker {
             slot: slot.expect("a seat is in its pool"),
-            cursors,
+            state,
             frame: Frame {
                 request: RequestId(0),
                 way: Way::KEPT,
@@ -251,19 +209,11 @@ impl Worker {
                 parent: ContextRef::NONE,
                 context: None,
             },
-            stack: Stack::default(),
+            beneath: Vec::new(),
             desk: None,
-            next: None,
-            refused: Vec::new(),
             own,
-            own_way,
-            own_probes,
             near,
-            pause_ns: 0,
             slab: Slab::new(seat),
-            shares: Shares::default(),
-            spawned: 0,
-            turn: 0,
             swept: 0,
             recorder,
             seat,
@@ -273,9 +223,9 @@ impl Worker {
 
     /// What boxes of this seat are run with.
     pub(crate) fn new_desk(&self) -> Box<Desk> {
-        let (place, blocks) = (Place::from(self.node()), Blocks::of(column_block));
+        let (node, blocks) = (self.node(), Blocks::of(column_block));
         let seat = Some(self.seat.index());
-        Box::new(Desk { recording: self.recorder.keeps_events(), place, blocks, seat, ..Desk::default() })
+        Box::new(Desk { recording: self.recorder.keeps_events(), node, blocks, seat, ..Desk::default() })
     }
 
     /// Works until `goes_on` says no. It is asked between two tasks and around sleep.
@@ -290,7 +240,7 @@ impl Worker {
         }
     }
 
-    /// The lock-free queue into which this seat puts immediate tasks, and from which it takes the youngest first.
+    /// The seat's own lock-free queue for immediate tasks.
     #[inline]
     pub(crate) fn own(&self) -> Option<&Deque> {
         #[expect(unsafe_code, reason = "a way to a part of what the worker shares that is short")]
@@ -308,6 +258,22 @@ impl Worker {
             self.share_own();
         }
         Ok(())
+    }
+
+    /// Records that a closure is queued, in the seat's own queue (`is_near`) if it has one.
+    #[inline]
+    pub(crate) fn records_queued(&mut self, task: TaskRef, kind: Kind, is_near: bool) {
+        if self.recorder.is_on() {
+            self.records_closure(task, kind, is_near);
+        }
+    }
+
+    #[cold]
+    fn records_closure(&mut self, task: TaskRef, kind: Kind, is_near: bool) {
+        self.recorder.task_enqueued(task, kind);
+        if let Some(queue) = self.state.own().filter(|_| is_near) {
+            self.puts(task, queue);
+        }
     }
 
     #[cold]
@@ -331,8 +297,7 @@ impl Worker {
 
     /// What this seat alone would run next goes to where others find it: its thread turns away, or is about to block.
     pub(crate) fn share_tasks(&mut self) {
-        let next = self.next.take().map(|next| next.task);
-        let kept: Vec<TaskRef> = next.into_iter().chain(self.refused.drain(..)).collect();
+        let kept = self.state.turns_away();
         if let Some(own) = self.shared.queues.own(self.seat) {
             own.share(true);
         }
@@ -358,79 +323,68 @@ impl Worker {
         self.shared.plan.seats[self.seat.index()].node
     }
 
-    /// What this seat has to do before it looks into queues.
-    fn kept(&mut self) -> Option<(TaskRef, Way)> {
-        if let Some(next) = self.next.take() {
-            return Some((next.task, Way::new(next.rule, next.queue)));
-        }
-        if let Some(task) = self.shared.inboxes[self.seat.index()].take() {
-            return Some((task, Way::KEPT));
-        }
-        self.refused.pop().map(|task| (task, Way::KEPT))
+    /// A task to run. `last`: the seat would sleep otherwise.
+    #[inline]
+    fn find(&mut self, shared: &Shared, last: bool) -> Option<Run<TaskRef>> {
+        let mut reach = self.reach(shared, last);
+        let plan = &shared.plan.seats[self.seat.index()];
+        self.state.find(plan, &mut reach, || shared.inboxes[self.seat.index()].take())
     }
 
-    /// Looks into queues: as a seat whose task of a request waits, or as one that is free.
-    fn look(&mut self, plan: &SeatPlan, waiting: Option<RequestId>, last: bool) -> Option<(TaskRef, Way)> {
-        let mut probes = &plan.look[..];
-        // What most looks find, without the detour by the plan. The first probe takes the same, since the plan says that this queue
-        // is the owner's at its young end (`Plan::owner_lifos`).
-        if let Some(own) = self.own().filter(|_| waiting.is_none() || probes[0].while_waiting) {
-            if let Some(task) = own.pop() {
-                return Some((task, self.own_way));
-            }
-            probes = &probes[self.own_probes..];
-        }
-        let last = last.then_some(&self.shared.barrier);
-        let mut reach = Reach { queues: &self.shared.queues, seat: self.seat, last };
-        let found = match waiting {
-            Some(request) => look_waiting(probes, &mut self.cursors, &mut reach, request, self.stack.waits as usize),
-            None => look(probes, &mut self.cursors, &mut reach),
-        };
-        let found = found?;
-        Some((found.task, Way::new(found.rule, found.queue)))
-    }
-
-    /// How long a seat that backs off pauses now. `None`: it sleeps until it is woken, since the strategy has no pauses, or since
-    /// the longest one was in vain. Whoever makes a queue long enough for it wakes it ([`Shared::wake_for`]).
-    fn next_pause(&mut self, plan: &SeatPlan) -> Option<Duration> {
-        let Idle::BackOff { first_ns, factor, max_ns } = plan.idle else { return None };
-        let longest = u64::from(max_ns.max(first_ns).max(1));
-        if self.pause_ns >= longest {
-            return None;
-        }
-        let next = self.pause_ns.saturating_mul(u64::from(factor)).max(u64::from(first_ns));
-        self.pause_ns = next.clamp(1, longest);
-        Some(Duration::from_nanos(self.pause_ns))
+    /// The queues as this seat reaches them.
+    #[inline]
+    fn reach<'a>(&self, shared: &'a Shared, last: bool) -> Reach<'a> {
+        #[expect(unsafe_code, reason = "a way to a part of what the worker shares that is short")]
+        // SAFETY: null, or a queue of `shared`, where queues stay.
+        let own = unsafe { self.own.as_ref() };
+        Reach { queues: &shared.queues, seat: self.seat, own, last: last.then_some(&shared.barrier) }
     }
 
     /// The requests whose tasks stand on this thread's stack.
     pub(crate) fn requests(&self) -> Vec<RequestId> {
-        let mut requests: Vec<RequestId> = self.stack.beneath.iter().copied().chain([self.frame.request]).collect();
+        let mut requests: Vec<RequestId> = self.beneath.iter().copied().chain([self.frame.request]).collect();
         requests.sort_unstable();
         requests.dedup();
         requests
     }
 
-    /// Puts a task into a queue and wakes one sleeper for it. Where the plan has no room for it, the seat works at once: it runs
-    /// the task itself, or another one if there are too many tokens (Wittmann and Hager, §2). A box it runs when the present one
-    /// has ended.
+    /// Puts a task into a queue, and wakes one sleeper for it or runs a task at once, as the seat decides.
     pub(crate) fn put(&mut self, task: TaskRef, queue: QueueId, kind: Kind) -> AtOnce {
-        let request = task.header().request;
-        let works_now = task.header().class.runs_inline && self.stack.helping < DEEPEST;
+        let (request, runs_inline) = (task.header().request, task.header().class.runs_inline);
+        self.puts(task, queue);
         match self.shared.queues.push(queue, task) {
-            Ok(()) if works_now && self.shared.queues.is_overfull() => return self.helps(),
-            Ok(()) => self.wake(queue, request, kind),
-            Err(task) if works_now => return AtOnce(Some((task, Way::KEPT))),
-            Err(task) => self.refused.push(task),
+            Ok(()) => match self.state.pushed(runs_inline, self.shared.queues.is_overfull()) {
+                After::Wake => self.wake(queue, request, kind),
+                After::Help => return self.help(),
+            },
+            Err(task) => {
+                if let Some(task) = self.state.refused(task, runs_inline) {
+                    return AtOnce(Some((task, Way::KEPT)));
+                }
+            }
         }
         AtOnce::NONE
     }
 
+    /// A task is about to be put into a queue.
+    #[inline]
+    fn puts(&mut self, task: TaskRef, queue: QueueId) {
+        if self.recorder.is_on() {
+            self.recorder.decides(|| Decision::Puts(name_of(task), queue));
+        }
+    }
+
+    /// Keeps a task that this seat has spawned.
+    pub(crate) fn keep(&mut self, task: TaskRef) {
+        self.recorder.decides(|| Decision::Keeps(name_of(task)));
+        self.state.keep(task);
+    }
+
     #[cold]
-    fn helps(&mut self) -> AtOnce {
+    fn help(&mut self) -> AtOnce {
         let shared = Arc::clone(&self.shared);
-        // Nothing is left if others were quicker; then there is room as well.
-        AtOnce(self.look(&shared.plan.seats[self.seat.index()], None, false))
+        let mut reach = self.reach(&shared, false);
+        AtOnce(self.state.help(&shared.plan.seats[self.seat.index()], &mut reach))
     }
 
     /// Wakes one sleeper for a task that was put, and may be over by now.
@@ -470,52 +424,37 @@ impl<'a> Seated<'a> {
         &self.shared.inboxes[self.seat.index()]
     }
 
-    /// How long a seat whose task waits looks around before it sleeps.
-    fn spins_waiting(&self) -> Duration {
-        match self.plan.idle {
-            Idle::Sleep { spin_ns } => Duration::from_nanos(spin_ns.into()),
-            Idle::BackOff { .. } => SPIN,
-        }
-    }
-
     fn work_while(&self, goes_on: impl Fn() -> bool) {
-        let (shared, plan, sleepers) = (self.shared, self.plan, self.sleepers());
-        // For what it was woken, until it has looked.
-        let mut owed = None;
+        let (shared, sleepers) = (self.shared, self.sleepers());
+        let mut idle_since = None;
         while goes_on() {
             sweep();
-            if let Some((task, way)) = find(shared, None, false) {
-                leave_to_others(shared, owed.take(), way);
+            if let Some((task, way)) = find(shared) {
                 run(task, way);
+                idle_since = None;
                 continue;
             }
-            owed = None;
-            // A request whose last task ran here is over now, not after this seat's pauses.
-            leave();
-            if let Some((task, way)) = self.look_around() {
-                run(task, way);
-                continue;
-            }
-            let pause = in_task(|worker| worker.next_pause(plan));
-            if let Some(pause) = pause.filter(|pause| *pause < SHORT) {
-                std::thread::sleep(pause);
-                continue;
-            }
-            in_task(|worker| worker.recorder.sleep_begins());
-            sleepers.announce(self.slot, Who::Free, &shared.barrier);
-            // A task that was found is out of its queue: it is run, even if the seat is to be left meanwhile.
-            let found = find(shared, None, true);
-            let is_called = || !goes_on() || self.inbox().is_waiting();
-            let slept = found.is_none().then(|| sleep(sleepers, self.slot, pause, is_called));
-            owed = told(slept, sleepers, self.slot);
-            in_task(|worker| worker.recorder.sleep_ends(shared, plan.pool));
-            if let Some((task, way)) = found {
-                // The spawn that woke it was for another task than the one it found by itself.
-                leave_to_others(shared, owed.take(), Way::KEPT);
-                run(task, way);
+            let since = *idle_since.get_or_insert_with(|| {
+                // A request whose last task ran here is over now, not after this seat's pauses.
+                leave();
+                Instant::now()
+            });
+            match self.rest(since) {
+                Rest::Look { .. } => std::hint::spin_loop(),
+                Rest::Pause { ns } => std::thread::sleep(Duration::from_nanos(ns)),
+                Rest::Sleep { sleeper, at_most_ns } => {
+                    let at_most = at_most_ns.map(Duration::from_nanos);
+                    let is_called = || !goes_on() || self.inbox().is_waiting();
+                    let found = self.sleep(sleeper, || Some(sleep(sleepers, self.slot, at_most, is_called)));
+                    // A task that was found is out of its queue: it is run, even if the seat is to be left meanwhile.
+                    if let Some((task, way)) = found {
+                        run(task, way);
+                    }
+                    idle_since = None;
+                }
             }
         }
-        leave_to_others(shared, owed, Way::KEPT);
+        leave_to_others(shared);
         // Tasks that this seat kept for itself go to where others find them: its thread turns away.
         while let Some(called) = self.inbox().take() {
             run(called, Way::KEPT);
@@ -526,38 +465,51 @@ impl<'a> Seated<'a> {
         heaps::leaves_seat();
     }
 
-    /// What the plan says a seat does before it sleeps.
-    fn look_around(&self) -> Option<(TaskRef, Way)> {
-        match self.plan.idle {
-            Idle::Sleep { spin_ns } => {
-                let began = Instant::now();
-                while began.elapsed().as_nanos() < u128::from(spin_ns) {
-                    std::hint::spin_loop();
-                    if let Some(found) = find(self.shared, None, false) {
-                        return Some(found);
-                    }
-                }
-            }
-            Idle::BackOff { .. } => {}
-        }
-        None
+    /// What the seat does that has found nothing since then.
+    fn rest(&self, since: Instant) -> Rest {
+        let idle_ns = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        in_task(|worker| worker.state.none(self.plan, idle_ns))
+    }
+
+    /// Announces the seat, and looks for the last time. If that finds nothing, the thread sleeps.
+    fn sleep(&self, sleeper: Sleeper, sleeps: impl FnOnce() -> Option<Woken>) -> Option<(TaskRef, Way)> {
+        let (shared, sleepers) = (self.shared, self.sleepers());
+        in_task(|worker| worker.recorder.sleep_begins());
+        sleepers.announce(self.slot, sleeper, &shared.barrier);
+        let found = in_task(|worker| worker.find(shared, true));
+        let slept = if found.is_none() { sleeps() } else { None };
+        let chosen = if let Some(Woken::Spawn(wake)) = slept { Some(wake) } else { sleepers.stay(self.slot) };
+        in_task(|worker| {
+            worker.recorder.sleep_ends(shared, self.plan.pool);
+            worker.state.woken(chosen);
+        });
+        let found = found?;
+        // The spawn that woke it was for another task than the one it found by itself.
+        leave_to_others(shared);
+        Some((found.task, found.way))
     }
 }
 
-/// A task for the calling thread's seat: what no other seat may run; else what the plan leaves to a task of this request that waits, or
-/// with `None` whatever there is. `last`: the seat would sleep otherwise.
+/// A task for the calling thread's seat.
 #[inline]
-fn find(shared: &Shared, request: Option<RequestId>, last: bool) -> Option<(TaskRef, Way)> {
-    in_task(|worker| {
-        let plan = &shared.plan.seats[worker.seat.index()];
-        worker.kept().or_else(|| worker.look(plan, request, last))
-    })
+fn find(shared: &Shared) -> Option<(TaskRef, Way)> {
+    let Run { task, way, leaves } = in_task(|worker| worker.find(shared, false))?;
+    if leaves {
+        leave_to_others(shared);
+    }
+    Some((task, way))
 }
 
-/// The seat was woken for a task, and has something else to do: what it found, or what it waited for. Another seat is to look.
-#[inline]
-fn leave_to_others(shared: &Shared, woken: Option<Wake>, way: Way) {
-    if let Some(wake) = woken.filter(|wake| way.queue() != Some(wake.queue)) {
+/// If the seat was woken for a task, it has something else to do: another seat is to look.
+fn leave_to_others(shared: &Shared) {
+    let woken = in_task(|worker| {
+        let woken = worker.state.passes_on();
+        if let Some(wake) = woken {
+            worker.recorder.decides(|| Decision::PassesOn(wake.queue));
+        }
+        woken
+    });
+    if let Some(wake) = woken {
         shared.pass_on(wake);
     }
 }
@@ -566,7 +518,6 @@ fn leave_to_others(shared: &Shared, woken: Option<Wake>, way: Way) {
 pub(crate) fn run(task: TaskRef, way: Way) {
     let run = task.header().class.run;
     in_task(|worker| {
-        worker.pause_ns = 0;
         worker.frame.way = way;
         worker.frame.parent = task.header().context;
         debug_assert!(worker.frame.context.is_none(), "the last task has ended with its context");
@@ -585,7 +536,7 @@ pub(crate) fn run_on_top(task: TaskRef, way: Way) {
         let outer = worker.frame.put_aside();
         let is_others = request != outer.request;
         if is_others {
-            worker.stack.beneath.push(outer.request);
+            worker.beneath.push(outer.request);
         }
         (outer, is_others)
     });
@@ -594,18 +545,10 @@ pub(crate) fn run_on_top(task: TaskRef, way: Way) {
     leave();
     in_task(|worker| {
         if is_others {
-            worker.stack.beneath.pop();
+            worker.beneath.pop();
         }
         worker.frame = outer;
     });
-}
-
-impl Stack {
-    /// Whether so many tasks wait there that the seat keeps what it spawns.
-    #[inline]
-    pub(crate) fn is_deep(&self) -> bool {
-        self.waits as usize >= DEEP
-    }
 }
 
 impl Frame {
@@ -644,62 +587,49 @@ impl AtOnce {
 
 #[cold]
 fn run_at_once(task: TaskRef, way: Way) {
-    in_task(|worker| worker.stack.helping += 1);
+    in_task(|worker| worker.state.helps());
     run_on_top(task, way);
-    in_task(|worker| worker.stack.helping -= 1);
+    in_task(|worker| worker.state.has_helped());
 }
 
 /// Runs tasks until what is awaited is there, and sleeps when there are none: tasks that belong to the one that waits, of this
 /// request, or with `None` whatever there is. The calling thread sits on a seat.
 pub(crate) fn wait(request: Option<RequestId>, awaited: &impl Awaited) {
     let bomb = Abort;
-    in_task(|worker| worker.stack.waits += 1);
-    with_shared(|shared| wait_until_done(shared, request, awaited));
+    in_task(|worker| worker.state.waits(request));
+    with_shared(|shared| wait_until_done(shared, awaited));
     std::mem::forget(bomb);
     in_task(|worker| {
         worker.recorder.tasks_waited_for();
-        worker.stack.waits -= 1;
-        // Others can't see it, and the task that waited may run on for long.
-        if let Some(next) = worker.next.take() {
-            worker.put(next.task, next.queue, Kind::Immediate).assert_none();
+        if let Some((task, queue)) = worker.state.goes_on() {
+            worker.put(task, queue, Kind::Immediate).assert_none();
         }
     });
 }
 
-fn wait_until_done(shared: &Shared, request: Option<RequestId>, awaited: &impl Awaited) {
+fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
     let mut idle_since = None;
-    // For what it was woken, until it has looked.
-    let mut owed = None;
     while !awaited.is_done() {
-        if let Some((task, way)) = find(shared, request, false) {
-            leave_to_others(shared, owed.take(), way);
+        if let Some((task, way)) = find(shared) {
             run_on_top(task, way);
             idle_since = None;
             continue;
         }
-        owed = None;
         // Asked anew after each task.
         let seated = Seated::of_this_thread(shared);
-        let since = *idle_since.get_or_insert_with(Instant::now);
-        if since.elapsed() < seated.spins_waiting() {
-            std::hint::spin_loop();
-            continue;
+        match seated.rest(*idle_since.get_or_insert_with(Instant::now)) {
+            Rest::Look { .. } | Rest::Pause { .. } => std::hint::spin_loop(),
+            Rest::Sleep { sleeper, .. } => {
+                let is_called = || awaited.is_done() || seated.inbox().is_waiting();
+                let sleeps = || awaited.falls_asleep().then(|| seated.sleepers().sleep(seated.slot, is_called));
+                if let Some((task, way)) = seated.sleep(sleeper, sleeps) {
+                    run_on_top(task, way);
+                }
+                idle_since = None;
+            }
         }
-        in_task(|worker| worker.recorder.sleep_begins());
-        let sleepers = seated.sleepers();
-        sleepers.announce(seated.slot, request.map_or(Who::Free, Who::Waits), &shared.barrier);
-        let found = find(shared, request, true);
-        let is_called = || awaited.is_done() || seated.inbox().is_waiting();
-        let slept = (found.is_none() && awaited.falls_asleep()).then(|| sleepers.sleep(seated.slot, is_called));
-        owed = told(slept, sleepers, seated.slot);
-        in_task(|worker| worker.recorder.sleep_ends(shared, seated.plan.pool));
-        if let Some((task, way)) = found {
-            leave_to_others(shared, owed.take(), Way::KEPT);
-            run_on_top(task, way);
-        }
-        idle_since = None;
     }
-    leave_to_others(shared, owed, Way::KEPT);
+    leave_to_others(shared);
 }
 
 /// Drops the boxes of stopped requests from this seat's own queue, after another seat asked for it.
@@ -713,12 +643,6 @@ fn sweep() {
         sweep_boxes();
     }
 }
-
-/// So many tasks, each of which found no room for what it spawned, may stand on a stack: after that there has to be room.
-const DEEPEST: u32 = 64;
-
-/// How long a waiting seat looks around before it sleeps, if the strategy has no such time.
-const SPIN: Duration = Duration::from_micros(5);
 
 /// Ends the process if it is dropped: a panic that leaves a waiting frame would take away what other threads use. Users' panics
 /// never get there.

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use vicus_flow::{BoxModel, Column, Envelope, Model, ModelBuilder, Place, Schema, Turn, Type};
+use vicus_flow::{BoxModel, Column, Envelope, Model, ModelBuilder, Schema, Turn, Type};
 use vicus_machine::Runtime;
-use vicus_topology::Topology;
+use vicus_topology::{NodeId, Topology};
 use vicus_trace::{TaskKind, What};
 
 fn numbers() -> Schema {
@@ -19,8 +19,8 @@ fn rows(count: usize) -> Envelope {
 /// What each test learns: where the two senders and the receiver of both ran.
 #[derive(Default)]
 struct Seen {
-    senders: [Mutex<Option<Place>>; 2],
-    receiver: Mutex<Option<Place>>,
+    senders: [Mutex<Option<NodeId>>; 2],
+    receiver: Mutex<Option<NodeId>>,
     /// How often the receiver ran.
     acts: AtomicUsize,
 }
@@ -40,7 +40,7 @@ fn sender(which: usize, count: usize, after: usize, seen: &Arc<Seen>) -> BoxMode
             if envelope.is_pill() {
                 turn.send_pill(0);
             } else {
-                *seen.senders[which].lock().unwrap() = Some(turn.place());
+                *seen.senders[which].lock().unwrap() = Some(turn.node());
                 turn.send(0, rows(count));
                 turn.run_again();
             }
@@ -61,7 +61,7 @@ fn receiver(seen: &Arc<Seen>) -> BoxModel {
                 if taken.iter().all(Envelope::is_pill) {
                     turn.send_pill(0);
                 } else {
-                    seen.receiver.lock().unwrap().get_or_insert(turn.place());
+                    seen.receiver.lock().unwrap().get_or_insert(turn.node());
                     turn.run_again();
                 }
             }
@@ -80,7 +80,7 @@ fn model(first: usize, second: usize, seen: &Arc<Seen>) -> Arc<Model> {
         BoxModel::new("begin", || {
             |turn: &mut Turn<'_>| {
                 turn.take(0);
-                for (output, node) in [(0, Place(1)), (1, Place(2))] {
+                for (output, node) in [(0, NodeId::new(1)), (1, NodeId::new(2))] {
                     turn.send(output, rows(1).at_home(Some(node)));
                     turn.send_pill(output);
                 }
@@ -101,7 +101,7 @@ fn model(first: usize, second: usize, seen: &Arc<Seen>) -> Arc<Model> {
 }
 
 /// Where the senders and the receiver ran, and how the second sender queued it; `None` if it was still running then.
-fn places(strategy: &str, first: usize, second: usize) -> ([Place; 2], Place, Option<TaskKind>) {
+fn places(strategy: &str, first: usize, second: usize) -> ([NodeId; 2], NodeId, Option<TaskKind>) {
     let machine = Topology::parse("node:4 core:1 pu:1").unwrap();
     let builder = Runtime::builder().topology(machine).threads(4).strategy(strategy.parse().unwrap());
     let runtime = builder.record(1 << 12).quiet().start();
@@ -116,19 +116,19 @@ fn places(strategy: &str, first: usize, second: usize) -> ([Place; 2], Place, Op
         _ => None,
     });
     let queued = kinds.next();
-    let of = |place: &Mutex<Option<Place>>| place.lock().unwrap().unwrap();
+    let of = |place: &Mutex<Option<NodeId>>| place.lock().unwrap().unwrap();
     ([of(&seen.senders[0]), of(&seen.senders[1])], of(&seen.receiver), queued)
 }
 
 /// What each strategy that deals makes of it, whenever it was the second sender that queued the receiver.
 ///
 /// Each node has one thread, and footprint robs only queues with more than one task: where a box is queued, it runs.
-fn receiver_is(first: usize, place: Place, kind: TaskKind) {
+fn receiver_is(first: usize, place: NodeId, kind: TaskKind) {
     for strategy in ["footprint:share_bytes=65536", "vicinity:private_bytes=65536,reach=1"] {
         let mut counted = 0;
         for _ in 0..40 {
             let (senders, receiver, queued) = places(strategy, first, 10);
-            assert_eq!(senders, [Place(1), Place(2)], "{strategy}: an envelope's home decides");
+            assert_eq!(senders, [NodeId::new(1), NodeId::new(2)], "{strategy}: an envelope's home decides");
             if let Some(queued) = queued {
                 assert_eq!((receiver, queued), (place, kind), "{strategy}");
                 counted += 1;
@@ -140,10 +140,10 @@ fn receiver_is(first: usize, place: Place, kind: TaskKind) {
 
 #[test]
 fn a_box_whose_large_input_is_far_is_queued_where_that_lies() {
-    receiver_is(1 << 17, Place(1), TaskKind::Deferred);
+    receiver_is(1 << 17, NodeId::new(1), TaskKind::Deferred);
 }
 
 #[test]
 fn a_box_with_small_inputs_stays_with_who_sent_the_last_one() {
-    receiver_is(100, Place(2), TaskKind::Immediate);
+    receiver_is(100, NodeId::new(2), TaskKind::Immediate);
 }

@@ -3,13 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
-use vicus_flow::{
-    Bound, BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, FlowError, Model, ModelBuilder, Place, Schema, Turn,
-    Type, library,
-};
+use vicus_flow::library::{self, More};
+use vicus_flow::{Bound, BoxError, BoxModel, Column, Envelope, FlowError, Model, ModelBuilder, Schema, Turn, Type};
 use vicus_machine::Runtime;
 use vicus_memory::Region;
-use vicus_topology::Topology;
+use vicus_topology::{NodeId, Topology};
 
 fn runtime(strategy: &str, threads: usize) -> Runtime {
     Runtime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().record(1 << 18).start()
@@ -21,22 +19,10 @@ fn numbers() -> Schema {
 
 /// Sends `envelopes` envelopes of 10 rows, one for each invocation.
 fn source(envelopes: u64) -> BoxModel {
-    let factory = move || {
-        let mut next = 0;
-        move |turn: &mut Turn<'_>| {
-            turn.take(0);
-            if next < envelopes {
-                let rows: Vec<u64> = (next * 10..next * 10 + 10).collect();
-                turn.send(0, Envelope::new([Column::from(rows)]));
-                next += 1;
-                turn.run_again();
-            } else {
-                turn.send_pill(0);
-            }
-            Ok(())
-        }
-    };
-    BoxModel::new("source", factory).output(&numbers())
+    let rows = |next: u64| (next * 10..next * 10 + 10).collect::<Vec<u64>>();
+    library::source("source", &numbers(), move || {
+        (0..envelopes).map(move |next| Envelope::new([Column::from(rows(next))]))
+    })
 }
 
 /// Adds up everything that comes.
@@ -516,7 +502,7 @@ fn las_reads_what_lies_on_a_node_there() {
         .input(&library::range_schema())
         .output(&numbers())
     };
-    let pieces = [0u16, 1].map(|node| library::Piece { range: 0..10, home: Some(Place(node)) });
+    let pieces = [0, 1].map(|node| library::Piece { range: 0..10, home: Some(NodeId::new(node)) });
     let mut net = ModelBuilder::new("two ranges");
     let split = net.source(library::split(pieces, 2, 10));
     let readers = [0, 1].map(|output| {
@@ -546,22 +532,16 @@ fn columns_lie_in_one_block_of_the_memory_whatever_the_programs_allocator() {
     let memory = Arc::clone(runtime.memory().expect("this process has addresses for it"));
     let schema = Schema::new([("a", Type::U64), ("b", Type::U8)]);
     let mut net = ModelBuilder::new("columns");
-    let factory = || {
-        let mut builder = EnvelopeBuilder::new(&Schema::new([("a", Type::U64), ("b", Type::U8)]));
-        move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
-            turn.take(0);
-            for rows in [4096, 10] {
-                builder.reserve(turn, rows);
-                builder.u64s(0).extend(0..rows as u64);
-                builder.u8s(1).repeat(7, rows);
-                let envelope = builder.finish(turn);
-                turn.send(0, envelope);
-            }
-            turn.send_pill(0);
-            Ok(())
+    let source = net.source(library::fill("columns", &schema, || {
+        let mut left = vec![10, 4096];
+        move |turn, builder| {
+            let rows = left.pop().expect("it has more");
+            builder.reserve(turn, rows);
+            builder.u64s(0).extend(0..rows as u64);
+            builder.u8s(1).repeat(7, rows);
+            Ok(if left.is_empty() { More::No } else { More::Yes })
         }
-    };
-    let source = net.source(BoxModel::new("columns", factory).output(&schema));
+    }));
     let (send, receive) = mpsc::channel();
     let sink = net.add(library::sink("sink", &schema, move |envelope| Ok(send.send(envelope)?)));
     net.connect(source.output(0), sink.input(0));

@@ -5,6 +5,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use vicus_flow::{BoxModel, FlowError, ModelBuilder, Schema, Turn};
 use vicus_machine::Runtime;
+use vicus_topology::NodeId;
+
+/// A node that each machine has.
+const HERE: NodeId = NodeId::new(0);
 
 #[test]
 fn each_piece_is_done_once_under_every_kind_of_strategy() {
@@ -12,11 +16,11 @@ fn each_piece_is_done_once_under_every_kind_of_strategy() {
         let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(4).quiet().start();
         let words: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
         let seen = Mutex::new(BTreeSet::new());
-        let work = words.iter().map(|word| (word, 0));
+        let work = words.iter().map(|word| (word, HERE));
         let add = |word| assert!(seen.lock().unwrap().insert(word), "{word} was done before");
         runtime.each_near(work, add).unwrap();
         assert_eq!(seen.into_inner().unwrap(), words.iter().collect(), "{strategy}");
-        runtime.each_near(Vec::<((), usize)>::new(), |()| unreachable!("there is no work")).unwrap();
+        runtime.each_near(Vec::<((), NodeId)>::new(), |()| unreachable!("there is no work")).unwrap();
     }
 }
 
@@ -24,7 +28,7 @@ fn each_piece_is_done_once_under_every_kind_of_strategy() {
 fn a_piece_that_panics_is_told_and_others_are_done() {
     let runtime = Runtime::builder().threads(4).quiet().start();
     let done = AtomicUsize::new(0);
-    let result = runtime.each_near((0..100).map(|number| (number, 0)), |number| {
+    let result = runtime.each_near((0..100).map(|number| (number, HERE)), |number| {
         assert_ne!(number, 3, "this one is refused");
         // Long enough for all threads to take some.
         std::thread::sleep(std::time::Duration::from_millis(1));
@@ -43,7 +47,7 @@ fn it_may_be_called_in_a_task_and_in_a_box() {
         let runtime = Arc::new(runtime);
         let work = |runtime: &Runtime| {
             let sum = AtomicU64::new(0);
-            runtime.each_near((1..=100u64).map(|number| (number, 0)), |number| {
+            runtime.each_near((1..=100u64).map(|number| (number, HERE)), |number| {
                 sum.fetch_add(number, Ordering::Relaxed);
             })?;
             Ok::<u64, FlowError>(sum.into_inner())

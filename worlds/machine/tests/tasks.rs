@@ -481,23 +481,12 @@ fn who_waits_leaves_short_queues_of_other_nodes_alone() {
 
 #[test]
 fn a_box_may_join() {
-    use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type, library};
+    use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
     for runtime in runtimes() {
         let schema = Schema::new([("n", Type::U64)]);
         let mut net = ModelBuilder::new("fib");
-        let numbers = net.source(
-            BoxModel::new("numbers", || {
-                |turn: &mut Turn<'_>| {
-                    turn.take(0);
-                    for n in 0..15 {
-                        turn.send(0, Envelope::new([vec![n as u64].into()]));
-                    }
-                    turn.send_pill(0);
-                    Ok(())
-                }
-            })
-            .output(&schema),
-        );
+        let numbers = || (0..15u64).map(|n| Envelope::new([vec![n].into()]));
+        let numbers = net.source(library::source("numbers", &schema, numbers));
         let fibs = net.add(library::map("fib", &schema, &schema, |envelope| {
             let fibs: Vec<u64> = envelope.column(0).u64s().iter().map(|&n| fib(n as u32)).collect();
             Some(Envelope::new([fibs.into()]))

@@ -1,21 +1,21 @@
-//! A cache: what was used last, in pieces of the arrays.
+//! A cache that keeps the most recently used pieces of arrays.
 //!
-//! A piece is a granule: the largest stretch that the program's accesses never cut, such as a row of a block. Conflicts
+//! A piece is a granule: the largest stretch that no access of the program divides, such as a row of a block. Conflicts
 //! between lines are not modelled.
 
 const NONE: u32 = u32::MAX;
 
-/// The least recently used granule goes first.
+/// A list of granules in the order of their use: the least recently used one is evicted first.
 ///
-/// Slots are chained by the hash of their granule themselves. Kernels whose data is cut fine spend most of their simulation here, a third
-/// more of it with a general map, which keeps the keys a second time and moves them.
+/// The slots form the chains of a hash table themselves. Kernels with finely divided data spend most of their simulation here;
+/// with a general map, which stores the keys a second time and moves them, it would take a third more.
 pub(crate) struct Cache {
     capacity: u64,
     used: u64,
     slots: Vec<Slot>,
-    /// By hash, the first slot of its chain. Invariant: a power of two from 16, and at least twice as many as slots.
+    /// By hash, the first slot of its chain. Invariant: a power of two, at least 16 and at least twice the number of slots.
     chains: Vec<u32>,
-    /// The slots that hold nothing.
+    /// The slots that are empty.
     free: Vec<u32>,
     youngest: u32,
     oldest: u32,
@@ -24,12 +24,12 @@ pub(crate) struct Cache {
 struct Slot {
     granule: u32,
     bytes: u32,
-    /// Of the granule when it was put; a later one was written by somebody else since.
+    /// The granule's version when it was put; if there is a later one, another core has written it since.
     version: u32,
     dirty: bool,
     younger: u32,
     older: u32,
-    /// The next one of its chain.
+    /// The next slot of its chain.
     next: u32,
 }
 
@@ -46,8 +46,8 @@ impl Cache {
         }
     }
 
-    /// Whether it holds this version of a granule, which is then the youngest.
-    pub(crate) fn holds(&mut self, granule: u32, version: u32) -> bool {
+    /// Looks for this version of a granule, and makes it the youngest if it is there. Returns whether it is.
+    pub(crate) fn look_up(&mut self, granule: u32, version: u32) -> bool {
         let Some(at) = self.find(granule) else { return false };
         if self.slots[at as usize].version != version {
             return false;
@@ -56,7 +56,8 @@ impl Cache {
         true
     }
 
-    /// Keeps a granule, and hands out the dirty ones that have to go for it, with their bytes. Says whether there is room.
+    /// Keeps a granule, and puts the dirty granules that it evicts into `evicted`, with their bytes. Returns whether there is
+    /// room.
     pub(crate) fn put(
         &mut self,
         granule: u32,
@@ -71,7 +72,7 @@ impl Cache {
         if let Some(at) = self.find(granule) {
             let slot = &mut self.slots[at as usize];
             debug_assert_eq!(slot.bytes, bytes, "a granule is as large as before");
-            // What another core wrote since is in memory, or will be written by that core's cache.
+            // What another core has written since is in memory, or that core's cache will write it back.
             slot.dirty = dirty || (slot.dirty && slot.version == version);
             slot.version = version;
             self.renew(at);
@@ -100,7 +101,8 @@ impl Cache {
         true
     }
 
-    /// The chain of a granule, by Knuth's multiplicative hash: those of a column of blocks, whose numbers lie a power of two apart, spread too.
+    /// The chain of a granule, by Knuth's multiplicative hash. It spreads also the granules of a column of blocks, whose
+    /// numbers differ by a power of two.
     fn chain(&self, granule: u32) -> usize {
         (granule.wrapping_mul(0x9E37_79B1) >> (u32::BITS - self.chains.len().trailing_zeros())) as usize
     }
@@ -117,7 +119,7 @@ impl Cache {
         None
     }
 
-    /// Twice as many chains. All slots are in use.
+    /// Doubles the number of chains. All slots are in use.
     fn grow(&mut self) {
         self.chains = vec![NONE; 2 * self.chains.len()];
         for at in 0..self.slots.len() {
@@ -143,7 +145,7 @@ impl Cache {
         self.free.push(at);
     }
 
-    /// The youngest from now on.
+    /// Makes a slot the youngest.
     fn renew(&mut self, at: u32) {
         if self.youngest != at {
             self.unlink(at);
@@ -181,21 +183,21 @@ mod tests {
     use std::collections::VecDeque;
 
     #[test]
-    fn the_least_recently_used_goes_and_a_dirty_one_says_so() {
+    fn the_least_recently_used_goes_and_a_dirty_one_is_evicted_visibly() {
         let (mut cache, mut evicted) = (Cache::new(300), Vec::new());
         for granule in 0..3 {
             assert!(cache.put(granule, 100, 0, granule == 1, &mut evicted));
         }
-        assert!(cache.holds(0, 0));
+        assert!(cache.look_up(0, 0));
         cache.put(3, 100, 0, false, &mut evicted);
         assert_eq!(evicted, [(1, 100)], "0 was used since");
-        assert!(!cache.holds(1, 0) && cache.holds(0, 0) && cache.holds(2, 0));
-        assert!(!cache.holds(2, 1), "somebody has written it since");
+        assert!(!cache.look_up(1, 0) && cache.look_up(0, 0) && cache.look_up(2, 0));
+        assert!(!cache.look_up(2, 1), "another core has written it since");
         assert!(!cache.put(4, 301, 0, false, &mut evicted), "larger than the cache");
     }
 
     #[test]
-    fn what_was_written_stays_to_be_written_until_somebody_else_has_written_it() {
+    fn a_dirty_granule_is_written_back_unless_another_core_has_written_it() {
         let (mut cache, mut evicted) = (Cache::new(100), Vec::new());
         cache.put(0, 100, 1, true, &mut evicted);
         cache.put(0, 100, 1, false, &mut evicted);
@@ -209,16 +211,16 @@ mod tests {
     }
 
     #[test]
-    fn it_is_a_list_in_the_order_of_use() {
+    fn granules_are_listed_in_the_order_of_use() {
         for seed in 0..20 {
             let (mut chance, mut evicted) = (Chance::new(seed), Vec::new());
             let mut cache = Cache::new(1000);
             let mut list: VecDeque<(u32, u32)> = VecDeque::new();
             for _ in 0..2000 {
-                // As of two columns of a matrix, and enough for more chains.
+                // The granules of two columns of a matrix, and enough of them to grow the chains.
                 let granule = 1024 * chance.below(30) as u32 + 7 * chance.below(2) as u32;
                 let found = list.iter().position(|&(other, _)| other == granule);
-                assert_eq!(cache.holds(granule, 0), found.is_some(), "seed {seed}");
+                assert_eq!(cache.look_up(granule, 0), found.is_some(), "seed {seed}");
                 let bytes = 1 + chance.below([30, 200][seed as usize % 2]) as u32;
                 let (granule, bytes) = found.map_or((granule, bytes), |at| list.remove(at).unwrap());
                 cache.put(granule, bytes, 0, false, &mut evicted);

@@ -1,7 +1,6 @@
-//! What each seat did, as the events of a trace.
+//! The events of each seat, for a trace.
 //!
-//! One clock for all seats: the simulator does one thing after the other, so the order in which it does them is one that puts
-//! causes before effects.
+//! One clock for all seats: the simulator carries out one event after the other, and in that order causes come before effects.
 
 use crate::fluid::Time;
 use crate::{Machine, Program};
@@ -14,7 +13,7 @@ const NAMED: usize = 1 << 16;
 pub(crate) struct Diary(Option<Vec<Log>>, u64);
 
 impl Diary {
-    /// With room for so many events of each seat; `None` writes nothing down.
+    /// With room for so many events of each seat; `None` records nothing.
     pub(crate) fn new(room: Option<usize>, seats: usize) -> Diary {
         Diary(room.map(|room| (0..seats).map(|_| Log::new(room)).collect()), 0)
     }
@@ -57,7 +56,7 @@ impl Diary {
     }
 }
 
-/// A task as a trace names it.
+/// The name of a task in a trace.
 pub(crate) fn who(program: &Program, task: u32) -> BoxId {
     BoxId { request: program.tasks[task as usize].request.0 as u32, index: task }
 }

@@ -1,8 +1,8 @@
-//! Virtual time goes from event to event; seats do what the plan says.
+//! The simulation's loop: virtual time goes from event to event, and seats do what the plan says.
 //!
-//! Each seat has at most one event to come, or a flow whose end the fluid knows. What a worker of worlds/machine does is done
-//! here in virtual time: it takes tasks by the plan's probes, runs them on top of those that wait for them, looks around,
-//! pauses or sleeps.
+//! Each seat has at most one next event, or a flow whose end `fluid.rs` computes. It does in virtual time what a worker of
+//! worlds/machine does: it takes tasks by the plan's probes, runs them on top of those that wait for them, looks around, pauses
+//! or sleeps.
 
 mod live;
 mod looking;
@@ -14,17 +14,17 @@ use crate::diary::{self, Diary};
 use crate::fluid::{Fluid, Time};
 use crate::memory::Memory;
 use crate::options::{Fault, Options, SimError};
-use crate::seats::{Doing, ReadyQueues, Scope, Seat};
+use crate::seats::{Doing, ReadyQueues, Scope, Thread};
 use crate::{Counts, Machine, Outcome, Parameters, Program, Reenacted, Reenactment, TaskRecord, TaskSpec};
 use live::Live;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
-use vicus_schedule::{Kind, Plan, QueueId, RequestId, SeatId, Shares};
+use vicus_schedule::{Decision, Kind, Plan, QueueId, RequestId, Seat, SeatId, Sleepers, TaskName};
 use vicus_trace::{BoxId, What};
 
-/// Runs a program on a machine as a plan says.
+/// Runs a program on a machine under a plan.
 ///
 /// # Errors
 /// See [`SimError`].
@@ -32,7 +32,7 @@ pub fn simulate(machine: &Machine, plan: &Plan, program: &Program, options: &Opt
     simulate_watched(machine, plan, program, options, &mut |_| true)
 }
 
-/// The same; `watch` is told now and then how many tasks are over, and says whether to go on.
+/// The same; `watch` is called now and then with the number of tasks that are over, and returns whether to go on.
 ///
 /// # Errors
 /// See [`SimError`].
@@ -49,7 +49,7 @@ pub fn simulate_watched(
     Ok(engine.outcome())
 }
 
-/// Enacts recorded requests again. Their tasks are made as the run goes on.
+/// Re-enacts recorded requests. Their tasks are made during the run.
 pub(crate) fn perform(
     machine: &Machine,
     plan: &Plan,
@@ -65,10 +65,10 @@ pub(crate) fn perform(
     Ok((engine.outcome(), reenacted))
 }
 
-/// Steps between two looks of whoever watches: tasks may be few, and take long.
+/// Steps between two calls of `watch`: there may be few tasks that take long.
 const WATCHED: u32 = 512;
 
-/// What is not counted any more: 53 days. No sum of two times that are is more than a number holds.
+/// Virtual time ends here: 53 days. The sum of two smaller times does not overflow.
 const FOREVER: Time = Time::MAX / 4;
 
 /// The parameters in picoseconds on this machine.
@@ -82,68 +82,82 @@ struct Costs {
 }
 
 struct TaskState {
-    /// In which way it is queued: as its spec says, or as its spawner has found out ([`TaskSpec::spreads`]).
+    /// The kind as which its spawner queues it: that of its spec, or as the spawner has found out ([`TaskSpec::spreads`]).
     kind: Kind,
-    /// How many tasks it waits for.
+    /// The number of tasks that it waits for.
     waits: u32,
-    /// Whether it was spawned; only then it may be queued.
+    /// Whether it was spawned. It is queued only then.
     spawned: bool,
-    /// The queue that it goes to, if its spawner doesn't decide: its bytes dealt it there, or lie there, or it came from outside.
-    dealt: Option<QueueId>,
-    /// Who waits for it.
+    goes: Goes,
+    /// The scope in which it was spawned.
     scope: usize,
+}
+
+/// Where a task goes when it is queued.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Goes {
+    /// To the queue of the seat that queues it, for tasks of its kind.
+    Near,
+    /// To this queue.
+    To(QueueId),
+    /// Nowhere: its spawner's stack is deep, and it stays with that seat.
+    Kept,
 }
 
 impl TaskState {
     fn of(task: &TaskSpec) -> TaskState {
-        TaskState { kind: task.kind, waits: task.after.len() as u32, spawned: false, dealt: None, scope: 0 }
+        TaskState { kind: task.kind, waits: task.after.len() as u32, spawned: false, goes: Goes::Near, scope: 0 }
     }
 }
 
 struct Engine<'a> {
     machine: &'a Machine,
     plan: &'a Plan,
-    /// Grows, if its tasks are live.
+    /// Grows if its tasks are live.
     program: Cow<'a, Program>,
     live: Option<Live<'a>>,
     options: &'a Options,
     costs: Costs,
     chance: Chance,
     now: Time,
-    /// Time, age, seat, version.
+    /// Time, age, seat and version of each.
     events: BinaryHeap<Reverse<(Time, u64, usize, u32)>>,
     aged: u64,
-    seats: Vec<Seat>,
+    seats: Vec<Thread>,
+    /// By pool.
+    pools: Vec<Sleepers>,
+    /// By queue, whether a seat whose task waits takes any task from it: [`Plan::for_waiting`].
+    for_waiting: Vec<bool>,
     /// The seats that have a thread.
     threads: Vec<usize>,
     /// By core, how many of its seats do a piece of work.
     at_work: Vec<u32>,
-    /// How many seats watch.
+    /// The number of seats that watch.
     watching: usize,
     queues: ReadyQueues,
     tasks: Vec<TaskState>,
-    /// By task, who waits for it to be over.
+    /// By task, the tasks that wait for its end.
     later: Vec<Vec<u32>>,
     scopes: Vec<Scope>,
     free_scopes: Vec<usize>,
     fluid: Fluid,
     memory: Memory<'a>,
-    /// By request, how many tasks are not over.
+    /// By request, the number of tasks that are not over.
     requests: FxHashMap<RequestId, Requested>,
     /// The requests of boxes that are not over. One is over when no task of it is left.
     of_boxes: BTreeSet<RequestId>,
-    /// How many tasks came from outside.
+    /// The number of tasks that came from outside.
     entered: usize,
     left: usize,
     late_wakes: Vec<Fault>,
     records: Vec<TaskRecord>,
     diary: Diary,
+    /// By seat; empty if decisions are not recorded.
+    decisions: Vec<Vec<Decision>>,
     counts: Counts,
     started: Time,
-    /// When the measured part ended, and what was counted by then.
+    /// The end of the measured part, and the counts until then.
     measured: Option<(Time, Counts)>,
-    /// For the bytes of a task by location.
-    shares: Shares,
 }
 
 #[derive(Default)]
@@ -170,20 +184,23 @@ impl<'a> Engine<'a> {
         let cycles = |cycles: f64| picoseconds(cycles / machine.clock_ghz);
         let Parameters { spawn_cycles, own_cycles, take_cycles, steal_cycles, deal_cycles, wake_ns, .. } =
             options.parameters;
-        let seat = |(at, seat): (usize, &vicus_schedule::SeatPlan)| Seat {
+        let lock_free = plan.owner_lifos();
+        let slot = |at: usize| {
+            let pool = &plan.pools[plan.seats[at].pool.index()];
+            pool.seats.iter().position(|seat| seat.index() == at).expect("a seat is in its pool")
+        };
+        let seat = |(at, seat): (usize, &vicus_schedule::SeatPlan)| Thread {
+            state: Seat::new(plan, SeatId::new(at), |queue| lock_free[queue.index()]),
+            slot: slot(at),
             pu: seat.pu,
             core: machine.topology.pus[seat.pu.index()].core,
             node: seat.node,
             doing: if seat.spare { Doing::Empty } else { Doing::Busy },
             stack: Vec::new(),
-            next: None,
-            cursors: vec![0; plan.cursors(SeatId::new(at))],
-            turn: 0,
             pinned: VecDeque::new(),
             version: 0,
             due: 0,
-            spins_until: 0,
-            pause_ns: 0,
+            idle_since: None,
             debt: 0,
             working: None,
             sleeps: false,
@@ -214,6 +231,8 @@ impl<'a> Engine<'a> {
             events: BinaryHeap::new(),
             aged: 0,
             seats: plan.seats.iter().enumerate().map(seat).collect(),
+            pools: plan.pools.iter().map(|pool| Sleepers::new(pool.seats.len())).collect(),
+            for_waiting: plan.for_waiting(),
             threads: (0..plan.seats.len()).filter(|&seat| !plan.seats[seat].spare).collect(),
             at_work: vec![0; machine.topology.cores.len()],
             watching: 0,
@@ -237,11 +256,11 @@ impl<'a> Engine<'a> {
             records: vec![TaskRecord::default(); program.tasks.len()],
             program,
             live,
+            decisions: vec![Vec::new(); if options.decisions { plan.seats.len() } else { 0 }],
             diary: Diary::new(options.trace, plan.seats.len()),
             counts: Counts { uses, ..Counts::default() },
             started: 0,
             measured: None,
-            shares: Shares::default(),
         })
     }
 
@@ -250,7 +269,7 @@ impl<'a> Engine<'a> {
         self.submit(first, 0);
         self.scopes[0].pending = 1;
         (self.tasks[0].spawned, self.tasks[0].scope) = (true, 0);
-        let enqueued = self.enqueued(0, None);
+        let enqueued = self.enqueued(0, self.program.tasks[0].kind, None);
         self.note(first, || enqueued);
         match self.program.tasks[0].pinned {
             Some(seat) => {
@@ -281,10 +300,10 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The next thing happens.
+    /// Carries out the next event, or the end of the next flow.
     fn step(&mut self) -> Result<(), SimError> {
         let event = self.next_event();
-        // What happens at the same instant changes the rates once.
+        // All changes at one instant change the rates only once.
         let flow = if event == Some(self.now) { None } else { self.fluid.next_end() };
         if event.into_iter().chain(flow).min().is_some_and(|next| next >= FOREVER) {
             return Err(SimError::TooLong);
@@ -301,7 +320,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// When the next event happens that is not out of date.
+    /// The time of the next event that is not out of date.
     fn next_event(&mut self) -> Option<Time> {
         loop {
             let &Reverse((time, _, seat, version)) = self.events.peek()?;
@@ -323,7 +342,7 @@ impl<'a> Engine<'a> {
         SimError::Stuck { left: self.left, task: (0..self.tasks.len()).find(over).unwrap_or(0) }
     }
 
-    /// The seat's event comes, and no other that it may have.
+    /// Sets the seat's next event, in place of any other that it has.
     fn schedule(&mut self, seat: usize, at: Time) {
         self.seats[seat].version = self.seats[seat].version.wrapping_add(1);
         self.seats[seat].due = at;
@@ -332,22 +351,11 @@ impl<'a> Engine<'a> {
     }
 
     fn happen(&mut self, seat: usize) -> Result<(), SimError> {
-        match self.seats[seat].doing {
-            // It has looked around for long enough.
-            Doing::Watching => {
-                self.set_doing(seat, Doing::Asleep);
-                self.seats[seat].sleeps = true;
-                self.note(seat, || What::SleepBegins);
-                Ok(())
-            }
-            _ => {
-                if std::mem::take(&mut self.seats[seat].sleeps) {
-                    self.note(seat, || What::SleepEnds);
-                }
-                self.set_doing(seat, Doing::Busy);
-                self.advance(seat)
-            }
+        if std::mem::take(&mut self.seats[seat].sleeps) {
+            self.wakes_up(seat);
         }
+        self.set_doing(seat, Doing::Busy);
+        self.advance(seat)
     }
 
     fn set_doing(&mut self, seat: usize, doing: Doing) {
@@ -356,21 +364,33 @@ impl<'a> Engine<'a> {
         self.watching -= usize::from(before == Doing::Watching);
     }
 
-    /// A task as a trace names it.
+    /// The name of a task in a trace.
     fn who(&self, task: u32) -> BoxId {
         diary::who(&self.program, task)
     }
 
-    /// That it is queued.
-    fn enqueued(&self, task: u32, by: Option<u32>) -> What {
-        diary::enqueued(&self.program, task, self.tasks[task as usize].kind, by)
+    /// The event that it is queued.
+    fn enqueued(&self, task: u32, kind: Kind, by: Option<u32>) -> What {
+        diary::enqueued(&self.program, task, kind, by)
+    }
+
+    fn decides(&mut self, seat: usize, decision: Decision) {
+        if let Some(decisions) = self.decisions.get_mut(seat) {
+            decisions.push(decision);
+        }
+    }
+
+    /// The name of a task in a seat's decisions.
+    fn name_of(&self, task: u32) -> TaskName {
+        let spec = &self.program.tasks[task as usize];
+        TaskName { request: spec.request, number: spec.of_box.unwrap_or(task), is_box: spec.of_box.is_some() }
     }
 
     fn note(&mut self, seat: usize, what: impl FnOnce() -> What) {
         self.diary.record(seat, self.now, what);
     }
 
-    /// How long something takes on a seat from now on that would take so long on a sound one.
+    /// The time that a seat takes from now on for what takes `time` without a fault.
     fn stretched(&self, seat: usize, time: Time) -> Time {
         let mut time = time;
         for fault in &self.options.faults {
@@ -384,7 +404,7 @@ impl<'a> Engine<'a> {
         time
     }
 
-    /// The seat is busy with its own affairs for so long, beginning not before `begin`.
+    /// Keeps the seat busy without a task for so long, not before `begin`.
     fn spend(&mut self, seat: usize, begin: Time, time: Time) {
         let time = time.saturating_add(std::mem::take(&mut self.seats[seat].debt));
         let end = begin.saturating_add(self.stretched(seat, time));
@@ -408,6 +428,7 @@ impl<'a> Engine<'a> {
             resources: Outcome::utilisation(self.memory.resources(), &counts.uses, wall_ns),
             counts,
             tasks: self.records,
+            decisions: self.decisions,
             trace: self.diary.trace(self.machine, self.plan, &self.program),
         }
     }

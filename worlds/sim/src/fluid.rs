@@ -1,8 +1,8 @@
-//! Bytes on their way: flows share controllers, links, buses and caches at max-min fair rates.
+//! Transfers as flows that share controllers, links, buses and caches at max-min fair rates.
 //!
-//! A flow takes its bytes from several places at once, in fixed shares, so it uses each resource in proportion to its rate.
-//! All rates rise together; who meets a full resource, or its own limit, stays there. Flows that want the same shares are one
-//! class: they have the same rate, and it costs as much to find as that of one flow.
+//! A flow takes its bytes from several places at once, in fixed shares, so it uses each resource in proportion to its rate. All
+//! rates rise together; a flow that meets a full resource, or its own limit, keeps its rate. Flows with the same shares and
+//! limit are one class: they have the same rate, which is computed once for all of them.
 
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -11,15 +11,15 @@ use std::collections::BinaryHeap;
 /// Virtual time, in picoseconds.
 pub(crate) type Time = u64;
 
-/// How many picoseconds a second has.
+/// The picoseconds of a second.
 pub(crate) const SECOND: f64 = 1e12;
 
-/// The share of a resource that counts as all of it: sums of rates are not exact.
+/// The share of a resource's capacity from which it counts as full: sums of rates are not exact.
 const FULL: f64 = 1.0 - 1e-9;
 
-/// All flows that are under way.
+/// All current flows.
 pub(crate) struct Fluid {
-    /// By resource, bytes in a second.
+    /// By resource, bytes per second.
     capacities: Vec<f64>,
     /// By resource, the sum of the rates that use it.
     used: Vec<f64>,
@@ -27,15 +27,14 @@ pub(crate) struct Fluid {
     /// The classes that have flows.
     live: Vec<usize>,
     known: FxHashMap<Key, usize>,
-    /// Whether the rates hold no more.
+    /// Whether the rates are out of date.
     stale: bool,
-    /// When `served` of the classes was brought up to date.
+    /// The time for which `served` of the classes is right.
     now: Time,
     started: u64,
 }
 
-/// What flows of a class have in common: their limit, and by resource the share of their bytes. Bits, because numbers that are
-/// equal only nearly are two classes.
+/// The limit and the shares that all flows of a class have, as bits: numbers that are only nearly equal make two classes.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     limit: u64,
@@ -45,13 +44,13 @@ struct Key {
 struct Class {
     limit: f64,
     shares: Vec<(usize, f64)>,
-    /// Bytes in a second that each of its flows gets.
+    /// The bytes per second of each of its flows.
     rate: f64,
-    /// How many bytes a flow would have got that was there from the start.
+    /// The bytes that a flow would have received if it had been there from the start.
     served: f64,
-    /// By `served` at which they end, as bits, which order like positive numbers; then by age.
+    /// By the `served` at which they end, as bits, which sort like positive numbers; then by age.
     flows: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    /// When the first of them ends at this rate.
+    /// The time at which the first of them ends at this rate.
     end: Time,
 }
 
@@ -73,7 +72,7 @@ impl Class {
 }
 
 impl Fluid {
-    /// No flows yet, over resources of these capacities.
+    /// An empty set of flows over resources of these capacities.
     pub(crate) fn new(capacities: Vec<f64>) -> Fluid {
         Fluid {
             used: vec![0.0; capacities.len()],
@@ -87,7 +86,7 @@ impl Fluid {
         }
     }
 
-    /// A flow begins: so many bytes, at most `limit` of them in a second, of each of which this share uses a resource.
+    /// Starts a flow of so many bytes, at most `limit` of them per second. `shares` is the use of each resource for a byte.
     pub(crate) fn start(&mut self, now: Time, who: usize, bytes: f64, limit: f64, shares: &[(usize, f64)]) {
         self.advance(now);
         let bits = shares.iter().map(|&(resource, share)| (resource as u32, share.to_bits())).collect();
@@ -103,7 +102,7 @@ impl Fluid {
         }
         class.flows.push(Reverse(((class.served + bytes).to_bits(), self.started, who)));
         self.started += 1;
-        // Nobody else is slower for it, if each of its resources has that much left.
+        // If each of its resources has room for its full rate, no other flow becomes slower.
         let fits =
             |&(resource, share): &(usize, f64)| self.used[resource] + share * limit <= self.capacities[resource] * FULL;
         if !self.stale && class.rate == limit && shares.iter().all(fits) {
@@ -115,7 +114,7 @@ impl Fluid {
     }
 
     fn new_class(&mut self, key: Key, limit: f64, shares: &[(usize, f64)]) -> usize {
-        // Classes without flows are forgotten now and then, or tasks that are all different would pile them up.
+        // Classes without flows are dropped now and then; otherwise tasks that all differ would pile them up.
         if self.classes.len() > 64 + 2 * self.live.len() {
             self.forget();
         }
@@ -137,7 +136,7 @@ impl Fluid {
         self.live = (0..self.classes.len()).collect();
     }
 
-    /// When the next flow ends, if nothing else happens before.
+    /// The time at which the next flow ends, if nothing else happens before.
     pub(crate) fn next_end(&mut self) -> Option<Time> {
         if self.stale {
             self.share_out();
@@ -145,7 +144,7 @@ impl Fluid {
         self.live.iter().map(|&at| self.classes[at].end).min()
     }
 
-    /// Takes out a flow that is over by now: whose it is.
+    /// Removes a flow that is over by now, and returns its owner.
     pub(crate) fn finish(&mut self, now: Time) -> Option<usize> {
         self.advance(now);
         let over = |at: &usize| self.classes[*at].end <= now;
@@ -156,7 +155,7 @@ impl Fluid {
         let class = &mut self.classes[first];
         let Reverse((_, _, who)) = class.flows.pop().expect("a live class has flows");
         if class.is_held(&self.used, &self.capacities) {
-            // Others get what it leaves.
+            // Other flows get the bandwidth that it leaves.
             self.stale = true;
         } else {
             class.shares.iter().for_each(|&(resource, share)| self.used[resource] -= share * class.rate);
@@ -166,7 +165,7 @@ impl Fluid {
             self.live.retain(|&at| at != first);
         }
         if self.live.is_empty() {
-            // Differences of sums don't pile up.
+            // Starts anew, so that errors of rounding don't pile up.
             self.used.fill(0.0);
             self.stale = false;
         }
@@ -192,7 +191,7 @@ impl Fluid {
             let class = &self.classes[at];
             class.shares.iter().for_each(|&(resource, share)| wanted[resource] += share * class.flows.len() as f64);
         }
-        // With the rate up to which its resources have room.
+        // Classes without a rate yet, each with the rate up to which its resources have room.
         let mut open: Vec<(usize, f64)> = self.live.iter().map(|&at| (at, 0.0)).collect();
         while !open.is_empty() {
             for (resource, room) in rooms.iter_mut().enumerate() {
@@ -212,7 +211,7 @@ impl Fluid {
                     return true;
                 }
                 let class = &mut self.classes[at];
-                // A flow that gets nothing would never end.
+                // A flow without a rate would never end.
                 class.rate = level.max(1.0);
                 let flows = class.flows.len() as f64;
                 for &(resource, share) in &class.shares {
@@ -263,7 +262,7 @@ mod tests {
         let mut fluid = Fluid::new(vec![10.0 * GB]);
         fluid.start(0, 0, 10.0 * GB, 8.0 * GB, &[(0, 1.0)]);
         fluid.start(0, 1, 20.0 * GB, 8.0 * GB, &[(0, 1.0)]);
-        // 5 GB/s each: the first ends after 2 s. The other has 10 GB left, and then 8 GB/s for them.
+        // 5 GB/s each: the first ends after 2 s. The other has 10 GB left, and gets 8 GB/s for them.
         assert_ends(&mut fluid, &[(0, 2.0), (1, 3.25)]);
     }
 
@@ -285,7 +284,7 @@ mod tests {
         assert_ends(&mut fluid, &[(0, 2.0)]);
     }
 
-    /// Rates by raising all of them in tiny steps, flow by flow.
+    /// Rates by raising all of them in tiny steps, one flow at a time.
     fn by_hand(capacities: &[f64], flows: &[(f64, Vec<(usize, f64)>)]) -> Vec<f64> {
         let step = 1e-5;
         let mut rates = vec![0.0; flows.len()];
@@ -324,7 +323,7 @@ mod tests {
                 let (a, share) = (number % 4, part(0.1, 0.9));
                 flows.push((part(0.05, 0.6), vec![(a, share), ((a + 1 + number / 4) % 4, 1.0 - share)]));
             }
-            // Two of one class.
+            // Two flows of one class.
             flows.push(flows[0].clone());
             let mut fluid = Fluid::new(capacities.iter().map(|capacity| capacity * GB).collect());
             for (who, (limit, shares)) in flows.iter().enumerate() {

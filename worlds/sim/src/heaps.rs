@@ -1,8 +1,8 @@
-//! Threads' heaps: memory that was given back is used again.
+//! Threads' heaps: freed memory is used again.
 //!
 //! Falt et al., "Towards Efficient Locality Aware Parallel Data Stream Processing", §5.1: each thread has blocks of its own, by
-//! size, and the block that was given back last is the next to be taken, because a cache may still have it. Here an array of
-//! a heap gets its block from who writes it first, and gives it back to that one's heap when the last task has read it.
+//! size, and the block that was freed last is taken next, because a cache may still have it. Here an array of a heap gets its
+//! block from the heap of the thread that writes it first, and returns it to that heap when the last task has read it.
 
 use crate::{Program, Step};
 use rustc_hash::FxHashMap;
@@ -11,13 +11,14 @@ use vicus_topology::PuId;
 
 const NONE: u32 = u32::MAX;
 
-/// Which arrays have which blocks. A block is the memory of an array that was the first to have it.
+/// The block of each array. A block is the memory of the array that was the first to use it.
 pub(crate) struct Heaps {
-    /// By array of a heap, its block, and how many of its readers are still to come. Empty if no program's array is of a heap.
+    /// By array of a heap, its block, and the number of readers that are still to come. Empty if the program has no array of a
+    /// heap.
     arrays: Vec<Lent>,
     /// The first array of a heap.
     first: usize,
-    /// By PU and size, the blocks that nobody has.
+    /// By PU and size, the free blocks.
     free: FxHashMap<(PuId, usize), Vec<u32>>,
 }
 
@@ -25,7 +26,7 @@ pub(crate) struct Heaps {
 struct Lent {
     block: u32,
     readers: u32,
-    /// Whose heap it is.
+    /// The PU whose heap it belongs to.
     owner: PuId,
 }
 
@@ -47,12 +48,12 @@ impl Heaps {
         Heaps { arrays, first, free: FxHashMap::default() }
     }
 
-    /// How often each array of a heap will be read, in their order, where the program doesn't say it beforehand.
+    /// Sets how often each array of a heap will be read, in their order, if the program doesn't say it beforehand.
     pub(crate) fn expect(&mut self, readers: &[u32]) {
         self.arrays.iter_mut().zip(readers).for_each(|(lent, &readers)| lent.readers = readers);
     }
 
-    /// Whether an array is of a heap.
+    /// Whether an array belongs to a heap.
     pub(crate) fn has(&self, array: usize) -> bool {
         (self.first..self.first + self.arrays.len()).contains(&array)
     }
@@ -61,13 +62,13 @@ impl Heaps {
         self.arrays.is_empty()
     }
 
-    /// The block of an array, which is itself if it is of no heap, or if nobody has written it yet.
+    /// The block of an array. An array that belongs to no heap, or that was not written yet, is its own block.
     pub(crate) fn block(&self, array: usize) -> usize {
         let lent = array.checked_sub(self.first).and_then(|at| self.arrays.get(at));
         lent.filter(|lent| lent.block != NONE).map_or(array, |lent| lent.block as usize)
     }
 
-    /// A PU writes an array of this size: it gets a block, unless it has one.
+    /// A PU writes an array of this size: the array gets a block, unless it has one.
     pub(crate) fn take(&mut self, array: usize, bytes: usize, pu: PuId) {
         let Some(lent) = array.checked_sub(self.first).and_then(|at| self.arrays.get_mut(at)) else { return };
         if lent.block == NONE {
@@ -76,12 +77,12 @@ impl Heaps {
         }
     }
 
-    /// A task is done with what it accessed in an array of this size. The last one gives the block back.
+    /// A task has finished an access to an array of this size. The last reader returns the block.
     pub(crate) fn done(&mut self, array: usize, bytes: usize, access: &Access) {
         let Some(lent) = array.checked_sub(self.first).and_then(|at| self.arrays.get_mut(at)) else { return };
         lent.readers -= u32::from(!access.mode.writes());
         if lent.readers == 0 && lent.block != NONE {
-            // It goes back once, whatever is done with the array afterwards.
+            // It is returned only once, whatever is done with the array afterwards.
             let block = std::mem::replace(&mut lent.block, NONE);
             self.free.entry((lent.owner, bytes)).or_default().push(block);
         }
@@ -112,6 +113,6 @@ mod tests {
         heaps.take(1, 4096, PuId::new(5));
         heaps.done(0, 4096, &reads(0));
         heaps.take(2, 4096, PuId::new(5));
-        assert_eq!([heaps.block(1), heaps.block(2)], [1, 0], "somebody still had it; nobody has");
+        assert_eq!([heaps.block(1), heaps.block(2)], [1, 0], "array 0 still had it; then it was free");
     }
 }

@@ -1,5 +1,5 @@
-//! The memory of a recorded run: an array for each envelope of each copy, in blocks as threads' heaps have them, one for what
-//! each box of each copy keeps for itself, and one for the store.
+//! The memory of a recorded run: an array for each envelope of each copy, in blocks as in threads' heaps; one for the state of
+//! each box of each copy; and one for the store.
 
 use crate::ArraySpec;
 use crate::recorded::{Envelope, Recorded};
@@ -10,35 +10,40 @@ use vicus_memory::{Series, Sizes};
 use vicus_schedule::{Access, Mode};
 use vicus_trace::BoxId;
 
-/// Up to so many bytes, blocks are of small classes, as in worlds/machine.
+/// Up to so many bytes, blocks are of small size classes, as in worlds/machine.
 const SMALL: usize = 8 << 10;
 
 /// Arrays begin at multiples of a page.
 const PAGE: usize = 4096;
 
-/// Where a box keeps something.
+/// Where a part of a box's state lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// In memory of its own.
+pub(crate) enum StateIn {
+    /// In the box's own memory.
     Own,
-    /// In an envelope that it has taken.
+    /// In an envelope that the box has taken.
     Envelope(usize),
 }
 
-/// A part of what a box keeps, and what is done with it.
-pub(crate) type Part = (Place, Range<u64>, Mode);
+/// A part of a box's state, and how it is accessed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct StatePart {
+    pub(crate) within: StateIn,
+    pub(crate) range: Range<u64>,
+    pub(crate) mode: Mode,
+}
 
 pub(crate) struct Layout {
     pub(crate) arrays: Vec<ArraySpec>,
-    /// The first array that is an envelope. All others are as well.
+    /// The first array that is an envelope. All later ones are envelopes as well.
     pub(crate) heap: usize,
-    /// By copy and envelope, where it begins; 0 for those without bytes.
+    /// By copy and envelope, its start; 0 for envelopes without bytes.
     starts: Vec<usize>,
-    /// By envelope, how large it is.
+    /// By envelope, its bytes.
     sizes: Vec<usize>,
     store: usize,
     store_bytes: usize,
-    /// By copy and box, where what it keeps begins.
+    /// By copy and box, the start of the box's own memory.
     states: BTreeMap<(usize, BoxId), usize>,
 }
 
@@ -76,7 +81,7 @@ impl Layout {
         }
         layout.heap = layout.arrays.len();
         let classes = Sizes::new(Series::default(), SMALL).expect("the series of threads' heaps is a good one");
-        // What no class is for is mapped alone.
+        // A block larger than all classes is mapped by itself.
         let block = |bytes: usize| classes.class_of(bytes).map_or(bytes, |class| classes.bytes(class));
         for _ in 0..copies {
             for &bytes in &layout.sizes {
@@ -87,7 +92,7 @@ impl Layout {
         layout
     }
 
-    /// By array of a heap, what is said of its envelope; the same for all copies.
+    /// By array of a heap, the value of its envelope; the same for all copies.
     pub(crate) fn of_envelopes(&self, said: &[u32]) -> Vec<u32> {
         let copies = self.starts.len() / self.sizes.len().max(1);
         let each = || self.sizes.iter().zip(said).filter(|(bytes, _)| **bytes > 0).map(|(_, said)| *said);
@@ -100,27 +105,28 @@ impl Layout {
         (bytes > 0).then(|| Access::new(self.starts[copy * self.sizes.len() + envelope], bytes, mode))
     }
 
-    /// An access to a part of what a box of a copy keeps; `None` if that has no bytes.
-    pub(crate) fn kept(&self, copy: usize, who: BoxId, (place, part, mode): &Part) -> Option<Access> {
-        match place {
-            Place::Own => self.state(copy, who, part.clone(), *mode),
-            Place::Envelope(envelope) => self.part(copy, *envelope, part.clone()),
+    /// An access to a part of the state of a copy's box; `None` if it has no bytes.
+    pub(crate) fn kept(&self, copy: usize, who: BoxId, part: &StatePart) -> Option<Access> {
+        match part.within {
+            StateIn::Own => self.state(copy, who, part.range.clone(), part.mode),
+            StateIn::Envelope(envelope) => self.part(copy, envelope, part.range.clone()),
         }
     }
 
-    /// An access to a part of an envelope of a copy. If the part is empty, the envelope is not used again before, and that is all.
+    /// An access to a part of a copy's envelope. If the part is empty, the access only keeps the envelope's block from being
+    /// used again earlier.
     fn part(&self, copy: usize, envelope: usize, part: Range<u64>) -> Option<Access> {
         let whole = self.envelope(copy, envelope, Mode::Read)?;
         Some(Access::new(whole.start + part.start as usize, (part.end - part.start) as usize, Mode::Read))
     }
 
-    /// An access to a part of what a box of a copy keeps in memory of its own; `None` if the part is empty.
+    /// An access to a part of the own memory of a copy's box; `None` if the part is empty.
     fn state(&self, copy: usize, who: BoxId, part: Range<u64>, mode: Mode) -> Option<Access> {
         let start = self.states.get(&(copy, who)).filter(|_| !part.is_empty())?;
         Some(Access::new(start + part.start as usize, (part.end - part.start) as usize, mode))
     }
 
-    /// Accesses to so many bytes of the store from a place in it on; it is read round and round.
+    /// Accesses to so many bytes of the store from an offset on; it is read round and round.
     pub(crate) fn store(&self, from: u64, bytes: u64) -> impl Iterator<Item = Access> + use<> {
         let (store, all) = (self.store, self.store_bytes);
         let (mut from, mut left) = (from as usize % all.max(1), bytes as usize);

@@ -1,7 +1,8 @@
-//! The simulated world: virtual cores that interpret the same plans as threads do, over the same queues, in virtual time.
+//! The simulated world: virtual cores that carry out the same plans as threads, over the same queues, in virtual time.
 //!
-//! A [`Machine`] says what things cost, a [`Program`] what is to be done, a [`Plan`](vicus_schedule::Plan) who does it;
-//! [`simulate`] says how long it takes. Nothing is computed. The same seed gives the same run, event by event.
+//! A [`Machine`] says how long operations take, a [`Program`] has the tasks, and a [`Plan`](vicus_schedule::Plan) says which
+//! seats run them; [`simulate`] computes how long it takes. The tasks' own results are not computed. The same seed gives the
+//! same run, event by event.
 //!
 //! ```
 //! use vicus_kernels::Map;
@@ -16,13 +17,13 @@
 //! assert!(outcome.wall_ns > 0.0);
 //! ```
 //!
-//! The model (`engine.rs` has the seats, `memory.rs` a piece of work, `fluid.rs` what is shared):
+//! The model (`engine.rs` has the seats, `memory.rs` pieces of work, `fluid.rs` shared bandwidths):
 //!
 //! * A piece of work computes for some time, and moves bytes. What its caches hold comes at their speed; the rest comes from the
 //!   nodes that hold it, as fast as a core alone gets it: in inverse proportion to the latency. A share of computing,
 //!   [`Parameters::overlap`], goes on meanwhile.
-//! * Who is not alone shares controllers, links, shared caches and buses, at max-min fair rates.
-//! * Caches keep what was used last, in pieces that the program never cuts.
+//! * Cores that move bytes at the same time share controllers, links, shared caches and buses, at max-min fair rates.
+//! * Caches keep what was used last, in pieces that no access of the program divides.
 //! * Spawning, dealing, taking and waking have constant costs; a queue that several seats use is locked meanwhile.
 
 mod cache;

@@ -1,6 +1,6 @@
-//! A machine with what things cost on it: a topology, and numbers that a file gives, each with its source.
+//! A machine and the costs of its operations: a topology, and numbers from a file, each with its source.
 //!
-//! The files lie in `machines/`. A reader of one sees where each number is from; a mistake in one is told with its line.
+//! The files lie in `machines/`. They name the source of each number; a mistake in one is an error that names the line.
 
 mod file;
 mod links;
@@ -14,40 +14,41 @@ use std::collections::BTreeMap;
 use vicus_schedule::{Access, Latencies, Plan, Setting};
 use vicus_topology::{NodeId, PuId, Topology};
 
-/// A machine as the simulator knows it. Times are in nanoseconds, bandwidths in bytes per second.
+/// A simulated machine. Times are in nanoseconds, bandwidths in bytes per second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
-    /// What users call it.
+    /// The name by which users choose it.
     pub name: String,
-    /// What it is, for people.
+    /// A description for people.
     pub title: String,
-    /// Its shape.
+    /// Its topology.
     pub topology: Topology,
     /// Cycles in a nanosecond.
     pub clock_ghz: f64,
-    /// How many operations a core does in a cycle.
+    /// The operations that a core does in a cycle.
     pub flops_per_cycle: f64,
-    /// The same for pieces of work whose speed is known by name.
+    /// The same for kinds of work whose speed is known, by name.
     pub leaves: BTreeMap<String, f64>,
-    /// How fast a core gets bytes from its own node's memory while it computes such a piece, where that is known: the instructions
-    /// between two lines say how many a core has under way. Elsewhere it is what streams get, and [`Parameters::overlap`]. None if
-    /// there are home caches: then a core waits for one line at a time.
+    /// The bandwidth of a core from its own node's memory while it computes such a kind of work, where it is known: it depends
+    /// on the instructions between two lines, which limit the lines that a core fetches at once. For other kinds it is the
+    /// bandwidth of streams, and [`Parameters::overlap`]. Empty if there are home caches: then a core waits for one line at a
+    /// time.
     pub leaf_bandwidths: BTreeMap<String, f64>,
-    /// How much more the hardware threads of a core do together than one of them alone.
+    /// The work of all hardware threads of a core together, divided by that of one of them alone.
     pub smt_speedup: f64,
-    /// What each level of cache costs, the lowest first.
+    /// The costs of each level of cache, the lowest first.
     pub caches: Vec<CacheCosts>,
-    /// What memory costs.
+    /// The costs of memory.
     pub memory: MemoryCosts,
-    /// Memory traffic of so many neighbouring PUs together goes over one bus of this bandwidth.
+    /// The memory traffic of so many neighbouring PUs shares a bus of this bandwidth.
     pub bus: Option<(usize, f64)>,
     /// The links between nodes. Invariant: every node reaches every other.
     pub(crate) links: Links,
-    /// If data lies in home caches and not on nodes.
+    /// Set if data lies in home caches and not on nodes.
     pub homes: Option<HomeCosts>,
-    /// What STREAM copy measures on it.
+    /// The results of STREAM copy on it.
     pub stream: Option<Stream>,
-    /// What the model's free parameters are on it: the same for all machines but those on which they were measured.
+    /// The model's free parameters: the same for all machines except those on which they were measured.
     pub parameters: Parameters,
 }
 
@@ -56,11 +57,11 @@ pub struct Machine {
 pub struct CacheCosts {
     /// 1 for L1, and so on.
     pub level: u8,
-    /// How long a core waits for a line of it.
+    /// How long a core waits for a line in it.
     pub latency_ns: f64,
-    /// How fast one core reads from it.
+    /// The bandwidth at which one core reads from it.
     pub bandwidth: f64,
-    /// How fast all its cores together do; of a home cache, how fast it serves all cores of the machine.
+    /// The bandwidth of all its cores together; of a home cache, that at which it serves all cores of the machine.
     pub shared_bandwidth: Option<f64>,
 }
 
@@ -71,12 +72,12 @@ pub struct MemoryCosts {
     pub latency_ns: f64,
     /// The same for other nodes, by the value in the topology's matrix.
     pub latency_by_distance: Vec<(u32, f64)>,
-    /// How fast one core reads from its own node; from others slower, in proportion to the latency, because a core has so many
-    /// lines under way and not more.
+    /// The bandwidth at which one core reads from its own node. From other nodes it is lower in proportion to the latency,
+    /// because a core fetches a limited number of lines at once.
     pub core_bandwidth: f64,
-    /// How fast it reads a single stream, or stretches that are shorter than a page: what fetches ahead ends with each page.
+    /// The bandwidth of a single stream, or of stretches shorter than a page: prefetching ends at each page.
     pub stream_bandwidth: f64,
-    /// How fast the memory of one node is read and written.
+    /// The bandwidth of one node's memory, for reads and writes together.
     pub controller_bandwidth: f64,
     /// The unit in which memory is placed on nodes.
     pub page_bytes: usize,
@@ -84,19 +85,19 @@ pub struct MemoryCosts {
     pub line_bytes: usize,
 }
 
-/// A manycore processor whose tiles own lines: each line has a home cache, the last-level cache of a tile, that misses of all
-/// cores go to. A core waits for one line at a time.
+/// A manycore processor whose tiles own lines: each line has a home cache, the last-level cache of a tile, which serves the
+/// misses of all cores. A core waits for one line at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HomeCosts {
-    /// Tiles in a row of the mesh.
+    /// The number of tiles in a row of the mesh.
     pub columns: usize,
-    /// How much a miss brings into the private cache.
+    /// The bytes that a miss brings into the private cache.
     pub fetch_bytes: usize,
-    /// How long a core waits for a line, by how many hops away its home is.
+    /// How long a core waits for a line, by the number of hops to its home.
     pub latency_by_hops_ns: Vec<f64>,
 }
 
-/// What STREAM copy reports, in bytes per second: each element read and written once counts twice its bytes, whatever else moves.
+/// Results of STREAM copy, in bytes per second: each element counts as read once and written once, whatever else moves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stream {
     /// All cores of one node.
@@ -140,15 +141,15 @@ impl Machine {
         FILES.iter().map(|(name, _)| *name)
     }
 
-    /// One of them.
+    /// The machine of this name, if one comes with the crate.
     pub fn by_name(name: &str) -> Option<Machine> {
         let (name, text) = FILES.iter().find(|(other, _)| *other == name)?;
         Some(Machine::parse(&format!("{name}.toml"), text).unwrap_or_else(|error| panic!("{error}")))
     }
 
-    /// Any topology with costs of a current server: 3 GHz, 4 operations in a cycle, 90 ns and 12 GB/s for a core to its own
-    /// node's memory, to others' slower as the matrix says, 2.5 GB/s of memory for each core but at least 20 GB/s, and between
-    /// any two nodes half as much.
+    /// A topology with the costs of a current server: 3 GHz, 4 operations in a cycle, 90 ns and 12 GB/s for a core to its own
+    /// node's memory, slower to others' as the distance matrix says; 2.5 GB/s of memory for each core but at least 20 GB/s, and
+    /// half as much between any two nodes.
     pub fn from_topology(topology: Topology) -> Machine {
         let memory_latency_ns = 90.0;
         let cores =
@@ -200,11 +201,12 @@ impl Machine {
         }
     }
 
-    /// The bandwidths of which a file often has estimates.
+    /// The bandwidths that files often estimate.
     pub const BANDWIDTHS: [&'static str; 4] =
         ["core_bandwidth", "controller_bandwidth", "link_bandwidth", "home_bandwidth"];
 
-    /// The same with one of [`Machine::BANDWIDTHS`] larger or smaller by a factor; buses are links. `None` if it has nothing of the kind.
+    /// The machine with one of [`Machine::BANDWIDTHS`] scaled by a factor; buses count as links. `None` if it has no such
+    /// bandwidth.
     ///
     /// ```
     /// let machine = vicus_sim::Machine::by_name("opteron-6172").unwrap();
@@ -219,7 +221,7 @@ impl Machine {
                 machine.memory.core_bandwidth *= factor;
                 machine.memory.stream_bandwidth *= factor;
                 machine.leaf_bandwidths.values_mut().for_each(|bandwidth| *bandwidth *= factor);
-                // A core that has one miss at a time has latencies alone.
+                // A core that has one miss at a time has latencies and no bandwidth.
                 self.homes.is_none()
             }
             "controller_bandwidth" => {
@@ -251,7 +253,7 @@ impl Machine {
         known.expect("a machine has a latency for each distance").1
     }
 
-    /// How many bytes of one node's memory a core on another one gets in a second when it is alone.
+    /// The bytes per second that a core gets from a node's memory when no other core uses it.
     pub fn core_bandwidth(&self, from: NodeId, to: NodeId) -> f64 {
         self.memory.core_bandwidth * (self.memory.latency_ns / self.latency_ns(from, to)).min(1.0)
     }
@@ -263,8 +265,8 @@ impl Machine {
         homes.latency_by_hops_ns[hops.min(homes.latency_by_hops_ns.len() - 1)]
     }
 
-    /// How long a byte takes from each place to each other, in hundredths of a nanosecond: what dealing by measured latencies
-    /// weighs bytes with. Places are core groups: home caches, or the groups of nodes.
+    /// How long a byte takes from each place to each other, in hundredths of a nanosecond: the weights of dealing by measured
+    /// latencies. Places are core groups: home caches, or the groups of nodes.
     pub fn group_latencies(&self) -> Vec<Vec<u32>> {
         let groups = &self.topology.core_groups;
         let latency = |from: usize, to: usize| match &self.homes {
@@ -275,8 +277,8 @@ impl Machine {
         (0..groups.len()).map(row).collect()
     }
 
-    /// The plan of a strategy for so many threads on this machine, whose latencies are known, as those of a real one are once they
-    /// were measured. Panics if `threads` is 0.
+    /// The plan of a strategy for so many threads on this machine. It knows the machine's latencies, as on a real machine after
+    /// they were measured. Panics if `threads` is 0.
     ///
     /// ```
     /// let machine = vicus_sim::Machine::by_name("tilepro64").unwrap();
@@ -290,14 +292,14 @@ impl Machine {
         setting.plan_with(&self.topology, threads, latencies.as_ref())
     }
 
-    /// How long so many operations of a kind of work take on a core that has nothing else to do.
+    /// How long so many operations of a kind of work take on a core that does nothing else.
     pub fn compute_ns(&self, leaf: &str, flops: u64) -> f64 {
         let per_cycle = self.leaves.get(leaf).unwrap_or(&self.flops_per_cycle);
         flops as f64 / (per_cycle * self.clock_ghz)
     }
 
-    /// How much of a time that a piece of work took was for computing, if all that it touched was in the smallest cache that has
-    /// room for it. What it wrote past the caches went to memory. What the first cache does is part of computing.
+    /// The part of a piece of work's time that was computing, if all of its data were in the smallest cache that has room for
+    /// it, and bytes that it wrote past the caches went to memory. The time of the first cache belongs to computing.
     pub fn computing_ns(&self, accesses: &[Access], took_ns: f64) -> f64 {
         let bytes = |streamed: bool| {
             let these = accesses.iter().filter(|access| (access.streams && access.mode.writes()) == streamed);
@@ -313,7 +315,8 @@ impl Machine {
             None => kept / self.memory.core_bandwidth,
         };
         let moving = (kept_ns + streamed / self.memory.core_bandwidth) * 1e9;
-        // The inverse of what a piece of work takes: (1 - overlap) of computing, and the longer one of moving and the rest.
+        // Solves for computing in the model's time of a piece of work: (1 - overlap) of computing, and the longer one of moving
+        // and the rest.
         let seen = (took_ns - moving).max(0.0) / (1.0 - overlap);
         if overlap < 1.0 && overlap * seen <= moving { seen } else { took_ns }
     }
@@ -323,7 +326,7 @@ impl Machine {
         &self.links.links
     }
 
-    /// The indices of its caches that a PU reaches, the lowest level first.
+    /// The indices of a PU's caches, the lowest level first.
     pub(crate) fn caches_of(&self, pu: PuId) -> Vec<usize> {
         let caches = self.topology.caches.iter().enumerate();
         let mut found: Vec<usize> = caches.filter(|(_, cache)| cache.pus.contains(&pu)).map(|(at, _)| at).collect();
@@ -358,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_plan_for_home_caches_weighs_bytes_by_hops() {
-        // What happened: plans were made without latencies, and dealing knew "here" and "elsewhere" only.
+        // What happened: plans were made without latencies, so that dealing knew only "here" and "elsewhere".
         let machine = Machine::by_name("tilepro64").unwrap();
         let costs = machine.plan(&"vicinity".parse().unwrap(), 63).dealing.unwrap().costs;
         // Tile 9 is in the second row and column: two hops from tile 0, which is 14 from tile 63. In hundredths of a nanosecond.
@@ -379,7 +382,7 @@ mod tests {
         assert_eq!((machine.topology.cores.len(), nodes.len()), (48, 8));
     }
 
-    /// The lines with a number that nobody says the source of: neither beside them, nor above, nor for all at the head of the file.
+    /// The lines with a number that has no source: neither beside it, nor above, nor for all numbers at the head of the file.
     fn unsourced(text: &str) -> Vec<&str> {
         let head = text.lines().take_while(|line| line.starts_with('#')).count();
         if text.lines().take(head).any(|line| line.contains("where not said otherwise")) {

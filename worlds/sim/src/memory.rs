@@ -1,4 +1,5 @@
-//! What a piece of work costs: which of its bytes are in which cache, where the others come from, and what they use on the way.
+//! The cost of a piece of work: the bytes that it finds in each cache, the places of the others, and the resources on their
+//! way.
 
 use crate::cache::Cache;
 use crate::heaps::Heaps;
@@ -13,23 +14,23 @@ use vicus_topology::{CoreGroup, NodeId, PuId};
 /// The largest granule of a cache.
 const GRANULE: usize = 64 << 10;
 
-/// The smallest; accesses that cut an array finer are kept by pieces of twice as much.
+/// The smallest granule. Where accesses divide an array more finely, its granules are twice as large as this.
 const SMALL: usize = 512;
 
-/// What a piece of work needs when nobody is in its way.
+/// The needs of a piece of work that shares no resource with others.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Demand {
-    /// How long it takes.
+    /// The time that it takes.
     pub(crate) alone_ns: f64,
-    /// Bytes that use something shared; 0 if it disturbs nobody.
+    /// Bytes that use a shared resource; 0 if there are none.
     pub(crate) bytes: f64,
-    /// By resource, which share of those uses it.
+    /// By resource, the share of these bytes that use it.
     pub(crate) shares: Vec<(usize, f64)>,
-    /// Bytes from caches of the core's own, or its group's.
+    /// Bytes from the core's own caches, or its group's.
     pub(crate) cached: f64,
     /// Bytes between the core and its own node, or its own home cache.
     pub(crate) near: f64,
-    /// Bytes between the core and others.
+    /// Bytes between the core and other nodes or home caches.
     pub(crate) far: f64,
     /// The average time that a core waits for a line, in nanoseconds.
     pub(crate) latency_ns: f64,
@@ -38,19 +39,19 @@ pub(crate) struct Demand {
 /// A resource that flows share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
-    /// What it is, for people: `controller 3`, `link 0>1`.
+    /// A name for people: `controller 3`, `link 0>1`.
     pub name: String,
-    /// Bytes in a second.
+    /// Bytes per second.
     pub capacity: f64,
 }
 
-/// Caches, pages, and the way between them.
+/// Caches, pages, and the routes between them.
 pub(crate) struct Memory<'a> {
     machine: &'a Machine,
     overlap: f64,
     pages: Pages,
     heaps: Heaps,
-    /// By array, how it is cut into granules.
+    /// By array, its division into granules.
     cuts: Vec<Cut>,
     /// By granule, how often it was written.
     versions: Vec<u32>,
@@ -58,24 +59,24 @@ pub(crate) struct Memory<'a> {
     caches: Vec<Cache>,
     /// By PU, its caches, the lowest level first.
     paths: Vec<Vec<usize>>,
-    /// By PU, the bandwidth of each of them.
+    /// By PU, the bandwidth of each of these.
     speeds: Vec<Vec<f64>>,
     resources: Vec<Resource>,
-    /// By cache, the resource that it is, if it is one.
+    /// By cache, its resource, if its cores share one.
     shared: Vec<Option<usize>>,
-    /// By core group, the resource that its bank of home caches is, if it is one.
+    /// By core group, the resource of its bank of home caches, if there is one.
     banks: Vec<Option<usize>>,
-    /// Where the buses begin among the resources.
+    /// The first bus among the resources.
     buses: usize,
     now: Tally,
     evicted: Vec<(u32, u32)>,
 }
 
-/// Where the data of a task lie, for dealing it.
+/// The places of a task's data, for dealing the task.
 pub(crate) struct DataOf<'m, 'a> {
     pub(crate) memory: &'m Memory<'a>,
-    /// The number of the task's box, if it is an invocation of one: as on threads, an envelope tells of its node alone, and of the
-    /// caches there a box is always dealt to the same one.
+    /// The number of the task's box, if it is an invocation of one. As on threads, an envelope then tells only its node, and of
+    /// the caches there a box is always dealt to the same one.
     pub(crate) of_box: Option<u32>,
 }
 
@@ -92,15 +93,28 @@ impl Whereabouts for DataOf<'_, '_> {
     }
 }
 
-/// How an array is cut.
+/// The division of an array.
 struct Cut {
-    /// Its first granule's number.
+    /// The number of its first granule.
     first: usize,
     granule: usize,
     bytes: usize,
 }
 
-/// What the piece of work at hand has come to.
+/// The part of a granule that an access touches.
+struct Piece {
+    array: usize,
+    id: u32,
+    /// The bytes of the whole granule.
+    whole: usize,
+    /// The bytes that are touched, from the array's start.
+    part: Range<usize>,
+    /// Whether they are enough of the granule for caches to keep it.
+    counts: bool,
+    mode: Mode,
+}
+
+/// The sums of the current piece of work.
 #[derive(Default)]
 struct Tally {
     /// By position in the PU's path, bytes found there.
@@ -109,14 +123,14 @@ struct Tally {
     reads: Vec<f64>,
     /// By place, bytes that went there.
     writes: Vec<f64>,
-    /// By place, those of them that were written past the caches. A core waits for these and for what it reads; what caches write
-    /// back they write by themselves.
+    /// By place, the part of `writes` that went past the caches. A core waits for these and for what it reads; caches write
+    /// back by themselves.
     streamed: Vec<f64>,
-    /// How many accesses have missed.
+    /// The accesses that have missed.
     streams: usize,
-    /// In how many stretches.
+    /// The stretches that have missed.
     stretches: usize,
-    /// Bytes that a home cache had to get from memory.
+    /// Bytes that a home cache fetched from memory.
     from_memory: f64,
     /// Bytes that were sent to home caches without waiting.
     posted: f64,
@@ -217,14 +231,14 @@ impl<'a> Memory<'a> {
         self.pages.free(array);
     }
 
-    /// The first access that touches memory which is gone.
+    /// The first access to an array that was freed, and the array.
     pub(crate) fn freed(&self, accesses: &[Access]) -> Option<(Access, usize)> {
         let touching = accesses.iter().filter(|access| access.total_bytes() > 0);
         let mut arrays = touching.map(|access| (*access, self.pages.array_at(access.start)));
         arrays.find(|&(_, array)| self.pages.is_freed(array))
     }
 
-    /// What a piece of work needs on a PU on which computing takes `slower` times as long as usual. Changes caches and places.
+    /// The needs of a piece of work on a PU that computes `slower` times as long as usual. Changes caches and places.
     pub(crate) fn demand(&mut self, program: &Program, work: &Work, pu: PuId, slower: f64) -> Demand {
         let node = self.machine.topology.pus[pu.index()].node;
         let compute_ns = slower
@@ -250,7 +264,7 @@ impl<'a> Memory<'a> {
         }
         let measured = self.machine.leaf_bandwidths.get(&program.leaves[work.leaf as usize]);
         let alone_ns = match (&self.machine.homes, measured) {
-            // A core that has one miss at a time stands still meanwhile.
+            // A core that has one miss at a time computes nothing meanwhile.
             (Some(homes), _) => compute_ns + self.home_ns(homes, pu),
             (None, None) => self.together_ns(compute_ns, self.hits_ns(pu) + self.memory_ns(node)),
             (None, Some(&bandwidth)) => self.measured_ns(compute_ns, bandwidth, pu, node),
@@ -258,7 +272,7 @@ impl<'a> Memory<'a> {
         self.summary(pu, node, alone_ns)
     }
 
-    /// A piece of work is over: what it was the last one to read may be used again.
+    /// A piece of work is over: blocks whose last reader it was may be used again.
     pub(crate) fn done(&mut self, program: &Program, accesses: &[Access]) {
         if self.heaps.is_empty() {
             return;
@@ -269,7 +283,7 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// An access where the memory is that its array has, and whose memory that is; `None` if it has no bytes.
+    /// The access in the block that its array has, and the array whose memory the block is; `None` if it has no bytes.
     fn lying(&self, access: &Access) -> Option<(Access, usize)> {
         if access.total_bytes() == 0 {
             return None;
@@ -282,7 +296,7 @@ impl<'a> Memory<'a> {
         Some((Access { start: self.pages.base(block) + inside, ..*access }, block))
     }
 
-    /// By node, the bytes of a footprint, as far as anybody knows.
+    /// By node, the bytes of a footprint whose place is known.
     pub(crate) fn by_node(&self, accesses: &[Access]) -> Vec<u64> {
         let mut nodes = vec![0; self.machine.topology.nodes.len()];
         for stretch in accesses.iter().flat_map(stretches) {
@@ -291,13 +305,13 @@ impl<'a> Memory<'a> {
         nodes
     }
 
-    /// Whether the array that a stretch begins in lies in one place as a whole.
+    /// Whether the array in which a stretch begins lies in one place as a whole.
     fn is_in_one_place(&self, stretch: &Range<usize>) -> bool {
         let array = self.pages.array_at(stretch.start);
         self.heaps.has(array) || self.pages.only_place(array).is_some()
     }
 
-    /// Tells where the bytes of a stretch lie; see [`Pages::tell`].
+    /// Calls `tell` with the places of a stretch's bytes; see [`Pages::tell`].
     fn tell(&self, stretch: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
         let array = self.pages.array_at(stretch.start);
         let block = if self.heaps.is_empty() { array } else { self.heaps.block(array) };
@@ -307,7 +321,7 @@ impl<'a> Memory<'a> {
             if self.machine.homes.is_none() {
                 return tell(NodeId::new(place), home, bytes);
             }
-            // The place is a home cache: its number is that among its node's.
+            // The place is a home cache, whose number is that among its node's.
             let node = groups[place].node;
             let before = groups[..place].iter().filter(|group| group.node == node).count();
             tell(node, before, bytes);
@@ -324,7 +338,7 @@ impl<'a> Memory<'a> {
         (self.now.streams, self.now.stretches) = (0, 0);
     }
 
-    /// A stretch is read or written: granule by granule, through the caches.
+    /// Reads or writes a stretch granule by granule through the caches.
     fn touch(&mut self, pu: PuId, node: NodeId, array: usize, stretch: Range<usize>, access: &Access) {
         let base = self.pages.base(array);
         let Cut { first, granule, bytes } = self.cuts[array];
@@ -335,11 +349,11 @@ impl<'a> Memory<'a> {
         for at in inside.start / granule..inside.end.div_ceil(granule) {
             let whole = at * granule..((at + 1) * granule).min(bytes);
             let part = whole.start.max(inside.start)..whole.end.min(inside.end);
-            // A small part of a granule neither brings it into the caches nor takes it from others'.
+            // An access to a small part of a granule neither brings it into the caches nor takes it from others'.
             let counts = part.len() * 2 >= whole.len();
             let id = (first + at) as u32;
-            let hit =
-                !past_caches && self.through_caches(pu, array, id, whole.len(), part.clone(), counts, access.mode);
+            let piece = Piece { array, id, whole: whole.len(), part: part.clone(), counts, mode: access.mode };
+            let hit = !past_caches && self.through_caches(pu, &piece);
             if past_caches && counts {
                 self.versions[id as usize] = self.versions[id as usize].wrapping_add(1);
             }
@@ -361,20 +375,11 @@ impl<'a> Memory<'a> {
     }
 
     /// Looks for a granule in the PU's caches, and leaves it there. Says whether it was found.
-    #[expect(clippy::too_many_arguments, reason = "one granule, as its caller has found it")]
-    fn through_caches(
-        &mut self,
-        pu: PuId,
-        array: usize,
-        id: u32,
-        whole: usize,
-        part: Range<usize>,
-        counts: bool,
-        mode: Mode,
-    ) -> bool {
+    fn through_caches(&mut self, pu: PuId, piece: &Piece) -> bool {
+        let &Piece { array, id, whole, ref part, counts, mode } = piece;
         let path = &self.paths[pu.index()];
         let version = &mut self.versions[id as usize];
-        let found = path.iter().position(|&cache| self.caches[cache].holds(id, *version));
+        let found = path.iter().position(|&cache| self.caches[cache].look_up(id, *version));
         let writes = mode.writes();
         if writes && counts {
             *version = version.wrapping_add(1);
@@ -397,7 +402,7 @@ impl<'a> Memory<'a> {
             }
             let home = self.pages.only_place(array).and_then(|group| self.home_cache(group));
             let home = home.unwrap_or(self.caches.len() - 1);
-            if found.is_none() && !self.caches[home].holds(id, 0) {
+            if found.is_none() && !self.caches[home].look_up(id, 0) {
                 self.caches[home].put(id, bytes, 0, false, &mut self.evicted);
                 if mode != Mode::Write {
                     self.now.from_memory += part.len() as f64;
@@ -409,14 +414,14 @@ impl<'a> Memory<'a> {
             return found.is_some();
         }
         let last = path.len().wrapping_sub(1);
-        // What was found at a level and not written needs only to go to the lower ones.
+        // A granule that was found at a level, and not written, only has to go to the lower levels.
         let upto = if writes { path.len() } else { found.unwrap_or(path.len()) };
         let mut keeps = false;
         for (at, &cache) in path[..upto].iter().enumerate() {
             keeps = self.caches[cache].put(id, bytes, version, writes && at == last, &mut self.evicted);
         }
         if writes && !keeps {
-            // No cache has room for it: it goes back at once.
+            // No cache has room for it, so it is written back at once.
             let start = self.pages.base(array) + (id as usize - self.cuts[array].first) * self.cuts[array].granule;
             let node = self.machine.topology.pus[pu.index()].node;
             self.pages.add_places(array, start..start + part.len(), Some(node), &mut self.now.writes);
@@ -424,7 +429,7 @@ impl<'a> Memory<'a> {
         found.is_some()
     }
 
-    /// A part of an array that no cache had.
+    /// Adds a part of an array that was in no cache.
     fn miss(&mut self, node: NodeId, array: usize, base: usize, part: Range<usize>, mode: Mode, past_caches: bool) {
         if part.is_empty() {
             return;
@@ -455,20 +460,20 @@ impl<'a> Memory<'a> {
         hits.map(|(bytes, speed)| bytes / speed * 1e9).sum()
     }
 
-    /// How long computing takes while so much time goes by for bytes to arrive.
+    /// The time of computing and moving together.
     fn together_ns(&self, compute_ns: f64, bytes_ns: f64) -> f64 {
         (1.0 - self.overlap) * compute_ns + bytes_ns.max(self.overlap * compute_ns)
     }
 
-    /// The nodes whose bytes a core waits for, and for how many.
+    /// The nodes for whose bytes a core waits, and how many bytes.
     fn waits(&self) -> impl Iterator<Item = (NodeId, f64)> {
         let bytes = self.now.reads.iter().zip(&self.now.streamed).map(|(read, streamed)| read + streamed);
-        // There may be more places than nodes, where nothing lies.
+        // There may be more places than nodes; the additional ones have no bytes.
         bytes.enumerate().filter(|(_, bytes)| *bytes > 0.0).map(|(node, bytes)| (NodeId::new(node), bytes))
     }
 
-    /// How long it takes where the speed is known at which its bytes come from memory: the part whose bytes are near after the one
-    /// whose bytes are not.
+    /// The time of a kind of work whose bandwidth from memory was measured: first the part whose bytes are in caches, then the
+    /// part whose bytes are not.
     fn measured_ns(&self, compute_ns: f64, bandwidth: f64, pu: PuId, node: NodeId) -> f64 {
         let hits: f64 = self.now.hits.iter().sum();
         let all = hits + self.waits().map(|(_, bytes)| bytes).sum::<f64>();
@@ -483,10 +488,10 @@ impl<'a> Memory<'a> {
         self.together_ns(compute_ns * hits / all, self.hits_ns(pu)) + from_memory.sum::<f64>()
     }
 
-    /// How long the bytes from memory take that nobody else delays, on a machine with nodes.
+    /// The time of the bytes from memory on a machine with nodes, if no other core delays them.
     fn memory_ns(&self, node: NodeId) -> f64 {
         let one_stream = self.machine.memory.stream_bandwidth / self.machine.memory.core_bandwidth;
-        // Who fetches ahead begins anew on each page.
+        // Prefetching begins anew on each page.
         let page = self.machine.memory.page_bytes * self.now.stretches;
         let short = self.waits().map(|(_, bytes)| bytes).sum::<f64>() < page as f64;
         let share = if self.now.streams == 1 || short { one_stream } else { 1.0 };
@@ -504,7 +509,7 @@ impl<'a> Memory<'a> {
         ns + self.now.from_memory / self.machine.memory.line_bytes as f64 * self.machine.memory.latency_ns
     }
 
-    /// What the work at hand comes to.
+    /// The needs of the current piece of work.
     fn summary(&mut self, pu: PuId, node: NodeId, alone_ns: f64) -> Demand {
         let machine = self.machine;
         let mut demand = Demand { alone_ns, ..Demand::default() };
@@ -532,7 +537,7 @@ impl<'a> Memory<'a> {
                 demand.far += bytes;
             }
             if let Some(homes) = &machine.homes {
-                // Nobody waits for stores.
+                // Cores don't wait for stores.
                 waited += read * machine.home_latency_ns(homes, own, place);
                 if let Some(bank) = self.banks[place] {
                     demand.bytes += bytes;
@@ -563,14 +568,14 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// The stretches of an access, in as few ranges as there are.
+/// The stretches of an access, joined to one range if they are dense.
 fn stretches(access: &Access) -> impl Iterator<Item = Range<usize>> + use<> {
     let dense = access.rows > 1 && access.stride == access.bytes;
     let one = Access { bytes: access.total_bytes(), rows: 1, ..*access };
     if dense { one } else { *access }.stretches().filter(|stretch| !stretch.is_empty())
 }
 
-/// How each array is cut: by what its accesses have in common.
+/// Divides each array by the greatest common divisor of its accesses.
 fn cut(program: &Program) -> Vec<Cut> {
     let mut common = vec![0usize; program.arrays.len()];
     let steps = program.tasks.iter().flat_map(|task| &task.steps);
@@ -582,7 +587,7 @@ fn cut(program: &Program) -> Vec<Cut> {
             _ if access.stride == access.bytes => (access.total_bytes(), 0),
             _ => (access.bytes, access.stride),
         };
-        // Borders of a few bytes don't cut the whole array as fine.
+        // Accesses of a few bytes must not divide the whole array as finely.
         if bytes >= SMALL / 2
             && let Some(array) = program.array_at(access.start)
         {
@@ -590,7 +595,7 @@ fn cut(program: &Program) -> Vec<Cut> {
             common[array] = parts.into_iter().fold(common[array], gcd);
         }
     }
-    // Different ones may have the same memory, one after the other.
+    // Different arrays of a heap may have the same memory, one after the other.
     program.heap.clone().for_each(|array| common[array] = 0);
     let mut first = 0;
     let cuts = program.arrays.iter().zip(common).map(|(array, common)| {
@@ -602,7 +607,7 @@ fn cut(program: &Program) -> Vec<Cut> {
     cuts.collect()
 }
 
-/// A divisor of what accesses have in common that is neither large nor small; a round number if there is none.
+/// A divisor of the accesses' common divisor that is neither large nor small; a round number if there is none.
 fn granule(common: usize, bytes: usize) -> usize {
     let common = if common == 0 { bytes.max(1) } else { common };
     if common <= GRANULE {
@@ -677,14 +682,14 @@ mod tests {
         assert!((took[0] - from_memory).abs() < 1e-6, "{took:?}");
         assert!((took[1] - 100_000.0).abs() < 1e-6, "its bytes are in the cache, and faster than that: {took:?}");
         assert!(farther > 1.0 && (took[2] - farther * from_memory).abs() < 1e-6, "{took:?}");
-        // Half of the bytes in the cache: half of the work as fast as there, the other half as fast as memory.
+        // Half of the bytes are in the cache: half of the work runs at the cache's speed, the other half at that of memory.
         let half = Access::new(MB, MB / 2, Mode::Read);
         program.tasks[0].steps = vec![work(0), work(1_200_000)];
         let Step::Work(first) = &mut program.tasks[0].steps[0] else { unreachable!("it is work") };
         first.accesses = vec![half];
         let took = run(&machine, &program, &[0, 0])[1].alone_ns;
         assert!((took - (50_000.0 + from_memory / 2.0)).abs() < 1e-6, "{took}");
-        // Who computes for longer than the bytes take doesn't wait for them.
+        // Work that computes for longer than its bytes take doesn't wait for them.
         program.tasks[0].steps = vec![work(12_000_000)];
         assert!((run(&machine, &program, &[0])[0].alone_ns - 1_000_000.0).abs() < 1e-6);
         let slower = machine.scaled("core_bandwidth", 0.5).unwrap();
@@ -710,7 +715,7 @@ mod tests {
         let found = run(&machine, &program(1, MB, "fine", &[read(small); 3]), &[0, 0, 1]);
         assert!((found[1].alone_ns - small as f64 / 100.0).abs() < 1e-6);
         assert!((found[2].alone_ns - small as f64 / 25.0).abs() < 1e-6);
-        // 32 MiB go round and leave nothing that is still wanted.
+        // 32 MiB go round and leave nothing in the cache that is used again.
         let large = 32 * MB;
         let found = run(&machine, &program(1, large, "fine", &[read(large), read(large)]), &[0, 0]);
         assert_eq!(found[1].near, large as f64);
@@ -750,7 +755,7 @@ mod tests {
 
     #[test]
     fn stores_read_first_and_write_later_unless_they_go_past_the_caches() {
-        // Twice as much as L3 holds: what is written goes back when the next bytes come.
+        // Twice the size of L3: written granules go back when the next ones come.
         let large = 32 * MB;
         let write = Access::new(MB, large, Mode::Write);
         let machine = one_node();
@@ -797,12 +802,12 @@ mod tests {
 
     #[test]
     fn a_store_is_counted_at_its_home_and_not_waited_for() {
-        // What happened: what was written was nowhere, neither near nor far.
+        // What happened: written bytes were neither near nor far.
         let machine = Machine::by_name("tilepro64").unwrap();
         let bytes = 4096;
         let modes = [Mode::Write, Mode::ReadWrite, Mode::Write].map(|mode| Access::new(MB, bytes, mode));
         let accesses = [modes[0], modes[0].streaming(), modes[1], modes[2]];
-        // Home 1 is tile 1: of tile 0 it is another's.
+        // Home 1 is tile 1, which is far from tile 0.
         let found = run(&machine, &program(1, bytes, "on:1", &accesses), &[0, 0, 0, 1]);
         let counted: Vec<(f64, f64)> = found.iter().map(|demand| (demand.near, demand.far)).collect();
         assert_eq!(counted, [(0.0, 4096.0), (0.0, 4096.0), (0.0, 8192.0), (4096.0, 0.0)]);

@@ -1,15 +1,15 @@
-//! How a program is run besides the plan, and why it can't be.
+//! The options of a run besides the plan, and the errors of a run.
 
 use crate::{Parameters, ProgramError};
 use std::fmt;
 use vicus_memory::distribution::DistributionError;
 
-/// How a program is run, besides the plan.
+/// The options of a run besides the plan.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The free parameters of the model.
     pub parameters: Parameters,
-    /// What real machines leave to chance: when each seat begins, and which of several sleepers or onlookers is quicker.
+    /// What real machines leave to chance: when each seat begins, and which of several onlookers is quicker.
     pub seed: u64,
     /// Whether memory that no distribution places goes round the nodes, page by page in the order in which pages are touched
     /// first, as `numactl --interleave=all` has it; otherwise it lies where it is touched.
@@ -18,6 +18,8 @@ pub struct Options {
     pub faults: Vec<Fault>,
     /// For how many events of each seat a trace has room; `None` records none.
     pub trace: Option<usize>,
+    /// Whether what each seat decides is written down ([`Outcome::decisions`](crate::Outcome::decisions)).
+    pub decisions: bool,
 }
 
 /// Something that goes wrong.
@@ -48,34 +50,34 @@ pub enum Fault {
 pub enum SimError {
     /// The program can't be run.
     Program(ProgramError),
-    /// An array doesn't fit onto the machine as it is to be distributed.
+    /// An array's distribution doesn't fit the machine.
     Distribution(DistributionError),
-    /// A task touched memory when it was gone. What a program says in order may happen in another one.
+    /// A task touched an array that was freed. Tasks may run in another order than that of the program.
     Freed {
         /// The task.
         task: usize,
-        /// What it touched.
+        /// The access.
         access: String,
         /// The array.
         array: usize,
     },
-    /// Tasks are left, and nobody will run them.
+    /// Tasks are left that no seat will run.
     Stuck {
-        /// How many.
+        /// The number of these tasks.
         left: usize,
         /// One of them.
         task: usize,
     },
-    /// A request that was enacted again didn't come to its end.
+    /// A re-enacted request didn't end.
     Request {
         /// Its number in the trace.
         request: u32,
-        /// What it came to.
+        /// The error with which it stopped.
         error: String,
     },
-    /// It would take longer than virtual time is counted, which is 53 days.
+    /// It would take longer than the 53 days that virtual time can hold.
     TooLong,
-    /// Whoever watched wanted no more.
+    /// The caller's `watch` returned false.
     Cancelled,
 }
 
@@ -88,9 +90,9 @@ impl fmt::Display for SimError {
                 write!(f, "task {task} touches {access} of array {array}, which was freed meanwhile")
             }
             SimError::Stuck { left, task } => {
-                write!(f, "{left} tasks are left that nobody runs, one of them task {task}")
+                write!(f, "{left} tasks are left that no seat runs, one of them task {task}")
             }
-            SimError::Request { request, error } => write!(f, "request {request}, enacted again: {error}"),
+            SimError::Request { request, error } => write!(f, "request {request}, re-enacted: {error}"),
             SimError::TooLong => f.write_str("it takes longer than the 53 days that virtual time is counted for"),
             SimError::Cancelled => f.write_str("the simulation was cancelled"),
         }

@@ -1,70 +1,71 @@
-//! Where the bytes of a program lie: on which node each page, or in which home cache each line.
+//! Where the bytes of a program lie: the node of each page, or the home cache of each line.
 //!
-//! Placed arrays lie as their distribution says ([`vicus_memory::distribution`]). Others lie where they are first touched, on
-//! machines with nodes; on machines with home caches, line by line round all of them.
+//! Arrays with a distribution lie as it says ([`vicus_memory::distribution`]). Others lie on the node of the first touch on
+//! machines with nodes, and line by line round all home caches on machines with these.
 
 use crate::{ArraySpec, Machine};
 use std::ops::Range;
 use vicus_memory::distribution::{Arrangement, Distribution, DistributionError, Distributor};
-use vicus_topology::NodeId;
+use vicus_topology::{LocationId, NodeId};
 
-/// Nobody has touched it.
+/// A page that was not touched yet.
 const UNTOUCHED: u16 = u16::MAX;
 
-/// The places of all arrays.
+/// The locations of all arrays' pages.
 pub(crate) struct Pages {
     arrays: Vec<Lies>,
-    /// Where each begins, close together: a recorded query has as many as envelopes.
+    /// The starts of all arrays, packed: a recorded query has as many arrays as envelopes.
     bases: Vec<usize>,
-    /// What is placed as a whole, in bytes.
+    /// The unit of placement, in bytes.
     unit: usize,
-    /// By location, the node, or the core group whose last-level cache it is.
-    locations: Vec<usize>,
-    /// By node, the location that what is touched there comes to lie at: itself, or the nearest with memory.
+    /// By location, the place: the index of a node, or of the core group whose last-level cache it is.
+    places: Vec<usize>,
+    /// By node, the index of the location of pages first touched there: the node itself, or the nearest with memory.
     touched_from: Vec<u16>,
-    /// If what nobody placed goes round the locations in the order of first touches: whose turn it is.
+    /// If pages without a placement are interleaved over the locations in the order of first touches: the next location.
     turn: Option<u16>,
 }
 
 struct Lies {
     bytes: usize,
     arrangement: Arrangement,
-    /// By page, the location that touched it first; empty unless nobody placed it.
+    /// By page, the index of the location that touched it first; empty if the array has a distribution.
     touched: Vec<u16>,
-    /// Of one that lies in one place as a whole, its home number: which of the caches that share the memory there it belongs to.
+    /// The home number of an array that lies in one place as a whole: the cache that it belongs to among those that share the
+    /// memory there.
     home: usize,
     freed: bool,
 }
 
 impl Pages {
-    /// Lays out all arrays, in their order.
+    /// Lays out all arrays in their order.
     pub(crate) fn new(machine: &Machine, arrays: &[ArraySpec], interleave: bool) -> Result<Pages, DistributionError> {
         let topology = &machine.topology;
         let homes = machine.homes.is_some();
-        let locations: Vec<usize> = if homes {
+        let places: Vec<usize> = if homes {
             let groups = topology.core_groups.iter();
             let has_worker =
                 |group: &&vicus_topology::CoreGroup| group.pus.iter().any(|pu| topology.pus[pu.index()].usable);
             groups.filter(has_worker).map(|group| group.id.index()).collect()
         } else {
-            // In the order in which a system takes turns.
+            // In the order in which an operating system interleaves.
             let mut nodes: Vec<_> = topology.nodes.iter().filter(|node| topology.has_memory(node.id)).collect();
             nodes.sort_by_key(|node| node.os_index);
             nodes.into_iter().map(|node| node.id.index()).collect()
         };
         let nearest = |node: NodeId| {
             let nodes = topology.nodes_by_distance(node);
-            let place = nodes.iter().find_map(|node| locations.iter().position(|&other| other == node.index()));
-            place.unwrap_or(0) as u16
+            let location = nodes.iter().find_map(|node| places.iter().position(|&other| other == node.index()));
+            location.unwrap_or(0) as u16
         };
         let touched_from = topology.nodes.iter().map(|node| if homes { 0 } else { nearest(node.id) }).collect();
         let unit = if homes { machine.memory.line_bytes } else { machine.memory.page_bytes };
-        let distributor = Distributor::new(locations.len(), Distribution::Standard);
-        let mut whole = vec![0; locations.len()];
+        let distributor = Distributor::new(places.len(), Distribution::Standard);
+        let mut whole = vec![0; places.len()];
         let mut lies = |array: &ArraySpec| {
             let units = array.bytes.div_ceil(unit);
             let arrangement = match distributor.place(units, Some(&array.distribution))? {
-                Arrangement::Unplaced if homes => Arrangement::Round { locations: locations.len() },
+                Arrangement::Unplaced if homes => Arrangement::Round { locations: places.len() },
                 arrangement => arrangement,
             };
             let pages = if arrangement == Arrangement::Unplaced { units } else { 0 };
@@ -72,8 +73,8 @@ impl Pages {
                 bytes: array.bytes,
                 home: match arrangement {
                     Arrangement::One(location) => {
-                        whole[location] += 1;
-                        whole[location] - 1
+                        whole[location.index()] += 1;
+                        whole[location.index()] - 1
                     }
                     _ => 0,
                 },
@@ -84,10 +85,10 @@ impl Pages {
         };
         let bases = arrays.iter().map(|array| array.base).collect();
         let arrays = arrays.iter().map(&mut lies).collect::<Result<_, _>>()?;
-        Ok(Pages { arrays, bases, unit, locations, touched_from, turn: interleave.then_some(0) })
+        Ok(Pages { arrays, bases, unit, places, touched_from, turn: interleave.then_some(0) })
     }
 
-    /// The array that an address lies in. The program has been checked: there is one.
+    /// The array of an address. There is one, because the program has been checked.
     pub(crate) fn array_at(&self, address: usize) -> usize {
         self.bases.partition_point(|&base| base <= address) - 1
     }
@@ -96,10 +97,10 @@ impl Pages {
         self.bases[array]
     }
 
-    /// Whether an array lies in one place as a whole, and in which.
+    /// The one place of an array that lies in one place as a whole.
     pub(crate) fn only_place(&self, array: usize) -> Option<usize> {
         match self.arrays[array].arrangement {
-            Arrangement::One(location) => Some(self.locations[location]),
+            Arrangement::One(location) => Some(self.places[location.index()]),
             _ => None,
         }
     }
@@ -112,9 +113,9 @@ impl Pages {
         self.arrays[array].freed
     }
 
-    /// Tells, as far as anybody knows, at which place (node, or core group) the bytes of a stretch of an array lie, and under which
-    /// home number, as [`vicus_memory::Memory::tell`] does of threads' memory. Where it begins comes first; numbers that are `cycle`
-    /// apart are the same.
+    /// Calls `tell` for each place (node, or core group) with the bytes of a stretch of an array that are known to lie there,
+    /// and their home number, as [`vicus_memory::Memory::tell`] does for threads' memory. The place where the stretch begins
+    /// comes first; numbers that are equal modulo `cycle` are the same.
     pub(crate) fn tell(
         &self,
         array: usize,
@@ -122,13 +123,13 @@ impl Pages {
         cycle: usize,
         tell: &mut dyn FnMut(usize, usize, u64),
     ) {
-        let (unit, places, lies) = (self.unit, &self.locations, &self.arrays[array]);
+        let (unit, places, lies) = (self.unit, &self.places, &self.arrays[array]);
         let (mut start, end) = (stretch.start - self.bases[array], stretch.end - self.bases[array]);
         match &lies.arrangement {
-            Arrangement::One(location) => return tell(places[*location], lies.home, (end - start) as u64),
+            Arrangement::One(location) => return tell(places[location.index()], lies.home, (end - start) as u64),
             Arrangement::Copies { .. } => return tell(places[0], 0, (end - start) as u64),
             Arrangement::Round { locations } => {
-                // All that comes again and again at once.
+                // Units that recur in each cycle are added up at once.
                 let round = locations * cycle;
                 let rounds = (end - start) / (round * unit);
                 if rounds > 0 {
@@ -143,8 +144,8 @@ impl Pages {
         while start < end {
             let at = start / unit;
             let location = match &lies.arrangement {
-                Arrangement::Unplaced => Some(usize::from(lies.touched[at])).filter(|&at| at != usize::from(UNTOUCHED)),
-                placed => placed.location_of(at),
+                Arrangement::Unplaced => Some(lies.touched[at]).filter(|&at| at != UNTOUCHED).map(usize::from),
+                placed => placed.location_of(at).map(LocationId::index),
             };
             let until = ((at + 1) * unit).min(end);
             if let Some(location) = location {
@@ -154,8 +155,8 @@ impl Pages {
         }
     }
 
-    /// Adds up by place (node, or core group) where a stretch of an array lies, its pages being touched from a node if it is
-    /// given. What nobody has touched yet, and nobody touches now, is nowhere.
+    /// Adds up the bytes of a stretch of an array by place (node, or core group). If a node is given, it touches the pages
+    /// first. Pages that no node has touched are left out.
     pub(crate) fn add_places(&mut self, array: usize, stretch: Range<usize>, node: Option<NodeId>, places: &mut [f64]) {
         let unit = self.unit;
         let (base, lies) = (self.bases[array], &mut self.arrays[array]);
@@ -173,33 +174,31 @@ impl Pages {
                     let page = &mut lies.touched[at];
                     if let (UNTOUCHED, Some(here)) = (*page, here) {
                         *page = match &mut self.turn {
-                            Some(turn) => std::mem::replace(turn, (*turn + 1) % self.locations.len() as u16),
+                            Some(turn) => std::mem::replace(turn, (*turn + 1) % self.places.len() as u16),
                             None => here,
                         };
                     }
                     if *page != UNTOUCHED {
-                        places[self.locations[usize::from(*page)]] += part(at, at + 1);
+                        places[self.places[usize::from(*page)]] += part(at, at + 1);
                     }
                 }
             }
-            Arrangement::One(location) => places[self.locations[*location]] += (end - start) as f64,
+            Arrangement::One(location) => places[self.places[location.index()]] += (end - start) as f64,
             Arrangement::Round { locations } => {
                 // Whole rounds at once; the first and the last unit may be used in part.
                 let rounds = units.len().saturating_sub(2) / locations;
-                for &place in &self.locations {
+                for &place in &self.places {
                     places[place] += (rounds * unit) as f64;
                 }
                 for at in [units.start].into_iter().chain(units.start + 1 + rounds * locations..units.end) {
-                    places[self.locations[at % locations]] += part(at, at + 1);
+                    places[self.places[at % locations]] += part(at, at + 1);
                 }
             }
-            Arrangement::Copies { .. } => {
-                places[self.locations[usize::from(here.unwrap_or(0))]] += (end - start) as f64
-            }
+            Arrangement::Copies { .. } => places[self.places[usize::from(here.unwrap_or(0))]] += (end - start) as f64,
             placed @ (Arrangement::Parts { .. } | Arrangement::Each { .. }) => {
                 for at in units {
                     let location = placed.location_of(at).expect("each unit has its place");
-                    places[self.locations[location]] += part(at, at + 1);
+                    places[self.places[location.index()]] += part(at, at + 1);
                 }
             }
         }
@@ -220,7 +219,7 @@ mod tests {
     }
 
     fn places(pages: &mut Pages, range: Range<usize>, node: Option<usize>) -> Vec<f64> {
-        let mut places = vec![0.0; pages.locations.len()];
+        let mut places = vec![0.0; pages.places.len()];
         let range = (1 << 20) + range.start..(1 << 20) + range.end;
         pages.add_places(0, range, node.map(NodeId::new), &mut places);
         places
@@ -229,7 +228,7 @@ mod tests {
     #[test]
     fn the_first_touch_decides_and_later_ones_do_not() {
         let mut pages = pages(2, "standard", 4 * PAGE);
-        assert_eq!(places(&mut pages, 0..4 * PAGE, None), [0.0, 0.0], "nobody has touched it");
+        assert_eq!(places(&mut pages, 0..4 * PAGE, None), [0.0, 0.0], "no node has touched it");
         // Half a page makes the whole page node 1's.
         assert_eq!(places(&mut pages, 100..PAGE / 2, Some(1)), [0.0, 1948.0]);
         assert_eq!(places(&mut pages, 0..2 * PAGE, Some(0)), [4096.0, 4096.0]);

@@ -1,4 +1,4 @@
-//! What nobody's data sheet tells: the free parameters of the model, the same for all machines.
+//! The free parameters of the model, which no data sheet lists: the same for all machines.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -6,26 +6,28 @@ use std::ops::RangeInclusive;
 /// The free parameters. There are eight, and no other number in the model is adjusted to results.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parameters {
-    /// The share of computing that goes on while bytes arrive, from 0 to 1; nothing does on cores that have one miss at a time.
+    /// The share of computing that overlaps with the arrival of bytes, from 0 to 1; it is 0 on cores that have one miss at a
+    /// time.
     pub overlap: f64,
-    /// The share of a cache that holds what was used last; the rest is lost to conflicts.
+    /// The share of a cache that holds recently used data; conflicts waste the rest.
     pub cache_share: f64,
     /// Making a deferred task, in cycles; an immediate one lies on its maker's stack.
     pub spawn_cycles: f64,
-    /// Putting a task into the seat's own deque, or taking it back, in cycles.
+    /// Pushing a task onto the seat's own deque, or taking it back, in cycles.
     pub own_cycles: f64,
-    /// Putting a task into a queue that seats share, or taking one, in cycles; a lock is held for as long.
+    /// Pushing a task onto a queue that seats share, or taking one, in cycles; a lock is held for as long.
     pub take_cycles: f64,
     /// Taking a task from another seat's queue, or another node's, in cycles.
     pub steal_cycles: f64,
-    /// Finding out where the bytes of one access lie, when a task is dealt by them, in cycles.
+    /// Finding where the bytes of one access lie when a task is dealt by them, in cycles.
     pub deal_cycles: f64,
-    /// From a wake until the seat looks for work, in nanoseconds. So much later than the first one the last seat may begin.
+    /// From a wake until the seat looks for work, in nanoseconds. It is also the most by which the last seat begins later than
+    /// the first one.
     pub wake_ns: f64,
 }
 
-/// As `vicus calibrate` measures them on two cores of a current Xeon that a hypervisor lends; but for two. A wake takes 4 µs on a
-/// machine of one's own, and ten times as much there. The share of a cache is a guess, which no measurement there depends on.
+/// Measured by `vicus calibrate` on two cores of a current Xeon under a hypervisor, except for two. A wake takes 4 µs without a
+/// hypervisor, and ten times as much there. The share of a cache is a guess: no measurement there depends on it.
 impl Default for Parameters {
     fn default() -> Parameters {
         Parameters {
@@ -42,10 +44,10 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// How many there are.
+    /// Their number.
     pub const COUNT: usize = 8;
 
-    /// What each is called.
+    /// Their names.
     pub const NAMES: [&'static str; Parameters::COUNT] = [
         "overlap",
         "cache_share",
@@ -63,13 +65,14 @@ impl Parameters {
         Parameters::NAMES.map(|name| *all.named(name).expect("it is one of them"))
     }
 
-    /// From where to where one of them makes sense: a share, cycles, or nanoseconds up to a second. `None` if none has this name.
+    /// The range in which a parameter makes sense: a share, cycles, or nanoseconds up to a second. `None` if no parameter has
+    /// this name.
     pub fn range(name: &str) -> Option<RangeInclusive<f64>> {
         let share = ["overlap", "cache_share"].contains(&name);
         Parameters::NAMES.contains(&name).then_some(if share { 0.0..=1.0 } else { 0.0..=1e9 })
     }
 
-    /// One of them by its name.
+    /// The parameter of this name.
     fn named(&mut self, name: &str) -> Option<&mut f64> {
         Some(match name {
             "overlap" => &mut self.overlap,
@@ -84,14 +87,14 @@ impl Parameters {
         })
     }
 
-    /// The same with another value for one of them; shares stay at most 1. `None` if none has this name.
+    /// The same with another value for one parameter; shares stay at most 1. `None` if no parameter has this name.
     pub fn with(mut self, name: &str, value: f64) -> Option<Parameters> {
         *self.named(name)? = value;
         (self.overlap, self.cache_share) = (self.overlap.min(1.0), self.cache_share.min(1.0));
         Some(self)
     }
 
-    /// One of them larger or smaller by a factor; shares stay at most 1.
+    /// The same with one parameter scaled by a factor; shares stay at most 1.
     ///
     /// ```
     /// use vicus_sim::Parameters;

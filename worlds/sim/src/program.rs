@@ -1,6 +1,6 @@
-//! What is to be simulated: tasks, what each of them does, and the memory that they touch. Plain data.
+//! The input of a simulation: tasks, their steps, and the memory that they touch. Plain data.
 //!
-//! A program comes from a kernel by a [`Recorder`](crate::Recorder), from a trace, or is written down by hand.
+//! A program comes from a kernel by a [`Recorder`](crate::Recorder), from a trace, or is written by hand.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,28 +10,28 @@ use vicus_schedule::{Access, Kind, RequestId};
 /// A task graph, and the arrays that its tasks touch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
-    /// What it is, for people.
+    /// A name for people.
     pub name: String,
     /// The memory, in the order of addresses. Invariant: no two overlap.
     pub arrays: Vec<ArraySpec>,
-    /// Which arrays are of threads' heaps: who writes one first takes memory for it, which is given back when the last task has read
-    /// it, and then used again for the next one of the same size. No such array is read before it was written. An access of no bytes
-    /// is a reference: until that task has run, the memory isn't given back.
+    /// The arrays of threads' heaps. The thread that writes one first takes a block of memory for it; the block is returned
+    /// when the last task has read the array, and used again for the next array of the same size. No such array is read before
+    /// it was written. An access of no bytes is a reference: until its task has run, the block isn't returned.
     pub heap: Range<usize>,
     /// The names of pieces of work; [`Work::leaf`] is an index.
     pub leaves: Vec<String>,
-    /// The tasks; the first one is where it begins. Invariant: every other task is spawned by exactly one step.
+    /// The tasks; the run begins with the first one. Invariant: every other task is spawned by exactly one step.
     pub tasks: Vec<TaskSpec>,
 }
 
 /// An array.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArraySpec {
-    /// Where it begins.
+    /// Its first address.
     pub base: usize,
-    /// How large it is.
+    /// Its size in bytes.
     pub bytes: usize,
-    /// How it lies over the locations.
+    /// Its distribution over the locations.
     pub distribution: Distribution,
 }
 
@@ -45,31 +45,31 @@ impl ArraySpec {
 /// A task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskSpec {
-    /// In which of the two ways it is queued.
+    /// The kind of its queue.
     pub kind: Kind,
     /// Whether it is deferred so that its request spreads ([`Desk::spreads`](vicus_flow::Desk::spreads)): it is immediate after
     /// all, if that is not the oldest request of boxes when the task is spawned.
     pub spreads: bool,
-    /// Which box of its request it is an invocation of, if of any. The last immediate one that a box queues stays with its seat,
-    /// and runs there next.
+    /// The box of its request, if it is an invocation of one. The last immediate box that a box queues stays with its seat, and
+    /// runs there next.
     pub of_box: Option<u32>,
     /// The request that it belongs to.
     pub request: RequestId,
-    /// Its footprint: what it is dealt by.
+    /// Its footprint, by which it is dealt.
     pub accesses: Vec<Access>,
-    /// The seat that alone may run it, as the static schedules of loops say. Beyond the last seat it goes round.
+    /// The only seat that may run it, as the static schedules of loops say. Numbers beyond the last seat go round.
     pub pinned: Option<usize>,
-    /// The tasks that are over before this one is queued.
+    /// The tasks that must be over before this one is queued.
     pub after: Vec<u32>,
-    /// In which way it is queued when the last of those is over, and not when it is spawned.
+    /// Its kind when it is queued because the last of those is over, and not when it is spawned.
     pub released: Kind,
-    /// Whether it comes from outside, as the first task of a request does: it is queued at the plan's next entry, whoever spawns
-    /// it.
+    /// Whether it comes from outside, as the first task of a request does: then it is queued at the plan's next entry, on
+    /// whichever seat it was spawned.
     pub outside: bool,
-    /// Whether it is queued where what it reads lies, under strategies that know of such places
+    /// Whether it is queued where its data lies, under strategies that know such places
     /// ([`Plan::homes`](vicus_schedule::Plan::homes)).
     pub goes_home: bool,
-    /// What it does.
+    /// Its steps.
     pub steps: Vec<Step>,
 }
 
@@ -99,37 +99,39 @@ pub enum Step {
     Work(Work),
     /// Queues tasks, one after the other.
     Spawn(Range<u32>),
-    /// From here on, [`Step::Wait`] is for tasks spawned after this step. Such sections nest: what a branch of `join` waits
-    /// for is not what the `join` around it waits for.
+    /// From here on, [`Step::Wait`] is for tasks spawned after this step. Such sections nest: a branch of `join` waits for
+    /// other tasks than the `join` around it does.
     Open,
-    /// Goes on when the tasks are over that were spawned since the innermost open section began, which it closes; without one,
-    /// all that this task spawned.
+    /// Goes on when the tasks are over that were spawned since the innermost open section began, and closes the section;
+    /// without a section, when all tasks that this task spawned are over.
     Wait,
+    /// As the end of a `join` in the task that has spawned this one: if it still lies where it was put, this seat runs it now.
+    TakeBack(u32),
     /// The measured part begins.
     Start,
     /// The measured part ends.
     End,
-    /// An array is gone: nobody may touch it any more.
+    /// Frees an array: no task may touch it any more.
     Free(usize),
 }
 
 /// A piece of work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Work {
-    /// Which kind of work, as an index into [`Program::leaves`].
+    /// The kind of work, as an index into [`Program::leaves`].
     pub leaf: u32,
-    /// How long it computes.
+    /// The time that it computes.
     pub cost: Cost,
-    /// What it reads and writes.
+    /// Its accesses to memory.
     pub accesses: Vec<Access>,
 }
 
-/// How long a piece of work computes, if its bytes came at once.
+/// The time that a piece of work computes if its bytes arrive at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cost {
-    /// So many operations, at the speed that the machine has for the leaf.
+    /// So many operations, at the machine's speed for the leaf.
     Flops(u64),
-    /// So long on any machine, in nanoseconds.
+    /// A time that is the same on all machines, in nanoseconds.
     Nanos(f64),
 }
 
@@ -150,13 +152,13 @@ fn error<T>(message: String) -> Result<T, ProgramError> {
 }
 
 impl Program {
-    /// The array that this address lies in.
+    /// The array of this address.
     pub fn array_at(&self, address: usize) -> Option<usize> {
         let at = self.arrays.partition_point(|array| array.base <= address).checked_sub(1)?;
         self.arrays[at].range().contains(&address).then_some(at)
     }
 
-    /// Says whether it can be run.
+    /// Checks that it can be run.
     ///
     /// # Errors
     /// Arrays overlap; a task is spawned twice or never; tasks wait for each other in a circle; a task touches memory that is in
@@ -180,7 +182,7 @@ impl Program {
         let mut spawned = vec![false; self.tasks.len()];
         spawned[0] = true;
         for (number, task) in self.tasks.iter().enumerate() {
-            for step in &task.steps {
+            for (at, step) in task.steps.iter().enumerate() {
                 match step {
                     Step::Spawn(range) => {
                         for child in range.clone() {
@@ -191,6 +193,12 @@ impl Program {
                                 }
                                 None => return error(format!("task {number} spawns task {child}: there is none")),
                             }
+                        }
+                    }
+                    Step::TakeBack(second) => {
+                        let spawns = |step: &Step| matches!(step, Step::Spawn(range) if range.contains(second));
+                        if !task.steps[..at].iter().any(spawns) {
+                            return error(format!("task {number} takes back task {second}, which it has not spawned"));
                         }
                     }
                     Step::Work(work) if work.leaf as usize >= self.leaves.len() => {
@@ -204,7 +212,7 @@ impl Program {
             }
         }
         match spawned.iter().position(|spawned| !spawned) {
-            Some(task) => error(format!("nobody spawns task {task}")),
+            Some(task) => error(format!("no step spawns task {task}")),
             None => Ok(()),
         }
     }
@@ -251,7 +259,7 @@ impl Program {
         }
     }
 
-    /// Walks through the steps as one thread would that runs each task where it is spawned.
+    /// Carries out the steps as one thread would that runs each task where it is spawned.
     fn check_memory(&self) -> Result<(), ProgramError> {
         let mut freed = vec![None; self.arrays.len()];
         let mut open: Vec<(usize, usize, Range<u32>)> = vec![(0, 0, 0..0)];
@@ -303,7 +311,7 @@ impl Program {
         Ok(())
     }
 
-    /// The same graph for a reader who wants to see it: a line for each task, up to so many.
+    /// The graph as text: a line for each task, up to so many.
     pub fn outline(&self, tasks: usize) -> String {
         let mut text = format!("{}: {} tasks, {} arrays\n", self.name, self.tasks.len(), self.arrays.len());
         for (number, task) in self.tasks.iter().enumerate().take(tasks) {
@@ -359,7 +367,7 @@ mod tests {
 
     #[test]
     fn every_task_is_spawned_once() {
-        assert_eq!(mistake(|program| program.tasks[0].steps.truncate(0)), "nobody spawns task 1");
+        assert_eq!(mistake(|program| program.tasks[0].steps.truncate(0)), "no step spawns task 1");
         let twice = mistake(|program| program.tasks[1].steps.push(Step::Spawn(2..3)));
         assert_eq!(twice, "task 1 spawns task 2, which runs already");
         assert!(mistake(|program| program.tasks[1].steps.push(Step::Spawn(3..4))).ends_with("there is none"));
@@ -378,7 +386,7 @@ mod tests {
         );
         let freed = mistake(|program| program.tasks[1].steps.push(Step::Free(0)));
         assert_eq!(freed, "task 2 touches Read 0x1f00+256 of array 0, which task 1 has freed");
-        // The first array's last task is over: it may go.
+        // The first array's last task is over, so that it may be freed.
         let mut program = two_tasks_in_turn();
         program.tasks[0].steps.push(Step::Free(0));
         assert_eq!(program.check(), Ok(()));

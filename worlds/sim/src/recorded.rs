@@ -1,14 +1,14 @@
-//! What a trace says of boxes: their invocations, what each took, made and read, and whom it let go.
+//! The boxes' run, read from a trace: invocations, what each took, made and read, and which ones it queued.
 
 use crate::ReplayError;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
 use vicus_trace::{BoxId, ModelInfo, Outcome, Source, TaskKind, Trace, What};
 
-/// A longer invocation is taken for a mistake: 18 minutes.
+/// A longer invocation is a mistake: 18 minutes.
 const LONGEST_NS: u64 = 1 << 40;
 
-/// More in all envelopes, and in all that boxes keep, is taken for a mistake: pages are counted one by one.
+/// More bytes in all envelopes and states are a mistake: pages are counted one by one.
 const MOST_BYTES: u64 = 64 << 30;
 
 /// The type of boxes that hand out parts of a range: `vicus_flow::library::split`.
@@ -18,35 +18,35 @@ pub(crate) const HANDS_OUT: &str = "split";
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Invocation {
     pub(crate) request: u32,
-    /// The box, by its place in the model.
+    /// The box's index in the model.
     pub(crate) index: u32,
     pub(crate) deferred: bool,
     /// Whether it is deferred so that its request spreads: its spawner has sent to it, and to a later one that is immediate.
     pub(crate) spreads: bool,
     /// The box's type, as an index into [`Recorded::leaves`].
     pub(crate) leaf: usize,
-    /// When it began, later by what ran on top of it; `None` if it never ran.
+    /// The time at which it began, plus the time of invocations that ran on top of it; `None` if it never ran.
     pub(crate) from_ns: Option<u64>,
     pub(crate) duration_ns: u64,
     pub(crate) takes: Vec<Taken>,
     pub(crate) makes: Vec<Made>,
-    /// Bytes of the store.
+    /// Bytes that it read from the store.
     pub(crate) reads: u64,
-    /// What its box keeps for itself, in bytes: when it begins, and when it ends.
+    /// The bytes of its box's own memory, when it begins and when it ends.
     pub(crate) held: (u64, u64),
     /// How many envelopes its box keeps when it ends.
     pub(crate) keeps: usize,
-    /// What it lets go when it is over, as indices of invocations.
+    /// The invocations that it queues at its end, as indices.
     pub(crate) lets_go: Vec<usize>,
-    /// What is over before it begins: its box's invocation before, and the makers of what it takes. Who lets it go is not
-    /// among them.
+    /// The invocations that end before it begins: its box's last one, and the makers of the envelopes that it takes; `by` is
+    /// not among them.
     pub(crate) after: Vec<usize>,
-    /// What has let it go; `None` if it came from outside.
+    /// The invocation that queued it; `None` if it came from outside.
     pub(crate) by: Option<usize>,
 }
 
 impl Invocation {
-    /// Whose it is.
+    /// The box that was invoked.
     pub(crate) fn who(&self) -> BoxId {
         BoxId { request: self.request, index: self.index }
     }
@@ -62,11 +62,11 @@ impl Invocation {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
     pub(crate) input: u16,
-    /// Its index; `None` if the trace doesn't say who sent it.
+    /// Its index; `None` if the trace doesn't say which box sent it.
     pub(crate) envelope: Option<usize>,
-    /// Whether the box keeps it: it is looked into later.
+    /// Whether the box keeps it, to read it later.
     pub(crate) kept: bool,
-    /// The event that says so.
+    /// The event of its taking.
     pub(crate) at: (usize, usize),
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Taken {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
     pub(crate) envelope: usize,
-    /// Where it ends in all that its box keeps: its bytes, and those of the ones before.
+    /// The end of its bytes, if all envelopes that the box keeps lie one after the other.
     pub(crate) end: u64,
 }
 
@@ -100,36 +100,36 @@ pub(crate) struct Recorded<'a> {
     /// Tasks that come from outside.
     pub(crate) roots: Vec<usize>,
     pub(crate) envelopes: Vec<Envelope>,
-    /// Their bytes, and those that boxes keep.
+    /// The bytes of all envelopes and of the boxes' own memory.
     bytes: u64,
-    /// By box, what it keeps for itself, in bytes: now, and at most so far.
+    /// By box, the bytes of its own memory: now, and the most so far.
     held: FxHashMap<BoxId, (u64, u64)>,
     /// By box, the envelopes that it keeps, in the order in which it took them.
     kept: FxHashMap<BoxId, Vec<Kept>>,
     /// The types of boxes.
     pub(crate) leaves: Vec<String>,
-    /// By leaf, whether such boxes have left envelopes at their inputs, to take others first.
+    /// By leaf, whether such boxes have left envelopes at their inputs to take others first.
     pub(crate) leaves_heads: Vec<bool>,
-    /// How requests ended.
+    /// The outcomes of requests.
     pub(crate) ended: BTreeMap<u32, Outcome>,
     models: FxHashMap<u32, Named<'a>>,
     /// The leaves of all models' boxes.
     leaf_of: Vec<usize>,
-    /// By box, the invocation that is queued.
+    /// By box, its queued invocation.
     queued: FxHashMap<BoxId, usize>,
     /// By box, its last invocation that has begun.
     latest: FxHashMap<BoxId, usize>,
-    /// The boxes that run.
+    /// The boxes that run now.
     under_way: FxHashSet<BoxId>,
-    /// By seat, the invocations that run, on top of one another.
+    /// By seat, the current invocations, the one on top last.
     running: Vec<Vec<usize>>,
-    /// By seat, the invocation that was over last.
+    /// By seat, the invocation that ended last.
     last: Vec<Option<(BoxId, usize)>>,
-    /// By request and output, what was sent there.
+    /// By request and output, the envelopes that were sent there.
     sent: FxHashMap<(u32, Source), Vec<usize>>,
     /// By input, how many envelopes it took.
     taken: FxHashMap<(BoxId, u16), usize>,
-    /// By seat, the envelope that was made and is not sent yet.
+    /// By seat, the envelope that was made and not yet sent.
     made: Vec<Option<usize>>,
 }
 
@@ -137,12 +137,12 @@ pub(crate) struct Recorded<'a> {
 #[derive(Clone, Copy)]
 struct Named<'a> {
     model: &'a ModelInfo,
-    /// Where its boxes begin in [`Recorded::leaf_of`].
+    /// The place of its first box in [`Recorded::leaf_of`].
     first: usize,
 }
 
 impl<'a> Recorded<'a> {
-    /// What a trace says of these requests; of all, if none is named.
+    /// Reads these requests from a trace; all of them, if none is named.
     pub(crate) fn of(trace: &'a Trace, requests: &[u32]) -> Result<Recorded<'a>, ReplayError> {
         if trace.lost() > 0 {
             return Err(ReplayError::Lost { events: trace.lost() });
@@ -205,7 +205,7 @@ impl<'a> Recorded<'a> {
         self.models.get(&request).map(|named| named.model)
     }
 
-    /// What was sent on an output, in order.
+    /// The envelopes that were sent on an output, in order.
     pub(crate) fn sent(&self, request: u32, source: Source) -> &[usize] {
         self.sent.get(&(request, source)).map_or(&[], Vec::as_slice)
     }
@@ -215,14 +215,14 @@ impl<'a> Recorded<'a> {
         self.tasks.iter().filter(|task| task.from_ns.is_some()).map(|task| task.request).collect()
     }
 
-    /// The invocation that runs on a seat, which has to be the box's.
+    /// The current invocation of a seat. It is an error if it isn't the box's.
     fn runs(&mut self, seat: usize, who: BoxId, what: &str) -> Result<&mut Invocation, String> {
         let task = self.running[seat].last().map(|&task| &mut self.tasks[task]);
         let of = |task: &&mut Invocation| (task.request, task.index) == (who.request, who.index);
         task.filter(of).ok_or_else(|| format!("an invocation of {who} around {what}"))
     }
 
-    /// Reads an event. The error says what was expected.
+    /// Reads an event. An error says what was expected.
     fn read(&mut self, at: (usize, usize), time_ns: u64, what: What) -> Result<(), String> {
         let seat = at.0;
         match what {
@@ -231,7 +231,7 @@ impl<'a> Recorded<'a> {
                     self.models.get(&who.request).filter(|named| (who.index as usize) < named.model.boxes.len());
                 let named = named.ok_or_else(|| format!("a model that {who} is of"))?;
                 let leaf = self.leaf_of[named.first + who.index as usize];
-                self.enqueued(seat, who, kind, by, leaf)?;
+                self.enqueue(seat, who, kind, by, leaf)?;
             }
             What::InvocationBegins { who } => {
                 let task = self.queued.remove(&who).ok_or_else(|| format!("that {who} was queued before it runs"))?;
@@ -246,7 +246,7 @@ impl<'a> Recorded<'a> {
                 }
                 self.running[seat].push(task);
             }
-            What::InvocationEnds { who } => self.ends(seat, who, time_ns)?,
+            What::InvocationEnds { who } => self.end(seat, who, time_ns)?,
             What::EnvelopeReceived { who, input, .. } => {
                 let source = self.models.get(&who.request).and_then(|named| {
                     named.model.boxes.get(who.index as usize)?.inputs.get(usize::from(input)).copied()
@@ -276,7 +276,7 @@ impl<'a> Recorded<'a> {
             }
             What::EnvelopeCreated { who, bytes, .. } => {
                 self.runs(seat, who, "an envelope that is made")?;
-                self.adds_bytes(bytes.into())?;
+                self.add_bytes(bytes.into())?;
                 let by = *self.running[seat].last().expect("it runs");
                 self.envelopes.push(Envelope { bytes: u64::from(bytes), by, ..Envelope::default() });
                 self.made[seat] = Some(self.envelopes.len() - 1);
@@ -297,7 +297,7 @@ impl<'a> Recorded<'a> {
                 let held = self.held.entry(who).or_default();
                 let more = bytes.saturating_sub(held.1);
                 *held = (bytes, held.1 + more);
-                self.adds_bytes(more)?;
+                self.add_bytes(more)?;
             }
             What::RequestEnded { request, outcome } => {
                 self.ended.insert(request, outcome);
@@ -307,14 +307,14 @@ impl<'a> Recorded<'a> {
         Ok(())
     }
 
-    fn adds_bytes(&mut self, more: u64) -> Result<(), String> {
+    fn add_bytes(&mut self, more: u64) -> Result<(), String> {
         self.bytes += more;
         let fits = self.bytes <= MOST_BYTES;
         fits.then_some(())
             .ok_or_else(|| format!("envelopes, and what boxes keep, of {MOST_BYTES} bytes at most in all"))
     }
 
-    /// The boxes of invocations that are kept, and what each keeps for itself at most, in bytes.
+    /// The boxes of invocations that have run, and the most bytes of each one's own memory.
     pub(crate) fn states(&self) -> BTreeMap<BoxId, u64> {
         let mut states = BTreeMap::new();
         for task in self.tasks.iter().filter(|task| task.from_ns.is_some() && task.held != (0, 0)) {
@@ -334,18 +334,18 @@ impl<'a> Recorded<'a> {
         self.latest.get(&self.tasks[task].who()) == Some(&task)
     }
 
-    /// How many rows an invocation takes; those that are kept don't count.
+    /// The rows that an invocation takes, without those of envelopes that it keeps.
     pub(crate) fn rows_taken(&self, invocation: &Invocation) -> u64 {
         let taken = invocation.takes.iter().filter(|taken| !taken.kept).filter_map(|taken| taken.envelope);
         taken.map(|envelope| u64::from(self.envelopes[envelope].rows)).sum()
     }
 
-    /// How many bytes an invocation puts out.
+    /// The bytes of the envelopes that an invocation makes.
     pub(crate) fn bytes_made(&self, invocation: &Invocation) -> u64 {
         invocation.makes.iter().map(|made| self.envelopes[made.envelope].bytes).sum()
     }
 
-    fn enqueued(&mut self, seat: usize, who: BoxId, kind: TaskKind, by: u32, leaf: usize) -> Result<(), String> {
+    fn enqueue(&mut self, seat: usize, who: BoxId, kind: TaskKind, by: u32, leaf: usize) -> Result<(), String> {
         let task = self.tasks.len();
         let deferred = kind == TaskKind::Deferred;
         let (request, index) = (who.request, who.index);
@@ -357,7 +357,7 @@ impl<'a> Recorded<'a> {
             self.roots.push(task);
             return Ok(());
         }
-        // What an invocation activates is queued right after its end, on its seat.
+        // The boxes that an invocation activates are queued right after its end, on its seat.
         match self.last[seat] {
             Some((last, parent)) if last == (BoxId { request: who.request, index: by }) => {
                 self.tasks[parent].lets_go.push(task);
@@ -368,7 +368,7 @@ impl<'a> Recorded<'a> {
         }
     }
 
-    fn ends(&mut self, seat: usize, who: BoxId, time_ns: u64) -> Result<(), String> {
+    fn end(&mut self, seat: usize, who: BoxId, time_ns: u64) -> Result<(), String> {
         self.runs(seat, who, "its end")?;
         let task = self.running[seat].pop().expect("it runs");
         self.under_way.remove(&who);
@@ -379,24 +379,24 @@ impl<'a> Recorded<'a> {
             return Err(format!("{who} to end within {LONGEST_NS} ns of its time, not after {duration_ns}"));
         }
         invocation.duration_ns = duration_ns;
-        // What it read is in the trace together with what it took.
+        // The trace counts the bytes of taken envelopes as read, too.
         let taken = invocation.takes.iter().filter_map(|taken| Some(self.envelopes[taken.envelope?].bytes));
         invocation.reads = invocation.reads.saturating_sub(taken.sum());
         self.last[seat] = Some((who, task));
-        // It ran on top of another, whose time this is not.
+        // It ran on top of another invocation, whose time excludes this one's.
         if let Some(&below) = self.running[seat].last() {
             self.tasks[below].from_ns = self.tasks[below].from_ns.map(|from_ns| from_ns.saturating_add(duration_ns));
         }
         Ok(())
     }
 
-    /// Whether an invocation hands out parts of a range that others read, with the place where each lies.
+    /// Whether an invocation hands out parts of a range, with their places, for other boxes to read.
     pub(crate) fn hands_out(&self, task: usize) -> bool {
         self.leaves[self.tasks[task].leaf] == HANDS_OUT
     }
 
-    /// Where a box has grown in the last invocation in which it did anything, it keeps nothing more for itself: what it books lies
-    /// in the envelopes that it has sent, such as a table for those who look into it.
+    /// If a box has grown in the last invocation in which it did anything, it keeps no more memory of its own after that: the
+    /// bytes that it booked lie in the envelopes that it has sent, such as a table for other boxes.
     fn lend(&mut self) {
         let mut is_known = FxHashSet::default();
         for task in self.tasks.iter_mut().rev().filter(|task| task.from_ns.is_some()) {
@@ -430,7 +430,7 @@ impl<'a> Recorded<'a> {
         }
     }
 
-    /// Leaves out what is of other requests, as if it had never run.
+    /// Drops the invocations of other requests, as if they had never run.
     fn keep(&mut self, requests: &[u32]) {
         if !requests.is_empty() {
             let others = self.tasks.iter_mut().filter(|task| !requests.contains(&task.request));
@@ -439,7 +439,7 @@ impl<'a> Recorded<'a> {
     }
 }
 
-/// What a recorded run is called.
+/// A name for a recorded run.
 pub(crate) fn title(mode: &str, trace: &Trace) -> String {
     let models: Vec<&str> = trace.header().models.iter().map(|model| model.name.as_str()).collect();
     format!("{mode} of {} recorded on {}", models.join(", "), trace.header().machine)

@@ -1,7 +1,7 @@
-//! A world that computes nothing: it writes down what a kernel would do.
+//! A world that computes nothing and records what a kernel would do.
 //!
-//! Arrays are numbers without memory behind them, and no work is done. What a kernel does besides, its loops and
-//! submissions, runs on the calling thread, in the order in which one thread would run its tasks.
+//! Arrays are numbers without memory behind them, and no work is done. The rest of a kernel, its loops and submissions, runs on
+//! the calling thread, in the order in which one thread would run its tasks.
 
 use crate::{ArraySpec, Cost, Program, Step, TaskSpec, Work};
 use std::ops::Range;
@@ -26,17 +26,17 @@ pub struct Recorder {
 
 struct State {
     program: Program,
-    /// Who records: the task that runs, and those that it runs inside of.
+    /// The tasks that run inside each other, the current one last.
     current: Vec<usize>,
-    /// Where the next array begins.
+    /// The address of the next array.
     free: usize,
 }
 
-/// Arrays begin at multiples of this, with a gap between them, as large allocations of a system do.
+/// Arrays begin at multiples of this, with a gap between them, as an operating system's large allocations do.
 const ALIGN: usize = 1 << 21;
 
 impl Recorder {
-    /// The program of a kernel, as it runs on so many threads.
+    /// The program of a kernel on so many threads.
     pub fn record(kernel: &impl Kernel, threads: usize) -> Program {
         Recorder::record_with(kernel.name(), threads, |recorder| {
             kernel.run(recorder, || recorder.push(Step::Start), || recorder.push(Step::End));
@@ -53,7 +53,7 @@ impl Recorder {
         recorder.state.into_inner().expect("nothing panics under this lock").program
     }
 
-    /// Adds a step to the task that records.
+    /// Adds a step to the current task.
     pub fn push(&self, step: Step) {
         self.state().push(step);
     }
@@ -62,7 +62,7 @@ impl Recorder {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Spawns a task, and has it say what it does.
+    /// Spawns a task, and records its steps.
     fn task(&self, task: TaskSpec, body: impl FnOnce()) -> usize {
         let number = {
             let mut state = self.state();
@@ -126,8 +126,9 @@ impl World for Recorder {
     fn join<A: Send, B: Send>(&self, a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
         self.push(Step::Open);
         let mut second = None;
-        self.task(TaskSpec { kind: Kind::Immediate, ..TaskSpec::default() }, || second = Some(b()));
+        let task = self.task(TaskSpec { kind: Kind::Immediate, ..TaskSpec::default() }, || second = Some(b()));
         let first = a();
+        self.push(Step::TakeBack(task as u32));
         self.push(Step::Wait);
         (first, second.expect("a task runs when it is recorded"))
     }
@@ -176,7 +177,8 @@ mod tests {
         let spawns = |from| [Step::Open, Step::Spawn(from..from + 1)];
         // fib(3): fib(1) is task 1; inline fib(2), whose fib(0) is task 2.
         let [a, b] = [spawns(1), spawns(2)];
-        let expected: Vec<Step> = a.into_iter().chain(b).chain([Step::Wait, Step::Wait]).collect();
+        let ends = [Step::TakeBack(2), Step::Wait, Step::TakeBack(1), Step::Wait];
+        let expected: Vec<Step> = a.into_iter().chain(b).chain(ends).collect();
         assert_eq!(program.tasks[0].steps, expected);
         assert_eq!(program.tasks.len(), 3);
         assert!(program.tasks[1..].iter().all(|task| task.kind == Kind::Immediate && task.steps.is_empty()));

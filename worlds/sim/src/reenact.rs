@@ -1,26 +1,28 @@
-//! A recorded run played again by the flow protocol itself, in virtual time.
+//! A recorded run, carried out again by the flow protocol itself in virtual time.
 //!
-//! The boxes are live: models, vias with their bounds, states, refusals and pills are those of core/flow. What a box's code
-//! would do is known from the trace: how much work its rows are, which envelopes it had sent by the time it had taken so many,
-//! what it read from a store (`script.rs`). Which of its envelopes it finds when it is invoked, and so how often it is invoked,
-//! is decided anew by the plan, the threads, and the machine.
+//! The boxes are live: models, vias with their bounds, states, refusals and pills are those of core/flow. The effect of a box's
+//! code comes from the trace: the work of its rows, the envelopes that it had sent after taking so many, and its reads from a
+//! store (`script.rs`). The plan, the threads and the machine decide anew which of its envelopes a box finds when it is
+//! invoked, and so how often it is invoked.
 //!
-//! Which kind a task is follows from what its box keeps by then, as on threads; a replay's tasks are of the kinds that were recorded.
-//! Which types of boxes look rows up is learned from those; an envelope weighs as much as the mean of those that its output sent.
+//! A task's kind follows from what its box keeps at that time, as on threads; a replay's tasks have the recorded kinds. The
+//! recorded kinds also say which types of boxes look rows up. An envelope's weight is the mean of the envelopes that its output
+//! sent.
 //!
-//! Envelopes lie in blocks of threads' heaps, parts of the store have homes, and what boxes keep is memory, as in a replay
+//! Envelopes lie in blocks of threads' heaps, parts of the store have homes, and boxes' states are memory, as in a replay
 //! ([`Replay`](crate::Replay)).
 //!
-//! A box takes whatever is there, one envelope of each input. Boxes of a type that the trace has seen to leave an envelope at an
-//! input, such as a join that waits for its table, take in the recorded order. Who chose among outputs by their room makes the
-//! recorded choice again. Nobody closes an input and no pill ends the request: it is over when each box has done all that was
-//! recorded of it. So the work is what was recorded, also where readers had enough early; what these took no more is dropped.
+//! A box takes all that is there, one envelope of each input. If the trace has seen a type of boxes leave an envelope at an
+//! input, such as a join that waits for its table, boxes of that type take in the recorded order. A box that chose among
+//! outputs by their room repeats the recorded choice. No box closes an input and no pill ends the request: it is over when each
+//! box has done all its recorded acts. So the work is the recorded work, also where readers had enough early; envelopes that
+//! these no longer took are dropped.
 
 mod script;
 mod stage;
 
 use crate::engine::perform;
-use crate::layout::{Layout, Part, Place};
+use crate::layout::{Layout, StateIn, StatePart};
 use crate::recorded::{Envelope, HANDS_OUT, Invocation, Recorded, title};
 use crate::replay::state;
 use crate::{ArraySpec, Machine, Options, Outcome, ReplayError, ReplayOptions, SimError};
@@ -32,24 +34,24 @@ use vicus_flow::{Bound, BoxCounts, BoxError, BoxModel, Model, ModelBuilder, Sche
 use vicus_schedule::Plan;
 use vicus_trace::{ModelInfo, Source, Trace};
 
-/// A model of more boxes is taken for a mistake.
+/// A model of more boxes is a mistake.
 const BOXES: usize = 1 << 14;
 
-/// An envelope of more rows is taken for a mistake.
+/// An envelope of more rows is a mistake.
 const ROWS: u32 = 1 << 24;
 
-/// Columns that stand for an envelope's bytes where a via's bound counts them.
+/// The most columns that stand for an envelope's bytes where a via's bound counts them.
 const COLUMNS: u64 = 64;
 
-/// Recorded requests, ready to be enacted again.
+/// Recorded requests, ready to be re-enacted.
 pub struct Reenactment {
-    /// What it is, for people.
+    /// A name for people.
     pub name: String,
     /// The sum of all invocations' durations in the trace, in nanoseconds, for each copy once.
     pub recorded_ns: f64,
-    /// What of it is taken off as time for memory.
+    /// The part of it that was subtracted as time for memory.
     pub taken_off_ns: f64,
-    /// How many invocations there are in the trace, for each copy once.
+    /// The invocations in the trace, for each copy once.
     pub invocations: u64,
     pub(crate) copies: usize,
     pub(crate) flows: Vec<Flow>,
@@ -58,24 +60,24 @@ pub struct Reenactment {
     pub(crate) leaves: Vec<String>,
 }
 
-/// What came of a re-enactment beside times and bytes.
+/// The results of a re-enactment besides times and bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reenacted {
-    /// The work that was done again, in nanoseconds as they were recorded: [`Reenactment::recorded_ns`], but for rounding.
+    /// The recorded time of the work that was repeated, in nanoseconds: [`Reenactment::recorded_ns`], except for rounding.
     pub work_ns: f64,
     /// Invocations of boxes.
     pub invocations: u64,
     /// Those of them that ran user code.
     pub acts: u64,
-    /// By copy and request, its number in the trace, and what each of its boxes did.
+    /// By copy and request, its number in the trace, and the counts of each of its boxes.
     pub requests: Vec<(u32, Vec<BoxCounts>)>,
 }
 
 impl Reenactment {
-    /// Learns from a trace what its boxes did.
+    /// Reads from a trace what its boxes did.
     ///
     /// # Errors
-    /// See [`ReplayError`]. Requests have to have come to their end.
+    /// See [`ReplayError`]. The requests must have ended.
     pub fn of(trace: &Trace, options: &ReplayOptions) -> Result<Reenactment, ReplayError> {
         let recorded = Recorded::of(trace, &options.requests)?;
         let events: usize = trace.logs().iter().map(|log| log.events.len()).sum();
@@ -112,8 +114,8 @@ impl Reenactment {
         })
     }
 
-    /// Enacts it on a machine as a plan says. `watch` is told now and then how many invocations are over, and says whether to go
-    /// on.
+    /// Re-enacts it on a machine under a plan. `watch` is called now and then with the number of finished invocations, and
+    /// returns whether to go on.
     ///
     /// # Errors
     /// See [`SimError`].
@@ -131,7 +133,7 @@ impl Reenactment {
         self.layout.arrays.clone()
     }
 
-    /// By array of a heap, how often its envelope is taken, looked into, and given back.
+    /// By array of a heap, how often its envelope is taken, read as a part of a state, and returned.
     pub(crate) fn readers(&self) -> Vec<u32> {
         let mut readers = vec![0; self.envelopes.len()];
         for flow in &self.flows {
@@ -141,8 +143,8 @@ impl Reenactment {
                 let read = taken.filter(|(place, _)| via.kept.binary_search(place).is_err());
                 read.for_each(|(_, &envelope)| readers[envelope] += 1);
             }
-            for (place, ..) in flow.scripts.iter().flat_map(|script| &script.acts).flat_map(|act| &act.state) {
-                if let Place::Envelope(envelope) = *place {
+            for part in flow.scripts.iter().flat_map(|script| &script.acts).flat_map(|act| &act.state) {
+                if let StateIn::Envelope(envelope) = part.within {
                     readers[envelope] += 1;
                 }
             }
@@ -150,23 +152,23 @@ impl Reenactment {
         self.layout.of_envelopes(&readers)
     }
 
-    /// Whether a box hands out parts of a range that others read, with the place where each lies.
+    /// Whether a box hands out parts of a range, with their places, for other boxes to read.
     pub(crate) fn hands_out(&self, script: &Script) -> bool {
         self.leaves[script.leaf] == HANDS_OUT
     }
 }
 
-/// How long an invocation took, and how much of that was for memory.
-fn cost_of(recorded: &Recorded<'_>, invocation: &Invocation, state: &[Part], options: &ReplayOptions) -> Cost {
+/// The time of an invocation, and the part of it that was for memory.
+fn cost_of(recorded: &Recorded<'_>, invocation: &Invocation, state: &[StatePart], options: &ReplayOptions) -> Cost {
     let taken = invocation.takes.iter().filter(|taken| !taken.kept).filter_map(|taken| taken.envelope);
     let envelopes = taken.chain(invocation.makes.iter().map(|made| made.envelope));
     let bytes: u64 = envelopes.map(|envelope| recorded.envelopes[envelope].bytes).sum();
-    let kept: u64 = state.iter().map(|(_, part, _)| part.end - part.start).sum();
+    let kept: u64 = state.iter().map(|part| part.range.end - part.range.start).sum();
     let duration = invocation.duration_ns as f64;
     Cost { recorded: duration, memory: ((bytes + kept + invocation.reads) as f64 / options.bytes_per_ns).min(duration) }
 }
 
-/// A request's model, and what its boxes did. `store` is where what they read begins.
+/// A request's model, and its boxes' scripts. `store` is the place where their reads begin.
 fn flow(recorded: &Recorded<'_>, request: u32, options: &ReplayOptions, store: &mut u64) -> Result<Flow, ReplayError> {
     let error = |expected: String| ReplayError::Request { request, expected };
     if recorded.ended.get(&request) != Some(&vicus_trace::Outcome::Done) {
@@ -197,7 +199,7 @@ fn flow(recorded: &Recorded<'_>, request: u32, options: &ReplayOptions, store: &
     Ok(Flow { request, model, scripts: Arc::new(scripts) })
 }
 
-/// How many outputs each box has: those that somebody reads.
+/// The number of each box's outputs, of which each has a reader.
 fn outputs(model: &ModelInfo) -> Result<Vec<u16>, String> {
     let read: BTreeSet<Source> = model.boxes.iter().flat_map(|info| &info.inputs).copied().collect();
     let mut outputs = vec![0; model.boxes.len()];
@@ -210,7 +212,7 @@ fn outputs(model: &ModelInfo) -> Result<Vec<u16>, String> {
     Ok(outputs)
 }
 
-/// Says what was expected of the envelopes that a box sent.
+/// Checks the envelopes that a box sent. An error says what was expected.
 fn check_sent(recorded: &Recorded<'_>, script: &Script) -> Result<(), String> {
     for (output, sent) in script.outputs.iter().enumerate() {
         let envelopes = || sent.iter().map(|&envelope| recorded.envelopes[envelope]);
@@ -224,7 +226,7 @@ fn check_sent(recorded: &Recorded<'_>, script: &Script) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes down what each box did, invocation by invocation.
+/// Writes the boxes' scripts, invocation by invocation.
 fn write(
     recorded: &Recorded<'_>,
     request: u32,
@@ -251,7 +253,7 @@ fn write(
             at[index] += 1 + u64::from(recorded.envelopes[envelope].rows);
         }
         if let Some(made) = invocation.makes.iter().find(|made| usize::from(made.output) >= script.outputs.len()) {
-            let expected = format!("of box {index} that somebody reads its output {}", made.output);
+            let expected = format!("box {index} with a reader of its output {}", made.output);
             return Err(ReplayError::Request { request, expected });
         }
         let state = state(recorded, task, options.state_bytes_per_row);
@@ -265,7 +267,7 @@ fn write(
     for (script, order) in scripts.iter_mut().zip(orders) {
         let chooses = script.inputs.len() > 1 && recorded.leaves_heads[script.leaf];
         script.order = chooses.then_some(order);
-        // Invocations without anything, and none with something after them.
+        // The box has only invocations that do nothing.
         if script.acts.len() == 1 && script.acts[0].at == 0 && script.acts[0].makes.is_empty() {
             script.idle = script.acts.pop().expect("it has one").cost;
         }
@@ -273,7 +275,8 @@ fn write(
     Ok(())
 }
 
-/// Adds an invocation; what neither took nor sent anything is part of the one before, or, if that is the first, of the one after.
+/// Adds an invocation. One that neither took nor sent anything becomes part of the one before, or, if it is the first, of the
+/// next one.
 fn add_act(script: &mut Script, act: Act) {
     let before = script.acts.last().map_or(0, |act| act.at);
     let alone = script.acts.len() == 1 && script.acts[0].at == 0 && script.acts[0].makes.is_empty();
@@ -290,10 +293,10 @@ fn add_act(script: &mut Script, act: Act) {
     }
 }
 
-/// The model whose boxes these are. Their operators come with each instance.
+/// A model of these boxes. Their operators come with each instance.
 fn build(recorded: &Recorded<'_>, info: &ModelInfo, scripts: &[Script]) -> Result<Arc<Model>, String> {
     let mut net = ModelBuilder::new(&info.name);
-    // What several recorded invocations sent, one may send here.
+    // One invocation may send here what several recorded ones sent.
     net.outbox_bytes(u64::MAX);
     let last = info.boxes.len() - 1;
     let (inner, termination) = (&info.boxes[1..last], &info.boxes[last]);
@@ -307,7 +310,7 @@ fn build(recorded: &Recorded<'_>, info: &ModelInfo, scripts: &[Script]) -> Resul
         ids.push(net.add(schemas.fold(model, |model, schema| model.output(&schema))));
     }
     if !info.boxes[0].inputs.is_empty() || !scripts[last].outputs.is_empty() {
-        return Err("a first box that reads nothing, and a last one that nobody reads".to_owned());
+        return Err("a first box that reads nothing, and a last one without readers".to_owned());
     }
     let output = |source: &Source| ids[source.index as usize].output(source.output.into());
     let sent = |source: &Source| scripts[source.index as usize].outputs[usize::from(source.output)].len();
@@ -323,14 +326,14 @@ fn build(recorded: &Recorded<'_>, info: &ModelInfo, scripts: &[Script]) -> Resul
     net.build().map_err(|error| format!("a network: {error}"))
 }
 
-/// As much as an input holds. It never needs room for more envelopes than came.
+/// The recorded bound of an input. It needs no room for more envelopes than came.
 fn bound(recorded: Option<&vicus_trace::Bound>, sent: usize) -> Bound {
     let recorded = recorded
         .map_or(Bound::default(), |bound| Bound { envelopes: (bound.envelopes as usize).max(1), bytes: bound.bytes });
     Bound { envelopes: recorded.envelopes.min(sent.max(1)), ..recorded }
 }
 
-/// So many columns as make a row of an output's envelopes as large as it was, in words.
+/// A schema that makes a row of an output's envelopes as large as it was, in words.
 fn schema(recorded: &Recorded<'_>, sent: &[usize]) -> Schema {
     let envelopes = || sent.iter().map(|&envelope| recorded.envelopes[envelope]);
     let rows: u64 = envelopes().map(|envelope| u64::from(envelope.rows)).sum();

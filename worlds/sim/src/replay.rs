@@ -1,33 +1,33 @@
-//! The program of a recorded run: the same tasks, each as long as it was, let go by the same ones.
+//! A recorded run as a program: the same tasks with the same durations, queued by the same tasks.
 //!
-//! What is kept: each invocation with its duration, who queued it and how, its request, the envelopes that it made and took, and
-//! what it read from a store. An invocation waits for what it took to be made, and for its box's invocation before: a box runs
-//! once at a time. What is not kept: under another strategy a box would find other heads at its inputs, and its
-//! invocations would be cut otherwise. So replay is for comparing strategies on the same work, not for predicting what
-//! the protocol itself would make of them.
+//! A replay keeps each invocation with its duration, the invocation that queued it, its kind, its request, the envelopes that
+//! it made and took, and its reads from a store. An invocation waits until the envelopes that it takes are made, and until its
+//! box's last invocation has ended: a box runs once at a time. But under another strategy a box would find other envelopes at
+//! its inputs, and its invocations would be divided otherwise. So a replay compares strategies on the same work, and doesn't
+//! predict how the protocol would divide it.
 //!
-//! Envelopes lie in blocks of threads' heaps ([`Program::heap`](crate::Program::heap)): an invocation writes to memory of the thread
-//! that runs it, which is used again when all have read it.
+//! Envelopes lie in blocks of threads' heaps ([`Program::heap`](crate::Program::heap)): an invocation writes to memory of its
+//! thread, and the block is used again when all readers have read it.
 //!
-//! What a box reads from the store lies together, box by box, as parts of a range do that replicas share. A part's reader is
-//! queued where the part lies, under strategies that know of such places, as in worlds/machine.
+//! The parts of the store that a box reads lie together, box by box, like the parts of a range that replicas share. A part's
+//! reader is queued where the part lies, under strategies that know such places, as in worlds/machine.
 //!
-//! What a box keeps for itself, such as a hash table or rows to be sorted, is memory of its own, for each copy. It lies where it
-//! was first written: what it grows by belongs to the thread that ran the invocation in which it grew. The trace says how much is
-//! kept, and not what is done with it, so this is assumed of all boxes alike:
+//! A box's own state, such as a hash table or rows to be sorted, is memory of its own, for each copy. It lies where it was
+//! first written: the bytes by which it grows belong to the thread that ran the invocation in which it grew. The trace records
+//! how much is kept, but not how it is used, so the same is assumed for all boxes:
 //! * For each row that it takes, an invocation reads [`ReplayOptions::state_bytes_per_row`] of what its box kept before, at random.
-//! * Where a box gives up bytes, it has read them; where it puts out rows without taking any, it has read as many bytes.
+//! * Where a box gives up bytes, it has read them; where it sends rows without taking any, it has read as many bytes.
 //!
-//! An envelope that a box keeps, such as a table that another built, is a part of what it keeps. It isn't read when it is taken, but
-//! by and by, where its maker's heap has it, and its block is used again when the box has run for the last time.
+//! An envelope that a box keeps, such as a table from another box, is a part of its state. It isn't read when it is taken, but
+//! later, from its maker's heap, and its block is used again when the box has run for the last time.
 //!
-//! The memory model knows ranges and no random lines: what is read at random is a part in one piece, whose place hangs on the
-//! invocation's number and goes through all that is kept.
+//! The memory model knows ranges and no random lines: a random read is a part in one piece, whose place follows from the
+//! invocation's number and moves through the whole state.
 //!
-//! A recorded duration contains the time for memory on the machine that recorded. It is taken off before the simulated machine's
-//! is added: the bytes of the envelopes, of what boxes keep, and of the store at [`ReplayOptions::bytes_per_ns`].
+//! A recorded duration contains the time for memory on the recording machine. That is subtracted before the simulated machine's
+//! is added: the bytes of the envelopes, of the state, and of the store at [`ReplayOptions::bytes_per_ns`].
 
-use crate::layout::{Layout, Part, Place};
+use crate::layout::{Layout, StateIn, StatePart};
 use crate::recorded::{Invocation, Recorded, title};
 use crate::{Cost, Program, Step, TaskSpec, Work};
 use std::collections::BTreeMap;
@@ -36,19 +36,20 @@ use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Kind, Mode, RequestId};
 use vicus_trace::Trace;
 
-/// How a trace becomes what is simulated.
+/// How a trace becomes a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplayOptions {
-    /// Which requests, by their numbers in the trace; all, if none is named.
+    /// The requests, by their numbers in the trace; all, if none is named.
     pub requests: Vec<u32>,
-    /// How many times the recorded requests run at once; the copies are requests of their own.
+    /// How many times the recorded requests run at once; each copy has requests of its own.
     pub copies: usize,
-    /// How fast the machine that recorded moved a task's bytes, in bytes in a nanosecond (GB/s); what they took then is no part of
-    /// the work. Infinity takes nothing off.
+    /// The rate at which the recording machine moved a task's bytes, in bytes per nanosecond (GB/s). Their time is subtracted
+    /// from the work; infinity subtracts nothing.
     pub bytes_per_ns: f64,
-    /// How what is read from the store lies.
+    /// The distribution of the store's bytes.
     pub store: Distribution,
-    /// How many bytes a box reads of what it keeps for each row that it takes. By default a line of a cache: a look into a hash table.
+    /// The bytes of its state that a box reads for each row that it takes. By default a line of a cache, as for a look into a
+    /// hash table.
     pub state_bytes_per_row: u64,
 }
 
@@ -69,24 +70,24 @@ impl Default for ReplayOptions {
 pub enum ReplayError {
     /// Seats ran out of room for events, and these were lost.
     Lost {
-        /// How many.
+        /// The number of these events.
         events: u64,
     },
     /// It has no invocation of a box of these requests.
     Empty {
-        /// The requests that it has invocations of.
+        /// The requests of which it has invocations.
         known: Vec<u32>,
     },
-    /// Something is not as the box protocol has it, so the trace is of another version, or was cut.
+    /// An event contradicts the box protocol, so the trace is of another version, or was cut.
     Odd {
-        /// The seat whose log it stands in.
+        /// The seat of the log.
         seat: usize,
-        /// The event's place there.
+        /// The event's index in the log.
         event: usize,
         /// What was expected.
         expected: String,
     },
-    /// A request can't be re-enacted: it didn't come to its end, or its model is none.
+    /// A request can't be re-enacted: it didn't end, or its model is wrong.
     Request {
         /// Its number in the trace.
         request: u32,
@@ -95,7 +96,7 @@ pub enum ReplayError {
     },
 }
 
-/// How many requests of a trace a message names.
+/// The most requests of a trace that a message names.
 const MOST_SHOWN: usize = 8;
 
 impl ReplayError {
@@ -132,14 +133,14 @@ impl std::error::Error for ReplayError {}
 /// A recorded run as a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replay {
-    /// What to simulate.
+    /// The program to simulate.
     pub program: Program,
-    /// By task, the number of the box that it is an invocation of; the boxes of copies are boxes of their own. The first task is
-    /// none's.
+    /// By task, the number of the box that it invokes; the boxes of copies have numbers of their own. `None` for the first
+    /// task.
     pub boxes: Vec<Option<u32>>,
     /// The sum of all invocations' durations in the trace, in nanoseconds, for each copy once.
     pub recorded_ns: f64,
-    /// What of it was taken off as time for memory. What is left, and this, is the recorded time.
+    /// The part of it that was subtracted as time for memory. The tasks' work is the rest.
     pub taken_off_ns: f64,
 }
 
@@ -150,7 +151,7 @@ impl Replay {
     /// See [`ReplayError`].
     pub fn of(trace: &Trace, options: &ReplayOptions) -> Result<Replay, ReplayError> {
         let recorded = Recorded::of(trace, &options.requests)?;
-        // What was queued and never ran, because its request had ended, is left out.
+        // Invocations that were queued and never ran, because their request had ended, are left out.
         let mut number = vec![None; recorded.tasks.len()];
         let mut count = 0u32;
         for (task, invocation) in recorded.tasks.iter().enumerate() {
@@ -226,7 +227,8 @@ impl Replay {
     }
 }
 
-/// By invocation, where in the store it reads: what a box reads lies together, in the order of its time. All copies read the same.
+/// By invocation, the place of its reads in the store: a box's reads lie together, in the order of time. All copies read the
+/// same.
 fn reads(recorded: &Recorded<'_>) -> Vec<u64> {
     let mut order: Vec<usize> = (0..recorded.tasks.len()).collect();
     order.sort_by_key(|&task| recorded.tasks[task].who());
@@ -238,7 +240,7 @@ fn reads(recorded: &Recorded<'_>) -> Vec<u64> {
     reads
 }
 
-/// The first envelope of each input that an invocation takes: what its box is dealt by.
+/// The first envelope of each input that an invocation takes: its box is dealt by these.
 fn heads(layout: &Layout, copy: usize, invocation: &Invocation) -> Vec<Access> {
     let mut seen = Vec::new();
     let mut is_first = |input: u16| {
@@ -251,7 +253,7 @@ fn heads(layout: &Layout, copy: usize, invocation: &Invocation) -> Vec<Access> {
     heads.filter_map(|envelope| layout.envelope(copy, envelope, Mode::Read)).collect()
 }
 
-/// What an invocation of a copy touches beside what its box keeps.
+/// The accesses of an invocation of a copy, without those to its box's state.
 fn accesses(layout: &Layout, copy: usize, invocation: &Invocation, from: u64) -> Vec<Access> {
     let taken = invocation.takes.iter().filter(|taken| !taken.kept).filter_map(|taken| taken.envelope);
     let takes = taken.filter_map(|envelope| layout.envelope(copy, envelope, Mode::Read));
@@ -259,9 +261,9 @@ fn accesses(layout: &Layout, copy: usize, invocation: &Invocation, from: u64) ->
     takes.chain(makes).chain(layout.store(from, invocation.reads)).collect()
 }
 
-/// What an invocation reads and writes of what its box keeps: first its own, then the envelopes, as if they lay one behind the
-/// other. The box's last invocation gives the envelopes back.
-pub(crate) fn state(recorded: &Recorded<'_>, task: usize, bytes_per_row: u64) -> Vec<Part> {
+/// The accesses of an invocation to its box's state: first its own memory, then the envelopes, as if they lay one after the
+/// other. The box's last invocation returns the envelopes' blocks.
+pub(crate) fn state(recorded: &Recorded<'_>, task: usize, bytes_per_row: u64) -> Vec<StatePart> {
     let invocation = &recorded.tasks[task];
     let (before, after) = invocation.held;
     let kept = recorded.kept(invocation);
@@ -275,26 +277,28 @@ pub(crate) fn state(recorded: &Recorded<'_>, task: usize, bytes_per_row: u64) ->
     let reads = reads.clamp(given_up, whole);
     let from = if reads == given_up { after.min(before) } else { somewhere(task, whole - reads) };
     let to = from + reads;
-    let mut parts = vec![(Place::Own, from.min(before)..to.min(before), Mode::Read)];
+    let part = |within, range, mode| StatePart { within, range, mode };
+    let mut parts = vec![part(StateIn::Own, from.min(before)..to.min(before), Mode::Read)];
     for each in &kept[kept.partition_point(|kept| before + kept.end <= from)..] {
         let end = before + each.end;
         let start = end - recorded.envelopes[each.envelope].bytes;
         if start >= to {
             break;
         }
-        parts.push((Place::Envelope(each.envelope), from.max(start) - start..to.min(end) - start, Mode::Read));
+        let range = from.max(start) - start..to.min(end) - start;
+        parts.push(part(StateIn::Envelope(each.envelope), range, Mode::Read));
     }
-    parts.push((Place::Own, before..before.max(after), Mode::Write));
+    parts.push(part(StateIn::Own, before..before.max(after), Mode::Write));
     if recorded.is_last(task) {
-        parts.extend(kept.iter().map(|kept| (Place::Envelope(kept.envelope), 0..0, Mode::Read)));
+        parts.extend(kept.iter().map(|kept| part(StateIn::Envelope(kept.envelope), 0..0, Mode::Read)));
     }
     parts
 }
 
-/// A line's place not beyond `last`, which hangs on a number, and is seldom near that of the next number.
+/// The place of a line, at most `last`. It follows from the number, and is seldom near that of the next number.
 fn somewhere(number: usize, last: u64) -> u64 {
     const LINE: u64 = 64;
-    // Knuth, "The Art of Computer Programming", volume 3, §6.4: multiples of the golden ratio lie evenly.
+    // Knuth, "The Art of Computer Programming", volume 3, §6.4: multiples of the golden ratio are spread evenly.
     let fraction = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let place = (u128::from(fraction) * (u128::from(last) + 1)) >> 64;
     place as u64 / LINE * LINE
@@ -313,7 +317,7 @@ mod tests {
         BoxInfo { name: name.to_owned(), type_name: name.to_owned(), inputs, ..BoxInfo::default() }
     }
 
-    /// What one seat recorded, with each time in so many nanoseconds.
+    /// The log of one seat, with each time in so many nanoseconds.
     fn trace(boxes: Vec<BoxInfo>, unit_ns: u64, events: impl IntoIterator<Item = (u64, What)>) -> Trace {
         let models = vec![ModelInfo { name: "boxes".to_owned(), requests: vec![7], boxes }];
         let mut log = Log::new(100);
@@ -329,13 +333,13 @@ mod tests {
         What::EnvelopeReceived { who, input: 0, rows: 512, pill: false }
     }
 
-    /// What makes and sends an envelope of the source's.
+    /// Makes and sends an envelope of the source.
     fn sends(output: u16, bytes: u32) -> [What; 2] {
         let sent = What::EnvelopeSent { who: SOURCE, output, rows: 512, pill: false };
         [What::EnvelopeCreated { who: SOURCE, output, bytes }, sent]
     }
 
-    /// A source makes an envelope of 4,096 bytes, and a sink takes it and reads 1,000 bytes of a store.
+    /// A source makes an envelope of 4,096 bytes; a sink takes it and reads 1,000 bytes of a store.
     fn two_boxes(unit_ns: u64) -> Trace {
         let [made, sent] = sends(0, 4096);
         let events = [
@@ -353,7 +357,7 @@ mod tests {
         trace(vec![named("source", &[]), named("sink", &[0])], unit_ns, events)
     }
 
-    /// What happened: who had asked for a request that there isn't was not told which there are.
+    /// What happened: the error for an unknown request didn't name the requests of the trace.
     #[test]
     fn who_asks_for_no_request_is_told_which_there_are() {
         let options = ReplayOptions { requests: vec![77], ..ReplayOptions::default() };
@@ -380,8 +384,8 @@ mod tests {
         assert!((replay.taken_off_ns - 2.0 * (409.6 + 509.6)).abs() < 1e-6, "{}", replay.taken_off_ns);
     }
 
-    /// A source's events, each with how long it comes after the one before, and then the sink's invocations of a millisecond each, with
-    /// what happens in them: the first spawned by the source, the others by the sink. With the times at which they happened.
+    /// A source's events, each with its time after the one before, and then the sink's invocations of a millisecond each, with
+    /// their events: the source spawns the first one, and the sink the others. Returns the times at which they happened, too.
     fn then_sink(mut events: Vec<(u64, What)>, acts: impl IntoIterator<Item = Vec<What>>) -> Vec<(u64, What)> {
         for (at, act) in acts.into_iter().enumerate() {
             let by = u32::from(at > 0);
@@ -397,7 +401,7 @@ mod tests {
         events
     }
 
-    /// A sink takes an envelope and has grown; takes another; puts rows out; and gives up a part of what it has kept.
+    /// A sink takes an envelope and grows; takes another; sends rows; and gives up a part of what it has kept.
     fn keeper() -> Replay {
         let mut events = vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NOBODY))];
         let [made, sent] = sends(0, 4096);
@@ -435,20 +439,20 @@ mod tests {
         assert!(bytes == 512 * 64 && at % 64 == 0 && at + bytes <= 1 << 20, "a line for each row, at {at}");
         let [(Mode::Read, _, 5000)] = of_kept(4)[..] else { panic!("{:?}", of_kept(4)) };
         assert_eq!(of_kept(5), [(Mode::Read, 1 << 19, 1 << 19)], "what it gives up");
-        // Two envelopes made and taken, one made alone; and the above.
+        // Two envelopes made and taken, one made only; and the above.
         let bytes = 4 * 4096 + 5000 + (1 << 20) + 512 * 64 + 5000 + (1 << 19);
         let works = replay.program.tasks[1..].iter().map(|task| match &task.steps[0] {
             Step::Work(Work { cost: Cost::Nanos(ns), .. }) => *ns,
             step => panic!("{step:?}"),
         });
         let replayed_ns: f64 = works.sum();
-        // The source took no time, and nothing can be taken off that.
+        // The source took no time, so nothing can be subtracted from it.
         assert!((replay.taken_off_ns - (bytes - 2 * 4096) as f64 / 10.0).abs() < 1e-6, "{}", replay.taken_off_ns);
         assert!((replayed_ns + replay.taken_off_ns - replay.recorded_ns).abs() < 1e-6);
         assert_eq!(replay.recorded_ns, 4e6);
     }
 
-    /// The last act, which reads what it gives up, is near if it runs where its box had grown.
+    /// The last act reads what it gives up, which is near if it runs where its box had grown.
     #[test]
     fn what_a_box_keeps_lies_where_it_has_grown() {
         let machine = crate::Machine::by_name("xeon-e7-4820").unwrap();
@@ -456,7 +460,7 @@ mod tests {
         let other = plan.seats.iter().position(|seat| seat.node != plan.seats[0].node).unwrap();
         let far = |last: usize| {
             let mut replay = keeper();
-            // Nobody reads twice: what caches have is not the question.
+            // Nothing is read twice, so caches don't matter.
             replay.program.tasks[3].steps.remove(0);
             replay.program.tasks[4].steps.remove(0);
             for (task, seat) in [(1, 0), (2, 0), (3, 0), (4, 0), (5, last)] {
@@ -468,7 +472,7 @@ mod tests {
         assert_eq!((far(0), far(other)), (0.0, f64::from(1 << 19)));
     }
 
-    /// A builder books the table that it has sent with the request's budget: its bytes are counted as an envelope's, once.
+    /// A builder books its table with the request's budget and sends it: the bytes are counted once, as an envelope's.
     #[test]
     fn what_a_box_books_at_its_end_lies_in_what_it_has_sent() {
         let [made, sent] = sends(0, 8192);
@@ -489,7 +493,7 @@ mod tests {
         assert_eq!(touched(3), []);
     }
 
-    /// A source builds a table of two envelopes and sends rows to be looked up in it, twice 512; a join keeps the table.
+    /// A source builds a table of two envelopes and sends twice 512 rows to be looked up in it; a join keeps the table.
     fn join() -> Trace {
         let mut events = vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NOBODY))];
         events.push((0, What::InvocationBegins { who: SOURCE }));
@@ -517,7 +521,7 @@ mod tests {
                 .collect()
         };
         assert_eq!(accesses_of(&replay, 2), [], "what is kept is not read at once");
-        // A line for each row, as if one envelope lay behind the other.
+        // A line for each row, as if the envelopes lay one after the other.
         let looked_into = |parts: &[(usize, usize)]| {
             let bytes: usize = parts.iter().map(|&(_, bytes)| bytes).sum();
             assert_eq!(bytes, 512 * 64, "{parts:?}");
@@ -541,8 +545,8 @@ mod tests {
         assert_eq!(replay.recorded_ns, 3e6);
     }
 
-    /// The nodes that tasks ran on, but for the first one, and how each task went. Nobody looks around for work, and who submits
-    /// stays away: tasks are for those who are woken for them, if they take longer than that.
+    /// The nodes on which tasks ran, without the first one's, and each task's record. Seats don't look around for work, and the
+    /// submitter stays away: a task longer than a wake runs on the seat that is woken for it.
     fn ran(mut replay: Replay) -> (Vec<usize>, Vec<crate::TaskRecord>) {
         let machine = crate::Machine::by_name("xeon-e7-4820").unwrap();
         let las: vicus_schedule::Setting = "las:spin_ns=0".parse().unwrap();
@@ -556,7 +560,8 @@ mod tests {
         (tasks[1..].iter().map(node).collect(), tasks)
     }
 
-    /// The source lets the sink go twice, which is quicker each time: on many threads, too, it takes one envelope after the other.
+    /// The source queues the sink twice, which is quicker each time: also on many threads it takes one envelope after the
+    /// other.
     #[test]
     fn a_box_runs_once_at_a_time_and_takes_what_was_made() {
         let mut events = vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NOBODY))];
@@ -590,9 +595,9 @@ mod tests {
         assert!(tasks[4].start_ns >= tasks[3].end_ns, "{tasks:?}");
     }
 
-    /// The sink is the source's last immediate task: it goes on where that was, unless the source still has something to do.
+    /// The sink is the source's last immediate task: it runs on the source's seat, unless the source still has something to do.
     #[test]
-    fn the_last_immediate_task_wakes_nobody() {
+    fn the_last_immediate_task_wakes_no_seat() {
         let replay = Replay::of(&two_boxes(100), &ReplayOptions::default()).unwrap();
         let machine = crate::Machine::by_name("xeon-e7-4820").unwrap();
         let wakes = |program: &Program| {
@@ -606,7 +611,7 @@ mod tests {
         assert_eq!(wakes(&busy), alone + 1, "its spawner goes on");
     }
 
-    /// Others look around, and don't see it.
+    /// Other seats look around, and don't see it.
     #[test]
     fn the_last_immediate_task_stays_on_its_seat() {
         let replay = Replay::of(&two_boxes(100), &ReplayOptions { copies: 8, ..ReplayOptions::default() }).unwrap();
@@ -628,7 +633,7 @@ mod tests {
         assert_eq!(ran(replay).0, [0, 0, 1, 1, 2, 2, 3, 3]);
     }
 
-    /// Four replicas read a part each, of which each lies on a node of its own.
+    /// Four replicas read a part each; each part lies on another node.
     #[test]
     fn a_part_is_read_where_it_lies() {
         let replica = |index| BoxId { request: 7, index };
@@ -653,7 +658,7 @@ mod tests {
             let replay = Replay::of(&trace(boxes, 100, events.clone()), &ReplayOptions::default()).unwrap();
             ran(replay).0
         };
-        // The last part is the first to be read: where it lies does not hang on that.
+        // The last part is read first: the reading order must not change the places.
         assert_eq!(of("split")[1..], [3, 2, 1, 0]);
         assert_eq!(of("source")[1..], [0; 4], "immediate tasks stay on their node");
     }

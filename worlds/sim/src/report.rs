@@ -1,26 +1,27 @@
-//! What a simulated run came to.
+//! The results of a simulated run.
 
 use crate::memory::Resource;
 use crate::parameters::Parameters;
 use std::collections::BTreeMap;
 use std::fmt;
+use vicus_schedule::Decision;
 use vicus_trace::Trace;
 
 /// What happened in the measured part of a run: between [`Step::Start`](crate::Step::Start) and
 /// [`Step::End`](crate::Step::End), or from the beginning to the end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// What was run.
+    /// The program's name.
     pub program: String,
-    /// On which machine.
+    /// The machine's name.
     pub machine: String,
-    /// Under which strategy, with its parameters.
+    /// The strategy, with its parameters.
     pub strategy: String,
-    /// With which free parameters.
+    /// The free parameters.
     pub parameters: Parameters,
     /// The seed.
     pub seed: u64,
-    /// How many threads worked.
+    /// The number of threads.
     pub threads: usize,
     /// How long the measured part took, in nanoseconds.
     pub wall_ns: f64,
@@ -34,11 +35,13 @@ pub struct Outcome {
     pub resources: Vec<Utilisation>,
     /// By task, where and when it ran; in the whole run.
     pub tasks: Vec<TaskRecord>,
+    /// By seat, what it has decided, in its order; empty if it was not asked for.
+    pub decisions: Vec<Vec<Decision>>,
     /// What each seat did, if it was asked for.
     pub trace: Option<Trace>,
 }
 
-/// What is added up.
+/// Sums over the measured part of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts {
     /// Time in pieces of work, over all seats, in nanoseconds.
@@ -57,7 +60,7 @@ pub struct Counts {
     pub far_takes: u64,
     /// Tasks that a full queue refused, and that their spawner ran at once.
     pub refused: u64,
-    /// Tasks that were over.
+    /// Tasks that ended.
     pub tasks: u64,
     /// Seats that were woken.
     pub wakes: u64,
@@ -65,14 +68,14 @@ pub struct Counts {
     pub(crate) uses: Vec<f64>,
 }
 
-/// How much of a shared resource was used.
+/// The use of a shared resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Utilisation {
-    /// What it is, for people: `controller 3`, `link 0>1`.
+    /// A name for people: `controller 3`, `link 0>1`.
     pub name: String,
     /// Bytes that used it.
     pub bytes: f64,
-    /// Which share of what it could carry that is, from 0 to 1.
+    /// The share of its capacity that was used, from 0 to 1.
     pub share: f64,
 }
 
@@ -90,12 +93,13 @@ pub struct TaskRecord {
 }
 
 impl Outcome {
-    /// How many times as fast as this run of the same program, on one core, say.
+    /// The speed-up over this run of the same program, for instance on one core.
     pub fn speedup_over(&self, other: &Outcome) -> f64 {
         other.wall_ns / self.wall_ns
     }
 
-    /// By how much work takes longer than in this run of the same program on one core (Olivier et al., SC 2012): 1 if not at all.
+    /// The time of work, divided by that in this run of the same program on one core (Olivier et al., SC 2012): 1 if nothing is
+    /// slower.
     pub fn work_inflation_over(&self, other: &Outcome) -> f64 {
         self.counts.busy_ns / other.counts.busy_ns
     }
@@ -116,7 +120,7 @@ impl Outcome {
     }
 }
 
-/// The run in a few lines, for people.
+/// Describes the run in a few lines.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Counts { busy_ns, overhead_ns, near_bytes, far_bytes, takes, .. } = &self.counts;

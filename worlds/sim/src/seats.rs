@@ -1,39 +1,35 @@
-//! What the simulator keeps of each seat, of tasks that run, and of the plan's queues.
+//! The simulator's state of each seat, of begun tasks, and of the plan's queues.
 
 use crate::fluid::Time;
 use std::collections::VecDeque;
-use vicus_schedule::{Plan, Probe, Queue, QueueId, Queues, QueuesByRequest, RequestId, Take, When};
+use vicus_schedule::{End, Plan, Probe, Queue, QueueId, Queues, QueuesByRequest, RequestId, Seat, Take, When};
 use vicus_topology::{CoreId, NodeId, PuId};
 
-/// A virtual thread on a seat.
-pub(crate) struct Seat {
+/// A virtual thread.
+pub(crate) struct Thread {
+    /// Its decisions.
+    pub(crate) state: Seat<Waiting>,
+    /// Its index among the seats of its pool.
+    pub(crate) slot: usize,
     pub(crate) pu: PuId,
     pub(crate) core: CoreId,
     pub(crate) node: NodeId,
     pub(crate) doing: Doing,
-    /// The task that runs, above those that wait for it.
+    /// The current task is on top of those that wait for it.
     pub(crate) stack: Vec<Frame>,
-    /// Its own next task, which nobody else sees.
-    pub(crate) next: Option<u32>,
-    /// Of its ring scans.
-    pub(crate) cursors: Vec<usize>,
-    /// How many tasks that name no place it has dealt in turn.
-    pub(crate) turn: usize,
-    /// Tasks that nobody else may run.
+    /// Tasks that no other seat may run.
     pub(crate) pinned: VecDeque<u32>,
-    /// Only the event with this number is still to happen.
+    /// The number of its next event; events with other numbers are out of date.
     pub(crate) version: u32,
-    /// When that is.
+    /// The time of that event.
     pub(crate) due: Time,
-    /// Until when it looks around before it sleeps; 0 after each task.
-    pub(crate) spins_until: Time,
-    /// The last pause of a seat that backs off, in nanoseconds; 0 after each task.
-    pub(crate) pause_ns: u64,
-    /// Costs of what it did between two steps.
+    /// Since when it has found nothing; `None` after each task, and after sleep.
+    pub(crate) idle_since: Option<Time>,
+    /// The time of what it did between two steps.
     pub(crate) debt: Time,
-    /// The piece of work that it does.
+    /// The current piece of work.
     pub(crate) working: Option<Working>,
-    /// Whether a trace says that it sleeps.
+    /// Whether it is announced as asleep, or chosen and not awake yet. A trace says that it sleeps.
     pub(crate) sleeps: bool,
 }
 
@@ -43,36 +39,40 @@ pub(crate) enum Doing {
     Busy,
     /// It looks around, or waits for a task of its own, and takes what it sees.
     Watching,
-    /// It looks again after a pause, or when it is woken.
+    /// It looks again after a pause, and not before.
     Pausing,
-    /// Until it is woken.
+    /// It looks again after a pause, or when it is woken.
+    Dozing,
+    /// It sleeps until it is woken.
     Asleep,
     /// A spare seat, without a thread.
     Empty,
 }
 
-/// A piece of work under way.
+/// A current piece of work.
 pub(crate) struct Working {
     pub(crate) started: Time,
-    /// How long it would take alone.
+    /// The time that it takes alone.
     pub(crate) alone: Time,
     pub(crate) near: f64,
     pub(crate) far: f64,
     pub(crate) cached: f64,
     pub(crate) latency_ns: f64,
-    /// Bytes that use resources, and which share of them each.
+    /// Bytes that use resources, and the share of them that uses each.
     pub(crate) uses: Vec<(usize, f64)>,
 }
 
 /// A task that has begun.
 pub(crate) struct Frame {
     pub(crate) task: u32,
-    /// The step.
+    /// The current step.
     pub(crate) at: usize,
-    /// How many tasks of a spawn step have been queued.
+    /// The number of a spawn step's tasks that were queued.
     pub(crate) child: u32,
     pub(crate) phase: Phase,
-    /// Open sections, the innermost last. The first one is the whole task's.
+    /// Whether it runs on top of a task that found no room for what it spawned.
+    pub(crate) helps: bool,
+    /// Open sections, the innermost last. The first one is that of the whole task.
     pub(crate) scopes: Vec<usize>,
     pub(crate) start: Time,
     /// Bytes, and bytes times the time that a core waits for one of their lines.
@@ -82,7 +82,7 @@ pub(crate) struct Frame {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It was taken.
+    /// The task was taken.
     Begin,
     /// The step is to begin.
     Ready,
@@ -90,12 +90,12 @@ pub(crate) enum Phase {
     Busy,
 }
 
-/// Tasks that somebody may wait for.
+/// Tasks for which their spawner may wait.
 #[derive(Default)]
 pub(crate) struct Scope {
-    /// How many of them are not over.
+    /// The number of them that are not over.
     pub(crate) pending: u32,
-    /// The seat whose task has opened it; `None` when that goes on without them.
+    /// The seat whose task has opened it; `None` if that task doesn't wait for them.
     pub(crate) owner: Option<usize>,
 }
 
@@ -105,12 +105,12 @@ pub(crate) type Waiting = (u32, RequestId);
 /// A queue of the plan.
 struct Ready {
     tasks: Queue<Waiting>,
-    /// How many tasks each request has there.
+    /// The number of each request's tasks there.
     requests: Vec<(RequestId, usize)>,
     capacity: usize,
-    /// Whether one at a time uses it.
+    /// Whether only one seat at a time may use it.
     locked: bool,
-    /// Until when somebody does.
+    /// The time until which a seat uses it.
     busy_until: Time,
 }
 
@@ -131,7 +131,7 @@ impl Ready {
         self.count(task.1, 1);
     }
 
-    /// Whether a task of a request can be picked out. A Chase-Lev deque can't be searched.
+    /// Whether tasks of one request can be picked out. A Chase-Lev deque can't be searched.
     fn has(&self, request: RequestId) -> bool {
         self.locked && self.requests.iter().any(|entry| entry.0 == request)
     }
@@ -140,7 +140,7 @@ impl Ready {
 /// All queues of a plan.
 pub(crate) struct ReadyQueues {
     queues: Vec<Ready>,
-    /// How many tasks are in them.
+    /// The number of tasks in them.
     pub(crate) count: usize,
     rest: Vec<(RequestId, Waiting)>,
 }
@@ -161,7 +161,7 @@ impl ReadyQueues {
         }
     }
 
-    /// Puts a task. Says whether there was room.
+    /// Pushes a task. Returns whether there was room.
     pub(crate) fn push(&mut self, queue: QueueId, task: Waiting) -> bool {
         let ready = &mut self.queues[queue.index()];
         let fits = ready.tasks.len() < ready.capacity;
@@ -172,7 +172,18 @@ impl ReadyQueues {
         fits
     }
 
-    /// How many tasks are in a queue.
+    /// Takes this task out of a locked queue, if it is still there.
+    pub(crate) fn remove(&mut self, queue: QueueId, task: Waiting) -> bool {
+        let ready = &mut self.queues[queue.index()];
+        let is_there = ready.has(task.1) && ready.tasks.remove(task.1, End::Youngest, |other| *other == task).is_some();
+        if is_there {
+            ready.count(task.1, -1);
+            self.count -= 1;
+        }
+        is_there
+    }
+
+    /// The number of tasks in a queue.
     pub(crate) fn len(&self, queue: QueueId) -> usize {
         self.queues[queue.index()].tasks.len()
     }
@@ -192,12 +203,12 @@ impl ReadyQueues {
         })
     }
 
-    /// Whether one seat at a time uses a queue.
+    /// Whether only one seat at a time may use a queue.
     pub(crate) fn is_locked(&self, queue: QueueId) -> bool {
         self.queues[queue.index()].locked
     }
 
-    /// From when on a seat may use a queue that it wants now, for so long: after those that came before.
+    /// The time from which a seat may use a queue for so long, if it asks now: after the seats that asked before.
     pub(crate) fn lock(&mut self, queue: QueueId, now: Time, hold: Time) -> Time {
         let ready = &mut self.queues[queue.index()];
         if !ready.locked {

@@ -1,4 +1,4 @@
-//! Small programs whose times one can work out on paper.
+//! Small programs whose times can be worked out on paper.
 
 use vicus_kernels::{Leaf, Order, Schedule, Task, World};
 use vicus_memory::distribution::Distribution;
@@ -7,11 +7,11 @@ use vicus_sim::{
     ArraySpec, Cost, Fault, Machine, Options, Outcome, Parameters, Program, Recorder, SimError, Step, TaskSpec, Work,
     simulate, simulate_watched,
 };
-use vicus_topology::Topology;
+use vicus_topology::{LocationId, Topology};
 
 const MB: usize = 1 << 20;
 
-/// Nothing costs anything but work.
+/// Only work takes time.
 fn free() -> Parameters {
     Parameters {
         overlap: 1.0,
@@ -68,7 +68,7 @@ fn a_core_alone_reads_at_its_own_speed() {
     // 12 of 20 GB/s.
     assert_eq!(outcome.resources[0].name, "controller 0");
     assert_near(outcome.resources[0].share, 0.6);
-    // Memory of node 0 has 90 ns.
+    // Node 0's memory answers after 90 ns.
     assert_near(outcome.tasks[1].latency_ns, 90.0);
 }
 
@@ -122,9 +122,9 @@ fn what_is_touched_in_parallel_is_near_and_interleaving_is_between() {
     };
     // Near: two cores at 20 GB/s for each node.
     assert_near(wall("standard", false), 1.0 / 10.0);
-    // Serial: all on node 0, whose 20 GB/s are for four; the link's 10 for two of them.
+    // Serial: all on node 0, whose 20 GB/s four cores share; two of them share the link's 10.
     assert_near(wall("standard", true), 1.0 / 5.0);
-    // Round robin: of each core half near at 12 and half far at 6: 8 GB/s, and nothing is full.
+    // Round robin: each core has half near at 12 and half far at 6, which is 8 GB/s, and saturates nothing.
     assert_near(wall("fine", false), 1.0 / 8.0);
     assert_near(wall("fine", true), 1.0 / 8.0);
 }
@@ -155,8 +155,9 @@ fn operations_take_cycles_and_some_of_them_while_bytes_arrive() {
 }
 
 #[test]
-fn nobody_waits_for_what_caches_write_back() {
-    // 60 MB of lines are read to be written, and 60 MB written back meanwhile: the core waits for its reads, at 12 GB/s.
+fn cores_do_not_wait_for_write_backs() {
+    // 60 MB of lines are read to be written, and 60 MB are written back meanwhile: the core waits only for its reads, at 12
+    // GB/s.
     let written = |access: fn(Access) -> Access| {
         Recorder::record_with("write", 1, |world| {
             let array = world.array::<u64>(60 * MB / 8, &Distribution::Fine);
@@ -170,7 +171,7 @@ fn nobody_waits_for_what_caches_write_back() {
     let outcome = run(&machine, "las", 1, &written(|access| access), &free_of_cost());
     assert_near(outcome.wall_ns, 60.0 * MB as f64 / 12.0);
     assert_near(outcome.counts.near_bytes, 120.0 * MB as f64);
-    // Past the caches nothing is read, and the core waits for what it writes.
+    // Stores past the caches read nothing: the core waits for its writes.
     let outcome = run(&machine, "las", 1, &written(Access::streaming), &free_of_cost());
     assert_near(outcome.wall_ns, 60.0 * MB as f64 / 12.0);
     assert_near(outcome.counts.near_bytes, 60.0 * MB as f64);
@@ -182,7 +183,7 @@ fn two_hardware_threads_of_a_core_share_it() {
     let wall = |threads| run(&machine, "steal", threads, &compute(4, 1000.0), &free_of_cost()).wall_ns;
     assert_near(wall(1), 4000.0);
     assert_near(wall(2), 2000.0);
-    // Both threads of a core do 1.25 as much as one: each task takes 1.6 times as long.
+    // Both threads of a core do 1.25 as much as one does: each task takes 1.6 times as long.
     let four = wall(4);
     assert!((1600.0 - 1e-3..=2000.0).contains(&four), "{four}: the first ones begin before their neighbours do");
 }
@@ -190,7 +191,7 @@ fn two_hardware_threads_of_a_core_share_it() {
 #[test]
 fn a_full_pool_makes_the_submitter_work() {
     let machine = machine("node:1 core:1");
-    // One thread: 256 tasks fit; each one more is run at once.
+    // One thread: 256 tasks fit; further ones run at once.
     let outcome = run(&machine, "central", 1, &compute(300, 10.0), &free_of_cost());
     assert_eq!(outcome.counts.refused, 300 - 256);
     assert_eq!(outcome.counts.tasks, 300);
@@ -204,7 +205,7 @@ fn spawning_and_taking_cost_what_the_parameters_say() {
     let machine = machine("node:1 core:1");
     let parameters = Parameters { spawn_cycles: 300.0, own_cycles: 30.0, ..free() };
     let options = Options { parameters, ..Options::default() };
-    // At 3 GHz: 100 ns to make a task, 10 to put it and 10 to take it, 1000 of work.
+    // At 3 GHz: 100 ns to make a task, 10 to push it and 10 to take it, 1000 of work.
     let outcome = run(&machine, "steal", 1, &compute(5, 1000.0), &options);
     assert_near(outcome.wall_ns, 5.0 * 1120.0);
     assert_near(outcome.counts.overhead_ns, 5.0 * 120.0);
@@ -217,7 +218,7 @@ fn a_locked_queue_serves_one_at_a_time() {
     let machine = machine("node:1 core:8");
     let parameters = Parameters { take_cycles: 300.0, ..free() };
     let outcome = run(&machine, "central", 8, &compute(64, 0.0), &Options { parameters, ..Options::default() });
-    // Each task passes the lock twice, when it is put and when it is taken.
+    // Each task takes the lock twice: when it is pushed and when it is taken.
     assert!((64.0 * 200.0 - 100.0..64.0 * 200.0 + 400.0).contains(&outcome.wall_ns), "{}", outcome.wall_ns);
 }
 
@@ -228,7 +229,7 @@ fn a_slow_core_takes_longer_from_then_on() {
     let faults = vec![Fault::Slow { seat: 0, factor: 2.0, from_ns: 1500.0 }];
     let outcome = run(&machine, "steal", 1, &compute(3, 1000.0), &Options { faults, ..free_of_cost() });
     assert_near(outcome.wall_ns, 4500.0);
-    // A reader that is slow gets half the bytes in a second.
+    // A slow reader gets half the bytes in a second.
     let faults = vec![Fault::Slow { seat: 0, factor: 2.0, from_ns: 0.0 }];
     let outcome = run(&machine, "steal", 1, &all_read(1, 60 * MB, "fine"), &Options { faults, ..free_of_cost() });
     assert_near(outcome.wall_ns, 60.0 * MB as f64 / 6.0);
@@ -237,7 +238,7 @@ fn a_slow_core_takes_longer_from_then_on() {
 #[test]
 fn a_wake_takes_its_time_and_a_late_one_longer() {
     let machine = machine("node:1 core:2");
-    // Both seats look around for 10 µs; the first one works for 50 µs, and then gives the sleeper a task.
+    // Both seats look around for 10 µs; the first one works for 50 µs, and then pushes a task to the sleeper.
     let mut program = compute(1, 1000.0);
     program.tasks[1].pinned = Some(1);
     program.tasks[0].steps.insert(0, Step::Work(Work { leaf: 0, cost: Cost::Nanos(50_000.0), accesses: Vec::new() }));
@@ -247,7 +248,8 @@ fn a_wake_takes_its_time_and_a_late_one_longer() {
     };
     assert_near(wall(vec![]), 5000.0);
     let late = |from_ns| Fault::LateWake { seat: 1, from_ns, by_ns: 7000.0 };
-    assert_near(wall(vec![late(40_000.0)]), 12_000.0);
+    // The first seat looks around for 10 µs while it waits, and has to be woken as well after 12.
+    assert_near(wall(vec![late(40_000.0)]), 16_000.0);
     assert_near(wall(vec![late(60_000.0)]), 5000.0);
 }
 
@@ -292,19 +294,19 @@ fn a_tasks_data_decides_where_it_runs() {
     let map = vicus_kernels::Map { vectors: 64, bytes: 16 * MB, distribution: Distribution::Coarse };
     let program = Recorder::record(&map, 8);
     let far = |strategy: &str| run(&machine, strategy, 8, &program, &free_of_cost()).far_share();
-    // But 16 MB that the first core wrote in the beginning and still has in its cache: they go home meanwhile, beside 64
-    // times 16 MB that are read and, but for the last ones, written back.
+    // Far are only 16 MB that the first core wrote in the beginning and that its cache writes back meanwhile, beside 64 times
+    // 16 MB that are read and, except for the last ones, written back.
     for strategy in ["footprint", "vicinity:reach=1"] {
         assert!(far(strategy) < 16.0 / 1984.0, "{strategy}: {}", far(strategy));
     }
-    // Who finds nothing near takes what is far: at the beginning, when there are few tasks yet, and at the end.
+    // A seat that finds nothing near takes far tasks: at the beginning, when there are few tasks yet, and at the end.
     assert!(far("locality-queues") < 0.25, "{}", far("locality-queues"));
-    // Everyone takes the next one, of which a quarter is near.
+    // Each seat takes the next task, and a quarter of them are near.
     assert!((far("central") - 0.75).abs() < 0.15, "{}", far("central"));
 }
 
 #[test]
-fn what_cannot_be_run_says_why() {
+fn a_program_that_can_not_run_is_an_error_that_says_why() {
     let machine = machine("node:1 core:2");
     let two = plan(&machine, "steal", 2);
     let fail = |plan: &Plan, program: &Program| simulate(&machine, plan, program, &free_of_cost()).unwrap_err();
@@ -314,13 +316,13 @@ fn what_cannot_be_run_says_why() {
     program.tasks[2].after = vec![1];
     assert!(fail(&two, &program).to_string().contains("task 1 waits for task 2"));
 
-    // A plan that strands tasks: nobody takes from seat 0's deque.
+    // A plan that strands tasks: no seat takes from seat 0's deque.
     let mut stranding = two.clone();
     stranding.seats.iter_mut().for_each(|seat| seat.look.clear());
     assert_eq!(fail(&stranding, &compute(3, 1.0)), SimError::Stuck { left: 4, task: 0 });
 
     let mut program = compute(2, 1.0);
-    program.arrays = vec![ArraySpec { base: 0, bytes: 64, distribution: Distribution::On(9) }];
+    program.arrays = vec![ArraySpec { base: 0, bytes: 64, distribution: Distribution::On(LocationId::new(9)) }];
     assert!(matches!(fail(&two, &program), SimError::Distribution(_)));
 
     // Task 1 comes first in the program's order, but it is slow to begin: task 2 has freed the array by then.
@@ -339,7 +341,7 @@ fn what_cannot_be_run_says_why() {
 
 #[test]
 fn few_tasks_of_many_steps_are_watched_and_can_be_cancelled() {
-    // What happened: whoever watched was asked after so many tasks, and here were hardly as many.
+    // What happened: `watch` was only called after a number of tasks, and this program has hardly as many.
     let machine = machine("node:1 core:2");
     let two = plan(&machine, "steal", 2);
     let mut program = compute(2, 1.0);
@@ -358,12 +360,12 @@ fn few_tasks_of_many_steps_are_watched_and_can_be_cancelled() {
 
 #[test]
 fn what_takes_longer_than_time_is_counted_says_so() {
-    // What happened: time overflowed, and the run came to nonsense.
+    // What happened: time overflowed, and the result was nonsense.
     let machine = machine("node:1 core:2");
     let two = plan(&machine, "steal", 2);
     let fail = |program: &Program, options: &Options| simulate(&machine, &two, program, options).unwrap_err();
     assert_eq!(fail(&compute(2, 1e30), &free_of_cost()), SimError::TooLong);
-    // Each of a thousand takes two days of one core.
+    // Each of a thousand tasks takes two days of a core.
     assert_eq!(fail(&compute(1000, 2.0 * 86_400e9), &free_of_cost()), SimError::TooLong);
     for name in ["wake_ns", "spawn_cycles", "own_cycles"] {
         let parameters = free().with(name, 1e300).unwrap();
@@ -377,7 +379,7 @@ fn what_takes_longer_than_time_is_counted_says_so() {
 
 #[test]
 fn requests_and_immediate_tasks_go_where_the_plan_says() {
-    // Two requests of one deferred task each, and an immediate one, on one LAS seat: rule 1 takes the immediate one first,
+    // Two requests of one deferred task each, and an immediate task, on one LAS seat: rule 1 takes the immediate task first,
     // rule 3 the oldest request's.
     let mut program = compute(3, 10.0);
     program.tasks[1].request = RequestId(2);
@@ -393,7 +395,7 @@ fn requests_and_immediate_tasks_go_where_the_plan_says() {
 
 #[test]
 fn vicinity_deals_only_what_lies_in_one_home_cache() {
-    // Algorithm 3: each vector of 16 kB, larger than L1, goes to the tile that is its home, if it is coarse.
+    // Algorithm 3: a vector of 16 kB is larger than L1, and goes to the tile that is its home if the distribution is coarse.
     let tile = Machine::by_name("tilepro64").unwrap();
     let seats = |distribution: &str| {
         let distribution = distribution.parse().unwrap();
@@ -405,25 +407,26 @@ fn vicinity_deals_only_what_lies_in_one_home_cache() {
     };
     // The first vector's home is the first tile, and so on.
     assert_eq!(seats("coarse"), (63, 0.0));
-    // Whoever spawns has them all; of 256 lines round 63 homes, five are the first tile's own.
+    // The spawner's tile keeps them all; of 256 lines over 63 homes, five are the first tile's own.
     let (seats, far) = seats("fine");
     assert_eq!(seats, 1);
     assert_near(far, 251.0 / 256.0);
 }
 
 #[test]
-fn what_is_written_is_counted_at_its_home_cache() {
+fn written_bytes_are_counted_at_their_home_cache() {
     // What happened: bytes written on a machine with home caches were neither near nor far.
     let tile = Machine::by_name("tilepro64").unwrap();
     let program = Recorder::record_with("write", 2, |world| {
-        let array = world.array::<u64>(512, &Distribution::On(1));
+        let array = world.array::<u64>(512, &Distribution::On(LocationId::new(1)));
         world.push(Step::Start);
         world.each(2, Schedule::Static, |_| {
             world.work(Leaf { name: "write", flops: 0 }, &[array.writes(0..512)], || ());
         });
         world.push(Step::End);
     });
-    // 4096 bytes, at a word of four in each of 700 million cycles: tile 1 writes them into its own cache, tile 0 into another's.
+    // 4096 bytes, with a word of four bytes in each of 700 million cycles: tile 1 writes them into its own cache, tile 0 into
+    // another's.
     let outcome = run(&tile, "central", 2, &program, &free_of_cost());
     assert_eq!((outcome.counts.near_bytes, outcome.counts.far_bytes), (4096.0, 4096.0));
 }
@@ -433,9 +436,9 @@ fn a_home_cache_serves_a_word_in_a_cycle() {
     let tile = Machine::by_name("tilepro64").unwrap();
     let read = |threads: usize| {
         let program = Recorder::record_with("read", threads, |world| {
-            let array = world.array::<u64>(512, &Distribution::On(0));
+            let array = world.array::<u64>(512, &Distribution::On(LocationId::new(0)));
             let read = || world.work(Leaf { name: "read", flops: 0 }, &[array.reads(0..512)], || ());
-            // Memory brings it first.
+            // Memory delivers it first.
             world.each(1, Schedule::Static, |_| read());
             world.push(Step::Start);
             world.each(threads, Schedule::Static, |thread| {
@@ -449,22 +452,23 @@ fn a_home_cache_serves_a_word_in_a_cycle() {
     };
     // Tile 1 alone waits 256 times for 16 bytes, 45.72 ns each.
     assert_near(read(2), 256.0 * 45.72);
-    // 62 tiles get 4096 bytes each from tile 0, which gives four in a cycle of 0.7 GHz.
+    // 62 tiles get 4096 bytes each from tile 0, which delivers four in a cycle of 0.7 GHz.
     assert_near(read(63), 62.0 * 4096.0 / 2.8);
 }
 
 #[test]
-fn who_waits_robs_long_queues_only_and_takes_the_oldest() {
-    // What happened: a seat whose task waited took the youngest task of its request, and from a queue however short.
-    // Node 1's seat has `waiting` tasks of node 0's seat beside it: each of its two queues may be robbed when it is longer than its
+fn a_waiting_task_robs_only_long_queues_and_takes_the_oldest() {
+    // What happened: a seat whose task waited took the youngest task of its request, from a queue of any length. Node 1's seat
+    // has `waiting` tasks of node 0's seat beside it. It may rob each of the two queues there when that is longer than its
     // distance, 1, times its cores, 1.
     let machine = machine("node:2 l3:1 core:1");
-    let two = plan(&machine, "footprint", 2);
+    // Their pauses are over before there is anything to do: nothing ends a short one.
+    let two = plan(&machine, "footprint:backoff_ns=1,backoff_max_ns=1", 2);
     let order = |waiting: u32| {
         let work = |ns| Step::Work(Work { leaf: 0, cost: Cost::Nanos(ns), accesses: Vec::new() });
         let task = |steps: Vec<Step>, pinned| TaskSpec { steps, pinned, ..TaskSpec::default() };
         let root = task(vec![Step::Spawn(1..3), Step::Wait], Some(0));
-        // On seat 0: spawns and works on. On seat 1: waits for a task that seat 0 alone runs.
+        // On seat 0: spawns and works on. On seat 1: waits for a task that only seat 0 may run.
         let busy = task(vec![Step::Spawn(4..4 + waiting), work(1000.0)], Some(0));
         let waits = task(vec![work(100.0), Step::Open, Step::Spawn(3..4), Step::Wait], Some(1));
         let later = task(vec![work(10.0)], Some(0));
@@ -482,14 +486,14 @@ fn who_waits_robs_long_queues_only_and_takes_the_oldest() {
 
 #[test]
 fn a_kernels_own_task_waits_as_others_do() {
-    // What happened: while the first task waited, its seat was free, and robbed several tasks at once. On threads a task that waits
-    // takes those that it may run one by one.
+    // What happened: while the first task waited, its seat was free, and robbed several tasks at once. On threads, a waiting
+    // task takes the tasks that it may run one by one.
     let machine = machine("node:1 core:2");
     let two = plan(&machine, "bobox:several=2", 2);
     let work = |ns| Step::Work(Work { leaf: 0, cost: Cost::Nanos(ns), accesses: Vec::new() });
     let task = |steps: Vec<Step>, pinned| TaskSpec { steps, pinned, ..TaskSpec::default() };
     let takes = |request: u64| {
-        // Seat 1 has made two tasks, and works on when seat 0 begins to wait.
+        // Seat 1 has spawned two tasks, and still works when seat 0 begins to wait.
         let root = task(vec![Step::Spawn(1..2), work(50.0), Step::Wait], Some(0));
         let busy = task(vec![Step::Spawn(2..4), work(1000.0)], Some(1));
         let mut tasks = vec![root, busy, task(vec![work(10.0)], None), task(vec![work(10.0)], None)];

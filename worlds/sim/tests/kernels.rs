@@ -23,7 +23,7 @@ fn each_kernel_runs_on_each_kind_of_machine_under_each_strategy() {
             assert_eq!(program.check(), Ok(()), "{kernel}");
             for strategy in ALL {
                 let outcome = run(&machine, &strategy.name().parse().unwrap(), threads, &program);
-                // The first task, which calls, is over when the measured part is.
+                // The first task, which calls, ends with the measured part.
                 assert!(outcome.counts.tasks < program.tasks.len() as u64, "{kernel}");
                 assert!(outcome.tasks.iter().all(|task| task.end_ns > 0.0), "{kernel}, {}", strategy.name());
                 assert!(outcome.wall_ns > 0.0 && outcome.wall_ns < outcome.total_ns, "{kernel}, {}", strategy.name());
@@ -38,12 +38,12 @@ fn the_same_program_on_one_core_does_the_same_work() {
     let las: Setting = "las".parse().unwrap();
     let fib = Recorder::record(&by_name("fib", Size::Times(0.001)).unwrap(), 8);
     let (one, all) = (run(&machine, &las, 1, &fib), run(&machine, &las, 8, &fib));
-    // It has no memory to wait for.
+    // It waits for no memory.
     assert!((all.work_inflation_over(&one) - 1.0).abs() < 1e-3, "{}", all.work_inflation_over(&one));
     assert!(all.speedup_over(&one) > 1.0 && all.speedup_over(&one) <= 8.0);
 }
 
-/// What happened: tasks that name no place stayed with their spawner, so that all of a recursion ran in the core group where it
+/// What happened: tasks without a place stayed with their spawner, so that all of a recursion ran in the core group where it
 /// began: 1.02 times as fast on 16 cores as on one.
 #[test]
 fn shepherds_get_forks_in_turn_and_a_recursion_speeds_up_with_each() {
@@ -61,7 +61,8 @@ fn shepherds_get_forks_in_turn_and_a_recursion_speeds_up_with_each() {
     assert!(speedups[4] > 4.0, "{speedups:?}");
 }
 
-/// What happened: the caches of a node had equal shares of each datum there, and of equals the first cache got all tasks.
+/// What happened: the caches of a node had equal shares of each datum there, and ties went to the first cache, which got all
+/// tasks.
 #[test]
 fn vicinity_deals_each_vector_to_its_own_cache() {
     let map = AnyKernel::from(vicus_kernels::Map { vectors: 24, bytes: 1 << 18, ..vicus_kernels::Map::default() });
@@ -81,7 +82,7 @@ fn vicinity_deals_each_vector_to_its_own_cache() {
     assert_eq!(found, expected);
 }
 
-/// A node of a tree took half a cycle, as if a hash were one operation.
+/// What happened: a node of a tree took half a cycle, as if a hash were one operation.
 #[test]
 fn a_search_takes_no_less_than_its_hashes() {
     let machine = Machine::by_name("core-i7-860").unwrap();
@@ -89,12 +90,12 @@ fn a_search_takes_no_less_than_its_hashes() {
     let nodes = uts.run(&Serial::default(), || (), || ());
     let outcome = run(&machine, &"las".parse().unwrap(), 1, &Recorder::record(&uts, 1));
     let cycles = outcome.wall_ns * machine.clock_ghz / nodes;
-    // A round waits for the one before it, with a rotation and an addition at least. There are 80, each of a dozen operations,
-    // and as many for the schedule take no longer than one cycle each.
+    // Each round waits for the one before it, at least for a rotation and an addition. There are 80, each of a dozen
+    // operations, and as many more for the schedule take at most one cycle each.
     assert!(cycles > 80.0 * 2.0 && cycles < 80.0 * 24.0, "{cycles} cycles for a node");
 }
 
-/// Wittmann and Hager's solver on a fifth of their grid, touched and submitted like this.
+/// Wittmann and Hager's solver on a fifth of their grid, with this first touch and submission.
 fn jacobi3d(touch: FirstTouch, submission: Submission) -> AnyKernel {
     let sites = [480, 600, 600];
     Jacobi3d { sites, touch, submission, streaming: true, sweeps: 2, ..Jacobi3d::default() }.into()
@@ -116,7 +117,7 @@ fn where_pages_were_touched_first_decides() {
         let walls = format!("{name}: {serial}, {round_robin}, {parallel}");
         assert!(serial > 1.5 * round_robin, "{walls}");
         if name == "nehalem-ex" {
-            // Half its memory is missing and its links are not: the model finds no penalty for round robin here.
+            // Half of its memory is missing and its links are not: the model finds no penalty for round robin here.
             assert!((round_robin / parallel - 1.0).abs() < 0.02, "{walls}");
         } else {
             assert!(round_robin > 1.02 * parallel, "{walls}");

@@ -1,5 +1,5 @@
-//! The papers' claims as tests of the model: those that hold whatever a free parameter is, on reduced inputs. All claims on all
-//! inputs, with every parameter varied, are what `vicus simulate paper all` is for.
+//! The papers' claims as tests of the model, on reduced inputs: those that hold for all values of the free parameters. `vicus
+//! simulate paper all` tests all claims on all inputs, with every parameter varied.
 
 use vicus_sim::papers::{Effort, FIGURES, Report, Results, figure, serially};
 
@@ -7,7 +7,7 @@ fn small(id: &str) -> Report {
     figure(id).unwrap().evaluate(&Effort::small(), serially).unwrap()
 }
 
-/// The claims that contain one of these texts hold, and each text is one of a claim.
+/// Checks that the claims that contain one of these texts hold, and that each text is part of a claim.
 fn assert_hold(report: &Report, texts: &[&str]) {
     for text in texts {
         let mut claims = report.verdicts.iter().filter(|verdict| verdict.claim.contains(text)).peekable();
@@ -18,7 +18,7 @@ fn assert_hold(report: &Report, texts: &[&str]) {
     }
 }
 
-/// What the simulator is to redo: the figures of four papers.
+/// The figures that the simulator repeats: those of four papers.
 #[test]
 fn each_figure_is_there() {
     let mut wanted = [

@@ -1,4 +1,4 @@
-//! Random programs under every strategy on real machines' shapes: whatever the plan, what must hold holds.
+//! Random programs under every strategy on the topologies of real machines: checks what must hold under every plan.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{ALL, Access, Kind, Mode, Plan, Probe, RequestId, Setting};
 use vicus_sim::{ArraySpec, Cost, Machine, Options, Outcome, Program, Step, TaskSpec, Work, simulate};
-use vicus_topology::{Topology, fixtures};
+use vicus_topology::{LocationId, Topology, fixtures};
 use vicus_trace::{Trace, What};
 
 struct Chance(Pcg64);
@@ -19,7 +19,7 @@ impl Chance {
 
 const ARRAY: usize = 1 << 20;
 
-/// Tasks that spawn, wait, depend on each other, are pinned, and touch memory, all by chance.
+/// Random tasks that spawn, wait, depend on each other, are pinned, and touch memory.
 fn random(seed: u64) -> Program {
     let mut chance = Chance(Pcg64::seed_from_u64(seed));
     let distributions = ["standard", "fine", "coarse", "blocked", "on:0"];
@@ -70,7 +70,7 @@ fn fill(program: &mut Program, chance: &mut Chance, task: usize, depth: usize) {
             let accesses = (0..chance.below(3)).map(|_| access(chance)).collect();
             let after = (0..number).filter(|_| chance.below(4) == 0).map(|earlier| (from + earlier) as u32).collect();
             let kind = if chance.below(2) == 0 { Kind::Immediate } else { Kind::Deferred };
-            // Nobody but a caller from outside waits for another request.
+            // Only a caller from outside waits for another request.
             let other = task == 0 && chance.below(2) == 0;
             let request = if other { RequestId(1 + chance.below(3) as u64) } else { program.tasks[task].request };
             let pinned = (chance.below(6) == 0).then(|| chance.below(100));
@@ -91,7 +91,7 @@ fn run(machine: &Machine, plan: &Plan, program: &Program, seed: u64) -> Outcome 
     outcome.unwrap_or_else(|error| panic!("{} on {}, {}: {error}", plan.strategy, machine.name, program.name))
 }
 
-/// Everything that must hold of a run, whatever the strategy.
+/// Checks everything that must hold of a run under every strategy.
 fn assert_sound(machine: &Machine, plan: &Plan, program: &Program, outcome: &Outcome) {
     let what = format!("{} on {}, {}", plan.strategy, machine.name, program.name);
     let trace = outcome.trace.as_ref().expect("a trace was asked for");
@@ -113,7 +113,7 @@ fn assert_sound(machine: &Machine, plan: &Plan, program: &Program, outcome: &Out
         for step in &task.steps {
             let Step::Spawn(children) = step else { continue };
             for child in children.clone().map(|child| &outcome.tasks[child as usize]) {
-                assert!(child.start_ns >= record.start_ns, "{what}: a task begins after who spawns it");
+                assert!(child.start_ns >= record.start_ns, "{what}: a task begins after its spawner");
             }
         }
         if let (true, Some(Step::Spawn(last))) = (waits, task.steps.iter().rev().nth(1)) {
@@ -134,10 +134,10 @@ fn assert_every_task_once(program: &Program, trace: &Trace, what: &str) {
     assert!(begun.iter().all(|&times| times == 1), "{what}: each task runs once: {begun:?}");
 }
 
-/// Who takes a task does so by a rule of its seat; while it waits, by one of those that are allowed then, or it takes a task of
-/// its own request. A first task that submits other requests is a
-/// caller from outside: its seat is free.
+/// A seat takes a task by one of its rules; while its task waits, by a rule that is allowed then, or it takes a task of the
+/// same request. A first task that submits other requests is a caller from outside: its seat is free.
 fn assert_legal_moves(plan: &Plan, program: &Program, trace: &Trace, what: &str) {
+    let may_refuse = plan.queues.iter().any(|queue| queue.capacity.is_some());
     for (seat, log) in trace.logs().iter().enumerate() {
         let plan = &plan.seats[seat];
         let is_outside = program.tasks.iter().any(|task| task.request != program.tasks[0].request);
@@ -147,8 +147,8 @@ fn assert_legal_moves(plan: &Plan, program: &Program, trace: &Trace, what: &str)
                 What::InvocationBegins { who } => runs.push(who),
                 What::InvocationEnds { .. } => assert!(runs.pop().is_some(), "{what}"),
                 What::Taken { who, rule: 0, .. } => {
-                    let pinned = program.tasks[who.index as usize].pinned.is_some();
-                    assert!(pinned, "{what}: seat {seat} takes {who} by no rule");
+                    let is_pinned = program.tasks[who.index as usize].pinned.is_some();
+                    assert!(is_pinned || may_refuse, "{what}: seat {seat} takes {who} by no rule");
                 }
                 What::Taken { who, rule, .. } => {
                     let own = runs
@@ -186,14 +186,15 @@ fn every_task_runs_once_and_in_order_under_every_strategy_on_every_machine() {
     }
 }
 
-/// After its longest pause a seat sleeps until a push wakes it, as a thread does: pauses of a nanosecond are not counted for hours.
+/// After its longest pause a seat sleeps until a push wakes it, as a thread does: pauses of a nanosecond must not be simulated
+/// for hours.
 #[test]
 fn seats_that_back_off_sleep_in_the_end() {
     let machine = Machine::by_name("opteron-6172").unwrap();
     for (pauses, seed) in [("backoff_ns=1,backoff_max_ns=1", 1), ("backoff_ns=1,backoff_factor=2", 2)] {
         for strategy in ["footprint", "vicinity"] {
             let mut program = random(seed);
-            // A second of one core's work, during which all others have none.
+            // A second of work on one core, while all others have none.
             program.tasks[0].steps.push(Step::Work(Work { leaf: 0, cost: Cost::Nanos(1e9), accesses: Vec::new() }));
             let plan = format!("{strategy}:{pauses}").parse::<Setting>().unwrap().plan(&machine.topology, 48);
             let outcome = run(&machine, &plan, &program, seed);
@@ -297,7 +298,7 @@ fn takes_and_requests_add_up() {
 
 #[test]
 fn a_distribution_that_does_not_fit_is_refused_on_every_machine() {
-    let array = ArraySpec { base: 0, bytes: 64, distribution: Distribution::On(1000) };
+    let array = ArraySpec { base: 0, bytes: 64, distribution: Distribution::On(LocationId::new(1000)) };
     let program = Program { arrays: vec![array], tasks: vec![TaskSpec::default()], ..Program::default() };
     for topology in fixtures() {
         let machine = Machine::from_topology(topology);

@@ -81,7 +81,7 @@ impl BoxCell {
         let input =
             |(from, bound): &(OutputId, crate::Bound)| Input { ring: Ring::new(*bound), sender: from.sender().index() };
         BoxCell {
-            header: TaskHeader { class, context: ContextRef::NONE, request, number: TaskHeader::UNNUMBERED },
+            header: TaskHeader { class, context: ContextRef::NONE, request, number: index as u32 },
             index,
             instance,
             state: StateWord::new(),

@@ -51,7 +51,7 @@ impl Instance {
         let kind = if sender == 0 { Kind::Deferred } else { Kind::Immediate };
         for (output, mut envelope) in body.outbox.drain(..) {
             self.cells[sender].tally.sent(output, &envelope);
-            envelope.set_place(desk.place, desk.blocks);
+            envelope.set_node(desk.node, desk.blocks);
             if desk.recording {
                 desk.note(Fact::Sent {
                     output,

@@ -1,5 +1,7 @@
 //! The hash of rows, one for dealing them and for the tables that are made of what was dealt.
 
+use crate::native::by_type;
+use crate::{Envelope, Grow, Native, NoMemory};
 use std::hash::{BuildHasher, Hasher};
 
 /// What a hash depends on besides the values. Whoever can choose the values, as the writer of data or of a query can, could
@@ -65,6 +67,60 @@ impl HashKey {
     pub fn hash(self, keys: impl IntoIterator<Item = u64>) -> u64 {
         keys.into_iter().fold(0, |hash, key| self.mix(hash ^ key))
     }
+
+    /// Goes on from a hash with a string of bytes: eight at a time, and their number.
+    fn hash_string(self, hash: u64, bytes: &[u8]) -> u64 {
+        let word = |hash, part: &[u8]| {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            self.mix(hash ^ u64::from_le_bytes(word))
+        };
+        self.mix(bytes.chunks(8).fold(hash, word) ^ bytes.len() as u64)
+    }
+}
+
+/// What is hashed for a null; a value may have the same word.
+const NULL: u64 = 0x6E75_6C6C_6E75_6C6C;
+
+/// The hashes of an envelope's rows by some columns: of numbers without nulls those of [`HashKey::hash`] over their
+/// [words](Native::word).
+pub(crate) fn hash_rows(
+    envelope: &Envelope,
+    keys: &[usize],
+    by: HashKey,
+    hashes: &mut Vec<u64>,
+) -> Result<(), NoMemory> {
+    let rows = envelope.rows();
+    hashes.clear();
+    hashes.grow(rows)?;
+    let mut keys = keys.iter().map(|&key| envelope.column(key)).peekable();
+    // Most rows have one key, a number.
+    if let Some(first) = keys.next_if(|column| !column.kind().is_variable() && column.null_count() == 0) {
+        by_type!(first.kind(),
+            T => hashes.extend(first.values::<T>().iter().map(|&value| by.mix(value.word()))),
+            unreachable!("it is not variable"));
+    } else {
+        hashes.resize(rows, 0);
+    }
+    for column in keys {
+        let nulls = column.nulls();
+        let is_null = |row| nulls.is_some_and(|nulls| nulls.has(row));
+        by_type!(column.kind(),
+        T => {
+            let values = column.values::<T>();
+            if nulls.is_none() {
+                hashes.iter_mut().zip(values).for_each(|(hash, &value)| *hash = by.mix(*hash ^ value.word()));
+            } else {
+                for (row, (hash, &value)) in hashes.iter_mut().zip(values).enumerate() {
+                    *hash = by.mix(*hash ^ if is_null(row) { NULL } else { value.word() });
+                }
+            }
+        },
+        for (row, hash) in hashes.iter_mut().enumerate() {
+            *hash = if is_null(row) { by.mix(*hash ^ NULL) } else { by.hash_string(*hash, column.string(row)) };
+        });
+    }
+    Ok(())
 }
 
 /// Whether a fraction of 2^64 has a continued fraction of small quotients, as far as tables have fewer than 2^40 slots.
@@ -97,7 +153,7 @@ impl BuildHasher for HashKey {
     }
 }
 
-/// Hashes numbers with a [`HashKey`]. Texts are better hashed by functions that are made for them.
+/// Hashes numbers with a [`HashKey`]. Long texts are better hashed by functions that are made for them.
 #[derive(Clone, Debug)]
 pub struct Keyed {
     key: HashKey,
@@ -111,12 +167,7 @@ impl Hasher for Keyed {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        for part in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..part.len()].copy_from_slice(part);
-            self.write_u64(u64::from_le_bytes(word));
-        }
-        self.write_usize(bytes.len());
+        self.hash = self.key.hash_string(self.hash, bytes);
     }
 
     #[inline]
@@ -179,6 +230,28 @@ mod tests {
             let [high, low] = comparisons(HashKey::of_seed(seed), &crafted);
             assert!(high.max(low) < 4 * all, "seed {seed}: {high} and {low} comparisons for {all} values");
         }
+    }
+
+    /// Tables are dealt by one box and looked up by others, each of which hashes rows for itself.
+    #[test]
+    fn rows_are_hashed_as_their_words_are_wherever_they_lie() {
+        let by = HashKey::of_seed(3);
+        let texts: crate::Column = vec![Some("near"), None, Some("far away"), Some("near"), Some("")].into();
+        let numbers = vec![7i64, -1, 0, 7, 7];
+        let rows = Envelope::new([numbers.clone().into(), vec![1u8; 5].into(), texts]);
+        let mut hashes = Vec::new();
+        hash_rows(&rows, &[0, 1], by, &mut hashes).unwrap();
+        assert!(hashes.iter().zip(&numbers).all(|(&hash, &number)| hash == by.hash([number as u64, 1])));
+        hash_rows(&rows, &[2, 0], by, &mut hashes).unwrap();
+        let near = by.hash([u64::from_le_bytes(*b"near\0\0\0\0"), 4, 7]);
+        assert_eq!([hashes[0], hashes[3]], [near; 2], "a text's bytes, eight at a time, and their number");
+        assert_eq!(hashes[2], by.hash([u64::from_le_bytes(*b"far away"), 8, 0]));
+        assert_eq!([hashes[1], hashes[4]], [by.hash([NULL, u64::MAX]), by.hash([0, 7])]);
+        let before = hashes.split_off(1);
+        hash_rows(&rows.slice(1..5), &[2, 0], by, &mut hashes).unwrap();
+        assert_eq!(hashes, before);
+        hash_rows(&rows, &[], by, &mut hashes).unwrap();
+        assert_eq!(hashes, [0; 5]);
     }
 
     #[test]

@@ -5,6 +5,47 @@ use std::collections::VecDeque;
 
 /// Holds a whole stream back until its pill has come, then passes it on: the cure where one branch of a network waits
 /// for the end of another (Bobox report §3.5). It keeps all its envelopes in memory, by reference.
+///
+/// ```
+/// use vicus_flow::library::{self, Grouping, HashKey};
+/// use vicus_flow::{BoxError, BoxModel, Envelope, ModelBuilder, Schema, Turn, Type, sequential};
+///
+/// // Each number, as a part of all: their sum is needed first, and the numbers are read once.
+/// let schema = Schema::new([("n", Type::U64)]);
+/// let total = Grouping::by(&schema, []).sum("total", 0);
+/// let mut net = ModelBuilder::new("parts of a whole");
+/// let parts = || (1..=1000u64).map(|n| Envelope::new([vec![n; 10].into()]));
+/// let numbers = net.source(library::source("numbers", &schema, parts));
+/// let sum = net.add(library::group(&total, HashKey::default(), 1));
+/// let hold = net.add(library::hold(&schema)); // without it, the network would wait for itself
+/// let divide = || {
+///     let mut total = None;
+///     move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+///         match turn.take(0) {
+///             Some(envelope) if !envelope.is_pill() => total = Some(envelope.column(0).u64s()[0]),
+///             _ => {}
+///         }
+///         let Some(total) = total else { return Ok(()) };
+///         match turn.take(1) {
+///             Some(pill) if pill.is_pill() => turn.send_pill(0),
+///             Some(envelope) => {
+///                 let parts: Vec<f64> = envelope.column(0).u64s().iter().map(|&n| n as f64 / total as f64).collect();
+///                 turn.send(0, Envelope::new([parts.into()]));
+///             }
+///             None => {}
+///         }
+///         Ok(())
+///     }
+/// };
+/// let made = Schema::new([("part", Type::F64)]);
+/// let divide = net.add(BoxModel::new("divide", divide).input(&total.schema()).input(&schema).output(&made));
+/// net.connect(numbers.output(0), sum.input(0));
+/// net.connect(sum.output(0), divide.input(0));
+/// net.connect(numbers.output(0), hold.input(0));
+/// net.connect(hold.output(0), divide.input(1));
+/// net.end(divide.output(0));
+/// sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap();
+/// ```
 pub fn hold(schema: &Schema) -> BoxModel {
     BoxModel::new("hold", Hold::default).input(schema).output(schema)
 }

@@ -1,24 +1,45 @@
 //! Several sorted streams as one sorted stream.
 
-use crate::{Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Operator, Schema, Turn, Type};
+use crate::{Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Operator, Schema, Turn};
 use std::cmp::Ordering;
 
-/// Merges so many streams, each sorted by `compare`, which orders a row of an envelope and a row of another. Rows that
-/// are equal come in the order of inputs. Columns must be of [`Type::U64`]; panics for others.
+/// Merges so many streams, each sorted by `compare`, which orders a row of an envelope and a row of another: for columns of any types
+/// [`order_by`](super::order_by) makes one. Rows that are equal come in the order of inputs.
 ///
 /// It waits for each input that has not ended. So it must not close a diamond, unless the streams come from boxes that
 /// take their whole input before they send anything, as sorts do: then nothing above them waits any more.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use vicus_flow::library::{self, SortKey};
+/// use vicus_flow::{Column, Envelope, ModelBuilder, Schema, Type, sequential};
+///
+/// let names = Schema::new([("name", Type::Text)]);
+/// let mut net = ModelBuilder::new("two lists of names");
+/// let merge = net.add(library::merge(&names, 2, 1000, library::order_by([SortKey::of(0)])));
+/// for (input, list) in [["Ada", "Grace"], ["Barbara", "Jean"]].into_iter().enumerate() {
+///     let list = net.source(library::source("list", &names, move || [Envelope::new([Column::from_iter(list)])]));
+///     net.connect(list.output(0), merge.input(input));
+/// }
+/// let (send, receive) = mpsc::channel();
+/// let end = net.add(library::sink("end", &names, move |envelope| Ok(send.send(envelope)?)));
+/// net.connect(merge.output(0), end.input(0));
+/// net.end(end.output(0));
+/// sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap();
+/// let merged = receive.recv().unwrap();
+/// assert_eq!(merged.column(0).texts().collect::<Vec<_>>(), ["Ada", "Barbara", "Grace", "Jean"]);
+/// ```
 pub fn merge<F>(schema: &Schema, inputs: usize, envelope_rows: usize, compare: F) -> BoxModel
 where
     F: Fn((&Envelope, usize), (&Envelope, usize)) -> Ordering + Clone + Send + Sync + 'static,
 {
-    assert!(schema.columns().iter().all(|(_, kind)| *kind == Type::U64), "{schema} is not of U64 alone");
-    let width = schema.columns().len();
+    let rows = schema.clone();
     let model = BoxModel::new("merge", move || Merge {
         compare: compare.clone(),
         streams: (0..inputs).map(|_| Stream { head: None, row: 0, ended: false }).collect(),
-        merged: EnvelopeBuilder::of_u64s(width),
+        merged: EnvelopeBuilder::new(&rows),
         attached: Vec::new(),
+        picked: Vec::new(),
         rows: 0,
         room: 0,
         limit: envelope_rows.max(1),
@@ -33,6 +54,9 @@ struct Merge<F> {
     merged: EnvelopeBuilder,
     /// What they keep alive.
     attached: Vec<Attachment>,
+    /// Rows of heads that come next, not yet copied: the stream's number and the row's. Invariant: empty where a head goes.
+    picked: Vec<(u32, u32)>,
+    /// How many rows have not been sent, with those that were picked.
     rows: usize,
     /// For so many rows there is room.
     room: usize,
@@ -47,6 +71,21 @@ struct Stream {
 }
 
 impl<F> Merge<F> {
+    /// Copies the rows that were picked, as long as their heads are there.
+    fn copy_picked(&mut self, turn: &Turn<'_>) {
+        if self.rows > self.room {
+            // As many again as there are, or as come.
+            let before = self.rows - self.picked.len();
+            let more = before.max(self.picked.len()).min(self.limit - before);
+            self.merged.reserve(turn, more);
+            self.room = before + more;
+        }
+        let head = |stream: u32| self.streams[stream as usize].head.as_ref().expect("a row of it was picked");
+        self.merged.interleave(turn.blocks, &self.picked, |stream| head(stream).columns());
+        self.picked.clear();
+    }
+
+    /// Sends what was merged.
     fn flush(&mut self, turn: &mut Turn<'_>) {
         if self.rows > 0 {
             let columns = self.merged.finish_columns(turn);
@@ -93,23 +132,19 @@ where
                     turn.send_pill(0);
                     return Ok(());
                 };
-                if self.rows == self.room {
-                    // As many again as there are, or as came.
-                    let more = self.rows.max(head.rows()).min(self.limit - self.rows);
-                    self.merged.reserve(turn, more);
-                    self.room += more;
-                }
-                for (place, column) in head.columns().iter().enumerate() {
-                    self.merged.u64s(place).push(column.u64s()[row]);
-                }
+                let is_used_up = row + 1 == head.rows();
+                self.picked.grow(1)?;
+                self.picked.push((least as u32, row as u32));
                 self.rows += 1;
-                let stream = &mut self.streams[least];
-                stream.row += 1;
-                let is_used_up = stream.head.as_ref().is_some_and(|head| stream.row == head.rows());
-                if is_used_up {
-                    stream.head = None;
+                self.streams[least].row += 1;
+                let is_full = self.rows == self.limit;
+                if is_used_up || is_full {
+                    self.copy_picked(turn);
                 }
-                if self.rows == self.limit {
+                if is_used_up {
+                    self.streams[least].head = None;
+                }
+                if is_full {
                     self.flush(turn);
                     turn.run_again();
                     return Ok(());
@@ -125,7 +160,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Bound, ModelBuilder, library, sequential};
+    use crate::{Bound, ModelBuilder, Type, library, sequential};
     use std::sync::mpsc;
 
     #[test]
@@ -145,16 +180,8 @@ mod tests {
                 let mut values = values;
                 values.sort_unstable();
                 expected.extend_from_slice(&values);
-                let source = move || {
-                    let values = values.clone();
-                    move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
-                        turn.take(0);
-                        values.chunks(3).for_each(|part| turn.send(0, Envelope::new([part.to_vec().into()])));
-                        turn.send_pill(0);
-                        Ok(())
-                    }
-                };
-                let source = net.source(BoxModel::new("run", source).output(&schema));
+                let parts: Vec<Envelope> = values.chunks(3).map(|part| Envelope::new([part.to_vec().into()])).collect();
+                let source = net.source(library::source("run", &schema, move || parts.clone()));
                 net.connect(source.output(0), merge.input(input as usize));
             }
             let (send, receive) = mpsc::channel();

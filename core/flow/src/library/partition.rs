@@ -1,22 +1,51 @@
 //! Deals rows to outputs by the hash of their keys.
 
 use super::HashKey;
-use crate::{Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Operator, Schema, Turn, Type};
+use super::hash::hash_rows;
+use crate::{Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Operator, Schema, Turn};
 
-/// Sends each row to one of `parts` outputs: rows with equal values in the columns `keys` to the same one, by their hash. Takes and
-/// makes columns of [`Type::U64`] only; panics for others.
+/// Sends each row to one of `parts` outputs: rows with equal values in the columns `keys` to the same one, by their hash. Keys may be
+/// of any types; a null equals a null, and floats are equal if their bits are. Panics if the schema has not so many columns.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use vicus_flow::library::{self, HashKey};
+/// use vicus_flow::{Column, Envelope, ModelBuilder, Schema, Type, sequential};
+///
+/// let words = Schema::new([("word", Type::Text)]);
+/// let mut net = ModelBuilder::new("words in two parts");
+/// let source = net.source(library::source("words", &words, || {
+///     [Envelope::new([Column::from_iter(["to", "be", "or", "not", "to", "be"])])]
+/// }));
+/// let deal = net.add(library::partition(&words, &[0], 2, HashKey::default()));
+/// net.connect(source.output(0), deal.input(0));
+/// let (send, receive) = mpsc::channel();
+/// for part in 0..2 {
+///     let send = send.clone();
+///     let end = net.add(library::sink("end", &words, move |envelope| Ok(send.send((part, envelope))?)));
+///     net.connect(deal.output(part), end.input(0));
+///     net.end(end.output(0));
+/// }
+/// sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap();
+/// let of = |word: &str| -> Vec<usize> {
+///     let rows = receive.try_iter().flat_map(|(part, envelope)| vec![part; envelope.column(0).texts().filter(|&w| w == word).count()]);
+///     rows.collect()
+/// };
+/// let parts = of("to");
+/// assert!(parts.len() == 2 && parts[0] == parts[1], "equal words meet");
+/// ```
 ///
 /// An output that is full holds the box up until its reader goes on, so readers take what comes from any partition.
 pub fn partition(schema: &Schema, keys: &[usize], parts: usize, by: HashKey) -> BoxModel {
-    assert!(schema.columns().iter().all(|(_, kind)| *kind == Type::U64), "{schema} is not of U64 alone");
     assert!(keys.iter().all(|&key| key < schema.columns().len()), "{keys:?} are not all columns of {schema}");
-    let (keys, width) = (keys.to_vec(), schema.columns().len());
+    let (keys, rows) = (keys.to_vec(), schema.clone());
     let model = BoxModel::new("partition", move || Partition {
         keys: keys.clone(),
         by,
         parts: (0..parts)
-            .map(|_| Part { builder: EnvelopeBuilder::of_u64s(width), rows: 0, attached: Vec::new() })
+            .map(|_| Part { builder: EnvelopeBuilder::new(&rows), rows: 0, attached: Vec::new() })
             .collect(),
+        hashes: Vec::new(),
         targets: Vec::new(),
         ends: vec![0; parts],
         order: Vec::new(),
@@ -28,6 +57,8 @@ struct Partition {
     keys: Vec<usize>,
     by: HashKey,
     parts: Vec<Part>,
+    /// For each row of an envelope, the hash of its keys.
+    hashes: Vec<u64>,
     /// For each row of an envelope, its part.
     targets: Vec<u32>,
     /// Where each part ends in the order.
@@ -70,10 +101,7 @@ impl Part {
     fn take(&mut self, turn: &Turn<'_>, envelope: &Envelope, rows: &[u32]) {
         // It is sent as soon as it has as many rows as the envelope that came last.
         self.builder.reserve(turn, rows.len() + envelope.rows().saturating_sub(self.rows));
-        for (place, column) in envelope.columns().iter().enumerate() {
-            let column = column.u64s();
-            self.builder.u64s(place).extend(rows.iter().map(|&row| column[row as usize]));
-        }
+        self.builder.append(turn, envelope, rows);
         self.rows += rows.len();
         if !rows.is_empty() {
             Attachment::add_all(&mut self.attached, envelope.attached());
@@ -105,20 +133,13 @@ impl Operator for Partition {
             turn.send_pills();
             return Ok(());
         }
-        let keys: Vec<&[u64]> = self.keys.iter().map(|&key| envelope.column(key).u64s()).collect();
         let parts = self.parts.len() as u128;
         // The high bits say which part: tables that are made of a part's rows use the low ones.
         let target = |hash: u64| ((u128::from(hash) * parts) >> 64) as u32;
         self.targets.clear();
-        let by = self.by;
         self.targets.grow(envelope.rows())?;
-        match keys[..] {
-            [key] => self.targets.extend(key.iter().map(|&a| target(by.mix(a)))),
-            [first, second] => {
-                self.targets.extend(first.iter().zip(second).map(|(&a, &b)| target(by.mix(by.mix(a) ^ b))));
-            }
-            _ => self.targets.extend((0..envelope.rows()).map(|row| target(by.hash(keys.iter().map(|key| key[row]))))),
-        }
+        hash_rows(&envelope, &self.keys, self.by, &mut self.hashes)?;
+        self.targets.extend(self.hashes.iter().map(|&hash| target(hash)));
         self.sort();
         let mut begin = 0;
         for (part, &end) in self.parts.iter_mut().zip(&self.ends) {
@@ -138,7 +159,7 @@ impl Operator for Partition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Bound, ModelBuilder, library, sequential};
+    use crate::{Bound, ModelBuilder, Type, library, sequential};
     use std::sync::{Arc, mpsc};
 
     #[test]
@@ -147,22 +168,12 @@ mod tests {
         for parts in 1..6 {
             let mut net = ModelBuilder::new("partition");
             net.default_bound(Bound { envelopes: 1, ..Bound::default() });
-            let source = |turn: &mut Turn<'_>| -> Result<(), BoxError> {
-                turn.take(0);
-                for start in (0..1000u64).step_by(50) {
-                    let rows = start..start + 50;
-                    turn.send(
-                        0,
-                        Envelope::new([
-                            rows.clone().map(|row| row % 37).collect::<Vec<_>>().into(),
-                            rows.collect::<Vec<_>>().into(),
-                        ]),
-                    );
-                }
-                turn.send_pill(0);
-                Ok(())
+            let rows = |start: u64| {
+                let rows = start..start + 50;
+                let keys: Vec<u64> = rows.clone().map(|row| row % 37).collect();
+                Envelope::new([keys.into(), rows.collect::<Vec<_>>().into()])
             };
-            let source = net.source(BoxModel::new("rows", move || source).output(&schema));
+            let source = net.source(library::source("rows", &schema, move || (0..1000).step_by(50).map(rows)));
             let deal = net.add(partition(&schema, &[0], parts, HashKey::default()));
             net.connect(source.output(0), deal.input(0));
             let (send, receive) = mpsc::channel();
@@ -198,18 +209,13 @@ mod tests {
             let mut net = ModelBuilder::new("partition and merge");
             net.default_bound(Bound { envelopes: 2, ..Bound::default() });
             // An envelope's rows have its number, which is attached to it as well.
-            let source = |turn: &mut Turn<'_>| -> Result<(), BoxError> {
-                turn.take(0);
-                for number in 0..30u64 {
-                    let keys: Vec<u64> = (0..1 + number % 7).map(|row| number * 7 + row).collect();
-                    let origins = vec![number; keys.len()];
-                    let kept = Attachment::new(Arc::new(number), number);
-                    turn.send(0, Envelope::new([keys.into(), origins.into()]).with(&[kept]));
-                }
-                turn.send_pill(0);
-                Ok(())
+            let envelope = |number: u64| {
+                let keys: Vec<u64> = (0..1 + number % 7).map(|row| number * 7 + row).collect();
+                let origins = vec![number; keys.len()];
+                let kept = Attachment::new(Arc::new(number), number);
+                Envelope::new([keys.into(), origins.into()]).with(&[kept])
             };
-            let source = net.source(BoxModel::new("source", move || source).output(&schema));
+            let source = net.source(library::source("source", &schema, move || (0..30).map(envelope)));
             let parts = net.add(partition(&schema, &[0], 3, HashKey::of_seed(seed)));
             net.connect(source.output(0), parts.input(0));
             let compare = |(a, i): (&Envelope, usize), (b, j): (&Envelope, usize)| {

@@ -5,6 +5,24 @@ use std::borrow::Cow;
 
 /// Hands each envelope to a function and sends nothing but the pill: the end of a network. The schema-less output
 /// leads to the termination box. The function of one instance is usually given when the request is submitted.
+///
+/// ```
+/// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library, sequential};
+///
+/// let schema = Schema::new([("n", Type::U64)]);
+/// let mut net = ModelBuilder::new("a sum");
+/// let numbers = net.source(library::source("numbers", &schema, || [Envelope::new([vec![1u64, 2, 3].into()])]));
+/// let end = net.add(library::sink("sum", &schema, |_| Ok(())));
+/// net.connect(numbers.output(0), end.input(0));
+/// net.end(end.output(0));
+/// let model = net.build().unwrap();
+///
+/// // Each request has a function of its own in the place of the model's.
+/// let (send, receive) = std::sync::mpsc::channel();
+/// let sum = library::sink_operator(move |envelope| Ok(send.send(envelope.column(0).u64s().iter().sum::<u64>())?));
+/// sequential::run(&model, vec![(end, Box::new(sum))], |_| 0).unwrap();
+/// assert_eq!(receive.recv(), Ok(6));
+/// ```
 pub fn sink<F>(type_name: impl Into<Cow<'static, str>>, input: &Schema, f: F) -> BoxModel
 where
     F: FnMut(Envelope) -> Result<(), BoxError> + Clone + Send + Sync + 'static,

@@ -1,20 +1,21 @@
 //! Hands a range of work out, part by part, to whoever has room.
 
-use crate::{BoxError, BoxModel, Envelope, Operator, Place, Schema, Turn, Type};
+use crate::{BoxError, BoxModel, Envelope, Operator, Schema, Turn, Type};
 use std::ops::Range;
+use vicus_topology::NodeId;
 
 /// What a splitter sends: the part's number, its first place, and the place behind its last one.
 pub fn range_schema() -> Schema {
     Schema::new([("index", Type::U64), ("from", Type::U64), ("to", Type::U64)])
 }
 
-/// A range of work that lies at one place.
+/// A range of work that lies on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// The work.
     pub range: Range<u64>,
     /// Where its data lies, if that is known.
-    pub home: Option<Place>,
+    pub home: Option<NodeId>,
 }
 
 impl From<Range<u64>> for Piece {
@@ -35,6 +36,30 @@ impl From<Range<u64>> for Piece {
 ///
 /// It waits for no replica in particular, so what comes of its parts may be merged in any order but must not be waited
 /// for in one.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library, sequential};
+///
+/// let (ranges, sums) = (library::range_schema(), Schema::new([("sum", Type::U64)]));
+/// let mut net = ModelBuilder::new("a sum in parts");
+/// let split = net.source(library::split([(0..1000).into()], 3, 10));
+/// let union = net.add(library::union(&sums, 3));
+/// for replica in 0..3 {
+///     let sum = net.add(library::map("sum", &ranges, &sums, |part| {
+///         let [from, to] = [1, 2].map(|column| part.column(column).u64s()[0]);
+///         Some(Envelope::new([vec![(from..to).sum::<u64>()].into()]))
+///     }));
+///     net.connect(split.output(replica), sum.input(0));
+///     net.connect(sum.output(0), union.input(replica));
+/// }
+/// let (send, receive) = mpsc::channel();
+/// let end = net.add(library::sink("end", &sums, move |envelope| Ok(send.send(envelope.column(0).u64s()[0])?)));
+/// net.connect(union.output(0), end.input(0));
+/// net.end(end.output(0));
+/// sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap();
+/// assert_eq!(receive.try_iter().sum::<u64>(), 499_500);
+/// ```
 pub fn split(pieces: impl Into<Vec<Piece>>, replicas: usize, smallest: u64) -> BoxModel {
     let (smallest, pieces) = (smallest.max(1), pieces.into());
     let model = BoxModel::new("split", move || Split { rest: pieces.clone(), smallest, index: 0 });
@@ -108,8 +133,10 @@ mod tests {
             let mut net = ModelBuilder::new("split");
             net.default_bound(Bound { envelopes: 1, ..Bound::default() });
             let cuts = [10, 10 + places / 3, 10 + places / 3, 10 + places / 2, 10 + places];
-            let pieces =
-                cuts.windows(2).zip(0..).map(|(cut, home)| Piece { range: cut[0]..cut[1], home: Some(Place(home)) });
+            let pieces = cuts
+                .windows(2)
+                .zip(0..)
+                .map(|(cut, home)| Piece { range: cut[0]..cut[1], home: Some(NodeId::new(home)) });
             let pieces: Vec<Piece> = if seed % 3 == 0 { vec![(10..10 + places).into()] } else { pieces.collect() };
             let split = net.source(split(pieces.clone(), replicas, 1 + seed % 9));
             let union = net.add(union_of(replicas));

@@ -5,6 +5,32 @@ use crate::{BoxError, BoxModel, Operator, Schema, Turn};
 /// Sends each envelope of its input to one of `parts` outputs: to the next in turn that has room. So a reader that is
 /// slow gets less, and what stands behind a single stream is shared. Envelopes are passed on, not copied; their order is
 /// lost.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library, sequential};
+///
+/// let schema = Schema::new([("n", Type::U64)]);
+/// let mut net = ModelBuilder::new("squares, two at a time");
+/// let numbers = net.source(library::source("numbers", &schema, || (0..10u64).map(|n| Envelope::new([vec![n].into()]))));
+/// let spread = net.add(library::spread(&schema, 2));
+/// let union = net.add(library::union(&schema, 2));
+/// net.connect(numbers.output(0), spread.input(0));
+/// for part in 0..2 {
+///     let square = net.add(library::map("square", &schema, &schema, |mut envelope| {
+///         envelope.u64s_mut(0).iter_mut().for_each(|n| *n *= *n);
+///         Some(envelope)
+///     }));
+///     net.connect(spread.output(part), square.input(0));
+///     net.connect(square.output(0), union.input(part));
+/// }
+/// let (send, receive) = mpsc::channel();
+/// let end = net.add(library::sink("end", &schema, move |envelope| Ok(send.send(envelope.column(0).u64s()[0])?)));
+/// net.connect(union.output(0), end.input(0));
+/// net.end(end.output(0));
+/// sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap();
+/// assert_eq!(receive.try_iter().sum::<u64>(), 285);
+/// ```
 pub fn spread(schema: &Schema, parts: usize) -> BoxModel {
     let model = BoxModel::new("spread", || Spread { next: 0 });
     (0..parts).fold(model.input(schema), |model, _| model.output(schema))
@@ -50,13 +76,8 @@ mod tests {
             let is_closing = seed % 3 == 0 && parts > 1;
             let mut net = ModelBuilder::new("spread");
             net.default_bound(Bound { envelopes: 1, ..Bound::default() });
-            let source = move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
-                turn.take(0);
-                (0..count).for_each(|row| turn.send(0, Envelope::new([vec![row].into()])));
-                turn.send_pill(0);
-                Ok(())
-            };
-            let source = net.source(BoxModel::new("rows", move || source).output(&schema));
+            let rows = move || (0..count).map(|row| Envelope::new([vec![row].into()]));
+            let source = net.source(library::source("rows", &schema, rows));
             let spread = net.add(spread(&schema, parts));
             net.connect(source.output(0), spread.input(0));
             let (send, receive) = mpsc::channel();

@@ -4,6 +4,28 @@ use crate::{BoxError, BoxModel, Operator, Schema, Turn};
 
 /// Passes on what comes on any of so many inputs. It never waits for one of them while another has something, so it may
 /// close any diamond.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use vicus_flow::{Column, Envelope, ModelBuilder, Schema, Type, library, sequential};
+///
+/// let schema = Schema::new([("word", Type::Text)]);
+/// let mut net = ModelBuilder::new("two sources");
+/// let union = net.add(library::union(&schema, 2));
+/// for (input, word) in ["near", "far"].into_iter().enumerate() {
+///     let source = net.source(library::source("word", &schema, move || [Envelope::new([Column::from_iter([word])])]));
+///     net.connect(source.output(0), union.input(input));
+/// }
+/// let (send, receive) = mpsc::channel();
+/// let word = |envelope: Envelope| envelope.column(0).text_at(0).to_owned();
+/// let end = net.add(library::sink("end", &schema, move |envelope| Ok(send.send(word(envelope))?)));
+/// net.connect(union.output(0), end.input(0));
+/// net.end(end.output(0));
+/// sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap();
+/// let mut words: Vec<String> = receive.try_iter().collect();
+/// words.sort();
+/// assert_eq!(words, ["far", "near"]);
+/// ```
 pub fn union(schema: &Schema, inputs: usize) -> BoxModel {
     let model = BoxModel::new("union", move || Union { open: inputs });
     (0..inputs).fold(model, |model, _| model.input(schema)).output(schema)

@@ -1,8 +1,9 @@
 //! A world whose hands are the test's: it says which task is taken when, and sees what each step leaves.
 
 use std::sync::Arc;
-use vicus_flow::{Activation, Desk, Instance, Model, Place, Running, Sent, World, box_class};
+use vicus_flow::{Activation, Desk, Instance, Model, Running, Sent, World, box_class};
 use vicus_schedule::{Kind, RequestId, TaskClass, TaskRef};
+use vicus_topology::NodeId;
 
 struct Alone;
 
@@ -26,7 +27,7 @@ pub(crate) struct ByHand {
     /// What is queued; each is taken out when it is run.
     pub(crate) queue: Vec<Activation>,
     /// Where boxes are run from here on.
-    pub(crate) place: Place,
+    pub(crate) node: NodeId,
     /// Whether the request spreads from here on.
     pub(crate) spreads: bool,
 }
@@ -36,7 +37,7 @@ impl ByHand {
     pub(crate) fn start(model: &Arc<Model>) -> ByHand {
         let instance = Instance::new(model, RequestId(0), 1, &BY_HAND, Vec::new());
         let first = instance.start(Some(0));
-        ByHand { instance, queue: vec![first], place: Place(0), spreads: false }
+        ByHand { instance, queue: vec![first], node: NodeId::new(0), spreads: false }
     }
 
     /// Started, and the initialization box has run.
@@ -69,7 +70,7 @@ impl ByHand {
     }
 
     fn desk(&self) -> Desk {
-        Desk { place: self.place, spreads: self.spreads, seat: Some(0), ..Desk::default() }
+        Desk { node: self.node, spreads: self.spreads, seat: Some(0), ..Desk::default() }
     }
 
     fn spawn(&mut self, mut desk: Desk) -> Vec<String> {

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use vicus_flow::stepwise::Request;
 use vicus_flow::{
-    Bound, BoxModel, Column, Envelope, Fact, FlowError, InputCounts, Model, ModelBuilder, OutputCounts, Place, Schema,
-    Turn, Type, library,
+    Bound, BoxModel, Column, Envelope, Fact, FlowError, InputCounts, Model, ModelBuilder, OutputCounts, Schema, Turn,
+    Type, library,
 };
+use vicus_topology::NodeId;
 
 fn numbers() -> Schema {
     Schema::new([("n", Type::U64)])
@@ -291,8 +292,8 @@ fn who_records_is_told_which_envelopes_a_box_keeps() {
     let mut told = Vec::new();
     while let Some(task) = queue.pop() {
         let is_keeper = task.index == keeper;
-        let begun = request.begin(task, Place(0));
-        queue.extend(request.finish(begun, Place(0)));
+        let begun = request.begin(task, NodeId::new(0));
+        queue.extend(request.finish(begun, NodeId::new(0)));
         told.extend(request.facts().filter(|_| is_keeper).filter_map(|fact| match fact {
             Fact::Received { rows, pill, .. } => Some(format!("{rows} rows{}", if pill { ", pill" } else { "" })),
             Fact::Kept { input } => Some(format!("kept of {input}")),
@@ -403,7 +404,7 @@ fn what_is_taken_elsewhere_than_it_was_made_is_far_even_if_it_was_delivered_late
     // Two envelopes of 8 bytes are made here; the second finds no room, and goes when the source is run over there.
     world.run("source");
     assert_eq!(counts(&world).0.outputs, [OutputCounts { envelopes: 2, rows: 2, ended: false }]);
-    world.place = Place(1);
+    world.node = NodeId::new(1);
     world.run("end");
     assert_eq!(counts(&world).1.inputs, [InputCounts { envelopes: 1, rows: 1, near_bytes: 0, far_bytes: 8 }]);
     world.run_out();
@@ -420,8 +421,8 @@ fn a_box_is_activated_where_its_envelope_is_at_home() {
     let factory = || {
         |turn: &mut Turn<'_>| {
             turn.take(0);
-            turn.has_read(Place(1), 100);
-            turn.send(0, one(1).at_home(Some(Place(3))));
+            turn.has_read(NodeId::new(1), 100);
+            turn.send(0, one(1).at_home(Some(NodeId::new(3))));
             turn.send(1, one(2));
             turn.send_pills();
             Ok(())
@@ -435,8 +436,8 @@ fn a_box_is_activated_where_its_envelope_is_at_home() {
     }
     let mut world = ByHand::with_pills(&net.build().unwrap());
     assert_eq!(world.run("source").1, ["homed", "plain"]);
-    let homes: Vec<Option<Place>> = world.queue.iter().map(|activation| activation.home).collect();
-    assert_eq!(homes, [Some(Place(3)), None]);
+    let homes: Vec<Option<NodeId>> = world.queue.iter().map(|activation| activation.home).collect();
+    assert_eq!(homes, [Some(NodeId::new(3)), None]);
     let counts = world.instance.counts();
     let source = &counts[world.queue[0].index.index() - 1];
     assert_eq!((source.near_bytes(), source.far_bytes()), (0, 100), "it was run at place 0");

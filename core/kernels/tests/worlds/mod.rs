@@ -1,4 +1,4 @@
-//! Worlds that are hard on kernels.
+//! Worlds for tests, in which faulty kernels fail.
 
 mod shuffled;
 mod strict;

@@ -1,4 +1,4 @@
-//! A world that does things in any order that is allowed.
+//! A world that runs tasks in a random allowed order.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
@@ -8,7 +8,7 @@ use vicus_kernels::{Array, Element, Leaf, Order, Schedule, Serial, Task, World};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Dependences};
 
-/// Runs tasks on the calling thread in an order that is drawn: each time one of those that wait for nobody.
+/// Runs tasks on the calling thread, each time a random one of those that wait for no other.
 pub(crate) struct Shuffled {
     serial: Serial,
     chance: Mutex<Pcg64>,
@@ -16,12 +16,12 @@ pub(crate) struct Shuffled {
 }
 
 impl Shuffled {
-    /// With this chance.
+    /// A world with this seed.
     pub(crate) fn new(seed: u64) -> Shuffled {
         Shuffled { serial: Serial::default(), chance: Mutex::new(Pcg64::seed_from_u64(seed)), leaves: Mutex::default() }
     }
 
-    /// The names of all work that was done.
+    /// The names of all work done.
     pub(crate) fn leaves(self) -> BTreeSet<&'static str> {
         self.leaves.into_inner().unwrap()
     }

@@ -1,4 +1,4 @@
-//! A world that holds kernels to what they say of their data.
+//! A world that checks kernels against the accesses that they declare.
 
 use std::alloc::Layout;
 use std::ops::Range;
@@ -7,21 +7,21 @@ use vicus_kernels::{Array, Element, Leaf, Order, Schedule, Serial, Task, World};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Mode};
 
-/// What memory holds that a piece of work must not read: as a float it is no number.
+/// The content of memory that a piece of work must not read; as a float it is NaN.
 const GARBAGE: u8 = 0xFF;
 
-/// Runs tasks in the order of submission. While a piece of work runs, whatever it didn't say that it reads is garbage; and it
-/// must have said what it writes. What it says must be within what its task said.
+/// Runs tasks in the order of submission. While a piece of work runs, all memory that it did not declare to read holds garbage;
+/// afterwards, only declared memory may have changed. The declaration must lie within that of its task.
 #[derive(Default)]
 pub(crate) struct Strict {
     serial: Serial,
     /// The memory of all arrays.
     arrays: Mutex<Vec<Range<usize>>>,
-    /// What the tasks said that run now, the innermost last.
+    /// The declarations of the running tasks, the innermost last.
     tasks: Mutex<Vec<Vec<Access>>>,
 }
 
-/// Which bytes of an array accesses of some modes cover.
+/// Which bytes of an array are covered by accesses of these modes.
 fn covered(array: &Range<usize>, accesses: &[Access], modes: &[Mode]) -> Vec<bool> {
     let mut covered = vec![false; array.len()];
     for access in accesses.iter().filter(|access| modes.contains(&access.mode)) {
@@ -37,14 +37,14 @@ const WRITES: &[Mode] = &[Mode::Write, Mode::ReadWrite];
 
 fn memory<'a>(array: &Range<usize>) -> &'a mut [u8] {
     #[expect(unsafe_code, reason = "looks at all arrays' memory")]
-    // SAFETY: the world's own; it runs everything on one thread, and nobody has a reference outside of a piece of work.
+    // SAFETY: the world's own memory. It runs everything on one thread, and no references exist outside of a piece of work.
     unsafe {
         std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut(array.start), array.len())
     }
 }
 
 impl Strict {
-    /// Says that accesses stay within those of the task.
+    /// Checks that the accesses lie within those of the task.
     fn check_task(&self, leaf: Leaf, array: &Range<usize>, accesses: &[Access]) {
         if let Some(task) = self.tasks.lock().unwrap().last() {
             for modes in [READS, WRITES] {

@@ -1,10 +1,11 @@
 //! One location.
 
-use super::{Arrangement, DistributionError, Location, Policy, Request};
+use super::{Arrangement, DistributionError, Policy, Request};
+use vicus_topology::LocationId;
 
 /// All of it at one location.
 #[derive(Clone, Copy, Debug)]
-pub struct On(pub Location);
+pub struct On(pub LocationId);
 
 impl Policy for On {
     fn name(&self) -> &'static str {
@@ -12,9 +13,13 @@ impl Policy for On {
     }
 
     fn place(&self, request: &Request<'_>) -> Result<Arrangement, DistributionError> {
-        if self.0 < request.locations {
+        if self.0.index() < request.locations {
             return Ok(Arrangement::One(self.0));
         }
-        Err(DistributionError(format!("on:{}: there are {} locations, counted from 0", self.0, request.locations)))
+        Err(DistributionError(format!(
+            "on:{}: there are {} locations, counted from 0",
+            self.0.index(),
+            request.locations
+        )))
     }
 }

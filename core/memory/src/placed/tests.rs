@@ -3,6 +3,7 @@
 use super::*;
 use crate::memory::Options;
 use crate::pages::{Call, FakePages};
+use vicus_topology::GroupId;
 
 const PAGE: usize = 4096;
 
@@ -47,7 +48,7 @@ fn every_page_lies_where_its_distribution_says() {
                 for at in [0, page.len() - 1] {
                     assert_eq!(memory.node_of(&page[at]), node, "{text}, page {number} of {pages}");
                     assert_eq!(placed.node_of(&page[at]), node);
-                    assert_eq!(placed.location_of(number * PAGE + at), Some(expected));
+                    assert_eq!(placed.node_at(number * PAGE + at), node);
                 }
                 assert_eq!(memory.pages().truth(&[page.as_ptr().addr()]), [node], "{text}, page {number} of {pages}");
                 sums[expected] += page.len();
@@ -114,7 +115,7 @@ fn what_is_learnt_of_standard_memory_is_said_until_it_is_freed() {
     let again = place(Distribution::Standard);
     assert_eq!(again.start(), start);
     assert_eq!(memory.footprint(again.bytes()).unknown, 5 * PAGE);
-    let placed = place(Distribution::On(0));
+    let placed = place(Distribution::On(LocationId::new(0)));
     learn(&placed);
     assert_eq!(at(&placed, 0), Some(NodeId::new(0)), "what was asked for stands");
     memory.learn(64, one);
@@ -128,7 +129,7 @@ fn fine_is_one_call_and_begins_with_the_first_location() {
             let layout = Layout::from_size_align(10 * PAGE, align).unwrap();
             let placed = memory.place(layout, Some(&Distribution::Fine)).unwrap();
             assert_eq!(placed.start().addr().get() % align, 0);
-            assert_eq!(placed.location_of(0), Some(0));
+            assert_eq!(placed.node_at(0), Some(NodeId::new(0)));
             let turns = |call: &Call| matches!(call, Call::Interleave(_, bytes, over) if (*bytes, over.len()) == (10 * PAGE, nodes));
             assert_eq!(pages.take_calls().iter().filter(|call| turns(call)).count(), 1);
         }
@@ -163,7 +164,7 @@ fn an_address_outside_is_nobodys_and_gaps_are_unknown() {
     let local = [0u8; 100];
     assert_eq!(memory.node_of(local.as_ptr()), None);
     assert_eq!(memory.footprint(&local), Footprint { nodes: vec![0, 0], unknown: 100 });
-    let placed = memory.place(bytes(PAGE + 1), Some(&Distribution::On(1))).unwrap();
+    let placed = memory.place(bytes(PAGE + 1), Some(&Distribution::On(LocationId::new(1)))).unwrap();
     let behind = placed.start().as_ptr().wrapping_add(2 * PAGE);
     assert_eq!(memory.node_of(behind.wrapping_sub(1)), Some(NodeId::new(1)), "whole pages are placed");
     assert_eq!(memory.node_of(behind), None);
@@ -190,7 +191,7 @@ fn where_nothing_can_be_placed_the_first_touch_decides() {
                 placed.bytes_mut()[49_999] = 1;
                 assert_eq!(placed.refusal(), Some(refusal));
                 assert_eq!(memory.node_of(placed.bytes().as_ptr()), None, "nobody knows");
-                assert_eq!(placed.location_of(0), None);
+                assert_eq!(placed.node_at(0), None);
             }
             assert_eq!(memory.placing_refused(), Some(PageError::Refused(1)), "the first refusal is told");
         }
@@ -237,7 +238,7 @@ fn a_full_node_refuses_if_strict_and_else_the_nearest_gives() {
         assert_eq!(committed(&pages, 2), before, "{text}: nothing is left behind");
     }
     // Each segment fits, all of them don't.
-    let each = Arrangement::Each { locations: vec![1; 6] };
+    let each = Arrangement::Each { locations: vec![LocationId::new(1); 6] };
     assert!(strict.place_as(bytes(6 * PAGE), PAGE, each).is_err());
     assert!(strict.place(bytes(10 * PAGE), Some(&Distribution::Fine)).is_ok());
 
@@ -271,7 +272,7 @@ fn what_can_not_be_is_refused_at_the_call() {
     }
     let aligned = Layout::from_size_align(1, 1 << 62).unwrap();
     assert!(refused(aligned, "fine").contains("aligned to 4611686018427387904"));
-    let many = Arrangement::Each { locations: vec![0; MOST_RUNS + 1] };
+    let many = Arrangement::Each { locations: vec![LocationId::default(); MOST_RUNS + 1] };
     let error = memory.place_as(bytes((MOST_RUNS + 1) * PAGE), PAGE, many).unwrap_err();
     assert_eq!(error, PlaceError::TooManyRuns(16385));
     assert_eq!(committed(&pages, 2), before, "nothing is left behind");
@@ -283,11 +284,11 @@ fn what_can_not_be_is_refused_at_the_call() {
 fn each_node_reads_a_copy_of_its_own() {
     let (memory, _) = memory(3, Policy::Preferred);
     let mut placed = memory.place(bytes(5000), Some(&Distribution::Replicated)).unwrap();
-    assert_eq!((placed.copies(), placed.location_of(1)), (3, None));
+    assert_eq!((placed.copies(), placed.node_at(1)), (3, None));
     placed.bytes_mut().copy_from_slice(&[[1; 2500], [2; 2500]].concat());
     placed.spread();
     for node in (0..3).map(NodeId::new) {
-        let near = placed.near(node);
+        let near = placed.copy(node);
         assert_eq!((near[2499], near[2500], near.len()), (1, 2, 5000));
         assert_eq!(memory.footprint(near).nodes[node.index()], 5000);
         assert_eq!(memory.truth(near).nodes[node.index()], 5000);
@@ -297,17 +298,20 @@ fn each_node_reads_a_copy_of_its_own() {
 #[test]
 fn a_unit_that_is_relocated_keeps_what_it_holds() {
     let (memory, pages) = memory(2, Policy::Strict);
-    let each = Arrangement::Each { locations: vec![0, 0, 1, 0] };
+    let each = Arrangement::Each { locations: [0, 0, 1, 0].map(LocationId::new).into() };
     let mut placed = memory.place_as(bytes(7 * PAGE), 2 * PAGE, each).unwrap();
     placed.bytes_mut().iter_mut().enumerate().for_each(|(at, byte)| *byte = (at / 5) as u8);
-    placed.relocate(1, 1).unwrap();
-    assert_eq!([0, 1, 2, 3].map(|unit| placed.location_of(2 * PAGE * unit)), [0, 1, 1, 0].map(Some));
+    placed.relocate(1, NodeId::new(1)).unwrap();
+    assert_eq!(
+        [0, 1, 2, 3].map(|unit| placed.node_at(2 * PAGE * unit)),
+        [0, 1, 1, 0].map(|node| Some(NodeId::new(node)))
+    );
     assert_eq!(memory.footprint(placed.bytes()).nodes, [3 * PAGE, 4 * PAGE]);
     assert_eq!(memory.truth(placed.bytes()).nodes, [3 * PAGE, 4 * PAGE]);
     assert!(placed.bytes().iter().enumerate().all(|(at, &byte)| byte == (at / 5) as u8));
     pages.set_free(NodeId::new(1), 0);
-    assert!(placed.relocate(0, 1).unwrap_err().to_string().contains("strict"));
-    assert_eq!(placed.location_of(0), Some(0), "it stays where it is");
+    assert!(placed.relocate(0, NodeId::new(1)).unwrap_err().to_string().contains("strict"));
+    assert_eq!(placed.node_at(0), Some(NodeId::new(0)), "it stays where it is");
 }
 
 #[test]
@@ -326,5 +330,40 @@ fn nodes_without_memory_are_no_locations() {
     assert_eq!(turned.locations(), [2, 0].map(NodeId::new), "in the order of the system's numbers");
     let copies = memory.place(bytes(1), Some(&Distribution::Replicated)).unwrap();
     assert_eq!(copies.copies(), 2);
-    assert_eq!(memory.node_of(copies.near(NodeId::new(2)).as_ptr()), Some(NodeId::new(2)));
+    assert_eq!(memory.node_of(copies.copy(NodeId::new(2)).as_ptr()), Some(NodeId::new(2)));
+}
+
+/// What happened: pools counted locations and queues made from a machine counted nodes, so that one number meant two nodes.
+#[test]
+fn a_place_means_the_nearest_memory_in_every_container() {
+    // Two groups to a node; node 1 has no memory and is nearer to node 2.
+    let mut machine = Topology::parse("node:3 l3:2 core:1").unwrap();
+    machine.nodes[1].bytes = 0;
+    machine.distances = vec![vec![10, 20, 20], vec![20, 10, 15], vec![20, 15, 10]];
+    let options =
+        Options { range_bytes: 8 << 20, superblock_bytes: 1 << 20, placed_bytes: 32 << 20, ..Options::default() };
+    let (memory, _) = Memory::on_fake_pages(&machine, options);
+    let options = crate::ArrayOptions { pattern: crate::Pattern::Stripes, segment_pages: 1 };
+    let array: crate::DistArray<u64> = crate::DistArray::zeroed(&memory, 2048, options).unwrap();
+    let mut copies = memory.place(bytes(1), Some(&Distribution::Replicated)).unwrap();
+    copies.spread();
+    let nodes = [0, 1, 2].map(|node| (Place::Node(NodeId::new(node)), [0, 2, 2][node]));
+    let groups = [0, 1, 2, 3, 4, 5].map(|group| (Place::Group(GroupId::new(group)), [0, 0, 2, 2, 2, 2][group]));
+    for (place, node) in nodes.into_iter().chain(groups) {
+        let node = NodeId::new(node);
+        assert_eq!(memory.node_near(place), node, "{place}");
+        assert_eq!(memory.node_of(copies.copy(place).as_ptr()), Some(node), "{place}");
+        // A pool of its own: items that others have left come before a new block.
+        let pool: crate::DistPool<u64> = crate::DistPool::new(&memory, crate::PoolOptions::default()).unwrap();
+        let mut handle = pool.handle(place);
+        assert_eq!((handle.node(), pool.node_of(&handle.alloc(1).unwrap())), (node, node), "{place}");
+        assert!(array.runs(place).all(|run| memory.node_of(run.as_slice().unwrap().as_ptr().cast()) == Some(node)));
+        assert_eq!(array.runs(place).map(|run| run.iter().count()).sum::<usize>(), 1024, "{place}");
+        array.relocate(0, place).unwrap();
+        assert_eq!(array.segment_node(0), node, "{place}");
+        array.relocate(0, NodeId::new(0)).unwrap();
+        let options = crate::ArrayOptions { pattern: crate::Pattern::AllOn(place), segment_pages: 1 };
+        let there: crate::DistArray<u64> = crate::DistArray::zeroed(&memory, 2048, options).unwrap();
+        assert_eq!(there.ranges().collect::<Vec<_>>(), [(0..2048, node)], "{place}");
+    }
 }

@@ -12,12 +12,12 @@ impl Received {
         Received(Padded((0..locations.div_ceil(64)).map(|_| AtomicU64::new(0)).collect()))
     }
 
-    /// One arrives from the location that is so many places away.
-    pub(crate) fn post(&self, place: usize) {
-        self.0.0[place / 64].fetch_or(1 << (place % 64), Ordering::AcqRel);
+    /// One arrives from the location that has this rank among the others.
+    pub(crate) fn post(&self, rank: usize) {
+        self.0.0[rank / 64].fetch_or(1 << (rank % 64), Ordering::AcqRel);
     }
 
-    /// Takes the nearest one out: its place.
+    /// Takes the nearest one out: its rank.
     #[inline]
     pub(crate) fn take_nearest(&self) -> Option<usize> {
         for (at, word) in self.0.0.iter().enumerate() {

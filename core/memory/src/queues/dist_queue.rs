@@ -37,13 +37,17 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use vicus_topology::Topology;
+use vicus_topology::{ByPlace, GroupId, LocationId, NodeId, Place, Topology};
 
-/// How far the locations of a [`DistQueue`] are from each other.
+/// The locations of a [`DistQueue`]: which places they are, and how far from each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locations {
     /// From row to column.
     distances: Vec<Vec<u32>>,
+    /// What each location stands for.
+    places: Vec<Place>,
+    /// Which of them a place means.
+    nearest: ByPlace<LocationId>,
 }
 
 /// Why these are no distances.
@@ -76,19 +80,39 @@ impl fmt::Display for LocationsError {
 impl std::error::Error for LocationsError {}
 
 impl Locations {
-    /// A location for each NUMA node, with the node's index.
+    /// A location for each NUMA node. A core group means its node.
     pub fn nodes(topology: &Topology) -> Locations {
-        Locations { distances: topology.distances.clone() }
+        Locations {
+            distances: topology.distances.clone(),
+            places: topology.nodes.iter().map(|node| node.id.into()).collect(),
+            nearest: ByPlace::new(topology, |place| LocationId::new(topology.node_of(place).index())),
+        }
     }
 
-    /// A location for each core group, which mostly is a last-level cache, with the group's index.
+    /// A location for each core group, which mostly is a last-level cache. A node means its first group; one without cores means the
+    /// first of the nearest node that has some.
     pub fn core_groups(topology: &Topology) -> Locations {
-        let nodes: Vec<_> = topology.core_groups.iter().map(|group| group.node).collect();
-        let row = |&from| nodes.iter().map(|&to| topology.numa_value(from, to)).collect();
-        Locations { distances: nodes.iter().map(row).collect() }
+        let groups = &topology.core_groups;
+        let row = |from: NodeId| groups.iter().map(|to| topology.numa_value(from, to.node)).collect();
+        let first = |node: NodeId| groups.iter().find(|group| group.node == node).map(|group| group.id);
+        let nearest = |place| match place {
+            Place::Group(group) => group,
+            Place::Node(node) => {
+                topology.nodes_by_distance(node).into_iter().find_map(first).expect("a machine has a core group")
+            }
+        };
+        Locations {
+            distances: groups.iter().map(|group| row(group.node)).collect(),
+            places: groups.iter().map(|group| group.id.into()).collect(),
+            nearest: ByPlace::new(topology, |place| {
+                let group: GroupId = nearest(place);
+                LocationId::new(group.index())
+            }),
+        }
     }
 
-    /// So many locations, as far from each other as given, from row to column.
+    /// So many locations, as far from each other as given, from row to column. They are nodes with the indices of the rows; no core
+    /// group is known.
     ///
     /// # Errors
     /// There is none, or a row has not as many columns as there are rows.
@@ -99,26 +123,33 @@ impl Locations {
         }
         match distances.iter().position(|row| row.len() != locations) {
             Some(row) => Err(LocationsError::Row { row, columns: distances[row].len(), locations }),
-            None => Ok(Locations { distances }),
+            None => Ok(Locations {
+                distances,
+                places: (0..locations).map(|node| NodeId::new(node).into()).collect(),
+                nearest: ByPlace::of_nodes((0..locations).map(LocationId::new)),
+            }),
         }
     }
 
     /// All other locations from one, the nearest first; of equals, the one with the next index. (So that not all turn to the
     /// same.)
-    fn by_distance(&self, from: usize) -> Vec<u32> {
+    fn by_distance(&self, from: LocationId) -> Vec<LocationId> {
         let count = self.distances.len();
-        let mut others: Vec<usize> = (1..count).map(|step| (from + step) % count).collect();
-        others.sort_by_key(|&to| self.distances[from][to]);
-        others.into_iter().map(|to| to as u32).collect()
+        let mut others: Vec<_> = (1..count).map(|step| LocationId::new((from.index() + step) % count)).collect();
+        others.sort_by_key(|&to| self.distance(from, to));
+        others
+    }
+
+    fn distance(&self, from: LocationId, to: LocationId) -> u32 {
+        self.distances[from.index()][to.index()]
     }
 
     /// The neighbours of a location, as the options say.
-    fn neighbours(&self, from: usize, options: &DistOptions) -> Vec<u32> {
+    fn neighbours(&self, from: LocationId, options: &DistOptions) -> Vec<LocationId> {
         let mut others = self.by_distance(from);
-        let distance = |to: u32| self.distances[from][to as usize];
         if let Some(&nearest) = others.first() {
-            let far = distance(nearest).saturating_add(options.reach);
-            others.retain(|&to| distance(to) < far);
+            let far = self.distance(from, nearest).saturating_add(options.reach);
+            others.retain(|&to| self.distance(from, to) < far);
         }
         others.truncate(options.neighbours);
         others
@@ -219,28 +250,35 @@ const CLOSED: usize = 2;
 /// A sleeper; what is above the two bits counts them.
 const SLEEPER: usize = 4;
 
-/// No location.
+/// No location's index.
 const NOWHERE: u32 = u32::MAX;
 
 /// A queue for each location. What is pushed at one location and popped by one consumer comes in order; nothing else is
 /// promised about order. Consumers at a location get its own elements first, and then others', the nearest first.
 ///
+/// Callers say a [`Place`], best their own, and mean the location nearest to it ([`Locations`]). A place that there is not is a panic
+/// that names it.
+///
 /// ```
 /// use vicus_memory::{DistQueue, TryPopError};
 /// use vicus_topology::Topology;
 ///
-/// let queue = DistQueue::new(&Topology::parse("node:2 core:2").unwrap());
-/// queue.push(0, "far").unwrap();
-/// queue.push(1, "near").unwrap();
-/// assert_eq!(queue.try_pop(1), Ok("near"));
-/// assert_eq!(queue.try_pop(1), Ok("far"));
-/// assert_eq!(queue.try_pop(1), Err(TryPopError::Empty));
+/// let machine = Topology::parse("node:2 core:2").unwrap();
+/// let queue = DistQueue::new(&machine);
+/// let (there, here) = (machine.nodes[0].id, machine.pus[2].group);
+/// queue.push(there, "far").unwrap();
+/// queue.push(here, "near").unwrap();
+/// assert_eq!(queue.try_pop(here), Ok("near"));
+/// assert_eq!(queue.try_pop(here), Ok("far"));
+/// assert_eq!(queue.try_pop(here), Err(TryPopError::Empty));
 /// queue.close();
-/// assert_eq!(queue.push(0, "late").unwrap_err().into_element(), "late");
-/// assert_eq!(queue.try_pop(0), Err(TryPopError::Closed));
+/// assert_eq!(queue.push(there, "late").unwrap_err().into_element(), "late");
+/// assert_eq!(queue.try_pop(there), Err(TryPopError::Closed));
 /// ```
 pub struct DistQueue<T> {
-    places: Box<[Place<T>]>,
+    subqueues: Box<[Subqueue<T>]>,
+    /// Which of them a place means.
+    nearest: ByPlace<LocationId>,
     /// Whether it is closing or closed, and how many sleep.
     state: Padded<AtomicUsize>,
     sleepers: Sleepers,
@@ -248,7 +286,7 @@ pub struct DistQueue<T> {
 }
 
 /// What a location has.
-pub(super) struct Place<T> {
+pub(super) struct Subqueue<T> {
     pub(super) queue: LfQueue<T>,
     /// The advertisements that came here, by the sender's place in `others`.
     received: Received,
@@ -256,9 +294,9 @@ pub(super) struct Place<T> {
     /// Where a consumer of this location last found something. A hint.
     source: Padded<AtomicU32>,
     /// All other locations, the nearest first.
-    others: Box<[u32]>,
+    others: Box<[LocationId]>,
     /// Who is advertised to, and this location's place in its `others`.
-    neighbours: Box<[(u32, u32)]>,
+    neighbours: Box<[(LocationId, u32)]>,
 }
 
 impl<T> fmt::Debug for DistQueue<T> {
@@ -268,26 +306,26 @@ impl<T> fmt::Debug for DistQueue<T> {
 }
 
 impl<T> DistQueue<T> {
-    /// An empty queue with a location for each NUMA node, with the node's index, and the program's allocator: segments lie
+    /// An empty queue with a location for each NUMA node, and the program's allocator: segments lie
     /// where their first producer touches them.
     pub fn new(topology: &Topology) -> DistQueue<T> {
         DistQueue::with_source(&Locations::nodes(topology), &DistOptions::default(), |_| Arc::new(SystemSegments))
             .expect("the program's allocator gives memory or ends the program")
     }
 
-    /// An empty queue. Each location's segments come from a source of its own, for example [`crate::NodeSegments`].
+    /// An empty queue. Each location's segments come from a source of its own, which is made for its place; for example
+    /// [`crate::NodeSegments`].
     ///
     /// # Errors
     /// A source has no memory for a location's first segment.
     pub fn with_source(
         locations: &Locations,
         options: &DistOptions,
-        source: impl FnMut(usize) -> Arc<dyn SegmentSource>,
+        mut source: impl FnMut(Place) -> Arc<dyn SegmentSource>,
     ) -> Result<DistQueue<T>, AllocError> {
         let shape = Segment::<T>::shape(options.queue.segment_bytes);
         let waiting = options.queue.segments_waiting;
         let how = How { shape, stalled: Stalled::Awaited, planted: Planted::default() };
-        let mut source = source;
         DistQueue::with_queues(locations, options, how.planted, |at| LfQueue::with(source(at), how, waiting))
     }
 
@@ -295,27 +333,29 @@ impl<T> DistQueue<T> {
         locations: &Locations,
         options: &DistOptions,
         planted: Planted,
-        mut queue: impl FnMut(usize) -> Result<LfQueue<T>, AllocError>,
+        mut queue: impl FnMut(Place) -> Result<LfQueue<T>, AllocError>,
     ) -> Result<DistQueue<T>, AllocError> {
         let count = locations.distances.len();
-        let others: Vec<Vec<u32>> = (0..count).map(|at| locations.by_distance(at)).collect();
-        let place_of = |from: usize, to: u32| {
-            let place = others[to as usize].iter().position(|&other| other as usize == from);
-            place.expect("each location has all others") as u32
+        let others: Vec<Vec<LocationId>> = (0..count).map(|at| locations.by_distance(LocationId::new(at))).collect();
+        let rank_of = |from: LocationId, to: LocationId| {
+            let rank = others[to.index()].iter().position(|&other| other == from);
+            rank.expect("each location has all others") as u32
         };
-        let place = |at: usize| {
-            let neighbours = locations.neighbours(at, options);
-            Ok(Place {
-                queue: queue(at)?,
+        let subqueue = |at: usize| {
+            let location = LocationId::new(at);
+            let neighbours = locations.neighbours(location, options);
+            Ok(Subqueue {
+                queue: queue(locations.places[at])?,
                 received: Received::new(count - 1),
                 issued: Issued::new(),
                 source: Padded(AtomicU32::new(NOWHERE)),
                 others: others[at].clone().into(),
-                neighbours: neighbours.into_iter().map(|to| (to, place_of(at, to))).collect(),
+                neighbours: neighbours.into_iter().map(|to| (to, rank_of(location, to))).collect(),
             })
         };
         Ok(DistQueue {
-            places: (0..count).map(place).collect::<Result<_, _>>()?,
+            subqueues: (0..count).map(subqueue).collect::<Result<_, _>>()?,
+            nearest: locations.nearest.clone(),
             state: Padded(AtomicUsize::new(0)),
             sleepers: Sleepers::new(),
             planted,
@@ -324,26 +364,32 @@ impl<T> DistQueue<T> {
 
     /// How many locations there are.
     pub fn locations(&self) -> usize {
-        self.places.len()
+        self.subqueues.len()
+    }
+
+    /// The location that a place means. Panics if there is no such place.
+    #[inline]
+    pub(super) fn location(&self, place: impl Into<Place>) -> LocationId {
+        self.nearest[place.into()]
     }
 
     #[inline]
-    pub(super) fn place(&self, location: usize) -> &Place<T> {
-        let locations = self.places.len();
-        self.places.get(location).unwrap_or_else(|| panic!("location {location} of a queue that has {locations}"))
+    pub(super) fn subqueue(&self, location: LocationId) -> &Subqueue<T> {
+        &self.subqueues[location.index()]
     }
 
-    /// Puts an element into a location's subqueue; best the caller's own. Wakes a consumer that sleeps, if one does. Panics
-    /// if there is no such location.
+    /// Puts an element into the subqueue nearest to a place; best the caller's own. Wakes a consumer that sleeps, if one does. Panics
+    /// if there is no such place.
     ///
     /// # Errors
     /// The queue is closed, or the location has no memory left; the element comes back.
     #[inline]
-    pub fn push(&self, location: usize, element: T) -> Result<(), PushError<T>> {
-        let place = self.place(location);
-        self.let_in(element, |element| place.queue.put(element))?;
+    pub fn push(&self, place: impl Into<Place>, element: T) -> Result<(), PushError<T>> {
+        let location = self.location(place);
+        let subqueue = self.subqueue(location);
+        self.let_in(element, |element| subqueue.queue.put(element))?;
         order_in_models();
-        self.tell(location, place, || place.queue.has_more_than_one());
+        self.tell(location, subqueue, || subqueue.queue.has_more_than_one());
         Ok(())
     }
 
@@ -368,33 +414,33 @@ impl<T> DistQueue<T> {
 
     /// Lets those know who sleep, and the neighbours, if there was something before the element that was just put in.
     #[inline(always)]
-    pub(super) fn tell(&self, location: usize, place: &Place<T>, had_more: impl FnOnce() -> bool) {
+    pub(super) fn tell(&self, location: LocationId, subqueue: &Subqueue<T>, had_more: impl FnOnce() -> bool) {
         // Before this stands the exchange of the tail, and a sleeper's look at the tail stands behind its registration.
         if self.state.0.load(Ordering::SeqCst) >= SLEEPER && !self.planted.has(Mutant::NoWake) {
             self.wake(location);
         }
-        if !place.neighbours.is_empty() && place.issued.is_due() && had_more() {
-            self.advertise(place);
+        if !subqueue.neighbours.is_empty() && subqueue.issued.is_due() && had_more() {
+            self.advertise(subqueue);
         }
     }
 
     /// Lets the neighbours know.
     #[cold]
-    fn advertise(&self, place: &Place<T>) {
-        if place.issued.begin() {
-            for &(to, at) in &place.neighbours {
-                self.places[to as usize].received.post(at as usize);
+    fn advertise(&self, from: &Subqueue<T>) {
+        if from.issued.begin() {
+            for &(to, at) in &from.neighbours {
+                self.subqueue(to).received.post(at as usize);
             }
         }
     }
 
     /// Wakes the sleeper that is nearest to a location.
     #[cold]
-    fn wake(&self, location: usize) {
-        let others = &self.places[location].others;
-        let distance = |to: usize| match to == location {
+    fn wake(&self, location: LocationId) {
+        let others = &self.subqueue(location).others;
+        let distance = |to: LocationId| match to == location {
             true => 0,
-            false => 1 + others.iter().position(|&other| other as usize == to).unwrap_or(others.len()),
+            false => 1 + others.iter().position(|&other| other == to).unwrap_or(others.len()),
         };
         if let Some(waker) = self.sleepers.take_nearest(distance, || self.count_sleepers(1)) {
             waker.wake();
@@ -405,13 +451,14 @@ impl<T> DistQueue<T> {
         self.state.0.fetch_sub(gone * SLEEPER, Ordering::SeqCst);
     }
 
-    /// Takes an element for a consumer at a location: from there, or from as near as there is one. Panics if there is no
-    /// such location.
+    /// Takes an element for a consumer at a place: from there, or from as near as there is one. Panics if there is no
+    /// such place.
     ///
     /// # Errors
     /// There is none at the moment, or never again.
     #[inline]
-    pub fn try_pop(&self, location: usize) -> Result<T, TryPopError> {
+    pub fn try_pop(&self, place: impl Into<Place>) -> Result<T, TryPopError> {
+        let location = self.location(place);
         match self.take_here(location) {
             Some(element) => Ok(element),
             None => self.try_everywhere(location),
@@ -419,14 +466,14 @@ impl<T> DistQueue<T> {
     }
 
     #[cold]
-    pub(super) fn try_everywhere(&self, location: usize) -> Result<T, TryPopError> {
+    pub(super) fn try_everywhere(&self, location: LocationId) -> Result<T, TryPopError> {
         self.look_everywhere(location, false).map_err(|none| match none {
             NoElement::Closed => TryPopError::Closed,
             NoElement::Empty | NoElement::InFlight => TryPopError::Empty,
         })
     }
 
-    fn look(&self, location: usize) -> Result<T, NoElement> {
+    fn look(&self, location: LocationId) -> Result<T, NoElement> {
         match self.take_here(location) {
             Some(element) => Ok(element),
             None => self.look_everywhere(location, true),
@@ -437,13 +484,13 @@ impl<T> DistQueue<T> {
     /// another function can reach, and a large element is not copied twice.)
     #[inline]
     #[expect(unsafe_code, reason = "the element is copied into place")]
-    pub(super) fn take_here(&self, location: usize) -> Option<T> {
+    pub(super) fn take_here(&self, location: LocationId) -> Option<T> {
         let mut out = MaybeUninit::uninit();
-        let place = self.place(location);
+        let subqueue = self.subqueue(location);
         // SAFETY: `out` can be written, and was, if it is said so.
         unsafe {
-            (place.queue.take(out.as_mut_ptr(), false) == Taken::Element).then(|| {
-                place.found_at(location as u32);
+            (subqueue.queue.take(out.as_mut_ptr(), false) == Taken::Element).then(|| {
+                subqueue.found_at(location);
                 out.assume_init()
             })
         }
@@ -452,27 +499,22 @@ impl<T> DistQueue<T> {
     /// What has been seen at a location already.
     #[inline]
     #[expect(unsafe_code, reason = "the element is copied into place")]
-    pub(super) fn take_seen(&self, location: usize) -> Option<T> {
+    pub(super) fn take_seen(&self, location: LocationId) -> Option<T> {
         let mut out = MaybeUninit::uninit();
         // SAFETY: `out` can be written, and was, if it is said so.
-        unsafe { self.places[location].queue.take_seen(out.as_mut_ptr()).then(|| out.assume_init()) }
+        unsafe { self.subqueue(location).queue.take_seen(out.as_mut_ptr()).then(|| out.assume_init()) }
     }
 
     #[cold]
     #[expect(unsafe_code, reason = "the element is copied into place")]
-    fn look_everywhere(&self, location: usize, exact: bool) -> Result<T, NoElement> {
+    fn look_everywhere(&self, location: LocationId, exact: bool) -> Result<T, NoElement> {
         // Before the search: what was put in before it was closed is found by it, if it is exact.
         let state = self.state.0.load(Ordering::SeqCst);
         let bit = if self.planted.has(Mutant::ClosedEarly) { CLOSING } else { CLOSED };
         let closed = state & bit != 0;
         let mut out = MaybeUninit::uninit();
-        let mut search = Search {
-            queue: self,
-            location: location as u32,
-            out: out.as_mut_ptr(),
-            exact: exact || closed,
-            in_flight: false,
-        };
+        let mut search =
+            Search { queue: self, location, out: out.as_mut_ptr(), exact: exact || closed, in_flight: false };
         match search.run() {
             // SAFETY: the search has written it.
             true => Ok(unsafe { out.assume_init() }),
@@ -482,9 +524,13 @@ impl<T> DistQueue<T> {
         }
     }
 
-    /// An element for a consumer at a location, as a future: who polls it sleeps until there is one or the queue is closed.
-    /// Panics when polled if there is no such location.
-    pub fn pop(&self, location: usize) -> Pop<'_, T> {
+    /// An element for a consumer at a place, as a future: who polls it sleeps until there is one or the queue is closed.
+    /// Panics if there is no such place.
+    pub fn pop(&self, place: impl Into<Place>) -> Pop<'_, T> {
+        self.pop_at(self.location(place))
+    }
+
+    pub(super) fn pop_at(&self, location: LocationId) -> Pop<'_, T> {
         Pop { queue: self, location, sleeps: None }
     }
 
@@ -492,7 +538,7 @@ impl<T> DistQueue<T> {
     /// sleep are woken. Closing again does nothing.
     pub fn close(&self) {
         self.state.0.fetch_or(CLOSING, Ordering::SeqCst);
-        self.places.iter().for_each(|place| place.queue.close());
+        self.subqueues.iter().for_each(|subqueue| subqueue.queue.close());
         self.state.0.fetch_or(CLOSED, Ordering::SeqCst);
         let all = self.sleepers.take_all(|count| self.count_sleepers(count));
         all.into_iter().for_each(std::task::Waker::wake);
@@ -500,19 +546,20 @@ impl<T> DistQueue<T> {
 
     /// Whether there is nothing to take at the moment, as far as glances tell.
     pub fn is_empty(&self) -> bool {
-        self.places.iter().all(|place| place.queue.is_empty())
+        self.subqueues.iter().all(|subqueue| subqueue.queue.is_empty())
     }
 }
 
-impl<T> Place<T> {
+impl<T> Subqueue<T> {
     /// Where a consumer of this location last found something, as far as one can tell.
-    pub(super) fn last_source(&self) -> Option<usize> {
+    pub(super) fn last_source(&self) -> Option<LocationId> {
         let source = self.source.0.load(Ordering::Relaxed);
-        (source != NOWHERE).then_some(source as usize)
+        (source != NOWHERE).then(|| LocationId::new(source as usize))
     }
 
     #[inline]
-    fn found_at(&self, source: u32) {
+    fn found_at(&self, source: LocationId) {
+        let source = source.index() as u32;
         // Mostly it is the same, and the line stays where it is.
         if self.source.0.load(Ordering::Relaxed) != source {
             self.source.0.store(source, Ordering::Relaxed);
@@ -532,7 +579,7 @@ enum NoElement {
 /// A consumer's way through all locations.
 struct Search<'a, T> {
     queue: &'a DistQueue<T>,
-    location: u32,
+    location: LocationId,
     /// Where the element goes. It can be written, and nothing is there yet.
     out: *mut T,
     exact: bool,
@@ -541,8 +588,8 @@ struct Search<'a, T> {
 }
 
 impl<T> Search<'_, T> {
-    fn at(&self, location: u32) -> &Place<T> {
-        &self.queue.places[location as usize]
+    fn at(&self, location: LocationId) -> &'_ Subqueue<T> {
+        self.queue.subqueue(location)
     }
 
     /// Whether an element was found.
@@ -560,8 +607,11 @@ impl<T> Search<'_, T> {
             if self.take(other) {
                 return true;
             }
-            let hint = self.at(other).source.0.load(Ordering::Relaxed);
-            if hint != NOWHERE && hint != here && hint != other && self.take(hint) {
+            if let Some(hint) = self.at(other).last_source()
+                && hint != here
+                && hint != other
+                && self.take(hint)
+            {
                 return true;
             }
         }
@@ -569,8 +619,8 @@ impl<T> Search<'_, T> {
     }
 
     fn serve_ads(&mut self) -> bool {
-        while let Some(place) = self.at(self.location).received.take_nearest() {
-            let sender = self.at(self.location).others[place];
+        while let Some(rank) = self.at(self.location).received.take_nearest() {
+            let sender = self.at(self.location).others[rank];
             self.at(sender).issued.consume();
             if self.take(sender) {
                 return true;
@@ -580,7 +630,7 @@ impl<T> Search<'_, T> {
     }
 
     #[expect(unsafe_code, reason = "copies the element into place")]
-    fn take(&mut self, from: u32) -> bool {
+    fn take(&mut self, from: LocationId) -> bool {
         // SAFETY: `out` can be written, and nothing is there yet.
         let taken = unsafe { self.at(from).queue.take(self.out, self.exact) };
         match taken {
@@ -597,7 +647,7 @@ impl<T> Search<'_, T> {
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Pop<'a, T> {
     queue: &'a DistQueue<T>,
-    location: usize,
+    location: LocationId,
     /// Its number among the sleepers.
     sleeps: Option<u64>,
 }
@@ -663,6 +713,10 @@ impl<T> Drop for Pop<'_, T> {
 mod tests {
     use super::*;
 
+    /// The places of a ring.
+    const AT: [NodeId; 6] =
+        [NodeId::new(0), NodeId::new(1), NodeId::new(2), NodeId::new(3), NodeId::new(4), NodeId::new(5)];
+
     /// A ring: the distance is 10 and 10 more for each step.
     fn ring(count: usize, options: &DistOptions) -> DistQueue<u32> {
         let steps = |from: usize, to: usize| (from.abs_diff(to)).min(count - from.abs_diff(to)) as u32;
@@ -673,14 +727,16 @@ mod tests {
 
     /// Who advertises to a location at the moment; they are taken.
     fn ads(queue: &DistQueue<u32>, at: usize) -> Vec<u32> {
-        let place = &queue.places[at];
-        std::iter::from_fn(|| place.received.take_nearest()).map(|sender| place.others[sender]).collect()
+        let subqueue = &queue.subqueues[at];
+        let senders = std::iter::from_fn(|| subqueue.received.take_nearest()).map(|rank| subqueue.others[rank]);
+        senders.map(|sender| sender.index() as u32).collect()
     }
 
     #[test]
     fn neighbours_are_those_almost_as_near_as_the_nearest() {
-        let near =
-            |options: DistOptions| ring(6, &options).places[0].neighbours.iter().map(|to| to.0).collect::<Vec<_>>();
+        let near = |options: DistOptions| {
+            ring(6, &options).subqueues[0].neighbours.iter().map(|to| to.0.index()).collect::<Vec<_>>()
+        };
         // At 20: 1 and 5; at 30: 2 and 4; at 40: 3. Qthreads takes those below the nearest and 10 more.
         assert_eq!(near(DistOptions::default()), [1, 5]);
         assert_eq!(near(DistOptions { reach: 11, ..DistOptions::default() }), [1, 5, 2, 4]);
@@ -691,23 +747,23 @@ mod tests {
     #[test]
     fn neighbours_hear_of_a_queue_that_was_not_empty_and_once() {
         let queue = ring(6, &DistOptions::default());
-        queue.push(0, 1).unwrap();
+        queue.push(AT[0], 1).unwrap();
         assert_eq!([1, 5].map(|at| ads(&queue, at).len()), [0, 0], "the queue was empty");
-        queue.push(0, 2).unwrap();
-        queue.push(0, 3).unwrap();
+        queue.push(AT[0], 2).unwrap();
+        queue.push(AT[0], 3).unwrap();
         assert_eq!([1, 2, 3, 4].map(|at| ads(&queue, at)), [vec![0], vec![], vec![], vec![]]);
-        queue.push(0, 4).unwrap();
+        queue.push(AT[0], 4).unwrap();
         assert_eq!(ads(&queue, 1), [0; 0], "the last one is not consumed yet");
         // Serves the advertisement that it still has.
-        assert_eq!(queue.try_pop(5), Ok(1));
-        queue.push(0, 5).unwrap();
+        assert_eq!(queue.try_pop(AT[5]), Ok(1));
+        queue.push(AT[0], 5).unwrap();
         assert_eq!([1, 5].map(|at| ads(&queue, at)), [vec![0], vec![0]]);
     }
 
     #[test]
     fn neighbours_hear_of_a_burst_once_and_not_of_its_first_element() {
         let queue = ring(6, &DistOptions::default());
-        let mut burst = queue.burst(0);
+        let mut burst = queue.burst(AT[0]);
         burst.push(1).unwrap();
         assert_eq!(ads(&queue, 1), [0; 0], "the queue was empty; slots that wait are no elements");
         burst.push(2).unwrap();
@@ -718,62 +774,66 @@ mod tests {
     #[test]
     fn a_burst_gives_back_what_it_did_not_need() {
         let queue = ring(2, &DistOptions::default());
-        let mut burst = queue.burst(0);
+        let mut burst = queue.burst(AT[0]);
         burst.push(1).unwrap();
-        queue.push(0, 2).unwrap();
-        assert_eq!([queue.try_pop(0), queue.try_pop(0)], [Ok(1), Err(TryPopError::Empty)], "2 waits behind its slots");
+        queue.push(AT[0], 2).unwrap();
+        assert_eq!(
+            [queue.try_pop(AT[0]), queue.try_pop(AT[0])],
+            [Ok(1), Err(TryPopError::Empty)],
+            "2 waits behind its slots"
+        );
         burst.pause();
-        assert_eq!(queue.try_pop(0), Ok(2));
+        assert_eq!(queue.try_pop(AT[0]), Ok(2));
         burst.push(3).unwrap();
         drop(burst);
-        queue.push(0, 4).unwrap();
-        assert_eq!([queue.try_pop(1), queue.try_pop(1)], [Ok(3), Ok(4)]);
+        queue.push(AT[0], 4).unwrap();
+        assert_eq!([queue.try_pop(AT[1]), queue.try_pop(AT[1])], [Ok(3), Ok(4)]);
         assert!(queue.is_empty());
     }
 
     #[test]
     fn a_burst_knows_that_the_queue_is_closed() {
         let queue = ring(1, &DistOptions::default());
-        let mut burst = queue.burst(0);
+        let mut burst = queue.burst(AT[0]);
         burst.push(1).unwrap();
         queue.close();
         assert_eq!(burst.push(2), Err(PushError::Closed(2)));
-        assert_eq!(queue.try_pop(0), Ok(1));
+        assert_eq!(queue.try_pop(AT[0]), Ok(1));
         drop(burst);
-        assert_eq!(queue.try_pop(0), Err(TryPopError::Closed));
+        assert_eq!(queue.try_pop(AT[0]), Err(TryPopError::Closed));
     }
 
     #[test]
     fn the_own_location_comes_first_then_advertisements_then_the_nearest() {
         let queue = ring(6, &DistOptions { reach: 100, ..DistOptions::default() });
         for (location, value) in [(1, 10), (3, 30), (3, 31), (3, 32), (0, 1)] {
-            queue.push(location, value).unwrap();
+            queue.push(AT[location], value).unwrap();
         }
         // Location 1 is nearer, but 3 has advertised; after that only the scan is left.
-        let order: Vec<u32> = std::iter::from_fn(|| queue.try_pop(0).ok()).collect();
+        let order: Vec<u32> = std::iter::from_fn(|| queue.try_pop(AT[0]).ok()).collect();
         assert_eq!(order, [1, 30, 10, 31, 32]);
     }
 
     #[test]
     fn where_nothing_is_one_looks_where_something_was_found() {
         let queue = ring(6, &DistOptions { neighbours: 0, ..DistOptions::default() });
-        queue.push(3, 30).unwrap();
-        assert_eq!(queue.try_pop(1), Ok(30));
+        queue.push(AT[3], 30).unwrap();
+        assert_eq!(queue.try_pop(AT[1]), Ok(30));
         // Location 1 is empty and knows of 3, which is further away than 5.
-        queue.push(3, 31).unwrap();
-        queue.push(5, 50).unwrap();
-        assert_eq!(queue.try_pop(0), Ok(31));
-        assert_eq!(queue.try_pop(0), Ok(50));
+        queue.push(AT[3], 31).unwrap();
+        queue.push(AT[5], 50).unwrap();
+        assert_eq!(queue.try_pop(AT[0]), Ok(31));
+        assert_eq!(queue.try_pop(AT[0]), Ok(50));
     }
 
     #[test]
     fn a_consumer_goes_on_where_it_found_something_for_a_while() {
         let queue = ring(6, &DistOptions { neighbours: 0, ..DistOptions::default() });
-        (0..100).for_each(|value| queue.push(3, value).unwrap());
-        let mut consumer = queue.consumer(0);
+        (0..100).for_each(|value| queue.push(AT[3], value).unwrap());
+        let mut consumer = queue.consumer(AT[0]);
         assert_eq!(consumer.try_pop(), Ok(0));
-        queue.push(1, 1000).unwrap();
-        queue.push(0, 2000).unwrap();
+        queue.push(AT[1], 1000).unwrap();
+        queue.push(AT[0], 2000).unwrap();
         assert_eq!(consumer.try_pop(), Ok(2000), "the own location comes first");
         let order: Vec<u32> = std::iter::from_fn(|| consumer.try_pop().ok()).collect();
         let expected: Vec<u32> = (1..65).chain([1000]).chain(65..100).collect();
@@ -785,15 +845,54 @@ mod tests {
         let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
         assert_eq!(DistQueue::<u8>::new(&machine).locations(), 2);
         let groups = Locations::core_groups(&machine);
-        assert_eq!(groups.by_distance(2), [3, 0, 1], "the other group of the node is nearer");
+        assert_eq!(
+            groups.by_distance(LocationId::new(2)),
+            [3, 0, 1].map(LocationId::new),
+            "the other group of the node is nearer"
+        );
         assert_eq!(Locations::from_distances(vec![]), Err(LocationsError::None));
         let row = LocationsError::Row { row: 1, columns: 1, locations: 2 };
         assert_eq!(Locations::from_distances(vec![vec![1, 2], vec![1]]), Err(row));
     }
 
+    /// What happened: queues counted locations and callers had nodes or core groups, so that each turned one into the other.
     #[test]
-    #[should_panic(expected = "location 2 of a queue that has 2")]
-    fn a_location_that_is_none_is_named() {
-        let _ = ring(2, &DistOptions::default()).push(2, 0);
+    fn a_place_means_the_nearest_location() {
+        // Node 1 has no cores, and is nearer to node 2.
+        let mut machine = Topology::parse("node:3 l3:2 core:2").unwrap();
+        machine.distances = vec![vec![10, 20, 20], vec![20, 10, 15], vec![20, 15, 10]];
+        machine.core_groups.retain(|group| group.node.index() != 1);
+        machine.core_groups.iter_mut().enumerate().for_each(|(at, group)| group.id = GroupId::new(at));
+        let means = |locations: &Locations, place: Place| locations.places[locations.nearest[place].index()];
+        let group = |index| Place::Group(GroupId::new(index));
+        let node = |index| Place::Node(NodeId::new(index));
+
+        let nodes = Locations::nodes(&machine);
+        assert_eq!([0, 1, 2].map(|at| means(&nodes, node(at))), [0, 1, 2].map(node));
+        assert_eq!([0, 1, 2, 3].map(|at| means(&nodes, group(at))), [0, 0, 2, 2].map(node), "a group means its node");
+
+        let groups = Locations::core_groups(&machine);
+        assert_eq!([0, 1, 2, 3].map(|at| means(&groups, group(at))), [0, 1, 2, 3].map(group));
+        assert_eq!([0, 1, 2].map(|at| means(&groups, node(at))), [0, 2, 2].map(group), "a node means its first group");
+
+        let queue: DistQueue<u8> =
+            DistQueue::with_source(&groups, &DistOptions::default(), |_| Arc::new(SystemSegments)).unwrap();
+        queue.push(machine.nodes[2].id, 1).unwrap();
+        assert_eq!(
+            queue.subqueues.iter().map(|subqueue| subqueue.queue.is_empty()).collect::<Vec<_>>(),
+            [true, true, false, true]
+        );
+        assert_eq!(queue.consumer(machine.core_groups[0].id).try_pop(), Ok(1));
+
+        let free = Locations::from_distances(vec![vec![10; 2]; 2]).unwrap();
+        assert_eq!(means(&free, node(1)), node(1));
+        let none = free.nearest.get(group(0)).unwrap_err();
+        assert_eq!(none.to_string(), "there is no group0: there are no core groups");
+    }
+
+    #[test]
+    #[should_panic(expected = "there is no node2: the number of nodes is 2, counted from 0")]
+    fn a_place_that_there_is_not_is_named() {
+        let _ = ring(2, &DistOptions::default()).push(AT[2], 0);
     }
 }

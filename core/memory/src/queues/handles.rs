@@ -1,24 +1,26 @@
 //! What a thread can make for itself at a [`DistQueue`], to push many elements or to take many.
 
-use crate::queues::dist_queue::{Closed, DistQueue, Place, PushError, TryPopError};
+use crate::queues::dist_queue::{Closed, DistQueue, PushError, Subqueue, TryPopError};
 use crate::queues::lf_queue::{Refusal, Reserved};
 use crate::queues::mutant::Mutant;
 use crate::sizes::LINE;
 use crate::sync::order_in_models;
 use std::fmt;
 use std::mem::ManuallyDrop;
+use vicus_topology::{LocationId, Place};
 
 impl<T> DistQueue<T> {
-    /// Many pushes at a location by one thread, each for less than one by itself: see [`Burst`]. Panics if there is no such
-    /// location.
-    pub fn burst(&self, location: usize) -> Burst<'_, T> {
-        Burst { queue: self, place: self.place(location), location, reserved: None }
+    /// Many pushes at a place by one thread, each for less than one by itself: see [`Burst`]. Panics if there is no such
+    /// place.
+    pub fn burst(&self, place: impl Into<Place>) -> Burst<'_, T> {
+        let location = self.location(place);
+        Burst { queue: self, subqueue: self.subqueue(location), location, reserved: None }
     }
 
-    /// One thread's consumer at a location, which goes on where it last found something: see [`Consumer`]. Panics if there is
-    /// no such location.
-    pub fn consumer(&self, location: usize) -> Consumer<'_, T> {
-        self.place(location);
+    /// One thread's consumer at a place, which goes on where it last found something: see [`Consumer`]. Panics if there is
+    /// no such place.
+    pub fn consumer(&self, place: impl Into<Place>) -> Consumer<'_, T> {
+        let location = self.location(place);
         Consumer { queue: self, location, source: location, left: 0 }
     }
 }
@@ -35,7 +37,7 @@ const fn claimed_at_once<T>() -> usize {
     }
 }
 
-/// Many pushes at one location by one thread: see [`DistQueue::burst`].
+/// Many pushes at one place by one thread: see [`DistQueue::burst`].
 ///
 /// It claims slots some at a time, with one atomic exchange, and then only writes to them. Each element can be taken as soon
 /// as it is in, and a consumer that sleeps is woken for it. Elements come in the order in which they were pushed.
@@ -49,19 +51,21 @@ const fn claimed_at_once<T>() -> usize {
 /// use vicus_memory::DistQueue;
 /// use vicus_topology::Topology;
 ///
-/// let queue = DistQueue::new(&Topology::parse("node:2 core:2").unwrap());
-/// let mut burst = queue.burst(0);
+/// let machine = Topology::parse("node:2 core:2").unwrap();
+/// let (here, there) = (machine.nodes[0].id, machine.nodes[1].id);
+/// let queue = DistQueue::new(&machine);
+/// let mut burst = queue.burst(here);
 /// (1..4).for_each(|number| burst.push(number).unwrap());
-/// assert_eq!(queue.try_pop(0), Ok(1));
+/// assert_eq!(queue.try_pop(here), Ok(1));
 /// drop(burst);
-/// queue.push(0, 4).unwrap();
-/// assert!((2..5).all(|number| queue.try_pop(1) == Ok(number)));
+/// queue.push(here, 4).unwrap();
+/// assert!((2..5).all(|number| queue.try_pop(there) == Ok(number)));
 /// ```
 #[must_use = "a burst pushes what it is given"]
 pub struct Burst<'a, T> {
     queue: &'a DistQueue<T>,
-    place: &'a Place<T>,
-    location: usize,
+    subqueue: &'a Subqueue<T>,
+    location: LocationId,
     reserved: Option<Reserved<T>>,
 }
 
@@ -78,19 +82,19 @@ impl<T> Burst<'_, T> {
     /// The queue is closed, or the location has no memory left; the element comes back.
     #[inline]
     pub fn push(&mut self, element: T) -> Result<(), PushError<T>> {
-        let Burst { queue, place, location, reserved } = self;
-        let put = queue.let_in(element, |element| match place.queue.put_reserved(reserved, element) {
+        let Burst { queue, subqueue, location, reserved } = self;
+        let put = queue.let_in(element, |element| match subqueue.queue.put_reserved(reserved, element) {
             true => Ok(()),
-            false => put_more(queue, place, reserved, element),
+            false => put_more(queue, subqueue, reserved, element),
         });
         if put.is_err() {
             // Consumers wait for these slots, and who was refused may not come again.
             self.pause();
             return put;
         }
-        queue.tell(*location, place, || match reserved {
-            Some(reserved) => place.queue.had_others_before(reserved),
-            None => place.queue.has_more_than_one(),
+        queue.tell(*location, subqueue, || match reserved {
+            Some(reserved) => subqueue.queue.had_others_before(reserved),
+            None => subqueue.queue.has_more_than_one(),
         });
         Ok(())
     }
@@ -98,7 +102,7 @@ impl<T> Burst<'_, T> {
     /// Gives back the slots that it has not written to; the next push claims others.
     pub fn pause(&mut self) {
         if let Some(reserved) = self.reserved.take() {
-            self.place.queue.give_back(reserved);
+            self.subqueue.queue.give_back(reserved);
         }
     }
 }
@@ -107,16 +111,16 @@ impl<T> Burst<'_, T> {
 #[cold]
 fn put_more<T>(
     queue: &DistQueue<T>,
-    place: &Place<T>,
+    subqueue: &Subqueue<T>,
     reserved: &mut Option<Reserved<T>>,
     element: &ManuallyDrop<T>,
 ) -> Result<(), Refusal> {
-    *reserved = place.queue.reserve(claimed_at_once::<T>());
+    *reserved = subqueue.queue.reserve(claimed_at_once::<T>());
     if !queue.planted.has(Mutant::ClaimUnordered) {
         order_in_models();
     }
-    if !place.queue.put_reserved(reserved, element) {
-        place.queue.put(element)?;
+    if !subqueue.queue.put_reserved(reserved, element) {
+        subqueue.queue.put(element)?;
         order_in_models();
     }
     Ok(())
@@ -131,7 +135,7 @@ impl<T> Drop for Burst<'_, T> {
 /// So many elements a [`Consumer`] takes from another location before it looks around again.
 const RUN: u32 = if cfg!(loom) { 2 } else { 64 };
 
-/// One consumer at a location: see [`DistQueue::consumer`].
+/// One consumer at a place: see [`DistQueue::consumer`].
 ///
 /// It takes from its own location first, like every consumer. Where that has nothing, it first goes on where it last found
 /// something, if more was seen there already, for up to 64 elements in a row; then it looks at advertisements and around, like
@@ -141,18 +145,19 @@ const RUN: u32 = if cfg!(loom) { 2 } else { 64 };
 /// use vicus_memory::{DistQueue, TryPopError};
 /// use vicus_topology::Topology;
 ///
-/// let queue = DistQueue::new(&Topology::parse("node:2 core:2").unwrap());
-/// (1..4).for_each(|number| queue.push(0, number).unwrap());
-/// let mut consumer = queue.consumer(1);
+/// let machine = Topology::parse("node:2 core:2").unwrap();
+/// let queue = DistQueue::new(&machine);
+/// (1..4).for_each(|number| queue.push(machine.nodes[0].id, number).unwrap());
+/// let mut consumer = queue.consumer(machine.nodes[1].id);
 /// assert_eq!([1, 2, 3].map(|_| consumer.try_pop()), [Ok(1), Ok(2), Ok(3)]);
 /// assert_eq!(consumer.try_pop(), Err(TryPopError::Empty));
 /// ```
 #[must_use = "a consumer takes nothing by itself"]
 pub struct Consumer<'a, T> {
     queue: &'a DistQueue<T>,
-    location: usize,
+    location: LocationId,
     /// Where it last found something.
-    source: usize,
+    source: LocationId,
     /// How many more it may take there.
     left: u32,
 }
@@ -181,7 +186,7 @@ impl<T> Consumer<'_, T> {
             }
         }
         let found = queue.try_everywhere(*location);
-        if let (Ok(_), Some(at)) = (&found, queue.place(*location).last_source()) {
+        if let (Ok(_), Some(at)) = (&found, queue.subqueue(*location).last_source()) {
             (*source, *left) = (at, RUN);
         }
         found
@@ -194,7 +199,7 @@ impl<T> Consumer<'_, T> {
     pub async fn pop(&mut self) -> Result<T, Closed> {
         match self.try_pop() {
             Ok(element) => Ok(element),
-            Err(_) => self.queue.pop(self.location).await,
+            Err(_) => self.queue.pop_at(self.location).await,
         }
     }
 }

@@ -21,6 +21,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
+use vicus_topology::NodeId;
 
 /// Runs a model; every interleaving would take hours.
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
@@ -101,6 +102,10 @@ impl<T> Drop for Kept<T> {
         }
     }
 }
+
+/// The places of the first two locations.
+const HERE: NodeId = NodeId::new(0);
+const THERE: NodeId = NodeId::new(1);
 
 fn dist<T>(locations: usize, slots: usize, mutant: Option<Mutant>) -> Kept<Arc<DistQueue<T>>> {
     let locations = Locations::from_distances(vec![vec![10; locations]; locations]).unwrap();
@@ -335,9 +340,9 @@ enum Way {
 
 /// Pushes at the first location; those that were let in.
 fn push_all(queue: &DistQueue<u32>, way: Way, values: std::ops::Range<u32>) -> Vec<u32> {
-    let mut burst = Kept::new(queue.burst(0));
+    let mut burst = Kept::new(queue.burst(HERE));
     let push = |&value: &u32| match way {
-        Way::Single => queue.push(0, value).is_ok(),
+        Way::Single => queue.push(HERE, value).is_ok(),
         Way::Burst => burst.push(value).is_ok(),
     };
     values.filter(push).collect()
@@ -347,15 +352,15 @@ fn push_all(queue: &DistQueue<u32>, way: Way, values: std::ops::Range<u32>) -> V
 fn end_to_end(way: Way, mutant: Option<Mutant>) {
     check(2, move || {
         let queue = dist::<u32>(2, 2, mutant);
-        let consumer = |location: usize| {
+        let consumer = |place: NodeId| {
             let queue = queue.clone();
-            move || (0..2).filter_map(|_| queue.try_pop(location).ok()).collect::<Vec<u32>>()
+            move || (0..2).filter_map(|_| queue.try_pop(place).ok()).collect::<Vec<u32>>()
         };
-        let other = loom::thread::spawn(consumer(1));
+        let other = loom::thread::spawn(consumer(THERE));
         assert_eq!(push_all(&queue, way, 1..4), [1, 2, 3]);
-        let mut mine = consumer(0)();
+        let mut mine = consumer(HERE)();
         let others = other.join().unwrap();
-        mine.extend(std::iter::from_fn(|| queue.try_pop(0).ok()));
+        mine.extend(std::iter::from_fn(|| queue.try_pop(HERE).ok()));
         assert!(mine.is_sorted() && others.is_sorted(), "{mine:?} {others:?}");
         mine.extend(others);
         mine.sort_unstable();
@@ -389,17 +394,17 @@ fn loom_dist_queue_mutant_a_burst_without_release_is_found() {
 fn goes_on(mutant: Option<Mutant>) {
     check(3, move || {
         let queue = dist::<u32>(2, 4, mutant);
-        (1..4).for_each(|value| queue.push(0, value).unwrap());
+        (1..4).for_each(|value| queue.push(HERE, value).unwrap());
         let other = {
             let queue = queue.clone();
             loom::thread::spawn(move || {
-                let mut consumer = queue.consumer(1);
+                let mut consumer = queue.consumer(THERE);
                 (0..2).filter_map(|_| consumer.try_pop().ok()).collect::<Vec<u32>>()
             })
         };
-        let mut mine: Vec<u32> = queue.try_pop(0).into_iter().collect();
+        let mut mine: Vec<u32> = queue.try_pop(HERE).into_iter().collect();
         let others = other.join().unwrap();
-        mine.extend(std::iter::from_fn(|| queue.try_pop(0).ok()));
+        mine.extend(std::iter::from_fn(|| queue.try_pop(HERE).ok()));
         assert!(mine.is_sorted() && others.is_sorted(), "{mine:?} {others:?}");
         mine.extend(others);
         mine.sort_unstable();
@@ -424,16 +429,16 @@ fn burst_ends(mutant: Option<Mutant>) {
         let queue = dist::<u32>(1, 3, mutant);
         let other = {
             let queue = queue.clone();
-            loom::thread::spawn(move || queue.push(0, 9).unwrap())
+            loom::thread::spawn(move || queue.push(HERE, 9).unwrap())
         };
         let consumer = {
             let queue = queue.clone();
-            loom::thread::spawn(move || queue.try_pop(0).ok())
+            loom::thread::spawn(move || queue.try_pop(HERE).ok())
         };
         assert_eq!(push_all(&queue, Way::Burst, 1..2), [1]);
         other.join().unwrap();
         let mut taken: Vec<u32> = consumer.join().unwrap().into_iter().collect();
-        taken.extend(std::iter::from_fn(|| queue.try_pop(0).ok()));
+        taken.extend(std::iter::from_fn(|| queue.try_pop(HERE).ok()));
         taken.sort_unstable();
         assert_eq!(taken, [1, 9]);
         assert!(queue.is_empty(), "nothing is left of the burst");
@@ -465,7 +470,7 @@ fn sleeper(way: Way, mutant: Option<Mutant>) {
             let queue = queue.clone();
             loom::thread::spawn(move || assert_eq!(push_all(&queue, way, 7..8), [7]))
         };
-        assert_eq!(block_on(queue.pop(1)), Ok(7));
+        assert_eq!(block_on(queue.pop(THERE)), Ok(7));
         producer.join().unwrap();
     });
 }
@@ -508,15 +513,15 @@ fn loom_a_sleeper_mutant_sleeping_without_a_second_look_is_found() {
 fn giving_up(mutant: Option<Mutant>) {
     check(3, move || {
         let queue = dist::<u32>(1, 2, mutant);
-        let mut first = Kept::new(queue.pop(0));
+        let mut first = Kept::new(queue.pop(HERE));
         let woken = Arc::new(Unpark(Notify::new()));
         let waker = Kept::new(Waker::from(woken));
         assert!(Pin::new(&mut *first).poll(&mut Context::from_waker(&waker)).is_pending());
         let second = {
             let queue = queue.clone();
-            loom::thread::spawn(move || block_on(queue.pop(0)))
+            loom::thread::spawn(move || block_on(queue.pop(HERE)))
         };
-        queue.push(0, 7).unwrap();
+        queue.push(HERE, 7).unwrap();
         drop(first);
         assert_eq!(second.join().unwrap(), Ok(7));
     });
@@ -540,10 +545,10 @@ fn loom_each_element_wakes_a_sleeper() {
         let queue = dist::<u32>(1, 2, None);
         let consumer = || {
             let queue = queue.clone();
-            loom::thread::spawn(move || block_on(queue.pop(0)).unwrap())
+            loom::thread::spawn(move || block_on(queue.pop(HERE)).unwrap())
         };
         let consumers = [consumer(), consumer()];
-        (1..3).for_each(|value| queue.push(0, value).unwrap());
+        (1..3).for_each(|value| queue.push(HERE, value).unwrap());
         let mut taken = consumers.map(|consumer| consumer.join().unwrap());
         taken.sort_unstable();
         assert_eq!(taken, [1, 2]);
@@ -564,7 +569,7 @@ fn close(way: Way, mutant: Option<Mutant>) {
         };
         let mut taken = Vec::new();
         let closed = loop {
-            match block_on(queue.pop(0)) {
+            match block_on(queue.pop(HERE)) {
                 Ok(value) => taken.push(value),
                 Err(closed) => break closed,
             }

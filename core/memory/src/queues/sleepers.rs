@@ -2,6 +2,7 @@
 
 use crate::sync::Mutex;
 use std::task::Waker;
+use vicus_topology::LocationId;
 
 /// Those who wait, by when they came. Behind a lock: nobody comes here who has something to do.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ struct List {
 #[derive(Debug)]
 struct Sleeper {
     number: u64,
-    location: usize,
+    location: LocationId,
     waker: Waker,
 }
 
@@ -31,7 +32,7 @@ impl Sleepers {
     }
 
     /// Adds one, and calls `count` before anybody can find it. Its number.
-    pub(crate) fn add(&self, location: usize, waker: Waker, count: impl FnOnce()) -> u64 {
+    pub(crate) fn add(&self, location: LocationId, waker: Waker, count: impl FnOnce()) -> u64 {
         self.with(|list| {
             let number = list.next;
             list.next += 1;
@@ -63,7 +64,7 @@ impl Sleepers {
     }
 
     /// Takes one out, of those that are nearest the one that waits longest.
-    pub(crate) fn take_nearest(&self, distance: impl Fn(usize) -> usize, count: impl FnOnce()) -> Option<Waker> {
+    pub(crate) fn take_nearest(&self, distance: impl Fn(LocationId) -> usize, count: impl FnOnce()) -> Option<Waker> {
         self.with(|list| {
             let sleepers = list.waiting.iter().enumerate();
             let (at, _) = sleepers.min_by_key(|(_, sleeper)| distance(sleeper.location))?;

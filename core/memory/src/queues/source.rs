@@ -6,7 +6,7 @@ use std::alloc::{Layout, handle_alloc_error};
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
-use vicus_topology::NodeId;
+use vicus_topology::Place;
 
 /// Gives memory for segments and takes it back. A queue asks once for many elements and keeps what it may need again, so a
 /// lock in here is seldom met.
@@ -76,12 +76,12 @@ pub struct NodeSegments {
 }
 
 impl NodeSegments {
-    /// A source on a node of this memory.
+    /// A source on the node of a place, or on the nearest that has memory. Panics if there is no such place.
     ///
     /// # Errors
-    /// There is no such node, or there are as many heaps as [`crate::Options::heaps`] allows.
-    pub fn new(memory: &Arc<Memory>, node: NodeId) -> Result<NodeSegments, AllocError> {
-        Ok(NodeSegments { heap: Mutex::new(Heap::new(memory, node)?) })
+    /// There are as many heaps as [`crate::Options::heaps`] allows.
+    pub fn new(memory: &Arc<Memory>, place: impl Into<Place>) -> Result<NodeSegments, AllocError> {
+        Ok(NodeSegments { heap: Mutex::new(Heap::new(memory, memory.node_near(place))?) })
     }
 
     fn with<R>(&self, f: impl FnOnce(&mut Heap) -> R) -> R {

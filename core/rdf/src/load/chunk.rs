@@ -1,11 +1,11 @@
-//! Cuts a line format into chunks of whole lines that know their line numbers, so that they can be parsed anywhere.
+//! Cuts a line-based format into chunks of whole lines with their line numbers, so that each chunk can be parsed by itself.
 
 use memchr::{memchr, memchr_iter, memrchr};
 
 /// Whole lines of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk<'a> {
-    /// The lines, all with their newline, but perhaps the file's last.
+    /// The lines. All end with a newline, except perhaps the file's last.
     pub bytes: &'a [u8],
     /// The number of the first line; a file's first is 1.
     pub first_line: u64,
@@ -18,7 +18,7 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// Cuts a file that comes in buffers.
+/// Cuts a file that arrives in buffers.
 ///
 /// ```
 /// use vicus_rdf::load::Chunker;
@@ -36,7 +36,7 @@ pub struct Chunker {
 }
 
 impl Chunker {
-    /// Chunks are at most this long, unless a single line is longer. Lines are counted from 1.
+    /// Makes chunks of at most this many bytes; only a longer line makes a longer chunk. Lines are counted from 1.
     pub fn new(chunk_bytes: usize) -> Chunker {
         Chunker { chunk_bytes, line: 1 }
     }
@@ -46,9 +46,9 @@ impl Chunker {
         self.line
     }
 
-    /// The whole lines of `buffer` in chunks, and how many bytes they are; the rest must come again at the front of the
-    /// next buffer, with more behind it. If it is the `last` buffer, all of it is cut. Takes linear time; without a
-    /// newline in it, a buffer is looked through again each time, so let it grow by a factor.
+    /// The whole lines of `buffer` as chunks, and their number of bytes. The rest must come again at the front of the next
+    /// buffer. With `last`, everything is cut. Takes linear time; a buffer without a newline is searched again the next time,
+    /// so let it grow by a factor.
     pub fn cut<'a>(&mut self, buffer: &'a [u8], last: bool) -> (Vec<Chunk<'a>>, usize) {
         let used = if last { buffer.len() } else { memrchr(b'\n', buffer).map_or(0, |at| at + 1) };
         let mut chunks = Vec::new();

@@ -1,7 +1,7 @@
-//! Texts that collide where they are hashed without a key, for the tests of whatever hashes terms.
+//! Texts whose hashes collided when terms were hashed without a key, for tests of everything that hashes terms.
 
-/// Ten thousand texts of one hash, for the function that hashed terms before, as its source (rustc-hash 2.1) allows to choose
-/// them: what stands at bytes 32 to 39 makes a factor zero, so that the eight bytes behind them don't count.
+/// Ten thousand texts with the same hash under the earlier hash function (rustc-hash 2.1), chosen from its source: bytes 32 to
+/// 39 make a factor zero, so that the eight bytes after them have no influence.
 pub(crate) fn texts() -> Vec<String> {
     let folded = |a: u64, b: u64| {
         let product = u128::from(a) * u128::from(b);
@@ -14,7 +14,7 @@ pub(crate) fn texts() -> Vec<String> {
     let is_text = |begin: &String| zero(begin).iter().all(u8::is_ascii_alphanumeric);
     let begin = begins.find(is_text).expect("one in a hundred thousand is");
     let zero = String::from_utf8(zero(&begin).to_vec()).expect("letters and digits");
-    // As CONCAT of two lists of a hundred makes them.
+    // As CONCAT makes them of two lists of a hundred.
     let pairs = (0..100).flat_map(|first| (0..100).map(move |second| (first, second)));
     pairs.map(|(first, second)| format!("{begin}{begin}{zero}{first:04}{second:04}{begin}")).collect()
 }

@@ -1,8 +1,8 @@
-//! From the terms of chunks to one dictionary: sort each chunk's, cut all at the same terms, merge the parts, put them
-//! together.
+//! From the terms of chunks to one dictionary: sort the terms of each chunk, cut all chunks at the same terms, merge the parts,
+//! join them.
 //!
-//! [`SortedTerms::new`] can run for all chunks at once, [`merge_terms`] for all parts at once; [`cut_terms`] is quick,
-//! and [`assemble`] copies.
+//! [`SortedTerms::new`] can run for all chunks in parallel, [`merge_terms`] for all parts; [`cut_terms`] is quick, and
+//! [`assemble`] copies.
 
 use super::terms::Entries;
 use super::{Parsed, merge_sorted};
@@ -14,15 +14,15 @@ use vicus_flow::{Grow, NoMemory};
 /// The terms of a chunk, in the order of ids.
 pub struct SortedTerms {
     entries: Entries,
-    /// Local numbers. Invariant: their entries strictly ascend.
+    /// Local numbers in the order of their terms. Invariant: the entries strictly ascend.
     order: Vec<u32>,
 }
 
 impl SortedTerms {
-    /// Sorts what was parsed; the triples, of local numbers, are handed out beside it.
+    /// Sorts the parsed terms; returns the triples, of local numbers, beside them.
     ///
     /// # Errors
-    /// There is no memory to sort in: 16 bytes a term.
+    /// There is not enough memory for sorting: 16 bytes for each term.
     pub fn new(parsed: Parsed) -> Result<(SortedTerms, Vec<[u32; 3]>), NoMemory> {
         let entries = parsed.terms.into_entries();
         let order = sort(&entries)?;
@@ -44,15 +44,15 @@ impl SortedTerms {
     }
 }
 
-/// A group of this many is sorted by comparing.
+/// Up to this many entries are sorted by comparisons.
 const FEW: usize = 12;
 
-/// The numbers of all entries in ascending order. Eight bytes at a time: sorts by the first eight, then each group of
-/// equals by the next eight, so that what many terms have in common is read once per level and not once per comparison.
+/// The numbers of all entries in ascending order: sorts by the first eight bytes, then each group of equals by the next eight.
+/// So a common prefix is read once for each level, not once for each comparison.
 fn sort(entries: &Entries) -> Result<Vec<u32>, NoMemory> {
     let mut words: Vec<(u64, u32)> = Vec::with_room(entries.len())?;
     words.extend((0..entries.len() as u32).map(|number| (0, number)));
-    // Explicit, since terms may have millions of bytes in common.
+    // An explicit stack, since terms may have millions of bytes in common.
     let mut groups = vec![(0..words.len(), 0)];
     while let Some((range, depth)) = groups.pop() {
         let group = &mut words[range.clone()];
@@ -72,7 +72,7 @@ fn sort(entries: &Entries) -> Result<Vec<u32>, NoMemory> {
                 end += 1;
             }
             if end - start > 1 {
-                // Those that end within the word are prefixes of the others and differ in length only.
+                // Entries that end within these bytes are prefixes of the others, and differ in length only.
                 let equals = &mut group[start..end];
                 let is_short = |number| entries.get(number).len() <= depth + 8;
                 equals.sort_unstable_by_key(
@@ -92,7 +92,7 @@ fn sort(entries: &Entries) -> Result<Vec<u32>, NoMemory> {
     Ok(order)
 }
 
-/// Eight bytes from `depth` on, zeros behind the end.
+/// The eight bytes from `depth` on, with zeros after the end.
 fn word_at(entry: &[u8], depth: usize) -> u64 {
     let rest = &entry[depth..];
     match rest.first_chunk() {
@@ -105,11 +105,11 @@ fn word_at(entry: &[u8], depth: usize) -> u64 {
     }
 }
 
-/// Cuts the terms of all chunks at the same terms into `parts` of similar size: for each part, the range in each chunk.
-/// Equal terms are in the same part. Parts may be empty.
+/// Cuts the terms of all chunks at the same terms into `parts` of similar size: for each part, the range in each chunk. Equal
+/// terms are in the same part. Parts may be empty.
 pub fn cut_terms(chunks: &[SortedTerms], parts: usize) -> Vec<Vec<Range<usize>>> {
     const SAMPLES_PER_PART: usize = 32;
-    // Samples at equal distances over all chunks together, so that a chunk counts by its size.
+    // Samples at equal distances over all chunks together, so that a chunk's share is that of its size.
     let total: usize = chunks.iter().map(SortedTerms::len).sum();
     let step = (total / (parts.max(1) * SAMPLES_PER_PART)).max(1);
     let mut samples: Vec<&[u8]> =
@@ -135,18 +135,18 @@ pub fn cut_terms(chunks: &[SortedTerms], parts: usize) -> Vec<Vec<Range<usize>>>
 
 /// A part of all terms, each once.
 pub struct MergedTerms {
-    /// The ids, as if the part were all there is.
+    /// The ids, as if the part were the whole dictionary.
     ids: Vec<Id>,
-    /// For each of [`Kind::IN_DICTIONARY`] the keys one after another, and their lengths.
+    /// For each of [`Kind::IN_DICTIONARY`], the keys one after the other, and their lengths.
     sections: [(Vec<u8>, Vec<usize>); 5],
-    /// For each chunk, of its terms in the part in their order, the place in `ids`.
+    /// For each chunk, the places in `ids` of its terms of this part, in their order.
     places: Vec<Vec<u32>>,
 }
 
-/// Merges one part that [`cut_terms`] cut.
+/// Merges one of the parts made by [`cut_terms`].
 ///
 /// # Errors
-/// There is no memory for it.
+/// There is not enough memory.
 pub fn merge_terms(chunks: &[SortedTerms], part: &[Range<usize>]) -> Result<MergedTerms, NoMemory> {
     let numbered = |(chunk, range): (usize, &Range<usize>)| {
         let mut terms = Vec::with_room(range.len())?;
@@ -194,7 +194,7 @@ impl MergedTerms {
     }
 }
 
-/// All terms, numbered without gaps in the order of their ids: four bytes for a term while triples are sorted.
+/// All terms, numbered densely in the order of their ids: triples are sorted with four bytes for each term.
 #[derive(Default, Debug)]
 pub struct Numbering {
     /// Invariant: strictly ascending.
@@ -218,21 +218,20 @@ impl Numbering {
     }
 }
 
-/// What became of the terms of all chunks.
+/// The result of merging the terms of all chunks.
 pub struct Assembled {
     /// The dictionary of the store.
     pub dictionary: Dictionary,
-    /// From numbers to ids.
+    /// From number to id.
     pub numbering: Numbering,
-    /// For each chunk, from its local numbers to numbers: what [`remap`](super::remap) wants.
+    /// For each chunk, from its local numbers to numbers: the tables for [`remap`](super::remap).
     pub tables: Vec<Vec<u32>>,
 }
 
-/// Puts the parts together again, all of them and in the order in which [`cut_terms`] cut. Panics at 2^32 distinct
-/// terms.
+/// Joins the merged parts, which must be complete and in the order of [`cut_terms`]. Panics at 2^32 distinct terms.
 ///
 /// # Errors
-/// There is no memory for it.
+/// There is not enough memory.
 pub fn assemble(chunks: Vec<SortedTerms>, mut parts: Vec<MergedTerms>) -> Result<Assembled, NoMemory> {
     let count = parts.iter().map(|part| part.ids.len()).sum();
     assert!(u32::try_from(count).is_ok(), "fewer than 2^32 distinct terms");
@@ -250,7 +249,7 @@ pub fn assemble(chunks: Vec<SortedTerms>, mut parts: Vec<MergedTerms>) -> Result
         }
         base += part.ids.len() as u32;
     }
-    // The chunks' texts are no longer needed, and the dictionary's are about to be written.
+    // The chunks' texts are freed before the dictionary's are written.
     drop(chunks);
     let mut ids = Vec::with_room(count)?;
     let mut ranks = [0; 5];

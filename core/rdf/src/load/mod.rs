@@ -1,4 +1,4 @@
-//! From text to a store, in steps that are functions over data: whoever calls them decides what runs at the same time.
+//! From text to a store, in steps that are functions over data: the caller decides which steps run in parallel.
 //!
 //! ```text
 //!  buffers ── Chunker::cut ──▶ chunks ── parse_ntriples ──▶ Parsed      each chunk alone
@@ -12,10 +12,10 @@
 //!  all ────── Store::new                                                once
 //! ```
 //!
-//! [`Loader`] and [`build`] are all of that in sequence; [`Load`] is all of it as boxes of a flow request.
+//! [`Loader`] and [`build`] run all steps in sequence; [`Load`] runs them as boxes of a flow request.
 //!
-//! Memory for what grows with the data may not be to be had. Each step returns that as an error, so that a [`Load`] fails alone;
-//! what returns no such error panics with it.
+//! Steps whose memory grows with the data return an error if there is not enough, so that a [`Load`] fails alone; functions
+//! without such an error panic.
 
 mod chunk;
 #[cfg(test)]
@@ -46,32 +46,32 @@ use std::fmt;
 use terms::Terms;
 use vicus_flow::{Grow, NoMemory};
 
-/// What to do about text that breaks the grammar.
+/// How text that breaks the grammar is handled.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum OnError {
-    /// Refuse it all.
+    /// The file is refused.
     #[default]
     Fail,
-    /// Go on behind it, and count it.
+    /// The error is counted, and parsing continues after it.
     Skip,
 }
 
-/// Where a file breaks the grammar, and how.
+/// A place where a file breaks the grammar, and the error there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SyntaxError {
-    /// The number of the file, as the caller numbers them.
+    /// The file's number, as given by the caller.
     pub file: u32,
     /// From 1.
     pub line: u64,
     /// From 1, in characters.
     pub column: u64,
-    /// What was expected or found; of bounded length.
+    /// What was expected or found. Of bounded length.
     pub message: String,
 }
 
 impl SyntaxError {
     fn new(file: u32, line: u64, column: u64, message: &str) -> SyntaxError {
-        // oxttl quotes what it found, and that may be a megabyte.
+        // oxttl quotes the text it found, which may be a megabyte.
         const LONGEST: usize = 300;
         let mut message = message.to_owned();
         if message.len() > LONGEST {
@@ -91,7 +91,7 @@ impl fmt::Display for SyntaxError {
 
 impl std::error::Error for SyntaxError {}
 
-/// Why text isn't parsed to its end.
+/// Why a text could not be parsed to its end.
 #[derive(Debug)]
 pub(crate) enum Unparsed {
     Malformed(SyntaxError),
@@ -111,7 +111,7 @@ impl From<NoMemory> for Unparsed {
 }
 
 impl Unparsed {
-    /// For those who can't be told of memory that isn't there: panics then.
+    /// The syntax error, for callers without an error for lack of memory. Panics if it was that.
     fn malformed(self) -> SyntaxError {
         match self {
             Unparsed::Malformed(error) => error,
@@ -120,38 +120,38 @@ impl Unparsed {
     }
 }
 
-/// What was allocated. Panics if the memory could not be had.
+/// The allocated value. Panics if there was not enough memory.
 pub(crate) fn had<T>(allocated: Result<T, NoMemory>) -> T {
     allocated.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Whether so much memory could be had now, for those whose code isn't ours and doesn't ask. It is given back at once: another
-/// thread may take it.
+/// Whether this many bytes could be allocated now, for foreign code that doesn't check. They are freed at once, so another
+/// thread may take them.
 pub(crate) fn could_have(bytes: usize) -> Result<(), NoMemory> {
     Vec::<u8>::with_room(bytes).map(drop)
 }
 
-/// Terms and triples of a part of the data, numbered among themselves.
+/// The terms and triples of a part of the data, with their own numbering.
 pub struct Parsed {
     terms: Terms,
     triples: Vec<[u32; 3]>,
     encoder: Encoder,
-    /// How many lines (of Turtle: errors) were skipped.
+    /// The number of skipped lines (of Turtle: errors).
     pub skipped: u64,
-    /// What was wrong with the first of them.
+    /// The first skipped error.
     pub first_skipped: Option<SyntaxError>,
 }
 
 impl Default for Parsed {
-    /// Of seed 0.
+    /// With seed 0.
     fn default() -> Parsed {
         Parsed::of_seed(0)
     }
 }
 
 impl Parsed {
-    /// Nothing as yet. Terms are found by a hash that the seed is the key of: those who write data can't choose many terms of one
-    /// hash if they don't know it. What is parsed doesn't depend on it.
+    /// Without any data. Terms are found by a keyed hash: authors of data who don't know the seed can't choose many terms with
+    /// the same hash. The seed does not change what is parsed.
     pub fn of_seed(seed: u64) -> Parsed {
         Parsed::with_secrets(RapidSecrets::seed(seed))
     }
@@ -161,23 +161,23 @@ impl Parsed {
         Parsed { terms, triples: Vec::new(), encoder, skipped: 0, first_skipped: None }
     }
 
-    /// Takes what there is; what comes is hashed with the same key.
+    /// Takes everything out; what is parsed later is hashed with the same key.
     fn take(&mut self) -> Parsed {
         let secrets = self.terms.secrets();
         std::mem::replace(self, Parsed::with_secrets(secrets))
     }
 
-    /// Subject, predicate and object by local number; a triple may be there twice.
+    /// Subject, predicate and object as local numbers; there may be duplicates.
     pub fn triples(&self) -> &[[u32; 3]] {
         &self.triples
     }
 
-    /// How many distinct terms there are.
+    /// The number of distinct terms.
     pub fn term_count(&self) -> usize {
         self.terms.len()
     }
 
-    /// Makes room for one triple, whose terms are so many bytes together as a text has them.
+    /// Makes room for one triple whose terms have this many bytes of text together.
     #[inline]
     fn make_room(&mut self, bytes: usize) -> Result<(), NoMemory> {
         self.triples.grow(1)?;
@@ -185,7 +185,7 @@ impl Parsed {
         self.encoder.make_room(bytes + ROOM_BESIDE_TEXT)
     }
 
-    /// There must be room for it.
+    /// The number of a term. The caller must have made room for it.
     fn intern(&mut self, term: TermRef<'_>, file: u32) -> u32 {
         let term = match term {
             TermRef::BlankNode(node) => self.encoder.blank(file, node.as_str()),
@@ -215,7 +215,7 @@ impl Parsed {
     }
 }
 
-/// How much text a triple's terms are.
+/// The length of the text of a triple's terms.
 fn text_bytes(triple: TripleRef<'_>) -> usize {
     let of = |term: TermRef<'_>| match term {
         TermRef::NamedNode(node) => node.as_str().len(),
@@ -237,7 +237,7 @@ impl fmt::Debug for Parsed {
     }
 }
 
-/// Merges sorted lists two by two. Of equals, the earlier list's comes first.
+/// Merges sorted lists in pairs. Of equal items, the earlier list's comes first.
 fn merge_sorted<T: Copy>(mut lists: Vec<Vec<T>>, compare: &impl Fn(&T, &T) -> Ordering) -> Result<Vec<T>, NoMemory> {
     while lists.len() > 1 {
         let mut pairs = lists.into_iter();
@@ -269,10 +269,10 @@ fn merge_two<T: Copy>(mut a: &[T], mut b: &[T], compare: &impl Fn(&T, &T) -> Ord
     Ok(merged)
 }
 
-/// Builds a store of everything that was parsed, with at least these orders, one step after the other.
+/// Builds a store of everything that was parsed, with at least these orders, in one thread.
 ///
 /// # Errors
-/// There is no memory for it.
+/// There is not enough memory.
 pub fn build(parsed: Vec<Parsed>, orders: &[Order]) -> Result<Store, NoMemory> {
     let sorted: Vec<(SortedTerms, Vec<[u32; 3]>)> =
         parsed.into_iter().map(SortedTerms::new).collect::<Result<_, _>>()?;
@@ -283,7 +283,7 @@ pub fn build(parsed: Vec<Parsed>, orders: &[Order]) -> Result<Store, NoMemory> {
         remap(triples, table);
     }
     drop(tables);
-    // One run of all triples: a radix sort of all is no slower than merging sorted runs.
+    // All triples become one run: radix-sorting all of them is no slower than merging sorted runs.
     let mut all = if triples.is_empty() { Vec::new() } else { triples.remove(0) };
     all.grow_exactly(triples.iter().map(Vec::len).sum())?;
     triples.into_iter().for_each(|triples| all.extend(triples));
@@ -296,7 +296,7 @@ pub fn build(parsed: Vec<Parsed>, orders: &[Order]) -> Result<Store, NoMemory> {
     Store::new(dictionary, indexes)
 }
 
-/// Loads files one after the other, on the thread that calls. Panics where memory can't be had.
+/// Loads files one after the other, on the calling thread. Panics if there is not enough memory.
 ///
 /// ```
 /// use vicus_rdf::load::{Loader, OnError};
@@ -312,26 +312,26 @@ pub struct Loader {
     on_error: OnError,
     orders: Vec<Order>,
     parsed: Parsed,
-    /// The pieces of Turtle files, apart from `parsed`: there, a term that is known is not looked at again, and
-    /// N-Triples must be as strict as if it came alone.
+    /// The pieces of Turtle files, kept apart from `parsed`: a known term is not checked again, and N-Triples must be checked
+    /// as strictly as if it were loaded alone.
     turtle: Vec<Parsed>,
     /// The number of the next file.
     file: u32,
 }
 
 impl Loader {
-    /// Without any data yet.
+    /// A loader without any data.
     pub fn new(on_error: OnError) -> Loader {
         Loader { on_error, ..Loader::default() }
     }
 
-    /// Asks for an index besides [`Order::USUAL`].
+    /// Also builds the index of this order, besides [`Order::USUAL`].
     pub fn with_order(mut self, order: Order) -> Loader {
         self.orders.push(order);
         self
     }
 
-    /// Adds a whole N-Triples file. Files are numbered from 0 in the order in which they come.
+    /// Adds a whole N-Triples file. Files are numbered from 0 in the order of these calls.
     pub fn ntriples(&mut self, text: &[u8]) -> Result<(), SyntaxError> {
         self.file += 1;
         parse_ntriples_into(&mut self.parsed, Chunk::file(text), self.file - 1, self.on_error)
@@ -345,12 +345,12 @@ impl Loader {
         Ok(())
     }
 
-    /// How many lines of N-Triples and errors in Turtle were skipped so far.
+    /// The number of skipped lines of N-Triples, and of errors in Turtle, so far.
     pub fn skipped(&self) -> u64 {
         self.turtle.iter().map(|parsed| parsed.skipped).sum::<u64>() + self.parsed.skipped
     }
 
-    /// The store.
+    /// The store of everything that was added.
     pub fn finish(self) -> Store {
         let mut parsed = self.turtle;
         parsed.push(self.parsed);

@@ -1,4 +1,4 @@
-//! N-Triples, line by line: the fast path first, oxttl for the rest and for every verdict.
+//! N-Triples, line by line: the fast path first, and oxttl for every line that it is not sure about.
 
 use super::chunk::Chunk;
 use super::plain::{Plain, PlainLines};
@@ -7,11 +7,11 @@ use memchr::memchr;
 use oxttl::NTriplesParser;
 use vicus_flow::Grow;
 
-/// Parses whole lines of file number `file` (below 1,112,064) into terms and triples of their own.
+/// Parses whole lines of file number `file` (below 1,112,064).
 ///
-/// A malformed line is an error that names it, or with [`OnError::Skip`] is counted in [`Parsed::skipped`] and leaves
-/// nothing behind. Lines end with a newline, with or without a carriage return before it; a carriage return alone ends
-/// a statement, but isn't counted as a line. Takes linear time, however long a line is. Panics where memory can't be had.
+/// A malformed line is an error with its number; with [`OnError::Skip`] it is counted in [`Parsed::skipped`] and leaves nothing
+/// behind. Lines end with a newline, perhaps with a carriage return before it; a carriage return alone ends a statement, but
+/// isn't counted as a line. Takes linear time, however long a line is. Panics if there is not enough memory.
 ///
 /// ```
 /// use vicus_rdf::load::{Chunk, OnError, parse_ntriples};
@@ -27,8 +27,8 @@ pub fn parse_ntriples(chunk: Chunk<'_>, file: u32, on_error: OnError) -> Result<
     Ok(parsed)
 }
 
-/// As [`parse_ntriples`], but adds to what one worker has parsed already: the fewer pieces, the less there is to merge.
-/// After an error, `parsed` has the lines before it.
+/// As [`parse_ntriples`], but adds to what was parsed before: the fewer pieces, the less there is to merge. After an error,
+/// `parsed` has the lines before it.
 pub fn parse_ntriples_into(
     parsed: &mut Parsed,
     chunk: Chunk<'_>,
@@ -38,7 +38,7 @@ pub fn parse_ntriples_into(
     parse_lines(parsed, chunk, file, on_error).map_err(Unparsed::malformed)
 }
 
-/// As [`parse_ntriples_into`]; memory that can't be had is an error.
+/// As [`parse_ntriples_into`]; lack of memory is an error.
 pub(super) fn parse_lines(parsed: &mut Parsed, chunk: Chunk<'_>, file: u32, on_error: OnError) -> Result<(), Unparsed> {
     let mut plain = PlainLines::default();
     let mut number = chunk.first_line;
@@ -67,7 +67,7 @@ pub(super) fn parse_lines(parsed: &mut Parsed, chunk: Chunk<'_>, file: u32, on_e
     Ok(())
 }
 
-/// Reads a line as oxttl does: all of it or nothing.
+/// Parses a line with oxttl. If it is malformed, nothing is added.
 #[cold]
 fn any_line(parsed: &mut Parsed, line: &[u8], number: u64, file: u32) -> Result<(), Unparsed> {
     // oxttl copies terms, some of them twice.
@@ -77,8 +77,8 @@ fn any_line(parsed: &mut Parsed, line: &[u8], number: u64, file: u32) -> Result<
     let mut triples = Vec::new();
     for triple in NTriplesParser::new().for_slice(line) {
         triples.push(triple.map_err(|error| {
-            // The column is counted here: to oxttl, what is wrong with a line's end is on the next line, a lone
-            // carriage return makes a line, and what isn't UTF-8 is a byte too early within an IRI.
+            // The column is counted here, because oxttl places errors differently: an error at a line's end on the next line, a
+            // lone carriage return as a line's end, and invalid UTF-8 within an IRI one byte too early.
             let offset = match str::from_utf8(line) {
                 Err(invalid) if error.message().contains("UTF-8") => invalid.valid_up_to(),
                 _ => error.location().start.offset as usize,
@@ -94,10 +94,10 @@ fn any_line(parsed: &mut Parsed, line: &[u8], number: u64, file: u32) -> Result<
     Ok(())
 }
 
-/// Before a line that is longer goes to oxttl, it is asked whether there is memory for it.
+/// Memory for a longer line is checked before the line goes to oxttl.
 const LONG_LINE: usize = 64 << 10;
 
-/// A line is all that oxttl is given, so its end is not the file's.
+/// Rewords oxttl's error for the end of the file: it is given a single line.
 fn expected(message: &str) -> &str {
     if message.starts_with("Unexpected end") {
         "the line ends too early: expected subject, predicate, object and a dot"

@@ -1,9 +1,9 @@
-//! The fast path: N-Triples lines as nearly all lines are. Whatever it is not sure of, it leaves to oxttl.
+//! The fast path for N-Triples lines of the usual form. A line that it is not sure about is left to oxttl.
 //!
-//! It must never take a line that oxttl rejects, nor read another triple from it: `tests/rdf/plain_lines.rs` compares
-//! the two on random and damaged lines. Sure are: absolute IRIs of ASCII characters without IP literals, strings
-//! without escapes, blank node labels of ASCII letters, digits, `_` and `-`, the commonest shapes of language tags, and
-//! one triple on the line.
+//! It must never accept a line that oxttl rejects, nor parse another triple from it: `tests/rdf/plain_lines.rs` compares the
+//! two on random and damaged lines. It is sure about: absolute IRIs of ASCII characters without IP literals, strings without
+//! escapes, blank node labels of ASCII letters, digits, `_` and `-`, the commonest forms of language tags, and one triple in
+//! the line.
 
 use super::terms::Terms;
 use crate::ids::Kind;
@@ -11,41 +11,41 @@ use crate::term::Encoder;
 use memchr::{memchr, memchr3};
 use vicus_flow::NoMemory;
 
-/// What the fast path has to say about a line.
+/// The fast path's result for a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Plain {
     Triple([u32; 3]),
     Empty,
-    /// Ask oxttl. Terms of the line may have been interned.
+    /// oxttl has to parse the line. Some of its terms may have been interned.
     Unsure,
 }
 
-/// Beside the text of a line, bytes that its three terms may take as entries.
+/// The bytes that the entries of a line's three terms may need besides the line's text.
 pub(crate) const ROOM_BESIDE_TEXT: usize = 64;
 
-/// Remembers what the next line will probably repeat.
+/// Remembers parts of a line that the next one is likely to repeat.
 #[derive(Default)]
 pub(crate) struct PlainLines<'a> {
     encoder: Encoder,
-    /// The last line's subject as it was written, and its number.
+    /// The subject of the last line, as written, and its number.
     subject: Option<(&'a [u8], u32)>,
-    /// The last datatype that was found valid.
+    /// The last valid datatype.
     datatype: &'a [u8],
 }
 
 impl<'a> PlainLines<'a> {
-    /// Forgets what it remembers about `Terms`: numbers may have been taken back.
+    /// Forgets the remembered numbers, because they may have been taken back.
     pub(crate) fn forget(&mut self) {
         self.subject = None;
     }
 
-    /// Reads a line, with or without its newline.
+    /// Parses a line, with or without its newline.
     pub(crate) fn line(&mut self, line: &'a [u8], file: u32, terms: &mut Terms) -> Result<Plain, NoMemory> {
         let line = skip_blanks(line);
         if matches!(line, [] | [b'\n'] | [b'\r', b'\n']) {
             return Ok(Plain::Empty);
         }
-        // Their keys are no longer than the line, but for a file's number; and there are tags, and ids.
+        // Their keys are no longer than the line, apart from a file's number, tags and inlined ids.
         terms.make_room(3, line.len() + ROOM_BESIDE_TEXT)?;
         self.encoder.make_room(line.len() + ROOM_BESIDE_TEXT)?;
         Ok(self.triple(line, file, terms).map_or(Plain::Unsure, Plain::Triple))
@@ -67,7 +67,7 @@ impl<'a> PlainLines<'a> {
     fn subject(&mut self, line: &'a [u8], file: u32, terms: &mut Terms) -> Option<(u32, &'a [u8])> {
         if let Some((text, number)) = self.subject
             && let Some(rest) = line.strip_prefix(text)
-            // Without its `>` or a blank, a label could go on.
+            // Without white space or `<` after it, the label may be longer.
             && matches!(rest.first(), Some(b' ' | b'\t'))
         {
             return Some((number, rest));
@@ -82,7 +82,8 @@ impl<'a> PlainLines<'a> {
         let text = text.strip_prefix(b"_:")?;
         let length = text.iter().position(|&byte| !is(LABEL, byte)).unwrap_or(text.len());
         let (label, rest) = text.split_at(length);
-        // A label that goes on, with a dot or a character above ASCII, has no blank, `<` or final dot behind it here.
+        // A label may continue with a dot or a character above ASCII: here it must be followed by white space, `<` or the final
+        // dot.
         if matches!(label.first(), None | Some(b'-')) {
             return None;
         }
@@ -150,7 +151,7 @@ fn iri<'a>(text: &'a [u8], terms: &mut Terms) -> Option<(u32, &'a [u8])> {
 
 fn skip_blanks(text: &[u8]) -> &[u8] {
     match text {
-        // The common case, without a loop.
+        // The usual case, without a loop.
         [b' ', second, ..] if !matches!(second, b' ' | b'\t') => &text[1..],
         _ => {
             let length = text.iter().position(|byte| !matches!(byte, b' ' | b'\t')).unwrap_or(text.len());
@@ -159,8 +160,8 @@ fn skip_blanks(text: &[u8]) -> &[u8] {
     }
 }
 
-/// RFC 3987, as far as ASCII goes: `scheme:[//host[:digits]]rest`, where the rest has at most one `#`, and a percent
-/// sign is followed by two hexadecimal digits.
+/// RFC 3987, restricted to ASCII: `scheme:[//host[:digits]]rest`, where the rest has at most one `#`, and each percent sign is
+/// followed by two hexadecimal digits.
 fn is_surely_iri(iri: &[u8]) -> bool {
     let Some(colon) = iri.iter().position(|&byte| !is(SCHEME, byte)) else { return false };
     if !iri[0].is_ascii_alphabetic() || iri[colon] != b':' {
@@ -191,13 +192,13 @@ fn is_surely_iri(iri: &[u8]) -> bool {
     }
 }
 
-/// Blank node labels, after their first character as before.
+/// Characters of blank node labels, as described above, after the first.
 const LABEL: u8 = 1;
-/// Schemes of IRIs.
+/// Characters of IRI schemes.
 const SCHEME: u8 = 2;
 /// RFC 3986: unreserved and sub-delims.
 const HOST: u8 = 4;
-/// Those, and what paths, queries and fragments may have besides.
+/// Those, and the further characters of paths, queries and fragments.
 const REST: u8 = 8;
 
 const CLASSES: [u8; 256] = {

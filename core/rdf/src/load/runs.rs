@@ -1,5 +1,4 @@
-//! From triples to indexes: sort runs, derive the other orders from one, cut all runs at the same rows, merge the
-//! pieces.
+//! From triples to indexes: sort runs, derive the other orders from one, cut all runs at the same rows, merge the parts.
 
 use super::merge::Numbering;
 use super::merge_sorted;
@@ -7,17 +6,17 @@ use crate::index::{Index, Order};
 use std::ops::Range;
 use vicus_flow::{Grow, NoMemory};
 
-/// A triple of [`Numbering`]'s numbers, its levels in some order.
+/// A triple of [`Numbering`]'s numbers, with its levels in some order.
 type Row = [u32; 3];
 
-/// Local numbers become numbers, in place: `table` is one of [`Assembled::tables`](super::Assembled::tables).
+/// Replaces local numbers by numbers, in place. `table` is one of [`Assembled::tables`](super::Assembled::tables).
 pub fn remap(triples: &mut [[u32; 3]], table: &[u32]) {
     for number in triples.as_flattened_mut() {
         *number = table[*number as usize];
     }
 }
 
-/// Triples of numbers in one order. Invariant: rows strictly ascend, so none is twice there.
+/// Triples of numbers in one order. Invariant: rows strictly ascend, so there are no duplicates.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Run {
     order: Order,
@@ -25,10 +24,10 @@ pub struct Run {
 }
 
 impl Run {
-    /// Sorts triples (subject, predicate, object), and drops those that are there twice. Takes linear time.
+    /// Sorts triples (subject, predicate, object) and drops duplicates. Takes linear time.
     ///
     /// # Errors
-    /// There is no memory to sort in: as much as the triples are.
+    /// There is not enough memory for sorting: as much as the triples take.
     pub fn new(order: Order, mut triples: Vec<[u32; 3]>) -> Result<Run, NoMemory> {
         for triple in &mut triples {
             *triple = order.arrange(*triple);
@@ -42,11 +41,11 @@ impl Run {
         Ok(Run { order, rows })
     }
 
-    /// The same triples in another order: at most two thirds of the work, one third if only one level moves to the
-    /// front.
+    /// The same triples in another order. Takes at most two thirds of the work of sorting them; one third if only one level
+    /// moves to the front.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// There is not enough memory.
     pub fn derive(&self, order: Order) -> Result<Run, NoMemory> {
         derive_runs(std::slice::from_ref(self), order)
     }
@@ -67,11 +66,11 @@ impl Run {
     }
 }
 
-/// As [`Run::derive`], for a run that comes in the parts that [`merge_runs`] merged, in the order in which they were cut.
-/// Panics unless they have the same order.
+/// As [`Run::derive`], for a run in the parts that [`merge_runs`] made, in their order. Panics unless all parts have the same
+/// order.
 ///
 /// # Errors
-/// There is no memory for it.
+/// There is not enough memory.
 pub fn derive_runs(parts: &[Run], order: Order) -> Result<Run, NoMemory> {
     let known = parts.first().map_or(order, Run::order);
     assert!(parts.iter().all(|part| part.order == known), "parts of one order");
@@ -80,8 +79,8 @@ pub fn derive_runs(parts: &[Run], order: Order) -> Result<Run, NoMemory> {
     for part in parts {
         rows.extend(part.rows.iter().map(|&row| order.arrange(known.restore(row))));
     }
-    // With the first two levels equal, any order is right for the third. With the first alone equal, the other two
-    // are in order already if they stand in the same sequence here and there.
+    // If the first two levels stay the same, the third is in order already. If only the first stays, the other two are in order
+    // already if their sequence is the same in both orders.
     let place = |position| from.iter().position(|&other| other == position);
     let mut scratch = Vec::new();
     if place(to[1]) > place(to[2]) {
@@ -93,7 +92,7 @@ pub fn derive_runs(parts: &[Run], order: Order) -> Result<Run, NoMemory> {
     Ok(Run { order, rows })
 }
 
-/// Stable radix sort by one level, least significant digit first; digits in which all rows agree cost no pass.
+/// Stable radix sort by one level, least significant digit first. A digit that is the same in all rows needs no pass.
 fn sort_by_level(rows: &mut Vec<Row>, scratch: &mut Vec<Row>, level: usize) -> Result<(), NoMemory> {
     const BITS: u32 = 11;
     const BUCKETS: usize = 1 << BITS;
@@ -124,8 +123,8 @@ fn sort_by_level(rows: &mut Vec<Row>, scratch: &mut Vec<Row>, level: usize) -> R
     Ok(())
 }
 
-/// Cuts runs of one order at the same rows into `parts` of similar size: for each part, the range in each run. Equal
-/// rows are in the same part. Parts may be empty.
+/// Cuts runs of one order at the same rows into `parts` of similar size: for each part, the range in each run. Equal rows are
+/// in the same part. Parts may be empty.
 pub fn cut_runs(runs: &[Run], parts: usize) -> Vec<Vec<Range<usize>>> {
     const SAMPLES_PER_PART: usize = 32;
     let total: usize = runs.iter().map(Run::len).sum();
@@ -146,11 +145,10 @@ pub fn cut_runs(runs: &[Run], parts: usize) -> Vec<Vec<Range<usize>>> {
         .collect()
 }
 
-/// Merges one part that [`cut_runs`] cut; a triple that several runs have is there once. Panics unless all have the
-/// same order.
+/// Merges one of the parts made by [`cut_runs`], and drops duplicates. Panics unless all runs have the same order.
 ///
 /// # Errors
-/// There is no memory for it.
+/// There is not enough memory.
 pub fn merge_runs(runs: &[Run], part: &[Range<usize>]) -> Result<Run, NoMemory> {
     let order = runs.first().map_or(Order::Spo, Run::order);
     assert!(runs.iter().all(|run| run.order == order), "runs of one order");
@@ -161,11 +159,10 @@ pub fn merge_runs(runs: &[Run], part: &[Range<usize>]) -> Result<Run, NoMemory> 
     Ok(Run { order, rows })
 }
 
-/// The index over all parts, which [`merge_runs`] merged, in the order in which they were cut. Panics unless they
-/// ascend, and at 2^32 triples.
+/// The index of all parts that [`merge_runs`] made, in their order. Panics unless they ascend, and at 2^32 triples.
 ///
 /// # Errors
-/// There is no memory for it.
+/// There is not enough memory.
 pub fn index(order: Order, parts: &[Run], numbering: &Numbering) -> Result<Index, NoMemory> {
     assert!(parts.iter().all(|part| part.order == order), "parts of one order");
     let ends = parts.iter().filter(|part| !part.is_empty());
@@ -182,7 +179,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Numbers of all sizes, many of them equal, from a fixed sequence.
+    /// Pseudo-random numbers of all sizes, many of them equal.
     fn triples(count: u32, seed: u32) -> Vec<[u32; 3]> {
         let mut state = seed;
         let mut next = |mask: u32| {

@@ -1,4 +1,4 @@
-//! The dictionary of a chunk: terms in the order in which they were met, found by hash.
+//! The dictionary of a chunk: terms in the order of their first occurrence, found by hash.
 
 use crate::ids::{Id, Kind};
 use crate::term::Encoded;
@@ -6,30 +6,31 @@ use hashbrown::HashTable;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
 use vicus_flow::{Grow, NoMemory};
 
-/// Terms by local number. Each is an *entry*: its tag and key, or the eight bytes of its inlined id, so that entries
-/// are ordered as ids are.
+/// Terms by local number. Each is an *entry*: a tag and a key, or the eight bytes of an inlined id. Entries are ordered as ids
+/// are.
 pub(crate) struct Terms {
     entries: Entries,
-    table: HashTable<Slot>,
-    /// Whoever writes data chooses its terms: the secrets keep him from choosing many with one hash.
+    table: HashTable<TableEntry>,
+    /// The key of the hash function. Without knowing it, authors of data can't choose many terms with the same hash.
     secrets: RapidSecrets,
 }
 
-/// Half a hash beside the number spares looking at entries that differ, and hashing them again when the table grows.
+/// A table entry has half of the hash, so that most entries that differ are not compared, and none is hashed again when the
+/// table grows.
 #[derive(Clone, Copy)]
-struct Slot {
+struct TableEntry {
     hash: u32,
     number: u32,
 }
 
-impl Slot {
-    // The table takes its place from the low bits and its tag from the high ones.
+impl TableEntry {
+    // The table uses the low bits for the place and the high bits for a tag.
     fn wide(hash: u32) -> u64 {
         u64::from(hash) << 32 | u64::from(hash)
     }
 }
 
-/// Entries one after another.
+/// Entries, one after the other.
 #[derive(Default)]
 pub(crate) struct Entries {
     text: Vec<u8>,
@@ -70,7 +71,7 @@ impl Terms {
         self.entries
     }
 
-    /// Makes room for so many more terms, whose entries are so many bytes together: interning them allocates nothing.
+    /// Makes room for this many terms, whose entries take this many bytes together, so that interning them allocates nothing.
     #[inline]
     pub(crate) fn make_room(&mut self, terms: usize, bytes: usize) -> Result<(), NoMemory> {
         self.entries.text.grow(bytes)?;
@@ -80,11 +81,11 @@ impl Terms {
 
     #[cold]
     fn grow_table(&mut self, terms: usize) -> Result<(), NoMemory> {
-        let refused = NoMemory { bytes: (2 * (self.table.len() + terms) * size_of::<Slot>()) as u64 };
-        vicus_flow::refusable(|| self.table.try_reserve(terms, |slot| Slot::wide(slot.hash))).map_err(|_| refused)
+        let refused = NoMemory { bytes: (2 * (self.table.len() + terms) * size_of::<TableEntry>()) as u64 };
+        vicus_flow::refusable(|| self.table.try_reserve(terms, |slot| TableEntry::wide(slot.hash))).map_err(|_| refused)
     }
 
-    /// The number of a term, which it gets now if it is new. There must be room for it.
+    /// The number of a term; a new term gets one now. The caller must have made room for it.
     pub(crate) fn intern(&mut self, term: Encoded<'_>) -> u32 {
         match term {
             Encoded::Key(kind, key) => self.intern_key(kind, key.as_bytes()),
@@ -101,14 +102,14 @@ impl Terms {
         self.intern_if(tag, &payload, |_| true).expect("all are welcome")
     }
 
-    /// The number of a term; if it is new, only when `is_valid` says so. What is there already was valid once. There must be
-    /// room for it ([`Terms::make_room`]).
+    /// The number of a term; `None` if it is new and `is_valid` rejects it. A known term was valid before. The caller must have
+    /// made room for it ([`Terms::make_room`]).
     pub(crate) fn intern_if(&mut self, tag: u8, key: &[u8], is_valid: impl FnOnce(&[u8]) -> bool) -> Option<u32> {
         let hash = hash(&self.secrets, tag, key);
-        let same = |slot: &Slot| {
+        let same = |slot: &TableEntry| {
             slot.hash == hash && self.entries.get(slot.number).split_first().is_some_and(|(&t, k)| t == tag && k == key)
         };
-        if let Some(slot) = self.table.find(Slot::wide(hash), same) {
+        if let Some(slot) = self.table.find(TableEntry::wide(hash), same) {
             return Some(slot.number);
         }
         if !is_valid(key) {
@@ -120,17 +121,18 @@ impl Terms {
         self.entries.text.push(tag);
         self.entries.text.extend_from_slice(key);
         self.entries.ends.push(self.entries.text.len());
-        self.table.insert_unique(Slot::wide(hash), Slot { hash, number }, |slot| Slot::wide(slot.hash));
+        self.table
+            .insert_unique(TableEntry::wide(hash), TableEntry { hash, number }, |slot| TableEntry::wide(slot.hash));
         Some(number)
     }
 
-    /// Forgets all but the first `length` terms: those of a line that turned out to be malformed.
+    /// Removes all but the first `length` terms, to undo a line that turned out to be malformed.
     pub(crate) fn truncate(&mut self, length: usize) {
         for number in length..self.entries.len() {
             let number = number as u32;
             let (&tag, key) = self.entries.get(number).split_first().expect("an entry has a tag");
             let hash = hash(&self.secrets, tag, key);
-            if let Ok(slot) = self.table.find_entry(Slot::wide(hash), |slot| slot.number == number) {
+            if let Ok(slot) = self.table.find_entry(TableEntry::wide(hash), |slot| slot.number == number) {
                 slot.remove();
             }
         }
@@ -166,7 +168,8 @@ mod tests {
         }
     }
 
-    /// Terms were hashed without a key: a file of ten thousand terms of one hash compared each with each before it.
+    /// What happened: terms were hashed without a key, and a file of ten thousand terms with the same hash compared each with
+    /// all before it.
     #[test]
     fn terms_chosen_to_collide_do_not() {
         use std::hash::Hasher;
@@ -181,7 +184,7 @@ mod tests {
             let secrets = RapidSecrets::seed(seed);
             let hashes: HashSet<u32, rustc_hash::FxBuildHasher> =
                 crafted.iter().map(|text| hash(&secrets, 1, text.as_bytes())).collect();
-            // Of random texts, 0.01 pairs have one hash.
+            // Among so many random texts, 0.01 pairs are expected to share a hash.
             assert!(hashes.len() >= crafted.len() - 2, "seed {seed}: {} hashes", hashes.len());
         }
     }

@@ -1,4 +1,4 @@
-//! Turtle, which can't be cut: fed buffer after buffer to oxttl, taken away piece by piece.
+//! Turtle, which can't be cut: oxttl is given one buffer after the other, and the parsed pieces are taken out in between.
 
 use super::{OnError, Parsed, SyntaxError, Unparsed, could_have, text_bytes};
 use hashbrown::HashMap;
@@ -9,16 +9,16 @@ use oxttl::turtle::LowLevelTurtleParser;
 use vicus_flow::library::HashKey;
 use vicus_flow::{Grow, NoMemory};
 
-/// So many errors on one line, and the file isn't Turtle.
+/// After this many errors on one line, the file is refused.
 const ERRORS_ON_A_LINE: u32 = 100;
 
-/// oxttl keeps a line as long as it can, so it gets a long buffer in parts.
+/// oxttl keeps a line as long as it can, so it is given a long buffer in parts.
 const FEED_BYTES: usize = 1 << 20;
 
-/// oxttl's nameless blank nodes have 128 random bits; shorter hexadecimal labels are what the file says.
+/// oxttl names nameless blank nodes by 128 random bits; a shorter hexadecimal label is from the file.
 const LEAST_RANDOM: u128 = 1 << 64;
 
-/// Parses a Turtle file that comes in buffers of any size. Panics where memory can't be had.
+/// Parses a Turtle file that arrives in buffers of any size. Panics if there is not enough memory.
 ///
 /// ```
 /// use vicus_rdf::load::{OnError, TurtleReader};
@@ -35,27 +35,28 @@ pub struct TurtleReader {
     file: u32,
     on_error: OnError,
     parsed: Parsed,
-    /// The nameless blank nodes so far by oxttl's random name, which must not be seen outside: chance is a seed.
+    /// The numbers of nameless blank nodes, by oxttl's random names. Those names must not become visible, as results must not
+    /// depend on randomness.
     nameless: HashMap<u128, u32, HashKey>,
-    /// The line of the last error, and how many it had.
+    /// The line of the last error, and the number of errors on it.
     errors: (u64, u32),
-    /// What oxttl has not got yet. It looks at an unfinished token from its beginning each time that it gets more, so after a
-    /// portion that finished nothing it gets the next one when that is as long as all such portions together: then the time is
-    /// linear in the token's length.
+    /// Bytes that oxttl was not given yet. oxttl reads an unfinished token again from its beginning with each portion. So after
+    /// a portion that finished nothing, the next one is given when it is as long as all such portions together, which makes the
+    /// time linear in the token's length.
     waiting: Vec<u8>,
-    /// Bytes of the portions that came since anything was finished, and their line feeds.
+    /// The bytes given to oxttl since the last finished triple; below, their line feeds.
     unfinished: usize,
     unfinished_lines: u64,
-    /// Line feeds before those.
+    /// The line feeds before those.
     lines: u64,
 }
 
 impl TurtleReader {
-    /// For file number `file` (below 1,112,064). Relative IRIs are resolved against `base`; it is an error (of line 0)
+    /// A reader for file number `file` (below 1,112,064). Relative IRIs are resolved against `base`; it is an error (of line 0)
     /// if that is not an IRI.
     ///
-    /// With [`OnError::Skip`], parsing goes on where oxttl recovers, which is after the wrong token, as if a statement
-    /// began there; each error is counted in [`Parsed::skipped`], and what the statement had said before stays. The
+    /// With [`OnError::Skip`], parsing continues where oxttl recovers: after the wrong token, as if a statement began there.
+    /// Each error is counted in [`Parsed::skipped`], and the triples that the statement had before the error stay. The
     /// hundredth error on one line always fails.
     pub fn new(file: u32, base: Option<&str>, on_error: OnError) -> Result<TurtleReader, SyntaxError> {
         let mut parser = TurtleParser::new();
@@ -78,20 +79,19 @@ impl TurtleReader {
         })
     }
 
-    /// The same with another key for its hashes; see [`Parsed::of_seed`]. To be called before anything is fed.
+    /// The same reader with another key for its hashes; see [`Parsed::of_seed`]. Call it before [`TurtleReader::feed`].
     pub fn of_seed(mut self, seed: u64) -> TurtleReader {
         self.parsed = Parsed::of_seed(seed);
         self.nameless = HashMap::with_hasher(HashKey::of_seed(seed));
         self
     }
 
-    /// Parses what follows, except for a part that may wait until there is more of it. After an error, nothing more should be
-    /// fed.
+    /// Parses the next bytes, except for those that have to wait for more. After an error, don't feed more.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), SyntaxError> {
         self.try_feed(bytes).map_err(Unparsed::malformed)
     }
 
-    /// As [`TurtleReader::feed`]; memory that can't be had is an error.
+    /// As [`TurtleReader::feed`]; lack of memory is an error.
     pub(crate) fn try_feed(&mut self, bytes: &[u8]) -> Result<(), Unparsed> {
         for part in bytes.chunks(FEED_BYTES) {
             self.waiting.grow(part.len())?;
@@ -103,10 +103,10 @@ impl TurtleReader {
         Ok(())
     }
 
-    /// Parses what waits.
+    /// Parses the waiting bytes.
     fn pass_on(&mut self) -> Result<(), Unparsed> {
         let waiting = std::mem::take(&mut self.waiting);
-        // oxttl keeps what is unfinished, in a buffer that doubles, and copies the token that it was.
+        // oxttl keeps an unfinished token in a buffer that doubles, and copies the token.
         could_have(3 * (self.unfinished + waiting.len()))?;
         self.parser.extend_from_slice(&waiting);
         self.unfinished += waiting.len();
@@ -115,7 +115,7 @@ impl TurtleReader {
             self.unfinished = 0;
             self.lines += std::mem::take(&mut self.unfinished_lines);
         }
-        // The room is used again, unless a long token has made it long.
+        // The buffer is reused, unless a long token has grown it.
         if waiting.capacity() <= 2 * FEED_BYTES {
             self.waiting = waiting;
             self.waiting.clear();
@@ -123,18 +123,18 @@ impl TurtleReader {
         Ok(())
     }
 
-    /// How many bytes it keeps that may be the beginning of one triple, and the line where they begin; up to a buffer more than
-    /// there are, and a line before. A quotation mark too many makes a literal of the rest of a file.
+    /// At most how many bytes of an unfinished triple are kept, and about the line on which it begins: up to a buffer too many,
+    /// and up to a line too early. A surplus quotation mark makes the rest of a file one literal.
     pub fn unfinished(&self) -> (usize, u64) {
         (self.unfinished + self.waiting.len(), self.lines + 1)
     }
 
-    /// Takes what was parsed since the last time. Its blank nodes are the same ones as in the other pieces.
+    /// Takes what was parsed since the last call. Equal blank nodes in different pieces have equal names.
     pub fn take(&mut self) -> Parsed {
         self.parsed.take()
     }
 
-    /// What was parsed since it was taken last.
+    /// What was parsed since the last [`TurtleReader::take`].
     pub fn parsed(&self) -> &Parsed {
         &self.parsed
     }
@@ -144,7 +144,7 @@ impl TurtleReader {
         self.try_finish().map_err(Unparsed::malformed)
     }
 
-    /// As [`TurtleReader::finish`]; memory that can't be had is an error.
+    /// As [`TurtleReader::finish`]; lack of memory is an error.
     pub(crate) fn try_finish(mut self) -> Result<Parsed, Unparsed> {
         self.pass_on()?;
         self.parser.end();
@@ -152,7 +152,7 @@ impl TurtleReader {
         Ok(self.parsed)
     }
 
-    /// Takes all that oxttl finds in what it has. Says whether that was anything.
+    /// Takes all triples and errors that oxttl finds in the bytes it has. True if there were any.
     fn drain(&mut self) -> Result<bool, Unparsed> {
         let mut found = false;
         while let Some(triple) = self.parser.parse_next() {
@@ -163,7 +163,7 @@ impl TurtleReader {
                     let place = error.location().start;
                     let error = SyntaxError::new(self.file, place.line + 1, place.column + 1, error.message());
                     self.errors = (error.line, if self.errors.0 == error.line { self.errors.1 + 1 } else { 1 });
-                    // Each error costs oxttl a look at the line from its start.
+                    // After each error, oxttl reads the line again from its start.
                     let on_error = if self.errors.1 == ERRORS_ON_A_LINE { OnError::Fail } else { self.on_error };
                     self.parsed.refuse(error, on_error)?;
                 }
@@ -203,7 +203,7 @@ impl TurtleReader {
     }
 }
 
-/// Parses a whole Turtle file; see [`TurtleReader::new`]. Panics where memory can't be had.
+/// Parses a whole Turtle file; see [`TurtleReader::new`]. Panics if there is not enough memory.
 ///
 /// ```
 /// use vicus_rdf::load::{OnError, parse_turtle};
@@ -222,8 +222,8 @@ pub fn parse_turtle(bytes: &[u8], file: u32, base: Option<&str>, on_error: OnErr
 mod tests {
     use super::*;
 
-    /// oxttl read an unfinished literal from its beginning with each 256 KiB that came: 64 MiB with escapes took 256 looks at
-    /// 32 MiB in the mean.
+    /// What happened: oxttl read an unfinished literal again with each 256 KiB that arrived, so 64 MiB with escapes took 256
+    /// passes over 32 MiB on average.
     #[test]
     fn a_long_token_is_looked_at_a_few_times() {
         const BITE: usize = 1 << 10;

@@ -1,4 +1,4 @@
-//! What a user may hand us by mistake: each gets an answer, soon, and with a place.
+//! Input that a user may give by mistake: each gets an answer soon, with its position.
 
 use vicus_rdf::load::{Chunk, Chunker, OnError, TurtleReader, parse_ntriples, parse_turtle};
 use vicus_rdf::{Store, SyntaxError};
@@ -89,7 +89,7 @@ fn a_line_of_ten_million_bytes_has_a_verdict() {
 fn turtle_of_ten_million_bytes_has_a_verdict() {
     for byte in [b'<', b'"', b'a', b'(', b'[', b'.', b';', 0xFF, b'@'] {
         for on_error in [OnError::Fail, OnError::Skip] {
-            // An opening parenthesis is a good beginning, and makes a triple each.
+            // An opening parenthesis is a valid beginning, and each makes a triple.
             let text = vec![byte; if byte == b'(' { 200_000 } else { 10_000_000 }];
             if let Err(error) = parse_turtle(&text, 0, None, on_error) {
                 assert!(error.message.len() < 500);

@@ -1,15 +1,15 @@
-//! Characteristic sets against counting.
+//! Characteristic sets compared with counting.
 
 use crate::{check, read, shared};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use vicus_rdf::characteristic::{MOST, Part};
+use vicus_rdf::characteristic::{MOST, StarPart};
 use vicus_rdf::{Id, Order, Store};
 
 const RDF_TYPE: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type";
 
-/// A star's pattern: a predicate, and an object if it isn't open.
+/// A star's pattern: a predicate, and an object unless it is open.
 type Ask = (Id, Option<Id>);
 
 fn iri(store: &Store, iri: &str) -> Option<Id> {
@@ -23,7 +23,7 @@ fn share(store: &Store, (predicate, object): Ask) -> f64 {
 
 fn expected(store: &Store, star: &[Ask]) -> (f64, f64) {
     let sets = store.statistics().characteristic();
-    let parts: Vec<Part> = star.iter().map(|&ask| sets.part(ask.0, ask.1, share(store, ask))).collect();
+    let parts: Vec<StarPart> = star.iter().map(|&ask| sets.part(ask.0, ask.1, share(store, ask))).collect();
     let made = sets.star(&parts).estimate((1 << parts.len()) - 1);
     (made.subjects, made.rows)
 }
@@ -42,7 +42,7 @@ fn counted(store: &Store, star: &[Ask]) -> (f64, f64) {
     (rows.len() as f64, rows.iter().sum::<usize>() as f64)
 }
 
-/// What follows from the counts of single predicates: all subjects of the rarest have the others, too.
+/// The estimate from the counts of single predicates: all subjects of the rarest one have the others, too.
 fn by_single_predicates(store: &Store, star: &[Ask]) -> f64 {
     let predicate = |ask: &Ask| store.statistics().predicate(ask.0).expect("it has triples");
     let triples = |ask: &Ask| predicate(ask).triples as f64 * share(store, *ask);
@@ -97,7 +97,7 @@ fn the_sets_are_those_of_the_subjects() {
             let ((subjects, rows), (all, count)) = (counted(&store, &star), expected(&store, &star));
             prop_assert_eq!(subjects, all);
             let many = |ask: &&Ask| ask.1.is_none() && !store.statistics().predicate(ask.0).unwrap().is_single_valued();
-            // Only where two predicates have several objects for a subject can the sizes of the two go together.
+            // The sizes of two predicates can be correlated only where both have several objects for a subject.
             if star.iter().filter(many).count() < 2 {
                 prop_assert!((rows - count).abs() < 1e-6 * rows.max(1.0), "{} rows, {} expected", rows, count);
             }

@@ -1,4 +1,4 @@
-//! Loading as a flow request: the same store as in sequence, whatever the schedule, and an end whatever goes wrong.
+//! Loading as a flow request: the same store as in sequence under every schedule, and an end whatever fails.
 
 use crate::model::assert_same;
 use crate::{check, random, read, shared};
@@ -6,19 +6,19 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::sync::{Arc, OnceLock};
-use vicus_flow::{FlowError, Place, sequential};
+use vicus_flow::{FlowError, sequential};
 use vicus_memory::{FakePages, Memory, Options, Region};
 use vicus_rdf::load::{Load, LoadError, LoadOptions, Loaded, Phase, Progress, Source, Syntax};
 use vicus_rdf::{Id, Kind, Loader, OnError, Order, Placement, Store};
-use vicus_topology::Topology;
+use vicus_topology::{NodeId, Topology};
 
-/// Gives its bytes a few at a time, and then an error if it is told to.
+/// A reader that returns its bytes a few at a time, and then an error if it is told to.
 struct Pipe {
     bytes: Vec<u8>,
     at: usize,
     step: usize,
     error: Option<io::ErrorKind>,
-    /// Dropped with the pipe.
+    /// Dropped together with the reader.
     _held: Arc<()>,
 }
 
@@ -109,7 +109,7 @@ fn any_schedule_chunks_and_workers_make_the_same_store() {
     });
 }
 
-/// A memory without any pages of a system, on so many nodes.
+/// A memory on so many nodes that uses no pages of the system.
 fn memory(nodes: usize) -> Arc<Memory> {
     let machine = Topology::parse(&format!("node:{nodes} core:1")).unwrap();
     let options = Options { range_bytes: 32 << 20, placed_bytes: 64 << 20, ..Options::default() };
@@ -138,7 +138,7 @@ fn a_large_store_is_laid_over_the_nodes_and_stays_the_same() {
             assert_eq!(pieces.len(), nodes, "a range on each node");
             assert_eq!((pieces[0].range.start, pieces[nodes - 1].range.end), (5, 59_000));
             for (node, piece) in pieces.iter().enumerate() {
-                assert_eq!(piece.home, Some(Place(node as u16)));
+                assert_eq!(piece.home, Some(NodeId::new(node)));
                 let rows = piece.range.start as usize..piece.range.end as usize;
                 assert_eq!([index.home(rows.start), index.home(rows.end - 1)], [piece.home; 2]);
                 if nodes > 1 {
@@ -260,7 +260,7 @@ fn a_line_may_be_longer_than_many_chunks() {
     let source = |text: &str| vec![Source::new("long", Syntax::NTriples, Pipe::new(text, usize::MAX))];
     let loaded = load(source(&long), options(), 7).unwrap();
     assert_same(&Store::of_ntriples(long.as_bytes()).unwrap(), &loaded.store).unwrap();
-    // Lines behind it keep their numbers.
+    // The lines after it keep their numbers.
     let failure = load(source(&format!("{long}nonsense")), options(), 7).unwrap_err();
     assert!(error(&failure).to_string().starts_with("long:4:1: "), "{failure}");
     // Without any newline at all.
@@ -279,7 +279,7 @@ fn further_orders_are_made() {
     assert_eq!(loaded.store.index(Order::Osp).len(), 2);
 }
 
-/// Sees at each read how far the parsers are behind.
+/// Notes at each read how far behind the parsers are.
 struct Ahead {
     line: &'static [u8],
     lines: u64,
@@ -338,7 +338,7 @@ fn sp2bench_files_load_the_same() {
     }
 }
 
-/// An endless line grew until the system killed the process.
+/// What happened: an endless line grew until the system killed the process.
 #[test]
 fn an_endless_line_is_an_error_with_its_place() {
     let good = "<http://e/a> <http://e/b> \"c\" .\n".repeat(20);
@@ -366,7 +366,7 @@ fn an_endless_line_is_an_error_with_its_place() {
                     assert_eq!((name.as_str(), *limit), ("endless", 30_000));
                     assert_eq!(*found, line, "{syntax:?}, {piece:?}, {chunk_bytes}");
                 }
-                // What can't begin a token of Turtle is said at once.
+                // A character that can't begin a token of Turtle is reported at once.
                 Some(LoadError::Malformed(malformed)) => {
                     assert_eq!((syntax, malformed.error.line), (Syntax::Turtle, line))
                 }

@@ -17,7 +17,7 @@ mod w3c;
 use std::io::Read;
 use std::path::PathBuf;
 
-/// A path in the shared folder, if it is there; says aloud if not.
+/// A path in the shared folder if it exists; prints a line if not.
 fn shared(path: &str) -> Option<PathBuf> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");
     let folder = std::env::var_os("VICUS_SHARED").map_or_else(|| PathBuf::from(beside), PathBuf::from);
@@ -30,7 +30,7 @@ fn shared(path: &str) -> Option<PathBuf> {
     }
 }
 
-/// The bytes of a file, unpacked if it is packed.
+/// The bytes of a file, decompressed if it is compressed.
 fn read(path: &std::path::Path) -> Vec<u8> {
     let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     if path.extension().is_some_and(|extension| extension == "gz") {

@@ -1,4 +1,4 @@
-//! Stores against sorted sets of the triples that oxttl reads.
+//! Stores compared with sorted sets of the triples that oxttl reads.
 
 use crate::{check, random, read, shared};
 use oxrdf::{NamedNode, Term, Triple};
@@ -10,7 +10,7 @@ use vicus_rdf::{Id, Index, Kind, Loader, Order, Position, Store};
 
 type Model = BTreeSet<[Id; 3]>;
 
-/// What oxttl reads, by the store's ids.
+/// The triples that oxttl reads, as the store's ids.
 fn model_of(store: &Store, triples: impl IntoIterator<Item = Triple>) -> Model {
     let id = |term: Term| store.id(term.as_ref()).unwrap_or_else(|| panic!("{term} is not in the store"));
     triples.into_iter().map(|t| [id(t.subject.into()), id(t.predicate.into()), id(t.object)]).collect()
@@ -20,7 +20,7 @@ fn contents(index: &Index) -> Vec<[Id; 3]> {
     (0..index.len()).map(|row| index.triple(row)).collect()
 }
 
-/// All that can be asked of an index, row by row.
+/// Every query that an index answers, row by row.
 fn assert_index(index: &Index, model: &Model, probes: &[Id]) -> Result<(), TestCaseError> {
     index.assert_valid();
     let rows: BTreeSet<[Id; 3]> = model.iter().map(|&triple| index.order().arrange(triple)).collect();
@@ -76,7 +76,7 @@ fn assert_index(index: &Index, model: &Model, probes: &[Id]) -> Result<(), TestC
     Ok(())
 }
 
-/// Every pattern by the order that the store finds best.
+/// Every pattern, in the order that the store chooses for it.
 fn assert_patterns(store: &Store, model: &Model, triple: [Id; 3]) -> Result<(), TestCaseError> {
     for pattern in 0..8_usize {
         let bound = [0, 1, 2].map(|place| pattern >> place & 1 == 1);
@@ -144,7 +144,7 @@ fn every_range_is_what_a_sorted_set_says() {
 fn load_in_pieces(text: &[u8], chunk_bytes: usize, workers: usize) -> Store {
     let mut chunker = Chunker::new(chunk_bytes);
     let mut parsed: Vec<Parsed> = (0..workers).map(|_| Parsed::default()).collect();
-    // Fed in two buffers, the second with what the first left over.
+    // Two buffers; the second one begins with what the first one left over.
     let (first, used) = chunker.cut(&text[..text.len() / 2], false);
     let (second, _) = chunker.cut(&text[used..], true);
     for (place, chunk) in first.into_iter().chain(second).enumerate() {
@@ -203,7 +203,7 @@ fn files_have_blank_nodes_of_their_own() {
     }
     let store = loader.finish();
     assert_eq!((store.len(), store.dictionary().count(Kind::Blank)), (9, 15));
-    // Outside, too, they have different names, each of which leads back.
+    // Outside the store they have different names as well, and each name leads back to its node.
     let ids = (0..15).map(|rank| Id::ranked(Kind::Blank, rank));
     let names: BTreeSet<String> = ids.clone().map(|id| store.view(id).to_string()).collect();
     assert_eq!(names.len(), 15, "{names:?}");
@@ -247,8 +247,7 @@ fn the_best_order_puts_bound_places_in_front() {
     assert_eq!(sorted([false, false, false], Position::Object), Order::Ops);
 }
 
-/// A small bibliography, from a fixed sequence: many authors a paper, numbers, typed strings, blank nodes, and lines
-/// twice.
+/// A small bibliography from a fixed sequence: many authors a paper, numbers, typed strings, blank nodes, and duplicate lines.
 fn bibliography(papers: u32) -> Vec<u8> {
     let mut text = String::new();
     let mut state = 1_u32;
@@ -336,7 +335,7 @@ fn a_million_triples_fit() {
     assert_eq!(store.len(), 1_000_478);
     assert!(store.heap_bytes() < 100 << 20, "{} bytes", store.heap_bytes());
     assert_same(&store, &load_in_pieces(&text, 1 << 20, 2)).unwrap();
-    // Every subject and its predicates by a cursor are the whole index again.
+    // A cursor over every subject and its predicates yields the whole index.
     let index = store.index(Order::Spo);
     let mut cursor = index.cursor();
     assert_eq!(index.keys().iter().map(|&subject| cursor.range(&[subject]).len()).sum::<usize>(), store.len());

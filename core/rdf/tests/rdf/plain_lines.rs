@@ -27,8 +27,7 @@ fn assert_agree(text: &[u8]) -> Result<(), TestCaseError> {
     match (by_oxttl(text), Store::of_ntriples(text)) {
         (Ok(expected), Ok(store)) => prop_assert_eq!(by_us(&store), expected, "{:?}", shown),
         (Err(expected), Err(error)) => {
-            // Of several lines, oxttl may find what's wrong with one on a later one, where it looked for the end of a
-            // string.
+            // With several lines, oxttl may report an error on a later line, where it looked for the end of a string.
             let mut lines = text.split_inclusive(|&byte| byte == b'\n');
             let line = lines.position(|line| by_oxttl(line).is_err()).map(|line| line as u64 + 1);
             prop_assert_eq!(Some(error.line), line, "{:?}: {} and {}", shown, error, expected);
@@ -43,7 +42,7 @@ fn what_oxttl_writes_is_read_alike() {
     check(300, random::triples(), |triples| assert_agree(&random::document(&triples)));
 }
 
-/// Bytes that mean something somewhere in a line.
+/// Bytes that have a meaning somewhere in a line.
 const SPICE: &[&[u8]] = &[
     b"<",
     b">",
@@ -185,7 +184,7 @@ const PIECES: &[&str] = &[
     "\"a\" @en",
 ];
 
-/// Lines that are put together from pieces, right and wrong ones, with all kinds of space.
+/// Lines of random pieces, right and wrong ones, with all kinds of space.
 fn assembled() -> impl Strategy<Value = Vec<u8>> {
     use proptest::sample::select;
     let piece = |good: &'static [&'static str]| prop_oneof![6 => select(good), 1 => select(PIECES)];
@@ -209,7 +208,7 @@ fn a_line_of_pieces_has_oxttls_verdict() {
 
 #[test]
 fn what_was_accepted_before_makes_no_difference() {
-    // The second line of each pair looks like something that the first one brought into the dictionary.
+    // The second line of each pair resembles a term that the first one brought into the dictionary.
     for (first, second) in [
         ("<http://e/a> <http://e/b> \"a\\r\" .", "<http://e/a> <http://e/b> \"a\r\" ."),
         ("<http://e/\\u0041> <http://e/b> \"a\" .", "<http://e/A> <http://e/b> \"a\" ."),
@@ -250,7 +249,7 @@ fn skipping_loses_the_malformed_lines_alone() {
             prop_assert_eq!(parsed.first_skipped.is_some(), malformed > 0);
             let store = Store::from_parsed(vec![parsed]);
             prop_assert_eq!(by_us(&store), expected);
-            // Nor do they leave terms behind.
+            // Nor does a refused line leave terms behind.
             let terms: BTreeSet<_> = Order::USUAL.iter().flat_map(|&order| store.index(order).keys()).collect();
             prop_assert_eq!(terms.iter().filter(|id| !id.is_inlined()).count(), store.dictionary().len());
             Ok(())

@@ -1,4 +1,4 @@
-//! Random terms, triples and documents, with a liking for what is hard.
+//! Random terms, triples and documents, with many of the hard cases.
 
 use oxrdf::vocab::xsd;
 use oxrdf::{BlankNode, Literal, NamedNode, NamedOrBlankNode, Term, Triple};
@@ -15,13 +15,13 @@ pub(crate) fn iri() -> impl Strategy<Value = NamedNode> {
     .prop_filter_map("an IRI", |iri| NamedNode::new(iri).ok())
 }
 
-/// Labels that mean themselves outside the store, too.
+/// Labels that are the same outside the store.
 pub(crate) fn blank() -> impl Strategy<Value = BlankNode> {
     prop_oneof![3 => (0..6_u32).prop_map(|n| format!("b{n}")), 1 => "[a-eA-Z0-9_é][a-zA-Z0-9_.é-]{0,8}[a-z0-9]"]
         .prop_filter_map("a label", |label| BlankNode::new(label).ok())
 }
 
-/// Labels that look like the store's names for other files' nodes.
+/// Labels that look like the store's names for nodes of other files.
 pub(crate) fn borrowed_label() -> impl Strategy<Value = BlankNode> {
     "(f0_){0,2}[fg][0-9]{1,3}_[a-z0-9_]{0,3}".prop_filter_map("a label", |label| BlankNode::new(label).ok())
 }

@@ -1,4 +1,4 @@
-//! Ids against oxrdf's terms: what goes in comes out, and ids sort as SPARQL §15.1 has it.
+//! Ids compared with oxrdf's terms: a term that goes in comes out, and ids sort as SPARQL §15.1 says.
 
 use crate::{check, random};
 use oxrdf::vocab::xsd;
@@ -14,7 +14,7 @@ fn a_term_comes_back_as_it_was() {
         let back = match Encoder::default().term(term.as_ref()) {
             Encoded::Inlined(id) => TermView::inlined(id).unwrap(),
             Encoded::Key(kind, key) => {
-                // Borrowed until the end of the statement only.
+                // The borrow ends with the statement.
                 let view = TermView::of_key(kind, key);
                 prop_assert_eq!(view.to_string(), term.to_string());
                 prop_assert_eq!(view.to_term(), term);
@@ -34,14 +34,14 @@ fn store_of(terms: &[Term]) -> Store {
     Store::of_ntriples(&random::document(&triples)).expect("oxttl wrote it")
 }
 
-/// The canonical value, found by writing it again.
+/// The value of an integer that is inlined: its text is canonical and it fits.
 fn canonical(literal: &Literal) -> Option<i64> {
     let value: i64 = literal.value().parse().ok().filter(|_| literal.datatype() == xsd::INTEGER)?;
     let inlined = value.to_string() == literal.value() && (-(1 << 55)..1 << 55).contains(&value);
     inlined.then_some(value)
 }
 
-/// What is certain about the order of two terms of a store; none where SPARQL and we leave it open.
+/// What the specification says about the order of two terms of a store; `None` where SPARQL and we leave it open.
 fn order(a: &Term, b: &Term) -> Option<Ordering> {
     let class = |term: &Term| match term {
         Term::BlankNode(_) => 0,
@@ -54,7 +54,7 @@ fn order(a: &Term, b: &Term) -> Option<Ordering> {
             if let (Some(a), Some(b)) = (canonical(a), canonical(b)) {
                 return Some(a.cmp(&b));
             }
-            // Language strings: by language first. The rest by datatype first, whoever isn't inlined.
+            // Language strings: by language first. Other terms that aren't inlined: by datatype first.
             let text = |a: &Literal, b: &Literal| a.value().chars().cmp(b.value().chars());
             if a.language().is_some() && b.language().is_some() {
                 return Some(a.language().cmp(&b.language()).then(text(a, b)));

@@ -100,7 +100,7 @@ fn turtle_suite() {
                 graph.canonicalize(CanonicalizationAlgorithm::Unstable);
                 expected.canonicalize(CanonicalizationAlgorithm::Unstable);
                 assert_eq!(graph, expected, "{}", test.name);
-                // And the expected result by our other way in.
+                // And the expected result by our other parser.
                 let mut other = graph_of(&Store::of_ntriples(&text).unwrap());
                 other.canonicalize(CanonicalizationAlgorithm::Unstable);
                 assert_eq!(other, expected, "{}", test.name);

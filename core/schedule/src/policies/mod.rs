@@ -15,7 +15,7 @@ pub use setting::{Parameter, Setting, SettingError, Settings, Values};
 
 use crate::{Dealing, Idle, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Scan, SeatId, SeatPlan, Take, When};
 use std::collections::BTreeSet;
-use vicus_topology::{GroupId, NodeId, PuId, Topology};
+use vicus_topology::{GroupId, LocationId, NodeId, PuId, Topology};
 
 /// Every strategy, the default first.
 pub const ALL: [&dyn Strategy; 9] = [
@@ -242,9 +242,9 @@ impl<'a> Draft<'a> {
     /// Deals every task to the nodes, each of which is a location of its own. Of one queue for each pool, a node has its own, or
     /// that of the nearest node with threads.
     fn deal_to_nodes(&self, queues: &[QueueId]) -> Dealing {
-        let locations = (0..self.machine.nodes.len()).map(|node| vec![node]).collect();
+        let locations = (0..self.machine.nodes.len()).map(|node| vec![LocationId::new(node)]).collect();
         let nearest = self.homes(queues).into_iter().map(|nearest| nearest[0]).collect();
-        let of_seats = |queue: QueueId| self.queues[queue.index()].home.index();
+        let of_seats = |queue: QueueId| LocationId::new(self.queues[queue.index()].home.index());
         Dealing::over(locations, nearest, &self.machine.distances, of_seats)
     }
 

@@ -11,7 +11,7 @@
 use super::footprint::{BACK_OFF, back_off, first_beyond_longest};
 use super::{Draft, Latencies, Parameter, SPARES, Setting, Strategy, Values, cache_bytes};
 use crate::{Dealing, Order, Plan, PoolId, QueueId, Scan, Take};
-use vicus_topology::{GroupId, NodeId, PuId, Topology};
+use vicus_topology::{GroupId, LocationId, NodeId, PuId, Topology};
 
 pub(super) struct Vicinity;
 
@@ -119,12 +119,12 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         queues[draft.pool_ids().min_by_key(far).expect("a plan has a pool").index()]
     };
     let private = || pus.iter().map(|&pu| cache_bytes(machine, pu).1).max().unwrap_or(0);
-    let locations = (0..machine.nodes.len()).map(|node| groups_of(&draft, NodeId::new(node))).collect();
+    let locations = machine.nodes.iter().map(|node| homes_of(&draft, node.id)).collect();
     let nearest = groups.iter().map(|&group| nearest(group)).collect();
     let costs: Vec<Vec<u32>> = groups.iter().map(|&a| groups.iter().map(|&b| cost(a, b)).collect()).collect();
     let of_seats = |queue: QueueId| {
         let pool = draft.pool_ids().find(|pool| queues[pool.index()] == queue);
-        pool_group(pool.expect("each queue is of a pool")).index()
+        location(pool_group(pool.expect("each queue is of a pool")))
     };
     let dealing = Dealing {
         more_bytes_than: setting.above_zero("private_bytes").map_or_else(private, u64::from),
@@ -137,11 +137,16 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
 }
 
 /// The core groups of a node, or those that are nearest to it.
-fn groups_of(draft: &Draft<'_>, node: NodeId) -> Vec<usize> {
+fn homes_of(draft: &Draft<'_>, node: NodeId) -> Vec<LocationId> {
     let groups = &draft.machine.core_groups;
     let far = |group: &vicus_topology::CoreGroup| (group.node != node, draft.rank(node, group.node));
     let least = groups.iter().map(far).min();
-    groups.iter().filter(|group| Some(far(group)) == least).map(|group| group.id.index()).collect()
+    groups.iter().filter(|group| Some(far(group)) == least).map(|group| location(group.id)).collect()
+}
+
+/// A home cache is a location with its group's index.
+fn location(group: GroupId) -> LocationId {
+    LocationId::new(group.index())
 }
 
 /// All of so many home caches, neighbours beside each other: each is paired with the nearest one that is left, then pairs are, and

@@ -1,7 +1,7 @@
-//! GROUP BY: folds the rows of each group into one. Collects everything before it puts anything out.
+//! GROUP BY: folds the rows of each group into one. The output begins when the whole input has been read.
 //!
-//! Where several boxes share the work, each folds what it gets in a table as large as the cache and puts *parts* out:
-//! for each group its keys, and for each aggregate a count and a value. Parts of a group meet in one box by their hash:
+//! Where several boxes share the work, each folds its input in a table that fits the cache and sends *parts*: for each group
+//! its keys, and for each aggregate a count and a value. The hash of the keys sends all parts of one group to the same box:
 //! Leis, Boncz, Kemper, Neumann, "Morsel-driven parallelism", SIGMOD 2014, §4.4.
 
 use super::distinct::Wide;
@@ -10,17 +10,17 @@ use super::{Growth, Inputs, MOST_ATTACHED_TO_WAITING, attach, envelope_of, had, 
 use crate::algebra::Fold;
 use crate::evaluate::{Evaluator, FETCHED, Scratch, fetch};
 use crate::expression::{Arithmetic, Expr};
-use crate::terms::{Made, Terms};
+use crate::terms::{Booking, Terms};
 use crate::value::{Number, extreme_order};
 use std::fmt;
 use std::sync::Arc;
 use vicus_flow::{Attachment, BoxError, Envelope, Grow, NoMemory, Operator, Turn, give_up, refusable};
 use vicus_rdf::Id;
 
-/// What is folded, over columns.
+/// The keys and the aggregates, as columns of the input.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct AggregateSpec {
-    /// A group has the same values in these columns; none for a column that is always unbound.
+    /// The columns of the keys; `None` for a key that is always unbound.
     pub(crate) keys: Vec<Option<usize>>,
     pub(crate) folds: Vec<FoldSpec>,
 }
@@ -29,31 +29,32 @@ pub(crate) struct AggregateSpec {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct FoldSpec {
     pub(crate) fold: Fold,
-    /// The column that is folded; none if it is an error in each row, or rows themselves are counted.
+    /// The column that is folded; `None` if its expression fails in each row, or if rows are counted.
     pub(crate) of: Option<usize>,
-    /// Over the columns, instead of one: sums need values, which don't have to become terms for that.
+    /// The expression that is folded instead of a column: a sum needs its values only, so they never become terms.
     pub(crate) value: Option<Expr>,
-    /// Rows are counted, not values.
+    /// Count rows, not values (`COUNT(*)`).
     pub(crate) rows: bool,
-    /// Of rows that are equal in these columns, one counts.
+    /// DISTINCT: of rows that are equal in these columns, one counts.
     pub(crate) distinct: Option<Vec<usize>>,
 }
 
 impl AggregateSpec {
-    /// Whether parts of a group can be put together: not if it matters which values they have seen.
+    /// Whether two parts of a group can be put together. They can't if an aggregate is DISTINCT, as parts don't say which
+    /// values they have seen.
     pub(crate) fn has_parts(&self) -> bool {
         self.folds.iter().all(|fold| fold.distinct.is_none())
     }
 
-    /// As many rows, or groups that are put out, are dealt with before it is looked what is held: few where a row may
-    /// make a long string longer.
+    /// How many rows are added, or groups sent, between two checks of the memory held. Few if a row may make a long string
+    /// longer.
     fn portion(&self, most: usize) -> usize {
         let has_text = self.folds.iter().any(|fold| matches!(fold.fold, Fold::Concat(_)));
         if has_text { most.min(16) } else { most }
     }
 
-    /// The next of these rows that are added before it is looked what is held: one by one where the last ones made strings much
-    /// longer, or there were none yet. A row's text may have megabytes, and be added to many groups.
+    /// Cuts off the next rows to add before the memory held is checked again: one row if the last ones made strings much
+    /// longer, or if none was added yet. The text of one row may have megabytes, and may be added to many groups.
     fn next_rows<'a>(&self, rows: &mut &'a [u64], width: usize, may_grow: bool) -> Option<&'a [u64]> {
         let portion = self.portion(usize::MAX / width);
         let count = if may_grow && portion < usize::MAX / width { 1 } else { portion };
@@ -62,13 +63,13 @@ impl AggregateSpec {
         (!next.is_empty()).then_some(next)
     }
 
-    /// How large a table of groups should be at most, if it has room for so much. Rows that wait for their table would
-    /// make strings longer all at once.
+    /// How large a table of groups may be; `cache` bytes, except where strings grow. There rows must not wait for their table:
+    /// adding them later would make the strings longer all at once.
     fn cache(&self, cache: u64) -> u64 {
         if self.portion(usize::MAX) < usize::MAX { u64::MAX } else { cache }
     }
 
-    /// Reads the terms that expressions over some rows ask for: see [`fetch`].
+    /// Reads the terms that the folded expressions need from these rows: see [`fetch`].
     fn fetch(&self, terms: &Terms, rows: &[u64], width: usize) {
         let slots = self.folds.iter().filter_map(|fold| fold.value.as_ref()).flat_map(Expr::slots);
         for slot in slots {
@@ -79,12 +80,12 @@ impl AggregateSpec {
         }
     }
 
-    /// How many columns parts have.
+    /// The number of columns of a part.
     pub(crate) fn part_columns(&self) -> usize {
         self.keys.len() + 2 * self.folds.len()
     }
 
-    /// The same over parts: the keys, then each aggregate's count and value.
+    /// How to fold parts instead of solutions: the keys, then each aggregate's count and value.
     fn of_parts(&self) -> AggregateSpec {
         let folds = self.folds.iter().enumerate().map(|(number, fold)| FoldSpec {
             of: Some(self.keys.len() + 2 * number),
@@ -96,46 +97,46 @@ impl AggregateSpec {
     }
 }
 
-/// Where strings grow by more bytes than this, rows are looked at one by one.
+/// If adding a row makes strings longer by more bytes than this, rows are added one at a time.
 const GROWS_MUCH: u64 = 1 << 20;
 
-/// What rows are.
+/// What the input rows are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rows {
-    /// Solutions, as they came from below.
+    /// Solutions of the operator below.
     Solutions,
-    /// What other boxes made of them.
+    /// Parts made by a [`PreAggregate`].
     Parts,
 }
 
-/// The groups so far.
+/// The table of groups.
 pub(crate) struct Groups {
     terms: Arc<Terms>,
     spec: Arc<AggregateSpec>,
     rows: Rows,
     width: usize,
-    /// A group's number and one; 0 for an empty slot. Invariant: at most half of the slots are taken.
+    /// A group's number plus one; 0 for an empty slot. Invariant: at most half of the slots are taken.
     slots: Vec<u32>,
-    /// By the number of the group, one after the other.
+    /// The keys of all groups, one group after the other.
     keys: Vec<u64>,
     states: Vec<State>,
-    /// For each aggregate of distinct values, the group's number and its values so far.
+    /// For each DISTINCT aggregate, the set of pairs of a group's number and a value.
     seen: Vec<Option<Wide>>,
     count: usize,
-    /// Of the strings that grow.
+    /// Bytes of the strings that GROUP_CONCAT makes.
     text_bytes: u64,
     row: Vec<u64>,
     scratch: Scratch,
-    /// Of the expressions that are folded.
+    /// What evaluating the folded expressions has cached.
     evaluating: Scratch,
 }
 
-/// An aggregate of a group so far. §18.5.1: an error makes COUNT and SAMPLE overlook the row, and all others fail.
+/// The state of an aggregate in a group. §18.5.1: COUNT and SAMPLE skip a row whose expression fails; all others fail.
 enum State {
     Count(u64),
-    /// No total after an error.
+    /// The number of values, and their sum: `None` after an error.
     Total(u64, Option<Number>),
-    /// Unbound before the first value; none after an error.
+    /// Unbound before the first value; `None` after an error.
     Best(Option<Id>),
     Sample(Id),
     Text(u64, Option<String>),
@@ -148,7 +149,7 @@ fn append(text: &mut String, more: &str) {
     text.push_str(more);
 }
 
-/// A writer that appends.
+/// A formatter that appends to a string.
 struct Growing<'a>(&'a mut String);
 
 impl fmt::Write for Growing<'_> {
@@ -158,7 +159,7 @@ impl fmt::Write for Growing<'_> {
     }
 }
 
-/// In a part's count: there was an error.
+/// The bit of a part's count that says that the aggregate failed.
 const FAILED: u64 = 1 << 63;
 
 impl State {
@@ -172,7 +173,7 @@ impl State {
         }
     }
 
-    /// Adds a part of so many values. Of a single value, the part is the value. Returns by how much a string grew.
+    /// Adds a part that stands for `part` values. A single value is a part of its own. Returns by how many bytes a string grew.
     fn add(&mut self, terms: &Terms, scratch: &Scratch, fold: &Fold, part: u64, id: Id) -> usize {
         let is_failed = part & FAILED != 0 || part == 1 && id.is_unbound();
         match self {
@@ -208,7 +209,7 @@ impl State {
                     *count += part;
                     terms.view(id, |view| view.write_lexical(&mut Growing(text))).expect("a string takes everything");
                     let grown = text.len() - before;
-                    if !terms.fits(text.len()) {
+                    if !terms.check_length(text.len()) {
                         text.clear();
                     }
                     return grown;
@@ -218,7 +219,7 @@ impl State {
         0
     }
 
-    /// Adds so many values with this sum; an error in one of them is one of all.
+    /// Adds `part` values with this sum. `None` says that one of them failed, so the whole fails.
     fn sum_up(&mut self, part: u64, sum: Option<Number>) {
         let State::Total(count, total) = self else { unreachable!("only sums are folded so") };
         *count += part;
@@ -228,9 +229,9 @@ impl State {
         }
     }
 
-    /// What it is worth to whoever puts parts together: a count and a value. Its term is kept until the query's end. Terms that
-    /// live as long as the envelope took more memory in the end: most groups have few parts, whose terms are often the result's as
-    /// well, and parts wait for their table, with all that is attached to them.
+    /// This state as a part: a count and a value. The value's term is kept until the query's end. Terms that live as long as
+    /// their envelope took more memory: most groups have few parts, whose terms are often the result's as well, and parts wait
+    /// for their table together with the attachments of their envelopes.
     fn part(&self, terms: &Arc<Terms>) -> (u64, u64) {
         let or_failed = |id: Option<Id>, count: u64| id.map_or((FAILED | count, 0), |id| (count, id.bits()));
         match self {
@@ -238,7 +239,7 @@ impl State {
             State::Total(count, total) => {
                 or_failed(total.clone().map(|total| Evaluator::new(terms).number_id(total)), *count)
             }
-            // A part of 0 values has no value, and one of 1 has it; more it need not say.
+            // The best of no values is unbound, so the count is 0 or 1.
             State::Best(best) => or_failed(*best, u64::from(best.is_some_and(|best| !best.is_unbound()))),
             State::Sample(sample) => (u64::from(!sample.is_unbound()), sample.bits()),
             State::Text(count, text) => or_failed(text.as_ref().map(|text| terms.string(text)), *count),
@@ -262,12 +263,12 @@ impl State {
 }
 
 impl Groups {
-    /// Of rows with so many columns.
+    /// For rows with `width` columns.
     pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<AggregateSpec>, rows: Rows, width: usize) -> Groups {
         let spec = if rows == Rows::Parts { Arc::new(spec.of_parts()) } else { Arc::clone(spec) };
         let mut groups = Groups::without(terms, &spec, rows, width);
         if spec.keys.is_empty() {
-            // The whole is a group, even of no rows.
+            // Without keys, all rows are one group, and there is a group even without rows.
             groups.group(&[]);
         }
         groups
@@ -278,7 +279,7 @@ impl Groups {
         Groups {
             terms: Arc::clone(terms),
             rows,
-            // Rows without columns are rows.
+            // A row without columns still counts as a row.
             width: width.max(1),
             slots: vec![0; 16],
             keys: Vec::new(),
@@ -293,7 +294,7 @@ impl Groups {
         }
     }
 
-    /// The slot of a key: that of its group, or an empty one.
+    /// The slot of a key: the slot of its group, or the empty slot where it would go.
     fn slot(&self, key: &[u64], hash: u64) -> usize {
         let mask = self.slots.len() - 1;
         let mut place = hash as usize & mask;
@@ -313,8 +314,8 @@ impl Groups {
 
     /// The number of the group with this key.
     fn group(&mut self, key: &[u64]) -> usize {
-        // All rows are one group. Comparing nothing with nothing is no small thing where the C library does so with a masked
-        // load: that of an empty slice's address takes the processor a hundred times as long as one of memory that is there.
+        // Without keys there is one group. Comparing two empty slices is slow where the C library loads with a mask: a masked
+        // load from the address of an empty slice takes a hundred times as long as one from mapped memory.
         if key.is_empty() && self.count > 0 {
             return 0;
         }
@@ -328,7 +329,7 @@ impl Groups {
         self.enter(key, hash)
     }
 
-    /// Enters a new key, whose states are there.
+    /// Enters a new key. The caller has pushed its states.
     fn enter(&mut self, key: &[u64], key_hash: u64) -> usize {
         let number = self.count;
         self.count += 1;
@@ -348,7 +349,7 @@ impl Groups {
         number
     }
 
-    /// Adds a row, where no expression is folded.
+    /// Adds a row, if no expression is folded.
     pub(crate) fn add(&mut self, row: &[u64]) {
         self.fold(row, None);
     }
@@ -369,7 +370,7 @@ impl Groups {
                 }
             }
             if let Some(expr) = &fold.value {
-                let evaluator = evaluator.as_mut().expect("who folds expressions has one");
+                let evaluator = evaluator.as_mut().expect("an evaluator is given if expressions are folded");
                 self.states[first + number].sum_up(1, evaluator.number(expr, &|column| row[column]));
                 continue;
             }
@@ -382,7 +383,7 @@ impl Groups {
         self.row = values;
     }
 
-    /// What the expressions that are folded remember, in bytes: no part of the table.
+    /// Bytes that the folded expressions have cached; the table itself not counted.
     fn remembered(&self) -> u64 {
         self.evaluating.bytes()
     }
@@ -410,12 +411,12 @@ impl Groups {
     }
 }
 
-/// By what a row is grouped.
+/// The values of a row's keys.
 fn keys_of<'a>(spec: &'a AggregateSpec, row: &'a [u64]) -> impl Iterator<Item = u64> + 'a {
     spec.keys.iter().map(|column| column.map_or(0, |column| row[column]))
 }
 
-/// What evaluates the expressions that are folded, if there are any, with what it remembers.
+/// The evaluator of the folded expressions, with its cache; `None` if no expression is folded.
 fn evaluator_of<'a>(
     terms: &'a Arc<Terms>,
     spec: &AggregateSpec,
@@ -426,7 +427,7 @@ fn evaluator_of<'a>(
     is_needed.then(|| Evaluator::new(terms).until(stopped).with(std::mem::take(remembered)))
 }
 
-/// What a solution adds to an aggregate.
+/// The id that a solution adds to an aggregate.
 fn single(fold: &FoldSpec, row: &[u64]) -> Id {
     if fold.rows { Id::boolean(true) } else { Id::from_bits(fold.of.map_or(0, |column| row[column])) }
 }
@@ -485,33 +486,33 @@ impl Table for Groups {
                 tables[home].seen[fold].as_mut().expect("all have the same aggregates").enter(&self.row);
             }
         }
-        // What each has of the strings is not known any more; together it is right.
+        // Moved states don't tell how much of the text is whose, so the sum goes to the first table.
         tables[0].text_bytes += self.text_bytes;
     }
 }
 
-/// Puts the groups of all its inputs out when they have ended.
+/// Sends all groups when all inputs have ended.
 pub(crate) struct Aggregate {
     terms: Arc<Terms>,
-    made: Made,
+    booking: Booking,
     spec: Arc<AggregateSpec>,
     width: usize,
     groups: Parted<Groups>,
     /// The rows of an envelope, one after the other.
     rows: Vec<u64>,
-    /// Whether the next rows may make strings much longer each.
+    /// Whether each of the next rows may make strings much longer.
     may_grow: bool,
     inputs: Inputs,
-    /// What the envelopes kept alive whose rows may wait for their table.
+    /// Attachments of the envelopes whose rows wait for their table.
     attached: Vec<Attachment>,
-    /// The table and the group that come next.
+    /// The table and the group to send next.
     next: (usize, usize),
     columns: usize,
     growth: Growth,
 }
 
 impl Aggregate {
-    /// Of rows with so many columns, with tables of so many bytes.
+    /// For rows with `width` columns, with tables of at most `cache` bytes.
     pub(crate) fn new(
         terms: &Arc<Terms>,
         spec: &Arc<AggregateSpec>,
@@ -522,7 +523,7 @@ impl Aggregate {
     ) -> Aggregate {
         Aggregate {
             terms: Arc::clone(terms),
-            made: Made::default(),
+            booking: Booking::default(),
             groups: Parted::new(Groups::new(terms, spec, rows, width), spec.cache(cache), &terms.limits),
             spec: Arc::clone(spec),
             width: width.max(1),
@@ -542,16 +543,16 @@ impl Aggregate {
         let mut all = &self.rows[..];
         while let Some(rows) = self.spec.next_rows(&mut all, self.width, self.may_grow) {
             let before = self.groups.bytes();
-            let stopped = |more| self.made.gives_up(&self.terms, turn, before + more);
+            let stopped = |more| self.booking.poll(&self.terms, turn, before + more);
             self.groups.add(rows, &stopped, &mut |_, _| {});
             self.may_grow = self.groups.bytes() > before + GROWS_MUCH;
-            if self.made.gives_up(&self.terms, turn, self.groups.bytes()) {
+            if self.booking.poll(&self.terms, turn, self.groups.bytes()) {
                 break;
             }
         }
     }
 
-    /// Keeps alive what the rows of an envelope need as long as they may wait, or adds all that waits before it is too much.
+    /// Keeps an envelope's terms alive while its rows wait. If too much is attached already, adds all waiting rows first.
     fn attach(&mut self, turn: &Turn<'_>, envelope: &Envelope) {
         if envelope.attached().is_empty() || self.groups.is_one() {
             return;
@@ -563,19 +564,19 @@ impl Aggregate {
         Attachment::add_all(&mut self.attached, envelope.attached());
     }
 
-    /// Adds rows that wait; false when there are none.
+    /// Adds rows that wait; false when none is left.
     fn settle(&mut self, turn: &Turn<'_>) -> bool {
         let held = self.groups.bytes();
-        let stopped = |more| self.made.gives_up(&self.terms, turn, held + more);
+        let stopped = |more| self.booking.poll(&self.terms, turn, held + more);
         self.groups.settle(&stopped, &mut |_, _| {})
     }
 
-    /// What it holds, in bytes, without kept terms.
+    /// Bytes held, kept terms not counted.
     fn bytes(&self) -> u64 {
         self.groups.bytes() + self.groups.tables().map(Groups::remembered).sum::<u64>()
     }
 
-    /// Sends the next groups; false when there are no more.
+    /// Sends the next groups; false when all were sent.
     fn put_out(&mut self, turn: &mut Turn<'_>) -> bool {
         let (table, first) = self.next;
         let Some(groups) = self.groups.table(table) else { return false };
@@ -616,7 +617,7 @@ impl Operator for Aggregate {
         let mut inputs = self.inputs;
         let is_over = inputs.take(turn, |turn, envelope| self.add(turn, &envelope));
         self.inputs = inputs;
-        self.made.hold(&self.terms, turn, self.bytes())?;
+        self.booking.hold(&self.terms, turn, self.bytes())?;
         if is_over {
             if self.settle(turn) || self.put_out(turn) {
                 turn.run_again();
@@ -628,21 +629,21 @@ impl Operator for Aggregate {
     }
 }
 
-/// Makes parts of groups of the solutions that come: as few as the cache has room for.
+/// Folds solutions into parts of groups, in a table that fits the cache.
 pub(crate) struct PreAggregate {
     groups: Groups,
-    made: Made,
+    booking: Booking,
     cache: u64,
     limit: usize,
     rows: Vec<u64>,
     may_grow: bool,
-    /// How many solutions are in the groups.
+    /// The number of solutions in the table.
     taken: usize,
-    /// So many solutions are passed on each as a part of its own: most groups had but one.
+    /// Pass this many solutions on, each as a part of its own: most groups of the last table had one row.
     directly: usize,
 }
 
-/// Where folding did not pay, it is tried again after so many times as many solutions.
+/// If folding did not pay, this many times as many solutions go by before the next try.
 const PATIENCE: usize = 16;
 
 impl PreAggregate {
@@ -656,7 +657,7 @@ impl PreAggregate {
         let groups = Groups::new(terms, spec, Rows::Solutions, width);
         PreAggregate {
             groups,
-            made: Made::default(),
+            booking: Booking::default(),
             cache,
             limit,
             rows: Vec::new(),
@@ -671,7 +672,7 @@ impl PreAggregate {
         let portion = self.groups.spec.portion(self.limit);
         let mut first = 0;
         while first < self.groups.len() {
-            if self.made.gives_up(&self.groups.terms, turn, self.groups.bytes()) {
+            if self.booking.poll(&self.groups.terms, turn, self.groups.bytes()) {
                 return;
             }
             let end = self.groups.len().min(first + portion);
@@ -686,10 +687,10 @@ impl PreAggregate {
         self.taken = 0;
     }
 
-    /// Each solution as a part.
+    /// Sends each solution as a part.
     fn pass(&mut self, turn: &mut Turn<'_>, from: &Envelope) {
         let (terms, spec) = (Arc::clone(&self.groups.terms), Arc::clone(&self.groups.spec));
-        let stopped = |more| self.made.gives_up(&terms, turn, more);
+        let stopped = |more| self.booking.poll(&terms, turn, more);
         let mut evaluator = evaluator_of(&terms, &spec, &mut self.groups.evaluating, &stopped);
         let (evaluates, mut is_over) = (evaluator.is_some(), false);
         let envelope = envelope_of(turn, spec.part_columns(), from.rows(), |builder| {
@@ -725,12 +726,12 @@ impl Operator for PreAggregate {
         if envelope.is_pill() {
             self.put_out(turn);
             turn.send_pill(0);
-            return self.made.hold(&self.groups.terms, turn, 0);
+            return self.booking.hold(&self.groups.terms, turn, 0);
         }
         rows_of(&envelope, &mut self.rows);
         if self.directly > 0 && self.groups.len() == 0 {
             self.pass(turn, &envelope);
-            return self.made.hold(&self.groups.terms, turn, self.groups.remembered());
+            return self.booking.hold(&self.groups.terms, turn, self.groups.remembered());
         }
         let mut fresh = Vec::new();
         let (width, spec, terms) = (self.groups.width, Arc::clone(&self.groups.spec), Arc::clone(&self.groups.terms));
@@ -738,18 +739,18 @@ impl Operator for PreAggregate {
         let mut rest = &all[..];
         while let Some(rows) = spec.next_rows(&mut rest, width, self.may_grow) {
             let before = self.groups.bytes();
-            let stopped = |more| self.made.gives_up(&terms, turn, before + more);
+            let stopped = |more| self.booking.poll(&terms, turn, before + more);
             Table::add(&mut self.groups, rows, &mut fresh, &stopped);
             self.may_grow = self.groups.bytes() > before + GROWS_MUCH;
             self.taken += rows.len() / width;
             if self.groups.bytes() > self.cache {
                 self.put_out(turn);
             }
-            if self.made.gives_up(&self.groups.terms, turn, self.groups.bytes()) {
+            if self.booking.poll(&self.groups.terms, turn, self.groups.bytes()) {
                 break;
             }
         }
         self.rows = all;
-        self.made.hold(&terms, turn, self.groups.bytes() + self.groups.remembered())
+        self.booking.hold(&terms, turn, self.groups.bytes() + self.groups.remembered())
     }
 }

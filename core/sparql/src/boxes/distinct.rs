@@ -1,8 +1,8 @@
-//! Passes the first of equal rows on. It has any number of inputs: where rows are dealt by their hash, each replica gets
-//! its part from several boxes.
+//! Passes on the first of equal rows. It has any number of inputs: a replica that gets its rows by their hash gets them from
+//! several boxes.
 //!
-//! While the rows that were seen fit into the cache, a row is passed on as soon as it comes. When there are more, rows
-//! wait until there are enough of them for a part of the table: [`Parted`].
+//! While the table fits the cache, a new row is passed on at once. A larger table is split, and rows wait until there are
+//! enough of them for one part of it: [`Parted`].
 
 use super::parted::{NEVER, Parted, Stopped, Table};
 use super::{Inputs, Outbox, had, slices};
@@ -20,10 +20,10 @@ pub(crate) struct Distinct {
 }
 
 impl Distinct {
-    /// For envelopes of so many columns, with tables of so many bytes.
+    /// For envelopes of `columns` columns, with tables of at most `cache` bytes.
     pub(crate) fn new(columns: usize, by: HashKey, cache: u64, limit: usize, limits: &Limits) -> Distinct {
         let seen: Box<dyn Seen> = match columns {
-            // Without columns all rows are equal.
+            // Without columns, all rows are equal.
             0 => Box::new(false),
             1 => Box::new(Parted::new(Set::<1>::new(by), cache, limits)),
             2 => Box::new(Parted::new(Set::<2>::new(by), cache, limits)),
@@ -47,14 +47,14 @@ impl Distinct {
         });
     }
 
-    /// Passes on what has waited, a part of it at a time; false when nothing waits any more.
+    /// Adds waiting rows, one part of the table at a time, and passes new ones on; false when no row waits.
     fn settle(&mut self, turn: &mut Turn<'_>) -> bool {
         let (columns, outbox) = (self.columns, &mut self.outbox);
         self.seen.settle(&mut |from, fresh| put_out(outbox, turn, columns, from, fresh))
     }
 }
 
-/// Sends these of the rows, in envelopes.
+/// Sends the rows with these numbers.
 fn put_out(outbox: &mut Outbox, turn: &mut Turn<'_>, columns: usize, from: &[u64], fresh: &[u32]) {
     let mut rest = fresh;
     while !rest.is_empty() {
@@ -89,12 +89,12 @@ impl Operator for Distinct {
     }
 }
 
-/// The rows that have been seen, of any width.
+/// The set of rows seen, for any width.
 trait Seen: Send {
-    /// Whether the rows that are new are known at once.
+    /// Whether a call of [`Seen::add`] finds all new rows of that call, or rows may wait.
     fn passes_at_once(&self) -> bool;
 
-    /// Takes rows, and says of them or of earlier ones which are new.
+    /// Takes rows, and calls `added` with new ones: of these rows, or of rows that waited.
     fn add(&mut self, rows: &[u64], count: usize, added: &mut dyn FnMut(&[u64], &[u32]));
 
     /// See [`Parted::settle`].
@@ -121,7 +121,7 @@ impl<T: Table> Seen for Parted<T> {
     }
 }
 
-/// Whether there was any row.
+/// For rows without columns: whether a row was seen.
 impl Seen for bool {
     fn passes_at_once(&self) -> bool {
         true
@@ -141,17 +141,17 @@ impl Seen for bool {
     }
 }
 
-/// No id has these bits: all are 1, as [`Grow::ones`] has them.
+/// Marks an empty slot: no id has all bits set. [`Grow::ones`] makes such slots.
 const EMPTY: u64 = u64::MAX;
 
-/// Rows of `N` ids in an open-addressing table. Invariant: at most two of three slots are taken.
+/// Rows of `N` ids in an open-addressing table. Invariant: at most two thirds of the slots are taken.
 pub(super) struct Set<const N: usize> {
     slots: Vec<[u64; N]>,
     taken: usize,
     by: HashKey,
 }
 
-/// Puts a row where its hash says, or behind that; false if it is there.
+/// Enters a row at the slot of its hash or the next free one; false if the row is there already.
 #[inline]
 fn enter<const N: usize>(slots: &mut [[u64; N]], row: &[u64; N], hash: usize) -> bool {
     let mask = slots.len() - 1;
@@ -169,7 +169,7 @@ fn enter<const N: usize>(slots: &mut [[u64; N]], row: &[u64; N], hash: usize) ->
     }
 }
 
-/// The search for so many rows is begun before the first one ends. A byte has their numbers.
+/// The search for this many rows begins before the first one ends. Their numbers fit a byte.
 const BATCH: usize = 256;
 
 impl<const N: usize> Set<N> {
@@ -177,8 +177,8 @@ impl<const N: usize> Set<N> {
         Set { slots: vec![[EMPTY; N]; 16], taken: 0, by }
     }
 
-    /// Gives each row. Which slots are taken is chance, so a branch for each of them would be guessed wrong very often: places of
-    /// rows are collected without one.
+    /// Calls `take` for each row. Which slots are taken is random, so a branch for each slot would often be mispredicted; the
+    /// places of rows are collected without a branch.
     #[inline]
     fn each_row(&self, mut take: impl FnMut(&[u64; N])) {
         let mut places = [0u8; BATCH];
@@ -192,7 +192,7 @@ impl<const N: usize> Set<N> {
         }
     }
 
-    /// Room for so many more rows.
+    /// Makes room for this many more rows.
     fn reserve(&mut self, rows: usize) {
         let mut slots = self.slots.len();
         while (self.taken + rows) * 3 > slots * 2 {
@@ -219,7 +219,7 @@ impl<const N: usize> Table for Set<N> {
 
     fn add(&mut self, rows: &[u64], fresh: &mut Vec<u32>, _: Stopped<'_>) {
         fresh.grow_or_give_up(rows.len() / N);
-        // What the loops need lies in registers, and not behind references that they may have changed.
+        // Copies in registers. Behind `self`, the loops would load them again after each write.
         let by = self.by;
         let mut starts = [0; BATCH];
         let mut first = 0;
@@ -230,7 +230,7 @@ impl<const N: usize> Table for Set<N> {
             let mut touched = 0;
             for (row, start) in batch.iter().zip(&mut starts) {
                 *start = by.hash(row.iter().copied()) as usize & mask;
-                // A load that nothing waits for: it brings the slot near before it is needed.
+                // No result depends on this load: it brings the slot into the cache before it is needed.
                 touched ^= slots[*start][0];
             }
             std::hint::black_box(touched);
@@ -254,7 +254,7 @@ impl<const N: usize> Table for Set<N> {
     }
 
     fn move_to(self, tables: &mut [Set<N>], part: &dyn Fn(u64) -> usize) {
-        // About as many for each, and as many again, for it grows.
+        // Twice the expected share of rows, because the tables grow.
         let share = 2 * self.taken / tables.len();
         tables.iter_mut().filter(|table| table.taken == 0).for_each(|table| table.reserve(share));
         let by = self.by;
@@ -271,7 +271,7 @@ impl<const N: usize> Table for Set<N> {
 pub(super) struct Wide {
     width: usize,
     rows: Vec<u64>,
-    /// A row's number and one; 0 for an empty slot. Invariant: at most half of the slots are taken.
+    /// A row's number plus one; 0 for an empty slot. Invariant: at most half of the slots are taken.
     slots: Vec<u32>,
     by: HashKey,
 }
@@ -285,7 +285,7 @@ impl Wide {
         self.rows.chunks_exact(self.width)
     }
 
-    /// Whether the row was new.
+    /// Enters a row; true if it was new.
     pub(super) fn enter(&mut self, row: &[u64]) -> bool {
         let count = self.rows.len() / self.width;
         if (count + 1) * 2 > self.slots.len() {

@@ -1,38 +1,39 @@
-//! Adds columns: values of expressions, constants, copies, or nothing; and drops and reorders columns on the way.
+//! Makes columns of an input: values of expressions, constants, copies, or unbound ones. Columns can be dropped and reordered
+//! as well.
 
 use super::slices;
 use crate::evaluate::{Evaluator, FETCHED, Scratch, fetch};
 use crate::expression::Expr;
 use crate::passing::Passing;
-use crate::terms::{Made, Terms};
+use crate::terms::{Booking, Terms};
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Operator, Turn};
 
-/// What an output column is.
+/// How an output column is made.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Make {
     /// A column of the input; it is shared, not copied.
     Column(usize),
     /// The same bits in each row; 0 for unbound.
     Constant(u64),
-    /// Over the input's columns; unbound where it is an error.
+    /// The value of this expression over the input's columns; unbound where it fails.
     Expr(Expr),
-    /// The same, where no reader compares or keeps it: its terms live as long as the envelope.
+    /// The same, if no reader compares or keeps its ids: the terms live as long as the envelope.
     Passing(Expr),
 }
 
 pub(crate) struct Extend {
     terms: Arc<Terms>,
     makes: Arc<[Make]>,
-    made: Made,
+    booking: Booking,
     scratch: Scratch,
-    /// If some of its columns pass.
+    /// For columns whose terms pass; `None` if there are none.
     passing: Option<Pass>,
-    /// What it has taken and not dealt with to its end, and the first row of the rest.
+    /// The envelope at hand, and the first row of it that was not computed yet.
     input: Option<(Envelope, usize)>,
 }
 
-/// Where columns that pass are computed.
+/// The evaluator and the segment of columns that pass.
 struct Pass {
     terms: Arc<Terms>,
     scratch: Scratch,
@@ -43,7 +44,7 @@ impl Extend {
         Extend {
             terms: Arc::clone(terms),
             makes: Arc::clone(makes),
-            made: Made::default(),
+            booking: Booking::default(),
             scratch: Scratch::default(),
             passing: makes
                 .iter()
@@ -53,14 +54,14 @@ impl Extend {
         }
     }
 
-    /// Bytes that it holds, without kept terms.
+    /// Bytes held, kept terms not counted.
     fn bytes(&self) -> u64 {
         let passing = |pass: &Pass| pass.scratch.bytes() + pass.terms.segment().map_or(0, Passing::bytes);
         self.scratch.bytes() + self.passing.as_ref().map_or(0, passing)
     }
 }
 
-/// Rows with more bytes of terms than this leave in several envelopes.
+/// If the terms of an envelope's rows take more bytes than this, the rows leave in several envelopes.
 const MOST_COMPUTED: u64 = 1 << 20;
 
 impl Operator for Extend {
@@ -77,13 +78,13 @@ impl Operator for Extend {
             },
         };
         let (made, end) = self.compute(turn, &envelope, first);
-        self.made.hold(&self.terms, turn, self.bytes())?;
+        self.booking.hold(&self.terms, turn, self.bytes())?;
         turn.send(0, made);
         if end < envelope.rows() {
             self.input = Some((envelope, end));
             turn.run_again();
         } else if turn.head(0).is_some() {
-            // What has arrived while there were rows left invokes the box no more.
+            // The envelope that arrived while this box was busy does not invoke the box again.
             turn.run_again();
         }
         Ok(())
@@ -91,13 +92,14 @@ impl Operator for Extend {
 }
 
 impl Extend {
-    /// The rows from `first` on, as far as their terms are not too many for an envelope, and where the others begin.
+    /// Computes rows from `first` on, as many as fit one envelope; also returns the first row that is left.
     fn compute(&mut self, turn: &Turn<'_>, envelope: &Envelope, first: usize) -> (Envelope, usize) {
         let rows = envelope.rows();
         let columns = slices(envelope);
         let passing_terms = self.passing.as_ref().map(|pass| Arc::clone(&pass.terms));
         let segment = passing_terms.as_ref().and_then(|terms| terms.segment());
-        let stopped = |more: u64| self.made.gives_up(&self.terms, turn, more + segment.map_or(0, Passing::unbooked));
+        let stopped =
+            |more: u64| self.booking.poll(&self.terms, turn, more + segment.map_or(0, Passing::take_unbooked));
         let mut keeping = Evaluator::new(&self.terms).until(&stopped).with(std::mem::take(&mut self.scratch));
         let mut passing = passing_terms
             .as_ref()
@@ -130,7 +132,7 @@ impl Extend {
                         true => 0,
                         false => {
                             let id = evaluator.id(expr, &|column| columns[column][row]);
-                            // Its value may be another column's, which passes.
+                            // The value may come from another column that passes.
                             if is_kept { self.terms.kept(id).bits() } else { id.bits() }
                         }
                     }));

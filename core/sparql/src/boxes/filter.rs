@@ -2,13 +2,13 @@
 
 use super::{Outbox, attach, gather, slices};
 use crate::condition::{Condition, Selector};
-use crate::terms::{Made, Terms};
+use crate::terms::{Booking, Terms};
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Operator, Turn};
 
 pub(crate) struct Filter {
     terms: Arc<Terms>,
-    made: Made,
+    booking: Booking,
     selector: Selector,
     /// Columns that are kept.
     output: Arc<[usize]>,
@@ -20,7 +20,7 @@ impl Filter {
     pub(crate) fn new(terms: &Arc<Terms>, condition: &Condition, output: &Arc<[usize]>, limit: usize) -> Filter {
         Filter {
             terms: Arc::clone(terms),
-            made: Made::default(),
+            booking: Booking::default(),
             selector: condition.evaluator(terms),
             output: Arc::clone(output),
             outbox: Outbox::new(output.len(), limit),
@@ -38,9 +38,9 @@ impl Operator for Filter {
             return Ok(());
         }
         let columns = slices(&envelope);
-        let stopped = |more| self.made.gives_up(&self.terms, turn, more);
+        let stopped = |more| self.booking.poll(&self.terms, turn, more);
         self.selector.select(&columns, envelope.rows(), &mut self.kept, &stopped);
-        self.made.hold(&self.terms, turn, self.selector.bytes())?;
+        self.booking.hold(&self.terms, turn, self.selector.bytes())?;
         if self.kept.len() == envelope.rows() {
             let columns = self.output.iter().map(|&column| envelope.column(column).clone()).collect();
             self.outbox.pass(turn, attach(Envelope::of_rows(columns, envelope.rows()), envelope.attached()));

@@ -4,7 +4,7 @@
 //! by side: Kim et al., "Sort vs. hash revisited", VLDB 2009, §4. It is built once, when all rows have come, from two
 //! passes over them.
 
-use super::join::{Place, Probe};
+use super::join::{Probe, ProbeState};
 use super::loose::{Choice, Loose, Sides};
 use super::{had, slices};
 use crate::terms::Terms;
@@ -25,19 +25,19 @@ pub(crate) struct Key {
 /// How two ids agree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum By {
-    /// They are the same.
+    /// The ids are the same.
     Id,
-    /// Their values may be equal: a condition looks again.
+    /// The values may be equal; a condition of the join checks them.
     Value,
     /// They are the same, or one of them is unbound: compatible solutions.
     Loose,
 }
 
-/// Of the built rows with the same keys, which are kept.
+/// Which of the built rows with the same keys are kept.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Keep {
     All,
-    /// One: for asking whether there is any.
+    /// One, to answer whether there is any.
     Any,
     /// The one with the least id in this column.
     Least(usize),
@@ -50,9 +50,9 @@ pub(crate) enum Keep {
 pub(crate) struct HashSpec {
     pub(crate) keys: Vec<Key>,
     pub(crate) keep: Keep,
-    /// Built columns that are put out.
+    /// Built columns that the join reads.
     pub(crate) output: Vec<usize>,
-    /// Whether a pair counts only if both sides have a value for at least one key: MINUS.
+    /// MINUS: a pair counts only if both sides have a value for at least one key.
     pub(crate) needs_overlap: bool,
 }
 
@@ -65,7 +65,7 @@ impl HashSpec {
         self.keys.iter().filter(|key| key.by == By::Loose)
     }
 
-    /// Which of so many built columns have to be at hand when the table is probed, ascending.
+    /// The built columns that the table needs, ascending, of `width` columns.
     fn wanted(&self, width: usize) -> Vec<usize> {
         let loose = self.loose().map(|key| key.build);
         let mut wanted: Vec<usize> =
@@ -75,8 +75,7 @@ impl HashSpec {
         wanted
     }
 
-    /// How many columns the rows of a table have that is built of so many: a column for each strict key, and those that
-    /// are wanted.
+    /// The number of columns of a table built of `width` columns: one for each strict key, and the wanted ones.
     pub(crate) fn built_columns(&self, width: usize) -> usize {
         self.strict().count() + self.wanted(width).len()
     }
@@ -103,13 +102,13 @@ impl Builder {
         self.envelopes.push(envelope);
     }
 
-    /// Bytes of the rows that were added.
+    /// Bytes of the rows added so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The table, as it travels to those who probe it: its buckets, and its rows bucket by bucket. `None` if
-    /// nobody waits for it any more.
+    /// The table as two envelopes, for the boxes that probe it: its buckets, and its rows bucket by bucket. `None` if the
+    /// request was cancelled.
     pub(crate) fn build(&mut self, turn: &Turn<'_>) -> Option<(Envelope, Envelope)> {
         let stopped = || turn.is_stopped();
         let envelopes = std::mem::take(&mut self.envelopes);
@@ -164,7 +163,8 @@ impl Builder {
         }
         let reduced = match self.spec.keep {
             Keep::All => None,
-            // Which of several rows are partners depends on what each leaves open.
+            // With loose keys, which rows are partners depends on the keys that each row leaves unbound, so no row can be
+            // dropped.
             Keep::Any if self.spec.loose().next().is_some() => None,
             Keep::Any => Some(reduce(&keys, &order, &starts, |_, _| false)),
             Keep::Least(by) => {
@@ -196,29 +196,29 @@ impl Builder {
     }
 }
 
-/// A table that was built, shared by all who probe it, and where one of them stands.
+/// A built table, shared by all boxes that probe it, and the state of one of them.
 pub(crate) struct HashTable {
     terms: Arc<Terms>,
     spec: Arc<HashSpec>,
-    /// For each bucket its rows: the first in the low half, the one behind the last in the high one.
+    /// The rows of each bucket: the first in the low half, the end in the high half.
     buckets: Column,
     /// 64 minus the logarithm of the number of buckets.
     shift: u32,
     rows: usize,
-    /// For each strict key, in the order of rows.
+    /// The column of each strict key, in the order of the built rows.
     keys: Vec<Column>,
-    /// The columns that are wanted, in the order of rows; the others are empty.
+    /// The wanted columns, in the order of the built rows; the others are empty.
     columns: Vec<Column>,
-    /// Of the envelope that is being probed: its keys, and the rows of each row's bucket.
+    /// Of the probed envelope: its key columns, and for each row its bucket's rows.
     probed: Vec<Column>,
     ranges: Vec<u64>,
     hashes: Vec<u32>,
-    /// If there are loose keys.
+    /// The tables for loose keys.
     loose: Loose,
 }
 
 impl HashTable {
-    /// What [`Builder::build`] made of rows of so many columns.
+    /// From the envelopes of [`Builder::build`], which was given rows of `width` columns.
     pub(crate) fn new(
         terms: &Arc<Terms>,
         spec: &Arc<HashSpec>,
@@ -252,7 +252,7 @@ impl HashTable {
         self.rows == 0
     }
 
-    /// The columns that a row is searched by, as the table has them.
+    /// The input's key columns in the form that the table has: ids, or keys of values.
     fn probe_keys(&self, input: &Envelope) -> Vec<Column> {
         self.spec
             .strict()
@@ -279,7 +279,7 @@ fn hashes(by: HashKey, keys: &[&[u64]], rows: usize, shift: u32, into: &mut Vec<
     }
 }
 
-/// Leaves one row for each combination of keys, and among those the best.
+/// Keeps one row for each combination of keys: the best by `keep`.
 fn reduce(
     keys: &[Vec<u64>],
     order: &[u32],
@@ -308,25 +308,25 @@ impl Probe for HashTable {
     fn partners(
         &mut self,
         input: &Envelope,
-        at: &mut Place,
+        at: &mut ProbeState,
         limit: usize,
         (left, right): (&mut Vec<u32>, &mut Vec<u32>),
         stopped: &dyn Fn() -> bool,
     ) {
         if self.spec.needs_overlap && self.spec.keys.is_empty() {
-            *at = Place { row: input.rows(), done: 0 };
+            *at = ProbeState { row: input.rows(), done: 0 };
             return;
         }
-        if *at == Place::default() {
+        if *at == ProbeState::default() {
             self.probed = self.probe_keys(input);
         }
         if self.spec.loose().next().is_some() {
             return self.compatible(input, at, limit, (left, right), stopped);
         }
-        if *at == Place::default() {
+        if *at == ProbeState::default() {
             let keys: Vec<&[u64]> = self.probed.iter().map(Column::u64s).collect();
             hashes(self.terms.key, &keys, input.rows(), self.shift, &mut self.hashes);
-            // Loads that don't wait for each other: the processor has many of them under way at once.
+            // These loads don't depend on each other, so the processor has many of them in flight.
             let buckets = self.buckets.u64s();
             self.ranges.clear();
             self.ranges.extend(self.hashes.iter().map(|&hash| buckets[hash as usize]));
@@ -362,7 +362,7 @@ impl Probe for HashTable {
             if next < end {
                 at.done = next - start;
             } else {
-                *at = Place { row: row + 1, done: 0 };
+                *at = ProbeState { row: row + 1, done: 0 };
             }
         }
     }
@@ -371,7 +371,7 @@ impl Probe for HashTable {
         super::gather(self.columns[self.spec.output[output]].u64s(), right, into);
     }
 
-    /// What was made of the table to probe it; the rows belong to whoever built it.
+    /// Bytes made for probing; the rows are counted by the box that built them.
     fn bytes(&self) -> u64 {
         self.loose.bytes()
     }
@@ -382,7 +382,7 @@ impl HashTable {
     fn compatible(
         &mut self,
         input: &Envelope,
-        at: &mut Place,
+        at: &mut ProbeState,
         limit: usize,
         pairs: (&mut Vec<u32>, &mut Vec<u32>),
         stopped: &dyn Fn() -> bool,

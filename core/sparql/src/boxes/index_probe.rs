@@ -1,6 +1,6 @@
 //! Finds the partners of a row by searching an index: one side of an index nested-loop join.
 
-use super::join::{Place, Probe};
+use super::join::{Probe, ProbeState};
 use super::search::Searcher;
 use super::slices;
 use std::ops::Range;
@@ -21,23 +21,23 @@ pub(crate) enum Source {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct IndexSpec {
     pub(crate) order: Order,
-    /// What the first levels must hold: constants first as far as the order allows.
+    /// The values of the first levels: as many constants in front as the order allows.
     pub(crate) prefix: Vec<Source>,
-    /// What other levels must hold.
+    /// Values that other levels must have.
     pub(crate) checks: Vec<(usize, Source)>,
-    /// Pairs of free levels that must hold the same.
+    /// Pairs of free levels that must be equal.
     pub(crate) repeated: Vec<(usize, usize)>,
     /// Levels that become columns, none of them in the prefix.
     pub(crate) output: Vec<usize>,
-    /// How many partners that differ in what is put out only the caller wants to see.
+    /// Which of the partners that differ only in dropped columns are wanted.
     pub(crate) want: Want,
 }
 
-/// Which partners are worth finding, where duplicates don't count.
+/// Which partners are needed, where duplicates don't count.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Want {
     All,
-    /// One for each value of the level behind the prefix.
+    /// One for each value of the level after the prefix.
     Groups,
     /// Any one.
     First,
@@ -47,7 +47,7 @@ pub(crate) enum Want {
 pub(crate) struct IndexProbe {
     store: Arc<Store>,
     spec: Arc<IndexSpec>,
-    /// The rows under the prefix's leading constants.
+    /// The rows that match the prefix's leading constants.
     base: Range<usize>,
     leading: usize,
     searcher: Searcher,
@@ -77,7 +77,7 @@ impl IndexProbe {
         probe
     }
 
-    /// The ascending column in which the first variable level is searched.
+    /// The ascending column that the first variable level is searched in.
     fn column<'a>(&self, index: &'a Index) -> &'a [Id] {
         match self.leading {
             0 => index.keys(),
@@ -100,7 +100,7 @@ impl Probe for IndexProbe {
     fn partners(
         &mut self,
         input: &Envelope,
-        at: &mut Place,
+        at: &mut ProbeState,
         limit: usize,
         (left, right): (&mut Vec<u32>, &mut Vec<u32>),
         _: &dyn Fn() -> bool,
@@ -163,7 +163,7 @@ impl Probe for IndexProbe {
             if next < all.end {
                 at.done = next - all.start;
             } else {
-                *at = Place { row: row + 1, done: 0 };
+                *at = ProbeState { row: row + 1, done: 0 };
             }
         }
         for (level, source) in &spec.checks {
@@ -188,7 +188,7 @@ impl Probe for IndexProbe {
     }
 }
 
-/// Drops the pairs that fail.
+/// Drops the pairs for which `pass` is false.
 fn keep(left: &mut Vec<u32>, right: &mut Vec<u32>, pass: impl Fn(usize, usize) -> bool) {
     let mut count = 0;
     for place in 0..left.len() {

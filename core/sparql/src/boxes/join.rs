@@ -1,104 +1,104 @@
-//! A join: for each row of the input its partners, found in an index or in a hash table.
+//! A join: finds for each row of the input its partners, in an index or in a hash table.
 //!
-//! One box for all kinds of joins, so that a condition, unbound values and bounded output are dealt with once.
-//! Candidate pairs are made in batches, the condition is evaluated over whole columns of them, and only pairs that pass
-//! are put together. The order of the input's rows is kept.
+//! One box for all kinds of joins, so that conditions, unbound values and bounded output are handled once. Candidate pairs are
+//! made in batches, the condition is evaluated over whole columns of them, and only pairs that pass are put out. The order of
+//! the input's rows is kept.
 
 use super::hash_table::{Builder, HashSpec, HashTable};
 use super::index_probe::{IndexProbe, IndexSpec};
 use super::{Inputs, Outbox};
 use crate::algebra::Slot;
 use crate::condition::{Condition, Selector};
-use crate::terms::{Made, Terms};
+use crate::terms::{Booking, Terms};
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
 use vicus_rdf::Id;
 
-/// Where the search for partners stands: a row of the input, and how many of its candidates are done.
+/// Where the search for partners stands: a row of the input, and how many of its candidates were looked at.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ProbeState {
     pub(crate) row: usize,
     pub(crate) done: usize,
 }
 
 /// Something that finds partners.
 pub(crate) trait Probe: Send {
-    /// Appends pairs of an input row and a partner, in the order of input rows, from `at` on until there are `limit`
-    /// of them or no more, and moves `at`. An envelope is begun at `Place::default()`.
-    /// Nobody waits for the rest once `stopped` says so: what takes long asks.
+    /// Appends pairs of an input row and a partner, in the order of input rows, from `at` on, and moves `at`. Ends at `limit`
+    /// pairs or at the last row. An envelope begins at `ProbeState::default()`. A long search asks `stopped` now and then, and
+    /// gives up if it is true: the request was cancelled.
     fn partners(
         &mut self,
         input: &Envelope,
-        at: &mut Place,
+        at: &mut ProbeState,
         limit: usize,
         pairs: (&mut Vec<u32>, &mut Vec<u32>),
         stopped: &dyn Fn() -> bool,
     );
 
-    /// Appends an output column's values of these partners.
+    /// Appends the values that these partners have in an output column.
     fn gather(&self, output: usize, right: &[u32], into: &mut Room<'_, u64>);
 
-    /// Bytes that it holds beyond a row.
+    /// Bytes held beyond one row.
     fn bytes(&self) -> u64 {
         0
     }
 }
 
-/// What becomes of rows with and without partners.
+/// What a join does with rows that have partners, and rows that have none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum JoinKind {
-    /// Each pair.
+    /// Puts out each pair.
     Inner,
-    /// Each pair, and rows without partner with unbound values.
+    /// Puts out each pair, and each row without partner with unbound values.
     Left,
-    /// Each row that has a partner, once.
+    /// Puts out each row that has a partner, once.
     Semi,
-    /// Each row that has none.
+    /// Puts out each row that has no partner.
     Anti,
-    /// Each row once, and whether it has a partner: in this slot, for those who plan.
+    /// Puts out each row once, with a column that says whether it has a partner. The planner knows the column by this slot.
     Mark(Slot),
 }
 
 /// Where a column of a pair comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Part {
+pub(crate) enum Origin {
     /// A column of the input.
     Left(usize),
     /// An output of the probe.
     Right(usize),
-    /// The input's value if it has one, else the probe's.
+    /// The input's value if it is bound, else the probe's.
     Merged(usize, usize),
-    /// Never bound.
+    /// Always unbound.
     Unbound,
-    /// Whether there is a partner.
+    /// Whether the row has a partner.
     Marked,
 }
 
-/// What a join does with pairs.
+/// How a join makes rows of pairs.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct JoinSpec {
     pub(crate) kind: JoinKind,
-    pub(crate) output: Vec<Part>,
-    /// What the condition's columns are.
-    pub(crate) condition_parts: Vec<Part>,
+    pub(crate) output: Vec<Origin>,
+    /// The columns that the condition reads.
+    pub(crate) condition_origins: Vec<Origin>,
     pub(crate) condition: Condition,
 }
 
-/// In a list of partners: none.
-const NOBODY: u32 = u32::MAX;
+/// Stands in a list of partners for "no partner".
+const NO_PARTNER: u32 = u32::MAX;
 
-/// The part of a join that knows nothing of how partners are found.
+/// The part of a join that does not depend on how partners are found.
 pub(super) struct Core {
     terms: Arc<Terms>,
-    made: Made,
+    booking: Booking,
     spec: Arc<JoinSpec>,
     selector: Selector,
     outbox: Outbox,
     input: Option<Envelope>,
-    at: Place,
-    /// Rows of the input before this one have been dealt with.
+    at: ProbeState,
+    /// Input rows before this one are done.
     settled: usize,
-    /// Candidates, and those that passed.
+    /// The candidate pairs; after [`Core::settle`], those that passed.
     left: Vec<u32>,
     right: Vec<u32>,
     kept: Vec<u32>,
@@ -111,26 +111,26 @@ impl Core {
     pub(super) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, limit: usize) -> Core {
         Core {
             terms: Arc::clone(terms),
-            made: Made::default(),
+            booking: Booking::default(),
             spec: Arc::clone(spec),
             selector: spec.condition.evaluator(terms),
             outbox: Outbox::new(spec.output.len(), limit),
             input: None,
-            at: Place::default(),
+            at: ProbeState::default(),
             settled: 0,
             left: Vec::new(),
             right: Vec::new(),
             kept: Vec::new(),
             out_left: Vec::new(),
             out_right: Vec::new(),
-            scratch: vec![Vec::new(); spec.condition_parts.len()],
+            scratch: vec![Vec::new(); spec.condition_origins.len()],
         }
     }
 
-    /// One invocation: goes on with the envelope at hand, or takes the next.
+    /// One invocation: continues with the envelope at hand, or takes the next one.
     pub(super) fn act(&mut self, turn: &mut Turn<'_>, probe: &mut impl Probe) -> Result<(), BoxError> {
         self.advance(turn, probe);
-        self.made.hold(&self.terms, turn, probe.bytes() + self.selector.bytes())
+        self.booking.hold(&self.terms, turn, probe.bytes() + self.selector.bytes())
     }
 
     fn advance(&mut self, turn: &mut Turn<'_>, probe: &mut impl Probe) {
@@ -144,14 +144,14 @@ impl Core {
                 }
                 Some(envelope) => {
                     self.input = Some(envelope);
-                    self.at = Place::default();
+                    self.at = ProbeState::default();
                     self.settled = 0;
                 }
             }
         }
         let input = self.input.take().expect("taken above");
         for _ in 0..self.terms.limits.batches.max(1) {
-            let is_new = self.at == Place::default();
+            let is_new = self.at == ProbeState::default();
             let limit = self.outbox.room().min(self.outbox.growth.target.max(64));
             self.left.clear();
             self.right.clear();
@@ -167,7 +167,7 @@ impl Core {
                 if self.outbox.is_due() {
                     self.outbox.flush(turn);
                 }
-                // A head that waited while this envelope was at hand would call nobody again.
+                // A head that arrived while this envelope was at hand does not invoke the box again.
                 if turn.head(0).is_some() {
                     turn.run_again();
                 }
@@ -185,7 +185,7 @@ impl Core {
         turn.run_again();
     }
 
-    /// Whether each row of the envelope has exactly one partner, and that is the answer.
+    /// Whether each row of the envelope has exactly one partner, so that the envelope's columns can be shared.
     fn is_one_to_one(&self, rows: usize) -> bool {
         self.spec.kind != JoinKind::Anti
             && self.spec.condition.is_empty()
@@ -193,17 +193,18 @@ impl Core {
             && self.left.iter().enumerate().all(|(row, left)| row as u32 == *left)
     }
 
-    /// The envelope with partners beside it: its own columns are shared, not copied.
+    /// The envelope with the partners' columns added: its own columns are shared, not copied.
     fn pass(&self, input: &Envelope, probe: &impl Probe, turn: &Turn<'_>) -> Envelope {
-        let fresh: Vec<Part> = self.spec.output.iter().copied().filter(|part| !matches!(part, Part::Left(_))).collect();
+        let fresh: Vec<Origin> =
+            self.spec.output.iter().copied().filter(|part| !matches!(part, Origin::Left(_))).collect();
         let mut fresh = super::columns_of(turn, fresh.len(), input.rows(), |builder| {
             for (column, part) in fresh.iter().enumerate() {
-                gather_part(*part, input, probe, &self.left, &self.right, &mut builder.u64s(column));
+                gather_column(*part, input, probe, &self.left, &self.right, &mut builder.u64s(column));
             }
         })
         .into_iter();
         let columns = self.spec.output.iter().map(|part| match part {
-            Part::Left(column) => input.column(*column).clone(),
+            Origin::Left(column) => input.column(*column).clone(),
             _ => fresh.next().expect("one for each other part"),
         });
         super::attach(Envelope::of_rows(columns.collect(), input.rows()), input.attached())
@@ -213,15 +214,15 @@ impl Core {
     fn settle(&mut self, input: &Envelope, probe: &impl Probe, turn: &Turn<'_>) {
         let kind = self.spec.kind;
         if !self.spec.condition.is_empty() && !self.left.is_empty() {
-            for (values, part) in self.scratch.iter_mut().zip(&self.spec.condition_parts) {
+            for (values, part) in self.scratch.iter_mut().zip(&self.spec.condition_origins) {
                 values.clear();
                 Room::of(values, self.left.len(), |room| {
-                    gather_part(*part, input, probe, &self.left, &self.right, room);
+                    gather_column(*part, input, probe, &self.left, &self.right, room);
                 });
             }
             let columns: Vec<&[u64]> = self.scratch.iter().map(Vec::as_slice).collect();
             let held = probe.bytes() + self.selector.bytes();
-            let stopped = |more| self.made.gives_up(&self.terms, turn, held + more);
+            let stopped = |more| self.booking.poll(&self.terms, turn, held + more);
             self.selector.select(&columns, self.left.len(), &mut self.kept, &stopped);
             if self.kept.len() < self.left.len() {
                 for (place, &pair) in self.kept.iter().enumerate() {
@@ -236,7 +237,7 @@ impl Core {
             self.put_out_pairs(input, probe, turn);
             return;
         }
-        // Rows before this one have all their candidates behind them.
+        // All candidates of the rows before this one were found.
         let complete = self.at.row;
         self.out_left.clear();
         self.out_right.clear();
@@ -246,7 +247,7 @@ impl Core {
             if first_of_row {
                 if keeps_lonely {
                     self.out_left.extend(self.settled as u32..row);
-                    self.out_right.resize(self.out_left.len(), NOBODY);
+                    self.out_right.resize(self.out_left.len(), NO_PARTNER);
                 }
                 self.settled = row as usize + 1;
             }
@@ -258,7 +259,7 @@ impl Core {
         if complete > self.settled {
             if keeps_lonely {
                 self.out_left.extend(self.settled as u32..complete as u32);
-                self.out_right.resize(self.out_left.len(), NOBODY);
+                self.out_right.resize(self.out_left.len(), NO_PARTNER);
             }
             self.settled = complete;
         }
@@ -270,15 +271,15 @@ impl Core {
     fn put_out_pairs(&mut self, input: &Envelope, probe: &impl Probe, turn: &Turn<'_>) {
         self.outbox.add(turn, input.attached(), self.left.len(), |builder| {
             for (column, part) in self.spec.output.iter().enumerate() {
-                gather_part(*part, input, probe, &self.left, &self.right, &mut builder.u64s(column));
+                gather_column(*part, input, probe, &self.left, &self.right, &mut builder.u64s(column));
             }
         });
     }
 }
 
 /// Appends one column of pairs.
-fn gather_part(
-    part: Part,
+fn gather_column(
+    part: Origin,
     input: &Envelope,
     probe: &impl Probe,
     left: &[u32],
@@ -286,11 +287,11 @@ fn gather_part(
     into: &mut Room<'_, u64>,
 ) {
     match part {
-        Part::Left(column) => super::gather(input.column(column).u64s(), left, into),
-        Part::Unbound => into.repeat(0, left.len()),
-        Part::Marked => into.extend(right.iter().map(|&partner| Id::boolean(partner != NOBODY).bits())),
-        Part::Right(output) => gather_right(probe, output, right, into),
-        Part::Merged(column, output) => {
+        Origin::Left(column) => super::gather(input.column(column).u64s(), left, into),
+        Origin::Unbound => into.repeat(0, left.len()),
+        Origin::Marked => into.extend(right.iter().map(|&partner| Id::boolean(partner != NO_PARTNER).bits())),
+        Origin::Right(output) => gather_right(probe, output, right, into),
+        Origin::Merged(column, output) => {
             let from = into.len();
             gather_right(probe, output, right, into);
             let column = input.column(column).u64s();
@@ -305,10 +306,10 @@ fn gather_part(
 
 fn gather_right(probe: &impl Probe, output: usize, right: &[u32], into: &mut Room<'_, u64>) {
     let mut rest = right;
-    // Runs with and without partner, one after the other.
+    // Runs of rows with a partner and of rows without one, in turn.
     while let Some(&first) = rest.first() {
-        let lonely = first == NOBODY;
-        let run = rest.iter().take_while(|&&partner| (partner == NOBODY) == lonely).count();
+        let lonely = first == NO_PARTNER;
+        let run = rest.iter().take_while(|&&partner| (partner == NO_PARTNER) == lonely).count();
         if lonely {
             into.repeat(0, run);
         } else {
@@ -318,7 +319,7 @@ fn gather_right(probe: &impl Probe, output: usize, right: &[u32], into: &mut Roo
     }
 }
 
-/// Index nested-loop join: never blocks, and keeps the input's order.
+/// Index nested-loop join: puts out rows from the first envelope on, in the input's order.
 pub(crate) struct IndexJoin {
     core: Core,
     probe: IndexProbe,
@@ -336,8 +337,8 @@ impl Operator for IndexJoin {
     }
 }
 
-/// Builds the rows of all its inputs into a table. Output 0 gets its buckets and output 1 its rows, each one envelope,
-/// whose columns all readers share.
+/// Builds the rows of all its inputs into a table. Output 0 gets the buckets and output 1 the rows, each as one envelope that
+/// all readers share.
 pub(crate) struct HashBuild {
     builder: Builder,
     inputs: Inputs,
@@ -355,7 +356,7 @@ impl Operator for HashBuild {
             turn.holds(self.builder.bytes())?;
             return Ok(());
         }
-        // While it is built there are the rows as they came, a copy in order, and the buckets.
+        // While the table is built, the rows are held twice (as they came, and in order), and the buckets.
         turn.holds(self.builder.bytes() * 3)?;
         if let Some((buckets, rows)) = self.builder.build(turn) {
             turn.holds(buckets.bytes() + rows.bytes())?;
@@ -367,13 +368,13 @@ impl Operator for HashBuild {
     }
 }
 
-/// Hash join: rows of input 0 are looked up in the table that comes on inputs 1 and 2. Until it is there, the probe's
-/// head is left where it is; both sides are subtrees of their own, so this wait is never part of a cycle.
+/// Hash join: looks the rows of input 0 up in the table that comes on inputs 1 and 2. Until the table is there, the head of
+/// input 0 stays queued. Both sides are subtrees of their own, so this wait is never part of a cycle.
 pub(crate) struct HashJoin {
     core: Core,
     terms: Arc<Terms>,
     hash: Arc<HashSpec>,
-    /// Columns of the built side.
+    /// The number of columns of the built side.
     width: usize,
     buckets: Option<Envelope>,
     rows: Option<Envelope>,
@@ -419,7 +420,7 @@ impl Operator for HashJoin {
             turn.close(2);
             let needs_partner = matches!(self.core.spec.kind, JoinKind::Inner | JoinKind::Semi);
             if needs_partner && table.is_empty() {
-                // Nothing can come of the other side.
+                // The table is empty, so no row of input 0 can have a partner.
                 turn.close(0);
                 turn.send_pill(0);
                 return Ok(());

@@ -7,34 +7,34 @@
 //!  nothing          –            anything: all are partners
 //! ```
 //!
-//! So there is a table for each set of keys that rows of the input bind, made when the first such row comes. In it
-//! unbound is a value like others. Each search ends at partners, whatever they and the row leave open: no row is compared
-//! with all others.
+//! So there is a table for each set of keys that rows of the input bind, made when the first such row comes. In a table,
+//! unbound is a value like any other. A search finds a row's partners whatever keys they leave unbound: no row is compared with
+//! all others.
 
 use super::had;
-use super::join::Place;
+use super::join::ProbeState;
 use vicus_flow::Grow;
 use vicus_flow::library::HashKey;
 
 /// Both sides of a join, as columns.
 pub(super) struct Sides<'a> {
-    /// What rows are hashed with.
+    /// The key of the hash function.
     pub(super) by: HashKey,
-    /// For each strict key the probed values, and the built ones.
+    /// For each strict key, the probed column and the built column.
     pub(super) strict: Vec<(&'a [u64], &'a [u64])>,
     /// The same for each loose key.
     pub(super) loose: Vec<(&'a [u64], &'a [u64])>,
-    /// How many rows either side has.
+    /// The number of probed rows, and of built rows.
     pub(super) rows: usize,
     pub(super) built: usize,
-    /// As many loose keys at most are searched by; by the others, candidates are only tested. Bounds the tables to two to
-    /// the power of it.
+    /// At most this many loose keys are searched by; the others are tested for each candidate. Bounds the number of tables to
+    /// two to the power of it.
     pub(super) searched: usize,
-    /// So many candidates are looked at before another box has a turn: many may lie in one bucket, and none be a partner.
+    /// Candidates to look at before another box has a turn: many may lie in one bucket without a partner among them.
     pub(super) candidates: usize,
 }
 
-/// How pairs are chosen.
+/// Which candidates are partners.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Choice {
     /// Both sides must have a value for at least one key.
@@ -44,7 +44,7 @@ pub(super) struct Choice {
 }
 
 impl<'a> Sides<'a> {
-    /// Those by which rows are searched.
+    /// The loose keys that rows are searched by.
     fn searched(&self) -> &[(&'a [u64], &'a [u64])] {
         &self.loose[..self.loose.len().min(self.searched)]
     }
@@ -63,8 +63,8 @@ impl<'a> Sides<'a> {
 /// The tables of a join that has loose keys.
 #[derive(Default)]
 pub(super) struct Loose {
-    /// By the set of searched keys that a row binds, a bit for each.
-    tables: Vec<Option<Table>>,
+    /// By the set of searched keys that a row binds, one bit for each key.
+    tables: Vec<Option<KeyTable>>,
 }
 
 impl Loose {
@@ -73,7 +73,7 @@ impl Loose {
         &mut self,
         sides: &Sides<'_>,
         choice: Choice,
-        at: &mut Place,
+        at: &mut ProbeState,
         limit: usize,
         (left, right): (&mut Vec<u32>, &mut Vec<u32>),
         stopped: &dyn Fn() -> bool,
@@ -84,7 +84,7 @@ impl Loose {
             let bound = set(sides.searched().iter().map(|(values, _)| values[at.row]));
             let slot = &mut self.tables[bound];
             if slot.is_none() {
-                *slot = Table::new(sides, bound, stopped);
+                *slot = KeyTable::new(sides, bound, stopped);
             }
             let Some(table) = slot else { return };
             table.partners_of_row(sides, choice, at, (limit, &mut candidates), left, right);
@@ -97,22 +97,22 @@ impl Loose {
     }
 }
 
-/// The built rows by the strict keys and some of the loose ones.
-struct Table {
-    /// Which loose keys.
+/// The built rows, hashed by the strict keys and some of the loose ones.
+struct KeyTable {
+    /// The set of these loose keys.
     by: usize,
-    /// Which of these the rows bind: each set that there is.
+    /// Which subsets of them the built rows bind.
     bound: Vec<usize>,
     shift: u32,
-    /// Where each bucket begins in `order`.
+    /// For each bucket, where it begins in `order`.
     starts: Vec<u32>,
     order: Vec<u32>,
 }
 
-impl Table {
-    /// `None` if nobody waits for it any more.
-    fn new(sides: &Sides<'_>, by: usize, stopped: &dyn Fn() -> bool) -> Option<Table> {
-        /// Between two looks whether somebody does.
+impl KeyTable {
+    /// `None` if the request was cancelled.
+    fn new(sides: &Sides<'_>, by: usize, stopped: &dyn Fn() -> bool) -> Option<KeyTable> {
+        /// Rows between two looks whether the request was cancelled.
         const ROWS: usize = 1 << 16;
         let strict = |row: usize| sides.strict.iter().map(move |(_, values)| values[row]);
         let loose = |row: usize| members(sides, by).map(move |(_, (_, values))| values[row]);
@@ -149,15 +149,15 @@ impl Table {
             *place += 1;
         }
         let bound = (0..is_there.len()).filter(|&bound| is_there[bound]).collect();
-        Some(Table { by, bound, shift, starts, order })
+        Some(KeyTable { by, bound, shift, starts, order })
     }
 
-    /// From a place within a row on, as long as there are fewer than `limit` pairs, and candidates left to look at.
+    /// Continues with one row, until there are `limit` pairs or no candidates are left to look at.
     fn partners_of_row(
         &self,
         sides: &Sides<'_>,
         choice: Choice,
-        at: &mut Place,
+        at: &mut ProbeState,
         (limit, candidates): (usize, &mut usize),
         left: &mut Vec<u32>,
         right: &mut Vec<u32>,
@@ -166,7 +166,7 @@ impl Table {
         let mut before = 0;
         for &bound in &self.bound {
             if choice.needs_overlap && bound == 0 && sides.strict.is_empty() && sides.loose.len() <= sides.searched {
-                // These have no value where the row has one.
+                // Such rows bind no key that the probed row binds.
                 continue;
             }
             let strict = sides.strict.iter().map(|(values, _)| values[row]);
@@ -180,7 +180,8 @@ impl Table {
                 }
                 *candidates -= 1;
                 at.done += 1;
-                // Several searches may end in one bucket: each takes those that bind as it asks.
+                // Searches for two subsets of keys may meet the same bucket, so each takes only the rows that bind exactly its
+                // subset.
                 let binds =
                     |(key, (_, values)): (usize, (_, &[u64]))| usize::from(values[partner as usize] != 0) << key;
                 if members(sides, self.by).map(binds).sum::<usize>() == bound
@@ -189,23 +190,23 @@ impl Table {
                     left.push(row as u32);
                     right.push(partner);
                     if choice.any {
-                        *at = Place { row: row + 1, done: 0 };
+                        *at = ProbeState { row: row + 1, done: 0 };
                         return;
                     }
                 }
             }
             before += found.len();
         }
-        *at = Place { row: row + 1, done: 0 };
+        *at = ProbeState { row: row + 1, done: 0 };
     }
 }
 
-/// The searched keys that are in a set, with their columns.
+/// The searched keys of a set, with their columns.
 fn members<'a>(sides: &'a Sides<'_>, by: usize) -> impl Iterator<Item = (usize, (&'a [u64], &'a [u64]))> {
     sides.searched().iter().copied().enumerate().filter(move |(key, _)| by >> key & 1 == 1)
 }
 
-/// Which of these have a value.
+/// The set of keys that have a value.
 fn set(values: impl Iterator<Item = u64>) -> usize {
     values.enumerate().map(|(key, value)| usize::from(value != 0) << key).sum()
 }
@@ -226,10 +227,10 @@ mod tests {
         loose.push((&[2], &last));
         let sides = Sides { by: HashKey::of_seed(7), strict: Vec::new(), loose, rows: 1, built, searched, candidates };
         let choice = Choice { needs_overlap: false, any: false };
-        let (mut at, mut calls, mut left, mut right) = (Place::default(), 0, Vec::new(), Vec::new());
+        let (mut at, mut calls, mut left, mut right) = (ProbeState::default(), 0, Vec::new(), Vec::new());
         let mut tables = Loose::default();
         tables.partners(&sides, choice, &mut at, usize::MAX, (&mut left, &mut right), &|| true);
-        assert_eq!((at, tables.bytes()), (Place::default(), 0), "nobody waits for a table");
+        assert_eq!((at, tables.bytes()), (ProbeState::default(), 0), "a stopped search makes no table");
         while at.row == 0 {
             let before = at.done;
             tables.partners(&sides, choice, &mut at, usize::MAX, (&mut left, &mut right), &|| false);

@@ -1,7 +1,7 @@
 //! The physical operators, one file each. Envelopes have one column of id bits per slot.
 //!
-//! All keep the flow protocol: they take one head per input and invocation, send a few envelopes of bounded size and ask
-//! to be run again, send the pill once, and pass a reader's lost interest on by closing their inputs.
+//! All boxes keep the flow protocol: an invocation takes at most one head of each input, sends a few envelopes of bounded size
+//! and asks to run again if there is more; the pill is sent once; a box whose reader has lost interest closes its own inputs.
 
 pub(crate) mod aggregate;
 pub(crate) mod distinct;
@@ -29,26 +29,26 @@ use vicus_flow::{
 };
 use vicus_rdf::Id;
 
-/// The schema of envelopes with so many columns of ids. Those of few columns are made once.
+/// The schema of envelopes with `columns` columns of ids. Schemas of few columns are made once.
 pub(crate) fn schema(columns: usize) -> Schema {
     static FEW: [OnceLock<Schema>; 32] = [const { OnceLock::new() }; 32];
     let make = || Schema::new((0..columns).map(|column| (format!("c{column}"), Type::U64)));
     FEW.get(columns).map_or_else(make, |schema| schema.get_or_init(make).clone())
 }
 
-/// What was allocated. If the memory could not be had, the box gives up and its request fails alone.
+/// The allocated value. If there was not enough memory, the box gives up and its request fails alone.
 pub(crate) fn had<T>(allocated: Result<T, NoMemory>) -> T {
     allocated.unwrap_or_else(|error| give_up(error))
 }
 
-/// Before something is added to a hash table with so many items of a size: where it is full, it `grows`, or the box gives up.
+/// Makes room for one more item in a hash table. If the table is full, `grows` has to grow it; if that fails, the box gives up.
 pub(crate) fn room_for_one(count: usize, capacity: usize, item: usize, grows: impl FnOnce() -> bool) {
     if count == capacity && !refusable(grows) {
         give_up(NoMemory { bytes: (2 * (count + 1) * item) as u64 });
     }
 }
 
-/// As `collect`, where there may be so many items that there is no memory for them: see [`had`].
+/// As `collect`, for so many items that memory may not suffice: then the box gives up, as in [`had`].
 pub(crate) fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> Vec<T> {
     let mut all = had(Vec::with_room(items.len()));
     all.extend(items);
@@ -60,12 +60,12 @@ pub(crate) fn slices(envelope: &Envelope) -> Vec<&[u64]> {
     envelope.columns().iter().map(Column::u64s).collect()
 }
 
-/// The inputs of a box that takes what comes on any of them: how many have not ended, once that is known.
+/// The inputs of a box that reads them all alike: how many have not ended, once the first turn has told how many there are.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Inputs(Option<usize>);
 
 impl Inputs {
-    /// Takes a head of each; whether all have ended.
+    /// Takes one head of each input that has one, and passes it to `with`; true when all inputs have ended.
     pub(crate) fn take(&mut self, turn: &mut Turn<'_>, mut with: impl FnMut(&mut Turn<'_>, Envelope)) -> bool {
         let mut open = self.0.unwrap_or(turn.inputs());
         for input in 0..turn.inputs() {
@@ -80,8 +80,8 @@ impl Inputs {
     }
 }
 
-/// How large the next envelope is to be: a single row first, so that whoever waits for any answer has it soon, then 64
-/// and doubling up to a limit.
+/// The target size of the next envelope: a single row first, so that the first answer arrives soon, then 64 rows, doubling up
+/// to a limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Growth {
     pub(crate) target: usize,
@@ -103,12 +103,12 @@ impl Growth {
 pub(crate) struct Outbox {
     builder: EnvelopeBuilder,
     rows: usize,
-    /// What the rows' envelopes kept alive.
+    /// Attachments of the envelopes that the rows come from.
     attached: Vec<Attachment>,
     pub(crate) growth: Growth,
 }
 
-/// Rows that keep more than so many bytes alive beside their columns don't wait for others.
+/// If the attachments of the rows take more bytes than this, the rows are sent without waiting for others.
 const MOST_ATTACHED: u64 = 1 << 20;
 
 impl Outbox {
@@ -116,7 +116,8 @@ impl Outbox {
         Outbox { builder: EnvelopeBuilder::of_u64s(columns), rows: 0, attached: Vec::new(), growth: Growth::new(limit) }
     }
 
-    /// Adds so many rows, of envelopes that keep these alive: `fill` has to append them to the columns, in which there is room for them.
+    /// Adds `rows` rows made of envelopes with these attachments. `fill` has to append the rows to the columns; there is room
+    /// for them.
     pub(crate) fn add(
         &mut self,
         turn: &Turn<'_>,
@@ -127,14 +128,14 @@ impl Outbox {
         if rows > 0 {
             Attachment::add_all(&mut self.attached, attached);
         }
-        // Some batches may come before it is due.
+        // Several batches may be added before the envelope is due.
         let expected = (2 * self.growth.target).min(self.growth.limit).saturating_sub(self.rows);
         self.builder.reserve(turn, rows.max(expected));
         fill(&mut self.builder);
         self.rows += rows;
     }
 
-    /// How many rows may still be added before they must be sent.
+    /// How many rows can be added before the envelope is full.
     pub(crate) fn room(&self) -> usize {
         self.growth.limit - self.rows.min(self.growth.limit)
     }
@@ -143,7 +144,7 @@ impl Outbox {
         self.rows >= self.growth.target || Attachment::bytes_of(&self.attached) > MOST_ATTACHED && self.rows > 0
     }
 
-    /// Sends what there is, if there is anything.
+    /// Sends the rows, if there are any.
     pub(crate) fn flush(&mut self, turn: &mut Turn<'_>) {
         if self.rows == 0 {
             return;
@@ -155,7 +156,7 @@ impl Outbox {
         self.growth.grow();
     }
 
-    /// Sends an envelope as it is, behind what there is already.
+    /// Sends an envelope unchanged, after the rows that were added before.
     pub(crate) fn pass(&mut self, turn: &mut Turn<'_>, envelope: Envelope) {
         self.flush(turn);
         if envelope.rows() > 0 {
@@ -165,10 +166,10 @@ impl Outbox {
     }
 }
 
-/// Rows that wait in a box for others keep no more than so many bytes alive beside their columns, and those of one envelope.
+/// The attachments of rows that wait in a box take at most this many bytes, plus those of one envelope.
 pub(crate) const MOST_ATTACHED_TO_WAITING: u64 = 16 << 20;
 
-/// An envelope that keeps what the envelopes kept alive of which it is made, if it has any of their terms.
+/// The envelope; with these attachments if any of its ids is of a term that passes.
 pub(crate) fn attach(envelope: Envelope, attached: &[Attachment]) -> Envelope {
     let passes = |column: &Column| column.u64s().iter().any(|&bits| passes(Id::from_bits(bits)));
     if attached.is_empty() || !envelope.columns().iter().any(passes) {
@@ -177,7 +178,7 @@ pub(crate) fn attach(envelope: Envelope, attached: &[Attachment]) -> Envelope {
     envelope.with(attached)
 }
 
-/// The rows of columns, one after the other.
+/// Appends the rows of columns, one row after the other.
 pub(crate) fn interleave(columns: &[&[u64]], into: &mut Vec<u64>) {
     into.clear();
     into.grow_or_give_up(columns.iter().map(|column| column.len()).sum());
@@ -191,7 +192,7 @@ pub(crate) fn interleave(columns: &[&[u64]], into: &mut Vec<u64>) {
     }
 }
 
-/// An envelope of so many columns and rows, all filled at once.
+/// An envelope of `columns` columns of `rows` rows, which `fill` has to fill.
 pub(crate) fn envelope_of(
     turn: &Turn<'_>,
     columns: usize,
@@ -214,7 +215,7 @@ pub(crate) fn columns_of(
     builder.finish_columns(turn)
 }
 
-/// Appends the values of a column at these rows.
+/// Appends a column's values at these rows.
 #[inline]
 pub(crate) fn gather(column: &[u64], rows: &[u32], into: &mut Room<'_, u64>) {
     into.extend(rows.iter().map(|&row| column[row as usize]));

@@ -7,7 +7,7 @@ use vicus_rdf::{Order, Store};
 
 pub(crate) struct Nodes {
     store: Arc<Store>,
-    /// How many subjects and objects have been dealt with.
+    /// How many subjects and objects were read.
     subjects: usize,
     objects: usize,
     growth: Growth,

@@ -1,75 +1,77 @@
-//! A hash table that stays as small as the cache: when it grows beyond, it becomes several, each for a part of the hashes.
+//! A hash table that stays within the cache: when it outgrows the cache, it is split into several tables, each for a part of
+//! the hashes.
 //!
-//! A table that does not fit costs a miss of the cache, and of the processor's table of pages, for each row. So rows for
-//! a part wait until there are many, and are then added while that part's table is near: Müller, Sanders, Lacurie,
-//! Lehner, Färber, "Cache-efficient aggregation: hashing is sorting", SIGMOD 2015, §3. What waits is never more than
-//! half of what the tables hold, or some kilobytes for each.
+//! In a table larger than the cache, each row costs a cache miss and a TLB miss. So the rows of each part wait until there are
+//! many, and are then added while that part's table is in the cache: Müller, Sanders, Lacurie, Lehner, Färber, "Cache-efficient
+//! aggregation: hashing is sorting", SIGMOD 2015, §3. Waiting rows take at most half as much memory as the tables, or some
+//! kilobytes for each part.
 
 use crate::limits::Limits;
 use vicus_flow::Grow;
 
-/// Whether the box that owns a table gives up, since so many bytes more are beyond what its request may hold, or it has ended.
+/// Asks whether the box that owns a table should give up: because its request was cancelled, or may not hold that many bytes
+/// more.
 pub(crate) type Stopped<'a> = &'a dyn Fn(u64) -> bool;
 
-/// What never gives up: for tables that don't ask.
+/// Never gives up, for tables that don't ask.
 pub(crate) const NEVER: Stopped<'static> = &|_| false;
 
-/// Rows with the same keys meet in it. Rows are flat: `width` ids for each, one after the other.
+/// A hash table of rows by their keys. Rows are flat: `width` ids each, one row after the other.
 pub(crate) trait Table: Send + Sized {
-    /// How many ids a row has; at least one.
+    /// The number of ids in a row; at least one.
     fn width(&self) -> usize;
 
     /// The hash of a row's keys.
     fn hash(&self, row: &[u64]) -> u64;
 
-    /// Adds rows, and appends the places of those among them whose keys are new. Where a row may take long or much memory, the
-    /// table asks `stopped`, with the bytes that this takes, whether to give up.
+    /// Adds rows, and appends the numbers of the rows whose keys are new to `fresh`. If a row may take long or much memory, the
+    /// table asks `stopped` with the bytes of that row whether to give up.
     fn add(&mut self, rows: &[u64], fresh: &mut Vec<u32>, stopped: Stopped<'_>);
 
-    /// What it occupies.
+    /// Bytes held.
     fn bytes(&self) -> u64;
 
-    /// Another one of its sort, without rows.
+    /// Another table of the same kind, without rows.
     fn empty(&self) -> Self;
 
-    /// Moves what it holds to other tables, each key to the one that `part` names for its hash.
+    /// Moves all rows to other tables: each key to the table that `part` names for its hash.
     fn move_to(self, tables: &mut [Self], part: &dyn Fn(u64) -> usize);
 }
 
 /// One table, or several.
 pub(crate) struct Parted<T> {
     parts: Vec<Part<T>>,
-    /// Tables that became too large: each is still to be moved to the parts that it became, when the first of them takes
-    /// rows. All at once would keep everybody waiting.
+    /// Tables that were split. Each is moved to its parts when the first of them adds rows; moving all at once would delay
+    /// every reader.
     outgrown: Vec<Option<T>>,
-    /// As many bytes as a table should have at most.
+    /// A table with more bytes than this is split.
     cache: u64,
-    /// Fewer rows' ids are not worth the change from one table to another.
+    /// Switching to another table doesn't pay for fewer waiting ids than this.
     fewest_waiting: usize,
     fresh: Vec<u32>,
-    /// Rows that were dealt since the parts were looked at.
+    /// Rows dealt to parts since the last look at the parts.
     unseen: usize,
-    /// The part to be looked at next.
+    /// The part to look at next.
     next: usize,
 }
 
 struct Part<T> {
     table: T,
-    /// Rows that are still to be added.
+    /// Rows that are not yet in the table.
     waiting: Vec<u64>,
 }
 
-/// A table that is too large becomes so many. As those below, a power of two: [`part_of`].
+/// The first split makes this many tables. A power of two, like the two below: see [`part_of`].
 const FIRST: usize = 64;
-/// And each of those so many, when it is too large again: few, for rows that wait in many places lie far from each other.
+/// A further split makes this many of each table: few, because rows that wait in many places lie far from each other.
 const AGAIN: usize = 4;
-/// And no more than this: each has rows that wait.
+/// The greatest number of tables, because each has waiting rows.
 const MOST: usize = 1024;
-/// So many tables are moved at once: each takes about a millisecond.
+/// How many tables are moved at once; each takes about a millisecond.
 const MOVED_AT_ONCE: usize = 8;
-/// For each row that was dealt since the last look, so many that waited may be added.
+/// For each row dealt since the last look, up to this many waiting rows are added.
 const ADDED_FOR_ONE: usize = 8;
-/// Parts are looked at after so many rows for each.
+/// How many rows are dealt for each part between two looks at the parts.
 const ROWS_TO_A_LOOK: usize = 4;
 
 impl<T: Table> Parted<T> {
@@ -85,7 +87,7 @@ impl<T: Table> Parted<T> {
         }
     }
 
-    /// Whether rows are added as they come.
+    /// Whether there is only one table, to which rows are added at once.
     pub(crate) fn is_one(&self) -> bool {
         self.parts.len() == 1
     }
@@ -94,7 +96,7 @@ impl<T: Table> Parted<T> {
         Some(&self.parts.get(number)?.table)
     }
 
-    /// All tables with rows.
+    /// All tables that may have rows.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &T> {
         self.parts.iter().map(|part| &part.table).chain(self.outgrown.iter().flatten())
     }
@@ -104,7 +106,8 @@ impl<T: Table> Parted<T> {
         parts.chain(self.outgrown.iter().flatten().map(T::bytes)).sum()
     }
 
-    /// Takes rows. What has been added, they or earlier ones, goes to `added`: rows, and the places of the new ones.
+    /// Takes rows. `added` is called with the rows that are now in a table, these or earlier ones, and the numbers of the new
+    /// ones among them.
     pub(crate) fn add(&mut self, rows: &[u64], stopped: Stopped<'_>, added: &mut dyn FnMut(&[u64], &[u32])) {
         if let [part] = &mut self.parts[..] {
             self.fresh.clear();
@@ -125,7 +128,7 @@ impl<T: Table> Parted<T> {
         if self.unseen < count * ROWS_TO_A_LOOK {
             return;
         }
-        // Parts are filled alike, so many have enough at once. To add all of that would take long; some are added now.
+        // The parts fill up evenly, so many are due at once. Adding all of them would take long; a share of them is added now.
         let mut rest = (std::mem::take(&mut self.unseen) * width * ADDED_FOR_ONE) as isize;
         for _ in 0..count {
             let number = self.next % count;
@@ -143,7 +146,7 @@ impl<T: Table> Parted<T> {
         self.split_if_large();
     }
 
-    /// Adds what waits for one of the parts; false when nothing waits any more.
+    /// Adds the waiting rows of one part, or moves one outgrown table; false when there is nothing left to do.
     pub(crate) fn settle(&mut self, stopped: Stopped<'_>, added: &mut dyn FnMut(&[u64], &[u32])) -> bool {
         let waits = |part: &Part<T>| !part.waiting.is_empty();
         if let Some(number) = self.parts.iter().position(waits) {
@@ -162,11 +165,11 @@ impl<T: Table> Parted<T> {
         self.parts[number].settle(&mut self.fresh, stopped, added);
     }
 
-    /// Moves a table that became too large to the parts that it became.
+    /// Moves an outgrown table to the parts that it was split into.
     fn move_outgrown(&mut self, number: usize) {
         let (before, now) = (self.outgrown.len(), self.parts.len());
         let Some(table) = self.outgrown[number].take() else { return };
-        // Every `before`-th part is a part of what it was.
+        // Part `p` of the `before` tables became the parts `p`, `p + before`, `p + 2 * before`, …
         let mut tables: Vec<T> = (number..now).step_by(before).map(|_| table.empty()).collect();
         let bits = before.trailing_zeros();
         table.move_to(&mut tables, &|hash| part_of(hash, now) >> bits);
@@ -181,7 +184,7 @@ impl<T: Table> Parted<T> {
         if count >= MOST || !self.parts.iter().any(is_large) {
             return;
         }
-        // What no row has come for yet is moved before, a little each time.
+        // Tables of the last split that no row has come for yet are moved first, some at a time.
         let left: Vec<usize> = (0..self.outgrown.len()).filter(|&number| self.outgrown[number].is_some()).collect();
         if !left.is_empty() {
             return left.into_iter().take(MOVED_AT_ONCE).for_each(|number| self.move_outgrown(number));
@@ -211,8 +214,8 @@ impl<T: Table> Part<T> {
     }
 }
 
-/// Rows are dealt to boxes by the highest bits of their hash, and find their place in a table by the lowest: between them
-/// are those that name the part, of as many as a power of two.
+/// The number of a row's part, from bits in the middle of its hash: the highest bits choose the box, the lowest the place in a
+/// table. `count` is a power of two.
 fn part_of(hash: u64, count: usize) -> usize {
     debug_assert!(count.is_power_of_two());
     (hash >> 36) as usize & (count - 1)
@@ -230,7 +233,7 @@ mod tests {
         *state >> 33
     }
 
-    /// Adds random rows in random portions, and looks what is said to be new.
+    /// Adds random rows in random portions, and checks which rows are reported as new.
     fn check<T: Table>(table: T, cache: u64, keys: u64, seed: u64) -> usize {
         let width = table.width();
         let limits = Limits { waiting_ids: [1, 64, 2048][seed as usize % 3], ..Limits::default() };

@@ -6,34 +6,34 @@ use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
 use vicus_rdf::{Id, Order, Store};
 
-/// What a scan reads. The rows begin with the pattern's constants; other constants and repeated variables are checked
-/// row by row.
+/// What a scan reads. The rows match the pattern's leading constants; other constants and repeated variables are checked for
+/// each row.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct ScanSpec {
     pub(crate) order: Order,
-    /// A part of it is work for one replica.
+    /// All rows to read. A replica reads parts of them.
     pub(crate) rows: Range<usize>,
     /// Levels that become columns.
     pub(crate) output: Vec<usize>,
     /// Levels that must hold a constant.
     pub(crate) constants: Vec<(usize, Id)>,
-    /// Pairs of levels that must hold the same.
+    /// Pairs of levels that must be equal.
     pub(crate) repeated: Vec<(usize, usize)>,
-    /// Of rows that differ in levels behind this one only, the first is put out. Then nothing else is checked.
+    /// Of rows that differ only in the levels after this one, the first is put out. There are no other checks then.
     pub(crate) distinct: Option<usize>,
 }
 
 impl ScanSpec {
-    /// Whether it needs a level of its rows.
+    /// Whether checks or the output need this level's values.
     fn looks_at(&self, level: usize) -> bool {
         self.output.contains(&level)
             || self.constants.iter().any(|(checked, _)| *checked == level)
             || self.repeated.iter().any(|(a, b)| *a == level || *b == level)
-            // The first level is the same in all rows, unless something else needs it.
+            // A first level before `last` is an output, which is tested above, or the same in all rows.
             || self.distinct.is_some_and(|last| last == level || 0 < level && level < last)
     }
 
-    /// Bytes of a row that it looks at. The first level has no column.
+    /// Bytes that reading a row takes. The first level has no column of its own.
     fn bytes_of_row(&self) -> u64 {
         [1, 2].into_iter().filter(|&level| self.looks_at(level)).count() as u64 * size_of::<Id>() as u64
     }
@@ -42,29 +42,29 @@ impl ScanSpec {
 pub(crate) struct Scan {
     store: Arc<Store>,
     spec: Arc<ScanSpec>,
-    /// What is left of the part at hand.
+    /// The rest of the range at hand.
     rows: Range<usize>,
-    /// Whether there are other parts.
+    /// Whether there is a single range: all rows.
     is_whole: bool,
     growth: Growth,
 }
 
 impl Scan {
-    /// Reads all rows, when the initialization pill comes.
+    /// A scan of all rows, which begins with the initialization pill.
     pub(crate) fn new(store: &Arc<Store>, spec: &Arc<ScanSpec>, limit: usize) -> Scan {
         let rows = spec.rows.clone();
         Scan { store: Arc::clone(store), spec: Arc::clone(spec), rows, is_whole: true, growth: Growth::new(limit) }
     }
 
-    /// Reads the ranges of rows that come, one after the other.
+    /// A scan of the ranges of rows that arrive on its input.
     pub(crate) fn of_ranges(store: &Arc<Store>, spec: &Arc<ScanSpec>, limit: usize) -> Scan {
         Scan { rows: 0..0, is_whole: false, ..Scan::new(store, spec, limit) }
     }
 
-    /// The next rows, already checked, in columns.
+    /// The columns of the next rows that pass the checks.
     fn read(&mut self, turn: &Turn<'_>) -> Envelope {
         let index = self.store.index(self.spec.order);
-        // First rows should come soon; checks may drop most of what is read.
+        // The first rows should come soon, so few are read at first; checks may drop most of what is read.
         let end = self.rows.end.min(self.rows.start + self.growth.target);
         let rows = self.rows.start..end;
         self.rows.start = end;
@@ -80,7 +80,8 @@ impl Scan {
                 }
             });
         }
-        // The row in front of them is read as well: another envelope, or another replica, has put it out.
+        // The row before them is read as well, to tell whether the first one repeats it. That row was put out with another
+        // envelope, or by another replica.
         let is_in_front = spec.distinct.is_some() && rows.start > spec.rows.start && !rows.is_empty();
         let rows = rows.start - usize::from(is_in_front)..rows.end;
         let mut levels: [Vec<u64>; 3] = Default::default();
@@ -132,7 +133,7 @@ impl Operator for Scan {
                 }
             }
         }
-        // Where checks drop everything, an empty envelope is not worth sending.
+        // An envelope from which all rows were dropped is not sent; the next rows are read instead.
         for _ in 0..16 {
             if self.rows.is_empty() || turn.is_stopped() {
                 break;
@@ -148,7 +149,7 @@ impl Operator for Scan {
         } else if self.is_whole {
             turn.send_pill(0);
         } else if turn.head(0).is_some() {
-            // A range that waited while another was read would call nobody again.
+            // A range that arrived while another one was read does not invoke the box again.
             turn.run_again();
         }
         Ok(())

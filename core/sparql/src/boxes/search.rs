@@ -1,4 +1,4 @@
-//! Finding ids in an ascending column, again and again.
+//! Repeated searches for ids in an ascending column.
 //!
 //! Demaine, López-Ortiz, Munro, "Adaptive set intersections", SODA 2000, for galloping from the last place; Peterson,
 //! "Addressing for random-access storage", IBM Journal 1957, for guessing the place from the value. Ranks are dense, so
@@ -11,14 +11,14 @@ use vicus_rdf::index::gallop;
 /// Searches one ascending column.
 #[derive(Clone, Debug)]
 pub(crate) struct Searcher {
-    /// Where the last search ended.
+    /// The place where the last search ended.
     place: usize,
     first: u64,
-    /// Places per unit of id, over the whole column.
+    /// Average number of places per id, over the whole column.
     density: f64,
 }
 
-/// Beyond this distance a guess is better than galloping.
+/// Beyond this distance a guess beats galloping.
 const NEAR: f64 = 64.0;
 
 impl Searcher {
@@ -31,13 +31,13 @@ impl Searcher {
         Searcher { place: 0, first, density }
     }
 
-    /// The places that hold `id`; empty, and where it would be, if there are none.
+    /// The range of places that hold `id`; empty, at the place where it would be, if there are none.
     #[inline]
     pub(crate) fn find(&mut self, column: &[Id], id: Id) -> Range<usize> {
         let start = self.lower_bound(column, id);
         self.place = start;
         let mut end = start;
-        // Few equals are the rule.
+        // Usually there are few equal ids.
         while end < column.len() && column[end] == id {
             end += 1;
             if end - start == 8 {

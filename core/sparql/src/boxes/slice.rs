@@ -1,4 +1,4 @@
-//! LIMIT and OFFSET: passes some rows on, then closes its input.
+//! LIMIT and OFFSET: skips some rows, passes some on, then closes its input.
 
 use vicus_flow::{BoxError, Operator, Turn};
 

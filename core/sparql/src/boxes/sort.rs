@@ -1,10 +1,11 @@
-//! ORDER BY: collects everything, sorts by integers, and puts it out in envelopes.
+//! ORDER BY: collects all rows, sorts them by integer keys, and sends them in envelopes.
 
 use super::{Growth, collected, had};
 use crate::terms::Terms;
 use crate::value::total_order;
 use std::cmp::Ordering;
 use std::sync::Arc;
+use vicus_flow::library::sort_unless;
 use vicus_flow::{BoxError, Envelope, Grow, Operator, Turn};
 use vicus_rdf::{Id, Kind};
 
@@ -24,7 +25,7 @@ pub(crate) struct Sort {
     growth: Growth,
 }
 
-/// Rows that were collected, by columns.
+/// The collected rows, as columns.
 #[derive(Default)]
 pub(crate) struct Rows {
     pub(crate) columns: Vec<Vec<u64>>,
@@ -46,7 +47,7 @@ impl Rows {
         self.columns.iter().map(|column| column.capacity() as u64 * 8).sum()
     }
 
-    /// Some of the rows in this order.
+    /// The rows with these numbers, in this order.
     pub(crate) fn envelope(&self, turn: &Turn<'_>, order: &[u32]) -> Envelope {
         super::envelope_of(turn, self.columns.len(), order.len(), |builder| {
             for (place, column) in self.columns.iter().enumerate() {
@@ -55,10 +56,10 @@ impl Rows {
         })
     }
 
-    /// The numbers of the rows as the keys order them; rows with equal keys stay as they came. `None` if `stopped` says
-    /// that nobody waits for them any more.
+    /// The numbers of the rows in the order of the keys; rows with equal keys stay in the order of their arrival. `None` if
+    /// `stopped` says that the request was cancelled.
     pub(crate) fn order(&self, terms: &Terms, by: &[By], stopped: &dyn Fn() -> bool) -> Option<Vec<u32>> {
-        // Before the first envelope there are no columns either.
+        // Before the first envelope, there are no columns yet.
         if self.count == 0 {
             return Some(Vec::new());
         }
@@ -89,58 +90,18 @@ impl Rows {
     }
 }
 
-/// So many items are sorted in some milliseconds if they are numbers, and if looking at one is a miss of the cache or a
+/// Sorting this many numbers takes some milliseconds. The second constant is for items whose comparison is a cache miss or a
 /// search.
 const NUMBERS: usize = 1 << 17;
 const OTHERS: usize = 1 << 12;
 
-/// Sorts, but gives up with `None` soon after `stopped` says so: in short runs, which are then merged. The order is total,
-/// so that stability does not matter.
-fn sort_unless<T: Copy>(
-    items: &mut Vec<T>,
-    shortest: usize,
-    compare: impl Fn(&T, &T) -> Ordering,
-    stopped: &dyn Fn() -> bool,
-) -> Option<()> {
-    for run in items.chunks_mut(shortest) {
-        if stopped() {
-            return None;
-        }
-        run.sort_unstable_by(&compare);
-    }
-    let mut run = shortest;
-    while run < items.len() {
-        let mut merged = had(Vec::with_room(items.len()));
-        for pair in items.chunks(2 * run) {
-            let (mut a, mut b) = pair.split_at(run.min(pair.len()));
-            while let (Some(first), Some(second)) = (a.first(), b.first()) {
-                if compare(second, first).is_lt() {
-                    merged.push(*second);
-                    b = &b[1..];
-                } else {
-                    merged.push(*first);
-                    a = &a[1..];
-                }
-                if merged.len().is_multiple_of(shortest) && stopped() {
-                    return None;
-                }
-            }
-            merged.extend_from_slice(a);
-            merged.extend_from_slice(b);
-        }
-        *items = merged;
-        run *= 2;
-    }
-    Some(())
-}
-
-/// Whether ids of this kind are ordered as ORDER BY orders their terms.
+/// Whether ids of this kind are in the order that ORDER BY gives their terms.
 pub(crate) fn is_ordered(bits: u64) -> bool {
     let id = Id::from_bits(bits);
     !id.is_computed() && bits < Id::ranked(Kind::Typed, 0).bits()
 }
 
-/// Orders two rows as [`Sort`] does: by ids where their order is that of terms, else by terms.
+/// Compares two rows as [`Sort`] does: by ids where their order is that of the terms, else by terms.
 pub(crate) fn compare(terms: &Terms, by: &[By], a: (&Envelope, usize), b: (&Envelope, usize)) -> Ordering {
     let order = |by: &By| {
         let (a, b) = (a.0.column(by.column).u64s()[a.1], b.0.column(by.column).u64s()[b.1]);
@@ -154,7 +115,7 @@ pub(crate) fn compare(terms: &Terms, by: &[By], a: (&Envelope, usize), b: (&Enve
     by.iter().map(order).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
-/// Integers that are ordered as the column's terms are: the ids themselves, or the places of the distinct ids in order.
+/// Integers in the order of the column's terms: the ids themselves, or the ranks of the distinct ids.
 fn sort_keys(terms: &Terms, column: &[u64], stopped: &dyn Fn() -> bool) -> Option<Vec<u64>> {
     if column.iter().all(|&bits| is_ordered(bits)) {
         return Some(had(Vec::copied(column)));
@@ -199,7 +160,7 @@ impl Operator for Sort {
             match turn.take(0) {
                 None => return Ok(()),
                 Some(pill) if pill.is_pill() => {
-                    // Each key is copied, next to the row's number.
+                    // Besides the rows, there is a copy of each key next to its row's number.
                     turn.holds(self.rows.bytes() + (self.rows.count * 16 * self.by.len().max(1)) as u64)?;
                     self.order = self.rows.order(&self.terms, &self.by, &|| turn.is_stopped());
                 }
@@ -224,43 +185,5 @@ impl Operator for Sort {
             turn.run_again()
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::cell::Cell;
-
-    #[test]
-    fn many_rows_are_sorted_in_runs_and_a_stop_is_noticed() {
-        let mut state = 1u64;
-        let items: Vec<u64> = (0..700_000)
-            .map(|_| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                state >> 40
-            })
-            .collect();
-        let mut expected = items.clone();
-        expected.sort_unstable();
-        for shortest in [NUMBERS, OTHERS] {
-            let asked = Cell::new(0);
-            let stopped_at = |last: usize| {
-                asked.set(asked.get() + 1);
-                asked.get() == last
-            };
-            let mut sorted = items.clone();
-            sort_unless(&mut sorted, shortest, Ord::cmp, &|| stopped_at(0)).expect("nobody stops it");
-            assert_eq!(sorted, expected);
-            let all = asked.take();
-            assert!(
-                all >= 2 * items.len() / shortest,
-                "it asks for each run, and as often at least while it merges: {all}"
-            );
-            for last in [1, all] {
-                assert_eq!(sort_unless(&mut items.clone(), shortest, Ord::cmp, &|| stopped_at(last)), None);
-                assert_eq!(asked.take(), last);
-            }
-        }
     }
 }

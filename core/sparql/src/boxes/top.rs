@@ -1,29 +1,29 @@
 //! ORDER BY with LIMIT: keeps the first rows only.
 //!
-//! Rows are collected until there are several times as many as wanted; then the best are kept, and rows that can't be
-//! among them are dropped as they come. That costs the same as a bounded heap, and works on columns.
+//! Rows are collected until there are several times as many as wanted. Then the best are kept; rows that can't be among the
+//! best are dropped on arrival from then on. That costs the same as a bounded heap, and works on columns.
 
 use super::sort::{By, Rows, is_ordered};
 use super::{Growth, MOST_ATTACHED_TO_WAITING, slices};
-use crate::terms::{Made, Terms};
+use crate::terms::{Booking, Terms};
 use std::sync::Arc;
 use vicus_flow::{Attachment, BoxError, Operator, Room, Turn};
 use vicus_rdf::Id;
 
 pub(crate) struct Top {
     terms: Arc<Terms>,
-    made: Made,
+    booking: Booking,
     by: Arc<[By]>,
-    /// How many rows are wanted.
+    /// The number of wanted rows.
     count: usize,
     rows: Rows,
-    /// The first key of the last wanted row so far. While all keys are ids in order, rows beyond it can be dropped.
+    /// The first key of the last wanted row so far. While all keys are ids in order, rows with a greater key are dropped.
     bound: Option<u64>,
-    /// All first keys so far are ids in order.
+    /// Whether all first keys so far are ids whose order is that of their terms.
     is_plain: bool,
     done: Option<usize>,
     growth: Growth,
-    /// What rows' envelopes kept alive that came since the best were kept.
+    /// Attachments of the envelopes that came since the rows were last reduced to the best.
     attached: Vec<Attachment>,
 }
 
@@ -31,7 +31,7 @@ impl Top {
     pub(crate) fn new(terms: &Arc<Terms>, by: &Arc<[By]>, count: usize, limit: usize) -> Top {
         Top {
             terms: Arc::clone(terms),
-            made: Made::default(),
+            booking: Booking::default(),
             by: Arc::clone(by),
             count,
             rows: Rows::default(),
@@ -106,7 +106,7 @@ impl Operator for Top {
                     if self.is_full() {
                         self.shrink(&|| turn.is_stopped());
                     }
-                    self.made.hold(&self.terms, turn, self.rows.bytes())?;
+                    self.booking.hold(&self.terms, turn, self.rows.bytes())?;
                     return Ok(());
                 }
             }

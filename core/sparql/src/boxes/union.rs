@@ -1,9 +1,9 @@
-//! All rows of all inputs, their columns brought into one order.
+//! UNION: the rows of all inputs, with their columns in one order.
 
 use std::sync::Arc;
 use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
 
-/// A column of an input, and which column of the output it becomes.
+/// A column of an input, and the column of the output that it becomes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct To {
     pub(crate) from: u32,
@@ -11,9 +11,9 @@ pub(crate) struct To {
 }
 
 pub(crate) struct Union {
-    /// For each input, where its columns go. It doesn't bind the other columns of the output.
+    /// For each input, where its columns go. Output columns that are not named stay unbound.
     maps: Arc<[Vec<To>]>,
-    /// How many columns the output has.
+    /// The number of output columns.
     width: usize,
     open: Vec<bool>,
 }

@@ -1,7 +1,7 @@
-//! Finds the partners of a row by walking a property path: from a bound end, each start once.
+//! Finds the partners of a row by walking a property path from one bound end. Each start is walked once.
 
 use super::index_probe::Source;
-use super::join::{Core, JoinSpec, Place, Probe};
+use super::join::{Core, JoinSpec, Probe, ProbeState};
 use super::{room_for_one, slices};
 use crate::limits::Limits;
 use crate::route::{Automaton, Search, is_node};
@@ -13,12 +13,12 @@ use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
 use vicus_rdf::{Id, Store};
 
-/// How a path is walked for each row of an input. Its only output is the other end.
+/// How a path is walked for each input row. The only output is the other end.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct WalkSpec {
     pub(crate) automaton: Arc<Automaton>,
     pub(crate) start: Source,
-    /// Where the path must end, if that is known.
+    /// Where the path must end, if that end is bound.
     pub(crate) target: Option<Source>,
 }
 
@@ -27,14 +27,14 @@ pub(crate) struct WalkProbe {
     spec: Arc<WalkSpec>,
     limits: Limits,
     search: Search,
-    /// Whether the search of the row at hand is not at its end.
+    /// Whether the search for the current row is unfinished.
     is_searching: bool,
-    /// Ends, one start after the other. Invariant: while a batch of pairs is made and gathered, nothing goes from it, as
-    /// the pairs are places in it.
+    /// The ends found, one start after the other. Invariant: nothing is removed between the making of a batch of pairs and its
+    /// gathering, because the pairs are indices into this list.
     found: Vec<u64>,
-    /// Which of them a start and a target have.
+    /// For a start and a target, the range of their ends in `found`.
     known: HashMap<(Id, Option<Id>), Range<usize>, HashKey>,
-    /// Those of the row at hand.
+    /// The range of the current row.
     current: Range<usize>,
 }
 
@@ -52,19 +52,19 @@ impl WalkProbe {
         }
     }
 
-    /// Whether so much is remembered that the next row should begin with nothing.
+    /// Whether so much is remembered that the next row should start with an empty memory.
     fn is_full(&self) -> bool {
         self.found.len() + self.known.len() > self.limits.remembered_ends
     }
 
-    /// Looks up or begins what a row asks for.
+    /// Looks up the ends for a row, or begins the search for them.
     fn begin(&mut self, start: Id, target: Option<Id>) {
         if let Some(known) = self.known.get(&(start, target)) {
             self.current = known.clone();
             return;
         }
         let first = self.found.len();
-        // A term that is written in the path is an end of it even if no triple has it.
+        // A term written in the path is an end of it even if no triple has that term (§18.4).
         if matches!(self.spec.start, Source::Constant(_)) || is_node(&self.store, start) {
             self.search.begin(start, target, &mut self.found);
             self.is_searching = true;
@@ -77,7 +77,7 @@ impl Probe for WalkProbe {
     fn partners(
         &mut self,
         input: &Envelope,
-        at: &mut Place,
+        at: &mut ProbeState,
         limit: usize,
         (left, right): (&mut Vec<u32>, &mut Vec<u32>),
         _: &dyn Fn() -> bool,
@@ -93,7 +93,7 @@ impl Probe for WalkProbe {
             if at.done == 0 {
                 if self.is_full() {
                     if !left.is_empty() {
-                        // The pairs of this batch are places among the ends that would go.
+                        // The pairs of this batch are indices of ends that would be removed now.
                         return;
                     }
                     self.found.clear();
@@ -103,7 +103,7 @@ impl Probe for WalkProbe {
                 at.done = 1;
                 steps -= 1;
             }
-            // One more than the number of ends that were handed out.
+            // `at.done` is the number of ends given out, plus one.
             let given = at.done - 1;
             if self.is_searching {
                 let most = self.current.start + given + limit - left.len();
@@ -121,7 +121,7 @@ impl Probe for WalkProbe {
             right.extend((next..next + take).map(|end| u32::try_from(end).expect("fewer than 2^32 ends at once")));
             at.done += take;
             if !self.is_searching && at.done > self.current.len() {
-                *at = Place { row: at.row + 1, done: 0 };
+                *at = ProbeState { row: at.row + 1, done: 0 };
             }
         }
     }

@@ -1,8 +1,8 @@
-//! Calls of functions: SPARQL 1.1, §17.4, one for each name.
+//! Calls of functions: SPARQL 1.1, §17.4; a match arm for each function.
 
 use super::regexes::Replacement;
 use super::{Evaluator, LONG, Val, cast, with_room, with_string};
-use crate::expression::{Cast, Function, Hash, Part};
+use crate::expression::{Cast, DateField, Function, Hash};
 use crate::value::{DateTime, Number, Rounding, Value, Zone, rounded};
 use md5::{Digest, Md5};
 use oxiri::Iri;
@@ -16,7 +16,7 @@ use vicus_rdf::TermView;
 type Text = (String, Option<String>);
 
 impl Evaluator<'_> {
-    /// The value of a call; `None` is an error. There are as many operands as the grammar allows.
+    /// The value of a call; `None` is an error. The grammar has checked the number of operands.
     pub(super) fn call(&mut self, function: Function, values: &[Val]) -> Option<Val> {
         let boolean = |value| Some(Val::Boolean(value));
         match function {
@@ -58,13 +58,13 @@ impl Evaluator<'_> {
                 let by = Replacement::parse(&by, flags.contains('q'))?;
                 let (terms, stopped) = (self.terms, self.stopped);
                 let regex = self.scratch.regexes.get(&pattern, &flags, stopped.unwrap_or(&|_| false))?;
-                // Nothing is something that can't be replaced (FORX0003).
+                // A pattern that matches the empty text is an error (FORX0003).
                 if regex.is_match("")? {
                     return None;
                 }
-                // It grows by as much as it has.
+                // Growing the text may double its memory.
                 let is_too_much = |bytes: usize| stopped.is_some_and(|stopped| stopped(2 * bytes as u64));
-                let fits = |bytes: usize| terms.fits(bytes) && !(bytes >= LONG && is_too_much(bytes));
+                let fits = |bytes: usize| terms.check_length(bytes) && !(bytes >= LONG && is_too_much(bytes));
                 let made = regex.replaced(&text, &by, &fits)?;
                 Some(self.tagged(made, language))
             }
@@ -84,7 +84,7 @@ impl Evaluator<'_> {
                     Some(length) => start + self.rounded_number(length)?,
                     None => f64::INFINITY,
                 };
-                // XPath, §5.4.3: characters are counted from one, and places outside are none.
+                // XPath, §5.4.3: characters are counted from one; places outside of the text select nothing.
                 let inside = |place: usize| (place + 1) as f64 >= start && ((place + 1) as f64) < end;
                 let chars = text.chars().enumerate().filter(|(place, _)| inside(*place));
                 let made = chars.map(|(_, char)| char).collect();
@@ -105,7 +105,8 @@ impl Evaluator<'_> {
                 Some(self.tagged(made.to_owned(), language))
             }
             Function::Concat => {
-                // Twice over all operands: what there is no room for is not copied even once.
+                // The operands are visited twice: the first pass asks for memory, so that nothing is copied if there is not
+                // enough.
                 let (mut bytes, mut language, mut agree) = (0, None, true);
                 for (place, value) in values.iter().enumerate() {
                     with_string(self.terms, value, |text, other| {
@@ -116,7 +117,7 @@ impl Evaluator<'_> {
                         }
                     })?;
                 }
-                if !self.has_room(bytes) {
+                if !self.claim_room(bytes) {
                     return None;
                 }
                 let mut made = with_room(bytes);
@@ -129,7 +130,7 @@ impl Evaluator<'_> {
                 let encode = |text: &str, _: Option<&str>| {
                     let is_kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
                     let bytes = text.bytes().map(|byte| if is_kept(byte) { 1 } else { 3 }).sum();
-                    if !self.has_room(bytes) {
+                    if !self.claim_room(bytes) {
                         return None;
                     }
                     let mut made = with_room(bytes);
@@ -200,14 +201,14 @@ impl Evaluator<'_> {
                 [_] => return None,
             })),
             Function::RowNumber => Some(Val::Number(Number::Integer(self.terms.next() as i64))),
-            // 53 random bits are a number below one.
+            // 53 random bits, divided by 2^53, are a number below one.
             Function::Rand => {
                 Some(Val::Number(Number::Double((self.terms.chance() >> 11) as f64 / (1u64 << 53) as f64)))
             }
             Function::Uuid => Some(self.iri(format!("urn:uuid:{}", self.uuid()))),
             Function::StrUuid => Some(Val::String(self.uuid())),
             Function::Now => Some(Val::Id(self.terms.now())),
-            Function::Of(part) => self.part(part, &values[0]),
+            Function::Of(part) => self.field(part, &values[0]),
             Function::Timezone => {
                 let zone = self.moment(&values[0])?.zone()?;
                 let datatype = "http://www.w3.org/2001/XMLSchema#dayTimeDuration";
@@ -240,15 +241,15 @@ impl Evaluator<'_> {
         Val::Id(self.terms.id(&NamedNode::new_unchecked(iri)))
     }
 
-    /// Whether a string of so many bytes may be made.
-    fn has_room(&self, bytes: usize) -> bool {
-        self.terms.fits(bytes) && !(bytes >= LONG && self.stops(bytes))
+    /// Books a string before it is made. False if it would be too long, or its memory is refused.
+    fn claim_room(&self, bytes: usize) -> bool {
+        self.terms.check_length(bytes) && !(bytes >= LONG && self.poll(bytes))
     }
 
     fn lexical(&self, value: &Val) -> Option<String> {
         self.terms.view(self.id_of(value.clone()), |view| {
             let bytes = view.as_str().map_or(0, str::len);
-            if bytes >= LONG && self.stops(bytes) {
+            if bytes >= LONG && self.poll(bytes) {
                 return None;
             }
             let mut text = with_room(bytes);
@@ -266,7 +267,7 @@ impl Evaluator<'_> {
         value.map_or(Some(String::new()), |value| self.simple(value))
     }
 
-    /// §17.4.3.1.2: a second string with a language goes with a first one of that language only.
+    /// §17.4.3.1.2: if the second string has a language, the first must have the same one.
     fn compatible(&self, a: &Val, b: &Val) -> Option<(Text, Text)> {
         let (a, b) = (self.string(a)?, self.string(b)?);
         (b.1.is_none() || a.1 == b.1).then_some((a, b))
@@ -290,7 +291,7 @@ impl Evaluator<'_> {
         self.moment_and_hours(value).map(|(moment, _)| moment)
     }
 
-    /// A moment, or when a day begins; and whether it has hours of its own, which a day has not.
+    /// A moment, or the beginning of a day; and whether it has hours of its own, which a day does not.
     fn moment_and_hours(&self, value: &Val) -> Option<(DateTime, bool)> {
         let of_value = |value: &Value| match value {
             Value::DateTime(moment) => Some((*moment, true)),
@@ -304,22 +305,22 @@ impl Evaluator<'_> {
         }
     }
 
-    /// The part of a moment or a day.
-    pub(super) fn part(&self, part: Part, value: &Val) -> Option<Val> {
+    /// A field of a moment or of a day.
+    pub(super) fn field(&self, field: DateField, value: &Val) -> Option<Val> {
         let integer = |value: i64| Some(Val::Number(Number::Integer(value)));
         let (moment, has_hours) = self.moment_and_hours(value)?;
-        match part {
-            Part::Year => integer(moment.date.year),
-            Part::Month => integer(moment.date.month.into()),
-            Part::Day => integer(moment.date.day.into()),
+        match field {
+            DateField::Year => integer(moment.date.year),
+            DateField::Month => integer(moment.date.month.into()),
+            DateField::Day => integer(moment.date.day.into()),
             _ if !has_hours => None,
-            Part::Hours => integer(moment.time.hour.into()),
-            Part::Minutes => integer(moment.time.minute.into()),
-            Part::Seconds => Some(Val::Number(Number::Decimal(moment.time.seconds()))),
+            DateField::Hours => integer(moment.time.hour.into()),
+            DateField::Minutes => integer(moment.time.minute.into()),
+            DateField::Seconds => Some(Val::Number(Number::Decimal(moment.time.seconds()))),
         }
     }
 
-    /// RFC 4122, §4.4: version 4, of chance alone.
+    /// RFC 4122, §4.4: version 4, made of random bits only.
     fn uuid(&self) -> String {
         let (high, low) = (self.terms.chance(), self.terms.chance());
         let (high, low) = (high & !0xF000 | 0x4000, low & !(0xC << 60) | 0x8 << 60);
@@ -335,7 +336,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// RFC 4647, basic filtering; both in lower case.
+/// RFC 4647, basic filtering; both arguments are in lower case.
 fn language_matches(tag: &str, range: &str) -> bool {
     match range {
         "*" => !tag.is_empty(),

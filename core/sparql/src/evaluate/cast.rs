@@ -3,8 +3,7 @@
 use crate::expression::Cast;
 use crate::value::{Date, DateTime, Decimal, Number, Time, Value};
 
-/// The value of one type as one of another; `None` is an error. Of strings, the text is read; of other types, the value
-/// counts.
+/// Converts a value to a type; `None` is an error. A string is parsed; of other types, the value is converted.
 pub(super) fn cast(target: Cast, value: Value) -> Option<Value> {
     let text = match &value {
         Value::String(text) => Some(text.trim_matches(|char| matches!(char, ' ' | '\t' | '\n' | '\r'))),

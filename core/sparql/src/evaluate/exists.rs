@@ -1,13 +1,12 @@
-//! EXISTS, the general way: evaluates a pattern for one solution, row by row, and stops at the first answer.
+//! EXISTS, the general way: evaluates a pattern for one row, and stops at the first solution.
 //!
-//! SPARQL 1.1, §18.6, leaves open what it means to put a solution's values into operators that bind variables. Here a
-//! value is what each triple pattern, path and table of the pattern has for its variable, and what expressions see; so a
-//! variable keeps its name, and MINUS inside of EXISTS sees it. Where that is the same as a join, the optimiser makes
-//! it one.
+//! SPARQL 1.1, §18.6, leaves open how a solution's values are put into operators that bind variables. Here the value is bound
+//! in each triple pattern, path and table with that variable, and expressions see it. So a variable keeps its name, and a MINUS
+//! inside of EXISTS sees it. If the result is the same as a join's, the optimiser makes it a join.
 //!
-//! What joins is solved in the order that promises the fewest solutions, looked at anew for each of them: whichever operand
-//! has the fewest triples for the values that are known. Operands that must not see those are solved once. Answers are
-//! remembered by the values that were given.
+//! Operands of a join are solved in the order of their expected numbers of solutions. The order is chosen again for each
+//! partial solution: the operand with the fewest triples for the known values comes next. Operands that must not see the known
+//! values are solved once. Answers are remembered by the given values.
 
 use super::{Evaluator, Scratch};
 use crate::algebra::{At, Group, Node, Path, Pattern, Slot};
@@ -24,34 +23,34 @@ use std::sync::Arc;
 use vicus_flow::library::HashKey;
 use vicus_rdf::{Id, Order};
 
-/// A solution: ids by slot, 0 where there is none.
+/// A solution: ids by slot, 0 for an unbound slot.
 type Row = Vec<u64>;
 
-/// Takes a solution; false if it wants no more.
+/// Takes a solution; returns false if no more are wanted.
 type Emit<'e> = &'e mut dyn FnMut(&mut Solver<'_>, &[u64]) -> bool;
 
-/// What is known of the patterns that were asked about.
+/// What an evaluator remembers of the patterns it has tested.
 #[derive(Default, Debug)]
 pub(crate) struct Memory {
     patterns: Vec<Asked>,
 }
 
-/// One pattern.
+/// What is remembered of one pattern.
 #[derive(Debug)]
 struct Asked {
     node: Arc<Node>,
-    /// How many slots its solutions have.
+    /// The number of slots of its solutions.
     width: usize,
-    /// Whether it may have another answer each time.
+    /// Whether the same given values may get different answers.
     is_volatile: bool,
-    /// By the values that were given.
+    /// The answers, by the given values.
     answers: HashMap<Row, bool, HashKey>,
-    /// Of patterns within it.
+    /// The memory for patterns within this one.
     nested: Scratch,
 }
 
 impl Memory {
-    /// What is remembered, in bytes.
+    /// Bytes remembered.
     pub(super) fn bytes(&self) -> u64 {
         let of = |asked: &Asked| {
             let answer = size_of::<(Row, bool)>() + 1 + asked.answers.keys().next().map_or(0, |key| key.len() * 8 + 16);
@@ -78,7 +77,7 @@ impl Memory {
     }
 }
 
-/// Whether a pattern has any solution that is compatible with the values that are given, 0 for those that are unbound.
+/// Whether a pattern has a solution that is compatible with the given values; 0 is an unbound value.
 pub(super) fn exists(
     terms: &Arc<Terms>,
     memory: &mut Memory,
@@ -104,7 +103,7 @@ pub(super) fn exists(
         found = merge(&solver.given, row).is_some();
         !found
     });
-    let is_answer = !solver.gives_up() && !asked.is_volatile;
+    let is_answer = !solver.poll() && !asked.is_volatile;
     asked.nested = solver.evaluator.into_scratch();
     if is_answer {
         if asked.answers.len() >= terms.limits.remembered_answers {
@@ -119,15 +118,15 @@ struct Solver<'a> {
     terms: &'a Arc<Terms>,
     evaluator: Evaluator<'a>,
     given: Row,
-    /// Whether to give up, with so many bytes more than are held.
+    /// Asks whether to give up, given the bytes needed beyond those in `held`.
     stopped: &'a dyn Fn(u64) -> bool,
-    /// Triples and collected solutions so far.
+    /// Triples and collected solutions visited so far.
     looked_at: u32,
-    /// Bytes of the solutions that are collected.
+    /// Bytes of the collected solutions.
     held: &'a Cell<u64>,
 }
 
-/// Whether an operand of a join sees the values that are known where it stands.
+/// Whether an operand of a join sees the values that are bound by the operands before it.
 fn is_open(node: &Node) -> bool {
     match node {
         Node::Pattern(_) | Node::Path(_) | Node::Values(..) => true,
@@ -136,60 +135,61 @@ fn is_open(node: &Node) -> bool {
     }
 }
 
-/// What is joined.
+/// An operand of a join: to be solved for each partial solution, or solved already.
 enum Operand<'n> {
     Open(&'n Node),
     Solved(Vec<Row>),
 }
 
-/// Both solutions together, if they are compatible.
+/// Both solutions as one, if they are compatible.
 fn merge(a: &[u64], b: &[u64]) -> Option<Row> {
     let fits = a.iter().zip(b).all(|(a, b)| *a == 0 || *b == 0 || a == b);
     fits.then(|| a.iter().zip(b).map(|(a, b)| a | b).collect())
 }
 
 impl Solver<'_> {
-    fn is_stopped(&mut self) -> bool {
+    /// Counts a triple or solution that was looked at, and polls once for many of them. True if the search has to end.
+    fn count_look(&mut self) -> bool {
         self.looked_at = self.looked_at.wrapping_add(1);
-        self.looked_at.is_multiple_of(1024) && self.gives_up()
+        self.looked_at.is_multiple_of(1024) && self.poll()
     }
 
-    fn gives_up(&self) -> bool {
+    fn poll(&self) -> bool {
         (self.stopped)(0)
     }
 
-    fn holds_more(&self, bytes: u64) {
+    fn book(&self, bytes: u64) {
         self.held.set(self.held.get() + bytes);
     }
 
-    /// A solution is kept for a while. True if there is to be no more.
-    fn keeps(&mut self, row: &[u64]) -> bool {
-        self.holds_more((size_of_val(row) + size_of::<Row>()) as u64);
-        self.is_stopped()
+    /// Books the bytes of a solution that is kept for a while. True if the search has to end.
+    fn keep(&mut self, row: &[u64]) -> bool {
+        self.book((size_of_val(row) + size_of::<Row>()) as u64);
+        self.count_look()
     }
 
-    fn holds(&mut self, conditions: &[Expr], row: &[u64]) -> bool {
+    fn satisfies(&mut self, conditions: &[Expr], row: &[u64]) -> bool {
         conditions.iter().all(|condition| {
             let given = &self.given;
             self.evaluator.is_true(condition, &|slot| if row[slot] != 0 { row[slot] } else { given[slot] })
         })
     }
 
-    /// What stands at an end of a pattern: a value, or a slot that has none yet.
+    /// The value at a position of a pattern, or the slot if it is unbound.
     fn at(&self, at: At, current: &[u64]) -> Result<Id, Slot> {
         match at {
             At::Constant(id) => Ok(id),
             At::Slot(slot) => match current[slot.0] | self.given[slot.0] {
                 0 => Err(slot),
-                // Where both have one, they are the same.
+                // If both have a value, the two are equal.
                 bits => Ok(Id::from_bits(bits)),
             },
         }
     }
 
-    /// Emits the solutions that are compatible with `current`, together with it. False if no more are wanted.
+    /// Emits each solution that is compatible with `current`, merged with it. False if no more are wanted.
     fn solve(&mut self, node: &Node, current: &[u64], emit: Emit<'_>) -> bool {
-        // Each operand of a join stands on the stack of the one before, and so does whatever takes solutions.
+        // The recursion goes through each operand of a join and through each `emit`, so both ask for more stack.
         deep(|| self.solve_on(node, current, &mut |solver, row| deep(|| emit(solver, row))))
     }
 
@@ -207,7 +207,7 @@ impl Solver<'_> {
                 }
                 merge(current, &row).is_none_or(|row| emit(self, &row))
             }),
-            // What is known outside is not seen inside of these.
+            // These operators must not see the values known outside.
             _ => self.alone(node, &mut |solver, row| merge(current, row).is_none_or(|row| emit(solver, &row))),
         }
     }
@@ -215,7 +215,7 @@ impl Solver<'_> {
     fn join(&mut self, nodes: &[Node], current: &[u64], emit: Emit<'_>) -> bool {
         let operand = |node| match node {
             node if is_open(node) => Operand::Open(node),
-            // What is known outside is not seen inside of these, so their solutions are always the same.
+            // The values known outside don't change its solutions, so they are collected once.
             _ => Operand::Solved(self.collect(node)),
         };
         let operands: Vec<Operand<'_>> = nodes.iter().map(operand).collect();
@@ -223,7 +223,7 @@ impl Solver<'_> {
         self.join_open(&mut open, current, emit)
     }
 
-    /// Joins the operand that promises the fewest solutions, and then the others. They are all there again at the end.
+    /// Joins the operand with the fewest expected solutions first, then the others. At the end, all are in `open` again.
     fn join_open(&mut self, open: &mut Vec<&Operand<'_>>, current: &[u64], emit: Emit<'_>) -> bool {
         let Some(next) = (0..open.len()).min_by_key(|&place| self.solutions(open[place], current)) else {
             return emit(self, current);
@@ -232,14 +232,14 @@ impl Solver<'_> {
         let wants_more = match operand {
             Operand::Open(node) => self.solve(node, current, &mut |solver, row| solver.join_open(open, row, emit)),
             Operand::Solved(rows) => rows.iter().all(|row| {
-                !self.is_stopped() && merge(current, row).is_none_or(|row| self.join_open(open, &row, emit))
+                !self.count_look() && merge(current, row).is_none_or(|row| self.join_open(open, &row, emit))
             }),
         };
         open.push(operand);
         wants_more
     }
 
-    /// About how many solutions an operand has for the values that are known.
+    /// The expected number of solutions of an operand for the known values.
     fn solutions(&self, operand: &Operand<'_>, current: &[u64]) -> usize {
         let node = match operand {
             Operand::Open(node) => node,
@@ -254,7 +254,7 @@ impl Solver<'_> {
                 index.count(&prefix)
             }
             Node::Values(_, table) => table.rows,
-            // One whose ends are not known may begin anywhere.
+            // A path whose ends are both unknown may begin at any node.
             Node::Path(path) => match (self.at(path.subject, current), self.at(path.object, current)) {
                 (Ok(_), Ok(_)) => 1,
                 (Err(_), Err(_)) => usize::MAX,
@@ -280,14 +280,14 @@ impl Solver<'_> {
         let arranged = index.order().arrange(ends);
         let prefix: Vec<Id> = arranged.into_iter().map_while(Result::ok).collect();
         for number in index.range(&prefix) {
-            if self.is_stopped() {
+            if self.count_look() {
                 return false;
             }
             let triple = index.triple(number);
             let mut row = current.to_vec();
             let fits = ends.iter().zip(triple).zip(pattern.0).all(|((end, id), at)| {
                 if let At::Slot(slot) = at {
-                    // A slot that stands in two places was free at both.
+                    // A slot that stands in two positions was free in both.
                     let free = end.is_err() && row[slot.0] == 0;
                     let same = row[slot.0] == id.bits() || end.is_ok_and(|known| known == id);
                     row[slot.0] = id.bits();
@@ -311,7 +311,7 @@ impl Solver<'_> {
             if backward { (path.object, path.subject, a) } else { (path.subject, path.object, b) };
         let starts = match if backward { b } else { a } {
             Ok(id) if matches!(near, At::Constant(_)) || is_node(&self.terms.store, id) => vec![id],
-            // A way of no steps leads from any term to itself, if the pattern names it (§18.4).
+            // A path of no steps leads from any term to itself, if the pattern names that term (§18.4).
             Ok(id) if far == At::Constant(id) => vec![id],
             Ok(_) => Vec::new(),
             Err(_) => {
@@ -343,7 +343,7 @@ impl Solver<'_> {
                 if is_done {
                     break;
                 }
-                if self.gives_up() {
+                if self.poll() {
                     return false;
                 }
             }
@@ -356,28 +356,28 @@ impl Solver<'_> {
         let nothing = vec![0; self.given.len()];
         self.solve(node, &nothing, &mut |solver, row| {
             rows.push(row.to_vec());
-            !solver.keeps(row)
+            !solver.keep(row)
         });
         rows
     }
 
-    /// Emits the solutions of an operator that must not see more than what is given.
+    /// Emits the solutions of an operator that sees the given values only.
     fn alone(&mut self, node: &Node, emit: Emit<'_>) -> bool {
         let nothing = vec![0; self.given.len()];
         match node {
             Node::Filter(conditions, inner) => {
-                self.solve(inner, &nothing, &mut |solver, row| !solver.holds(conditions, row) || emit(solver, row))
+                self.solve(inner, &nothing, &mut |solver, row| !solver.satisfies(conditions, row) || emit(solver, row))
             }
             Node::LeftJoin { left, right, conditions } => {
                 let partners = self.collect(right);
                 self.solve(left, &nothing, &mut |solver, row| {
                     let mut lonely = true;
                     for partner in &partners {
-                        if solver.is_stopped() {
+                        if solver.count_look() {
                             return false;
                         }
                         let Some(pair) = merge(row, partner) else { continue };
-                        if solver.holds(conditions, &pair) {
+                        if solver.satisfies(conditions, &pair) {
                             lonely = false;
                             if !emit(solver, &pair) {
                                 return false;
@@ -392,7 +392,8 @@ impl Solver<'_> {
                 let partners = self.collect(right);
                 self.solve(left, &nothing, &mut |solver, row| {
                     let found = partners.iter().any(|partner| {
-                        solver.is_stopped() || merge(row, partner).is_some_and(|pair| solver.holds(conditions, &pair))
+                        solver.count_look()
+                            || merge(row, partner).is_some_and(|pair| solver.satisfies(conditions, &pair))
                     });
                     found != wanted || emit(solver, row)
                 })
@@ -401,7 +402,8 @@ impl Solver<'_> {
                 let partners = self.collect(right);
                 self.solve(left, &nothing, &mut |solver, row| {
                     let found = partners.iter().any(|partner| {
-                        solver.is_stopped() || merge(row, partner).is_some_and(|pair| solver.holds(conditions, &pair))
+                        solver.count_look()
+                            || merge(row, partner).is_some_and(|pair| solver.satisfies(conditions, &pair))
                     });
                     let mut row = row.to_vec();
                     row[mark.0] = Id::boolean(found).bits();
@@ -414,7 +416,7 @@ impl Solver<'_> {
                     let takes = |partner: &Row| {
                         merge(row, partner).is_some() && row.iter().zip(partner).any(|(a, b)| *a != 0 && *b != 0)
                     };
-                    partners.iter().any(|partner| solver.is_stopped() || takes(partner)) || emit(solver, row)
+                    partners.iter().any(|partner| solver.count_look() || takes(partner)) || emit(solver, row)
                 })
             }
             Node::Extend(inner, slot, expr) => self.solve(inner, &nothing, &mut |solver, row| {
@@ -449,7 +451,7 @@ impl Solver<'_> {
             Node::Distinct(inner) => {
                 let mut seen = HashSet::with_hasher(self.terms.key);
                 self.solve(inner, &nothing, &mut |solver, row| {
-                    !seen.insert(row.to_vec()) || !solver.keeps(row) && emit(solver, row)
+                    !seen.insert(row.to_vec()) || !solver.keep(row) && emit(solver, row)
                 })
             }
             Node::Slice(inner, offset, limit) => {
@@ -492,9 +494,9 @@ impl Solver<'_> {
         let mut before = groups.bytes();
         self.solve(&group.inner, &nothing, &mut |solver, row| {
             groups.add(row);
-            solver.holds_more(groups.bytes() - before);
+            solver.book(groups.bytes() - before);
             before = groups.bytes();
-            !solver.is_stopped()
+            !solver.count_look()
         });
         let slots: Vec<Slot> = group.keys.iter().copied().chain(group.folds.iter().map(|fold| fold.slot)).collect();
         (0..groups.len()).all(|number| {

@@ -1,4 +1,4 @@
-//! One expression for one row: the general and slow way. [`condition`](crate::condition) has the quick ones.
+//! Evaluates one expression for one row: the general and slow way. [`condition`](crate::condition) has the fast ones.
 
 mod blocks;
 mod call;
@@ -17,28 +17,28 @@ use crate::terms::Terms;
 use crate::value::{self, Number, Value};
 use oxrdf::LiteralRef;
 use oxrdf::vocab::xsd;
-use scratch::Made;
+use scratch::TextType;
 use std::cmp::Ordering;
 use std::sync::Arc;
 use vicus_flow::{NoMemory, give_up, refusable};
 use vicus_rdf::{Id, Kind, TermView};
 
-/// What an expression came to. Computed values become terms only when somebody asks for their ids.
+/// The value of an expression. A computed value becomes a term only when its id is needed.
 #[derive(Clone, Debug)]
 enum Val {
     Id(Id),
     Boolean(bool),
     Number(Number),
     String(String),
-    /// A moment, a day, or a time of day.
+    /// A date and time, a date, or a time.
     Moment(Value),
 }
 
-/// So many rows' terms are fetched at once: [`fetch`].
+/// How many rows' terms are fetched together: [`fetch`].
 pub(crate) const FETCHED: usize = 32;
 
-/// Reads the ends of the keys of terms in a column. They lie anywhere in a large dictionary, and memory answers many
-/// requests at once in about the time of one; an expression that asks row by row would wait for each of them.
+/// Reads the first and last bytes of the keys of a column's terms. The keys lie scattered over a large dictionary; memory
+/// serves many requests at once in about the time of one, while an expression that reads term by term would wait for each.
 pub(crate) fn fetch(terms: &Terms, column: &[u64]) {
     let mut read = 0;
     for id in column.iter().map(|bits| Id::from_bits(*bits)) {
@@ -47,17 +47,17 @@ pub(crate) fn fetch(terms: &Terms, column: &[u64]) {
             read ^= key.first().unwrap_or(&0) ^ key.last().unwrap_or(&0);
         }
     }
-    // It is read for its own sake.
+    // Keeps the compiler from dropping the loads.
     std::hint::black_box(read);
 }
 
-/// Evaluates expressions over rows whose slots are the numbers of columns.
+/// Evaluates expressions over rows; slots are column numbers.
 pub(crate) struct Evaluator<'a> {
     pub(crate) terms: &'a Arc<Terms>,
     scratch: Scratch,
-    /// Whether to give up, with so many bytes at hand; asked where an expression may take long.
+    /// Asks whether to give up, given the bytes held; called where an expression may take long.
     stopped: Option<&'a dyn Fn(u64) -> bool>,
-    /// Expressions may have very many levels.
+    /// Whether expressions have so many levels that recursion must ask for more stack.
     is_deep: bool,
 }
 
@@ -66,12 +66,13 @@ impl<'a> Evaluator<'a> {
         Evaluator { terms, scratch: Scratch::default(), stopped: None, is_deep: is_deep(terms.levels) }
     }
 
-    /// The same, giving up where an expression takes long and `stopped` says so of the bytes that it holds.
+    /// The same evaluator, which gives up a long evaluation when `stopped` is true for the bytes it holds.
     pub(crate) fn until(self, stopped: &'a dyn Fn(u64) -> bool) -> Evaluator<'a> {
         Evaluator { stopped: Some(stopped), ..self }
     }
 
-    /// The same with what another evaluator of the same terms remembers; [`Evaluator::into_scratch`] gives it back.
+    /// The same evaluator with the memory of an earlier one for the same terms; [`Evaluator::into_scratch`] gives the memory
+    /// back.
     pub(crate) fn with(self, mut scratch: Scratch) -> Evaluator<'a> {
         scratch.forget_made();
         Evaluator { scratch, ..self }
@@ -81,12 +82,12 @@ impl<'a> Evaluator<'a> {
         self.scratch
     }
 
-    /// Whether a filter keeps the row: errors don't.
+    /// Whether a filter keeps the row. An error counts as false.
     pub(crate) fn is_true(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> bool {
         self.truth(expr, row) == Some(true)
     }
 
-    /// The id of the value; unbound for an error.
+    /// The id of the value; unbound if the expression fails.
     pub(crate) fn id(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Id {
         match self.eval(expr, row) {
             Some(value) => self.id_of(value),
@@ -100,37 +101,37 @@ impl<'a> Evaluator<'a> {
     }
 
     fn id_of(&self, value: Val) -> Id {
-        let typed = |of: Made, text: &str, datatype| {
+        let typed = |of: TextType, text: &str, datatype| {
             self.scratch.id(of, text, || self.terms.id(LiteralRef::new_typed_literal(text, datatype)))
         };
         match value {
             Val::Id(id) => id,
             Val::Boolean(value) => Id::boolean(value),
-            Val::String(text) => self.scratch.id(Made::String, &text, || self.terms.string(&text)),
+            Val::String(text) => self.scratch.id(TextType::String, &text, || self.terms.string(&text)),
             Val::Number(number) => match &number {
                 Number::Integer(value) => {
-                    Id::integer(*value).unwrap_or_else(|| typed(Made::Integer, &number.to_string(), xsd::INTEGER))
+                    Id::integer(*value).unwrap_or_else(|| typed(TextType::Integer, &number.to_string(), xsd::INTEGER))
                 }
-                Number::Wide(_) => typed(Made::Integer, &number.to_string(), xsd::INTEGER),
-                Number::Decimal(_) => typed(Made::Decimal, &number.to_string(), xsd::DECIMAL),
-                Number::Float(_) => typed(Made::Float, &number.to_string(), xsd::FLOAT),
-                Number::Double(_) => typed(Made::Double, &number.to_string(), xsd::DOUBLE),
+                Number::Wide(_) => typed(TextType::Integer, &number.to_string(), xsd::INTEGER),
+                Number::Decimal(_) => typed(TextType::Decimal, &number.to_string(), xsd::DECIMAL),
+                Number::Float(_) => typed(TextType::Float, &number.to_string(), xsd::FLOAT),
+                Number::Double(_) => typed(TextType::Double, &number.to_string(), xsd::DOUBLE),
             },
-            Val::Moment(Value::DateTime(value)) => typed(Made::DateTime, &value.to_string(), xsd::DATE_TIME),
-            Val::Moment(Value::Date(value)) => typed(Made::Date, &value.to_string(), xsd::DATE),
-            Val::Moment(Value::Time(value)) => typed(Made::Time, &value.to_string(), xsd::TIME),
+            Val::Moment(Value::DateTime(value)) => typed(TextType::DateTime, &value.to_string(), xsd::DATE_TIME),
+            Val::Moment(Value::Date(value)) => typed(TextType::Date, &value.to_string(), xsd::DATE),
+            Val::Moment(Value::Time(value)) => typed(TextType::Time, &value.to_string(), xsd::TIME),
             Val::Moment(other) => unreachable!("{other:?} is no moment"),
         }
     }
 
-    /// Both descend into the expression together.
+    /// Truth value and value call each other, so both ask for more stack.
     fn truth(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<bool> {
         if self.is_deep { deep(|| self.truth_of(expr, row)) } else { self.truth_of(expr, row) }
     }
 
     fn truth_of(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<bool> {
         match expr {
-            // Three-valued logic, §17.2: an error is overruled by a true operand of OR and a false one of AND.
+            // Three-valued logic, §17.2: a true operand of OR and a false one of AND overrule errors.
             Expr::Or(all) => {
                 let mut result = Some(false);
                 for operand in all {
@@ -211,7 +212,7 @@ impl<'a> Evaluator<'a> {
                 (Val::Id(_), Val::Id(_)) => self.value(a).equals(&self.value(b))?,
                 _ => match self.value(a).compare(&self.value(b)) {
                     Some(order) => order == Ordering::Equal,
-                    // Of different kinds, or not comparable: the terms decide.
+                    // The values are of different kinds or not comparable: compare the terms.
                     None => value::equal(self.terms, self.id_of(a.clone()), self.id_of(b.clone()))?,
                 },
             };
@@ -224,7 +225,7 @@ impl<'a> Evaluator<'a> {
             _ => self.value(a).compare(&self.value(b)),
         };
         let Some(order) = order else {
-            // NaN is a number, and less or greater than none.
+            // NaN is a number that is neither less nor greater than any other.
             let number = |value| matches!(self.value(value), Value::Number(_));
             return (number(a) && number(b)).then_some(false);
         };
@@ -237,7 +238,7 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// The value; `None` is an error.
+    /// The value; `None` if the expression fails.
     fn eval(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<Val> {
         if self.is_deep { deep(|| self.value_of(expr, row)) } else { self.value_of(expr, row) }
     }
@@ -265,9 +266,9 @@ impl<'a> Evaluator<'a> {
                 self.eval(branch, row)
             }
             Expr::Coalesce(all) => all.iter().find_map(|operand| self.eval(operand, row)),
-            Expr::Call(Function::Of(part), operands) => {
+            Expr::Call(Function::Of(field), operands) => {
                 let value = self.eval(&operands[0], row)?;
-                self.part(*part, &value)
+                self.field(*field, &value)
             }
             Expr::Call(function, operands) => {
                 let value = match &operands[..] {
@@ -284,7 +285,7 @@ impl<'a> Evaluator<'a> {
                     }
                 };
                 let fits = match &value {
-                    Val::String(text) => self.terms.fits(text.len()),
+                    Val::String(text) => self.terms.check_length(text.len()),
                     Val::Id(id) => !id.is_unbound(),
                     Val::Boolean(_) | Val::Number(_) | Val::Moment(_) => true,
                 };
@@ -301,7 +302,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The number that the value is, which needs no term; `None` for an error and for what is no number.
+    /// The value as a number, without making it a term; `None` for errors and for other values.
     pub(crate) fn number(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<Number> {
         match self.eval(expr, row)? {
             Val::Number(number) => Some(number),
@@ -310,29 +311,28 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Whether to give up, since so many bytes more are beyond what the request may hold, or it has ended. What is long is booked
-    /// before it is made.
-    fn stops(&self, bytes: usize) -> bool {
+    /// Asks whether to give up before `bytes` bytes are made: the request may not hold that much more, or was cancelled.
+    fn poll(&self, bytes: usize) -> bool {
         self.stopped.is_some_and(|stopped| stopped(bytes as u64))
     }
 
-    /// The text and, if it has one, the language of a string literal.
+    /// The text and the language, if any, of a string literal.
     fn string(&self, value: &Val) -> Option<(String, Option<String>)> {
         let copy = |text: &str, language: Option<&str>| {
-            // It, and what is made of it.
-            let is_too_much = text.len() >= LONG && self.stops(2 * text.len());
+            // Twice: the copy, and the result that a function makes of it.
+            let is_too_much = text.len() >= LONG && self.poll(2 * text.len());
             (!is_too_much).then(|| (copied(text), language.map(str::to_owned)))
         };
         with_string(self.terms, value, copy)?
     }
 }
 
-/// So long texts are booked, and memory for them is asked for, before anything is made of them.
+/// Texts of this length are booked, and memory for their results is tried, before a function works on them.
 const LONG: usize = 64 << 10;
 
-/// A copy of a text. Where it is so long that functions of it may not find memory for what they make, the box gives up.
+/// A copy of a text. For a long text, the box gives up if there is no memory for the results of functions on it.
 fn copied(text: &str) -> String {
-    // As it is, and three times as long: what capitals of a few letters take.
+    // The copy itself and a result three times as long: the worst case of UCASE.
     const TIMES: usize = 4;
     if text.len() >= LONG {
         drop(with_room(TIMES * text.len()));
@@ -340,14 +340,14 @@ fn copied(text: &str) -> String {
     text.to_owned()
 }
 
-/// An empty text with room for so many bytes. Where there is no memory for it, the box gives up.
+/// An empty text with room for this many bytes. If there is not enough memory, the box gives up.
 fn with_room(bytes: usize) -> String {
     let mut text = String::new();
     refusable(|| text.try_reserve_exact(bytes)).unwrap_or_else(|_| give_up(NoMemory { bytes: bytes as u64 }));
     text
 }
 
-/// Looks at the text and, if it has one, the language of a string literal; `None` for what is none.
+/// Passes the text and the language, if any, of a string literal to `look`; `None` for other values.
 fn with_string<R>(terms: &Terms, value: &Val, look: impl FnOnce(&str, Option<&str>) -> R) -> Option<R> {
     match value {
         Val::String(text) => Some(look(text, None)),

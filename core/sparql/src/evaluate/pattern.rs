@@ -1,44 +1,44 @@
-//! XPath's regular expressions in the words of the crates that run them.
+//! Translates XPath's regular expressions to the syntax of the crates that run them.
 //!
-//! XPath and XQuery Functions and Operators 3.1, §5.6.1, over XSD 1.1, Part 2, Appendix G. Those crates have another
-//! dialect, which takes much that XPath doesn't have (`\b`, `[a&&b]`, `(?i)`) and means other things by the rest (`\w`,
-//! `.`, `#` among white space). So each construct is read here, and written in a form that means one thing only.
+//! XPath and XQuery Functions and Operators 3.1, §5.6.1, over XSD 1.1, Part 2, Appendix G. The crates' syntax differs: it
+//! accepts what XPath doesn't have (`\b`, `[a&&b]`, `(?i)`) and gives other meanings to the rest (`\w`, `.`, `#` among white
+//! space). So each construct is parsed here and written in a form that has one meaning only.
 
 use super::blocks::block;
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 use std::fmt::Write as _;
 
-/// A regular expression that was read.
+/// A parsed and translated pattern.
 #[derive(Debug)]
 pub(super) struct Pattern {
-    /// In the words of the `regex` crate; with back-references or exact lines, in those of `fancy-regex`.
+    /// In the syntax of the `regex` crate, or of `fancy-regex` if there are back-references or exact line ends.
     pub(super) text: String,
-    /// How many groups capture.
+    /// The number of capturing groups.
     pub(super) groups: usize,
     pub(super) has_back_references: bool,
-    /// `^` and `$` are asked for in lines.
+    /// Whether `^` and `$` match at line ends.
     pub(super) has_line_ends: bool,
-    /// About as many bytes it takes when it is compiled.
+    /// About how many bytes the compiled pattern takes.
     pub(super) bytes: usize,
 }
 
-/// The letters of the third operand of REGEX and the fourth of REPLACE.
+/// The flags: the third operand of REGEX, the fourth of REPLACE.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Flags {
-    /// `s`: a point is any character.
+    /// `s`: a point matches any character.
     dot_all: bool,
-    /// `m`: `^` and `$` are ends of lines.
+    /// `m`: `^` and `$` match at line ends.
     lines: bool,
-    /// `i`
+    /// `i`: upper and lower case are equal.
     any_case: bool,
-    /// `x`: white space is there for the reader.
+    /// `x`: white space in the pattern is skipped.
     spaced: bool,
-    /// `q`: every character is itself.
+    /// `q`: every character stands for itself.
     pub(super) quoted: bool,
 }
 
 impl Flags {
-    /// `None` if there is another letter (FORX0001).
+    /// `None` for an unknown flag (FORX0001).
     pub(super) fn parse(text: &str) -> Option<Flags> {
         let mut flags = Flags::default();
         for letter in text.chars() {
@@ -55,17 +55,18 @@ impl Flags {
     }
 }
 
-/// A pattern that would take more bytes is refused: an error of the call.
+/// A pattern whose compiled form would take more bytes is refused: the call fails.
 pub(super) const MOST_BYTES: usize = 16 << 20;
 
-/// What any pattern takes.
+/// Bytes that any compiled pattern takes.
 const LEAST_BYTES: usize = 8 << 10;
 
-/// As many groups may stand inside each other.
+/// How deep groups may be nested.
 const MOST_NESTED: usize = 100;
 
-/// Reads a pattern; `None` if it is not one of XPath's (FORX0002), or too large. The automaton knows the ends of lines
-/// but for a line feed at the very end, which is wanted seldom; `exact` says it in a way that only `fancy-regex` knows.
+/// Translates a pattern; `None` if it is not an XPath pattern (FORX0002) or too large. With `exact`, a line feed at the very
+/// end of the text ends the last line and begins no other. The automaton can't express that, only `fancy-regex` can, and few
+/// texts need it.
 pub(super) fn translate(pattern: &str, flags: Flags, exact: bool) -> Option<Pattern> {
     let pattern = if flags.spaced && !flags.quoted { without_spaces(pattern) } else { pattern.to_owned() };
     let mut translator = Translator {
@@ -90,7 +91,7 @@ pub(super) fn translate(pattern: &str, flags: Flags, exact: bool) -> Option<Patt
     Some(Pattern { bytes: LEAST_BYTES + bytes + made.bytes + made.text.len(), ..made })
 }
 
-/// White space is left out before anything is read, but for that in classes.
+/// The pattern without white space, except for white space in character classes.
 fn without_spaces(pattern: &str) -> String {
     let is_space = |char: char| matches!(char, '\t' | '\n' | '\r' | ' ');
     let mut made = String::with_capacity(pattern.len());
@@ -127,7 +128,7 @@ enum Escape {
     Class(ClassUnicode),
 }
 
-/// All functions return about how many bytes it takes what they have read, and `None` for an error.
+/// The parsing functions return the estimated bytes of the construct they have read, and `None` for an error.
 impl Translator<'_> {
     fn peek(&self) -> Option<char> {
         self.rest.chars().next()
@@ -139,7 +140,7 @@ impl Translator<'_> {
         Some(char)
     }
 
-    fn takes(&mut self, text: &str) -> bool {
+    fn take(&mut self, text: &str) -> bool {
         let rest = self.rest.strip_prefix(text);
         self.rest = rest.unwrap_or(self.rest);
         rest.is_some()
@@ -153,7 +154,7 @@ impl Translator<'_> {
         Some(bytes)
     }
 
-    /// Branches, up to the end or a closing bracket.
+    /// Branches up to the end of the pattern or a closing bracket.
     fn expression(&mut self) -> Option<usize> {
         let mut bytes = 0usize;
         while let Some(char) = self.peek() {
@@ -173,7 +174,7 @@ impl Translator<'_> {
         Some(bytes)
     }
 
-    /// An atom, and how often it comes.
+    /// An atom with its quantifier.
     fn piece(&mut self) -> Option<usize> {
         let bytes = self.atom()?;
         let times = match self.peek() {
@@ -185,12 +186,12 @@ impl Translator<'_> {
             Some('{') => {
                 self.next();
                 let least = self.number()?;
-                let most = if self.takes(",") {
+                let most = if self.take(",") {
                     if self.peek() == Some('}') { None } else { Some(self.number()?) }
                 } else {
                     Some(least)
                 };
-                if !self.takes("}") || most.is_some_and(|most| most < least) {
+                if !self.take("}") || most.is_some_and(|most| most < least) {
                     return None;
                 }
                 match most {
@@ -202,7 +203,7 @@ impl Translator<'_> {
             }
             _ => return Some(bytes),
         };
-        if self.takes("?") {
+        if self.take("?") {
             self.made.text.push('?');
         }
         bytes.checked_mul(times).filter(|bytes| *bytes <= MOST_BYTES)
@@ -240,7 +241,7 @@ impl Translator<'_> {
                 if let Some('1'..='9') = self.peek() {
                     return self.back_reference();
                 }
-                // These have shorter names than what they stand for.
+                // These classes have shorter names in the other syntax.
                 for (name, text, bytes) in [
                     ("d", r"\p{Nd}", 8 << 10),
                     ("D", r"\P{Nd}", 8 << 10),
@@ -249,7 +250,7 @@ impl Translator<'_> {
                     ("s", r"[\t\n\r ]", 256),
                     ("S", r"[^\t\n\r ]", 512),
                 ] {
-                    if self.takes(name) {
+                    if self.take(name) {
                         return self.put(text, bytes);
                     }
                 }
@@ -268,14 +269,14 @@ impl Translator<'_> {
         if self.nested > MOST_NESTED {
             return None;
         }
-        let captures = !self.takes("?:");
+        let captures = !self.take("?:");
         if captures {
             self.made.groups += 1;
             self.open.push(self.made.groups);
         }
         self.made.text.push_str(if captures { "(" } else { "(?:" });
         let bytes = self.expression()?;
-        if !self.takes(")") {
+        if !self.take(")") {
             return None;
         }
         self.made.text.push(')');
@@ -286,7 +287,7 @@ impl Translator<'_> {
         Some(bytes + 64)
     }
 
-    /// As many digits as name a group that has begun, but at least one. It must have ended.
+    /// A back-reference has as many digits as name a group that has begun, but at least one. The group must be closed.
     fn back_reference(&mut self) -> Option<usize> {
         let mut group = self.next()?.to_digit(10)? as usize;
         while let Some(digit) = self.peek().and_then(|char| char.to_digit(10)) {
@@ -301,13 +302,13 @@ impl Translator<'_> {
             return None;
         }
         self.made.has_back_references = true;
-        // A group that did not take part is an empty text.
+        // A group that did not take part in the match is an empty text.
         let any_case = if self.flags.any_case { "i" } else { "" };
         write!(self.made.text, r"(?({group})(?{any_case}:\{group})|)").expect("a string takes everything");
         Some(256)
     }
 
-    /// Behind a backslash.
+    /// The escape after a backslash.
     fn escape(&mut self) -> Option<Escape> {
         Some(match self.next()? {
             'n' => Escape::Char('\n'),
@@ -338,23 +339,23 @@ impl Translator<'_> {
         })
     }
 
-    /// Behind an opening bracket, up to the closing one.
+    /// A class after its opening bracket, up to the closing one.
     fn class(&mut self) -> Option<ClassUnicode> {
         self.nested += 1;
         if self.nested > MOST_NESTED {
             return None;
         }
-        let is_negated = self.takes("^");
+        let is_negated = self.take("^");
         let mut set = ClassUnicode::empty();
         let mut is_first = true;
         let mut without = None;
         loop {
-            if !is_first && self.takes("]") {
+            if !is_first && self.take("]") {
                 break;
             }
-            if !is_first && self.takes("-[") {
+            if !is_first && self.take("-[") {
                 without = Some(self.class()?);
-                if !self.takes("]") {
+                if !self.take("]") {
                     return None;
                 }
                 break;
@@ -365,7 +366,7 @@ impl Translator<'_> {
                 '\\' => self.escape()?,
                 char => Escape::Char(char),
             };
-            // Between others, a hyphen is a range or a subtraction.
+            // A hyphen between characters is a range or a subtraction.
             if is_hyphen && !is_first && self.peek() != Some(']') && !self.rest.starts_with("-[") {
                 return None;
             }
@@ -404,8 +405,7 @@ impl Translator<'_> {
         Some(set)
     }
 
-    /// With what differs by case alone, if that does not matter. Named sets are left as they are: `\p{Lu}` stays in upper
-    /// case.
+    /// The range; with flag `i` also the characters that differ by case. Named sets are not changed: `\p{Lu}` stays upper case.
     fn folded(&self, first: char, last: char) -> ClassUnicode {
         let mut set = of_ranges(&[(first, last)]);
         if self.flags.any_case {
@@ -437,7 +437,7 @@ impl Translator<'_> {
                 .expect("a string takes everything");
         }
         text.push(']');
-        // Beyond ASCII, a character has up to four bytes.
+        // A character outside of ASCII takes up to four bytes.
         let is_wide = set.ranges().last().is_some_and(|range| !range.end().is_ascii());
         self.counted(64 + set.ranges().len() * 128 + if is_wide { 1536 } else { 0 })
     }
@@ -447,13 +447,13 @@ impl Translator<'_> {
         self.counted(bytes)
     }
 
-    /// The text that is made may not grow without limit either.
+    /// Returns the bytes, unless the translated text is too long as well.
     fn counted(&self, bytes: usize) -> Option<usize> {
         (self.made.text.len() <= MOST_BYTES).then_some(bytes)
     }
 }
 
-/// Unicode's general categories, but for surrogates.
+/// Unicode's general categories except surrogates.
 const CATEGORIES: [&str; 36] = [
     "L", "Lu", "Ll", "Lt", "Lm", "Lo", "M", "Mn", "Mc", "Me", "N", "Nd", "Nl", "No", "P", "Pc", "Pd", "Ps", "Pe", "Pi",
     "Pf", "Po", "Z", "Zs", "Zl", "Zp", "S", "Sm", "Sc", "Sk", "So", "C", "Cc", "Cf", "Co", "Cn",
@@ -493,7 +493,7 @@ fn name_chars() -> ClassUnicode {
     set
 }
 
-/// Punctuation, separators and others: what `\w` is not.
+/// Punctuation, separators and other characters: the complement of `\w`.
 fn no_word() -> Option<ClassUnicode> {
     let mut set = named("P")?;
     set.union(&named("Z")?);

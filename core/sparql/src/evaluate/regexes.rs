@@ -1,4 +1,4 @@
-//! Regular expressions that are compiled, as few as fit, and what REGEX and REPLACE do with them.
+//! Compiled regular expressions, as many as fit, and how REGEX and REPLACE run them.
 
 use super::pattern::{Flags, MOST_BYTES, translate};
 use regex_automata::meta::{self, Cache};
@@ -7,19 +7,19 @@ use regex_automata::{Input, util::syntax};
 use std::fmt;
 use vicus_flow::{NoMemory, give_up, refusable};
 
-/// Compiled patterns by their text and flags. Most queries have one or two; a pattern that is computed for each row
-/// drives others out, so that this never holds many.
+/// Compiled patterns by text and flags. Most queries have one or two. A pattern that is computed for each row drives others
+/// out, so only a few are kept.
 #[derive(Default)]
 pub(crate) struct Regexes {
     entries: Vec<Entry>,
-    /// Counts what is asked for, so that it is known what was used last.
+    /// Counts lookups, to find the least recently used entry.
     clock: u64,
 }
 
 struct Entry {
     pattern: String,
     flags: String,
-    /// None for a pattern that is none.
+    /// `None` if the text is not a valid pattern.
     regex: Option<Regex>,
     used: u64,
 }
@@ -31,22 +31,22 @@ impl Entry {
     }
 }
 
-/// More are not kept.
+/// The greatest number of compiled patterns kept.
 const MOST_ENTRIES: usize = 16;
 
-/// Beyond so many bytes, only the last pattern is kept.
+/// If the compiled patterns take more bytes than this, only the latest is kept.
 const MOST_KEPT: usize = 4 << 20;
 
-/// As many states a search may go back to, for patterns with back-references: some take exponential time.
+/// The greatest number of backtracking steps for patterns with back-references, some of which take exponential time.
 const MOST_STEPS: usize = 1_000_000;
 
 impl Regexes {
-    /// What is held, in bytes.
+    /// Bytes held.
     pub(crate) fn bytes(&self) -> u64 {
         self.entries.iter().map(|entry| entry.bytes() as u64).sum()
     }
 
-    /// The regular expression; `None` if it is none, or `stopped` does not let it have as many bytes as it takes.
+    /// The compiled pattern; `None` if it is invalid, or if `stopped` refuses the bytes that it takes.
     pub(super) fn get(&mut self, pattern: &str, flags: &str, stopped: &dyn Fn(u64) -> bool) -> Option<&mut Regex> {
         self.clock += 1;
         let known = self.entries.iter().position(|entry| entry.pattern == pattern && entry.flags == flags);
@@ -85,17 +85,17 @@ impl fmt::Debug for Regexes {
 /// A regular expression, compiled.
 pub(super) struct Regex {
     engine: Engine,
-    /// For texts that end with a line feed, if the pattern asks for ends of lines; made when it is wanted.
+    /// For patterns with line ends: the engine for texts that end with a line feed, compiled when first needed.
     exact: Option<Exact>,
-    /// How many groups capture.
+    /// The number of capturing groups.
     groups: usize,
     estimate: usize,
 }
 
 enum Engine {
-    /// Takes time in the length of the text.
+    /// Takes time linear in the length of the text.
     Automaton { regex: meta::Regex, cache: Box<Cache>, captures: Captures },
-    /// Knows back-references, and goes back from where it can't go on.
+    /// Knows back-references, and backtracks.
     Backtracking(fancy_regex::Regex),
 }
 
@@ -106,7 +106,7 @@ enum Exact {
 
 impl Regex {
     fn new(pattern: &str, flags: &str, is_stopped: &mut dyn FnMut(usize) -> bool) -> Option<Regex> {
-        // Before it is read: what is read is larger than the text.
+        // Checked before parsing, because the parsed pattern is larger than the text.
         if pattern.len() > MOST_BYTES / 64 || is_stopped(pattern.len()) {
             return None;
         }
@@ -142,7 +142,7 @@ impl Regex {
         }
     }
 
-    /// What is to be used for this text; `None` if it can't be made.
+    /// The engine for this text; `None` if it can't be compiled.
     fn engine_for(&mut self, text: &str) -> Option<Searcher<'_>> {
         if text.ends_with('\n')
             && let Some(exact) = &mut self.exact
@@ -159,7 +159,7 @@ impl Regex {
         })
     }
 
-    /// Whether it is found in a text; `None` if that takes too many steps.
+    /// Whether the pattern matches somewhere in the text; `None` if that takes too many steps.
     pub(super) fn is_match(&mut self, text: &str) -> Option<bool> {
         match self.engine_for(text)? {
             Searcher::Automaton { regex, cache, .. } => {
@@ -169,7 +169,7 @@ impl Regex {
         }
     }
 
-    /// The text with each match replaced; `None` if so many bytes don't fit, or it takes too many steps.
+    /// The text with each match replaced; `None` if the result doesn't fit, or the search takes too many steps.
     pub(super) fn replaced(&mut self, text: &str, by: &Replacement, fits: &dyn Fn(usize) -> bool) -> Option<String> {
         let parts = by.parts(self.groups);
         let mut searcher = self.engine_for(text)?;
@@ -178,8 +178,8 @@ impl Regex {
         while at <= text.len() && searcher.search(text, at)? {
             let whole = searcher.group(0)?;
             let grown = parts.iter().map(|part| match part {
-                Part::Text(text) => text.len(),
-                Part::Group(group) => searcher.group(*group).map_or(0, |(start, end)| end - start),
+                Fragment::Text(text) => text.len(),
+                Fragment::Group(group) => searcher.group(*group).map_or(0, |(start, end)| end - start),
             });
             let more = grown.sum::<usize>() + text.len() - end;
             if !fits(made.len() + more) {
@@ -190,13 +190,13 @@ impl Regex {
             made.push_str(&text[end..whole.0]);
             for part in &parts {
                 match part {
-                    Part::Text(text) => made.push_str(text),
-                    // A group that did not take part is an empty text.
-                    Part::Group(group) => made.push_str(searcher.group(*group).map_or("", |(a, b)| &text[a..b])),
+                    Fragment::Text(text) => made.push_str(text),
+                    // A group that did not take part in the match is an empty text.
+                    Fragment::Group(group) => made.push_str(searcher.group(*group).map_or("", |(a, b)| &text[a..b])),
                 }
             }
             end = whole.1;
-            // No pattern that is replaced matches nothing.
+            // REPLACE refuses patterns that match the empty text, so this only ensures that the loop ends.
             at = if whole.1 > whole.0 { whole.1 } else { end + text[end..].chars().next().map_or(1, char::len_utf8) };
         }
         made.push_str(&text[end..]);
@@ -213,7 +213,7 @@ fn backtracking(text: &str) -> Option<fancy_regex::Regex> {
         .ok()
 }
 
-/// An engine that looks for one match after the other.
+/// An engine that finds one match after the other.
 enum Searcher<'a> {
     Automaton { regex: &'a meta::Regex, cache: &'a mut Cache, captures: &'a mut Captures },
     Backtracking { regex: &'a fancy_regex::Regex, groups: Vec<Option<(usize, usize)>> },
@@ -237,7 +237,7 @@ impl Searcher<'_> {
         }
     }
 
-    /// Where a group of the last match lies; group 0 is the whole.
+    /// Where a group of the last match lies; group 0 is the whole match.
     fn group(&self, group: usize) -> Option<(usize, usize)> {
         match self {
             Searcher::Automaton { captures, .. } => captures.get_group(group).map(|span| (span.start, span.end)),
@@ -251,18 +251,17 @@ pub(super) struct Replacement(Vec<Piece>);
 
 enum Piece {
     Text(String),
-    /// The digits behind a dollar sign.
+    /// The digits after a dollar sign.
     Digits(String),
 }
 
-enum Part<'a> {
+enum Fragment<'a> {
     Text(&'a str),
     Group(usize),
 }
 
 impl Replacement {
-    /// `None` for a dollar sign that has no digit behind it, or a backslash that has neither a dollar sign nor another
-    /// one (FORX0004).
+    /// `None` if a dollar sign is not followed by a digit, or a backslash neither by a dollar sign nor a backslash (FORX0004).
     pub(super) fn parse(text: &str, is_quoted: bool) -> Option<Replacement> {
         if is_quoted {
             return Some(Replacement(vec![Piece::Text(text.to_owned())]));
@@ -291,20 +290,20 @@ impl Replacement {
         Some(Replacement(pieces))
     }
 
-    /// Of a pattern with so many groups. As many digits as name one of them belong to its number; a single digit always
-    /// does, and names nothing if there is no such group.
-    fn parts(&self, groups: usize) -> Vec<Part<'_>> {
+    /// The replacement for a pattern with this many groups. A reference takes as many digits as name one of the groups, and at
+    /// least one; a reference to a group that doesn't exist is an empty text.
+    fn parts(&self, groups: usize) -> Vec<Fragment<'_>> {
         let mut parts = Vec::new();
         for piece in &self.0 {
             match piece {
-                Piece::Text(text) => parts.push(Part::Text(text)),
+                Piece::Text(text) => parts.push(Fragment::Text(text)),
                 Piece::Digits(digits) => {
                     let number = |count: usize| digits[..count].parse::<usize>().unwrap_or(usize::MAX);
                     let count = (1..=digits.len()).rev().find(|count| number(*count) <= groups.max(9)).unwrap_or(1);
                     if number(count) <= groups {
-                        parts.push(Part::Group(number(count)));
+                        parts.push(Fragment::Group(number(count)));
                     }
-                    parts.push(Part::Text(&digits[count..]));
+                    parts.push(Fragment::Text(&digits[count..]));
                 }
             }
         }
@@ -350,7 +349,7 @@ mod tests {
 
     #[test]
     fn few_patterns_are_kept() {
-        // What happened: a pattern that was built for each row held 640 MB beside a budget of 50 MB.
+        // What happened: patterns computed for each row held 640 MB beside a budget of 50 MB.
         let mut regexes = Regexes::default();
         for number in 0..300 {
             let pattern = format!(r"\w{{20}}{number}");

@@ -1,4 +1,4 @@
-//! What an evaluator remembers from row to row: values of terms, ids of what was computed, and patterns.
+//! What an evaluator remembers from row to row: values of terms, ids of computed texts, and compiled patterns.
 
 use super::exists::Memory;
 use super::regexes::Regexes;
@@ -9,24 +9,24 @@ use std::cell::RefCell;
 use std::hash::BuildHasher as _;
 use vicus_rdf::{Id, Kind};
 
-/// Kept by a box between its invocations.
+/// A box keeps this between its invocations.
 #[derive(Default, Debug)]
 pub(crate) struct Scratch {
     pub(super) regexes: Regexes,
-    /// Answers of EXISTS.
+    /// The answers of EXISTS.
     pub(super) exists: Memory,
-    /// Values of typed literals, each at the place that its id's hash says. A row asks for the parts of one
-    /// moment, and many rows for few moments.
+    /// Values of typed literals, each at the place given by its id's hash. One row often asks for several fields of one moment,
+    /// and many rows have the same few moments.
     values: RefCell<Vec<(Id, Value)>>,
-    /// Values of typed constants that the store lacks.
+    /// Values of typed constants that the store doesn't have.
     constants: RefCell<Vec<(Id, Value)>>,
-    /// Ids of short texts that were computed, each at the place that its hash says: the dictionaries take longer to search.
-    made: RefCell<Vec<(Made, String, Id)>>,
+    /// Ids of short computed texts, each at the place given by its hash: a dictionary lookup takes longer.
+    made: RefCell<Vec<(TextType, String, Id)>>,
 }
 
-/// What a computed text is of.
+/// The type of a computed text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Made {
+pub(super) enum TextType {
     String,
     Integer,
     Decimal,
@@ -37,10 +37,10 @@ pub(super) enum Made {
     Time,
 }
 
-/// As many places there are for values and for computed texts: a power of two.
+/// The number of places for values, and for computed texts: a power of two.
 const PLACES: usize = 256;
 
-/// Constants beyond that are read each time.
+/// Further constants are parsed each time.
 const MOST_CONSTANTS: usize = 16;
 
 /// Longer texts are not remembered.
@@ -51,14 +51,14 @@ fn place(hash: u64) -> usize {
 }
 
 impl Scratch {
-    /// What is held, in bytes.
+    /// Bytes held.
     pub(crate) fn bytes(&self) -> u64 {
         let values = self.values.borrow().capacity() + self.constants.borrow().capacity();
-        let made = self.made.borrow().capacity() * (size_of::<(Made, String, Id)>() + LONGEST);
+        let made = self.made.borrow().capacity() * (size_of::<(TextType, String, Id)>() + LONGEST);
         self.regexes.bytes() + self.exists.bytes() + (values * size_of::<(Id, Value)>() + made) as u64
     }
 
-    /// Forgets the ids of computed terms: they mean something within one invocation only.
+    /// Forgets the ids of computed terms: they are valid within one invocation only.
     pub(crate) fn forget_made(&mut self) {
         self.made.get_mut().clear();
         for known in self.values.get_mut().iter_mut().filter(|(id, _)| id.is_computed()) {
@@ -96,7 +96,7 @@ impl Scratch {
         }
     }
 
-    /// Looks at the value of a term without a copy of it.
+    /// Passes the value of a term to `look` without a copy.
     pub(super) fn with_value<R>(&self, terms: &Terms, id: Id, look: impl FnOnce(&Value) -> R) -> R {
         if id.kind() != Kind::Typed {
             return look(&terms.view(id, Value::of_view));
@@ -117,17 +117,17 @@ impl Scratch {
         look(&known.1)
     }
 
-    /// The id of a computed text; `find` looks it up or makes it.
-    pub(super) fn id(&self, of: Made, text: &str, find: impl FnOnce() -> Id) -> Id {
+    /// The id of a computed text. If it is not remembered, `find` looks it up or makes it.
+    pub(super) fn id(&self, of: TextType, text: &str, find: impl FnOnce() -> Id) -> Id {
         if text.len() > LONGEST {
             return find();
         }
         let mut made = self.made.borrow_mut();
         if made.is_empty() {
-            made.resize(PLACES, (Made::String, String::new(), Id::UNBOUND));
+            made.resize(PLACES, (TextType::String, String::new(), Id::UNBOUND));
         }
         let known = &mut made[place(FxBuildHasher.hash_one((of, text)))];
-        // An unbound id was not found before: an empty place, or a text that was refused.
+        // The id is unbound if the place is empty, or if the text was refused.
         if known.2.is_unbound() || known.0 != of || known.1 != text {
             known.0 = of;
             known.1.clear();

@@ -1,10 +1,10 @@
-//! OPTIONAL with `!bound` asks for what is not there.
+//! OPTIONAL with `!bound` is an anti join; with `bound`, a join.
 
 use crate::algebra::{Node, Slot};
 use crate::expression::Expr;
 
-/// A left join whose solutions must lack something that the right side always has keeps only rows without partner; one
-/// whose solutions must have it keeps only pairs.
+/// A left join whose solutions must lack a variable that the right side always binds keeps only rows without partner. One whose
+/// solutions must have it keeps only pairs.
 pub(crate) fn anti_join(node: Node) -> Node {
     let Node::Filter(mut outer, inner) = node else { return node };
     if !matches!(&*inner, Node::LeftJoin { .. }) {
@@ -20,7 +20,7 @@ pub(crate) fn anti_join(node: Node) -> Node {
     let has = |condition: &Expr| matches!(condition, Expr::Bound(slot) if tells(slot));
     if outer.iter().any(lacks) {
         outer.retain(|condition| !lacks(condition));
-        // What only the right side binds is unbound from here on.
+        // Variables that only the right side binds are unbound from here on.
         let visible = |slot| if left_scope.possible.contains(&slot) { Expr::Slot(slot) } else { Expr::Error };
         outer.iter_mut().for_each(|condition| condition.replace(&visible));
         return Node::AntiJoin { left, right, conditions }.filtered(outer);

@@ -5,11 +5,11 @@ use crate::expression::{Compare, Expr};
 use rustc_hash::FxHashMap;
 use vicus_rdf::{Id, Kind};
 
-/// As many variables at most are replaced in one group: each is an operator on top, and the conditions are looked at again.
+/// The greatest number of variables replaced in one group: each adds an operator on top, and the conditions are searched again.
 const MOST: usize = 64;
 
-/// Replaces a variable by the constant that it must equal, where equal values are equal terms: IRIs and simple strings.
-/// The variable is bound again on top.
+/// Replaces a variable by the constant that it must equal, if equal values are equal terms: IRIs and simple strings. An
+/// operator on top binds the variable again.
 pub(crate) fn substitute(node: Node) -> Node {
     let Node::Filter(mut conditions, inner) = node else { return node };
     if !conditions.iter().any(|condition| equality(condition).is_some()) {
@@ -38,7 +38,7 @@ pub(crate) fn substitute(node: Node) -> Node {
         let value = |other| if other == slot { Expr::Constant(id) } else { Expr::Slot(other) };
         conditions.iter_mut().for_each(|condition| condition.replace(&value));
         bindings.push((slot, id));
-        // A condition that was looked at may have become such an equality, with a constant for a variable.
+        // A condition visited before may now be such an equality, as a variable in it became a constant.
         place = 0;
     }
     let group = if nodes.len() == 1 { nodes.remove(0) } else { Node::Join(nodes) };
@@ -47,7 +47,7 @@ pub(crate) fn substitute(node: Node) -> Node {
         .fold(group.filtered(conditions), |node, (slot, id)| Node::Extend(Operand::new(node), slot, Expr::Constant(id)))
 }
 
-/// Which patterns of a group have a slot, and which slots its other operands have.
+/// The patterns of a group that have a slot, by slot; and the slots of all other operands.
 fn holders(nodes: &[Node]) -> (FxHashMap<Slot, Vec<usize>>, Slots) {
     let mut in_patterns: FxHashMap<Slot, Vec<usize>> = FxHashMap::default();
     let mut elsewhere = Vec::new();
@@ -70,7 +70,7 @@ fn equality(condition: &Expr) -> Option<(Slot, Id)> {
         (Expr::Slot(slot), Expr::Constant(id)) | (Expr::Constant(id), Expr::Slot(slot)) => (*slot, *id),
         _ => return None,
     };
-    // `=` of these is `sameTerm`, whatever the other side is; for others an error or an equal value may come out.
+    // With an IRI or a simple string, `=` is the same as `sameTerm`. For other constants it may fail, or hold for another term.
     (same_term || matches!(id.kind(), Kind::Iri | Kind::String)).then_some((slot, id))
 }
 
@@ -86,7 +86,7 @@ mod tests {
         let node = pattern(At::Slot(Slot(2))).filtered(vec![equals(iri)]);
         let expected = Node::Extend(Operand::new(pattern(At::Constant(iri))), Slot(2), Expr::Constant(iri));
         assert_eq!(substitute(node), expected);
-        // 1.0 is equal to 1, but another term.
+        // 1.0 equals 1, but is another term.
         let node = pattern(At::Slot(Slot(2))).filtered(vec![equals(Id::integer(1).unwrap())]);
         assert_eq!(substitute(node.clone()), node);
     }

@@ -1,8 +1,8 @@
-//! Duplicates go before the work is done.
+//! DISTINCT below ORDER BY, so that fewer rows are sorted.
 
 use crate::algebra::{Node, Operand, Slots};
 
-/// Sorts what is left after duplicates are gone, if it is sorted by what makes rows distinct.
+/// Sorts after duplicates were dropped, if all sort keys are among the distinct columns.
 pub(crate) fn before_sort(node: Node) -> Node {
     let Node::Distinct(inner) = node else { return node };
     let (inner, slots) = match inner.into_node() {

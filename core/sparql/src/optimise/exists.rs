@@ -4,14 +4,14 @@ use crate::algebra::{Node, Operand, Slot, Slots};
 use crate::expression::Expr;
 use crate::stop::Stop;
 
-/// Tests for solutions of a pattern become joins, where the pattern's solutions don't depend on what is put into it but for
-/// being compatible with it: filters by `EXISTS` and `NOT EXISTS` such that keep their left side, others within expressions
-/// such that mark its rows. The pattern is planned once, as any other.
+/// Makes EXISTS a join, if putting a row's values into the pattern only selects those of its solutions that are compatible with
+/// the row. A filter by `EXISTS` or `NOT EXISTS` becomes a semi or an anti join, and EXISTS within another expression a join
+/// that marks rows. The pattern is then planned once, like any other.
 pub(crate) fn as_joins(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
-    if stop.is_stopped() {
+    if stop.poll() {
         return node;
     }
-    node.rewrite(&mut |node| if stop.is_stopped() { node } else { of_node(node, names, stop) })
+    node.rewrite(&mut |node| if stop.poll() { node } else { of_node(node, names, stop) })
 }
 
 fn of_node(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
@@ -24,8 +24,8 @@ fn of_node(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
             });
             let mut made = inner.into_node();
             for test in tests {
-                // The set of what each of them stands on is made anew.
-                stop.works(scope.len());
+                // Each join makes a new set of bound slots.
+                stop.count_steps(scope.len());
                 let (pattern, _, is_negated) = as_exists(&test).expect("it was chosen for that");
                 let left = Operand::new(made);
                 let (right, conditions) = right_side(pattern, names, stop);
@@ -46,7 +46,7 @@ fn of_node(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
             Node::Extend(inner, slot, expr)
         }
         Node::LeftJoin { mut left, mut right, mut conditions } => {
-            // A side marks what depends on it alone, where that is the same for the pair.
+            // A test that reads slots of one side only can mark the rows of that side.
             for side in [&mut right, &mut left] {
                 if conditions.iter().any(Expr::has_exists) {
                     let certain = side.scope().certain.clone();
@@ -59,11 +59,11 @@ fn of_node(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
     }
 }
 
-/// The pattern of a test as the right side of a join, and the conditions on top of it, which see both sides.
+/// The pattern of a test as the right side of a join, and the conditions of that join, which see both sides.
 fn right_side(pattern: &Node, names: &mut Vec<String>, stop: &Stop<'_>) -> (Operand, Vec<Expr>) {
     let (inner, mut conditions) = match pattern.clone() {
         Node::Filter(conditions, inner) => (inner.into_node(), conditions),
-        // Whether there is a row does not depend on which comes first.
+        // Whether there is a row does not depend on LIMIT or on order.
         Node::Slice(inner, 0, Some(1..)) => (inner.into_node(), Vec::new()),
         other => (other, Vec::new()),
     };
@@ -73,7 +73,8 @@ fn right_side(pattern: &Node, names: &mut Vec<String>, stop: &Stop<'_>) -> (Oper
     (Operand::new(inner), conditions)
 }
 
-/// Replaces tests within expressions on a node, whose slots are all among `visible`, by marks that the node has then.
+/// Replaces EXISTS within expressions on a node by marks, and makes the node compute the marks. `visible` has all slots that
+/// the expressions may read.
 fn mark(node: &mut Node, exprs: &mut [Expr], visible: &Slots, names: &mut Vec<String>, stop: &Stop<'_>) {
     let mut marks: Vec<(Expr, Slot)> = Vec::new();
     exprs.iter_mut().for_each(|expr| mark_in(expr, node, visible, names, stop, &mut marks));
@@ -91,7 +92,7 @@ fn mark_in(
     let Some((pattern, ..)) = plain else {
         return expr.children_mut().into_iter().for_each(|child| mark_in(child, node, visible, names, stop, marks));
     };
-    stop.works(visible.len() + marks.len());
+    stop.count_steps(visible.len() + marks.len());
     if let Some((_, slot)) = marks.iter().find(|(other, _)| other == expr) {
         *expr = Expr::Slot(*slot);
         return;
@@ -104,7 +105,7 @@ fn mark_in(
     marks.push((std::mem::replace(expr, Expr::Slot(mark)), mark));
 }
 
-/// The pattern of a test, the slots that are put into it under their own names, and whether it must have no solution.
+/// The pattern of a test, the slots whose values are put into it under their own names, and whether the test is negated.
 fn as_exists(condition: &Expr) -> Option<(&Node, Slots, bool)> {
     match condition {
         Expr::Exists(node, outside) => {
@@ -118,8 +119,8 @@ fn as_exists(condition: &Expr) -> Option<(&Node, Slots, bool)> {
     }
 }
 
-/// Whether the solutions of a pattern into which values of `outer` were put are its own that are compatible with them, and
-/// all these values are at hand. Conditions on top of it are not looked at: they see both.
+/// Whether putting values of `outer` into a pattern only selects the compatible ones among its solutions, and all these slots
+/// are among `visible`. Conditions on top of the pattern are not checked, as they become conditions of the join.
 fn is_plain(node: &Node, outer: &Slots, visible: &Slots) -> bool {
     outer.is_subset(visible)
         && !node.is_volatile()
@@ -151,7 +152,7 @@ fn keeps(node: &Node, outer: &Slots) -> bool {
             keeps(left, outer) && keeps(right, outer) && inside(right.mentioned(), &left.scope().certain)
         }
         Node::Project(inner, _) | Node::Distinct(inner) | Node::Sort(inner, _) => keeps(inner, outer),
-        // A group has the value of its key in all its rows.
+        // All rows of a group have the same value of a key.
         Node::Group(group) if !group.keys.is_empty() => {
             let keys: Slots = group.keys.iter().copied().collect();
             let keys: Slots = group.inner.scope().certain.intersection(&keys).copied().collect();

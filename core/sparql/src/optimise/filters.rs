@@ -1,4 +1,4 @@
-//! Conditions go where their variables are bound.
+//! Moves conditions to where their variables are bound.
 
 use crate::algebra::{Node, Operand, Scope, Slot, Slots};
 use crate::expression::Expr;
@@ -6,8 +6,8 @@ use crate::stack::deep;
 use crate::stop::Stop;
 use rustc_hash::FxHashMap;
 
-/// Joins of joins become one, filters on filters too, and conditions on an operand of a join become the join's, where
-/// that sees the same values.
+/// Merges joins of joins, filters of filters and unions of unions. A condition on an operand of a join becomes a condition of
+/// the join, if its variables have the same values there.
 pub(crate) fn flatten(node: Node) -> Node {
     match node {
         Node::Join(nodes) => flatten_join(nodes),
@@ -37,7 +37,7 @@ fn flatten_join(nodes: Vec<Node>) -> Node {
             Node::Join(inner) => all.extend(inner),
             Node::Filter(own, inner) => {
                 let certain = &inner.scope().certain;
-                // A variable that is certain here has the same value in the whole join.
+                // A variable that this operand always binds has the same value in the whole join.
                 let (up, stay): (Vec<Expr>, Vec<Expr>) =
                     own.into_iter().partition(|condition| condition.slots().is_subset(certain));
                 conditions.extend(up);
@@ -54,21 +54,22 @@ fn flatten_join(nodes: Vec<Node>) -> Node {
     joined.filtered(conditions)
 }
 
-/// Moves each condition as far down as its variables have the same values there.
+/// Moves each condition down as far as its variables have the same values.
 pub(crate) fn push_down(node: Node, stop: &Stop<'_>) -> Node {
     push(node, Vec::new(), stop)
 }
 
-/// Whether the slots that one part of a whole gives to a condition are those of the whole, of which `others` are the other parts.
+/// Whether a condition's slots have the same values in one part as in the whole; `others` says whether another part may bind a
+/// slot.
 fn sees_the_same(condition: &Expr, inner: &Scope, others: impl Fn(&Slot) -> bool) -> bool {
     condition.slots().iter().all(|slot| inner.certain.contains(slot) || inner.possible.contains(slot) && !others(slot))
 }
 
-/// Steps that it takes to look where a condition goes.
+/// Steps counted for deciding where a condition goes.
 const CONDITION_STEPS: usize = 16;
 
 fn push(node: Node, conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
-    if stop.works(1 + conditions.len() * CONDITION_STEPS) || stop.is_stopped() {
+    if stop.count_steps(1 + conditions.len() * CONDITION_STEPS) || stop.poll() {
         return node.filtered(conditions);
     }
     deep(|| push_into(node, conditions, stop))
@@ -89,7 +90,7 @@ fn push_into(node: Node, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
             let (mut down, mut stay) = (Vec::new(), Vec::new());
             if !conditions.is_empty() {
                 let (scope, optional) = (left.scope(), &right.scope().possible);
-                stop.works(scope.possible.len());
+                stop.count_steps(scope.possible.len());
                 (down, stay) = conditions
                     .into_iter()
                     .partition(|condition| sees_the_same(condition, scope, |slot| optional.contains(slot)));
@@ -120,8 +121,8 @@ fn push_into(node: Node, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
                 let possible = node.scope().possible;
                 let visible = |slot: Slot| if possible.contains(&slot) { Expr::Slot(slot) } else { Expr::Error };
                 let own = conditions.iter().map(|condition| condition.replaced(&visible)).collect();
-                stop.works(possible.len());
-                stop.holds(conditions.len() * CONDITION_BYTES);
+                stop.count_steps(possible.len());
+                stop.count_bytes(conditions.len() * CONDITION_BYTES);
                 push(node, own, stop)
             };
             Node::Union(nodes.into_iter().map(branch).collect())
@@ -135,7 +136,7 @@ fn push_into(node: Node, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
         Node::Project(inner, slots) => Node::Project(below(inner, conditions, stop), slots),
         Node::Distinct(inner) => Node::Distinct(below(inner, conditions, stop)),
         Node::Group(mut group) => {
-            // All rows of a group have its keys.
+            // All rows of a group have the same keys.
             let keys: Slots = group.keys.iter().copied().collect();
             let is_of_keys = |condition: &Expr| {
                 let slots = condition.slots();
@@ -145,7 +146,7 @@ fn push_into(node: Node, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
             group.inner = below(group.inner, down, stop);
             Node::Group(group).filtered(stay)
         }
-        // Fewer rows below a slice would be other rows.
+        // A condition below a slice would change which rows the slice takes.
         Node::Slice(inner, offset, limit) => {
             Node::Slice(below(inner, Vec::new(), stop), offset, limit).filtered(conditions)
         }
@@ -156,7 +157,7 @@ fn push_into(node: Node, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
 /// About how many bytes a copy of a condition takes.
 const CONDITION_BYTES: usize = 256;
 
-/// The operands of a semi or anti join with the conditions that go there, its own conditions, and those above it.
+/// Divides conditions on a semi or anti join: those for its operands, its own, and those that stay above it.
 fn push_into_test(
     left: Operand,
     right: Operand,
@@ -168,13 +169,13 @@ fn push_into_test(
     let (mut down, mut stay) = (Vec::new(), Vec::new());
     if !conditions.is_empty() {
         let possible = &left.scope().possible;
-        stop.works(possible.len());
+        stop.count_steps(possible.len());
         (down, stay) = conditions.into_iter().partition(|condition| condition.slots().is_subset(possible));
     }
     (below(left, down, stop), below(right, to_right, stop), own, stay)
 }
 
-/// Patterns keep their conditions beside them, where the planner finds them; other operands get theirs.
+/// Conditions on a pattern stay in the join, where the planner finds them; other operands get theirs.
 fn push_into_join(nodes: Vec<Node>, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
     let is_pattern = |node: &Node| matches!(node, Node::Pattern(_));
     if conditions.is_empty() || nodes.iter().all(is_pattern) {
@@ -191,7 +192,7 @@ fn push_into_join(nodes: Vec<Node>, mut conditions: Vec<Expr>, stop: &Stop<'_>) 
             pushed.push(node);
             continue;
         }
-        stop.works(conditions.len() * CONDITION_STEPS);
+        stop.count_steps(conditions.len() * CONDITION_STEPS);
         let is_others = |slot: &Slot| holders[slot] > 1;
         let (down, stay): (Vec<Expr>, Vec<Expr>) = conditions
             .into_iter()
@@ -202,13 +203,13 @@ fn push_into_join(nodes: Vec<Node>, mut conditions: Vec<Expr>, stop: &Stop<'_>) 
     flatten(Node::Join(pushed).filtered(conditions))
 }
 
-/// Conditions of a left join that look at its right side only, and the others.
+/// Conditions of a left join that read its right side only, and the others.
 fn split_for_right(left: &Operand, right: &Operand, conditions: Vec<Expr>, stop: &Stop<'_>) -> (Vec<Expr>, Vec<Expr>) {
     if conditions.is_empty() {
         return (Vec::new(), Vec::new());
     }
     let (outside, inside) = (&left.scope().possible, right.scope());
-    stop.works(outside.len() + inside.possible.len() + conditions.len() * CONDITION_STEPS);
+    stop.count_steps(outside.len() + inside.possible.len() + conditions.len() * CONDITION_STEPS);
     conditions.into_iter().flat_map(Expr::conjuncts).partition(|condition| {
         !condition.slots().is_empty() && sees_the_same(condition, inside, |slot| outside.contains(slot))
     })
@@ -268,7 +269,7 @@ mod tests {
 
     #[test]
     fn conditions_on_an_uncertain_variable_wait_for_the_join() {
-        // ?2 is optional on one side of the join and certain on the other.
+        // ?2 is optional on one side of the join, and always bound on the other.
         let node = Node::Join(vec![optional(pattern(0, 1), pattern(0, 2), vec![]), pattern(3, 2)]);
         let node = node.filtered(vec![less(0, 2)]);
         assert_eq!(push_down(node.clone(), &Stop::new(&|| false)), node);

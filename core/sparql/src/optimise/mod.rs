@@ -1,6 +1,6 @@
-//! Rewriting the algebra: each rule is a function that keeps the meaning for every store.
+//! Rewrites the algebra. Each rule is a function that keeps the meaning for every store.
 //!
-//! Rules that depend on the data (which join order, which equality is one of ids) are the planner's.
+//! Decisions that depend on the data (join order, comparisons by id) are the planner's.
 
 mod anti_join;
 mod constants;
@@ -13,13 +13,13 @@ use crate::expression::Expr;
 use crate::stack::deep;
 use crate::stop::Stop;
 
-/// Steps that a rule takes for an operator.
+/// Steps counted for applying a rule to an operator.
 const REWRITE_STEPS: usize = 2;
 
-/// What a tree has that rules are for.
+/// What a tree contains, which tells which rules can apply.
 #[derive(Clone, Copy, Default)]
 struct Has {
-    /// Conditions, or tests in expressions.
+    /// Filter or join conditions. Below: EXISTS in expressions.
     conditions: bool,
     tests: bool,
     optional: bool,
@@ -39,14 +39,14 @@ impl Has {
     }
 }
 
-/// Applies all rules that there is something for; once it is stopped, no more of them. New slots get names.
+/// Applies the rules that may apply, until it is stopped. New slots get names.
 pub(crate) fn optimise(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
     let rewrite = |node: Node, rule: fn(Node) -> Node| {
-        // Nobody looks at it any more.
-        if stop.is_stopped() {
+        // Planning was stopped, so the result is not used.
+        if stop.poll() {
             return node;
         }
-        node.rewrite(&mut |node| if stop.works(REWRITE_STEPS) || stop.is_stopped() { node } else { rule(node) })
+        node.rewrite(&mut |node| if stop.count_steps(REWRITE_STEPS) || stop.poll() { node } else { rule(node) })
     };
     let mut node = rewrite(node, filters::flatten);
     let mut has = Has::default();
@@ -58,7 +58,7 @@ pub(crate) fn optimise(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> 
         node = filters::push_down(node, stop);
         if has.tests || has.optional {
             node = rewrite(node, anti_join::anti_join);
-            // An anti-join keeps only its left side, so that more conditions can go there.
+            // An anti join puts out its left side only, so more conditions can move into that side.
             node = filters::push_down(node, stop);
         }
         node = rewrite(node, constants::substitute);

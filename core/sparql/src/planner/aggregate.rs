@@ -15,7 +15,7 @@ impl Planner<'_> {
     pub(crate) fn aggregate(&self, group: &Group, needed: &Slots) -> Physical {
         let mut inside: Slots = group.keys.iter().copied().collect();
         inside.extend(group.folds.iter().flat_map(|fold| fold.of.iter().copied()));
-        // Whether a row comes once or twice is all one to a least value.
+        // Duplicates don't change a least value, a greatest value or a sample.
         let set = |fold: &Aggregate| fold.distinct || matches!(fold.fold, Fold::Least | Fold::Greatest | Fold::Sample);
         let set = self.optimise && group.folds.iter().all(set);
         let inner = if self.optimise { without_counted(group) } else { None };
@@ -23,7 +23,8 @@ impl Planner<'_> {
         let (inner, summed) = if self.optimise { without_summed(group, inner) } else { (inner, Vec::new()) };
         inside.extend(summed.iter().flat_map(|(_, expr)| expr.slots()));
         let mut input = self.plan(inner, &inside, Goal { set, first: false });
-        // Of the same values all, so that duplicates may go before: DISTINCT is shared among boxes, and sized to the cache.
+        // If all folds are DISTINCT over the same slots, duplicates are dropped before: DISTINCT can be shared by several
+        // boxes, and its tables fit the cache.
         let values = |fold: &Aggregate| fold.of.iter().copied().collect::<Slots>();
         let is_distinct = self.optimise
             && group.folds.windows(2).all(|pair| values(&pair[0]) == values(&pair[1]))
@@ -43,7 +44,8 @@ impl Planner<'_> {
             rows: fold.rows,
             distinct: (fold.distinct && !is_distinct).then(|| columns(fold)),
         });
-        // A key that is never bound makes no difference, but for there being one: without keys no rows are a group, too.
+        // A key that is never bound has no influence, but one key must stay: without keys there would be a group even without
+        // rows.
         let bound = |slot: &Slot| input.column(*slot).is_some();
         let mut keys: Vec<Slot> = group.keys.iter().copied().filter(bound).collect();
         if keys.is_empty() {
@@ -67,24 +69,24 @@ impl Planner<'_> {
             startup: cost,
             sorted: None,
             estimate: Estimate { rows, facts }.with_rows(rows),
-            op: Op::Aggregate(Below::new(input), Arc::new(spec)),
+            op: Op::Aggregate { input: Below::new(input), spec: Arc::new(spec) },
             conditions: Vec::new(),
         });
         self.project(made, needed)
     }
 }
 
-/// What is grouped without the values that are computed last and only summed up, and those values: a number needs to be no
-/// term for that. Making one, and finding it again, took most of the time of `SUM(SECONDS(?at))`.
+/// Removes the topmost computed values that are only summed up, and returns them. The aggregate computes them itself, so these
+/// numbers never become terms. Making such terms and finding them again took most of the time of `SUM(SECONDS(?at))`.
 fn without_summed<'a>(group: &Group, mut inner: &'a Node) -> (&'a Node, Vec<(Slot, &'a Expr)>) {
     let is_summed = |slot: &Slot| {
         let mut folds = group.folds.iter().filter(|fold| fold.of.contains(slot));
         let is_sum = |fold: &Aggregate| matches!(fold.fold, Fold::Sum | Fold::Average) && !fold.rows;
-        // One that several sum up is computed once.
+        // A value that several aggregates sum up is computed once, below.
         folds.next().is_some_and(is_sum) && folds.next().is_none() && !group.keys.contains(slot)
     };
     let mut summed = Vec::new();
-    // Where values have to be distinct, groups are not folded in parts, but their values are still computed by many.
+    // DISTINCT values stay below, because their groups are not folded in parts, while several boxes can compute the values.
     while group.folds.iter().all(|fold| !fold.distinct)
         && let Node::Extend(below, slot, expr) = inner
         && !matches!(expr, Expr::Slot(_) | Expr::Constant(_) | Expr::Error)
@@ -98,10 +100,10 @@ fn without_summed<'a>(group: &Group, mut inner: &'a Node) -> (&'a Node, Vec<(Slo
     (inner, summed)
 }
 
-/// What is grouped, if it ends with computed values that are only counted: whether there is one is all that is computed, so
-/// that the values don't become terms that have to be kept.
+/// If the topmost computed values are only counted: the same node, which computes only whether there is a value. Then the
+/// values need not become terms.
 fn without_counted(group: &Group) -> Option<Node> {
-    // Slots of counts, and those of everything else that looks at rows.
+    // The slots of counts, and those that other aggregates read.
     let is_count = |fold: &&Aggregate| fold.fold == Fold::Count && !fold.distinct && !fold.rows;
     let slots = |folds: &mut dyn Iterator<Item = &Aggregate>| folds.flat_map(|fold| fold.of.iter().copied()).collect();
     let counted: Slots = slots(&mut group.folds.iter().filter(is_count));
@@ -109,7 +111,7 @@ fn without_counted(group: &Group) -> Option<Node> {
     let keys: Slots = group.keys.iter().copied().collect();
     let is_counted = |slot: &Slot| counted.contains(slot) && !looked_at.contains(slot) && !keys.contains(slot);
     let is_computed = |expr: &Expr| !matches!(expr, Expr::Slot(_) | Expr::Constant(_) | Expr::Error);
-    // Whether there is any, before all is copied.
+    // First find out whether there is such a value, as copying the node takes time.
     let (mut at, mut seen, mut any) = (&*group.inner, FxHashSet::default(), false);
     loop {
         at = match at {

@@ -1,4 +1,4 @@
-//! Physical operators with their columns resolved, and what they are thought to cost.
+//! Physical operators with their columns resolved, and their estimated costs.
 
 use super::columns::Columns;
 use super::estimate::{self, Estimate, Facts};
@@ -9,7 +9,7 @@ use crate::boxes::aggregate::AggregateSpec;
 use crate::boxes::extend::Make;
 use crate::boxes::hash_table::{By, HashSpec, Keep, Key};
 use crate::boxes::index_probe::{IndexSpec, Source, Want};
-use crate::boxes::join::{JoinKind, JoinSpec, Part};
+use crate::boxes::join::{JoinKind, JoinSpec, Origin};
 use crate::boxes::scan::ScanSpec;
 use crate::boxes::sort;
 use crate::boxes::union::To;
@@ -21,10 +21,10 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use vicus_rdf::{Id, Kind, Order, Position};
 
-/// About how long things take, in nanoseconds for a row.
+/// Estimated times, in nanoseconds per row.
 pub(crate) mod cost {
     pub(crate) const SCAN: f64 = 2.0;
-    /// Searching an index in ascending order, and in any.
+    /// Searching an index for ascending values, and for values in any order.
     pub(crate) const SEARCH_NEAR: f64 = 10.0;
     pub(crate) const SEARCH_FAR: f64 = 45.0;
     pub(crate) const BUILD: f64 = 25.0;
@@ -36,11 +36,12 @@ pub(crate) mod cost {
     pub(crate) const CONDITION: f64 = 3.0;
     pub(crate) const SORT: f64 = 80.0;
     pub(crate) const DISTINCT: f64 = 15.0;
-    /// Two boxes more, however few their rows: to plan, make, invoke and drop the one that builds a table, and the one that reads for it.
+    /// Two more boxes, however few their rows: planning, making, running and dropping the box that builds a table and the box
+    /// that reads for it.
     pub(crate) const TABLE: f64 = 5000.0;
 }
 
-/// Steps that making an operator takes, and a column of it or of its inputs.
+/// Steps counted for making an operator; below, for each column of it or of its inputs.
 const OPERATOR_STEPS: usize = 128;
 const COLUMN_STEPS: usize = 3;
 const MANY_COLUMNS: usize = 8192;
@@ -48,42 +49,123 @@ const MANY_COLUMNS: usize = 8192;
 /// A physical operator.
 #[derive(Debug)]
 pub(crate) enum Op {
-    Values(Arc<Table>),
-    Scan(Pattern, Arc<ScanSpec>),
-    /// All subjects and objects.
+    Values {
+        table: Arc<Table>,
+    },
+    Scan {
+        pattern: Pattern,
+        spec: Arc<ScanSpec>,
+    },
+    /// All terms that are a subject or an object.
     Nodes,
-    Walk(Below, Path, Arc<WalkSpec>, Arc<JoinSpec>),
-    IndexJoin(Below, Pattern, Arc<IndexSpec>, Arc<JoinSpec>),
-    /// The probed side, the built side.
-    HashJoin(Below, Below, Arc<HashSpec>, Arc<JoinSpec>),
-    Filter(Below, Condition, Arc<[usize]>),
-    Extend(Below, Arc<[Make]>),
-    /// For each operand, where its columns go.
-    Union(Vec<Physical>, Arc<[Vec<To>]>),
-    Distinct(Below),
-    Aggregate(Below, Arc<AggregateSpec>),
-    Sort(Below, Arc<[sort::By]>),
-    Top(Below, Arc<[sort::By]>, usize),
-    Slice(Below, usize, Option<usize>),
+    Walk {
+        input: Below,
+        path: Path,
+        walk: Arc<WalkSpec>,
+        join: Arc<JoinSpec>,
+    },
+    IndexJoin {
+        input: Below,
+        pattern: Pattern,
+        index: Arc<IndexSpec>,
+        join: Arc<JoinSpec>,
+    },
+    HashJoin {
+        probe: Below,
+        build: Below,
+        hash: Arc<HashSpec>,
+        join: Arc<JoinSpec>,
+    },
+    Filter {
+        input: Below,
+        condition: Condition,
+        /// The columns that are kept.
+        output: Arc<[usize]>,
+    },
+    Extend {
+        input: Below,
+        makes: Arc<[Make]>,
+    },
+    Union {
+        inputs: Vec<Physical>,
+        /// For each input, where its columns go.
+        maps: Arc<[Vec<To>]>,
+    },
+    Distinct {
+        input: Below,
+    },
+    Aggregate {
+        input: Below,
+        spec: Arc<AggregateSpec>,
+    },
+    Sort {
+        input: Below,
+        by: Arc<[sort::By]>,
+    },
+    Top {
+        input: Below,
+        by: Arc<[sort::By]>,
+        count: usize,
+    },
+    Slice {
+        input: Below,
+        offset: usize,
+        limit: Option<usize>,
+    },
+}
+
+/// What a join does, however partners are found.
+#[derive(Clone, Copy)]
+pub(crate) struct JoinTask<'a> {
+    pub(crate) kind: JoinKind,
+    /// What a pair has to fulfil besides its keys.
+    pub(crate) conditions: &'a [Expr],
+    /// The slots that are read above the join.
+    pub(crate) needed: &'a Slots,
+}
+
+/// Which pairs of a hash join match, besides having the same values in shared slots.
+#[derive(Clone, Copy)]
+pub(crate) struct Matching<'a> {
+    /// Pairs of a probed slot and a built slot that must be equal.
+    pub(crate) equalities: &'a [(Slot, Slot, By)],
+    /// Which of the built rows with the same keys are kept.
+    pub(crate) keep: Keep,
+    /// MINUS: both sides must have a value for at least one key.
+    pub(crate) needs_overlap: bool,
+}
+
+impl Matching<'_> {
+    /// Only shared slots count.
+    pub(crate) const SHARED: Matching<'static> = Matching { equalities: &[], keep: Keep::All, needs_overlap: false };
+}
+
+/// The slots that a join's probe puts out.
+#[derive(Clone, Copy)]
+pub(super) struct ProbeOutput<'a> {
+    pub(super) slots: &'a [Slot],
+    /// Those of them that may be bound on either side.
+    pub(super) merged: &'a Slots,
 }
 
 /// A physical operator with its operands.
 #[derive(Debug)]
 pub(crate) struct Physical {
     pub(crate) op: Op,
-    /// What each column of its envelopes is.
+    /// The slot of each column of its envelopes.
     pub(crate) columns: Columns,
     pub(crate) estimate: Estimate,
-    /// Nanoseconds until the last row, and until the first one.
+    /// Estimated nanoseconds until the last row; below, until the first one.
     pub(crate) cost: f64,
     pub(crate) startup: f64,
-    /// A column by which the rows ascend.
+    /// The column by which the rows ascend, if there is one.
     pub(crate) sorted: Option<Slot>,
-    /// The conditions that it evaluates, for people.
+    /// The conditions that this operator evaluates, for [`Plan::explain`](crate::Plan::explain).
     pub(crate) conditions: Vec<Expr>,
 }
 
-/// What an operator stands on: as many operators as a text has patterns may stand on each other, so they are dropped one by one.
+/// The input of an operator. Inputs may be nested as deeply as a text has patterns, so dropping one uses a loop and no
+/// recursion.
 #[derive(Debug)]
 pub(crate) struct Below(Option<Box<Physical>>);
 
@@ -122,21 +204,21 @@ impl Physical {
         self.columns.place(slot)
     }
 
-    /// What it stands on.
+    /// The operator's inputs.
     pub(crate) fn inputs(&self) -> impl Iterator<Item = &Physical> {
         let (one, two, more): (Option<&Physical>, Option<&Physical>, &[Physical]) = match &self.op {
-            Op::Values(_) | Op::Scan(..) | Op::Nodes => (None, None, &[]),
-            Op::HashJoin(probe, build, ..) => (Some(probe), Some(build), &[]),
-            Op::Union(inputs, _) => (None, None, inputs),
-            Op::Walk(input, ..)
-            | Op::IndexJoin(input, ..)
-            | Op::Filter(input, ..)
-            | Op::Extend(input, _)
-            | Op::Distinct(input)
-            | Op::Aggregate(input, _)
-            | Op::Sort(input, _)
-            | Op::Top(input, ..)
-            | Op::Slice(input, ..) => (Some(input), None, &[]),
+            Op::Values { .. } | Op::Scan { .. } | Op::Nodes => (None, None, &[]),
+            Op::HashJoin { probe, build, .. } => (Some(probe), Some(build), &[]),
+            Op::Union { inputs, .. } => (None, None, inputs),
+            Op::Walk { input, .. }
+            | Op::IndexJoin { input, .. }
+            | Op::Filter { input, .. }
+            | Op::Extend { input, .. }
+            | Op::Distinct { input }
+            | Op::Aggregate { input, .. }
+            | Op::Sort { input, .. }
+            | Op::Top { input, .. }
+            | Op::Slice { input, .. } => (Some(input), None, &[]),
         };
         one.into_iter().chain(two).chain(more)
     }
@@ -151,35 +233,35 @@ impl Physical {
         })
     }
 
-    /// Whether some join asks what values are equal.
+    /// Whether a join of this plan compares values instead of ids.
     pub(crate) fn joins_by_value(&self) -> bool {
         let by_value = |plan: &Physical| match &plan.op {
-            Op::HashJoin(_, _, hash, _) => hash.keys.iter().any(|key| key.by == By::Value),
+            Op::HashJoin { hash, .. } => hash.keys.iter().any(|key| key.by == By::Value),
             _ => false,
         };
         self.all().any(by_value)
     }
 
-    /// Takes what it stands on, but for the inputs of a union.
+    /// Moves its inputs to `into`. A union keeps its inputs, and theirs are moved.
     fn take_below(&mut self, into: &mut Vec<Physical>) {
         let mut take = |below: &mut Below| into.extend(below.0.take().map(|below| *below));
         match &mut self.op {
-            Op::Values(_) | Op::Scan(..) | Op::Nodes => {}
-            Op::HashJoin(probe, build, ..) => [probe, build].into_iter().for_each(take),
-            Op::Union(inputs, _) => inputs.iter_mut().for_each(|input| input.take_below(into)),
-            Op::Walk(input, ..)
-            | Op::IndexJoin(input, ..)
-            | Op::Filter(input, ..)
-            | Op::Extend(input, _)
-            | Op::Distinct(input)
-            | Op::Aggregate(input, _)
-            | Op::Sort(input, _)
-            | Op::Top(input, ..)
-            | Op::Slice(input, ..) => take(input),
+            Op::Values { .. } | Op::Scan { .. } | Op::Nodes => {}
+            Op::HashJoin { probe, build, .. } => [probe, build].into_iter().for_each(take),
+            Op::Union { inputs, .. } => inputs.iter_mut().for_each(|input| input.take_below(into)),
+            Op::Walk { input, .. }
+            | Op::IndexJoin { input, .. }
+            | Op::Filter { input, .. }
+            | Op::Extend { input, .. }
+            | Op::Distinct { input }
+            | Op::Aggregate { input, .. }
+            | Op::Sort { input, .. }
+            | Op::Top { input, .. }
+            | Op::Slice { input, .. } => take(input),
         }
     }
 
-    /// The price by which plans are compared.
+    /// The estimated cost, by which plans are compared.
     pub(crate) fn price(&self, goal: Goal) -> f64 {
         price(self.cost, self.startup, goal)
     }
@@ -189,8 +271,8 @@ pub(crate) fn price(cost: f64, startup: f64, goal: Goal) -> f64 {
     if goal.first { startup + (cost - startup) * 0.001 } else { cost }
 }
 
-/// Whether rows come in the order of what the index is searched by: then each search goes on from where the last one
-/// ended, and both sides are merged.
+/// Whether rows come in the order of the index that is searched. Then each search continues where the last one ended, as in a
+/// merge join.
 pub(crate) fn is_in_order(index: &IndexSpec, input: &Physical) -> bool {
     match (input.sorted, index.prefix.iter().find(|source| matches!(source, Source::Column(_)))) {
         (Some(slot), Some(Source::Column(column))) => input.columns[*column] == slot,
@@ -198,18 +280,18 @@ pub(crate) fn is_in_order(index: &IndexSpec, input: &Physical) -> bool {
     }
 }
 
-/// Bytes that an operator takes, and a column of one: with what is made of it on the way to a model.
+/// Bytes counted for an operator; below, for a column: including what lowering makes of them.
 const OPERATOR_BYTES: usize = 2048;
 const COLUMN_BYTES: usize = 256;
 
 impl Planner<'_> {
-    /// Counts what an operator costs that was made.
+    /// Counts the steps and bytes of a new operator.
     pub(super) fn made(&self, plan: Physical) -> Physical {
         let width = plan.columns.len() + plan.inputs().map(|input| input.columns.len()).sum::<usize>();
-        // Beyond the caches, each look takes longer.
+        // With so many columns, data is outside of the caches.
         let far = if width > MANY_COLUMNS { 4 } else { 1 };
-        self.stop.works(OPERATOR_STEPS + width * COLUMN_STEPS * far);
-        self.stop.holds(OPERATOR_BYTES + plan.columns.len() * COLUMN_BYTES);
+        self.stop.count_steps(OPERATOR_STEPS + width * COLUMN_STEPS * far);
+        self.stop.count_bytes(OPERATOR_BYTES + plan.columns.len() * COLUMN_BYTES);
         plan
     }
 
@@ -247,7 +329,7 @@ impl Planner<'_> {
         self.made(Physical {
             columns: kept.iter().map(|(slot, _)| *slot).collect(),
             estimate: Estimate { rows, facts: kept.iter().map(facts).collect() },
-            op: Op::Values(Arc::new(Table { columns, rows: table.rows })),
+            op: Op::Values { table: Arc::new(Table { columns, rows: table.rows }) },
             cost: 0.0,
             startup: 0.0,
             sorted: None,
@@ -255,7 +337,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Reads a pattern from the index in which its constants stand in front and, if there is a choice, `by` next.
+    /// Reads a pattern from an index that begins with its constants and, if there are several such, has `by` next.
     pub(crate) fn scan(&self, pattern: &Pattern, by: Option<Slot>, needed: &Slots, goal: Goal) -> Physical {
         let store = &self.terms.store;
         let bound = pattern.0.map(|at| matches!(at, At::Constant(_)));
@@ -287,7 +369,7 @@ impl Planner<'_> {
         let deepest = output.last().copied();
         let is_simple = constants.is_empty() && repeated.is_empty();
         let distinct = match deepest {
-            // Rows come sorted, so equal ones follow each other if the levels in front are all put out.
+            // Rows come sorted. If the levels in front of this one are all put out or constant, equal rows follow each other.
             Some(level) if goal.set && is_simple && level < 2 && output.len() == level + 1 - prefix => Some(level),
             _ => None,
         };
@@ -305,7 +387,7 @@ impl Planner<'_> {
             estimate = estimate.with_rows(rows);
         }
         self.made(Physical {
-            op: Op::Scan(*pattern, Arc::new(spec)),
+            op: Op::Scan { pattern: *pattern, spec: Arc::new(spec) },
             columns: columns.into(),
             cost: rows.len() as f64 * cost::SCAN,
             startup: 0.0,
@@ -315,7 +397,7 @@ impl Planner<'_> {
         })
     }
 
-    /// How a pattern is searched if these slots have values.
+    /// How to search a pattern for each row of an input; also the slots of the search's output.
     fn index_spec(&self, pattern: &Pattern, input: &Physical) -> (IndexSpec, Vec<Slot>) {
         let store = &self.terms.store;
         let known = pattern.0.map(|at| match at {
@@ -349,7 +431,7 @@ impl Planner<'_> {
         (IndexSpec { order, prefix, checks, repeated, output, want: Want::All }, slots)
     }
 
-    /// Whether a pattern can be searched for each row of a table: it has to be known where to look.
+    /// Whether a pattern can be searched for each row of a table: the shared slots must always be bound.
     pub(crate) fn can_search(&self, pattern: &Pattern, input: &Estimate) -> bool {
         let mut shared = pattern.slots().filter(|slot| input.facts.contains_key(slot)).peekable();
         match shared.peek() {
@@ -358,27 +440,20 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether a pattern's rows stand together in an index, so that they are found once for all rows that they are joined with: a
-    /// join with all of them needs no table.
+    /// Whether a pattern's rows are contiguous in an index. Then one search finds them for all rows that they are joined with,
+    /// so the join needs no table.
     pub(super) fn is_found_once(&self, pattern: &Pattern) -> bool {
         let constants = pattern.0.map(|at| matches!(at, At::Constant(_)));
         let count = constants.iter().filter(|constant| **constant).count();
         let mut slots = pattern.slots();
         let is_repeated = slots.next().is_some_and(|first| slots.any(|slot| slot == first));
-        // With two constants there is one slot.
+        // A pattern with two constants has one slot.
         count > 0 && !is_repeated && self.terms.store.orders().any(|order| order.prefix(constants) == count)
     }
 
-    /// Looks the pattern up for each row of the input.
-    pub(crate) fn index_join(
-        &self,
-        input: Physical,
-        pattern: &Pattern,
-        kind: JoinKind,
-        conditions: &[Expr],
-        needed: &Slots,
-        goal: Goal,
-    ) -> Physical {
+    /// Searches the pattern for each row of the input.
+    pub(crate) fn index_join(&self, input: Physical, pattern: &Pattern, task: JoinTask<'_>, goal: Goal) -> Physical {
+        let JoinTask { kind, conditions, needed } = task;
         let (mut index, mut slots) = self.index_spec(pattern, &input);
         let pattern_estimate = self.of_pattern(pattern);
         let both = estimate::join([&input.estimate, &pattern_estimate].into_iter());
@@ -407,13 +482,23 @@ impl Planner<'_> {
         }
         let near = is_in_order(&index, &input);
         let search = if near { cost::SEARCH_NEAR } else { cost::SEARCH_FAR };
-        let (join, columns) = self.join_spec(kind, &input, &slots, &Slots::new(), conditions, needed, &both);
+        let (join, columns) = self.join_spec(
+            JoinTask { kind, ..task },
+            &input,
+            ProbeOutput { slots: &slots, merged: &Slots::new() },
+            &both,
+        );
         let estimate = self.joined(kind, &input.estimate, both.clone(), conditions, &columns);
         let sorted = input.sorted.filter(|slot| columns.has(*slot));
         self.made(Physical {
             cost: input.cost + input.estimate.rows * search + both.rows * cost::MAKE,
             startup: input.startup + search,
-            op: Op::IndexJoin(Below::new(input), *pattern, Arc::new(index), Arc::new(join)),
+            op: Op::IndexJoin {
+                input: Below::new(input),
+                pattern: *pattern,
+                index: Arc::new(index),
+                join: Arc::new(join),
+            },
             columns,
             estimate,
             sorted,
@@ -421,20 +506,17 @@ impl Planner<'_> {
         })
     }
 
-    /// Builds one side into a table and probes it with the other. `equalities` are pairs of slots of either side.
-    #[expect(clippy::too_many_arguments, reason = "a join has as many")]
+    /// Builds one side into a table and probes it with the other.
     pub(crate) fn hash_join(
         &self,
         probe: Physical,
         build: Physical,
-        kind: JoinKind,
-        equalities: &[(Slot, Slot, By)],
-        conditions: &[Expr],
-        keep: Keep,
-        needs_overlap: bool,
-        needed: &Slots,
+        matching: Matching<'_>,
+        task: JoinTask<'_>,
         goal: Goal,
     ) -> Physical {
+        let Matching { equalities, keep, needs_overlap } = matching;
+        let JoinTask { kind, conditions, needed } = task;
         let mut keys = Vec::new();
         let mut merged = Slots::new();
         for (column, slot) in probe.columns.iter().enumerate() {
@@ -477,7 +559,8 @@ impl Planner<'_> {
         let is_test = matches!(kind, JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_));
         let keep = if is_test && conditions.is_empty() && is_exact { Keep::Any } else { keep };
         let output = slots.iter().map(|slot| build.column(*slot).expect("it is one of its columns")).collect();
-        let (join, columns) = self.join_spec(kind, &probe, &slots, &merged, conditions, needed, &both);
+        let (join, columns) =
+            self.join_spec(JoinTask { kind, ..task }, &probe, ProbeOutput { slots: &slots, merged: &merged }, &both);
         let hash = HashSpec { keys, keep, output, needs_overlap };
         let estimate = self.joined(kind, &probe.estimate, both.clone(), conditions, &columns);
         let sorted = probe.sorted.filter(|slot| columns.has(*slot));
@@ -485,7 +568,12 @@ impl Planner<'_> {
         self.made(Physical {
             cost: building + probe.cost + probe.estimate.rows * cost::PROBE + both.rows * cost::MAKE,
             startup: building + probe.startup + cost::PROBE,
-            op: Op::HashJoin(Below::new(probe), Below::new(build), Arc::new(hash), Arc::new(join)),
+            op: Op::HashJoin {
+                probe: Below::new(probe),
+                build: Below::new(build),
+                hash: Arc::new(hash),
+                join: Arc::new(join),
+            },
             columns,
             estimate,
             sorted,
@@ -493,53 +581,51 @@ impl Planner<'_> {
         })
     }
 
-    /// What a join puts out: `slots` are the outputs of its probe, of which `merged` may be bound on either side.
-    #[expect(clippy::too_many_arguments, reason = "a join has as many")]
+    /// How a join makes its rows, and its columns. `both` is the estimate of the inner join without conditions.
     pub(super) fn join_spec(
         &self,
-        kind: JoinKind,
+        task: JoinTask<'_>,
         left: &Physical,
-        slots: &[Slot],
-        merged: &Slots,
-        conditions: &[Expr],
-        needed: &Slots,
+        output: ProbeOutput<'_>,
         both: &Estimate,
     ) -> (JoinSpec, Columns) {
+        let JoinTask { kind, conditions, needed } = task;
+        let ProbeOutput { slots, merged } = output;
         let keeps_right = matches!(kind, JoinKind::Inner | JoinKind::Left);
         let mut columns = Vec::new();
         let mut output = Vec::new();
         let right: Columns = slots.iter().copied().collect();
-        let part = |slot: Slot| match (left.column(slot), right.place(slot)) {
-            (Some(column), Some(place)) if merged.contains(&slot) => Some(Part::Merged(column, place)),
-            (Some(column), _) => Some(Part::Left(column)),
-            (None, Some(place)) => Some(Part::Right(place)),
+        let origin = |slot: Slot| match (left.column(slot), right.place(slot)) {
+            (Some(column), Some(place)) if merged.contains(&slot) => Some(Origin::Merged(column, place)),
+            (Some(column), _) => Some(Origin::Left(column)),
+            (None, Some(place)) => Some(Origin::Right(place)),
             (None, None) => None,
         };
         for (column, slot) in left.columns.iter().enumerate().filter(|(_, slot)| needed.contains(slot)) {
             columns.push(*slot);
             let place = right.place(*slot).filter(|_| keeps_right && merged.contains(slot));
-            output.push(place.map_or(Part::Left(column), |place| Part::Merged(column, place)));
+            output.push(place.map_or(Origin::Left(column), |place| Origin::Merged(column, place)));
         }
         for slot in slots {
             if needed.contains(slot) && left.column(*slot).is_none() {
                 columns.push(*slot);
-                output.push(if keeps_right { part(*slot).expect("it is a new column") } else { Part::Unbound });
+                output.push(if keeps_right { origin(*slot).expect("it is a new column") } else { Origin::Unbound });
             }
         }
         if let JoinKind::Mark(mark) = kind {
             columns.push(mark);
-            output.push(Part::Marked);
+            output.push(Origin::Marked);
         }
         let condition_slots: Columns = {
             let all: Slots = conditions.iter().flat_map(Expr::slots).collect();
-            all.into_iter().filter(|slot| part(*slot).is_some()).collect()
+            all.into_iter().filter(|slot| origin(*slot).is_some()).collect()
         };
         let condition = self.compile(conditions, &condition_slots, both);
-        let condition_parts = condition_slots.iter().filter_map(|slot| part(*slot)).collect();
-        (JoinSpec { kind, output, condition_parts, condition }, columns.into())
+        let condition_origins = condition_slots.iter().filter_map(|slot| origin(*slot)).collect();
+        (JoinSpec { kind, output, condition_origins, condition }, columns.into())
     }
 
-    /// What comes out of a join, of which `both` is what its inner join would be without conditions.
+    /// The estimate of a join; `both` is the estimate of the inner join without conditions.
     pub(super) fn joined(
         &self,
         kind: JoinKind,
@@ -557,7 +643,7 @@ impl Planner<'_> {
                 let mut made = pairs;
                 for (slot, facts) in made.facts.iter_mut() {
                     facts.certain = left.is_certain(slot);
-                    // A row without partner keeps what it had.
+                    // A row without partner keeps its own value.
                     if let Some(old) = left.facts.get(&slot) {
                         facts.kinds = facts.kinds.or(old.kinds);
                     }
@@ -592,14 +678,14 @@ impl Planner<'_> {
             cost: input.cost + input.estimate.rows * cost::CONDITION,
             startup: input.startup,
             sorted: input.sorted.filter(|slot| columns.has(*slot)),
-            op: Op::Filter(Below::new(input), condition, kept.into()),
+            op: Op::Filter { input: Below::new(input), condition, output: kept.into() },
             columns,
             estimate,
             conditions: conditions.to_vec(),
         })
     }
 
-    /// Other columns; they are shared, so it costs next to nothing.
+    /// Other columns. Columns are shared, so this costs next to nothing.
     pub(crate) fn arrange(&self, input: Physical, makes: Vec<Make>, columns: Vec<Slot>) -> Physical {
         let columns = Columns::from(columns);
         let mut estimate = input.estimate.clone().restricted(&columns.iter().copied().collect());
@@ -612,14 +698,14 @@ impl Planner<'_> {
             cost: input.cost,
             startup: input.startup,
             sorted: input.sorted.filter(|slot| columns.has(*slot)),
-            op: Op::Extend(Below::new(input), makes.into()),
+            op: Op::Extend { input: Below::new(input), makes: makes.into() },
             columns,
             estimate,
             conditions: Vec::new(),
         })
     }
 
-    /// Drops the columns that nobody needs.
+    /// Drops all columns that are not in `needed`.
     pub(crate) fn project(&self, input: Physical, needed: &Slots) -> Physical {
         let kept: Vec<usize> =
             (0..input.columns.len()).filter(|&column| needed.contains(&input.columns[column])).collect();
@@ -639,7 +725,7 @@ impl Planner<'_> {
         self.extended(input, &[(slot, expr)], needed)
     }
 
-    /// Adds columns by expressions of which none looks at another.
+    /// Adds columns for expressions, none of which reads another one's slot.
     pub(crate) fn extended(&self, input: Physical, values: &[(Slot, &Expr)], needed: &Slots) -> Physical {
         let kept: Vec<usize> =
             (0..input.columns.len()).filter(|&column| needed.contains(&input.columns[column])).collect();
@@ -707,7 +793,7 @@ impl Planner<'_> {
         self.made(Physical {
             cost: inputs.iter().map(|input| input.cost).sum(),
             startup: inputs.iter().map(|input| input.startup).fold(f64::INFINITY, f64::min),
-            op: Op::Union(inputs, maps.into()),
+            op: Op::Union { inputs, maps: maps.into() },
             columns,
             estimate: Estimate { rows, facts },
             sorted: None,
@@ -724,13 +810,13 @@ impl Planner<'_> {
             sorted: input.sorted,
             columns: input.columns.clone(),
             estimate: input.estimate.clone().with_rows(rows),
-            op: Op::Distinct(Below::new(input)),
+            op: Op::Distinct { input: Below::new(input) },
             conditions: Vec::new(),
         })
     }
 
     fn sort_by(input: &Physical, keys: &[SortKey]) -> Arc<[sort::By]> {
-        // A slot that is never bound orders nothing.
+        // A slot that is never bound does not order anything.
         keys.iter()
             .filter_map(|key| Some(sort::By { column: input.column(key.slot)?, descending: key.descending }))
             .collect()
@@ -745,7 +831,7 @@ impl Planner<'_> {
             sorted: None,
             columns: input.columns.clone(),
             estimate: input.estimate.clone(),
-            op: Op::Sort(Below::new(input), by),
+            op: Op::Sort { input: Below::new(input), by },
             conditions: Vec::new(),
         })
     }
@@ -760,7 +846,7 @@ impl Planner<'_> {
             sorted: None,
             columns: input.columns.clone(),
             estimate: input.estimate.clone().with_rows(rows),
-            op: Op::Top(Below::new(input), by, count),
+            op: Op::Top { input: Below::new(input), by, count },
             conditions: Vec::new(),
         })
     }
@@ -774,7 +860,7 @@ impl Planner<'_> {
             sorted: input.sorted,
             columns: input.columns.clone(),
             estimate: input.estimate.clone().with_rows(rows),
-            op: Op::Slice(Below::new(input), offset, limit),
+            op: Op::Slice { input: Below::new(input), offset, limit },
             conditions: Vec::new(),
         })
     }

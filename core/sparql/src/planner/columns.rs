@@ -4,19 +4,19 @@ use crate::algebra::Slot;
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-/// From so many columns on, their places are sorted by slot once one is looked for.
+/// From this many columns on, their places are sorted by slot at the first lookup.
 const MANY: usize = 32;
 
-/// What each column of an operator's envelopes is.
+/// The slot of each column of an operator's envelopes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Columns {
     slots: Vec<Slot>,
-    /// If there are many: their places, ascending by slot.
+    /// If there are many columns: their places, in the order of the slots.
     by_slot: OnceLock<Vec<u32>>,
 }
 
 impl Columns {
-    /// Where a slot is.
+    /// The place of a slot's column.
     pub(crate) fn place(&self, slot: Slot) -> Option<usize> {
         if self.slots.len() < MANY {
             return self.slots.iter().position(|other| *other == slot);

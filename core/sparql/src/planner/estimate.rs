@@ -1,8 +1,8 @@
-//! How many rows, how many distinct values, and of which kinds.
+//! Estimates of rows, of distinct values, and of kinds of terms.
 //!
-//! Counts of patterns are exact; what comes of joins assumes that values are spread evenly, and that the smaller set of
-//! values is contained in the larger: Selinger et al., "Access path selection in a relational database management
-//! system", SIGMOD 1979, §4.
+//! Counts of patterns are exact. Estimates of joins assume that values are evenly distributed, and that the smaller set of
+//! values is contained in the larger: Selinger et al., "Access path selection in a relational database management system",
+//! SIGMOD 1979, §4.
 
 use crate::algebra::{At, Pattern, Slot, Slots};
 use crate::condition::Kinds;
@@ -10,18 +10,18 @@ use crate::expression::{Compare, Expr};
 use crate::slots::BySlot;
 use vicus_rdf::{Id, Kind, Store, statistics};
 
-/// What is known of one column.
+/// The facts of one column.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Facts {
-    /// Distinct values, about.
+    /// The estimated number of distinct values.
     pub(crate) distinct: f64,
-    /// No other kinds appear. Proven, not estimated.
+    /// The kinds of terms that may appear. Proven, not estimated.
     pub(crate) kinds: Kinds,
-    /// It is never unbound. Proven, not estimated.
+    /// Whether it is always bound. Proven, not estimated.
     pub(crate) certain: bool,
 }
 
-/// What is known of a table.
+/// The facts of a table.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub(crate) struct Estimate {
     pub(crate) rows: f64,
@@ -33,17 +33,17 @@ impl Estimate {
         self.facts.get(&slot).is_some_and(|facts| facts.certain)
     }
 
-    /// How many values a slot has, one at least.
+    /// The number of distinct values of a slot, at least one.
     pub(crate) fn distinct(&self, slot: Slot) -> f64 {
         self.facts.get(&slot).map_or(1.0, |facts| facts.distinct.max(1.0))
     }
 
-    /// Which kinds of terms a slot may have. Nothing is known of one that is no column.
+    /// The kinds of terms that a slot may have; any kind if the slot is not a column.
     pub(crate) fn kinds(&self, slot: Slot) -> Kinds {
         self.facts.get(&slot).map_or(Kinds::ANY, |facts| facts.kinds)
     }
 
-    /// Fewer rows: no column has more distinct values than there are rows.
+    /// With fewer rows: no column has more distinct values than there are rows.
     pub(crate) fn with_rows(mut self, rows: f64) -> Estimate {
         self.rows = rows;
         for facts in self.facts.values_mut() {
@@ -58,7 +58,7 @@ impl Estimate {
     }
 }
 
-/// What is known of the triples that match a pattern.
+/// The facts of the triples that match a pattern.
 pub(crate) fn of_pattern(store: &Store, pattern: &Pattern) -> Estimate {
     let bound = pattern.0.map(|at| matches!(at, At::Constant(_)));
     let order = store.best_order(bound);
@@ -116,7 +116,7 @@ fn kinds_of(column: &statistics::Column) -> Kinds {
     kinds.fold(Kinds::NONE, |all, kind| all.or(Kinds::of(kind)))
 }
 
-/// What is known of the inner join of tables.
+/// The facts of the inner join of tables.
 pub(crate) fn join<'a>(tables: impl Iterator<Item = &'a Estimate>) -> Estimate {
     let mut rows = 1.0;
     let mut facts: BySlot<Facts> = BySlot::default();
@@ -124,7 +124,7 @@ pub(crate) fn join<'a>(tables: impl Iterator<Item = &'a Estimate>) -> Estimate {
         rows *= table.rows;
         facts.merge(&table.facts, |old, new| {
             rows /= old.distinct.max(new.distinct).max(1.0);
-            // An unbound side takes the other's value.
+            // If one side is unbound, the row takes the other side's value.
             old.kinds = match (old.certain, new.certain) {
                 (true, true) => old.kinds.and(new.kinds),
                 (true, false) => old.kinds,
@@ -138,7 +138,7 @@ pub(crate) fn join<'a>(tables: impl Iterator<Item = &'a Estimate>) -> Estimate {
     Estimate { rows: 0.0, facts }.with_rows(rows)
 }
 
-/// Which part of the rows a condition keeps; `distinct` says how many values a slot has.
+/// The share of rows that a condition keeps; `distinct` gives the number of values of a slot.
 pub(crate) fn selectivity(condition: &Expr, distinct: &impl Fn(Slot) -> f64) -> f64 {
     let values = |expr: &Expr| match expr {
         Expr::Slot(slot) => distinct(*slot).max(1.0),

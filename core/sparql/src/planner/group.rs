@@ -1,10 +1,11 @@
-//! A group: patterns and other operands that are joined, and the conditions on them.
+//! A group: patterns and other operands that are joined, and conditions on them.
 
+use super::build::{JoinTask, Matching};
 use super::order::{Leaf, MOST, Ordering};
 use super::walk::is_open_walk;
 use super::{Goal, Physical, Planner};
 use crate::algebra::{At, Node, Operand, Pattern, Scope, Slot, Slots, Table};
-use crate::boxes::hash_table::{By, Keep};
+use crate::boxes::hash_table::By;
 use crate::boxes::join::JoinKind;
 use crate::condition::Kinds;
 use crate::expression::{Compare, Expr};
@@ -12,13 +13,13 @@ use crate::limits::Limits;
 use crate::stack::deep;
 use rustc_hash::FxHashMap;
 
-/// As many operands are ordered together where a query has very many.
+/// How many operands are ordered together once a query has ordered very many pairs.
 const FEWER: usize = 10;
 
-/// As many slots at most become others in a group.
+/// The greatest number of slots of a group that are replaced by others.
 const MOST_COPIES: usize = 64;
 
-/// Steps that looking at what is known of a pattern takes, and at an operand among others.
+/// Steps counted for the facts of a pattern; below, for an operand of a group.
 const PATTERN_STEPS: usize = 32;
 const LEAF_STEPS: usize = 64;
 
@@ -26,7 +27,7 @@ const LEAF_STEPS: usize = 64;
 enum Member<'n> {
     Pattern(Pattern),
     Node(&'n Node),
-    /// Some of a large group, and the conditions on them alone.
+    /// Several operands of a large group, and the conditions that read these operands only.
     Part {
         members: Vec<Member<'n>>,
         scope: Scope,
@@ -59,7 +60,7 @@ impl<'n> Member<'n> {
     }
 }
 
-/// Which patterns of a group have a slot, and which slots its other operands have.
+/// The patterns of a group that have a slot, by slot; and the slots of all other operands.
 fn holders(members: &[Member<'_>]) -> (FxHashMap<Slot, Vec<usize>>, Slots) {
     let mut in_patterns: FxHashMap<Slot, Vec<usize>> = FxHashMap::default();
     let mut elsewhere = Vec::new();
@@ -79,11 +80,11 @@ impl Planner<'_> {
         if !self.optimise {
             return self.as_written(nodes, conditions, needed, goal);
         }
-        // A rewritten operand may bind less than it did where the condition was written.
+        // After rewriting, an operand may bind fewer slots than where the condition was written.
         let mut visible_conditions = Vec::new();
         if !conditions.is_empty() {
             let possible: Slots = nodes.iter().flat_map(|node| node.scope().possible).collect();
-            self.stop.works(possible.len());
+            self.stop.count_steps(possible.len());
             let visible = |slot| if possible.contains(&slot) { Expr::Slot(slot) } else { Expr::Error };
             visible_conditions.extend(conditions.iter().map(|condition| condition.replaced(&visible)));
         }
@@ -107,12 +108,12 @@ impl Planner<'_> {
         }
     }
 
-    /// Joins from left to right through hash tables, and then filters: what the reordered plan is tested against.
+    /// Joins from left to right with hash tables, and then filters: the reference for tests of reordered plans.
     fn as_written(&self, nodes: &[Node], conditions: &[Expr], needed: &Slots, goal: Goal) -> Physical {
         let mut all = needed.clone();
         all.extend(conditions.iter().flat_map(Expr::slots).chain(nodes.iter().flat_map(|node| node.scope().possible)));
-        // They stand on each other.
-        if self.stop.works(16 * nodes.len() * nodes.len()) {
+        // The operators are nested, so their columns add up.
+        if self.stop.count_steps(16 * nodes.len() * nodes.len()) {
             return self.values(&[], &Table::unit(), needed);
         }
         let leaf = |node: &Node| match node {
@@ -121,7 +122,8 @@ impl Planner<'_> {
         };
         let mut leaves = nodes.iter().map(leaf);
         let first = leaves.next().unwrap_or_else(|| self.values(&[], &Table::unit(), needed));
-        let join = |left, right| self.hash_join(left, right, JoinKind::Inner, &[], &[], Keep::All, false, &all, goal);
+        let task = JoinTask { kind: JoinKind::Inner, conditions: &[], needed: &all };
+        let join = |left, right| self.hash_join(left, right, Matching::SHARED, task, goal);
         let joined = leaves.fold(first, join);
         self.filter(joined, conditions, needed)
     }
@@ -136,7 +138,7 @@ impl Planner<'_> {
                 inside.insert(*original);
             }
         }
-        // A condition without variables is one on the whole.
+        // A condition without variables applies to the whole group.
         let (constant, conditions): (Vec<Expr>, Vec<Expr>) =
             conditions.into_iter().partition(|condition| condition.slots().is_empty());
         let joined = self.members(members, conditions, &inside, goal);
@@ -153,14 +155,13 @@ impl Planner<'_> {
         self.extended(made, &values, needed)
     }
 
-    /// The join of operands, of whose rows those are left for which all conditions are true.
+    /// The join of operands, filtered by conditions.
     fn members(&self, mut members: Vec<Member<'_>>, mut conditions: Vec<Expr>, needed: &Slots, goal: Goal) -> Physical {
-        if self.stop.works(members.len()) {
+        if self.stop.count_steps(members.len()) {
             return self.values(&[], &Table { columns: Vec::new(), rows: 0 }, needed);
         }
-        // Groups of groups, so that many operands are looked at in few levels. The ways to join a part of a very large group are
-        // many more than its patterns, so parts are small once many pairs
-        // have been looked at.
+        // Groups larger than `most` are nested, which bounds the work of ordering. Part of a very large group has far more join
+        // orders than patterns, so parts become smaller once many pairs have been ordered.
         let together = self.terms.limits.ordered_together.clamp(2, MOST);
         let pairs = members.len() * members.len().min(together);
         let most = match self.pairs.get().checked_sub(pairs) {
@@ -176,12 +177,12 @@ impl Planner<'_> {
         let mut wanted = Slots::new();
         let (mut holders, mut scopes): (FxHashMap<Slot, usize>, Vec<Slots>) = (FxHashMap::default(), Vec::new());
         if members.iter().all(|member| matches!(member, Member::Pattern(_))) {
-            // Patterns have few slots, whichever are wanted.
+            // Patterns have few slots, so all of them are kept.
             scopes.resize(members.len(), Slots::new());
         } else {
             wanted = needed.clone();
             wanted.extend(conditions.iter().flat_map(Expr::slots));
-            // What several have is joined by.
+            // A slot that several operands have is joined by.
             scopes.extend(members.iter().map(Member::possible));
             scopes.iter().flatten().for_each(|slot| *holders.entry(*slot).or_default() += 1);
         }
@@ -196,11 +197,11 @@ impl Planner<'_> {
             }
         });
         let leaves: Vec<Leaf> = leaves.collect();
-        self.stop.works(leaves.len() * LEAF_STEPS + wanted.len() + scopes.iter().map(Slots::len).sum::<usize>());
+        self.stop.count_steps(leaves.len() * LEAF_STEPS + wanted.len() + scopes.iter().map(Slots::len).sum::<usize>());
         Ordering::new(self, leaves, conditions, goal).plan(needed)
     }
 
-    /// Groups of so many operands, with the conditions that look at one of them alone.
+    /// Makes groups of `most` operands each; conditions that read a single group move into it.
     fn parts<'n>(&self, members: Vec<Member<'n>>, most: usize, conditions: &mut Vec<Expr>) -> Vec<Member<'n>> {
         let mut members = members.into_iter();
         let mut parts: Vec<(Vec<Member<'n>>, Scope, Vec<Expr>)> = Vec::new();
@@ -210,10 +211,10 @@ impl Planner<'_> {
                 break;
             }
             let scope = Scope::of_join(part.iter().map(Member::scope));
-            self.stop.works(scope.possible.len() + part.len());
+            self.stop.count_steps(scope.possible.len() + part.len());
             parts.push((part, scope, Vec::new()));
         }
-        // The first part that always has a slot.
+        // For each slot, the first part that always binds it.
         let mut first: FxHashMap<Slot, usize> = FxHashMap::default();
         for (place, (_, scope, _)) in parts.iter().enumerate() {
             scope.certain.iter().for_each(|slot| _ = first.entry(*slot).or_insert(place));
@@ -229,8 +230,8 @@ impl Planner<'_> {
         parts.into_iter().map(|(members, scope, conditions)| Member::Part { members, scope, conditions }).collect()
     }
 
-    /// `?a = ?b` where equal values are equal terms makes them one slot, and so a join. Returns the slots that went,
-    /// with those that they are copies of.
+    /// Makes `?a = ?b` one slot where equal values are equal terms, so that it becomes a join. Returns the replaced slots, each
+    /// with the slot that replaced it.
     fn unify(&self, members: &mut [Member<'_>], conditions: &mut Vec<Expr>) -> Vec<(Slot, Slot)> {
         let mut copies: Vec<(Slot, Slot)> = Vec::new();
         if !conditions.iter().any(|condition| condition.as_slot_equality().is_some()) {
@@ -250,7 +251,7 @@ impl Planner<'_> {
                 place += 1;
                 continue;
             };
-            self.stop.works(conditions.len());
+            self.stop.count_steps(conditions.len());
             conditions.remove(place);
             let renamed = in_patterns.remove(&goes).unwrap_or_default();
             for &member in &renamed {
@@ -269,11 +270,11 @@ impl Planner<'_> {
         copies
     }
 
-    /// What a slot can be, if one of these patterns binds it.
+    /// The kinds of terms that a slot may have, if one of these patterns binds it.
     fn pattern_kinds(&self, members: &[Member<'_>], patterns: &[usize], slot: Slot) -> Option<Kinds> {
         let in_pattern = |place: &usize| match &members[*place] {
             Member::Pattern(pattern) => {
-                self.stop.works(PATTERN_STEPS);
+                self.stop.count_steps(PATTERN_STEPS);
                 self.of_pattern(pattern).facts.get(&slot).map(|facts| facts.kinds)
             }
             _ => None,
@@ -281,7 +282,8 @@ impl Planner<'_> {
         patterns.iter().filter_map(in_pattern).reduce(Kinds::and)
     }
 
-    /// Conditions that are equalities between slots of two tables, as keys to join by; the rest stays.
+    /// Divides conditions into join keys (equalities between slots of both sides) and the rest. An equality of values is both:
+    /// a key, and a condition that checks it.
     pub(crate) fn equalities(
         &self,
         left: &Physical,
@@ -314,11 +316,12 @@ impl Planner<'_> {
     }
 }
 
-/// The group with its unions, and all that shares variables with them, as an operand of their own, if what is left shares none:
-/// such as a sub-select whose one row each of the others is compared with. Otherwise it would be planned, and run, for each branch.
+/// If the operands fall into two sets without shared variables, and only one of them has unions: the group with that set as a
+/// single operand. An example is a sub-select with one row that is compared with each of the others. Otherwise the rest would
+/// be planned and run again for each branch of the unions.
 fn with_union_apart(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Option<(Vec<Node>, Vec<Expr>)> {
     let is_union = |node: &Node| matches!(node, Node::Union(_));
-    // Patterns are cheap to have for each branch, and then one union is put out.
+    // Patterns are cheap to repeat for each branch, and then one union is put out.
     let is_cheap = |node: &Node| matches!(node, Node::Pattern(_) | Node::Values(..) | Node::Union(_));
     if nodes.len() > MOST || !nodes.iter().any(is_union) || nodes.iter().all(is_cheap) {
         return None;
@@ -348,7 +351,7 @@ fn with_union_apart(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Opt
     Some((apart, rest))
 }
 
-/// The group as a union of groups, one for each branch of its first union; `None` if it has no union, or too many.
+/// The group as a union of groups, one for each branch of its first union; `None` without unions, or with too many branches.
 fn distributed(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Option<Vec<(Vec<Node>, Vec<Expr>)>> {
     let at = nodes.iter().position(|node| matches!(node, Node::Union(_)))?;
     let Node::Union(all) = &nodes[at] else { unreachable!("found above") };
@@ -356,7 +359,7 @@ fn distributed(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Option<V
     if nodes.len() < 2 || branches.fold(1, usize::saturating_mul) > limits.branches {
         return None;
     }
-    // Each is planned twice, once by itself and once with its branches apart; nested ones would double that each time.
+    // The group is planned twice: as it is, and with its branches apart. Nested unions would double that each time.
     let mut left = limits.unions;
     if !nodes.iter().all(|node| has_unions_within(node, &mut left)) {
         return None;
@@ -367,7 +370,7 @@ fn distributed(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Option<V
         match branch {
             Node::Join(inner) => group.extend(inner.iter().cloned()),
             Node::Filter(more, inner) => {
-                // The branch's conditions see its own variables only.
+                // The branch's conditions see the branch's variables only.
                 let own = inner.scope();
                 let is_inner = more.iter().all(|condition| condition.slots().is_subset(&own.certain));
                 match &**inner {
@@ -388,7 +391,7 @@ fn distributed(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Option<V
     Some(all.iter().map(branch).collect())
 }
 
-/// Whether there are no more unions in a tree than are left, of which they are taken.
+/// Whether a tree has at most `left` unions; subtracts them from `left`.
 fn has_unions_within(node: &Node, left: &mut usize) -> bool {
     if matches!(node, Node::Union(_)) {
         match left.checked_sub(1) {
@@ -399,8 +402,8 @@ fn has_unions_within(node: &Node, left: &mut usize) -> bool {
     deep(|| node.children().all(|child| has_unions_within(child, left)))
 }
 
-/// The only condition, if it compares a slot of the left with one of the right that are ordered as their ids are, as
-/// (the right slot, the operator with that slot in front).
+/// If the only condition compares a slot of the left with one of the right, and their order is that of their ids: the right
+/// slot, and the operator with that slot as its first operand.
 pub(crate) fn single_inequality(left: &Physical, right: &Physical, conditions: &[Expr]) -> Option<(Slot, Compare)> {
     let [Expr::Compare(operator, a, b)] = conditions else { return None };
     let (Expr::Slot(a), Expr::Slot(b)) = (&**a, &**b) else { return None };

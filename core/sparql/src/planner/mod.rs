@@ -1,7 +1,8 @@
-//! From the algebra to physical operators: which box, which index, which side is built, which columns are carried.
+//! From the algebra to physical operators: which box, which index, which side is built into a table, and which columns are
+//! kept.
 //!
-//! A plan is a tree: every operator has one reader and no box is shared. So no two branches wait for each other through
-//! a common source, and a full via can only mean that its reader is slower.
+//! A plan is a tree: every operator has one reader, and no box is shared. So no two branches wait for each other through a
+//! common source, and a full via only means that its reader is slower.
 
 mod aggregate;
 mod build;
@@ -29,39 +30,39 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-/// What matters to whoever reads the rows.
+/// What the reader of a plan's rows needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Goal {
-    /// Duplicates don't count: they may be dropped wherever that is cheap.
+    /// Duplicates don't matter: they may be dropped wherever that is cheap.
     pub(crate) set: bool,
-    /// A few rows are enough: what comes first matters, not the whole.
+    /// A few rows are enough, so the time to the first row counts, not the time to the last.
     pub(crate) first: bool,
 }
 
-/// Steps that planning an operator takes, besides making it.
+/// Steps counted for planning an operator, besides making it.
 const PLAN_STEPS: usize = 16;
 
-/// As many pairs of operands at most are ordered together in large parts: a thousand operands, sixty at a time.
+/// The greatest number of pairs of operands that are ordered in large parts: a thousand operands, sixty at a time.
 const MOST_PAIRS: usize = 1 << 16;
 
-/// As many steps at most are taken again, to plan something in a second way.
+/// The greatest number of steps spent on planning something in a second way.
 const AGAIN_STEPS: u64 = 5_000_000;
 
 pub(crate) struct Planner<'a> {
     pub(crate) terms: Arc<Terms>,
-    /// Whether joins are reordered and indexes searched; if not, everything is done as it is written.
+    /// Whether to reorder joins and search indexes; if not, everything is done as written.
     pub(crate) optimise: bool,
-    /// Once it says so, what is still planned is empty, and nobody looks at the plan.
+    /// Once it is stopped, the rest of the plan is made empty; the caller drops that plan.
     pub(super) stop: &'a Stop<'a>,
-    /// How often something may still be planned in a second way, which doubles the work for all that is nested in it.
+    /// How often something may still be planned in a second way. Doing so doubles the work for everything nested in it.
     tries: Cell<usize>,
-    /// How many steps may still be taken again for that.
+    /// How many steps may still be spent on that.
     again: Cell<u64>,
-    /// How many pairs of operands may still be ordered together in large parts.
+    /// How many pairs of operands may still be ordered in large parts.
     pairs: Cell<usize>,
-    /// How many joins may still be looked at for the best orders of groups.
+    /// How many joins may still be tried for the best orders of groups.
     joins: Cell<usize>,
-    /// What is known of patterns: each is asked for several times, and the store has to be searched for it.
+    /// The facts of patterns, kept because they are used several times, and finding them searches the store.
     patterns: RefCell<FxHashMap<Pattern, Box<Estimate>>>,
 }
 
@@ -80,20 +81,22 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// What is known of the triples that match a pattern.
+    /// The facts of the triples that match a pattern.
     pub(crate) fn of_pattern(&self, pattern: &Pattern) -> Estimate {
         let mut patterns = self.patterns.borrow_mut();
         let known = patterns.entry(*pattern);
         Estimate::clone(known.or_insert_with(|| Box::new(estimate::of_pattern(&self.terms.store, pattern))))
     }
 
-    /// The physical plan of a node. It has a column for each of `needed` that the node may bind, and no other.
+    /// The physical plan of a node. Its columns are the slots of `needed` that the node may bind.
     pub(crate) fn plan(&self, node: &Node, needed: &Slots, goal: Goal) -> Physical {
-        // The sets of variables that are needed below are copied, and stay until it is planned.
-        if self.stop.works(PLAN_STEPS + 2 * needed.len()) || self.stop.holds(2 * size_of::<Slot>() * needed.len()) {
+        // The sets of needed variables are copied for the operators below, and live until those are planned.
+        if self.stop.count_steps(PLAN_STEPS + 2 * needed.len())
+            || self.stop.count_bytes(2 * size_of::<Slot>() * needed.len())
+        {
             return self.nothing(node, needed);
         }
-        if self.stop.is_stopped() {
+        if self.stop.poll() {
             return self.nothing(node, needed);
         }
         deep(|| self.of_node(node, needed, goal))
@@ -111,7 +114,7 @@ impl<'a> Planner<'a> {
             | Node::MarkJoin { .. }
             | Node::Minus(..) => self.outer(node, needed, goal),
             Node::Union(nodes) => {
-                // Of very many variables each branch may have its own.
+                // With very many variables, each branch may have its own.
                 let own = |node: &Node| -> Slots { node.scope().possible.intersection(needed).copied().collect() };
                 let inputs = nodes.iter().map(|node| self.plan(node, &own(node), goal)).collect();
                 let columns: Columns = node.scope().possible.intersection(needed).copied().collect();
@@ -135,7 +138,7 @@ impl<'a> Planner<'a> {
                 if goal.set {
                     return self.plan(inner, needed, goal);
                 }
-                // Rows are equal or not in all their columns, whoever needs them.
+                // DISTINCT compares all columns, so all are planned, whether needed or not.
                 let all = &inner.scope().possible;
                 let set = Goal { set: self.optimise, ..goal };
                 let distinct = self.distinct(self.plan(inner, all, set));
@@ -145,7 +148,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// What is left of a node's rows.
+    /// The plan of a filter on a node.
     fn filtered_node(&self, conditions: &[Expr], mut inner: &Node, needed: &Slots, goal: Goal) -> Physical {
         let mut replaced = Vec::new();
         while let Node::Extend(below, slot, expr) = inner {
@@ -163,7 +166,7 @@ impl<'a> Planner<'a> {
                 replaced.extend(more.iter().cloned());
                 inner = below;
             }
-            if self.stop.works(8 * replaced.len()) {
+            if self.stop.count_steps(8 * replaced.len()) {
                 return self.nothing(inner, needed);
             }
         }
@@ -179,7 +182,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Computed values that stand on each other. Those of which none looks at another are one operator.
+    /// Computed values, nested in each other. Those that don't read each other become one operator.
     fn values_on_top(&self, node: &Node, needed: &Slots, mut goal: Goal) -> Physical {
         let (mut values, mut used): (Vec<(Slot, &Expr)>, FxHashSet<Slot>) = (Vec::new(), FxHashSet::default());
         let mut below = node;
@@ -198,7 +201,7 @@ impl<'a> Planner<'a> {
         if values.is_empty() {
             return self.plan(below, needed, goal);
         }
-        // From the lowest one up.
+        // From the innermost to the outermost.
         values.reverse();
         let made: Slots = values.iter().map(|(slot, _)| *slot).collect();
         let mut inside: Slots = needed.iter().copied().filter(|slot| !made.contains(slot)).collect();
@@ -207,7 +210,7 @@ impl<'a> Planner<'a> {
         self.extended(input, &values, needed)
     }
 
-    /// No rows, with the columns that the node's have.
+    /// An empty table with the node's columns.
     fn nothing(&self, node: &Node, needed: &Slots) -> Physical {
         let slots: Vec<Slot> = node.scope().possible.intersection(needed).copied().collect();
         let columns = slots.iter().map(|_| Column::new(Vec::new())).collect();
@@ -215,7 +218,7 @@ impl<'a> Planner<'a> {
     }
 
     fn slice(&self, inner: &Node, offset: usize, limit: Option<usize>, needed: &Slots) -> Physical {
-        // How many rows there are matters again below.
+        // Below a slice, duplicates count.
         let goal = Goal { set: false, first: self.optimise && limit.is_some() };
         let mut core = inner;
         let mut visible = needed.clone();
@@ -228,14 +231,14 @@ impl<'a> Planner<'a> {
             let below = visible.iter().copied().chain(keys.iter().map(|key| key.slot)).collect();
             let input = self.plan(inside, &below, Goal { first: false, ..goal });
             let top = self.top(input, keys, offset.saturating_add(limit));
-            // It puts out no more than that.
+            // Top puts out at most `offset + limit` rows.
             let cut = if offset == 0 { top } else { self.cut(top, offset, Some(limit)) };
             return self.project(cut, &visible);
         }
         self.cut(self.plan(inner, needed, goal), offset, limit)
     }
 
-    /// The plan of a whole query: columns exactly as `select` has them, or for ASK at most one row.
+    /// The plan of a whole query: its columns are exactly `select`; for an ASK it has at most one row.
     pub(crate) fn query(&self, node: &Node, select: Option<&[Slot]>) -> Physical {
         let mut plan = self.selected(node, select);
         passing::let_pass(&mut plan);
@@ -268,8 +271,8 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Whether conditions on top of a computed value are all that looks at it, once: then they compute it themselves, and it
-/// never becomes a term that has to be kept.
+/// Whether a computed value is read once only, by a condition on top of it. Then the condition computes it, and the value need
+/// not become a term.
 fn is_only_tested(slot: Slot, expr: &Expr, conditions: &[Expr], needed: &Slots) -> bool {
     let is_computed = !matches!(expr, Expr::Slot(_) | Expr::Constant(_) | Expr::Error);
     is_computed

@@ -1,17 +1,17 @@
-//! In which order a group is joined, and how: dynamic programming over sets of operands.
+//! Chooses in which order, and how, the operands of a group are joined: dynamic programming over sets of operands.
 //!
-//! Moerkotte and Neumann, "Analysis of two existing and one new dynamic programming algorithm for the generation of
-//! optimal bushy join trees without cross products", VLDB 2006: this is their DPsub. Fegaras, "A new heuristic for
-//! optimizing large queries", DEXA 1998, for more than ten operands: greedily the cheapest join next.
+//! Moerkotte and Neumann, "Analysis of two existing and one new dynamic programming algorithm for the generation of optimal
+//! bushy join trees without cross products", VLDB 2006: their algorithm DPsub. Fegaras, "A new heuristic for optimizing large
+//! queries", DEXA 1998, for more than ten operands: greedily the cheapest join next.
 //!
-//! How many rows a set of operands has comes from characteristic sets where patterns share a subject, and else from the
-//! numbers of distinct values; see [`estimate`] and [`vicus_rdf::characteristic`].
+//! The number of rows of a set of operands is estimated from characteristic sets for patterns with the same subject, and
+//! otherwise from the numbers of distinct values; see [`estimate`] and [`vicus_rdf::characteristic`].
 
-use super::build::{cost, price};
+use super::build::{JoinTask, Matching, cost, price};
 use super::estimate::{self, Estimate};
 use super::{Goal, Physical, Planner};
 use crate::algebra::{At, Pattern, Slot, Slots, Table};
-use crate::boxes::hash_table::{By, Keep};
+use crate::boxes::hash_table::By;
 use crate::boxes::join::JoinKind;
 use crate::expression::Expr;
 use crate::slots::BySlot;
@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use vicus_rdf::Store;
-use vicus_rdf::characteristic::{Expected, Part, Star};
+use vicus_rdf::characteristic::{Expected, Star, StarPart};
 
 /// An operand of a group.
 pub(crate) enum Leaf {
@@ -36,23 +36,23 @@ impl Leaf {
     }
 }
 
-/// For so many leaves all orders are looked at nearly as soon as a greedy one.
+/// For this many leaves, trying all orders takes about as long as a greedy search.
 const FEWEST: u32 = 3;
 
-/// About how long it takes to look at a join, in nanoseconds.
+/// About how long looking at a join takes, in nanoseconds.
 const JOIN_NS: f64 = 4.0;
 
-/// Steps that it takes to look at a join, and to estimate the rows of a set.
+/// Steps counted for looking at a join; below, for estimating the rows of a set.
 const JOIN_STEPS: usize = 4;
 const ROWS_STEPS: usize = 16;
 
-/// A set of leaves, a bit each.
+/// A set of leaves, one bit for each.
 type Set = u64;
 
-/// As many leaves at most: each is a bit of a set.
+/// The greatest number of leaves, as each is a bit of a set.
 pub(crate) const MOST: usize = 60;
 
-/// How the rows of a set of leaves are best made.
+/// The best way to make the rows of a set of leaves.
 #[derive(Clone, Copy, Debug)]
 struct Best {
     cost: f64,
@@ -64,42 +64,42 @@ struct Best {
 #[derive(Clone, Copy, Debug)]
 enum How {
     Leaf(usize),
-    /// Searches a pattern for each row of the rest.
+    /// Searches the pattern of a leaf for each row of a set.
     Search(Set, usize),
-    /// Probes the second set's table with the first.
+    /// Probes a table of the second set with the rows of the first.
     Hash(Set, Set),
 }
 
 pub(crate) struct Ordering<'a> {
     planner: &'a Planner<'a>,
     leaves: Vec<Option<Leaf>>,
-    /// How many rows each of them has.
+    /// The number of rows of each leaf.
     leaf_rows: Vec<f64>,
     conditions: Vec<Tested>,
     goal: Goal,
-    /// Those that several leaves have.
+    /// Slots that several leaves have.
     slots: Sharing,
-    /// For each leaf that is a pattern, its slots.
-    patterns: Vec<SmallVec<[Place; 3]>>,
-    /// For each leaf, those that it shares a slot or an equality with.
+    /// The slots of each leaf that is a pattern.
+    patterns: Vec<SmallVec<[PatternSlot; 3]>>,
+    /// For each leaf, the leaves that it shares a slot or an equality with.
     neighbours: Vec<Set>,
-    /// By which of its slots a pattern is best read: the one that most others have.
+    /// For each pattern the slot that it is best read by: the one that most other leaves have.
     hubs: Vec<Option<Slot>>,
     stars: Vec<SubjectStar>,
     rows: FxHashMap<Set, f64>,
 }
 
-/// Patterns with a certain predicate that have a subject in common.
+/// Patterns with constant predicates and the same subject.
 struct SubjectStar {
     subject: Slot,
-    /// By part of the star.
+    /// The leaf of each part of the star.
     leaves: Vec<usize>,
     set: Set,
     star: Star,
 }
 
 impl SubjectStar {
-    /// What is expected of those of its patterns that are in a set, if there are two at least.
+    /// The expected rows of those of its patterns that are in a set, if there are at least two.
     fn expected(&self, set: Set) -> Option<(Set, Expected)> {
         let common = self.set & set;
         let part = |(place, leaf): (usize, &usize)| u64::from(common & 1 << leaf != 0) << place;
@@ -108,10 +108,10 @@ impl SubjectStar {
     }
 }
 
-/// A condition.
+/// A condition, with what the planner needs to place it.
 struct Tested {
     condition: Expr,
-    /// Who has its slots; `None` if one of them is nobody's.
+    /// For each of its slots, the leaves that have it; `None` if no leaf has one of the slots.
     slots: Option<Vec<Holders>>,
     selectivity: f64,
 }
@@ -129,14 +129,14 @@ impl Tested {
         self.slots.as_ref().is_some_and(|slots| slots.iter().all(|holders| holders.are_settled(set)))
     }
 
-    /// Whether a join is where its slots get their final values.
+    /// Whether the slots get their final values with this join.
     fn is_new(&self, left: Set, right: Set) -> bool {
         self.applies(left | right) && !self.applies(left) && !self.applies(right)
     }
 }
 
 /// A slot of a pattern.
-struct Place {
+struct PatternSlot {
     slot: Slot,
     holders: Holders,
     is_subject: bool,
@@ -146,7 +146,7 @@ struct Place {
 #[derive(Clone, Copy, Default)]
 struct Holders {
     all: Set,
-    /// Those in which it is never unbound.
+    /// Those in which the slot is always bound.
     certain: Set,
 }
 
@@ -157,16 +157,16 @@ impl Holders {
     }
 }
 
-/// Who has a slot, and how many values.
+/// The leaves that have a slot, and its number of values in each.
 #[derive(Default)]
-struct Shared {
+struct SlotHolders {
     holders: Holders,
-    /// For each holder, in the order of leaves, how many distinct values there are.
+    /// The number of distinct values in each of these leaves, in the order of the leaves.
     distinct: SmallVec<[f64; 4]>,
 }
 
-/// Who has which slot.
-type Sharing = BySlot<Shared>;
+/// By slot, the leaves that have it.
+type Sharing = BySlot<SlotHolders>;
 
 impl<'a> Ordering<'a> {
     pub(crate) fn new(planner: &'a Planner<'a>, leaves: Vec<Leaf>, conditions: Vec<Expr>, goal: Goal) -> Ordering<'a> {
@@ -174,7 +174,7 @@ impl<'a> Ordering<'a> {
         assert!(leaves.len() <= MOST, "a group of more operands is cut before");
         let mut slots: Sharing = leaves
             .iter()
-            .flat_map(|leaf| leaf.estimate().facts.iter().map(|(slot, _)| (slot, Shared::default())))
+            .flat_map(|leaf| leaf.estimate().facts.iter().map(|(slot, _)| (slot, SlotHolders::default())))
             .collect();
         for (leaf, operand) in leaves.iter().enumerate() {
             for (slot, facts) in operand.estimate().facts.iter() {
@@ -197,7 +197,7 @@ impl<'a> Ordering<'a> {
             let Leaf::Pattern(pattern, _) = leaf else { return None };
             let holders = |slot: Slot| slots.get(&slot).map(|shared| shared.holders).unwrap_or_default();
             let uses = |slot: Slot| holders(slot).all.count_ones();
-            // Of equals the first: subjects before objects.
+            // If several are equal, the first: subjects before objects.
             pattern.slots().reduce(|best, slot| if uses(slot) > uses(best) { slot } else { best })
         };
         let hubs = leaves.iter().map(hub).collect();
@@ -205,13 +205,13 @@ impl<'a> Ordering<'a> {
         let places = |leaf: &Leaf| {
             let Leaf::Pattern(pattern, _) = leaf else { return SmallVec::new() };
             let holders = |slot: Slot| slots.get(&slot).map(|shared| shared.holders).unwrap_or_default();
-            let place = |slot| Place { slot, holders: holders(slot), is_subject: pattern.0[0] == At::Slot(slot) };
+            let place = |slot| PatternSlot { slot, holders: holders(slot), is_subject: pattern.0[0] == At::Slot(slot) };
             pattern.slots().map(place).collect()
         };
         let patterns = leaves.iter().map(places).collect();
         let conditions = conditions.into_iter().map(|condition| Tested::new(condition, &slots)).collect();
         let leaves = leaves.into_iter().map(Some).collect();
-        // The others decide nothing, and there may be very many.
+        // Slots of a single leaf have no influence, and there may be very many.
         slots.retain_values(|shared| shared.holders.all.count_ones() > 1);
         Ordering {
             planner,
@@ -234,12 +234,12 @@ impl<'a> Ordering<'a> {
             return self.planner.values(&[], &Table::unit(), needed);
         }
         if let [Some(Leaf::Pattern(pattern, _))] = &self.leaves[..] {
-            // Sorted by what is looked at: equal terms follow each other, and the dictionary is read from one end to the other.
+            // Sorted by a slot that is read, so that equal terms follow each other, and the dictionary is read in its order.
             let mut wanted = needed.clone();
             self.conditions.iter().for_each(|tested| wanted.extend(tested.condition.slots()));
             self.hubs[0] = pattern.slots().find(|slot| wanted.contains(slot)).or(self.hubs[0]);
         }
-        // Without anything in common, the parts are multiplied at the end, the smallest first.
+        // Parts without anything in common are multiplied at the end, the smallest first.
         let mut plans: Vec<(Set, FxHashMap<Set, Best>)> = Vec::new();
         let planner = self.planner;
         for part in self.parts() {
@@ -266,9 +266,9 @@ impl<'a> Ordering<'a> {
         self.build(done, &best, needed)
     }
 
-    /// For a part that has nothing in common with what is done: the order in which its patterns are searched for each row of that, if
-    /// this is cheaper than a table of the part's rows. Of few rows with constants, as in queries that collect what is known of one
-    /// thing, a table for each would take longer than all else.
+    /// For a part that has nothing in common with the leaves joined so far: the order in which its patterns are searched for
+    /// each row of those, if that is cheaper than a table of the part's rows. Queries that collect the facts of a single thing
+    /// have few rows and many such parts; a table for each part would take longer than all else.
     fn searched_for_each(&mut self, done: Set, part: Set, best: &FxHashMap<Set, Best>) -> Option<Vec<usize>> {
         let mut chain = Vec::with_capacity(part.count_ones() as usize);
         let mut rest = part;
@@ -278,7 +278,7 @@ impl<'a> Ordering<'a> {
         }
         let How::Leaf(first) = best[&rest].how else { return None };
         let Some(Leaf::Pattern(pattern, _)) = &self.leaves[first] else { return None };
-        // A condition on it alone is evaluated once where it is read, but for each row of what is done where it is searched.
+        // A condition on this leaf alone is evaluated once if the leaf is read, but for each row if it is searched.
         if !self.planner.is_found_once(pattern) || self.conditions.iter().any(|tested| tested.applies(1 << first)) {
             return None;
         }
@@ -290,7 +290,7 @@ impl<'a> Ordering<'a> {
         (searched <= table).then_some(chain)
     }
 
-    /// The best order, or the greedy one if that costs less than looking for the best would.
+    /// The best order; or the greedy one, if its plan takes less time than the search for the best would.
     fn ordered(&mut self, part: Set) -> FxHashMap<Set, Best> {
         let leaves = part.count_ones();
         if leaves > FEWEST {
@@ -305,7 +305,7 @@ impl<'a> Ordering<'a> {
         self.exhaustive(part)
     }
 
-    /// Sets of leaves that hang together.
+    /// Divides the leaves into sets that share no slot and no equality.
     fn parts(&self) -> Vec<Set> {
         let mut rest: Set = (1 << self.leaves.len()) - 1;
         let mut parts = Vec::new();
@@ -324,13 +324,13 @@ impl<'a> Ordering<'a> {
         parts
     }
 
-    /// How many rows the join of a set has. The same for every order of joining.
+    /// The estimated rows of the join of a set, the same for every order of joining.
     fn rows(&mut self, set: Set) -> f64 {
         if let Some(rows) = self.rows.get(&set) {
             return *rows;
         }
         let stars: usize = self.stars.iter().map(|star| star.leaves.len()).sum();
-        self.planner.stop.works(ROWS_STEPS + self.slots.len() + stars + self.conditions.len());
+        self.planner.stop.count_steps(ROWS_STEPS + self.slots.len() + stars + self.conditions.len());
         let stars: Vec<(Slot, Set, Expected)> = self
             .stars
             .iter()
@@ -344,7 +344,7 @@ impl<'a> Ordering<'a> {
             let rest = set & !star.map_or(0, |(_, common, _)| *common);
             let of_star = star.map(|(.., expected)| expected.subjects.max(1.0));
             let of_rest = members(shared.holders.all).zip(&shared.distinct).filter(|(leaf, _)| rest & 1 << leaf != 0);
-            // All but the smallest number of values: the others contain those.
+            // Divide by all but the smallest number of values, as the larger sets contain the smallest.
             let distinct = of_star.into_iter().chain(of_rest.map(|(_, distinct)| *distinct));
             let (least, all) = distinct.fold((f64::INFINITY, 1.0), |(least, all), d| (d.min(least), all * d));
             rows *= least / all;
@@ -355,11 +355,11 @@ impl<'a> Ordering<'a> {
         rows
     }
 
-    /// Whether a pattern can be searched for each row of the join of a set, and whether by this slot alone or first.
+    /// Whether a pattern can be searched for each row of the join of a set; and whether the rows are sorted for the search.
     fn can_search(&self, leaf: usize, set: Set, sorted: Option<Slot>) -> Option<bool> {
         let known = || self.patterns[leaf].iter().filter(|place| place.holders.all & set != 0);
         known().next()?;
-        let is_first = |place: &Place| place.is_subject || known().all(|other| other.slot == place.slot);
+        let is_first = |place: &PatternSlot| place.is_subject || known().all(|other| other.slot == place.slot);
         let near = known().any(|place| sorted == Some(place.slot) && is_first(place));
         known().all(|place| place.holders.certain & set != 0).then_some(near)
     }
@@ -376,9 +376,9 @@ impl<'a> Ordering<'a> {
         }
     }
 
-    /// The best way to join two sets that are joined well already.
+    /// The best way to join two sets, given the best way for each.
     fn join(&mut self, left: Set, right: Set, a: &Best, b: &Best) -> Best {
-        self.planner.stop.works(JOIN_STEPS);
+        self.planner.stop.count_steps(JOIN_STEPS);
         let (left_rows, right_rows, pairs) = (self.rows(left), self.rows(right), self.pairs(left, right));
         let building = cost::TABLE + b.cost + right_rows * cost::BUILD;
         let mut best = Best {
@@ -405,7 +405,7 @@ impl<'a> Ordering<'a> {
         best
     }
 
-    /// How many candidate pairs there are, before the conditions that are new.
+    /// The number of candidate pairs, before the conditions that this join makes applicable.
     fn pairs(&mut self, left: Set, right: Set) -> f64 {
         let new = self.conditions.iter().filter(|condition| condition.is_new(left, right));
         let kept: f64 = new.map(|condition| condition.selectivity).product();
@@ -423,12 +423,12 @@ impl<'a> Ordering<'a> {
     fn exhaustive(&mut self, all: Set) -> FxHashMap<Set, Best> {
         let leaves: Vec<usize> = members(all).collect();
         let count = 1usize << leaves.len();
-        // Numbers of leaves are dense, so a table by sets of them is, too.
+        // Leaves are numbered densely, so the table by sets of numbers is dense, too.
         let sets: Vec<Set> = (0..count)
             .map(|numbers| members(numbers as Set).fold(0, |set, number| set | 1 << leaves[number]))
             .collect();
         let mut best: Vec<Option<Best>> = vec![None; count];
-        // Counting visits every subset after all of its own subsets.
+        // Counting upwards visits every subset before the sets that contain it.
         for numbers in 1..count {
             if numbers.is_power_of_two() {
                 best[numbers] = Some(self.leaf(sets[numbers].trailing_zeros() as usize));
@@ -453,11 +453,11 @@ impl<'a> Ordering<'a> {
         sets.into_iter().zip(best).filter_map(|(set, best)| Some((set, best?))).collect()
     }
 
-    /// Joins what is joined most cheaply, and so on.
+    /// Repeatedly joins the two sets whose join has the least weight.
     fn greedy(&mut self, all: Set) -> FxHashMap<Set, Best> {
         let count = all.count_ones() as usize;
         let mut best: FxHashMap<Set, Best> = FxHashMap::with_capacity_and_hasher(2 * count, Default::default());
-        // The leaves, and then what they become, in this order.
+        // The leaves, then the joined sets in the order in which they were made.
         let mut sets: Vec<Set> = Vec::with_capacity(2 * count);
         for leaf in members(all) {
             let set = 1 << leaf;
@@ -465,7 +465,7 @@ impl<'a> Ordering<'a> {
             sets.push(set);
         }
         let mut open: Vec<usize> = (0..count).collect();
-        // What speaks against each join of two that are open.
+        // The weights of joins of two open sets.
         let mut weights: Vec<(f64, usize, usize)> = Vec::new();
         for left in 0..count {
             for right in 0..count {
@@ -474,7 +474,7 @@ impl<'a> Ordering<'a> {
         }
         while open.len() > 1 {
             let lighter = |a: (f64, usize, usize), b: (f64, usize, usize)| {
-                // Of equal ones the first.
+                // If several are equal, the first.
                 if b.0 < a.0 || (b.0 == a.0 && (b.1, b.2) < (a.1, a.2)) { b } else { a }
             };
             let (_, left, right) = weights.iter().copied().reduce(lighter).expect("the leaves hang together");
@@ -494,8 +494,8 @@ impl<'a> Ordering<'a> {
         best
     }
 
-    /// What speaks against joining two sets: what the join adds, and what its rows will cost later. `None` if nothing connects
-    /// them.
+    /// The weight of joining two sets: the cost that the join adds, and the later cost of its rows. `None` if they share
+    /// nothing.
     fn weight(&mut self, left: Set, right: Set, best: &FxHashMap<Set, Best>) -> Option<f64> {
         if left == right || !self.is_connected(left, right) {
             return None;
@@ -508,7 +508,8 @@ impl<'a> Ordering<'a> {
     fn build(&mut self, set: Set, best: &FxHashMap<Set, Best>, needed: &Slots) -> Physical {
         let mut made = self.build_join(set, best, needed);
         if self.stars.iter().any(|star| (star.set & set).count_ones() > 1) {
-            // The join knows its two sides only. It may have left duplicates out.
+            // The join's own estimate comes from its two sides. If duplicates don't matter, it may have fewer rows than the
+            // set.
             let rows = self.rows(set);
             let rows = if self.goal.set { rows.min(made.estimate.rows) } else { rows };
             made.estimate = made.estimate.with_rows(rows);
@@ -531,22 +532,25 @@ impl<'a> Ordering<'a> {
         let conditions: Vec<Expr> =
             self.conditions.iter().filter(is_new).map(|tested| tested.condition.clone()).collect();
         let mut inside = needed.clone();
-        let both = |shared: &Shared| shared.holders.all & left != 0 && shared.holders.all & right != 0;
+        let both = |shared: &SlotHolders| shared.holders.all & left != 0 && shared.holders.all & right != 0;
         let shared = self.slots.iter().filter(|(_, shared)| both(shared)).map(|(slot, _)| slot);
         inside.extend(conditions.iter().flat_map(Expr::slots).chain(shared));
-        self.planner.stop.works(inside.len() + self.slots.len() + self.conditions.len());
+        self.planner.stop.count_steps(inside.len() + self.slots.len() + self.conditions.len());
         match best[&set].how {
             How::Search(left, leaf) => {
                 let input = self.build(left, best, &inside);
                 let Some(Leaf::Pattern(pattern, _)) = self.leaves[leaf] else { unreachable!("a pattern was chosen") };
-                self.planner.index_join(input, &pattern, JoinKind::Inner, &conditions, needed, self.goal)
+                let task = JoinTask { kind: JoinKind::Inner, conditions: &conditions, needed };
+                self.planner.index_join(input, &pattern, task, self.goal)
             }
             _ => {
                 let probe = self.build(left, best, &inside);
                 let build = self.build(right, best, &inside);
                 let (keys, rest) = self.planner.equalities(&probe, &build, &conditions);
                 debug_assert!(keys.iter().all(|(.., by)| *by != By::Loose), "equalities are between certain slots");
-                self.planner.hash_join(probe, build, JoinKind::Inner, &keys, &rest, Keep::All, false, needed, self.goal)
+                let matching = Matching { equalities: &keys, ..Matching::SHARED };
+                let task = JoinTask { kind: JoinKind::Inner, conditions: &rest, needed };
+                self.planner.hash_join(probe, build, matching, task, self.goal)
             }
         }
     }
@@ -571,7 +575,7 @@ const FEW: f64 = 32.0;
 /// The stars of two patterns or more, but for those that begin at few rows.
 fn stars(store: &Store, leaves: &[Leaf]) -> Vec<SubjectStar> {
     let statistics = store.statistics();
-    let mut by_subject: BTreeMap<Slot, (Vec<usize>, Vec<Part>)> = BTreeMap::new();
+    let mut by_subject: BTreeMap<Slot, (Vec<usize>, Vec<StarPart>)> = BTreeMap::new();
     let few = leaves.iter().map(Leaf::estimate).filter(|estimate| estimate.rows <= FEW);
     let small: Slots = few.flat_map(|estimate| estimate.facts.iter().map(|(slot, _)| slot)).collect();
     for (leaf, operand) in leaves.iter().enumerate() {
@@ -588,7 +592,7 @@ fn stars(store: &Store, leaves: &[Leaf]) -> Vec<SubjectStar> {
         leaves.push(leaf);
         parts.push(statistics.characteristic().part(*predicate, object, share));
     }
-    let star = |(subject, (leaves, parts)): (Slot, (Vec<usize>, Vec<Part>))| SubjectStar {
+    let star = |(subject, (leaves, parts)): (Slot, (Vec<usize>, Vec<StarPart>))| SubjectStar {
         subject,
         set: leaves.iter().fold(0, |set, leaf| set | 1 << leaf),
         star: statistics.characteristic().star(&parts),

@@ -1,6 +1,6 @@
-//! OPTIONAL, its negation, and MINUS.
+//! OPTIONAL, its negation, EXISTS, and MINUS.
 
-use super::build::cost;
+use super::build::{JoinTask, Matching, cost};
 use super::group::single_inequality;
 use super::walk::is_open_walk;
 use super::{Goal, Physical, Planner};
@@ -23,8 +23,8 @@ impl Planner<'_> {
             other => unreachable!("{other:?} is no outer join"),
         };
         let (left_scope, right_scope) = (left_node.scope(), right_node.scope());
-        // Of few on one side, each is looked for on the other.
-        self.stop.works(left_scope.possible.len() / 4);
+        // The smaller set of slots is looked up in the larger one.
+        self.stop.count_steps(left_scope.possible.len() / 4);
         let shared: Slots = left_scope.possible.intersection(&right_scope.possible).copied().collect();
         let mut inside = needed.clone();
         inside.extend(conditions.iter().flat_map(Expr::slots).chain(shared.iter().copied()));
@@ -36,18 +36,18 @@ impl Planner<'_> {
             && goal.set
             && right_scope.possible.iter().all(|slot| left_scope.certain.contains(slot) || !needed.contains(slot))
         {
-            // Nobody looks at what is optional, and rows of the left all stay.
+            // Nothing reads what OPTIONAL adds, and the left rows all stay, so the right side is left out.
             return self.project(left, needed);
         }
         let set = self.optimise && (goal.set || matches!(kind, JoinKind::Anti | JoinKind::Semi | JoinKind::Mark(_)));
-        // All of the table is built before the first row.
+        // The table is complete before the first row is sent, so the time to its first row doesn't matter.
         let right_goal = Goal { set, first: false };
         if let (Some((pattern, more)), true) = (as_pattern(right_node), self.optimise && !is_minus) {
             let mut all = conditions.to_vec();
             all.extend(more.iter().cloned());
-            // Overlaps with the left are certain there, or the search wouldn't know where to look.
+            // The slots shared with the left are always bound there, so the search knows the values to look for.
             if self.can_search(&pattern, &left.estimate) {
-                // Of equal rows one is read, where that is enough.
+                // If duplicates don't matter, one of several equal rows is read.
                 let rows = match right_goal.set {
                     true => self.scan(&pattern, None, &of_right, right_goal).estimate.rows,
                     false => self.of_pattern(&pattern).rows,
@@ -55,7 +55,8 @@ impl Planner<'_> {
                 let searching = left.estimate.rows * cost::SEARCH_FAR;
                 let building = cost::TABLE + rows * (cost::SCAN + cost::BUILD) + left.estimate.rows * cost::PROBE;
                 if goal.first || searching <= building {
-                    return self.index_join(left, &pattern, kind, &all, needed, right_goal_of(goal));
+                    let task = JoinTask { kind, conditions: &all, needed };
+                    return self.index_join(left, &pattern, task, right_goal_of(goal));
                 }
             }
         }
@@ -80,23 +81,25 @@ impl Planner<'_> {
             && is_strict
             && let Some((slot, operator)) = single_inequality(&left, &right, &rest)
         {
-            // Whether any partner is less is whether the least one is.
+            // There is a partner less than the value if the least partner is.
             let column = right.column(slot).expect("a slot of the condition is a column");
             keep = match operator {
                 Compare::Less | Compare::LessOrEqual => Keep::Least(column),
                 _ => Keep::Greatest(column),
             };
         }
-        self.hash_join(left, right, kind, &keys, &rest, keep, is_minus, needed, right_goal_of(goal))
+        let matching = Matching { equalities: &keys, keep, needs_overlap: is_minus };
+        let task = JoinTask { kind, conditions: &rest, needed };
+        self.hash_join(left, right, matching, task, right_goal_of(goal))
     }
 }
 
-/// A left or anti join has its own kind already; only duplicates are left to be dropped.
+/// The goal of a join whose kind is decided: all that still matters is whether duplicates may be dropped.
 fn right_goal_of(goal: Goal) -> Goal {
     Goal { first: false, ..goal }
 }
 
-/// A node that is one path between variables, with the conditions on it.
+/// The path and the conditions on it, if the node is a single path between variables.
 fn as_path(node: &Node) -> Option<(&Path, &[Expr])> {
     match node {
         Node::Path(path) if is_open_walk(node) => Some((path, &[])),
@@ -112,7 +115,7 @@ fn as_path(node: &Node) -> Option<(&Path, &[Expr])> {
     }
 }
 
-/// A node that is one pattern, with the conditions on it.
+/// The pattern and the conditions on it, if the node is a single pattern.
 fn as_pattern(node: &Node) -> Option<(Pattern, &[Expr])> {
     match node {
         Node::Pattern(pattern) => Some((*pattern, &[])),

@@ -1,21 +1,22 @@
-//! Which computed columns pass: those that no operator above compares by their ids or keeps beyond the envelopes that have them.
+//! Decides which computed columns pass: those whose ids no operator above compares, or keeps longer than the envelopes that
+//! have them.
 //!
-//! Done on the finished plan, because only that says which side of a join is built and which conditions compare ids.
+//! Works on the finished plan, because only that says which side of a join is built and which conditions compare ids.
 
 use super::{Op, Physical};
 use crate::boxes::extend::Make;
 use crate::boxes::index_probe::Source;
-use crate::boxes::join::{JoinSpec, Part};
+use crate::boxes::join::{JoinSpec, Origin};
 use crate::expression::Expr;
 use crate::stack::deep;
 use std::sync::Arc;
 
-/// Of each column, whether its terms must have one id each, which is kept until the run's end.
+/// For each column, whether each of its terms must have one id, which is kept until the run's end.
 type Kept = Vec<bool>;
 
-/// Makes computed columns pass where they may. What reads the plan's rows neither compares nor keeps them.
+/// Lets computed columns pass where possible. The reader of the plan's rows must neither compare nor keep their ids.
 pub(super) fn let_pass(plan: &mut Physical) {
-    if !plan.all().any(|plan| matches!(&plan.op, Op::Extend(_, makes) if makes.iter().any(is_computed))) {
+    if !plan.all().any(|plan| matches!(&plan.op, Op::Extend { makes, .. } if makes.iter().any(is_computed))) {
         return;
     }
     let kept = vec![false; plan.columns.len()];
@@ -32,30 +33,30 @@ fn below(plan: &mut Physical, kept: Kept) {
 
 fn of_operator(plan: &mut Physical, kept: Kept) {
     match &mut plan.op {
-        Op::Values(_) | Op::Scan(..) | Op::Nodes => {}
-        Op::Walk(input, _, walk, spec) => {
-            let mut inner = probed(spec, &kept, input);
+        Op::Values { .. } | Op::Scan { .. } | Op::Nodes => {}
+        Op::Walk { input, walk, join, .. } => {
+            let mut inner = probed(join, &kept, input);
             compare(&mut inner, [Some(&walk.start), walk.target.as_ref()].into_iter().flatten());
             below(input, inner);
         }
-        Op::IndexJoin(input, _, index, spec) => {
-            let mut inner = probed(spec, &kept, input);
+        Op::IndexJoin { input, index, join, .. } => {
+            let mut inner = probed(join, &kept, input);
             compare(&mut inner, index.prefix.iter().chain(index.checks.iter().map(|(_, source)| source)));
             below(input, inner);
         }
-        Op::HashJoin(probe, build, hash, spec) => {
-            let mut inner = probed(spec, &kept, probe);
+        Op::HashJoin { probe, build, hash, join } => {
+            let mut inner = probed(join, &kept, probe);
             hash.keys.iter().for_each(|key| inner[key.probe] = true);
             below(probe, inner);
             all_kept(build);
         }
-        Op::Filter(input, condition, output) => {
+        Op::Filter { input, condition, output } => {
             let mut inner = vec![false; input.columns.len()];
             output.iter().zip(&kept).for_each(|(&column, kept)| inner[column] |= kept);
             condition.compared().into_iter().for_each(|column| inner[column] = true);
             below(input, inner);
         }
-        Op::Extend(input, makes) => {
+        Op::Extend { input, makes } => {
             let mut inner = vec![false; input.columns.len()];
             let made = makes.iter().zip(&kept).map(|(make, &kept)| match make {
                 Make::Column(column) => {
@@ -63,7 +64,7 @@ fn of_operator(plan: &mut Physical, kept: Kept) {
                     Make::Column(*column)
                 }
                 Make::Expr(expr) if expr.has_exists() => {
-                    // It is asked with ids.
+                    // EXISTS is given ids.
                     expr.slots().into_iter().for_each(|slot| inner[slot.0] = true);
                     Make::Expr(expr.clone())
                 }
@@ -74,26 +75,26 @@ fn of_operator(plan: &mut Physical, kept: Kept) {
             *makes = made;
             below(input, inner);
         }
-        Op::Union(inputs, maps) => {
+        Op::Union { inputs, maps } => {
             for (input, map) in inputs.iter_mut().zip(maps.iter()) {
                 let mut inner = vec![false; input.columns.len()];
                 map.iter().for_each(|column| inner[column.from as usize] |= kept[column.to as usize]);
                 below(input, inner);
             }
         }
-        Op::Distinct(input) | Op::Sort(input, _) => all_kept(input),
-        Op::Top(input, by, _) => {
+        Op::Distinct { input } | Op::Sort { input, .. } => all_kept(input),
+        Op::Top { input, by, .. } => {
             let mut inner = kept;
             by.iter().for_each(|by| inner[by.column] = true);
             below(input, inner);
         }
-        Op::Aggregate(input, spec) => {
+        Op::Aggregate { input, spec } => {
             let mut inner = vec![false; input.columns.len()];
             let distinct = spec.folds.iter().filter_map(|fold| fold.distinct.as_ref()).flatten();
             spec.keys.iter().flatten().chain(distinct).for_each(|&column| inner[column] = true);
             below(input, inner);
         }
-        Op::Slice(input, ..) => below(input, kept),
+        Op::Slice { input, .. } => below(input, kept),
     }
 }
 
@@ -102,16 +103,16 @@ fn all_kept(plan: &mut Physical) {
     below(plan, kept);
 }
 
-/// What a join keeps or compares of the side that it takes row by row, without what it searches by.
+/// Which columns of the probing side a join keeps or compares, apart from its search keys.
 fn probed(spec: &JoinSpec, kept: &[bool], input: &Physical) -> Kept {
     let mut inner = vec![false; input.columns.len()];
-    let mut mark = |part: &Part, kept: bool| {
-        if let Part::Left(column) | Part::Merged(column, _) = part {
+    let mut mark = |part: &Origin, kept: bool| {
+        if let Origin::Left(column) | Origin::Merged(column, _) = part {
             inner[*column] |= kept;
         }
     };
     spec.output.iter().zip(kept).for_each(|(part, &kept)| mark(part, kept));
-    spec.condition.compared().into_iter().for_each(|place| mark(&spec.condition_parts[place], true));
+    spec.condition.compared().into_iter().for_each(|place| mark(&spec.condition_origins[place], true));
     inner
 }
 
@@ -124,7 +125,7 @@ fn compare<'a>(kept: &mut Kept, sources: impl Iterator<Item = &'a Source>) {
 }
 
 impl Expr {
-    /// Whether it may make terms that neither the store nor the query has.
+    /// Whether it may make terms that are neither in the store nor in the query.
     pub(crate) fn computes(&self) -> bool {
         matches!(self, Expr::Call(..) | Expr::Arithmetic(..) | Expr::Negate(_))
             || self.children().into_iter().any(Expr::computes)

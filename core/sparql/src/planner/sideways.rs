@@ -1,13 +1,13 @@
-//! The right side of OPTIONAL, EXISTS and MINUS by what the left side asks for.
+//! Restricts the right side of OPTIONAL, EXISTS and MINUS to what the left side asks for.
 //!
-//! The right side stands for itself (SPARQL 1.1, §18.5 and §18.6): alone it is evaluated for the whole graph, though few
-//! rows of the left may look for partners. `L ⟕ R` is `L ⟕ (K ⋈ R)` if K has, each once, at least the values that L has of
-//! slots which both sides always bind: rows of R with others have no partner in L, and no row of R becomes two. Within
-//! `K ⋈ R` joins are ordered as ever, so R is searched from K where that is cheaper, and paths begin there.
+//! The right side is evaluated by itself (SPARQL 1.1, §18.5 and §18.6): for the whole graph, even if few left rows look for
+//! partners. `L ⟕ R` equals `L ⟕ (K ⋈ R)`, if K has, without duplicates, at least the values that L has in slots which both
+//! sides always bind: other rows of R have no partner in L, and no row of R is repeated. Within `K ⋈ R` joins are ordered as
+//! usual, so R is searched from K where that is cheaper, and paths begin there.
 //!
-//! K is planned beside L, as a plan is a tree. It need not be all of L: what is optional there, or can't be evaluated
-//! twice alike, is left out, which makes K larger and nothing else. This is the "magic set" of deductive databases: Beeri
-//! and Ramakrishnan, "On the power of magic", PODS 1987.
+//! K is planned a second time besides L, as a plan is a tree. K may be simpler than L: optional parts, and parts that can't be
+//! evaluated twice with the same result, are left out, which only makes K larger. This is the "magic set" of deductive
+//! databases: Beeri and Ramakrishnan, "On the power of magic", PODS 1987.
 
 use super::build::cost;
 use super::{Goal, Physical, Planner};
@@ -16,8 +16,8 @@ use crate::expression::Expr;
 use crate::stack::deep;
 
 impl Planner<'_> {
-    /// The right side for a hash table: as it is planned alone, which took so many steps, or only what the left asks for if that
-    /// is cheaper.
+    /// The cheaper plan of the right side for a hash table: `alone`, which took `steps` to plan, or one that is restricted to
+    /// what the left side asks for.
     pub(super) fn asked_for(
         &self,
         (left, left_plan): (&Node, &Physical),
@@ -30,7 +30,7 @@ impl Planner<'_> {
         if !self.optimise || alone.cost < self.terms.limits.tried_from_ns as f64 || tries == 0 {
             return alone;
         }
-        // What asks costs about as much as the left side, and each key is searched at least once.
+        // The keys cost about as much as the left side, and each key is searched at least once.
         if left_plan.cost + cost::SEARCH_NEAR > price(&alone) {
             return alone;
         }
@@ -42,7 +42,7 @@ impl Planner<'_> {
         if keys.is_empty() || left_plan.cost + asked * cost::SEARCH_NEAR > price(&alone) {
             return alone;
         }
-        // What is nested is planned twice by this.
+        // This plans everything nested in the right side again.
         let Some(again) = self.again.get().checked_sub(steps) else { return alone };
         self.again.set(again);
         self.tries.set(tries - 1);
@@ -53,10 +53,11 @@ impl Planner<'_> {
     }
 }
 
-/// A node that has at least the values which the slots that both always bind have in another: without what only adds
-/// columns or takes rows away, and without what may be another time something else.
+/// A simpler node whose solutions have at least the values that this node has in the slots that both always bind. Operators
+/// that only add columns or drop rows are left out, as are those that may give another result the second time. `None` if
+/// nothing is left.
 fn asking(mut node: &Node) -> Option<Node> {
-    // Without what adds to them, operands that stand on each other are one.
+    // A chain of such operators is skipped in a loop, not by recursion.
     while let Node::LeftJoin { left: below, .. }
     | Node::AntiJoin { left: below, .. }
     | Node::SemiJoin { left: below, .. }
@@ -77,7 +78,7 @@ fn asking(mut node: &Node) -> Option<Node> {
         Node::Filter(conditions, inner) => {
             let inner = asking(inner)?;
             let certain = inner.scope().certain;
-            // Others might see other values than they do where they are written.
+            // Other conditions might see other values here than where they are written.
             let is_same = |condition: &&Expr| {
                 !condition.is_volatile() && !condition.has_exists() && condition.slots().is_subset(&certain)
             };
@@ -86,12 +87,12 @@ fn asking(mut node: &Node) -> Option<Node> {
         }
         Node::Project(inner, slots) => Some(Node::Project(Operand::new(asking(inner)?), slots.clone())),
         Node::Union(nodes) => nodes.iter().map(asking).collect::<Option<Vec<Node>>>().map(Node::Union),
-        // All others were passed above, but for those that have other rows.
+        // The operators that remain, such as a slice or a group, change which rows there are.
         _ => None,
     }
 }
 
-/// The join of a node and a table of keys, which the node always binds; as far down as the keys can go.
+/// The join of a node with a table of keys, which the node always binds, placed as far down as possible.
 fn restricted(node: &Node, keys: Node, slots: &Slots) -> Node {
     let fits = |inner: &Operand| slots.is_subset(&inner.scope().certain);
     match node {

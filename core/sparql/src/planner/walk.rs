@@ -1,10 +1,9 @@
-//! Property paths of any length: from which end, and when in a group.
+//! Property paths of any length: from which end they are walked, and when in a group.
 
-use super::build::{Below, Op, Physical, cost};
+use super::build::{Below, JoinTask, Matching, Op, Physical, ProbeOutput, cost};
 use super::estimate::{Estimate, Facts};
 use super::{Goal, Planner};
 use crate::algebra::{At, Node, Path, Pattern, Slot, Slots, Table};
-use crate::boxes::hash_table::Keep;
 use crate::boxes::index_probe::Source;
 use crate::boxes::join::JoinKind;
 use crate::boxes::walk::WalkSpec;
@@ -14,28 +13,28 @@ use crate::route::{Automaton, Begin, Route};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// As many times more pairs are thought to be connected by any number of steps than by one.
+/// How many times more pairs are assumed to be connected by any number of steps than by one.
 const REACHED: f64 = 8.0;
 
-/// Nanoseconds for a row that a path is walked from, before the first step.
+/// Nanoseconds for starting to walk from a row, before the first step.
 const WALK: f64 = 150.0;
 
-/// In a pattern: whatever stands there.
+/// In a pattern: matches any term.
 const ANYTHING: At = At::Slot(Slot(usize::MAX));
 
-/// About how many pairs of nodes a path connects by one step or more, and how many nodes there are at either end.
+/// About how many pairs of nodes a path connects in one step or more, and how many nodes there are at either end.
 #[derive(Clone, Copy)]
 struct Connected {
     starts: f64,
     ends: f64,
     pairs: f64,
-    /// Each node is connected with itself, too.
+    /// Whether each node is connected with itself as well.
     stays: bool,
 }
 
 impl Planner<'_> {
-    /// A path by itself: from its constant end, else from the nodes at which its first step can begin, at that end where
-    /// there are fewer. Where it need not have a step, the other nodes are their own ends.
+    /// A path by itself: from its constant end; else from the nodes at which its first step can begin, on the side where there
+    /// are fewer. If the path may have no step, all other nodes are connected with themselves.
     pub(crate) fn walk_alone(&self, path: &Path, needed: &Slots) -> Physical {
         let (At::Slot(subject), At::Slot(object)) = (path.subject, path.object) else {
             return self.walk(self.values(&[], &Table::unit(), needed), path, JoinKind::Inner, &[], needed);
@@ -61,7 +60,8 @@ impl Planner<'_> {
         let goal = Goal { set: false, first: false };
         let again = self.beginnings(slot, &begins).expect("it was made before");
         let kept: Slots = [slot].into_iter().collect();
-        let alone = self.hash_join(others, again, JoinKind::Anti, &[], &[], Keep::All, false, &kept, goal);
+        let task = JoinTask { kind: JoinKind::Anti, conditions: &[], needed: &kept };
+        let alone = self.hash_join(others, again, Matching::SHARED, task, goal);
         let other = if slot == subject { object } else { subject };
         let alone = if other == slot { alone } else { self.extend(alone, other, &Expr::Slot(slot), &both) };
         let walked = self.walk(starts, path, JoinKind::Inner, &[], &both);
@@ -87,7 +87,7 @@ impl Planner<'_> {
         Some(self.distinct(self.union(all, vec![slot])))
     }
 
-    /// What statistics say of a path, from subjects to objects.
+    /// What statistics tell about a path from subjects to objects.
     fn connected(&self, route: &Route) -> Connected {
         let statistics = self.terms.store.statistics();
         match route {
@@ -112,7 +112,7 @@ impl Planner<'_> {
                 let (a, b) = (self.connected(a), self.connected(b));
                 let mut pairs = a.pairs * b.pairs / a.ends.max(b.starts).max(1.0);
                 let (mut starts, mut ends) = (a.starts.min(pairs), b.ends.min(pairs));
-                // Either may be the whole path if the other one is not gone.
+                // If one part may have no step, the other part alone is the whole path.
                 for other in [(a.stays, b), (b.stays, a)].iter().filter(|(stays, _)| *stays).map(|(_, other)| other) {
                     pairs += other.pairs;
                     starts += other.starts;
@@ -153,7 +153,8 @@ impl Planner<'_> {
         })
     }
 
-    /// Whether a path can be walked for each row of a table: an end is known, and no end may or may not be.
+    /// Whether a path can be walked for each row of a table: at least one end is always bound, and the other is always bound or
+    /// never.
     pub(crate) fn can_walk(&self, path: &Path, input: &Estimate) -> bool {
         let known = |at: At| match at {
             At::Slot(slot) => input.is_certain(slot),
@@ -164,7 +165,7 @@ impl Planner<'_> {
         (known(a) || known(b)) && (known(a) || open(a)) && (known(b) || open(b))
     }
 
-    /// Walks the path from each row of the input. Panics unless it can be.
+    /// Walks the path from each row of the input. Panics unless [`Planner::can_walk`].
     pub(crate) fn walk(
         &self,
         input: Physical,
@@ -178,7 +179,8 @@ impl Planner<'_> {
             At::Slot(slot) => input.column(slot).map(Source::Column),
         };
         let (a, b) = (source(path.subject), source(path.object));
-        // Rows that have a start begin there: what a constant reaches would be remembered for each of their ends.
+        // If a row binds one end and the other is a constant, walk from the row's end: from the constant, all that it reaches
+        // would be remembered for each row.
         let backward = matches!((a, b), (None, _) | (Some(Source::Constant(_)), Some(Source::Column(_))));
         let (start, target, at_start, end) =
             if backward { (b, a, path.object, path.subject) } else { (a, b, path.subject, path.object) };
@@ -192,7 +194,7 @@ impl Planner<'_> {
         if backward {
             (connected.starts, connected.ends) = (connected.ends, connected.starts);
         }
-        // As many rows as there are starts, and more, have one of them each.
+        // The share of rows whose value is a start is estimated as `starts / distinct`, at most 1.
         let distinct = match at_start {
             At::Slot(slot) => input.estimate.facts.get(&slot).map_or(1.0, |facts| facts.distinct.max(1.0)),
             At::Constant(_) => 1.0,
@@ -209,21 +211,26 @@ impl Planner<'_> {
             both.facts.insert(*slot, Facts { distinct: rows.max(1.0), kinds: Kinds::ANY, certain: true });
         }
         let spec = WalkSpec { automaton: Arc::new(Automaton::new(&path.route, backward)), start, target };
-        let (join, columns) = self.join_spec(kind, &input, &slots, &Slots::new(), conditions, needed, &both);
+        let (join, columns) = self.join_spec(
+            JoinTask { kind, conditions, needed },
+            &input,
+            ProbeOutput { slots: &slots, merged: &Slots::new() },
+            &both,
+        );
         let estimate = self.joined(kind, &input.estimate, both, conditions, &columns);
         self.made(Physical {
             cost: input.cost + input.estimate.rows * WALK + reached * cost::SEARCH_FAR,
             startup: input.startup + WALK,
             sorted: input.sorted.filter(|slot| columns.has(*slot)),
-            op: Op::Walk(Below::new(input), path.clone(), Arc::new(spec), Arc::new(join)),
+            op: Op::Walk { input: Below::new(input), path: path.clone(), walk: Arc::new(spec), join: Arc::new(join) },
             columns,
             estimate,
             conditions: conditions.to_vec(),
         })
     }
 
-    /// A group with paths between variables. They are walked from what the rest of the group binds, the smallest part
-    /// first, so that no path is followed from where nobody asked.
+    /// A group with paths between variables. The paths are walked from what the rest of the group binds, the smallest part
+    /// first, so that no path is walked from starts that the group doesn't have.
     pub(crate) fn walked_group(&self, nodes: &[Node], conditions: &[Expr], needed: &Slots, goal: Goal) -> Physical {
         let (walks, rest): (Vec<&Node>, Vec<&Node>) = nodes.iter().partition(|node| is_open_walk(node));
         let mut walks: Vec<&Path> = walks
@@ -239,7 +246,7 @@ impl Planner<'_> {
         let mut plans: Vec<Physical> = Vec::new();
         for part in components(rest) {
             let certain: Slots = part.iter().flat_map(|node| node.scope().certain).collect();
-            self.stop.works(conditions.len());
+            self.stop.count_steps(conditions.len());
             let (own, others): (Vec<Expr>, Vec<Expr>) = conditions
                 .into_iter()
                 .partition(|condition| !condition.slots().is_empty() && condition.slots().is_subset(&certain));
@@ -248,10 +255,11 @@ impl Planner<'_> {
         }
         let join = |a: Physical, b: Physical| {
             let (probe, build) = if a.estimate.rows < b.estimate.rows { (b, a) } else { (a, b) };
-            self.hash_join(probe, build, JoinKind::Inner, &[], &[], Keep::All, false, &inside, goal)
+            let task = JoinTask { kind: JoinKind::Inner, conditions: &[], needed: &inside };
+            self.hash_join(probe, build, Matching::SHARED, task, goal)
         };
         loop {
-            // All but the last one have nothing in common.
+            // All parts but the last have nothing in common.
             let last = plans.len().saturating_sub(1);
             let shares = |b: &usize| plans[last].columns.iter().any(|slot| plans[*b].columns.has(*slot));
             if let Some(b) = (0..last).find(shares) {
@@ -260,7 +268,7 @@ impl Planner<'_> {
                 continue;
             }
             let width = plans.last().map_or(0, |plan| plan.columns.len());
-            if self.stop.works(plans.len() * (walks.len() + width) / 2) {
+            if self.stop.count_steps(plans.len() * (walks.len() + width) / 2) {
                 break;
             }
             let known = |path: &Path, plan: &Physical| path.slots().all(|slot| plan.column(slot).is_some());
@@ -302,14 +310,15 @@ impl Planner<'_> {
     }
 }
 
-/// A path whose ends are both variables.
+/// Whether both ends of the path are variables.
 pub(crate) fn is_open_walk(node: &Node) -> bool {
     matches!(node, Node::Path(Path { subject: At::Slot(_), object: At::Slot(_), .. }))
 }
 
-/// Parts of a group that have no variable in common.
+/// Divides nodes into parts that have no variable in common.
 fn components(nodes: Vec<&Node>) -> Vec<Vec<Node>> {
-    // Each part is told by its first node; a node of another part leads to that of the part which it was joined to.
+    // Each part is represented by its first node. A node that was merged into another part points towards that part's first
+    // node.
     let mut parents: Vec<usize> = (0..nodes.len()).collect();
     fn first(parents: &mut [usize], mut node: usize) -> usize {
         while parents[node] != node {
@@ -326,7 +335,7 @@ fn components(nodes: Vec<&Node>) -> Vec<Vec<Node>> {
             parents[a.max(b)] = a.min(b);
         }
     }
-    // A part stands where its last node does.
+    // A part takes the place of its last node.
     let mut parts: Vec<(usize, Vec<Node>)> = vec![(0, Vec::new()); nodes.len()];
     for (place, node) in nodes.into_iter().enumerate() {
         let (last, part) = &mut parts[first(&mut parents, place)];

@@ -1,4 +1,4 @@
-//! A query as it is written, with names resolved and every rule of the grammar kept.
+//! A query as written, with names resolved. Every rule of the grammar holds.
 
 use crate::expression::{Arithmetic, Compare, Function};
 use oxiri::Iri;
@@ -12,14 +12,14 @@ pub(crate) struct Var(pub(crate) u32);
 /// A SELECT or an ASK.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
-    /// What IRI resolves against.
+    /// The base that the function IRI resolves against.
     pub(crate) base: Option<Iri<String>>,
     /// The variables' names without `?`, in the order of the text.
     pub(crate) variables: Vec<String>,
     pub(crate) is_ask: bool,
-    /// An ASK has no projection.
+    /// An ASK has an empty projection.
     pub(crate) select: Select,
-    /// How many levels its tree has at most.
+    /// The greatest number of levels of its tree.
     pub(crate) depth: usize,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Query {
 pub(crate) struct Select {
     /// Empty for the `*` of a sub-query.
     pub(crate) projection: Vec<Item>,
-    /// `SELECT *`: no name of the pattern is hidden from the outside.
+    /// `SELECT *`: all names of the pattern are visible outside.
     pub(crate) is_star: bool,
     pub(crate) distinct: bool,
     pub(crate) pattern: Group,
@@ -43,7 +43,7 @@ pub(crate) struct Select {
 }
 
 impl Select {
-    /// A pattern without anything around it.
+    /// A pattern without modifiers.
     pub(crate) fn of(pattern: Group) -> Select {
         Select {
             projection: Vec::new(),
@@ -76,7 +76,7 @@ pub(crate) struct OrderKey {
     pub(crate) descending: bool,
 }
 
-/// What stands between braces.
+/// The pattern between two braces.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Group {
     pub(crate) elements: Vec<Element>,
@@ -90,32 +90,32 @@ pub(crate) enum Element {
     Bind(Expression, Var),
     Optional(Group),
     Minus(Group),
-    /// Of one group: that group.
+    /// With one group: that group.
     Union(Vec<Group>),
     Values(Values),
     Select(Box<Select>),
 }
 
-/// A triple pattern or a path.
+/// A triple pattern, or a path between two terms.
 #[derive(Clone, Debug)]
 pub(crate) struct Triple {
-    /// Shared by the triples of a list of predicates and objects, as the verb is by those of its objects.
+    /// Shared by the triples of one list of predicates and objects; the verb is shared by the triples of its objects.
     pub(crate) subject: Arc<Term>,
     pub(crate) verb: Verb,
     pub(crate) object: Term,
 }
 
-/// What stands at an end of a triple pattern.
+/// A subject or an object of a triple pattern.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Term {
     Iri(NamedNode),
     Literal(Literal),
     Var(Var),
-    /// A blank node, by number: equal labels have the same.
+    /// A blank node, by number: equal labels have the same number.
     Blank(u32),
 }
 
-/// What stands between the ends of a triple pattern.
+/// The predicate or path of a triple pattern.
 #[derive(Clone, Debug)]
 pub(crate) enum Verb {
     Var(Var),
@@ -129,18 +129,18 @@ pub(crate) enum Path {
     Inverse(Box<Path>),
     Sequence(Vec<Path>),
     Alternative(Vec<Path>),
-    /// Any predicate but these, forward and backward; without either, any forward.
+    /// Any predicate but these, forward and backward. If both lists are empty, any predicate, forward.
     Not(Vec<NamedNode>, Vec<NamedNode>),
     Optional(Box<Path>),
     Any(Box<Path>),
     Many(Box<Path>),
 }
 
-/// A table; a missing term is UNDEF.
+/// A table; `None` is UNDEF.
 #[derive(Clone, Debug)]
 pub(crate) struct Values {
     pub(crate) variables: Vec<Var>,
-    /// Row by row, as many terms each as there are variables.
+    /// Row by row, one term for each variable.
     pub(crate) terms: Vec<Option<oxrdf::Term>>,
     pub(crate) rows: usize,
 }
@@ -150,14 +150,14 @@ pub(crate) struct Values {
 pub(crate) enum Expression {
     Iri(NamedNode),
     Literal(Literal),
-    /// A variable, and where it stands in the text.
+    /// A variable, and its position in the text.
     Var(Var, u32),
     Or(Vec<Expression>),
     And(Vec<Expression>),
     Not(Box<Expression>),
     Compare(Compare, Box<Expression>, Box<Expression>),
     In(Box<Expression>, Vec<Expression>),
-    /// Operators of one rank, from left to right.
+    /// Operators of one precedence, applied from left to right.
     Chain(Box<Expression>, Vec<(Arithmetic, Expression)>),
     Negate(Box<Expression>),
     Plus(Box<Expression>),
@@ -166,7 +166,7 @@ pub(crate) enum Expression {
     Coalesce(Vec<Expression>),
     SameTerm(Box<[Expression; 2]>),
     Call(Function, Vec<Expression>),
-    /// The call of a function that there is not: an error of that call.
+    /// The call of an unknown function: the call fails.
     Unknown(Vec<Expression>),
     Exists(Group),
     Aggregate(Box<Aggregate>),
@@ -181,11 +181,11 @@ pub(crate) enum FoldName {
     Least,
     Greatest,
     Sample,
-    /// With this between.
+    /// The texts, with this separator between them.
     Concat(String),
 }
 
-/// An aggregate's call; without an expression, `COUNT(*)`.
+/// The call of an aggregate; `COUNT(*)` has no expression.
 #[derive(Clone, Debug)]
 pub(crate) struct Aggregate {
     pub(crate) fold: FoldName,
@@ -194,7 +194,7 @@ pub(crate) struct Aggregate {
 }
 
 impl Expression {
-    /// Whether it asks for solutions of a pattern.
+    /// Whether an EXISTS occurs.
     pub(crate) fn has_exists(&self) -> bool {
         match self {
             Expression::Exists(_) => true,
@@ -203,7 +203,7 @@ impl Expression {
         }
     }
 
-    /// Its direct operands. The pattern of EXISTS and what an aggregate is of are none.
+    /// The direct operands. The pattern of EXISTS and the operand of an aggregate are not among them.
     fn operands(&self) -> Vec<&Expression> {
         match self {
             Expression::Iri(_)
@@ -228,7 +228,7 @@ impl Expression {
         }
     }
 
-    /// Calls a function for each variable outside of aggregates and EXISTS.
+    /// Calls `found` for each variable outside of aggregates and EXISTS.
     pub(crate) fn each_bare_variable(&self, found: &mut impl FnMut(Var, u32)) {
         match self {
             Expression::Var(var, place) | Expression::Bound(var, place) => found(*var, *place),

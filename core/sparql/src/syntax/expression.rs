@@ -5,10 +5,10 @@ use super::parser::{Aggregates, Parser};
 use super::token::Kind;
 use super::{Result, Wrong};
 use crate::error::QueryError;
-use crate::expression::{Arithmetic, Cast, Compare, Function, Hash, Part};
+use crate::expression::{Arithmetic, Cast, Compare, DateField, Function, Hash};
 use oxrdf::NamedNode;
 
-/// Functions by name, with how many operands they have at least and at most.
+/// Functions by name, with their least and greatest number of operands.
 const FUNCTIONS: [(&str, Function, usize, usize); 48] = [
     ("ABS", Function::Abs, 1, 1),
     ("BNODE", Function::BNode, 0, 1),
@@ -16,10 +16,10 @@ const FUNCTIONS: [(&str, Function, usize, usize); 48] = [
     ("CONCAT", Function::Concat, 0, usize::MAX),
     ("CONTAINS", Function::Contains, 2, 2),
     ("DATATYPE", Function::Datatype, 1, 1),
-    ("DAY", Function::Of(Part::Day), 1, 1),
+    ("DAY", Function::Of(DateField::Day), 1, 1),
     ("ENCODE_FOR_URI", Function::EncodeForUri, 1, 1),
     ("FLOOR", Function::Floor, 1, 1),
-    ("HOURS", Function::Of(Part::Hours), 1, 1),
+    ("HOURS", Function::Of(DateField::Hours), 1, 1),
     ("IRI", Function::Iri, 1, 1),
     ("ISBLANK", Function::IsBlank, 1, 1),
     ("ISIRI", Function::IsIri, 1, 1),
@@ -30,14 +30,14 @@ const FUNCTIONS: [(&str, Function, usize, usize); 48] = [
     ("LANGMATCHES", Function::LangMatches, 2, 2),
     ("LCASE", Function::LCase, 1, 1),
     ("MD5", Function::Hash(Hash::Md5), 1, 1),
-    ("MINUTES", Function::Of(Part::Minutes), 1, 1),
-    ("MONTH", Function::Of(Part::Month), 1, 1),
+    ("MINUTES", Function::Of(DateField::Minutes), 1, 1),
+    ("MONTH", Function::Of(DateField::Month), 1, 1),
     ("NOW", Function::Now, 0, 0),
     ("RAND", Function::Rand, 0, 0),
     ("REGEX", Function::Regex, 2, 3),
     ("REPLACE", Function::Replace, 3, 4),
     ("ROUND", Function::Round, 1, 1),
-    ("SECONDS", Function::Of(Part::Seconds), 1, 1),
+    ("SECONDS", Function::Of(DateField::Seconds), 1, 1),
     ("SHA1", Function::Hash(Hash::Sha1), 1, 1),
     ("SHA256", Function::Hash(Hash::Sha256), 1, 1),
     ("SHA384", Function::Hash(Hash::Sha384), 1, 1),
@@ -57,7 +57,7 @@ const FUNCTIONS: [(&str, Function, usize, usize); 48] = [
     ("UCASE", Function::UCase, 1, 1),
     ("URI", Function::Iri, 1, 1),
     ("UUID", Function::Uuid, 0, 0),
-    ("YEAR", Function::Of(Part::Year), 1, 1),
+    ("YEAR", Function::Of(DateField::Year), 1, 1),
 ];
 
 const AGGREGATES: [(&str, FoldName); 6] = [
@@ -69,7 +69,7 @@ const AGGREGATES: [(&str, FoldName); 6] = [
     ("SAMPLE", FoldName::Sample),
 ];
 
-/// The type that a function makes values of, if it is a constructor: §17.5.
+/// The type of values that a constructor function makes: §17.5; `None` for other functions.
 fn cast(name: &NamedNode) -> Option<Cast> {
     Some(match name.as_str().strip_prefix("http://www.w3.org/2001/XMLSchema#")? {
         "string" => Cast::String,
@@ -85,7 +85,7 @@ fn cast(name: &NamedNode) -> Option<Cast> {
     })
 }
 
-/// Operands of one rank, from left to right.
+/// Operands and operators of one precedence, from left to right.
 fn chain(first: Expression, others: Vec<(Arithmetic, Expression)>) -> Expression {
     if others.is_empty() { first } else { Expression::Chain(Box::new(first), others) }
 }
@@ -95,7 +95,7 @@ impl<'a> Parser<'a> {
         self.deeper(Self::or)
     }
 
-    /// What stands behind FILTER and HAVING: brackets or a call.
+    /// The condition after FILTER or HAVING: brackets or a call.
     pub(super) fn constraint(&mut self) -> Result<Expression> {
         match self.kind() {
             Kind::Open => self.bracketed(),
@@ -176,8 +176,8 @@ impl<'a> Parser<'a> {
         Ok(Expression::Compare(operator, Box::new(left), Box::new(right)))
     }
 
-    // One function for both ranks, with pointers to the operand's reader, made rustc 1.95.0 (LLVM 22.1.2) leave out the step
-    // of `take` in the loops of `or` and `and`, in release builds alone.
+    // This and `multiplicative` are two functions on purpose: for one shared function with pointers to the operands' readers,
+    // rustc 1.95.0 (LLVM 22.1.2) dropped the step of `take` in the loops of `or` and `and`, in release builds only.
     fn additive(&mut self) -> Result<Expression> {
         let first = self.beside(Self::multiplicative)?;
         let mut others = Vec::new();
@@ -249,7 +249,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Operands in brackets, with commas between them.
+    /// Operands in brackets, separated by commas.
     fn operands(&mut self, least: usize, most: usize, name: &str) -> Result<Vec<Expression>> {
         let at = self.place();
         self.need(Kind::Open, "`(`")?;
@@ -274,9 +274,9 @@ impl<'a> Parser<'a> {
         Err(Wrong::new(at, format!("{name} has {wanted} operands, not {}", all.len())))
     }
 
-    /// The call of a function that has an IRI.
+    /// The call of a function named by an IRI.
     fn function(&mut self, name: NamedNode, at: usize) -> Result<Expression> {
-        // Only an aggregate has DISTINCT.
+        // Only an aggregate has DISTINCT here.
         let is_aggregate = self.kind() == Kind::Open && self.second_is_word("DISTINCT");
         let operands = if is_aggregate {
             self.skip();
@@ -303,7 +303,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The call of a function or an aggregate that has a name.
+    /// The call of a function or an aggregate named by a keyword.
     fn call(&mut self) -> Result<Expression> {
         let token = self.token();
         let at = token.start as usize;
@@ -365,7 +365,7 @@ impl<'a> Parser<'a> {
         Ok(Expression::Exists(group))
     }
 
-    /// What stands behind an aggregate's name.
+    /// The operand after an aggregate's name.
     fn aggregate(&mut self, at: usize, name: &str, fold: FoldName) -> Result<Expression> {
         self.need(Kind::Open, "`(`")?;
         let distinct = self.take_word("DISTINCT");
@@ -386,7 +386,7 @@ impl<'a> Parser<'a> {
         Ok(Expression::Aggregate(Box::new(Aggregate { fold, distinct, of })))
     }
 
-    /// Reads what an aggregate is of, if one may stand here.
+    /// Reads the operand of an aggregate, if an aggregate may stand here.
     fn in_aggregate<R>(&mut self, at: usize, name: &str, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         let why = match self.aggregates {
             Aggregates::Allowed => None,

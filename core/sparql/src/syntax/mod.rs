@@ -1,8 +1,8 @@
 //! SPARQL's grammar: from text to a tree ([`ast`]) in which every rule of the grammar holds.
 //!
-//! A recursive descent over tokens, one token ahead. It takes time and memory in proportion to the text's length, knows
-//! how deep it is, and gives each error its place. SPARQL 1.1 Query Language, §19, and the rules that stand in the text
-//! of §11.4, §18.2.1 and §19.6; updates (SPARQL 1.1 Update) are only checked.
+//! A recursive descent with one token of look-ahead. It takes time and memory in proportion to the text's length, limits its
+//! depth, and gives each error its place. SPARQL 1.1 Query Language, §19, and the rules in the text of §11.4, §18.2.1 and
+//! §19.6. Updates (SPARQL 1.1 Update) are checked, but not kept.
 
 pub(crate) mod ast;
 mod expression;
@@ -19,7 +19,7 @@ mod update;
 use crate::error::{QueryError, QueryErrorKind};
 use parser::Parser;
 
-/// How a text is read.
+/// How a text is parsed.
 ///
 /// ```
 /// use vicus_sparql::{ParseOptions, QueryErrorKind, parse_with};
@@ -31,23 +31,23 @@ use parser::Parser;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParseOptions<'a> {
-    /// What relative IRIs are resolved against until the text has a BASE of its own.
+    /// The base of relative IRIs, until the text has a BASE of its own.
     pub base: Option<&'a str>,
-    /// As many bytes at most as a text has.
+    /// The greatest number of bytes of a text.
     pub bytes: usize,
-    /// By how many bytes a text may be longer with its names written out, for each of its own and for 1,024 more: a prefix or a
-    /// base may be very long, and names that have it very short and many.
+    /// How many bytes longer a text may be with its names written out: this many for each of its own bytes, and for 1,024 more.
+    /// A prefix or a base may be very long, while the names that use it are short and many.
     pub longer: usize,
-    /// How many signs of paths may count once more for another object: a path with many objects has a plan for each of them. One
-    /// more for four bytes of text.
+    /// How many signs of paths may be repeated because a path has several objects: the plan has the path once for each object.
+    /// One more for every four bytes of text.
     pub path_signs: usize,
-    /// How many levels a text's tree has at most: brackets, and operators and patterns that stand on the one before,
-    /// such as `+`, OPTIONAL, BIND, EXISTS and paths of any length. What lies side by side (`||`, UNION, triples, rows of VALUES) has one level.
-    /// [`ParseOptions::MOST_DEPTH`] at most, whatever stands here. Reading, planning and running a query need no more stack of
-    /// those who call them the deeper it is.
+    /// The greatest number of levels of a text's tree, at most [`ParseOptions::MOST_DEPTH`]. Brackets add a level, as do
+    /// operators and patterns that apply to the one before: `+`, OPTIONAL, BIND, EXISTS and paths of any length. Things side by
+    /// side (`||`, UNION, triples, rows of VALUES) share a level. Deep queries need no more of the caller's stack than others,
+    /// to parse, plan or run.
     pub depth: usize,
-    /// Whether the call of a function that there is not makes the query wrong. Otherwise it is an error of that call
-    /// (SPARQL 1.1, §17.3.3), so a filter with it keeps nothing.
+    /// Whether calling an unknown function makes the query wrong. Otherwise that call fails (SPARQL 1.1, §17.3.3), so a filter
+    /// with it drops all rows.
     pub strict_functions: bool,
 }
 
@@ -60,7 +60,7 @@ impl ParseOptions<'_> {
 }
 
 impl Default for ParseOptions<'_> {
-    /// No base, 64 MiB, 64 bytes longer for each byte, 32,768 signs, 1000 levels, not strict.
+    /// No base, at most 64 MiB, 64 bytes longer for each byte, 32,768 repeated signs, 1000 levels, unknown functions fail.
     fn default() -> Self {
         ParseOptions {
             base: None,
@@ -73,7 +73,7 @@ impl Default for ParseOptions<'_> {
     }
 }
 
-/// What is wrong with a text, and the byte where.
+/// An error, and the byte where it stands.
 struct Wrong {
     at: usize,
     message: String,
@@ -88,12 +88,12 @@ impl Wrong {
 
 type Result<T> = std::result::Result<T, Box<Wrong>>;
 
-/// Reads a query.
+/// Parses a query.
 pub(crate) fn read(text: &str, options: &ParseOptions<'_>) -> std::result::Result<ast::Query, QueryError> {
     let limit = options.bytes.min(u32::MAX as usize);
     if text.len() > limit {
         return Err(QueryError {
-            message: format!("the query has {} bytes, and {limit} at most are read", text.len()),
+            message: format!("the query has {} bytes; at most {limit} are read", text.len()),
             line: 0,
             column: 0,
             kind: QueryErrorKind::TooLong,
@@ -107,7 +107,7 @@ pub(crate) fn read(text: &str, options: &ParseOptions<'_>) -> std::result::Resul
     read.map_err(|wrong| {
         let Wrong { at, message, kind } = *wrong;
         if kind == QueryErrorKind::WrongBase {
-            // Nowhere in the text.
+            // The error has no place in the text.
             return QueryError { message, line: 0, column: 0, kind };
         }
         let at = decoded.as_ref().map_or(at, |decoded| decoded.written_at(at)).min(text.len());

@@ -1,11 +1,11 @@
-//! Which variables are in scope, and which labels of blank nodes may be used where.
+//! Which variables are in scope, and where a blank node's label may be used.
 
 use super::ast::{Term, Var};
 use super::{Result, Wrong};
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 
-/// The variables in scope of a pattern: SPARQL 1.1, §18.2.1.
+/// The variables in the scope of a pattern: SPARQL 1.1, §18.2.1.
 #[derive(Default)]
 pub(super) struct Scope(pub(super) FxHashSet<Var>);
 
@@ -14,12 +14,12 @@ impl Scope {
         self.0.contains(&var)
     }
 
-    /// Adds a variable that can get a value.
+    /// Adds a variable that may get a value.
     pub(super) fn add(&mut self, var: Var) {
         self.0.insert(var);
     }
 
-    /// Adds all of another. The smaller one is copied, so that deep patterns with many variables stay cheap.
+    /// Adds all variables of another scope. The smaller set is copied, so that deep patterns with many variables stay cheap.
     pub(super) fn add_all(&mut self, mut other: Scope) {
         if other.0.len() > self.0.len() {
             std::mem::swap(&mut self.0, &mut other.0);
@@ -28,14 +28,14 @@ impl Scope {
     }
 }
 
-/// The blank nodes of a text. A label may stand in one basic graph pattern only: §19.6.
+/// The blank nodes of a text. A label may be used in one basic graph pattern only: §19.6.
 #[derive(Default)]
 pub(super) struct Blanks<'a> {
-    /// Each label's number, and the pattern that it stands in.
+    /// Each label's number, and the pattern in which it was used.
     labels: BTreeMap<&'a str, (u32, Option<u32>)>,
     count: u32,
     patterns: u32,
-    /// The basic graph pattern that is being read; in a template none, where any label may stand.
+    /// The basic graph pattern that is being parsed; `None` in a template, where any label may be used.
     pub(super) pattern: Option<u32>,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Blanks<'a> {
         Term::Blank(self.count - 1)
     }
 
-    /// The number of another pattern.
+    /// The number of a new pattern.
     pub(super) fn next_pattern(&mut self) -> u32 {
         self.patterns += 1;
         self.patterns

@@ -1,4 +1,4 @@
-//! What all parts of the grammar need: the next token, depth, names, terms; and how a text begins and ends.
+//! What all parts of the grammar use: the next token, depth, names, terms; and the beginning and the end of a text.
 
 use super::ast::{Group, Query, Select, Term, Var};
 use super::names::Blanks;
@@ -10,51 +10,53 @@ use oxrdf::vocab::xsd;
 use oxrdf::{Literal, NamedNode};
 use std::collections::BTreeMap;
 
-/// Bytes of stack that eight levels don't need all of.
+/// Eight levels of the grammar need less stack than this many bytes.
 const ENOUGH: usize = 256 << 10;
 
-/// Bytes of stack that are added where there is not enough.
+/// Bytes of a new piece of stack.
 const MORE: usize = 4 << 20;
 
-/// As if any text had so many bytes more, when names are written out: a short one may have a long prefix.
+/// Each text counts as this many bytes longer when the names written out are limited, because a short text may have a long
+/// prefix.
 const BYTES_OF_ANY: usize = 1 << 10;
 
-/// One more sign of a path may count once more for another object, for so many bytes of the text.
+/// For this many bytes of text, one more sign of a path may be repeated.
 const BYTES_FOR_ONE_REPEATED: usize = 4;
 
 /// Reads one text.
 pub(super) struct Parser<'a> {
     text: &'a str,
     tokens: Tokens<'a>,
-    /// The next token, and the one behind it.
+    /// The next token, and the one after it.
     ahead: [Token; 2],
     /// Where the last token ended.
     end: usize,
-    /// How many tokens were read.
+    /// The number of tokens parsed.
     read: usize,
     pub(super) options: &'a ParseOptions<'a>,
     base: Option<Iri<String>>,
     prefixes: BTreeMap<&'a str, String>,
     /// The names of variables, by number.
     variables: Vec<String>,
-    // No hashes: a text may be written so that many of its names have one.
+    // Not a hash map, because a text may be written so that many of its names have the same hash.
     by_name: BTreeMap<&'a str, Var>,
     pub(super) blanks: Blanks<'a>,
     pub(super) depth: usize,
-    /// How many levels lie below this one, of what has been read on it. Invariant: with [`Parser::depth`] no more than may be.
+    /// How many levels lie below the current one, in what was parsed on it. Invariant: together with [`Parser::depth`] within
+    /// the limit.
     height: usize,
     deepest: usize,
-    /// How much longer the names so far are, written out.
+    /// How much longer the names so far are when written out.
     longer: usize,
-    /// The signs of paths that count once more for another object.
+    /// The signs of paths that are repeated for another object.
     repeated: usize,
-    /// What the text asks for first that is not supported.
+    /// The first thing in the text that is not supported.
     unsupported: Option<(usize, &'static str)>,
     /// Whether an aggregate may stand here.
     pub(super) aggregates: Aggregates,
-    /// How many were read, of the SELECT that is being read.
+    /// The number of aggregates in the SELECT that is being parsed.
     pub(super) aggregate_count: usize,
-    /// How many EXISTS were read since levels were counted for them: each stands on the pattern that it tests.
+    /// The number of EXISTS whose levels are not counted yet: each becomes an operator on top of the pattern that it tests.
     tests: usize,
 }
 
@@ -62,7 +64,7 @@ pub(super) struct Parser<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Aggregates {
     Allowed,
-    /// Where patterns are matched, there are no groups yet.
+    /// In a pattern: there are no groups yet.
     InPattern,
     InGroupBy,
     InAggregate,
@@ -103,7 +105,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// A whole text.
+    /// Parses a whole text.
     pub(super) fn query(mut self) -> Result<Query> {
         self.prologue()?;
         let start = self.place();
@@ -167,7 +169,7 @@ impl<'a> Parser<'a> {
         self.ahead[0].kind
     }
 
-    /// The kind of the token behind the next.
+    /// The kind of the token after the next.
     pub(super) fn second(&self) -> Kind {
         self.second_token().kind
     }
@@ -176,7 +178,7 @@ impl<'a> Parser<'a> {
         self.ahead[1]
     }
 
-    /// The byte where the next token stands.
+    /// The position of the next token.
     pub(super) fn place(&self) -> usize {
         self.token().start as usize
     }
@@ -185,7 +187,7 @@ impl<'a> Parser<'a> {
         &self.text[token.start as usize..token.end as usize]
     }
 
-    /// Goes on if the next token is of a kind.
+    /// Takes the next token, if it is of this kind.
     pub(super) fn take(&mut self, kind: Kind) -> bool {
         let is_it = self.kind() == kind;
         if is_it {
@@ -194,7 +196,7 @@ impl<'a> Parser<'a> {
         is_it
     }
 
-    /// Goes on behind the next token.
+    /// Goes to the token after the next.
     pub(super) fn skip(&mut self) {
         self.end = self.ahead[0].end as usize;
         self.read += 1;
@@ -221,20 +223,20 @@ impl<'a> Parser<'a> {
         if self.take_word(word) { Ok(()) } else { Err(self.unexpected(word)) }
     }
 
-    /// Whether the next two tokens are a sign and the number that it touches.
+    /// Whether the next two tokens are a sign and a number without white space between them.
     pub(super) fn at_signed_number(&self) -> bool {
         matches!(self.kind(), Kind::Plus | Kind::Minus)
             && matches!(self.second(), Kind::Integer | Kind::Decimal | Kind::Double)
             && self.second_token().start == self.token().end
     }
 
-    /// The error that the next token is, where something else was expected.
+    /// The error that the next token stands where something else was expected.
     pub(super) fn unexpected(&self, expected: &str) -> Box<Wrong> {
         let token = self.token();
         match token.kind {
             Kind::Wrong => Wrong::new(token.start as usize, self.tokens.wrong.clone()),
             Kind::End => {
-                // Comments and blanks behind the last token are not where something is missing.
+                // At the end of the last token, not behind the comments and white space after it.
                 Wrong::new(self.end, format!("the query ends too early: expected {expected}"))
             }
             _ => {
@@ -248,13 +250,13 @@ impl<'a> Parser<'a> {
 
     // Depth.
 
-    /// Reads something that is nested one level deeper.
+    /// Parses something that is nested one level deeper.
     pub(super) fn deeper<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         let height = std::mem::take(&mut self.height);
         self.depth += 1;
         self.raise(0)?;
         let done = if self.depth.is_multiple_of(8) {
-            // What calls may have any stack, and a text decides how deep this goes.
+            // The caller's stack may be small, and the text decides how deep this goes.
             stacker::maybe_grow(ENOUGH, MORE, || read(self))
         } else {
             read(self)
@@ -264,7 +266,7 @@ impl<'a> Parser<'a> {
         done
     }
 
-    /// Reads something that stands beside what has been read: the higher of both counts.
+    /// Parses something beside what was parsed on this level: the greater height of the two counts.
     pub(super) fn beside<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         let height = std::mem::take(&mut self.height);
         let done = read(self);
@@ -272,7 +274,7 @@ impl<'a> Parser<'a> {
         done
     }
 
-    /// As many levels are put on top of what has been read on this one: the engine's tree has it below them.
+    /// Puts this many levels on top of what was parsed on this level: in the engine's tree, that is their operand.
     pub(super) fn raise(&mut self, levels: usize) -> Result<()> {
         self.height += levels;
         let depth = self.depth + self.height;
@@ -280,45 +282,45 @@ impl<'a> Parser<'a> {
         let limit = self.options.depth.min(ParseOptions::MOST_DEPTH);
         if depth > limit {
             let message = format!(
-                "the query is nested more than {limit} levels deep: brackets, and operators and patterns that stand on the one before"
+                "the query is nested more than {limit} levels deep: brackets add levels, and so do operators and patterns that apply to the one before"
             );
             return Err(Box::new(Wrong { at: self.place(), message, kind: QueryErrorKind::TooDeep }));
         }
         Ok(())
     }
 
-    /// How many tokens were read.
+    /// The number of tokens parsed.
     pub(super) fn tokens_read(&self) -> usize {
         self.read
     }
 
-    /// A path of so many signs has another object, so the engine's tree has it once more.
+    /// Counts the signs of a path that has another object: the engine's tree repeats the path.
     pub(super) fn repeat(&mut self, signs: usize) -> Result<()> {
         self.repeated += signs - 1;
         let limit = self.options.path_signs.saturating_add(self.text.len() / BYTES_FOR_ONE_REPEATED);
         if self.repeated > limit {
             let message = format!(
-                "long paths have too many objects: each of these has its path, and that is more than {limit} signs"
+                "long paths have too many objects: the plan repeats the path for each object, and that is more than {limit} signs"
             );
             return Err(Box::new(Wrong { at: self.place(), message, kind: QueryErrorKind::TooManySigns }));
         }
         Ok(())
     }
 
-    /// A name is so much longer, written out, than in the text.
+    /// Counts by how many bytes a name is longer when written out.
     fn lengthen(&mut self, at: usize, bytes: usize) -> Result<()> {
         self.longer += bytes;
         let limit = self.options.longer.saturating_mul(BYTES_OF_ANY + self.text.len());
         if self.longer > limit {
             let message = format!(
-                "with its names written out the query is more than {limit} bytes longer: a prefix or the base is too long"
+                "with its names written out, the query is more than {limit} bytes longer: a prefix or the base is too long"
             );
             return Err(Box::new(Wrong { at, message, kind: QueryErrorKind::NamesTooLong }));
         }
         Ok(())
     }
 
-    /// Reads the pattern of an EXISTS, which is one more test of what it stands at.
+    /// Parses the pattern of an EXISTS, which is one more operator on the pattern that has it.
     pub(super) fn test<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         let tests = std::mem::take(&mut self.tests);
         let done = read(self);
@@ -326,7 +328,7 @@ impl<'a> Parser<'a> {
         done
     }
 
-    /// As [`Parser::raise`], with a level for each test that was read and stands on the pattern before.
+    /// As [`Parser::raise`], with a level for each EXISTS parsed since the last call.
     pub(super) fn raise_with_tests(&mut self, levels: usize) -> Result<()> {
         let tests = std::mem::take(&mut self.tests);
         self.raise(levels + tests)
@@ -342,7 +344,7 @@ impl<'a> Parser<'a> {
         &self.variables[var.0 as usize]
     }
 
-    /// A variable, if one stands here.
+    /// Parses a variable, if there is one here.
     pub(super) fn variable(&mut self) -> Option<Var> {
         if self.kind() != Kind::Variable {
             return None;
@@ -384,7 +386,7 @@ impl<'a> Parser<'a> {
         Ok(NamedNode::new_unchecked(resolved))
     }
 
-    /// An IRI, written out or with a prefix, if one stands here.
+    /// Parses an IRI, written out or with a prefix, if there is one here.
     pub(super) fn iri(&mut self) -> Result<Option<NamedNode>> {
         let token = self.token();
         match token.kind {
@@ -400,7 +402,7 @@ impl<'a> Parser<'a> {
                 let mut iri = String::with_capacity(namespace.len() + local.len());
                 iri.push_str(namespace);
                 iri.push_str(&local);
-                // What is added to a path or a fragment like this leaves an IRI one; most names need no second look.
+                // These characters, appended to a path or a fragment, keep an IRI valid; most names have no others.
                 let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
                 let stays_one = namespace.ends_with(['/', '#']) && local.bytes().all(is_plain);
                 self.skip();
@@ -421,7 +423,7 @@ impl<'a> Parser<'a> {
         self.iri()?.ok_or_else(|| self.unexpected("an IRI"))
     }
 
-    /// A string, number or boolean, if one stands here.
+    /// Parses a string, number or boolean, if there is one here.
     pub(super) fn literal(&mut self) -> Result<Option<Literal>> {
         let token = self.token();
         let typed = |text: &str, datatype: oxrdf::NamedNodeRef<'_>| Literal::new_typed_literal(text, datatype);
@@ -467,7 +469,7 @@ impl<'a> Parser<'a> {
         }))
     }
 
-    /// A string without language and type, as SEPARATOR has it.
+    /// Parses a string without language and type, as SEPARATOR needs it.
     pub(super) fn need_string(&mut self) -> Result<String> {
         let at = self.place();
         if self.kind() != Kind::Text {
@@ -480,7 +482,7 @@ impl<'a> Parser<'a> {
         Ok(literal.value().to_owned())
     }
 
-    /// A variable, IRI, literal or blank node, if one stands here. `()` is the empty list.
+    /// Parses a variable, IRI, literal or blank node, if there is one here. `()` is the empty list.
     pub(super) fn term(&mut self) -> Result<Option<Term>> {
         let token = self.token();
         Ok(Some(match token.kind {

@@ -9,25 +9,25 @@ use oxrdf::NamedNode;
 use oxrdf::vocab::rdf;
 use std::sync::Arc;
 
-/// Where triples stand.
+/// Where a triple stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Where {
-    /// In a pattern, where paths may stand.
+    /// In a pattern, which may have paths.
     Pattern,
-    /// In a template: of CONSTRUCT, or of an update.
+    /// In a template of CONSTRUCT or of an update.
     Template(Template),
 }
 
-/// What a template may contain.
+/// Which terms a template may contain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Template {
     pub(super) variables: bool,
     pub(super) blanks: bool,
-    /// What it is, for people.
+    /// The template's name in errors.
     pub(super) name: &'static str,
 }
 
-/// How many paths of any length there are in one that is written.
+/// The number of paths of any length in a triple's path.
 fn walks_of(triple: &Triple) -> usize {
     fn of_path(path: &Path) -> usize {
         match path {
@@ -43,14 +43,14 @@ fn walks_of(triple: &Triple) -> usize {
     }
 }
 
-/// The triples that are being read.
+/// The triples parsed so far.
 struct Triples {
     whose: Where,
     all: Vec<Triple>,
 }
 
 impl<'a> Parser<'a> {
-    /// A group with its braces, and what is in scope behind it.
+    /// A group with its braces, and the variables in scope after it.
     pub(super) fn group(&mut self) -> Result<(Group, Scope)> {
         self.deeper(|parser| {
             parser.need(Kind::BraceOpen, "`{`")?;
@@ -68,13 +68,13 @@ impl<'a> Parser<'a> {
     fn elements(&mut self) -> Result<(Group, Scope)> {
         let mut group = Group::default();
         let mut scope = Scope::default();
-        // The basic graph pattern that goes on: only a filter doesn't end it.
+        // The current basic graph pattern: everything but a filter ends it.
         let mut pattern = None;
         loop {
             if self.at_triples() {
                 self.blanks.pattern = Some(*pattern.get_or_insert_with(|| self.blanks.next_pattern()));
                 let triples = self.triples_block(&mut scope)?;
-                // Each path of any length is walked from what the others have found.
+                // Each path of any length becomes an operator on top of the others.
                 self.raise(triples.iter().map(walks_of).sum())?;
                 match group.elements.last_mut() {
                     Some(Element::Triples(all)) => all.extend(triples),
@@ -99,7 +99,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A part of a group that is neither triples nor a filter.
+    /// An element of a group that is neither a triple nor a filter.
     fn element(&mut self, at: usize, scope: &mut Scope) -> Result<Element> {
         Ok(if self.kind() == Kind::BraceOpen {
             let mut all = Vec::new();
@@ -155,7 +155,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// The variable or IRI behind GRAPH and SERVICE.
+    /// The variable or IRI after GRAPH or SERVICE.
     fn name_in_scope(&mut self, scope: &mut Scope) -> Result<()> {
         match self.variable() {
             Some(var) => scope.add(var),
@@ -167,7 +167,7 @@ impl<'a> Parser<'a> {
 
     // Triples.
 
-    /// Whether triples begin here.
+    /// Whether a triple begins here.
     pub(super) fn at_triples(&self) -> bool {
         match self.kind() {
             Kind::Iri
@@ -186,7 +186,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Triples with dots between them.
+    /// Triples separated by dots.
     fn triples_block(&mut self, scope: &mut Scope) -> Result<Vec<Triple>> {
         let mut triples = Triples { whose: Where::Pattern, all: Vec::new() };
         loop {
@@ -208,7 +208,7 @@ impl<'a> Parser<'a> {
         Ok(triples.all)
     }
 
-    /// The triples of a template, without its braces. Its labels of blank nodes belong to a pattern, or to none.
+    /// The triples of a template, without its braces. `pattern` is the pattern that its blank nodes' labels belong to.
     pub(super) fn template(&mut self, template: Template, pattern: Option<u32>) -> Result<Vec<Triple>> {
         let outside = std::mem::replace(&mut self.blanks.pattern, pattern);
         let mut triples = Triples { whose: Where::Template(template), all: Vec::new() };
@@ -226,14 +226,14 @@ impl<'a> Parser<'a> {
     fn same_subject(&mut self, triples: &mut Triples) -> Result<()> {
         let is_nested = self.at_nested();
         let subject = self.node(triples, "a triple's subject")?;
-        // A list or a blank node with properties says enough without more.
+        // A list or a blank node with properties may stand alone.
         if is_nested && !self.at_verb(triples.whose) {
             return Ok(());
         }
         self.properties(&Arc::new(subject), triples)
     }
 
-    /// Whether a list with members or a blank node with properties begins here.
+    /// Whether a non-empty list or a blank node with properties begins here.
     fn at_nested(&self) -> bool {
         match self.kind() {
             Kind::Open => self.second() != Kind::Close,
@@ -251,7 +251,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether the next token is `a`, which is no other than lower case.
+    /// Whether the next token is `a`, which must be lower case.
     fn is_a(&self) -> bool {
         self.kind() == Kind::Word && self.slice(self.token()) == "a"
     }
@@ -304,7 +304,7 @@ impl<'a> Parser<'a> {
         self.iri()?.ok_or_else(|| self.unexpected("a predicate: an IRI or `a`"))
     }
 
-    /// What stands at an end of a triple, whose own triples are added if it has some.
+    /// Parses a subject or an object, and adds the triples nested in it.
     fn node(&mut self, triples: &mut Triples, expected: &str) -> Result<Term> {
         let at = self.place();
         if !self.at_nested() {
@@ -397,7 +397,7 @@ impl<'a> Parser<'a> {
                 self.skip();
                 Path::Any(Box::new(path))
             }
-            // `:p +1` has a number behind the path.
+            // In `:p +1`, the sign belongs to the number.
             Kind::Plus if !self.at_signed_number() => {
                 self.skip();
                 Path::Many(Box::new(path))
@@ -427,7 +427,7 @@ impl<'a> Parser<'a> {
 
     // Tables.
 
-    /// What stands behind VALUES.
+    /// The table after VALUES.
     pub(super) fn values(&mut self) -> Result<Values> {
         let mut values = Values { variables: Vec::new(), terms: Vec::new(), rows: 0 };
         if let Some(var) = self.variable() {
@@ -482,7 +482,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads where there are no groups of rows yet, so that no aggregate may stand.
+    /// Parses something in which no aggregate may stand, because there are no groups yet.
     pub(super) fn without_aggregates<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         let outside = std::mem::replace(&mut self.aggregates, Aggregates::InPattern);
         let count = self.aggregate_count;

@@ -1,4 +1,4 @@
-//! SELECT, ASK, CONSTRUCT and DESCRIBE, their modifiers, and the rules of what may be selected: SPARQL 1.1, §11.4, §18.2.1.
+//! SELECT, ASK, CONSTRUCT and DESCRIBE, their modifiers, and the rules for selected variables: SPARQL 1.1, §11.4, §18.2.1.
 
 use super::ast::{Expression, Group, Item, OrderKey, Select, Var};
 use super::names::Scope;
@@ -7,22 +7,22 @@ use super::pattern::Template;
 use super::token::Kind;
 use super::{Result, Wrong};
 
-/// What SELECT says before the pattern is known.
+/// An item after SELECT, before the pattern is parsed.
 struct Selected {
     item: Item,
-    /// Where the variable stands.
+    /// The position of the variable.
     at: usize,
 }
 
 impl<'a> Parser<'a> {
-    /// From SELECT to the end of the query or sub-query; and what it gives to the pattern outside.
+    /// From SELECT to the end of the query or sub-query; also returns the scope that the outer pattern sees.
     pub(super) fn select(&mut self, is_query: bool) -> Result<(Select, Scope)> {
         let outside = (self.aggregates, self.aggregate_count);
         (self.aggregates, self.aggregate_count) = (Aggregates::Allowed, 0);
         self.need_word("SELECT")?;
         let distinct = self.take_word("DISTINCT");
         if !distinct {
-            // REDUCED may keep all duplicates.
+            // REDUCED allows keeping all duplicates.
             self.take_word("REDUCED");
         }
         let star_at = self.place();
@@ -43,10 +43,10 @@ impl<'a> Parser<'a> {
                 let message = "`SELECT *` can't stand with GROUP BY or aggregates: name what is selected";
                 return Err(Wrong::new(star_at, message));
             }
-            // What comes of a sub-query is what is in scope; the columns of a query have an order.
+            // The order of columns matters for a query, not for a sub-query.
             if is_query {
                 let mut all: Vec<Var> = scope.0.iter().copied().collect();
-                // As they appear in the text.
+                // In the order of their first appearance in the text.
                 all.sort_unstable();
                 select.projection = all.into_iter().map(Item::Var).collect();
             }
@@ -80,7 +80,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Holds what is selected to its rules; what is in scope of it.
+    /// Checks the selected items; returns the variables in scope after them.
     fn projected(&mut self, selected: &[Selected], select: &Select, mut scope: Scope) -> Result<Scope> {
         let mut grouped = Scope::default();
         if select.is_grouped {
@@ -98,7 +98,7 @@ impl<'a> Parser<'a> {
                 return Err(Wrong::new(*at, format!("?{} is selected twice", self.variable_name(*var))));
             }
             if let Item::Computed(value, _) = item {
-                // Behind groups, what is no key is not in scope any more.
+                // After grouping, only keys are in scope.
                 if if select.is_grouped { grouped.has(*var) } else { scope.has(*var) } {
                     let name = self.variable_name(*var);
                     return Err(Wrong::new(*at, format!("AS can't give ?{name} a value: it has one already")));
@@ -131,7 +131,7 @@ impl<'a> Parser<'a> {
         Wrong::new(at, message)
     }
 
-    /// A pattern and what stands behind it, after ASK.
+    /// The pattern and the modifiers after ASK.
     pub(super) fn ask(&mut self) -> Result<Select> {
         self.aggregates = Aggregates::Allowed;
         self.dataset()?;
@@ -243,13 +243,13 @@ impl<'a> Parser<'a> {
             select.values = Some(values);
         }
         select.is_grouped = !select.group_by.is_empty() || self.aggregate_count > 0;
-        // Each value that is computed stands on the one before.
+        // Each computed value becomes an operator on top of the one before.
         let keys = select.group_by.iter().filter(|item| matches!(item, Item::Computed(..))).count();
         let sorted = select.order_by.iter().filter(|key| !matches!(key.value, Expression::Var(..))).count();
         self.raise(keys + sorted + self.aggregate_count)
     }
 
-    /// Whether brackets or the call of a function begin here: no modifier does.
+    /// Whether brackets or a call of a function begin here; no modifier begins like that.
     fn at_constraint(&self) -> bool {
         match self.kind() {
             Kind::Open | Kind::Iri | Kind::Name => true,
@@ -306,7 +306,7 @@ impl<'a> Parser<'a> {
         Ok(Some(OrderKey { value: self.constraint()?, descending: false }))
     }
 
-    /// The number behind LIMIT and OFFSET. One that no machine counts to is as good as the largest.
+    /// The number after LIMIT or OFFSET. A number too large for the machine counts as the greatest one.
     fn count(&mut self) -> Result<usize> {
         let token = self.token();
         if token.kind != Kind::Integer {

@@ -1,4 +1,4 @@
-//! The grammar's rules, by their text and by what other parsers made of them.
+//! Tests of the grammar's rules, against its text and against what other parsers accept.
 
 use crate::{ParseOptions, QueryError, QueryErrorKind, parse, parse_with};
 use std::fmt::Write as _;
@@ -35,7 +35,7 @@ fn a_syntax_error_says_where() {
     }
 }
 
-/// All of these were refused with "the query ends too early", and no place.
+/// What happened: all of these were refused with "the query ends too early", without a place.
 #[test]
 fn a_broken_rule_is_named_with_its_place() {
     for (text, column, said) in [
@@ -70,7 +70,7 @@ fn a_broken_rule_is_named_with_its_place() {
     }
 }
 
-/// Each was refused by the parser that stood here before.
+/// What happened: the earlier parser refused each of these.
 #[test]
 fn what_the_grammar_allows_is_read() {
     for text in [
@@ -98,7 +98,7 @@ fn what_the_grammar_allows_is_read() {
     }
 }
 
-/// Each was taken by the parser that stood here before.
+/// What happened: the earlier parser accepted each of these.
 #[test]
 fn what_the_grammar_forbids_is_refused() {
     for (text, column) in [
@@ -148,8 +148,8 @@ fn what_is_not_supported_is_named() {
     }
 }
 
-/// 15,000 `<` in a row, 6,400 nested sub-selects, 598 nested OPTIONALs on a small stack and chains of operators ended the
-/// process with a stack overflow.
+/// What happened: 15,000 `<` in a row, 6,400 nested sub-selects, 598 nested OPTIONALs on a small stack, and chains of operators
+/// ended the process with a stack overflow.
 #[test]
 fn depth_is_an_error_before_the_stack_ends() {
     let nest = |depth: usize| format!("ASK {{ FILTER ({}1{}) }}", "(".repeat(depth), ")".repeat(depth));
@@ -171,7 +171,7 @@ fn depth_is_an_error_before_the_stack_ends() {
         format!("SELECT * {{ ?s ?p ?o }} ORDER BY {}", "STR(?s) ".repeat(2000)),
         format!("SELECT (COUNT(*) AS ?n) {{ ?s ?p ?o }} GROUP BY {}", "(STR(?s)) ".repeat(2000)),
         format!("SELECT (1 AS ?x) {{ ?s ?p ?o }} HAVING {}", "(COUNT(STR(?s)) > 1) ".repeat(2000)),
-        // Levels that stand on others count with what they stand on.
+        // Levels on top of others add up.
         format!("ASK {{ FILTER {}1{} }}", "(".repeat(100), (" + 1".repeat(50) + ")").repeat(100)),
         format!("ASK {}?s ?p ?o{}", "{".repeat(100), (" OPTIONAL {}".repeat(50) + "}").repeat(100)),
         format!("ASK {{ ?s ?p ?o }} ORDER BY {}", "(?s + 1) ".repeat(2000)),
@@ -180,7 +180,7 @@ fn depth_is_an_error_before_the_stack_ends() {
     for text in &deep {
         assert!(is_too_deep(text), "{}: {:?}", &text[..60], parse(text).err());
     }
-    // Comparisons in a row are no expression, however many there are.
+    // Several comparisons in a row are a syntax error, however many there are.
     assert_eq!(wrong(&format!("ASK {{ FILTER (1 {} 2) }}", "< ".repeat(15_000))).kind, QueryErrorKind::Syntax);
     let limit = ParseOptions { depth: 10, ..ParseOptions::default() };
     assert!(parse_with(&nest(7), &limit).is_ok());
@@ -203,7 +203,7 @@ fn what_is_as_deep_as_may_be_is_read() {
     }
 }
 
-/// `||` was refused from 327 on, and texts of a megabyte held the parser for more than 30 seconds.
+/// What happened: `||` was refused from 327 on, and texts of a megabyte kept the parser busy for more than 30 seconds.
 #[test]
 fn much_text_that_lies_side_by_side_is_read() {
     let mut table = "SELECT * { VALUES (?a ?b) {".to_owned();
@@ -236,8 +236,9 @@ fn much_text_that_lies_side_by_side_is_read() {
     }
 }
 
-/// A text of 169 kB, with a prefix of 100,000 bytes and 10,000 names that have it, took 8 seconds and 2 GB under a limit of 100 MB;
-/// one of 20 kB, with a path of 4,000 signs and as many objects, took 16 seconds and 2.3 GB before it was even planned.
+/// What happened: a text of 169 kB, with a prefix of 100,000 bytes and 10,000 names that use it, took 8 seconds and 2 GB under
+/// a limit of 100 MB. One of 20 kB, with a path of 4,000 signs and as many objects, took 16 seconds and 2.3 GB before it was
+/// planned.
 #[test]
 fn short_names_for_long_texts_have_a_limit() {
     use QueryErrorKind::{NamesTooLong, TooManySigns};
@@ -253,7 +254,7 @@ fn short_names_for_long_texts_have_a_limit() {
         let error = wrong(&text);
         assert_eq!((error.line, &error.kind), (2, &kind), "{}: {error}", &text[..60]);
     }
-    // A text of 61 bytes without its prefix, and 30 names of it: 30,000 bytes longer. And 29 signs once more.
+    // 61 bytes without the prefix's text, and 30 names: 30,000 bytes longer. And 29 repeated signs.
     let (iri, few) = ("b".repeat(1000), "p:b ".repeat(30));
     let text = format!("PREFIX p: <http://e/{iri}> ASK {{ VALUES ?x {{ {few} }} }}");
     let longer = |longer| ParseOptions { longer, ..ParseOptions::default() };
@@ -270,7 +271,7 @@ fn short_names_for_long_texts_have_a_limit() {
         format!("PREFIX p: <http://e/{iri}> ASK {{ VALUES ?x {{ {} }} }}", names("p:b ", 10_000)),
         format!("BASE <http://e/{iri}/> ASK {{ VALUES ?x {{ {} }} }}", names("<b> ", 10_000)),
         format!("BASE <http://e/{long}/> ASK {{ VALUES ?x {{ {} }} }}", names("<http://e/b> ", 10_000)),
-        // A subject and a predicate are not written again for each object.
+        // The subject and the predicate are not repeated for each object.
         format!("ASK {{ <http://e/{long}> <http://e/{long}> {}1 }}", names("1,", 50_000)),
         format!("ASK {{ ?s {path}a {}1 }}", names("1,", 800)),
     ] {
@@ -290,11 +291,11 @@ fn a_text_has_so_many_bytes_at_most() {
     let limit = ParseOptions { bytes: 20, ..ParseOptions::default() };
     assert!(parse_with("ASK { }", &limit).is_ok());
     let error = parse_with("ASK { ?s ?p ?o . ?o ?q ?s }", &limit).err().unwrap();
-    assert_eq!(error.to_string(), "the query has 27 bytes, and 20 at most are read");
+    assert_eq!(error.to_string(), "the query has 27 bytes; at most 20 are read");
     assert_eq!(error.kind, QueryErrorKind::TooLong);
 }
 
-/// The error stood at the first character of the text, where nothing is wrong.
+/// What happened: the error pointed to the first character of the text, where nothing is wrong.
 #[test]
 fn a_base_that_is_no_iri_is_no_mistake_of_the_text() {
     let options = ParseOptions { base: Some("here"), ..ParseOptions::default() };

@@ -1,14 +1,14 @@
 //! Tokens of a query's text: SPARQL 1.1 Query Language, §19.8.
 //!
-//! Each token is as long as it can be (§19.8, note 2): in `FILTER (?x<?a&&?b>?y)` the signs from `<` to `>` are an IRI.
-//! Signs of numbers are tokens of their own; the parser looks whether one touches its number.
+//! Each token is as long as possible (§19.8, note 2): in `FILTER (?x<?a&&?b>?y)` the characters from `<` to `>` are an IRI. The
+//! sign of a number is a token of its own; the parser checks whether it touches the number.
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// `<…>`
     Iri,
-    /// `prefix:local`, either part may be empty.
+    /// `prefix:local`; either part may be empty.
     Name,
     /// `_:label`
     Blank,
@@ -21,7 +21,7 @@ pub(super) enum Kind {
     Double,
     /// A string in any of the four kinds of quotes.
     Text,
-    /// A keyword, or what could be one.
+    /// A keyword, or a word that could be one.
     Word,
     BraceOpen,
     BraceClose,
@@ -49,13 +49,13 @@ pub(super) enum Kind {
     Caret,
     Carets,
     Question,
-    /// Where the text has no token; [`Tokens::wrong`] says why. The last one.
+    /// Not a token; [`Tokens::wrong`] says why. No other kind follows.
     Wrong,
-    /// Behind the text. The last one.
+    /// The end of the text. No other kind follows.
     End,
 }
 
-/// A token and the bytes of the text that it stands at.
+/// A token and the bytes of the text that it covers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token {
     pub(super) kind: Kind,
@@ -63,14 +63,15 @@ pub(super) struct Token {
     pub(super) end: u32,
 }
 
-/// Cuts a text of less than 4 GiB into tokens, one after the other: a list of all would be many times as long as what is looked at.
+/// Cuts a text of less than 4 GiB into tokens, one at a time. A list of all tokens would take many times the memory of the
+/// text.
 pub(super) struct Tokens<'a> {
     text: &'a str,
-    /// What follows the last token.
+    /// The end of the last token.
     at: usize,
     /// See [`token`].
     nameless: usize,
-    /// Why there is no token where [`Kind::Wrong`] stands.
+    /// The error message of [`Kind::Wrong`].
     pub(super) wrong: String,
 }
 
@@ -79,7 +80,7 @@ impl<'a> Tokens<'a> {
         Tokens { text, at: 0, nameless: 0, wrong: String::new() }
     }
 
-    /// The next token. [`Kind::End`] and [`Kind::Wrong`] come again and again.
+    /// The next token. [`Kind::End`] and [`Kind::Wrong`] are returned again and again.
     pub(super) fn next(&mut self) -> Token {
         let bytes = self.text.as_bytes();
         self.at = skip_blank(bytes, self.at);
@@ -100,7 +101,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// Why there is no token, and where.
+/// Why and where there is no token.
 struct Wrong {
     at: usize,
     message: String,
@@ -117,7 +118,7 @@ fn skip_blank(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The token at a place, and where it ends. No prefix begins before `nameless`.
+/// The token at a place, and its end. No prefixed name begins before `nameless`.
 fn token(text: &str, at: usize, nameless: &mut usize) -> Result<(Kind, usize), Wrong> {
     let bytes = text.as_bytes();
     let next = bytes.get(at + 1).copied().unwrap_or(0);
@@ -206,19 +207,19 @@ fn token(text: &str, at: usize, nameless: &mut usize) -> Result<(Kind, usize), W
     }
 }
 
-/// The first place from `at` on where `fits` doesn't hold.
+/// The first place from `at` on at which `fits` is false.
 fn run(bytes: &[u8], at: usize, fits: impl Fn(&u8) -> bool) -> usize {
     bytes[at..].iter().position(|byte| !fits(byte)).map_or(bytes.len(), |length| at + length)
 }
 
-/// Behind the IRI that begins at a place, if one does.
+/// The end of the IRI that begins at a place, if one does.
 fn iri_end(bytes: &[u8], at: usize) -> Option<usize> {
     let end = run(bytes, at + 1, |&byte| byte > b' ' && !b"<>\"{}|^`\\".contains(&byte));
     match bytes.get(end)? {
         b'>' => Some(end + 1),
         // A codepoint escape.
         b'\\' if bytes.get(end + 1).is_some_and(|byte| b"uU".contains(byte)) => {
-            // Rare, so the rest is looked at byte by byte.
+            // Escapes are rare, so the rest is read byte by byte.
             let end = run(bytes, end, |&byte| byte > b' ' && !b"<>\"{}|^`".contains(&byte));
             (bytes.get(end) == Some(&b'>')).then_some(end + 1)
         }
@@ -226,7 +227,7 @@ fn iri_end(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Behind the string that begins at a place.
+/// The end of the string that begins at a place.
 fn text_end(bytes: &[u8], start: usize) -> Result<usize, Wrong> {
     let quote = bytes[start];
     let unended = || Wrong { at: start, message: "a string that doesn't end".to_owned() };
@@ -313,7 +314,7 @@ fn word_or_name(text: &str, at: usize, nameless: &mut usize) -> Result<(Kind, us
     let word = run(bytes, at, |&byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if is_name_start(first) && at >= *nameless {
         let mut end = word;
-        // Most words are followed by a blank or a bracket, and most prefixes have letters only.
+        // Most words are followed by white space or a bracket, and most prefixes have only letters.
         while let Some(&byte) = bytes.get(end) {
             let char =
                 if byte.is_ascii() { char::from(byte) } else { text[end..].chars().next().expect("the text goes on") };
@@ -325,7 +326,7 @@ fn word_or_name(text: &str, at: usize, nameless: &mut usize) -> Result<(Kind, us
         if bytes.get(end) == Some(&b':') && bytes[end - 1] != b'.' {
             return Ok((Kind::Name, local_end(text, end + 1)?));
         }
-        // `a.a.a.a` is many words, and no colon ends any of them.
+        // `a.a.a.a` is several words, and no colon follows any of them.
         *nameless = end;
     }
     if word == at {
@@ -334,7 +335,7 @@ fn word_or_name(text: &str, at: usize, nameless: &mut usize) -> Result<(Kind, us
     Ok((Kind::Word, word))
 }
 
-/// Behind the local part of a name that begins at a place.
+/// The end of the local name that begins at a place.
 fn local_end(text: &str, start: usize) -> Result<usize, Wrong> {
     let bytes = text.as_bytes();
     let (mut at, mut end) = (start, start);
@@ -344,7 +345,7 @@ fn local_end(text: &str, start: usize) -> Result<usize, Wrong> {
             b'-' if at > start => at += 1,
             b'.' if at > start => {
                 at += 1;
-                // A name doesn't end with a dot.
+                // The last character of a name is never a dot.
                 continue;
             }
             b'%' => {
@@ -395,7 +396,7 @@ fn is_name_char(char: char) -> bool {
 mod tests {
     use super::*;
 
-    /// All tokens with the last one, and why there is none there.
+    /// All tokens including the last one, and the error message.
     fn tokens(text: &str) -> (Vec<Token>, String) {
         let (mut tokens, mut all) = (Tokens::new(text), Vec::new());
         loop {

@@ -1,27 +1,28 @@
-//! What backslashes stand for.
+//! Replaces escapes by the characters that they stand for.
 //!
-//! SPARQL 1.1, §19.2 lets `\u00E9` stand anywhere in a text, §19.7 lets `\n` and its like stand in strings.
+//! SPARQL 1.1: §19.2 allows `\u00E9` anywhere in a text, §19.7 allows `
+//! ` and the like in strings.
 
 use super::{Result, Wrong};
 use std::borrow::Cow;
 
-/// A text without codepoint escapes outside of strings and IRIs.
+/// A text whose codepoint escapes outside of strings and IRIs are replaced.
 pub(super) struct Decoded {
     pub(super) text: String,
-    /// Where a character was written with an escape: the byte behind it in the new text, and behind the escape in the old.
+    /// For each replaced escape: the end of its character in the new text, and its own end in the old text.
     places: Vec<(usize, usize)>,
 }
 
 impl Decoded {
-    /// Where the byte at a place was written.
+    /// The position in the old text of a position in the new one.
     pub(super) fn written_at(&self, at: usize) -> usize {
         let before = self.places.partition_point(|(new, _)| *new <= at);
         before.checked_sub(1).map_or(at, |last| self.places[last].1 + (at - self.places[last].0))
     }
 }
 
-/// Decodes the escapes outside of strings, IRIs and comments, if there is any. Inside of strings and IRIs they are
-/// decoded with the token: a quote that is written as an escape doesn't end a string.
+/// Replaces the escapes outside of strings, IRIs and comments; `None` if there are none. In strings and IRIs they are replaced
+/// with the token, because an escaped quote does not end a string.
 pub(super) fn codepoints(text: &str) -> Option<Decoded> {
     if !text.contains("\\u") && !text.contains("\\U") {
         return None;
@@ -47,7 +48,7 @@ pub(super) fn codepoints(text: &str) -> Option<Decoded> {
                     }
                 }
             }
-            // Not every less-than sign begins an IRI, and those in which there is a blank don't.
+            // A less-than sign that is followed by white space before `>` does not begin an IRI.
             b'<' => {
                 let end = bytes[at + 1..].iter().position(|&byte| byte <= b' ' || b"<>\"{}|^`".contains(&byte));
                 at += match end {
@@ -71,7 +72,7 @@ pub(super) fn codepoints(text: &str) -> Option<Decoded> {
     (!decoded.places.is_empty()).then_some(decoded)
 }
 
-/// The character that an escape at a place stands for, and where the escape ends.
+/// The character of the escape at a place, and the end of the escape.
 fn codepoint(text: &str, at: usize) -> Option<(char, usize)> {
     let digits = match text.as_bytes().get(at + 1)? {
         b'u' => 4,
@@ -83,7 +84,7 @@ fn codepoint(text: &str, at: usize) -> Option<(char, usize)> {
     Some((char::from_u32(u32::from_str_radix(code, 16).ok()?)?, end))
 }
 
-/// What stands between the quotes of a string, at a place of the text.
+/// The text of a string, given what stands between its quotes at this place.
 pub(super) fn text(raw: &str, at: usize) -> Result<Cow<'_, str>> {
     decoded(raw, at, |rest| {
         Some(match rest.as_bytes().get(1)? {
@@ -100,7 +101,7 @@ pub(super) fn text(raw: &str, at: usize) -> Result<Cow<'_, str>> {
     })
 }
 
-/// What stands between `<` and `>`, at a place of the text.
+/// The IRI, given what stands between `<` and `>` at this place.
 pub(super) fn iri(raw: &str, at: usize) -> Result<Cow<'_, str>> {
     decoded(raw, at, |_| None)
 }
@@ -134,7 +135,7 @@ fn memchr(text: &str) -> Option<usize> {
     text.bytes().position(|byte| byte == b'\\')
 }
 
-/// The local part of a name without the backslashes that mark signs in it.
+/// A local name without the backslashes in front of its special characters.
 pub(super) fn local(raw: &str) -> Cow<'_, str> {
     if raw.contains('\\') { Cow::Owned(raw.replace('\\', "")) } else { Cow::Borrowed(raw) }
 }

@@ -1,11 +1,11 @@
-//! SPARQL 1.1 Update, §19.8, rules 29 to 52. Checked, not kept: updates are not answered yet.
+//! SPARQL 1.1 Update, §19.8, rules 29 to 52. Updates are checked, but not kept: they can't be answered yet.
 
 use super::Result;
 use super::parser::Parser;
 use super::pattern::Template;
 use super::token::Kind;
 
-/// What a template of an update may contain.
+/// Which terms the templates of an update may contain.
 const DATA: Template = Template { variables: false, blanks: true, name: "INSERT DATA" };
 const DELETE_DATA: Template = Template { variables: false, blanks: false, name: "DELETE DATA" };
 const DELETE: Template = Template { variables: true, blanks: false, name: "DELETE" };
@@ -19,7 +19,7 @@ impl<'a> Parser<'a> {
         FIRST.iter().any(|word| self.at_word(word))
     }
 
-    /// Operations with semicolons between them.
+    /// Operations separated by semicolons.
     pub(super) fn updates(&mut self) -> Result<()> {
         loop {
             self.prologue()?;
@@ -61,7 +61,7 @@ impl<'a> Parser<'a> {
                 self.quads(INSERT)?;
                 return self.using_and_where();
             }
-            // A label may not stand in two INSERT DATA.
+            // No label may be used in two INSERT DATA.
             let pattern = self.blanks.next_pattern();
             self.quads_of(DATA, Some(pattern))?;
         } else if self.take_word("DELETE") {
@@ -114,7 +114,7 @@ impl<'a> Parser<'a> {
         self.quads_of(template, None)
     }
 
-    /// Triples, and triples of graphs, in braces.
+    /// Triples, and GRAPH blocks of triples, in braces.
     fn quads_of(&mut self, template: Template, pattern: Option<u32>) -> Result<()> {
         self.need(Kind::BraceOpen, "`{`")?;
         loop {

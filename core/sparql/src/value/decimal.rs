@@ -1,6 +1,6 @@
-//! Exact numbers: a whole number over a power of ten, of as many digits as it takes.
+//! Exact decimal numbers: an integer over a power of ten, with as many digits as needed.
 //!
-//! XPath and XQuery Functions and Operators 3.1, §4.2, asks for 18 digits and leaves the rest to us. We rule:
+//! XPath and XQuery Functions and Operators 3.1, §4.2, asks for 18 digits and leaves the rest to the implementation. Ours:
 //!
 //! * Sums, differences and products are exact.
 //! * A quotient is rounded, halves to even, to 18 digits after the point; one below a tenth has more of them, so that 18
@@ -14,17 +14,17 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// A number has at most so many digits, before and after the point together.
+/// The greatest number of digits, before and after the point together.
 pub(crate) const MOST_DIGITS: usize = 4096;
 
-/// So many digits of a quotient are right.
+/// The number of correct digits of a quotient.
 const QUOTIENT_DIGITS: i64 = 18;
 
-/// So many digits always fit a mantissa of 128 bits.
+/// Numbers of up to this many digits fit a mantissa of 128 bits.
 const SMALL_DIGITS: usize = 38;
 
-/// An exact number. Invariant: it is in its shortest form, without zeros at the end of the fraction, and small if it can
-/// be; so two that are equal look alike.
+/// An exact number. Invariant: it is in its shortest form, without zeros at the end of the fraction, and small if it fits; so
+/// equal numbers have equal representations.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Decimal {
     /// `mantissa / 10^scale`, with a scale of at most 38.
@@ -40,12 +40,12 @@ impl From<i64> for Decimal {
 }
 
 impl Decimal {
-    /// An integer; `None` if it is too long.
+    /// An integer; `None` if it has too many digits.
     pub(crate) fn of_integer(value: BigInt) -> Option<Decimal> {
         Decimal::of(value, 0)
     }
 
-    /// Reads `xsd:decimal`'s lexical form: digits with at most one point among them, and perhaps a sign.
+    /// Parses the lexical form of `xsd:decimal`: digits with at most one point among them, and perhaps a sign.
     pub(crate) fn parse(text: &str) -> Option<Decimal> {
         let (negative, digits) = match text.as_bytes().first()? {
             b'-' => (true, &text[1..]),
@@ -74,7 +74,7 @@ impl Decimal {
         Decimal::of(if negative { -magnitude } else { magnitude }, fraction.len() as u32)
     }
 
-    /// The number that a double is, to its last digit; `None` for NaN and the infinities.
+    /// The exact value of a double; `None` for NaN and the infinities.
     pub(crate) fn of_f64(value: f64) -> Option<Decimal> {
         if !value.is_finite() {
             return None;
@@ -82,7 +82,7 @@ impl Decimal {
         let bits = value.to_bits();
         let exponent = (bits >> 52 & 0x7FF) as i64;
         let fraction = bits & ((1 << 52) - 1);
-        // Subnormal numbers lack the leading bit.
+        // Subnormal numbers have no implicit leading bit.
         let (mantissa, exponent) =
             if exponent == 0 { (fraction, -1074) } else { (fraction | 1 << 52, exponent - 1075) };
         let magnitude = BigInt::from(mantissa);
@@ -90,13 +90,13 @@ impl Decimal {
         if exponent >= 0 {
             return Decimal::of(mantissa << exponent as u64, 0);
         }
-        // A half is five tenths. Halves that the mantissa has whole need none.
+        // Each remaining factor of one half becomes five tenths.
         let halves = (-exponent as u64).min(mantissa.trailing_zeros().unwrap_or(0));
         let (mantissa, places) = (mantissa >> halves, (-exponent as u64 - halves) as u32);
         Decimal::of(mantissa * BigInt::from(5).pow(places), places)
     }
 
-    /// In its shortest form; `None` if the whole part is too long.
+    /// The number in its shortest form; `None` if the whole part is too long.
     fn of(value: BigInt, scale: u32) -> Option<Decimal> {
         if scale <= SMALL_DIGITS as u32
             && let Ok(mantissa) = i128::try_from(&value)
@@ -106,7 +106,7 @@ impl Decimal {
         if value.sign() == Sign::NoSign {
             return Some(Decimal::from(0));
         }
-        // Before the digits are counted one by one: those of far too long a number would take long.
+        // A lower bound first, because writing out far too long a number would take long.
         let least = (value.bits() - 1) as usize * 30_102 / 100_000;
         if least.saturating_sub(scale as usize) > MOST_DIGITS {
             return None;
@@ -134,7 +134,7 @@ impl Decimal {
     }
 
     fn small(mut mantissa: i128, mut scale: u8) -> Decimal {
-        // Numbers of 64 bits are divided many times as fast.
+        // 64-bit numbers are divided much faster.
         if let Ok(mut short) = i64::try_from(mantissa) {
             while scale > 0 && short % 10 == 0 {
                 short /= 10;
@@ -156,7 +156,7 @@ impl Decimal {
         }
     }
 
-    /// Both mantissas over the larger of both scales.
+    /// Both mantissas, over the larger of the two scales.
     fn aligned(&self, other: &Decimal) -> (BigInt, BigInt, u32) {
         let ((a, a_scale), (b, b_scale)) = (self.parts(), other.parts());
         let scale = a_scale.max(b_scale);
@@ -188,7 +188,7 @@ impl Decimal {
         Decimal::of(a + b, scale)
     }
 
-    /// As [`Decimal::add`], in place; false if the sum is too long.
+    /// As [`Decimal::add`], in place; false if the sum has too many digits.
     #[inline]
     #[must_use]
     pub(crate) fn add_in_place(&mut self, other: &Decimal) -> bool {
@@ -241,7 +241,7 @@ impl Decimal {
         if self.is_zero() {
             return Some(Decimal::from(0));
         }
-        // The leading digit of the quotient is this far from the point, or one place further right.
+        // The exponent of the quotient's leading digit, or one more than that.
         let exponent = self.exponent() - by.exponent();
         let most = QUOTIENT_DIGITS.max(QUOTIENT_DIGITS - exponent);
         let is_short = |quotient: u128| quotient < 10u128.pow(QUOTIENT_DIGITS as u32);
@@ -265,7 +265,7 @@ impl Decimal {
         unreachable!("the second is the last")
     }
 
-    /// The quotient times `10^places`, rounded, if 128 bits are enough.
+    /// The quotient times `10^places`, rounded, if 128 bits suffice.
     fn divided_small(&self, by: &Decimal, places: i64) -> Option<i128> {
         let (Decimal::Small { mantissa: a, scale: a_scale }, Decimal::Small { mantissa: b, scale: b_scale }) =
             (self, by)
@@ -287,7 +287,7 @@ impl Decimal {
         Some(quotient + if is_up { dividend.signum() * b.signum() } else { 0 })
     }
 
-    /// Of the leading digit, or one less than that of the next larger power of ten.
+    /// The exponent of the leading digit.
     fn exponent(&self) -> i64 {
         match self {
             Decimal::Small { mantissa, scale } => {
@@ -308,7 +308,7 @@ impl Decimal {
         }
     }
 
-    /// The largest integer that is not larger.
+    /// The greatest integer that is not greater.
     pub(crate) fn floor(&self) -> Option<Decimal> {
         if let Decimal::Small { mantissa, scale } = self {
             return Some(Decimal::Small { mantissa: mantissa.div_euclid(10i128.pow((*scale).into())), scale: 0 });
@@ -319,28 +319,28 @@ impl Decimal {
         Decimal::of(if self.is_negative() && &whole * unit != value { whole - 1 } else { whole }, 0)
     }
 
-    /// The least integer that is not smaller.
+    /// The least integer that is not less.
     pub(crate) fn ceil(&self) -> Option<Decimal> {
         self.negated()?.floor()?.negated()
     }
 
-    /// The nearest integer; of two, the larger.
+    /// The nearest integer; the greater one if two are equally near.
     pub(crate) fn round(&self) -> Option<Decimal> {
         self.add(&Decimal::Small { mantissa: 5, scale: 1 })?.floor()
     }
 
-    /// Without its fraction.
+    /// The number without its fraction.
     pub(crate) fn truncated(&self) -> Option<Decimal> {
         if self.is_negative() { self.ceil() } else { self.floor() }
     }
 
-    /// The integer that it is; `None` for others.
+    /// The integer equal to it; `None` if it has a fraction.
     pub(crate) fn as_integer(&self) -> Option<BigInt> {
         let (value, scale) = self.parts();
         (scale == 0).then_some(value)
     }
 
-    /// The same as an `i64`, if it is one.
+    /// The same as an `i64`, if it fits.
     pub(crate) fn as_i64(&self) -> Option<i64> {
         match self {
             Decimal::Small { mantissa, scale: 0 } => (*mantissa).try_into().ok(),
@@ -354,7 +354,7 @@ impl Decimal {
             && mantissa.unsigned_abs() < 1 << 53
             && *scale <= 22
         {
-            // Both are doubles, and so the quotient is rounded once.
+            // Both are exact as doubles, so the quotient is rounded only once.
             return *mantissa as f64 / POWERS[usize::from(*scale)];
         }
         self.scientific().parse().expect("digits and an exponent")
@@ -416,7 +416,7 @@ impl Ord for Decimal {
     }
 }
 
-/// Without an exponent, and without a point if it is an integer.
+/// Written without an exponent, and without a point if it is an integer.
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (negative, digits, scale) = match self {

@@ -1,6 +1,6 @@
-//! What literals mean: numbers, strings, dates, and when two of them are equal or one is less.
+//! The values of literals: numbers, strings, dates; and when two of them are equal, or one is less.
 //!
-//! SPARQL 1.1, §17.2–17.4.1. Ids are compared as they are wherever that is the same; only then is a term looked at.
+//! SPARQL 1.1, §17.2–17.4.1. Ids are compared directly where that gives the same result; only otherwise are terms read.
 
 mod decimal;
 mod moment;
@@ -18,7 +18,7 @@ use vicus_rdf::{Encoder, Id, Kind, Store, TermView};
 
 const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
 
-/// A term as operators see it.
+/// The value of a term.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Iri,
@@ -31,9 +31,9 @@ pub(crate) enum Value {
     Date(Date),
     Time(Time),
     Duration(Duration),
-    /// Of a numeric type or `xsd:boolean`, with a text that its datatype doesn't have.
+    /// A literal of a numeric type or `xsd:boolean` whose text is not valid for its datatype.
     IllTyped,
-    /// Of a datatype that has no meaning here, or another text that its datatype doesn't have.
+    /// A literal of an unsupported datatype, or of another datatype with an invalid text.
     Other,
 }
 
@@ -93,7 +93,7 @@ impl Value {
         }
     }
 
-    /// The order of two values of one kind; `None` is an error, or a NaN.
+    /// The order of two values of the same kind; `None` for an error or a NaN.
     pub(crate) fn compare(&self, other: &Value) -> Option<Ordering> {
         match (self, other) {
             (Value::Number(a), Value::Number(b)) => a.compare(b),
@@ -107,14 +107,14 @@ impl Value {
         }
     }
 
-    /// Equality of the values of two different terms; `None` is an error.
+    /// Whether two different terms have equal values; `None` is an error.
     pub(crate) fn equals(&self, other: &Value) -> Option<bool> {
         match (self, other) {
-            // Terms differ, and for these that is all there is.
+            // For these kinds, different terms have different values.
             (Value::Iri | Value::Blank | Value::Lang(_), _) | (_, Value::Iri | Value::Blank | Value::Lang(_)) => {
                 Some(false)
             }
-            // Two texts of an unknown datatype may mean the same.
+            // Two texts of an unknown datatype may stand for the same value.
             (Value::Other | Value::IllTyped, _) | (_, Value::Other | Value::IllTyped) => None,
             (Value::Number(a), Value::Number(b)) => Some(a.compare(b) == Some(Ordering::Equal)),
             (Value::DateTime(_), Value::DateTime(_))
@@ -124,13 +124,13 @@ impl Value {
             (Value::String(_), Value::String(_)) | (Value::Boolean(_), Value::Boolean(_)) => {
                 Some(self.compare(other) == Some(Ordering::Equal))
             }
-            // Known datatypes without a value in common.
+            // These datatypes have no value in common.
             _ => Some(false),
         }
     }
 }
 
-/// The least and the greatest value of a type of integers; `None` for other types.
+/// The least and the greatest value of an integer type; `None` for other types.
 fn bounds(name: &str) -> Option<(Option<Number>, Option<Number>)> {
     let between = |least: i64, greatest: i64| (Some(Number::Integer(least)), Some(Number::Integer(greatest)));
     Some(match name {
@@ -151,10 +151,10 @@ fn bounds(name: &str) -> Option<(Option<Number>, Option<Number>)> {
     })
 }
 
-/// `=` of two terms: equal terms, or equal values. `None` is an error.
+/// `=` of two terms: equal terms or equal values. `None` is an error.
 pub(crate) fn equal(terms: &Terms, a: Id, b: Id) -> Option<bool> {
     if terms.is_same(a, b) {
-        // All but NaN are equal to themselves.
+        // Every value except NaN equals itself.
         return match a.kind() {
             Kind::Typed => match terms.view(a, Value::of_view) {
                 Value::Number(number) => Some(!number.is_nan()),
@@ -169,7 +169,7 @@ pub(crate) fn equal(terms: &Terms, a: Id, b: Id) -> Option<bool> {
     terms.view(a, Value::of_view).equals(&terms.view(b, Value::of_view))
 }
 
-/// `<` and its like. `None` is an error, or a NaN.
+/// The order of two terms by `<`. `None` is an error or a NaN.
 pub(crate) fn compare(terms: &Terms, a: Id, b: Id) -> Option<Ordering> {
     if a.kind() == b.kind() && is_ordered(a) && is_ordered(b) {
         return Some(a.cmp(&b));
@@ -180,13 +180,12 @@ pub(crate) fn compare(terms: &Terms, a: Id, b: Id) -> Option<Ordering> {
     terms.view(a, Value::of_view).compare(&terms.view(b, Value::of_view))
 }
 
-/// Whether the order of ids of this id's kind is `<`.
+/// Whether the ids of this id's kind are ordered as `<` orders their values.
 fn is_ordered(id: Id) -> bool {
     !id.is_computed() && matches!(id.kind(), Kind::String | Kind::Integer | Kind::Boolean)
 }
 
-/// A number that is the same for all terms that are equal in value: a key to join by. Terms that are never equal may
-/// have the same one.
+/// A join key: the same number for all terms with equal values. Terms that are never equal may have the same key, too.
 pub(crate) fn value_key(terms: &Terms, id: Id) -> u64 {
     match id.kind() {
         Kind::Integer if terms.numbers == Numbers::Exact => id.bits(),
@@ -194,7 +193,7 @@ pub(crate) fn value_key(terms: &Terms, id: Id) -> u64 {
         Kind::Typed => match terms.view(id, Value::of_view) {
             Value::Number(number) => number_key(terms, &number),
             Value::Boolean(value) => Id::boolean(value).bits(),
-            // Many texts are one moment.
+            // Several texts may stand for the same moment.
             Value::DateTime(value) => hash(terms, &value.instant()),
             Value::Date(value) => hash(terms, &value.start().instant()),
             Value::Time(value) => hash(terms, &value.instant()),
@@ -205,8 +204,8 @@ pub(crate) fn value_key(terms: &Terms, id: Id) -> u64 {
     }
 }
 
-/// Numbers are compared in the least type that has both, so one of the widest type says what others are equal: of integers
-/// beyond 2^24, many are equal to one `xsd:float`. Where there is none, they are told apart.
+/// Numbers are compared in the least type that contains both, so the widest type in the data decides which numbers are equal:
+/// many integers beyond 2^24 equal the same `xsd:float`. Without such a type, they have different keys.
 fn number_key(terms: &Terms, number: &Number) -> u64 {
     // Zero has two signs and one value.
     match terms.numbers {
@@ -217,24 +216,24 @@ fn number_key(terms: &Terms, number: &Number) -> u64 {
                 Some(whole) => Id::integer(whole).map_or_else(|| hash(terms, &whole), Id::bits),
                 None => hash(terms, &value.to_string()),
             },
-            // There is none, or it has no partner.
+            // No exact value, or no exact number equals it.
             None => hash(terms, &number.to_f64().to_bits()),
         },
     }
 }
 
-/// Which numbers a query may come across besides integers and decimals.
+/// The types of numbers, besides integers and decimals, that a query may come across.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Numbers {
-    /// None.
+    /// None: integers and decimals only.
     Exact,
     Doubles,
-    /// Doubles as well.
+    /// Floats and doubles.
     Floats,
 }
 
 impl Numbers {
-    /// Those of a store, and those that expressions make.
+    /// The types in a store, and those that expressions make.
     pub(crate) fn of(store: &Store, made: Numbers) -> Numbers {
         let has = |name: &str| {
             let keys = Encoder::qualified(&format!("{XSD}{name}"));
@@ -249,7 +248,7 @@ impl Numbers {
         }
     }
 
-    /// Those of a term.
+    /// The type of a term.
     pub(crate) fn of_term(term: TermRef<'_>) -> Numbers {
         let TermRef::Literal(literal) = term else { return Numbers::Exact };
         match literal.datatype().as_str().strip_prefix(XSD) {
@@ -269,12 +268,12 @@ impl Numbers {
 }
 
 fn hash(terms: &Terms, value: &impl Hash) -> u64 {
-    // Keyed, since many moments of one hash could be chosen otherwise.
+    // Keyed; otherwise many moments with the same hash could be chosen.
     terms.key.hash_one(value) | 1 << 63
 }
 
-/// The order of ORDER BY, §15.1, made total: unbound, blank nodes, IRIs, then literals; numbers among each other by
-/// value, other datatypes one after the other; equal values by their ids.
+/// The order of ORDER BY, §15.1, made total: unbound, blank nodes, IRIs, then literals; numbers by value, then one datatype
+/// after the other; equal values by their ids.
 pub(crate) fn total_order(terms: &Terms, a: Id, b: Id) -> Ordering {
     let rank = |id: Id| match id.kind() {
         Kind::Unbound => 0,
@@ -286,7 +285,7 @@ pub(crate) fn total_order(terms: &Terms, a: Id, b: Id) -> Ordering {
         Kind::Integer => 6,
         Kind::Typed => match terms.view(id, Value::of_view) {
             Value::Boolean(_) => 5,
-            // NaN has no place among numbers.
+            // NaN has no place among the numbers.
             Value::Number(number) if !number.is_nan() => 6,
             Value::Number(_) => 7,
             Value::DateTime(_) => 8,
@@ -312,8 +311,8 @@ pub(crate) fn total_order(terms: &Terms, a: Id, b: Id) -> Ordering {
     rank(a).cmp(&rank(b)).then_with(by_value).then_with(|| a.cmp(&b))
 }
 
-/// IRIs by their text, and strings with a language by that and then by their text: as the ids of those that the store has
-/// are ordered, so that both can be compared with one that was computed.
+/// Orders IRIs by text, and strings with a language by language and then by text. Stored ids have the same order, so stored and
+/// computed terms can be compared.
 fn key_order(terms: &Terms, a: Id, b: Id) -> Ordering {
     fn key(view: TermView<'_>) -> (&str, &str) {
         match view {
@@ -324,8 +323,9 @@ fn key_order(terms: &Terms, a: Id, b: Id) -> Ordering {
     terms.view(a, |a| terms.view(b, |b| key(a).cmp(&key(b))))
 }
 
-/// By value. Numbers that are equal as doubles may yet differ as decimals, and comparing each pair in its own type would
-/// go round in circles: so doubles first, then exact numbers among each other, and those before the others.
+/// Orders numbers by value. Numbers that are equal as doubles may differ as decimals, and comparing each pair in its own type
+/// would not be transitive. So they are compared as doubles first, then exact numbers among each other, and exact numbers come
+/// before the others.
 fn number_order(a: &Number, b: &Number) -> Ordering {
     a.to_f64().partial_cmp(&b.to_f64()).unwrap_or(Ordering::Equal).then_with(|| match (a.exact(), b.exact()) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -333,7 +333,7 @@ fn number_order(a: &Number, b: &Number) -> Ordering {
     })
 }
 
-/// Moments without a time zone and those with one aren't always comparable: the former come as if they were UTC.
+/// A moment without a time zone is not always comparable with one that has a zone. Here it is ordered as if it were in UTC.
 fn date_order(terms: &Terms, a: Id, b: Id) -> Ordering {
     let instant = |id: Id| match terms.view(id, Value::of_view) {
         Value::DateTime(value) => value.instant(),
@@ -343,7 +343,7 @@ fn date_order(terms: &Terms, a: Id, b: Id) -> Ordering {
     instant(a).cmp(&instant(b))
 }
 
-/// The order by which MIN and MAX choose: that of ORDER BY, but strings with a language by their text first.
+/// The order of MIN and MAX: that of ORDER BY, except that strings with a language are ordered by text first.
 pub(crate) fn extreme_order(terms: &Terms, a: Id, b: Id) -> Ordering {
     if a.kind() == Kind::LangString && b.kind() == Kind::LangString {
         fn key(view: TermView<'_>) -> (&str, &str) {
@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn computed_terms_stand_among_those_of_the_store_by_their_text() {
-        // `>` and `"`, which end a term where it is written, come after `/` and `!`.
+        // `>` and `"`, which end a written term, come after `/` and `!`.
         let texts = ["http://a", "http://a/b", "http://a/b0", "http://a0"];
         let tagged = |text: &str, tag: &str| Literal::new_language_tagged_literal(text, tag).unwrap();
         let mut all: Vec<Term> = texts.map(|text| NamedNode::new_unchecked(text).into()).to_vec();
@@ -416,7 +416,8 @@ mod tests {
         }
     }
 
-    /// All keys of large integers were those of the nearest `xsd:float`: a join of 4,000 of them by value looked at all pairs.
+    /// What happened: all large integers had the key of the nearest `xsd:float`, so a join of 4,000 of them by value compared
+    /// all pairs.
     #[test]
     fn large_integers_have_keys_of_their_own_where_no_float_is_equal_to_several() {
         let base = 1_600_000_000_000_000_000i64;
@@ -427,7 +428,7 @@ mod tests {
             (0..4000).map(|n| value_key(&terms, id(base + n))).collect::<BTreeSet<u64>>().len()
         };
         assert_eq!(keys(""), 4000);
-        // Doubles are 256 apart there.
+        // Doubles are 256 apart here.
         assert!(
             (4000 / 256..=4000 / 256 + 2)
                 .contains(&keys("<a:s> <a:p> \"1\"^^<http://www.w3.org/2001/XMLSchema#double> ."))
@@ -435,7 +436,7 @@ mod tests {
         assert_eq!(keys("<a:s> <a:p> \"1\"^^<http://www.w3.org/2001/XMLSchema#float> ."), 1);
     }
 
-    /// Against `=` of all pairs: numbers near each border of precision, in each type that has them.
+    /// Compares keys with `=` for all pairs of numbers near each limit of precision, in each type.
     #[test]
     fn equal_numbers_have_one_key_whatever_their_types() {
         let mut texts: Vec<String> = ["0", "-0", "0.1", "0.25", "1", "1.50", "1.5", "00", "1e30", "-7.0", "16777216.5"]
@@ -448,7 +449,7 @@ mod tests {
                 texts.push((-(1i128 << power) + near).to_string());
             }
         }
-        // 1 + 2^-24 + 2^-60 is rounded otherwise by way of a double.
+        // 1 + 2^-24 + 2^-60 is rounded differently if it is rounded to a double first.
         texts.push("1.000000059604644775390625000867361737988403547205962240695953369140625".to_owned());
         texts.push("1.000000059604644775390625".to_owned());
         let types = [

@@ -1,28 +1,28 @@
 //! Moments, days, times of day and durations: W3C XML Schema Definition Language (XSD) 1.1, Part 2: Datatypes, §3.3.6 to
 //! §3.3.9 and Appendix D.
 //!
-//! Limits of ours, beyond which a text has no meaning here: a year has at most 11 digits, and a fraction of a second 18.
+//! Our limits: a text has no value if its year has more than 11 digits, or its fraction of a second more than 18.
 
 use super::decimal::Decimal;
 use std::cmp::Ordering;
 use std::fmt;
 
-/// As many parts as a second has: 10^18.
+/// The unit of fractions: parts of a second.
 const PARTS: u64 = 10u64.pow(PART_DIGITS);
 
-/// Digits behind the point that are kept.
+/// The number of digits kept after the point.
 const PART_DIGITS: u32 = 18;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// The widest time zone, in seconds. What has no zone may be in any.
+/// The greatest offset of a time zone, in seconds. A moment without a zone may be in any zone.
 const WIDEST_ZONE: i64 = 14 * 60 * 60;
 
-/// A time zone: by how many minutes its clocks are ahead of UTC.
+/// A time zone: how many minutes its clocks are ahead of UTC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Zone(i16);
 
-/// A day of the proleptic Gregorian calendar, with a time zone or without. Year 0 is 1 BCE.
+/// A day of the proleptic Gregorian calendar, with or without a time zone. Year 0 is 1 BCE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Date {
     pub(crate) year: i64,
@@ -31,36 +31,37 @@ pub(crate) struct Date {
     pub(crate) zone: Option<Zone>,
 }
 
-/// A time of day, with a time zone or without.
+/// A time of day, with or without a time zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Time {
     pub(crate) hour: u8,
     pub(crate) minute: u8,
     second: u8,
-    /// Of a second, in [`PARTS`].
+    /// The fraction of the second, in units of 1 / [`PARTS`].
     part: u64,
     pub(crate) zone: Option<Zone>,
 }
 
-/// A moment. Invariant: both have the same zone.
+/// A moment. Invariant: its day and its time have the same zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DateTime {
     pub(crate) date: Date,
     pub(crate) time: Time,
 }
 
-/// A place on the time line, in seconds since 1970 and [`PARTS`] of one; of what has no zone, as if it were UTC.
+/// A place on the time line: seconds since 1970, and a fraction in units of 1 / [`PARTS`]. A moment without a zone is taken as
+/// UTC.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Instant {
     seconds: i64,
     part: u64,
 }
 
-/// Reads a text from its beginning.
+/// Parses a text from its beginning.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
-    fn takes(&mut self, byte: u8) -> Option<()> {
+    fn take(&mut self, byte: u8) -> Option<()> {
         let (first, rest) = self.0.split_first()?;
         (*first == byte).then(|| self.0 = rest)
     }
@@ -75,7 +76,7 @@ impl Reader<'_> {
         Some((digits[0] - b'0') * 10 + digits[1] - b'0')
     }
 
-    /// As many digits as there are, at least one and at most `most`, and how many.
+    /// At least one and at most `most` digits: their value, and how many there are.
     fn digits(&mut self, most: usize) -> Option<(u64, usize)> {
         let count = self.0.iter().take_while(|byte| byte.is_ascii_digit()).count();
         if count == 0 || count > most {
@@ -86,7 +87,7 @@ impl Reader<'_> {
         Some((digits.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0')), count))
     }
 
-    /// What stands behind the seconds' point, in [`PARTS`].
+    /// The fraction after the seconds' point, in units of 1 / [`PARTS`].
     fn fraction(&mut self) -> Option<u64> {
         let count = self.0.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (digits, rest) = self.0.split_at(count);
@@ -111,28 +112,28 @@ impl Reader<'_> {
     }
 
     fn date_of_any_form(&mut self) -> Option<Date> {
-        let negative = self.takes(b'-').is_some();
+        let negative = self.take(b'-').is_some();
         let is_padded = self.0.first() == Some(&b'0');
         let (year, count) = self.digits(11)?;
         if count < 4 || count > 4 && is_padded {
             return None;
         }
         let year = if negative { -(year as i64) } else { year as i64 };
-        self.takes(b'-')?;
+        self.take(b'-')?;
         let month = self.two()?;
-        self.takes(b'-')?;
+        self.take(b'-')?;
         let day = self.two()?;
         let is_good = (1..=12).contains(&month) && day >= 1 && day <= days_of(year, month);
         is_good.then_some(Date { year, month, day, zone: None })
     }
 
-    /// And whether it is the end of the day, which is told as the hour 0.
+    /// A time of day, and whether it is 24:00:00, which is returned as hour 0.
     fn time(&mut self) -> Option<(Time, bool)> {
         if let Some((common, rest)) = self.0.split_first_chunk()
             && let Some(time) = common_time(common)
         {
             self.0 = rest;
-            let part = if self.takes(b'.').is_some() { self.fraction()? } else { 0 };
+            let part = if self.take(b'.').is_some() { self.fraction()? } else { 0 };
             return Some((Time { part, ..time }, false));
         }
         self.time_of_any_form()
@@ -140,18 +141,18 @@ impl Reader<'_> {
 
     fn time_of_any_form(&mut self) -> Option<(Time, bool)> {
         let hour = self.two()?;
-        self.takes(b':')?;
+        self.take(b':')?;
         let minute = self.two()?;
-        self.takes(b':')?;
+        self.take(b':')?;
         let second = self.two()?;
-        let part = if self.takes(b'.').is_some() { self.fraction()? } else { 0 };
+        let part = if self.take(b'.').is_some() { self.fraction()? } else { 0 };
         let is_end = (hour, minute, second, part) == (24, 0, 0, 0);
         let is_good = is_end || hour < 24 && minute < 60 && second < 60;
         let hour = if is_end { 0 } else { hour };
         is_good.then_some((Time { hour, minute, second, part, zone: None }, is_end))
     }
 
-    /// A time zone, if there is one, and then nothing.
+    /// An optional time zone, and the end of the text.
     fn zone_and_end(&mut self) -> Option<Option<Zone>> {
         let sign = match self.0 {
             [] => return Some(None),
@@ -162,15 +163,15 @@ impl Reader<'_> {
         };
         self.0 = &self.0[1..];
         let hours = self.two()?;
-        self.takes(b':')?;
+        self.take(b':')?;
         let minutes = self.two()?;
         let is_good = self.0.is_empty() && (hours < 14 && minutes < 60 || hours == 14 && minutes == 0);
         is_good.then(|| Some(Zone(sign * (i16::from(hours) * 60 + i16::from(minutes)))))
     }
 }
 
-/// The numbers that pairs of digits at these places are; `None` if one is no digit. A loop without a branch, so that reading
-/// a moment takes some nanoseconds.
+/// The values of the pairs of digits at these places; `None` if a character is not a digit. A loop without branches, so that
+/// parsing a moment takes some nanoseconds.
 #[inline]
 fn pairs<const N: usize, const PAIRS: usize>(text: &[u8; N], places: [usize; PAIRS]) -> Option<[u8; PAIRS]> {
     let (mut numbers, mut greatest) = ([0; PAIRS], 0);
@@ -182,7 +183,7 @@ fn pairs<const N: usize, const PAIRS: usize>(text: &[u8; N], places: [usize; PAI
     (greatest <= 9).then_some(numbers)
 }
 
-/// A day in the form that nearly all have, with a year of four digits: `2006-11-24`. `None` says nothing of other forms.
+/// Parses the usual form of a day, with a year of four digits: `2006-11-24`. `None` for any other form, valid or not.
 #[inline]
 fn common_date(text: &[u8; 10]) -> Option<Date> {
     let [century, year, month, day] = pairs(text, [0, 2, 5, 8])?;
@@ -194,7 +195,7 @@ fn common_date(text: &[u8; 10]) -> Option<Date> {
     is_good.then_some(Date { year, month, day, zone: None })
 }
 
-/// A time of day without its fraction, but for the end of the day: `14:53:59`. `None` says nothing of other forms.
+/// Parses a time of day without a fraction: `14:53:59`. `None` for any other form, valid or not, and for 24:00:00.
 #[inline]
 fn common_time(text: &[u8; 8]) -> Option<Time> {
     let [hour, minute, second] = pairs(text, [0, 3, 6])?;
@@ -215,7 +216,7 @@ fn days_of(year: i64, month: u8) -> u8 {
     }
 }
 
-/// Days since 1970. Years begin in March here, so that the day that some lack is the last of one.
+/// Days since 1970. Years begin in March here, so that the leap day is the last day of its year.
 fn days_since_1970(year: i64, month: u8, day: u8) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let before_year = year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
@@ -229,7 +230,7 @@ impl Date {
         Some(Date { zone: reader.zone_and_end()?, ..date })
     }
 
-    /// When it begins.
+    /// The moment at which the day begins.
     pub(crate) fn start(self) -> DateTime {
         DateTime { date: self, time: Time { hour: 0, minute: 0, second: 0, part: 0, zone: self.zone } }
     }
@@ -263,12 +264,12 @@ impl Time {
         Some(Time { zone: reader.zone_and_end()?, ..time })
     }
 
-    /// The seconds with their fraction.
+    /// The seconds including their fraction.
     pub(crate) fn seconds(self) -> Decimal {
         seconds(i64::from(self.second), self.part)
     }
 
-    /// On the day on which XPath compares times of day: §9.4.12 of its functions and operators.
+    /// A moment on the reference day of XPath, on which times are compared: §9.4.12 of its functions and operators.
     fn on_a_day(self) -> DateTime {
         DateTime { date: Date { year: 1972, month: 12, day: 31, zone: self.zone }, time: self }
     }
@@ -277,7 +278,7 @@ impl Time {
         self.on_a_day().compare(other.on_a_day())
     }
 
-    /// The same for all that are equal.
+    /// The same for all equal times.
     pub(crate) fn instant(self) -> Instant {
         self.on_a_day().instant()
     }
@@ -299,14 +300,14 @@ impl DateTime {
     pub(crate) fn parse(text: &str) -> Option<DateTime> {
         let mut reader = Reader(text.as_bytes());
         let date = reader.date()?;
-        reader.takes(b'T')?;
+        reader.take(b'T')?;
         let (time, is_end) = reader.time()?;
         let zone = reader.zone_and_end()?;
         let date = Date { zone, ..date };
         Some(DateTime { date: if is_end { date.next() } else { date }, time: Time { zone, ..time } })
     }
 
-    /// So many milliseconds after 1970 began in UTC.
+    /// The moment this many milliseconds after the beginning of 1970, UTC.
     pub(crate) fn of_millis(millis: i64) -> DateTime {
         let (second, milli) = (millis.div_euclid(1000), millis.rem_euclid(1000));
         let (day, second) = (second.div_euclid(DAY_SECONDS), second.rem_euclid(DAY_SECONDS));
@@ -332,7 +333,7 @@ impl DateTime {
         Instant { seconds: days * DAY_SECONDS + minutes * 60 + i64::from(second), part }
     }
 
-    /// XSD 1.1, §D.2.1: of two, of which one has no zone, only those are ordered that any zone orders alike.
+    /// XSD 1.1, §D.2.1: if only one of the two has a zone, they are ordered only if every zone gives the same order.
     pub(crate) fn compare(self, other: DateTime) -> Option<Ordering> {
         let (a, b) = (self.instant(), other.instant());
         let later = |instant: Instant, by: i64| Instant { seconds: instant.seconds + by, ..instant };
@@ -353,7 +354,7 @@ impl DateTime {
     }
 }
 
-/// A number of months and a number of seconds, which have one sign.
+/// A number of months and a number of seconds with the same sign.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Duration {
     negative: bool,
@@ -363,24 +364,24 @@ pub(crate) struct Duration {
 }
 
 impl Duration {
-    /// Of `xsd:duration`, or of the part of it that has months or seconds alone.
+    /// Parses `xsd:duration`, or the type derived from it that has only months or only seconds.
     pub(crate) fn parse(text: &str, has_months: bool, has_seconds: bool) -> Option<Duration> {
         let mut reader = Reader(text.as_bytes());
-        let negative = reader.takes(b'-').is_some();
-        reader.takes(b'P')?;
+        let negative = reader.take(b'-').is_some();
+        reader.take(b'P')?;
         let mut made = Duration { negative, months: 0, seconds: 0, part: 0 };
         let (mut rank, mut in_time) = (0, false);
         while !reader.0.is_empty() {
-            if reader.takes(b'T').is_some() {
+            if reader.take(b'T').is_some() {
                 if in_time || reader.0.is_empty() {
                     return None;
                 }
                 in_time = true;
                 continue;
             }
-            // 18 digits of years are still so many months, and 14 of hours so many seconds.
+            // 18 digits of years fit as months, and 14 digits of hours fit as seconds.
             let (count, _) = reader.digits(14)?;
-            let part = if reader.takes(b'.').is_some() { Some(reader.fraction()?) } else { None };
+            let part = if reader.take(b'.').is_some() { Some(reader.fraction()?) } else { None };
             let (unit, rest) = reader.0.split_first()?;
             reader.0 = rest;
             let (own, months, seconds) = match (in_time, unit) {
@@ -415,12 +416,12 @@ impl Duration {
         self.signed() == other.signed()
     }
 
-    /// The same for all that are equal.
+    /// The same for all equal durations.
     pub(crate) fn key(self) -> (i128, i128) {
         self.signed()
     }
 
-    /// XSD 1.1, §3.3.6.2: one is less than another if it leads less far from each of four moments.
+    /// XSD 1.1, §3.3.6.2: a duration is less than another if adding it to each of four moments gives the earlier result.
     pub(crate) fn compare(self, other: Duration) -> Option<Ordering> {
         let after = |year: i64, month: i64, duration: Duration| {
             let (months, seconds) = duration.signed();
@@ -438,7 +439,7 @@ impl Duration {
 }
 
 impl Zone {
-    /// As a canonical `xsd:dayTimeDuration`.
+    /// The zone as a canonical `xsd:dayTimeDuration`.
     pub(crate) fn as_duration(self) -> String {
         let (sign, minutes) = (if self.0 < 0 { "-" } else { "" }, self.0.unsigned_abs());
         match (minutes / 60, minutes % 60) {
@@ -509,12 +510,12 @@ impl fmt::Display for DateTime {
 mod tests {
     use super::*;
 
-    /// As [`DateTime::parse`] and its like, by the reader of any form alone.
+    /// As [`DateTime::parse`] and its like, using only the parser of any form.
     fn parsed_slowly(text: &str) -> (Option<DateTime>, Option<Date>, Option<Time>) {
         let moment = || {
             let mut reader = Reader(text.as_bytes());
             let date = reader.date_of_any_form()?;
-            reader.takes(b'T')?;
+            reader.take(b'T')?;
             let (time, is_end) = reader.time_of_any_form()?;
             let zone = reader.zone_and_end()?;
             let date = Date { zone, ..date };
@@ -542,8 +543,8 @@ mod tests {
         (*state >> 33) as usize % below
     }
 
-    /// The common form is read by places: of good texts and of such with a byte changed, added or left out, it has no other
-    /// meaning than the reader of any form gives it.
+    /// The parser of the usual form agrees with the parser of any form: for valid texts, and for texts with a byte changed,
+    /// added or left out.
     #[test]
     fn the_common_form_means_what_the_reader_of_any_form_says() {
         let good = [
@@ -588,8 +589,7 @@ mod tests {
         assert!(moments > 20_000 && none > 20_000, "{moments} have a meaning and {none} have not");
     }
 
-    /// XSD 1.1, Part 2, §3.3.7 to §3.3.9. Every number of two digits in each of the fields, by the rules of the calendar as they
-    /// are said there.
+    /// XSD 1.1, Part 2, §3.3.7 to §3.3.9: all two-digit numbers in each field, against the calendar's rules in that text.
     #[test]
     fn fields_have_the_bounds_of_the_recommendation() {
         for number in 0..100u32 {

@@ -1,4 +1,4 @@
-//! Numbers of XSD's types, what operators make of two of them, and how they are written.
+//! Numbers of XSD's types, arithmetic on them, and how they are written.
 
 use super::decimal::{Decimal, MOST_DIGITS};
 use crate::expression::Arithmetic;
@@ -19,17 +19,17 @@ pub(crate) enum Number {
     Double(f64),
 }
 
-/// How a number is rounded to an integer.
+/// A way to round a number to an integer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rounding {
     Ceil,
     Floor,
-    /// To the nearest; of two, the larger.
+    /// To the nearest integer; to the greater one if two are equally near.
     Round,
 }
 
 impl Number {
-    /// The value of an integer's text.
+    /// Parses an integer.
     pub(crate) fn parse_integer(text: &str) -> Option<Number> {
         let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -69,12 +69,12 @@ impl Number {
         }
     }
 
-    /// The integer that a decimal without a fraction is; `None` for others.
+    /// The integer equal to a decimal; `None` if the decimal has a fraction.
     fn of_whole(value: &Decimal) -> Option<Number> {
         value.as_i64().map(Number::Integer).or_else(|| value.as_integer().map(Number::of_integer))
     }
 
-    /// Without its fraction, as an integer; `None` for NaN and the infinities.
+    /// The number without its fraction, as an integer; `None` for NaN and the infinities.
     pub(crate) fn truncated(&self) -> Option<Number> {
         match self {
             Number::Integer(_) | Number::Wide(_) => Some(self.clone()),
@@ -83,7 +83,7 @@ impl Number {
         }
     }
 
-    /// The same number as a decimal; `None` for NaN and the infinities.
+    /// The exact value as a decimal; `None` for NaN and the infinities.
     pub(crate) fn to_decimal(&self) -> Option<Decimal> {
         match self {
             Number::Float(value) => Decimal::of_f64(f64::from(*value)),
@@ -92,7 +92,7 @@ impl Number {
         }
     }
 
-    /// The same number as a decimal; `None` for floats and doubles.
+    /// The value as a decimal; `None` for floats and doubles.
     pub(crate) fn exact(&self) -> Option<Decimal> {
         match self {
             Number::Integer(value) => Some((*value).into()),
@@ -102,7 +102,7 @@ impl Number {
         }
     }
 
-    /// As [`Number::exact`], without a copy of what is a decimal already.
+    /// As [`Number::exact`], but borrows a value that is a decimal already.
     fn exact_or_borrowed(&self) -> Option<Cow<'_, Decimal>> {
         match self {
             Number::Decimal(value) => Some(Cow::Borrowed(value)),
@@ -122,7 +122,7 @@ impl Number {
         }
     }
 
-    /// Whether it counts as true: neither zero nor NaN.
+    /// Whether it counts as true: it is neither zero nor NaN.
     pub(crate) fn truth(&self) -> bool {
         match self {
             Number::Integer(value) => *value != 0,
@@ -143,13 +143,13 @@ impl Number {
         }
     }
 
-    /// As an operand beside an `xsd:float`. Always by way of `f64`, so that numbers that are equal in any type are equal
-    /// here.
+    /// The operand of an operation on `xsd:float`. Converted by way of `f64`, so that numbers that are equal in some type are
+    /// equal here.
     pub(crate) fn to_f32(&self) -> f32 {
         self.to_f64() as f32
     }
 
-    /// The nearest `xsd:float`: rounded once.
+    /// The nearest `xsd:float`, rounded once.
     pub(crate) fn nearest_f32(&self) -> f32 {
         match self {
             Number::Integer(value) => *value as f32,
@@ -159,7 +159,7 @@ impl Number {
         }
     }
 
-    /// Both in the least type that has both. `None` if one is not a number (NaN).
+    /// Compares both in the least type that contains both. `None` if one is NaN.
     pub(crate) fn compare(&self, other: &Number) -> Option<Ordering> {
         match (self, other) {
             (Number::Integer(a), Number::Integer(b)) => Some(a.cmp(b)),
@@ -169,8 +169,8 @@ impl Number {
         }
     }
 
-    /// An operator in the least type that has both; integers are divided as decimals. `None` is a division by zero, or a
-    /// result of too many digits.
+    /// Applies an operator in the least type that contains both operands; integers are divided as decimals. `None` for a
+    /// division by zero, or a result of too many digits.
     pub(crate) fn combine(&self, operator: Arithmetic, other: &Number) -> Option<Number> {
         if let (Number::Integer(a), Number::Integer(b)) = (self, other) {
             let small = match operator {
@@ -218,8 +218,8 @@ impl Number {
         }
     }
 
-    /// As `combine` with a sum, in place: millions of rows are summed up. False if the sum has too many digits; then this has
-    /// no meaning any more.
+    /// Adds in place, as `combine` does, because millions of rows are summed up. False if the sum has too many digits; the
+    /// number is invalid then.
     #[inline]
     #[must_use]
     pub(crate) fn add(&mut self, other: &Number) -> bool {
@@ -266,31 +266,31 @@ impl Number {
                 Rounding::Floor => value.floor()?,
                 Rounding::Round => value.round()?,
             }),
-            // Every float is a double, and each of its roundings a float.
+            // Every float is exact as a double, and rounding it gives a float again.
             Number::Float(value) => Number::Float(rounded(f64::from(*value), rounding) as f32),
             Number::Double(value) => Number::Double(rounded(*value, rounding)),
         })
     }
 }
 
-/// Of a double. What is rounded to zero keeps its sign.
+/// Rounds a double. A result of zero keeps the sign.
 pub(crate) fn rounded(value: f64, rounding: Rounding) -> f64 {
     match rounding {
         Rounding::Ceil => value.ceil(),
         Rounding::Floor => value.floor(),
-        // A half is not added: that sum is rounded itself, and so 0.49999999999999994 would become 1.
+        // Not by adding one half: that sum is rounded itself, so 0.49999999999999994 would become 1.
         Rounding::Round if value - value.floor() >= 0.5 => value.ceil(),
         Rounding::Round => value.floor(),
     }
 }
 
-/// Whether a text is a number with perhaps a point and an exponent; the parser of the standard library takes more.
+/// Whether a text is digits with an optional point and exponent; the standard library's parser accepts more.
 fn is_floating(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte))
 }
 
-/// As XPath casts it to a string (Functions and Operators 3.1, §19.1.2.1): floats and doubles have an exponent only below
-/// a millionth and from a million on.
+/// As XPath casts it to a string (Functions and Operators 3.1, §19.1.2.1): a float or a double has an exponent only if it is
+/// below a millionth, or at least a million.
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,11 +1,11 @@
-//! Deep queries on small stacks: what calls the library may have any.
+//! Deeply nested queries on small stacks: a caller of the library may have a stack of any size.
 
 use crate::rows::count_of;
 use std::sync::Arc;
 use vicus_rdf::Store;
 use vicus_sparql::{Options, ParseOptions, QueryErrorKind, parse_with, plan};
 
-/// A construct, as a name and a text that nests so many of it.
+/// A construct: its name, and a text that nests it so many times.
 type Nested = (&'static str, fn(usize) -> String);
 
 /// `before` so many times, the core, and `after` as many times.
@@ -13,7 +13,7 @@ fn nest(count: usize, before: &str, core: &str, after: &str) -> String {
     before.repeat(count) + core + &after.repeat(count)
 }
 
-/// Something of all levels, with the number of each.
+/// One text for each level, which gets the level's number.
 fn each(count: usize, one: impl Fn(usize) -> String) -> String {
     (0..count).map(one).collect()
 }
@@ -109,13 +109,13 @@ fn store() -> Arc<Store> {
     Arc::new(Store::of_ntriples(b"<a:s> <a:p> <a:o> .\n<a:o> <a:p> \"1\" .").expect("good N-Triples"))
 }
 
-/// Does something on a stack of so many bytes.
+/// Runs `work` on a stack of so many bytes.
 fn on_stack<R: Send + 'static>(bytes: usize, work: impl FnOnce() -> R + Send + 'static) -> R {
     let thread = std::thread::Builder::new().stack_size(bytes).spawn(work).expect("there is a thread");
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// As deep as may be, as a number for [`Nested`].
+/// The number of levels with which a [`Nested`] text is as deep as allowed.
 fn deepest(text: fn(usize) -> String, depth: usize) -> usize {
     let options = ParseOptions { depth, ..ParseOptions::default() };
     let (mut least, mut most) = (1, 4 * depth);
@@ -132,7 +132,8 @@ fn deepest(text: fn(usize) -> String, depth: usize) -> usize {
     least
 }
 
-/// Parses, copies, prints, plans, explains, runs and drops queries that are as deep as may be, and refuses deeper ones.
+/// Parses, copies, prints, plans, explains, runs and drops queries of the greatest depth allowed, and checks that deeper ones
+/// are refused.
 fn do_all(depth: usize, stack: usize, constructs: &[Nested]) {
     for &(name, text) in constructs {
         let store = store();
@@ -163,14 +164,14 @@ fn do_all(depth: usize, stack: usize, constructs: &[Nested]) {
     }
 }
 
-/// A path of 330 nested levels ended the process with a stack overflow where its caller had 128 KiB of stack: it was dropped there,
-/// and so were expressions and operators; and what they compute descended as deep.
+/// What happened: a path of 330 nested levels overflowed a caller's stack of 128 KiB when it was dropped. Dropping expressions
+/// and operators, and evaluating them, recursed as deeply.
 #[test]
-fn queries_as_deep_as_may_be_need_no_more_stack_than_any_thread_has() {
+fn queries_of_the_default_depth_need_little_stack() {
     do_all(ParseOptions::default().depth, 64 << 10, NESTED);
 }
 
-/// What takes time in the square of its levels, or stands on as many boxes.
+/// Constructs that take time in the square of their levels, or make a box for each.
 const SLOW: &[&str] = &[
     "&&",
     "OPTIONAL",
@@ -189,10 +190,10 @@ const SLOW: &[&str] = &[
 ];
 
 #[test]
-fn nor_do_the_deepest_of_all() {
+fn queries_of_the_greatest_depth_need_little_stack() {
     let quick: Vec<Nested> = NESTED.iter().copied().filter(|(name, _)| !SLOW.contains(name)).collect();
     assert_eq!(quick.len() + SLOW.len(), NESTED.len());
-    // Those of many levels take time with the square of their depth: the optimised tests go to its end.
+    // Constructs of many levels take time with the square of their depth: only optimised tests go to the limit.
     let depth = if cfg!(debug_assertions) { 4_000 } else { ParseOptions::MOST_DEPTH };
     do_all(depth, 64 << 10, &quick);
 }

@@ -38,8 +38,8 @@ fn numbers(plan: &Plan) -> Vec<usize> {
     numbers
 }
 
-/// The pattern was solved in the order in which it was written, for each row anew: with 54 triples and four patterns that
-/// have nothing in common until the last one, that took a minute.
+/// What happened: the pattern was solved in its written order, for each row anew. With 54 triples and four patterns that share
+/// no variable until the last one, that took a minute.
 #[test]
 fn a_test_in_an_expression_is_planned_once_and_marks_rows() {
     let late = "?a :link1 ?b . ?c :link2 ?d . ?e :link1 ?f . ?g :link2 ?h . ?x :link1 ?a . ?a :link1 ?c . ?c :link1 ?e . \
@@ -65,13 +65,13 @@ fn a_test_in_an_expression_is_planned_once_and_marks_rows() {
     }
 }
 
-/// As above, where what is within depends on more than compatible values: the operand with the fewest solutions goes first,
-/// and what the values don't reach is solved once.
+/// As above, where the pattern within depends on more than compatible values: the operand with the fewest solutions goes first,
+/// and what doesn't depend on the outer values is solved once.
 #[test]
 fn a_test_that_is_no_join_is_not_solved_as_it_is_written() {
     let wide = "?a :link1 ?b . ?c :link2 ?d . ?e :link1 ?f . ?g :link2 ?h . ?i :link1 ?j . ?k :link2 ?l";
     for test in [
-        // Branches that look outside.
+        // Branches that use a variable from outside.
         format!("EXISTS {{ {wide} {{ ?x :link1 ?b FILTER (?n < 7) }} UNION {{ ?a :link2 ?x FILTER (?n > 100) }} }}"),
         // A sub-select with a group of its own.
         format!(
@@ -89,10 +89,10 @@ fn a_test_that_is_no_join_is_not_solved_as_it_is_written() {
     }
 }
 
-/// `EXISTS { ?x :link1* :nowhere }` was false for `:nowhere` itself where the test was solved row by row: a value that is no node
-/// of the graph began no way. The end that the pattern names is one that it may be at (§18.4: ZeroLengthPath with a term).
+/// What happened: solved row by row, `EXISTS { ?x :link1* :nowhere }` was false for `:nowhere` itself, because a path only
+/// began at nodes of the graph. A path of length zero also holds between a term and itself (§18.4: ZeroLengthPath with a term).
 #[test]
-fn a_way_of_no_steps_to_a_term_that_is_no_node_exists() {
+fn a_path_of_length_zero_ends_at_a_term_outside_the_graph() {
     for path in ["?x :link1* :nowhere", ":nowhere :link1* ?x", "?x :link1? :nowhere", ":nowhere (:link1|^:link2)* ?x"] {
         for more in ["", "FILTER (RAND() < 2)", "OPTIONAL { ?x :link1 ?y } FILTER (!BOUND(?y))"] {
             let test = format!("VALUES ?x {{ :nowhere :elsewhere :n0 }} FILTER EXISTS {{ {path} {more} }}");

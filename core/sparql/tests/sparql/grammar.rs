@@ -1,4 +1,4 @@
-//! Our grammar beside spargebra's: texts that are changed at random are queries for both or for neither.
+//! Our grammar beside spargebra's: a text with random changes is a query for both or for neither.
 
 use crate::rows::Chance;
 use spargebra::SparqlParser;
@@ -6,7 +6,7 @@ use vicus_sparql::{QueryErrorKind, parse};
 
 const PROLOGUE: &str = "PREFIX : <http://e/>\n";
 
-/// Where changes begin: each construct of the grammar at least once.
+/// Texts that are changed: each construct of the grammar occurs at least once.
 const TEXTS: [&str; 16] = [
     "SELECT ?a ( ?b + 1 AS ?c ) WHERE { ?a :p ?b ; :q ?d , 2 . OPTIONAL { ?b a :T } FILTER ( ?b > 1 && ! ( ?d = 'x' ) ) }",
     "SELECT DISTINCT * { ?a :p / ^ :q | ! ( :r | ^ :s ) * ?b . MINUS { ?b :p [ :q 1 ] } } ORDER BY DESC ( ?a ) ?b LIMIT 3",
@@ -26,29 +26,29 @@ const TEXTS: [&str; 16] = [
     "SELECT ( SUM ( ?b * 2 - 1 / 3 ) AS ?s ) { ?a :p + ?b . ?b :p ? ?c . FILTER ( ?b < 1 || ?b >= 2 && - ?b != + 1 ) }",
 ];
 
-/// What the other reads against the specification's text.
+/// Our errors where spargebra reads a text that the specification forbids.
 const ONLY_THEIRS: [&str; 6] = [
-    // §11.4: a variable that is no key, in an expression that is selected.
+    // §11.4: a variable that is no key, in a selected expression.
     "has many values in a group",
-    // §18.2.4.1: an aggregate in what makes the groups.
+    // §18.2.4.1: an aggregate in GROUP BY.
     "can't stand in GROUP BY",
     // §18.2.1: AS and BIND give new variables a value.
     "it has one already",
-    // Rule 52, TriplesTemplate: between two subjects stands a dot.
+    // Rule 52, TriplesTemplate: a dot stands between two subjects.
     "expected `}`, GRAPH or a triple",
     // Rules 130 to 133: a number's sign touches it, unless it stands in an expression.
     "`-` can't stand here: expected a",
     "`+` can't stand here: expected a",
 ];
 
-/// What only ours reads, with the specification: DESCRIBE may name a variable twice (rule 11), and a literal may stand as
-/// a subject (rules 79 and 106).
+/// Whether we may read a text that spargebra doesn't: DESCRIBE may name a variable twice (rule 11), and a literal may be a
+/// subject (rules 79 and 106).
 fn may_only_be_ours(text: &str, theirs: &str) -> bool {
     let behind = &text[PROLOGUE.len()..];
     behind.starts_with("DESCRIBE") && theirs.contains("Duplicated variable") || behind.starts_with("INSERT DATA")
 }
 
-/// Whether both say the same, or why they may differ.
+/// An error that says why, if only one of the two grammars reads the text and it is not a known difference.
 fn differ(text: &str) -> Result<(), String> {
     let ours = match parse(text) {
         Ok(_) => None,
@@ -57,7 +57,7 @@ fn differ(text: &str) -> Result<(), String> {
     };
     let query = SparqlParser::new().parse_query(text).err();
     let update = SparqlParser::new().parse_update(text);
-    // The other has an empty text for an update without operations.
+    // spargebra reads an empty text as an update without operations.
     let is_update = update.is_ok_and(|update| !update.operations.is_empty());
     let theirs = query.filter(|_| !is_update).map(|error| error.to_string());
     match (&ours, &theirs) {

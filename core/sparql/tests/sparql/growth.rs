@@ -1,4 +1,4 @@
-//! Joins whose work grows with their rows. If it grew with the square, these tests would take many minutes.
+//! Joins whose work grows in proportion to their rows. If it grew with the square, these tests would take many minutes.
 
 use crate::rows::count_of;
 use std::fmt::Write as _;
@@ -18,8 +18,8 @@ fn assert_rows(store: &Arc<Store>, text: &str, rows: usize) {
     }
 }
 
-/// Two sides of `ROWS` rows that bind ?k and ?l alike; on either side 20 more that bind ?k alone, and 20 that bind ?l
-/// alone.
+/// Two sides of `ROWS` rows that bind ?k and ?l to the same values; on each side 20 more rows that bind ?k only, and 20 that
+/// bind ?l only.
 fn two_sides() -> Arc<Store> {
     let mut text = String::new();
     for side in ["left", "right"] {
@@ -41,19 +41,19 @@ fn two_sides() -> Arc<Store> {
 }
 
 #[test]
-fn rows_that_leave_keys_open_meet_their_partners_alone() {
+fn rows_with_unbound_keys_meet_only_their_partners() {
     let store = two_sides();
     let side = |name: &str, side: &str| {
         format!("?{name} :{side} ?{name}x OPTIONAL {{ ?{name} :k ?k }} OPTIONAL {{ ?{name} :l ?l }}")
     };
     let (left, right) = (side("a", "left"), side("b", "right"));
-    // Two whole rows with the same number; a whole one with either part, both ways; the same parts; and each ?k with each
-    // ?l, both ways.
+    // Two whole rows with the same number; a whole row with a row of ?k or ?l, both ways; rows of the same variable; and each
+    // ?k with each ?l, both ways.
     let pairs = ROWS + 2 * (20 + 20) + (20 + 20) + 2 * 20 * 20;
     assert_rows(&store, &format!("SELECT ?a ?b {{ {left} {{ {right} }} }}"), pairs);
     assert_rows(&store, &format!("SELECT ?a ?b {{ {left} OPTIONAL {{ {right} }} }}"), pairs);
     assert_rows(&store, &format!("SELECT DISTINCT ?a {{ {left} {{ {right} }} }}"), ROWS + 40);
-    // Only whole rows beyond the twentieth bind what no shorter row on the right binds, too: but each has a whole partner.
+    // Every left row has a partner: beyond the twentieth, a whole one.
     assert_rows(&store, &format!("SELECT ?a {{ {left} MINUS {{ {right} }} }}"), 0);
     let parts = "?b :right ?bx OPTIONAL { ?b :k ?k } OPTIONAL { ?b :l ?l } FILTER (!bound(?l) || !bound(?k))";
     assert_rows(&store, &format!("SELECT ?a {{ {left} MINUS {{ {parts} }} }}"), ROWS - 20);

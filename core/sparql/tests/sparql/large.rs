@@ -1,4 +1,4 @@
-//! Thousands of rows through operators that share their work and split their tables, against plain loops.
+//! Thousands of rows through operators that divide their work and split their tables, compared with plain loops.
 
 use crate::rows::{Chance, Row, rows_of};
 use oxrdf::Term;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use vicus_rdf::Store;
 use vicus_sparql::{Options, Plan, parse, plan};
 
-/// What is in the graph: subjects have a key, and a value.
+/// The graph's content: subjects have a key and a value.
 struct Data {
     store: Arc<Store>,
     pairs: Vec<(u64, u64)>,
@@ -45,7 +45,7 @@ fn number(term: &Option<Term>) -> f64 {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Asks with one box for each operator and with several, with tables that are split and with tables that are not.
+/// Runs the query with one box for each operator and with several, with split tables and with whole ones.
 fn ask(data: &Data, query: &str, seed: u64, look: impl Fn(&Plan, usize, &[Vec<f64>])) {
     ask_with(data, query, seed, true, look);
 }
@@ -176,7 +176,7 @@ fn a_large_table_is_built_in_parts() {
     for (pattern, expected) in cases {
         // As it is written, no index is searched.
         ask_with(&data, &format!("SELECT (COUNT(*) AS ?n) {{ {pattern} }}"), 7, false, |plan, threads, rows| {
-            // With few threads, dealing both sides costs more than it wins.
+            // With few threads, dealing both sides costs more than it gains.
             assert_eq!(boxes(plan, "hash build"), if threads == 8 { 8 } else { 1 }, "{}", plan.explain());
             assert_eq!(rows, [vec![expected as f64]], "{pattern}\n{}", plan.explain());
         });

@@ -1,4 +1,4 @@
-//! What planning long texts takes, as it is counted.
+//! The work that planning long texts takes, in counted steps.
 
 #[path = "../long/mod.rs"]
 mod texts;
@@ -8,7 +8,7 @@ use texts::ALL;
 use vicus_rdf::Store;
 use vicus_sparql::{Options, QueryErrorKind, parse, plan};
 
-/// Where columns pass operators, of both of which there are more: their product is what is made.
+/// Texts with many columns that pass many operators: planning makes their product.
 const PRODUCTS: &[&str] = &[
     "OPTIONAL in a row",
     "OPTIONAL of two",
@@ -36,8 +36,8 @@ fn store() -> Arc<Store> {
     Arc::new(Store::of_ntriples((0..1000).map(line).collect::<String>().as_bytes()).expect("good N-Triples"))
 }
 
-/// 995 OPTIONALs were planned for 11 s, 20,000 triples for more than ten, and twice as many four times as long: sets of
-/// variables were made anew and copied for each operator, all pairs of operands compared, all orders looked at.
+/// What happened: 995 OPTIONALs were planned for 11 s, 20,000 triples for more than ten, and twice as many took four times as
+/// long. Sets of variables were copied for each operator, all pairs of operands were compared, and all orders tried.
 #[test]
 fn twice_the_text_takes_about_twice_the_steps() {
     let (store, mut wrong) = (store(), Vec::new());
@@ -51,7 +51,7 @@ fn twice_the_text_takes_about_twice_the_steps() {
             )
         };
         let (Some(once), Some(twice)) = (steps(200), steps(400)) else { continue };
-        // Groups of groups are a level more now and then.
+        // Groups of groups now and then add a level.
         if twice * 10 > once * 28 {
             wrong.push(format!("{}: {once} steps, twice as many take {twice}", long.name));
         }
@@ -94,8 +94,8 @@ fn a_text_that_takes_more_steps_than_it_may_is_an_error_that_says_so() {
     assert!(ended > 20, "{ended} texts take more");
 }
 
-/// The tests of a filter stand on each other: some thousands of EXISTS, or of paths of any length, ended the process with a
-/// stack overflow, though nothing of the text is nested.
+/// What happened: the tests of a filter make a chain of operators. Thousands of EXISTS, or of paths of any length, overflowed
+/// the stack although nothing in the text is nested.
 #[test]
 fn operators_that_stand_on_each_other_count_as_levels() {
     for name in ["EXISTS in a row", "NOT EXISTS in a row", "EXISTS in a disjunction", "walks in a chain", "walks apart"]
@@ -106,8 +106,8 @@ fn operators_that_stand_on_each_other_count_as_levels() {
     }
 }
 
-/// 480 nested OPTIONALs of 60 triples each are a plan of 28,000 joins that stand on each other: it was made on a stack for 480
-/// levels, and dropped on whichever was at hand.
+/// What happened: 480 nested OPTIONALs of 60 triples each make a plan of 28,000 joins in a chain. It was made on a stack for
+/// 480 levels, and dropped on any thread's stack.
 #[test]
 fn a_plan_of_many_levels_needs_no_large_stack() {
     let many: String = (0..60).map(|number| format!("?s <a:p> ?v{number}.")).collect();

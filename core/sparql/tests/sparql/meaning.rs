@@ -1,5 +1,4 @@
-//! What a text means, where the parser that stood here before refused it or read it otherwise. Expected rows follow the
-//! specification's sections that are named.
+//! What texts mean that an earlier parser refused or misread. Expected rows follow the specification's sections that are named.
 
 use crate::rows::rows_of;
 use std::sync::Arc;
@@ -44,7 +43,7 @@ fn all_variables_come_in_the_order_of_the_text() {
     assert_eq!(variables, ["y", "x", "c", "d"]);
 }
 
-/// §18.2.4.4: a value that SELECT computes can be used behind it, also where there are groups.
+/// §18.2.4.4: later parts of SELECT can use a computed value, also where there are groups.
 #[test]
 fn an_alias_of_an_aggregate_can_be_used_behind_it() {
     let text = "SELECT ?s (SUM(?x) AS ?c) (?c * 2 AS ?m) { ?s <http://e/p> ?x } GROUP BY ?s ORDER BY ?m";
@@ -52,7 +51,7 @@ fn an_alias_of_an_aggregate_can_be_used_behind_it() {
     assert_eq!(rows("SELECT (COUNT(*) AS ?n) (?n + 1 AS ?m) { ?s <http://e/p> ?x } HAVING (COUNT(*) = 3)"), ["3 4"]);
 }
 
-/// §18.2.4.1: outside of SELECT, a variable that is no key means some value of its group.
+/// §18.2.4.1: outside of SELECT, a variable that is no key has some value of its group.
 #[test]
 fn a_variable_that_is_no_key_is_a_sample_in_having_and_order_by() {
     let text = "SELECT ?s { ?s <http://e/p> ?x } GROUP BY ?s HAVING (?x > 2)";
@@ -61,33 +60,33 @@ fn a_variable_that_is_no_key_is_a_sample_in_having_and_order_by() {
     assert_eq!(rows("SELECT ?s { ?s <http://e/p> ?x } GROUP BY ?s ORDER BY DESC(?x) LIMIT 1"), ["b"]);
 }
 
-/// §18.6, substitute: the pattern of EXISTS has the values of the solution outside wherever their variables stand.
+/// §18.6, substitute: the pattern of EXISTS has the outer solution's values wherever their variables occur.
 #[test]
-fn a_select_of_everything_hides_nothing_from_the_outside_of_exists() {
+fn a_select_of_everything_sees_the_values_outside_of_exists() {
     let text = "SELECT ?v { ?s <http://e/p> ?v FILTER EXISTS { SELECT * { FILTER (?v = 2) } } }";
     assert_eq!(rows(text), ["2"]);
     let text =
         "SELECT ?v { ?s <http://e/p> ?v FILTER EXISTS { SELECT * { ?a <http://e/p> ?w FILTER (?w = ?v + 1) } } }";
     assert_eq!(rows(text), ["1", "2"]);
-    // A group outside of EXISTS sees nothing of its neighbours.
+    // A group outside of EXISTS does not see its neighbours' variables.
     assert_eq!(rows("SELECT ?v { ?s <http://e/p> ?v { SELECT * { FILTER (?v = 2) } } }"), Vec::<String>::new());
 }
 
 #[test]
-fn what_was_refused_has_its_rows() {
+fn queries_that_were_refused_have_rows() {
     let text = "SELECT ?s { ?s <http://e/q> ?o FILTER (!EXISTS { _:q <http://e/q> ?s }) }";
     assert_eq!(rows(text), ["a"]);
-    // §9.1: no predicate is in an empty set.
+    // §9.1: no predicate is in the empty set, so its negation matches all.
     assert_eq!(rows("SELECT ?o { <http://e/a> !() ?o }"), ["1", "2", "b"]);
     assert_eq!(rows("SELECT (CONCAT ( ) AS ?c) (COALESCE ( ) AS ?n) { }"), [" -"]);
-    // §17.3.3: the call of a function that there is not is an error.
+    // §17.3.3: calling an unknown function is an error.
     assert_eq!(rows("SELECT (COALESCE(<http://e/f>(1), 2) AS ?c) { }"), ["2"]);
     assert_eq!(rows("SELECT ?o { ?s <http://e/q> ?o FILTER (<http://e/f>(?o) || true) }"), ["b"]);
-    // A number's sign belongs to it, or is an operator, and means the same.
+    // A sign is part of a number or an operator, and means the same either way.
     assert_eq!(rows("SELECT (3-1 AS ?a) (3 -1*2 AS ?b) (-3+ +1 AS ?c) (- -1 AS ?d) { }"), ["2 1 -2 1"]);
 }
 
-/// Each chain's operators stand side by side: `||` was refused from some 327 on.
+/// What happened: a chain of more than some 327 `||` was refused.
 #[test]
 fn a_long_chain_is_answered() {
     let equal = (0..2000).map(|number| format!("?x = {number}")).collect::<Vec<_>>().join(" || ");
@@ -98,9 +97,9 @@ fn a_long_chain_is_answered() {
     assert_eq!(rows(&format!("SELECT (0{sum} AS ?n) {{ }}")), ["900"]);
 }
 
-/// ASK's OFFSET and LIMIT were read and left out.
+/// What happened: ASK's OFFSET and LIMIT were ignored.
 #[test]
-fn an_ask_skips_rows_as_it_is_told() {
+fn an_ask_obeys_offset_and_limit() {
     let store = Arc::new(Store::of_turtle(DATA.as_bytes(), None).expect("good Turtle"));
     for (text, answer) in [("OFFSET 3", true), ("OFFSET 4", false), ("LIMIT 0", false), ("LIMIT 1", true)] {
         let parsed = parse(&format!("ASK {{ ?s ?p ?o }} {text}")).expect("good SPARQL");

@@ -1,4 +1,4 @@
-//! Paths of any length, against what plain loops reach.
+//! Paths of any length, compared with what plain loops reach.
 
 use crate::rows::{Chance, count_of, rows_of};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ fn planned(store: &Arc<Store>, text: &str, limits: Limits) -> Plan {
     plan(store, &parsed, &Options { limits, ..Options::default() }).expect("supported")
 }
 
-/// Rows of IRIs without what all begin with, sorted.
+/// Rows of IRIs without their common prefix, sorted.
 fn names(plan: &Plan) -> Vec<Vec<String>> {
     let name =
         |cell: &Option<oxrdf::Term>| cell.as_ref().expect("bound").to_string()[10..].trim_matches('>').to_owned();
@@ -25,8 +25,8 @@ fn names(plan: &Plan) -> Vec<Vec<String>> {
     rows
 }
 
-/// The ends that were found were dropped when there were more than 2^20, while pairs of the same batch still stood for
-/// places among them: on a cycle of 1,100 nodes this query panicked.
+/// What happened: the ends that were found were dropped when there were more than 2^20, while pairs of the same batch still
+/// held indexes into them. On a cycle of 1,100 nodes this query panicked.
 #[test]
 fn all_pairs_of_a_large_cycle_are_found() {
     let nodes = 1100;
@@ -38,10 +38,9 @@ fn all_pairs_of_a_large_cycle_are_found() {
     assert_eq!(count_of(&planned(&store, "SELECT ?a ?b { ?a :p+ ?b }", Limits::default())), nodes * nodes);
 }
 
-/// As above; and where the places were there again, but stood for other ends, rows were wrong: `s0 :p+ ?b` had an end
-/// that is on the cycle.
+/// As above, but the indexes were in use again for other ends, so that rows were wrong: `s0 :p+ ?b` had an end on the cycle.
 #[test]
-fn a_start_that_comes_again_has_its_own_ends_however_little_is_remembered() {
+fn a_repeated_start_has_its_own_ends_with_any_cache_size() {
     let (nodes, seed) = (40, 5);
     let mut text = "<http://e/s0> <http://e/p> <http://e/e0> .\n".to_owned();
     for node in 0..nodes {
@@ -69,7 +68,8 @@ fn a_start_that_comes_again_has_its_own_ends_however_little_is_remembered() {
     }
 }
 
-/// Every node of a graph was a start, though nine triples had the predicate: 427 ms instead of 2.
+/// What happened: the walk started at every node of the graph, though only nine triples have the predicate: 427 ms instead of
+/// 2.
 #[test]
 fn a_path_between_variables_begins_where_its_first_step_can() {
     let mut text = String::new();
@@ -116,7 +116,7 @@ fn a_path_between_variables_begins_where_its_first_step_can() {
         };
         let thought = estimate(explained.lines().next().expect("a line"));
         assert!((0.2..5.0).contains(&(thought / expected.len() as f64)), "{thought} and not {}", expected.len());
-        // Whatever is walked from comes from the index of the predicate.
+        // The starts come from the predicate's index.
         let walked = explained.lines().skip_while(|line| !line.contains("walk ")).nth(1).expect("its input");
         assert!(!walked.contains("all nodes") && estimate(walked) < 20.0, "{explained}");
     }

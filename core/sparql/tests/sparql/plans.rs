@@ -1,4 +1,4 @@
-//! The planner's rules, seen in the plans that they make, and the work that early stops save.
+//! The planner's rules, seen in its plans, and the work that early stops save.
 
 use crate::rows::{count_of, rows_at, rows_of};
 use std::fmt::Write as _;
@@ -45,18 +45,18 @@ fn assert_plan(store: &Arc<Store>, text: &str, has: &[&str], lacks: &[&str]) {
 #[test]
 fn equal_names_are_one_variable_and_equal_numbers_are_a_key() {
     let store = library(60);
-    // All names are simple strings, of which equal ones are the same.
+    // All names are simple strings: equal ones are the same term.
     let names = "SELECT ?a ?b { ?a :name ?n . ?b :name ?m FILTER (?n = ?m) }";
     assert_plan(&store, names, &["?n"], &["by value", "?m", "filter"]);
-    // 31 and 31.0 are equal, and two terms.
+    // 31 and 31.0 are equal, but different terms.
     let numbers = "SELECT ?a ?p { ?a :age ?x . ?p :year ?y FILTER (?x = ?y) }";
     assert_plan(&store, numbers, &["by value"], &["?x if bound"]);
 }
 
-/// `SUM(SECONDS(?at))` made a term of each value, searched the dictionary for it, and read the number from it again: 3.4 times
-/// as slow as another engine.
+/// What happened: `SUM(SECONDS(?at))` made a term of each value, looked it up in the dictionary, and read the number from it
+/// again: 3.4 times as slow as another engine.
 #[test]
-fn what_is_only_summed_up_makes_no_term() {
+fn values_that_are_only_summed_make_no_terms() {
     let store = library(60);
     let sums = [
         ("SELECT (SUM(?y / 4) AS ?s) { ?p :year ?y }", "extend [_:value]"),
@@ -68,17 +68,17 @@ fn what_is_only_summed_up_makes_no_term() {
     // Years from 1950 to 2009, each once: 60 * 1950 + 59 * 60 / 2 = 118,770, of which a quarter is 29,692.5.
     let row = rows_of(&planned(&store, sums[0].0), |_| 0);
     assert_eq!(format!("{row:?}").matches("29692.5").count(), 1, "{row:?}");
-    // An error in one row is an error of the sum, also where there is no term that could be unbound.
+    // An error in one row makes the sum an error, also where no term is made that could be unbound.
     let row = rows_of(&planned(&store, "SELECT (SUM(?t * 2) AS ?s) { ?p :title ?t }"), |_| 0);
     assert_eq!(row.len(), 1);
     assert!(row[0].iter().all(Option::is_none), "{row:?}");
-    // What another aggregate or a key needs is still computed once, for both.
+    // A value that another aggregate or a key needs is still computed once, for both.
     let both = "SELECT (SUM(?v) AS ?a) (MAX(?v) AS ?b) { ?p :year ?y BIND (?y / 4 AS ?v) }";
     assert_plan(&store, both, &["extend"], &[]);
 }
 
-/// A sub-select that shares no variable with a union was planned, and run, for each of its branches: BSBM's "reviewers above a
-/// producer's average" averaged all ratings five times.
+/// What happened: a sub-select that shares no variable with a union was planned and run for each of its branches. BSBM's
+/// "reviewers above a producer's average" averaged all ratings five times.
 #[test]
 fn a_sub_select_beside_a_union_runs_once() {
     let store = library(60);
@@ -89,23 +89,23 @@ fn a_sub_select_beside_a_union_runs_once() {
     assert_plan(&store, text, &["union"], &[]);
 }
 
-/// What is known of one thing was multiplied through a hash table for each pattern, three boxes each, of one row: BSBM's query 12 took
-/// 1.3 times as long as in another engine.
+/// What happened: patterns about one constant were multiplied through hash tables of one row each, three boxes a pattern.
+/// BSBM's query 12 took 1.3 times as long as in another engine.
 #[test]
-fn what_is_known_of_one_thing_is_looked_up_without_tables() {
+fn patterns_about_one_constant_need_no_tables() {
     let store = library(60);
     let text = "SELECT ?n ?y ?t { :paper7 :by ?a . ?a :name ?n . :paper7 :year ?y . :paper7 :title ?t }";
     assert_plan(&store, text, &["index join"], &["hash join", "extend"]);
     assert_plan(&store, "SELECT ?y ?z { :paper7 :year ?y OPTIONAL { :paper8 :none ?z } }", &["left index join"], &[]);
-    // A condition on what is multiplied is evaluated once.
+    // The condition is evaluated before the multiplication, once for each title.
     let text = "SELECT ?y ?t { :paper7 :year ?y . ?p :title ?t FILTER (STRLEN(?t) > 7) }";
     assert_plan(&store, text, &["hash join"], &[]);
 }
 
-/// Columns were brought into the order of SELECT by a box of their own, and ORDER BY with LIMIT, which keeps so many rows, had its rows
-/// counted once more by another: of a short query each box takes some microseconds.
+/// What happened: a box of its own put columns into the order of SELECT, and another counted the rows of ORDER BY with LIMIT
+/// once more. In a short query each box costs some microseconds.
 #[test]
-fn columns_are_put_out_in_the_order_that_is_asked_for() {
+fn columns_come_in_the_order_of_select() {
     let store = library(60);
     let asked = [
         "SELECT ?o ?s { ?s :year ?o }",
@@ -139,7 +139,7 @@ fn plan_as_written(store: &Arc<Store>, text: &str, options: &Options) -> Plan {
 }
 
 #[test]
-fn what_is_another_value_each_time_makes_rows_distinct() {
+fn a_new_value_for_each_row_makes_rows_distinct() {
     let store = library(60);
     for value in ["RAND()", "BNODE()", "BNODE(STR(?s))", "STRUUID()"] {
         let text = format!("SELECT DISTINCT ?s ?v {{ ?s ?p ?o BIND ({value} AS ?v) }}");
@@ -155,7 +155,7 @@ fn a_constant_goes_into_the_index() {
 }
 
 #[test]
-fn nobody_earlier_keeps_the_least_year_of_each_author() {
+fn a_test_for_an_earlier_paper_keeps_the_least_year() {
     let store = library(60);
     let text = "SELECT ?p { ?p :by ?a ; :year ?y \
                 OPTIONAL { ?q :by ?b ; :year ?z FILTER (?a = ?b && ?z < ?y) } FILTER (!bound(?b)) }";
@@ -170,13 +170,13 @@ fn a_join_with_a_union_goes_into_its_branches_if_that_is_cheaper() {
 }
 
 #[test]
-fn what_nobody_looks_at_is_only_tested() {
+fn an_unused_variable_is_only_tested() {
     let store = library(60);
     assert_plan(&store, "SELECT DISTINCT ?a { ?p :by ?a . ?a :name ?n }", &["semi index join", "any one"], &[]);
 }
 
 #[test]
-fn an_optional_part_begins_at_what_the_left_side_asks_for() {
+fn an_optional_part_begins_at_the_left_sides_values() {
     let store = library(600);
     let few = "SELECT ?p ?n { ?p :year 1957 ; :title \"title 1\" OPTIONAL { ?p :by ?a . ?a :name ?n } }";
     assert_plan(&store, few, &["left hash join on ?p", "distinct [?p]"], &["scan Pso ?p <http://e/by>"]);
@@ -209,8 +209,8 @@ fn a_question_is_answered_by_the_first_row() {
     assert!(work("SELECT * { ?p :by ?a . ?a :name ?n } LIMIT 3") < 60);
 }
 
-/// NOW and the seed of RAND were part of the plan, and so were the terms that its runs computed: a plan that was asked again
-/// knew what the first run had computed, and every run had the same moment.
+/// What happened: NOW, the seed of RAND and the terms that runs computed belonged to the plan. A second run knew the first
+/// run's terms, and every run had the same moment.
 #[test]
 fn each_run_of_a_plan_has_its_own_moment_and_its_own_terms() {
     let store = library(30);
@@ -286,9 +286,10 @@ fn a_test_for_solutions_is_a_join_where_it_can_be() {
     assert_plan(&store, either, &["mark ", "_:exists"], &["exists("]);
 }
 
-/// The planner dropped the condition: once the left join was an anti join, nobody bound its variable any more.
+/// What happened: the planner dropped the condition once the left join had become an anti join, because its variable was no
+/// longer bound.
 #[test]
-fn a_condition_on_what_is_never_bound_is_an_error_and_not_forgotten() {
+fn a_condition_on_an_unbound_variable_is_an_error_and_not_dropped() {
     let store = library(30);
     let text = "SELECT * { ?x :year ?c { ?d :nothing ?d } UNION \
                 { ?e :name ?a OPTIONAL { ?d ?e ?f } FILTER (!bound(?f)) } FILTER (sameTerm(?c, ?f)) }";
@@ -304,7 +305,8 @@ fn a_group_has_one_row_for_each_key_and_none_has_one_row() {
     assert_eq!(count_of(&planned(&store, "SELECT ?a (COUNT(*) AS ?n) { ?p :nothing ?a } GROUP BY ?a")), 0);
 }
 
-/// Every value of BIND became a term that was kept until the query's end: COUNT over 2.4 million of them failed at 200 MB.
+/// What happened: every value of BIND became a term that was kept until the query's end. COUNT over 2.4 million of them failed
+/// at 200 MB.
 #[test]
 fn values_that_are_only_counted_or_tested_are_not_kept() {
     let store = library(60);
@@ -330,7 +332,7 @@ fn values_that_are_only_counted_or_tested_are_not_kept() {
     assert_eq!(rows, 1);
 }
 
-/// Every other computed term was kept until the query's end, too, though nothing compared or kept it.
+/// What happened: every other computed term was also kept until the query's end, even when nothing compared or kept it.
 #[test]
 fn computed_terms_go_with_the_last_row_that_has_them() {
     let store = library(60);
@@ -379,7 +381,7 @@ fn computed_terms_go_with_the_last_row_that_has_them() {
     }
 }
 
-/// Each of the variables was a column of every row, whether the pattern bound it or not: 2.6 GB for a text of a megabyte.
+/// What happened: each variable was a column of every row, even if the pattern never bound it: 2.6 GB for a text of a megabyte.
 #[test]
 fn a_key_that_is_never_bound_is_no_column() {
     let store = library(60);
@@ -392,9 +394,9 @@ fn a_key_that_is_never_bound_is_no_column() {
     assert_eq!(count_of(&planned(&store, &never("?p :nothing ?a"))), 0, "no rows are no group where there are keys");
 }
 
-/// As many nodes as a walk visits in several turns, in a ring.
+/// A ring of as many nodes as a walk visits in several turns.
 #[test]
-fn a_walk_is_cut_into_turns_and_ends_when_nobody_waits() {
+fn a_walk_is_cut_into_turns_and_can_be_cancelled() {
     let nodes = 40_000;
     let text: String = (0..nodes).fold(String::new(), |mut text, node| {
         writeln!(text, "<http://e/{node}> <http://e/next> <http://e/{}> .", (node + 1) % nodes).expect("a string");
@@ -403,7 +405,7 @@ fn a_walk_is_cut_into_turns_and_ends_when_nobody_waits() {
     let store = Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples"));
     let ring = planned(&store, "SELECT ?x { :0 :next+ ?x }");
     assert_eq!(count_of(&ring), nodes);
-    // All pairs are more than anyone can wait for.
+    // All pairs would take too long.
     let all = planned(&store, "SELECT ?x ?y { ?x :next* ?y }");
     let mut turns = 0;
     let ended = sequential::run_while(all.model(), Vec::new(), |_| {
@@ -415,8 +417,8 @@ fn a_walk_is_cut_into_turns_and_ends_when_nobody_waits() {
     assert_eq!(count_of(&planned(&store, "ASK { ?x :next* :7 . ?x :next :9 }")), 1);
 }
 
-/// The number of ways through 64 unions of two branches is beyond 64 bits: planning panicked, in builds that look for overflows, and
-/// otherwise took it for 0.
+/// What happened: the number of orders for 64 unions of two branches is beyond 64 bits. Planning panicked in builds that check
+/// for overflow; other builds took it for 0.
 #[test]
 fn a_group_of_many_unions_is_planned() {
     let store = library(3);
@@ -436,7 +438,7 @@ fn deeply_nested_unions_are_planned_in_no_time() {
     assert_eq!(count_of(&planned(&store, &format!("SELECT ?a {{ {text} }}"))), 11);
 }
 
-/// Runs a plan; gives its solutions' number, what its boxes did, and its explanation with that.
+/// Runs a plan; returns the number of its solutions, its boxes' counts, and its explanation with them.
 fn explained_run(plan: &Plan) -> (u64, Vec<BoxCounts>, String) {
     let (ended, counts) = sequential::run_counted(plan.model(), Vec::new(), |_| Some(0));
     ended.unwrap_or_else(|error| panic!("{error}"));

@@ -1,4 +1,4 @@
-//! Random queries on random graphs: the engine, however it is set, finds what the naive evaluator finds.
+//! Random queries on random graphs: with all settings, the engine finds what the naive evaluator finds.
 
 use crate::naive::{self, Solution};
 use crate::rows::{Chance, Row, rows_of};
@@ -345,7 +345,7 @@ fn check(seed: u64) -> bool {
     check_query(seed, &data, &text).is_some()
 }
 
-/// Limits that a small graph goes beyond, each of them.
+/// Limits so low that a small graph exceeds each of them.
 fn low_limits(chance: &mut Chance) -> Limits {
     Limits {
         remembered_ends: chance.below(6),

@@ -1,5 +1,5 @@
-//! Random expressions over random numbers, moments and texts, and random patterns: the engine computes what the naive
-//! evaluator does, to the last digit.
+//! Random expressions over random numbers, moments and texts, and random patterns: the engine computes the same as the naive
+//! evaluator, to the last digit.
 
 use crate::naive::{self, Solution};
 use crate::rows::{Chance, Row, rows_of};
@@ -156,9 +156,9 @@ fn values_are_what_the_naive_evaluator_computes() {
     assert!(values as u64 > 4 * seeds, "{values}");
 }
 
-/// Sums of parts of moments, of integers and of decimals are added up in place as long as they are short, without a term for
-/// each value. They are what the naive evaluator adds up, whatever forms moments have and however long numbers are, in one group
-/// or in many, on one thread or in parts.
+/// Sums of parts of moments, of integers and of decimals are computed in place while they are short, without a term for each
+/// value. They equal the naive evaluator's sums for all forms of moments and lengths of numbers, in one group or in many, on
+/// one thread or in parts.
 #[test]
 fn sums_are_what_the_naive_evaluator_adds_up() {
     let mut sums = 0;
@@ -179,7 +179,7 @@ fn sums_are_what_the_naive_evaluator_adds_up() {
             "COALESCE(HOURS(?v) + 0.50, YEAR(?v) - 1, ?v, 7)",
             "COALESCE(MONTH(?v) * 9223372036854775, 0)",
             "COALESCE(DAY(?v), ?v * 9223372036854775807, 1.5)",
-            // An error in one row is one of its group.
+            // An error in one row makes the group's sum an error.
             "SECONDS(?v)",
         ]);
         let fold = writer.0.pick(&["SUM", "AVG"]);
@@ -222,20 +222,20 @@ fn many_more_values() {
 
 /// A pattern as a tree, so that it need not be read.
 enum Tree {
-    /// Characters of which one fits, as they are written.
+    /// A class of characters, as it is written.
     One(String, Box<dyn Fn(char) -> bool>),
     Start,
     End,
     Sequence(Vec<Tree>),
     Either(Vec<Tree>),
-    /// The number of the group; none if it captures nothing.
+    /// The number of the group; `None` if it captures nothing.
     Group(Option<usize>, Box<Tree>),
-    /// How often, and whether as seldom as can be.
+    /// How often it repeats, and whether it prefers fewer repetitions.
     Repeated(Box<Tree>, usize, usize, bool),
     Back(usize),
 }
 
-/// Of how many repetitions a pattern without a bound is looked at: texts are shorter.
+/// The most repetitions that are tried for a pattern without a bound: texts are shorter.
 const OFTEN: usize = 12;
 
 fn tree(chance: &mut Chance, depth: usize, groups: &mut usize, closed: &mut Vec<usize>) -> Tree {
@@ -300,101 +300,107 @@ fn written(tree: &Tree) -> String {
             };
             format!("{}{often}{}", written(inner), if *lazy { "?" } else { "" })
         }
-        // What follows may be a digit no more.
+        // No piece begins with a digit, which would continue the number.
         Tree::Back(group) => format!("\\{group}"),
     }
 }
 
-/// Whether a text has a match that begins at its `at`-th character: every way is tried. What the groups have is passed on
-/// to `rest`, which says whether the remainder fits.
+/// Each group's beginning and end, if it has matched.
 type Captured = Vec<Option<(usize, usize)>>;
 
-fn fits(
-    tree: &Tree,
-    text: &[char],
+/// A text in which matches are sought by trying every way.
+struct Search<'a> {
+    text: &'a [char],
+    /// Under the flag m.
     lines: bool,
-    at: usize,
-    captured: &Captured,
-    rest: &mut dyn FnMut(usize, &Captured) -> bool,
-) -> bool {
-    match tree {
-        Tree::One(_, takes) => text.get(at).is_some_and(|char| takes(*char)) && rest(at + 1, captured),
-        Tree::Start => {
-            let in_lines = lines && at > 0 && at < text.len() && text[at - 1] == '\n';
-            (at == 0 || in_lines) && rest(at, captured)
-        }
-        Tree::End => {
-            let is_end = at == text.len() && !(lines && text.last() == Some(&'\n'));
-            (is_end || lines && text.get(at) == Some(&'\n')) && rest(at, captured)
-        }
-        Tree::Sequence(all) => match all.split_first() {
-            None => rest(at, captured),
-            Some((first, others)) => fits(first, text, lines, at, captured, &mut |at, captured| {
-                sequence(others, text, lines, at, captured, rest)
-            }),
-        },
-        Tree::Either(all) => all.iter().any(|tree| fits(tree, text, lines, at, captured, rest)),
-        Tree::Group(number, inner) => fits(inner, text, lines, at, captured, &mut |end, captured| {
-            let mut captured = captured.clone();
-            if let Some(number) = number {
-                captured[*number] = Some((at, end));
+}
+
+impl Search<'_> {
+    /// Whether the tree matches from the character `at` on, and `rest`, which gets the match's end and the groups, accepts what
+    /// follows.
+    fn fits(
+        &self,
+        tree: &Tree,
+        at: usize,
+        captured: &Captured,
+        rest: &mut dyn FnMut(usize, &Captured) -> bool,
+    ) -> bool {
+        match tree {
+            Tree::One(_, takes) => self.text.get(at).is_some_and(|char| takes(*char)) && rest(at + 1, captured),
+            Tree::Start => {
+                let in_lines = self.lines && at > 0 && at < self.text.len() && self.text[at - 1] == '\n';
+                (at == 0 || in_lines) && rest(at, captured)
             }
-            rest(end, &captured)
-        }),
-        Tree::Repeated(inner, least, most, _) => {
-            // Whether there is a match does not depend on what is tried first.
-            let enough = *least == 0 && rest(at, captured);
-            enough
-                || *most > 0
-                    && fits(inner, text, lines, at, captured, &mut |end, captured| {
-                        repeated(inner, least.saturating_sub(1), most - 1, text, lines, (at, end), captured, rest)
-                    })
+            Tree::End => {
+                let is_end = at == self.text.len() && !(self.lines && self.text.last() == Some(&'\n'));
+                (is_end || self.lines && self.text.get(at) == Some(&'\n')) && rest(at, captured)
+            }
+            Tree::Sequence(all) => match all.split_first() {
+                None => rest(at, captured),
+                Some((first, others)) => {
+                    self.fits(first, at, captured, &mut |at, captured| self.sequence(others, at, captured, rest))
+                }
+            },
+            Tree::Either(all) => all.iter().any(|tree| self.fits(tree, at, captured, rest)),
+            Tree::Group(number, inner) => self.fits(inner, at, captured, &mut |end, captured| {
+                let mut captured = captured.clone();
+                if let Some(number) = number {
+                    captured[*number] = Some((at, end));
+                }
+                rest(end, &captured)
+            }),
+            Tree::Repeated(inner, least, most, _) => {
+                // Whether there is a match does not depend on what is tried first.
+                let enough = *least == 0 && rest(at, captured);
+                enough
+                    || *most > 0
+                        && self.fits(inner, at, captured, &mut |end, captured| {
+                            self.repeated(inner, least.saturating_sub(1), most - 1, (at, end), captured, rest)
+                        })
+            }
+            Tree::Back(group) => {
+                let part: &[char] = captured[*group].map_or(&[], |(start, end)| &self.text[start..end]);
+                self.text[at..].starts_with(part) && rest(at + part.len(), captured)
+            }
         }
-        Tree::Back(group) => {
-            let part: &[char] = captured[*group].map_or(&[], |(start, end)| &text[start..end]);
-            text[at..].starts_with(part) && rest(at + part.len(), captured)
+    }
+
+    fn sequence(
+        &self,
+        trees: &[Tree],
+        at: usize,
+        captured: &Captured,
+        rest: &mut dyn FnMut(usize, &Captured) -> bool,
+    ) -> bool {
+        match trees.split_first() {
+            None => rest(at, captured),
+            Some((first, others)) => {
+                self.fits(first, at, captured, &mut |at, captured| self.sequence(others, at, captured, rest))
+            }
         }
     }
-}
 
-fn sequence(
-    trees: &[Tree],
-    text: &[char],
-    lines: bool,
-    at: usize,
-    captured: &Captured,
-    rest: &mut dyn FnMut(usize, &Captured) -> bool,
-) -> bool {
-    match trees.split_first() {
-        None => rest(at, captured),
-        Some((first, others)) => fits(first, text, lines, at, captured, &mut |at, captured| {
-            sequence(others, text, lines, at, captured, rest)
-        }),
+    fn repeated(
+        &self,
+        inner: &Tree,
+        least: usize,
+        most: usize,
+        (before, at): (usize, usize),
+        captured: &Captured,
+        rest: &mut dyn FnMut(usize, &Captured) -> bool,
+    ) -> bool {
+        if least == 0 && rest(at, captured) {
+            return true;
+        }
+        // Repeating an empty match once more changes nothing.
+        let is_empty = before == at;
+        if most == 0 || is_empty && least == 0 {
+            return false;
+        }
+        self.fits(inner, at, captured, &mut |end, captured| {
+            self.repeated(inner, least.saturating_sub(1), most - 1, (at, end), captured, rest)
+        })
     }
-}
-
-#[expect(clippy::too_many_arguments, reason = "what a step of a repetition needs")]
-fn repeated(
-    inner: &Tree,
-    least: usize,
-    most: usize,
-    text: &[char],
-    lines: bool,
-    (before, at): (usize, usize),
-    captured: &Captured,
-    rest: &mut dyn FnMut(usize, &Captured) -> bool,
-) -> bool {
-    if least == 0 && rest(at, captured) {
-        return true;
-    }
-    // Once more of nothing is no more.
-    let is_empty = before == at;
-    if most == 0 || is_empty && least == 0 {
-        return false;
-    }
-    fits(inner, text, lines, at, captured, &mut |end, captured| {
-        repeated(inner, least.saturating_sub(1), most - 1, text, lines, (at, end), captured, rest)
-    })
 }
 
 #[test]
@@ -408,7 +414,8 @@ fn patterns_match_what_a_search_of_all_ways_finds() {
         let length = chance.below(7);
         let text: Vec<char> = (0..length).map(|_| char::from(b"abABa#& -\n"[chance.below(10)])).collect();
         let none = vec![None; groups + 1];
-        let wanted = (0..=text.len()).any(|at| fits(&pattern, &text, lines, at, &none, &mut |_, _| true));
+        let search = Search { text: &text, lines };
+        let wanted = (0..=text.len()).any(|at| search.fits(&pattern, at, &none, &mut |_, _| true));
         let written = written(&pattern);
         let shown: String = text.iter().collect();
         let flags = if lines { "m" } else { "" };

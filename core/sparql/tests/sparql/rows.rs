@@ -45,7 +45,7 @@ pub(crate) fn rows_of(plan: &Plan, choose: impl FnMut(usize) -> usize) -> Vec<Ro
     rows_at(plan, Moment::default(), choose)
 }
 
-/// The same, of a run at some moment.
+/// The same, for a run that takes place at this moment.
 pub(crate) fn rows_at(plan: &Plan, moment: Moment, choose: impl FnMut(usize) -> usize) -> Vec<Row> {
     let run = plan.start(moment);
     let (send, receive) = mpsc::channel();
@@ -62,7 +62,7 @@ pub(crate) fn rows_at(plan: &Plan, moment: Moment, choose: impl FnMut(usize) -> 
     rows
 }
 
-/// How many rows there are, without a look at them.
+/// The number of rows, without reading them.
 pub(crate) fn count_of(plan: &Plan) -> usize {
     let (send, receive) = mpsc::channel();
     let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.rows())?));

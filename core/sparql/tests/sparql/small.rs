@@ -1,4 +1,4 @@
-//! A small graph and what another engine found in it: `../data/people.expected` says which.
+//! A small graph and another engine's answers: `../data/people.expected` names the engine.
 
 use crate::rows::{Row, rows_of};
 use std::sync::Arc;

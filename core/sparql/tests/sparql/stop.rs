@@ -1,16 +1,16 @@
-//! Planning stops when it is told to, wherever it is.
+//! Planning stops wherever it is when it is told to.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_rdf::Store;
-use vicus_sparql::{Options, QueryErrorKind, parse, plan_until};
+use vicus_sparql::{Options, QueryErrorKind, Watch, parse, plan_until};
 
 fn store() -> Arc<Store> {
     Arc::new(Store::of_ntriples(b"<http://e/ann> <http://e/knows> <http://e/bob> .").expect("good N-Triples"))
 }
 
-/// Plans a query that is stopped at the look of this number; whether it was, and how often it looked.
+/// Plans a query and stops it at the look of this number; returns whether it was stopped, and how often planning looked.
 fn stopped_at(last: u64, store: &Arc<Store>, text: &str) -> (bool, u64) {
     let parsed = parse(text).unwrap_or_else(|error| panic!("{error}"));
     let looks = Cell::new(0);
@@ -29,7 +29,7 @@ fn stopped_at(last: u64, store: &Arc<Store>, text: &str) -> (bool, u64) {
 
 const MANY: usize = 2000;
 
-/// Texts with much of one thing.
+/// Texts with many of one construct.
 fn texts() -> [String; 4] {
     let many = |before: &str, one: &dyn Fn(usize) -> String, after: &str| {
         (0..MANY).fold(before.to_owned(), |mut text, number| {
@@ -74,4 +74,41 @@ fn planning_stops_at_whatever_look_it_is_told_and_looks_no_more() {
     }
     // The store answers as before.
     assert!(!stopped_at(0, &store, text).0);
+}
+
+/// Grants this many bytes, and notes what it was asked for.
+struct Grants {
+    most: u64,
+    asked: Cell<u64>,
+}
+
+impl Watch for Grants {
+    fn ends(&self) -> bool {
+        false
+    }
+
+    fn grants(&self, bytes: u64) -> bool {
+        assert!(bytes > self.asked.replace(bytes), "asked for more than before");
+        bytes <= self.most
+    }
+}
+
+/// What happened: planning was told once how much it may hold, so what several requests planned at once was nowhere bounded.
+#[test]
+fn planning_holds_what_it_is_granted_and_no_more() {
+    let text = &texts()[3];
+    let parsed = parse(text).expect("good SPARQL");
+    let plan = |most: u64| {
+        let watch = Grants { most, asked: Cell::new(0) };
+        let planned = plan_until(&store(), &parsed, &Options::default(), &watch);
+        (planned.map(|plan| plan.planning_bytes()).map_err(|error| error.kind), watch.asked.get())
+    };
+    let (held, asked) = plan(u64::MAX);
+    assert!(held.as_ref().is_ok_and(|held| (1 << 18..=asked).contains(held)), "{held:?} of {asked}");
+    assert_eq!(plan(asked), (held, asked));
+    for most in [0, asked / 2, asked - 1] {
+        let (refused, asked) = plan(most);
+        assert!(matches!(refused, Err(QueryErrorKind::TooManyBytes { needed }) if needed > most), "{refused:?}");
+        assert!(asked > most);
+    }
 }

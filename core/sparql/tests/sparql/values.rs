@@ -1,5 +1,5 @@
-//! What operators, functions and casts make of values. The tables are the examples of the recommendations, and what
-//! follows from their rules; each says which.
+//! The values of operators, functions and casts. The tables are the examples of the recommendations, and consequences of their
+//! rules; each says which.
 
 use crate::rows::rows_of;
 use oxrdf::Term;
@@ -100,8 +100,8 @@ fn decimals_are_exact_or_rounded_to_eighteen_digits() {
     );
 }
 
-/// What happened: integers beyond 64 bits were decimals, those beyond 127 bits no numbers at all, and a sum beyond 64 bits
-/// was an error.
+/// What happened: integers beyond 64 bits became decimals, those beyond 127 bits were no numbers, and a sum beyond 64 bits was
+/// an error.
 #[test]
 fn integers_have_as_many_digits_as_they_take() {
     assert_values(&[
@@ -265,7 +265,7 @@ fn casts_are_exact() {
         ("xsd:float(0.1)", "0.1 float"),
         ("xsd:float(1e300)", "INF float"),
         ("xsd:float(\"1e-50\")", "0 float"),
-        // Rounded once: by way of a double, this would be 16777216.
+        // Rounded once: through a double, this would be 16777216.
         ("xsd:float(\"16777217.000000001\")", "1.6777218E7 float"),
         ("xsd:float(16777217.000000001)", "1.6777218E7 float"),
         ("xsd:boolean(\"1\")", "true boolean"),
@@ -316,8 +316,7 @@ fn casts_are_exact() {
     ]);
 }
 
-/// SPARQL 1.1, §17.2.2. What happened: a condition on a number or boolean with a text that its type doesn't have was an
-/// error.
+/// SPARQL 1.1, §17.2.2. What happened: a condition on an ill-formed number or boolean was an error.
 #[test]
 fn what_is_no_number_or_boolean_but_says_so_is_false() {
     let truth = |value: &str| value_of(&format!("IF({value}, 1, 0)"));
@@ -356,8 +355,8 @@ fn what_is_no_number_or_boolean_but_says_so_is_false() {
     ]);
 }
 
-/// SPARQL 1.1, §17.4.2.4, and the bounds of XSD 1.1, Part 2, §3.4.13 to §3.4.25. What happened: "1200"^^xsd:byte was a
-/// number.
+/// SPARQL 1.1, §17.4.2.4, and the bounds of XSD 1.1, Part 2, §3.4.13 to §3.4.25. What happened: "1200"^^xsd:byte was accepted
+/// as a number.
 #[test]
 fn a_number_is_within_the_bounds_of_its_type() {
     let (least, greatest) = ("least", "greatest");
@@ -397,8 +396,8 @@ fn a_number_is_within_the_bounds_of_its_type() {
 }
 
 /// Functions and Operators 3.1, §5.6.2 (and the same of §5.6.4 for REPLACE); XSD 1.1, Part 2, Appendix G. What happened:
-/// patterns were read in the dialect of the regex crate, which has other classes, takes `#` for a comment under the flag
-/// x, and knows no back-references.
+/// patterns were read in the regex crate's dialect, which has other classes, takes `#` for a comment under the flag x, and
+/// lacks back-references.
 #[test]
 fn patterns_are_those_of_xpath() {
     let matches = |text: &str, pattern: &str, flags: &str| {
@@ -424,12 +423,12 @@ fn patterns_are_those_of_xpath() {
         ("helloworld", "hello world", "x", "yes"),
         ("helloworld", "hello[ ]world", "x", "no"),
         ("hello world", "hello\\ sworld", "x", "yes"),
-        // White space and # are themselves in a class, and # everywhere.
+        // In a class, white space and # stand for themselves; # also does elsewhere.
         ("a#b", "a # b", "x", "yes"),
         ("a#b", "a[ #]b", "x", "yes"),
         ("ab", "a [ # ] b", "x", "no"),
         ("a b", "a[ #]b", "x", "yes"),
-        // A subtraction; `&&`, `~~` and `--` are no operators.
+        // A subtraction. `&&`, `~~` and `--` are not operators.
         ("b", "^[a-z-[aeiou]]$", "", "yes"),
         ("e", "^[a-z-[aeiou]]$", "", "no"),
         ("e", "^[a-z-[a-z-[e]]]$", "", "yes"),
@@ -446,7 +445,7 @@ fn patterns_are_those_of_xpath() {
         ("a", "[[:alpha:]]", "", "error"),
         ("a", "[b-a]", "", "error"),
         ("^", "^[a^]$", "", "yes"),
-        // `\w` has marks and symbols, and no connector; the crate's has it the other way round.
+        // `\w` includes marks and symbols but no connectors; in the regex crate it is the reverse.
         ("_", "^\\w$", "", "no"),
         ("+", "^\\w$", "", "yes"),
         ("é", "^\\w$", "", "yes"),
@@ -471,7 +470,7 @@ fn patterns_are_those_of_xpath() {
         ("a", "^[\\p{L}-[\\p{Lu}]]$", "", "yes"),
         ("a", "\\p{Greek}", "", "error"),
         ("a", "\\pL", "", "error"),
-        // Case matters in names of sets even under the flag i, and not in ranges and subtractions.
+        // The names of sets are case-sensitive even under the flag i; ranges and subtractions are not.
         ("a", "^\\p{Lu}$", "i", "no"),
         ("q", "^[^Q]$", "i", "no"),
         ("b", "^[A-Z-[IO]]$", "i", "yes"),
@@ -491,7 +490,7 @@ fn patterns_are_those_of_xpath() {
         ("aa", "\\1(a)", "", "error"),
         ("aa", "(?:a)\\1", "", "error"),
         ("aa", "(a)[\\1]", "", "error"),
-        // What XPath doesn't have.
+        // Constructs that XPath lacks.
         ("a", "\\ba", "", "error"),
         ("a", "\\Aa", "", "error"),
         ("a", "(?i)a", "", "error"),
@@ -517,7 +516,7 @@ fn patterns_are_those_of_xpath() {
         ("/", "\\/", "", "error"),
         ("\r", ".", "", "no"),
         ("\r", ".", "s", "yes"),
-        // The end is the end, and a line feed there ends no line.
+        // Without the flag m, `$` matches at the very end only. With it, no line begins after a final line feed.
         ("a\n", "a$", "", "no"),
         ("a\n", "a$", "m", "yes"),
         ("a\n", "^$", "m", "no"),
@@ -539,7 +538,8 @@ fn patterns_are_those_of_xpath() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Functions and Operators 3.1, §5.6.4. What happened: `$12` with one group was nothing, and not group 1 and a 2.
+/// Functions and Operators 3.1, §5.6.4. What happened: with one group, `$12` was replaced by nothing instead of group 1 and a
+/// 2.
 #[test]
 fn replacements_are_those_of_xpath() {
     assert_values(&[
@@ -718,7 +718,7 @@ fn moments_and_durations_are_compared_as_far_as_they_can_be() {
             .collect();
         let expected: Vec<&str> = if *order == "?" { Vec::new() } else { vec![order] };
         assert_eq!(found, expected, "{name} {a} {order} {b}");
-        // Durations that are not ordered are different; moments may be the same, and that is an error.
+        // Durations that are not ordered are unequal; moments without an order may be equal, which is an error.
         if *order == "?" {
             let equal = value_of(&format!("{} = {}", typed(a, name), typed(b, name)));
             assert_eq!(equal, if *name == "duration" { "false boolean" } else { "error" }, "{name} {a} {b}");
@@ -743,7 +743,7 @@ fn moments_and_durations_are_compared_as_far_as_they_can_be() {
     }
 }
 
-/// What happened: the language came first, so that the least of "b"@de and "a"@en was "b"@de.
+/// What happened: languages were compared first, so that the least of "b"@de and "a"@en was "b"@de.
 #[test]
 fn the_least_string_with_a_language_is_the_least_text() {
     let store = Arc::new(Store::of_ntriples(b"").expect("good N-Triples"));

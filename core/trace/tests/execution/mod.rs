@@ -1,7 +1,7 @@
-//! A random execution: seats that queue, take and run boxes, in the words of a trace, with the causes written down.
+//! A random execution: seats queue, take and run boxes, and the trace's events are recorded together with their causes.
 //!
-//! It plays the box protocol on its own, sharing nothing with the checker or the summary, so that both can be held
-//! against it. Seats' clocks are skewed against each other: only the logical order can tell what came first.
+//! It plays the box protocol itself and shares no code with the checker or the summary, so that both can be tested against it.
+//! The seats' clocks are skewed, so only the logical order tells what came first.
 
 use vicus_trace::{BoxId, BoxInfo, Header, Log, ModelInfo, Outcome, TaskKind, Trace, What};
 
@@ -9,10 +9,10 @@ pub(crate) const SEATS: usize = 4;
 const REQUESTS: usize = 2;
 const BOXES: usize = 5;
 
-/// Where an event stands: seat, place in the seat's log.
+/// The position of an event: seat, and index in the seat's log.
 pub(crate) type Position = (usize, usize);
 
-/// How far a seat's clock is ahead: a later seat's runs far behind.
+/// How far a seat's clock is ahead; clocks of later seats run far behind.
 pub(crate) fn skew_ns(seat: usize) -> u64 {
     10_000 * (SEATS - seat) as u64
 }
@@ -23,7 +23,7 @@ pub(crate) struct Execution {
     pub(crate) causes: Vec<(Position, Position)>,
 }
 
-/// What a seat does next.
+/// What a seat is doing.
 #[derive(Clone, Copy)]
 enum Doing {
     Nothing,
@@ -34,7 +34,7 @@ enum Doing {
     Sleeping,
 }
 
-/// What travels with a box: the clock and position of the last event that touched it.
+/// What travels with a box: the clock and the position of its last event.
 #[derive(Clone, Copy, Default)]
 struct Cell {
     touched: Option<(u64, Position)>,
@@ -52,7 +52,7 @@ struct Player {
 }
 
 impl Execution {
-    /// Plays one step for each choice, then lets everything that has begun end.
+    /// Plays one step for each choice, then lets everything end that has begun.
     pub(crate) fn play(choices: &[(u8, u8, u8)]) -> Execution {
         let mut player = Player {
             logs: (0..SEATS).map(|_| Log::new(100 * (choices.len() + 1))).collect(),
@@ -105,7 +105,7 @@ impl Player {
         &mut self.cells[who.request as usize][who.index as usize]
     }
 
-    /// Records an event that another one caused, and the one before it on the seat.
+    /// Records an event caused by another one and by the one before it on the seat.
     fn record(&mut self, seat: usize, what: What, cause: Option<(u64, Position)>) -> u64 {
         let here = (seat, self.logs[seat].events().len());
         if here.1 > 0 {
@@ -119,7 +119,7 @@ impl Player {
         self.logs[seat].record(time_ns, what)
     }
 
-    /// Records an event that the box's last event caused, and leaves its clock with the box.
+    /// Records an event caused by the box's last event, and leaves its clock with the box.
     fn touch(&mut self, seat: usize, who: BoxId, what: What) {
         let cause = self.cell(who).touched;
         let clock = self.record(seat, what, cause);
@@ -219,7 +219,7 @@ impl Player {
                 self.touch(seat, who, What::EnvelopeSent { who, output: 0, rows, pill: false });
             }
             _ => {
-                // `join` runs another task meanwhile.
+                // `join` runs another task while it waits.
                 let who = BoxId::task_of(who.request);
                 let task = [
                     What::InvocationBegins { who },

@@ -1,7 +1,7 @@
 //! Copies of one query at once, `las` against `nls`.
 //!
-//! Falt et al., §6.1.1 and §6.2–6.3: the same query 16 times in parallel, Q2 Q4 Q5a Q6 Q7 Q8 Q9 Q11. The interval is of the
-//! ratio of medians, by resampling the pairs of runs that stood side by side.
+//! Falt et al., §6.1.1 and §6.2–6.3: the same query 16 times in parallel, Q2 Q4 Q5a Q6 Q7 Q8 Q9 Q11. The interval of the ratio
+//! of medians comes from resampling pairs of runs of the same round.
 
 use super::measure::{self, Outcome, median};
 use super::{copies, queries};
@@ -21,18 +21,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let asked = &args.copies;
     let strategy = asked.strategy()?;
     let name = strategy.strategy().name();
-    let runtimes = [asked.start(strategy)?, asked.start("nls".parse().expect("the strategy exists"))?];
-    let loaded = queries::load(&runtimes[0], &asked.data)?;
-    say_line!("{} triples; {} copies at once, medians of {}", loaded.store.len(), asked.copies, args.repeats);
+    let services = [asked.start(strategy)?, asked.start("nls".parse().expect("the strategy exists"))?];
+    let loaded = queries::load(&services[0], &asked.data)?;
+    say_line!("{} triples; {} copies at once, medians of {}", loaded.dataset.store().len(), asked.copies, args.repeats);
     say_line!("\nquery {:>11}      nls ms     ratio   95 % interval", format!("{name} ms"));
     let mut results = Vec::new();
     for query in &asked.queries()? {
         let name = &query.name;
         let mut times = [Vec::new(), Vec::new()];
         for repeat in 0..args.repeats {
-            // Who begins changes each time.
+            // The first side changes each time.
             for side in [repeat % 2, 1 - repeat % 2] {
-                let run = queries::run(&runtimes[side], &loaded.store, query, &Options::default(), asked.copies)?;
+                let run = queries::run(&services[side], &loaded.dataset, query, &Options::default(), asked.copies)?;
                 times[side].push(run.ms);
             }
         }

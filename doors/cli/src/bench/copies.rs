@@ -1,9 +1,10 @@
-//! What benchmarks of several copies of a query at once share: what is asked, how often at once, and on what.
+//! The options shared by benchmarks of several copies of a query: which queries, how many copies, and which runtime.
 
 use super::measure;
 use super::queries::{self, Query};
 use crate::{engine, strategy};
-use vicus::{Runtime, Setting};
+use vicus::{Runtime, RuntimeBuilder, Setting};
+use vicus_service::Service;
 
 #[derive(clap::Args)]
 #[group(skip)]
@@ -11,7 +12,7 @@ pub(super) struct Args {
     /// The data, as for `vicus query`.
     #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
     pub(super) data: Vec<String>,
-    /// Copies at once.
+    /// How many copies run at once.
     #[arg(long, default_value_t = 16, value_parser = measure::count)]
     pub(super) copies: usize,
     /// Which queries.
@@ -37,11 +38,15 @@ impl Args {
         queries::named(&self.queries)
     }
 
-    pub(super) fn start(&self, strategy: Setting) -> anyhow::Result<Runtime> {
-        engine::start(Runtime::builder().strategy(strategy), self.threads)
+    pub(super) fn start(&self, strategy: Setting) -> anyhow::Result<Service> {
+        self.start_as(Runtime::builder().strategy(strategy))
     }
 
-    /// Whether so many threads can be had, before anything is done.
+    pub(super) fn start_as(&self, builder: RuntimeBuilder) -> anyhow::Result<Service> {
+        engine::serve(builder, self.threads)
+    }
+
+    /// Checks that this many threads are available, before anything else is done.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         engine::check_threads(self.threads)
     }

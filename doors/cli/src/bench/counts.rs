@@ -1,4 +1,4 @@
-//! Result sizes against a table of known ones: every file, every query, several strategies and numbers of threads,
+//! Checks numbers of rows against a table of known ones: every file and query, with several strategies and numbers of threads,
 //! many times in a row. Not a measurement, but too long for a test.
 
 use super::{measure, queries};
@@ -39,17 +39,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for line in lines {
         let (file, counts) = line.split_once('\t').context("a line has a file and counts, with tabs between them")?;
         let path = args.data.join(file).to_string_lossy().into_owned();
-        let loader = engine::start(Runtime::builder(), None)?;
-        let store = queries::load(&loader, &[path])?.store;
+        let loader = engine::serve(Runtime::builder(), None)?;
+        let dataset = queries::load(&loader, &[path])?.dataset;
         drop(loader);
         for strategy in &strategies {
             for &threads in &args.threads {
-                let runtime = engine::start(Runtime::builder().strategy(strategy.clone()).quiet(), Some(threads))?;
+                let service = engine::serve(Runtime::builder().strategy(strategy.clone()).quiet(), Some(threads))?;
                 for repeat in 1..=args.repeats {
                     for (name, expected) in names.iter().zip(counts.split('\t')) {
                         let query = all.iter().find(|query| query.name == *name);
                         let query = query.with_context(|| format!("there is no query {name}"))?;
-                        let rows = queries::run(&runtime, &store, query, &Options::default(), 1)?.rows;
+                        let rows = queries::run(&service, &dataset, query, &Options::default(), 1)?.rows;
                         let right = match expected {
                             "yes" => rows > 0,
                             "no" => rows == 0,

@@ -28,11 +28,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let strategy = crate::strategy::one(args.strategy.as_ref())?;
-    let start = |strategy: Setting| engine::start(Runtime::builder().strategy(strategy), args.threads);
+    let start = |strategy: Setting| engine::serve(Runtime::builder().strategy(strategy), args.threads);
     let las = start(strategy.clone())?;
     let queries = queries::queries(args.queries.as_deref())?;
     let loaded = queries::load(&las, &args.data)?;
-    say_line!("{} triples loaded in {:.0} ms", loaded.store.len(), loaded.load_ms);
+    say_line!("{} triples loaded in {:.0} ms", loaded.dataset.store().len(), loaded.time.as_secs_f64() * 1e3);
     let name = strategy.strategy().name();
     say_line!("\nquery        rows {:>11}      nls ms       tasks        near         far", format!("{name} ms"));
     let nls = start("nls".parse().expect("the strategy exists"))?;
@@ -41,10 +41,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     for query in &queries {
         let (mut times, mut last) = ([Vec::new(), Vec::new()], None);
         for _ in 0..args.repeats {
-            for (runtime, times) in [&las, &nls].into_iter().zip(&mut times) {
-                let run = queries::run(runtime, &loaded.store, query, &Options::default(), 1)?;
+            for (service, times) in [&las, &nls].into_iter().zip(&mut times) {
+                let run = queries::run(service, &loaded.dataset, query, &Options::default(), 1)?;
                 times.push(run.ms);
-                // Near and far are shown for las, the default.
+                // Near and far bytes are shown for the first strategy.
                 last.get_or_insert(run);
             }
         }

@@ -1,8 +1,8 @@
 //! How many rows an envelope should have: two queries, five sizes.
 //!
-//! Bobox report 2011/1, §6.2, Tables 1 and 2: Q2 and Q5a over a million triples with envelopes of 1K to 16K rows. Its
-//! times were taken on another machine and without parser and planner, so not the milliseconds can be compared but how
-//! they change with the size: the column "of the best" divides each by the least of its table.
+//! Bobox report 2011/1, §6.2, Tables 1 and 2: Q2 and Q5a over a million triples with envelopes of 1K to 16K rows. Its times are
+//! from another machine and exclude parser and planner, so the milliseconds can't be compared, but their change with the size
+//! can: the column "of the best" divides each time by the least of its table.
 
 use super::measure::{self, Outcome, deviation, median};
 use super::queries;
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     strategy: Option<Setting>,
 }
 
-/// Rows, and the report's milliseconds and standard deviation.
+/// The number of rows, and the report's milliseconds and standard deviation.
 type Table = [(usize, f64, f64); 5];
 
 const TABLES: [(&str, &str, Table); 2] = [
@@ -57,12 +57,17 @@ const TABLES: [(&str, &str, Table); 2] = [
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let strategy = crate::strategy::one(args.strategy.as_ref())?;
-    let runtime = engine::start(Runtime::builder().strategy(strategy), args.threads)?;
+    let service = engine::serve(Runtime::builder().strategy(strategy), args.threads)?;
     let scratch = Scratch::new()?;
     let files = if args.data.is_empty() { vec![scratch.generate(1_000_000)?] } else { args.data.clone() };
-    let store = queries::load(&runtime, &files)?.store;
+    let dataset = queries::load(&service, &files)?.dataset;
     drop(scratch);
-    say_line!("{} triples, {} threads, medians of {}", store.len(), runtime.plan().threads(), args.repeats);
+    say_line!(
+        "{} triples, {} threads, medians of {}",
+        dataset.store().len(),
+        service.runtime().plan().threads(),
+        args.repeats
+    );
     say_line!(
         "Bobox's times are its report's (2011), of evaluation alone: a million triples, a Core i7-860 of 2.8 GHz, four"
     );
@@ -72,11 +77,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         let query = &queries::named(&[name.to_owned()])?[0];
         let mut times = table.map(|_| Vec::new());
         for repeat in 0..args.repeats {
-            // Who begins changes each time.
+            // The first size changes each time.
             for place in 0..table.len() {
                 let place = (place + repeat) % table.len();
                 let options = Options { envelope_rows: table[place].0, ..Options::default() };
-                times[place].push(queries::run(&runtime, &store, query, &options, 1)?.ms);
+                times[place].push(queries::run(&service, &dataset, query, &options, 1)?.ms);
             }
         }
         print(name, title, &table, &times);

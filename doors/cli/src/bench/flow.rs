@@ -1,8 +1,8 @@
-//! What boxes and vias cost, and how a pipeline scales.
+//! The cost of boxes and vias, and how a pipeline scales.
 //!
-//! Bobox report 2011/1, §6.3: a source, ten boxes that compute, a box that only receives; 256 envelopes of 4,096 rows;
-//! 1 to 32 threads. Its Table 3 collapses at 16 threads (1.43) and 32 (0.78) on four cores. The speed-up is held against
-//! that of a plain loop over the same kernel, split over as many threads, measured alternating in the same run.
+//! Bobox report 2011/1, §6.3: a source, ten boxes that compute, and a box that only receives; 256 envelopes of 4,096 rows; 1 to
+//! 32 threads. The speed-up in the report's Table 3 collapses at 16 threads (1.43) and 32 (0.78) on four cores. The speed-up
+//! here is compared with that of a plain loop over the same kernel on as many threads, alternating in the same run.
 
 use super::measure::{self, Outcome, median, milliseconds, quartiles};
 use super::spin::{ROWS, calibrate, compute, spin};
@@ -20,10 +20,10 @@ pub(crate) struct Args {
     /// Threads to try.
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16,32", value_parser = measure::threads)]
     threads: Vec<usize>,
-    /// What an invocation of a computing box takes, in microseconds.
+    /// How long an invocation of a computing box takes, in microseconds.
     #[arg(long, default_value_t = 5000)]
     work_us: u64,
-    /// Envelopes through the pipeline.
+    /// The number of envelopes through the pipeline.
     #[arg(long, default_value_t = 256, value_parser = measure::count)]
     envelopes: usize,
     /// How often each is run; the medians count.
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// The strategy, with its parameters; by default what VICUS_STRATEGY says, else las.
     #[arg(long)]
     strategy: Option<Setting>,
-    /// Measures only what an invocation costs.
+    /// Measures the cost of an invocation only.
     #[arg(long)]
     only_overhead: bool,
 }
@@ -53,7 +53,7 @@ fn schema(columns: usize) -> Schema {
     Schema::new((0..columns).map(|column| (format!("c{column}"), Type::U64)))
 }
 
-/// A source that sends the same envelope again and again, boxes in a row, and a sink.
+/// A source that sends the same envelope repeatedly, a chain of boxes, and a sink.
 fn network(envelope: &Envelope, envelopes: usize, boxes: impl Fn() -> BoxModel) -> anyhow::Result<Arc<Model>> {
     let schema = schema(envelope.columns().len());
     let mut net = ModelBuilder::new("pipeline");
@@ -104,7 +104,7 @@ fn fresh_columns() -> impl Operator {
     }
 }
 
-/// Boxes that do nothing, on one thread: nanoseconds an invocation.
+/// Boxes that do nothing, on one thread: nanoseconds for an invocation.
 fn overhead(args: &Args, strategy: &Setting) -> anyhow::Result<Vec<Outcome>> {
     const ENVELOPES: usize = 20_000;
     let columns: Vec<Column> = (0..4).map(|_| Column::from(vec![1u64; ROWS])).collect();
@@ -122,7 +122,7 @@ fn overhead(args: &Args, strategy: &Setting) -> anyhow::Result<Vec<Outcome>> {
     for _ in 0..args.repeats.max(5) {
         passing.push(per_act(&pass)?);
         making.push(per_act(&fresh)?);
-        // The time to write four columns, which is not the runtime's.
+        // The time to write four columns, which is subtracted.
         let (ms, ()) = milliseconds(|| {
             for round in 0..ENVELOPES {
                 for (n, block) in blocks.iter_mut().enumerate() {
@@ -133,7 +133,7 @@ fn overhead(args: &Args, strategy: &Setting) -> anyhow::Result<Vec<Outcome>> {
         });
         writing.push(ms * 1e6 / ENVELOPES as f64);
     }
-    // Of 13 invocations an envelope (source, ten boxes, sink, and the pills' share), ten write.
+    // An envelope takes 12 invocations (source, ten boxes, sink) and a share of the pills'; ten of them write.
     let share = BOXES as f64 / (BOXES + 2) as f64;
     let (pass_ns, fresh_ns) = (median(&passing), median(&making) - share * median(&writing));
     say_line!("an invocation that passes the envelope on        {pass_ns:8.0} ns   (goal: at most 150)");
@@ -164,7 +164,7 @@ fn pipeline(args: &Args, strategy: &Setting) -> anyhow::Result<Vec<Outcome>> {
         strategy,
         args.repeats
     );
-    // A tenth of the pipeline's work is enough for the loop.
+    // A tenth of the pipeline's work suffices for the loop.
     let calls = (args.envelopes * BOXES / 10).max(args.threads.iter().copied().max().unwrap_or(1));
     let mut ours = vec![Vec::new(); args.threads.len()];
     let mut loops = vec![Vec::new(); args.threads.len()];

@@ -1,7 +1,7 @@
-//! How times and memory grow with the data, and Q4 with the threads.
+//! How times and memory grow with the data, and how Q4 scales with threads.
 //!
-//! A query whose time has exponent 1 takes twice as long for twice the triples; beside it stands how its rows grow. The speed-up of Q4 is held against that
-//! of a plain loop on as many threads, measured alternating in the same run.
+//! A query whose time has exponent 1 takes twice as long for twice the triples; the exponent of its rows is printed beside it.
+//! The speed-up of Q4 is compared with that of a plain loop on as many threads, alternating in the same run.
 
 use super::measure::{self, Outcome, exponent, median};
 use super::queries::{self, Query};
@@ -9,18 +9,18 @@ use super::scratch::Scratch;
 use super::spin::{calibrate, spin};
 use crate::tell::tell;
 use crate::{engine, memory};
-use std::sync::Arc;
 use vicus::{Runtime, Setting};
-use vicus_rdf::{Memory, Store};
+use vicus_rdf::StoreMemory;
+use vicus_service::{Dataset, Service};
 use vicus_sparql::Options;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// About how many triples to generate, one file after the other.
+    /// About how many triples to generate, for each size.
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "250000,1000000,5000000")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     sizes: Vec<u64>,
-    /// Files to take instead, each a size of its own.
+    /// Files to use instead, each as one size.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "sizes")]
     data: Vec<String>,
     /// Which queries; by default all 17.
@@ -37,16 +37,16 @@ pub(crate) struct Args {
     strategy: Option<Setting>,
 }
 
-/// What was measured at one size.
+/// The results for one size.
 struct Size {
     triples: usize,
-    /// For each query its median milliseconds, and how many rows it has.
+    /// The median milliseconds and the number of rows of each query.
     times: Vec<(f64, u64)>,
-    /// What the store says that it holds.
-    held: Memory,
+    /// The memory that the store reports.
+    held: StoreMemory,
 }
 
-/// What the first load did to the process.
+/// How the first load changed the process' memory.
 struct Resident {
     triples: usize,
     growth_bytes: f64,
@@ -56,8 +56,8 @@ struct Resident {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let strategy = crate::strategy::one(args.strategy.as_ref())?;
     let queries = if args.queries.is_empty() { queries::queries(None)? } else { queries::named(&args.queries)? };
-    let start = |threads: Option<usize>| engine::start(Runtime::builder().strategy(strategy.clone()), threads);
-    let runtime = start(args.threads)?;
+    let start = |threads: Option<usize>| engine::serve(Runtime::builder().strategy(strategy.clone()), threads);
+    let service = start(args.threads)?;
     let scratch = Scratch::new()?;
     let (mut sizes, mut resident, mut speed_up) = (Vec::new(), None, None);
     for source in sources(args) {
@@ -66,7 +66,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
             Source::Generate(triples) => scratch.generate(triples)?,
         };
         let before = memory::resident_bytes();
-        let store = queries::load(&runtime, &[path])?.store;
+        let dataset = queries::load(&service, &[path])?.dataset;
+        let store = dataset.store();
         let triples = store.len();
         anyhow::ensure!(triples > 0, "a size of no triples has no growth");
         tell(format_args!("  {triples} triples loaded"));
@@ -75,16 +76,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
             growth_bytes: memory::resident_bytes() - before,
             peak_mib: memory::peak_mib(),
         });
-        let times = time(&runtime, &store, &queries, args.repeats)?;
+        let times = time(&service, &dataset, &queries, args.repeats)?;
         if speed_up.is_none() {
-            speed_up = Some(SpeedUp::measure(&start(Some(1))?, &runtime, &store, args.repeats)?);
+            speed_up = Some(SpeedUp::measure(&start(Some(1))?, &service, &dataset, args.repeats)?);
         }
         sizes.push(Size { triples, times, held: store.memory() });
     }
-    // Its files don't outlive a process that ends because nobody reads on.
+    // The generated files are deleted first, because the process may end while it prints to a closed pipe.
     drop(scratch);
     sizes.sort_by_key(|size| size.triples);
-    say_line!("{} threads, medians of {}", runtime.plan().threads(), args.repeats);
+    say_line!("{} threads, medians of {}", service.runtime().plan().threads(), args.repeats);
     let mut results = print_times(&queries, &sizes);
     results.push(speed_up.expect("there is a size").print());
     results.push(print_memory(&sizes, &resident.expect("there is a size")));
@@ -93,11 +94,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
 
 enum Source {
     File(String),
-    /// About so many triples.
+    /// About this many triples.
     Generate(u64),
 }
 
-/// The largest comes first: what it adds to the process is then not hidden by memory that an earlier load has left.
+/// The largest size first: otherwise memory left by an earlier load would hide a part of what it takes.
 fn sources(args: &Args) -> Vec<Source> {
     if args.data.is_empty() {
         let mut sizes = args.sizes.clone();
@@ -105,15 +106,15 @@ fn sources(args: &Args) -> Vec<Source> {
         return sizes.into_iter().map(Source::Generate).collect();
     }
     let mut files = args.data.clone();
-    // A file that isn't there is found when it is opened.
+    // A missing file is reported when it is opened.
     files.sort_by_key(|file| std::cmp::Reverse(std::fs::metadata(file).map_or(0, |about| about.len())));
     files.into_iter().map(Source::File).collect()
 }
 
 /// The median milliseconds and the rows of each query.
-fn time(runtime: &Runtime, store: &Arc<Store>, queries: &[Query], repeats: usize) -> anyhow::Result<Vec<(f64, u64)>> {
+fn time(service: &Service, dataset: &Dataset, queries: &[Query], repeats: usize) -> anyhow::Result<Vec<(f64, u64)>> {
     let median_of = |query: &Query| -> anyhow::Result<(f64, u64)> {
-        let once = |_| queries::run(runtime, store, query, &Options::default(), 1);
+        let once = |_| queries::run(service, dataset, query, &Options::default(), 1);
         let runs = (0..repeats).map(once).collect::<anyhow::Result<Vec<_>>>()?;
         let ms = median(&runs.iter().map(|run| run.ms).collect::<Vec<_>>());
         tell(format_args!("  {}: {ms:.2} ms", query.name));
@@ -122,34 +123,34 @@ fn time(runtime: &Runtime, store: &Arc<Store>, queries: &[Query], repeats: usize
     queries.iter().map(median_of).collect()
 }
 
-/// Q4 and a loop on one thread and on all.
+/// The times of Q4 and of a loop, on one thread and on all.
 struct SpeedUp {
     triples: usize,
     threads: usize,
-    /// Q4's milliseconds on one thread, and on all.
+    /// Q4's milliseconds on one thread; below, on all.
     one: f64,
     all: f64,
-    /// How often faster the loop is on all threads.
+    /// The loop's speed-up on all threads.
     of_loop: f64,
 }
 
 impl SpeedUp {
-    fn measure(narrow: &Runtime, wide: &Runtime, store: &Arc<Store>, repeats: usize) -> anyhow::Result<SpeedUp> {
+    fn measure(narrow: &Service, wide: &Service, dataset: &Dataset, repeats: usize) -> anyhow::Result<SpeedUp> {
         // The loop takes about a second on one thread.
         const CALLS: usize = 200;
         let rounds = calibrate(5000);
         let query = &queries::named(&["q4".to_owned()])?[0];
-        let threads = wide.plan().threads();
+        let threads = wide.runtime().plan().threads();
         let (mut times, mut loops) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
         for _ in 0..repeats {
-            for (side, (runtime, threads)) in [(narrow, 1), (wide, threads)].into_iter().enumerate() {
+            for (side, (service, threads)) in [(narrow, 1), (wide, threads)].into_iter().enumerate() {
                 loops[side].push(spin(threads, CALLS.max(threads), rounds));
-                times[side].push(queries::run(runtime, store, query, &Options::default(), 1)?.ms);
+                times[side].push(queries::run(service, dataset, query, &Options::default(), 1)?.ms);
             }
         }
         let [one, all] = times.map(|times| median(&times));
         let [loop_one, loop_all] = loops.map(|times| median(&times));
-        Ok(SpeedUp { triples: store.len(), threads, one, all, of_loop: loop_one / loop_all })
+        Ok(SpeedUp { triples: dataset.store().len(), threads, one, all, of_loop: loop_one / loop_all })
     }
 
     fn print(&self) -> Outcome {
@@ -177,7 +178,7 @@ fn print_times(queries: &[Query], sizes: &[Size]) -> Vec<Outcome> {
         let growth = over_triples(&|(ms, _)| ms);
         say!("{:7}", query.name);
         sizes.iter().for_each(|size| say!(" {:>11.2}", size.times[place].0));
-        // No rows at some size have no logarithm.
+        // A number of rows of zero has no logarithm.
         say_line!(" {:>11} {:>13}", shown(growth), shown(over_triples(&|(_, rows)| rows as f64)));
         if let Some(growth) = growth {
             results.push(Outcome::new(format!("{}, exponent", query.name), "", growth, "linear", 1.0));
@@ -201,7 +202,7 @@ fn print_memory(sizes: &[Size], resident: &Resident) -> Outcome {
     say!("\nbytes a triple, at       ");
     sizes.iter().for_each(|size| say!(" {:>11}", size.triples));
     say_line!("");
-    let line = |what: &str, bytes: &dyn Fn(&Memory) -> usize| {
+    let line = |what: &str, bytes: &dyn Fn(&StoreMemory) -> usize| {
         say!("{what:25}");
         sizes.iter().for_each(|size| say!(" {:>11.2}", bytes(&size.held) as f64 / size.triples as f64));
         say_line!("");
@@ -212,7 +213,7 @@ fn print_memory(sizes: &[Size], resident: &Resident) -> Outcome {
     line("dictionary, text", &|held| held.dictionary_text);
     line("dictionary, ends", &|held| held.dictionary_ends);
     line("statistics", &|held| held.statistics);
-    line("held by the store", &Memory::total);
+    line("held by the store", &StoreMemory::total);
     let growth = resident.growth_bytes / resident.triples as f64;
     let largest = sizes.last().expect("there is a size");
     let held = largest.held.total() as f64 / largest.triples as f64;

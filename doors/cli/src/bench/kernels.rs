@@ -1,10 +1,9 @@
 //! The papers' kernels on threads.
 //!
-//! Strategies and distributions are measured in turn, and compared with the first line (its time divided by theirs, so that more is
-//! better), so that a machine that is busy with something else slows all of them. The interval is of pairs: a run of the first line
-//! and the other's of the same round.
-//! Bytes near and far, and where tasks were found, are counted in a run of their own that is not timed. Like the time, they are the
-//! measured part's alone.
+//! Strategies and distributions are measured in turn, so that other load on the machine slows all of them. Each line is
+//! compared with the first (whose time is divided by the other's, so that more is better); the interval is over pairs of runs
+//! of the same round. Bytes near and far, and where tasks were found, are counted in a separate run that is not timed. Like the
+//! times, they cover the measured part only.
 
 use super::measure::{self, Outcome, interval, median, quartiles};
 use crate::threads::{self, Threads};
@@ -24,9 +23,9 @@ use vicus_kernels::{AnyKernel, Kernel, Serial};
 pub(crate) struct Args {
     #[command(flatten)]
     kernels: kernel::Args,
-    /// The strategies to compare, a list such as las,nls:spares=2,steal; by default those of VICUS_STRATEGY, else las. Each kernel's
-    /// first line (the first number of threads, strategy, submission and distribution) is the reference of `ratio` and of its paired
-    /// 95 % interval: its time divided by the other's.
+    /// The strategies to compare, a list such as las,nls:spares=2,steal; by default those of VICUS_STRATEGY, else las. The
+    /// first line of each kernel (first number of threads, strategy, submission and distribution) is the reference: `ratio` and
+    /// its paired 95 % interval are its time divided by the other's.
     #[arg(long, value_name = "LIST")]
     strategy: Vec<Settings>,
     /// Numbers of threads; by default one for each PU that may be used.
@@ -40,7 +39,7 @@ pub(crate) struct Args {
     unchecked: bool,
 }
 
-/// One way to run a kernel, and how long it took.
+/// One way to run a kernel, and its times.
 struct Side {
     kernel: AnyKernel,
     setting: Setting,
@@ -50,7 +49,7 @@ struct Side {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
-    // Before anything is written.
+    // Options are checked before anything is printed.
     let kernels = args.kernels.kernels(kernel::By::Threads)?;
     let mut results = Vec::new();
     say_line!(
@@ -88,7 +87,7 @@ fn measure(args: &Args, kernel: &AnyKernel) -> anyhow::Result<Vec<Outcome>> {
                     side.setting
                 );
             }
-            // The first round warms up.
+            // The first round is a warm-up.
             if round > 0 {
                 side.seconds.push(seconds);
             }
@@ -98,7 +97,7 @@ fn measure(args: &Args, kernel: &AnyKernel) -> anyhow::Result<Vec<Outcome>> {
     sides.iter().map(|side| side.report(&first)).collect()
 }
 
-/// Every strategy with every distribution on every number of threads.
+/// One side for every combination of strategy, distribution and number of threads.
 fn sides(args: &Args, kernel: &AnyKernel) -> anyhow::Result<Vec<Side>> {
     let strategies = crate::strategy::several(&args.strategy, "las")?;
     let default_threads = [vicus::this_machine().topology.default_threads()];
@@ -115,7 +114,7 @@ fn sides(args: &Args, kernel: &AnyKernel) -> anyhow::Result<Vec<Side>> {
     Ok(sides)
 }
 
-/// Runs a kernel once: the seconds of its measured part, and the result.
+/// Runs a kernel once; returns the seconds of its measured part, and its result.
 pub(crate) fn once(kernel: &AnyKernel, runtime: &Runtime) -> anyhow::Result<(f64, f64)> {
     let clock = Clock::default();
     let world = Threads::new(runtime);
@@ -132,7 +131,7 @@ impl Side {
         once(&self.kernel, &self.runtime().try_start()?)
     }
 
-    /// Counts in a run of its own.
+    /// Counts bytes and tasks in a separate run.
     fn account(&self, seconds: f64) -> anyhow::Result<Account> {
         let runtime = self.runtime().count_takes().try_start()?;
         let world = Threads::counting(&runtime);
@@ -164,7 +163,7 @@ impl Side {
     fn report(&self, first: &[f64]) -> anyhow::Result<Outcome> {
         let (seconds, (low, high)) = (median(&self.seconds), quartiles(&self.seconds));
         let account = self.account(seconds)?;
-        // Bandwidth against the first line's, over pairs of rounds.
+        // The ratio of bandwidths to the first line's, over pairs of rounds.
         let (least, most) = interval(&[first.to_vec(), self.seconds.clone()], 1);
         say_line!(
             "{:10} {:24} {:30} {:>7} {:>9.2} {:>17} {:>7.2} {:>5.2} {:>11} {:>9} {:>14} {:>14}  {account}",
@@ -189,20 +188,20 @@ impl Side {
     }
 }
 
-/// What the measured part of a run moved, and where its tasks were found.
+/// The bytes that the measured part moved, and where its tasks were found.
 #[derive(Serialize)]
 pub(crate) struct Account {
-    /// All bytes that pieces of work say they read and write, by the time of the runs that are not counted in.
+    /// All bytes that pieces of work declare, divided by the time of the timed runs.
     gigabytes_per_second: f64,
     near_bytes: u64,
     far_bytes: u64,
-    /// Of memory of which not even the kernel says where it lies.
+    /// Bytes whose node even the kernel does not know.
     unknown_bytes: u64,
     pieces: u64,
     takes: Vec<Takes>,
 }
 
-/// How many tasks were taken by a rule of the plan from so far away.
+/// How many tasks were taken by a rule of the plan from a distance.
 #[derive(Serialize)]
 struct Takes {
     rule: u8,
@@ -217,12 +216,12 @@ impl fmt::Display for Account {
         f.write_str(&takes.join(", "))?;
         match self.unknown_bytes {
             0 => Ok(()),
-            unknown => write!(f, " ({unknown} bytes lie nobody knows where)"),
+            unknown => write!(f, " ({unknown} bytes on unknown nodes)"),
         }
     }
 }
 
-/// The measured part's beginning and end.
+/// When the measured part began and ended.
 #[derive(Default)]
 struct Clock(Mutex<(Option<Instant>, Option<Instant>)>);
 
@@ -251,12 +250,12 @@ mod tests {
         Side { kernel: kernel.into(), setting, distribution: String::new(), threads, seconds: Vec::new() }
     }
 
-    /// A trace had room for a million events, so that of a long kernel half of the takes were missing.
+    /// What happened: a trace had room for a million events, so half of the takes of a long kernel were missing.
     #[test]
     fn every_take_of_a_long_kernel_is_counted_and_no_other() {
         for threads in [1, 2] {
             let account = side(Fib { n: 29, alone: 1 }, "las", threads).account(1.0).unwrap();
-            // A task for each addition: as many as the next number, less one.
+            // One task for each addition: fib(n + 1) - 1.
             let takes: u64 = account.takes.iter().map(|takes| takes.count).sum();
             assert_eq!(takes, 832_040 - 1, "{threads} threads: {account}");
             let others = account.takes.iter().any(|takes| (takes.rule, takes.level) != (1, "own"));
@@ -264,10 +263,10 @@ mod tests {
         }
     }
 
-    /// Grids that are touched first by their threads were of no node, for who had placed them was not asked.
+    /// What happened: grids that threads touched first were of unknown node, because only placed memory was looked up.
     #[test]
     fn each_byte_is_near_or_far() {
-        // Each task reads a vector and writes it, as one access.
+        // Each task reads and writes a vector, as one access.
         let account = side(Map { vectors: 6, bytes: 40_000, ..Map::default() }, "las", 2).account(1.0).unwrap();
         assert_eq!((account.near_bytes + account.far_bytes, account.unknown_bytes), (6 * 40_000, 0));
         assert!((account.gigabytes_per_second - 240e3 / 1e9).abs() < 1e-12);

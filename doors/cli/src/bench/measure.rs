@@ -1,4 +1,4 @@
-//! Medians, ratios and how they are written down.
+//! Medians, ratios, and the format of results.
 
 use anyhow::Context;
 use rand_pcg::Pcg64;
@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::Instant;
 
-/// One line of a benchmark.
+/// One line of a benchmark's result.
 #[derive(Serialize)]
 pub(crate) struct Outcome {
     pub(crate) name: String,
@@ -15,9 +15,9 @@ pub(crate) struct Outcome {
     pub(crate) ours: f64,
     pub(crate) peer: String,
     pub(crate) theirs: f64,
-    /// ours / theirs; lower is better. Of several rounds, the median of theirs.
+    /// ours / theirs; lower is better. With several rounds, the median of their ratios.
     pub(crate) ratio: f64,
-    /// What `kernels` says besides.
+    /// Further figures of `bench kernels`.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub(crate) kernel: Option<super::kernels::Account>,
 }
@@ -28,7 +28,7 @@ impl Outcome {
     }
 }
 
-/// How often something is done: at least once, or there is no median.
+/// How often something is done: at least once, otherwise there is no median.
 pub(crate) fn count(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "a whole number from 1 is expected".to_owned())
 }
@@ -66,7 +66,7 @@ pub(crate) fn deviation(samples: &[f64]) -> f64 {
     (squares / (samples.len().max(2) - 1) as f64).sqrt()
 }
 
-/// The exponent e of y = c x^e, by least squares on the logarithms of (x, y); none for fewer than two different x.
+/// The exponent e of y = c x^e, by least squares on the logarithms of (x, y); `None` for fewer than two different x.
 pub(crate) fn exponent(points: &[(f64, f64)]) -> Option<f64> {
     let logs: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x.ln(), y.ln())).collect();
     let mean = |of: fn(&(f64, f64)) -> f64| logs.iter().map(of).sum::<f64>() / logs.len() as f64;
@@ -92,7 +92,7 @@ pub(crate) fn interval(times: &[Vec<f64>; 2], seed: u64) -> (f64, f64) {
     (ratios[SAMPLES / 40], ratios[SAMPLES - 1 - SAMPLES / 40])
 }
 
-/// Milliseconds that something takes.
+/// The milliseconds that `work` takes.
 pub(crate) fn milliseconds<R>(work: impl FnOnce() -> R) -> (f64, R) {
     let began = Instant::now();
     let result = work();
@@ -120,13 +120,13 @@ mod tests {
         assert_eq!(threads("65536").unwrap_err(), "a whole number from 1 to 65535 is expected");
     }
 
-    /// Whatever disturbs a pair disturbs both of it.
+    /// A disturbance affects both runs of a pair.
     #[test]
     fn the_interval_is_of_pairs() {
         let disturbed: Vec<f64> = (1..=15).map(f64::from).collect();
         let twice: Vec<f64> = disturbed.iter().map(|ms| 2.0 * ms).collect();
         assert_eq!(interval(&[twice.clone(), disturbed.clone()], 1), (2.0, 2.0));
-        // The same times in another order are other pairs.
+        // The same times in another order make other pairs.
         let mut shifted = disturbed;
         shifted.rotate_left(7);
         let (low, high) = interval(&[twice, shifted], 1);
@@ -143,7 +143,7 @@ mod tests {
     fn the_exponent_of_a_power_law_is_found() {
         let points = [1.0, 4.0, 9.0].map(|x: f64| (x, 5.0 * x * x.sqrt()));
         assert!((exponent(&points).unwrap() - 1.5).abs() < 1e-12);
-        // The least squares through three points that lie on no line: slope 1 between the outer two, whatever the middle.
+        // Least squares for three points that are not on a line: slope 1 between the outer two, whatever the middle one is.
         let points = [(1.0, 1.0), (10.0, 1000.0), (100.0, 100.0)];
         assert!((exponent(&points).unwrap() - 1.0).abs() < 1e-12);
         assert_eq!(exponent(&[(5.0, 1.0), (5.0, 2.0)]), None);

@@ -1,4 +1,4 @@
-//! Whether the simulator predicts this machine: the kernels as it sees them, beside what they take on threads.
+//! Compares the simulator's predictions for this machine with measurements: the papers' kernels, simulated and on threads.
 
 use super::kernels::once;
 use super::measure::{self, Outcome, median, quartiles};
@@ -13,7 +13,7 @@ use vicus_sim::{Machine, Options, Recorder, simulate};
 /// See `vicus bench prediction --help`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What `vicus calibrate` wrote on this machine; it is measured now, if none is given.
+    /// The file that `vicus calibrate` wrote on this machine; without it, the machine is calibrated now.
     #[arg(long, value_name = "FILE.toml")]
     machine: Option<PathBuf>,
     /// Which kernels; all by default.
@@ -25,20 +25,20 @@ pub(crate) struct Args {
     /// Numbers of threads; by default one, and one for each PU that may be used.
     #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Vec<u16>,
-    /// How often each is run; the quartile counts that is faster, as in what was calibrated.
+    /// How often each is run; the faster quartile counts, as in the calibration.
     #[arg(long, default_value_t = 7, value_parser = measure::count)]
     repeats: usize,
-    /// How often all of it is done, with the machine measured anew if no file is given. The medians of rounds count: a machine that
-    /// others use as well is slower for seconds at a time.
+    /// How often everything is repeated; without a file, the machine is calibrated each time. The medians of rounds count,
+    /// because a machine that other users share is slower for seconds at a time.
     #[arg(long, default_value_t = 1, value_parser = measure::count)]
     rounds: usize,
-    /// Fails if a prediction is off by more than this share of what was measured.
+    /// Fails if a prediction differs from the measurement by more than this share.
     #[arg(long, value_name = "SHARE")]
     within: Option<f64>,
 }
 
-/// So many times the papers' input is long enough to be timed and short enough to be repeated. Data is far more than last caches
-/// have, or far less: how much of one others hold is nothing to predict.
+/// The input's size as a multiple of the papers': long enough to be timed, short enough to be repeated. The data is much larger
+/// than the last caches or much smaller; how much of a cache other programs use can't be predicted.
 fn times(kernel: &str) -> f64 {
     match kernel {
         "map" | "vecmul" => 16.0,
@@ -115,7 +115,7 @@ fn machine(args: &Args) -> anyhow::Result<Machine> {
     Ok(machine)
 }
 
-/// A kernel in one way.
+/// A kernel with a strategy and a number of threads.
 struct Case {
     kernel: AnyKernel,
     setting: Setting,
@@ -123,9 +123,9 @@ struct Case {
     rounds: Vec<Round>,
 }
 
-/// In milliseconds.
+/// Times of a round in milliseconds.
 struct Round {
-    /// The quartiles of what was measured. The lower one counts: what else the machine has to do makes it slower, and not faster.
+    /// The quartiles of the measured times. The lower one counts, because other load only makes runs slower.
     measured: (f64, f64),
     predicted: f64,
 }
@@ -139,7 +139,7 @@ impl Round {
 impl Case {
     fn measure(&mut self, args: &Args, machine: &Machine) -> anyhow::Result<()> {
         let runtime = engine::start(Runtime::builder().strategy(self.setting.clone()), Some(self.threads))?;
-        // The first one warms up.
+        // The first run is a warm-up.
         once(&self.kernel, &runtime)?;
         let seconds =
             (0..args.repeats).map(|_| Ok(once(&self.kernel, &runtime)?.0)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -152,7 +152,7 @@ impl Case {
         Ok(())
     }
 
-    /// One round with the quartiles of what was measured, or several with those of the ratios.
+    /// One round with the quartiles of its times, or several with the quartiles of their ratios.
     fn line(&self, rounds: Range<usize>) -> String {
         let rounds = &self.rounds[rounds];
         let spread = match rounds {

@@ -1,17 +1,16 @@
-//! The 17 SP2Bench queries, and how one is run and timed.
+//! The 17 SP2Bench queries, and how a query is run and timed.
 
-use crate::engine;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use vicus::{Envelope, Runtime, Totals};
+use vicus::Totals;
 use vicus_rdf::Store;
 use vicus_rdf::load::LoadOptions;
+use vicus_service::{Count, Dataset, Loaded, Outcome, Service, SessionOptions};
 use vicus_sparql::{Moment, Options, Plan};
 
-/// Names as people say them, and texts.
+/// Names and texts.
 const SP2B: [(&str, &str); 17] = [
     ("q1", include_str!("../../queries/sp2b/q1.sparql")),
     ("q2", include_str!("../../queries/sp2b/q2.sparql")),
@@ -38,7 +37,7 @@ pub(crate) struct Query {
     pub(crate) text: String,
 }
 
-/// The 17, or the files of a folder by name.
+/// The 17 queries, or those of a folder, named after the files.
 pub(super) fn queries(folder: Option<&Path>) -> anyhow::Result<Vec<Query>> {
     let Some(folder) = folder else {
         let own = |(name, text): &(&str, &str)| Query { name: (*name).to_owned(), text: (*text).to_owned() };
@@ -60,7 +59,7 @@ pub(super) fn queries(folder: Option<&Path>) -> anyhow::Result<Vec<Query>> {
     Ok(queries)
 }
 
-/// Those of the 17 with these names.
+/// Those of the 17 queries with these names.
 pub(crate) fn named(names: &[String]) -> anyhow::Result<Vec<Query>> {
     let mut all = queries(None)?;
     let take = |name: &String| {
@@ -72,51 +71,54 @@ pub(crate) fn named(names: &[String]) -> anyhow::Result<Vec<Query>> {
     names.iter().map(take).collect()
 }
 
-/// Loads files quietly.
-pub(super) fn load(runtime: &Runtime, files: &[String]) -> anyhow::Result<engine::Loaded> {
+/// Loads files.
+pub(super) fn load(service: &Service, files: &[String]) -> anyhow::Result<Loaded> {
     let (sources, reading) = crate::input::open(files, None)?;
-    engine::load(runtime, sources, &reading, LoadOptions::default())
+    crate::engine::load(service, sources, &reading, LoadOptions::default())
 }
 
-/// Plans a query.
+/// Plans a query for any number of threads.
 pub(crate) fn plan(store: &Arc<Store>, query: &Query, options: &Options) -> anyhow::Result<Plan> {
     let parsed = vicus_sparql::parse(&query.text).with_context(|| format!("query {}", query.name))?;
     vicus_sparql::plan(store, &parsed, options).with_context(|| format!("query {}", query.name))
 }
 
-/// What a run came to.
+/// The outcome of a run.
 pub(super) struct Run {
     pub(super) ms: f64,
     pub(super) rows: u64,
     pub(super) totals: Totals,
 }
 
-/// Parses, plans and runs a query: `copies` of it at once. The time is from the parser to the last copy's last row.
+/// What measured queries are asked with: the same moment each time.
+pub(super) fn session_options(plan: &Options) -> SessionOptions {
+    SessionOptions { plan: *plan, moment: Some(Moment::default()), ..SessionOptions::default() }
+}
+
+/// Parses, plans and runs a query: `copies` of it at once, on the service's threads. The time is from the parser to the last
+/// copy's last row.
 pub(super) fn run(
-    runtime: &Runtime,
-    store: &Arc<Store>,
+    service: &Service,
+    dataset: &Dataset,
     query: &Query,
     options: &Options,
     copies: usize,
 ) -> anyhow::Result<Run> {
+    let session = service.session(dataset, session_options(options));
     let began = Instant::now();
-    let plan = plan(store, query, &Options { threads: runtime.plan().threads(), ..*options })?;
-    let rows: Vec<Arc<AtomicU64>> = (0..copies).map(|_| Arc::default()).collect();
-    let submit = |rows: &Arc<AtomicU64>| {
-        let rows = Arc::clone(rows);
-        let count = plan.sink_operator(move |envelope: &Envelope| {
-            rows.fetch_add(envelope.rows() as u64, Ordering::Relaxed);
-            Ok(())
-        });
-        runtime.submit_with(plan.model(), plan.start(Moment::default()).operators([(plan.sink(), count)]))
-    };
-    let requests: Vec<_> = rows.iter().map(submit).collect();
-    let mut totals = Totals::default();
-    for request in requests {
-        totals = totals + request.wait().with_context(|| format!("query {}", query.name))?;
-    }
+    let outcomes = (|| {
+        let mut call = session.call()?;
+        let prepared = call.prepare(&query.text)?;
+        let mut running = vec![call.start(&prepared, Count)?];
+        for _ in 1..copies {
+            running.push(session.call()?.start(&prepared, Count)?);
+        }
+        running.into_iter().map(|running| Ok(running.wait()?.1)).collect::<Result<Vec<Outcome>, vicus_service::Error>>()
+    })();
+    let outcomes = outcomes.with_context(|| format!("query {}", query.name))?;
     let ms = began.elapsed().as_secs_f64() * 1e3;
-    let rows: Vec<u64> = rows.iter().map(|rows| rows.load(Ordering::Acquire)).collect();
+    let rows: Vec<u64> = outcomes.iter().map(|outcome| outcome.rows).collect();
     anyhow::ensure!(rows.iter().all(|&r| r == rows[0]), "query {}: copies disagree: {rows:?}", query.name);
+    let totals = outcomes.iter().fold(Totals::default(), |sum, outcome| sum + outcome.totals);
     Ok(Run { ms, rows: rows[0], totals })
 }

@@ -1,4 +1,4 @@
-//! Generated data, in a folder that goes when it is no longer needed.
+//! Generated data, in a folder that is deleted when it is dropped.
 
 use crate::{generate, interrupt};
 use anyhow::Context;
@@ -10,7 +10,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Ctrl-C removes it, too, and ends the process.
+    /// Ctrl-C deletes the folder, too, and ends the process.
     pub(super) fn new() -> anyhow::Result<Scratch> {
         let folder = std::env::temp_dir().join(format!("vicus-bench-{}", std::process::id()));
         std::fs::create_dir(&folder).with_context(|| format!("{}: can't be made", folder.display()))?;
@@ -25,7 +25,7 @@ impl Scratch {
         Ok(Scratch { folder })
     }
 
-    /// A file of about so many triples, as `vicus generate sp2b` writes it; it replaces the one before.
+    /// A file of about this many triples, as `vicus generate sp2b` writes it; it replaces the one before.
     pub(super) fn generate(&self, triples: u64) -> anyhow::Result<String> {
         let path = self.folder.join("sp2b.nt");
         generate::sp2b_file(&path, triples, 1)?;

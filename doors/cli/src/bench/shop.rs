@@ -1,25 +1,25 @@
-//! A shop of products, offers and reviews, and short queries to it.
+//! A shop of products, offers and reviews, and short queries about it.
 //!
-//! Its shape is that of the Berlin SPARQL Benchmark (Bizer and Schultz, "The Berlin SPARQL benchmark", IJSWIS 2009):
-//! products with a type, features, a producer and numbers, offers by vendors, reviews by people. It is not that
-//! benchmark's data: names and distributions are simpler, and numbers can't be compared with published ones. The queries
-//! have the shapes of its explore mix, and of WatDiv's L, S and F (Aluç et al., "Diversified stress testing of RDF data
-//! management systems", ISWC 2014): lines, stars, snowflakes.
+//! It has the shape of the Berlin SPARQL Benchmark (Bizer and Schultz, "The Berlin SPARQL benchmark", IJSWIS 2009): products
+//! with a type, features, a producer and numbers, offers by vendors, reviews by people. It is not that benchmark's data: names
+//! and distributions are simpler, so numbers can't be compared with published ones. The queries have the shapes of its explore
+//! mix, and of WatDiv's L, S and F (Aluç et al., "Diversified stress testing of RDF data management systems", ISWC 2014):
+//! lines, stars, snowflakes.
 //!
-//! What its business intelligence use case (version 3.1 of its specification, 2011) asks beyond that is in [`prices_and_ratings`];
-//! `doors/cli/queries/shop` has such queries.
+//! [`prices_and_ratings`] adds data for the benchmark's business intelligence use case (version 3.1 of its specification,
+//! 2011); `doors/cli/queries/shop` has such queries.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::RngCore;
 use std::fmt::Write as _;
 
-/// For each product: offers, and reviews.
+/// Offers, and below reviews, of each product.
 const OFFERS: u64 = 4;
 const REVIEWS: u64 = 2;
-/// For each product, features that are drawn; one that is drawn again counts once.
+/// How many features are drawn for each product; a feature drawn twice counts once.
 const FEATURES: u64 = 6;
 
-/// N-Triples about so many products, about 50 triples for each, none of them twice.
+/// N-Triples about this many products, about 50 triples for each, without duplicates.
 pub(crate) fn triples(products: u64, seed: u64) -> String {
     let mut chance = Pcg64::new(u128::from(seed), 1);
     let mut below = |end: u64| chance.next_u64() % end.max(1);
@@ -86,7 +86,7 @@ pub(crate) fn prices_and_ratings(products: u64, seed: u64) -> String {
     let mut below = |end: u64| chance.next_u64() % end;
     let mut text = String::new();
     let xsd = "http://www.w3.org/2001/XMLSchema#";
-    // Three years, to the second or to a thousandth of one.
+    // Within three years; seconds with or without a fraction of three digits.
     let moment = |below: &mut dyn FnMut(u64) -> u64| {
         let (year, month, day) = (2006 + below(3), 1 + below(12), 1 + below(28));
         let (hour, minute, second, part) = (below(24), below(60), below(60), below(2000));
@@ -113,7 +113,7 @@ pub(crate) fn prices_and_ratings(products: u64, seed: u64) -> String {
     text
 }
 
-/// Names and texts; `%P` is a product's number, `%F` a feature's, `%T` a type's.
+/// Names and texts; `%P` stands for a product's number, `%F` for a feature's, `%T` for a type's.
 const QUERIES: [(&str, &str); 15] = [
     (
         "explore 1",
@@ -174,7 +174,7 @@ const QUERIES: [(&str, &str); 15] = [
     ("ask", "ASK { ?o :product :product%P ; :price ?p FILTER (?p < 5000) }"),
 ];
 
-/// The queries, each so many times with other constants.
+/// The queries, each with `each` different constants.
 pub(super) fn queries(products: u64, each: usize, seed: u64) -> Vec<(&'static str, Vec<String>)> {
     let mut chance = Pcg64::new(u128::from(seed), 2);
     let mut below = |end: u64| (chance.next_u64() % end.max(1)).to_string();

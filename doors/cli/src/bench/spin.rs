@@ -1,12 +1,12 @@
-//! A plain loop over as many threads as wanted: how much faster this machine gets by more threads, at most.
+//! A plain loop on any number of threads: an upper bound for the speed-up on this machine.
 
 use super::measure::milliseconds;
 use std::hint::black_box;
 
-/// Values that a call computes on.
+/// The number of values that a call computes on.
 pub(super) const ROWS: usize = 4096;
 
-/// Computes on each row for so many rounds.
+/// Computes on each value for this many rounds.
 pub(super) fn compute(values: &mut [u64], rounds: u64) {
     for value in values {
         let mut x = *value | 1;
@@ -19,7 +19,7 @@ pub(super) fn compute(values: &mut [u64], rounds: u64) {
     }
 }
 
-/// Rounds for which `compute` takes so long on one envelope.
+/// How many rounds make `compute` take this long on one envelope.
 pub(super) fn calibrate(work_us: u64) -> u64 {
     let mut values = vec![1u64; ROWS];
     let mut rounds = 16;
@@ -34,7 +34,7 @@ pub(super) fn calibrate(work_us: u64) -> u64 {
     }
 }
 
-/// The same kernel in a plain loop on so many threads: milliseconds.
+/// Runs the same kernel in a plain loop on this many threads; returns milliseconds.
 pub(super) fn spin(threads: usize, calls: usize, rounds: u64) -> f64 {
     let (ms, ()) = milliseconds(|| {
         std::thread::scope(|scope| {

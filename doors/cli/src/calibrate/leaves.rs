@@ -1,5 +1,5 @@
-//! How fast each kind of leaf computes, on one thread without tasks: the kernels with inputs that a core's caches hold; and how fast
-//! its bytes come when none of them is in a cache, of those that do little with each byte.
+//! The speed of each kind of leaf on one thread without tasks: of the kernels with inputs that fit a core's caches. And for
+//! leaves that do little with each byte, the speed at which their bytes arrive if none is in a cache.
 
 use super::{Effort, median, quartiles};
 use crate::bench::kernels::once;
@@ -18,8 +18,8 @@ use vicus_memory::distribution::Distribution;
 use vicus_schedule::Access;
 use vicus_sim::Machine;
 
-/// The kernels, as small as leaves keep their speed; those that stream, so small that the first cache has all of it. Those that use
-/// each byte often have their data where tasks find it, in the last cache.
+/// The kernels with inputs as small as possible without changing their leaves' speed. The data of streaming kernels fits the first
+/// cache; that of kernels which use each byte often lies in the last cache, as it does for their tasks.
 fn small() -> Vec<AnyKernel> {
     vec![
         Map { vectors: 8, bytes: 16 << 10, ..Map::default() }.into(),
@@ -30,20 +30,20 @@ fn small() -> Vec<AnyKernel> {
         Jacobi3d { sites: [6, 6, 600], block: [1, 1], ..Jacobi3d::default() }.into(),
         SparseLu { blocks: 5, ..SparseLu::default() }.into(),
         Fib { n: 25, ..Fib::default() }.into(),
-        // A branch predictor learns a smaller board.
+        // A branch predictor would learn a smaller board.
         Nqueens { n: 12 }.into(),
         Uts { tree: vicus_kernels::Tree::Geometric { mean: 4.0, depth: 7 }, ..Uts::default() }.into(),
     ]
 }
 
-/// Whether it does little with each byte.
+/// Whether the kernel does little with each byte.
 fn is_streaming(kernel: &AnyKernel) -> bool {
     !["matmul", "sparselu"].contains(&kernel.name())
 }
 
-/// The kernels that stream, with so many bytes that caches don't matter, in tasks as large as in the papers' inputs.
+/// The streaming kernels, with so many bytes that caches don't matter, in tasks as large as in the papers' inputs.
 fn large(bytes: usize) -> Vec<AnyKernel> {
-    // Twice as many in two arrays.
+    // There are two arrays of this size.
     let (vectors, rows) = (bytes >> 20, ((bytes >> 2) as f64).sqrt() as usize);
     let layers = (bytes >> 3) / (600 * 600);
     let jacobi3d = Jacobi3d { sites: [layers.max(3), 600, 600], sweeps: 2, ..Jacobi3d::default() };
@@ -58,11 +58,11 @@ fn large(bytes: usize) -> Vec<AnyKernel> {
     ]
 }
 
-/// What is measured of leaves, by their names.
+/// The speeds of leaves, by name.
 pub(super) struct Leaves {
-    /// Operations in a nanosecond while the data is near.
+    /// Operations per nanosecond while the data is in a cache.
     pub(super) per_ns: BTreeMap<&'static str, f64>,
-    /// Of those that stream, bytes in a second while no data is in a cache: of those that they declare, halos included.
+    /// For those that stream, bytes per second while no data is in a cache: of the bytes that they declare, halos included.
     pub(super) bandwidth: BTreeMap<&'static str, f64>,
 }
 
@@ -103,7 +103,7 @@ fn near(effort: Effort, machine: &Machine) -> anyhow::Result<BTreeMap<&'static s
         let mut rates: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
         for _ in 0..effort.samples {
             let world = Warm::new(machine, is_streaming(&kernel));
-            // What comes before and after counts in no measured part.
+            // Only the measured part counts.
             kernel.run(&world, || world.counts(true), || world.counts(false));
             let joins = world.joins.into_inner() as f64;
             for (leaf, timed) in world.leaves.into_inner().expect("nothing panicked") {
@@ -116,12 +116,12 @@ fn near(effort: Effort, machine: &Machine) -> anyhow::Result<BTreeMap<&'static s
         }
         leaves.extend(rates.into_iter().map(|(leaf, rates)| (leaf, quartiles(&rates).1)));
     }
-    // What is written past the caches can't be near. It is computed alike.
+    // Streamed stores go past the caches, but the computation is the same.
     leaves.extend(leaves.get("relax 3d").copied().map(|rate| ("relax 3d streaming", rate)));
     Ok(leaves)
 }
 
-/// What happens between joins is the time of leaves that are nothing but counts.
+/// The leaves of these kernels only count operations; their time is the time between joins.
 fn without_joins(
     effort: Effort,
     kernel: &AnyKernel,
@@ -129,7 +129,7 @@ fn without_joins(
     joins: f64,
     machine: &Machine,
 ) -> anyhow::Result<f64> {
-    // A run may take less than a core needs to get used to it.
+    // Repeated until the core has reached its full clock.
     let (began, mut whole) = (Instant::now(), Vec::new());
     while whole.is_empty() || began.elapsed() < 2 * effort.sample {
         whole.push(once(kernel, runtime)?.0 * 1e9);
@@ -138,7 +138,7 @@ fn without_joins(
     Ok((quartiles(&whole).0 - joins * join_ns).max(1.0))
 }
 
-/// What asking for the time takes.
+/// The nanoseconds of reading the clock.
 fn clock_ns() -> f64 {
     let samples = (0..1000).map(|_| {
         let began = Instant::now();
@@ -147,7 +147,7 @@ fn clock_ns() -> f64 {
     median(&samples.collect::<Vec<_>>())
 }
 
-/// How many nanoseconds something takes, without the clock's own.
+/// The nanoseconds of `f`, without the clock's own.
 fn clocked(clock_ns: f64, f: impl FnOnce()) -> f64 {
     let began = Instant::now();
     f();
@@ -157,7 +157,7 @@ fn clocked(clock_ns: f64, f: impl FnOnce()) -> f64 {
 #[derive(Default)]
 struct Timed {
     flops: u64,
-    /// For computing.
+    /// Nanoseconds of computing.
     ns: f64,
     has_data: bool,
 }
@@ -167,7 +167,7 @@ struct Warm<'m> {
     serial: Serial,
     machine: &'m Machine,
     clock_ns: f64,
-    /// Whether it brings all that a piece of work touches into the caches before.
+    /// Whether to bring all that a piece of work touches into the caches first.
     touches: bool,
     /// Whether the kernel is in its measured part.
     counts: AtomicBool,
@@ -201,7 +201,7 @@ impl World for Warm<'_> {
     }
 
     fn array<T: Element>(&self, len: usize, distribution: &Distribution) -> Array<'_, T> {
-        // Arrays that begin alike within a page stand in each other's way where all is near, and nowhere else.
+        // Arrays that begin at the same offset within a page conflict in the first-level cache, but not elsewhere.
         const PAGE: usize = 4096;
         let lines = self.arrays.fetch_add(1, Ordering::Relaxed) * 29 % 61;
         let whole = self.serial.array::<T>(len + 2 * PAGE / size_of::<T>(), distribution);
@@ -238,7 +238,7 @@ impl World for Warm<'_> {
     }
 }
 
-/// Threads with a clock.
+/// Threads, with a clock.
 struct Streaming<'r> {
     threads: Threads<'r>,
     clock_ns: f64,
@@ -259,7 +259,7 @@ impl World for Streaming<'_> {
     }
 
     fn array<T: Element>(&self, len: usize, _: &Distribution) -> Array<'_, T> {
-        // Where this thread touches it first, whatever the kernel would have.
+        // Memory that this thread touches first, whatever the kernel asks for.
         self.threads.array(len, &Distribution::Standard)
     }
 
@@ -287,13 +287,13 @@ impl World for Streaming<'_> {
     }
 }
 
-/// Brings what a piece of work is going to read and write into the caches.
+/// Brings everything that a piece of work will read and write into the caches.
 fn touch(access: &Access) {
     for stretch in access.stretches() {
         for at in stretch.step_by(64) {
             let byte: *const u8 = std::ptr::with_exposed_provenance(at);
             #[expect(unsafe_code, reason = "what a task touches is known by address")]
-            // SAFETY: the kernel's array, which lives and is initialised; nobody writes it, because there is one thread.
+            // SAFETY: the kernel's array, which lives and is initialised; no other thread exists that could write to it.
             black_box(unsafe { byte.read_volatile() });
         }
     }

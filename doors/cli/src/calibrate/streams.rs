@@ -1,4 +1,4 @@
-//! How fast caches and memory are read, by one core and by all, and how long a core waits for a line.
+//! The bandwidths of caches and memory, read by one core and by all, and how long a core waits for a cache line.
 
 use super::{Effort, quartiles};
 use std::alloc::Layout;
@@ -9,19 +9,19 @@ use vicus::Runtime;
 use vicus::memory::{Distribution, Placed};
 use vicus_topology::{NodeId, Topology};
 
-/// What was measured. Bandwidths in bytes per second.
+/// The results. Bandwidths are in bytes per second.
 pub(super) struct Streams {
     pub(super) clock_ghz: f64,
     /// The lowest level first.
     pub(super) caches: Vec<Cache>,
     pub(super) memory: Memory,
-    /// The share of computing that goes on while bytes arrive.
+    /// The share of computing that overlaps with the arrival of bytes.
     pub(super) overlap: f64,
 }
 
 pub(super) struct Cache {
     pub(super) level: u8,
-    /// How much a reader may go through again and again for it to come from there.
+    /// The greatest number of bytes that stay in this cache when they are read repeatedly.
     pub(super) bytes: u64,
     pub(super) latency_ns: f64,
     pub(super) bandwidth: f64,
@@ -30,12 +30,12 @@ pub(super) struct Cache {
 
 pub(super) struct Memory {
     pub(super) latency_ns: f64,
-    /// By the value in the topology's matrix.
+    /// The latency by the distance in the topology's matrix.
     pub(super) by_distance: Vec<(u32, f64)>,
     pub(super) core_bandwidth: f64,
     pub(super) stream_bandwidth: f64,
     pub(super) controller_bandwidth: f64,
-    /// Between two nodes.
+    /// Between two nodes; `None` if there is one node.
     pub(super) link_bandwidth: Option<f64>,
 }
 
@@ -81,7 +81,7 @@ impl Streams {
     }
 }
 
-/// Cycles in a nanosecond, by operations each of which takes one and waits for the one before.
+/// Cycles per nanosecond, measured with dependent operations of one cycle each.
 fn clock_ghz(effort: Effort) -> f64 {
     const OPERATIONS: u64 = 2_000_000;
     let (a, b) = (black_box(0x9E37_79B9_7F4A_7C15_u64), black_box(0x5851_F42D_4C95_7F2D));
@@ -98,7 +98,7 @@ fn clock_ghz(effort: Effort) -> f64 {
     OPERATIONS as f64 / ns
 }
 
-/// Reads all of it, as fast as it comes: one stream, or several side by side, each from a part of its own.
+/// Reads all bytes as fast as possible: in one stream, or in several, each over a part of its own.
 fn read<const STREAMS: usize>(bytes: &[u8]) -> u64 {
     let part = bytes.len() / STREAMS / 64 * 64;
     let parts: [&[u8]; STREAMS] = std::array::from_fn(|stream| &bytes[stream * part..(stream + 1) * part]);
@@ -113,7 +113,7 @@ fn read<const STREAMS: usize>(bytes: &[u8]) -> u64 {
     sums.iter().fold(0, |all, sum| all.wrapping_add(*sum))
 }
 
-/// Reads and writes all of it, as several streams.
+/// Reads and writes all bytes, in several streams.
 fn update(bytes: &mut [u8]) {
     let part = bytes.len() / SEVERAL / 64 * 64;
     for at in (0..part).step_by(64) {
@@ -124,7 +124,7 @@ fn update(bytes: &mut [u8]) {
     }
 }
 
-/// Computes with each number for a while, about half as long as memory needs to bring it.
+/// Computes with each number for about half as long as memory needs to deliver it.
 fn compute(numbers: &mut [f32], others: &[f32]) {
     for (x, other) in numbers.iter_mut().zip(others) {
         for _ in 0..4 {
@@ -133,7 +133,7 @@ fn compute(numbers: &mut [f32], others: &[f32]) {
     }
 }
 
-/// Fetching ahead ends at a page's border, so that a core gets more from several streams. More than these get no more.
+/// Prefetching stops at the end of a page, so several streams are faster than one. More than these are not faster.
 const SEVERAL: usize = 4;
 
 #[derive(Clone, Copy)]
@@ -143,7 +143,7 @@ enum Sweep {
 }
 
 impl Bench<'_> {
-    /// The levels of cache that the first thread's PU has: level, size, and how many PUs share it.
+    /// The cache levels of the first thread's PU: level, size, and the number of PUs that share it.
     fn levels(&self) -> Vec<(u8, u64, usize)> {
         let pu = self.runtime.plan().seats[0].pu;
         let mut own: Vec<_> = self.topology.caches.iter().filter(|cache| cache.pus.contains(&pu)).collect();
@@ -151,8 +151,8 @@ impl Bench<'_> {
         own.iter().map(|cache| (cache.level, cache.bytes, cache.pus.len())).collect()
     }
 
-    /// By level of cache, and for memory, how many bytes surely come from there: in the middle between what the level below has
-    /// and what this one has.
+    /// For each cache level, and for memory, a number of bytes that surely come from there: halfway between the capacity of the
+    /// level below and its own.
     fn sets(&self) -> Vec<usize> {
         let mut below = 0.0;
         let mut sets = Vec::new();
@@ -173,18 +173,17 @@ impl Bench<'_> {
         sets.into_iter().map(|set| set.clamp(4096, self.effort.most_bytes)).collect()
     }
 
-    /// Memory, written so that it is there; on this node, or near the caller.
+    /// Allocated memory that was written to, on this node or near the caller.
     fn memory(&self, bytes: usize, node: Option<NodeId>) -> Placed {
-        let with_memory = self.topology.nodes.iter().filter(|node| self.topology.has_memory(node.id));
-        let location = |node| with_memory.clone().position(|other| other.id == node).expect("it has memory");
-        let chosen = node.map_or(Distribution::Standard, |node| Distribution::On(location(node)));
+        let on = |node| Distribution::On(self.runtime.memory().expect("there are addresses").location_near(node));
+        let chosen = node.map_or(Distribution::Standard, on);
         let layout = Layout::from_size_align(bytes, 4096).expect("a size that fits");
         let mut placed = self.runtime.alloc(layout, chosen).expect("there is room to measure");
         update(placed.bytes_mut());
         placed
     }
 
-    /// What the first thread finds.
+    /// The result of `measure` on the first thread.
     fn alone(&self, measure: impl Fn() -> f64 + Sync) -> f64 {
         let found = Mutex::new(0.0);
         self.runtime.on_each_thread(|thread, _| {
@@ -200,13 +199,13 @@ impl Bench<'_> {
         self.effort.bytes_per_second(bytes, || _ = black_box(read::<STREAMS>(black_box(memory.bytes()))))
     }
 
-    /// How long a core waits for a line, of so many bytes.
+    /// How long a core waits for a line from a set of this many bytes.
     fn waits(&self, bytes: usize, node: Option<NodeId>) -> f64 {
-        // Enough of a large set, whose every line would take seconds.
+        // A part of a large set, because waiting for its every line would take seconds.
         let bytes = bytes.min(1 << 30);
         let mut memory = self.memory(bytes, node);
         let lines = bytes / 64;
-        // One circle through all lines, in an order that nobody foresees: Sattolo's.
+        // A single cycle through all lines in an unpredictable order: Sattolo's algorithm.
         let mut order: Vec<u32> = (0..lines as u32).collect();
         let mut chance = 0x2545_F491_4F6C_DD1D_u64;
         for at in (1..lines).rev() {
@@ -230,7 +229,7 @@ impl Bench<'_> {
         }) / steps as f64
     }
 
-    /// The largest set that still is read nearer to this level's speed than to the next one's.
+    /// The largest set that is still read at nearer to this level's speed than to the next one's.
     fn kept(&self, from: Range<usize>, here: f64, next: f64) -> u64 {
         let Range { start: mut fits, end: nominal } = from;
         if here < 1.1 * next || fits >= nominal {
@@ -252,7 +251,7 @@ impl Bench<'_> {
         fits as u64
     }
 
-    /// How fast all the threads of the first one's cache read from it.
+    /// The bandwidth at which all threads of the first one's cache read from it.
     fn shared(&self, level: usize, set: usize) -> Option<f64> {
         let (level, _, pus) = self.levels()[level];
         let first = self.runtime.plan().seats[0].pu;
@@ -277,7 +276,7 @@ impl Bench<'_> {
         self.threads(|seat| seat.node == node)
     }
 
-    /// Bytes that so many threads move together in a second, each through memory of its own.
+    /// The bytes per second that these threads move together, each through memory of its own.
     fn together(&self, threads: &[usize], bytes: usize, node: Option<NodeId>, sweep: Sweep) -> f64 {
         let (barrier, sums) = (Barrier::new(threads.len()), Mutex::new(vec![0.0; self.effort.samples]));
         let once = Effort { samples: 1, ..self.effort };
@@ -300,7 +299,7 @@ impl Bench<'_> {
         quartiles(&sums.into_inner().expect("nothing panicked")).1
     }
 
-    /// From the first thread's node to others, by the value in the matrix.
+    /// From the first thread's node to others, by the distance in the matrix.
     fn latencies(&self, bytes: usize) -> Vec<(u32, f64)> {
         let from = self.node_of(0);
         let mut found: Vec<(u32, f64)> = Vec::new();
@@ -309,7 +308,8 @@ impl Bench<'_> {
             if found.iter().any(|&(other, _)| other == value) {
                 continue;
             }
-            // Of a value that the first thread's node doesn't see, another pair's nodes tell nothing here: as far as it gets.
+            // If no node has this distance from the first thread's node, its latency to the other pair's node is the best
+            // approximation.
             let to =
                 self.topology.nodes.iter().find(|to| to.id != from && self.topology.numa_value(from, to.id) == value);
             let node = to.map_or(b, |to| to.id);
@@ -319,13 +319,13 @@ impl Bench<'_> {
         found
     }
 
-    /// Nodes that have memory, and others.
+    /// Pairs of different nodes that have memory.
     fn pairs(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
         let nodes = self.topology.nodes.iter().filter(|node| self.topology.has_memory(node.id)).map(|node| node.id);
         nodes.clone().flat_map(move |a| nodes.clone().filter(move |&b| b != a).map(move |b| (a, b)))
     }
 
-    /// What all threads of a node read together from the nearest other one.
+    /// The bandwidth at which all threads of a node read from the nearest other node.
     fn link(&self, threads: &[usize], bytes: usize) -> Option<f64> {
         let from = self.node_of(0);
         let mut others: Vec<NodeId> = self.pairs().filter(|&(a, _)| a == from).map(|(_, b)| b).collect();
@@ -333,15 +333,15 @@ impl Bench<'_> {
         others.first().map(|&to| self.together(threads, bytes, Some(to), Sweep::Read))
     }
 
-    /// The share of computing that goes on while bytes arrive: what a sweep over memory takes longer than its bytes.
+    /// The share of computing that overlaps with the arrival of bytes, from how much longer a sweep takes than its bytes alone.
     fn overlap(&self, small: usize, large: usize) -> f64 {
         let once = Effort { samples: 1, ..self.effort };
         let memory = self.memory(large, None);
-        // What lies alike within its page stands in its neighbour's way where all is near.
+        // Arrays at the same offset within a page conflict in the cache.
         const APART: usize = 272;
         let numbers = |bytes: usize| vec![1.0_f32; bytes / 4 + APART];
         let (mut near, mut far) = (numbers(small), numbers(large));
-        // By byte, all three in turn; bytes alone as the simulator has them come.
+        // Times per byte, of all three sweeps in turn; that of bytes alone as the simulator has them arrive.
         let share = || {
             let moving =
                 1.0 / once.bytes_per_second(large, || _ = black_box(read::<SEVERAL>(black_box(memory.bytes()))));

@@ -1,4 +1,4 @@
-//! What making, moving and waking takes, each by tasks that do nothing.
+//! The costs of making, moving and waking, measured with empty tasks.
 
 use super::{Effort, median};
 use std::hint::black_box;
@@ -9,14 +9,14 @@ use vicus::{Runtime, Setting};
 use vicus_schedule::{Access, Mode};
 use vicus_sim::Parameters;
 
-/// Tasks in a sample.
+/// The number of tasks in a sample.
 const TASKS: usize = 1000;
 
-/// The model's free parameters as they are here.
+/// The model's free parameters on this machine.
 pub(super) fn measure(effort: Effort, clock_ghz: f64, overlap: f64) -> Parameters {
-    // A join puts a task into the own deque, and takes it back.
+    // A join puts a task into the seat's own deque, and takes it back.
     let own_ns = on_one(effort, "steal", || joins(TASKS)) / 2.0;
-    // Deferred tasks go into the own deque under this strategy, and through a queue that seats share under the other one.
+    // Under this strategy, deferred tasks go into the own deque; under the other, through a shared queue.
     let own_deferred = on_one(effort, "steal", || deferred(&[]));
     let spawn_ns = own_deferred - 2.0 * own_ns;
     let take_ns = (on_one(effort, "las", || deferred(&[])) - spawn_ns) / 2.0;
@@ -38,13 +38,13 @@ pub(super) fn runtime(strategy: &str, threads: usize) -> Runtime {
     Runtime::builder().strategy(setting).threads(threads).quiet().start()
 }
 
-/// Nanoseconds for one of [`TASKS`], on one thread.
+/// The nanoseconds of one of [`TASKS`] tasks, on one thread.
 fn on_one<R>(effort: Effort, strategy: &str, tasks: impl Fn() -> R + Sync) -> f64 {
     let runtime = runtime(strategy, 1);
     runtime.run(|| effort.nanoseconds(100, || _ = black_box(tasks()))) / TASKS as f64
 }
 
-/// So many joins, one less than there are ends, as programs have them: of halves that are halved.
+/// A tree of joins with this many leaves, made by halving as programs do. It has one join less than leaves.
 fn joins(ends: usize) -> usize {
     match ends {
         0 | 1 => black_box(ends),
@@ -63,7 +63,7 @@ fn deferred(touches: &[Access]) {
     });
 }
 
-/// What it takes to find out where the bytes of an access lie.
+/// The time to find out where the bytes of an access lie.
 fn dealing(effort: Effort) -> f64 {
     let runtime = runtime("footprint", 1);
     let layout = std::alloc::Layout::from_size_align(1 << 20, 4096).expect("a size that fits");
@@ -77,7 +77,7 @@ fn dealing(effort: Effort) -> f64 {
     dealt - not
 }
 
-/// From a join until another thread, which looks around, begins its second branch.
+/// The time from a join until another thread that looks for work begins its second branch.
 fn stealing(effort: Effort) -> f64 {
     if vicus::this_machine().topology.default_threads() < 2 {
         return 100.0;
@@ -85,7 +85,7 @@ fn stealing(effort: Effort) -> f64 {
     let runtime = runtime("steal", 2);
     runtime.run(|| {
         effort.median(|| {
-            // Mostly the other thread still looks around after the last one; sometimes it slept.
+            // Usually the other thread is still looking for work; sometimes it slept.
             let once = || {
                 let began = Instant::now();
                 let begun = AtomicU64::new(0);
@@ -100,7 +100,7 @@ fn stealing(effort: Effort) -> f64 {
     })
 }
 
-/// From a task that is put until it begins on a thread that slept.
+/// The time from putting a task until it begins on a thread that slept.
 fn waking(effort: Effort) -> f64 {
     if vicus::this_machine().topology.default_threads() < 2 {
         return Parameters::default().wake_ns;

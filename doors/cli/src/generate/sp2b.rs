@@ -1,11 +1,11 @@
 //! Bibliographies as SP2Bench describes them, year after year from 1940 on.
 //!
-//! Schmidt, Hornung, Lausen and Pinkel, "SP2Bench: A SPARQL Performance Benchmark", ICDE 2009, §3: how many documents
-//! of which class a year has, who writes and cites how much. We differ: where the paper leaves a choice open, it is
-//! made so that the queries' results have the sizes that the benchmark's authors published, and the words are our own.
+//! Schmidt, Hornung, Lausen and Pinkel, "SP2Bench: A SPARQL Performance Benchmark", ICDE 2009, §3: the numbers of documents of
+//! each class in a year, of authors' papers, and of citations. We differ: where the paper leaves a choice open, it is made so
+//! that the queries' results have the sizes that the benchmark's authors published, and the words are our own.
 //!
-//! `numbers` has the formulas, `class` the attributes, `year` what a year consists of and in which order, `people` who
-//! writes, `citations` what is cited, `words` how it is all called, `syntax` how it is written down. Here they meet.
+//! `numbers` has the formulas, `class` the attributes, `year` the documents of a year and their order, `people` authors and
+//! editors, `citations` references, `words` names and texts, `syntax` the file formats. This file combines them.
 
 mod citations;
 mod class;
@@ -28,15 +28,15 @@ use year::Year;
 
 /// The first year that has data.
 const FIRST_YEAR: u32 = 1940;
-/// Paul Erdős writes and edits until then.
+/// The last year in which Paul Erdős writes and edits.
 const ERDOES_LAST_YEAR: u32 = 1996;
-/// How many papers he writes a year.
+/// The number of his papers in a year.
 const ERDOES_PAPERS: usize = 10;
-/// How many proceedings he edits a year, if there are as many.
+/// The number of proceedings that he edits in a year, if there are as many.
 const ERDOES_PROCEEDINGS: usize = 2;
 
-/// Writes documents until there are this many triples, and returns how many they are. `progress` hears now and then
-/// how many there are so far. Memory: a few bytes for each document and author of two years, not of all.
+/// Writes documents until there are this many triples, and returns the exact number. `progress` is called now and then with the
+/// number so far. Memory: a few bytes for each document and author of two years, not of all.
 pub(super) fn write(
     seed: u64,
     triples: u64,
@@ -71,18 +71,18 @@ pub(super) fn write(
     library.out.finish()
 }
 
-/// What has been written so far, as far as what comes next depends on it.
+/// The state that later documents depend on.
 struct Library<'a> {
     out: Writer<'a>,
     chance: Chance,
     words: Words,
     people: People,
     citations: Citations,
-    /// How many papers Erdős has yet to write this year.
+    /// How many papers Erdős still has to write this year.
     erdoes_papers: usize,
-    /// How many proceedings he has yet to edit this year.
+    /// How many proceedings he still has to edit this year.
     erdoes_proceedings: usize,
-    /// Those of the current document; kept for its memory.
+    /// The authors of the current document; reused to save allocations.
     authors: Vec<Person>,
 }
 
@@ -112,7 +112,7 @@ impl Library<'_> {
         if cites {
             self.references(&document)?;
         }
-        // After its own references: nothing cites itself.
+        // Added after its own references, so that no document cites itself.
         self.citations.add(document, cites, &mut self.chance);
         Ok(())
     }
@@ -143,7 +143,7 @@ impl Library<'_> {
                     words.write(3, text, chance);
                 }
             }),
-            // A venue's volumes count its years.
+            // A venue's volume number counts its years.
             Attribute::Volume => self.out.integer(Predicate::Volume, document.year - FIRST_YEAR + 1),
         }
     }
@@ -184,7 +184,7 @@ impl Library<'_> {
         Ok(())
     }
 
-    /// That someone writes or edits a document; who is new is introduced first.
+    /// Relates a document to an author or editor, whose own triples are written before the first mention.
     fn related(&mut self, document: &Document, predicate: Predicate, person: Person) -> io::Result<()> {
         if self.people.introduce(person) {
             self.declare(person)?;

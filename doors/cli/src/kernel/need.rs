@@ -1,31 +1,31 @@
-//! What an input takes, by its numbers alone: known before a thread or any memory is asked for it.
+//! Estimates the memory and time of an input from its numbers, before threads are started or memory is allocated.
 
 use anyhow::ensure;
 use vicus_kernels::{AnyKernel, Kernel, Tree};
 
-/// What a kernel is to be run by.
+/// How a kernel will be run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
-    /// By threads, which have arrays.
+    /// On threads, which need arrays.
     Threads,
-    /// By a simulated machine, which has a program of tasks.
+    /// On a simulated machine, which needs a program of tasks.
     Simulation,
 }
 
 /// An estimate.
 #[derive(Clone, Copy, Debug)]
 struct Need {
-    /// How long its arrays are together.
+    /// The bytes of all its arrays.
     bytes: f64,
-    /// How many pieces of work it is made of, within a factor of four.
+    /// The number of its pieces of work, within a factor of four.
     pieces: f64,
 }
 
-/// What a recorded piece of work, with its task and what a simulation keeps of it, takes of memory: for one that is estimated
-/// here, 350 bytes were seen with fib, and 670 with uts.
+/// The bytes of a recorded piece of work, with its task and what a simulation keeps of it: 350 were measured with fib and 670
+/// with uts, for each piece estimated here.
 const PIECE_BYTES: f64 = 700.0;
 
-/// How many pieces of work threads are given: some hours of the smallest ones.
+/// The greatest number of pieces of work given to threads: some hours of the smallest ones.
 const MOST_PIECES: f64 = 1e12;
 
 impl Need {
@@ -56,12 +56,12 @@ impl Need {
                 let elements = (number(of.blocks) * number(of.block)).powi(2);
                 Need { bytes: 4.0 * elements, pieces: number(of.blocks).powi(3) / 6.0 }
             }
-            // An addition for each join, and an end more than joins: Binet's formula.
+            // One addition for each join, and one more leaf than joins: Binet's formula.
             AnyKernel::Fib(fib) => {
                 let golden = f64::midpoint(1.0, 5f64.sqrt());
                 Need { bytes: 0.0, pieces: 2.0 * golden.powf(f64::from(fib.n) + 1.0) / 5f64.sqrt() }
             }
-            // Ten queens have 35,538 placements, and each queen more about five times as many.
+            // Ten queens have 35,538 placements, and each further queen about five times as many.
             AnyKernel::Nqueens(queens) => Need { bytes: 0.0, pieces: 35_538.0 * 5f64.powf(f64::from(queens.n) - 10.0) },
             AnyKernel::Uts(uts) => match uts.tree {
                 Tree::Geometric { mean, depth } => {
@@ -76,7 +76,7 @@ impl Need {
     }
 }
 
-/// Whether there is memory, and time, for a kernel with this input.
+/// Checks that there is memory, and time, for a kernel with this input.
 pub(super) fn check(kernel: &AnyKernel, by: By, free_bytes: u64) -> anyhow::Result<()> {
     let (Need { bytes, pieces }, name, free) = (Need::of(kernel), kernel.name(), free_bytes as f64);
     let (bytes, what) = match by {
@@ -119,7 +119,7 @@ mod tests {
                 let need = Need::of(&kernel);
                 let is_near = |estimate: f64, real: f64| (real / 4.0 - 10.0..=4.0 * real + 10.0).contains(&estimate);
                 assert!(is_near(need.pieces, pieces), "{name}, {times}: {need:?}, and {pieces} pieces");
-                // Less where blocks of a sparse matrix are not there.
+                // Less, because blocks of a sparse matrix are missing.
                 assert!(is_near(need.bytes, bytes as f64), "{name}, {times}: {need:?}, and {bytes} bytes");
             }
         }

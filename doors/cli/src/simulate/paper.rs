@@ -1,4 +1,4 @@
-//! `vicus simulate paper`: the papers' figures, done again, and beside each claim whether it holds.
+//! `vicus simulate paper`: reproduces the papers' figures, and checks each of their claims.
 
 mod plot;
 mod recordings;
@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_sim::SimError;
 use vicus_sim::papers::{self, Effort, FIGURES, Figure, Job, Report, Robust, Sample, Verdict};
 
-/// Do the papers' figures again: the table, and beside each claim of the paper whether it holds, by how much, and whether it is
-/// robust: whether it holds as well when any of the model's free parameters, or of the machine's bandwidths, is a quarter smaller or
-/// larger.
+/// Reproduce the papers' figures: prints a table, and for each claim of the paper whether it holds, by how much, and whether it
+/// is robust: whether it still holds if any of the model's free parameters, or of the machine's bandwidths, is a quarter
+/// smaller or larger.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The figure, such as 001-fig7, or `all`. `--list` lists them.
@@ -28,22 +28,22 @@ pub(crate) struct Args {
     /// Lists the figures.
     #[arg(long)]
     list: bool,
-    /// The figure alone: parameters don't vary, and one seed stands for all.
+    /// Only the figure: parameters don't vary, and one seed stands for all.
     #[arg(long)]
     quick: bool,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many triples of SP2Bench the recordings are made of that figures of queries replay.
+    /// The number of SP2Bench triples for the recordings that figures of queries replay.
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     triples: u64,
     /// Writes the recordings to files of this folder: q2-64.trace is q2, planned for 64 threads.
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
-    /// Takes the recordings from such files and makes none. Those of `vicus query --trace` will do: the last request is replayed.
+    /// Reads the recordings from such files and makes none. Files of `vicus query --trace` work as well: their last request is replayed.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["record", "triples"])]
     traces: Option<PathBuf>,
-    /// What is written: tables, JSON, or bar plots.
+    /// The output: tables, JSON, or bar plots.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 }
@@ -94,14 +94,14 @@ fn chosen(name: &str) -> anyhow::Result<Vec<Figure>> {
     bail!("`{name}` is no figure; there are {}, or all of them: all", names.join(", "))
 }
 
-/// Runs jobs on as many threads as the machine has, and shows how many are over.
+/// Runs jobs on as many threads as the machine has, with a progress bar.
 fn on_all_threads(jobs: &[Job<'_>], what: &str) -> Result<Vec<Vec<Sample>>, SimError> {
     let bar = progress(jobs.len(), what);
     let next = AtomicUsize::new(0);
     let samples = Mutex::new(vec![None; jobs.len()]);
     let work = || {
         loop {
-            // Relaxed: results go through the lock.
+            // Relaxed, because the results go through the lock.
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(at) else { return };
             let sample = job.run(&mut |_| true);
@@ -172,7 +172,7 @@ fn table(report: &Report) -> String {
     text + &format!("{held} of {} claims hold\n", report.verdicts.len())
 }
 
-/// A claim in a line, and what to know of it in a second one.
+/// A claim in one line, and its figures in a second one.
 fn shown(verdict: &Verdict) -> String {
     let Verdict { claim, ratio, value, at_least, at_most, .. } = verdict;
     let holds = if verdict.holds { "holds" } else { "DOES NOT HOLD" };

@@ -1,4 +1,4 @@
-//! What simulated runs came to: a line for each, and what all of them were run with.
+//! The results of simulated runs: a line for each, and the settings of all.
 
 use super::Recorded;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use vicus_sim::{Machine, Options, Outcome, Parameters};
 
-/// All runs, and what was run.
+/// All runs, and their settings.
 #[derive(Serialize)]
 pub(super) struct Results {
     machine: String,
@@ -16,13 +16,13 @@ pub(super) struct Results {
     shown_parameters: String,
     parameters: BTreeMap<&'static str, f64>,
     seed: u64,
-    /// Of a recorded run, what was recorded.
+    /// The recorded run, if one was simulated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) recorded: Option<Recorded>,
     pub(super) rows: Vec<Row>,
 }
 
-/// One line of the result.
+/// A line of the results.
 #[derive(Serialize)]
 pub(super) struct Row {
     kernel: String,
@@ -30,29 +30,29 @@ pub(super) struct Row {
     distribution: String,
     threads: usize,
     ms: f64,
-    /// Against the same strategy and distribution on one thread.
+    /// The time on one thread, under the same strategy and distribution, divided by this run's time.
     speedup: f64,
-    /// Time in work, against that on one thread.
+    /// The time in work, divided by that on one thread.
     work_inflation: f64,
     near_bytes: f64,
     far_bytes: f64,
     cached_bytes: f64,
-    /// The busiest controller's share of what it could carry.
+    /// The used share of the busiest controller's bandwidth.
     controller: f64,
-    /// The busiest link's or bus's.
+    /// The used share of the busiest link's or bus's bandwidth.
     link_or_bus: f64,
-    /// By rule of the plan, how many tasks it found.
+    /// The number of tasks found by each rule of the plan.
     takes: BTreeMap<u8, u64>,
     /// How many of them came from a queue of another node.
     far_takes: u64,
-    /// By name, the share of what each shared resource could carry.
+    /// The used share of each shared resource, by name.
     resources: BTreeMap<String, f64>,
-    /// What was enacted again, and what was recorded of it.
+    /// The re-enactment and what was recorded of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     reenacted: Option<Again>,
 }
 
-/// A re-enactment beside what was recorded.
+/// A re-enactment and what was recorded.
 #[derive(Clone, Copy, Serialize)]
 pub(super) struct Again {
     pub(super) recorded_ms: f64,
@@ -107,7 +107,7 @@ impl Results {
         }
     }
 
-    /// What was run, in some lines.
+    /// The settings, in several lines.
     pub(super) fn heading(&self) -> String {
         let Results { machine, title, shown_parameters, seed, .. } = self;
         let mut text = format!("{machine}: {title}\n{shown_parameters}, seed {seed}\n");

@@ -1,8 +1,8 @@
-//! Time lines: a row for each thread, a bar for each task, whose colour is its memory latency.
+//! Time lines: a row for each thread and a bar for each task, whose colour is its memory latency.
 //!
-//! After Muddukrishna et al., Figs. 8 and 10: green is a low latency, blue a high one; all pictures of one document have the same
-//! time axis and the same colours. The measured part is shown: a task that began before it, or ended after it, is left out, as
-//! the program's own first one is.
+//! After Muddukrishna et al., Figs. 8 and 10: green is a low latency, blue a high one. All pictures of a document have the same
+//! time axis and colours. They show the measured part: tasks that began before it or ended after it are left out, such as the
+//! program's first one.
 
 use std::fmt::Write;
 use vicus_sim::{Outcome, TaskRecord};
@@ -13,14 +13,14 @@ const ROW: f64 = 8.0;
 const WIDTH: f64 = 900.0;
 const LEFT: f64 = 80.0;
 const TOP: f64 = 34.0;
-/// What the axis and its numbers take below the rows.
+/// The height of the axis and its numbers below the rows.
 const AXIS: f64 = 40.0;
-/// Bars that are narrower can't be seen.
+/// Narrower bars are too thin to be seen.
 const THINNEST: f64 = 0.1;
-/// How many colours the legend has.
+/// The number of colours in the legend.
 const COLOURS: usize = 64;
 
-/// The pictures as an XML document; the heading says what was run.
+/// The pictures as an XML document; the heading gives the settings.
 pub(super) fn render(heading: &str, runs: &[Outcome]) -> String {
     let scale = Scale::of(runs);
     let (mut body, mut y) = (String::new(), 8.0);
@@ -44,10 +44,10 @@ pub(super) fn render(heading: &str, runs: &[Outcome]) -> String {
     document(LEFT + WIDTH + 60.0, y, &body)
 }
 
-/// What all pictures of a document share.
+/// Shared by all pictures of a document.
 struct Scale {
     longest_ns: f64,
-    /// The lowest and the highest latency of what is drawn; `None` if nothing waits for memory.
+    /// The lowest and the highest latency drawn; `None` if no task waits for memory.
     latencies_ns: Option<(f64, f64)>,
 }
 
@@ -63,7 +63,7 @@ impl Scale {
         Scale { longest_ns, latencies_ns: ends }
     }
 
-    /// From green, the lowest latency, to blue, the highest; grey is a task without memory.
+    /// From green for the lowest latency to blue for the highest; grey for a task without memory accesses.
     fn colour(&self, latency_ns: f64) -> String {
         match self.latencies_ns {
             Some((low, high)) if latency_ns > 0.0 => {
@@ -76,7 +76,7 @@ impl Scale {
 
 const GREY: &str = "#bbbbbb";
 
-/// So far from green to blue.
+/// The colour at this share of the way from green to blue.
 fn mixed(part: f64) -> String {
     let mix = |green: f64, blue: f64| (green + part * (blue - green)).round() as u8;
     format!("#{:02x}{:02x}{:02x}", mix(120.0, 20.0), mix(200.0, 60.0), mix(80.0, 160.0))
@@ -85,7 +85,7 @@ fn mixed(part: f64) -> String {
 /// The tasks that began and ended in the measured part, and are wide enough to be seen.
 fn drawn(run: &Outcome, longest_ns: f64) -> impl Iterator<Item = &TaskRecord> {
     let (from, to) = (run.start_ns, run.start_ns + run.wall_ns);
-    // The first task is the program's own, and waits for all others.
+    // The first task is the program's own, which waits for all others.
     run.tasks.iter().skip(1).filter(move |task| {
         let is_inside = task.start_ns >= from && task.end_ns <= to;
         is_inside && (task.end_ns - task.start_ns) / longest_ns * WIDTH >= THINNEST
@@ -110,7 +110,7 @@ fn bar(body: &mut String, top: f64, run: &Outcome, task: &TaskRecord, scale: &Sc
     .expect("a string takes everything");
 }
 
-/// The first and the last thread's names.
+/// The names of the first and the last thread.
 fn threads(body: &mut String, top: f64, threads: usize) {
     let name = |body: &mut String, thread: usize| {
         text(body, 8.0, top + thread as f64 * ROW + ROW, &format!("thread {thread}"));
@@ -143,11 +143,11 @@ fn ticks(longest_ns: f64) -> Vec<f64> {
     let step = [1.0, 2.0, 5.0, 10.0].map(|times| times * power).into_iter().find(|step| longest_ns / step <= 10.0);
     let step = step.unwrap_or(10.0 * power);
     let count = (longest_ns / step) as usize;
-    // Rounded to the step's own digits, so that nobody reads 0.30000000000000004.
+    // Rounded to the step's own digits, so that no label is 0.30000000000000004.
     (0..=count).map(|at| (at as f64 * step * 1e3).round() / 1e3).collect()
 }
 
-/// Which colour is which latency; how much room it takes.
+/// The legend of the colours; returns its height.
 fn legend(body: &mut String, y: f64, scale: &Scale) -> f64 {
     let Some((low, high)) = scale.latencies_ns else { return 0.0 };
     let width = 256.0 / COLOURS as f64;
@@ -183,7 +183,7 @@ mod tests {
     use vicus_kernels::{Size, by_name};
     use vicus_sim::{Machine, Options, Recorder, simulate};
 
-    /// The numbers of an attribute of all bars.
+    /// The values of an attribute of all bars.
     fn attribute(picture: &str, name: &str) -> Vec<String> {
         let bars = picture.lines().filter(|line| line.starts_with("<rect class=\"task\""));
         let value =
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn bars_end_on_the_axis_and_their_colours_go_from_end_to_end() {
         let runs = [run("steal"), run("footprint")];
-        // The program's first task fills the vectors before the measured part: this is the picture's reason.
+        // The program's first task fills the vectors before the measured part, so it must not be drawn.
         assert!(runs[0].tasks[0].start_ns < runs[0].start_ns && runs[0].tasks.len() == 49);
         let picture = render("what was run", &runs);
         let numbers = |name| attribute(&picture, name).iter().map(|x| x.parse::<f64>().unwrap()).collect::<Vec<_>>();
@@ -212,7 +212,7 @@ mod tests {
         }
         let colours = attribute(&picture, "fill");
         assert!(colours.contains(&mixed(0.0)) && colours.contains(&mixed(1.0)), "{colours:?}");
-        // The legend's ends are the tasks' own.
+        // The legend ends at the tasks' own latencies.
         let latencies = runs.iter().flat_map(|run| &run.tasks[1..]).map(|task| task.latency_ns);
         let (low, high) = latencies.fold((f64::MAX, 0f64), |(low, high), ns| (low.min(ns), high.max(ns)));
         for end in [low, high] {

@@ -1,4 +1,4 @@
-//! Whether memory lies where it is asked to lie on this machine: tried, and read from the kernel.
+//! Tests whether memory lies on the nodes that were asked for, by asking the kernel.
 
 use super::{bytes, count, node_name};
 use std::alloc::Layout;
@@ -6,10 +6,10 @@ use std::fmt::Write;
 use vicus::memory::{Audit, Distribution, free_bytes};
 use vicus::{Runtime, Topology};
 
-/// So much is asked for on each node.
+/// How many bytes are tried on each node.
 const TRIED_BYTES: usize = 4 << 20;
 
-/// What a node has, and what was found on it.
+/// A node's memory, and the result of the test on it.
 pub(super) struct NodeMemory {
     name: String,
     bytes: u64,
@@ -19,15 +19,15 @@ pub(super) struct NodeMemory {
     pages: Audit,
 }
 
-/// Asks for some memory on each node, touches it, and asks the kernel where it lies.
+/// Allocates and touches some memory on each node, and asks the kernel where it lies.
 pub(super) fn try_nodes(machine: &Topology) -> anyhow::Result<Vec<NodeMemory>> {
-    // It says on standard error what can't be done.
+    // The runtime reports on standard error what it can't do.
     let runtime = crate::engine::start(Runtime::builder().topology(machine.clone()), Some(1))?;
     let Some(memory) = runtime.memory() else { anyhow::bail!("this process gets no addresses for memory on nodes") };
     let layout = Layout::from_size_align(TRIED_BYTES, 4096)?;
     let mut placed = Vec::new();
-    for location in 0..memory.locations().len() {
-        let mut tried = runtime.alloc(layout, Distribution::On(location))?;
+    for &node in memory.locations() {
+        let mut tried = runtime.alloc(layout, Distribution::On(memory.location_near(node)))?;
         tried.bytes_mut().fill(1);
         placed.push(tried);
     }

@@ -1,17 +1,17 @@
-//! A machine as a picture: boxes in boxes, from the node down to the PU, and the distances as a table.
+//! A machine as a picture: nested boxes, from the node down to the PU, and a table of the distances.
 
 use super::{bytes, count, node_name, ranges, summary, usable};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use vicus_topology::{Cache, Core, Node, PuId, Topology};
 
-/// The gap between boxes, and between a box's border and what is in it.
+/// The gap between boxes, and between a box's border and its contents.
 const GAP: f64 = 6.0;
 /// The height of a line of text and of a cache's band.
 const LINE: f64 = 18.0;
-/// The width of a letter, on average; text is measured by it because no font is at hand.
+/// The average width of a letter. Text is measured with it, because no font is available.
 const LETTER: f64 = 6.4;
-/// How wide a picture should be for its height: a screen's shape.
+/// The width of a picture divided by its height: that of a screen.
 const ASPECT: f64 = 1.7;
 
 /// The picture as an XML document.
@@ -29,15 +29,15 @@ pub(super) fn render(machine: &Topology) -> String {
     picture.into_svg(&machine.name)
 }
 
-/// What all boxes of a picture agree on.
+/// Settings shared by all boxes of a picture.
 struct View {
-    /// There are several kinds of cores, so that each says its own.
+    /// There are several kinds of cores, so each core names its kind.
     hybrid: bool,
-    /// Of caches and cores: a core's caches and the core below them are equally wide.
+    /// The least width of caches and cores, so that a core's caches are as wide as the core.
     least_width: f64,
 }
 
-/// Each distinct distance between two nodes and its rank, the nearest first.
+/// Each distinct distance between two nodes, with its rank, the nearest first.
 pub(super) fn ranks(machine: &Topology) -> BTreeMap<u32, u32> {
     let mut ranks = BTreeMap::new();
     for (i, row) in machine.distances.iter().enumerate() {
@@ -67,7 +67,7 @@ fn node_tile(machine: &Topology, node: &Node, view: &View) -> Tile {
         return boxed("node far", label, "no PU is local to this node".to_owned(), inside);
     }
     let groups = machine.core_groups.iter().filter(|group| group.node == node.id).map(|group| {
-        // Widest first: a cache stands above those that are inside of it, and a core below all.
+        // The widest first: a cache is drawn above the caches inside of it, and above its cores.
         let mut around: Vec<&Cache> =
             machine.caches.iter().filter(|cache| cache.pus.iter().any(|pu| group.pus.contains(pu))).collect();
         around.sort_by_key(|cache| (std::cmp::Reverse(cache.level), cache.id));
@@ -77,7 +77,7 @@ fn node_tile(machine: &Topology, node: &Node, view: &View) -> Tile {
     boxed("node", label, format!("PUs {}", ranges(machine, &node.pus)), grid(groups.collect()))
 }
 
-/// These PUs under the outermost of these caches, what is beside it, and so on inwards.
+/// These PUs under the outermost of these caches, beside PUs outside of it, and so on inwards.
 fn nest(machine: &Topology, caches: &[&Cache], pus: &[PuId], view: &View) -> Tile {
     let Some(level) = caches.first().map(|cache| cache.level) else {
         let cores = machine.cores.iter().filter(|core| pus.contains(&core.pus[0]));
@@ -97,7 +97,7 @@ fn nest(machine: &Topology, caches: &[&Cache], pus: &[PuId], view: &View) -> Til
         tile.put(below, dx, dy);
         tile
     };
-    // Only equal boxes line up: the pairs and the quadruples of a hybrid machine get a block each.
+    // Only equal boxes are aligned: the pairs and the quadruples of a hybrid machine get a block each.
     let alike = here.chunk_by(|a, b| a.pus.len() == b.pus.len());
     let mut blocks: Vec<Tile> = alike.map(|caches| grid(caches.iter().map(|cache| tile(cache)).collect())).collect();
     let rest: Vec<PuId> = pus.iter().copied().filter(|pu| !here.iter().any(|cache| cache.pus.contains(pu))).collect();
@@ -107,7 +107,7 @@ fn nest(machine: &Topology, caches: &[&Cache], pus: &[PuId], view: &View) -> Til
     grid(blocks)
 }
 
-/// A cache: a bar above what it serves.
+/// A cache: a bar above the boxes that it serves.
 fn band(machine: &Topology, cache: &Cache, in_part: bool, view: &View) -> Tile {
     let mut tile = Tile::default();
     let mut label = band_label(cache);
@@ -132,7 +132,7 @@ fn band_width(cache: &Cache) -> f64 {
 fn core_tile(machine: &Topology, core: &Core, view: &View) -> Tile {
     let kind = if view.hybrid { format!(", kind {}", core.kind) } else { String::new() };
     let class = if view.hybrid && core.kind > 0 { "core fast" } else { "core" };
-    // A core of one PU has no room for words, and hundreds of them would only repeat them.
+    // A core of one PU has no room for words, and hundreds of them would repeat the same words.
     let label =
         if core.pus.len() > 1 || view.hybrid { format!("core {}{kind}", core.id.index()) } else { String::new() };
     let (pu_width, gap) = (28.0, 2.0);
@@ -172,7 +172,7 @@ fn distances(machine: &Topology) -> Tile {
         for (j, value) in values.iter().enumerate() {
             let (x, y) = ((j + 1) as f64 * cell, top + (i + 1) as f64 * row);
             let rank = if i == j { 0.0 } else { f64::from(ranks[value]) };
-            // The nearer, the lighter; the farthest still lets black text be read.
+            // Nearer is lighter; black text is still readable on the darkest shade.
             let shade = 255.0 - 105.0 * rank / most;
             tile.shapes.push(Shape::Cell { x, y, width: cell - 1.0, height: row - 1.0, shade });
             tile.text(x + cell / 2.0, y + 12.0, "s", "middle", value.to_string(), LETTER);
@@ -183,7 +183,7 @@ fn distances(machine: &Topology) -> Tile {
     tile
 }
 
-/// Part of the picture, with its own origin.
+/// A part of the picture, with its own origin.
 #[derive(Default)]
 struct Tile {
     width: f64,
@@ -207,7 +207,7 @@ enum Shape {
         anchor: &'static str,
         text: String,
     },
-    /// Text in the middle of the tile that it is first put into, whose width is not known before.
+    /// Text in the middle of the tile that it is put into, whose width is known only then.
     Centred {
         y: f64,
         class: &'static str,
@@ -311,12 +311,12 @@ rect{stroke-width:1}.node{fill:#e8eef5;stroke:#8aa2ba}.far{stroke-dasharray:5 3}
 .l1{fill:#fdf3d7;stroke:#dcc88f}.l2{fill:#fbe3b0;stroke:#d6b566}.l3{fill:#f7cd8b;stroke:#cc9c46}\
 .l4{fill:#f2b66d;stroke:#bd8436}";
 
-/// A box with a label at its top left, as wide as what is in it or as its label.
+/// A box with a label at its top left, as wide as its contents or its label.
 fn boxed(class: &str, label: String, title: String, inside: Tile) -> Tile {
     boxed_by(GAP, class, label, title, inside)
 }
 
-/// [`boxed`] with this much room at the sides.
+/// [`boxed`], with this much space at the sides.
 fn boxed_by(side: f64, class: &str, label: String, title: String, inside: Tile) -> Tile {
     let top = if label.is_empty() { side } else { LINE };
     let width = inside.width.max(label.chars().count() as f64 * LETTER) + 2.0 * side;
@@ -329,8 +329,7 @@ fn boxed_by(side: f64, class: &str, label: String, title: String, inside: Tile) 
     tile
 }
 
-/// Tiles in rows and columns, as many beside each other as make the whole nearest to a screen's shape with few places
-/// left empty.
+/// Arranges tiles in rows and columns, so that the shape is close to a screen's and few places are empty.
 fn grid(tiles: Vec<Tile>) -> Tile {
     let widths = |columns: usize| -> Vec<f64> {
         let mut widths = vec![0.0_f64; columns.min(tiles.len())];

@@ -1,10 +1,10 @@
-//! A machine as text for a person.
+//! A machine as text for people.
 
 use super::{bytes, count, node_name, ranges, summary, usable};
 use std::fmt::Write;
 use vicus_topology::{Cache, CoreGroup, PuId, Topology};
 
-/// How wide lists of cores may get.
+/// The greatest width of lists of cores.
 const COLUMNS: usize = 100;
 
 pub(super) fn render(machine: &Topology) -> String {
@@ -57,7 +57,7 @@ fn write_group(out: &mut String, machine: &Topology, group: &CoreGroup) {
     for alike in cores.chunk_by(|a, b| (a.kind, a.pus.len()) == (b.kind, b.pus.len())) {
         let kind = if hybrid { format!(" of kind {}", alike[0].kind) } else { String::new() };
         let threads = alike[0].pus.len();
-        // Cores of one PU each are told by the group's own line, unless there are several kinds.
+        // Cores of one PU each are described by their group's line, unless there are several kinds.
         if threads == 1 && hybrid {
             let pus: Vec<PuId> = alike.iter().map(|core| core.pus[0]).collect();
             let _ = writeln!(out, "    {}{kind}: PUs {}", count(alike.len(), "core"), ranges(machine, &pus));
@@ -72,11 +72,11 @@ fn touches(cache: &Cache, group: &CoreGroup) -> bool {
     cache.pus.iter().any(|pu| group.pus.contains(pu))
 }
 
-/// `0+4 1+5`, broken into lines.
+/// Writes `0+4 1+5`, broken into lines.
 fn write_sets<'a>(out: &mut String, machine: &Topology, sets: impl Iterator<Item = &'a [PuId]>) {
     let words = sets.map(|pus| {
         let numbers: Vec<String> = pus.iter().map(|pu| machine.pus[pu.index()].os_index.to_string()).collect();
-        // Eight neighbours and more read better as a range.
+        // Eight or more neighbours are written as a range.
         if numbers.len() < 8 { numbers.join("+") } else { ranges(machine, pus) }
     });
     let mut line = String::from("     ");

@@ -1,4 +1,4 @@
-//! `vicus query` as its users meet it: results in every format, timings, traces, and what bad input gets.
+//! `vicus query` from outside: results in every format, timings, traces, and errors for bad input.
 
 use crate::{fails, file, run, stderr, stdout, vicus};
 use std::io::{Read, Write};
@@ -49,7 +49,7 @@ fn a_query_that_needs_too_much_memory_says_what_grew() {
     fails(&with(groups), &["4.0 MiB", "aggregate", "holds"]);
     let made = "SELECT (COUNT(DISTINCT ?x) AS ?n) { ?a ?b ?c . ?d ?e ?f BIND (CONCAT(?c, \"/\", ?f) AS ?x) }";
     fails(&with(made), &["4.0 MiB", "extend", "holds"]);
-    // What people read has to be there as a whole before its columns have a width.
+    // A table for people is held as a whole, because the widths of its columns depend on all rows.
     let table = ["query", "--data", &data, "--memory-limit", "4M", "SELECT * { ?a ?b ?c . ?d ?e ?f }"];
     fails(&table, &["4.0 MiB", "solutions", "holds"]);
 }
@@ -64,7 +64,7 @@ fn a_walk_that_sees_too_much_says_so() {
     assert_eq!(stdout(&run(&ask("64M"))), "query\t1\n");
 }
 
-/// Of what a text's parse and plan take nothing was booked: 8 MB of VALUES took 400 MB beyond any limit.
+/// What happened: the memory of parsing and planning was not booked; 8 MB of VALUES took 400 MB, whatever the limit.
 #[test]
 fn a_text_and_its_plan_are_booked() {
     let data = file("text.nt", PEOPLE);
@@ -82,7 +82,7 @@ fn a_text_and_its_plan_are_booked() {
         assert!(text.contains(part), "`{part}` is part of: {text}");
     }
     assert_eq!(stdout(&ask("16M", &objects)), "query\tno\n");
-    // What is left for its boxes is told as a part of what the user gave.
+    // The error names the user's limit, not what text and plan have left of it.
     let sort = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l } ORDER BY ?a ?i";
     let data = file("text-sort.nt", generated_text());
     let args = ["query", "--data", &data, "--memory-limit", "1M", "--format", "count", sort];
@@ -98,7 +98,7 @@ fn a_string_that_doubles_ends_with_an_error() {
     };
     let concat = doubled(&|n| format!("CONCAT(?x{n}, ?x{n})"));
     let replace = doubled(&|n| format!("REPLACE(?x{n}, \"a\", ?x{n})"));
-    // Other functions make three bytes of one, and what is asked of them next is an error too.
+    // Another function makes three bytes of one, and the string made of that is an error, too.
     let longer = concat.replace("(STRLEN(?x40) AS ?n)", "(STRLEN(STR(ENCODE_FOR_URI(?x24))) AS ?n)");
     let longer = longer.replace("\"aa\"", "\"éé\"").replace(&longer[longer.find("BIND (CONCAT(?x24").unwrap()..], "}");
     for query in [&concat, &replace, &longer] {
@@ -118,7 +118,7 @@ fn long_strings_are_booked_as_they_are_made() {
     ] {
         let args = ["query", "--data", &data, "--memory-limit", "16M", "--threads", "1", "--format", "count", &query];
         fails(&args, &["16.0 MiB", who, "holds"]);
-        // Of thousands of rows, few were computed when it was noticed.
+        // The limit was noticed after a few of thousands of rows.
         let text = stderr(&run(&args));
         let held = text.split("holds ").nth(1).and_then(|rest| rest.split(" MiB").next());
         let held: f64 = held.and_then(|held| held.parse().ok()).unwrap_or_else(|| panic!("{text}"));
@@ -246,7 +246,7 @@ fn hostile_texts_are_refused_or_answered() {
     assert_eq!(stdout(&run(&["query", "--data", &data, "--format", "count", "--query", &chain])), "chain\t4\n");
 }
 
-/// Planning some texts took as long, and as much memory, as the square of their length allowed.
+/// What happened: planning some texts took time and memory quadratic in their length.
 #[test]
 fn a_plan_that_takes_too_much_says_so() {
     let data = file("plan.nt", PEOPLE);
@@ -260,7 +260,7 @@ fn a_plan_that_takes_too_much_says_so() {
     fails(&[&ask[..], &["--memory-limit", "40M"]].concat(), &says);
 }
 
-/// `FILTER (RAND() < 0.5)` keeps other rows each time, which was told as a fault of ours.
+/// What happened: `FILTER (RAND() < 0.5)` keeps other rows each time, which was reported as a fault of the engine.
 #[test]
 fn a_repeated_query_may_differ_where_it_draws_by_chance() {
     let numbers: String = (0..2000).map(|n| format!("<http://e/{n}> <http://e/p> <http://e/{n}> .\n")).collect();
@@ -271,7 +271,7 @@ fn a_repeated_query_may_differ_where_it_draws_by_chance() {
     }
 }
 
-/// With `ulimit -s 256`, 60 nested calls ended the process with a stack overflow.
+/// What happened: with `ulimit -s 256`, 60 nested calls ended the process with a stack overflow.
 #[test]
 fn a_deep_query_needs_no_large_stack_of_the_shell() {
     let data = file("stack.nt", PEOPLE);
@@ -291,16 +291,17 @@ fn a_deep_query_needs_no_large_stack_of_the_shell() {
     }
 }
 
-/// A query whose memory could not be had, under `ulimit -v` for one, ended the process: `memory allocation of 134217728 bytes
-/// failed`, and SIGABRT. What grew in small steps ended it by `vicus: 49152 bytes of memory can't be had`, with no box.
+/// What happened: a failed allocation of a query, for example under `ulimit -v`, ended the process with `memory allocation of 134217728
+/// bytes failed` and SIGABRT. Memory that grew in small steps ended it with `vicus: 49152 bytes of memory can't be had`, without the
+/// box's name.
 #[test]
 fn memory_that_can_not_be_had_is_an_error_of_the_box_that_asked() {
     let line =
         |n: u64| format!("<http://e/s{n}> <http://e/p> {n} .\n<http://e/s{n}> <http://e/q> <http://e/s{}> .\n", n % 97);
     let data = file("no-memory.ttl", (0..9000).map(line).collect::<String>());
-    // All pairs: 81 million rows, which the limit has no room for.
+    // All pairs: 81 million rows, which exceed the limit.
     let pairs = "?a <http://e/p> ?v . ?b <http://e/q> ?w";
-    // The rows of the built side have room, and their table has not.
+    // There is enough memory for the rows of the built side, but not for their table.
     let some = format!("{{ SELECT ?a ?b {{ {pairs} }} LIMIT 14000000 }}");
     let queries = [
         ("hash build", format!("SELECT * {{ {some} {some} }}")),
@@ -373,7 +374,7 @@ fn data_comes_from_several_files_from_gzip_and_from_standard_input() {
     packed.write_all(PEOPLE.as_bytes()).unwrap();
     let gzip = file("people.nt.gz", packed.finish().unwrap());
     let count = "SELECT * { ?who <http://e/name> ?name }";
-    assert_eq!(stdout(&run(&["query", "--data", &turtle, &gzip, count, "--format", "count"])), "query\t6\n");
+    assert_eq!(stdout(&run(&["query", "--data", &turtle, "--data", &gzip, count, "--format", "count"])), "query\t6\n");
     let mut child = vicus()
         .args(["query", "--data", "-", count, "--format", "count"])
         .stdin(Stdio::piped())
@@ -441,7 +442,7 @@ fn strategies_threads_envelopes_and_copies_change_no_answer() {
     }
 }
 
-/// All that there are.
+/// All strategies.
 const STRATEGIES: [&str; 9] =
     ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd"];
 
@@ -476,7 +477,7 @@ fn timings_are_objects_a_line_with_the_promised_keys() {
             assert!(line[key].is_number(), "{key} in {line}");
         }
         let taken: u64 = line["taken"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
-        // A short query runs on the thread that asks, which takes nothing from a queue.
+        // A short query runs on the calling thread, which takes nothing from a queue.
         assert!(taken <= line["tasks"].as_u64().unwrap());
     }
     assert_eq!(lines[2]["triples"], 4);
@@ -584,7 +585,7 @@ fn a_query_that_does_not_parse_gets_a_caret() {
 }
 
 #[test]
-fn what_can_not_be_opened_or_written_is_named() {
+fn a_file_that_can_not_be_opened_or_written_is_named() {
     let data = file("opened.nt", PEOPLE);
     fails(&["query", "--data", "/no/such/file.nt", NAMES], &["/no/such/file.nt", "No such file"]);
     fails(&["query", "--data", &data, "--query", "/no/such.sparql"], &["/no/such.sparql"]);
@@ -594,7 +595,10 @@ fn what_can_not_be_opened_or_written_is_named() {
         &["/no/such/folder/t", "can't be written"],
     );
     fails(&["query", "--data", &data, NAMES, "--threads", "0"], &["at least one thread"]);
-    fails(&["query", "--data", NAMES], &["no query"]);
+    fails(&["query", "--data", &data], &["there is no query"]);
+    // `--data` took every word behind it for a file, the query too.
+    fails(&["query", "--data", &data, &data, NAMES], &["there are 2 words", &data, "--data of its own"]);
+    fails(&["query", NAMES, &data, "--data", &data], &["there are 2 words", &data, "--data of its own"]);
     // What clap refuses ends with its status 2.
     for args in [
         &["query", "--data", &data, NAMES, "--strategy", "fastest"][..],
@@ -693,7 +697,7 @@ fn the_17_queries_have_the_published_counts() {
         let name = cells.next().unwrap();
         let expected: String = names.iter().zip(cells).map(|(name, count)| format!("{name}\t{count}\n")).collect();
         let data = folder.join("data").join(name);
-        // The large ones once; `vicus bench counts` runs all of them under everything.
+        // The large ones once; `vicus bench counts` runs all of them under all strategies.
         let (strategies, threads): (&[&str], &[&str]) = match name {
             "sp2b-1000000.nt.gz" => (&[], &[]),
             "sp2b-250000.nt.gz" => (&["las"], &["2"]),

@@ -1,4 +1,4 @@
-//! Data that `vicus query` can't load, or only just: each is answered soon, with the file, the line and what helps.
+//! Data that `vicus query` can't load, or only just: the error comes soon, with the file, the line and a hint.
 
 use crate::{fails, file, run, stderr};
 use std::io::Write;
@@ -12,7 +12,7 @@ fn packed(name: &str, contents: &[u8]) -> String {
 
 const ALL: &str = "SELECT * { ?s ?p ?o }";
 
-/// `/dev/zero` as data grew until the system killed the process, and so did a small gzip file of zeros.
+/// What happened: with `/dev/zero` as data, or a small gzip file of zeros, the process grew until the system killed it.
 #[test]
 fn an_endless_line_ends_with_an_error() {
     fails(
@@ -36,7 +36,7 @@ fn an_endless_line_ends_with_an_error() {
     }
 }
 
-/// The key of hashes is chance, or a number that the user gives; answers don't depend on it.
+/// The key of hashes is random or given by the user; answers don't depend on it.
 #[test]
 fn any_hash_seed_gives_the_same_answers() {
     let text: String = (0..3000).map(|n| format!("<http://e/{}> <http://e/p{}> \"{n}\" .\n", n % 700, n % 7)).collect();

@@ -1,13 +1,13 @@
-//! What `vicus query` writes: the same rows in every format, however many threads write them, in bounded memory.
+//! The results of `vicus query`: the same rows in every format, however many threads write them, in bounded memory.
 
 use crate::{file, run, stderr, stdout};
 use sparesults::{QueryResultsFormat, QueryResultsParser, SliceQueryResultsParserOutput};
 
-/// All that there are.
+/// All strategies.
 const STRATEGIES: [&str; 9] =
     ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd"];
 
-/// The terms of each row in N-Triples, in the order in which they stand in a result.
+/// The terms of each row in N-Triples, in the order of the result.
 fn rows(format: QueryResultsFormat, text: &str) -> Vec<Vec<String>> {
     let parser = QueryResultsParser::from_format(format);
     let SliceQueryResultsParserOutput::Solutions(solutions) = parser.for_slice(text.as_bytes()).unwrap() else {
@@ -22,8 +22,7 @@ fn rows(format: QueryResultsFormat, text: &str) -> Vec<Vec<String>> {
 const FORMATS: [(&str, QueryResultsFormat); 3] =
     [("json", QueryResultsFormat::Json), ("xml", QueryResultsFormat::Xml), ("tsv", QueryResultsFormat::Tsv)];
 
-/// One thread wrote all rows of JSON and XML; now several do, and a comma too many or a head in the middle would make the
-/// result unreadable.
+/// Several threads write the rows of JSON and XML. A comma too many, or a head in the middle, would make the result unreadable.
 #[test]
 fn all_threads_write_one_result_under_all_strategies() {
     let text: String = (0..280).map(|n| format!("<http://e/{n}> <http://e/p> \"<{n}>\\t\\\"&\"@en .\n")).collect();
@@ -39,7 +38,7 @@ fn all_threads_write_one_result_under_all_strategies() {
     expected.sort_unstable();
     assert_eq!(expected.len(), 280 * 280);
     for (number, strategy) in STRATEGIES.into_iter().enumerate() {
-        // Parsing the result takes longest: each strategy is asked for one of the two.
+        // Parsing the result takes longest, so each strategy is tested with one of the two formats.
         let (format, parsed) = FORMATS[number % 2];
         let mut found = rows(parsed, &stdout(&run(&args(format, strategy, "4"))));
         found.sort_unstable();
@@ -82,7 +81,7 @@ fn an_order_is_kept_in_every_format() {
     assert!(answers[0].windows(2).all(|pair| key(&pair[0]) < key(&pair[1])));
 }
 
-/// Control characters stood in XML results as they are, and no reader took them.
+/// What happened: control characters were written to XML results unchanged, and no XML parser accepted them.
 #[test]
 fn xml_refuses_what_it_cannot_write_and_says_where() {
     let data = file("control.nt", "<http://e/a> <http://e/p> \"fine\" .\n<http://e/b> <http://e/p> \"a\\u0001b\" .\n");
@@ -100,7 +99,7 @@ fn xml_refuses_what_it_cannot_write_and_says_where() {
     }
 }
 
-/// A carriage return was a line feed behind a reader of XML, and a white-space literal was empty.
+/// What happened: after XML parsing, a carriage return was a line feed, and a literal of white space was empty.
 #[test]
 fn white_space_survives_xml() {
     let data = file("white.nt", "<http://e/a> <http://e/p> \"\\r\\n\\t x \\r y \" .\n");
@@ -110,8 +109,8 @@ fn white_space_survives_xml() {
     assert_eq!(rows(QueryResultsFormat::Xml, &text), [["\"\\r\\n\\t x \\r y \""]]);
 }
 
-/// A box had the text of all rows of an envelope at hand before it wrote any: 2,048 rows of a megabyte took two
-/// gigabytes, and none of them was booked.
+/// What happened: a box made the text of all rows of an envelope before it wrote any: 2,048 rows of a megabyte took two gigabytes, and
+/// none of it was booked.
 #[test]
 fn rows_with_long_terms_are_written_one_by_one() {
     let long = "x".repeat(1 << 20);

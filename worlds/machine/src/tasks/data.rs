@@ -1,7 +1,6 @@
 //! Tasks that say what they read and write: they run in that order, where their bytes are.
 
 use super::alive::ByAddress;
-use super::place::Place;
 use super::scope::Scope;
 use crate::locality::{self, Everywhere};
 use crate::worker::{Worker, in_task};
@@ -9,6 +8,7 @@ use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 use vicus_schedule::{Access, Kind, Mode, Node, QueueId, Queued, TaskRef};
+use vicus_topology::Place;
 
 /// Elements that several tasks of a scope read and write, in the order that they say. Copies tell of the same elements. Made
 /// by [`Scope::share`].
@@ -488,12 +488,10 @@ impl Drop for Turn {
 }
 
 impl Worker {
-    /// Where a task with this footprint is dealt to; `None` if that is this seat's own decision.
+    /// The queue of a task with this footprint that names no place; `None` if that is this seat's own.
     #[inline]
-    pub(super) fn dealt_by_bytes(&mut self, accesses: &[Access]) -> Option<QueueId> {
-        let Worker { shared, shares, .. } = self;
-        let dealing = shared.plan.dealing.as_ref().filter(|_| !accesses.is_empty())?;
-        dealing.deal(accesses, shares, &mut Everywhere).queue
+    pub(super) fn deal(&mut self, accesses: &[Access]) -> Option<QueueId> {
+        self.state.deal(&self.shared.plan, accesses, &mut Everywhere).queue
     }
 
     /// Writes down what a task has said that it reads and writes.

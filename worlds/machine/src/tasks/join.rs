@@ -10,7 +10,7 @@ use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
-use vicus_schedule::{Kind, QueueId, TaskClass, TaskHeader, TaskRef};
+use vicus_schedule::{Kind, Put, QueueId, TaskClass, TaskHeader, TaskRef};
 
 /// Runs two closures and returns what they return. Another thread may run the second one while the first one runs; if none
 /// has taken it by then, this one does. The second one is an immediate task: it is run near.
@@ -91,7 +91,7 @@ fn take_back(task: TaskRef, queue: Option<QueueId>) -> bool {
 
 #[cold]
 fn run_younger(task: TaskRef) {
-    let way = in_task(|worker| worker.own_way);
+    let way = in_task(|worker| worker.state.own_way());
     run_on_top(task, way);
 }
 
@@ -107,7 +107,7 @@ impl Worker {
     /// seat's own lock-free one.
     #[inline]
     fn put_second(&mut self, task: TaskRef) -> (Option<QueueId>, AtOnce) {
-        self.recorder.task_enqueued(task, Kind::Immediate);
+        self.records_queued(task, Kind::Immediate, true);
         if self.put_own(task).is_ok() { (None, AtOnce::NONE) } else { self.put_elsewhere(task) }
     }
 
@@ -118,7 +118,7 @@ impl Worker {
         if let Some(queue) = queue {
             return Ok(self.remove(queue, task));
         }
-        if !self.refused.is_empty() && self.takes_refused(task) {
+        if self.state.takes_back(&task) {
             self.took_back(task);
             return Ok(true);
         }
@@ -135,41 +135,31 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn put_elsewhere(&mut self, task: TaskRef) -> (Option<QueueId>, AtOnce) {
-        // Its own queue is full, or its stack is deep: see `put_anywhere`.
-        if self.own().is_some() || self.stack.is_deep() {
-            self.refused.push(task);
-            return (None, AtOnce::NONE);
+        match self.state.place_second(&self.shared.plan) {
+            Put::Keep => {
+                self.keep(task);
+                (None, AtOnce::NONE)
+            }
+            Put::Into(queue, kind) => (Some(queue), self.put(task, queue, kind)),
         }
-        let own = self.shared.plan.seats[self.seat.index()].place[Kind::Immediate as usize];
-        let turn = self.next_in_turn();
-        // Where the plan deals in turn, this seat may not even look there.
-        let kind = if turn.is_some() { Kind::Deferred } else { Kind::Immediate };
-        let queue = turn.unwrap_or(own);
-        (Some(queue), self.put(task, queue, kind))
     }
 
     #[inline]
     fn took_back(&mut self, task: TaskRef) {
         if self.recorder.is_on() {
-            self.recorder.task_taken(task, self.own_way, false);
+            self.recorder.task_taken(task, self.state.own_way(), false);
             self.recorder.task_begins_here(task);
         }
     }
 
-    /// Takes a task out of the locked queue that it was put into, or of those that this seat was refused.
+    /// Takes a task out of the locked queue that it was put into, or of those that this seat has kept.
     #[cold]
     fn remove(&mut self, queue: QueueId, task: TaskRef) -> bool {
-        let found = self.shared.queues.remove(queue, task) || self.takes_refused(task);
+        let found = self.shared.queues.remove(queue, task) || self.state.takes_back(&task);
         if found {
             self.took_back(task);
         }
         found
-    }
-
-    #[cold]
-    fn takes_refused(&mut self, task: TaskRef) -> bool {
-        let at = self.refused.iter().rposition(|&refused| refused == task);
-        at.map(|at| self.refused.remove(at)).is_some()
     }
 }
 

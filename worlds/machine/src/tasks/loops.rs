@@ -24,13 +24,14 @@ const UNHEARD: usize = 8;
 /// Runs a closure for each number of a range, on all threads, and returns when all is done. The range is cut into as many parts
 /// as there are threads, always in the same way: the same number comes to the same thread in the next loop over the same range,
 /// where its data is in the caches and, if that thread touched it first, in near memory. A thread that is done with its part
-/// helps those nearest to it first.
+/// helps those nearest to it first. What iterations compute: [`map_reduce`](crate::map_reduce), [`collect`](crate::collect).
 ///
 /// ```
-/// use std::sync::atomic::{AtomicU64, Ordering};
-/// let sum = AtomicU64::new(0);
-/// vicus_machine::for_each(0..1000, |n| _ = sum.fetch_add(n as u64, Ordering::Relaxed));
-/// assert_eq!(sum.into_inner(), 499_500);
+/// use std::sync::atomic::{AtomicBool, Ordering};
+/// let is_composite: Vec<AtomicBool> = (0..1000).map(|_| AtomicBool::new(false)).collect();
+/// vicus_machine::for_each(2..32, |n| (2 * n..1000).step_by(n).for_each(|m| is_composite[m].store(true, Ordering::Relaxed)));
+/// let primes = is_composite.into_iter().skip(2).filter(|n| !n.load(Ordering::Relaxed));
+/// assert_eq!(primes.count(), 168);
 /// ```
 ///
 /// # Panics
@@ -70,7 +71,7 @@ pub fn for_each_mut<T: Send>(elements: &mut [T], f: impl Fn(usize, &mut T) + Syn
 }
 
 /// Cuts a range into pieces, each of which is done once.
-fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
+pub(super) fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
     if range.is_empty() {
         return;
     }

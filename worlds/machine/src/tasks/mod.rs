@@ -5,6 +5,7 @@
 
 mod alive;
 mod child;
+mod collect;
 mod data;
 mod job;
 mod join;
@@ -22,11 +23,11 @@ mod waits;
 
 pub(crate) use child::wait_for_descendants;
 pub use child::{cancel_group, close_group, open_group, spawn_child, wait_for_children};
+pub use collect::{collect, map_reduce};
 pub use data::{Append, Data, Part, Shared, TaskBuilder, Views};
 pub use join::join;
 pub use loops::{for_each, for_each_mut};
-pub use place::Place;
-pub(crate) use place::{GroupQueues, distance};
+pub(crate) use place::GroupQueues;
 pub(crate) use request::Requests;
 pub use request::{Cancelled, TaskRequest, is_cancelled};
 pub(crate) use run::Done;

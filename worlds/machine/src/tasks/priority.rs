@@ -5,9 +5,8 @@
 //! without a priority is queued itself, and costs nothing more.
 
 use super::job::Job;
-use crate::takes::Way;
 use crate::worker::{AtOnce, Worker, run_on_top};
-use vicus_schedule::{Context, ContextRef, QueueId, Queued};
+use vicus_schedule::{Context, ContextRef, Kind, QueueId, Queued, Way};
 
 /// The right to run one task of a context. Whatever becomes of the ticket, a task is run: one that is not wanted any more ends as well.
 struct Ticket {
@@ -31,7 +30,7 @@ impl Worker {
     pub(super) fn queue_ticket(&mut self, queued: Queued, priority: i32) -> AtOnce {
         let Queued { task, kind, queue, .. } = queued;
         let context = task.header().context;
-        self.recorder.task_enqueued(task, kind);
+        self.records_queued(task, kind, kind == Kind::Immediate && queue.is_none());
         let ticket = Ticket { context, queue };
         #[expect(unsafe_code, reason = "follows a pointer, and makes a task that borrows")]
         // SAFETY: the context counts the task, which was not run; from here on it counts the ticket as well, whose closure uses nothing

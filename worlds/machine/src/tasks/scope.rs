@@ -3,7 +3,6 @@
 use super::child::wait_for;
 use super::data::{Said, Turn};
 use super::job::Job;
-use super::place::Place;
 use crate::runtime::Runtime;
 use crate::worker::{AtOnce, Worker, in_task, is_seated, with_worker};
 use std::any::Any;
@@ -11,7 +10,8 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
 use std::sync::{Arc, Mutex};
-use vicus_schedule::{Context, ContextRef, Kind, Node, QueueId, Queued, SeatId, TaskRef, Wanted};
+use vicus_schedule::{Context, ContextRef, Kind, Node, Put, QueueId, Queued, SeatId, TaskRef, Wanted};
+use vicus_topology::Place;
 
 /// Runs a closure that may spawn tasks, and returns when all of them are over. Tasks may borrow what lives longer than the
 /// scope.
@@ -138,7 +138,7 @@ impl<'scope> Scope<'scope> {
     fn spawn_said(&self, worker: &mut Worker, said: Said, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) -> AtOnce {
         let queue = match said.place {
             Some(place) => worker.home_of(place),
-            None => worker.dealt_by_bytes(&said.accesses).or_else(|| worker.next_in_turn()),
+            None => worker.deal(&said.accesses),
         };
         let kind = said.kind.filter(|_| queue.is_none()).unwrap_or(Kind::Deferred);
         let priority = said.priority;
@@ -209,33 +209,22 @@ impl Worker {
                 self.queue(Queued { task, kind, queue, priority: None })
             }
             None => {
-                self.recorder.task_enqueued(task, kind);
+                self.records_queued(task, kind, kind == Kind::Immediate);
                 let is_put = kind == Kind::Immediate && self.put_own(task).is_ok();
                 if is_put { AtOnce::NONE } else { self.put_anywhere(task, kind) }
             }
         }
     }
 
-    /// Puts a task that names no place where the plan wants it; but where the stack is deep, the seat keeps it for itself. The queue's
-    /// youngest task might be one that another seat has just spawned, and the task that waits for this one would run it on top of
-    /// itself, and the next one on top of that: the stack would grow with their number.
-    pub(super) fn put_anywhere(&mut self, task: TaskRef, kind: Kind) -> AtOnce {
-        if self.stack.is_deep() {
-            self.refused.push(task);
-            return AtOnce::NONE;
+    /// Puts a task that names no place where the plan wants it, or keeps it.
+    fn put_anywhere(&mut self, task: TaskRef, kind: Kind) -> AtOnce {
+        match self.state.place(&self.shared.plan, kind) {
+            Put::Keep => {
+                self.keep(task);
+                AtOnce::NONE
+            }
+            Put::Into(queue, kind) => self.put(task, queue, kind),
         }
-        match self.next_in_turn() {
-            // This seat may not even look there.
-            Some(queue) => self.put(task, queue, Kind::Deferred),
-            None => self.put(task, self.shared.plan.seats[self.seat.index()].place[kind as usize], kind),
-        }
-    }
-
-    /// The queue of the next task that names no place, if the plan deals these in turn.
-    pub(super) fn next_in_turn(&mut self) -> Option<QueueId> {
-        let queue = self.shared.plan.queue_in_turn(self.seat, self.turn, self.stack.waits as usize)?;
-        self.turn = self.turn.wrapping_add(1);
-        Some(queue)
     }
 
     /// The queue for what is to run near a place, if not here.
@@ -244,14 +233,12 @@ impl Worker {
             Place::Node(node) => node,
             Place::Group(group) => {
                 if let Some(queue) = self.shared.group_queues.of(group) {
-                    let own = self.shared.plan.seats[self.seat.index()].place[Kind::Deferred as usize];
-                    return (queue != own).then_some(queue);
+                    return self.state.home_at(&self.shared.plan, queue);
                 }
                 self.shared.topology().core_groups.get(group.index())?.node
             }
         };
-        self.spawned = self.spawned.wrapping_add(1);
-        self.shared.plan.home_queue(self.seat, node, self.spawned)
+        self.state.home(&self.shared.plan, node)
     }
 
     /// Queues a task that waits for nobody any more. Another seat may have spawned it, and others may have run what it waited for.
@@ -266,13 +253,11 @@ impl Worker {
         if let Some(priority) = priority {
             return self.queue_ticket(queued, priority);
         }
-        self.recorder.task_enqueued(task, kind);
+        self.records_queued(task, kind, kind == Kind::Immediate && queue.is_none());
         if kind == Kind::Immediate && queue.is_none() && self.put_own(task).is_ok() {
             return AtOnce::NONE;
         }
-        // Who is sent elsewhere shares nothing with this seat, which may not even look there.
-        let kind = if queue.is_some() { Kind::Deferred } else { kind };
-        let queue = queue.unwrap_or(self.shared.plan.seats[self.seat.index()].place[kind as usize]);
+        let (queue, kind) = self.state.send(&self.shared.plan, kind, queue);
         self.put(task, queue, kind)
     }
 }

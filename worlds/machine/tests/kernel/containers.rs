@@ -13,6 +13,7 @@ use vicus_memory::{
     AllocError, ArrayOptions, DistArray, DistOptions, DistPool, DistQueue, Frees, LfQueue, Locations, NodeSegments,
     Pattern, Policy, PoolItem, PoolOptions, QueueOptions, SegmentSource,
 };
+use vicus_topology::{NodeId, Place};
 
 /// Not a multiple of any number of nodes, nor of a page: 90 segments of two pages and a bit.
 const ELEMENTS: usize = 92_477;
@@ -26,15 +27,17 @@ fn in_fields(segment: usize, segments: usize, locations: usize) -> usize {
 fn an_arrays_segments_lie_where_its_pattern_says() {
     let Some(Placeable { memory, numbers }) = placeable(Policy::Preferred) else { return };
     let (page, count) = (memory.pages().page_bytes(), numbers.len());
-    let all_on = (0..count).map(Pattern::AllOn);
+    let all_on = memory.locations().iter().map(|&node| Pattern::AllOn(node.into()));
     for pattern in
         [Pattern::StaticHash, Pattern::Stripes, Pattern::Fields, Pattern::Random(7)].into_iter().chain(all_on)
     {
         let options = ArrayOptions { pattern, segment_pages: 2 };
         let array = DistArray::from_fn(&memory, ELEMENTS, options, |index| index as u64).unwrap();
+        let location = |node: NodeId| memory.locations().iter().position(|&at| at == node).expect("a node with memory");
         let check = |array: &DistArray<u64>| -> Vec<usize> {
             let first = |segment: usize| array.segment(segment).start;
-            let locations: Vec<usize> = (0..array.segments()).map(|segment| array.location_of(segment)).collect();
+            let locations: Vec<usize> =
+                (0..array.segments()).map(|segment| location(array.segment_node(segment))).collect();
             for (segment, &location) in locations.iter().enumerate() {
                 let begin = std::ptr::from_ref(&array[first(segment)]).cast::<u8>().cast_mut();
                 let pages = array.segment(segment).len() * 8;
@@ -51,7 +54,7 @@ fn an_arrays_segments_lie_where_its_pattern_says() {
         let expected = |segment| match pattern {
             Pattern::StaticHash | Pattern::Stripes => Some(segment % count),
             Pattern::Fields => Some(in_fields(segment, segments, count)),
-            Pattern::AllOn(location) => Some(location),
+            Pattern::AllOn(place) => Some(memory.location_near(place).index()),
             Pattern::Random(_) => None,
         };
         for (segment, &location) in locations.iter().enumerate() {
@@ -62,7 +65,7 @@ fn an_arrays_segments_lie_where_its_pattern_says() {
             assert!((0..count).all(|location| locations.contains(&location)), "by chance: {locations:?}");
         }
         if pattern != Pattern::StaticHash {
-            array.relocate(3, (locations[3] + 1) % count).unwrap();
+            array.relocate(3, memory.locations()[(locations[3] + 1) % count]).unwrap();
             let moved = check(&array);
             assert_eq!(moved[3], (locations[3] + 1) % count);
         }
@@ -76,7 +79,7 @@ fn node_of<T>(item: &PoolItem<'_, T>) -> i32 {
 }
 
 #[test]
-fn a_pools_items_lie_at_the_location_that_takes_them() {
+fn a_pools_items_lie_on_the_node_that_takes_them() {
     let Some(Placeable { memory, numbers }) = placeable(Policy::Preferred) else { return };
     let number = |pool: &DistPool<[u8; 44]>, item: &PoolItem<'_, [u8; 44]>| {
         let at = memory.locations().iter().position(|&node| node == pool.node_of(item));
@@ -85,7 +88,7 @@ fn a_pools_items_lie_at_the_location_that_takes_them() {
     for frees in [Frees::Here, Frees::Home] {
         let options = PoolOptions { block_bytes: 64 << 10, magazine: 16, frees, ..PoolOptions::default() };
         let pool: DistPool<[u8; 44]> = DistPool::new(&memory, options).unwrap();
-        let mut handles: Vec<_> = (0..numbers.len()).map(|location| pool.handle(location)).collect();
+        let mut handles: Vec<_> = memory.locations().iter().map(|&node| pool.handle(node)).collect();
         // Of more than one block for each, and none is freed: others take that before they take a block.
         let mut taken: Vec<Vec<_>> = Vec::new();
         for handle in &mut handles {
@@ -99,17 +102,13 @@ fn a_pools_items_lie_at_the_location_that_takes_them() {
         for (items, handle) in taken.into_iter().zip(&mut handles) {
             items.into_iter().for_each(|item| handle.free(item));
         }
-        // What another location frees lies where it lay, and goes where the option says.
+        // What another node frees lies where it lay, and goes where the option says.
         let last = handles.len() - 1;
         let items: Vec<_> = (0..64).map(|_| handles[0].alloc([2; 44]).unwrap()).collect();
         items.into_iter().for_each(|item| handles[last].free(item));
         let item = handles[last].alloc([3; 44]).unwrap();
         let expected = if frees == Frees::Here { numbers[0] } else { numbers[last] };
-        assert_eq!(
-            (node_of(&item), number(&pool, &item)),
-            (expected, expected),
-            "{frees:?}: freed by another location"
-        );
+        assert_eq!((node_of(&item), number(&pool, &item)), (expected, expected), "{frees:?}: freed by another node");
     }
 }
 
@@ -163,16 +162,20 @@ fn a_queues_segments_lie_at_the_location_that_pushes() {
     let Some(at) = placeable(Policy::Preferred) else { return };
     let count = at.numbers.len();
     let sources: Vec<_> = (0..count).map(|location| Noted::new(&at, location)).collect();
-    let locations = Locations::from_distances(vec![vec![10; count]; count]).unwrap();
+    let topology = vicus_machine::this_machine().topology;
+    let source = |place: Place| {
+        let location = at.memory.location_near(place);
+        Arc::clone(&sources[location.index()]) as _
+    };
     let queue: DistQueue<Element> =
-        DistQueue::with_source(&locations, &DistOptions::default(), |location| Arc::clone(&sources[location]) as _)
-            .unwrap();
+        DistQueue::with_source(&Locations::nodes(&topology), &DistOptions::default(), source).unwrap();
+    let nodes = at.memory.locations();
     for (location, source) in sources.iter().enumerate() {
-        (0..100).for_each(|n| queue.push(location, [n; 1024]).unwrap());
+        (0..100).for_each(|n| queue.push(nodes[location], [n; 1024]).unwrap());
         let pages = source.check(&at, at.numbers[location]);
         assert!(pages >= 100, "100 elements of 8 KiB at location {location} are on {pages} pages");
         // Whoever takes them, wherever it is.
-        (0..100).for_each(|n| assert_eq!(queue.try_pop((location + 1) % count).unwrap()[0], n));
+        (0..100).for_each(|n| assert_eq!(queue.try_pop(nodes[(location + 1) % count]).unwrap()[0], n));
     }
 }
 
@@ -195,17 +198,17 @@ fn work_on_an_array_is_done_near_its_segments() {
     let Some(memory) = runtime.memory().filter(|memory| memory.placing_refused().is_none()) else { return };
     let options = ArrayOptions { pattern: Pattern::Stripes, segment_pages: 1 };
     let array = DistArray::from_fn(memory, 120_000, options, |index| index as u64).unwrap();
-    let done = Mutex::new(BTreeMap::<String, Vec<(bool, usize)>>::new());
+    let done = Mutex::new(BTreeMap::<String, Vec<(bool, NodeId)>>::new());
     let sum = AtomicU64::new(0);
     runtime
-        .each_near((0..array.segments()).map(|segment| (segment, array.location_of(segment))), |segment| {
+        .each_near((0..array.segments()).map(|segment| (segment, array.segment_node(segment))), |segment| {
             sum.fetch_add(array.run(array.segment(segment)).iter().sum(), Ordering::Relaxed);
             // Long enough for all seats to come.
             std::thread::sleep(Duration::from_millis(2));
-            let near = memory.location_near(vicus_machine::here().expect("a runtime has started"));
+            let near = memory.node_near(vicus_machine::here().expect("a runtime has started"));
             let thread = std::thread::current().name().unwrap_or_default().to_owned();
-            let location = array.location_of(segment);
-            done.lock().unwrap().entry(thread).or_default().push((location != near, location));
+            let node = array.segment_node(segment);
+            done.lock().unwrap().entry(thread).or_default().push((node != near, node));
         })
         .unwrap();
     assert_eq!(sum.into_inner(), 119_999 * 120_000 / 2, "each element once");
@@ -215,8 +218,8 @@ fn work_on_an_array_is_done_near_its_segments() {
     }
     // What lies where nobody sits is done from elsewhere.
     let seats = runtime.plan().seats.iter().filter(|seat| !seat.spare);
-    let with_seats: BTreeSet<usize> = seats.map(|seat| memory.location_near(seat.node)).collect();
-    let all: Vec<_> = done.into_values().flatten().filter(|(_, location)| with_seats.contains(location)).collect();
+    let with_seats: BTreeSet<NodeId> = seats.map(|seat| memory.node_near(seat.node)).collect();
+    let all: Vec<_> = done.into_values().flatten().filter(|(_, node)| with_seats.contains(node)).collect();
     let near = all.iter().filter(|(is_far, _)| !is_far).count();
     assert!(near * 2 >= all.len(), "{near} of {} segments were worked on near them", all.len());
 }

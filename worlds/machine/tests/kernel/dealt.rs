@@ -207,7 +207,7 @@ fn check(strategy: &str, kernel: &mut AnyKernel, distribution: &str) -> usize {
         let groups = || topology.core_groups.iter();
         let own: Vec<usize> = groups().filter(|group| group.node == node).map(|group| group.id.index()).collect();
         // What lies where there is no cache is the nearest ones'.
-        if own.is_empty() { dealing.locations[node.index()].clone() } else { own }
+        if own.is_empty() { dealing.locations[node.index()].iter().map(|at| at.index()).collect() } else { own }
     };
     // The kernel's distances, or the latencies that the runtime was given.
     let kernel_says = Machine::read().unwrap();

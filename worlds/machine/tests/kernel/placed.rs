@@ -8,7 +8,7 @@ use std::sync::Arc;
 use vicus_machine::SystemPages;
 use vicus_memory::distribution::{Arrangement, Distribution};
 use vicus_memory::{Memory, Options, Placed, Policy, Region};
-use vicus_topology::NodeId;
+use vicus_topology::{LocationId, NodeId};
 
 /// Not a multiple of any number of nodes.
 const PAGES: usize = 307;
@@ -38,7 +38,7 @@ pub(crate) fn placeable_with(options: Options) -> Option<Placeable> {
     let numbers: Vec<u32> = memory.locations().iter().map(number).collect();
     let usable = kernel.with_memory.iter().filter(|node| may_use.contains(node)).copied();
     assert_eq!(numbers, usable.collect::<Vec<u32>>(), "locations are the nodes whose memory may be used");
-    let tried = memory.place(Layout::new::<u8>(), Some(&Distribution::On(0))).unwrap();
+    let tried = memory.place(Layout::new::<u8>(), Some(&Distribution::On(LocationId::default()))).unwrap();
     if let Some(error) = tried.refusal() {
         left_out(&format!("memory can't be placed here: {error}"));
         return None;
@@ -109,9 +109,9 @@ fn distributed_memory_lies_on_the_nodes_that_its_distribution_names() {
             }
             let mut placed = place("replicated");
             placed.spread();
-            for copy in 0..count {
-                assert!(placed.copy(copy).iter().all(|&byte| byte == 1));
-                check(&memory, &placed, placed.copy(copy), &numbers, |_| copy, "replicated");
+            for (copy, &node) in memory.locations().iter().enumerate() {
+                assert!(placed.copy(node).iter().all(|&byte| byte == 1));
+                check(&memory, &placed, placed.copy(node), &numbers, |_| copy, "replicated");
             }
         }
         let coarse: Vec<Placed> = (0..2 * count).map(|_| place("coarse")).collect();
@@ -127,13 +127,13 @@ fn what_lies_by_a_list_lies_so_and_can_be_moved() {
     let (page, count) = (memory.pages().page_bytes(), numbers.len());
     let mut locations: Vec<usize> = (0..40).map(|unit| unit * unit % 7 % count).collect();
     let layout = Layout::from_size_align(40 * 3 * page, page).unwrap();
-    let arrangement = Arrangement::Each { locations: locations.clone() };
+    let arrangement = Arrangement::Each { locations: locations.iter().copied().map(LocationId::new).collect() };
     let mut placed = memory.place_as(layout, 3 * page, arrangement).unwrap();
     placed.bytes_mut().iter_mut().enumerate().for_each(|(at, byte)| *byte = (at / 7) as u8);
     check(&memory, &placed, placed.bytes(), &numbers, |page| locations[page / 3], "a list");
     for unit in [0, 17, 39] {
         locations[unit] = (locations[unit] + 1) % count;
-        placed.relocate(unit, locations[unit]).unwrap();
+        placed.relocate(unit, memory.locations()[locations[unit]]).unwrap();
     }
     check(&memory, &placed, placed.bytes(), &numbers, |page| locations[page / 3], "a list after some moves");
     assert!(placed.bytes().iter().enumerate().all(|(at, &byte)| byte == (at / 7) as u8), "what it holds stays");

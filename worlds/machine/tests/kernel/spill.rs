@@ -21,7 +21,6 @@ const PAGE: usize = 4096;
 struct Small {
     at: Placeable,
     node: NodeId,
-    location: usize,
     /// The kernel's numbers of it and of the nearest other one.
     number: i32,
     nearest: i32,
@@ -43,10 +42,14 @@ fn small(policy: Policy) -> Option<Small> {
     let (number, nearest) = (node.number as i32, nearest.number as i32);
     let location = at.numbers.iter().position(|&at| at == number).expect("it is one of them");
     let node_id = at.memory.locations()[location];
-    Some(Small { node: node_id, location, number, nearest, bytes: node.bytes as usize, at })
+    Some(Small { node: node_id, number, nearest, bytes: node.bytes as usize, at })
 }
 
 impl Small {
+    fn on(&self) -> Distribution {
+        Distribution::On(self.at.memory.location_near(self.node))
+    }
+
     /// The kernel's number of the node that an address is said to lie on.
     fn asked(&self, byte: &u8) -> i32 {
         let node = self.at.memory.node_of(byte).expect("the memory's own");
@@ -129,7 +132,7 @@ fn pages_that_go_elsewhere_when_they_are_touched_are_found_by_the_audit() {
     drop(heap);
 
     let layout = Layout::from_size_align(small.bytes + 16 * MIB, PAGE).unwrap();
-    let mut placed = small.at.memory.place(layout, Some(&Distribution::On(small.location))).unwrap();
+    let mut placed = small.at.memory.place(layout, Some(&small.on())).unwrap();
     assert_eq!(placed.spilled(), 1, "one run, that its node has no room for");
     placed.bytes_mut().fill(1);
     let found = small.check(&[placed.bytes()]);
@@ -166,7 +169,7 @@ fn a_strict_node_is_filled_and_then_refuses() {
     let mut all: Vec<Placed> = Vec::new();
     let refused = loop {
         assert!(all.len() * 8 <= most, "{most} MiB can't hold more");
-        match small.at.memory.place(layout, Some(&Distribution::On(small.location))) {
+        match small.at.memory.place(layout, Some(&small.on())) {
             Ok(placed) => all.push(placed),
             Err(error) => break error,
         }

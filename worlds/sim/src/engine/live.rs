@@ -1,27 +1,28 @@
-//! Tasks that are invocations of live boxes: what they are is known when they begin, whom they let go when they end.
+//! Tasks that are invocations of live boxes: their work is known when they begin, the tasks that they queue when they end.
 
 use super::{Engine, TaskState};
 use crate::reenact::{Acting, Flow, Next, Stage};
 use crate::{Cost, Program, Reenacted, Reenactment, SimError, Step, TaskRecord, TaskSpec, Work};
 use vicus_flow::Activation;
-use vicus_flow::{FlowError, Place};
+use vicus_flow::FlowError;
 use vicus_schedule::{Access, Mode, RequestId};
+use vicus_topology::NodeId;
 use vicus_trace::BoxId;
 
-/// The requests on stage.
+/// The live requests.
 pub(super) struct Live<'a> {
     enacted: &'a Reenactment,
     /// By copy and request.
     stages: Vec<Stage>,
     /// By task.
-    parts: Vec<Part>,
-    /// How far apart the copies' requests are numbered.
+    tasks: Vec<LiveTask>,
+    /// The difference between the request numbers of two copies.
     requests: u64,
     result: Reenacted,
 }
 
-/// What a task is.
-enum Part {
+/// The state of a task.
+enum LiveTask {
     /// The first task, which submits the requests.
     First,
     Queued(usize, Activation),
@@ -30,11 +31,11 @@ enum Part {
 }
 
 impl<'a> Live<'a> {
-    /// Sets the requests up, and a program that begins with their first tasks.
+    /// Starts the requests, and makes a program that begins with their first tasks.
     pub(super) fn new(enacted: &'a Reenactment) -> (Program, Live<'a>) {
         let requests = 1 + enacted.flows.iter().map(|flow| u64::from(flow.request)).max().unwrap_or(0);
-        let (stages, parts) = (Vec::new(), vec![Part::First]);
-        let mut live = Live { enacted, stages, parts, requests, result: Reenacted::default() };
+        let mut live =
+            Live { enacted, stages: Vec::new(), tasks: vec![LiveTask::First], requests, result: Reenacted::default() };
         let count = (enacted.copies * enacted.flows.len()) as u32;
         let steps = vec![Step::Start, Step::Spawn(1..1 + count)];
         let mut tasks = vec![TaskSpec { pinned: Some(0), steps, ..TaskSpec::default() }];
@@ -52,7 +53,7 @@ impl<'a> Live<'a> {
         (Program { name, arrays, heap, leaves, tasks }, live)
     }
 
-    /// A stage's copy, and its request.
+    /// The copy of a stage, and its request.
     fn flow(&self, stage: usize) -> (usize, &'a Flow) {
         (stage / self.enacted.flows.len(), &self.enacted.flows[stage % self.enacted.flows.len()])
     }
@@ -62,8 +63,8 @@ impl<'a> Live<'a> {
         RequestId(u64::from(flow.request) + self.requests * copy as u64)
     }
 
-    /// A task for a box that is to be queued. If it was handed a part of the store, it is for where that lies, and else for where the
-    /// envelopes lie that it will find.
+    /// A task for a box that is to be queued. If the box was handed a part of the store, the task belongs where that lies, and
+    /// otherwise where the envelopes at its inputs lie.
     fn queue(&mut self, stage: usize, next: Next, is_handed: bool) -> TaskSpec {
         let (copy, _) = self.flow(stage);
         let Next { task, heads, reads } = next;
@@ -80,7 +81,7 @@ impl<'a> Live<'a> {
             goes_home: part.is_some(),
             ..TaskSpec::default()
         };
-        self.parts.push(Part::Queued(stage, task));
+        self.tasks.push(LiveTask::Queued(stage, task));
         spec
     }
 
@@ -89,14 +90,14 @@ impl<'a> Live<'a> {
         envelopes.into_iter().filter_map(move |envelope| layout.envelope(copy, envelope, mode))
     }
 
-    /// A task begins at a place: what it does. Nothing, if its request is over.
-    fn begin(&mut self, task: usize, place: Place) -> Option<Work> {
-        let part = std::mem::replace(&mut self.parts[task], Part::Over);
-        let Part::Queued(stage, queued) = part else {
-            self.parts[task] = part;
+    /// A task begins on a node. Returns its work; `None` if its request is over.
+    fn begin(&mut self, task: usize, node: NodeId) -> Option<Work> {
+        let state = std::mem::replace(&mut self.tasks[task], LiveTask::Over);
+        let LiveTask::Queued(stage, queued) = state else {
+            self.tasks[task] = state;
             return None;
         };
-        let acting = self.stages[stage].begin(queued, place);
+        let acting = self.stages[stage].begin(queued, node);
         let (copy, flow) = self.flow(stage);
         let work = (!acting.was_dropped()).then(|| {
             let done = &acting.done;
@@ -112,19 +113,19 @@ impl<'a> Live<'a> {
         self.result.work_ns += acting.done.cost.recorded;
         self.result.invocations += u64::from(!acting.was_dropped());
         self.result.acts += u64::from(acting.acted());
-        self.parts[task] = Part::Begun(stage, acting);
+        self.tasks[task] = LiveTask::Begun(stage, acting);
         work
     }
 
-    /// A task's work is done: the tasks that it lets go. `None` if that was asked before.
-    fn end(&mut self, task: usize, place: Place, oldest: Option<RequestId>) -> Option<Vec<TaskSpec>> {
-        let part = std::mem::replace(&mut self.parts[task], Part::Over);
-        let Part::Begun(stage, acting) = part else { return None };
+    /// A task's work is done. Returns the tasks that it queues; `None` if it was done before. `oldest`: the oldest request of boxes.
+    fn end(&mut self, task: usize, node: NodeId, oldest: Option<RequestId>) -> Option<Vec<TaskSpec>> {
+        let state = std::mem::replace(&mut self.tasks[task], LiveTask::Over);
+        let LiveTask::Begun(stage, acting) = state else { return None };
         let (_, flow) = self.flow(stage);
         let (index, hands_out) = (acting.index, self.enacted.hands_out(&flow.scripts[acting.index]));
         let spreads = oldest == Some(self.request(stage));
-        let next = self.stages[stage].finish(acting, place, spreads);
-        // It may have itself queued again.
+        let next = self.stages[stage].finish(acting, node, spreads);
+        // The box may have queued itself again.
         let is_handed = |next: &Next| hands_out && next.task.index.index() != index;
         Some(
             next.into_iter()
@@ -136,7 +137,7 @@ impl<'a> Live<'a> {
         )
     }
 
-    /// What it all came to.
+    /// The results of all requests.
     pub(super) fn settle(mut self) -> Result<Reenacted, SimError> {
         for (at, stage) in std::mem::take(&mut self.stages).into_iter().enumerate() {
             let (_, flow) = self.flow(at);
@@ -148,30 +149,29 @@ impl<'a> Live<'a> {
 }
 
 impl Engine<'_> {
-    fn place(&self, seat: usize) -> Place {
-        Place::from(self.seats[seat].node)
+    fn node(&self, seat: usize) -> NodeId {
+        self.seats[seat].node
     }
 
-    /// A task begins: if it is a live box's, what it does is known from here on.
+    /// A task begins. The work of a live box's task is known from now on.
     pub(super) fn begin_act(&mut self, seat: usize, task: u32) {
-        let place = self.place(seat);
+        let node = self.node(seat);
         let Some(live) = &mut self.live else { return };
-        if let Some(work) = live.begin(task as usize, place) {
+        if let Some(work) = live.begin(task as usize, node) {
             self.program.to_mut().tasks[task as usize].steps = vec![Step::Work(work)];
         }
     }
 
-    /// A task has gone through its steps: a live box's gets further ones for the boxes that it lets go. Says whether it did.
+    /// A task has done its steps. A live box's task gets further steps for the boxes that it queues. Returns whether it did.
     pub(super) fn end_act(&mut self, seat: usize, task: u32) -> bool {
-        let place = self.place(seat);
-        let oldest = self.of_boxes.first().copied();
-        let Some(next) = self.live.as_mut().and_then(|live| live.end(task as usize, place, oldest)) else {
+        let (node, oldest) = (self.node(seat), self.of_boxes.first().copied());
+        let Some(next) = self.live.as_mut().and_then(|live| live.end(task as usize, node, oldest)) else {
             return false;
         };
         let first = self.program.tasks.len() as u32;
         let steps = &mut self.program.to_mut().tasks[task as usize].steps;
         if let Some(Step::Work(work)) = steps.first_mut() {
-            // It is over, and needs no room any more.
+            // It is over, and its accesses are no longer needed.
             work.accesses = Vec::new();
         }
         steps.push(Step::Spawn(first..first + next.len() as u32));

@@ -1,132 +1,150 @@
-//! A seat looks for work, pauses, sleeps, and is woken.
+//! Looking for work, pausing, sleeping and waking.
 
 use super::{Engine, picoseconds};
 use crate::fluid::Time;
 use crate::options::Fault;
-use crate::seats::{Doing, Waiting};
-use vicus_schedule::{Found, Idle, Kind, QueueId, RequestId, look, look_waiting};
+use crate::seats::{Doing, Thread, Waiting};
+use vicus_schedule::{Decision, QueueId, RequestId, Rest, Run, Way};
 use vicus_trace::What;
 
 impl Engine<'_> {
-    /// The request of the task that waits on a seat, and whose tasks it may run meanwhile. A program's first task that submits
-    /// other requests is as a caller from outside: while it waits, its seat is free. A kernel's is a task like others, as on threads.
-    pub(super) fn waits_for(&self, seat: usize) -> Option<RequestId> {
+    /// The request whose tasks may run on top of a task that begins to wait. A program's first task that submits other requests
+    /// counts as a caller from outside: while it waits, its seat is free. A kernel's first task is a task like others, as on
+    /// threads.
+    pub(super) fn waits_for(&self, task: u32) -> Option<RequestId> {
         let is_inside = self.requests.len() == 1;
-        let waiting = self.seats[seat].stack.last().filter(|frame| frame.task != 0 || is_inside);
-        waiting.map(|frame| self.program.tasks[frame.task as usize].request)
+        (task != 0 || is_inside).then(|| self.program.tasks[task as usize].request)
     }
 
-    /// A task in a queue that a seat may take now.
-    pub(super) fn look(&mut self, seat: usize) -> Option<Found<Waiting>> {
-        let (plan, waits_for) = (&self.plan.seats[seat], self.waits_for(seat));
-        let waits = self.seats[seat].stack.len();
-        let cursors = &mut self.seats[seat].cursors;
-        match waits_for {
-            Some(request) => look_waiting(&plan.look, cursors, &mut self.queues, request, waits),
-            None => look(&plan.look, cursors, &mut self.queues),
-        }
+    /// A task with its request, as queues hold it.
+    pub(super) fn waiting(&self, task: u32) -> Waiting {
+        (task, self.program.tasks[task as usize].request)
     }
 
-    /// Whether there is one.
-    pub(super) fn sees(&self, seat: usize) -> bool {
-        self.queues.serve(&self.plan.seats[seat].look, self.waits_for(seat))
-    }
-
-    /// A seat looks for a task; it begins one, or does what idle seats do.
+    /// Looks for a task for a seat and begins it; if there is none, the seat idles.
     pub(super) fn find(&mut self, seat: usize) {
-        if let Some(task) = self.seats[seat].next.take() {
-            let plan = &self.plan.seats[seat];
-            let (rule, queue) = (plan.look[0].rule, plan.place[Kind::Immediate as usize]);
-            let request = self.program.tasks[task as usize].request;
-            let (begin, cost) = self.took(seat, Found { task: (task, request), rule, queue });
-            return self.spend(seat, begin, cost);
+        let Engine { plan, seats, queues, program, .. } = self;
+        let Thread { state, pinned, .. } = &mut seats[seat];
+        let called = || pinned.pop_front().map(|task| (task, program.tasks[task as usize].request));
+        let Some(Run { task, way, leaves }) = state.find(&plan.seats[seat], queues, called) else {
+            return self.idle(seat);
+        };
+        self.seats[seat].idle_since = None;
+        let (begin, cost) = self.took(seat, task.0, way);
+        if leaves {
+            self.pass_on(seat);
         }
-        if let Some(task) = self.seats[seat].pinned.pop_front() {
-            let who = self.who(task);
-            self.note(seat, || What::Taken { who, rule: 0, far: false });
-            self.begin_task(seat, task);
-            return self.spend(seat, self.now, self.costs.take);
-        }
-        let Some(found) = self.look(seat) else { return self.idle(seat) };
-        let (begin, cost) = self.took(seat, found);
         self.spend(seat, begin, cost);
-        self.show();
+        if way.queue().is_some() {
+            self.show();
+        }
     }
 
-    /// A seat begins a task that it has found; says when it got it, and how long that takes from then on.
-    fn took(&mut self, seat: usize, found: Found<Waiting>) -> (Time, Time) {
-        let (task, _) = found.task;
-        let spec = &self.plan.queues[found.queue.index()];
+    /// Begins a task that a seat has found. Returns the time at which the seat gets it, and the time that this takes from then
+    /// on.
+    pub(super) fn took(&mut self, seat: usize, task: u32, way: Way) -> (Time, Time) {
+        let who = self.who(task);
+        self.decides(seat, Decision::Runs(self.name_of(task), way));
+        let Some(queue) = way.queue() else {
+            self.note(seat, || What::Taken { who, rule: 0, far: false });
+            let is_pinned = self.program.tasks[task as usize].pinned.is_some();
+            self.begin_task(seat, task);
+            return (self.now, if is_pinned { self.costs.take } else { 0 });
+        };
+        let spec = &self.plan.queues[queue.index()];
         let far = spec.home != self.seats[seat].node;
         let stolen = far || spec.owner.is_some_and(|owner| owner.index() != seat);
-        let cost = if stolen { self.costs.steal } else { self.passing(found.queue) };
-        let begin = self.queues.lock(found.queue, self.now, cost);
-        *self.counts.takes.entry(found.rule).or_default() += 1;
+        let cost = if stolen { self.costs.steal } else { self.passing(queue) };
+        let begin = self.queues.lock(queue, self.now, cost);
+        *self.counts.takes.entry(way.rule()).or_default() += 1;
         self.counts.far_takes += u64::from(far);
-        let who = self.who(task);
-        self.note(seat, || What::Taken { who, rule: found.rule, far });
+        self.note(seat, || What::Taken { who, rule: way.rule(), far });
         self.begin_task(seat, task);
         (begin, cost)
     }
 
-    /// How long it takes to put a task into a near queue, or to take one.
+    /// The time of putting a task into a near queue, or of taking one.
     pub(super) fn passing(&self, queue: QueueId) -> Time {
         if self.queues.is_locked(queue) { self.costs.take } else { self.costs.own }
     }
 
-    /// The seat has made more tokens than their pool holds: it takes a task at once, as workers of worlds/machine do. It is
-    /// seldom the one that it has just made.
+    /// The seat has made more tokens than their pool holds: it takes a task at once, which is seldom the last one that it made.
     pub(super) fn help(&mut self, seat: usize) {
-        let cursors = &mut self.seats[seat].cursors;
-        if let Some(found) = look(&self.plan.seats[seat].look, cursors, &mut self.queues) {
-            let (begin, cost) = self.took(seat, found);
+        if let Some((task, way)) = self.seats[seat].state.help(&self.plan.seats[seat], &mut self.queues) {
+            let (begin, cost) = self.took(seat, task.0, way);
+            self.helps(seat);
             self.owe(seat, begin - self.now);
             self.owe(seat, cost);
         }
     }
 
-    /// A seat pays for something at its next step.
+    /// Marks the task that has begun: it runs on top of one that found no room for what it spawned.
+    pub(super) fn helps(&mut self, seat: usize) {
+        self.top(seat).helps = true;
+        self.seats[seat].state.helps();
+    }
+
+    /// Adds a cost to the seat's next step.
     pub(super) fn owe(&mut self, seat: usize, cost: Time) {
         let debt = &mut self.seats[seat].debt;
         *debt = debt.saturating_add(cost);
     }
 
-    /// A seat found nothing.
+    /// The seat has found nothing: it looks around, pauses or sleeps.
     pub(super) fn idle(&mut self, seat: usize) {
-        if !self.seats[seat].stack.is_empty() {
-            return self.set_doing(seat, Doing::Watching);
-        }
-        match self.plan.seats[seat].idle {
-            Idle::Sleep { spin_ns } => {
-                let until = &mut self.seats[seat].spins_until;
-                if *until == 0 {
-                    *until = self.now + u64::from(spin_ns) * 1000;
-                }
-                let until = (*until).max(self.now);
+        let now = self.now;
+        let since = *self.seats[seat].idle_since.get_or_insert(now);
+        match self.seats[seat].state.none(&self.plan.seats[seat], (now - since) / 1000) {
+            Rest::Look { until_ns } => {
                 self.set_doing(seat, Doing::Watching);
-                self.schedule(seat, until);
+                self.schedule(seat, since + until_ns * 1000);
             }
-            Idle::BackOff { first_ns, factor, max_ns } => {
-                let longest = u64::from(max_ns.max(first_ns).max(1));
-                let before = self.seats[seat].pause_ns;
-                if before >= longest {
-                    // As on threads: the longest one was in vain.
-                    return self.set_doing(seat, Doing::Asleep);
-                }
-                let pause = before.saturating_mul(u64::from(factor)).clamp(u64::from(first_ns).max(1), longest);
-                self.seats[seat].pause_ns = pause;
+            Rest::Pause { ns } => {
                 self.set_doing(seat, Doing::Pausing);
-                self.schedule(seat, self.now + pause * 1000);
+                self.schedule(seat, now + ns * 1000);
+            }
+            Rest::Sleep { sleeper, at_most_ns } => {
+                let pool = self.plan.seats[seat].pool;
+                self.pools[pool.index()].announce(self.seats[seat].slot, sleeper);
+                self.seats[seat].idle_since = None;
+                self.seats[seat].sleeps = true;
+                self.decides(seat, Decision::Sleeps);
+                self.note(seat, || What::SleepBegins);
+                match at_most_ns {
+                    Some(ns) => {
+                        self.set_doing(seat, Doing::Dozing);
+                        self.schedule(seat, now + ns * 1000);
+                    }
+                    None => self.set_doing(seat, Doing::Asleep),
+                }
             }
         }
     }
 
-    /// A seat that watches sees something.
+    /// Ends a seat's sleep, and tells it the task for which it was chosen.
+    pub(super) fn wakes_up(&mut self, seat: usize) {
+        self.note(seat, || What::SleepEnds);
+        let pool = self.plan.seats[seat].pool;
+        let Thread { state, slot, .. } = &mut self.seats[seat];
+        state.woken(self.pools[pool.index()].stay(*slot));
+    }
+
+    /// Has a seat look that waits, or that has a task of its own, unless it looks by itself.
+    pub(super) fn ask(&mut self, seat: usize) {
+        match self.seats[seat].doing {
+            Doing::Watching => self.resume(seat),
+            Doing::Asleep | Doing::Dozing => self.wake(seat),
+            Doing::Busy | Doing::Pausing | Doing::Empty => {}
+        }
+    }
+
+    /// Ends a seat's watching: it looks at once.
     pub(super) fn resume(&mut self, seat: usize) {
         self.set_doing(seat, Doing::Busy);
         self.schedule(seat, self.now);
     }
 
+    /// Wakes a seat that sleeps.
     pub(super) fn wake(&mut self, seat: usize) {
         let now = self.now;
         let late = self.late_wakes.iter().position(|fault| {
@@ -137,24 +155,27 @@ impl Engine<'_> {
             _ => 0,
         };
         self.counts.wakes += 1;
-        self.seats[seat].spins_until = 0;
         let mut at = now.saturating_add(self.costs.wake).saturating_add(by);
-        if self.seats[seat].doing == Doing::Pausing {
-            // Its pause may be over before.
+        if self.seats[seat].doing == Doing::Dozing {
+            // Its pause may end earlier.
             at = at.min(self.seats[seat].due);
         }
         self.set_doing(seat, Doing::Busy);
         self.schedule(seat, at);
     }
 
-    /// One of the seats that watch sees a task that it may take, if there is one.
+    /// Resumes one of the watching seats that may take a queued task, if there is one.
     pub(super) fn show(&mut self) {
         if self.watching == 0 || self.queues.count == 0 {
             return;
         }
         let count = self.seats.len();
         let first = self.chance.below(count as u64) as usize;
-        let sees = |&seat: &usize| self.seats[seat].doing == Doing::Watching && self.sees(seat);
+        let sees = |seat: &usize| {
+            let thread = &self.seats[*seat];
+            let probes = &self.plan.seats[*seat].look;
+            thread.doing == Doing::Watching && self.queues.serve(probes, thread.state.waits_for())
+        };
         if let Some(seat) = (0..count).map(|step| (first + step) % count).find(sees) {
             self.resume(seat);
         }

@@ -1,16 +1,16 @@
-//! A seat goes through the steps of its tasks.
+//! Carrying out the steps of a seat's tasks.
 
-use super::{Engine, FOREVER, picoseconds};
+use super::{Engine, FOREVER, Goes, picoseconds};
 use crate::diary;
 use crate::fluid::SECOND;
 use crate::options::SimError;
-use crate::seats::{Doing, Frame, Phase, Scope, Working};
+use crate::seats::{Frame, Phase, Scope, Thread, Working};
 use crate::{Counts, Step, TaskRecord};
-use vicus_schedule::Kind;
+use vicus_schedule::{Decision, Kind, Queues};
 use vicus_trace::What;
 
 impl Engine<'_> {
-    /// A seat goes on with its task, or looks for one.
+    /// Goes on with the seat's task, or looks for one.
     pub(super) fn advance(&mut self, seat: usize) -> Result<(), SimError> {
         loop {
             let Some(frame) = self.seats[seat].stack.last_mut() else {
@@ -54,17 +54,28 @@ impl Engine<'_> {
                 Some(Step::Wait) => {
                     let scope = frame.scopes.last().copied();
                     if scope.is_some_and(|scope| self.scopes[scope].pending > 0) {
+                        if phase == Phase::Ready {
+                            frame.phase = Phase::Busy;
+                            let request = self.waits_for(task);
+                            self.seats[seat].state.waits(request);
+                        }
                         self.find(seat);
                         return Ok(());
                     }
                     if let Some(scope) = self.top(seat).scopes.pop() {
                         self.close(scope);
                     }
-                    // Others can't see it, and the task that waited may run on for long.
-                    if let Some(next) = self.seats[seat].next.take() {
-                        self.put(seat, next, Kind::Immediate, None);
+                    if phase == Phase::Busy {
+                        self.goes_on(seat);
                     }
                     self.next_step(seat);
+                }
+                Some(&Step::TakeBack(second)) => {
+                    if phase == Phase::Busy || !self.take_back(seat, second) {
+                        self.next_step(seat);
+                    } else {
+                        return Ok(());
+                    }
                 }
                 Some(Step::Start) => {
                     self.started = self.now;
@@ -82,6 +93,43 @@ impl Engine<'_> {
                 }
             }
         }
+    }
+
+    /// A seat's task goes on, because the tasks that it waited for are over.
+    fn goes_on(&mut self, seat: usize) {
+        self.pass_on(seat);
+        if let Some(((next, _), queue)) = self.seats[seat].state.goes_on() {
+            self.put(seat, next, queue);
+        }
+    }
+
+    /// A `join` takes its second task back and runs it, or runs a task that it finds in its place. Returns whether there was
+    /// any.
+    fn take_back(&mut self, seat: usize, second: u32) -> bool {
+        let waiting = self.waiting(second);
+        let Thread { state, .. } = &mut self.seats[seat];
+        let (own, own_way) = (state.own(), state.own_way());
+        let (found, cost) = if state.takes_back(&waiting) {
+            (Some(waiting), 0)
+        } else if let Goes::To(queue) = self.tasks[second as usize].goes {
+            (self.queues.remove(queue, waiting).then_some(waiting), self.passing(queue))
+        } else if let Some(own) = own {
+            (self.queues.take_own(own), self.costs.own)
+        } else {
+            let queue = self.plan.seats[seat].place[Kind::Immediate as usize];
+            (self.queues.remove(queue, waiting).then_some(waiting), self.passing(queue))
+        };
+        let Some((task, _)) = found else { return false };
+        if task == second {
+            self.top(seat).phase = Phase::Busy;
+        }
+        *self.counts.takes.entry(own_way.rule()).or_default() += 1;
+        let who = self.who(task);
+        self.decides(seat, Decision::Runs(self.name_of(task), own_way));
+        self.note(seat, || What::Taken { who, rule: own_way.rule(), far: false });
+        self.begin_task(seat, task);
+        self.spend(seat, self.now, cost);
+        true
     }
 
     pub(super) fn top(&mut self, seat: usize) -> &mut Frame {
@@ -167,6 +215,9 @@ impl Engine<'_> {
     pub(super) fn end_task(&mut self, seat: usize) {
         let frame = self.seats[seat].stack.pop().expect("the seat runs a task");
         let (task, now) = (frame.task as usize, self.now);
+        if frame.helps {
+            self.seats[seat].state.has_helped();
+        }
         let who = self.who(frame.task);
         self.note(seat, || What::InvocationEnds { who });
         frame.scopes.iter().for_each(|&scope| self.close(scope));
@@ -191,9 +242,9 @@ impl Engine<'_> {
             state.waits -= 1;
             if state.waits == 0 && state.spawned {
                 let spec = &self.program.tasks[later as usize];
-                let kind = if spec.spreads { state.kind } else { spec.released };
-                let queue = self.tasks[later as usize].dealt.unwrap_or(self.plan.seats[seat].place[kind as usize]);
-                self.owe(seat, self.passing(queue));
+                let kind = if spec.spreads { self.tasks[later as usize].kind } else { spec.released };
+                let (_, cost) = self.reach(seat, later, kind);
+                self.owe(seat, cost);
                 self.enqueue(seat, later, kind, None);
             }
         }
@@ -201,7 +252,7 @@ impl Engine<'_> {
         self.scopes[scope].pending -= 1;
         if self.scopes[scope].pending == 0 {
             match self.scopes[scope].owner {
-                Some(owner) if owner != seat && self.seats[owner].doing == Doing::Watching => self.resume(owner),
+                Some(owner) if owner != seat => self.ask(owner),
                 Some(_) => {}
                 None => self.free_scopes.push(scope),
             }
@@ -222,7 +273,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Nobody waits for its tasks from now on.
+    /// The scope's task waits for its tasks no longer.
     pub(super) fn close(&mut self, scope: usize) {
         self.scopes[scope].owner = None;
         if self.scopes[scope].pending == 0 {

@@ -1,11 +1,11 @@
-//! A seat makes tasks: where they go, and whom that wakes.
+//! Spawning tasks: the choice of their queues, and the wakes for them.
 
-use super::Engine;
+use super::{Engine, Goes};
 use crate::fluid::Time;
-use crate::memory::DataOf;
+use crate::memory::{DataOf, Memory};
 use crate::seats::{Doing, Frame, Phase};
 use crate::{Step, TaskSpec};
-use vicus_schedule::{Kind, PoolId, QueueId, SeatId};
+use vicus_schedule::{Access, After, Dealt, Decision, Kind, Plan, PoolId, Put, QueueId, Wake, Way};
 use vicus_topology::NodeId;
 use vicus_trace::What;
 
@@ -18,7 +18,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The seat makes a task, and sets out to queue it.
+    /// Makes a task, and takes the time for that and for its queue.
     pub(super) fn spawn(&mut self, seat: usize, task: u32) {
         let TaskSpec { pinned, spreads, request, .. } = self.program.tasks[task as usize];
         if spreads && self.of_boxes.first() != Some(&request) {
@@ -28,20 +28,20 @@ impl Engine<'_> {
         let mut begin = self.now;
         let mut cost = if kind == Kind::Deferred { self.costs.spawn } else { 0 };
         if pinned.is_none() {
-            let (dealt, dealing) = self.destination(seat, task);
-            self.tasks[task as usize].dealt = dealt;
+            let (goes, dealing) = self.destination(seat, task);
+            self.tasks[task as usize].goes = goes;
             cost = cost.saturating_add(dealing);
             if self.tasks[task as usize].waits == 0 {
-                let queue = dealt.unwrap_or(self.plan.seats[seat].place[kind as usize]);
-                begin = self.queues.lock(queue, self.now, self.costs.take);
-                cost = cost.saturating_add(self.passing(queue));
+                let (queue, passing) = self.reach(seat, task, kind);
+                begin = queue.map_or(begin, |queue| self.queues.lock(queue, self.now, self.costs.take));
+                cost = cost.saturating_add(passing);
             }
         }
         self.top(seat).phase = Phase::Busy;
         self.spend(seat, begin, cost);
     }
 
-    /// The task is made: it is queued, unless it waits for others.
+    /// The task is made: queues it, unless it waits for others.
     pub(super) fn spawned(&mut self, seat: usize, task: u32) {
         if self.top(seat).scopes.is_empty() {
             let scope = self.open(seat);
@@ -59,149 +59,146 @@ impl Engine<'_> {
         }
     }
 
-    /// The queue that a task goes to, if its spawner doesn't decide, and how long it takes to find that out.
-    fn destination(&mut self, seat: usize, task: u32) -> (Option<QueueId>, Time) {
-        let spec = &self.program.tasks[task as usize];
+    /// The queue into which a task is about to be put, and the time that this takes.
+    pub(super) fn reach(&self, seat: usize, task: u32, kind: Kind) -> (Option<QueueId>, Time) {
+        let queue = match self.tasks[task as usize].goes {
+            Goes::Near => self.plan.seats[seat].place[kind as usize],
+            Goes::To(queue) => queue,
+            Goes::Kept => return (None, 0),
+        };
+        (Some(queue), self.passing(queue))
+    }
+
+    /// Where a task goes, and the time of finding that out.
+    fn destination(&mut self, seat: usize, task: u32) -> (Goes, Time) {
+        let Engine { plan, program, seats, memory, .. } = self;
+        let (spec, state) = (&program.tasks[task as usize], &mut seats[seat].state);
         if spec.outside {
             // Independent requests begin in different neighbourhoods.
             self.entered += 1;
-            return (Some(self.plan.entry[(self.entered - 1) % self.plan.entry.len()]), 0);
+            return (Goes::To(plan.entry[(self.entered - 1) % plan.entry.len()]), 0);
         }
-        if spec.goes_home {
-            return (self.home(seat, task), 0);
-        }
-        let (dealt, cost) = self.deal(task);
-        (dealt.or_else(|| self.in_turn(seat, task)), cost)
+        let home = if spec.goes_home { home(plan, memory, &spec.accesses) } else { None };
+        let mut data = DataOf { memory, of_box: spec.of_box };
+        let dealt = match spec.of_box {
+            Some(index) => state.deal_box(plan, (spec.request, index as usize), spec.kind, home, |dealing, shares| {
+                // The envelopes don't contain the part of the range, which lies elsewhere.
+                if spec.goes_home { Dealt::NONE } else { dealing.deal(&spec.accesses, shares, &mut data) }
+            }),
+            None if spec.goes_home => Dealt { queue: home.and_then(|home| state.home(plan, home)), ..Dealt::NONE },
+            // It names the data that it touches.
+            None if !spec.accesses.is_empty() || !spec.after.is_empty() => state.deal(plan, &spec.accesses, &mut data),
+            None if spec.kind == Kind::Immediate && state.own().is_some() => Dealt::NONE,
+            None => match state.place(plan, spec.kind) {
+                Put::Keep => return (Goes::Kept, 0),
+                Put::Into(queue, _) => Dealt { queue: Some(queue), ..Dealt::NONE },
+            },
+        };
+        let cost = self.costs.deal.saturating_mul(dealt.looked_up as Time);
+        (dealt.queue.map_or(Goes::Near, Goes::To), cost)
     }
 
-    /// The queue of a task that names no place, if the plan deals these in turn.
-    fn in_turn(&mut self, seat: usize, task: u32) -> Option<QueueId> {
-        let spec = &self.program.tasks[task as usize];
-        if let Some(index) = spec.of_box {
-            return self.plan.queue_of_box(spec.request, index as usize);
-        }
-        // The one that spawns it does not wait.
-        let waits = self.seats[seat].stack.len().saturating_sub(1);
-        let queue = self.plan.queue_in_turn(SeatId::new(seat), self.seats[seat].turn, waits)?;
-        self.seats[seat].turn += 1;
-        Some(queue)
-    }
-
-    /// The queue where most of what a task reads lies, if it lies elsewhere.
-    fn home(&mut self, seat: usize, task: u32) -> Option<QueueId> {
-        let plan = self.plan;
-        if plan.homes.is_empty() {
-            return None;
-        }
-        let nodes = self.memory.by_node(&self.program.tasks[task as usize].accesses);
-        let most = (0..nodes.len()).rev().max_by_key(|&node| nodes[node]).filter(|&node| nodes[node] > 0)?;
-        // As on threads, a box has the same queue each time.
-        let number = self.program.tasks[task as usize].of_box.unwrap_or(task);
-        plan.home_queue(SeatId::new(seat), NodeId::new(most), number as usize)
-    }
-
-    /// Where a task is dealt to by its bytes, and how long it takes to find that out. `None` if that is its seat's own decision.
-    fn deal(&mut self, task: u32) -> (Option<QueueId>, Time) {
-        let spec = &self.program.tasks[task as usize];
-        let Some(dealing) = self.plan.dealing.as_ref().filter(|_| !spec.accesses.is_empty()) else { return (None, 0) };
-        let mut data = DataOf { memory: &self.memory, of_box: spec.of_box };
-        let dealt = dealing.deal(&spec.accesses, &mut self.shares, &mut data);
-        (dealt.queue, self.costs.deal.saturating_mul(dealt.looked_up as Time))
-    }
-
-    /// A task that alone one seat may run.
+    /// Gives a task to the only seat that may run it.
     pub(super) fn pin(&mut self, seat: usize, task: u32, by: Option<u32>) {
         let pinned = self.program.tasks[task as usize].pinned.expect("the caller has seen it");
         let to = self.threads[pinned % self.threads.len()];
-        let enqueued = self.enqueued(task, by);
+        let enqueued = self.enqueued(task, self.program.tasks[task as usize].kind, by);
         self.note(seat, || enqueued);
         self.seats[to].pinned.push_back(task);
-        match self.seats[to].doing {
-            Doing::Watching => self.resume(to),
-            Doing::Asleep | Doing::Pausing => {
-                let pool = self.plan.seats[to].pool;
-                self.note(seat, || What::Woke { pool: pool.index() as u32 });
-                self.wake(to);
-            }
-            Doing::Busy | Doing::Empty => {}
-        }
+        self.ask(to);
     }
 
-    /// A task goes into the queue that it was dealt to, or into the seat's own one of this kind.
+    /// Queues a task, as one of this kind unless another queue was found for it.
     pub(super) fn enqueue(&mut self, seat: usize, task: u32, kind: Kind, by: Option<u32>) {
         if self.program.tasks[task as usize].pinned.is_some() {
             return self.pin(seat, task, by);
         }
-        let enqueued = self.enqueued(task, by);
-        if by.is_some() && self.is_own_next(seat, task) {
-            self.note(seat, || enqueued);
-            if let Some(earlier) = self.seats[seat].next.replace(task) {
-                // Of a box that ran on top of another one's.
-                self.put(seat, earlier, Kind::Immediate, None);
+        let is_last = by.is_some() && self.is_last(seat, task);
+        let (plan, waiting) = (self.plan, self.waiting(task));
+        let state = &mut self.seats[seat].state;
+        let queue = match self.tasks[task as usize].goes {
+            Goes::Near => None,
+            Goes::To(queue) => Some(queue),
+            Goes::Kept => {
+                state.keep(waiting);
+                self.decides(seat, Decision::Keeps(self.name_of(task)));
+                let enqueued = self.enqueued(task, kind, by);
+                return self.note(seat, || enqueued);
+            }
+        };
+        let (own, as_kind) = state.send(plan, kind, queue);
+        let put = match self.program.tasks[task as usize].of_box {
+            Some(_) => state.activated(plan, waiting, kind, queue, is_last),
+            None => Some((waiting, own, as_kind)),
+        };
+        let enqueued = self.enqueued(task, as_kind, by);
+        self.note(seat, || enqueued);
+        if put.is_none_or(|((other, _), ..)| other != task) {
+            self.decides(seat, Decision::Next(self.name_of(task)));
+        }
+        if let Some(((task, _), queue, _)) = put {
+            self.put(seat, task, queue);
+        }
+    }
+
+    /// Puts a task into a queue and wakes a seat for it; or the seat itself runs a task at once.
+    pub(super) fn put(&mut self, seat: usize, task: u32, queue: QueueId) {
+        let (waiting, spec) = (self.waiting(task), &self.program.tasks[task as usize]);
+        // A caller from outside runs nothing itself.
+        let runs_inline = spec.of_box.is_none() && !spec.outside;
+        self.decides(seat, Decision::Puts(self.name_of(task), queue));
+        let state = &mut self.seats[seat].state;
+        if !self.queues.push(queue, waiting) {
+            self.counts.refused += 1;
+            if state.refused(waiting, runs_inline).is_some() {
+                let (_, cost) = self.took(seat, task, Way::KEPT);
+                self.helps(seat);
+                self.owe(seat, cost);
             }
             return;
         }
-        self.put(seat, task, kind, Some(enqueued));
+        let capacity = self.plan.tokens.and_then(|tokens| tokens.capacity);
+        match state.pushed(runs_inline, capacity.is_some_and(|most| self.queues.count > most as usize)) {
+            After::Help => self.help(seat),
+            After::Wake => {
+                let while_waiting = self.for_waiting[queue.index()];
+                self.wake_one(seat, Wake { queue, request: Some(waiting.1), while_waiting });
+                self.show();
+            }
+        }
     }
 
-    /// A task goes into its queue, and somebody is woken for it. `enqueued` is told of it then.
-    pub(super) fn put(&mut self, seat: usize, task: u32, kind: Kind, enqueued: Option<What>) {
-        let dealt = self.tasks[task as usize].dealt;
-        let queue = dealt.unwrap_or(self.plan.seats[seat].place[kind as usize]);
-        if !self.queues.push(queue, (task, self.program.tasks[task as usize].request)) {
-            // The queue is full: its spawner runs it at once.
-            self.counts.refused += 1;
-            self.begin_task(seat, task);
-            return;
-        }
-        if let Some(enqueued) = enqueued {
-            self.note(seat, || enqueued);
-        }
-        if self.plan.tokens.and_then(|tokens| tokens.capacity).is_some_and(|most| self.queues.count > most as usize) {
-            return self.help(seat);
-        }
-        self.wake_for(seat, queue);
-        self.show();
-    }
-
-    /// Whether a box that the seat queues is its next task, because it is immediate and the last thing that its spawner does. Nobody
-    /// else sees it, as on threads: who took it could only take it away from its data.
-    fn is_own_next(&mut self, seat: usize, task: u32) -> bool {
-        let plan = self.plan;
+    /// Whether a box is the last one that its spawner queues.
+    fn is_last(&mut self, seat: usize, task: u32) -> bool {
         let (spawner, at) = (self.top(seat).task, self.top(seat).at);
         let steps = &self.program.tasks[spawner as usize].steps;
-        let is_last = at + 1 == steps.len() && matches!(&steps[at], Step::Spawn(range) if range.end == task + 1);
-        let own = plan.seats[seat].place[Kind::Immediate as usize];
-        is_last
-            && self.program.tasks[task as usize].of_box.is_some()
-            && self.tasks[task as usize].kind == Kind::Immediate
-            && self.tasks[task as usize].dealt.is_none()
-            && plan.queues[own.index()].owner == Some(SeatId::new(seat))
-            && plan.seats[seat].look[0].scan.queues().first() == Some(&own)
-            && !self.queues.is_locked(own)
+        at + 1 == steps.len() && matches!(&steps[at], Step::Spawn(range) if range.end == task + 1)
     }
 
-    /// Wakes one seat for a task that was put, in near pools first; if nobody sleeps there, one of those that take from the queue
-    /// when it is long.
-    fn wake_for(&mut self, seat: usize, queue: QueueId) {
-        let (plan, length) = (self.plan, self.queues.len(queue));
-        let spec = &plan.queues[queue.index()];
-        let robbers = spec.robbers.iter().filter(|robber| length > robber.longer_than as usize);
-        let mut pools = spec.wake.iter().copied().chain(robbers.map(|robber| robber.pool));
-        let woken = pools.find_map(|pool| Some((pool, self.sleeper_of(pool)?)));
-        if let Some((pool, lucky)) = woken {
-            self.note(seat, || What::Woke { pool: pool.index() as u32 });
-            self.wake(lucky);
+    /// Wakes another seat for the task for which this one was woken, if there is one.
+    pub(super) fn pass_on(&mut self, seat: usize) {
+        if let Some(wake) = self.seats[seat].state.passes_on() {
+            self.decides(seat, Decision::PassesOn(wake.queue));
+            self.wake_one(seat, wake);
         }
     }
 
-    /// One of the seats of a pool that sleep.
-    fn sleeper_of(&mut self, pool: PoolId) -> Option<usize> {
-        let sleeps = |seat: &&SeatId| matches!(self.seats[seat.index()].doing, Doing::Asleep | Doing::Pausing);
-        let sleepers = || self.plan.pools[pool.index()].seats.iter().filter(sleeps);
-        let count = sleepers().count();
-        let lucky = if count > 0 { self.chance.below(count as u64) } else { return None };
-        sleepers().nth(lucky as usize).map(|seat| seat.index())
+    /// Wakes one seat for a task.
+    pub(super) fn wake_one(&mut self, seat: usize, wake: Wake) {
+        let Engine { plan, queues, pools, .. } = self;
+        let mut chosen = None;
+        let chooses = |pool: PoolId| {
+            chosen = pools[pool.index()].choose(wake);
+            chosen.is_some()
+        };
+        let Some(pool) = plan.wake_one(wake.queue, || queues.len(wake.queue), chooses) else { return };
+        self.decides(seat, Decision::Wakes(pool));
+        self.note(seat, || What::Woke { pool: pool.index() as u32 });
+        let lucky = self.plan.pools[pool.index()].seats[chosen.expect("it was chosen")].index();
+        // It may be awake already, because it was asked to look.
+        if matches!(self.seats[lucky].doing, Doing::Asleep | Doing::Dozing) {
+            self.wake(lucky);
+        }
     }
 
     pub(super) fn begin_task(&mut self, seat: usize, task: u32) {
@@ -210,13 +207,22 @@ impl Engine<'_> {
             at: 0,
             child: 0,
             phase: Phase::Begin,
+            helps: false,
             scopes: Vec::new(),
             start: self.now,
             bytes: 0.0,
             waited: 0.0,
         };
         self.seats[seat].stack.push(frame);
-        self.seats[seat].spins_until = 0;
-        self.seats[seat].pause_ns = 0;
     }
+}
+
+/// The node where most of a task's data lies, if the plan has homes for nodes.
+fn home(plan: &Plan, memory: &Memory<'_>, accesses: &[Access]) -> Option<NodeId> {
+    if plan.homes.is_empty() {
+        return None;
+    }
+    let nodes = memory.by_node(accesses);
+    let most = (0..nodes.len()).rev().max_by_key(|&node| nodes[node]).filter(|&node| nodes[node] > 0);
+    most.map(NodeId::new)
 }

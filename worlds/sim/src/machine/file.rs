@@ -1,4 +1,4 @@
-//! A machine's file: what may stand in it, and what a mistake in it is told with.
+//! The format of a machine's file, and the errors of a wrong one.
 
 use super::links::Links;
 use super::{CacheCosts, HomeCosts, Machine, MemoryCosts, Stream};
@@ -12,7 +12,7 @@ use std::num::NonZeroU64;
 use vicus_kernels::LEAVES;
 use vicus_topology::Topology;
 
-/// Why a file describes no machine: which file, where in it, and what was expected.
+/// Why a file describes no machine: the file, the position in it, and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineError {
     file: String,
@@ -27,10 +27,10 @@ impl fmt::Display for MachineError {
 
 impl std::error::Error for MachineError {}
 
-/// What is larger is a mistake, and would need much memory before it is found.
+/// Larger values are mistakes, and would take much memory before they are found.
 const MOST_PUS: usize = 2048;
 
-/// A number from one power of ten to another. What is outside is a mistake of unit or exponent, and virtual time would not hold it.
+/// A number between two powers of ten. Numbers outside are mistakes of unit or exponent, and would overflow virtual time.
 #[derive(Clone, Copy)]
 struct Decades<const FROM: i32, const TO: i32>(f64);
 
@@ -40,7 +40,7 @@ type Gigahertz = Decades<-3, 2>;
 type Nanos = Decades<-3, 9>;
 /// Bytes per second, from a kilobyte to an exabyte.
 type Bandwidth = Decades<3, 18>;
-/// Operations in a cycle, of which some leaves count large ones.
+/// Operations in a cycle; some leaves count large operations.
 type PerCycle = Decades<-6, 6>;
 
 impl<'de, const FROM: i32, const TO: i32> Deserialize<'de> for Decades<FROM, TO> {
@@ -52,7 +52,7 @@ impl<'de, const FROM: i32, const TO: i32> Deserialize<'de> for Decades<FROM, TO>
     }
 }
 
-/// A tuple that is a whole array: TOML's own tuples leave out what comes behind their last element.
+/// A tuple that must be a whole array: TOML's own tuples ignore elements after their last one.
 #[derive(Clone, Copy)]
 struct Whole<T>(T);
 
@@ -85,10 +85,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for WholeVisitor<T> {
 struct File {
     name: String,
     title: String,
-    /// The topology in one line, and what the line can't say.
+    /// The topology in one line, and the facts that the line can't express.
     topology: String,
     distances: Option<Vec<Vec<u32>>>,
-    /// PUs that are not for workers.
+    /// PUs that workers don't use.
     #[serde(default)]
     reserved_pus: Vec<usize>,
     clock_ghz: Gigahertz,
@@ -141,10 +141,10 @@ struct LinksTable {
     /// For shape `pairs`.
     #[serde(default)]
     pairs: Vec<Whole<(usize, usize)>>,
-    /// Links of another bandwidth.
+    /// Links with another bandwidth.
     #[serde(default)]
     other: Vec<Whole<(usize, usize, Bandwidth)>>,
-    /// Ways that are not the shortest ones, as lists of nodes.
+    /// Routes that differ from the shortest ones, as lists of nodes.
     #[serde(default)]
     routes: Vec<Vec<usize>>,
 }
@@ -184,7 +184,7 @@ impl Machine {
     /// Reads a machine from the text of a file; `file` is for messages.
     ///
     /// # Errors
-    /// The text is not TOML of this shape, a number is missing or not above 0, or what it says doesn't fit together.
+    /// The text is not TOML of this shape, a number is missing or not above 0, or its values contradict each other.
     pub fn parse(file: &str, text: &str) -> Result<Machine, MachineError> {
         let error = |message: String| MachineError { file: file.to_owned(), message };
         let read: File = toml::from_str(text).map_err(|mistake| error(mistake.to_string().trim_end().to_owned()))?;
@@ -262,7 +262,7 @@ impl File {
         })
     }
 
-    /// Whether the machine has a name, and each leaf is one of a kernel.
+    /// Checks that the machine has a name, and that each leaf belongs to a kernel.
     fn check_names(&self) -> Result<(), String> {
         if self.name.trim().is_empty() {
             return Err(format!("name: {:?}: expected a word", self.name));
@@ -310,7 +310,7 @@ impl File {
     }
 }
 
-/// What comes a second time.
+/// The first item that occurs a second time.
 fn twice<T: PartialEq>(all: impl Iterator<Item = T>) -> Option<T> {
     let mut seen = Vec::new();
     for one in all {
@@ -322,7 +322,7 @@ fn twice<T: PartialEq>(all: impl Iterator<Item = T>) -> Option<T> {
     None
 }
 
-/// A pair of nodes, whichever comes first.
+/// A pair of nodes in a fixed order.
 fn either_way((a, b): (usize, usize)) -> (usize, usize) {
     (a.min(b), a.max(b))
 }
@@ -371,7 +371,7 @@ impl LinksTable {
     fn links(&self, nodes: usize) -> Result<Links, String> {
         let pairs: Vec<(usize, usize)> = match self.shape {
             Shape::Full => (0..nodes).flat_map(|from| (from + 1..nodes).map(move |to| (from, to))).collect(),
-            // Two nodes are neighbours on both sides, and have one link.
+            // Each of two neighbours lists the other; they have one link.
             Shape::Ring if nodes <= 2 => (1..nodes).map(|node| (0, node)).collect(),
             Shape::Ring => (0..nodes).map(|node| (node, (node + 1) % nodes)).collect(),
             Shape::Pairs => self.pairs.iter().map(|pair| pair.0).collect(),
@@ -396,7 +396,7 @@ impl LinksTable {
 }
 
 impl LinksTable {
-    /// Whether each pair, link and way stands there once, and leads somewhere.
+    /// Checks that each pair, link and route occurs once, and names nodes that exist.
     fn check(
         &self,
         pairs: &[(usize, usize)],
@@ -521,7 +521,7 @@ bandwidth = 10e9
 
     #[test]
     fn a_number_of_another_unit_is_told_with_its_line_and_what_was_expected() {
-        // What happened: such numbers were taken, and virtual time overflowed.
+        // What happened: such numbers were accepted, and virtual time overflowed.
         for (key, number, range) in [
             ("clock_ghz = 2.5", "clock_ghz = 1e-300", "from 1e-3 to 1e2"),
             ("clock_ghz = 2.5", "clock_ghz = 2.5e9", "from 1e-3 to 1e2"),
@@ -602,7 +602,7 @@ bandwidth = 10e9
         assert!(mistake("clock_ghz", "reserved_pus = [4]\nclock_ghz").contains("there is no PU 4"));
     }
 
-    /// What happened: the default counted instead of what was misspelt.
+    /// What happened: a misspelt name was ignored, and the default counted.
     #[test]
     fn a_leaf_that_no_kernel_has_is_named_beside_those_that_there_are() {
         for (to, table) in [
@@ -619,7 +619,7 @@ bandwidth = 10e9
         assert_eq!(Machine::parse("two.toml", &text).unwrap().leaves.len(), LEAVES.len());
     }
 
-    /// What happened: what stood behind the last element that counts was left out.
+    /// What happened: elements after the last one that counts were ignored.
     #[test]
     fn an_element_too_many_is_told_with_its_line() {
         for (from, to) in [
@@ -669,7 +669,7 @@ bandwidth = 10e9
                     _ => bytes.truncate(at.max(8)),
                 }
             }
-            // Most of them are no machine, and some are another one.
+            // Most of the changed texts are no machine, and some are another machine.
             if let Ok(machine) = Machine::parse("wrong.toml", &bytes.into_iter().collect::<String>()) {
                 let plan = machine.plan(&"vicinity".parse().unwrap(), machine.topology.usable_pus().count().min(2));
                 let options = Options { parameters: machine.parameters, ..Options::default() };

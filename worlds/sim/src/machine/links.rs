@@ -1,21 +1,21 @@
-//! The links between nodes, and which of them a byte takes.
+//! The links between nodes, and the route of a byte over them.
 
 /// A link in one direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
-    /// The node that sends.
+    /// The node at which it begins.
     pub from: usize,
-    /// The node that receives.
+    /// The node at which it ends.
     pub to: usize,
-    /// Bytes in a second.
+    /// Bytes per second.
     pub bandwidth: f64,
 }
 
-/// All links, and the shortest way from each node to each other.
+/// All links, and the shortest route from each node to each other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Links {
     pub(crate) links: Vec<Link>,
-    /// By sender and receiver, the links in order. Invariant: empty from a node to itself, and nowhere else.
+    /// By sender and receiver, the links of the route in order. Invariant: empty from a node to itself, and nowhere else.
     ways: Vec<Vec<Vec<usize>>>,
 }
 
@@ -26,10 +26,10 @@ impl Links {
         Links::new(nodes, pairs).expect("in a full graph everyone reaches everyone")
     }
 
-    /// Links both ways between these pairs.
+    /// Links in both directions between these pairs.
     ///
     /// # Errors
-    /// The two nodes that have no way between them.
+    /// The two nodes that have no route between them.
     pub(crate) fn new(nodes: usize, pairs: impl Iterator<Item = (usize, usize, f64)>) -> Result<Links, (usize, usize)> {
         let both = |(from, to, bandwidth)| [Link { from, to, bandwidth }, Link { from: to, to: from, bandwidth }];
         let links: Vec<Link> = pairs.flat_map(both).collect();
@@ -37,12 +37,12 @@ impl Links {
         Ok(Links { links, ways })
     }
 
-    /// The links from one node to another.
+    /// The route from one node to another.
     pub(crate) fn way(&self, from: usize, to: usize) -> &[usize] {
         &self.ways[from][to]
     }
 
-    /// Sends what goes from one node to another over these nodes.
+    /// Routes all bytes from one node to another over these nodes.
     ///
     /// # Errors
     /// Two nodes that no link connects.
@@ -59,7 +59,7 @@ impl Links {
     }
 }
 
-/// The shortest ways from a node; of equal ones the one over nodes with lower numbers.
+/// The shortest routes from a node; of equally long ones, that over nodes with lower numbers.
 fn ways_from(from: usize, nodes: usize, links: &[Link]) -> Result<Vec<Vec<usize>>, (usize, usize)> {
     let mut ways: Vec<Option<Vec<usize>>> = vec![None; nodes];
     ways[from] = Some(Vec::new());

@@ -12,7 +12,8 @@ const NUMA: (&str, usize) = ("xeon-e7-4820", 64);
 /// §6.1.1: "16 times in all our measurements".
 const MULTI: usize = 16;
 
-/// One part in so many of the triples: as in the paper (§6.2), what some queries put out would be too much for the other ones' data.
+/// The queries run on one of so many parts of the triples. As in the paper (§6.2), q4 gets less data,
+/// because it returns so many rows.
 fn part(query: &str) -> u64 {
     if query == "q4" { 4 } else { 1 }
 }
@@ -56,7 +57,7 @@ fn figure(
             "Replays of queries that ran on one thread, planned for the machine's: the same invocations, each as long as in the quickest of \
              several runs, without its time for memory. The paper has an engine of its own \
              and 5 million triples; q4, which puts most out, has a quarter of the others' triples here.",
-            "What a box keeps for itself (rows to be sorted, groups) lies where it has grown, and a hash table in the envelopes of who \
+            "What a box keeps for itself (rows to be sorted, groups) lies on the node where it has grown, and a hash table in the envelopes of the box that \
              built it. How much that is was recorded; it is \
              assumed that a box reads a line of it, 64 bytes, for each row that it takes, and what it puts out when it takes none.",
         ],
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
     use crate::papers::Results;
 
-    /// Each query's time under las where nls takes 100.
+    /// Each query's time under las, as a percentage of its time under nls.
     fn judged(figure: &Figure, las: [f64; 8]) -> Vec<(f64, bool)> {
         let walls = QUERIES.iter().zip(las).flat_map(|(query, las)| [(*query, "nls", 100.0), (*query, "las", las)]);
         let results = Results::from_walls(walls);

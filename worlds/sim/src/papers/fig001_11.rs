@@ -1,4 +1,4 @@
-//! How far theft reaches on a chip whose lines have home caches.
+//! How far seats steal on a chip whose lines have home caches.
 
 use super::fig001_9::{VICINITIES, label, setup, strategy};
 use super::{Claim, Figure, MORE};

@@ -6,7 +6,7 @@ use vicus_memory::distribution::Distribution;
 
 const MACHINE: (&str, usize) = ("opteron-6172", 48);
 
-/// The kernels, and how much of their tasks is enough when parameters vary.
+/// The kernels, each with the share of its tasks that is enough when parameters vary.
 const KERNELS: [(&str, f64); 5] =
     [("map", 1.0), ("jacobi2d", 0.25), ("matmul", 1.0), ("sparselu", 1.0), ("reduction", 1.0)];
 

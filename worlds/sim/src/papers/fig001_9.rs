@@ -6,7 +6,7 @@ use vicus_memory::distribution::Distribution;
 
 pub(super) const MACHINE: (&str, usize) = ("tilepro64", 63);
 
-/// The paper's vicinities; the last one is everybody.
+/// The paper's vicinities; the last one reaches all other tiles.
 pub(super) const VICINITIES: [usize; 5] = [1, 4, 8, 16, 63];
 
 const BASELINE: &str = "steal, fine";
@@ -19,7 +19,7 @@ pub(super) fn setup(name: &'static str) -> Setup {
 }
 
 pub(super) fn strategy(vicinity: usize) -> String {
-    // 0 is everybody.
+    // 0 means all tiles.
     format!("vicinity:reach={}", if vicinity == MACHINE.1 { 0 } else { vicinity })
 }
 
@@ -27,7 +27,7 @@ pub(super) fn label(vicinity: usize, distribution: &Distribution) -> String {
     format!("vicinity of {vicinity}, {distribution}")
 }
 
-/// The run of that kernel under vicinity scheduling with that distribution that takes least.
+/// The shortest time of that kernel under vicinity scheduling with that distribution.
 fn best(results: &Results, kernel: &str, distribution: &Distribution) -> f64 {
     smallest(VICINITIES.map(|vicinity| results.ratio(kernel, &label(vicinity, distribution), BASELINE)))
 }

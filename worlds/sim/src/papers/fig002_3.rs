@@ -15,7 +15,7 @@ pub(super) const WAYS: [(&str, Schedule, BlockOrder); 4] = [
     ("s-1 kji", Schedule::Chunks(1), BlockOrder::Kji),
 ];
 
-/// Loops and how pages come to lie for them.
+/// The loops, by the placement of their pages.
 const SERIAL: &str = "loop, serial";
 const ROUND_ROBIN: &str = "loop, round robin";
 const PARALLEL: &str = "loop, first touch";
@@ -39,7 +39,7 @@ fn setups(machine: (&'static str, usize, bool)) -> Vec<Setup> {
         serial.under("central", SERIAL),
         serial.under("central", ROUND_ROBIN).interleaved(),
         each(Schedule::Static).under("central", PARALLEL),
-        // TBB deals a range to who is free, and remembers to whom: half a layer of blocks each in turn.
+        // TBB gives parts of a range to free threads and remembers the assignment: half a layer of blocks each in turn.
         each(Schedule::Chunks(30)).under("central", REMEMBERED),
     ];
     for (way, touch, order) in WAYS {
@@ -105,7 +105,7 @@ fn claims(machine: &'static str) -> Vec<Claim> {
             ratio(UNLIMITED, PARALLEL),
         ),
         claim(
-            "loops that remember who had which part equal locality queues",
+            "loops that remember which thread had which part equal locality queues",
             "time of the one to the best of the others; within 10 %",
             0.9..=1.1,
             Box::new(move |results| {
@@ -125,7 +125,7 @@ fn claims(machine: &'static str) -> Vec<Claim> {
     ]
 }
 
-/// How much more one machine loses than those that lose most of the others.
+/// One machine's loss, divided by the largest loss of the others.
 fn standing_out(machine: &'static str, label: &'static str) -> impl Fn(&Results) -> f64 + Send + Sync {
     move |results| {
         let others = MACHINES.iter().filter(|(other, ..)| *other != machine);

@@ -40,7 +40,7 @@ pub(super) fn figure() -> Figure {
         title: "Spread over 100 runs: a six-point Jacobi solver on all cores",
         source: "Wittmann and Hager, 2010, Fig. 4 (left) and §2.1",
         notes: &[
-            "A fifth of the paper's layers, one sweep. A sample is a seed: when threads begin, and who of several is quicker.",
+            "A fifth of the paper's layers, one sweep. A sample is a seed: when threads begin, and which of several is quicker.",
             "The right side, TBB's loops, is left out.",
         ],
         baseline: "tasks s-1 kji",

@@ -1,15 +1,15 @@
-//! The papers' figures, done again on simulated machines, with what each paper claims of them.
+//! The papers' figures, repeated on simulated machines, and the papers' claims about them.
 //!
-//! A [`Figure`] is plain: its runs ([`Setup`]), and its claims, each a number that is measured from the results and the range in
-//! which the paper has it. Nothing in the model knows of them. A claim that holds is *robust* if it holds as well when any of the
-//! free parameters, or of the machine's bandwidths outside of its caches ([`Machine::BANDWIDTHS`]), is a quarter smaller or larger, and *fragile*
-//! otherwise; "never slower" is asked of twenty seeds besides.
-//! Where the model disagrees with a paper, the report says so.
+//! A [`Figure`] is data: its runs ([`Setup`]), and its claims. A claim is a ratio that is computed from the results, and the
+//! range that the paper gives for it. The model knows nothing of figures and claims. A claim that holds is *robust* if it still
+//! holds when any of the free parameters, or of the machine's bandwidths outside of its caches ([`Machine::BANDWIDTHS`]), is a
+//! quarter smaller or larger, and *fragile* otherwise; a claim of "never slower" is tested with twenty seeds as well. Where the
+//! model disagrees with a paper, the report says so.
 //!
-//! A figure of queries replays what was recorded: it says which [`Recording`]s it needs, and gets them from who can make them
+//! A figure of queries replays recordings: it says which [`Recording`]s it needs, and the caller makes them
 //! ([`Figure::replay`]).
 //!
-//! Figures make [`Job`]s, whoever evaluates them runs these in any order and on any thread: this crate starts none.
+//! Figures make [`Job`]s. The caller runs them in any order and on any threads: this crate starts none.
 //!
 //! ```
 //! use vicus_sim::papers::{Effort, figure, serially};
@@ -39,10 +39,10 @@ use vicus_kernels::{AnyKernel, Kernel};
 use vicus_memory::distribution::Distribution;
 use vicus_trace::Trace;
 
-/// A figure's name, and what makes it.
+/// A figure's name, and the function that makes it.
 pub type Entry = (&'static str, fn() -> Figure);
 
-/// The figures that can be done again.
+/// The figures that can be repeated.
 pub const FIGURES: &[Entry] = &[
     ("000-fig5", fig000::fig5),
     ("000-fig6", fig000::fig6),
@@ -63,7 +63,7 @@ pub fn figure(id: &str) -> Option<Figure> {
 
 /// A figure or a table of a paper.
 pub struct Figure {
-    /// The paper's number, and the figure's in it.
+    /// The paper's number, and the figure's number in it.
     pub id: &'static str,
     /// What it shows.
     pub title: &'static str,
@@ -71,50 +71,50 @@ pub struct Figure {
     pub source: &'static str,
     /// How it differs from the paper's.
     pub notes: &'static [&'static str],
-    /// The label of the run by whose time the others of its group are divided.
+    /// The label of the run that is the unit: the times of the others in its group are divided by its time.
     pub baseline: &'static str,
     /// How many seeds a run has; its time is their median.
     pub samples: usize,
-    /// What is run.
+    /// The runs.
     pub setups: Vec<Setup>,
-    /// What the paper says of it.
+    /// The paper's claims.
     pub claims: Vec<Claim>,
 }
 
 /// A run of a figure.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// What it is compared within: a kernel, or a machine.
+    /// The runs that it is compared with: those of the same kernel, or of the same machine.
     pub group: &'static str,
-    /// What it is in this group.
+    /// Names the run within its group.
     pub label: String,
     /// The machine's name.
     pub machine: &'static str,
-    /// What is run.
+    /// The work that is run.
     pub input: Input,
     /// The strategy, with its parameters.
     pub strategy: String,
-    /// On how many threads.
+    /// The number of threads.
     pub threads: usize,
-    /// Whether pages that nobody placed go round the nodes, as `numactl --interleave=all` has it.
+    /// Whether pages without a placement are interleaved over the nodes, as under `numactl --interleave=all`.
     pub interleave: bool,
-    /// How large the input is beside the paper's when parameters or seeds vary; 1 is as large.
+    /// How much of the paper's input is run when parameters or seeds vary; 1 is all of it.
     pub reduced: f64,
 }
 
-/// What is run.
+/// The work that is run.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A kernel.
     Kernel(AnyKernel),
-    /// A program that doesn't come from one, and doesn't depend on the number of threads.
+    /// A program that isn't made from a kernel, and is the same for every number of threads.
     Program(fn() -> Program),
-    /// A query that was recorded.
+    /// A recorded query.
     Replay(Replayed),
 }
 
 impl Setup {
-    /// A kernel under a strategy, with what the machine's every thread does.
+    /// A kernel under a strategy, with one of the machine's threads in each seat.
     fn kernel(group: &'static str, machine: (&'static str, usize), kernel: impl Into<AnyKernel>) -> Setup {
         Setup {
             group,
@@ -128,12 +128,12 @@ impl Setup {
         }
     }
 
-    /// The same under a strategy, called like this.
+    /// The same run under another strategy and with another label.
     fn under(&self, strategy: &str, label: impl Into<String>) -> Setup {
         Setup { strategy: strategy.to_owned(), label: label.into(), ..self.clone() }
     }
 
-    /// The same with its arrays lying like this.
+    /// The same run with its arrays distributed in this way.
     fn lying(mut self, distribution: &Distribution) -> Setup {
         if let Input::Kernel(kernel) = &mut self.input
             && let Some(place) = kernel.distribution()
@@ -143,7 +143,7 @@ impl Setup {
         self
     }
 
-    /// The same with pages going round.
+    /// The same run with interleaved pages.
     fn interleaved(self) -> Setup {
         Setup { interleave: true, ..self.lying(&Distribution::Standard) }
     }
@@ -163,17 +163,17 @@ impl Setup {
     }
 }
 
-/// What a paper says of a figure.
+/// A claim of a paper about a figure.
 pub struct Claim {
     /// In our words.
     pub text: String,
-    /// What is measured: a ratio.
+    /// The ratio that is measured, in words.
     pub ratio: &'static str,
-    /// Where the paper has it.
+    /// The range that the paper gives.
     pub expected: RangeInclusive<f64>,
-    /// If it must hold for every seed: the groups and labels of the runs that it is about.
+    /// If it must hold for every seed: the groups and labels of the runs that it compares.
     pub always: Option<Vec<(&'static str, String)>>,
-    /// The ratio.
+    /// Computes the ratio.
     measure: Box<dyn Fn(&Results) -> f64 + Send + Sync>,
 }
 
@@ -187,28 +187,28 @@ impl Claim {
         Claim { text: text.into(), ratio, expected, always: None, measure: Box::new(measure) }
     }
 
-    /// Of every seed; it is about these runs.
+    /// Makes it a claim of every seed, about these runs.
     fn always(self, group: &'static str, labels: impl IntoIterator<Item = String>) -> Claim {
         Claim { always: Some(labels.into_iter().map(|label| (group, label)).collect()), ..self }
     }
 
-    /// The ratio, and whether it is where the paper has it.
+    /// The ratio, and whether it is in the paper's range.
     pub fn judge(&self, results: &Results) -> (f64, bool) {
         let ratio = (self.measure)(results);
         (ratio, self.expected.contains(&ratio))
     }
 }
 
-/// Equal, but for what a second run would differ by.
+/// Ratios that differ by less count as equal: a second run may differ by as much.
 const SAME: f64 = 0.01;
 
-/// At least so many times as much counts as more.
+/// A ratio that counts as more.
 const MORE: RangeInclusive<f64> = 1.0 + SAME..=f64::INFINITY;
 
-/// At most so much counts as not more.
+/// A ratio that counts as not more.
 const NOT_MORE: RangeInclusive<f64> = 0.0..=1.0 + SAME;
 
-/// What is read as "equal" from a figure's bars.
+/// The range that is read as "equal" from a figure's bars.
 const EQUAL: RangeInclusive<f64> = 0.95..=1.05;
 
 /// A run's times, over its seeds.
@@ -218,9 +218,9 @@ pub struct Point {
     walls: Vec<f64>,
     /// Bytes from the own node or home cache, on average.
     near: f64,
-    /// Bytes from others.
+    /// Bytes from other nodes or home caches.
     far: f64,
-    /// How many nodes branches keep to, on average; 0 if it has none.
+    /// How many nodes branches stay on, on average; 0 if there are none.
     kept_nodes: f64,
 }
 
@@ -237,12 +237,12 @@ impl Point {
         }
     }
 
-    /// The time that such a share of the seeds stay below.
+    /// The time that this share of the seeds stays below.
     pub fn quantile(&self, share: f64) -> f64 {
         self.walls[((self.walls.len() - 1) as f64 * share).round() as usize]
     }
 
-    /// How many nodes branches keep to: see [`Sample::kept_nodes`].
+    /// How many nodes branches stay on: see [`Sample::kept_nodes`].
     pub fn kept_nodes(&self) -> f64 {
         self.kept_nodes
     }
@@ -253,12 +253,12 @@ impl Point {
     }
 }
 
-/// What the runs of a figure came to, by group and label.
+/// The results of a figure's runs, by group and label.
 #[derive(Clone, Debug, Default)]
 pub struct Results(BTreeMap<(String, String), Point>);
 
 impl Results {
-    /// Made up, or measured elsewhere: groups, labels, and times in nanoseconds.
+    /// Results from elsewhere: groups, labels, and times in nanoseconds.
     pub fn from_walls<'a>(walls: impl IntoIterator<Item = (&'a str, &'a str, f64)>) -> Results {
         let point = |(group, label, wall_ns): (&str, &str, f64)| {
             let sample = Sample { wall_ns, ..Sample::default() };
@@ -267,13 +267,13 @@ impl Results {
         Results(walls.into_iter().map(point).collect())
     }
 
-    /// What one run came to. Panics if there is none.
+    /// The result of one run. Panics if there is none.
     pub fn point(&self, group: &str, label: &str) -> &Point {
         let key = (group.to_owned(), label.to_owned());
         self.0.get(&key).unwrap_or_else(|| panic!("a figure has a run `{label}` of {group}"))
     }
 
-    /// How many times as long one run of a group takes as another.
+    /// The time of one run of a group, divided by that of another.
     fn ratio(&self, group: &str, label: &str, to: &str) -> f64 {
         self.point(group, label).wall_ns() / self.point(group, to).wall_ns()
     }
@@ -289,29 +289,29 @@ fn smallest(ratios: impl IntoIterator<Item = f64>) -> f64 {
     ratios.into_iter().fold(f64::INFINITY, f64::min)
 }
 
-/// The one that is farthest from 1.
+/// The ratio that is farthest from 1.
 fn farthest(ratios: impl IntoIterator<Item = f64>) -> f64 {
     let farther = |a: f64, b: f64| if b.ln().abs() > a.ln().abs() { b } else { a };
     ratios.into_iter().fold(1.0, farther)
 }
 
-/// How much is run.
+/// How much of a figure is run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Effort {
     /// Whether parameters vary.
     pub variants: bool,
-    /// For how many seeds "never" is asked.
+    /// The number of seeds for claims that must always hold.
     pub seeds: u64,
-    /// At most how many seeds a figure's median has.
+    /// The most seeds for a figure's median.
     pub samples: usize,
-    /// Whether the reduced inputs are taken everywhere.
+    /// Whether all inputs are reduced.
     pub reduced: bool,
     /// The first seed.
     pub seed: u64,
 }
 
 impl Effort {
-    /// All of it.
+    /// With all variants and all seeds.
     pub fn full() -> Effort {
         Effort { variants: true, seeds: 20, samples: usize::MAX, reduced: false, seed: 1 }
     }
@@ -327,21 +327,21 @@ impl Effort {
     }
 }
 
-/// How many seeds a median has when parameters vary.
+/// The number of seeds for a median when parameters vary.
 const FEW: usize = 7;
 
 /// All runs of a figure under the same circumstances.
 #[derive(Clone, Debug, PartialEq)]
 struct Case {
-    /// What is different from the figure itself.
+    /// How it differs from the figure itself.
     name: String,
     parameters: Parameters,
-    /// A bandwidth of the machines that is another one, and how many times as large.
+    /// A changed bandwidth of the machines, and its factor.
     bandwidth: Option<(&'static str, f64)>,
     seed: u64,
     samples: usize,
     reduced: bool,
-    /// What it is asked for.
+    /// The use of its results.
     purpose: Purpose,
 }
 
@@ -356,30 +356,31 @@ enum Purpose {
 pub struct Job<'a> {
     case: usize,
     setup: &'a Setup,
-    /// How large its input is.
+    /// The factor of its input's size.
     times: f64,
     bandwidth: Option<(&'static str, f64)>,
     options: Options,
     samples: usize,
 }
 
-/// What one simulation came to.
+/// The result of one simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
     /// How long the measured part took, in nanoseconds.
     pub wall_ns: f64,
-    /// Bytes from the own node, or home cache.
+    /// Bytes from the own node or home cache.
     pub near_bytes: f64,
-    /// Bytes from others.
+    /// Bytes from other nodes or home caches.
     pub far_bytes: f64,
-    /// Of a replay, how many nodes its boxes keep to: 1 if a box's work is on all nodes alike, or all boxes' on one; as many as there
-    /// are if each box stays on one node, and all nodes have as much to do. The exponential of what a box tells of the node
-    /// (Shannon's mutual information, weighted with time). Of others, 0.
+    /// Of a replay, how many nodes its boxes stay on: 1 if each box's work is spread evenly over all nodes, or all of it is on
+    /// one node; the number of nodes if each box stays on one node, and all nodes have the same amount of work. It is the
+    /// exponential of the mutual information of box and node (Shannon), weighted with time. 0 if nothing is replayed.
     pub kept_nodes: f64,
 }
 
 impl Job<'_> {
-    /// Runs it: a sample for each seed. `watch` is told now and then how many tasks are over, and says whether to go on.
+    /// Runs it and returns a sample for each seed. `watch` is called now and then with the number of finished tasks, and
+    /// returns whether to go on.
     ///
     /// # Errors
     /// See [`SimError`].
@@ -409,13 +410,13 @@ impl Job<'_> {
 /// Runs jobs one after the other.
 ///
 /// # Errors
-/// The first job's that fails.
+/// The first error of a job.
 pub fn serially(jobs: &[Job<'_>]) -> Result<Vec<Vec<Sample>>, SimError> {
     jobs.iter().map(|job| job.run(&mut |_| true)).collect()
 }
 
 impl Figure {
-    /// What has to be recorded before it can be evaluated.
+    /// The recordings that it needs before it can be evaluated.
     pub fn recordings(&self) -> Vec<Recording> {
         let mut recordings: Vec<Recording> = self.replayed().map(|replayed| replayed.recording).collect();
         recordings.dedup();
@@ -429,7 +430,7 @@ impl Figure {
         })
     }
 
-    /// Takes what was recorded: the last request of a trace.
+    /// Uses a recording: the last request of its trace.
     ///
     /// # Errors
     /// It can't be replayed.
@@ -491,13 +492,13 @@ impl Figure {
         cases
     }
 
-    /// Whether a claim of every seed is about a run.
+    /// Whether a claim of every seed compares this run.
     fn must_always_hold(&self, setup: &Setup) -> bool {
         let mut runs = self.claims.iter().filter_map(|claim| claim.always.as_ref()).flatten();
         runs.any(|(group, label)| (*group, label) == (setup.group, &setup.label))
     }
 
-    /// Everything that has to be run, case by case.
+    /// All runs, case by case.
     pub fn jobs(&self, effort: &Effort) -> Vec<Job<'_>> {
         let mut jobs = Vec::new();
         for (number, case) in self.cases(effort).into_iter().enumerate() {
@@ -524,10 +525,10 @@ impl Figure {
         jobs
     }
 
-    /// Has everything run, and judges the claims.
+    /// Runs everything with `run`, and judges the claims.
     ///
     /// # Errors
-    /// What `run` says.
+    /// The errors of `run`.
     pub fn evaluate<E>(
         &self,
         effort: &Effort,
@@ -577,7 +578,7 @@ mod tests {
         let of = |purpose| cases.iter().filter(move |case| case.purpose == purpose);
         let changed = of(Purpose::Variant).filter(|case| case.parameters != Parameters::default());
         assert_eq!((changed.count(), of(Purpose::Seed).count()), (16, 19));
-        // A core's, a controller's, a link's; a chip with home caches has no links between nodes, and has banks.
+        // Bandwidths of a core, a controller and a link; a chip with home caches has banks, and no links between nodes.
         let bandwidths = |figure: Figure| {
             let cases = figure.cases(&Effort::full()).into_iter().filter_map(|case| case.bandwidth);
             cases.map(|(name, _)| name).collect::<Vec<_>>()

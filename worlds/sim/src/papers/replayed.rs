@@ -1,4 +1,4 @@
-//! A figure's input that was recorded, and what a replay tells of it.
+//! A figure's recorded input, and results that only a replay has.
 
 use crate::{Cost, Outcome, Replay, ReplayError, ReplayOptions, Step};
 use std::collections::BTreeMap;
@@ -12,23 +12,23 @@ use vicus_trace::Trace;
 pub struct Recording {
     /// The query of SP2Bench, such as `q5a`.
     pub query: &'static str,
-    /// For how many threads it is planned: as many as the simulated machine has.
+    /// The number of threads for which it is planned: those of the simulated machine.
     pub threads: usize,
-    /// It is asked of one part in so many of the triples.
+    /// The query runs on one of so many parts of the triples.
     pub part: u64,
 }
 
-/// Its name, short enough for a file's.
+/// A short name, for a file.
 impl fmt::Display for Recording {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.query, self.threads)
     }
 }
 
-/// A recorded query, so many times at once.
+/// A recorded query, run as several requests at once.
 #[derive(Clone, Debug)]
 pub struct Replayed {
-    /// Which.
+    /// The recording.
     pub recording: Recording,
     /// How many requests of it run at once.
     pub copies: usize,
@@ -38,7 +38,7 @@ pub struct Replayed {
 #[derive(Clone, Debug)]
 struct Taken {
     replay: Arc<Replay>,
-    /// The machine that recorded.
+    /// The machine on which it was recorded.
     machine: String,
 }
 
@@ -47,7 +47,7 @@ impl Replayed {
         Replayed { recording, copies, taken: None }
     }
 
-    /// Takes the last request of a trace: what came before is loading, or the same query to get warm.
+    /// Uses the last request of a trace: earlier ones load data, or warm up.
     pub(super) fn take(&mut self, trace: &Trace) -> Result<(), ReplayError> {
         let header = trace.header();
         let last = header.models.iter().flat_map(|model| &model.requests).max();
@@ -58,10 +58,10 @@ impl Replayed {
         Ok(())
     }
 
-    /// The program and what is known of its tasks.
+    /// The program and the data about its tasks. Panics before [`Figure::replay`](super::Figure::replay).
     pub fn replay(&self) -> &Replay {
         let taken = self.taken.as_ref();
-        &taken.expect("who evaluates a figure gives it the recordings before that it asks for").replay
+        &taken.expect("a figure gets its recordings before it is evaluated").replay
     }
 
     /// See [`Sample::kept_nodes`](super::Sample::kept_nodes).
@@ -74,7 +74,7 @@ impl Replayed {
     }
 }
 
-/// By box and node, a time.
+/// Computes it from a time for each box and node.
 fn kept_nodes(ran: impl Iterator<Item = (u32, usize, f64)>) -> f64 {
     let mut both: BTreeMap<(u32, usize), f64> = BTreeMap::new();
     let (mut boxes, mut nodes, mut all) = (BTreeMap::new(), BTreeMap::new(), 0.0);
@@ -91,7 +91,7 @@ fn kept_nodes(ran: impl Iterator<Item = (u32, usize, f64)>) -> f64 {
     told.sum::<f64>().exp()
 }
 
-/// What is replayed, in a line.
+/// Describes the replay in a line.
 impl fmt::Display for Replayed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Replayed { recording, copies, .. } = self;

@@ -1,10 +1,10 @@
-//! What a figure came to: its bars, and whether the paper's claims hold.
+//! The results of a figure: its bars, and whether the paper's claims hold.
 
 use super::{Case, Claim, Effort, Figure, Purpose, Results};
 use crate::Parameters;
 use serde::Serialize;
 
-/// A figure that was done again.
+/// The results of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// The figure's name.
@@ -15,15 +15,15 @@ pub struct Report {
     pub source: String,
     /// How it differs from the paper's.
     pub notes: Vec<String>,
-    /// The label of the run by whose time the others of its group are divided.
+    /// The label of the run that is the unit: the times of the others in its group are divided by its time.
     pub baseline: String,
     /// The free parameters.
     pub parameters: String,
     /// The first seed.
     pub seed: u64,
-    /// How many seeds a run's median has.
+    /// The number of seeds for a run's median.
     pub samples: usize,
-    /// What was run.
+    /// The runs.
     pub rows: Vec<Row>,
     /// Whether the paper's claims hold.
     pub verdicts: Vec<Verdict>,
@@ -32,9 +32,9 @@ pub struct Report {
 /// A bar.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// What it is compared within.
+    /// The runs that it is compared with.
     pub group: String,
-    /// What it is in this group.
+    /// Names the run within its group.
     pub label: String,
     /// The time in milliseconds.
     pub ms: f64,
@@ -42,7 +42,7 @@ pub struct Row {
     pub normalised: f64,
     /// The share of bytes that came from another node, or another's home cache.
     pub far_share: f64,
-    /// Of a replay, how many nodes its branches keep to: see [`Sample::kept_nodes`](super::Sample::kept_nodes).
+    /// Of a replay, how many nodes its branches stay on: see [`Sample::kept_nodes`](super::Sample::kept_nodes).
     pub kept_nodes: Option<f64>,
     /// The times, divided by the baseline's, that 5, 25, 75 and 95 % of the seeds stay below.
     pub spread: [f64; 4],
@@ -53,23 +53,23 @@ pub struct Row {
 pub struct Verdict {
     /// The claim.
     pub claim: String,
-    /// What was measured.
+    /// The ratio that is measured, in words.
     pub ratio: String,
-    /// What came out.
+    /// Its value.
     pub value: f64,
-    /// At least what the paper has.
+    /// The least value in the paper's range.
     pub at_least: f64,
-    /// At most what the paper has; `None` if there is no limit.
+    /// The greatest value in the paper's range; `None` if there is no limit.
     pub at_most: Option<f64>,
-    /// Whether it is there.
+    /// Whether the value is in the range.
     pub holds: bool,
-    /// Whether it stays so when the parameters vary.
+    /// Whether that is still so when the parameters vary.
     pub robust: Robust,
-    /// Of how many seeds it was asked, and for how many it held; `None` if it is not asked of all.
+    /// The number of seeds with which it was tested, and of those with which it held; `None` if it need not hold for all.
     pub seeds: Option<(usize, usize)>,
 }
 
-/// Whether a claim stays what it is when the parameters vary.
+/// Whether a verdict is the same when the parameters vary.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Robust {
@@ -77,7 +77,7 @@ pub enum Robust {
     Untried,
     /// It holds in all variants, or in none if it doesn't hold.
     Robust,
-    /// It is otherwise in these.
+    /// It is different in these variants.
     Fragile(Vec<String>),
 }
 

@@ -5,27 +5,27 @@ use crate::{ArraySpec, Cost, Program, Step, TaskSpec, Work};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Kind, Mode};
 
-/// §6.3: the first one makes a stream, the last one takes it, and those between compute.
+/// §6.3: the first box makes a stream, the last one consumes it, and those between compute.
 const BOXES: usize = 12;
 const ENVELOPES: usize = 256;
 const ROWS: usize = 4096;
 
-/// What one thread takes for all (Table 3), by envelope and box that computes.
+/// The time of one thread (Table 3), divided by the envelopes and the boxes that compute.
 const NANOS: f64 = 13_416e6 / (ENVELOPES * (BOXES - 2)) as f64;
 
 /// The threads of Table 3 that the machine has, with the paper's speed-up.
 const THREADS: [(usize, f64); 4] = [(1, 1.0), (2, 1.99), (4, 3.62), (8, 3.99)];
 
-/// Where an envelope's rows lie, each a number of eight bytes.
+/// Where an envelope's rows begin; each row is a number of eight bytes.
 const BASE: usize = 1 << 21;
 const BYTES: usize = ROWS * 8;
 
-/// The task of a box for an envelope. Task 0 begins.
+/// The task of a box for an envelope. Task 0 is the first task.
 fn task(at: usize, envelope: usize) -> usize {
     1 + envelope * BOXES + at
 }
 
-/// A box works on an envelope when it has done so on the one before, and the box before has sent it.
+/// A box works on an envelope after it has finished the one before, and after the box before has sent it.
 fn pipeline() -> Program {
     let array = ArraySpec { base: BASE, bytes: ENVELOPES * BYTES, distribution: Distribution::Standard };
     let number = |at, envelope| task(at, envelope) as u32;
@@ -37,7 +37,7 @@ fn pipeline() -> Program {
         let computes = (1..BOXES - 1).contains(&at);
         let (leaf, nanos) = if computes { (1, NANOS) } else { (0, 0.0) };
         TaskSpec {
-            // §3.4: a box that has got data is a relaxed task. Vias, the immediate ones, take no time.
+            // §3.4: a box that has received data is a relaxed task. Vias, which are immediate tasks, take no time.
             kind: Kind::Deferred,
             released: Kind::Deferred,
             after: before.into_iter().chain(earlier).collect(),

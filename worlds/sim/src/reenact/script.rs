@@ -1,28 +1,28 @@
-//! What a box did in a recorded run, as a function of what it had taken.
+//! A box's recorded acts, as a function of what it had taken.
 //!
-//! A box's position is what it has taken from all its inputs together: a row is 1, and so is an envelope, a pill too. A recorded
-//! act ends at a position; by then it had sent its envelopes, and had worked for so long. Whoever re-enacts the box takes what
-//! is there, which may be less or more than in the recorded act. Work is paid in proportion to the way between two positions;
-//! envelopes are sent when the act's position is reached, and what the
-//! box keeps is read and written then. So a box that answers at its input's end answers there again, and
-//! what is paid and sent until all is taken is what was recorded, however the invocations are cut.
+//! A box's position counts what it has taken from all its inputs: each row is 1, and each envelope is 1, also a pill. A
+//! recorded act ends at a position, until which it had sent its envelopes and worked for some time. A re-enacted box takes what
+//! is there, which may be less or more than in the recorded act. Its work is charged in proportion to the way between two
+//! positions; when the act's position is reached, its envelopes are sent, and the box's state is read and written. So a box
+//! that sends at its input's end sends there again, and the sums of work and envelopes are the recorded ones, however the
+//! invocations are divided.
 //!
-//! An act that took nothing is one that the box had asked for. It is an invocation of its own again.
+//! An act that took nothing is one that the box had asked for. It becomes an invocation of its own again.
 
-use crate::layout::Part;
+use crate::layout::StatePart;
 use crate::recorded::Made;
 
 /// What a box did in one request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
     pub(crate) acts: Vec<Act>,
-    /// What invocations without user code took, if the box never came to more.
+    /// The cost of invocations without user code, if the box had no others.
     pub(crate) idle: Cost,
     /// By input, what it took there.
     pub(crate) inputs: Vec<Via>,
-    /// In which order it took from its inputs, if it chooses; others take what is there.
+    /// The order in which it took from its inputs, if it chooses; other boxes take what is there.
     pub(crate) order: Option<Vec<u16>>,
-    /// By output, what it sent, as indices of envelopes.
+    /// By output, the envelopes that it sent, as indices.
     pub(crate) outputs: Vec<Vec<usize>>,
     pub(crate) leaf: usize,
 }
@@ -30,14 +30,14 @@ pub(crate) struct Script {
 /// One recorded invocation of user code.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Act {
-    /// Its position at the end.
+    /// The box's position at the end.
     pub(crate) at: u64,
     pub(crate) cost: Cost,
-    /// Where what it read from the store begins, and how much.
+    /// The start and length of its reads from the store.
     pub(crate) store: (u64, u64),
-    /// What it reads and writes of what its box keeps.
-    pub(crate) state: Vec<Part>,
-    /// How many bytes its box then keeps, in memory of its own and in envelopes.
+    /// Its accesses to its box's state.
+    pub(crate) state: Vec<StatePart>,
+    /// The bytes that its box then keeps, in memory of its own and in envelopes.
     pub(crate) keeps: u64,
     pub(crate) makes: Vec<Made>,
 }
@@ -45,9 +45,9 @@ pub(crate) struct Act {
 /// Time, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Cost {
-    /// What was recorded.
+    /// The recorded time.
     pub(crate) recorded: f64,
-    /// What of it was for memory, on the machine that recorded.
+    /// The part of it that was for memory on the recording machine.
     pub(crate) memory: f64,
 }
 
@@ -61,46 +61,46 @@ impl Cost {
 /// An input.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Via {
-    /// The box that sends, and its output.
+    /// The sending box, and its output.
     pub(crate) from: (usize, usize),
-    /// How many envelopes the box took; what more comes is dropped.
+    /// How many envelopes the box took; further ones are dropped.
     pub(crate) takes: usize,
-    /// Which of these it kept, by their places among them, in order.
+    /// Which of these it kept, by their numbers among them, in order.
     pub(crate) kept: Vec<usize>,
 }
 
-/// How far a box is.
+/// The progress of a box in its script.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
     at: u64,
-    /// The act that it is in.
+    /// Its current act.
     act: usize,
-    /// The position up to which that is paid.
+    /// The position up to which the act's work is charged.
     paid: u64,
     idle_paid: bool,
-    /// How far it is in the order in which it takes.
+    /// Its place in the order in which it takes.
     pub(crate) turns: usize,
     /// By input, how many envelopes it has taken.
     pub(crate) taken: Vec<usize>,
-    /// By output, how many envelopes have left it.
+    /// By output, how many envelopes it has sent.
     pub(crate) sent: Vec<usize>,
 }
 
-/// What one act of a re-enacted box comes to.
+/// The effects of one invocation of a re-enacted box.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Done {
     pub(crate) cost: Cost,
-    /// Envelopes that it took and didn't keep, and the units of all.
+    /// The envelopes that it took and didn't keep, and the units of all that it took.
     pub(crate) takes: Vec<usize>,
     pub(crate) units: u64,
     pub(crate) makes: Vec<Made>,
-    /// Stretches of the store.
+    /// Its reads from the store.
     pub(crate) store: Vec<(u64, u64)>,
-    /// What it reads and writes of what it keeps.
-    pub(crate) state: Vec<Part>,
-    /// How many bytes it keeps, if that was told.
+    /// Its accesses to its state.
+    pub(crate) state: Vec<StatePart>,
+    /// The bytes that it keeps, if it reports them.
     pub(crate) keeps: Option<u64>,
-    /// It has more to do without taking anything.
+    /// Whether it has more to do without taking anything.
     pub(crate) again: bool,
 }
 
@@ -118,14 +118,14 @@ impl Script {
 }
 
 impl Act {
-    /// Bytes of the store that are read by a share of it.
+    /// The bytes of the store that a share of it reads.
     fn read_by(&self, share: f64) -> u64 {
         (self.store.1 as f64 * share).round() as u64
     }
 }
 
 impl Progress {
-    /// The box has taken what `done` says: what it does thereby.
+    /// Moves the box by the units that `done` says it has taken, and adds the effects to `done`.
     pub(crate) fn go_on(&mut self, script: &Script, done: &mut Done) {
         self.at += done.units;
         let mut moved = done.units > 0;
@@ -155,21 +155,21 @@ impl Progress {
         done.again = script.is_free(self.act);
     }
 
-    /// Which part of the act that it is in is paid.
+    /// The share of the current act that is charged.
     fn paid_share(&self, script: &Script) -> f64 {
         let from = self.act.checked_sub(1).map_or(0, |before| script.acts[before].at);
         let way = script.acts.get(self.act).map_or(0, |act| act.at - from);
         if way > 0 { (self.paid - from) as f64 / way as f64 } else { 0.0 }
     }
 
-    /// The stretch of the store that it reads until the act is over that comes next, or that it is in; `None` if it reads nothing.
+    /// The rest of the current act's reads from the store; `None` if there is none.
     pub(crate) fn reads_next(&self, script: &Script) -> Option<(u64, u64)> {
         let act = script.acts.get(self.act)?;
         let read = act.read_by(self.paid_share(script));
         (act.store.1 > read).then(|| (act.store.0 + read, act.store.1 - read))
     }
 
-    /// What an invocation without user code costs.
+    /// The cost of an invocation without user code.
     pub(crate) fn idle(&mut self, script: &Script) -> Cost {
         if script.acts.is_empty() && !std::mem::replace(&mut self.idle_paid, true) {
             script.idle
@@ -178,7 +178,7 @@ impl Progress {
         }
     }
 
-    /// Whether all that was recorded is done.
+    /// Whether all recorded acts are done.
     pub(crate) fn is_over(&self, script: &Script) -> bool {
         self.act == script.acts.len()
     }
@@ -199,14 +199,14 @@ mod tests {
         }
     }
 
-    /// Takes so many units, and says what that costs, how many envelopes it sends, and whether it goes on by itself.
+    /// Takes so many units. Returns their cost, the envelopes that they send, and whether the box goes on by itself.
     fn take(progress: &mut Progress, script: &Script, units: u64) -> (f64, usize, bool) {
         let mut done = Done { units, ..Done::default() };
         progress.go_on(script, &mut done);
         (done.cost.recorded, done.makes.len(), done.again)
     }
 
-    /// A sort: 100 rows in two acts, then the pill, upon which it sends twice, the second time in an act of its own.
+    /// A sort: 100 rows in two acts; then the pill, after which it sends twice, the second time in an act of its own.
     fn sort() -> Script {
         let acts = vec![
             act(40, 400.0, (0, 0), 0),

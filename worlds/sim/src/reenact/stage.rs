@@ -1,10 +1,11 @@
-//! A request on stage: a live flow instance whose boxes play their scripts.
+//! A live request: a flow instance whose boxes follow their scripts.
 
 use super::script::{Done, Progress, Script, Via};
 use crate::recorded::Envelope;
 use std::sync::{Arc, Mutex, MutexGuard};
 use vicus_flow::stepwise::{Begun, Request};
-use vicus_flow::{Activation, BoxCounts, BoxError, Column, FlowError, Model, Operator, Place, Turn};
+use vicus_flow::{Activation, BoxCounts, BoxError, Column, FlowError, Model, Operator, Turn};
+use vicus_topology::NodeId;
 
 /// A recorded request.
 pub(crate) struct Flow {
@@ -15,13 +16,13 @@ pub(crate) struct Flow {
     pub(crate) scripts: Arc<Vec<Script>>,
 }
 
-/// What the boxes of a live request have in common. One thread at a time is here; the lock is for the compiler, because operators
-/// may be sent to other threads.
+/// The data that the boxes of a live request share. Only one thread is here at a time; the lock is for the compiler, because
+/// operators may be sent to other threads.
 struct Shared {
     scripts: Arc<Vec<Script>>,
     envelopes: Arc<Vec<Envelope>>,
     boxes: Vec<Progress>,
-    /// Of the box that acted last.
+    /// The effects of the box that acted last.
     done: Done,
 }
 
@@ -88,7 +89,7 @@ impl Shared {
         }
     }
 
-    /// A box has taken the next envelope of an input. What it didn't take when it was recorded is dropped.
+    /// A box has taken the next envelope of an input. An envelope that it didn't take in the recorded run is dropped.
     fn took(&mut self, index: usize, input: usize) -> usize {
         let script = &self.scripts[index];
         let Via { from, takes, kept } = &script.inputs[input];
@@ -115,7 +116,7 @@ impl Shared {
     }
 }
 
-/// An envelope of so many rows without contents. Its columns are one.
+/// An envelope of so many rows without contents. All its columns are the same one.
 fn envelope(columns: usize, rows: u32) -> vicus_flow::Envelope {
     let rows = rows as usize;
     let column: Option<Column> = (columns > 0).then(|| vec![0u64; rows].into());
@@ -132,7 +133,7 @@ pub(crate) struct Stage {
 /// A box to be queued.
 pub(crate) struct Next {
     pub(crate) task: Activation,
-    /// The envelopes that it will find.
+    /// The envelopes at its inputs.
     pub(crate) heads: Vec<usize>,
     /// The stretch of the store that it reads next.
     pub(crate) reads: Option<(u64, u64)>,
@@ -146,19 +147,19 @@ pub(crate) struct Acting {
 }
 
 impl Acting {
-    /// Whether user code was run.
+    /// Whether it ran user code.
     pub(crate) fn acted(&self) -> bool {
         self.begun.acted()
     }
 
-    /// Whether the request was over before.
+    /// Whether its request was over before.
     pub(crate) fn was_dropped(&self) -> bool {
         self.begun.was_dropped()
     }
 }
 
 impl Stage {
-    /// Sets a request up. Gives its first task.
+    /// Starts a request. Returns its first task.
     pub(crate) fn new(flow: &Flow, envelopes: &Arc<Vec<Envelope>>) -> (Stage, Activation) {
         let boxes = flow.scripts.len();
         let shared = Shared {
@@ -169,16 +170,17 @@ impl Stage {
         };
         let shared = Arc::new(Mutex::new(shared));
         let player = |index: usize| Box::new(Player { shared: Arc::clone(&shared), index }) as Box<dyn Operator>;
-        // The first and the last box as well: their work was recorded, and the end is when all have done theirs.
+        // The first and the last box have operators as well: their work was recorded, and the request ends when all have done
+        // theirs.
         let players = (0..boxes).map(|index| (flow.model.box_id(index), player(index))).collect();
         let (request, first) = Request::start(&flow.model, players);
         (Stage { shared, request, boxes }, first)
     }
 
     /// Begins an invocation: what it takes, sends and costs.
-    pub(crate) fn begin(&mut self, task: Activation, place: Place) -> Acting {
+    pub(crate) fn begin(&mut self, task: Activation, node: NodeId) -> Acting {
         let index = task.index.index();
-        let begun = self.request.begin(task, place);
+        let begun = self.request.begin(task, node);
         let mut shared = lock(&self.shared);
         let done = if begun.acted() {
             std::mem::take(&mut shared.done)
@@ -191,10 +193,10 @@ impl Stage {
         Acting { index, begun, done }
     }
 
-    /// Ends it. Gives the boxes to be queued. `spreads`: it is the oldest request.
-    pub(crate) fn finish(&mut self, acting: Acting, place: Place, spreads: bool) -> Vec<Next> {
+    /// Ends it. Returns the boxes to be queued. `spreads`: it is the oldest request.
+    pub(crate) fn finish(&mut self, acting: Acting, node: NodeId, spreads: bool) -> Vec<Next> {
         self.request.set_spreads(spreads);
-        let queued = self.request.finish(acting.begun, place);
+        let queued = self.request.finish(acting.begun, node);
         let mut shared = lock(&self.shared);
         for made in &acting.done.makes {
             shared.boxes[acting.index].sent[usize::from(made.output)] += 1;
@@ -209,12 +211,12 @@ impl Stage {
             .collect()
     }
 
-    /// What each box did, or why not all came to the end of what was recorded. No task may be left.
+    /// The counts of each box, or an error if a box has recorded acts left. No task may be left.
     pub(crate) fn settle(self) -> Result<Vec<BoxCounts>, FlowError> {
         let (result, counts) = self.request.settle();
         let shared = lock(&self.shared);
         let all_over = (0..self.boxes).all(|index| shared.boxes[index].is_over(&shared.scripts[index]));
-        // No box ends the request, so that for the protocol it has stalled, or failed.
+        // No box ends the request, so that the protocol reports that it has stalled, or failed.
         if all_over { Ok(counts) } else { result.map(|_| counts) }
     }
 }

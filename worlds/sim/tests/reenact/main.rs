@@ -1,4 +1,4 @@
-//! Recorded runs of live models, enacted again under every strategy.
+//! Recorded runs of live models, re-enacted under every strategy.
 
 mod mutated;
 mod recording;
@@ -22,12 +22,12 @@ fn enact(
     done.unwrap_or_else(|error| panic!("{strategy} on {threads} threads: {error}"))
 }
 
-/// By box, rows in and out: what has to be the same whoever runs it.
+/// Rows in and out of each box: they have to be the same under every schedule.
 fn rows(counts: &[BoxCounts]) -> Vec<(u64, u64)> {
     counts.iter().map(|counts| (counts.rows_taken(), counts.rows_sent())).collect()
 }
 
-/// Nothing costs anything but work.
+/// Only work takes time.
 fn free_of_cost() -> Options {
     let parameters = Parameters {
         spawn_cycles: 0.0,
@@ -99,7 +99,7 @@ fn one_thread_takes_as_long_as_the_work_and_several_less() {
     }
 }
 
-/// A small envelope's memory is its thread's, which uses it again: it doesn't come from memory each time.
+/// A thread reuses the memory of small envelopes, so that their bytes don't come from main memory each time.
 #[test]
 fn envelopes_lie_in_heaps() {
     let machine = Machine::by_name("core-i7-860").unwrap();
@@ -121,7 +121,7 @@ fn envelopes_lie_in_heaps() {
     );
 }
 
-/// The join looks into its table for each row of the stream, as in a replay, however its invocations are cut.
+/// The join reads its table for each row of the stream, as in a replay, however the rows are divided among invocations.
 #[test]
 fn what_boxes_keep_is_memory() {
     let machine = Machine::by_name("xeon-e7-4820").unwrap();
@@ -138,7 +138,7 @@ fn what_boxes_keep_is_memory() {
     let rows: u64 = (0..400).map(|at| 50 + at % 7).sum();
     for threads in [1, 16] {
         let more = touched(64, threads) - touched(0, threads);
-        // Each row is looked up; boxes that collect rows look into these, too, but there are no more than they take.
+        // Each row is looked up. Boxes that collect rows read these as well, but at most as many as they take.
         let least = 0.9 * 64.0 * rows as f64;
         assert!(more > least, "{more} bytes more on {threads} threads, at least {least} expected");
     }
@@ -184,8 +184,8 @@ fn the_oldest_request_spreads() {
     }
 }
 
-/// A splitter's envelopes say where the parts lie that they tell of; those of any other box don't. Nobody looks around for work that
-/// somebody else was woken for.
+/// A splitter's envelopes say where the parts lie that they describe; those of any other box don't. Seats don't search for work
+/// that was pushed to another seat.
 #[test]
 fn parts_of_the_store_are_read_where_they_lie() {
     let machine = Machine::by_name("xeon-e7-4820").unwrap();
@@ -201,15 +201,15 @@ fn parts_of_the_store_are_read_where_they_lie() {
         enact(&machine, "las:spin_ns=0", 64, &reenactment, &free_of_cost()).0.counts.far_bytes
     };
     let (with, without) = (far("split"), far("other"));
-    // The splitter's seat looks for work before those are awake who were woken for it, and may take a part away from them.
+    // The splitter's seat looks for work before the woken seats are awake, and may take one part.
     let parts = |bytes: f64| (bytes / PART as f64).round();
     assert!(parts(with) <= 1.0, "{with} bytes far with homes");
     assert_eq!(parts(without), 3.0, "{without} bytes far without");
 }
 
-/// Invocations are cut anew: recorded on one seat with vias full, and enacted by many.
+/// Invocations are divided anew: recorded on one seat with full vias, and re-enacted on many.
 #[test]
-fn what_boxes_find_depends_on_who_runs_them() {
+fn invocations_depend_on_the_strategy_and_the_threads() {
     let machine = Machine::by_name("opteron-6172").unwrap();
     let reenactment = Reenactment::of(&record(&streams(2, 200), 2).trace, &ReplayOptions::default()).unwrap();
     let counts: Vec<u64> = [("las", 1), ("central", 1), ("las", 48), ("central", 48)]
@@ -219,9 +219,9 @@ fn what_boxes_find_depends_on_who_runs_them() {
     assert!(different.len() > 1, "{counts:?}");
 }
 
-/// A reader that has had enough stops its sender somewhere: what the sender had done by then is done again.
+/// A reader that has enough rows stops its sender: the work that the sender had done until then is repeated.
 #[test]
-fn what_was_done_before_an_early_end_is_done_again() {
+fn work_before_an_early_end_is_repeated() {
     let machine = Machine::by_name("core-i7-860").unwrap();
     let Recording { trace, counts, work_ns, .. } = record(&limited(), 7);
     let sent = |counts: &[BoxCounts]| -> Vec<u64> { counts.iter().map(BoxCounts::rows_sent).collect() };

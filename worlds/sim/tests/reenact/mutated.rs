@@ -1,4 +1,4 @@
-//! Traces that somebody has damaged: an error that says where, or a run. Never a panic.
+//! Damaged traces end in an error that says where, or in a run, and never in a panic.
 
 use crate::recording::{limited, record, streams};
 use rand_pcg::Pcg64;
@@ -57,7 +57,7 @@ fn damaged_bytes(chance: &mut Chance, trace: &Trace) -> Vec<u8> {
     file
 }
 
-/// A header and events that are well formed one by one.
+/// A header and events, each well formed by itself.
 fn damaged_trace(chance: &mut Chance, trace: &Trace) -> Trace {
     let (mut header, mut logs) = (trace.header().clone(), trace.logs().to_vec());
     for _ in 0..1 + chance.below(3) {
@@ -82,7 +82,7 @@ fn damaged_trace(chance: &mut Chance, trace: &Trace) -> Trace {
     Trace::new(header, logs)
 }
 
-/// An event of the same kind with another number somewhere, if that is one.
+/// The event with one of its numbers changed, if it is still an event.
 fn changed(chance: &mut Chance, what: What) -> What {
     let mut bytes = Event { time_ns: 0, order: 0, what }.to_bytes();
     let at = 17 + chance.below(15);
@@ -115,7 +115,7 @@ fn damage_header(chance: &mut Chance, header: &mut Header) {
     }
 }
 
-/// Whether its envelopes and its store are small enough for a machine of this test's size.
+/// Whether its envelopes and its store fit a machine of this test's size.
 fn is_small(trace: &Trace) -> bool {
     let bytes = |event: &Event| match event.what {
         What::EnvelopeCreated { bytes, .. } | What::BytesRead { bytes, .. } => u64::from(bytes),
@@ -125,7 +125,7 @@ fn is_small(trace: &Trace) -> bool {
     trace.logs().iter().flat_map(|log| &log.events).map(bytes).sum::<u64>() < 64 << 20
 }
 
-/// What reading, replaying and re-enacting a file comes to.
+/// Reads, replays and re-enacts a file.
 #[derive(Debug, Default, PartialEq)]
 struct Came {
     unread: usize,
@@ -179,11 +179,11 @@ fn damaged_traces_are_refused_or_run() {
         }));
         assert!(done.is_ok(), "seed {seed}: see above");
     }
-    // Otherwise it has tried little.
+    // Otherwise the test has tried too little.
     assert!([came.unread, came.refused, came.ran].iter().all(|&count| count > 500), "{came:?}");
 }
 
-/// The error that a trace with one change comes to.
+/// The error of a trace with one change.
 fn mistake(change: impl FnOnce(&mut Header, &mut Vec<Event>)) -> ReplayError {
     let trace = record(&streams(1, 3), 1).trace;
     let (mut header, mut logs) = (trace.header().clone(), trace.logs().to_vec());
@@ -213,7 +213,7 @@ fn what_was_expected_is_said_with_its_place() {
     let cut = mistake(|_, events| events.truncate(events.len() - 1));
     assert_eq!(cut.to_string(), "request 3: expected to have come to its end, done, before the trace ends");
     let unread = mistake(|header, _| header.models[0].boxes[4].inputs.clear());
-    assert!(unread.to_string().ends_with("that somebody reads its output 0"), "{unread}");
+    assert!(unread.to_string().ends_with("with a reader of its output 0"), "{unread}");
     let gap = mistake(|header, _| header.models[0].boxes[4].inputs[0].output += 7);
     assert!(gap.to_string().starts_with("request 3: expected a reader of each output"), "{gap}");
     let circle = mistake(|header, _| {

@@ -5,13 +5,13 @@ use rand_pcg::rand_core::{RngCore, SeedableRng};
 use std::sync::Arc;
 use vicus_flow::stepwise::Request;
 use vicus_flow::{
-    Bound, BoxCounts, BoxError, BoxModel, Envelope, Fact, Model, ModelBuilder, Operator, Place, Schema, Turn, Type,
-    library,
+    Bound, BoxCounts, BoxError, BoxModel, Envelope, Fact, Model, ModelBuilder, Operator, Schema, Turn, Type, library,
 };
 use vicus_schedule::Kind;
+use vicus_topology::NodeId;
 use vicus_trace::{BoxId, BoxInfo, Header, Log, ModelInfo, Outcome, Source, TaskKind, Trace, What};
 
-/// A run, and what is known of it without the trace.
+/// A run, and numbers that were counted without the trace.
 pub(crate) struct Recording {
     pub(crate) trace: Trace,
     pub(crate) counts: Vec<BoxCounts>,
@@ -29,24 +29,10 @@ fn rows(columns: usize, rows: usize) -> Envelope {
 
 /// Sends an envelope of each size, one in each invocation.
 fn source(columns: usize, sizes: Vec<usize>) -> BoxModel {
-    let operator = move || {
-        let mut sizes = sizes.clone().into_iter();
-        move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
-            turn.take(0);
-            match sizes.next() {
-                Some(size) => {
-                    turn.send(0, rows(columns, size));
-                    turn.run_again();
-                }
-                None => turn.send_pill(0),
-            }
-            Ok(())
-        }
-    };
-    BoxModel::new("source", operator).output(&schema(columns))
+    library::source("source", &schema(columns), move || sizes.clone().into_iter().map(move |size| rows(columns, size)))
 }
 
-/// Keeps all until the input ends; then sends it in two invocations.
+/// Keeps all rows until the input ends; then sends them in two invocations.
 fn collect(columns: usize) -> BoxModel {
     let operator = move || {
         let (mut kept, mut open) = (0, true);
@@ -95,7 +81,8 @@ impl Operator for Join {
     }
 }
 
-/// Four streams between a source and a union, beside a table that a join waits for, and after it boxes that answer at the end.
+/// Four streams between a source and a union; beside them a join that waits for a table; and after the join, a box that
+/// collects its rows.
 pub(crate) fn streams(columns: usize, envelopes: usize) -> Arc<Model> {
     let schema = schema(columns);
     let mut net = ModelBuilder::new("streams");
@@ -124,7 +111,7 @@ pub(crate) fn streams(columns: usize, envelopes: usize) -> Arc<Model> {
     net.build().unwrap()
 }
 
-/// A table with a limit: its reader has enough after two envelopes, and stops the source.
+/// A sink with a limit: it stops its source after two envelopes.
 pub(crate) fn limited() -> Arc<Model> {
     let mut net = ModelBuilder::new("limited");
     let numbers = net.source(source(1, vec![100; 500]));
@@ -160,10 +147,10 @@ pub(crate) fn fan(envelopes: usize) -> Arc<Model> {
     net.build().unwrap()
 }
 
-/// So many bytes of a store are what a part comes to.
+/// The bytes of a store in a part.
 pub(crate) const PART: u64 = 8 << 20;
 
-/// Four parts of a store, which a splitter hands out to four scans.
+/// Four parts of a store, which a splitter deals to four scans.
 pub(crate) fn parts() -> Arc<Model> {
     let mut net = ModelBuilder::new("parts");
     let pieces: Vec<library::Piece> = (0..4).map(|part| (part..part + 1).into()).collect();
@@ -171,7 +158,7 @@ pub(crate) fn parts() -> Arc<Model> {
     let scan = || {
         |turn: &mut Turn<'_>| -> Result<(), BoxError> {
             match turn.take(0) {
-                Some(part) if !part.is_pill() => turn.has_read(Place(0), PART),
+                Some(part) if !part.is_pill() => turn.has_read(NodeId::new(0), PART),
                 Some(_) => turn.send_pill(0),
                 None => {}
             }
@@ -188,7 +175,7 @@ pub(crate) fn parts() -> Arc<Model> {
     net.build().unwrap()
 }
 
-/// How long an invocation of a box takes: a time of its own, and one for each row.
+/// The time of a box's invocation: a constant, and a time for each row.
 fn takes_ns(model: &Model, index: usize, rows: u64) -> u64 {
     let row = match model.boxes()[index].type_name() {
         "source" => 5,
@@ -201,7 +188,7 @@ fn takes_ns(model: &Model, index: usize, rows: u64) -> u64 {
     100 + row * rows
 }
 
-/// Runs a model; which of the queued tasks comes next is left to chance.
+/// Runs a model; queued tasks are picked at random.
 pub(crate) fn record(model: &Arc<Model>, seed: u64) -> Recording {
     const REQUEST: u32 = 3;
     let mut chance = Pcg64::seed_from_u64(seed);
@@ -218,7 +205,7 @@ pub(crate) fn record(model: &Arc<Model>, seed: u64) -> Recording {
         let index = task.index.index();
         log.record(now, What::Taken { who: who(index), rule: 1, far: false });
         log.record(now, What::InvocationBegins { who: who(index) });
-        let begun = request.begin(task, Place(0));
+        let begun = request.begin(task, NodeId::new(0));
         if !begun.was_dropped() {
             invocations += 1;
         }
@@ -228,7 +215,7 @@ pub(crate) fn record(model: &Arc<Model>, seed: u64) -> Recording {
             _ => 0,
         });
         let ns = takes_ns(model, index, read.sum());
-        let next = request.finish(begun, Place(0));
+        let next = request.finish(begun, NodeId::new(0));
         (now, work_ns) = (now + ns, work_ns + ns);
         seen.extend(request.facts());
         for fact in seen {

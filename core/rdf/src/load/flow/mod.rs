@@ -10,15 +10,14 @@
 //!                                                                  1            one for each order
 //! ```
 //!
-//! Each box calls [`load`](super)'s functions over data, and each piece of heavy work is one invocation of one of k
-//! boxes, so that whoever schedules boxes schedules the loading. N-Triples is cut into chunks, which go to whoever has
-//! least before it; Turtle cannot be cut, so the box that reads a Turtle source parses it. What passes is too odd for
-//! columns: envelopes carry handles ([`slots`]).
-//!
-//! The store does not depend on the number of workers, on chunks or on the schedule: it is [`Loader`](super::Loader)'s.
+//! Each box calls functions of [`load`](super), and each piece of heavy work is one invocation of one of k boxes, so the
+//! scheduler of boxes schedules the loading. N-Triples is cut into chunks, which go to the parser with the fewest bytes in its
+//! queue. Turtle can't be cut, so the box that reads a Turtle source parses it. The data has no columnar form, so envelopes
+//! carry handles ([`handover`]).
+//! The store does not depend on the number of workers, on chunks or on the schedule: it equals that of [`Loader`](super::Loader).
 
+mod handover;
 mod network;
-mod slots;
 mod text;
 
 use super::{OnError, Parsed, SyntaxError, Unparsed};
@@ -33,7 +32,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use vicus_flow::{BoxError, FlowError, Model};
 
-/// How a source is written.
+/// The format of a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Syntax {
@@ -41,15 +40,15 @@ pub enum Syntax {
     Turtle,
 }
 
-/// A file, a pipe, or anything else that has bytes.
+/// A file, a pipe, or another source of bytes.
 pub struct Source {
-    /// What errors call it: a path, say.
+    /// The name in errors, for example a path.
     pub name: String,
-    /// How it is written.
+    /// The format.
     pub syntax: Syntax,
-    /// What relative IRIs in Turtle are resolved against.
+    /// The base of relative IRIs in Turtle.
     pub base: Option<String>,
-    /// The bytes, unpacked. May block: it is read in a blocking section.
+    /// The unpacked bytes. Reading may block: it happens in a blocking section.
     pub reader: Box<dyn Read + Send>,
 }
 
@@ -76,27 +75,27 @@ impl fmt::Debug for Source {
 /// How to load.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// How many boxes of each kind work side by side: as many as the runtime has threads.
+    /// How many boxes of each kind work in parallel: as many as the runtime has threads.
     pub workers: usize,
-    /// What to do about text that breaks the grammar.
+    /// How text that breaks the grammar is handled.
     pub on_error: OnError,
-    /// How much is read and parsed at once. Only a longer line makes a chunk longer.
+    /// How many bytes are read and parsed at once. Only a longer line makes a longer chunk.
     pub chunk_bytes: usize,
-    /// A line of N-Triples, or a statement of Turtle up to its first triple, that is longer is an error, so that an endless
-    /// one ends before the memory does.
+    /// A longer line of N-Triples, or statement of Turtle up to its first triple, is an error, so that an endless one fails
+    /// before memory runs out.
     pub longest_line: usize,
-    /// What hashes of terms are keyed with; see [`Parsed::of_seed`](super::Parsed::of_seed).
+    /// The key of hash functions over terms; see [`Parsed::of_seed`](super::Parsed::of_seed).
     pub hash_seed: u64,
     /// Indexes besides [`Order::USUAL`].
     pub orders: Vec<Order>,
-    /// Over which nodes the store is laid, if there are several with threads: large indexes a range of rows on each, so
-    /// that scans can run near; the dictionary's terms, which are read here and there, page by page. Without it, it lies
-    /// where loading filled it.
+    /// The nodes that the store is laid over, if several nodes have threads: of large indexes a range of rows on each, so that
+    /// scans can run near their rows; of the dictionary, which is read in random order, page by page. Without it, the store
+    /// stays where loading wrote it.
     pub over: Option<Placement>,
 }
 
 impl Default for LoadOptions {
-    /// One worker, failure at the first error, chunks of 1 MiB, lines of up to 64 MiB, no further orders, laid over no nodes.
+    /// One worker, failure at the first error, chunks of 1 MiB, lines of up to 64 MiB, no further orders, not laid over nodes.
     fn default() -> LoadOptions {
         LoadOptions {
             workers: 1,
@@ -110,12 +109,12 @@ impl Default for LoadOptions {
     }
 }
 
-/// One loading: submit its model to a runtime, and when the request has ended, take the store.
+/// One loading. Submit its model to a runtime; when the request has ended, take the store with [`Load::finish`].
 ///
-/// Boxes read the sources a chunk at a time, deal the chunks to parsers, and put what these made together. The store is
-/// the one that [`Loader`](super::Loader) makes of the same sources, whatever the schedule. Memory: a few chunks of text
-/// for each worker, and then at most about twice the store. A stop is seen between two steps; the longest, which take
-/// about 30 ns a triple, are sorting one worker's share and sorting all triples in one order.
+/// Boxes read the sources chunk by chunk, deal the chunks to parsers, and merge the parsed pieces. The store equals that of
+/// [`Loader`](super::Loader) for the same sources, whatever the schedule. Memory: a few chunks of text for each worker, then at
+/// most about twice the store. A cancellation takes effect between two steps; the longest steps, of about 30 ns a triple, are
+/// sorting one worker's share and sorting all triples in one order.
 ///
 /// ```
 /// use vicus_flow::sequential;
@@ -132,21 +131,21 @@ impl Default for LoadOptions {
 /// ```
 pub struct Load {
     model: Arc<Model>,
-    shared: Arc<Shared>,
+    shared: Arc<LoadState>,
 }
 
 impl Load {
-    /// Prepares to load these sources, whose numbers are their places in the list. Panics at 1,112,064 sources.
+    /// Prepares to load these sources, numbered by their places in the list. Panics at 1,112,064 sources.
     pub fn new(sources: Vec<Source>, options: LoadOptions) -> Load {
         assert!(sources.len() < 1_112_064, "a file's number is part of its blank nodes' names, as one character");
         let workers = options.workers.max(1);
         let readers = sources.len().clamp(1, workers);
-        // The sender's seat goes on with the box that was activated last, and a thief takes the first: the two orders
-        // that take longest, Pos and Ops, are at the ends, so that they are begun first.
+        // The sender's seat continues with the box that was activated last, and a thief takes the first. The two orders that
+        // take longest, Pos and Ops, are put at the two ends, so that they start first.
         let is_wanted = |order: &Order| Order::USUAL.contains(order) || options.orders.contains(order);
         let orders = [Order::Ops, Order::Osp, Order::Spo, Order::Pso, Order::Sop, Order::Pos];
         let orders: Vec<Order> = orders.into_iter().filter(is_wanted).collect();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LoadState {
             names: sources.iter().map(|source| source.name.clone()).collect(),
             sources: Mutex::new((0..).zip(sources).collect()),
             on_error: options.on_error,
@@ -163,17 +162,17 @@ impl Load {
         Load { model: network::network(&shared, readers, workers, &orders), shared }
     }
 
-    /// What to submit, once.
+    /// The model, to be submitted once.
     pub fn model(&self) -> &Arc<Model> {
         &self.model
     }
 
-    /// How far it is, to be looked at while it runs.
+    /// The progress, which can be read while the request runs.
     pub fn progress(&self) -> Arc<Progress> {
         Arc::clone(&self.shared.progress)
     }
 
-    /// What was loaded, after the request has ended well.
+    /// The loaded data, after the request has ended without an error.
     ///
     /// # Errors
     /// [`LoadError::Unfinished`] if it has not.
@@ -198,18 +197,19 @@ impl fmt::Debug for Load {
 pub struct Loaded {
     /// All triples of all sources.
     pub store: Store,
-    /// How many lines of N-Triples and errors in Turtle were skipped.
+    /// The number of skipped lines of N-Triples, and of errors in Turtle.
     pub skipped: u64,
-    /// The first of them: of the first source that had any, the one that stands first.
+    /// The first skipped error of the first source that had any.
     pub first_skipped: Option<Malformed>,
 }
 
-/// Where a source breaks the grammar, and how. Displayed as editors and terminals understand it: name, line, column.
+/// A place where a source breaks the grammar, and the error there. Displayed as name, line and column, as editors and terminals
+/// expect it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Malformed {
-    /// The source.
+    /// The name of the source.
     pub name: String,
-    /// Where in it, and how.
+    /// The place and the error.
     pub error: SyntaxError,
 }
 
@@ -220,36 +220,37 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// Why nothing was loaded. A request fails with it inside a [`FlowError`]: see [`LoadError::of`]. Where memory can't be had, it fails
-/// with [`NoMemory`](vicus_flow::NoMemory) instead, and the name of the box that asked for it.
+/// Why loading failed. A request fails with it inside a [`FlowError`]: see [`LoadError::of`]. If memory runs out, the request
+/// fails with [`NoMemory`](vicus_flow::NoMemory) instead, and with the name of the box that asked for it.
 #[derive(Debug)]
 pub enum LoadError {
-    /// A source breaks the grammar. With several workers it may not be the first place that does.
+    /// A source breaks the grammar. With several workers, this may not be the first such place.
     Malformed(Malformed),
     /// A source could not be read.
     Unreadable {
         /// The source.
         name: String,
-        /// What its reader said.
+        /// The reader's error.
         error: io::Error,
     },
-    /// A line of N-Triples is longer than [`LoadOptions::longest_line`], or no triple of Turtle ends within so many bytes.
+    /// A line of N-Triples is longer than [`LoadOptions::longest_line`], or that many bytes of Turtle contain no complete
+    /// triple.
     TooLong {
         /// The source.
         name: String,
-        /// The line, from 1; in Turtle, about where such a statement begins.
+        /// The line, from 1; in Turtle, about the line where the statement begins.
         line: u64,
-        /// How many bytes it may have.
+        /// The greatest number of bytes.
         limit: usize,
     },
-    /// The model was submitted twice; its sources are read once.
+    /// The model was submitted twice, but its sources can be read only once.
     Again,
-    /// The store was asked for, but the request has not ended, or has failed.
+    /// [`Load::finish`] was called before the request had ended, or after it had failed.
     Unfinished,
 }
 
 impl LoadError {
-    /// What a request failed with, if it was this.
+    /// The `LoadError` that a request failed with, if it was one.
     ///
     /// ```
     /// use vicus_flow::sequential;
@@ -292,22 +293,22 @@ impl std::error::Error for LoadError {
     }
 }
 
-/// What a load is doing.
+/// The phase of a load.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Phase {
     /// Reading and parsing text; [`Progress::bytes`] grows.
     Text,
-    /// Putting the terms of all pieces into one order.
+    /// Merging the terms of all pieces.
     Terms,
     /// Sorting the triples.
     Triples,
-    /// Making an index of each order.
+    /// Making the index of each order.
     Indexes,
-    /// The store is there.
+    /// The store is complete.
     Done,
 }
 
-/// How far a load is. Numbers may be a moment old.
+/// The progress of a load. The numbers may be slightly out of date.
 #[derive(Default, Debug)]
 pub struct Progress {
     bytes: AtomicU64,
@@ -316,17 +317,17 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// How many bytes were read, unpacked.
+    /// The number of bytes read, unpacked.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// How many triples were parsed; those that are there twice count twice.
+    /// The number of triples parsed, duplicates included.
     pub fn triples(&self) -> u64 {
         self.triples.load(Ordering::Relaxed)
     }
 
-    /// What it is doing.
+    /// The current phase.
     pub fn phase(&self) -> Phase {
         let phases = [Phase::Text, Phase::Terms, Phase::Triples, Phase::Indexes, Phase::Done];
         phases[usize::from(self.phase.load(Ordering::Relaxed))]
@@ -351,11 +352,11 @@ struct Skipped {
     first: Option<SyntaxError>,
 }
 
-/// What belongs to the load as a whole and not to a box.
-struct Shared {
-    /// By number.
+/// The state of the load, shared by its boxes.
+struct LoadState {
+    /// The names of the sources, by number.
     names: Vec<String>,
-    /// Those that no reader has opened yet, in order.
+    /// The sources that no reader has opened yet, in order.
     sources: Mutex<VecDeque<(u32, Source)>>,
     on_error: OnError,
     /// At least 1.
@@ -363,16 +364,16 @@ struct Shared {
     longest_line: usize,
     hash_seed: u64,
     over: Option<Placement>,
-    /// Whether a request has been made of it.
+    /// Whether a request was started.
     begun: AtomicBool,
-    /// Buffers that were parsed, for the next chunks: fresh memory would cost a page fault each 4 KiB.
+    /// Buffers of parsed chunks, to be reused: fresh memory costs a page fault for each 4 KiB.
     buffers: Mutex<Vec<Vec<u8>>>,
     skipped: Mutex<Skipped>,
     progress: Arc<Progress>,
     store: Mutex<Option<Store>>,
 }
 
-impl Shared {
+impl LoadState {
     fn next_source(&self) -> Option<(u32, Source)> {
         self.sources.lock().expect("nothing panics under this lock").pop_front()
     }
@@ -382,7 +383,7 @@ impl Shared {
     }
 
     fn give_back(&self, mut buffer: Vec<u8>) {
-        // What a long line made long is not kept.
+        // A buffer that a long line has grown is not kept.
         if buffer.capacity() <= self.chunk_bytes.saturating_mul(4) {
             buffer.clear();
             self.buffers.lock().expect("nothing panics under this lock").push(buffer);
@@ -394,7 +395,7 @@ impl Shared {
         self.progress.enter(Phase::Terms);
     }
 
-    /// Counts what was skipped since the last time.
+    /// Counts what was skipped since the last call.
     fn note_skipped(&self, parsed: &mut Parsed) {
         let Some(error) = parsed.first_skipped.take() else { return };
         let mut skipped = self.skipped.lock().expect("nothing panics under this lock");
@@ -409,7 +410,7 @@ impl Shared {
         Malformed { name: self.names[error.file as usize].clone(), error }
     }
 
-    /// Says of what is at the front of some lines whether it is a line that is longer than any may be.
+    /// Checks that no line in `lines` is too long.
     fn check_lines(&self, lines: &[u8], first_line: u64, file: u32) -> Result<(), LoadError> {
         if lines.len() <= self.longest_line {
             return Ok(());

@@ -1,8 +1,8 @@
-//! The network, and the boxes behind the parsers: from pieces to a store.
+//! The network, and the boxes after the parsers: from pieces to a store.
 
-use super::slots::{Slots, each, gather};
+use super::handover::{Handover, each, gather};
 use super::text::{self, Piece};
-use super::{Phase, Shared};
+use super::{LoadState, Phase};
 use crate::characteristic::{self, CharacteristicSets};
 use crate::ids::Id;
 use crate::index::{Index, Order};
@@ -18,35 +18,35 @@ use std::sync::atomic::AtomicUsize;
 use vicus_flow::library::HashKey;
 use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Model, ModelBuilder, NoMemory, Turn};
 
-/// A part has about this many terms or rows at most, so that merging it is some tens of milliseconds: between two
-/// invocations other requests get their turn, and a stop is seen.
+/// The greatest number of terms or rows in a part. Merging one takes some tens of milliseconds; other requests run, and a
+/// cancellation takes effect, between two parts.
 const PART: usize = 1 << 20;
 
-/// A part of all terms that is to be merged.
+/// A part of all terms, to be merged.
 struct TermPart {
     terms: Arc<Vec<SortedTerms>>,
     ranges: Vec<Range<usize>>,
 }
 
-/// All terms, with the triples of each piece.
+/// All terms, and the triples of each piece.
 struct Everything {
     terms: Arc<Vec<SortedTerms>>,
     triples: Vec<Vec<[u32; 3]>>,
 }
 
-/// Triples of local numbers, with the table that leads to numbers.
+/// Triples of local numbers, and the table from local to global numbers.
 struct Local {
     triples: Vec<[u32; 3]>,
     table: Vec<u32>,
 }
 
-/// A part of all runs that is to be merged.
+/// A part of all runs, to be merged.
 struct RunPart {
     runs: Arc<Vec<Run>>,
     ranges: Vec<Range<usize>>,
 }
 
-/// All triples in the order Spo, of which an index in another order is to be made.
+/// All triples in the order Spo, from which the index in another order is made.
 struct IndexOf {
     order: Order,
     spo: Arc<Vec<Run>>,
@@ -56,17 +56,17 @@ struct IndexOf {
     over: Option<Placement>,
 }
 
-/// The network for so many readers and workers, and these orders.
-pub(super) fn network(shared: &Arc<Shared>, readers: usize, workers: usize, orders: &[Order]) -> Arc<Model> {
+/// The network for these numbers of readers and workers, and these orders.
+pub(super) fn network(shared: &Arc<LoadState>, readers: usize, workers: usize, orders: &[Order]) -> Arc<Model> {
     let mut net = ModelBuilder::new("load");
-    // For text, since a handle's own bytes say nothing of what it stands for.
+    // For vias of text: a handle's own bytes don't tell the size of the text.
     let one = Bound { envelopes: 1, bytes: u64::MAX };
 
-    let (texts, pieces) = (Slots::new(), Slots::new());
+    let (texts, pieces) = (Handover::new(), Handover::new());
     let loads: Arc<[AtomicUsize]> = (0..workers).map(|_| AtomicUsize::new(0)).collect();
     let deal = net.add(text::deal(readers, &loads));
-    let term_parts = Slots::new();
-    let everything = Slots::new();
+    let term_parts = Handover::new();
+    let everything = Handover::new();
     let cut_terms = net.add(cut_terms_box(shared, workers + readers, workers, &pieces, &term_parts, &everything));
     for number in 0..readers {
         let read = net.source(text::read(shared, &texts, &pieces, number == 0));
@@ -79,20 +79,21 @@ pub(super) fn network(shared: &Arc<Shared>, readers: usize, workers: usize, orde
         net.connect(parse.output(0), cut_terms.input(number));
     }
 
-    let (merged_terms, locals, numberings, dictionaries) = (Slots::new(), Slots::new(), Slots::new(), Slots::new());
+    let (merged_terms, locals, numberings, dictionaries) =
+        (Handover::new(), Handover::new(), Handover::new(), Handover::new());
     let assemble = {
         let (shared, merged, everything) = (Arc::clone(shared), merged_terms.clone(), everything.clone());
         let (locals, numberings, dictionaries) = (locals.clone(), numberings.clone(), dictionaries.clone());
         net.add(gather("assemble", workers + 1, workers + 2, move |mut came, turn| {
             let Everything { terms, triples } = everything.take(&came.pop().expect("the last input")[0]);
             let parts = in_turn(came).iter().map(|part| merged.take(part)).collect();
-            let terms = Arc::into_inner(terms).expect("whoever merged has let go of the terms");
+            let terms = Arc::into_inner(terms).expect("no merge uses the terms any more");
             let Assembled { mut dictionary, numbering, tables } = assemble(terms, parts)?;
             shared.over.iter().for_each(|over| dictionary.lay(over));
             shared.progress.enter(Phase::Triples);
             let mut pairs: Vec<Local> =
                 triples.into_iter().zip(tables).map(|(triples, table)| Local { triples, table }).collect();
-            // The longest first, each to the box that has least.
+            // The longest first, each to the box with the least work.
             pairs.sort_by_key(|local| std::cmp::Reverse(local.triples.len()));
             let mut loads = vec![0; workers];
             for local in pairs {
@@ -111,7 +112,7 @@ pub(super) fn network(shared: &Arc<Shared>, readers: usize, workers: usize, orde
     });
     net.connect(cut_terms.output(workers), assemble.input(workers));
 
-    let (runs, run_parts, merged_runs, jobs) = (Slots::new(), Slots::new(), Slots::new(), Slots::new());
+    let (runs, run_parts, merged_runs, jobs) = (Handover::new(), Handover::new(), Handover::new(), Handover::new());
     let cut_runs = net.add(cut_runs_box(workers, &runs, &run_parts, &merged_runs));
     side_by_side(&mut net, workers, assemble, cut_runs, || each::<Local, Run>("sort", &locals, &runs, sort));
 
@@ -142,7 +143,7 @@ pub(super) fn network(shared: &Arc<Shared>, readers: usize, workers: usize, orde
     net.connect(cut_runs.output(workers), gather_runs.input(workers));
     net.connect(assemble.output(workers), gather_runs.input(workers + 1));
 
-    let indexes = Slots::new();
+    let indexes = Handover::new();
     let store = {
         let (shared, indexes) = (Arc::clone(shared), indexes.clone());
         net.add(gather("store", orders.len() + 1, 1, move |mut came, _| {
@@ -161,7 +162,7 @@ pub(super) fn network(shared: &Arc<Shared>, readers: usize, workers: usize, orde
     net.build().unwrap_or_else(|error| panic!("the network is well made: {error}"))
 }
 
-/// Puts boxes between the first outputs of one box and the first inputs of another.
+/// Adds `count` boxes between the first outputs of one box and the first inputs of another.
 fn side_by_side(net: &mut ModelBuilder, count: usize, from: BoxId, to: BoxId, make: impl Fn() -> BoxModel) {
     for number in 0..count {
         let between = net.add(make());
@@ -170,12 +171,12 @@ fn side_by_side(net: &mut ModelBuilder, count: usize, from: BoxId, to: BoxId, ma
     }
 }
 
-/// How many parts to make of so much.
+/// The number of parts for `total` items.
 fn parts(workers: usize, total: usize) -> usize {
     total.div_ceil(PART).max(workers)
 }
 
-/// Parts were dealt to boxes in turn; this is their order again.
+/// Restores the order of parts that were dealt to boxes in turn.
 fn in_turn(boxes: Vec<Vec<Envelope>>) -> Vec<Envelope> {
     let mut boxes: Vec<_> = boxes.into_iter().map(Vec::into_iter).collect();
     let longest = boxes.first().map_or(0, |first| first.len());
@@ -183,12 +184,12 @@ fn in_turn(boxes: Vec<Vec<Envelope>>) -> Vec<Envelope> {
 }
 
 fn cut_terms_box(
-    shared: &Arc<Shared>,
+    shared: &Arc<LoadState>,
     inputs: usize,
     workers: usize,
-    pieces: &Slots<Piece>,
-    term_parts: &Slots<TermPart>,
-    everything: &Slots<Everything>,
+    pieces: &Handover<Piece>,
+    term_parts: &Handover<TermPart>,
+    everything: &Handover<Everything>,
 ) -> BoxModel {
     let (shared, pieces) = (Arc::clone(shared), pieces.clone());
     let (term_parts, everything) = (term_parts.clone(), everything.clone());
@@ -213,8 +214,13 @@ fn sort(local: Local, turn: &Turn<'_>) -> Result<Option<Run>, NoMemory> {
     if turn.is_stopped() { Ok(None) } else { Run::new(Order::Spo, triples).map(Some) }
 }
 
-/// A run that is alone needs no merging and goes by output number `workers`.
-fn cut_runs_box(workers: usize, runs: &Slots<Run>, run_parts: &Slots<RunPart>, merged: &Slots<Run>) -> BoxModel {
+/// A single run needs no merging; it goes to output `workers`.
+fn cut_runs_box(
+    workers: usize,
+    runs: &Handover<Run>,
+    run_parts: &Handover<RunPart>,
+    merged: &Handover<Run>,
+) -> BoxModel {
     let (runs, run_parts, merged) = (runs.clone(), run_parts.clone(), merged.clone());
     gather("cut runs", workers, workers + 1, move |came, turn| {
         let mut runs: Vec<Run> = came.iter().flatten().map(|run| runs.take(run)).collect();
@@ -231,14 +237,14 @@ fn cut_runs_box(workers: usize, runs: &Slots<Run>, run_parts: &Slots<RunPart>, m
     })
 }
 
-/// An index; with Spo the characteristic sets that were found in it.
+/// An index; for the order Spo, also the characteristic sets found in it.
 type Indexed = (Index, Option<CharacteristicSets>);
 
 fn make_index(job: IndexOf, turn: &Turn<'_>) -> Result<Option<Indexed>, NoMemory> {
     let IndexOf { order, spo, numbering, rdf_type, by, over } = job;
     let lay = |index: &mut Index| over.iter().for_each(|over| index.lay(over));
     if order == Order::Spo {
-        // The triples are in this order already: there is time to look at what subjects have.
+        // The triples are in this order already, so the characteristic sets are collected here.
         let mut index = index(order, &spo, &numbering)?;
         lay(&mut index);
         let sets = CharacteristicSets::new(&index, rdf_type, by)?;

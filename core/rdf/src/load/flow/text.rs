@@ -1,11 +1,11 @@
 //! From sources to pieces: the boxes that read, deal and parse.
 //!
-//! A reader reads one chunk an invocation, so that a slow pipe or a gzip stream holds up nobody but itself. `deal`
-//! hands each chunk of whole lines to the parser with the fewest bytes before it. Vias here hold one envelope, so the
-//! text in memory is at most a few chunks for each reader and parser, however fast the readers are.
+//! A reader reads one chunk in an invocation, so a slow pipe or gzip stream delays only itself. `deal` hands each chunk of
+//! whole lines to the parser with the fewest queued bytes. Vias hold one envelope here, so at most a few chunks of text for
+//! each reader and parser are in memory, however fast the readers are.
 
-use super::slots::{Slots, handle};
-use super::{LoadError, Shared, Source, Syntax};
+use super::handover::{Handover, handle};
+use super::{LoadError, LoadState, Source, Syntax};
 use crate::load::{Chunk, Chunker, Parsed, SortedTerms, SyntaxError, TurtleReader, ntriples};
 use memchr::memrchr;
 use std::io::{self, Read};
@@ -13,10 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_flow::{BoxError, BoxModel, Envelope, Grow, NoMemory, Operator, Schema, Turn, Type};
 
-/// Turtle is parsed in bites of this size, some milliseconds each; in between, the reader asks whether to go on.
+/// Turtle is parsed in steps of this size, some milliseconds each; between two steps, the reader checks whether the request was
+/// cancelled.
 const BITE_BYTES: usize = 256 << 10;
 
-/// So much room is made at once, however long chunks may be.
+/// The greatest number of bytes reserved at once, however long chunks may be.
 const RESERVE_BYTES: usize = 16 << 20;
 
 /// Whole lines of a source.
@@ -26,27 +27,27 @@ pub(super) struct Text {
     file: u32,
 }
 
-/// What one parser or one Turtle source came to.
+/// The result of one parser or of one Turtle source.
 pub(super) struct Piece {
     pub(super) terms: SortedTerms,
     pub(super) triples: Vec<[u32; 3]>,
 }
 
 impl Piece {
-    /// Sorts the terms. What was skipped has been noted already.
+    /// Sorts the terms. The caller has already counted what was skipped.
     fn new(parsed: Parsed) -> Result<Piece, NoMemory> {
         let (terms, triples) = SortedTerms::new(parsed)?;
         Ok(Piece { terms, triples })
     }
 }
 
-/// Envelopes of text say how long it is.
+/// The schema of envelopes of text: the handle, and the length of the text.
 fn text_schema() -> Schema {
     Schema::new([("handle", Type::U64), ("bytes", Type::U64)])
 }
 
-/// One of the boxes that read. Outputs: text for `deal`, pieces of Turtle.
-pub(super) fn read(shared: &Arc<Shared>, texts: &Slots<Text>, pieces: &Slots<Piece>, first: bool) -> BoxModel {
+/// A box that reads. Outputs: text for `deal`, pieces of Turtle.
+pub(super) fn read(shared: &Arc<LoadState>, texts: &Handover<Text>, pieces: &Handover<Piece>, first: bool) -> BoxModel {
     let (shared, texts, pieces) = (Arc::clone(shared), texts.clone(), pieces.clone());
     let factory = move || Reader {
         shared: Arc::clone(&shared),
@@ -59,25 +60,25 @@ pub(super) fn read(shared: &Arc<Shared>, texts: &Slots<Text>, pieces: &Slots<Pie
 }
 
 struct Reader {
-    shared: Arc<Shared>,
-    texts: Slots<Text>,
-    pieces: Slots<Piece>,
-    /// Whether it is the first invocation of the first reader.
+    shared: Arc<LoadState>,
+    texts: Handover<Text>,
+    pieces: Handover<Piece>,
+    /// Whether this is the first invocation of the first reader.
     begins: bool,
     open: Option<Open>,
 }
 
-/// A source that is being read.
+/// The source that is being read.
 struct Open {
     file: u32,
     reader: Box<dyn Read + Send>,
-    /// What was read and not handed on.
+    /// Bytes that were read and not yet passed on.
     buffer: Vec<u8>,
     format: Format,
 }
 
 enum Format {
-    /// Chunks of any length: the reader cuts by reading.
+    /// Chunks of any length: the reader cuts them by how much it reads.
     Lines(Chunker),
     Turtle(Box<TurtleReader>),
 }
@@ -108,7 +109,7 @@ impl Operator for Reader {
                 if let Some((bytes, first_line)) = cut(chunker, &mut buffer, before, ended, shared)? {
                     turn.send(0, envelope_of(&self.texts, Text { bytes, first_line, file }));
                 }
-                // What is left is the beginning of a line.
+                // The rest is the beginning of a line.
                 shared.check_lines(&buffer, chunker.next_line(), file)?;
             }
             Format::Turtle(parser) => {
@@ -143,7 +144,7 @@ impl Operator for Reader {
     }
 }
 
-fn envelope_of(texts: &Slots<Text>, text: Text) -> Envelope {
+fn envelope_of(texts: &Handover<Text>, text: Text) -> Envelope {
     let bytes = text.bytes.len() as u64;
     let mut columns = texts.put(text).into_columns();
     columns.push(vec![bytes].into());
@@ -151,7 +152,7 @@ fn envelope_of(texts: &Slots<Text>, text: Text) -> Envelope {
 }
 
 impl Open {
-    fn new(file: u32, source: Source, shared: &Shared) -> Result<Open, SyntaxError> {
+    fn new(file: u32, source: Source, shared: &LoadState) -> Result<Open, SyntaxError> {
         let format = match source.syntax {
             Syntax::NTriples => Format::Lines(Chunker::new(usize::MAX)),
             Syntax::Turtle => {
@@ -162,8 +163,7 @@ impl Open {
         Ok(Open { file, reader: source.reader, buffer: Vec::new(), format })
     }
 
-    /// Reads until the buffer has a chunk, or a whole chunk more if a long line has filled it. Says whether the source
-    /// has ended.
+    /// Reads until the buffer has a chunk, or another whole chunk if a long line has filled it. True at the end of the source.
     fn read(&mut self, chunk_bytes: usize, turn: &mut Turn<'_>) -> Result<io::Result<bool>, NoMemory> {
         let before = self.buffer.len();
         let room = if before < chunk_bytes { chunk_bytes - before } else { chunk_bytes };
@@ -171,20 +171,20 @@ impl Open {
         let Open { reader, buffer, .. } = self;
         let (had, before) = (buffer.capacity(), buffer.len());
         match turn.blocking(|| reader.take(room as u64).read_to_end(buffer)) {
-            // The buffer has to grow, and not the reader is to blame.
+            // This is the buffer that could not grow; the reader is not at fault.
             Err(error) if error.kind() == io::ErrorKind::OutOfMemory => Err(NoMemory { bytes: 2 * had as u64 }),
             read => Ok(read.map(|_| buffer.len() - before < room)),
         }
     }
 }
 
-/// The whole lines in the buffer, if there are any; up to `searched` there is no newline. What is left of it stays.
+/// Takes the whole lines out of the buffer, if there are any. There is no newline before `searched`.
 fn cut(
     chunker: &mut Chunker,
     buffer: &mut Vec<u8>,
     searched: usize,
     ended: bool,
-    shared: &Shared,
+    shared: &LoadState,
 ) -> Result<Option<(Vec<u8>, u64)>, NoMemory> {
     if !ended && memrchr(b'\n', &buffer[searched..]).is_none() {
         return Ok(None);
@@ -198,14 +198,14 @@ fn cut(
     Ok(Some((std::mem::replace(buffer, rest), first_line)))
 }
 
-/// Deals text to parsers. `loads` are the bytes that each has before it.
+/// Deals text to parsers. `loads` are the bytes queued for each parser.
 pub(super) fn deal(inputs: usize, loads: &Arc<[AtomicUsize]>) -> BoxModel {
     let loads = Arc::clone(loads);
     let parsers = loads.len();
     let factory = move || {
         let loads = Arc::clone(&loads);
         let mut open = inputs;
-        // Where the last look ended, so that no reader waits longer than the others.
+        // Continue where the last look ended, so that no reader waits longer than others.
         let mut next = 0;
         move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
             for _ in 0..inputs {
@@ -214,7 +214,7 @@ pub(super) fn deal(inputs: usize, loads: &Arc<[AtomicUsize]>) -> BoxModel {
                 match turn.take(input) {
                     Some(pill) if pill.is_pill() => open -= 1,
                     Some(text) => {
-                        // Of equals the first: the fewer parsers have terms, the less there is to merge.
+                        // If several are equal, the first: the fewer parsers have terms, the less there is to merge.
                         let least = (0..parsers).min_by_key(|&parser| loads[parser].load(Ordering::Relaxed));
                         let parser = least.expect("there is a parser");
                         loads[parser].fetch_add(text.column(1).u64s()[0] as usize, Ordering::Relaxed);
@@ -240,11 +240,11 @@ pub(super) fn deal(inputs: usize, loads: &Arc<[AtomicUsize]>) -> BoxModel {
     model
 }
 
-/// One of the boxes that parse N-Triples. All that it parses becomes one piece.
+/// A box that parses N-Triples. Everything it parses becomes one piece.
 pub(super) fn parse(
-    shared: &Arc<Shared>,
-    texts: &Slots<Text>,
-    pieces: &Slots<Piece>,
+    shared: &Arc<LoadState>,
+    texts: &Handover<Text>,
+    pieces: &Handover<Piece>,
     loads: &Arc<[AtomicUsize]>,
     number: usize,
 ) -> BoxModel {

@@ -1,28 +1,27 @@
-//! What is cited.
+//! References: which documents cite which.
 //!
-//! A document is famous or not from the beginning: it puts as many tickets into an urn as it will be cited, and who
-//! cites draws tickets. So incoming citations follow the power law of the paper, and the urn, not the whole library,
-//! is what is kept.
+//! How often a document will be cited is drawn when it is written: it puts that many tickets into an urn, and later documents
+//! draw tickets. So incoming citations follow the paper's power law, and only the urn has to be kept, not the whole library.
 
 use super::class::{Class, Document};
 use super::numbers::Chance;
 
-/// Mean and deviation of the number of references of a document that has any.
+/// Mean and deviation of the number of references, for documents with references.
 pub(super) const OUTGOING: (f64, f64) = (16.82, 10.07);
-/// How many of them resolve.
+/// The share of references that resolve.
 const RESOLVED: f64 = 0.65;
-/// No document is cited more often.
+/// The greatest number of citations of a document.
 const MOST_CITED: u32 = 30;
-/// How likely a document without references is to be cited at all: so likely that there are about as many tickets as
-/// are drawn. (0.7 % of the documents have references, 11 of them resolve, and who is cited is so four times.)
+/// The probability that a document without references is ever cited, such that about as many tickets are put in as drawn. (0.7
+/// % of the documents have references, 11 of them resolve, and a cited document is cited four times on average.)
 const FAME: f64 = 0.02;
-/// How much likelier a document with references is to be cited than another. The benchmark's authors do not tell; it
-/// is what query 7 (documents cited only by what is itself cited) depends on.
+/// How much likelier a document with references is to be cited. The benchmark's authors do not tell; query 7 (documents cited
+/// only by documents that are cited themselves) depends on it.
 const CITING_ARE_CITED: f64 = 14.0;
-/// The urn holds no more tickets; a new one then takes the place of another.
+/// The greatest number of tickets; a new ticket then replaces another.
 const URN: usize = 1 << 16;
 
-/// The tickets, and how many bags of references there are.
+/// The urn, and the number of bags of references.
 #[derive(Default)]
 pub(super) struct Citations {
     urn: Vec<Document>,
@@ -30,13 +29,13 @@ pub(super) struct Citations {
 }
 
 impl Citations {
-    /// The number of a new bag.
+    /// The number of a new bag of references.
     pub(super) fn next_bag(&mut self) -> u32 {
         self.bags += 1;
         self.bags
     }
 
-    /// This many references: different documents, or `None` for one that does not resolve.
+    /// Draws this many references: different documents, or `None` for one that does not resolve.
     pub(super) fn cite(&mut self, count: usize, chance: &mut Chance) -> Vec<Option<Document>> {
         let mut cited: Vec<Option<Document>> = Vec::with_capacity(count);
         for _ in 0..count {
@@ -50,7 +49,7 @@ impl Citations {
         cited
     }
 
-    /// Lets a new document be cited from now on, if it is to be.
+    /// Draws how often a new document will be cited from now on.
     pub(super) fn add(&mut self, document: Document, cites: bool, chance: &mut Chance) {
         if !matches!(document.class, Class::Article | Class::Inproceedings) {
             return;
@@ -70,7 +69,7 @@ impl Citations {
     }
 }
 
-/// How often a document is cited that is cited at all: a power law with the exponent 1.6.
+/// The number of citations of a document that is cited: a power law with exponent 1.6.
 fn incoming(uniform: f64) -> u32 {
     let total: f64 = (1..=MOST_CITED).map(weight).sum();
     let mut left = uniform * total;

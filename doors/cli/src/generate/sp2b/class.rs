@@ -1,8 +1,8 @@
-//! The nine classes of documents, what they are called, and which attributes they have how often.
+//! The nine classes of documents, their names, and how often they have which attributes.
 
 use super::syntax::push_number;
 
-/// What a reference points to that does not resolve.
+/// The target of a reference that does not resolve.
 pub(super) const UNKNOWN_DOCUMENT: &str = "http://localhost/misc/UnknownDocument";
 
 /// A class of documents.
@@ -19,7 +19,7 @@ pub(super) enum Class {
     Book,
 }
 
-/// A property of a document that has a value by itself, unlike its authors, editors and references.
+/// A property of a document with a value of its own, unlike authors, editors and references.
 #[derive(Clone, Copy)]
 pub(super) enum Attribute {
     Abstract,
@@ -69,8 +69,8 @@ impl Class {
         }
     }
 
-    /// Its attributes in the order in which they are written, each with how often a document has it: the shares that
-    /// the benchmark's own files show. Articles have no year; their journal has it.
+    /// Its attributes in the order in which they are written, each with the share of documents that have it, as counted in the
+    /// benchmark's own files. Articles have no year; their journal has one.
     pub(super) fn attributes(self) -> &'static [(Attribute, f64)] {
         use Attribute::{
             Abstract, Booktitle, Cdrom, Crossref, Ee, Isbn, Issued, Journal, Month, Note, Number, Pages, Publisher,
@@ -154,7 +154,7 @@ impl Class {
         }
     }
 
-    /// How often it has authors.
+    /// The share of documents with authors.
     pub(super) fn authored(self) -> f64 {
         match self {
             Class::Journal | Class::Proceedings => 0.0,
@@ -167,7 +167,7 @@ impl Class {
         }
     }
 
-    /// How often it has editors.
+    /// The share of documents with editors.
     pub(super) fn edited(self) -> f64 {
         match self {
             Class::Journal => 0.709,
@@ -177,7 +177,7 @@ impl Class {
         }
     }
 
-    /// How often it has references.
+    /// The share of documents with references.
     pub(super) fn cites(self) -> f64 {
         match self {
             Class::Article => 0.0048,
@@ -188,15 +188,15 @@ impl Class {
     }
 }
 
-/// Which document; enough to write its IRI.
+/// Identifies a document, for its IRI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Document {
     pub(super) class: Class,
     pub(super) year: u32,
-    /// The number of the venue in its year, from 1 on: its own, or of the venue it appears in. 0 for a document
-    /// without one.
+    /// The number of the venue in its year, from 1: its own number, or that of the venue it appears in. 0 for a document
+    /// without a venue.
     pub(super) venue: u32,
-    /// Its number among those of its class and year, from 1 on. 0 for a venue.
+    /// Its number among the documents of its class and year, from 1. 0 for a venue.
     pub(super) number: u32,
 }
 
@@ -224,7 +224,7 @@ impl Document {
         push_number(self.number, iri);
     }
 
-    /// The journal or the proceedings that it is or appears in.
+    /// Writes the IRI of its journal or proceedings, or its own if it is one.
     pub(super) fn write_venue_iri(&self, iri: &mut String) {
         let journal = matches!(self.class, Class::Journal | Class::Article);
         iri.push_str("http://localhost/publications/");
@@ -234,7 +234,7 @@ impl Document {
         push_number(self.year, iri);
     }
 
-    /// `Journal 1 (1940)`; false and nothing for what is no venue.
+    /// Writes `Journal 1 (1940)`; returns false and writes nothing if it is not a venue.
     pub(super) fn write_venue_title(&self, text: &mut String) -> bool {
         let name = match self.class {
             Class::Journal => "Journal ",

@@ -1,4 +1,4 @@
-//! The paper's formulas, and chance that is the same on every machine.
+//! The paper's formulas, and random numbers that are the same on every machine.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::RngCore;
@@ -9,7 +9,7 @@ pub(super) struct Logistic {
     pub(super) b: f64,
     pub(super) c: f64,
     pub(super) d: f64,
-    /// The year in which the curve's time begins.
+    /// The year at which the curve's time begins.
     pub(super) origin: f64,
 }
 
@@ -22,47 +22,47 @@ impl Logistic {
         self.a / (1.0 + self.b * libm::exp(-self.c * (f64::from(year) - self.origin))) + self.d
     }
 
-    /// How many things: the curve, rounded.
+    /// The curve's value, rounded to a count.
     pub(super) fn count(&self, year: u32) -> usize {
         libm::round(self.at(year)).max(0.0) as usize
     }
 }
 
-/// A stream of chance, from a seed.
+/// A stream of random numbers from a seed.
 ///
-/// Only the generator is a library's; what is drawn from it is here, because a library's distributions may change from
-/// one version to the next, and then the same seed would no longer give the same bytes.
+/// Only the generator is a library's. The distributions are computed here, because a library's may change between versions, and
+/// then the same seed would give other bytes.
 pub(super) struct Chance(Pcg64);
 
 impl Chance {
     pub(super) fn new(seed: u64) -> Chance {
-        // The stream is a constant of ours; the generator mixes the seed.
+        // The stream number is a constant of ours; the generator mixes the seed.
         Chance(Pcg64::new(u128::from(seed), 0x0056_6963_7573))
     }
 
-    /// A number from 0 to below `bound`.
+    /// A number from 0 up to, and without, `bound`.
     pub(super) fn below(&mut self, bound: u32) -> u32 {
         ((u128::from(self.0.next_u64()) * u128::from(bound)) >> 64) as u32
     }
 
-    /// An index of something with this many elements.
+    /// An index into this many elements.
     pub(super) fn index(&mut self, length: usize) -> usize {
         ((u128::from(self.0.next_u64()) * length as u128) >> 64) as usize
     }
 
     /// True with this probability.
     pub(super) fn happens(&mut self, probability: f64) -> bool {
-        // Certainties take no draw.
+        // A certain outcome draws no number.
         probability >= 1.0 || probability > 0.0 && self.uniform() < probability
     }
 
-    /// From 0 to below 1.
+    /// A number from 0 up to, and without, 1.
     pub(super) fn uniform(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Nearly Gaussian, with mean 0 and variance 1: the sum of twelve uniform numbers, less six. Additions alone, so
-    /// it has the same last bit everywhere; beyond six deviations there is nothing.
+    /// Nearly Gaussian with mean 0 and variance 1: the sum of twelve uniform numbers, minus six. Only additions, so all bits
+    /// are the same everywhere; values beyond six deviations never occur.
     pub(super) fn gauss(&mut self) -> f64 {
         let mut sum = 0_u64;
         for _ in 0..6 {
@@ -77,7 +77,7 @@ impl Chance {
         libm::round(mean + deviation * self.gauss()).max(1.0) as usize
     }
 
-    /// Moves `count` of the values, chosen by chance, to the front.
+    /// Moves `count` randomly chosen values to the front.
     pub(super) fn shuffle_front<T>(&mut self, values: &mut [T], count: usize) {
         for i in 0..count.min(values.len()) {
             let other = i + self.index(values.len() - i);

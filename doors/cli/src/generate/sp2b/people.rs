@@ -1,29 +1,28 @@
-//! Who writes and edits.
+//! Authors and editors.
 //!
-//! A year's authors are newcomers and people who published the year before. Those who return write the conference
-//! papers, some of them many; newcomers write what is left, mostly articles. So most authors of conference papers have
-//! an article, but few authors of articles a conference paper: that is what the queries on both (5a, 5b) and on first
-//! publications (6) measure.
+//! A year's authors are newcomers, and people who published in the year before. Returning authors write the conference papers,
+//! some of them many; newcomers write the rest, mostly articles. So most authors of conference papers have an article, but few
+//! authors of articles have a conference paper: the queries on both (5a, 5b) and on first publications (6) measure that.
 
 use super::class::Class;
 use super::numbers::{Chance, Logistic};
 use super::words;
 use std::collections::VecDeque;
 
-/// Distinct authors of a year for each author slot.
+/// Distinct authors in a year, for each author slot.
 const DISTINCT: Logistic = Logistic::new(-0.667, 169.41, 0.0714, 0.84, 1936.0);
 /// Newcomers among a year's distinct authors.
 const NEW: Logistic = Logistic::new(-0.293, 1740.0, 0.136, 0.628, 1936.0);
-/// Of the repeated slots that the first formula promises there are this share, less a few that only weigh in early
-/// years; of the returning authors that both promise, this share. With all of them queries 4 and 5 would find too few
-/// people and query 6 too many; the output of the benchmark's own generator has fewer, too.
+/// The share of the first formula's repeated slots that are used, less a few that only matter in early years; and the share of the
+/// returning authors that both formulas promise. With all of them, queries 4 and 5 would find too few people and query 6 too many;
+/// the files of the benchmark's own generator have fewer, too.
 const REPEATS: f64 = 0.72;
 const REPEATS_LESS: f64 = 10.0;
 const RETURNS: f64 = 0.86;
 /// The exponent of the number of authors with x papers in a year.
 const PRODUCTIVITY: Logistic = Logistic::new(-0.6, 216_223.0, 0.196, 3.078, 1936.0);
 
-/// Someone.
+/// A person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Person(u32);
 
@@ -32,27 +31,27 @@ impl Person {
     pub(super) const ERDOES_IRI: &'static str = "http://localhost/persons/Paul_Erdoes";
 }
 
-/// Everyone, by number; what is kept is only who matters this year.
+/// All people by number. Only state that matters for this year is kept.
 pub(super) struct People {
     /// Makes names differ between seeds.
     seed: u64,
-    /// The next person who has not been heard of.
+    /// The number of the next new person.
     next: u32,
-    /// The first person who has not been introduced in the file.
+    /// The first person whose own triples have not been written.
     unseen: u32,
-    /// The first person who appeared this year; all after that one are newcomers.
+    /// The first person who appeared this year; all later ones are newcomers.
     first_of_year: u32,
-    /// Who returned in the year before.
+    /// The people who returned in the year before.
     returned: Vec<Person>,
-    /// Who returns this year, and how many papers they have yet to write; the busiest first.
+    /// The people who return this year, with the number of papers they still have to write; the busiest first.
     returning: VecDeque<(Person, u32)>,
-    /// Newcomers with papers yet to write.
+    /// Newcomers who still have papers to write.
     fresh: VecDeque<(Person, u32)>,
-    /// How many newcomers are yet to come.
+    /// The number of newcomers still to come.
     to_come: usize,
-    /// Paper counts above one that those who return do not take.
+    /// Paper counts above one that returning people do not take.
     busy_to_come: Vec<u32>,
-    /// Who has edited something this year.
+    /// The editors of this year so far.
     editors: Vec<Person>,
 }
 
@@ -72,7 +71,7 @@ impl People {
         }
     }
 
-    /// Decides who will write how much in a year with this many papers and author slots.
+    /// Decides how many papers each author writes in a year with this many papers and author slots.
     pub(super) fn begin_year(&mut self, year: u32, papers: usize, slots: usize, chance: &mut Chance) {
         let newcomers_before = self.first_of_year..self.next;
         self.first_of_year = self.next;
@@ -87,7 +86,7 @@ impl People {
         let mut counts = busy(year, papers, repeats);
         counts.truncate(distinct);
 
-        // The last year's newcomers first: most people are seen in two years.
+        // The last year's newcomers first, because most people appear in two years.
         let mut candidates: Vec<Person> = newcomers_before.map(Person).collect();
         chance.shuffle_front(&mut candidates, wanted);
         candidates.extend(returned);
@@ -99,11 +98,11 @@ impl People {
         self.returned = candidates;
     }
 
-    /// The authors of a paper, all different, in place of what is in `authors`.
+    /// Draws the authors of a paper, all different, and replaces the contents of `authors` by them.
     pub(super) fn authors(&mut self, class: Class, count: usize, authors: &mut Vec<Person>) {
         authors.clear();
         let conference = class == Class::Inproceedings;
-        // Those who have papers left are put back only at the end, so that nobody is taken twice.
+        // Authors with papers left are put back at the end, so that no author is drawn twice for one paper.
         let mut again: Vec<(Person, u32, bool)> = Vec::new();
         while authors.len() < count {
             let old = if conference || (self.fresh.is_empty() && self.to_come == 0) {
@@ -128,11 +127,11 @@ impl People {
         }
     }
 
-    /// The editors of a venue or book, all different, in place of what is in `editors`.
+    /// Draws the editors of a venue or book, all different, and replaces the contents of `editors` by them.
     pub(super) fn editors(&mut self, count: usize, editors: &mut Vec<Person>, chance: &mut Chance) {
         editors.clear();
         while editors.len() < count {
-            // Half of them edit more than one thing a year; most of the others are authors.
+            // Half of the editors edit more than one thing in a year; most of the others are authors.
             let person = if chance.happens(0.5) && !self.editors.is_empty() {
                 self.editors[chance.index(self.editors.len())]
             } else if chance.happens(0.7) && !self.returned.is_empty() {
@@ -140,7 +139,7 @@ impl People {
             } else {
                 self.someone_new()
             };
-            // Whoever is drawn twice makes room for someone new, or a year with one editor would never end.
+            // A person drawn twice is replaced by a new one; otherwise a year with one editor would never end.
             let person = if editors.contains(&person) { self.someone_new() } else { person };
             editors.push(person);
             if !self.editors.contains(&person) {
@@ -149,15 +148,15 @@ impl People {
         }
     }
 
-    /// True the first time that this person is named.
+    /// Marks a person as named. True the first time.
     pub(super) fn introduce(&mut self, person: Person) -> bool {
         let new = person.0 >= self.unseen;
-        // Numbers are given out when someone is first needed, and everyone is named at once and in this order.
+        // Numbers are given out when a person is first needed, and every new person is named at once, in this order.
         self.unseen = self.unseen.max(person.0 + 1);
         new
     }
 
-    /// First and last name with something between them, different for everyone.
+    /// Writes first and last name with `between` in the middle, different for every person.
     pub(super) fn write_name(&self, person: Person, between: char, text: &mut String) {
         if person == Person::ERDOES {
             text.push_str("Paul");
@@ -179,8 +178,8 @@ impl People {
     }
 }
 
-/// The paper counts of those who write more than one paper a year, the highest first: `k papers x^(-e) - 5` people
-/// write x, where k is such that they fill the slots that remain when every author has written one.
+/// The paper counts of the authors who write more than one paper in a year, the highest first: `k papers x^(-e) - 5` people
+/// write x papers, where k is such that they fill the slots left when every author has written one.
 fn busy(year: u32, papers: usize, repeats: usize) -> Vec<u32> {
     const MOST: u32 = 100;
     let exponent = -PRODUCTIVITY.at(year);
@@ -188,7 +187,7 @@ fn busy(year: u32, papers: usize, repeats: usize) -> Vec<u32> {
     let people = |k: f64, share: f64| (k * share - 5.0).max(0.0);
     let filled = |k: f64| -> f64 { (2..).zip(&shares).map(|(x, &share)| people(k, share) * f64::from(x - 1)).sum() };
     let (mut low, mut high) = (0.0, 1e6);
-    // Fifty halvings are more than a double can tell apart here.
+    // Fifty halvings exhaust the precision of a double here.
     for _ in 0..50 {
         let middle = (low + high) / 2.0;
         if filled(middle) < repeats as f64 { low = middle } else { high = middle }
@@ -200,7 +199,7 @@ fn busy(year: u32, papers: usize, repeats: usize) -> Vec<u32> {
         left -= number * (x - 1) as usize;
         counts.extend(std::iter::repeat_n(x, number));
     }
-    // What rounding has left over are people with two papers.
+    // Slots left over by rounding go to people with two papers.
     counts.extend(std::iter::repeat_n(2, left));
     counts
 }

@@ -1,13 +1,13 @@
-//! How triples are written down: N-Triples or Turtle, the same triples in the same order.
+//! Writes triples as N-Triples or Turtle: the same triples in the same order.
 
 use std::io::{self, Write};
 
 /// A syntax of RDF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::generate) enum Syntax {
-    /// One triple a line.
+    /// One triple on each line.
     NTriples,
-    /// With prefixes, and the subject once for what is said of it in a row.
+    /// With prefixes; consecutive triples with the same subject share it.
     Turtle,
 }
 
@@ -54,7 +54,7 @@ pub(super) enum Predicate {
 }
 
 impl Predicate {
-    /// Prefix and local name.
+    /// The prefix and the local name.
     fn name(self) -> (&'static str, &'static str) {
         match self {
             Predicate::Abstract => ("bench", "abstract"),
@@ -85,20 +85,20 @@ impl Predicate {
     }
 }
 
-/// Writes triples, about the subject that was named last.
+/// Writes triples about the subject that was named last.
 pub(super) struct Writer<'a> {
     syntax: Syntax,
     out: &'a mut dyn Write,
-    /// What is not yet handed on.
+    /// Text that was not yet passed on.
     buffer: String,
-    /// The subject as it is written.
+    /// The subject in the file's syntax.
     subject: String,
-    /// Turtle: the subject of the last triple, which its end still waits for.
+    /// Turtle: the subject of the last triple, whose end is not written yet.
     last_subject: String,
     triples: u64,
 }
 
-/// How much is handed on at once.
+/// How much text is passed on at once.
 const BUFFER_BYTES: usize = 256 << 10;
 
 impl<'a> Writer<'a> {
@@ -112,12 +112,12 @@ impl<'a> Writer<'a> {
         Ok(Writer { syntax, out, buffer, subject: String::new(), last_subject: String::new(), triples: 0 })
     }
 
-    /// How many triples there are so far.
+    /// The number of triples so far.
     pub(super) fn triples(&self) -> u64 {
         self.triples
     }
 
-    /// Ends the file; says how many triples it has.
+    /// Ends the file; returns its number of triples.
     pub(super) fn finish(mut self) -> io::Result<u64> {
         if self.syntax == Syntax::Turtle && self.triples > 0 {
             self.buffer.push_str(" .\n");
@@ -127,7 +127,7 @@ impl<'a> Writer<'a> {
         Ok(self.triples)
     }
 
-    /// What the next triples are about: an IRI.
+    /// Sets the subject of the next triples: an IRI.
     pub(super) fn subject(&mut self, write: impl FnOnce(&mut String)) {
         self.subject.clear();
         self.subject.push('<');
@@ -135,7 +135,7 @@ impl<'a> Writer<'a> {
         self.subject.push('>');
     }
 
-    /// What the next triples are about: a blank node.
+    /// Sets the subject of the next triples: a blank node.
     pub(super) fn blank_subject(&mut self, write_label: impl FnOnce(&mut String)) {
         self.subject.clear();
         self.subject.push_str("_:");
@@ -144,7 +144,7 @@ impl<'a> Writer<'a> {
 
     pub(super) fn text(&mut self, predicate: Predicate, write: impl FnOnce(&mut String)) -> io::Result<()> {
         self.begin(predicate);
-        // Nothing that is generated needs an escape.
+        // No generated text needs an escape.
         self.buffer.push('"');
         write(&mut self.buffer);
         self.buffer.push('"');
@@ -180,7 +180,7 @@ impl<'a> Writer<'a> {
         self.end()
     }
 
-    /// Subject and predicate.
+    /// Writes subject and predicate.
     fn begin(&mut self, predicate: Predicate) {
         let (prefix, name) = predicate.name();
         match self.syntax {
@@ -236,7 +236,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A number in decimal digits, without the machinery of formatting: there is one in nearly every triple.
+/// Appends a number in decimal digits, without formatting, because nearly every triple has one.
 pub(super) fn push_number(number: u32, text: &mut String) {
     let (mut digits, mut start, mut left) = ([0_u8; 10], 10, number);
     loop {

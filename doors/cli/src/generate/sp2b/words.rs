@@ -1,18 +1,18 @@
-//! How it is all called: words and names made of syllables.
+//! Words and names made of syllables.
 
 use super::numbers::Chance;
 
-/// Consonants that begin a syllable. No vowel is in them, so a word falls into its syllables in one way only.
+/// The beginnings of syllables. They contain no vowels, so a word can be divided into syllables in one way only.
 const ONSETS: [&str; 16] = ["b", "br", "d", "dr", "f", "g", "gl", "h", "k", "l", "m", "n", "p", "st", "t", "v"];
-/// Vowels that end it.
+/// The vowels at the ends of syllables.
 const NUCLEI: [&str; 16] = ["a", "e", "i", "o", "u", "ai", "au", "ea", "ee", "ei", "eo", "ia", "io", "oa", "oo", "ou"];
-/// How a word may end.
+/// The endings of words.
 const CODAS: [&str; 8] = ["", "l", "m", "n", "r", "s", "sh", "th"];
 
-/// A vocabulary. The same for every seed, so that texts of all files share their words.
+/// A vocabulary, the same for every seed, so that all files share their words.
 pub(super) struct Words {
     text: String,
-    /// Where each word ends in `text`.
+    /// The end of each word in `text`.
     ends: Vec<u32>,
 }
 
@@ -38,7 +38,7 @@ impl Words {
         &self.text[start as usize..self.ends[number] as usize]
     }
 
-    /// This many words with spaces between them.
+    /// Writes this many words, separated by spaces.
     pub(super) fn write(&self, count: usize, text: &mut String, chance: &mut Chance) {
         for i in 0..count {
             if i > 0 {
@@ -72,9 +72,9 @@ pub(super) fn write_isbn(text: &mut String, chance: &mut Chance) {
     digits(1, text);
 }
 
-/// The name of a person: two syllables, something between, two syllables. Different numbers have different names.
+/// Writes the name of a person: two syllables, `between`, two syllables. Different numbers have different names.
 pub(super) fn write_name(number: u32, seed: u64, between: char, text: &mut String) {
-    // Adding the seed before mixing, and mixing, are both one-to-one; four syllables tell all 32 bits.
+    // Adding the seed and mixing are both one-to-one, and four syllables represent all 32 bits.
     let bits = mix(number.wrapping_add(mix(seed as u32) ^ (seed >> 32) as u32));
     for (first, second) in [(0, 8), (16, 24)] {
         let start = text.len();
@@ -87,13 +87,13 @@ pub(super) fn write_name(number: u32, seed: u64, between: char, text: &mut Strin
     }
 }
 
-/// A syllable from the lowest eight bits.
+/// Writes a syllable for the lowest eight bits.
 fn write_syllable(bits: u32, text: &mut String) {
     text.push_str(ONSETS[(bits & 15) as usize]);
     text.push_str(NUCLEI[(bits >> 4 & 15) as usize]);
 }
 
-/// Spreads neighbouring numbers; one-to-one, because each step can be undone.
+/// Spreads neighbouring numbers. One-to-one, because each step can be undone.
 fn mix(number: u32) -> u32 {
     let mut x = number;
     x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);

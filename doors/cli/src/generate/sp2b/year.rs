@@ -1,4 +1,4 @@
-//! What a year consists of, and in which order.
+//! The documents of a year, and their order.
 
 use super::class::{Class, Document};
 use super::numbers::{Chance, Logistic};
@@ -9,29 +9,29 @@ const PROCEEDINGS: Logistic = Logistic::new(5502.31, 1250.26, 0.14, 0.0, 1965.0)
 const INPROCEEDINGS: Logistic = Logistic::new(337_132.34, 1901.05, 0.15, 0.0, 1965.0);
 const INCOLLECTIONS: Logistic = Logistic::new(3577.31, 196.49, 0.091, 0.0, 1980.0);
 const BOOKS: Logistic = Logistic::new(52.97, 40739.38, 0.32, 0.0, 1950.0);
-/// Before this year there are no theses and no web pages.
+/// The first year with theses and web pages.
 const THESES_FROM: u32 = 1980;
 
-/// Mean and deviation of the number of a paper's authors.
+/// Mean and deviation of a paper's number of authors.
 const AUTHORS: (Logistic, Logistic) =
     (Logistic::new(2.05, 17.59, 0.11, 1.05, 1975.0), Logistic::new(1.00, 6.46, 0.10, 0.50, 1975.0));
 
 /// The documents of a year in the order in which they are written.
 pub(super) struct Year {
     number: u32,
-    /// Venues, and documents without one.
+    /// Venues, and documents without a venue.
     entries: Vec<Entry>,
-    /// How many authors each document of the entries has, venues left out, in order.
+    /// The number of authors of each document that is not a venue, in order.
     authors: Vec<u8>,
 }
 
-/// A venue with its papers, or a document on its own.
+/// A venue with its papers, or a document without a venue.
 #[derive(Clone, Copy)]
 struct Entry {
     class: Class,
-    /// From 1 on, within its class and year.
+    /// Its number within its class and year, from 1.
     number: u32,
-    /// How many papers it has, and how many the venues before it have. 0 for what is no venue.
+    /// The number of its papers; below, of the papers of the venues before it. 0 if it is not a venue.
     papers: u32,
     papers_before: u32,
 }
@@ -60,8 +60,8 @@ impl Year {
                     (progress(number, count, 0.5), Entry { class, number, papers: 0, papers_before: 0 })
                 }));
         }
-        // Every class goes through the year at its own pace, so that a file that ends within a year has a share of
-        // each. The sort is stable: what is due at the same time stays in the order above.
+        // Every class goes through the year at its own pace, so that a file that ends within a year has a share of each. The
+        // sort is stable: entries due at the same time stay in the order above.
         entries.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut year =
             Year { number, entries: entries.into_iter().map(|(_, entry)| entry).collect(), authors: Vec::new() };
@@ -73,17 +73,17 @@ impl Year {
         year
     }
 
-    /// How many documents have authors.
+    /// The number of documents with authors.
     pub(super) fn papers(&self) -> usize {
         self.authors.iter().filter(|&&authors| authors > 0).count()
     }
 
-    /// How many authors all documents have together, those who write several counted each time.
+    /// The number of authors of all documents together; an author of several counts several times.
     pub(super) fn author_slots(&self) -> usize {
         self.authors.iter().map(|&authors| usize::from(authors)).sum()
     }
 
-    /// The documents, and how many authors each has.
+    /// The documents, each with its number of authors.
     pub(super) fn documents(&self) -> impl Iterator<Item = (Document, u8)> {
         let mut authors = self.authors.iter().copied();
         let year = self.number;
@@ -123,8 +123,8 @@ impl Entry {
     }
 }
 
-/// The venues of a year, each with when in the year it is due, and the year's papers shared out among them: Gaussian
-/// with a deviation of 20 %, and together exactly as many as the year has.
+/// The venues of a year, each with the time of the year at which it is due. The year's papers are divided among them: Gaussian
+/// with a deviation of 20 %, and exactly as many as the year has.
 fn venues(class: Class, count: usize, papers: usize, chance: &mut Chance) -> Vec<(f64, Entry)> {
     let weights: Vec<f64> = (0..count).map(|_| (1.0 + 0.2 * chance.gauss()).max(0.1)).collect();
     let total: f64 = weights.iter().sum();
@@ -139,7 +139,7 @@ fn venues(class: Class, count: usize, papers: usize, chance: &mut Chance) -> Vec
     (1..).zip(weights).map(venue).collect()
 }
 
-/// How much of the year has passed when the `number`th of `count` things is due.
+/// The share of the year that has passed when the `number`th of `count` things is due.
 fn progress(number: u32, count: usize, within: f64) -> f64 {
     (f64::from(number - 1) + within) / count as f64
 }
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_year_has_as_many_documents_as_the_benchmarks_own_files() {
-        // Up to 1960 counted in a file of the benchmark's own generator; 1988 by its formulas, evaluated elsewhere.
+        // Up to 1960, counted in a file of the benchmark's own generator; 1988 by its formulas, evaluated separately.
         let facts = [
             (1940, 1, 20, 0, 0, 0),
             (1953, 2, 96, 1, 29, 2),

@@ -1,4 +1,4 @@
-//! Bar plots: a group of bars for each kernel or machine, as high as their normalised times.
+//! Bar plots: a group of bars for each kernel or machine. A bar's height is the normalised time.
 
 use super::super::svg::{document, text};
 use std::fmt::Write;
@@ -8,14 +8,14 @@ const BAR: f64 = 16.0;
 const GAP: f64 = 24.0;
 const LEFT: f64 = 60.0;
 const HEIGHT: f64 = 160.0;
-/// A line of text.
+/// The height of a line of text.
 const LINE: f64 = 16.0;
-/// What the bars' names take below the axis: they are written upwards.
+/// The height of the bars' names below the axis, which are written upwards.
 const NAMES: f64 = 190.0;
 
 const COLOURS: [&str; 6] = ["#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377"];
 
-/// One plot below the other, each with the paper's claims.
+/// All plots, one below the other, each with the paper's claims.
 pub(super) fn render(reports: &[Report]) -> String {
     let (mut body, mut y, mut width) = (String::new(), 0.0, 900.0_f64);
     for report in reports {
@@ -36,7 +36,7 @@ fn groups(report: &Report) -> Vec<(&str, Vec<&Row>)> {
     groups
 }
 
-/// Draws a figure from `y` on; says where it ends.
+/// Draws a figure from `y` on; returns where it ends.
 fn figure(body: &mut String, report: &Report, y: f64) -> (f64, f64) {
     text(body, LEFT, y + LINE, &format!("{}: {}", report.id, report.title));
     let note = format!("time divided by that of {}; {}, seed {}", report.baseline, report.parameters, report.seed);
@@ -68,7 +68,7 @@ fn figure(body: &mut String, report: &Report, y: f64) -> (f64, f64) {
     (end + LINE, x + LEFT)
 }
 
-/// A bar, its name below it, and where 5 and 95 % of its seeds are.
+/// A bar, its name below it, and a line from 5 % to 95 % of its seeds.
 fn bar(body: &mut String, row: &Row, x: f64, base: f64, colour: &str, scale: &impl Fn(f64) -> f64) {
     let height = scale(row.normalised);
     writeln!(

@@ -1,8 +1,8 @@
-//! Where a figure's recordings come from: from files, or they are made here and now.
+//! The recordings of a figure: read from files, or recorded now.
 //!
-//! A query is planned for the simulated machine's threads, so that its operators have as many branches as they would have there,
-//! and runs on one thread, so that no other one is in its invocations' way. It runs several times, which goes the same way each
-//! time; each invocation is as long as in the run in which it was quickest, because in the others something else had the core.
+//! A query is planned for the simulated machine's threads, so that its operators have as many branches as there, and runs on
+//! one thread, so that no other thread disturbs its invocations. It runs several times, with the same invocations each time;
+//! the fastest of each counts, because in the other runs something else used the core.
 
 use crate::bench::queries;
 use crate::{engine, generate, input, query, trace};
@@ -18,20 +18,20 @@ use vicus_sim::papers::{Figure, Recording};
 use vicus_sparql::{Moment, Options, Plan};
 use vicus_trace::{BoxId, Log, SeatLog, Trace, What};
 
-/// How often a query runs.
+/// The number of runs of a query.
 const RUNS: usize = 7;
 
-/// Where recordings come from.
+/// The source of recordings.
 pub(super) struct Recordings {
     from: From,
-    /// Those that there are.
+    /// The recordings so far.
     known: BTreeMap<Recording, Trace>,
 }
 
 enum From {
-    /// Files of this folder.
+    /// Files in this folder.
     Files(PathBuf),
-    /// They are made of so many triples, and written to a folder if there is one.
+    /// Runs on stores of this many triples; the recordings are also written to a folder, if there is one.
     Here { triples: u64, keep: Option<PathBuf>, stores: BTreeMap<u64, Arc<Store>> },
 }
 
@@ -45,7 +45,7 @@ impl Recordings {
         Recordings { from: From::Here { triples, keep, stores: BTreeMap::new() }, known: BTreeMap::new() }
     }
 
-    /// Gives a figure what it needs.
+    /// Gives a figure the recordings that it needs.
     pub(super) fn supply(&mut self, figure: &mut Figure) -> anyhow::Result<()> {
         for recording in figure.recordings() {
             if !self.known.contains_key(&recording) {
@@ -81,7 +81,7 @@ impl Recordings {
         }
     }
 
-    /// What is expected, and where, for people.
+    /// The expected recording and its file, for errors.
     fn expected(&self, recording: &Recording) -> String {
         let Recording { query, threads, .. } = recording;
         let what = format!("a recording of {query}, planned for {threads} threads");
@@ -98,18 +98,19 @@ fn file(folder: &Path, recording: &Recording) -> PathBuf {
     folder.join(format!("{recording}.trace"))
 }
 
-/// The name of the model that the last request is an instance of.
+/// The name of the model of the last request.
 fn last_model(trace: &Trace) -> Option<&str> {
     let requests = |model: &vicus_trace::ModelInfo| model.requests.iter().max().copied();
     trace.header().models.iter().max_by_key(|model| requests(model)).map(|model| model.name.as_str())
 }
 
-/// A store of about so many triples, the same each time.
+/// A store of about this many triples, the same each time.
 fn store_of(triples: u64) -> anyhow::Result<Arc<Store>> {
     let text = generate::sp2b_text(triples, 1)?;
     let source = Source::new("generated triples", Syntax::NTriples, Cursor::new(text));
-    let runtime = engine::start(Runtime::builder(), None)?;
-    Ok(engine::load(&runtime, vec![source], &input::Reading::default(), LoadOptions::default())?.store)
+    let service = engine::serve(Runtime::builder(), None)?;
+    let loaded = engine::load(&service, vec![source], &input::Reading::default(), LoadOptions::default())?;
+    Ok(Arc::clone(loaded.dataset.store()))
 }
 
 fn record(store: &Arc<Store>, recording: &Recording) -> anyhow::Result<Trace> {
@@ -121,7 +122,7 @@ fn record(store: &Arc<Store>, recording: &Recording) -> anyhow::Result<Trace> {
     Ok(quickest(&runs))
 }
 
-/// The invocations of a log, in their order, with their durations.
+/// The invocations of a log in their order, with their durations.
 fn durations(log: &SeatLog) -> Vec<(BoxId, u64)> {
     let mut found: Vec<(BoxId, u64)> = Vec::new();
     for event in &log.events {
@@ -137,7 +138,7 @@ fn durations(log: &SeatLog) -> Vec<(BoxId, u64)> {
     found
 }
 
-/// The first run, with each of its invocations as long as in the run in which it was quickest, if all had the same ones.
+/// The first run, with each invocation as long as in the run in which it was fastest, if all runs had the same invocations.
 fn quickest(runs: &[Trace]) -> Trace {
     let shortened = |seat: usize| {
         let mut log = runs[0].logs()[seat].clone();
@@ -154,7 +155,7 @@ fn quickest(runs: &[Trace]) -> Trace {
     Trace::new(runs[0].header().clone(), (0..runs[0].logs().len()).map(shortened).collect())
 }
 
-/// Makes invocations end earlier, and everything after them happen earlier.
+/// Shortens invocations, and moves all later events forward.
 fn shorten(log: &mut SeatLog, durations: &[(BoxId, u64)]) {
     let (mut next, mut gone, mut end) = (durations.iter(), 0, u64::MAX);
     for event in &mut log.events {
@@ -170,7 +171,7 @@ fn shorten(log: &mut SeatLog, durations: &[(BoxId, u64)]) {
     }
 }
 
-/// Runs a plan once on one thread, with as much room for events as it needs.
+/// Runs a plan once on one thread, with enough room for its events.
 fn run(plan: &Plan, room: &mut usize) -> anyhow::Result<Trace> {
     let las: vicus::Setting = "las".parse().expect("the strategy exists");
     loop {
@@ -182,7 +183,7 @@ fn run(plan: &Plan, room: &mut usize) -> anyhow::Result<Trace> {
         if trace.lost() == 0 {
             return Ok(trace);
         }
-        // The lost ones would be missed, so it runs again.
+        // Some events were lost, so it runs again with more room.
         *room *= 4;
     }
 }
@@ -192,7 +193,7 @@ mod tests {
     use super::*;
     use vicus_trace::Header;
 
-    /// A run whose two invocations begin and end then; something happens in the middle of each.
+    /// A run of two invocations that begin and end at these times, with an event in the middle of each.
     fn run(times: [u64; 4]) -> Trace {
         let mut log = Log::new(100);
         for (index, at) in [(0, 0), (1, 2)] {

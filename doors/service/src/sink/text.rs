@@ -1,18 +1,18 @@
-//! Where a query's rows leave: a box writes them to standard output while the query runs.
-
-use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+//! Solutions as text: written while the query runs, by several boxes at once if there are several; a table for people at the end.
 
 use super::syntax::{NotInXml, Syntax};
+use super::{Batch, Sink, Solutions, Taker};
 use sparesults::{QueryResultsFormat, QueryResultsSerializer};
-use vicus::{BoxError, BoxId, Envelope, NoMemory, Operator, Turn, refusable};
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+use vicus::{BoxError, Envelope, NoMemory, Turn, refusable};
 use vicus_rdf::{Id, TermView};
-use vicus_sparql::{Form, Moment, Plan, Run};
+use vicus_sparql::{Form, Run};
 
-/// How results are written.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Format {
+/// How solutions are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
     /// Columns for people.
     Table,
     /// SPARQL 1.1 Query Results JSON Format.
@@ -23,29 +23,13 @@ pub(super) enum Format {
     Csv,
     /// SPARQL 1.1 Query Results TSV Format.
     Tsv,
-    /// The query's name, a tab, the number of rows or yes/no.
-    Count,
-}
-
-/// The end of one request's results. The box that it makes counts and writes; afterwards it says how many there were.
-pub(super) struct Writer {
-    plan: Arc<Plan>,
-    run: Run,
-    format: Format,
-    name: String,
-    rows: Arc<AtomicU64>,
-    broken_pipe: Arc<AtomicBool>,
-    /// What is written when all rows are there.
-    table: Arc<Mutex<Vec<Envelope>>>,
-    /// What comes before all rows, until it has been written.
-    head: Arc<Mutex<Option<String>>>,
 }
 
 impl Format {
     /// The syntax of a table of solutions, if its rows can be written as they come.
     fn syntax(self) -> Option<Syntax> {
         match self {
-            Format::Table | Format::Count => None,
+            Format::Table => None,
             Format::Json => Some(Syntax::Json),
             Format::Xml => Some(Syntax::Xml),
             Format::Csv => Some(Syntax::Csv),
@@ -54,110 +38,131 @@ impl Format {
     }
 
     /// Whether several boxes may write its rows at once.
-    pub(super) fn is_parallel(self) -> bool {
+    pub fn is_parallel(self) -> bool {
         self != Format::Table
     }
 }
 
-impl Writer {
-    pub(super) fn new(plan: &Arc<Plan>, moment: Moment, format: Format, name: &str) -> Writer {
-        Writer {
-            plan: Arc::clone(plan),
-            run: plan.start(moment),
-            format,
-            name: name.to_owned(),
-            rows: Arc::default(),
-            broken_pipe: Arc::default(),
-            table: Arc::default(),
-            head: Arc::default(),
-        }
-    }
+/// Writes solutions in a format. They leave while the query runs, except for [`Format::Table`], whose widths are known at the end.
+///
+/// A writer that blocks keeps no thread of the runtime from its work: it blocks in [`Turn::blocking`].
+pub struct TextSink<W> {
+    format: Format,
+    written: Mutex<Written<W>>,
+    /// What is written when all rows are there.
+    table: Mutex<Vec<Envelope>>,
+}
 
-    /// The operators of the run, with those of its sinks.
-    pub(super) fn operators(&self) -> Vec<(BoxId, Box<dyn Operator>)> {
-        self.run.operators(self.plan.sinks().iter().map(|sink| (*sink, self.operator())))
-    }
+struct Written<W> {
+    out: Option<W>,
+    /// What comes before all rows, until it has been written.
+    head: Option<String>,
+}
 
-    fn operator(&self) -> Box<dyn Operator> {
-        let kind = match (self.plan.form(), self.format.syntax()) {
+impl<W: Write + Send + 'static> TextSink<W> {
+    /// Writes to this, which is given back when all is written.
+    pub fn new(format: Format, out: W) -> TextSink<W> {
+        TextSink { format, written: Mutex::new(Written { out: Some(out), head: None }), table: Mutex::default() }
+    }
+}
+
+impl<W: Write + Send + 'static> Sink for TextSink<W> {
+    type Taker = TextTaker<W>;
+    type Output = W;
+
+    fn taker(self: &Arc<Self>, solutions: &Arc<Solutions>) -> TextTaker<W> {
+        let kind = match (solutions.form(), self.format.syntax()) {
+            (Form::Ask, _) => Kind::Count,
+            (Form::Select { .. }, None) => Kind::Table { held: 0 },
             (Form::Select { variables }, Some(syntax)) => {
-                *self.head.lock().expect("nothing panics under this lock") = Some(syntax.head(variables));
-                Sink::Text(Text {
+                self.written.lock().expect("nothing panics under this lock").head = Some(syntax.head(variables));
+                Kind::Text(Text {
                     syntax,
                     variables: variables.clone(),
                     before: syntax.columns(variables),
                     ready: String::new(),
-                    head: Arc::clone(&self.head),
-                    row: (self.plan.sinks().len() == 1).then_some(0),
+                    row: (solutions.boxes() == 1).then_some(0),
                 })
             }
-            (Form::Select { .. }, None) if self.format == Format::Table => Sink::Table(Arc::clone(&self.table)),
-            _ => Sink::Count,
         };
-        let (run, rows, broken_pipe) = (self.run.clone(), Arc::clone(&self.rows), Arc::clone(&self.broken_pipe));
-        Box::new(Rows { run, rows, broken_pipe, held: 0, kind })
+        TextTaker { sink: Arc::clone(self), kind }
     }
 
-    /// Whether the reader of standard output has gone.
-    pub(super) fn is_broken_pipe(&self) -> bool {
-        self.broken_pipe.load(Ordering::Acquire)
-    }
-
-    /// To be called when the request has ended: writes what had to wait for the last row, if `shown`. Says how many rows
-    /// there were; an ASK has 1 for yes and 0 for no.
-    pub(super) fn finish(&self, shown: bool) -> io::Result<u64> {
-        let rows = self.rows.load(Ordering::Acquire);
-        if !shown {
-            return Ok(rows);
-        }
-        let mut out = io::stdout().lock();
-        match (self.plan.form(), self.format) {
-            (Form::Ask, Format::Count) => writeln!(out, "{}\t{}", self.name, if rows > 0 { "yes" } else { "no" })?,
-            (Form::Select { .. }, Format::Count) => writeln!(out, "{}\t{rows}", self.name)?,
+    fn finish(&self, solutions: &Solutions, rows: u64) -> io::Result<W> {
+        let mut written = self.written.lock().map_err(|_| io::Error::other("the writer has panicked"))?;
+        let mut out = written.out.take().expect("an answer ends once");
+        match (solutions.form(), self.format) {
             (Form::Ask, Format::Table) => writeln!(out, "{}", if rows > 0 { "yes" } else { "no" })?,
             (Form::Ask, format) => {
                 let format = match format {
                     Format::Xml => QueryResultsFormat::Xml,
                     Format::Csv => QueryResultsFormat::Csv,
                     Format::Tsv => QueryResultsFormat::Tsv,
-                    _ => QueryResultsFormat::Json,
+                    Format::Json | Format::Table => QueryResultsFormat::Json,
                 };
                 let serializer = QueryResultsSerializer::from_format(format);
                 serializer.serialize_boolean_to_writer(&mut out, rows > 0)?;
                 writeln!(out)?;
             }
             (Form::Select { variables }, Format::Table) => {
-                let table = std::mem::take(&mut *self.table.lock().expect("the request has ended"));
-                write_table(&mut out, &self.run, variables, &table)?;
+                let table = std::mem::take(&mut *self.table.lock().expect("nothing panics under this lock"));
+                write_table(&mut out, &solutions.run, variables, &table)?;
             }
             (Form::Select { .. }, format) => {
                 // There was no row to come after it.
-                let head = self.head.lock().expect("the request has ended").take();
+                let head = written.head.take();
                 out.write_all(head.unwrap_or_default().as_bytes())?;
                 out.write_all(format.syntax().map_or("", Syntax::tail).as_bytes())?;
             }
         }
         out.flush()?;
-        Ok(rows)
+        Ok(out)
     }
 }
 
-/// The box at the end of a query.
-struct Rows {
-    run: Run,
-    rows: Arc<AtomicU64>,
-    broken_pipe: Arc<AtomicBool>,
-    /// Bytes of rows that wait to be written.
-    held: u64,
-    kind: Sink,
+/// A taker of [`TextSink`].
+pub struct TextTaker<W> {
+    sink: Arc<TextSink<W>>,
+    kind: Kind,
 }
 
-enum Sink {
+enum Kind {
     Count,
-    Table(Arc<Mutex<Vec<Envelope>>>),
-    /// Several of these may be at work at once.
+    /// How many bytes its rows hold.
+    Table {
+        held: u64,
+    },
     Text(Text),
 }
+
+impl<W: Write + Send + 'static> Taker for TextTaker<W> {
+    fn take(&mut self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        match &mut self.kind {
+            Kind::Table { held } if !batch.is_last() => {
+                let kept = batch.envelope.clone().compact();
+                *held += kept.held_bytes();
+                self.sink.table.lock().expect("nothing panics under this lock").push(kept);
+                Ok(turn.holds(*held)?)
+            }
+            Kind::Text(text) => text.take(&self.sink, &batch.solutions.run, batch.envelope, turn),
+            Kind::Table { .. } | Kind::Count => Ok(()),
+        }
+    }
+}
+
+/// A term that a format has no way to write.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unwritable {
+    message: String,
+}
+
+impl fmt::Display for Unwritable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Unwritable {}
 
 /// The beginning of a row has no more bytes, and neither has its end.
 const ROW_BYTES: usize = 64;
@@ -190,11 +195,9 @@ struct Text {
     /// What comes before each column's term.
     before: Vec<String>,
     variables: Vec<String>,
-    /// Whole rows that standard output has not got yet, but while one is being made. Its room stays: what needed much once
+    /// Whole rows that the writer has not got yet, but while one is being made. Its room stays: what needed much once
     /// may do so again.
     ready: String,
-    /// What comes before the first row of any of the boxes.
-    head: Arc<Mutex<Option<String>>>,
     /// How many rows have been made, where one box makes them all.
     row: Option<u64>,
 }
@@ -206,7 +209,13 @@ impl Text {
     const MUCH: usize = 1 << 18;
 
     /// Adds the rows of an envelope, and writes what is ready.
-    fn take(&mut self, run: &Run, envelope: &Envelope, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+    fn take<W: Write>(
+        &mut self,
+        sink: &TextSink<W>,
+        run: &Run,
+        envelope: &Envelope,
+        turn: &mut Turn<'_>,
+    ) -> Result<(), BoxError> {
         let columns: Vec<&[u64]> = envelope.columns().iter().map(|column| column.u64s()).collect();
         for row in 0..envelope.rows() {
             self.row = self.row.map(|row| row + 1);
@@ -237,27 +246,28 @@ impl Text {
             make_room(&mut self.ready, ROW_BYTES, turn)?;
             self.syntax.end_row(&mut self.ready);
             if self.ready.len() >= Text::MUCH {
-                self.write(turn)?;
+                self.write(sink, turn)?;
                 if turn.is_stopped() {
                     return Ok(());
                 }
             }
         }
         if self.ready.len() >= Text::ENOUGH || envelope.is_pill() {
-            self.write(turn)?;
+            self.write(sink, turn)?;
         }
         Ok(turn.holds(self.ready.capacity() as u64)?)
     }
 
     /// Writes what is ready. A slow reader must not keep a worker from its work.
-    fn write(&mut self, turn: &mut Turn<'_>) -> io::Result<()> {
+    fn write<W: Write>(&mut self, sink: &TextSink<W>, turn: &mut Turn<'_>) -> io::Result<()> {
         if self.ready.is_empty() {
             return Ok(());
         }
         turn.blocking(|| {
-            let mut out = io::stdout().lock();
             // The first writer has the head, and none comes between.
-            let head = self.head.lock().expect("nothing panics under this lock").take();
+            let mut written = sink.written.lock().map_err(|_| io::Error::other("the writer has panicked"))?;
+            let Written { out, head } = &mut *written;
+            let (Some(out), head) = (out, head.take()) else { return Ok(()) };
             let begin = if head.is_some() { self.syntax.separator_bytes() } else { 0 };
             out.write_all(head.unwrap_or_default().as_bytes())?;
             out.write_all(&self.ready.as_bytes()[begin..])?;
@@ -271,37 +281,12 @@ impl Text {
     fn not_in_xml(&self, NotInXml(character): NotInXml, run: &Run, column: usize, id: Id) -> BoxError {
         let row = self.row.map_or_else(String::new, |row| format!(" of row {row}"));
         let shown = run.view(id, cut);
-        format!(
-            "?{}{row} is {shown}: XML has no way to write the character U+{:04X}; --format json and tsv have",
+        let message = format!(
+            "?{}{row} is {shown}: XML has no way to write the character U+{:04X}",
             self.variables[column],
             u32::from(character)
-        )
-        .into()
-    }
-}
-
-impl Operator for Rows {
-    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        let Some(envelope) = turn.take(0) else { return Ok(()) };
-        self.rows.fetch_add(envelope.rows() as u64, Ordering::Relaxed);
-        match &mut self.kind {
-            Sink::Table(table) if !envelope.is_pill() => {
-                let kept = envelope.clone().compact();
-                self.held += kept.held_bytes();
-                table.lock().expect("nothing panics under this lock").push(kept);
-                turn.holds(self.held)?;
-            }
-            Sink::Text(text) => text.take(&self.run, &envelope, turn).map_err(|error| {
-                let Some(io) = error.downcast_ref::<io::Error>() else { return error };
-                self.broken_pipe.store(io.kind() == io::ErrorKind::BrokenPipe, Ordering::Release);
-                format!("standard output: {io}").into()
-            })?,
-            Sink::Table(_) | Sink::Count => {}
-        }
-        if envelope.is_pill() {
-            turn.send_pills();
-        }
-        Ok(())
+        );
+        Unwritable { message }.into()
     }
 }
 

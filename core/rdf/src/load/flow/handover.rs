@@ -1,35 +1,35 @@
-//! Where boxes leave what is not a column: terms, triples, runs. An envelope then carries only its *handle*.
+//! Where boxes hand over values that are not columns: terms, triples, runs. An envelope carries only the value's *handle*.
 //!
-//! That is indirect storage (Bobox report 2011/1, §4.2), and here the only one that copies nothing: a hash table or a
-//! list of ranges has no columnar form, and sorted terms are read by several boxes at once. We differ in that a handle
-//! is used once: whoever takes a value owns it, so that memory goes as soon as it has been consumed. Slots belong to
-//! one request and to both ends of a via; they would have to be serialized where the ends don't share memory.
+//! This is indirect storage (Bobox report 2011/1, §4.2), and the only form here that copies nothing: a hash table or a list of
+//! ranges has no columnar form, and sorted terms are read by several boxes at once. We differ in that a handle is used once:
+//! the box that takes a value owns it, so its memory is freed as soon as it was consumed. The values belong to one request and
+//! to both ends of a via; they would have to be serialized if the ends didn't share memory.
 
 use std::sync::{Arc, Mutex};
 use vicus_flow::{BoxError, BoxModel, Envelope, NoMemory, Schema, Turn, Type};
 
-/// Values of one type on their way between boxes. Cloning shares them.
-pub(super) struct Slots<T>(Arc<Mutex<Vec<Option<T>>>>);
+/// Values of one type on their way between boxes. A clone refers to the same values.
+pub(super) struct Handover<T>(Arc<Mutex<Vec<Option<T>>>>);
 
-impl<T> Slots<T> {
-    pub(super) fn new() -> Slots<T> {
-        Slots(Arc::default())
+impl<T> Handover<T> {
+    pub(super) fn new() -> Handover<T> {
+        Handover(Arc::default())
     }
 
-    /// Keeps a value, and makes the envelope that says where.
+    /// Stores a value; returns the envelope with its handle.
     pub(super) fn put(&self, value: T) -> Envelope {
-        let mut slots = self.0.lock().expect("nothing panics under this lock");
-        // There are few at a time.
-        let free = slots.iter().position(Option::is_none);
+        let mut handover = self.0.lock().expect("nothing panics under this lock");
+        // There are few values at a time, so a search is fast enough.
+        let free = handover.iter().position(Option::is_none);
         let handle = free.unwrap_or_else(|| {
-            slots.push(None);
-            slots.len() - 1
+            handover.push(None);
+            handover.len() - 1
         });
-        slots[handle] = Some(value);
+        handover[handle] = Some(value);
         Envelope::new([vec![handle as u64].into()])
     }
 
-    /// The value that an envelope stands for. Panics if it was taken before.
+    /// The value of an envelope's handle. Panics if it was taken before.
     pub(super) fn take(&self, envelope: &Envelope) -> T {
         let handle = envelope.column(0).u64s()[0] as usize;
         let value = self.0.lock().expect("nothing panics under this lock")[handle].take();
@@ -37,23 +37,23 @@ impl<T> Slots<T> {
     }
 }
 
-impl<T> Clone for Slots<T> {
-    fn clone(&self) -> Slots<T> {
-        Slots(Arc::clone(&self.0))
+impl<T> Clone for Handover<T> {
+    fn clone(&self) -> Handover<T> {
+        Handover(Arc::clone(&self.0))
     }
 }
 
-/// What an envelope with a handle looks like.
+/// The schema of an envelope with a handle.
 pub(super) fn handle() -> Schema {
     Schema::new([("handle", Type::U64)])
 }
 
-/// A box that makes one value of each value: one of several that work side by side. Work that sees that the request
-/// has been stopped returns nothing.
+/// A box that makes one value from each value: one of several that work in parallel. `work` returns `None` if it finds that the
+/// request was cancelled.
 pub(super) fn each<I: Send + 'static, O: Send + 'static>(
     name: &'static str,
-    from: &Slots<I>,
-    to: &Slots<O>,
+    from: &Handover<I>,
+    to: &Handover<O>,
     work: fn(I, &Turn<'_>) -> Result<Option<O>, NoMemory>,
 ) -> BoxModel {
     let (from, to) = (from.clone(), to.clone());
@@ -75,7 +75,7 @@ pub(super) fn each<I: Send + 'static, O: Send + 'static>(
     BoxModel::new(name, factory).input(&handle()).output(&handle())
 }
 
-/// A box that waits for the pills of all its inputs, then works once, on all that came, by input.
+/// A box that waits for the pills of all its inputs, then works once, on all envelopes, by input.
 pub(super) fn gather(
     name: &'static str,
     inputs: usize,
@@ -94,7 +94,7 @@ pub(super) fn gather(
                 }
             }
             if pills == inputs {
-                // Not twice: with the pills sent, nothing invokes this box again but an activation that came late.
+                // Work only once: after the pills were sent, only a late activation can invoke this box again.
                 pills = 0;
                 work(std::mem::take(&mut came), turn)?;
                 turn.send_pills();
@@ -118,13 +118,13 @@ mod tests {
 
     #[test]
     fn a_handle_leads_to_its_value_once_and_is_given_again() {
-        let slots = Slots::new();
-        let (a, b) = (slots.put("a"), slots.put("b"));
-        assert_eq!((slots.take(&b), slots.take(&a)), ("b", "a"));
-        let c = slots.put("c");
+        let handover = Handover::new();
+        let (a, b) = (handover.put("a"), handover.put("b"));
+        assert_eq!((handover.take(&b), handover.take(&a)), ("b", "a"));
+        let c = handover.put("c");
         assert_eq!(c.column(0).u64s(), a.column(0).u64s());
-        assert_eq!(slots.take(&c), "c");
-        let again = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| slots.take(&c)));
+        assert_eq!(handover.take(&c), "c");
+        let again = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handover.take(&c)));
         assert!(again.is_err());
     }
 }

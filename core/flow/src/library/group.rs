@@ -1,0 +1,508 @@
+//! Rows with equal keys, folded into one.
+
+use super::HashKey;
+use super::hash::hash_rows;
+use crate::native::by_type;
+use crate::{
+    BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Field, Grow, Native, NoMemory, Operator, Schema, Turn, Type,
+};
+use std::fmt;
+use std::sync::Arc;
+
+/// What is made of a stream's groups: the columns that say which rows are one group, and what is folded of each group's rows.
+///
+/// Keys may be of any types. A null equals a null; floats are equal if their bits are. Sums, least and greatest values leave nulls out,
+/// and of no values are nulls themselves. Without keys all rows are one group, which is there even if no row is.
+///
+/// ```
+/// use vicus_flow::library::Grouping;
+/// use vicus_flow::{Schema, Type};
+///
+/// let sales = Schema::new([("city", Type::Text), ("price", Type::F64)]).with_nulls(["price"]);
+/// let by_city = Grouping::by(&sales, [0]).count("sales").sum("turnover", 1).greatest("most", 1);
+/// assert_eq!(by_city.schema().to_string(), "(city: Text, sales: U64, turnover: F64 or null, most: F64 or null)");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Grouping {
+    input: Schema,
+    keys: Vec<usize>,
+    /// The columns that are made: the keys, and one for each fold.
+    output: Vec<Field>,
+    folds: Vec<Fold>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Fold {
+    Rows,
+    Values(usize),
+    Sum(usize),
+    Least(usize),
+    Greatest(usize),
+}
+
+impl Grouping {
+    /// Groups of rows with equal values in these columns. Panics if the schema has not so many.
+    pub fn by(input: &Schema, keys: impl IntoIterator<Item = usize>) -> Grouping {
+        let keys: Vec<usize> = keys.into_iter().collect();
+        let are_there = keys.iter().all(|&key| key < input.columns().len());
+        assert!(are_there, "{keys:?} are not all columns of {input}");
+        let output = keys.iter().map(|&key| input.columns()[key].clone()).collect();
+        Grouping { input: input.clone(), keys, output, folds: Vec::new() }
+    }
+
+    /// How many rows a group has, in a column of [`Type::U64`] with this name.
+    pub fn count(self, name: impl Into<String>) -> Grouping {
+        self.and(Field { name: name.into(), kind: Type::U64, nullable: false }, Fold::Rows)
+    }
+
+    /// In how many of a group's rows a column has a value.
+    pub fn count_values(self, name: impl Into<String>, column: usize) -> Grouping {
+        self.and(Field { name: name.into(), kind: Type::U64, nullable: false }, Fold::Values(column))
+    }
+
+    /// The sum of a column: of signed integers as [`Type::I64`], of unsigned ones and of `true` (as 1) as [`Type::U64`], of floats as
+    /// [`Type::F64`], added in the order in which they come. The request fails where a sum of integers is beyond 64 bits. Panics if the
+    /// column is of texts or strings.
+    pub fn sum(self, name: impl Into<String>, column: usize) -> Grouping {
+        let kind = match self.input.columns()[column].kind {
+            Type::I8 | Type::I16 | Type::I32 | Type::I64 => Type::I64,
+            Type::Bool | Type::U8 | Type::U16 | Type::U32 | Type::U64 => Type::U64,
+            Type::F32 | Type::F64 => Type::F64,
+            kind => panic!("a column of type {kind:?} has no sum"),
+        };
+        self.of_values(name.into(), kind, column, Fold::Sum(column))
+    }
+
+    /// The least value of a column, in the order of [`SortKey`](super::SortKey).
+    pub fn least(self, name: impl Into<String>, column: usize) -> Grouping {
+        let kind = self.input.columns()[column].kind;
+        self.of_values(name.into(), kind, column, Fold::Least(column))
+    }
+
+    /// The greatest value of a column, in the order of [`SortKey`](super::SortKey).
+    pub fn greatest(self, name: impl Into<String>, column: usize) -> Grouping {
+        let kind = self.input.columns()[column].kind;
+        self.of_values(name.into(), kind, column, Fold::Greatest(column))
+    }
+
+    fn of_values(self, name: String, kind: Type, column: usize, fold: Fold) -> Grouping {
+        // All values of a group may be nulls, and the one group without keys may have no rows.
+        let nullable = self.input.columns()[column].nullable || self.keys.is_empty();
+        self.and(Field { name, kind, nullable }, fold)
+    }
+
+    fn and(mut self, field: Field, fold: Fold) -> Grouping {
+        if let Fold::Values(column) = fold {
+            assert!(column < self.input.columns().len(), "column {column} of {}", self.input);
+        }
+        self.output.push(field);
+        self.folds.push(fold);
+        self
+    }
+
+    /// The schema of what is made: the keys' columns, then one for each that was asked for.
+    pub fn schema(&self) -> Schema {
+        self.output.iter().cloned().collect()
+    }
+}
+
+/// Folds a stream's groups, in a hash table in memory, which counts against the request's budget. When the stream has ended, it sends
+/// the groups in the order in which their first rows came, in envelopes of so many rows. Without anything to fold it leaves one of
+/// equal keys.
+///
+/// For a stream in parts there is [`partition`](super::partition()), by the same columns and the same key: each group is in one part.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use vicus_flow::library::{self, Grouping, HashKey};
+/// use vicus_flow::{Column, Envelope, ModelBuilder, Schema, Type, sequential};
+///
+/// let words = Schema::new([("word", Type::Text)]);
+/// let counted = Grouping::by(&words, [0]).count("count");
+/// let mut net = ModelBuilder::new("how often each word comes");
+/// let rows = net.source(library::source("words", &words, || {
+///     [Envelope::new([Column::from_iter(["to", "be", "or", "not", "to", "be"])])]
+/// }));
+/// let group = net.add(library::group(&counted, HashKey::default(), 1000));
+/// let (send, receive) = mpsc::channel();
+/// let end = net.add(library::sink("end", &counted.schema(), move |envelope| Ok(send.send(envelope)?)));
+/// net.connect(rows.output(0), group.input(0));
+/// net.connect(group.output(0), end.input(0));
+/// net.end(end.output(0));
+/// sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap();
+/// let groups = receive.recv().unwrap();
+/// assert_eq!(groups.column(0).texts().collect::<Vec<_>>(), ["to", "be", "or", "not"]);
+/// assert_eq!(groups.column(1).u64s(), [2, 2, 1, 1]);
+/// ```
+pub fn group(grouping: &Grouping, by: HashKey, envelope_rows: usize) -> BoxModel {
+    let (input, output) = (grouping.input.clone(), grouping.schema());
+    let (grouping, schema) = (Arc::new(grouping.clone()), output.clone());
+    let factory = move || Group {
+        by,
+        table: Table::default(),
+        folded: grouping.folds.iter().map(|fold| Folded::new(*fold, &grouping.input)).collect(),
+        grouping: Arc::clone(&grouping),
+        builder: EnvelopeBuilder::new(&schema),
+        limit: envelope_rows.max(1),
+        next: None,
+        hashes: Vec::new(),
+        groups: Vec::new(),
+    };
+    BoxModel::new("group", factory).input(&input).output(&output)
+}
+
+struct Group {
+    grouping: Arc<Grouping>,
+    by: HashKey,
+    table: Table,
+    folded: Vec<Folded>,
+    builder: EnvelopeBuilder,
+    limit: usize,
+    /// The group that is sent next, when the pill has come.
+    next: Option<usize>,
+    /// For each row of an envelope, the hash of its keys.
+    hashes: Vec<u64>,
+    /// For each row of an envelope, its group.
+    groups: Vec<u32>,
+}
+
+impl Group {
+    fn take(&mut self, envelope: &Envelope) -> Result<(), BoxError> {
+        hash_rows(envelope, &self.grouping.keys, self.by, &mut self.hashes)?;
+        let keys: Vec<&Column> = self.grouping.keys.iter().map(|&key| envelope.column(key)).collect();
+        self.groups.clear();
+        self.groups.grow(envelope.rows())?;
+        let mut key = Vec::new();
+        for (row, &hash) in self.hashes.iter().enumerate() {
+            key.clear();
+            keys.iter().try_for_each(|column| write_key(&mut key, column, row))?;
+            self.groups.push(self.table.group(hash, &key)?);
+        }
+        self.folded.iter_mut().try_for_each(|folded| folded.take(envelope, &self.groups, self.table.len()))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.table.bytes() + self.folded.iter().map(Folded::bytes).sum::<u64>()
+    }
+
+    /// The next groups as rows, if there are any.
+    fn rows(&mut self, turn: &Turn<'_>, first: usize) -> Result<Option<Envelope>, BoxError> {
+        let groups = first..self.table.len().min(first + self.limit);
+        if groups.is_empty() {
+            return Ok(None);
+        }
+        self.builder.reserve(turn, groups.len());
+        // Where in its key each group's next value stands.
+        let mut at: Vec<usize> = Vec::with_room(groups.len())?;
+        at.extend(groups.clone().map(|group| self.table.key_range(group).start));
+        let keys = self.grouping.keys.len();
+        for (column, field) in self.grouping.output[..keys].iter().enumerate() {
+            for at in &mut at {
+                let key = &self.table.keys[*at..];
+                *at += read_key(key, field.kind, |value| self.builder.push_value(turn, column, field.kind, value));
+            }
+        }
+        for (place, folded) in self.folded.iter().enumerate() {
+            let (column, kind) = (keys + place, self.grouping.output[keys + place].kind);
+            for group in groups.clone() {
+                self.builder.push_value(turn, column, kind, folded.value(group));
+            }
+        }
+        // There may be no columns.
+        Ok(Some(Envelope::of_rows(self.builder.finish_columns(turn), groups.len())))
+    }
+}
+
+impl Operator for Group {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        match turn.take(0) {
+            Some(pill) if pill.is_pill() => {
+                self.next = Some(0);
+                if self.grouping.keys.is_empty() && self.table.len() == 0 {
+                    self.table.group(0, &[])?;
+                    self.folded.iter_mut().try_for_each(|folded| folded.make_room(1))?;
+                }
+            }
+            Some(envelope) => {
+                self.take(&envelope)?;
+                turn.holds(self.bytes())?;
+            }
+            None => {}
+        }
+        let Some(next) = self.next else { return Ok(()) };
+        match self.rows(turn, next)? {
+            Some(envelope) => {
+                self.next = Some(next + envelope.rows());
+                turn.send(0, envelope);
+                turn.run_again();
+            }
+            None => turn.send_pill(0),
+        }
+        Ok(())
+    }
+}
+
+/// A value without its type.
+#[derive(Clone, Copy)]
+enum Value<'a> {
+    Null,
+    /// By its [rank](Native::rank).
+    Ranked(u64),
+    String(&'a [u8]),
+}
+
+impl EnvelopeBuilder {
+    /// Appends a value of the column's type, for which there is room, but for its bytes.
+    fn push_value(&mut self, turn: &Turn<'_>, column: usize, kind: Type, value: Value<'_>) {
+        match value {
+            Value::Null => self.push_null(column),
+            Value::Ranked(rank) => by_type!(kind,
+                T => self.values::<T>(column).push(T::of_rank(rank)),
+                unreachable!("strings have no ranks")),
+            Value::String(bytes) => self.push_string(turn.blocks, column, kind, bytes),
+        }
+    }
+}
+
+/// Appends a value to a row's keys, so that keys are equal if their bytes are.
+fn write_key(key: &mut Vec<u8>, column: &Column, row: usize) -> Result<(), NoMemory> {
+    key.grow(9)?;
+    let is_null = column.is_null(row);
+    key.push(is_null.into());
+    if is_null {
+        return Ok(());
+    }
+    if column.kind().is_variable() {
+        let string = column.string(row);
+        key.grow(4 + string.len())?;
+        key.extend_from_slice(&(string.len() as u32).to_le_bytes());
+        key.extend_from_slice(string);
+    } else {
+        key.extend_from_slice(&column.rank(row).to_le_bytes());
+    }
+    Ok(())
+}
+
+/// Reads a value from the beginning of what was written; how many bytes it took.
+fn read_key(key: &[u8], kind: Type, with: impl FnOnce(Value<'_>)) -> usize {
+    if key[0] != 0 {
+        with(Value::Null);
+        1
+    } else if kind.is_variable() {
+        let len = u32::from_le_bytes(key[1..5].try_into().expect("four bytes")) as usize;
+        with(Value::String(&key[5..5 + len]));
+        5 + len
+    } else {
+        with(Value::Ranked(u64::from_le_bytes(key[1..9].try_into().expect("eight bytes"))));
+        9
+    }
+}
+
+/// The groups' keys, to be found by their hashes.
+#[derive(Default)]
+struct Table {
+    /// One more than a group's number, or 0: behind the place that the lowest bits of its hash say, the first that was free.
+    /// Invariant: a power of two of them, or none; more than half are 0.
+    slots: Vec<u32>,
+    /// Of each group.
+    hashes: Vec<u64>,
+    /// Where each group's key ends in `keys`.
+    ends: Vec<usize>,
+    keys: Vec<u8>,
+}
+
+impl Table {
+    fn len(&self) -> usize {
+        self.hashes.len()
+    }
+
+    fn key_range(&self, group: usize) -> std::ops::Range<usize> {
+        let start = if group == 0 { 0 } else { self.ends[group - 1] };
+        start..self.ends[group]
+    }
+
+    /// The group of this key: a new one, if it has not come before.
+    fn group(&mut self, hash: u64, key: &[u8]) -> Result<u32, NoMemory> {
+        if 2 * (self.len() + 1) > self.slots.len() {
+            self.grow()?;
+        }
+        let mask = self.slots.len() - 1;
+        let mut slot = hash as usize & mask;
+        loop {
+            match self.slots[slot] {
+                0 => break,
+                group => {
+                    let group = group as usize - 1;
+                    if self.hashes[group] == hash && self.keys[self.key_range(group)] == *key {
+                        return Ok(group as u32);
+                    }
+                }
+            }
+            slot = (slot + 1) & mask;
+        }
+        let group = u32::try_from(self.len()).ok().filter(|&group| group < u32::MAX).expect("fewer than 2^32 groups");
+        self.hashes.grow(1)?;
+        self.ends.grow(1)?;
+        self.keys.grow(key.len())?;
+        self.keys.extend_from_slice(key);
+        self.ends.push(self.keys.len());
+        self.hashes.push(hash);
+        self.slots[slot] = group + 1;
+        Ok(group)
+    }
+
+    #[cold]
+    fn grow(&mut self) -> Result<(), NoMemory> {
+        let count = (2 * self.slots.len()).max(64);
+        let mut slots: Vec<u32> = Vec::<u32>::zeroed(count)?;
+        for (group, &hash) in (1..).zip(&self.hashes) {
+            let mut slot = hash as usize & (count - 1);
+            while slots[slot] != 0 {
+                slot = (slot + 1) & (count - 1);
+            }
+            slots[slot] = group;
+        }
+        self.slots = slots;
+        Ok(())
+    }
+
+    fn bytes(&self) -> u64 {
+        (4 * self.slots.capacity() + 8 * (self.hashes.capacity() + self.ends.capacity()) + self.keys.capacity()) as u64
+    }
+}
+
+/// What has been folded of each group so far.
+struct Folded {
+    fold: Fold,
+    /// Of the column that is folded.
+    kind: Type,
+    /// A group's number: a count, the rank of a sum, or that of its least or greatest value.
+    numbers: Vec<u64>,
+    /// Whether a group has a value yet; of counts none.
+    has: Vec<bool>,
+    /// Of texts and strings of bytes, each group's least or greatest.
+    strings: Vec<Vec<u8>>,
+    /// Bytes that the strings have room for.
+    string_bytes: usize,
+}
+
+impl Folded {
+    fn new(fold: Fold, input: &Schema) -> Folded {
+        let kind = match fold {
+            Fold::Rows => Type::U64,
+            Fold::Values(column) | Fold::Sum(column) | Fold::Least(column) | Fold::Greatest(column) => {
+                input.columns()[column].kind
+            }
+        };
+        Folded { fold, kind, numbers: Vec::new(), has: Vec::new(), strings: Vec::new(), string_bytes: 0 }
+    }
+
+    /// Makes room for so many groups.
+    fn make_room(&mut self, groups: usize) -> Result<(), NoMemory> {
+        fn fill<T: Clone + Default>(all: &mut Vec<T>, groups: usize) -> Result<(), NoMemory> {
+            let more = groups - all.len();
+            all.grow(more)?;
+            all.resize(groups, T::default());
+            Ok(())
+        }
+        let is_count = matches!(self.fold, Fold::Rows | Fold::Values(_));
+        if !is_count {
+            fill(&mut self.has, groups)?;
+        }
+        if !is_count && self.kind.is_variable() {
+            return fill(&mut self.strings, groups);
+        }
+        fill(&mut self.numbers, groups)
+    }
+
+    fn take(&mut self, envelope: &Envelope, groups: &[u32], count: usize) -> Result<(), BoxError> {
+        self.make_room(count)?;
+        match self.fold {
+            Fold::Rows => groups.iter().for_each(|&group| self.numbers[group as usize] += 1),
+            Fold::Values(column) => {
+                let column = envelope.column(column);
+                let values = groups.iter().enumerate().filter(|(row, _)| !column.is_null(*row));
+                values.for_each(|(_, &group)| self.numbers[group as usize] += 1);
+            }
+            Fold::Sum(column) => self.add(envelope.column(column), groups)?,
+            Fold::Least(column) => self.choose(envelope.column(column), groups, false)?,
+            Fold::Greatest(column) => self.choose(envelope.column(column), groups, true)?,
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, column: &Column, groups: &[u32]) -> Result<(), SumTooLarge> {
+        let kind = self.kind;
+        for (row, &group) in groups.iter().enumerate().filter(|(row, _)| !column.is_null(*row)) {
+            let (sum, has) = (&mut self.numbers[group as usize], &mut self.has[group as usize]);
+            let rank = column.rank(row);
+            *sum = match kind {
+                Type::F32 | Type::F64 => {
+                    let value = if kind == Type::F32 { f32::of_rank(rank).into() } else { f64::of_rank(rank) };
+                    let before = if *has { f64::of_rank(*sum) } else { 0.0 };
+                    (before + value).rank()
+                }
+                Type::I8 | Type::I16 | Type::I32 | Type::I64 => {
+                    let before = if *has { i64::of_rank(*sum) } else { 0 };
+                    before.checked_add(i64::of_rank(rank)).ok_or(SumTooLarge)?.rank()
+                }
+                // The rank of an unsigned number is itself.
+                _ => sum.checked_add(rank).ok_or(SumTooLarge)?,
+            };
+            *has = true;
+        }
+        Ok(())
+    }
+
+    /// Keeps the least or greatest values.
+    fn choose(&mut self, column: &Column, groups: &[u32], greatest: bool) -> Result<(), NoMemory> {
+        for (row, &group) in groups.iter().enumerate().filter(|(row, _)| !column.is_null(*row)) {
+            let group = group as usize;
+            let is_better = |order: std::cmp::Ordering| if greatest { order.is_gt() } else { order.is_lt() };
+            if self.kind.is_variable() {
+                let (string, best) = (column.string(row), &mut self.strings[group]);
+                if !self.has[group] || is_better(string.cmp(best)) {
+                    let before = best.capacity();
+                    best.clear();
+                    best.grow_exactly(string.len())?;
+                    best.extend_from_slice(string);
+                    self.string_bytes += best.capacity() - before;
+                }
+            } else {
+                let (rank, best) = (column.rank(row), &mut self.numbers[group]);
+                if !self.has[group] || is_better(rank.cmp(best)) {
+                    *best = rank;
+                }
+            }
+            self.has[group] = true;
+        }
+        Ok(())
+    }
+
+    fn value(&self, group: usize) -> Value<'_> {
+        if self.has.get(group) == Some(&false) {
+            Value::Null
+        } else if self.strings.is_empty() {
+            Value::Ranked(self.numbers[group])
+        } else {
+            Value::String(&self.strings[group])
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        let strings = self.strings.capacity() * size_of::<Vec<u8>>() + self.string_bytes;
+        (8 * self.numbers.capacity() + self.has.capacity() + strings) as u64
+    }
+}
+
+/// A sum of integers that 64 bits don't hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SumTooLarge;
+
+impl fmt::Display for SumTooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a sum of integers is beyond 64 bits")
+    }
+}
+
+impl std::error::Error for SumTooLarge {}

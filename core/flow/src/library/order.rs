@@ -1,0 +1,73 @@
+//! The order of rows by columns of any types.
+
+use crate::{Column, Envelope};
+use std::cmp::Ordering;
+
+/// A column to sort by: ascending, and nulls first, unless it is said otherwise. Numbers are ordered by value, floats by the total order
+/// of IEEE 754 (-NaN, -∞, …, -0, 0, …, ∞, NaN), `false` before `true`, texts and strings of bytes by their bytes: that is the order of
+/// Unicode's code points.
+///
+/// ```
+/// use vicus_flow::library::{SortKey, order_by};
+/// use vicus_flow::{Column, Envelope};
+///
+/// let rows = Envelope::new([vec![2u8, 1, 2].into(), vec![Some("b"), Some("a"), None].into()]);
+/// let compare = order_by([SortKey::of(0).descending(), SortKey::of(1).nulls_last()]);
+/// let mut order = [0, 1, 2];
+/// order.sort_by(|&a, &b| compare((&rows, a), (&rows, b)));
+/// assert_eq!(order, [0, 2, 1]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SortKey {
+    /// The column's number.
+    pub column: usize,
+    /// Whether greater values come first. Where nulls come is another question.
+    pub descending: bool,
+    /// Whether nulls come behind all values.
+    pub nulls_last: bool,
+}
+
+impl SortKey {
+    /// By this column.
+    pub fn of(column: usize) -> SortKey {
+        SortKey { column, descending: false, nulls_last: false }
+    }
+
+    /// Greater values first.
+    pub fn descending(self) -> SortKey {
+        SortKey { descending: true, ..self }
+    }
+
+    /// Nulls behind all values.
+    pub fn nulls_last(self) -> SortKey {
+        SortKey { nulls_last: true, ..self }
+    }
+
+    /// Orders a row of one column and a row of another of the same type.
+    #[inline]
+    pub(crate) fn compare(&self, (a, i): (&Column, usize), (b, j): (&Column, usize)) -> Ordering {
+        if a.null_count() + b.null_count() > 0 {
+            let is_later = |is_null: bool| is_null == self.nulls_last;
+            match (a.is_null(i), b.is_null(j)) {
+                (false, false) => {}
+                (true, true) => return Ordering::Equal,
+                // `false` comes first.
+                (a, b) => return is_later(a).cmp(&is_later(b)),
+            }
+        }
+        let order = a.order(i, b, j);
+        if self.descending { order.reverse() } else { order }
+    }
+}
+
+/// Orders rows of envelopes of one schema: by the first key, where that says that they are equal by the second, and so on. The
+/// function panics if the envelopes have not all these columns.
+pub fn order_by(
+    keys: impl IntoIterator<Item = SortKey>,
+) -> impl Fn((&Envelope, usize), (&Envelope, usize)) -> Ordering + Clone + Send + Sync + 'static {
+    let keys: Vec<SortKey> = keys.into_iter().collect();
+    move |(a, i), (b, j)| {
+        let order = |key: &SortKey| key.compare((a.column(key.column), i), (b.column(key.column), j));
+        keys.iter().map(order).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    }
+}

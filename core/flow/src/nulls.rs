@@ -1,0 +1,98 @@
+//! Which rows of a column have no value: a bit for each, as Arrow has them, 0 for a null.
+
+use crate::block::Block;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Bytes in a block that others share.
+#[derive(Clone)]
+pub(crate) struct Bytes {
+    at: NonNull<u8>,
+    len: usize,
+    pub(crate) block: Arc<Block>,
+}
+
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: the pointer is into the block, which is shared as an `Arc` of it is; bytes may be read by any thread.
+unsafe impl Send for Bytes {}
+
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: as above; `&self` gives `&[u8]` alone.
+unsafe impl Sync for Bytes {}
+
+impl Bytes {
+    /// # Safety
+    /// So many bytes lie there in the block, and none is written to while this is there.
+    #[expect(unsafe_code, reason = "the caller promises what lies there")]
+    pub(crate) unsafe fn new(at: NonNull<u8>, len: usize, block: Arc<Block>) -> Bytes {
+        Bytes { at, len, block }
+    }
+
+    pub(crate) fn get(&self) -> &[u8] {
+        #[expect(unsafe_code, reason = "the bytes lie in raw memory")]
+        // SAFETY: they are there as long as the block, and not written to, says `new`'s caller.
+        unsafe {
+            NonNull::slice_from_raw_parts(self.at, self.len).as_ref()
+        }
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    /// Takes the vector's memory.
+    fn from(bytes: Vec<u8>) -> Bytes {
+        let len = bytes.len();
+        let block = Block::of_vec(bytes);
+        #[expect(unsafe_code, reason = "a vector's memory")]
+        // SAFETY: the vector's bytes lie at the block's beginning, which has no other owner.
+        unsafe {
+            Bytes::new(block.at(), len, Arc::new(block))
+        }
+    }
+}
+
+/// The nulls of a column: at least one row is one.
+#[derive(Clone)]
+pub(crate) struct Nulls {
+    pub(crate) bits: Bytes,
+    /// The bit of the first row.
+    pub(crate) first: usize,
+    pub(crate) rows: usize,
+    /// Invariant: so many of the rows' bits are 0, and it is not 0.
+    pub(crate) count: usize,
+}
+
+impl Nulls {
+    /// Those among so many rows, or `None` if there are none.
+    pub(crate) fn among(bits: Bytes, first: usize, rows: usize) -> Option<Nulls> {
+        let count = (first..first + rows).filter(|&bit| !is_set(bits.get(), bit)).count();
+        (count > 0).then_some(Nulls { bits, first, rows, count })
+    }
+
+    #[inline]
+    pub(crate) fn has(&self, row: usize) -> bool {
+        debug_assert!(row < self.rows);
+        !is_set(self.bits.get(), self.first + row)
+    }
+
+    /// Those of some of the rows.
+    pub(crate) fn slice(&self, from: usize, rows: usize) -> Option<Nulls> {
+        Nulls::among(self.bits.clone(), self.first + from, rows)
+    }
+
+    /// Bytes that the bits take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.rows.div_ceil(8)
+    }
+}
+
+#[inline]
+fn is_set(bits: &[u8], bit: usize) -> bool {
+    bits[bit / 8] & (1 << (bit % 8)) != 0
+}
+
+/// Says that a row is a null; whether it was none before.
+pub(crate) fn clear(bits: &mut [u8], row: usize) -> bool {
+    let was_set = is_set(bits, row);
+    bits[row / 8] &= !(1 << (row % 8));
+    was_set
+}

@@ -1,0 +1,271 @@
+//! The memory that all calls of a process may hold together, of which each takes its share.
+//!
+//! A call takes a share when it begins, raises it while its text is parsed and planned and while its boxes hold rows, and gives
+//! it back when it ends. The shares' sum never exceeds the total: what it has no room for is refused, or waits if it has only begun.
+
+use crate::cancel::Cancel;
+use crate::error::{Error, Stage};
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::time::Instant;
+use vicus::Grants;
+
+/// The memory that calls may hold together.
+///
+/// ```
+/// use vicus_service::MemoryBudget;
+///
+/// let memory = MemoryBudget::new(1 << 30);
+/// assert_eq!((memory.total(), memory.taken(), memory.most_taken()), (1 << 30, 0, 0));
+/// ```
+pub struct MemoryBudget {
+    state: Mutex<State>,
+    /// Something was given back, the total was raised, or a waiting call was cancelled.
+    changed: Condvar,
+}
+
+/// Invariant: no share was taken that made `taken` exceed `total`. A total that was lowered later may lie below it.
+struct State {
+    total: u64,
+    taken: u64,
+    most_taken: u64,
+    /// Calls that wait for a share, the oldest first.
+    waiting: VecDeque<u64>,
+    next: u64,
+}
+
+/// What a call does that finds no room for its first share.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Admission {
+    /// It fails at once ([`Error::Busy`]).
+    #[default]
+    Refuse,
+    /// It waits behind those that came before it, until its time is up or it is cancelled.
+    Wait,
+}
+
+/// Calls together held too much for one of them to get more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Busy {
+    /// Bytes that the call had.
+    pub had: u64,
+    /// Bytes that it wanted all in all.
+    pub wanted: u64,
+    /// Bytes that all calls may hold together.
+    pub total: u64,
+    /// Bytes that all calls had, this one included.
+    pub taken: u64,
+}
+
+impl fmt::Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Busy { had, wanted, total, taken } = self;
+        write!(
+            f,
+            "no memory is left for it: it holds {had} bytes and wants {wanted}, and all requests hold {taken} of {total}"
+        )
+    }
+}
+
+impl std::error::Error for Busy {}
+
+impl MemoryBudget {
+    /// One of so many bytes.
+    pub fn new(total: u64) -> Arc<MemoryBudget> {
+        let state = State { total, taken: 0, most_taken: 0, waiting: VecDeque::new(), next: 0 };
+        Arc::new(MemoryBudget { state: Mutex::new(state), changed: Condvar::new() })
+    }
+
+    /// How many bytes calls may hold together.
+    pub fn total(&self) -> u64 {
+        self.lock().total
+    }
+
+    /// Changes how many bytes calls may hold together. What they have taken already stays theirs.
+    pub fn set_total(&self, total: u64) {
+        self.lock().total = total;
+        self.changed.notify_all();
+    }
+
+    /// How many bytes the calls that run now have taken.
+    pub fn taken(&self) -> u64 {
+        self.lock().taken
+    }
+
+    /// How many bytes they had taken together at most.
+    pub fn most_taken(&self) -> u64 {
+        self.lock().most_taken
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics under this lock")
+    }
+
+    /// A share of so many bytes for a call that begins.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        bytes: u64,
+        admission: Admission,
+        until: Option<Instant>,
+        cancel: &Cancel,
+    ) -> Result<Arc<Share>, Error> {
+        let mut state = self.lock();
+        let is_free = state.waiting.is_empty() && state.take(bytes);
+        if !is_free {
+            let busy = state.busy(0, bytes);
+            if admission == Admission::Refuse || bytes > state.total {
+                return Err(Error::Busy(busy));
+            }
+            state = self.wait_for_turn(state, bytes, until, cancel)?;
+        }
+        drop(state);
+        Ok(Arc::new(Share {
+            budget: Arc::clone(self),
+            granted: Mutex::new(bytes),
+            beside_boxes: AtomicU64::new(0),
+            refused: OnceLock::new(),
+        }))
+    }
+
+    /// Waits in line until there is room for so many bytes, and takes them.
+    fn wait_for_turn<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        bytes: u64,
+        until: Option<Instant>,
+        cancel: &Cancel,
+    ) -> Result<MutexGuard<'a, State>, Error> {
+        let ticket = state.next;
+        state.next += 1;
+        state.waiting.push_back(ticket);
+        drop(state);
+        let told = Arc::clone(self);
+        let _listening = cancel.listen(move || {
+            // Under the lock, or a call that has just looked would not hear of it.
+            let _state = told.lock();
+            told.changed.notify_all();
+        });
+        let mut state = self.lock();
+        loop {
+            let ended = if cancel.is_cancelled() {
+                Some(Error::Cancelled)
+            } else if state.waiting.front() == Some(&ticket) && state.take(bytes) {
+                state.waiting.pop_front();
+                // The next one may have room, too.
+                self.changed.notify_all();
+                return Ok(state);
+            } else if bytes > state.total {
+                Some(Error::Busy(state.busy(0, bytes)))
+            } else {
+                until
+                    .is_some_and(|until| Instant::now() >= until)
+                    .then_some(Error::TimeLimit { during: Stage::Waiting })
+            };
+            if let Some(error) = ended {
+                state.waiting.retain(|waiting| *waiting != ticket);
+                self.changed.notify_all();
+                return Err(error);
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            state = match left {
+                Some(left) => self.changed.wait_timeout(state, left).expect("nothing panics under this lock").0,
+                None => self.changed.wait(state).expect("nothing panics under this lock"),
+            };
+        }
+    }
+}
+
+impl State {
+    fn take(&mut self, bytes: u64) -> bool {
+        let is_room = self.taken.checked_add(bytes).is_some_and(|taken| taken <= self.total);
+        if is_room {
+            self.taken += bytes;
+            self.most_taken = self.most_taken.max(self.taken);
+        }
+        is_room
+    }
+
+    fn busy(&self, had: u64, wanted: u64) -> Busy {
+        Busy { had, wanted, total: self.total, taken: self.taken }
+    }
+}
+
+impl fmt::Debug for MemoryBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        let mut shown = f.debug_struct("MemoryBudget");
+        shown.field("total", &state.total).field("taken", &state.taken).finish_non_exhaustive()
+    }
+}
+
+/// What one call has taken. Given back when it is dropped.
+pub(crate) struct Share {
+    budget: Arc<MemoryBudget>,
+    granted: Mutex<u64>,
+    /// Bytes of it that are not for what boxes hold.
+    beside_boxes: AtomicU64,
+    /// Why it got no more.
+    refused: OnceLock<Busy>,
+}
+
+impl Share {
+    /// A share is raised by so much at least, so that calls rarely meet at the budget; but by no more than this part of what is free.
+    const STEP: u64 = 1 << 20;
+    const PART_OF_FREE: u64 = 8;
+
+    /// Raises it to so many bytes, if there is room for them.
+    pub(crate) fn raise_to(&self, wanted: u64) -> Option<u64> {
+        let mut granted = self.granted.lock().expect("nothing panics under this lock");
+        if wanted > *granted {
+            let mut state = self.budget.lock();
+            let least = wanted - *granted;
+            let free = state.total.saturating_sub(state.taken);
+            let more = least.max(Self::STEP.max(*granted / 4).min(free / Self::PART_OF_FREE));
+            let Some(taken) = [more, least].into_iter().find(|&bytes| state.take(bytes)) else {
+                let _ = self.refused.set(state.busy(*granted, wanted));
+                return None;
+            };
+            *granted += taken;
+        }
+        Some(*granted)
+    }
+
+    /// Says how much of it is not for what boxes hold. They are to hold nothing yet.
+    pub(crate) fn set_beside_boxes(&self, bytes: u64) {
+        self.beside_boxes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Why it got no more, if it did not.
+    pub(crate) fn refused(&self) -> Option<Busy> {
+        self.refused.get().copied()
+    }
+}
+
+impl Grants for Share {
+    fn raise(&self, bytes: u64) -> Option<u64> {
+        let beside = self.beside_boxes.load(Ordering::Relaxed);
+        self.raise_to(bytes.saturating_add(beside)).map(|granted| granted - beside)
+    }
+}
+
+impl Share {
+    /// Gives it back, for a call that is over. A box that still runs would take it anew.
+    pub(crate) fn give_back(&self) {
+        let granted = std::mem::take(&mut *self.granted.lock().expect("nothing panics under this lock"));
+        let mut state = self.budget.lock();
+        state.taken -= granted;
+        let is_awaited = !state.waiting.is_empty();
+        drop(state);
+        if is_awaited {
+            self.budget.changed.notify_all();
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}

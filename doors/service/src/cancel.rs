@@ -1,0 +1,127 @@
+//! A handle by which calls are cancelled, from any thread and at any time.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use vicus::Request;
+
+/// Cancels the calls that were given it or a clone of it: those that run, and those that will begin.
+///
+/// A call that waits or runs is told at once; nothing asks it from time to time.
+///
+/// ```
+/// use vicus_service::Cancel;
+///
+/// let cancel = Cancel::new();
+/// let other = cancel.clone();
+/// other.cancel();
+/// assert!(cancel.is_cancelled());
+/// ```
+#[derive(Clone, Default)]
+pub struct Cancel(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    is_cancelled: AtomicBool,
+    listeners: Mutex<Listeners>,
+}
+
+#[derive(Default)]
+struct Listeners {
+    next: u64,
+    told: Vec<(u64, Arc<dyn Fn() + Send + Sync>)>,
+}
+
+impl Cancel {
+    /// One that has cancelled nothing yet.
+    pub fn new() -> Cancel {
+        Cancel::default()
+    }
+
+    /// Cancels. More than once is as good as once.
+    pub fn cancel(&self) {
+        let told: Vec<_> = {
+            let listeners = self.lock();
+            // Under the lock: a listener that comes later sees it.
+            self.0.is_cancelled.store(true, Ordering::Release);
+            listeners.told.iter().map(|(_, listener)| Arc::clone(listener)).collect()
+        };
+        told.iter().for_each(|listener| listener());
+    }
+
+    /// Whether it has cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled.load(Ordering::Acquire)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Listeners> {
+        self.0.listeners.lock().expect("nothing panics under this lock")
+    }
+
+    /// Has a function called when it cancels, until the result is dropped; at once if it has cancelled already.
+    pub(crate) fn listen(&self, listener: impl Fn() + Send + Sync + 'static) -> Listening {
+        let listener = Arc::new(listener);
+        let number = {
+            let mut listeners = self.lock();
+            listeners.next += 1;
+            let number = listeners.next;
+            listeners.told.push((number, Arc::clone(&listener) as _));
+            number
+        };
+        let listening = Listening { cancel: self.clone(), number };
+        if self.is_cancelled() {
+            listener();
+        }
+        listening
+    }
+}
+
+impl fmt::Debug for Cancel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Cancel").field(&self.is_cancelled()).finish()
+    }
+}
+
+/// A listener as long as it listens.
+pub(crate) struct Listening {
+    cancel: Cancel,
+    number: u64,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let told = {
+            let mut listeners = self.cancel.lock();
+            let at = listeners.told.iter().position(|(number, _)| *number == self.number);
+            at.map(|at| listeners.told.swap_remove(at))
+        };
+        // Not under the lock: what it drops is anybody's.
+        drop(told);
+    }
+}
+
+/// A submitted request that is cancelled if it is not over when this is dropped, and when its cancel handle cancels.
+pub(crate) struct Submitted {
+    pub(crate) request: Arc<Request>,
+    /// What is over already has none.
+    _listening: Option<Listening>,
+}
+
+impl Submitted {
+    pub(crate) fn new(request: Request, cancel: &Cancel) -> Submitted {
+        let request = Arc::new(request);
+        let listening = (!request.is_done()).then(|| {
+            let cancelled = Arc::clone(&request);
+            cancel.listen(move || cancelled.cancel())
+        });
+        Submitted { request, _listening: listening }
+    }
+}
+
+impl Drop for Submitted {
+    fn drop(&mut self) {
+        if !self.request.is_done() {
+            self.request.cancel();
+        }
+    }
+}

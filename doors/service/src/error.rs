@@ -1,0 +1,228 @@
+//! Why a call has no answer, in kinds that a door can map to an exit status or an HTTP status.
+
+use crate::budget::Busy;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use vicus::{BoxError, FlowError, NoMemory, OverBudget};
+use vicus_sparql::{QueryError, QueryErrorKind};
+
+/// Why a call has no answer. Other calls are not touched.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The text is no query that is answered, or is too long or too deep; or planning it takes too many steps.
+    Query(QueryError),
+    /// Its time was up, while it was doing this.
+    TimeLimit {
+        /// What it was doing.
+        during: Stage,
+    },
+    /// It needs more memory than a call may have.
+    MemoryLimit(OverBudget),
+    /// All calls together hold too much for it to get more.
+    Busy(Busy),
+    /// It was cancelled.
+    Cancelled,
+    /// The system had no memory for what a box of it asked for.
+    NoMemory {
+        /// The box.
+        name: String,
+        /// What it asked for.
+        error: NoMemory,
+    },
+    /// What takes the answer has failed: a broken pipe, say.
+    Sink(Arc<SinkFailed>),
+    /// A box gave up, because of what is asked or of the data.
+    Failed {
+        /// The box.
+        name: String,
+        /// What it said.
+        error: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// A mistake of ours: a box panicked, or the boxes waited for each other.
+    Internal(FlowError),
+}
+
+/// The kinds of [`Error`], as doors tell them.
+///
+/// | kind | what helps | HTTP |
+/// |---|---|---|
+/// | `Query`, `Failed` | another query | 400 |
+/// | `PlanLimit`, `MemoryLimit` | a smaller query, or a higher limit | 413 |
+/// | `TimeLimit` | the same | 408 |
+/// | `Busy`, `NoMemory` | asking again later | 503 |
+/// | `Cancelled`, `Sink` | the client has gone | – |
+/// | `Internal` | a report to us | 500 |
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[expect(missing_docs, reason = "the table says it")]
+pub enum ErrorKind {
+    Query,
+    PlanLimit,
+    TimeLimit,
+    MemoryLimit,
+    Busy,
+    Cancelled,
+    NoMemory,
+    Sink,
+    Failed,
+    Internal,
+}
+
+/// What a call is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Stage {
+    /// It waits for its first share of memory.
+    Waiting,
+    /// Its text is read.
+    Parsing,
+    /// Its plan is made.
+    Planning,
+    /// Its boxes run.
+    Running,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stage::Waiting => "waiting for memory",
+            Stage::Parsing => "parsing",
+            Stage::Planning => "planning",
+            Stage::Running => "running",
+        })
+    }
+}
+
+/// What takes the answer has failed.
+#[derive(Debug)]
+pub struct SinkFailed(pub(crate) BoxError);
+
+impl SinkFailed {
+    /// Its error.
+    pub fn error(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+        &*self.0
+    }
+
+    /// Its error, if it was one of reading or writing.
+    pub fn io(&self) -> Option<&io::Error> {
+        self.0.downcast_ref()
+    }
+}
+
+impl fmt::Display for SinkFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+// Without a source: what it says is its error's.
+impl std::error::Error for SinkFailed {}
+
+impl Error {
+    /// Which kind it is.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Query(error) if error.kind == QueryErrorKind::TooManySteps => ErrorKind::PlanLimit,
+            Error::Query(_) => ErrorKind::Query,
+            Error::TimeLimit { .. } => ErrorKind::TimeLimit,
+            Error::MemoryLimit(_) => ErrorKind::MemoryLimit,
+            Error::Busy(_) => ErrorKind::Busy,
+            Error::Cancelled => ErrorKind::Cancelled,
+            Error::NoMemory { .. } => ErrorKind::NoMemory,
+            Error::Sink(_) => ErrorKind::Sink,
+            Error::Failed { .. } => ErrorKind::Failed,
+            Error::Internal(_) => ErrorKind::Internal,
+        }
+    }
+
+    /// Of writing what the sink has kept to the end.
+    pub(crate) fn of_sink(error: io::Error) -> Error {
+        Error::Sink(Arc::new(SinkFailed(error.into())))
+    }
+
+    /// More is held than may be.
+    pub(crate) fn over(budget: u64, mut holders: Vec<(String, u64)>) -> Error {
+        holders.sort_by_key(|(_, held)| std::cmp::Reverse(*held));
+        Error::MemoryLimit(OverBudget { budget, holders })
+    }
+}
+
+/// Cancelled requests have a reason that the request doesn't know; the caller looks for it first.
+impl From<FlowError> for Error {
+    fn from(error: FlowError) -> Error {
+        match error {
+            FlowError::Cancelled => Error::Cancelled,
+            FlowError::Failed { name, error } => {
+                if let Some(over) = error.downcast_ref::<OverBudget>() {
+                    return Error::MemoryLimit(over.clone());
+                }
+                if let Some(error) = error.downcast_ref::<NoMemory>() {
+                    return Error::NoMemory { name, error: *error };
+                }
+                match error.downcast_ref::<SharedSinkFailed>() {
+                    Some(SharedSinkFailed(failed)) => Error::Sink(Arc::clone(failed)),
+                    None => Error::Failed { name, error },
+                }
+            }
+            error => Error::Internal(error),
+        }
+    }
+}
+
+/// A sink's failure on its way through its request.
+#[derive(Debug)]
+pub(crate) struct SharedSinkFailed(pub(crate) Arc<SinkFailed>);
+
+impl fmt::Display for SharedSinkFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for SharedSinkFailed {}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Query(error) => error.fmt(f),
+            Error::TimeLimit { during } => write!(f, "its time was up while {during}: it was cancelled"),
+            Error::MemoryLimit(error) => error.fmt(f),
+            Error::Busy(error) => error.fmt(f),
+            Error::Cancelled => f.write_str("it was cancelled"),
+            // The input may be right: the box says what the memory was for.
+            Error::NoMemory { name, error } => write!(f, "box {name} failed: {error}"),
+            Error::Sink(error) => error.fmt(f),
+            // What a box says of the user's input stands alone, without the box's name.
+            Error::Failed { error, .. } => error.fmt(f),
+            Error::Internal(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_late_is_told_so() {
+        let error = Error::TimeLimit { during: Stage::Planning };
+        assert_eq!(error.to_string(), "its time was up while planning: it was cancelled");
+        assert_eq!(error.kind(), ErrorKind::TimeLimit);
+    }
+
+    #[test]
+    fn a_request_that_failed_is_told_by_the_reason() {
+        let failed = |error: BoxError| FlowError::Failed { name: "sort".to_owned(), error: error.into() };
+        let of = |error: BoxError| Error::from(failed(error)).kind();
+        assert_eq!(of(OverBudget { budget: 1, holders: Vec::new() }.into()), ErrorKind::MemoryLimit);
+        assert_eq!(of(NoMemory { bytes: 1 }.into()), ErrorKind::NoMemory);
+        assert_eq!(of("a path is too long".into()), ErrorKind::Failed);
+        let pipe = io::Error::from(io::ErrorKind::BrokenPipe);
+        let sink = Error::from(failed(SharedSinkFailed(Arc::new(SinkFailed(pipe.into()))).into()));
+        assert!(matches!(&sink, Error::Sink(failed) if failed.io().unwrap().kind() == io::ErrorKind::BrokenPipe));
+        let panicked = FlowError::Panicked { name: "sort".to_owned(), message: "index out of bounds".to_owned() };
+        assert_eq!(Error::from(panicked).kind(), ErrorKind::Internal);
+    }
+}

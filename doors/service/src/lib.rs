@@ -1,0 +1,27 @@
+//! What doors share that answer queries: datasets, sessions, prepared plans, answers into any sink, limits and cancellation, and the
+//! memory of the process. No terminal, no socket.
+//!
+//! A [`Service`] has threads and a [`MemoryBudget`]; it loads a [`Dataset`], and a [`Session`] asks it. A [`Call`] is one
+//! question: its time begins with it, it takes its share of the memory, and can be cancelled at any moment by a [`Cancel`] that it was given.
+//! It prepares a text ([`Prepared`]: parsed and planned, to be run any number of times), and starts that ([`Running`]) into a
+//! [`Sink`]: text in one of the W3C's formats into any `Write` ([`TextSink`]), batches into a function ([`Each`]), or a number
+//! ([`Count`]). Why there is no answer is an [`Error`], whose [`ErrorKind`] a door maps to an exit status or an HTTP status.
+//!
+//! Nothing here polls: a waiting caller sleeps until the answer or the deadline is there, and a cancelled call is told. Reading a text is bounded by its length and its depth, planning by its steps; both run on the calling thread, so no
+//! thread is left behind when their time is up.
+
+mod budget;
+mod cancel;
+mod error;
+mod load;
+mod service;
+mod session;
+mod sink;
+
+pub use budget::{Admission, Busy, MemoryBudget};
+pub use cancel::Cancel;
+pub use error::{Error, ErrorKind, SinkFailed, Stage};
+pub use load::{Dataset, Loaded, Loading};
+pub use service::Service;
+pub use session::{Call, Limits, Outcome, Prepared, Running, Session, SessionOptions, check};
+pub use sink::{Batch, Count, Each, EachTaker, Format, Sink, Solutions, Taker, TextSink, TextTaker, Unwritable};

@@ -1,0 +1,89 @@
+//! Data that calls are answered from, and loading it.
+
+use crate::cancel::{Cancel, Submitted};
+use crate::error::Error;
+use crate::service::Service;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use vicus_rdf::load::{Load, LoadOptions, Loaded as LoadedStore, Malformed, Progress, Source};
+use vicus_rdf::{Placement, Store};
+
+/// Data that is loaded, with its statistics. A clone is the same data; what was prepared for it keeps it alive.
+#[derive(Clone)]
+pub struct Dataset {
+    store: Arc<Store>,
+}
+
+impl Dataset {
+    /// The data of a store.
+    pub fn new(store: Arc<Store>) -> Dataset {
+        Dataset { store }
+    }
+
+    /// What holds the data.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+}
+
+impl fmt::Debug for Dataset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dataset").field("triples", &self.store.len()).finish_non_exhaustive()
+    }
+}
+
+/// Sources that are being loaded by the threads of a service. Dropping it cancels that.
+pub struct Loading {
+    load: Load,
+    submitted: Submitted,
+    began: Instant,
+}
+
+/// How loading went.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The data.
+    pub dataset: Dataset,
+    /// How long it took.
+    pub time: Duration,
+    /// Malformed lines that were left out.
+    pub skipped: u64,
+    /// The first of them.
+    pub first_skipped: Option<Malformed>,
+}
+
+impl Loading {
+    pub(crate) fn begin(service: &Service, sources: Vec<Source>, options: LoadOptions, cancel: &Cancel) -> Loading {
+        let began = Instant::now();
+        let runtime = service.runtime();
+        let place =
+            |memory: &Arc<_>| Placement { memory: Arc::clone(memory), threads: runtime.plan().threads_by_node() };
+        let over = runtime.memory().map(place);
+        let load = Load::new(sources, LoadOptions { workers: runtime.plan().threads(), over, ..options });
+        let submitted = Submitted::new(runtime.submit(load.model()), cancel);
+        Loading { load, submitted, began }
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Arc<Progress> {
+        self.load.progress()
+    }
+
+    /// Waits until it is over, but no longer than this; whether it is.
+    pub fn wait_for(&self, at_most: Duration) -> bool {
+        self.submitted.request.wait_for(at_most).is_some()
+    }
+
+    /// Waits until all is loaded, or until it is cancelled.
+    ///
+    /// # Errors
+    /// A source can't be read or is malformed ([`Error::Failed`] with a [`LoadError`](vicus_rdf::load::LoadError)), there is no
+    /// memory, or it was cancelled.
+    pub fn finish(self) -> Result<Loaded, Error> {
+        self.submitted.request.wait()?;
+        let LoadedStore { store, skipped, first_skipped } = self.load.finish().expect("its request has ended well");
+        let dataset = Dataset::new(Arc::new(store));
+        Ok(Loaded { dataset, time: self.began.elapsed(), skipped, first_skipped })
+    }
+}

@@ -1,0 +1,75 @@
+//! The threads and the memory that answer all calls of a process.
+
+use crate::budget::MemoryBudget;
+use crate::cancel::Cancel;
+use crate::load::{Dataset, Loading};
+use crate::session::{Session, SessionOptions};
+use std::fmt;
+use std::sync::Arc;
+use vicus::Runtime;
+use vicus_rdf::load::{LoadOptions, Source};
+
+/// Threads that answer, and the memory that what they answer may hold. A clone is the same service.
+///
+/// ```
+/// use vicus::Runtime;
+/// use vicus_rdf::load::{LoadOptions, Source, Syntax};
+/// use vicus_service::{Cancel, Format, MemoryBudget, Service, SessionOptions};
+///
+/// let service = Service::new(Runtime::builder().threads(2).start(), MemoryBudget::new(64 << 20));
+/// let data = &b"<http://e/ann> <http://e/age> 27 . <http://e/bob> <http://e/age> 31 ."[..];
+/// let sources = vec![Source::new("people", Syntax::Turtle, data)];
+/// let loaded = service.load(sources, LoadOptions::default(), &Cancel::new()).finish()?;
+///
+/// let session = service.session(&loaded.dataset, SessionOptions::default());
+/// let text = "SELECT ?age { <http://e/ann> <http://e/age> ?age }";
+/// let (csv, outcome) = session.write(text, Format::Csv, Vec::new())?;
+/// assert_eq!((csv.as_slice(), outcome.rows), (&b"age\r\n27\r\n"[..], 1));
+/// # Ok::<(), vicus_service::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Service(Arc<Inner>);
+
+struct Inner {
+    runtime: Runtime,
+    memory: Arc<MemoryBudget>,
+}
+
+impl Service {
+    /// One with these threads, whose calls together hold so much memory at most.
+    pub fn new(runtime: Runtime, memory: Arc<MemoryBudget>) -> Service {
+        Service(Arc::new(Inner { runtime, memory }))
+    }
+
+    /// Its threads.
+    pub fn runtime(&self) -> &Runtime {
+        &self.0.runtime
+    }
+
+    /// What its calls may hold together.
+    pub fn memory(&self) -> &Arc<MemoryBudget> {
+        &self.0.memory
+    }
+
+    /// Begins to load sources: as many at once as there are threads, over the nodes where these are. What loading holds is no part of
+    /// the [memory](Service::memory) of calls.
+    pub fn load(&self, sources: Vec<Source>, options: LoadOptions, cancel: &Cancel) -> Loading {
+        Loading::begin(self, sources, options, cancel)
+    }
+
+    /// A session of calls to a dataset, with options that they share.
+    pub fn session(&self, dataset: &Dataset, options: SessionOptions) -> Session {
+        Session::new(self.clone(), dataset.clone(), options)
+    }
+
+    /// Its threads, if no clone of it and no session is left.
+    pub fn into_runtime(self) -> Option<Runtime> {
+        Arc::into_inner(self.0).map(|inner| inner.runtime)
+    }
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Service").field("memory", self.memory()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,440 @@
+//! A call, from its text to its last row: begun within limits, prepared, answered into a sink.
+//!
+//! ```text
+//!  Session ── call ──▶ Call ── prepare ──▶ Prepared      within the call's time, memory and steps
+//!                       │                     │
+//!                       └─ start ◀────────────┘          any number of times, also at once, also by other calls
+//!                            │
+//!                            ▼
+//!                         Running ── wait ──▶ Outcome
+//! ```
+
+use crate::budget::{Admission, MemoryBudget, Share};
+use crate::cancel::{Cancel, Submitted};
+use crate::error::{Error, Stage};
+use crate::load::Dataset;
+use crate::service::Service;
+use crate::sink::{Count, Format, Sink, Solutions, TextSink, operator};
+use std::fmt;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use vicus::{BoxCounts, BoxId, Budget, FlowError, Operator, Request, Totals};
+use vicus_sparql::{
+    Form, Moment, Options, ParseOptions, Parsed, Plan, QueryErrorKind, Watch, parse_with, parsing_bytes_with,
+    plan_until,
+};
+
+/// What a call may take.
+#[derive(Clone, Debug, Default)]
+pub struct Limits {
+    /// How long it may take, from its beginning on.
+    pub time: Option<Duration>,
+    /// How many bytes it may hold: its text as it is parsed, its plan, and what its boxes hold. By default what all calls may
+    /// hold together.
+    pub memory: Option<u64>,
+    /// What it does if there is no memory for it when it begins.
+    pub admission: Admission,
+    /// By which it can be cancelled.
+    pub cancel: Cancel,
+}
+
+/// What the calls of a session share.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// What a text may be; its base is [`SessionOptions::base`].
+    pub parse: ParseOptions<'static>,
+    /// What relative IRIs are resolved against until the text has a BASE of its own.
+    pub base: Option<String>,
+    /// How queries are planned. The number of threads is the service's, and the limits on memory are the call's; how many boxes
+    /// hand out solutions follows from [`SessionOptions::parallel_answers`].
+    pub plan: Options,
+    /// Whether several boxes may hand out the solutions of a query that asks for no order.
+    pub parallel_answers: bool,
+    /// What NOW is and RAND begins with; by default what the clock says when a call starts.
+    pub moment: Option<Moment>,
+    /// Whether [`Outcome::counts`] has what each box did.
+    pub counts: bool,
+    /// What each of its calls may take.
+    pub limits: Limits,
+}
+
+impl Default for SessionOptions {
+    /// No base, one box that hands out solutions, no counts, no limits but the service's.
+    fn default() -> SessionOptions {
+        SessionOptions {
+            parse: ParseOptions::default(),
+            base: None,
+            plan: Options::default(),
+            parallel_answers: false,
+            moment: None,
+            counts: false,
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl SessionOptions {
+    fn parse_options(&self) -> ParseOptions<'_> {
+        ParseOptions { base: self.base.as_deref(), ..self.parse.clone() }
+    }
+}
+
+/// Whether a text is a query, within the limits of the options; for doors that say so before there is data.
+///
+/// # Errors
+/// As [`Call::prepare`], but for those of planning.
+pub fn check(text: &str, memory: &Arc<MemoryBudget>, options: &SessionOptions) -> Result<(), Error> {
+    Ticket::begin(memory, &options.limits)?.parse(text, options).map(drop)
+}
+
+/// Calls to one dataset.
+#[derive(Clone, Debug)]
+pub struct Session {
+    service: Service,
+    dataset: Dataset,
+    options: Arc<SessionOptions>,
+}
+
+impl Session {
+    pub(crate) fn new(service: Service, dataset: Dataset, options: SessionOptions) -> Session {
+        Session { service, dataset, options: Arc::new(options) }
+    }
+
+    /// Begins a call: its time runs from now on, and it takes its first share of memory.
+    ///
+    /// # Errors
+    /// There is no memory for it ([`Error::Busy`]); or, while it waited for it, it was cancelled or its time was up.
+    pub fn call(&self) -> Result<Call, Error> {
+        let ticket = Ticket::begin(self.service.memory(), &self.options.limits)?;
+        Ok(Call { session: self.clone(), ticket })
+    }
+
+    /// A whole call: prepares a text and answers it into a sink.
+    ///
+    /// # Errors
+    /// As [`Session::call`], [`Call::prepare`] and [`Running::wait`].
+    pub fn answer<S: Sink>(&self, text: &str, sink: S) -> Result<(S::Output, Outcome), Error> {
+        let mut call = self.call()?;
+        let prepared = call.prepare(text)?;
+        call.answer(&prepared, sink)
+    }
+
+    /// A whole call whose answer is written in a format.
+    ///
+    /// # Errors
+    /// As [`Session::answer`].
+    pub fn write<W: Write + Send + 'static>(&self, text: &str, format: Format, out: W) -> Result<(W, Outcome), Error> {
+        self.answer(text, TextSink::new(format, out))
+    }
+
+    /// A whole call whose solutions are counted; an ASK has one for yes.
+    ///
+    /// # Errors
+    /// As [`Session::answer`].
+    pub fn count(&self, text: &str) -> Result<u64, Error> {
+        self.answer(text, Count).map(|(_, outcome)| outcome.rows)
+    }
+}
+
+/// A call's clock, its share of memory, and how it is cancelled.
+struct Ticket {
+    share: Arc<Share>,
+    /// As many bytes at most.
+    most: u64,
+    until: Option<Instant>,
+    cancel: Cancel,
+}
+
+impl Ticket {
+    /// What a call takes when it begins: enough for a short query from text to answer.
+    const FIRST_SHARE: u64 = 256 << 10;
+
+    fn begin(memory: &Arc<MemoryBudget>, limits: &Limits) -> Result<Ticket, Error> {
+        // A time that no clock reaches is none.
+        let until = limits.time.and_then(|time| Instant::now().checked_add(time));
+        let total = memory.total();
+        let most = limits.memory.unwrap_or(total);
+        let first = Self::FIRST_SHARE.min(most).min(total);
+        let share = memory.admit(first, limits.admission, until, &limits.cancel)?;
+        Ok(Ticket { share, most, until, cancel: limits.cancel.clone() })
+    }
+
+    /// Why it is to end, if it is.
+    fn ended(&self, during: Stage) -> Option<Error> {
+        if self.cancel.is_cancelled() {
+            return Some(Error::Cancelled);
+        }
+        self.until.is_some_and(|until| Instant::now() >= until).then_some(Error::TimeLimit { during })
+    }
+
+    fn check(&self, during: Stage) -> Result<(), Error> {
+        self.ended(during).map_or(Ok(()), Err)
+    }
+
+    /// Takes so many bytes all in all. `holders` say what for.
+    fn hold<const N: usize>(&self, bytes: u64, holders: [(&str, u64); N]) -> Result<(), Error> {
+        if bytes > self.most {
+            return Err(Error::over(self.most, holders.map(|(name, held)| (name.to_owned(), held)).into()));
+        }
+        self.share.raise_to(bytes).map(drop).ok_or_else(|| self.busy())
+    }
+
+    fn busy(&self) -> Error {
+        Error::Busy(self.share.refused().expect("its share was not raised"))
+    }
+
+    /// Parses a text; says how many bytes that takes.
+    fn parse(&self, text: &str, options: &SessionOptions) -> Result<(Parsed, u64), Error> {
+        let options = options.parse_options();
+        let bytes = parsing_bytes_with(text, &options);
+        self.hold(bytes, [("its text, when it is parsed,", bytes)])?;
+        let parsed = parse_with(text, &options).map_err(Error::Query)?;
+        self.check(Stage::Parsing)?;
+        Ok((parsed, bytes))
+    }
+}
+
+/// One question to a dataset: its clock, its share of the memory, and how it is cancelled.
+pub struct Call {
+    session: Session,
+    ticket: Ticket,
+}
+
+/// A call that has its query planned.
+struct Planner<'a> {
+    ticket: &'a Ticket,
+    text_bytes: u64,
+}
+
+impl Watch for Planner<'_> {
+    fn ends(&self) -> bool {
+        self.ticket.ended(Stage::Planning).is_some()
+    }
+
+    fn grants(&self, bytes: u64) -> bool {
+        self.ticket.share.raise_to(self.text_bytes.saturating_add(bytes)).is_some()
+    }
+}
+
+impl Call {
+    /// Parses and plans a query.
+    ///
+    /// # Errors
+    /// The text is no query, or that takes more than the call may.
+    pub fn prepare(&mut self, text: &str) -> Result<Arc<Prepared>, Error> {
+        let Call { session, ticket } = self;
+        let options = &*session.options;
+        let began = Instant::now();
+        let (parsed, text_bytes) = ticket.parse(text, options)?;
+        let parsing = began.elapsed();
+        let began = Instant::now();
+        let threads = session.service.runtime().plan().threads();
+        let plan_options = Options {
+            threads,
+            sinks: if options.parallel_answers { threads } else { 1 },
+            plan_bytes: options.plan.plan_bytes.min(ticket.most - text_bytes),
+            ..options.plan
+        };
+        let plan = plan_until(session.dataset.store(), &parsed, &plan_options, &Planner { ticket, text_bytes });
+        // A plan that was stopped says so, and one that came too late is late all the same.
+        ticket.check(Stage::Planning)?;
+        let plan = plan.map_err(|error| match error.kind {
+            QueryErrorKind::TooManyBytes { needed } if needed <= plan_options.plan_bytes => ticket.busy(),
+            QueryErrorKind::TooManyBytes { needed } => {
+                let holders = vec![("its plan".to_owned(), needed), ("its text".to_owned(), text_bytes)];
+                Error::over(ticket.most, holders)
+            }
+            _ => Error::Query(error),
+        })?;
+        let plan = Arc::new(plan);
+        let prepared = Prepared { plan, text_bytes, parsing, planning: began.elapsed() };
+        ticket.hold(prepared.bytes(), prepared.holders())?;
+        Ok(Arc::new(prepared))
+    }
+
+    /// Starts a prepared query on the service's threads, and returns at once. Its time limit holds from when the caller waits
+    /// for it ([`Running::wait`]): until then no thread looks at the clock.
+    ///
+    /// # Errors
+    /// There is no memory for it, or its time is up already.
+    pub fn start<S: Sink>(self, prepared: &Arc<Prepared>, sink: S) -> Result<Running<S>, Error> {
+        self.submit(prepared, sink, |runtime, plan, operators, budget, _| {
+            runtime.submit_within(plan.model(), operators, budget)
+        })
+    }
+
+    /// Answers a prepared query. One that is thought to be short runs on the calling thread.
+    ///
+    /// # Errors
+    /// As [`Running::wait`].
+    pub fn answer<S: Sink>(self, prepared: &Arc<Prepared>, sink: S) -> Result<(S::Output, Outcome), Error> {
+        let submitted = self.submit(prepared, sink, |runtime, plan, operators, budget, ticket| match plan.is_short() {
+            true => {
+                let ended = || ticket.ended(Stage::Running).is_some();
+                runtime.submit_here(plan.model(), operators, budget, &ended)
+            }
+            false => runtime.submit_within(plan.model(), operators, budget),
+        });
+        submitted?.wait()
+    }
+
+    fn submit<S: Sink>(
+        self,
+        prepared: &Arc<Prepared>,
+        sink: S,
+        submit: impl FnOnce(&vicus::Runtime, &Plan, Vec<(BoxId, Box<dyn Operator>)>, Budget, &Ticket) -> Request,
+    ) -> Result<Running<S>, Error> {
+        let Call { session, ticket } = self;
+        let began = Instant::now();
+        let beside_boxes = prepared.bytes();
+        ticket.hold(beside_boxes, prepared.holders())?;
+        ticket.share.set_beside_boxes(beside_boxes);
+        let plan = &prepared.plan;
+        let run = plan.start(session.options.moment.unwrap_or_else(now));
+        let solutions = Arc::new(Solutions { run, plan: Arc::clone(plan) });
+        let (sink, rows) = (Arc::new(sink), Arc::new(AtomicU64::new(0)));
+        let sinks = plan.sinks().iter().map(|id| (*id, operator(&sink, &solutions, &rows)));
+        let operators = solutions.run.operators(sinks);
+        let budget = Budget::from(ticket.most - beside_boxes).granted_by(Arc::clone(&ticket.share) as _);
+        let request = submit(session.service.runtime(), plan, operators, budget, &ticket);
+        let submitted = Submitted::new(request, &ticket.cancel);
+        Ok(Running { began, submitted, ticket, solutions, sink, rows, beside_boxes, counts: session.options.counts })
+    }
+}
+
+/// The moment that the clock says.
+fn now() -> Moment {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now_ms = since.map_or(0, |since| since.as_millis() as i64);
+    Moment { now_ms, seed: now_ms as u64 }
+}
+
+/// A query that is parsed and planned for a dataset, and can be run any number of times, also at once.
+pub struct Prepared {
+    plan: Arc<Plan>,
+    text_bytes: u64,
+    parsing: Duration,
+    planning: Duration,
+}
+
+impl Prepared {
+    /// What the query asks for.
+    pub fn form(&self) -> &Form {
+        self.plan.form()
+    }
+
+    /// The plan itself.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// How long parsing took.
+    pub fn parsing(&self) -> Duration {
+        self.parsing
+    }
+
+    /// How long planning took.
+    pub fn planning(&self) -> Duration {
+        self.planning
+    }
+
+    /// Bytes that its text and its plan hold, with one run of it.
+    pub fn bytes(&self) -> u64 {
+        self.text_bytes + self.plan.bytes()
+    }
+
+    fn holders(&self) -> [(&'static str, u64); 2] {
+        [("its plan", self.plan.bytes()), ("its text", self.text_bytes)]
+    }
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared").field("form", self.form()).finish_non_exhaustive()
+    }
+}
+
+/// A query that runs. Dropping it cancels it.
+pub struct Running<S> {
+    began: Instant,
+    submitted: Submitted,
+    ticket: Ticket,
+    solutions: Arc<Solutions>,
+    sink: Arc<S>,
+    rows: Arc<AtomicU64>,
+    beside_boxes: u64,
+    counts: bool,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How many solutions there were; an ASK has 1 for yes and 0 for no.
+    pub rows: u64,
+    /// How long it took from its start until the sink had all of it.
+    pub time: Duration,
+    /// What it cost.
+    pub totals: Totals,
+    /// What each box did, in the order of the plan's model, if [`SessionOptions::counts`] asks for it.
+    pub counts: Vec<BoxCounts>,
+}
+
+impl<S: Sink> Running<S> {
+    /// Waits for the last solution. When it returns, nothing of the run is left, and what it had taken of the memory is given back.
+    ///
+    /// # Errors
+    /// Why there is no answer, or not all of it.
+    pub fn wait(self) -> Result<(S::Output, Outcome), Error> {
+        let totals = match self.ended() {
+            Ok(totals) => totals,
+            Err(error) => {
+                self.ticket.share.give_back();
+                return Err(error);
+            }
+        };
+        let rows = self.rows.load(Ordering::Acquire);
+        let output = self.sink.finish(&self.solutions, rows).map_err(Error::of_sink)?;
+        let time = self.began.elapsed();
+        let counts = if self.counts { self.submitted.request.counts() } else { Vec::new() };
+        let Running { submitted, ticket, .. } = self;
+        drop(submitted);
+        // A thread may still have a reference to what has ended.
+        ticket.share.give_back();
+        Ok((output, Outcome { rows, time, totals, counts }))
+    }
+
+    fn ended(&self) -> Result<Totals, Error> {
+        let (request, ticket) = (&self.submitted.request, &self.ticket);
+        let ended = match ticket.until {
+            None => request.wait(),
+            Some(until) => match request.wait_for(until.saturating_duration_since(Instant::now())) {
+                Some(ended) => ended,
+                None => {
+                    request.cancel();
+                    let _ = request.wait();
+                    return Err(Error::TimeLimit { during: Stage::Running });
+                }
+            },
+        };
+        ended.map_err(|error| self.reason(error))
+    }
+
+    fn reason(&self, error: FlowError) -> Error {
+        match Error::from(error) {
+            // It gave up by itself, or was cancelled by its handle.
+            Error::Cancelled => self.ticket.ended(Stage::Running).unwrap_or(Error::Cancelled),
+            Error::MemoryLimit(over) => match self.ticket.share.refused() {
+                // Less than its own bound was granted.
+                Some(busy) if over.budget < self.ticket.most - self.beside_boxes => Error::Busy(busy),
+                _ => {
+                    let mut holders = over.holders;
+                    holders.push(("its text and plan".to_owned(), self.beside_boxes));
+                    Error::over(self.ticket.most, holders)
+                }
+            },
+            error => error,
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Where the solutions of an answer go: into a function by batches, into a number, or as text into anything that is written to.
+
+mod syntax;
+mod text;
+
+pub use text::{Format, TextSink, TextTaker, Unwritable};
+
+use crate::error::{SharedSinkFailed, SinkFailed};
+use oxrdf::Term;
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use vicus::{BoxError, Envelope, NoMemory, Operator, OverBudget, Turn};
+use vicus_rdf::{Id, TermView};
+use vicus_sparql::{Form, Plan, Run};
+
+/// Where the solutions of one answer go.
+///
+/// Each box that hands them out has a [`Taker`] of its own, so that several can be at work at once, each on its own thread; what
+/// they share is the sink.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use vicus::{BoxError, Turn};
+/// use vicus_service::{Batch, Sink, Solutions, Taker};
+///
+/// /// Keeps all terms of the first column.
+/// #[derive(Default)]
+/// struct FirstColumn(Mutex<Vec<String>>);
+///
+/// struct TakesIt(Arc<FirstColumn>);
+///
+/// impl Sink for FirstColumn {
+///     type Taker = TakesIt;
+///     type Output = Vec<String>;
+///     fn taker(self: &Arc<Self>, _: &Arc<Solutions>) -> TakesIt {
+///         TakesIt(Arc::clone(self))
+///     }
+///     fn finish(&self, _: &Solutions, _: u64) -> std::io::Result<Vec<String>> {
+///         Ok(std::mem::take(&mut self.0.lock().unwrap()))
+///     }
+/// }
+///
+/// impl Taker for TakesIt {
+///     fn take(&mut self, batch: &Batch<'_>, _: &mut Turn<'_>) -> Result<(), BoxError> {
+///         let terms = (0..batch.rows()).filter_map(|row| batch.term(row, 0));
+///         self.0.0.lock().unwrap().extend(terms.map(|term| term.to_string()));
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait Sink: Send + Sync + 'static {
+    /// What one box hands its solutions to.
+    type Taker: Taker;
+    /// What is left when all have come.
+    type Output;
+
+    /// A taker for one more box.
+    fn taker(self: &Arc<Self>, solutions: &Arc<Solutions>) -> Self::Taker;
+
+    /// All solutions have come, so many. Called once, on the thread that waits for the answer.
+    ///
+    /// # Errors
+    /// What was kept until now can't be written.
+    fn finish(&self, solutions: &Solutions, rows: u64) -> io::Result<Self::Output>;
+}
+
+/// Takes the solutions of one box.
+pub trait Taker: Send + 'static {
+    /// Takes a batch; the last has no rows. What may block does so in [`Turn::blocking`].
+    ///
+    /// # Errors
+    /// The answer fails with it.
+    fn take(&mut self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<(), BoxError>;
+}
+
+/// What all solutions of one answer have in common.
+pub struct Solutions {
+    pub(crate) run: Run,
+    pub(crate) plan: Arc<Plan>,
+}
+
+impl fmt::Debug for Solutions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Solutions").field("form", self.form()).finish_non_exhaustive()
+    }
+}
+
+impl Solutions {
+    /// Whether they are a table or a yes, and which columns the table has.
+    pub fn form(&self) -> &Form {
+        self.plan.form()
+    }
+
+    /// How many boxes hand them out.
+    pub fn boxes(&self) -> usize {
+        self.plan.sinks().len()
+    }
+}
+
+/// Some solutions: rows of terms, or of none where a variable is unbound.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    solutions: &'a Solutions,
+    envelope: &'a Envelope,
+}
+
+impl<'a> Batch<'a> {
+    /// How many solutions it has.
+    pub fn rows(&self) -> usize {
+        self.envelope.rows()
+    }
+
+    /// Whether it has no rows, and no other comes from the same box.
+    pub fn is_last(&self) -> bool {
+        self.envelope.is_pill()
+    }
+
+    /// What it has in common with all others of the answer.
+    pub fn solutions(&self) -> &'a Solutions {
+        self.solutions
+    }
+
+    /// Its columns, one for each variable: of each row the bits of an id, 0 where the variable is unbound. They mean something as
+    /// long as the envelope or a copy of it is there.
+    pub fn envelope(&self) -> &'a Envelope {
+        self.envelope
+    }
+
+    fn id(&self, row: usize, column: usize) -> Option<Id> {
+        let id = Id::from_bits(self.envelope.column(column).u64s()[row]);
+        (!id.is_unbound()).then_some(id)
+    }
+
+    /// A copy of a term, if there is one.
+    pub fn term(&self, row: usize, column: usize) -> Option<Term> {
+        self.id(row, column).map(|id| self.solutions.run.term(id))
+    }
+
+    /// Looks at a term, if there is one, without a copy.
+    pub fn view<R>(&self, row: usize, column: usize, look: impl FnOnce(TermView<'_>) -> R) -> Option<R> {
+        self.id(row, column).map(|id| self.solutions.run.view(id, look))
+    }
+}
+
+/// The box at the end of a query: counts, and hands over.
+struct Rows<T> {
+    taker: T,
+    solutions: Arc<Solutions>,
+    rows: Arc<AtomicU64>,
+}
+
+/// The operator of one of the boxes at the end of a query.
+pub(crate) fn operator<S: Sink>(sink: &Arc<S>, solutions: &Arc<Solutions>, rows: &Arc<AtomicU64>) -> Box<dyn Operator> {
+    let (solutions, rows) = (Arc::clone(solutions), Arc::clone(rows));
+    Box::new(Rows { taker: sink.taker(&solutions), solutions, rows })
+}
+
+impl<T: Taker> Operator for Rows<T> {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        let Some(envelope) = turn.take(0) else { return Ok(()) };
+        self.rows.fetch_add(envelope.rows() as u64, Ordering::Relaxed);
+        let batch = Batch { solutions: &self.solutions, envelope: &envelope };
+        self.taker.take(&batch, turn).map_err(of_sink)?;
+        if envelope.is_pill() {
+            turn.send_pills();
+        }
+        Ok(())
+    }
+}
+
+/// Memory that it may not or can't have is the call's matter, anything else the sink's.
+#[cold]
+fn of_sink(error: BoxError) -> BoxError {
+    if error.is::<OverBudget>() || error.is::<NoMemory>() {
+        return error;
+    }
+    SharedSinkFailed(Arc::new(SinkFailed(error))).into()
+}
+
+/// Takes solutions only to count them.
+#[derive(Clone, Copy, Debug)]
+pub struct Count;
+
+impl Sink for Count {
+    type Taker = Count;
+    type Output = ();
+
+    fn taker(self: &Arc<Self>, _: &Arc<Solutions>) -> Count {
+        Count
+    }
+
+    fn finish(&self, _: &Solutions, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Taker for Count {
+    fn take(&mut self, _: &Batch<'_>, _: &mut Turn<'_>) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+/// Hands each batch to a function, one after the other.
+///
+/// ```
+/// use std::sync::{Arc, mpsc};
+/// use vicus::Runtime;
+/// use vicus_rdf::Store;
+/// use vicus_service::{Dataset, Each, MemoryBudget, Service, SessionOptions};
+///
+/// let service = Service::new(Runtime::builder().threads(1).start(), MemoryBudget::new(64 << 20));
+/// let store = Store::of_turtle(b"<http://e/ann> <http://e/age> 27 .", None).unwrap();
+/// let session = service.session(&Dataset::new(Arc::new(store)), SessionOptions::default());
+/// let (send, receive) = mpsc::channel();
+/// let each = Each::new(move |batch| {
+///     (0..batch.rows()).try_for_each(|row| send.send(batch.term(row, 0).expect("it is bound").to_string()))?;
+///     Ok(())
+/// });
+/// session.answer("SELECT ?s { ?s <http://e/age> 27 }", each)?;
+/// assert_eq!(receive.recv().as_deref(), Ok("<http://e/ann>"));
+/// # Ok::<(), vicus_service::Error>(())
+/// ```
+pub struct Each<F>(Mutex<F>);
+
+impl<F: FnMut(&Batch<'_>) -> Result<(), BoxError> + Send + 'static> Each<F> {
+    /// With this function, which should not block.
+    pub fn new(function: F) -> Each<F> {
+        Each(Mutex::new(function))
+    }
+}
+
+/// A taker of [`Each`].
+pub struct EachTaker<F>(Arc<Each<F>>);
+
+impl<F: FnMut(&Batch<'_>) -> Result<(), BoxError> + Send + 'static> Sink for Each<F> {
+    type Taker = EachTaker<F>;
+    type Output = ();
+
+    fn taker(self: &Arc<Self>, _: &Arc<Solutions>) -> EachTaker<F> {
+        EachTaker(Arc::clone(self))
+    }
+
+    fn finish(&self, _: &Solutions, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<F: FnMut(&Batch<'_>) -> Result<(), BoxError> + Send + 'static> Taker for EachTaker<F> {
+    fn take(&mut self, batch: &Batch<'_>, _: &mut Turn<'_>) -> Result<(), BoxError> {
+        // After a panic in the function its answer has failed.
+        let mut function = self.0.0.lock().map_err(|_| "the function that takes the solutions has panicked")?;
+        function(batch)
+    }
+}

@@ -1,0 +1,31 @@
+//! What calls leave behind: nothing. A process of its own, whose threads can be counted.
+
+use std::sync::Arc;
+use std::time::Duration;
+use vicus::Runtime;
+use vicus_rdf::Store;
+use vicus_service::{Dataset, ErrorKind, Limits, MemoryBudget, Service, SessionOptions};
+
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").expect("Linux lists threads").count()
+}
+
+/// What happened: a text whose time was up was still read by a thread that was left behind, for hours if it was long enough.
+#[test]
+fn no_thread_is_left_when_time_is_up() {
+    let store = Store::of_turtle(b"@prefix : <http://e/> . :a :p :b, :c, :d, :e . :b :p :a, :c .", None).unwrap();
+    let service = Service::new(Runtime::builder().threads(2).quiet().start(), MemoryBudget::new(4 << 30));
+    let limits = Limits { time: Some(Duration::from_millis(2)), ..Limits::default() };
+    let session =
+        service.session(&Dataset::new(Arc::new(store)), SessionOptions { limits, ..SessionOptions::default() });
+    let long = format!("SELECT * {{ VALUES ?x {{ {} }} }}", "<http://e/a> ".repeat(200_000));
+    let wide = format!("SELECT * {{ {} }}", "OPTIONAL { ?a ?b ?c } ?d ?e ?f . ".repeat(400));
+    let endless =
+        format!("SELECT (COUNT(*) AS ?n) {{ {} }}", (0..30).map(|n| format!("?s{n} ?p ?o{n} . ")).collect::<String>());
+    let before = threads();
+    for text in [&long, &wide, &endless] {
+        let error = session.count(text).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimeLimit, "{error}");
+        assert_eq!(threads(), before, "{error}");
+    }
+}

@@ -1,0 +1,143 @@
+//! How calls begin and end.
+
+use super::*;
+use std::sync::mpsc;
+use std::time::Duration;
+use vicus_service::{Cancel, Count, Each, Error, ErrorKind, Limits, Stage, check};
+use vicus_sparql::{Form, Moment, ParseOptions};
+
+#[test]
+fn a_call_that_fails_or_is_cancelled_leaves_the_others_and_the_data_as_they_are() {
+    let service = service("las", 1 << 30);
+    let dataset = dataset();
+    let cancel = Cancel::new();
+    let limited = |memory, cancel: &Cancel| {
+        let limits = Limits { memory: Some(memory), cancel: cancel.clone(), ..Limits::default() };
+        // One box hands out the rows: what is endless leaves a thread to the others.
+        service.session(&dataset, SessionOptions { limits, parallel_answers: false, ..shared() })
+    };
+    let start = |session: &vicus_service::Session, text: &str| {
+        let mut call = session.call().unwrap();
+        let prepared = call.prepare(text).unwrap();
+        call.start(&prepared, Count).unwrap()
+    };
+    let modest = limited(2 << 20, &Cancel::new());
+    for _ in 0..5 {
+        let failing = start(&limited(2 << 20, &Cancel::new()), GREEDY);
+        let cancelled = start(&limited(1 << 29, &Cancel::new()), ENDLESS);
+        let good: Vec<_> = (0..4).map(|_| start(&modest, MODEST)).collect();
+        for running in good {
+            assert_eq!(running.wait().expect("it is within its budget").1.rows, 500);
+        }
+        assert_eq!(failing.wait().map(drop).unwrap_err().kind(), ErrorKind::MemoryLimit);
+        drop(cancelled);
+    }
+    let running = start(&limited(1 << 29, &cancel), ENDLESS);
+    cancel.cancel();
+    assert_eq!(running.wait().map(drop).unwrap_err().kind(), ErrorKind::Cancelled);
+    // Its handle cancels what comes later as well.
+    let later = limited(1 << 29, &cancel).call().unwrap().prepare(MODEST).map(drop).unwrap_err();
+    assert_eq!(later.kind(), ErrorKind::Cancelled);
+}
+
+#[test]
+fn a_call_is_cancelled_from_another_thread_while_it_hands_out_rows() {
+    under_all_strategies(|strategy| {
+        let service = service(strategy, 1 << 30);
+        let cancel = Cancel::new();
+        let limits = Limits { cancel: cancel.clone(), ..Limits::default() };
+        let session = service.session(&dataset(), SessionOptions { limits, ..shared() });
+        let (send, receive) = mpsc::channel();
+        let each = Each::new(move |batch| {
+            if batch.rows() > 0 {
+                // The other end is gone after the first one.
+                let _ = send.send(());
+            }
+            Ok(())
+        });
+        std::thread::scope(|scope| {
+            let cancel = &cancel;
+            scope.spawn(move || {
+                receive.recv().expect("rows come");
+                cancel.cancel();
+            });
+            let error = session.answer(ENDLESS, each).map(drop).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Cancelled, "{strategy}: {error}");
+        });
+    });
+}
+
+#[test]
+fn time_is_up_wherever_a_call_is() {
+    under_all_strategies(|strategy| {
+        let service = service(strategy, 1 << 30);
+        let hurried = |ms| {
+            let limits = Limits { time: Some(Duration::from_millis(ms)), ..Limits::default() };
+            service.session(&dataset(), SessionOptions { limits, ..shared() })
+        };
+        let prepare = |text: &str| service.session(&dataset(), shared()).call().unwrap().prepare(text).unwrap();
+        let endless = prepare(ENDLESS);
+        let running = hurried(30).call().unwrap().answer(&endless, Count).map(drop).unwrap_err();
+        assert!(matches!(running, Error::TimeLimit { during: Stage::Running }), "{strategy}: {running}");
+        let text = format!("SELECT * {{ VALUES ?x {{ {} }} }}", "1 ".repeat(10_000));
+        let parsing = hurried(0).count(&text).unwrap_err();
+        assert!(matches!(parsing, Error::TimeLimit { during: Stage::Parsing }), "{strategy}: {parsing}");
+        // What was prepared in time may start too late.
+        let call = hurried(1).call().unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+        let late = call.answer(&prepare("SELECT * { ?a ?b \"7\" }"), Count).map(drop).unwrap_err();
+        assert!(matches!(late, Error::TimeLimit { during: Stage::Running }), "{strategy}: {late}");
+        assert_eq!(service.memory().taken(), 0, "{strategy}");
+    });
+}
+
+#[test]
+fn what_is_prepared_is_run_by_any_number_of_calls_at_once() {
+    let service = service("las", 1 << 30);
+    let session = service.session(&dataset(), SessionOptions { counts: true, ..shared() });
+    let prepared = session.call().unwrap().prepare(MODEST).unwrap();
+    assert!(matches!(prepared.form(), Form::Select { variables } if variables == &["a", "n"]));
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                for _ in 0..5 {
+                    let ((), outcome) = session.call().unwrap().answer(&prepared, Count).unwrap();
+                    assert_eq!((outcome.rows, outcome.counts.len()), (500, prepared.plan().model().boxes().len()));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn errors_are_of_kinds_that_a_door_can_tell() {
+    let service = service("las", 1 << 30);
+    let session = service.session(&dataset(), SessionOptions::default());
+    let kind = |text: &str| session.count(text).unwrap_err().kind();
+    match session.count("SELECT ?s\nWHERE { ?s ?p }") {
+        Err(Error::Query(error)) => assert_eq!((error.line, error.column), (2, 15)),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(kind("DESCRIBE <http://e/1>"), ErrorKind::Query);
+    let steps = Options { plan_steps: 10, ..Options::default() };
+    let session_of = |options| service.session(&dataset(), options);
+    let few = session_of(SessionOptions { plan: steps, ..SessionOptions::default() });
+    assert_eq!(few.count(GREEDY).unwrap_err().kind(), ErrorKind::PlanLimit);
+    let short = ParseOptions { bytes: 10, ..ParseOptions::default() };
+    let short = SessionOptions { parse: short, ..SessionOptions::default() };
+    assert_eq!(check(MODEST, service.memory(), &short).unwrap_err().kind(), ErrorKind::Query);
+    assert!(check(MODEST, service.memory(), &SessionOptions::default()).is_ok());
+    let panics = Each::new(|_: &vicus_service::Batch<'_>| panic!("the sink's own mistake"));
+    assert_eq!(session.answer(MODEST, panics).map(drop).unwrap_err().kind(), ErrorKind::Internal);
+    assert_eq!(session.count(MODEST).unwrap(), 500, "the session is as good as before");
+}
+
+#[test]
+fn a_session_says_base_and_moment() {
+    let service = service("las", 1 << 30);
+    let moment = Some(Moment { now_ms: 86_400_000, seed: 1 });
+    let options = SessionOptions { base: Some("http://e/".to_owned()), moment, ..SessionOptions::default() };
+    let session = service.session(&dataset(), options);
+    assert_eq!(session.count("ASK { <7> <p> \"7\" FILTER (DAY(NOW()) = 2) }").unwrap(), 1);
+    assert_eq!(session.count("ASK { <7> <p> \"8\" }").unwrap(), 0);
+}

@@ -1,0 +1,43 @@
+//! Calls to a service: what they share, how they end, and where their answers go.
+
+mod calls;
+mod memory;
+mod sinks;
+
+use std::sync::Arc;
+use vicus::{Runtime, Setting};
+use vicus_rdf::Store;
+use vicus_service::{Dataset, MemoryBudget, Service, SessionOptions};
+use vicus_sparql::Options;
+
+/// Has more solutions than anything can take.
+const ENDLESS: &str = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }";
+/// Holds nine million rows.
+const GREEDY: &str = "SELECT DISTINCT * { ?a ?b ?c . ?d ?e ?f }";
+/// Has 500 solutions.
+const MODEST: &str = "SELECT ?a (COUNT(?c) AS ?n) { ?a ?b ?c } GROUP BY ?a ORDER BY ?n";
+
+/// 3,000 triples with 500 subjects.
+fn dataset() -> Dataset {
+    let text: String = (0..3000).map(|n| format!("<http://e/{}> <http://e/p> \"{n}\" .\n", n % 500)).collect();
+    Dataset::new(Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples")))
+}
+
+fn service(strategy: &str, bytes: u64) -> Service {
+    let strategy: Setting = strategy.parse().expect("the strategy exists");
+    let runtime = Runtime::builder().strategy(strategy).threads(3).quiet().start();
+    Service::new(runtime, MemoryBudget::new(bytes))
+}
+
+/// Options under which several boxes share the work even of few rows.
+fn shared() -> SessionOptions {
+    let plan = Options { parallel_rows: 100, ..Options::default() };
+    SessionOptions { plan, parallel_answers: true, ..SessionOptions::default() }
+}
+
+/// What each of the nine strategies promises.
+fn under_all_strategies(test: impl Fn(&str)) {
+    for strategy in vicus::STRATEGIES {
+        test(strategy.name());
+    }
+}
