@@ -63,7 +63,8 @@ pub(crate) fn load(data: &Path, threads: usize, limit: Duration) -> anyhow::Resu
     ensure!(loaded.status.success(), "loading failed: {}", String::from_utf8_lossy(&loaded.stdout));
     let count = virtuoso.post("SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }", None)?;
     let triples = count.body.lines().nth(1).and_then(|line| line.trim().parse().ok());
-    let triples = triples.with_context(|| format!("expected the number of loaded triples, but got {:?}", count.body))?;
+    let triples =
+        triples.with_context(|| format!("expected the number of loaded triples, but got {:?}", count.body))?;
     Ok(Side { name: "virtuoso", peer: Box::new(virtuoso), load_ms, triples })
 }
 

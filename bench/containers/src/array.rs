@@ -116,12 +116,7 @@ fn words(memory: &Arc<Memory>, elements: usize, options: ArrayOptions) -> anyhow
 }
 
 /// Arrays of words beside a plain slice, on one thread and on two.
-fn against_slice(
-    memory: &Arc<Memory>,
-    arrays: &[(String, DistArray<u64>)],
-    options: &Options,
-    title: &str,
-) -> anyhow::Result<()> {
+fn against_slice(arrays: &[(String, DistArray<u64>)], options: &Options, title: &str) -> anyhow::Result<()> {
     let slice: Vec<u64> = (0..options.elements as u64).collect();
     let expected = slice.iter().fold(0, |sum: u64, word| sum.wrapping_add(*word));
     let mut sides = Vec::new();
@@ -135,9 +130,7 @@ fn against_slice(
             sides.push(Side::new(format!("{name}, as one slice"), threads, move |thread, threads| {
                 part(whole, (thread, threads)).iter().fold(0, |sum, word| sum.wrapping_add(*word))
             }));
-            sides.push(Side::new(name, threads, move |thread, threads| {
-                near(array, (thread, threads), |word| *word)
-            }));
+            sides.push(Side::new(name, threads, move |thread, threads| near(array, (thread, threads), |word| *word)));
         }
     }
     measure(&mut sides, options.elements * 8, options.rounds, expected)?;
@@ -150,7 +143,7 @@ fn patterns(memory: &Arc<Memory>, options: &Options) -> anyhow::Result<()> {
     for (name, pattern) in PATTERNS {
         let array = words(memory, options.elements, ArrayOptions { pattern, ..ArrayOptions::default() })?;
         let title = format!("{} elements of 8 bytes by pattern (Fig. 4)", options.elements);
-        against_slice(memory, &[(name.to_owned(), array)], options, &title)?;
+        against_slice(&[(name.to_owned(), array)], options, &title)?;
     }
     Ok(())
 }
@@ -162,7 +155,7 @@ fn segments(memory: &Arc<Memory>, options: &Options) -> anyhow::Result<()> {
             let asked = segment_pages * memory.pages().page_bytes();
             let larger = if array.segment_bytes() > asked { ", as few as it must have" } else { "" };
             let title = format!("segments of {} KiB{larger} (Fig. 5)", array.segment_bytes() >> 10);
-            against_slice(memory, &[(name.to_owned(), array)], options, &title)?;
+            against_slice(&[(name.to_owned(), array)], options, &title)?;
         }
     }
     Ok(())

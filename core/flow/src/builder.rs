@@ -221,8 +221,45 @@ impl EnvelopeBuilder {
     }
 
     /// Takes a block with room for so many rows, which is at least as many as there are, and for so many bytes of a column's texts.
-    #[cold]
+    #[inline]
     fn move_to(&mut self, blocks: Blocks, capacity: usize, text: Option<(usize, usize)>) -> Result<(), NoMemory> {
+        if self.beside.is_empty() { self.move_plain(blocks, capacity) } else { self.move_any(blocks, capacity, text) }
+    }
+
+    /// As [`EnvelopeBuilder::move_to`], if all columns are of types of fixed width and have no nulls: what most boxes fill.
+    fn move_plain(&mut self, blocks: Blocks, capacity: usize) -> Result<(), NoMemory> {
+        let row: usize = self.columns.iter().map(|column| column.kind.width()).sum();
+        let (align, between) = laying(row.saturating_mul(capacity.saturating_add(VALUE)));
+        let most =
+            row.checked_mul(capacity).and_then(|bytes| bytes.checked_add(self.columns.len() * (align + between)));
+        if most.is_none() {
+            return Err(BEYOND);
+        }
+        // Not more than that all together.
+        let bytes_of = |kind: Type| (kind.width() * capacity).next_multiple_of(align) + between;
+        let bytes = self.columns.iter().map(|column| bytes_of(column.kind)).sum();
+        let block = blocks.take(Layout::from_size_align(bytes, align).map_err(|_| BEYOND)?)?;
+        let mut next = 0;
+        for Filled { kind, start, len } in &mut self.columns {
+            if let Some(old) = &self.block {
+                #[expect(unsafe_code, reason = "moves values to another block")]
+                // SAFETY: so many values are there in the old block, as the invariant of `start` says, and there is room for them in the
+                // new one.
+                unsafe {
+                    block.at().add(next).copy_from_nonoverlapping(old.at().add(*start), kind.width() * *len);
+                }
+            }
+            *start = next;
+            next += bytes_of(*kind);
+        }
+        self.block = Some(block);
+        self.capacity = capacity;
+        Ok(())
+    }
+
+    /// As [`EnvelopeBuilder::move_to`], if some column is of texts, of strings of bytes, or may have nulls.
+    #[cold]
+    fn move_any(&mut self, blocks: Blocks, capacity: usize, text: Option<(usize, usize)>) -> Result<(), NoMemory> {
         let text_capacity = |column: usize, beside: &Beside| match text {
             Some((grown, bytes)) if grown == column => bytes,
             _ => beside.text_capacity,
@@ -230,9 +267,7 @@ impl EnvelopeBuilder {
         let row: usize = self.columns.iter().map(|column| column.kind.width()).sum();
         let texts = self.beside.iter().enumerate().map(|(column, beside)| text_capacity(column, beside));
         let texts = texts.fold(0, usize::saturating_add);
-        let is_small = row.saturating_mul(capacity.saturating_add(VALUE)).saturating_add(texts) <= SMALL;
-        // A line in between: columns whose sizes are powers of two would all begin in the same set of each cache.
-        let (align, between) = if is_small { (VALUE, 0) } else { (LINE, LINE) };
+        let (align, between) = laying(row.saturating_mul(capacity.saturating_add(VALUE)).saturating_add(texts));
         let behind = |start: usize, bytes: usize| {
             start.checked_add(bytes.checked_next_multiple_of(align)?)?.checked_add(between)
         };
@@ -241,15 +276,14 @@ impl EnvelopeBuilder {
             let Filled { kind, .. } = self.columns[column];
             let mut next = behind(start, kind.width().checked_mul(capacity + usize::from(kind.is_variable()))?)?;
             let mut layed = Layed { values: start, ..Layed::default() };
-            if let Some(beside) = self.beside.get(column) {
-                if kind.is_variable() {
-                    layed.text = next;
-                    next = behind(next, text_capacity(column, beside))?;
-                }
-                if beside.nullable {
-                    layed.bits = next;
-                    next = behind(next, capacity.div_ceil(8))?;
-                }
+            let beside = &self.beside[column];
+            if kind.is_variable() {
+                layed.text = next;
+                next = behind(next, text_capacity(column, beside))?;
+            }
+            if beside.nullable {
+                layed.bits = next;
+                next = behind(next, capacity.div_ceil(8))?;
             }
             Some((layed, next))
         };
@@ -286,7 +320,7 @@ impl EnvelopeBuilder {
     #[inline]
     fn copy_column(&self, to: &Block, column: usize, layed: Layed, capacity: usize) {
         let Filled { kind, start, len } = self.columns[column];
-        let beside = self.beside.get(column);
+        let beside = &self.beside[column];
         #[expect(unsafe_code, reason = "moves values to another block")]
         // SAFETY: what is copied is there in the old block, as the invariants say, and there is room for it in the new one.
         let copy = |from: usize, place: usize, bytes: usize| unsafe {
@@ -303,7 +337,6 @@ impl EnvelopeBuilder {
             }
         }
         copy(start, layed.values, ends);
-        let Some(beside) = beside else { return };
         copy(beside.text, layed.text, beside.text_len);
         if beside.nullable {
             #[expect(unsafe_code, reason = "fills the bits with ones")]
@@ -340,28 +373,35 @@ impl EnvelopeBuilder {
         }
         let block = Arc::new(self.block.take().unwrap_or_else(Block::none));
         self.capacity = 0;
+        if self.beside.is_empty() {
+            let column = |filled: &mut Filled| {
+                let (start, len) = (std::mem::take(&mut filled.start), std::mem::take(&mut filled.len));
+                #[expect(unsafe_code, reason = "a part of the block becomes a column")]
+                // SAFETY: so many values of this type were written there, aligned, and the builder, which wrote them, gives the block
+                // away.
+                unsafe {
+                    Column::plain(filled.kind, len, block.at().add(start), Arc::clone(&block))
+                }
+            };
+            return self.columns.iter_mut().map(column).collect();
+        }
         let mut columns = Vec::with_capacity(self.columns.len());
         for (place, filled) in self.columns.iter_mut().enumerate() {
             let Filled { kind, start, len } = std::mem::replace(filled, Filled { kind: filled.kind, start: 0, len: 0 });
-            let (mut text, mut nulls) = (None, None);
-            if let Some(beside) = self.beside.get_mut(place) {
-                let empty = Beside { nullable: beside.nullable, ..Beside::default() };
-                let beside = std::mem::replace(beside, empty);
-                let bytes = |at: usize, len: usize| {
-                    #[expect(unsafe_code, reason = "a part of the block is shared")]
-                    // SAFETY: so many bytes were written there, and the builder, which wrote them, gives the block away.
-                    unsafe {
-                        Bytes::new(block.at().add(at), len, Arc::clone(&block))
-                    }
-                };
-                if kind.is_variable() && len > 0 {
-                    text = Some(bytes(beside.text, beside.text_len));
+            let nullable = self.beside[place].nullable;
+            let beside = std::mem::replace(&mut self.beside[place], Beside { nullable, ..Beside::default() });
+            let bytes = |at: usize, len: usize| {
+                #[expect(unsafe_code, reason = "a part of the block is shared")]
+                // SAFETY: so many bytes were written there, and the builder, which wrote them, gives the block away.
+                unsafe {
+                    Bytes::new(block.at().add(at), len, Arc::clone(&block))
                 }
-                if beside.nulls > 0 {
-                    let bits = bytes(beside.bits, len.div_ceil(8));
-                    nulls = Some(Nulls { bits, first: 0, rows: len, count: beside.nulls });
-                }
-            }
+            };
+            let text = (kind.is_variable() && len > 0).then(|| bytes(beside.text, beside.text_len));
+            let nulls = (beside.nulls > 0).then(|| {
+                let bits = bytes(beside.bits, len.div_ceil(8));
+                Nulls { bits, first: 0, rows: len, count: beside.nulls }
+            });
             #[expect(unsafe_code, reason = "a part of the block becomes a column")]
             // SAFETY: so many values of this type, or ends and what they say, were written there, aligned, and the builder, which
             // wrote them, gives the block away.
@@ -532,6 +572,12 @@ impl EnvelopeBuilder {
         let mut into = self.strings::<[u8]>(place, kind);
         rows.for_each(|(column, row)| into.push(column.string(row)));
     }
+}
+
+/// How the parts of a block of about so many bytes are aligned, and what is left free behind each. A line in between: columns whose sizes
+/// are powers of two would all begin in the same set of each cache.
+fn laying(bytes: usize) -> (usize, usize) {
+    if bytes <= SMALL { (VALUE, 0) } else { (LINE, LINE) }
 }
 
 /// A part of the block, to be read and written while the builder is borrowed; empty if there is no block.

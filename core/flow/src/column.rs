@@ -65,6 +65,16 @@ pub(crate) struct Parts {
 }
 
 impl Column {
+    /// A column of a type of fixed width, without nulls.
+    ///
+    /// # Safety
+    /// As of [`Column::new`].
+    #[inline]
+    #[expect(unsafe_code, reason = "the caller promises what lies there")]
+    pub(crate) unsafe fn plain(kind: Type, rows: usize, at: NonNull<u8>, block: Arc<Block>) -> Column {
+        Column { kind, rows, at, block, beside: None }
+    }
+
     /// # Safety
     /// The values lie there as the invariant of `at` says, and none is written to while there is a column that has them.
     #[expect(unsafe_code, reason = "the caller promises what lies there")]

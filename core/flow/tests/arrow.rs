@@ -1,4 +1,5 @@
 //! Columns as Arrow arrays and back: what Arrow says of them, and what is copied.
+#![cfg(feature = "arrow")]
 
 mod tables;
 

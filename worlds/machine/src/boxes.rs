@@ -218,7 +218,7 @@ impl Worker {
         }
     }
 
-    /// The queue of a box, if that is not the seat's own. It is dealt by its inputs' heads, by the places that they were sent from. An
+    /// The queue of a box, if that is not the seat's own. It is dealt by its inputs' heads, by the nodes that they were sent from. An
     /// envelope lies in one place, as memory of the distribution `coarse` does. It tells of its node alone: of the caches there, a box
     /// is always dealt to the same one, where its state is.
     #[inline]
