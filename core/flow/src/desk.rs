@@ -98,8 +98,9 @@ pub struct Desk {
     pub clock: u64,
     /// Where the seat is.
     pub node: NodeId,
-    /// Whether the request is to spread over the machine where an invocation has several receivers. A world says so of the oldest
-    /// request that it runs. Strategies that prefer older requests would have a younger one wait behind these at each such step.
+    /// Whether the request is to spread over the machine where an invocation has several receivers. A world says so of a request
+    /// that is alone: beside others, which have work for the other seats, its deferred boxes would wait behind theirs, or theirs
+    /// behind its own.
     pub spreads: bool,
     /// Where the memory of new columns comes from.
     pub blocks: Blocks,

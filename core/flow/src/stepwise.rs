@@ -100,7 +100,7 @@ impl Request {
         self.desk.recording = true;
     }
 
-    /// Whether it is to spread from now on: whether it is the oldest request of its caller's ([`Desk::spreads`]).
+    /// Whether it is to spread from now on: whether it is its caller's only one ([`Desk::spreads`]).
     pub fn set_spreads(&mut self, spreads: bool) {
         self.desk.spreads = spreads;
     }

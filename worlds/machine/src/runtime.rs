@@ -207,7 +207,7 @@ impl RuntimeBuilder {
             callers: Callers::default(),
             caller_works: self.caller_works.unwrap_or(LONG),
             requests: Mutex::new(BTreeMap::new()),
-            oldest: AtomicU64::new(NO_REQUEST),
+            alone: AtomicU64::new(NO_REQUEST),
             requests_of_tasks: Requests::default(),
             waits: Waits::default(),
             threads: Mutex::new(Vec::new()),
@@ -409,8 +409,8 @@ pub(crate) struct Shared {
     pub(crate) callers: Callers,
     pub(crate) caller_works: Duration,
     requests: Mutex<BTreeMap<RequestId, Arc<RequestState>>>,
-    /// The id of the oldest of these; [`NO_REQUEST`] if there is none. Changed under their lock.
-    oldest: AtomicU64,
+    /// The id of the only one of these; [`NO_REQUEST`] if there are none or several. Changed under their lock.
+    alone: AtomicU64,
     /// Those that are closures.
     pub(crate) requests_of_tasks: Requests,
     /// Its requests that wait for others.
@@ -500,16 +500,16 @@ impl Shared {
     fn change_requests<R>(&self, change: impl FnOnce(&mut BTreeMap<RequestId, Arc<RequestState>>) -> R) -> R {
         let mut requests = self.requests.lock().expect("nothing panics under this lock");
         let result = change(&mut requests);
+        let alone = requests.first_key_value().filter(|_| requests.len() == 1).map_or(NO_REQUEST, |(id, _)| id.0);
         // Relaxed: it decides nothing but where boxes run.
-        let oldest = requests.first_key_value().map_or(NO_REQUEST, |(id, _)| id.0);
-        self.oldest.store(oldest, Ordering::Relaxed);
+        self.alone.store(alone, Ordering::Relaxed);
         result
     }
 
-    /// Whether a request is the oldest of those that boxes run for.
+    /// Whether boxes run for no other request.
     #[inline]
-    pub(crate) fn is_oldest(&self, id: RequestId) -> bool {
-        self.oldest.load(Ordering::Relaxed) == id.0
+    pub(crate) fn is_alone(&self, id: RequestId) -> bool {
+        self.alone.load(Ordering::Relaxed) == id.0
     }
 
     /// One entry after the other, so that independent requests start in different neighbourhoods.

@@ -144,7 +144,7 @@ struct Engine<'a> {
     memory: Memory<'a>,
     /// By request, the number of tasks that are not over.
     requests: FxHashMap<RequestId, Requested>,
-    /// The requests of boxes that are not over. One is over when no task of it is left.
+    /// The requests of boxes that are not over, also those that are to come. One is over when no task of it is left.
     of_boxes: BTreeSet<RequestId>,
     /// The number of tasks that came from outside.
     entered: usize,
@@ -384,6 +384,11 @@ impl<'a> Engine<'a> {
     fn name_of(&self, task: u32) -> TaskName {
         let spec = &self.program.tasks[task as usize];
         TaskName { request: spec.request, number: spec.of_box.unwrap_or(task), is_box: spec.of_box.is_some() }
+    }
+
+    /// The only request of boxes that is not over, if there is one.
+    fn alone(&self) -> Option<RequestId> {
+        self.of_boxes.first().copied().filter(|_| self.of_boxes.len() == 1)
     }
 
     fn note(&mut self, seat: usize, what: impl FnOnce() -> What) {

@@ -48,7 +48,7 @@ pub struct TaskSpec {
     /// The kind of its queue.
     pub kind: Kind,
     /// Whether it is deferred so that its request spreads ([`Desk::spreads`](vicus_flow::Desk::spreads)): it is immediate after
-    /// all, if that is not the oldest request of boxes when the task is spawned.
+    /// all, if there are other requests of boxes when the task is spawned.
     pub spreads: bool,
     /// The box of its request, if it is an invocation of one. The last immediate box that a box queues stays with its seat, and
     /// runs there next.

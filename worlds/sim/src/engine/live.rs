@@ -117,13 +117,13 @@ impl<'a> Live<'a> {
         work
     }
 
-    /// A task's work is done. Returns the tasks that it queues; `None` if it was done before. `oldest`: the oldest request of boxes.
-    fn end(&mut self, task: usize, node: NodeId, oldest: Option<RequestId>) -> Option<Vec<TaskSpec>> {
+    /// A task's work is done. Returns the tasks that it queues; `None` if it was done before. `alone`: the only request of boxes.
+    fn end(&mut self, task: usize, node: NodeId, alone: Option<RequestId>) -> Option<Vec<TaskSpec>> {
         let state = std::mem::replace(&mut self.tasks[task], LiveTask::Over);
         let LiveTask::Begun(stage, acting) = state else { return None };
         let (_, flow) = self.flow(stage);
         let (index, hands_out) = (acting.index, self.enacted.hands_out(&flow.scripts[acting.index]));
-        let spreads = oldest == Some(self.request(stage));
+        let spreads = alone == Some(self.request(stage));
         let next = self.stages[stage].finish(acting, node, spreads);
         // The box may have queued itself again.
         let is_handed = |next: &Next| hands_out && next.task.index.index() != index;
@@ -164,8 +164,8 @@ impl Engine<'_> {
 
     /// A task has done its steps. A live box's task gets further steps for the boxes that it queues. Returns whether it did.
     pub(super) fn end_act(&mut self, seat: usize, task: u32) -> bool {
-        let (node, oldest) = (self.node(seat), self.of_boxes.first().copied());
-        let Some(next) = self.live.as_mut().and_then(|live| live.end(task as usize, node, oldest)) else {
+        let (node, alone) = (self.node(seat), self.alone());
+        let Some(next) = self.live.as_mut().and_then(|live| live.end(task as usize, node, alone)) else {
             return false;
         };
         let first = self.program.tasks.len() as u32;

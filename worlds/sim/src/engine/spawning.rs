@@ -21,7 +21,7 @@ impl Engine<'_> {
     /// Makes a task, and takes the time for that and for its queue.
     pub(super) fn spawn(&mut self, seat: usize, task: u32) {
         let TaskSpec { pinned, spreads, request, .. } = self.program.tasks[task as usize];
-        if spreads && self.of_boxes.first() != Some(&request) {
+        if spreads && self.alone() != Some(request) {
             self.tasks[task as usize].kind = Kind::Immediate;
         }
         let kind = self.tasks[task as usize].kind;

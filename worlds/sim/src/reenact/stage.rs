@@ -193,7 +193,7 @@ impl Stage {
         Acting { index, begun, done }
     }
 
-    /// Ends it. Returns the boxes to be queued. `spreads`: it is the oldest request.
+    /// Ends it. Returns the boxes to be queued. `spreads`: no other request runs boxes.
     pub(crate) fn finish(&mut self, acting: Acting, node: NodeId, spreads: bool) -> Vec<Next> {
         self.request.set_spreads(spreads);
         let queued = self.request.finish(acting.begun, node);

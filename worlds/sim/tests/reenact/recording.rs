@@ -135,12 +135,12 @@ pub(crate) fn limited() -> Arc<Model> {
     net.build().unwrap()
 }
 
-/// A source each of whose envelopes four boxes read.
+/// A source each of whose envelopes four boxes read, which send nothing.
 pub(crate) fn fan(envelopes: usize) -> Arc<Model> {
     let mut net = ModelBuilder::new("fan");
     let numbers = net.source(source(1, vec![100; envelopes]));
     for _ in 0..4 {
-        let work = net.add(library::map("work", &schema(1), &schema(1), Some));
+        let work = net.add(library::map("work", &schema(1), &schema(1), |_| None));
         net.connect(numbers.output(0), work.input(0));
         net.end(work.output(0));
     }
