@@ -10,7 +10,7 @@ pub trait Grants: Send + Sync {
     fn raise(&self, bytes: u64) -> Option<u64>;
 }
 
-/// What the boxes of a request may hold together ([`Turn::holds`](crate::Turn::holds)).
+/// What the boxes of a request may hold together ([`Turn::book`](crate::Turn::book)).
 ///
 /// ```
 /// use std::sync::Arc;

@@ -366,7 +366,7 @@ impl EnvelopeBuilder {
         let has_spare = self.capacity > 2 * most || 2 * self.beside.iter().map(spare).sum::<u64>() > self.bytes();
         // A receiver may keep the envelope for long.
         if has_spare && self.bytes() > 4096 {
-            let before = self.texts_fit();
+            let before = self.fit_texts();
             // If there is no memory for the smaller copy, the block stays.
             if self.move_to(blocks, most, None).is_err() {
                 self.set_text_capacities(&before);
@@ -415,7 +415,7 @@ impl EnvelopeBuilder {
     }
 
     /// Reduces the texts' capacities to their lengths. Gives the capacities before.
-    fn texts_fit(&mut self) -> Vec<usize> {
+    fn fit_texts(&mut self) -> Vec<usize> {
         self.beside.iter_mut().map(|beside| std::mem::replace(&mut beside.text_capacity, beside.text_len)).collect()
     }
 

@@ -38,7 +38,7 @@ pub struct OutputCounts {
 pub struct BoxCounts {
     /// Invocations of its user code.
     pub acts: u64,
-    /// Bytes that it read where they lay, and that came in no envelope ([`crate::Turn::has_read`]).
+    /// Bytes that it read where they lay, and that came in no envelope ([`crate::Turn::count_read`]).
     pub read_near_bytes: u64,
     /// Bytes that it read from another node.
     pub read_far_bytes: u64,

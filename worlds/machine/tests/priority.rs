@@ -12,7 +12,7 @@ fn runtime(strategy: &str, threads: usize) -> Runtime {
 
 const TASKS: usize = 40;
 
-/// Some priorities are there more than once.
+/// Some priorities occur more than once.
 fn priorities(seed: u64) -> Vec<i32> {
     let mixed = |task: usize| (task as u64 + 1000 * seed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
     (0..TASKS).map(|task| (mixed(task) % 20) as i32 - 10).collect()
@@ -53,7 +53,7 @@ fn on_one_thread_ready_tasks_run_by_priority_and_equal_ones_as_they_were_spawned
     }
 }
 
-/// When a task begins, no more better ones have not begun than other threads have taken and not yet written down.
+/// When a task begins, the better ones that have not begun are at most as many as other threads have taken and not recorded yet.
 #[test]
 fn on_several_threads_the_best_of_those_that_are_ready_is_taken_first() {
     const THREADS: usize = 3;

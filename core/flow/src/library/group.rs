@@ -226,7 +226,7 @@ impl Operator for Group {
             }
             Some(envelope) => {
                 self.take(&envelope)?;
-                turn.holds(self.bytes())?;
+                turn.book(self.bytes())?;
             }
             None => {}
         }

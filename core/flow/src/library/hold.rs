@@ -65,7 +65,7 @@ impl Operator for Hold {
             Some(envelope) => {
                 let envelope = envelope.compact();
                 self.bytes += envelope.held_bytes();
-                turn.holds(self.bytes)?;
+                turn.book(self.bytes)?;
                 self.held.grow(1)?;
                 self.held.push_back(envelope);
             }
@@ -75,7 +75,7 @@ impl Operator for Hold {
             match self.held.pop_front() {
                 Some(envelope) => {
                     self.bytes -= envelope.held_bytes();
-                    turn.holds(self.bytes)?;
+                    turn.book(self.bytes)?;
                     turn.send(0, envelope);
                     turn.run_again();
                 }

@@ -69,7 +69,7 @@ impl Sort {
     /// The rows in order; `None` if the request was stopped.
     fn sorted(&self, turn: &Turn<'_>) -> Result<Option<Vec<Row>>, BoxError> {
         // Merging runs needs a second list.
-        turn.holds(self.bytes + 2 * (self.rows * size_of::<Row>()) as u64)?;
+        turn.book(self.bytes + 2 * (self.rows * size_of::<Row>()) as u64)?;
         let mut all: Vec<Row> = Vec::with_room(self.rows)?;
         // Equal ranks mean equal rows if there is no other key, and if ranks tell all values apart.
         let mut is_exact = self.keys.len() == 1;
@@ -114,13 +114,13 @@ impl Operator for Sort {
         match turn.take(0) {
             Some(pill) if pill.is_pill() => {
                 let Some(sorted) = self.sorted(turn)? else { return Ok(()) };
-                turn.holds(self.bytes + (sorted.capacity() * size_of::<Row>()) as u64)?;
+                turn.book(self.bytes + (sorted.capacity() * size_of::<Row>()) as u64)?;
                 self.sorted = Some(sorted);
             }
             Some(envelope) if envelope.rows() > 0 => {
                 let envelope = envelope.compact();
                 self.bytes += envelope.held_bytes();
-                turn.holds(self.bytes)?;
+                turn.book(self.bytes)?;
                 self.rows += envelope.rows();
                 self.held.grow(1)?;
                 self.held.push(envelope);

@@ -103,7 +103,7 @@ impl Operator for Split {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         turn.take(0);
         for output in 0..turn.outputs() {
-            if turn.has_room(output)
+            if turn.ask_room(output)
                 && let Some(part) = self.part(output, turn.outputs())
             {
                 turn.send(output, part);
@@ -112,7 +112,7 @@ impl Operator for Split {
         if self.rest.iter().all(|piece| piece.left() == 0) {
             turn.send_pills();
         } else {
-            turn.needs_any_room();
+            turn.accept_any_room();
             turn.run_again();
         }
         Ok(())

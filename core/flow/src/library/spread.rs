@@ -41,10 +41,10 @@ struct Spread {
 
 impl Operator for Spread {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        turn.needs_any_room();
+        turn.accept_any_room();
         let outputs = turn.outputs();
         let mut in_turn = (self.next..self.next + outputs).map(|output| output % outputs);
-        let Some(output) = in_turn.find(|&output| turn.has_room(output)) else {
+        let Some(output) = in_turn.find(|&output| turn.ask_room(output)) else {
             turn.run_again();
             return Ok(());
         };

@@ -178,7 +178,7 @@ fn a_large_envelope_on_each_output_and_a_box_that_asks_are_not_stopped() {
     let act = move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
         turn.take(0);
         turns += 1;
-        while turn.has_room(0) {
+        while turn.ask_room(0) {
             if next == 80 {
                 assert_eq!(turns, 11, "ten times the eight envelopes that an input holds, and the pill");
                 turn.send_pill(0);
