@@ -2,7 +2,7 @@
 
 use crate::caller::{Callers, LONG};
 use crate::inbox::Inbox;
-use crate::last_words::know_who_asks;
+use crate::last_words::count_refusable_calls;
 use crate::queues::SharedQueues;
 use crate::recorder::Recording;
 use crate::sleep::{Barrier, SleepPool};
@@ -174,7 +174,7 @@ impl RuntimeBuilder {
         }
         let (topology, plan) = self.find_plan(&mut warnings);
         let threads = plan.threads();
-        know_who_asks();
+        count_refusable_calls();
         let memory = heaps::memory_for(&topology, self.memory, &mut warnings);
         let barrier = Barrier::new();
         if !barrier.is_expedited() {

@@ -30,7 +30,7 @@ impl Worker {
     pub(super) fn queue_ticket(&mut self, queued: Queued, priority: i32) -> AtOnce {
         let Queued { task, kind, queue, .. } = queued;
         let context = task.header().context;
-        self.records_queued(task, kind, kind == Kind::Immediate && queue.is_none());
+        self.record_queued(task, kind, kind == Kind::Immediate && queue.is_none());
         let ticket = Ticket { context, queue };
         #[expect(unsafe_code, reason = "follows a pointer, and makes a task that borrows")]
         // SAFETY: the context counts the task, which was not run; from here on it counts the ticket as well, whose closure uses nothing

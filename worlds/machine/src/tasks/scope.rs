@@ -209,7 +209,7 @@ impl Worker {
                 self.queue(Queued { task, kind, queue, priority: None })
             }
             None => {
-                self.records_queued(task, kind, kind == Kind::Immediate);
+                self.record_queued(task, kind, kind == Kind::Immediate);
                 let is_put = kind == Kind::Immediate && self.put_own(task).is_ok();
                 if is_put { AtOnce::NONE } else { self.put_anywhere(task, kind) }
             }
@@ -253,8 +253,8 @@ impl Worker {
         if let Some(priority) = priority {
             return self.queue_ticket(queued, priority);
         }
-        self.records_queued(task, kind, kind == Kind::Immediate && queue.is_none());
         if kind == Kind::Immediate && queue.is_none() && self.put_own(task).is_ok() {
+        self.record_queued(task, kind, kind == Kind::Immediate && queue.is_none());
             return AtOnce::NONE;
         }
         let (queue, kind) = self.state.send(&self.shared.plan, kind, queue);
