@@ -72,13 +72,13 @@ pub struct OverBudget {
     pub holders: Vec<(String, u64)>,
 }
 
-/// `more than 10.0 MiB is needed: distinct holds 8.2 MiB, sort 1.9 MiB`.
+/// `more than 10.0 MiB is needed: 8.2 MiB for distinct, 1.9 MiB for sort`.
 impl fmt::Display for OverBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "more than {} is needed", Bytes(self.budget))?;
         for (place, (name, held)) in self.holders.iter().take(3).enumerate() {
-            let before = if place == 0 { format!(": {name} holds") } else { format!(", {name}") };
-            write!(f, "{before} {}", Bytes(*held))?;
+            let before = if place == 0 { ":" } else { "," };
+            write!(f, "{before} {} for {name}", Bytes(*held))?;
         }
         Ok(())
     }

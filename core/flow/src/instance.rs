@@ -9,7 +9,7 @@ mod delivery;
 mod settling;
 
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Padded};
-use crate::{Activation, BoxCounts, BoxId, Budget, FlowError, Model, Operator, OverBudget, Queued};
+use crate::{Account, Activation, BoxCounts, BoxId, Budget, FlowError, Model, Operator, OverBudget, Queued};
 pub(crate) use cell::{Body, BoxCell, Output, Receiver, Seen};
 use settling::GOES_ON;
 use std::sync::{Arc, OnceLock};
@@ -25,11 +25,8 @@ pub struct Instance {
     stop: AtomicU8,
     settled: AtomicBool,
     failure: Mutex<Option<FlowError>>,
-    /// Set once, before it starts.
-    budget: OnceLock<Budget>,
-    /// Bytes that its boxes may hold together until the budget is asked again, and those that they hold.
-    allowed: AtomicU64,
-    held: Padded<AtomicU64>,
+    /// Set before it starts, if it has a budget.
+    account: OnceLock<Arc<Account>>,
 }
 
 #[derive(Default)]
@@ -108,9 +105,7 @@ impl Instance {
                 stop: AtomicU8::new(GOES_ON),
                 settled: AtomicBool::new(false),
                 failure: Mutex::new(None),
-                budget: OnceLock::new(),
-                allowed: AtomicU64::new(u64::MAX),
-                held: Padded(AtomicU64::new(0)),
+                account: OnceLock::new(),
             }
         })
     }
@@ -120,11 +115,17 @@ impl Instance {
         self.id
     }
 
-    /// Bounds the bytes that its boxes hold together; see [`Turn::book`](crate::Turn::book). To be called once, before it starts.
+    /// Bounds the bytes that its boxes and their tasks hold together; see [`Turn::book`](crate::Turn::book). To be called once,
+    /// before it starts.
     pub fn set_budget(&self, budget: impl Into<Budget>) {
-        let budget = budget.into();
-        self.allowed.store(budget.at_first(), Ordering::Relaxed);
-        assert!(self.budget.set(budget).is_ok(), "a request has one budget");
+        if let Some(account) = Account::new(budget) {
+            assert!(self.account.set(account).is_ok(), "a request has one budget");
+        }
+    }
+
+    /// Where tasks of its boxes book what they hold; `None` if it has no budget.
+    pub fn account(&self) -> Option<&Arc<Account>> {
+        self.account.get()
     }
 
     /// Books a box's bytes, in portions, so that the boxes of a request rarely meet at its sum.
@@ -138,35 +139,30 @@ impl Instance {
         // Many boxes of a large model hold little, and must not seem to hold much together.
         let after = bytes.next_multiple_of(if bytes < PORTION { LITTLE } else { PORTION });
         held.store(after, Ordering::Relaxed);
-        // Wraps if the box holds less than before.
-        let change = after.wrapping_sub(before);
-        let sum = self.held.0.fetch_add(change, Ordering::Relaxed).wrapping_add(change);
-        if sum <= self.allowed.load(Ordering::Relaxed) || after < before {
+        let Some(account) = self.account.get() else { return Ok(()) };
+        if after < before {
+            account.give_back(before - after);
             return Ok(());
         }
-        self.raise(sum).inspect_err(|_| {
+        account.book(after - before).map_err(|budget| {
+            let error = OverBudget { budget, holders: self.holders() };
             // The box does not get the bytes, and may go on with less.
             held.store(before, Ordering::Relaxed);
-            self.held.0.fetch_sub(change, Ordering::Relaxed);
+            error
         })
     }
 
-    /// Asks the budget for so many bytes in total.
+    /// The boxes that hold memory and how many bytes, the most first; and the tasks together.
     #[cold]
-    fn raise(&self, sum: u64) -> Result<(), OverBudget> {
-        let Some(budget) = self.budget.get() else { return Ok(()) };
-        if let Some(allowed) = budget.raise(sum) {
-            self.allowed.fetch_max(allowed, Ordering::Relaxed);
-            return Ok(());
-        }
-        // Its own bound, or as much as it was granted.
-        let budget = if sum > budget.bytes() { budget.bytes() } else { self.allowed.load(Ordering::Relaxed) };
+    fn holders(&self) -> Vec<(String, u64)> {
         let holder =
             |(cell, model): (&BoxCell, &crate::ModelBox)| (model.name().to_owned(), cell.held.load(Ordering::Relaxed));
         let mut holders: Vec<(String, u64)> = self.cells.iter().zip(self.model.boxes()).map(holder).collect();
+        let reserved = self.account.get().map_or(0, |account| account.reserved());
+        holders.push(("tasks".to_owned(), reserved));
         holders.retain(|(_, held)| *held > 0);
         holders.sort_by_key(|(_, held)| std::cmp::Reverse(*held));
-        Err(OverBudget { budget, holders })
+        holders
     }
 
     /// One of its boxes, by its index in the model. Panics if there are fewer.

@@ -40,7 +40,7 @@ mod sync;
 #[cfg(feature = "arrow")]
 pub use arrow::FromArrowError;
 pub use block::{Block, Blocks};
-pub use budget::{Budget, Grants};
+pub use budget::{Account, Budget, Grants, Reservation};
 pub use builder::EnvelopeBuilder;
 pub use column::Column;
 pub use counts::{BoxCounts, InputCounts, OutputCounts};

@@ -73,8 +73,8 @@
 pub use vicus_flow::{
     Attachment, Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, Field,
     FlowError, Grants, Grow, InputCounts, InputId, LinkOptions, Model, ModelBox, ModelBuilder, ModelError, Native,
-    NoMemory, Operator, OutputCounts, OutputId, OverBudget, Plain, Room, Schema, SentTooMuch, TextRoom, Totals, Turn,
-    Type, give_up, library, refusable,
+    NoMemory, Operator, OutputCounts, OutputId, OverBudget, Plain, Reservation, Room, Schema, SentTooMuch, TextRoom,
+    Totals, Turn, Type, give_up, library, refusable,
 };
 #[cfg(feature = "arrow")]
 pub use vicus_flow::{FromArrowError, arrow};
@@ -111,9 +111,9 @@ pub mod guide {}
 /// They run in the runtime whose task calls them ([`Runtime::run`]), else in [`Runtime::global`].
 pub mod tasks {
     pub use vicus_machine::{
-        Append, Cancelled, Data, Part, Scope, Shared, TaskBuilder, TaskRequest, Views, cancel_group, close_group,
-        collect, for_each, for_each_mut, in_place_scope, is_cancelled, join, map_reduce, open_group, scope,
-        spawn_child, wait_for_children,
+        Append, Cancelled, ChildBuilder, Data, Part, Scope, Shared, TaskBuilder, TaskRequest, Views, cancel_group,
+        child, close_group, collect, for_each, for_each_mut, in_place_scope, is_cancelled, join, map_reduce,
+        open_group, reserve, scope, spawn_child, wait_for_children,
     };
     pub use vicus_schedule::{Access, Kind, Mode};
 }

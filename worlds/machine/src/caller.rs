@@ -19,7 +19,9 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use vicus_flow::{Activation, Blocks, BoxId, Budget, Desk, FlowError, Instance, Model, Operator, Queued, World};
+use vicus_flow::{
+    Account, Activation, Blocks, BoxId, Budget, Desk, FlowError, Instance, Model, Operator, Queued, World,
+};
 use vicus_schedule::Kind;
 use vicus_topology::NodeId;
 
@@ -73,7 +75,9 @@ impl Runtime {
             gives_up,
         };
         // Boxes here spawn into this runtime, whatever runtime the calling thread may belong to.
-        let outer = Restore(HERE.replace(ptr::from_ref(self)));
+        let outer = Restore(
+            HERE.replace(Here { runtime: self, account: state.instance.account().map_or(ptr::null(), ptr::from_ref) }),
+        );
         outside(|| caller.run());
         drop(outer);
         Request { shared: Arc::clone(shared), state }
@@ -84,16 +88,31 @@ impl Runtime {
         #[expect(unsafe_code, reason = "the runtime whose request this thread runs")]
         // SAFETY: `submit_here` has it borrowed on this thread, and resets this before it returns. The callers of this function
         // use the reference for a call that returns before that.
-        unsafe { HERE.get().as_ref() }.unwrap_or_else(|| Runtime::global())
+        unsafe { HERE.get().runtime.as_ref() }.unwrap_or_else(|| Runtime::global())
     }
 }
 
 thread_local! {
-    /// The runtime whose request the calling thread runs, without a seat; else null.
-    static HERE: Cell<*const Runtime> = const { Cell::new(ptr::null()) };
+    static HERE: Cell<Here> = const { Cell::new(Here { runtime: ptr::null(), account: ptr::null() }) };
 }
 
-struct Restore(*const Runtime);
+/// Of the request that the calling thread runs without a seat.
+#[derive(Clone, Copy)]
+struct Here {
+    /// Whose request it is; null if there is none.
+    runtime: *const Runtime,
+    /// Null if it has no budget.
+    account: *const Arc<Account>,
+}
+
+/// Where the tasks of the request book that the calling thread runs without a seat.
+pub(crate) fn account_of_this_thread() -> Option<Arc<Account>> {
+    #[expect(unsafe_code, reason = "the account of the request that this thread runs")]
+    // SAFETY: `submit_here` holds the request on this thread, and sets this back before it returns.
+    unsafe { HERE.get().account.as_ref() }.cloned()
+}
+
+struct Restore(Here);
 
 impl Drop for Restore {
     fn drop(&mut self) {

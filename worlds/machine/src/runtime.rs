@@ -7,7 +7,7 @@ use crate::queues::SharedQueues;
 use crate::recorder::Recording;
 use crate::sleep::{Barrier, SleepPool};
 use crate::takes::Level;
-use crate::tasks::{self, Blocks, Done, GroupQueues, Requests, Waits};
+use crate::tasks::{self, Accounts, Blocks, Done, GroupQueues, Requests, Waits};
 use crate::worker::{Worker, with_worker};
 use crate::{boxes, heaps, latency, pin};
 use std::alloc::Layout;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vicus_flow::{BoxCounts, BoxId, Budget, FlowError, Instance, Model, Operator, Queued, Totals};
+use vicus_flow::{Account, BoxCounts, BoxId, Budget, FlowError, Instance, Model, Operator, Queued, Totals};
 use vicus_memory::distribution::{Distribution, Policy};
 use vicus_memory::{Memory, Options as MemoryOptions, PlaceError, Placed};
 use vicus_schedule::{Decision, Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef, Wake};
@@ -209,6 +209,7 @@ impl RuntimeBuilder {
             requests: Mutex::new(BTreeMap::new()),
             alone: AtomicU64::new(NO_REQUEST),
             requests_of_tasks: Requests::default(),
+            accounts: Accounts::default(),
             waits: Waits::default(),
             threads: Mutex::new(Vec::new()),
             warnings: Mutex::new(warnings),
@@ -413,6 +414,7 @@ pub(crate) struct Shared {
     alone: AtomicU64,
     /// Those that are closures.
     pub(crate) requests_of_tasks: Requests,
+    pub(crate) accounts: Accounts,
     /// Its requests that wait for others.
     pub(crate) waits: Waits,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -504,6 +506,15 @@ impl Shared {
         // Relaxed: it decides nothing but where boxes run.
         self.alone.store(alone, Ordering::Relaxed);
         result
+    }
+
+    /// Where the tasks of a request book what they hold; `None` if it has no budget.
+    pub(crate) fn account_of(&self, id: RequestId) -> Option<Arc<Account>> {
+        let requests = self.requests.lock().expect("nothing panics under this lock");
+        match requests.get(&id) {
+            Some(state) => state.instance.account().cloned(),
+            None => self.accounts.of(id),
+        }
     }
 
     /// Whether boxes run for no other request.

@@ -9,6 +9,7 @@ use std::any::Any;
 use std::panic::resume_unwind;
 use std::ptr::NonNull;
 use vicus_schedule::{Context, Kind, Wanted};
+use vicus_topology::Place;
 
 /// Spawns a child of the running task, an immediate task. The parent may end before it. These wait for the child:
 /// [`wait_for_children`] in the parent, the group that was open ([`open_group`]) and those around it, the scope in which the
@@ -39,17 +40,77 @@ use vicus_schedule::{Context, Kind, Wanted};
 /// # Panics
 /// Outside of tasks. A panic of the child goes to the first of those that wait for it.
 pub fn spawn_child(f: impl FnOnce() + Send + 'static) {
-    if !is_seated() {
-        return seatless::spawn(f);
+    child().spawn(f);
+}
+
+/// A child of the task that runs, of which more is to be said before it is spawned. If nothing is, it is that of [`spawn_child`].
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use vicus_machine::{Runtime, child, wait_for_children};
+///
+/// let runtime = Runtime::builder().threads(1).start();
+/// let order = Arc::new(Mutex::new(Vec::new()));
+/// runtime.run(|| {
+///     for priority in [1, 5, 3] {
+///         let order = Arc::clone(&order);
+///         child().priority(priority).spawn(move || order.lock().unwrap().push(priority));
+///     }
+///     wait_for_children();
+/// });
+/// assert_eq!(*order.lock().unwrap(), [5, 3, 1]);
+/// ```
+pub fn child() -> ChildBuilder {
+    ChildBuilder { kind: Kind::Immediate, place: None, priority: None }
+}
+
+/// A child that is being described; see [`child`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a child runs when it is spawned"]
+pub struct ChildBuilder {
+    kind: Kind,
+    place: Option<Place>,
+    priority: Option<i32>,
+}
+
+impl ChildBuilder {
+    /// It begins something of its own: it is run where there is room.
+    pub fn deferred(mut self) -> Self {
+        self.kind = Kind::Deferred;
+        self
     }
-    let at_once = in_task(|worker| {
-        let context = worker.context();
-        #[expect(unsafe_code, reason = "makes a task of a context of this task")]
-        // SAFETY: the closure borrows nothing; the context is alive as long as the task, and longer if it has open tasks.
-        let task = unsafe { Job::task(worker, context.as_ptr(), move |_| f()) };
-        worker.spawn(task, Kind::Immediate, None)
-    });
-    at_once.run();
+
+    /// It is to run in the neighbourhood of this node or core group; see [`Scope::spawn_at`](crate::Scope::spawn_at).
+    pub fn at(mut self, place: impl Into<Place>) -> Self {
+        self.place = Some(place.into());
+        self
+    }
+
+    /// Of the children of its task, or of its group if one is open, that have said a priority, the one of the largest is taken first;
+    /// see [`TaskBuilder::priority`](crate::TaskBuilder::priority).
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// Spawns it; see [`spawn_child`].
+    ///
+    /// # Panics
+    /// Outside of tasks.
+    pub fn spawn(self, f: impl FnOnce() + Send + 'static) {
+        let ChildBuilder { kind, place, priority } = self;
+        if !is_seated() {
+            return seatless::spawn(priority, f);
+        }
+        let at_once = in_task(|worker| {
+            let context = worker.context();
+            #[expect(unsafe_code, reason = "makes a task of a context of this task")]
+            // SAFETY: the closure borrows nothing; the context is alive as long as the task, and longer if it has open tasks.
+            let task = unsafe { Job::task(worker, context.as_ptr(), move |_| f()) };
+            worker.spawn(task, kind, place, priority)
+        });
+        at_once.run();
+    }
 }
 
 /// Waits for the children of the running task, not for their children. Its thread runs other tasks of the request meanwhile.

@@ -13,6 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use vicus_flow::{Account, Budget};
 use vicus_schedule::{Context, ContextRef, RequestId, TaskClass, TaskHeader, TaskRef};
 
 /// The request was cancelled before its closure had begun.
@@ -66,10 +67,21 @@ impl Runtime {
     /// assert_eq!(sum.wait(), Ok(499_500));
     /// ```
     pub fn spawn<R: Send + 'static>(&self, f: impl FnOnce() -> R + Send + 'static) -> TaskRequest<R> {
+        self.spawn_within(Budget::UNBOUNDED, f)
+    }
+
+    /// As [`Runtime::spawn`]; its tasks may hold so much together ([`reserve`](crate::reserve)): a number of bytes, or what they
+    /// are granted of a larger whole.
+    pub fn spawn_within<R: Send + 'static>(
+        &self,
+        budget: impl Into<Budget>,
+        f: impl FnOnce() -> R + Send + 'static,
+    ) -> TaskRequest<R> {
         let shared = &self.shared;
         let id = RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed));
         let answer = Arc::new(Answer(Mutex::new(State { is_over: false, result: None, waiting: Vec::new() })));
         shared.requests_of_tasks.begin(id, Arc::clone(&answer) as _);
+        shared.accounts.begin(id, Account::new(budget));
         let queue = self.next_of(&shared.plan.entry);
         let number = shared.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(id));
         let task = RequestJob::task(id, number, f, &answer);
@@ -271,6 +283,7 @@ unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef) {
     let result: Result<Option<R>, Box<dyn Any + Send>> = with_descendants(catch_unwind(work));
     end_task(&header);
     shared.requests_of_tasks.end(header.request);
+    shared.accounts.end(header.request);
     answer.set(result.transpose());
     // If no handle is left, the result is dropped here.
     outside(|| drop_quietly(answer));

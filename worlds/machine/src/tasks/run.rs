@@ -1,6 +1,7 @@
 //! A caller without a seat has a closure run on one, and waits.
 
 use super::latch::Latch;
+use super::reserve::account_here;
 use super::{closure_class, end_task, with_descendants};
 use crate::runtime::{Runtime, Shared};
 use crate::worker::{self, in_task, with_worker};
@@ -20,7 +21,8 @@ impl Runtime {
     }
 
     /// Runs a closure as a task on one of its threads, as a request of its own, and waits for it. There [`crate::join`] and
-    /// [`crate::scope`] use this runtime. Called in a task of this runtime, it calls the closure.
+    /// [`crate::scope`] use this runtime. Called in a task of this runtime, it calls the closure. Called in a task of another one, or in
+    /// a box that its caller runs, its tasks book what they [`reserve`](crate::reserve) with the request of that.
     ///
     /// ```
     /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
@@ -81,6 +83,7 @@ impl Shared {
     /// Has a closure run as the task that `put` gets, and sleeps until it is over.
     fn wait_for_task<R: Send>(&self, f: impl FnOnce() -> R + Send, put: impl FnOnce(TaskRef)) -> R {
         let request = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
+        let _booking = self.accounts.lend(request, account_here());
         let done = Done::new();
         let number =
             self.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(request));

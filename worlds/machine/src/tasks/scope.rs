@@ -125,7 +125,7 @@ impl<'scope> Scope<'scope> {
     fn put(&self, kind: Kind, place: Option<Place>, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
         let at_once = self.with_worker(|worker| {
             let task = self.job(worker, f);
-            worker.spawn(task, kind, place)
+            worker.spawn(task, kind, place, None)
         });
         at_once.run();
     }
@@ -200,20 +200,17 @@ pub(crate) fn drop_quietly<T>(value: T) {
 }
 
 impl Worker {
-    /// Queues a task of a scope.
+    /// Queues a task of a scope, or a child.
     #[inline]
-    pub(super) fn spawn(&mut self, task: TaskRef, kind: Kind, place: Option<Place>) -> AtOnce {
-        match place {
-            Some(place) => {
-                let queue = self.home_of(place);
-                self.queue(Queued { task, kind, queue, priority: None })
-            }
-            None => {
-                self.record_queued(task, kind, kind == Kind::Immediate);
-                let is_put = kind == Kind::Immediate && self.put_own(task).is_ok();
-                if is_put { AtOnce::NONE } else { self.put_anywhere(task, kind) }
-            }
+    pub(super) fn spawn(&mut self, task: TaskRef, kind: Kind, place: Option<Place>, priority: Option<i32>) -> AtOnce {
+        if place.is_some() || priority.is_some() {
+            let queue = place.and_then(|place| self.home_of(place));
+            let kind = if place.is_some() { Kind::Deferred } else { kind };
+            return self.queue(Queued { task, kind, queue, priority });
         }
+        self.record_queued(task, kind, kind == Kind::Immediate);
+        let is_put = kind == Kind::Immediate && self.put_own(task).is_ok();
+        if is_put { AtOnce::NONE } else { self.put_anywhere(task, kind) }
     }
 
     /// Puts a task that names no place into the queue of the plan, or keeps it.
@@ -253,8 +250,8 @@ impl Worker {
         if let Some(priority) = priority {
             return self.queue_ticket(queued, priority);
         }
-        self.record_queued(task, kind, kind == Kind::Immediate && queue.is_none());
         if kind == Kind::Immediate && queue.is_none() && self.put_own(task).is_ok() {
+            self.record_queued(task, kind, kind == Kind::Immediate && queue.is_none());
             return AtOnce::NONE;
         }
         let (queue, kind) = self.state.send(&self.shared.plan, kind, queue);

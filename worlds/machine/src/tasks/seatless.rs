@@ -23,13 +23,18 @@ enum Running {
 }
 
 struct Children {
-    /// Children that have not begun, each with the level in which it was spawned.
-    waiting: VecDeque<(Rc<Level>, Child)>,
+    /// Children that have not begun.
+    waiting: VecDeque<Child>,
     /// The level in which the running task spawns now.
     level: Rc<Level>,
 }
 
-type Child = Box<dyn FnOnce()>;
+struct Child {
+    /// What it was spawned in.
+    level: Rc<Level>,
+    priority: Option<i32>,
+    code: Box<dyn FnOnce()>,
+}
 
 /// A task, or a group that it has opened.
 #[derive(Default)]
@@ -80,9 +85,11 @@ fn with_children<R>(f: impl FnOnce(&mut Children) -> R) -> Option<R> {
 }
 
 /// As [`spawn_child`](super::spawn_child).
-pub(super) fn spawn(f: impl FnOnce() + Send + 'static) {
-    let child: Child = Box::new(f);
-    let is_spawned = with_children(|children| children.waiting.push_back((Rc::clone(&children.level), child)));
+pub(super) fn spawn(priority: Option<i32>, f: impl FnOnce() + Send + 'static) {
+    let code = Box::new(f);
+    let is_spawned = with_children(|children| {
+        children.waiting.push_back(Child { level: Rc::clone(&children.level), priority, code });
+    });
     is_spawned.expect("spawn_child is called in a task; Runtime::run makes one, and scope does without");
 }
 
@@ -130,6 +137,17 @@ pub(super) fn is_cancelled() -> bool {
     outer.is_some_and(|outer| outer.is_dropped())
 }
 
+impl Children {
+    /// The first one; in its place, if it has a priority, the first one of the largest that was spawned in the same level.
+    fn take(&mut self) -> Option<Child> {
+        let first = self.waiting.front()?;
+        let best = |&(_, child): &(usize, &Child)| child.priority;
+        let rivals = self.waiting.iter().enumerate().filter(|(_, child)| Rc::ptr_eq(&child.level, &first.level)).rev();
+        let taken = first.priority.and_then(|_| rivals.max_by_key(best)).map_or(0, |(at, _)| at);
+        self.waiting.remove(taken)
+    }
+}
+
 impl Level {
     fn outwards(&self) -> impl Iterator<Item = &Level> {
         iter::successors(Some(self), |level| level.outer.as_deref())
@@ -173,14 +191,14 @@ impl Level {
 
 /// Runs all children that have not begun, and those that they spawn.
 fn run_all() {
-    while let Some((level, child)) = with_children(|children| children.waiting.pop_front()).flatten() {
+    while let Some(Child { level, code, .. }) = with_children(Children::take).flatten() {
         if level.is_dropped() {
-            drop_quietly(child);
+            drop_quietly(code);
             continue;
         }
         let own = Rc::new(Level { outer: Some(Rc::clone(&level)), ..Level::default() });
         let before = with_children(|children| std::mem::replace(&mut children.level, own));
-        let result = catch_unwind(AssertUnwindSafe(child));
+        let result = catch_unwind(AssertUnwindSafe(code));
         let before = before.expect("the box runs");
         let own = with_children(|children| std::mem::replace(&mut children.level, before)).expect("the box runs");
         own.end_task();
