@@ -1,18 +1,18 @@
-//! What a request may hold: a bound of its own, and what it is granted of a larger whole; and what it holds.
+//! The memory that a request may hold: a bound of its own, and its share of a larger budget; and what it holds.
 
 use crate::OverBudget;
 use crate::sync::{AtomicU64, Ordering};
 use std::fmt;
 use std::sync::Arc;
 
-/// A larger whole that several requests take memory from, as one request sees it: what a process may hold, say.
+/// A larger budget that several requests share, as one request sees it: for example that of a process.
 pub trait Grants: Send + Sync {
-    /// The request's boxes and tasks are about to hold so many bytes together. How many they may hold from now on, at least as many;
-    /// `None` if the whole has not so many left, and then the box or the task that asked gets an error.
+    /// The request's boxes and tasks are about to hold so many bytes together. Gives how many they may hold from now on, at least as
+    /// many; `None` if the budget has not so many left: then the box or the task that asked gets an error.
     fn raise(&self, bytes: u64) -> Option<u64>;
 }
 
-/// What the boxes and tasks of a request may hold together ([`Turn::holds`](crate::Turn::holds), [`Account::reserve`]).
+/// What the boxes and tasks of a request may hold together ([`Turn::book`](crate::Turn::book), [`Account::reserve`]).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Budget {
     /// No bound.
     pub const UNBOUNDED: Budget = Budget { bytes: u64::MAX, grants: None };
 
-    /// Has what the boxes hold granted as well, before they hold it.
+    /// Has the boxes' memory granted by a larger budget as well, before they hold it.
     pub fn granted_by(self, grants: Arc<dyn Grants>) -> Budget {
         Budget { grants: Some(grants), ..self }
     }
@@ -48,7 +48,7 @@ impl Budget {
         self.bytes
     }
 
-    /// How many bytes may be held before anything is asked.
+    /// How many bytes may be held without asking `grants`.
     fn at_first(&self) -> u64 {
         if self.grants.is_some() { 0 } else { self.bytes }
     }
@@ -57,7 +57,7 @@ impl Budget {
         self.bytes == u64::MAX && self.grants.is_none()
     }
 
-    /// How many bytes may be held from now on, if so many may.
+    /// How many bytes may be held from now on, if `bytes` may be.
     fn raise(&self, bytes: u64) -> Option<u64> {
         if bytes > self.bytes {
             return None;

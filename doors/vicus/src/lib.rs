@@ -47,7 +47,7 @@
 //!         let mut table: Vec<u64> = Vec::new();
 //!         table.grow(numbers)?; // and not `Vec::with_capacity`
 //!         table.extend(0..numbers as u64); // there is room
-//!         turn.holds(8 * table.capacity() as u64)?; // counts against the request's budget, if it has one
+//!         turn.book(8 * table.capacity() as u64)?; // counts against the request's budget, if it has one
 //!         Ok(More::No)
 //!     }));
 //!     net.end(table.output(0));

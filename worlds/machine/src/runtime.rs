@@ -717,7 +717,7 @@ impl Runtime {
         self.submit_within(model, operators, Budget::UNBOUNDED)
     }
 
-    /// As [`Runtime::submit_with`]; the request fails when its boxes hold more than this (`Turn::holds`): a number of bytes, or
+    /// As [`Runtime::submit_with`]; the request fails when its boxes hold more than this (`Turn::book`): a number of bytes, or
     /// what they are granted of a larger whole.
     pub fn submit_within(
         &self,

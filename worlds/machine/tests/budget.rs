@@ -213,10 +213,10 @@ fn a_box_that_holds_too_much_beside_its_tasks_fails_and_the_error_names_both() {
         let model = one_box(|turn| {
             let booked = reserve(3000)?;
             // It is booked in units of 1 KiB.
-            turn.holds(600)?;
-            let result = turn.holds(15 << 10);
+            turn.book(600)?;
+            let result = turn.book(15 << 10);
             drop(booked);
-            turn.holds(16 << 10)?;
+            turn.book(16 << 10)?;
             result
         });
         for result in results(&runtime, &model) {

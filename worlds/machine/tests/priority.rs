@@ -14,7 +14,7 @@ fn runtime(strategy: &str, threads: usize) -> Runtime {
 
 const TASKS: usize = 40;
 
-/// Some priorities are there more than once.
+/// Some priorities occur more than once.
 fn priorities(seed: u64) -> Vec<i32> {
     let mixed = |task: usize| (task as u64 + 1000 * seed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
     (0..TASKS).map(|task| (mixed(task) % 20) as i32 - 10).collect()
@@ -109,7 +109,7 @@ fn one_box(act: impl Fn() + Clone + Send + Sync + 'static) -> Arc<Model> {
     net.build().unwrap()
 }
 
-/// When a task begins, no more better ones have not begun than other threads have taken and not yet written down.
+/// When a task begins, the better ones that have not begun are at most as many as other threads have taken and not recorded yet.
 #[test]
 fn on_several_threads_the_best_of_those_that_are_ready_is_taken_first() {
     const THREADS: usize = 3;
