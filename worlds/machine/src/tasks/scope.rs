@@ -250,8 +250,8 @@ impl Worker {
         if let Some(priority) = priority {
             return self.queue_ticket(queued, priority);
         }
+        self.record_queued(task, kind, kind == Kind::Immediate && queue.is_none());
         if kind == Kind::Immediate && queue.is_none() && self.put_own(task).is_ok() {
-            self.record_queued(task, kind, kind == Kind::Immediate && queue.is_none());
             return AtOnce::NONE;
         }
         let (queue, kind) = self.state.send(&self.shared.plan, kind, queue);
