@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 use std::time::Instant;
 use vicus_memory::distribution::Distribution;
-use vicus_memory::{Heap, Locks, Memory, Options, PageError};
+use vicus_memory::{Heap, Locks, Memory, MemoryOptions, PageError};
 use vicus_schedule::PoolId;
 use vicus_topology::{NodeId, Topology};
 
@@ -29,7 +29,7 @@ pub(crate) struct Process {
     began: Instant,
     /// The tick that was told last.
     told: AtomicU64,
-    /// A tick of [`Memory::tick`], in milliseconds: what waits is given back after [`Options::decay_ticks`] of them.
+    /// A tick of [`Memory::tick`], in milliseconds: what waits is given back after [`MemoryOptions::decay_ticks`] of them.
     tick_ms: u64,
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn process() -> Option<&'static Process> {
 /// could not be done goes to `warnings`.
 pub(crate) fn memory_for(
     topology: &Topology,
-    chosen: Option<Options>,
+    chosen: Option<MemoryOptions>,
     warnings: &mut Vec<String>,
 ) -> Option<Arc<Memory>> {
     let numbers: Vec<u32> = topology.nodes.iter().map(|node| node.os_index).collect();
@@ -76,7 +76,7 @@ pub(crate) fn memory_for(
     };
     if let (Some(wanted), true, Ok(memory)) = (wanted, has_memory && !is_another, &memory) {
         // What it reserves depends on the addresses that there were.
-        let same = Options { range_bytes: memory.options().range_bytes, ..wanted };
+        let same = MemoryOptions { range_bytes: memory.options().range_bytes, ..wanted };
         if same != *memory.options() {
             warnings.push("the process has its memory already: options for it have no effect".to_owned());
         }
@@ -95,7 +95,7 @@ pub(crate) fn memory_for(
 fn install(
     topology: &Topology,
     numbers: Vec<u32>,
-    options: impl FnOnce(&mut Vec<String>) -> Options,
+    options: impl FnOnce(&mut Vec<String>) -> MemoryOptions,
     warnings: &mut Vec<String>,
 ) -> Result<&'static Process, String> {
     if let Some(process) = PROCESS.get() {
@@ -158,20 +158,20 @@ fn survive_forks() {
 }
 
 /// The options of a memory that nothing was said of.
-pub(crate) fn options(topology: &Topology, warnings: &mut Vec<String>) -> Options {
+pub(crate) fn options(topology: &Topology, warnings: &mut Vec<String>) -> MemoryOptions {
     let variable = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     let distribution = Distribution::from_variables(variable).unwrap_or_else(|error| {
         warnings.push(format!("{error}; memory without a distribution of its own lies as the machine does it"));
         Distribution::Standard
     });
-    let options = Options { heaps: HEAPS, distribution, ..Options::default() };
+    let options = MemoryOptions { heaps: HEAPS, distribution, ..MemoryOptions::default() };
     let node_bytes = topology.nodes.iter().map(|node| node.bytes).filter(|&bytes| bytes > 0).min();
     let Some(waiting) = node_bytes.map(|bytes| (bytes / WAITING_PART) as usize) else { return options };
-    Options { superblocks_waiting: waiting / options.superblock_bytes, mapped_waiting_bytes: waiting, ..options }
+    MemoryOptions { superblocks_waiting: waiting / options.superblock_bytes, mapped_waiting_bytes: waiting, ..options }
 }
 
 /// With as many addresses as the system gives: a limit on them is no reason to do without.
-fn reserve(topology: &Topology, mut options: Options) -> Result<Arc<Memory>, String> {
+fn reserve(topology: &Topology, mut options: MemoryOptions) -> Result<Arc<Memory>, String> {
     loop {
         match Memory::new(Arc::new(SystemPages::new(topology)), topology, options.clone()) {
             Ok(memory) => return Ok(memory),
