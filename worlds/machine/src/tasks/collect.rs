@@ -12,13 +12,14 @@ use std::sync::Mutex;
 /// same each time.
 ///
 /// ```
-/// let longest = vicus_machine::map_reduce(0..1000, |n| (n * 7919) % 1000, usize::max);
+/// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+/// let longest = runtime.run(|| vicus_machine::map_reduce(0..1000, |n| (n * 7919) % 1000, usize::max));
 /// assert_eq!(longest, Some(999));
-/// assert_eq!(vicus_machine::map_reduce(0..0, |n| n, usize::max), None);
 /// ```
 ///
 /// # Panics
-/// If `map` or `reduce` panics, with what it panicked with; iterations that have not begun are left out then.
+/// If `map` or `reduce` panics, with what it panicked with; iterations that have not begun are left out then. Outside of a runtime,
+/// if the range is not empty.
 pub fn map_reduce<R: Send>(
     range: Range<usize>,
     map: impl Fn(usize) -> R + Sync,
@@ -40,13 +41,14 @@ pub fn map_reduce<R: Send>(
 /// each thread writes its values where they stay: large vectors so lie near the threads that go over the same range later.
 ///
 /// ```
-/// let squares = vicus_machine::collect(0..1000, |n| n * n);
+/// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+/// let squares = runtime.run(|| vicus_machine::collect(0..1000, |n| n * n));
 /// assert_eq!(squares[31], 961);
 /// ```
 ///
 /// # Panics
 /// If the closure panics, with what it panicked with; the values that there are are dropped, and iterations that have not begun are
-/// left out.
+/// left out. Outside of a runtime, if the range is not empty.
 pub fn collect<R: Send>(range: Range<usize>, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let (first, len) = (range.start, range.len());
     let mut values: Vec<R> = Vec::with_capacity(len);

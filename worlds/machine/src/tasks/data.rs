@@ -296,8 +296,9 @@ impl<'scope> Scope<'scope> {
     /// write what it writes, as if all ran one after the other; and where most of its bytes are, if the strategy knows places.
     ///
     /// ```
+    /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
     /// let (mut a, mut b) = (vec![1; 1000], vec![0; 1000]);
-    /// vicus_machine::scope(|scope| {
+    /// runtime.run(|| vicus_machine::scope(|scope| {
     ///     let (a, b) = (scope.share(&mut a), scope.share(&mut b));
     ///     for part in [0..500, 500..1000] {
     ///         let (from, to) = (a.part(part.clone()), b.part(part));
@@ -305,7 +306,7 @@ impl<'scope> Scope<'scope> {
     ///     }
     ///     // After both.
     ///     scope.task().writes(b.part(..)).spawn(|(b,)| b.iter_mut().for_each(|element| *element += 1));
-    /// });
+    /// }));
     /// assert!(b.iter().all(|&element| element == 2));
     /// ```
     pub fn task<'a>(&'a self) -> TaskBuilder<'a, 'scope, ()> {

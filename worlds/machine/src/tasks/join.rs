@@ -12,26 +12,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 use vicus_schedule::{Kind, Put, QueueId, TaskClass, TaskHeader, TaskRef};
 
-/// Runs two closures and returns what they return. Another thread may run the second one while the first one runs; if none
-/// has taken it by then, this one does. The second one is an immediate task: it is run near.
-///
-/// Called in a task of a [`Runtime`] (see [`Runtime::run`]) its threads do it, else those of [`Runtime::global`]. On the usual
-/// way it takes no lock and allocates nothing.
+/// Runs two closures and returns what they return. Another thread of the caller's [`Runtime`] may run the second one while the first
+/// one runs; if none has taken it by then, this one does. The second one is an immediate task: it is run near. On the usual way it
+/// takes no lock and allocates nothing.
 ///
 /// ```
-/// fn sum(numbers: &[u64]) -> u64 {
-///     if numbers.len() < 1000 {
-///         return numbers.iter().sum();
-///     }
-///     let (left, right) = numbers.split_at(numbers.len() / 2);
-///     let (left, right) = vicus_machine::join(|| sum(left), || sum(right));
-///     left + right
-/// }
-/// assert_eq!(sum(&(0..100_000).collect::<Vec<_>>()), 100_000 * 99_999 / 2);
+/// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+/// assert_eq!(runtime.run(|| vicus_machine::join(|| 1, || 2)), (1, 2));
 /// ```
 ///
 /// # Panics
-/// If one of them panics, with what it panicked with, after both are over; the first one's if both do.
+/// If one of them panics, with what it panicked with, after both are over; the first one's if both do. Outside of a runtime
+/// ([`is_in_runtime`](crate::is_in_runtime)).
 #[inline]
 pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where

@@ -8,17 +8,10 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex};
 use vicus_schedule::{ContextRef, RequestId, SeatId, TaskClass, TaskHeader, TaskRef};
 
 impl Runtime {
-    /// The runtime of those who have not started one: [`crate::join`] and [`crate::scope`] outside of tasks run there. It
-    /// starts when it is first wanted, as [`Runtime::builder`] does by default, and is never ended.
-    pub fn global() -> &'static Runtime {
-        static GLOBAL: OnceLock<Runtime> = OnceLock::new();
-        GLOBAL.get_or_init(|| Runtime::builder().start())
-    }
-
     /// Runs a closure as a task on one of its threads, as a request of its own, and waits for it. There [`crate::join`] and
     /// [`crate::scope`] use this runtime. Called in a task of this runtime, it calls the closure.
     ///

@@ -17,17 +17,21 @@ use vicus_topology::Place;
 /// scope.
 ///
 /// ```
+/// let runtime = vicus_machine::Runtime::builder().threads(2).start();
 /// let mut halves = [0, 0];
 /// let (left, right) = halves.split_at_mut(1);
-/// vicus_machine::scope(|scope| {
-///     scope.spawn(|_| left[0] = 1);
-///     scope.spawn_deferred(|_| right[0] = 2);
+/// runtime.run(|| {
+///     vicus_machine::scope(|scope| {
+///         scope.spawn(|_| left[0] = 1);
+///         scope.spawn_deferred(|_| right[0] = 2);
+///     })
 /// });
 /// assert_eq!(halves, [1, 2]);
 /// ```
 ///
 /// # Panics
-/// If the closure or a task panics, with what it panicked with, after all are over; the first one's if several do.
+/// If the closure or a task panics, with what it panicked with, after all are over; the first one's if several do. Outside of a
+/// runtime ([`is_in_runtime`](crate::is_in_runtime)).
 pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
     if is_seated() { in_place_scope(f) } else { Runtime::of_this_thread().run(|| in_place_scope(f)) }
 }
@@ -37,7 +41,7 @@ pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
 /// # Panics
 /// As [`scope`], and outside of tasks: see [`Runtime::run`].
 pub fn in_place_scope<'scope, R>(f: impl FnOnce(&Scope<'scope>) -> R) -> R {
-    assert!(is_seated(), "in_place_scope is called in a task; Runtime::run makes one, and scope does without");
+    assert!(is_seated(), "in_place_scope is called in a task; Runtime::run makes one");
     let scope = in_task(|worker| Scope {
         context: Context::of_scope(worker.frame.request, worker.seat),
         runtime: Arc::as_ptr(&worker.shared).addr(),
