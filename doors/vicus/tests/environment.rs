@@ -1,4 +1,4 @@
-//! What the environment says of a runtime that its program has told nothing. Each case is a process of its own.
+//! A runtime that its program does not configure takes its settings from the environment. Each case is a process of its own.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -81,7 +81,7 @@ fn without_variables_there_are_defaults_and_no_warnings() {
 
 /// The global runtime as well, which starts by itself.
 #[test]
-fn vicus_strategy_chooses_for_who_has_not_chosen() {
+fn vicus_strategy_chooses_for_a_program_that_does_not() {
     for strategy in vicus::STRATEGIES.map(|strategy| strategy.name()) {
         let text = with(&[("VICUS_STRATEGY", strategy)]);
         let is_chosen = |runtime: &str| text.contains(&format!("\n{runtime} {strategy}\n"));
