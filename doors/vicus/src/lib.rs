@@ -47,7 +47,7 @@
 //!         let mut table: Vec<u64> = Vec::new();
 //!         table.grow(numbers)?; // and not `Vec::with_capacity`
 //!         table.extend(0..numbers as u64); // there is room
-//!         turn.holds(8 * table.capacity() as u64)?; // counts against the request's budget, if it has one
+//!         turn.book(8 * table.capacity() as u64)?; // counts against the request's budget, if it has one
 //!         Ok(More::No)
 //!     }));
 //!     net.end(table.output(0));
@@ -73,8 +73,8 @@
 pub use vicus_flow::{
     Attachment, Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, Field,
     FlowError, Grants, Grow, InputCounts, InputId, LinkOptions, Model, ModelBox, ModelBuilder, ModelError, Native,
-    NoMemory, Operator, OutputCounts, OutputId, OverBudget, Plain, Room, Schema, SentTooMuch, TextRoom, Totals, Turn,
-    Type, give_up, library, refusable,
+    NoMemory, Operator, OutputCounts, OutputId, OverBudget, Plain, Reservation, Room, Schema, SentTooMuch, TextRoom,
+    Totals, Turn, Type, give_up, library, refusable,
 };
 #[cfg(feature = "arrow")]
 pub use vicus_flow::{FromArrowError, arrow};

@@ -28,14 +28,13 @@ use crate::Runtime;
 use std::ops::Range;
 use vicus_machine::is_in_runtime;
 pub use vicus_machine::{
-    Append, Cancelled, Data, Part, Scope, Shared, TaskBuilder, TaskRequest, Views, cancel_group, close_group,
-    in_place_scope, is_cancelled, open_group, spawn_child, wait_for_children,
+    Append, Cancelled, ChildBuilder, Data, Part, Scope, Shared, TaskBuilder, TaskRequest, Views, cancel_group, child,
+    close_group, in_place_scope, is_cancelled, open_group, reserve, spawn_child, wait_for_children,
 };
 pub use vicus_schedule::{Access, Kind, Mode};
 
-/// Runs two closures and returns what they return. Another thread may run the second one while the first one runs; if none
-/// has taken it by then, this one does. The second one is an immediate task: it is run near. On the usual way it takes no lock and
-/// allocates nothing.
+/// Runs two closures and returns their results. Another thread may run the second one while the first one runs; if none has taken
+/// it by then, this thread does. The second one is an immediate task: it is run near. Usually it takes no lock and allocates nothing.
 ///
 /// ```
 /// fn sum(numbers: &[u64]) -> u64 {
@@ -50,7 +49,7 @@ pub use vicus_schedule::{Access, Kind, Mode};
 /// ```
 ///
 /// # Panics
-/// If one of them panics, with what it panicked with, after both are over; the first one's if both do.
+/// If one of them panics, with its panic, after both are over; with the first one's if both do.
 #[inline]
 pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
@@ -76,7 +75,7 @@ where
 /// ```
 ///
 /// # Panics
-/// If the closure or a task panics, with what it panicked with, after all are over; the first one's if several do.
+/// If the closure or a task panics, with its panic, after all are over; with the first one if several do.
 #[inline]
 pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
     in_runtime(|| vicus_machine::scope(f))
@@ -97,7 +96,7 @@ pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
 /// ```
 ///
 /// # Panics
-/// If the closure panics, with what it panicked with; iterations that have not begun are left out then.
+/// If the closure panics, with its panic; iterations that have not begun are then left out.
 pub fn for_each(range: Range<usize>, f: impl Fn(usize) + Sync) {
     in_runtime(|| vicus_machine::for_each(range, &f));
 }
@@ -130,7 +129,7 @@ pub fn for_each_mut<T: Send>(elements: &mut [T], f: impl Fn(usize, &mut T) + Syn
 /// ```
 ///
 /// # Panics
-/// If `map` or `reduce` panics, with what it panicked with; iterations that have not begun are left out then.
+/// If `map` or `reduce` panics, with its panic; iterations that have not begun are then left out.
 pub fn map_reduce<R: Send>(
     range: Range<usize>,
     map: impl Fn(usize) -> R + Sync,
@@ -148,8 +147,8 @@ pub fn map_reduce<R: Send>(
 /// ```
 ///
 /// # Panics
-/// If the closure panics, with what it panicked with; the values that there are are dropped, and iterations that have not begun are
-/// left out.
+/// If the closure panics, with its panic; the values that are written are dropped, and iterations that have not begun are left
+/// out.
 pub fn collect<R: Send>(range: Range<usize>, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
     in_runtime(|| vicus_machine::collect(range, &f))
 }

@@ -8,7 +8,7 @@ use crate::queues::SharedQueues;
 use crate::recorder::Recording;
 use crate::sleep::{Barrier, SleepPool};
 use crate::takes::Level;
-use crate::tasks::{self, Blocks, Done, GroupQueues, Requests, Waits};
+use crate::tasks::{self, Accounts, Blocks, Done, GroupQueues, Requests, Waits};
 use crate::worker::{Worker, with_worker};
 use crate::{boxes, heaps, latency, pin};
 use std::alloc::Layout;
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vicus_flow::{BoxCounts, BoxId, Budget, FlowError, Instance, Model, Operator, Queued, Totals};
+use vicus_flow::{Account, BoxCounts, BoxId, Budget, FlowError, Instance, Model, Operator, Queued, Totals};
 use vicus_memory::distribution::{Distribution, Policy};
 use vicus_memory::{Memory, Options as MemoryOptions, PlaceError, Placed};
 use vicus_schedule::{Decision, Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef, Wake};
@@ -256,6 +256,7 @@ impl Chosen {
             requests: Mutex::new(BTreeMap::new()),
             alone: AtomicU64::new(NO_REQUEST),
             requests_of_tasks: Requests::default(),
+            accounts: Accounts::default(),
             waits: Waits::default(),
             threads: Mutex::new(Vec::new()),
             warnings: Mutex::new(warnings),
@@ -441,6 +442,7 @@ pub(crate) struct Shared {
     alone: AtomicU64,
     /// Those that are closures.
     pub(crate) requests_of_tasks: Requests,
+    pub(crate) accounts: Accounts,
     /// Its requests that wait for others.
     pub(crate) waits: Waits,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -532,6 +534,15 @@ impl Shared {
         // Relaxed: it decides nothing but where boxes run.
         self.alone.store(alone, Ordering::Relaxed);
         result
+    }
+
+    /// Where the tasks of a request book what they hold; `None` if it has no budget.
+    pub(crate) fn account_of(&self, id: RequestId) -> Option<Arc<Account>> {
+        let requests = self.requests.lock().expect("nothing panics under this lock");
+        match requests.get(&id) {
+            Some(state) => state.instance.account().cloned(),
+            None => self.accounts.of(id),
+        }
     }
 
     /// Whether boxes run for no other request.
@@ -734,7 +745,7 @@ impl Runtime {
         self.submit_within(model, operators, Budget::UNBOUNDED)
     }
 
-    /// As [`Runtime::submit_with`]; the request fails when its boxes hold more than this (`Turn::holds`): a number of bytes, or
+    /// As [`Runtime::submit_with`]; the request fails when its boxes hold more than this (`Turn::book`): a number of bytes, or
     /// what they are granted of a larger whole.
     pub fn submit_within(
         &self,

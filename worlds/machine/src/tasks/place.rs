@@ -3,11 +3,12 @@
 use vicus_schedule::{Kind, Plan, QueueId};
 use vicus_topology::{GroupId, Topology};
 
-/// By core group, the queue for what is sent to it, where a plan has one for that group alone.
+/// By core group, the queue for tasks that are sent to it, if the plan has one for that group alone.
 pub(crate) struct GroupQueues(Vec<Option<QueueId>>);
 
 impl GroupQueues {
-    /// A queue for places is that of the seats which put their own deferred tasks there: a group's, if all of them are of one.
+    /// The seats that put their own deferred tasks into a queue are the ones for which it is: it is a group's if all of them
+    /// belong to one.
     pub(crate) fn new(plan: &Plan, machine: &Topology) -> GroupQueues {
         let mut queues = vec![None; machine.core_groups.len()];
         for &queue in plan.homes.iter().flatten() {
@@ -58,7 +59,7 @@ mod tests {
                     let is_alone = of_seats.iter().filter(|(other, _)| other == node).count() == 1;
                     let expected = match strategy.name() {
                         "las" | "vicinity" | "shepherd" => works,
-                        // Their queues are nodes'.
+                        // Their queues are for nodes.
                         "footprint" | "locality-queues" => works && is_alone,
                         _ => false,
                     };
