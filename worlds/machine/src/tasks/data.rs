@@ -411,7 +411,8 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
         self
     }
 
-    /// It runs in the neighbourhood of this node or core group, wherever its bytes are; see [`Scope::spawn_at`].
+    /// It runs in the neighbourhood of this node or core group, wherever its bytes are; see [`Scope::spawn_at`], also for a place that
+    /// there isn't.
     pub fn at(mut self, place: impl Into<Place>) -> Self {
         self.said.place = Some(place.into());
         self

@@ -3,6 +3,7 @@
 use super::child::wait_for;
 use super::data::{Said, Turn};
 use super::job::Job;
+use super::place::assert_known;
 use crate::runtime::Runtime;
 use crate::worker::{AtOnce, Worker, in_task, is_seated, with_worker};
 use std::any::Any;
@@ -94,6 +95,9 @@ impl<'scope> Scope<'scope> {
     /// }));
     /// assert_eq!(sums, [1, 2]);
     /// ```
+    ///
+    /// # Panics
+    /// If the machine has no such place, with its name and how many there are.
     pub fn spawn_at(&self, place: impl Into<Place>, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
         self.put(Kind::Deferred, Some(place.into()), f);
     }
@@ -127,6 +131,7 @@ impl<'scope> Scope<'scope> {
     }
 
     fn put(&self, kind: Kind, place: Option<Place>, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+        place.inspect(|place| assert_known(*place));
         let at_once = self.with_worker(|worker| {
             let task = self.job(worker, f);
             worker.spawn(task, kind, place, None)
@@ -136,6 +141,7 @@ impl<'scope> Scope<'scope> {
 
     /// Spawns a task with a description of its data.
     pub(super) fn put_said(&self, said: Said, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+        said.place.inspect(|place| assert_known(*place));
         self.with_worker(|worker| self.spawn_said(worker, said, f)).run();
     }
 
@@ -236,7 +242,7 @@ impl Worker {
                 if let Some(queue) = self.shared.group_queues.of(group) {
                     return self.state.home_at(&self.shared.plan, queue);
                 }
-                self.shared.topology().core_groups.get(group.index())?.node
+                self.shared.topology().core_groups[group.index()].node
             }
         };
         self.state.home(&self.shared.plan, node)
