@@ -1,4 +1,4 @@
-//! The memory that a request may hold: a bound of its own, and its share of a larger budget; and what it holds.
+//! The memory that a request may hold: a bound of its own, and its share of a larger budget; and the memory that it holds.
 
 use crate::OverBudget;
 use crate::sync::{AtomicU64, Ordering};
@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 /// A larger budget that several requests share, as one request sees it: for example that of a process.
 pub trait Grants: Send + Sync {
-    /// The request's boxes and tasks are about to hold so many bytes together. Gives how many they may hold from now on, at least as
-    /// many; `None` if the budget has not so many left: then the box or the task that asked gets an error.
+    /// The request's boxes and tasks are about to hold so many bytes together. Gives how many they may hold from now on, at least
+    /// as many; `None` if the budget has not so many left: then the box or the task that asked gets an error.
     fn raise(&self, bytes: u64) -> Option<u64>;
 }
 

@@ -115,8 +115,8 @@ impl Instance {
         self.id
     }
 
-    /// Bounds what its boxes and their tasks hold together, in bytes; see [`Turn::book`](crate::Turn::book). To be called once, before
-    /// it starts.
+    /// Bounds the bytes that its boxes and their tasks hold together; see [`Turn::book`](crate::Turn::book). To be called once,
+    /// before it starts.
     pub fn set_budget(&self, budget: impl Into<Budget>) {
         if let Some(account) = Account::new(budget) {
             assert!(self.account.set(account).is_ok(), "a request has one budget");
@@ -152,7 +152,7 @@ impl Instance {
         })
     }
 
-    /// Which boxes hold how many bytes, the most first; and the tasks together.
+    /// The boxes that hold memory and how many bytes, the most first; and the tasks together.
     #[cold]
     fn holders(&self) -> Vec<(String, u64)> {
         let holder =
