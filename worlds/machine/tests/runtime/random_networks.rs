@@ -2,10 +2,7 @@
 //! faulty. What each box logged is judged as in the sequential world, and the trace must be possible. Failing cases print
 //! their seed.
 
-#[path = "../../../core/flow/tests/networks/mod.rs"]
-mod networks;
-
-use networks::{Fault, Network, recipes};
+use crate::networks::{self, Fault, Network, recipes};
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 use vicus_flow::FlowError;

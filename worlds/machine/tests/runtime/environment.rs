@@ -24,7 +24,7 @@ fn a_runtime_says_what_it_does() {
 /// What it printed with these variables.
 fn with(variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "a_runtime_says_what_it_does", "--nocapture"]).env_remove("VICUS_STRATEGY");
+    command.args(["--exact", "environment::a_runtime_says_what_it_does", "--nocapture"]).env_remove("VICUS_STRATEGY");
     let output = command.envs(variables.iter().copied()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
