@@ -10,9 +10,8 @@ pub struct Activation {
     /// The evidence.
     pub queued: Queued,
     /// How it is to be queued. The framework decides it, never the user. A box that received rows is immediate, and so is one that
-    /// left some over when it ended. But one that looks rows up ([`BoxModel::looks_up`](crate::BoxModel::looks_up)) is deferred
-    /// if what it has outweighs what arrives; and so is one
-    /// that the initialization pill woke, that asked to run again, or that found room after a refusal.
+    /// left some over when it ended. Deferred is one that the initialization pill woke, that asked to run again, or that found room
+    /// after a refusal; and where the request [spreads](Desk::spreads), all receivers of one invocation but the last.
     pub kind: Kind,
     /// Which box.
     pub index: BoxId,
@@ -99,6 +98,10 @@ pub struct Desk {
     pub clock: u64,
     /// Where the seat is.
     pub node: NodeId,
+    /// Whether the request is to spread over the machine where an invocation has several receivers. A world says so of a request
+    /// that is alone: beside others, which have work for the other seats, its deferred boxes would wait behind theirs, or theirs
+    /// behind its own.
+    pub spreads: bool,
     /// Where the memory of new columns comes from.
     pub blocks: Blocks,
     /// Whether boxes that ask whether they are stopped ask the world as well ([`World::is_over`](crate::World::is_over)).

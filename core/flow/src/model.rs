@@ -64,7 +64,6 @@ pub struct BoxModel {
     type_name: Cow<'static, str>,
     inputs: SmallVec<[Option<Schema>; 2]>,
     outputs: SmallVec<[Schema; 1]>,
-    looks_up: bool,
     factory: Arc<Factory>,
 }
 
@@ -76,7 +75,7 @@ impl BoxModel {
     ) -> BoxModel {
         let factory = Arc::new(move || std::boxed::Box::new(factory()) as std::boxed::Box<dyn Operator>);
         let (inputs, outputs) = (SmallVec::new(), SmallVec::new());
-        BoxModel { type_name: type_name.into(), inputs, outputs, looks_up: false, factory }
+        BoxModel { type_name: type_name.into(), inputs, outputs, factory }
     }
 
     /// An operator of this type, for a request that brings its own.
@@ -93,15 +92,6 @@ impl BoxModel {
     /// Adds an input that takes any envelope.
     pub fn any_input(mut self) -> BoxModel {
         self.inputs.push(None);
-        self
-    }
-
-    /// Says that the box looks each row up that it gets, in what it [holds](crate::Turn::holds) and [keeps](crate::Turn::keeps): a
-    /// join in its table, say, and not one that collects rows. Once that weighs more than an envelope, the box is deferred
-    /// when one comes ([`Activation::kind`](crate::Activation::kind)): a request of many such boxes spreads over more of the
-    /// machine, and under strategies that prefer older requests it waits for these at each of them.
-    pub fn looks_up(mut self) -> BoxModel {
-        self.looks_up = true;
         self
     }
 
@@ -132,7 +122,6 @@ pub struct ModelBox {
     number: usize,
     /// Its name, if it has a number and somebody has asked.
     numbered: OnceLock<String>,
-    pub(crate) looks_up: bool,
     pub(crate) factory: Arc<Factory>,
     /// For each input, who sends and how much is held.
     pub(crate) inputs: SmallVec<[(OutputId, Bound); 2]>,
@@ -424,7 +413,6 @@ impl ModelBuilder {
                 type_name: model.type_name,
                 number,
                 numbered: OnceLock::new(),
-                looks_up: model.looks_up,
                 factory: model.factory,
                 inputs: smallvec![(OPEN, Bound::default()); model.inputs.len()],
                 outputs: model.outputs.into_iter().map(|schema| (schema, Links::new())).collect(),

@@ -110,7 +110,7 @@ impl Turn<'_> {
             return None;
         }
         let taken = self.cell.inputs[input].ring.take()?;
-        self.body.snapshot[input] = Seen::Taken(taken.bytes);
+        self.body.snapshot[input] = Seen::Taken;
         self.body.consumed = true;
         self.body.taken_bytes += taken.bytes + ENVELOPE_BYTES;
         self.cell.tally.took(input, &taken.value, taken.bytes, self.node);
@@ -261,11 +261,7 @@ impl Turn<'_> {
     /// that another box built. It is no part of what the box [holds](Turn::holds): who made it books it. Panics if it took none.
     pub fn keeps(&mut self, input: usize) {
         let seen = &mut self.body.snapshot[input];
-        match *seen {
-            Seen::Taken(bytes) => self.body.kept += bytes,
-            Seen::Kept => return,
-            _ => panic!("input {input}: what is kept was taken in this invocation"),
-        }
+        assert!(matches!(seen, Seen::Taken | Seen::Kept), "input {input}: what is kept was taken in this invocation");
         *seen = Seen::Kept;
     }
 

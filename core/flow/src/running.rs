@@ -1,9 +1,8 @@
 //! One invocation of a box: begin, act, send, finish.
 
 use crate::desk::{Activation, Desk, Fact};
-use crate::instance::{Body, BoxCell, Instance, Output, Receiver, Seen};
+use crate::instance::{Body, BoxCell, Instance, Output, Seen};
 use crate::queued::CellRef;
-use crate::ring::{Put, Ring};
 use crate::sync::{Ordering, fence};
 use crate::{BoxId, Envelope, Operator, Turn, World};
 use std::cell::Cell;
@@ -80,15 +79,6 @@ impl Running {
     }
 }
 
-impl Instance {
-    /// Does what may run a user's code, such as dropping an envelope; a panic there fails the request, with the name of the box.
-    #[cold]
-    #[inline(never)]
-    fn guarded(&self, index: usize, f: impl FnOnce()) {
-        catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| self.fail_by(BoxId(index), panic));
-    }
-}
-
 impl Body {
     /// What an action sees, as facts for those that it takes.
     fn heads(&self, cell: &BoxCell) -> Vec<(usize, Fact)> {
@@ -104,7 +94,7 @@ impl Body {
     fn note_heads(&mut self, heads: Vec<(usize, Fact)>, desk: &mut Desk) {
         for (input, received) in heads {
             match self.snapshot[input] {
-                seen @ (Seen::Taken(_) | Seen::Kept) => {
+                seen @ (Seen::Taken | Seen::Kept) => {
                     self.left[input] = false;
                     desk.note(received);
                     if seen == Seen::Kept {
@@ -219,9 +209,6 @@ impl Running {
                     desk.note(Fact::Held { bytes });
                 }
             }
-            if cell.looks_up {
-                cell.state_bytes.store(body.held.saturating_add(body.kept), Ordering::Relaxed);
-            }
             match done {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => instance.fail(instance.gave_up(cell.index, error)),
@@ -299,6 +286,9 @@ impl Sent {
         if desk.recording {
             cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
         }
+        if desk.spreads {
+            spread(&mut desk.activations);
+        }
         let blocked = running.flags & BLOCKED != 0;
         let mut enqueue = cell.state.finish_as(blocked, due_again, is_wanted).0;
         if blocked && !enqueue {
@@ -306,7 +296,7 @@ impl Sent {
         }
         if enqueue && (!instance.is_stopped() || (is_wanted && !instance.has_failed())) {
             // Blocked and queued at once: its receiver had room again before it was known to be blocked. What it left over it takes
-            // where it has just worked, whatever it has there.
+            // where it has just worked.
             let kind = if run_again || blocked { Kind::Deferred } else { Kind::Immediate };
             desk.activations.insert(0, instance.activation(cell.index, kind, desk.seat));
         }
@@ -316,6 +306,14 @@ impl Sent {
     }
 }
 
+/// Of several receivers of one invocation the last one stays with its rows; the others go to where there is room. A receiver whose
+/// envelope says where its data lies has a place already.
+#[inline]
+fn spread(activations: &mut [Activation]) {
+    let is_free = |activation: &&mut Activation| activation.kind == Kind::Immediate && activation.home.is_none();
+    activations.iter_mut().rev().filter(is_free).skip(1).for_each(|activation| activation.kind = Kind::Deferred);
+}
+
 impl Instance {
     /// Whether a box that is blocked now is to be queued, because the request has ended meanwhile.
     #[cold]
@@ -323,123 +321,6 @@ impl Instance {
         // The box that ends the request sees that this one is blocked, or this one sees here that it has ended.
         fence(Ordering::SeqCst);
         self.has_ended() && cell.state.resume().0
-    }
-
-    /// A receiver's buffer.
-    fn ring(&self, receiver: &Receiver) -> &Ring<Envelope> {
-        &self.cells[receiver.cell].inputs[receiver.input].ring
-    }
-
-    /// Sends what was refused. Says whether all of it went.
-    fn flush(&self, body: &mut Body, desk: &mut Desk) -> bool {
-        let mut all = true;
-        for (index, output) in body.outputs.iter_mut().enumerate().filter(|(_, output)| output.is_refused()) {
-            for receiver in &mut output.receivers {
-                while let Some(envelope) = receiver.pending.pop_front() {
-                    if let Some(back) = self.put(receiver, envelope, Kind::Immediate, desk) {
-                        receiver.pending.push_front(back);
-                        break;
-                    }
-                }
-            }
-            all &= !output.is_refused();
-            if !output.is_refused() && std::mem::take(&mut output.noted) {
-                desk.note(Fact::Resumed { output: index });
-            }
-        }
-        all
-    }
-
-    /// Sends what the action left in the outbox. Says whether all of it went.
-    #[inline]
-    fn deliver(&self, sender: usize, body: &mut Body, desk: &mut Desk) -> bool {
-        let mut all = true;
-        body.outbox_bytes = 0;
-        // The initialization pill wakes the boxes that start by themselves: larger pieces of work, to be spread.
-        let kind = if sender == 0 { Kind::Deferred } else { Kind::Immediate };
-        for (output, mut envelope) in body.outbox.drain(..) {
-            self.cells[sender].tally.sent(output, &envelope);
-            envelope.set_node(desk.node, desk.blocks);
-            if desk.recording {
-                desk.note(Fact::Sent {
-                    output,
-                    rows: envelope.rows(),
-                    pill: envelope.is_pill(),
-                    bytes: envelope.bytes(),
-                });
-                // After the fact: who receives it is recorded later than who sent it.
-                envelope.set_stamp(desk.clock);
-            }
-            body.outputs[output].sent = (0, 0);
-            let receivers = &mut body.outputs[output].receivers;
-            let last = receivers.len() - 1;
-            let mut rest = Some(envelope);
-            for (index, receiver) in receivers.iter_mut().enumerate() {
-                let mut copy = if index == last { rest.take() } else { rest.clone() }.expect("the last one takes it");
-                if !copy.is_pill() {
-                    for &column in &receiver.private {
-                        self.guarded(sender, || copy.unshare(column));
-                    }
-                }
-                let refused =
-                    if receiver.pending.is_empty() { self.put(receiver, copy, kind, desk) } else { Some(copy) };
-                if let Some(envelope) = refused {
-                    receiver.pending.push_back(envelope);
-                    all = false;
-                }
-            }
-            let sent = &mut body.outputs[output];
-            if desk.recording && !body.any_room && !sent.noted && sent.is_refused() {
-                sent.noted = true;
-                desk.note(Fact::Refused { output });
-            }
-        }
-        all
-    }
-
-    /// Puts an envelope into a receiver's buffer and activates it. Gives the envelope back if there is no room.
-    fn put(&self, receiver: &mut Receiver, envelope: Envelope, kind: Kind, desk: &mut Desk) -> Option<Envelope> {
-        if receiver.closed {
-            return self.discard(receiver, envelope);
-        }
-        let cell = &self.cells[receiver.cell];
-        if desk.recording {
-            cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
-        }
-        let (home, weight) = (envelope.home(), cell.weight_of(&envelope));
-        match cell.inputs[receiver.input].ring.put(envelope) {
-            Put::Taken => {
-                if cell.state.arrive().0 {
-                    let kind = if kind == Kind::Immediate { cell.kind_for(weight) } else { kind };
-                    desk.activations.push(Activation { home, ..self.activation(receiver.cell, kind, desk.seat) });
-                }
-                None
-            }
-            Put::Full(envelope) => Some(envelope),
-            Put::Closed(envelope) => {
-                receiver.closed = true;
-                self.discard(receiver, envelope)
-            }
-        }
-    }
-
-    /// The request has ended: nobody reads what the action sent, and whoever was blocked was resumed by the end.
-    #[cold]
-    #[inline(never)]
-    fn drop_sent(&self, cell: &BoxCell, body: &mut Body) {
-        for (output, envelope) in body.outbox.drain(..) {
-            cell.tally.sent(output, &envelope);
-            self.guarded(cell.index, || drop(envelope));
-        }
-        body.resumed.clear();
-    }
-
-    /// Drops what a receiver takes no more. That may be the sender's code.
-    #[cold]
-    #[inline(never)]
-    fn discard(&self, receiver: &Receiver, envelope: Envelope) -> Option<Envelope> {
-        self.guarded(self.cells[receiver.cell].inputs[receiver.input].sender, || drop(envelope));
-        None
     }
 }
 

@@ -100,6 +100,11 @@ impl Request {
         self.desk.recording = true;
     }
 
+    /// Whether it is to spread from now on: whether it is its caller's only one ([`Desk::spreads`]).
+    pub fn set_spreads(&mut self, spreads: bool) {
+        self.desk.spreads = spreads;
+    }
+
     /// What happened to envelopes since the last time, if it is recorded.
     pub fn facts(&mut self) -> impl Iterator<Item = Fact> {
         self.desk.facts.drain(..)

@@ -1,5 +1,5 @@
-//! How long an allocation and its free take: for each class alone, for all classes at once in permuted order, and when
-//! another heap frees.
+//! Times an allocation and its free: for each class alone, for all classes at once in permuted order, and when another heap
+//! frees.
 //!
 //! `cargo run --release -p vicus-memory --example pairs`. Measured on an idle machine, or not at all.
 #![allow(clippy::disallowed_methods, reason = "an example is its own world: it may look at the clock")]
@@ -54,7 +54,7 @@ fn batch(heap: &mut Heap, layouts: &[Layout], order: &[usize], blocks: &mut Vec<
     blocks.clear();
 }
 
-/// Blocks that one heap allocates and another frees, both on this thread: what the way home costs without contention.
+/// Blocks that one heap allocates and another frees, both on this thread: the cost of the way home without contention.
 #[expect(unsafe_code, reason = "allocates, writes a byte, frees")]
 fn foreign(owner: &mut Heap, other: &mut Heap, layout: Layout, blocks: usize) {
     for _ in 0..blocks {

@@ -1,4 +1,4 @@
-//! An array whose segments lie at different locations, and that says where, so that work on it can run near.
+//! An array whose segments lie at different locations and which knows where, so that work on a segment can run near it.
 //!
 //! Wheeler, Thain, Murphy, "Portable Performance from Workstation to Supercomputer: Distributing Data Structures with
 //! Qthreads", §5.2: the qarray. Segments of whole pages; a static hash of their numbers says where each lies, or a list does,
@@ -23,17 +23,17 @@ use vicus_topology::{LocationId, NoSuchPlace, NodeId, Place};
 /// At which location each segment lies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pattern {
-    /// Segment by segment round all locations, by the segment's number alone: "Static Hash". Nothing is stored, and no
-    /// segment can be relocated.
+    /// Segment by segment round all locations, by the segment's number alone: "Static Hash". No list is stored, so no segment can
+    /// be relocated.
     #[default]
     StaticHash,
     /// The same with a list: "Dist Reg Stripes".
     Stripes,
-    /// As many neighbours at each location: "Dist Reg Fields".
+    /// Equal shares of neighbouring segments for the locations: "Dist Reg Fields".
     Fields,
     /// By chance, from this seed: "Dist Rand".
     Random(u64),
-    /// All at one place.
+    /// All segments at one place.
     AllOn(Place),
 }
 
@@ -56,7 +56,7 @@ impl Pattern {
     }
 }
 
-/// The number of this place in SplitMix64's stream of a seed (Steele, Lea, Flood, OOPSLA 2014, Fig. 17).
+/// The number at position `place` of SplitMix64's stream of a seed (Steele, Lea, Flood, OOPSLA 2014, Fig. 17).
 pub(crate) fn mixed(seed: u64, place: u64) -> u64 {
     let mut bits = seed.wrapping_add(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(place.wrapping_add(1)));
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -67,9 +67,9 @@ pub(crate) fn mixed(seed: u64, place: u64) -> u64 {
 /// How an array lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayOptions {
-    /// Where its segments lie. The static hash.
+    /// Where its segments lie. Default: the static hash.
     pub pattern: Pattern,
-    /// Pages of a segment; doubled as often as it takes to have at most [`MOST_RUNS`] segments. 16.
+    /// Pages of a segment; doubled as often as needed to have at most [`MOST_RUNS`] segments. Default: 16.
     pub segment_pages: usize,
 }
 
@@ -79,19 +79,19 @@ impl Default for ArrayOptions {
     }
 }
 
-/// Why there is no array, or why a segment stays where it is.
+/// Why an array was not made, or a segment not moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArrayError {
-    /// So many elements of so many bytes are more than addresses can tell.
+    /// The array would need more bytes than there are addresses.
     TooLarge {
         /// How many elements.
         len: usize,
         /// Bytes from one to the next.
         stride: usize,
     },
-    /// Segments of no page, or of more than there are addresses.
+    /// Segments of no page, or of more pages than there are addresses.
     SegmentPages(usize),
-    /// It could not be placed, or the segment not be moved.
+    /// The array could not be placed, or the segment not be moved.
     Place(PlaceError),
     /// There is no such place.
     NoSuchPlace(NoSuchPlace),
@@ -102,7 +102,7 @@ pub enum ArrayError {
         /// How many there are.
         segments: usize,
     },
-    /// The array lies by a static hash.
+    /// The array lies by a static hash, so no segment can be moved.
     Fixed,
 }
 
@@ -141,16 +141,16 @@ impl From<NoSuchPlace> for ArrayError {
     }
 }
 
-/// A type whose value may be all zero bits: fresh memory is one.
+/// A type for which a value of zero bytes is valid: fresh memory is zeroed.
 ///
 /// # Safety
 /// A value of zero bytes is valid.
-#[expect(unsafe_code, reason = "whoever implements it promises something")]
+#[expect(unsafe_code, reason = "an implementation promises that zero bytes are a valid value")]
 pub unsafe trait Zero {}
 
 macro_rules! zero {
     ($($number:ty)*) => { $(
-        #[expect(unsafe_code, reason = "promises that zero is a number")]
+        #[expect(unsafe_code, reason = "promises that zero bytes are a number")]
         // SAFETY: all bits zero is the number 0.
         unsafe impl Zero for $number {}
     )* };
@@ -158,7 +158,7 @@ macro_rules! zero {
 
 zero! { u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64 }
 
-#[expect(unsafe_code, reason = "promises it of arrays")]
+#[expect(unsafe_code, reason = "promises that zero bytes are an array")]
 // SAFETY: an array is its elements.
 unsafe impl<T: Zero, const N: usize> Zero for [T; N] {}
 
@@ -394,7 +394,7 @@ impl<T, const TIGHT: bool> DistArray<T, TIGHT> {
     /// segment.
     pub fn segment_node(&self, segment: usize) -> NodeId {
         assert!(segment < self.segments, "segment {segment} of {}", self.segments);
-        self.placed.memory().node_at(self.placed.wished(segment))
+        self.placed.memory().node_at(self.placed.asked_location(segment))
     }
 
     /// The node that an element was asked to lie on; `None` if nothing can be placed here. Panics if there is no such

@@ -1,13 +1,14 @@
-//! Which placed range an address is in, and at which location it lies there: asked by anybody, without a lock.
+//! Maps an address to its placed range and to the location that it lies at. Every thread may ask, without a lock.
 //!
-//! The atlas has a region of addresses of its own, cut into slots. Each slot in use points to the [`Plot`] of its range: a
-//! few words, and a table where the arrangement needs one. One of the words is the *home number* of a range that lies in one
-//! place: several caches share a node's memory, and whoever deals tasks to caches finds by it which of them the range belongs to.
+//! The atlas has a region of addresses of its own, cut into slots. Each slot in use points to the [`Plot`] of its range: a few
+//! words, and a table where the arrangement needs one. One of the words is the *home number* of a range that lies in one place.
+//! Several caches share a node's memory; a scheduler that deals tasks to caches finds by the home number which of them the range
+//! belongs to.
 //!
-//! Plots and tables are never freed, only used again. A reader of an old one reads some words; the version, which is odd while a
-//! plot changes, then says that it was too late. (A sequence lock, as Boehm has it: "Can Seqlocks Get Along With Programming
-//! Language Memory Models?", MSPC 2012.) So what is read of a plot is the index of a location, which becomes a
-//! [`LocationId`] when the version has told that nothing changed meanwhile: before that it may be any word.
+//! Plots and tables are never freed, only used again. A reader of a plot that changes meanwhile reads wrong words; the version,
+//! which is odd while a plot changes, then tells it to ask again. (A sequence lock: Boehm, "Can Seqlocks Get Along With
+//! Programming Language Memory Models?", MSPC 2012.) So the words read from a plot give the index of a location, and it becomes a
+//! [`LocationId`] only after the version has told that nothing changed: before that it may be any word.
 
 use crate::distribution::Arrangement;
 use crate::pages::{PageError, Pages};
@@ -32,20 +33,20 @@ pub(crate) struct Atlas {
     slots: Box<[AtomicPtr<Plot>]>,
     /// How many locations there are.
     locations: usize,
-    /// Whether it keeps what it is told of ranges that were not placed.
+    /// Whether it keeps where unplaced pages lie once it is told ([`Atlas::learn`]).
     learns: bool,
     state: Mutex<State>,
 }
 
-/// For whoever changes the map.
+/// What changes with the map, behind the atlas's lock.
 pub(crate) struct State {
     used: Slots,
-    /// By location, how many ranges that lie there as a whole have got a home number: the next one.
+    /// By location: the next home number, which is how many ranges that lie there as a whole have got one.
     homes: Vec<usize>,
     /// All there are, from `Box::leak`.
     plots: Vec<NonNull<Plot>>,
     tables: Vec<NonNull<Table>>,
-    /// Those in no use.
+    /// Plots that no range uses.
     free_plots: Vec<NonNull<Plot>>,
     free_tables: Vec<NonNull<Table>>,
 }
@@ -85,26 +86,26 @@ const ROUND: usize = 2;
 const PARTS: usize = 3;
 const EACH: usize = 4;
 
-/// What a plot says.
+/// The content of a plot.
 #[derive(Clone, Copy)]
-pub(crate) struct Lies<'a> {
+pub(crate) struct PlotData<'a> {
     pub(crate) start: usize,
     pub(crate) bytes: usize,
     /// Bytes of a unit.
     unit: usize,
     kind: usize,
-    /// Of `ONE` the location, of `ROUND` how many there are, of `PARTS` how many parts, of others how many units have a word.
+    /// `ONE`: the location; `ROUND`: how many locations; `PARTS`: how many parts; others: how many units have a word.
     argument: usize,
-    /// Of `ONE` the home number of all of it.
+    /// `ONE`: the home number of the whole range.
     home: usize,
     /// How many locations the atlas has.
     locations: usize,
-    /// Of `PARTS` where each location's part ends, in bytes; of `EACH` the location of each unit; of `UNPLACED` one more than
-    /// that, and 0 as long as nobody has told it.
+    /// `PARTS`: where each location's part ends, in bytes; `EACH`: the location of each unit; `UNPLACED`: one more than the
+    /// location of each unit, or 0 while it is unknown.
     table: Option<&'a Table>,
 }
 
-impl Lies<'_> {
+impl PlotData<'_> {
     /// The index of the location that a byte of the range lies at, and where the run of bytes that lie there ends. Offsets from the start.
     pub(crate) fn at(&self, offset: usize) -> (Option<usize>, usize) {
         let table = self.table.map_or(&[][..], |table| &table[..self.argument]);
@@ -115,7 +116,7 @@ impl Lies<'_> {
             PARTS => {
                 let location = table.partition_point(|end| end.load(Ordering::Relaxed) <= offset);
                 let end = table.get(location).map(|end| end.load(Ordering::Relaxed));
-                // No such part only if the table changes meanwhile, which the version then tells.
+                // A part is missing only if the table changes meanwhile; the version then tells.
                 end.map_or((None, self.bytes), |end| (Some(location), end))
             }
             EACH => (Some(table[unit].load(Ordering::Relaxed)), (unit + 1) * self.unit),
@@ -127,12 +128,12 @@ impl Lies<'_> {
         (location, end.clamp(offset + 1, self.bytes))
     }
 
-    /// Whether all of it lies at one location, and was to.
+    /// Whether the whole range was asked to lie at one location.
     pub(crate) fn is_in_one_place(&self) -> bool {
         self.kind == ONE
     }
 
-    /// Whether nobody said where it is to lie.
+    /// Whether no location was asked for.
     pub(crate) fn is_unplaced(&self) -> bool {
         self.kind == UNPLACED
     }
@@ -142,14 +143,14 @@ impl Lies<'_> {
         self.at(unit * self.unit).0
     }
 
-    /// The home number of a byte of the range. Ranges that lie in one place have the next number of that place, each; of others,
-    /// the units that come one after the other at a place have one after the other.
+    /// The home number of a byte of the range. A range that lies in one place takes the next number of that place; in other
+    /// ranges, successive units at a place have successive numbers.
     fn home_of(&self, offset: usize) -> usize {
         if self.kind == ONE { self.home } else { offset / self.unit / self.locations }
     }
 
-    /// Tells the bytes at each location, and their home number, from one offset up to another; where that begins comes first.
-    /// Numbers that are `cycle` apart are the same to the caller, who may be told one of them.
+    /// Tells the bytes at each location, with their home numbers, from one offset up to another, starting with the location at
+    /// the first offset. The caller does not distinguish numbers that are `cycle` apart and may be told either of them.
     pub(crate) fn tally(
         &self,
         from: usize,
@@ -158,7 +159,7 @@ impl Lies<'_> {
         tell: &mut dyn FnMut(Option<usize>, usize, usize),
     ) {
         let mut from = from;
-        // In units, after how many all is as it was.
+        // How many units until location and home number repeat.
         let round = self.argument.saturating_mul(cycle);
         let round_bytes = self.unit.saturating_mul(round);
         if self.kind == ROUND && to - from >= round_bytes {
@@ -171,7 +172,7 @@ impl Lies<'_> {
         while from < to {
             let (location, mut end) = self.at(from);
             if cycle > 1 && self.kind != ONE && location.is_some() {
-                // Parts of one location have several homes.
+                // A location's part has several homes.
                 end = end.min((from / self.unit / self.locations + 1) * self.locations * self.unit);
             }
             let end = end.min(to);
@@ -182,9 +183,9 @@ impl Lies<'_> {
 }
 
 impl Plot {
-    fn lies(&self, locations: usize) -> Lies<'_> {
+    fn data(&self, locations: usize) -> PlotData<'_> {
         let table = self.table.load(Ordering::Relaxed);
-        Lies {
+        PlotData {
             start: self.start.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             unit: self.unit.load(Ordering::Relaxed),
@@ -199,20 +200,20 @@ impl Plot {
     }
 
     /// Writes what [`Plot::read`] reads. The caller has the atlas's lock, and the version is odd.
-    fn write(&self, lies: Lies<'_>, table: *mut Table) {
-        // A reader that sees any of this sees the odd version as well.
+    fn write(&self, data: PlotData<'_>, table: *mut Table) {
+        // A reader that sees any of these words also sees the odd version.
         fence(Ordering::Release);
-        self.start.store(lies.start, Ordering::Relaxed);
-        self.bytes.store(lies.bytes, Ordering::Relaxed);
-        self.unit.store(lies.unit, Ordering::Relaxed);
-        self.kind.store(lies.kind, Ordering::Relaxed);
-        self.argument.store(lies.argument, Ordering::Relaxed);
-        self.home.store(lies.home, Ordering::Relaxed);
+        self.start.store(data.start, Ordering::Relaxed);
+        self.bytes.store(data.bytes, Ordering::Relaxed);
+        self.unit.store(data.unit, Ordering::Relaxed);
+        self.kind.store(data.kind, Ordering::Relaxed);
+        self.argument.store(data.argument, Ordering::Relaxed);
+        self.home.store(data.home, Ordering::Relaxed);
         self.table.store(table, Ordering::Relaxed);
     }
 
-    /// What it says, if it does not change meanwhile.
-    fn read<R>(&self, locations: usize, f: impl FnOnce(Lies<'_>) -> R) -> Option<R> {
+    /// Calls `f` with the content, or gives `None` if the plot changed meanwhile.
+    fn read<R>(&self, locations: usize, f: impl FnOnce(PlotData<'_>) -> R) -> Option<R> {
         let version = self.version.load(Ordering::Acquire);
         let unchanged = || {
             fence(Ordering::Acquire);
@@ -221,12 +222,12 @@ impl Plot {
         if version % 2 == 1 {
             return None;
         }
-        let lies = self.lies(locations);
-        // Asked twice: `f` relies on fields that fit together, and then reads the table.
+        let data = self.data(locations);
+        // Asked twice: `f` relies on fields that belong together, and then reads the table.
         if !unchanged() {
             return None;
         }
-        let answer = f(lies);
+        let answer = f(data);
         unchanged().then_some(answer)
     }
 }
@@ -241,8 +242,8 @@ pub(crate) struct Entry {
 }
 
 impl Atlas {
-    /// Reserves about so many addresses, for ranges at so many locations. One that learns has a word for each unit of what is not
-    /// placed.
+    /// Reserves about so many addresses, for ranges at so many locations. With `learns`, unplaced ranges have a word for each
+    /// unit.
     pub(crate) fn reserve(
         pages: &Arc<dyn Pages>,
         bytes: usize,
@@ -291,7 +292,7 @@ impl Atlas {
         self.with(|state| state.used.in_use().map(|slot| start(slot)..start(slot + 1)).collect())
     }
 
-    /// So many addresses in a row that nobody has; they begin with a slot.
+    /// Takes a row of free addresses; it begins with a slot.
     pub(crate) fn take(&self, bytes: usize) -> Option<(Entry, NonNull<u8>)> {
         let slots = bytes.div_ceil(self.slot_bytes);
         let first = self.with(|state| state.used.take(slots))?;
@@ -301,25 +302,25 @@ impl Atlas {
         Some((Entry { first, slots, plot: std::ptr::null() }, start))
     }
 
-    /// Maps what was taken: from now on its addresses are known. For copies, `unit` is the distance between two.
-    pub(crate) fn enter(&self, entry: &mut Entry, start: usize, bytes: usize, unit: usize, as_said: &Arrangement) {
+    /// Maps a range that was taken: from now on its addresses are known. For copies, `unit` is the distance between two.
+    pub(crate) fn enter(&self, entry: &mut Entry, start: usize, bytes: usize, unit: usize, arrangement: &Arrangement) {
         let untold = if self.learns { bytes.div_ceil(unit) } else { 0 };
-        let (kind, argument) = match as_said {
+        let (kind, argument) = match arrangement {
             Arrangement::Unplaced => (UNPLACED, untold),
             Arrangement::One(location) => (ONE, location.index()),
             Arrangement::Round { locations } | Arrangement::Copies { locations } => (ROUND, *locations),
             Arrangement::Parts { ends } => (PARTS, ends.len()),
             Arrangement::Each { locations } => (EACH, locations.len()),
         };
-        // So many words of a table.
+        // How many words the table needs.
         let words = if matches!(kind, ONE | ROUND) { 0 } else { argument };
-        let word = |at: usize| match as_said {
+        let word = |at: usize| match arrangement {
             Arrangement::Parts { ends } => ends[at].saturating_mul(unit),
             Arrangement::Each { locations } => locations[at].index(),
-            // What had the table before has left something in it.
+            // The table's former range has left words in it.
             _ => 0,
         };
-        let one = if let Arrangement::One(location) = as_said { Some(location.index()) } else { None };
+        let one = if let Arrangement::One(location) = arrangement { Some(location.index()) } else { None };
         let (plot, table, home) = self.with(|state| {
             let next = one.and_then(|location| state.homes.get_mut(location));
             let home = next.map_or(0, |next| std::mem::replace(next, next.wrapping_add(1)));
@@ -330,7 +331,7 @@ impl Atlas {
         // SAFETY: both are this atlas's.
         let (shared, list) = unsafe { (plot.as_ref(), table.map(|table| table.as_ref())) };
         shared.write(
-            Lies { start, bytes, unit, kind, argument, home, locations, table: None },
+            PlotData { start, bytes, unit, kind, argument, home, locations, table: None },
             table.map_or(null_mut(), NonNull::as_ptr),
         );
         for (to, value) in list.into_iter().flatten().zip((0..words).map(word)) {
@@ -344,7 +345,7 @@ impl Atlas {
         entry.plot = plot.as_ptr();
     }
 
-    /// Takes a range out of the map, if it was entered: its addresses are known no more.
+    /// Takes a range out of the map, if it was entered: its addresses are not known any more.
     pub(crate) fn leave(&self, entry: &Entry) {
         if let Some(plot) = NonNull::new(entry.plot.cast_mut()) {
             for slot in &self.slots[entry.first..entry.first + entry.slots] {
@@ -354,7 +355,7 @@ impl Atlas {
             // SAFETY: as it says.
             let shared = unsafe { plot.as_ref() };
             let version = shared.version.load(Ordering::Relaxed);
-            // Release: who sees the odd version finds the slots empty.
+            // Release: a reader that sees the odd version finds the slots empty.
             shared.version.store(version.wrapping_add(1), Ordering::Release);
             let table = NonNull::new(shared.table.load(Ordering::Relaxed));
             self.with(|state| {
@@ -364,38 +365,38 @@ impl Atlas {
         }
     }
 
-    /// Gives the addresses of a range back that is not in the map any more.
+    /// Gives back the addresses of a range that has left the map.
     pub(crate) fn give_back(&self, entry: &Entry) {
         self.with(|state| state.used.give(entry.first, entry.slots));
     }
 
     /// What the map says of a range that is in it.
-    pub(crate) fn lies<'a>(&'a self, entry: &'a Entry) -> Lies<'a> {
+    pub(crate) fn data<'a>(&'a self, entry: &'a Entry) -> PlotData<'a> {
         assert!(!entry.plot.is_null(), "the range was entered");
         #[expect(unsafe_code, reason = "plots are never freed before the atlas is")]
-        // SAFETY: as it says; nobody else changes it as long as the range is there.
+        // SAFETY: as the reason says; the plot does not change as long as the range is in the map.
         unsafe {
-            (*entry.plot).lies(self.locations)
+            (*entry.plot).data(self.locations)
         }
     }
 
-    /// From now on a unit of a range with a list lies elsewhere.
+    /// Notes that a unit of a range with a list lies at another location from now on.
     pub(crate) fn relocate(&self, entry: &Entry, unit: usize, location: LocationId) {
-        let lies = self.lies(entry);
-        assert!(lies.kind == EACH && unit < lies.argument, "unit {unit} of a range that lies by a list");
-        lies.table.expect("it has a list")[unit].store(location.index(), Ordering::Relaxed);
+        let data = self.data(entry);
+        assert!(data.kind == EACH && unit < data.argument, "unit {unit} of a range that lies by a list");
+        data.table.expect("it has a list")[unit].store(location.index(), Ordering::Relaxed);
     }
 
-    /// Keeps where an address lies, with its unit, if it is in a range that was not placed: whoever asks is told so from now on.
+    /// Keeps the location of an address, for its unit, if the address is in an unplaced range: later questions get this answer.
     pub(crate) fn learn(&self, address: usize, location: LocationId) {
         if !self.owns(address) {
             return;
         }
-        // A range leaves the map before its table gets another one, and that needs the lock.
+        // A range leaves the map before its table goes to another range, and both need the lock.
         let _state = self.lock();
-        self.ask(address, |lies| {
-            let unit = (address - lies.start) / lies.unit;
-            if let (UNPLACED, Some(word)) = (lies.kind, lies.table.and_then(|table| table[..lies.argument].get(unit))) {
+        self.ask(address, |data| {
+            let unit = (address - data.start) / data.unit;
+            if let (UNPLACED, Some(word)) = (data.kind, data.table.and_then(|table| table[..data.argument].get(unit))) {
                 word.store(location.index() + 1, Ordering::Relaxed);
             }
         });
@@ -405,8 +406,9 @@ impl Atlas {
         address.wrapping_sub(self.base.addr().get()) < self.bytes
     }
 
-    /// What the map says of the range that an address is in. `f` may be called again if the map changes meanwhile.
-    pub(crate) fn ask<R>(&self, address: usize, mut f: impl FnMut(Lies<'_>) -> R) -> Option<R> {
+    /// Calls `f` with the content of the plot of the range that an address is in. `f` may be called again if the plot changes
+    /// meanwhile.
+    pub(crate) fn ask<R>(&self, address: usize, mut f: impl FnMut(PlotData<'_>) -> R) -> Option<R> {
         let offset = address.wrapping_sub(self.base.addr().get());
         if offset >= self.bytes {
             return None;
@@ -416,21 +418,21 @@ impl Atlas {
             #[expect(unsafe_code, reason = "plots are never freed before the atlas is")]
             // SAFETY: null, or as it says.
             let plot = unsafe { slot.load(Ordering::Acquire).as_ref()? };
-            let is_in = |lies: &Lies<'_>| address.wrapping_sub(lies.start) < lies.bytes;
-            if let Some(answer) = plot.read(self.locations, |lies| is_in(&lies).then(|| f(lies))) {
+            let is_in = |data: &PlotData<'_>| address.wrapping_sub(data.start) < data.bytes;
+            if let Some(answer) = plot.read(self.locations, |data| is_in(&data).then(|| f(data))) {
                 return answer;
             }
         }
     }
 
-    /// Where the range behind an address begins, if there is any before `end`; else `end`.
+    /// Where the first range behind an address begins, if it begins before `end`; else `end`.
     pub(crate) fn next(&self, address: usize, end: usize) -> usize {
         let base = self.base.addr().get();
         if !self.owns(address) {
             return if address < base { base.min(end) } else { end };
         }
         let slot = (address - base) / self.slot_bytes;
-        // In front of a range's start there may be room for its alignment.
+        // A range may begin behind its slot's beginning, for its alignment.
         match self.ask_slot(slot) {
             Some(start) if start > address => start.min(end),
             _ => (base + (slot + 1) * self.slot_bytes).min(end),
@@ -441,7 +443,7 @@ impl Atlas {
         #[expect(unsafe_code, reason = "plots are never freed before the atlas is")]
         // SAFETY: null, or as it says.
         let plot = unsafe { self.slots[slot].load(Ordering::Acquire).as_ref()? };
-        plot.read(self.locations, |lies| lies.start)
+        plot.read(self.locations, |data| data.start)
     }
 }
 
@@ -487,8 +489,8 @@ impl Drop for Atlas {
     #[expect(unsafe_code, reason = "frees what it leaked and releases what it reserved")]
     fn drop(&mut self) {
         let mut state = self.lock();
-        // SAFETY: leaked in `plot` and `table`, and in no other hands: whoever has a range holds the memory, which has this.
-        // The region was reserved as such.
+        // SAFETY: leaked in `plot` and `table`. No other pointer to them is left: ranges hold the memory, which owns this. The
+        // region was reserved as such.
         unsafe {
             state.plots.drain(..).for_each(|plot| drop(Box::from_raw(plot.as_ptr())));
             state.tables.drain(..).for_each(|table| drop(Box::from_raw(table.as_ptr())));
@@ -507,13 +509,13 @@ mod loom_models {
     /// is not odd while a plot changes.
     #[test]
     fn loom_an_address_is_at_a_location_of_its_range() {
-        // Every interleaving would take minutes.
+        // Bounded: all interleavings would take minutes.
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(2);
         builder.check(|| {
             let pages: Arc<dyn Pages> = Arc::new(FakePages::new(1));
             let atlas = loom::sync::Arc::new(Atlas::reserve(&pages, HUGE_PAGE, 10, true).unwrap());
-            // The two differ in all: of a torn answer one could tell.
+            // The two arrangements differ in every word, so a mixed answer would be noticed.
             let low = Arrangement::Parts { ends: vec![1, 2] };
             let high = Arrangement::Each { locations: [8, 9].map(LocationId::new).into() };
             let (mut entry, start) = atlas.take(8192).unwrap();
@@ -521,7 +523,7 @@ mod loom_models {
             atlas.enter(&mut entry, at, 8192, 4096, &low);
             let asker = {
                 let atlas = atlas.clone();
-                loom::thread::spawn(move || atlas.ask(at + 4096, |lies| lies.at(at + 4096 - lies.start).0))
+                loom::thread::spawn(move || atlas.ask(at + 4096, |data| data.at(at + 4096 - data.start).0))
             };
             atlas.leave(&entry);
             atlas.give_back(&entry);
@@ -534,12 +536,12 @@ mod loom_models {
         });
     }
 
-    /// Where an address lies is learned while its range leaves and another one, at other addresses, gets its plot and its table: that
-    /// one is never told it.
+    /// A location is learned while its range leaves the map and another range, at other addresses, gets its plot and its table:
+    /// the other range must not be told this location.
     /// Finds these mutants: `learn` without the lock; a table that isn't emptied for the next range.
     #[test]
     fn loom_what_is_learned_of_a_range_stays_with_it() {
-        // Every interleaving would take minutes.
+        // Bounded: all interleavings would take minutes.
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(2);
         builder.check(|| {
@@ -551,13 +553,13 @@ mod loom_models {
                 atlas.enter(&mut entry, start, 8192, 4096, &Arrangement::Unplaced);
                 (entry, start)
             };
-            let told = |start: usize| atlas.ask(start + 4096, |lies| lies.at(4096).0);
+            let told = |start: usize| atlas.ask(start + 4096, |data| data.at(4096).0);
             let (entry, at) = enter();
             let learner = {
                 let atlas = atlas.clone();
                 loom::thread::spawn(move || atlas.learn(at + 4096, LocationId::new(7)))
             };
-            // Its addresses are not given back: the other range has others.
+            // The addresses are not given back, so the other range has others.
             atlas.leave(&entry);
             let (other, elsewhere) = enter();
             assert_eq!(told(elsewhere), Some(None));

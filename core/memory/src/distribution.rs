@@ -1,8 +1,8 @@
 //! How an allocation lies over locations: policies, one file each, that turn a request into an arrangement, which is data.
 //!
-//! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA
-//! systems and manycore processors", Scientific Programming 2015, §3: *units* are laid out over *locations*. What they are
-//! is for the world to say (Table 2): pages and nodes on a NUMA machine, cache lines and home caches on a manycore.
+//! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA systems and
+//! manycore processors", Scientific Programming 2015, §3: *units* are laid out over *locations*. The world decides what they are
+//! (Table 2): pages and nodes on a NUMA machine, cache lines and home caches on a manycore.
 //!
 //! Which policy fits, by how many allocations there are and how many tasks work on each (Table 3):
 //!
@@ -41,16 +41,16 @@ pub struct Request<'a> {
     pub units: usize,
     /// How many locations there are; at least one.
     pub locations: usize,
-    /// Whose turn it is, for policies that go round: see [`Turns`].
+    /// The next location in turn, for policies that go round: see [`Turns`].
     pub turns: &'a Turns,
 }
 
-/// The turn of allocations that go round the locations: one counter for all policies that use it.
+/// A counter for allocations that go round the locations, shared by all policies that use it.
 #[derive(Default, Debug)]
 pub struct Turns(AtomicUsize);
 
 impl Turns {
-    /// The location whose turn it is among so many; the next call gets the next one.
+    /// The next location in turn among so many.
     pub fn take(&self, locations: usize) -> LocationId {
         // Relaxed: turns order nothing else.
         LocationId::new(self.0.fetch_add(1, Ordering::Relaxed) % locations)
@@ -65,7 +65,7 @@ pub trait Policy: Send + Sync + fmt::Debug {
     /// Where each unit of an allocation is to lie.
     ///
     /// # Errors
-    /// The policy does not fit this machine: it names a location that there is not, say.
+    /// The policy does not fit this machine: for example, it names a location that does not exist.
     fn place(&self, request: &Request<'_>) -> Result<Arrangement, DistributionError>;
 }
 
@@ -79,7 +79,7 @@ pub trait Policy: Send + Sync + fmt::Debug {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrangement {
-    /// Wherever the system puts them: nobody knows before they are touched.
+    /// Where the system puts them, which is unknown before they are touched.
     Unplaced,
     /// All in one place.
     One(LocationId),
@@ -98,7 +98,7 @@ pub enum Arrangement {
         /// The location of each unit.
         locations: Vec<LocationId>,
     },
-    /// Each location has all units, for reading.
+    /// Each location has a copy of all units, for reading.
     Copies {
         /// How many locations there are.
         locations: usize,
@@ -106,8 +106,8 @@ pub enum Arrangement {
 }
 
 impl Arrangement {
-    /// Where a unit lies; `None` where nobody knows, or where every location has it. Panics for a unit behind the last
-    /// part, or that is not in the list.
+    /// Where a unit lies; `None` if that is unknown, or if every location has a copy. Panics for a unit behind the last part, or
+    /// that is not in the list.
     pub fn location_of(&self, unit: usize) -> Option<LocationId> {
         match self {
             Arrangement::Unplaced | Arrangement::Copies { .. } => None,
@@ -122,7 +122,7 @@ impl Arrangement {
         }
     }
 
-    /// The units of an allocation in runs that lie at one location each, in order. Empty where nobody knows.
+    /// The units of an allocation in runs that lie at one location each, in order. Empty if their location is unknown.
     pub fn runs(&self, units: usize) -> Vec<(Range<usize>, LocationId)> {
         match self {
             Arrangement::Unplaced => Vec::new(),
@@ -199,8 +199,8 @@ impl Distribution {
         }
     }
 
-    /// The choice that an environment makes: `VICUS_DATA_DISTRIBUTION`, or the paper's `OMP_DATA_DISTRIBUTION`. Standard
-    /// if neither is set. `variable` looks one up: this crate has no environment.
+    /// The policy that an environment asks for: `VICUS_DATA_DISTRIBUTION`, or the paper's `OMP_DATA_DISTRIBUTION`. Standard if
+    /// neither is set. `variable` looks one up: this crate has no environment.
     ///
     /// # Errors
     /// A variable has a value that names no policy; the error names the variable.
@@ -320,8 +320,8 @@ mod tests {
         (0..8).map(|unit| arrangement.location_of(unit)).collect()
     }
 
-    /// The program of the paper's Listing 2 on the machine of its Fig. 6: four locations, requests A to E of eight units;
-    /// A and B as the environment says, C and D coarse, E fine.
+    /// The program of the paper's Listing 2 on the machine of its Fig. 6: four locations, requests A to E of eight units; A and B
+    /// as the environment says, C and D coarse, E fine.
     fn listing_2(environment: &str) -> Vec<Vec<Option<LocationId>>> {
         let variable = |name: &str| (name == "OMP_DATA_DISTRIBUTION").then(|| environment.to_owned());
         let distributor = Distributor::new(4, Distribution::from_variables(variable).unwrap());

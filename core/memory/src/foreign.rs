@@ -1,9 +1,9 @@
-//! Blocks on their way home: what one heap frees and another owns.
+//! Blocks on their way home: blocks that one heap has freed and another owns.
 //!
-//! Two designs. A [`Bin`] for each ordered pair of heaps, behind a spin lock, emptied when a task finishes: Falt et al.
-//! §5.1. And a [`Mailbox`] for each heap, to which others hand over whole batches with one atomic exchange: after
-//! snmalloc (Liétar et al., "snmalloc: a message passing allocator", ISMM 2019, §2). We differ from both: blocks whose
-//! heap has ended meanwhile come back to the sender, which finds out who owns them now.
+//! Two designs. A [`Bin`] for each ordered pair of heaps, behind a spin lock, emptied when a task finishes: Falt et al. §5.1. And
+//! a [`Mailbox`] for each heap, to which others hand over whole batches with one atomic exchange: after snmalloc (Liétar et al.,
+//! "snmalloc: a message passing allocator", ISMM 2019, §2). We differ from both: blocks whose heap has ended meanwhile come back
+//! to the sender, which looks up their new owner.
 
 use crate::sync::{AtomicBool, AtomicPtr, Mutex, Ordering, Padded, UnsafeCell, spin_loop};
 use std::ptr::{NonNull, null_mut};
@@ -24,7 +24,7 @@ pub enum Foreign {
 #[derive(Debug)]
 pub(crate) struct Link(AtomicPtr<Link>);
 
-/// Blocks on their way, linked through themselves. Whoever has the value has the blocks.
+/// Blocks on their way, linked through themselves. The value owns the blocks.
 #[derive(Debug)]
 pub(crate) struct Batch {
     first: NonNull<Link>,
@@ -36,7 +36,7 @@ impl Batch {
     /// A batch of one.
     ///
     /// # Safety
-    /// The block is in use, from now on nobody else's, aligned to a line and at least one line long.
+    /// The block is in use, and only the batch uses it from now on; it is aligned to a line and at least one line long.
     #[inline]
     pub(crate) unsafe fn of(block: NonNull<u8>) -> Batch {
         let link = block.cast::<Link>();
@@ -63,17 +63,17 @@ impl Batch {
     }
 }
 
-/// Where a sender has exchanged the mailbox's first block for its own, and has not linked it yet.
+/// The link of a sender's last block between the sender's exchange of the mailbox's first block and the write of the link.
 fn pending() -> *mut Link {
     std::ptr::without_provenance_mut(1)
 }
 
-/// Where a mailbox or bin is nobody's.
+/// The first block of a mailbox or bin that has no heap.
 fn closed() -> *mut Link {
     std::ptr::without_provenance_mut(2)
 }
 
-/// The blocks of a chain that is the caller's alone, but for links that their senders have not yet written.
+/// The blocks of a chain that only the caller holds, except for links that their senders have not written yet.
 fn chain_blocks(mut at: *mut Link) -> impl Iterator<Item = NonNull<u8>> {
     std::iter::from_fn(move || {
         let block = NonNull::new(at)?;
@@ -90,18 +90,18 @@ fn chain_blocks(mut at: *mut Link) -> impl Iterator<Item = NonNull<u8>> {
     })
 }
 
-/// Where a heap's blocks arrive. Many send, the heap receives.
+/// Where a heap's blocks arrive: many senders, one receiver.
 ///
-/// A sender exchanges the first block for its own batch's, then links its batch's last block to what was there. Between
-/// the two, the link says *pending*, and the receiver goes no further; the rest waits for the next time. So neither side
-/// ever waits for the other while the heap lives. (snmalloc's queue keeps its last message, for the next to hang on to;
-/// here that would be up to 512 kB, so ours is a stack.)
+/// A sender exchanges the first block for its own batch's, then links its batch's last block to what was there. Between the two,
+/// the link says *pending*, and the receiver stops there; it takes the rest the next time. So neither side ever waits for the
+/// other while the heap lives. (snmalloc's queue keeps its last message, for the next to hang on to; here that would be up to 512
+/// kB, so ours is a stack.)
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     first: AtomicPtr<Link>,
 }
 
-/// What a receiver has taken and not yet read, because of a pending link.
+/// Blocks that a receiver has taken and not read yet, because of a pending link.
 #[derive(Debug)]
 pub(crate) struct Rest(*mut Link);
 
@@ -111,26 +111,26 @@ impl Rest {
 
 #[expect(unsafe_code, reason = "a block's first word is the link to the next")]
 impl Mailbox {
-    /// A mailbox that is nobody's.
+    /// A mailbox without a heap.
     pub(crate) fn new() -> Mailbox {
         Mailbox { first: AtomicPtr::new(closed()) }
     }
 
-    /// Makes it a heap's. Waits for a sender that is just taking its batch back.
+    /// Opens it for a heap. Waits for a sender that is just taking its batch back.
     pub(crate) fn open(&self) {
         while self.first.compare_exchange(closed(), null_mut(), Ordering::AcqRel, Ordering::Relaxed).is_err() {
             spin_loop();
         }
     }
 
-    /// Hands a batch over: one atomic exchange. Gives blocks back if the mailbox is closed: the batch, and those of other
-    /// senders that came upon it meanwhile.
+    /// Hands a batch over with one atomic exchange. Gives blocks back if the mailbox is closed: the batch, and those of other
+    /// senders that were linked upon it meanwhile.
     #[inline]
     pub(crate) fn send(&self, batch: Batch) -> Result<(), Batch> {
         // SAFETY: the batch is the caller's.
         let last = unsafe { batch.last.as_ref() };
         last.0.store(pending(), Ordering::Relaxed);
-        // Release: who takes the batch sees its links. Acquire: if the mailbox is closed, so does who takes it back.
+        // Release: the thread that takes the batch sees its links. Acquire: if the mailbox is closed, that is this thread.
         let below = self.first.swap(batch.first.as_ptr(), Ordering::AcqRel);
         if below == closed() {
             return Err(self.take_back(batch.first, batch.last));
@@ -139,28 +139,28 @@ impl Mailbox {
         Ok(())
     }
 
-    /// Of all who send to a closed mailbox, the one who found it so takes all that has come upon its batch, and closes
-    /// the mailbox again. It can't be opened meanwhile, as it isn't closed.
+    /// Several senders may meet a closed mailbox: the one whose exchange found it closed takes all batches that were linked upon
+    /// its own, and closes the mailbox again. It can't be opened meanwhile, as it isn't closed.
     #[cold]
     fn take_back(&self, mine: NonNull<Link>, last: NonNull<Link>) -> Batch {
-        // SAFETY: nobody reads beyond a pending link.
+        // SAFETY: no thread reads beyond a pending link.
         unsafe { last.as_ref() }.0.store(null_mut(), Ordering::Release);
         let mut first = mine.as_ptr();
         while let Err(now) = self.first.compare_exchange(first, closed(), Ordering::AcqRel, Ordering::Acquire) {
             first = now;
         }
-        Batch { first: NonNull::new(first).expect("what is sent to is not empty"), last }
+        Batch { first: NonNull::new(first).expect("the mailbox holds at least this sender's batch"), last }
     }
 
-    /// Whether something has come. A hint.
+    /// Whether blocks have arrived. A hint.
     #[inline]
     pub(crate) fn has_mail(&self) -> bool {
         !self.first.load(Ordering::Relaxed).is_null()
     }
 
-    /// The owner's: all that has come, as far as its links are written. What is not read yet stays in `rest`.
+    /// The owner takes all arrived blocks up to the first link that is not written yet. Those behind it stay in `rest`.
     pub(crate) fn receive(&self, rest: &mut Rest, mut take: impl FnMut(NonNull<u8>)) {
-        // What waited since the last time, then what has come since.
+        // First the blocks left over from the last time, then those that have arrived since.
         for _ in 0..2 {
             let mut at = std::mem::replace(&mut rest.0, null_mut());
             if at.is_null() {
@@ -182,20 +182,20 @@ impl Mailbox {
         }
     }
 
-    /// The owner's last act: closes it, and takes all that has come.
+    /// The owner closes it and takes all that has arrived. It is the owner's last call.
     pub(crate) fn close(&self, rest: Rest) -> impl Iterator<Item = NonNull<u8>> {
         let first = self.first.swap(closed(), Ordering::AcqRel);
         chain_blocks(rest.0).chain(chain_blocks(first))
     }
 }
 
-/// What one heap has freed of another's, behind a spin lock.
+/// The blocks that one heap has freed of another's, behind a spin lock.
 #[derive(Debug)]
 pub(crate) struct Bin {
     locked: AtomicBool,
     /// Whether there is something to take. A hint.
     filled: AtomicBool,
-    /// Whoever holds the lock has it.
+    /// Only the holder of the lock may use it.
     first: UnsafeCell<*mut Link>,
 }
 
@@ -218,13 +218,13 @@ unsafe impl Send for Bin {}
 unsafe impl Sync for Bin {}
 
 impl Bin {
-    /// A bin that is nobody's.
+    /// A bin without a heap.
     pub(crate) fn new() -> Bin {
         Bin { locked: AtomicBool::new(false), filled: AtomicBool::new(false), first: UnsafeCell::new(closed()) }
     }
 
     fn lock(&self) -> BinLock<'_> {
-        // Not an exchange: whoever waits writes nothing.
+        // Not an exchange: a failed compare-and-exchange writes nothing while it waits.
         while self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             spin_loop();
         }
@@ -235,12 +235,12 @@ impl Bin {
         let _lock = self.lock();
         self.first.with_mut(|first| {
             #[expect(unsafe_code, reason = "the lock guards a pointer")]
-            // SAFETY: whoever has the lock is alone until it is dropped.
+            // SAFETY: only the holder of the lock gets here, until the lock is dropped.
             f(unsafe { &mut *first })
         })
     }
 
-    /// Makes it a heap's.
+    /// Opens it for a heap.
     pub(crate) fn open(&self) {
         self.with_first(|first| *first = null_mut());
     }
@@ -263,13 +263,13 @@ impl Bin {
         result
     }
 
-    /// The owner's: all that is in it. Cheap if that is nothing.
+    /// The owner takes all that is in it. Cheap if it is empty.
     pub(crate) fn take(&self) -> impl Iterator<Item = NonNull<u8>> + use<> {
         let filled = self.filled.load(Ordering::Relaxed);
         chain_blocks(if filled { self.exchange(null_mut()) } else { null_mut() })
     }
 
-    /// The owner's last act: closes it, and takes what is in it.
+    /// The owner closes it and takes what is in it. It is the owner's last call.
     pub(crate) fn close(&self) -> impl Iterator<Item = NonNull<u8>> + use<> {
         chain_blocks(self.exchange(closed()))
     }
@@ -282,21 +282,21 @@ impl Bin {
     }
 }
 
-/// All ways home: heaps have numbers from 1, and each its mailbox or its row of bins.
+/// The ways home of all heaps: heaps have numbers from 1, and each a mailbox or a row of bins.
 #[derive(Debug)]
 pub(crate) struct Doors {
     design: Foreign,
     doors: Box<[Padded<Door>]>,
     /// Numbers that no heap has. The smallest is taken first.
     pub(crate) spare: Mutex<Vec<u32>>,
-    /// No number above this was ever given.
+    /// The highest number that was ever given.
     highest: AtomicUsize,
 }
 
 #[derive(Debug)]
 struct Door {
     mailbox: Mailbox,
-    /// By the number of who frees; 0 for those who have none. Made for the number's first heap.
+    /// By the number of the freeing heap; 0 for threads without a heap. Made for the number's first heap.
     bins: OnceLock<Box<[Padded<Bin>]>>,
 }
 
@@ -338,7 +338,7 @@ impl Doors {
         Some(heap)
     }
 
-    /// Brings blocks to a heap. Gives blocks back if it has ended, perhaps more than came.
+    /// Sends blocks to a heap. Gives blocks back if that heap has ended, perhaps more than were sent.
     pub(crate) fn bring(&self, from: u32, to: u32, batch: Batch) -> Result<(), Batch> {
         let door = self.door(to);
         match (self.design, door.bins.get()) {
@@ -348,7 +348,7 @@ impl Doors {
         }
     }
 
-    /// All that has come to a heap.
+    /// Takes all blocks that have arrived at a heap.
     #[inline]
     pub(crate) fn collect(&self, heap: u32, rest: &mut Rest, mut take: impl FnMut(NonNull<u8>)) {
         let door = self.door(heap);
@@ -362,7 +362,7 @@ impl Doors {
         }
     }
 
-    /// Ends a heap: nothing comes to it any more. All that has come is taken, and its number is spare.
+    /// Ends a heap: all that has arrived is taken, later batches are refused, and its number is free again.
     pub(crate) fn close(&self, heap: u32, rest: Rest, mut take: impl FnMut(NonNull<u8>)) {
         let door = self.door(heap);
         match self.design {
@@ -385,13 +385,13 @@ mod loom_models {
     use super::*;
     use loom::sync::Arc;
 
-    /// Blocks, and a cell for each that its holder writes: loom refuses two holders, and a holder that comes too early.
+    /// Blocks, and a cell for each that its holder writes: loom refuses two holders, and a holder that is too early.
     struct Blocks {
         memory: Vec<NonNull<u8>>,
         held: Vec<UnsafeCell<usize>>,
     }
 
-    // SAFETY: that is what the model finds out.
+    // SAFETY: the model checks it.
     unsafe impl Send for Blocks {}
     // SAFETY: as above.
     unsafe impl Sync for Blocks {}
@@ -414,14 +414,14 @@ mod loom_models {
         }
 
         fn hold(&self, at: usize) {
-            // SAFETY: that is what the model finds out.
+            // SAFETY: the model checks it.
             self.held[at].with_mut(|held| unsafe { *held += 1 });
         }
 
         fn take(&self, block: NonNull<u8>) -> usize {
             let at = self.memory.iter().position(|&memory| memory == block).expect("a block of the model");
             self.hold(at);
-            // A heap writes there without an atomic; loom refuses if a sender may still do.
+            // A heap writes there without an atomic; loom refuses it if a sender may still write.
             // SAFETY: it was sent, so a link was written.
             unsafe { block.cast::<Link>().as_mut() }.0.with_mut(|next| *next = null_mut());
             at
@@ -436,7 +436,7 @@ mod loom_models {
     }
 
     fn check(model: impl Fn() + Send + Sync + 'static) {
-        // Every interleaving would take minutes.
+        // Bounded: all interleavings would take minutes.
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(model);

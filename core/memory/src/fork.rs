@@ -1,4 +1,4 @@
-//! What a fork needs. A child has one thread and every lock as it was: one that another thread held is held for ever.
+//! Locks for a fork. The child has one thread and a copy of every lock's state: a lock that another thread held is held for ever.
 
 use crate::atlas;
 use crate::foreign::{BinLock, Doors};
@@ -9,8 +9,8 @@ use crate::sync::MutexGuard;
 
 /// All locks of a memory, held until this is dropped.
 pub struct Locks<'a> {
-    // Given back from the first field to the last; nobody who holds one of them waits for another one but in the order of
-    // `Memory::lock`, from the last to the first.
+    // Dropped from the first field to the last. `Memory::lock` takes them from the last to the first, and every other path that
+    // holds two of them took them in that order.
     _ledger: ledger::Lock<'a>,
     _pools: Vec<MutexGuard<'a, Pool>>,
     _bins: Vec<BinLock<'a>>,
@@ -26,13 +26,13 @@ impl std::fmt::Debug for Locks<'_> {
 }
 
 impl Memory {
-    /// Waits for all locks and holds them. Who forks takes them before, and drops the value afterwards in the parent and
-    /// in the child: then the child can use this memory as well, though not the other threads' heaps.
+    /// Takes all locks, waiting for each. A process takes them before it forks and drops the value afterwards, in the parent and
+    /// in the child: then the child can use this memory as well, but not the other threads' heaps.
     ///
-    /// One thing is not covered: a thread that is between the two steps of sending blocks home at the moment of the fork (two
-    /// instructions) leaves, in the child, its receiver's mailbox waiting for the second.
+    /// One case is not covered: a thread that is between the two instructions of a send at the moment of the fork leaves, in the
+    /// child, its receiver's mailbox waiting for the second one.
     ///
-    /// Nothing may be allocated from or freed to this memory meanwhile by the thread that holds them.
+    /// The thread that holds them must not allocate from or free to this memory meanwhile.
     pub fn lock(&self) -> Locks<'_> {
         let (making, atlas) = self.placing.lock();
         let Doors { spare, .. } = &self.doors;

@@ -1,9 +1,9 @@
-//! The local allocator: what one seat or thread allocates from, without a lock.
+//! The local allocator: one seat or thread allocates from it without a lock.
 //!
-//! Falt et al. §5.1. For each class the heap has superblocks and allocates from the most occupied one that has room; within
-//! it, from the block that was freed last. That superblock is the class's *current* one; the others wait in [`Ranks`].
-//! An allocation from it changes nothing but its header, and neither does a free, as long as it stays the most occupied
-//! one: its header knows the number below which it might not be (`floor`).
+//! Falt et al. §5.1. For each class the heap has superblocks and allocates from the most occupied one that has room; within it,
+//! from the block that was freed last. That superblock is the class's *current* one; the others are in [`Ranks`]. An allocation
+//! from it changes only its header, and so does a free as long as it stays the most occupied one: its header has the number of
+//! blocks in use below which it might not be (`floor`).
 //!
 //! We differ from the paper where it has a doubly linked list of free blocks (one direction is enough), and where it gives
 //! every empty superblock back: one of each class stays, for the next block, until [`Heap::trim`].
@@ -11,7 +11,7 @@
 use crate::foreign::{Batch, Foreign, Rest};
 use crate::memory::{AllocError, Memory, Options};
 use crate::sizes::LINE;
-use crate::slab::{Kind, NOBODY, ORPHAN, RUN_BYTES, Ranks, Slab};
+use crate::slab::{Kind, NO_HEAP, ORPHAN, RUN_BYTES, Ranks, Slab};
 use crate::superblock::{MapRoom, capacity};
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -25,10 +25,10 @@ use vicus_topology::NodeId;
 /// [`Memory`]; they come back to the one that owns them when that one calls [`Heap::finish_task`] or runs out. When a heap
 /// is dropped, its superblocks with blocks in use wait for the next heap of the node that they lie on.
 ///
-/// **What an idle heap holds.** Tables: 8 bytes for each block that a superblock of each class can have, about 200 KiB with
-/// the default options. Superblocks: after [`Heap::trim`] none but those with blocks in use; before it, one empty one for
-/// each class that was used, of which only the pages are resident that blocks in use have touched. And other heaps' blocks:
-/// after [`Heap::finish_task`] none, before it at most 16 batches of [`crate::Options::batch_bytes`] and a block.
+/// **The memory of an idle heap.** Tables: 8 bytes for each block that a superblock of each class can have, about 200 KiB with
+/// the default options. Superblocks: after [`Heap::trim`] only those with blocks in use; before it, one empty one more for each
+/// class that was used, of which only the pages are resident that blocks have touched. Other heaps' blocks: after
+/// [`Heap::finish_task`] none, before it at most 16 batches of [`crate::Options::batch_bytes`] and a block.
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -58,27 +58,26 @@ pub struct Heap {
 // at a time, as its methods take `&mut self`. The `Rc` is never cloned.
 unsafe impl Send for Heap {}
 
-/// What needs no other heap: the classes.
+/// The classes: the part of a heap that needs no other heap.
 #[derive(Debug)]
 struct Local {
-    /// What this heap calls itself in headers.
+    /// This heap's number in the headers of its slabs.
     number: u32,
     node: NodeId,
     /// By class; the last one is that of runs, the slabs of small blocks.
     current: Box<[Current]>,
     /// By class: all slabs but the current one.
     ranks: Box<[Ranks]>,
-    /// Stands in for a current slab where there is none: it is full.
-    /// Not a box, which would claim to be the only pointer to it.
+    /// Stands in for a missing current slab: it is full. Not a box, which would claim to be the only pointer to it.
     none: Rc<Slab>,
 }
 
 /// The slab that a class allocates from. Invariant: if it has room, no other slab of the class that has room is more
 /// occupied.
 ///
-/// With it stands where its memory is: most frees are of a block of the current slab, and a free that finds the header by
-/// the class needs no arithmetic on the block's address. (The next allocation's load of the list's head would have to wait
-/// for the result: 9 ns a pair instead of 5.)
+/// It also has the address of the slab's memory: most frees are of a block of the current slab, and a free that finds the header
+/// by the class needs no arithmetic on the block's address. (The next allocation's load of the list's head would have to wait for
+/// the result: 9 ns a pair instead of 5.)
 #[derive(Clone, Copy, Debug)]
 struct Current {
     slab: NonNull<Slab>,
@@ -87,7 +86,7 @@ struct Current {
 }
 
 impl Current {
-    /// That of a class without a slab.
+    /// For a class without a slab.
     fn none(slab: &Slab) -> Current {
         Current { slab: NonNull::from(slab), begin: 0, bytes: 0 }
     }
@@ -132,7 +131,7 @@ impl Heap {
         Ok(Heap { local, memory: memory.clone(), outbox: Outbox::default(), rest: Rest::NONE })
     }
 
-    /// The node that its memory is asked from.
+    /// The node whose memory it asks for.
     pub fn node(&self) -> NodeId {
         self.local.node
     }
@@ -142,11 +141,12 @@ impl Heap {
         &self.memory
     }
 
-    /// A block: of the smallest class that fits, or mapped if none does. What is in it is anything. It is usable until it is
-    /// freed, by this heap or another one, or the last heap and the last owner of the [`Memory`] are gone.
+    /// Allocates a block: of the smallest class that fits, or mapped if the request is larger than all classes. Its content is
+    /// arbitrary. It is usable until it is freed, by this heap or another one, or the last heap and the last owner of the
+    /// [`Memory`] are gone.
     ///
     /// # Errors
-    /// The node, and by the policy the others, have no memory left; or no range has so many addresses.
+    /// The node has no memory left, nor have the others that the policy allows; or no range has so many addresses.
     #[inline(always)]
     pub fn alloc(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
         if layout.align() <= LINE
@@ -160,7 +160,7 @@ impl Heap {
         self.alloc_slow(layout, MapRoom::Usual).map(|(block, _)| block)
     }
 
-    /// What a request of so many bytes is allocated from.
+    /// The current slab for a request of so many bytes.
     #[inline(always)]
     fn current_of(&self, size: usize) -> Option<Current> {
         self.memory.sizes.class_of(size).map(|class| self.local.current[class])
@@ -174,7 +174,7 @@ impl Heap {
         let (block, zero) = self.alloc_slow(layout, MapRoom::Usual)?;
         if !zero {
             #[expect(unsafe_code, reason = "fills a fresh block")]
-            // SAFETY: the block has so many bytes and is nobody else's.
+            // SAFETY: the block has so many bytes and was just allocated.
             unsafe {
                 block.write_bytes(0, layout.size());
             }
@@ -182,11 +182,11 @@ impl Heap {
         Ok(block)
     }
 
-    /// A block of any size and alignment, and whether it is zero.
+    /// A block of any size and alignment, and whether its bytes are zero.
     #[cold]
     #[inline(never)]
     fn alloc_slow(&mut self, layout: Layout, room: MapRoom) -> Result<(NonNull<u8>, bool), AllocError> {
-        // Blocks are aligned to a line: so much more has an address in it that is aligned as asked.
+        // Blocks are aligned to a line: with so many more bytes, one of their addresses is aligned as asked.
         let with_room = layout.size().saturating_add(layout.align().saturating_sub(LINE));
         let (block, zero) = match self.memory.sizes.class_of(with_room) {
             Some(class) => {
@@ -202,7 +202,7 @@ impl Heap {
         Ok((block, zero))
     }
 
-    /// A block of the most occupied slab that has room, be it a new one.
+    /// A block of the most occupied slab that has room, or of a new one.
     fn take_slow(&mut self, class: usize) -> Result<*mut u8, AllocError> {
         let mut collected = false;
         loop {
@@ -213,14 +213,14 @@ impl Heap {
             if self.local.ranks[class].highest().is_some() {
                 self.local.rank(&self.memory, class);
             } else if !collected {
-                // Others may have freed some since.
+                // Other heaps may have freed some since.
                 collected = true;
                 self.collect();
             } else {
                 let slab = self.fresh(class)?;
                 self.local.make_current(class, slab);
                 if slab.kind.get() == Kind::Runs {
-                    // One that was left behind has runs in use.
+                    // A superblock that an ended heap has left has runs in use.
                     self.memory.superblocks.runs(slab).for_each(|run| self.local.adopt_run(&self.memory, run));
                 }
                 self.local.rank(&self.memory, class);
@@ -260,8 +260,8 @@ impl Heap {
     /// In debug builds, if it is not in use; in all builds, if no heap of this memory can have handed it out.
     ///
     /// # Safety
-    /// It came from a heap of the same [`Memory`] with this layout, or one that [`Heap::realloc`] was given for it since,
-    /// is in use, and nobody uses it any more.
+    /// It came from a heap of the same [`Memory`] with this layout, or one that [`Heap::realloc`] was given for it since; it is
+    /// in use, and is not used after this call.
     #[inline(always)]
     #[expect(unsafe_code, reason = "frees a block")]
     pub unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
@@ -310,14 +310,14 @@ impl Heap {
         unsafe {
             match slab.owner() {
                 owner if owner == self.local.number => self.local.put(memory, slab, block),
-                NOBODY | ORPHAN => memory.send_home(self.local.number, slab, block),
+                NO_HEAP | ORPHAN => memory.send_home(self.local.number, slab, block),
                 owner => self.send(owner, slab, block),
             }
         }
     }
 
     /// # Safety
-    /// The block is in use, begins there, and is nobody's any more.
+    /// The block is in use, begins there, and is not used after this call.
     #[expect(unsafe_code, reason = "frees a block")]
     unsafe fn send(&mut self, owner: u32, slab: &Slab, block: NonNull<u8>) {
         if self.memory.options.foreign == Foreign::Bins {
@@ -345,8 +345,8 @@ impl Heap {
         }
     }
 
-    /// Changes a block's size: in place if the block has room and would not be less than half used, or if it is mapped and
-    /// what is behind it is free; else by a copy.
+    /// Changes a block's size: in place if the block has room and would be at least half used, or if it is mapped and the
+    /// addresses behind it are free; else by a copy.
     ///
     /// # Errors
     /// As [`Heap::alloc`]; the old block is then as it was.
@@ -357,7 +357,7 @@ impl Heap {
     pub unsafe fn realloc(&mut self, block: NonNull<u8>, old: Layout, size: usize) -> Result<NonNull<u8>, AllocError> {
         let slab = self.memory.slab_of(block);
         if slab.kind.get() == Kind::Mapped && self.memory.sizes.class_of(size).is_none() {
-            // SAFETY: a mapped block of the caller's, who uses no more than the new size from now on.
+            // SAFETY: the caller's mapped block; from now on the caller uses no more than the new size.
             let resized = unsafe { self.memory.superblocks.resize(slab, size) };
             if resized {
                 self.memory.ledger.resized(block, || self.memory.usable_bytes(block));
@@ -372,7 +372,7 @@ impl Heap {
         let too_large = AllocError::TooLarge { bytes: size, align: old.align() };
         let new = Layout::from_size_align(size, old.align()).map_err(|_| too_large)?;
         let (copy, _) = self.alloc_slow(new, MapRoom::Much)?;
-        // SAFETY: both blocks have so many bytes and are different; the old one is nobody's any more.
+        // SAFETY: both blocks have so many bytes and are different; the old one is not used after this call.
         unsafe {
             copy.copy_from_nonoverlapping(block, old.size().min(size));
             self.free(block, old);
@@ -380,8 +380,8 @@ impl Heap {
         Ok(copy)
     }
 
-    /// Sends away what it has freed of other heaps', and takes in what others have freed of its own. To be called when a
-    /// task has finished, or now and then.
+    /// Sends home the blocks of other heaps that it has freed, and takes back its own blocks that others have freed. To be called
+    /// when a task has finished, or now and then.
     pub fn finish_task(&mut self) {
         for place in &mut self.outbox.batches {
             if let Some(held) = place.take() {
@@ -405,11 +405,11 @@ impl Heap {
 }
 
 impl Local {
-    /// Takes back a block of its own that came by mail, or sends it on: its superblock may have changed hands.
+    /// Takes back a block that came by mail, or sends it on: its superblock may have another owner by now.
     fn take_in(&mut self, memory: &Memory, block: NonNull<u8>) {
         let slab = memory.slab_of(block);
         #[expect(unsafe_code, reason = "frees a block")]
-        // SAFETY: what comes by mail is in use, begins there, and is nobody's any more.
+        // SAFETY: a block in the mail is in use, begins there, and only the mailbox held it.
         unsafe {
             match slab.owner() == self.number {
                 true => self.put(memory, slab, block),
@@ -421,7 +421,7 @@ impl Local {
     /// Takes back a block of its own.
     ///
     /// # Safety
-    /// The superblock is this heap's; the block is one of it, in use, and nobody's any more.
+    /// The superblock is this heap's; the block is one of it, in use, and is not used after this call.
     #[expect(unsafe_code, reason = "frees a block")]
     unsafe fn put(&mut self, memory: &Memory, superblock: &Slab, block: NonNull<u8>) {
         let slab = memory.small_slab(superblock, block);
@@ -433,7 +433,7 @@ impl Local {
         unsafe { self.put_in(memory, slab, block) };
     }
 
-    /// Takes back a block of a slab, be it a run, and sees to what that changes.
+    /// Takes back a block of a slab, which may be a run, and ranks the slab anew if needed.
     ///
     /// # Safety
     /// As `put`, for that slab.
@@ -477,8 +477,8 @@ impl Local {
             self.ranks[class].remove(slab);
             self.release(memory, slab);
         }
-        // A free below the next one's occupancy would make that one the most occupied. A free that makes the current slab
-        // empty must look if another is. And a run is not freed as its superblock's block, but as its own slab.
+        // A free below the next slab's occupancy would make that one the most occupied. A free that makes the current slab empty
+        // must look whether another one is empty. And a run is freed by its own slab, not as its superblock's block.
         let floor = self.ranks[class].highest().map_or(0, |highest| highest.max(1));
         current.floor.set(if class == memory.sizes.classes() { u32::MAX } else { floor });
     }
@@ -493,7 +493,7 @@ impl Local {
         self.current[class] = Current { slab: NonNull::from(slab), begin, bytes };
     }
 
-    /// Gives a slab without blocks in use, which is neither current nor ranked, back to where it came from.
+    /// Gives back a slab without blocks in use, which is neither current nor ranked.
     fn release(&mut self, memory: &Memory, slab: &Slab) {
         if slab.class() >= memory.sizes.small() {
             return memory.superblocks.release(slab);
@@ -501,7 +501,7 @@ impl Local {
         slab.kind.set(Kind::Unused);
         let start = not_null(slab.start());
         #[expect(unsafe_code, reason = "frees a run")]
-        // SAFETY: a run is a block of its superblock, which is this heap's as the run was; nobody uses it any more.
+        // SAFETY: a run is a block of its superblock, which is this heap's as the run was; the run has no block in use.
         unsafe {
             self.put_in(memory, memory.slab_of(start), start);
         }
@@ -515,7 +515,7 @@ impl Local {
             self.release(memory, current);
             self.rank(memory, class);
         }
-        // The current one may have been in use, and an empty one stayed beside it.
+        // The current one may have been in use while an empty one stayed beside it.
         while let Some(empty) = self.ranks[class].chain(0).first() {
             self.ranks[class].remove(empty);
             self.release(memory, empty);
@@ -525,7 +525,7 @@ impl Local {
 }
 
 impl Drop for Heap {
-    /// Sends everybody's blocks home, and leaves what has blocks in use to the next heap of its node.
+    /// Sends other heaps' blocks home, and leaves slabs with blocks in use to the next heap of its node.
     fn drop(&mut self) {
         self.trim();
         let Heap { local, memory, rest, .. } = self;
@@ -542,7 +542,7 @@ impl Drop for Heap {
                 }
             }
         }
-        // In this order: who still sends here is told that nobody is here, and looks who has the superblock now.
+        // In this order: a sender that comes later finds the mailbox closed and looks up the superblock's new owner.
         let rest = std::mem::replace(rest, Rest::NONE);
         memory.doors.close(local.number, rest, |block| local.take_in(memory, block));
     }
@@ -551,7 +551,7 @@ impl Drop for Heap {
 /// How many owners' blocks a heap holds back at a time.
 const OUTBOX: usize = 16;
 
-/// Blocks of other heaps that wait until there are enough of them, at a place that the owner's number decides.
+/// Blocks of one other heap, held back until there are enough to send. Its place in the outbox follows from the owner's number.
 #[derive(Debug, Default)]
 struct Outbox {
     batches: [Option<Held>; OUTBOX],
@@ -616,7 +616,7 @@ mod tests {
         unsafe { heap.free(block, bytes(size)) };
     }
 
-    fn free_by_nobody(memory: &Memory, block: NonNull<u8>) {
+    fn free_without_heap(memory: &Memory, block: NonNull<u8>) {
         // SAFETY: as in `free`.
         unsafe { memory.free(block) };
     }
@@ -646,7 +646,7 @@ mod tests {
             let mut live: Vec<NonNull<u8>> = Vec::new();
             let mut used: BTreeMap<usize, usize> = BTreeMap::new();
             for step in 0..if cfg!(miri) { 200 } else { 10_000 } {
-                // Up to some number of blocks, then down again, so that superblocks come and go.
+                // Up to a number of blocks, then down again, so that superblocks come and go.
                 let most = capacity * if step / 500 % 2 == 0 { 6 } else { 2 };
                 if live.is_empty() || chance.next_u32() as usize % (2 * most) > live.len() {
                     let block = heap.alloc(bytes(size)).unwrap();
@@ -700,7 +700,7 @@ mod tests {
                 blocks.sort();
                 assert_eq!(again, blocks);
                 // From a thread without a heap.
-                blocks.into_iter().for_each(|block| free_by_nobody(&memory, block));
+                blocks.into_iter().for_each(|block| free_without_heap(&memory, block));
             }
             owner.trim();
             assert_eq!(memory.counts(NodeId::new(0)).held, 0, "{foreign:?}");
@@ -725,9 +725,9 @@ mod tests {
             let mut heir = heap(&memory, 0);
             let block = heir.alloc(bytes(size)).unwrap();
             assert_eq!(superblock(&memory, block), superblock(&memory, blocks[1]));
-            assert_eq!(block, blocks[0], "freed while nobody had it");
+            assert_eq!(block, blocks[0], "freed while no heap owned it");
             assert_eq!((memory.counts(near).held, memory.counts(near).orphans), (1, 0));
-            // Freed for the heir, whatever its number.
+            // Freed to the new owner, whatever its number.
             free(&mut stranger, blocks[1], size);
             stranger.finish_task();
             free(&mut heir, blocks[2], size);
@@ -739,21 +739,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_to_an_ended_heap_finds_who_has_it_now() {
+    fn blocks_sent_to_an_ended_heap_reach_the_new_owner() {
         for foreign in [Foreign::Bins, Foreign::Mailboxes] {
             let (memory, _) = memory(Options { foreign, ..options() });
             let (mut ended, mut other) = (heap(&memory, 0), heap(&memory, 1));
             let blocks = [0; 3].map(|_| ended.alloc(bytes(10_000)).unwrap());
-            // With mailboxes it waits in the outbox, with the owner's number on it.
+            // With mailboxes it stays in the outbox, with the owner's number on it.
             free(&mut other, blocks[0], 10_000);
             drop(ended);
             other.finish_task();
-            // A heap with the same number that has not adopted anything is no owner.
+            // A heap that has the same number and has adopted nothing is not the owner.
             let mut other_now = heap(&memory, 1);
             free(&mut other_now, blocks[1], 10_000);
             other_now.finish_task();
             assert_eq!(memory.counts(NodeId::new(0)).orphans, 1);
-            free_by_nobody(&memory, blocks[2]);
+            free_without_heap(&memory, blocks[2]);
             assert_eq!(memory.counts(NodeId::new(0)).held, 0, "{foreign:?}: the last block freed it");
         }
     }
@@ -863,11 +863,11 @@ mod tests {
             assert!(heap.realloc(block, bytes(3 << 20), 4 << 20).is_err());
             mapped(3 << 20);
             pages.set_free(node, 64 << 20);
-            // What is given back is there for others, and what stays is as it was.
+            // Memory that is given back can be used by others, and the rest keeps its content.
             assert_eq!(heap.realloc(block, bytes(3 << 20), first + 9), Ok(block));
             mapped(first + 9);
             assert!((0..first + 9).step_by(step).all(|at| block.add(at).read() == if at < first { 7 } else { 8 }));
-            // The next block is in its way: it moves, with what is in it.
+            // The next block is in its way: it moves, with its content.
             let other = heap.alloc(bytes(first)).unwrap();
             other.write_bytes(9, first);
             let moved = heap.realloc(block, bytes(first + 9), 12 << 20).unwrap();
@@ -876,7 +876,7 @@ mod tests {
             assert!((0..first + 9).step_by(step).all(|at| moved.add(at).read() == if at < first { 7 } else { 8 }));
             moved.add(first + 9).write_bytes(5, (12 << 20) - first - 9);
             assert!((0..first).step_by(step).all(|at| other.add(at).read() == 9));
-            // Where it was is room for others.
+            // Its old place can be used by others.
             let third = heap.alloc(bytes(first)).unwrap();
             assert!(third.addr() < other.addr());
             heap.free(third, bytes(first));
@@ -930,7 +930,7 @@ mod tests {
         let (memory, _) = memory(options());
         let (mut one, mut other) = (heap(&memory, 0), heap(&memory, 1));
         let range = |block: NonNull<u8>, bytes: usize| block.addr().get()..block.addr().get() + bytes;
-        // Of a run, of a superblock, mapped; and one that begins inside of its block.
+        // A block of a run, one of a superblock, a mapped one, and one whose address lies inside of its block.
         for (size, align) in [(3000, 8), (10_000, 8), (2 << 20, 8), (10_000, 1 << 13)] {
             let layout = Layout::from_size_align(size, align).unwrap();
             let (kept, freed) = (one.alloc(layout).unwrap(), one.alloc(layout).unwrap());
@@ -940,9 +940,9 @@ mod tests {
                 match by {
                     // SAFETY: allocated with this layout, and freed once.
                     0 => unsafe { one.free(block, layout) },
-                    // SAFETY: as above. It waits with the other heap, or in a mailbox.
+                    // SAFETY: as above. The block is held back by the other heap, or in a mailbox.
                     1 => unsafe { other.free(block, layout) },
-                    _ => free_by_nobody(&memory, block),
+                    _ => free_without_heap(&memory, block),
                 }
                 let start = block.addr().get();
                 assert_eq!(memory.freed_in(range(block, size)), Some(start), "{size} bytes freed in way {by}");
@@ -956,7 +956,7 @@ mod tests {
 
     #[test]
     #[cfg(debug_assertions)]
-    fn of_a_block_that_became_shorter_the_rest_is_nobodys() {
+    fn the_rest_of_a_block_that_became_shorter_is_free() {
         let (memory, _) = memory(options());
         let mut heap = heap(&memory, 0);
         let block = heap.alloc(bytes(3 << 20)).unwrap();

@@ -1,8 +1,8 @@
-//! In debug builds, where every block in use begins and ends, so that a double or foreign free is found at the call, and the use
-//! of a freed block by who asks for it. In release builds, nothing.
+//! In debug builds, where every block in use begins and ends: finds a double or foreign free at the call, and the use of a freed
+//! block when the caller asks for it. In release builds, nothing.
 //!
-//! Headers could not tell: a freed block may be in its owner's list, with another heap, or in a mailbox, and their owners change
-//! them without a lock.
+//! Headers could not tell: a freed block may be in its owner's list, held by another heap, or in a mailbox, and their owners
+//! change these without a lock.
 
 #[cfg(debug_assertions)]
 use std::{collections::BTreeMap, sync::Mutex};
@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// By the address where a block begins, the one where it ends. Compared, never followed.
+    /// Where each block begins, and where it ends. Addresses are compared, never followed.
     #[cfg(debug_assertions)]
     blocks: Mutex<BTreeMap<usize, usize>>,
 }
@@ -39,14 +39,14 @@ impl Ledger {
         assert!(other.is_none(), "the block at {block:p} was handed out while in use");
     }
 
-    /// Notes that it has so many bytes now. Gives where it ended before.
+    /// Notes that a block has so many bytes from now on. Gives where it ended before.
     pub(crate) fn resized(&self, block: NonNull<u8>, bytes: impl FnOnce() -> usize) -> Option<usize> {
         let start = block.addr().get();
         let end = start + bytes();
         self.with(|blocks| blocks.insert(start, end))
     }
 
-    /// Notes that it is not. Panics if it was not in use.
+    /// Notes that a block is free. Panics if it was not in use.
     pub(crate) fn freed(&self, block: NonNull<u8>) {
         let was = self.with(|blocks| blocks.remove(&block.addr().get()));
         assert!(was.is_some(), "freeing {block:p}, which is not in use: it was freed before, or never handed out");

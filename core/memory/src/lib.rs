@@ -1,4 +1,4 @@
-//! Memory that knows its node: the allocator, over pages that someone else provides.
+//! Memory that knows its node: the allocator, over pages from a source that the caller provides.
 //!
 //! Falt, Kruliš, Bednárek, Yaghob, Zavoral, "Towards Efficient Locality Aware Parallel Data Stream Processing", §5: a
 //! superblock allocator for each node and a local allocator for each thread. Nothing here calls the operating system,
@@ -12,8 +12,8 @@
 //!  Pages   a trait               reserve, place, commit, decommit, release
 //! ```
 //!
-//! What is large and stays is placed by a [`distribution`] ([`Memory::place`]): [`Placed`] bytes, a [`DistArray`]. Items of
-//! one size come from a [`DistPool`] over mapped blocks.
+//! Large, long-lived memory is placed by a [`distribution`] ([`Memory::place`]): [`Placed`] bytes, a [`DistArray`]. Items of one
+//! size come from a [`DistPool`] over mapped blocks.
 //!
 //! Each node has one range of addresses, so [`Region::node_of`] is arithmetic.
 
@@ -44,7 +44,7 @@ pub use fork::Locks;
 pub use heap::Heap;
 pub use memory::{AllocError, Memory, Options, OptionsError};
 pub use pages::{Call, FakePages, PageError, Pages, Placement, Policy};
-pub use placed::{Audit, Footprint, Lying, MOST_RUNS, PlaceError, Placed};
+pub use placed::{Audit, Footprint, MOST_RUNS, NodeBytes, PlaceError, Placed};
 pub use pool::{DistPool, Frees, PoolError, PoolHandle, PoolItem, PoolOptions};
 pub use queues::{
     Burst, Closed, Consumer, DistOptions, DistQueue, Exhausted, LfQueue, Locations, LocationsError, NodeSegments, Pop,

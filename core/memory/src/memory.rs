@@ -1,4 +1,4 @@
-//! The shared part: ranges, superblocks, and the ways between heaps.
+//! The part that all heaps share: ranges, superblocks, and the ways between heaps.
 
 use crate::distribution::Distribution;
 use crate::foreign::{Batch, Doors, Foreign};
@@ -8,7 +8,7 @@ use crate::pages::{PageError, Pages, Policy};
 use crate::placed::Placing;
 use crate::region::{Ranges, Region};
 use crate::sizes::{LINE, Series, SeriesError, Sizes};
-use crate::slab::{Kind, NOBODY, ORPHAN, RUN_BYTES, Slab};
+use crate::slab::{Kind, NO_HEAP, ORPHAN, RUN_BYTES, Slab};
 use crate::superblock::{Counts, Superblocks};
 use std::fmt;
 use std::ops::Range;
@@ -26,30 +26,30 @@ pub struct Options {
     /// Addresses, not memory, that are reserved for what is placed ([`Memory::place`]) when something first is, in bytes.
     /// 1 TiB.
     pub placed_bytes: usize,
-    /// How memory lies that is placed without a choice. Standard.
+    /// The distribution of placed memory for which none is chosen. Standard.
     pub distribution: Distribution,
-    /// The block sizes that heaps serve; what is larger is mapped.
+    /// The block sizes that heaps serve; larger blocks are mapped.
     pub series: Series,
     /// What happens when a node is full.
     pub policy: Policy,
     /// How blocks go back to the heap that owns them.
     pub foreign: Foreign,
-    /// How many heaps there may be at a time. 256.
+    /// The largest number of heaps at a time. 256.
     pub heaps: usize,
     /// How many blocks of one owner a heap holds back before it sends them (with mailboxes): at least one. 32.
     pub batch_blocks: usize,
-    /// At how many bytes of one owner's blocks it sends them even so. 1 MiB.
+    /// It also sends them as soon as the blocks held back for one owner have so many bytes. 1 MiB.
     pub batch_bytes: usize,
     /// How many released superblocks a node keeps for the next heap; see [`Memory::give_back`]. 8.
     pub superblocks_waiting: usize,
     /// How many bytes of freed mapped blocks a node keeps; see [`Memory::give_back`]. 64 MiB.
     pub mapped_waiting_bytes: usize,
-    /// After how many of the caller's ticks what waits is given back. 10.
+    /// After how many of the caller's ticks waiting memory is given back. 10.
     pub decay_ticks: u64,
     /// Whether to ask for huge pages.
     pub huge_pages: bool,
     /// Whether a heap touches every page of a fresh superblock at once, as Falt et al. §5.2 do to place it. Here the policy
-    /// places it; this only moves the cost of the pages to the front.
+    /// places it; touching ahead only moves the cost of the page faults to the allocation.
     pub touch_ahead: bool,
 }
 
@@ -75,7 +75,7 @@ impl Default for Options {
     }
 }
 
-/// Why there is no [`Memory`].
+/// Why a [`Memory`] could not be made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OptionsError {
     /// Superblocks of so many bytes are too small or not a multiple of 64 KiB.
@@ -87,13 +87,13 @@ pub enum OptionsError {
         /// The superblock.
         superblock_bytes: usize,
     },
-    /// The series of sizes is none.
+    /// The series of sizes is invalid.
     Series(SeriesError),
-    /// There would be no heap, or more than 65,536.
+    /// No heap, or more than 65,536.
     Heaps(usize),
     /// A batch would hold no block.
     Batch,
-    /// The addresses for all nodes, or the headers, were refused.
+    /// The page source refused the addresses for all nodes, or the headers.
     Range {
         /// Bytes for each node.
         range_bytes: usize,
@@ -128,16 +128,16 @@ impl fmt::Display for OptionsError {
 
 impl std::error::Error for OptionsError {}
 
-/// Why there is no block.
+/// Why a block could not be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllocError {
-    /// The node has no memory left; by the policy, no other was asked, or none had any.
+    /// The node has no memory left, and the policy allows no other node, or none had any.
     Exhausted {
-        /// Whose memory was asked for.
+        /// The node whose memory was asked for.
         node: NodeId,
-        /// Whether others were asked.
+        /// Tells whether others were asked.
         policy: Policy,
-        /// What the page source said last.
+        /// The page source's last error.
         error: PageError,
     },
     /// No node's range has so many bytes in a row, aligned so.
@@ -196,8 +196,8 @@ pub struct Memory {
 }
 
 #[expect(unsafe_code, reason = "it has pointers to headers")]
-// SAFETY: headers' owners are atomic; all else in them is for the heap that owns the slab or for the holder of its pool's
-// lock (see `Slab`). The range's base is only read.
+// SAFETY: headers' owners are atomic; all other fields belong to the heap that owns the slab or to the holder of its pool's lock
+// (see `Slab`). The range's base is only read.
 unsafe impl Send for Memory {}
 
 #[expect(unsafe_code, reason = "it has pointers to headers")]
@@ -208,7 +208,7 @@ impl Memory {
     /// Reserves and places the ranges of all nodes of a machine.
     ///
     /// # Errors
-    /// The options contradict themselves, or the page source has not so many addresses.
+    /// The options contradict each other, or the page source has too few addresses.
     pub fn new(pages: Arc<dyn Pages>, topology: &Topology, options: Options) -> Result<Arc<Memory>, OptionsError> {
         let superblock = options.superblock_bytes;
         if superblock < 1 << 20 || !superblock.is_multiple_of(RUN_BYTES) || superblock > 1 << 40 {
@@ -230,7 +230,8 @@ impl Memory {
         let classes = sizes.classes() + 1;
         let neighbours = Arc::new(Neighbours::new(topology));
         let placing = Placing::new(&pages, topology, &neighbours, &options);
-        // Heaps of a node that gives this process no memory have that of the nearest one that does: nothing was refused.
+        // A node whose memory this process may not use: its heaps have that of the nearest node that has some, so this is no
+        // refusal.
         let gives_none =
             |error: &PageError| matches!(error, PageError::NoSuchNode(node) if !placing.is_location(*node));
         unplaced.retain(|error| !gives_none(error));
@@ -255,7 +256,7 @@ impl Memory {
         (memory, pages)
     }
 
-    /// What it was made with.
+    /// The options that it was made with.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -265,7 +266,7 @@ impl Memory {
         &self.sizes
     }
 
-    /// Where its pages come from: what else is to be placed on nodes may ask the same source for ranges of its own.
+    /// The page source. Other users may ask it for ranges of their own on the same nodes.
     pub fn pages(&self) -> &Arc<dyn Pages> {
         self.superblocks.pages()
     }
@@ -275,39 +276,39 @@ impl Memory {
         self.superblocks.nodes()
     }
 
-    /// What the page source refused to place; there, the first touch decides. Empty if all is well. That a node has no memory
-    /// which may be used is no refusal: its heaps have that of the nearest location.
+    /// What the page source refused to place; there, the first touch decides. Empty if all is well. A node without usable memory
+    /// is not a refusal: its heaps have the memory of the nearest location.
     pub fn unplaced(&self) -> &[PageError] {
         &self.unplaced
     }
 
-    /// What one node has and has done. Panics if there is no such node.
+    /// The counts of one node. Panics if there is no such node.
     pub fn counts(&self, node: NodeId) -> Counts {
         self.superblocks.counts(node)
     }
 
-    /// Tells the time, as a number that never falls: what has waited for [`Options::decay_ticks`] is given back.
+    /// Tells the time, as a number that never falls: memory that has waited for [`Options::decay_ticks`] is given back.
     pub fn tick(&self, now: u64) {
         self.superblocks.tick(now);
     }
 
-    /// Gives back some of what waits beyond [`Options::superblocks_waiting`] and [`Options::mapped_waiting_bytes`], and says
-    /// whether there is more. Freeing lets it wait, up to four times the bounds, as giving back takes time. To be called
-    /// when nothing is to be done.
+    /// Gives back a part of the memory that waits beyond [`Options::superblocks_waiting`] and [`Options::mapped_waiting_bytes`],
+    /// and says whether there is more. Frees let it wait, up to four times the bounds, because giving back takes time. To be
+    /// called when the caller is idle.
     pub fn give_back(&self) -> bool {
         self.superblocks.give_back()
     }
 
-    /// Frees a block from a thread that has no heap: it goes to the heap that owns it, at once.
+    /// Frees a block from a thread that has no heap: it goes at once to the heap that owns it.
     ///
     /// # Safety
-    /// The block came from a heap of this memory, is in use, and is nobody's any more.
+    /// The block came from a heap of this memory, is in use, and is not used after this call.
     #[expect(unsafe_code, reason = "frees a block")]
     pub unsafe fn free(&self, block: NonNull<u8>) {
         self.ledger.freed(block);
         let (slab, block) = self.find(block);
         // SAFETY: `find` gave the block's beginning; it is in use, says the caller.
-        unsafe { self.send_home(NOBODY, slab, block) };
+        unsafe { self.send_home(NO_HEAP, slab, block) };
     }
 
     /// How many bytes a block has from this address on.
@@ -317,12 +318,12 @@ impl Memory {
         slab.block_bytes() - (pointer.addr().get() - block.addr().get())
     }
 
-    /// The first address of a range that begins in this memory, and is nobody's: it was freed, or never given out. `None` if all
-    /// is in use, or if it is other memory. Who frees some of it meanwhile may be seen or not.
+    /// The first address of a range that begins in this memory and is not in use: freed, or never given out. `None` if all of it
+    /// is in use, or if it is other memory. A free in another thread during this call may be seen or not.
     ///
-    /// Placed memory is known in every build, heaps' blocks of all sizes in those with debug assertions: in others they count as
-    /// in use. So do the items of a [`DistPool`](crate::DistPool) for as long as it lives. That memory was freed and given out
-    /// again can't be told.
+    /// Placed memory is known in every build, heaps' blocks only in builds with debug assertions: in others they count as in use.
+    /// So do the items of a [`DistPool`](crate::DistPool) for as long as it lives. Memory that was freed and given out again
+    /// counts as in use.
     pub fn freed_in(&self, range: Range<usize>) -> Option<usize> {
         match self.superblocks.ranges.index(range.start) {
             Some(_) => self.ledger.freed_in(range),
@@ -360,13 +361,13 @@ impl Memory {
         }
     }
 
-    /// Brings a block to whoever has its superblock now.
+    /// Sends a block to the present owner of its superblock.
     ///
     /// # Safety
-    /// It is the beginning of a block in use, and nobody's any more.
+    /// It is the beginning of a block in use, which is not used after this call.
     #[expect(unsafe_code, reason = "frees a block")]
     pub(crate) unsafe fn send_home(&self, from: u32, slab: &Slab, block: NonNull<u8>) {
-        // SAFETY: all three want what the caller says.
+        // SAFETY: all three ask for what the caller promises.
         unsafe {
             if slab.kind.get() == Kind::Mapped {
                 return self.superblocks.unmap(slab);
@@ -379,7 +380,7 @@ impl Memory {
                     }
                     continue;
                 }
-                assert_ne!(owner, NOBODY, "freeing {block:p}, which is in no block that is in use");
+                assert_ne!(owner, NO_HEAP, "freeing {block:p}, which is in no block that is in use");
                 return match self.doors.bring(from, owner, Batch::of(block)) {
                     Ok(()) => {}
                     Err(batch) => self.send_again(from, batch),
@@ -388,7 +389,7 @@ impl Memory {
         }
     }
 
-    /// Brings blocks whose heap has ended to whoever has them now.
+    /// Sends blocks whose heap has ended to their present owners.
     #[cold]
     #[expect(unsafe_code, reason = "frees blocks")]
     pub(crate) fn send_again(&self, from: u32, batch: Batch) {
@@ -397,14 +398,14 @@ impl Memory {
         while let Some(batch) = waiting.pop() {
             for block in batch.into_blocks() {
                 let slab = self.slab_of(block);
-                // SAFETY: the blocks of a batch are in use and its holder's.
+                // SAFETY: the blocks of a batch are in use, and the batch owns them.
                 unsafe {
                     let owner = slab.owner();
                     if owner == ORPHAN && self.superblocks.put_orphan(slab, block) {
                         continue;
                     }
                     waiting.extend(match slab.owner() {
-                        ORPHAN | NOBODY => Some(Batch::of(block)),
+                        ORPHAN | NO_HEAP => Some(Batch::of(block)),
                         owner => self.doors.bring(from, owner, Batch::of(block)).err(),
                     });
                 }

@@ -1,18 +1,18 @@
-//! Whom to ask for memory: a node, and then the others, as the policy allows.
+//! Which nodes are asked for memory, and in which order, as the policy allows.
 
 use crate::pages::Policy;
 use vicus_topology::{NodeId, Topology};
 
-/// Whether a node must have room for what it is asked for.
+/// Whether a node must have room for the request before it is asked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Room {
-    /// Where pages may lie elsewhere, nobody refuses them, so the node is asked before.
+    /// It must: if pages may lie elsewhere, the system refuses none, so the room is checked first.
     Needed,
-    /// The system may find room that it does not call free, or else refuses.
-    AllTheSame,
+    /// It need not: the system may find room that it does not count as free, or refuses.
+    Unchecked,
 }
 
-/// All nodes, as each of them sees the others.
+/// The order of all nodes as seen from each of them.
 #[derive(Debug)]
 pub(crate) struct Neighbours {
     /// For each node all nodes, the nearest first.
@@ -24,17 +24,17 @@ impl Neighbours {
         Neighbours { near: topology.nodes.iter().map(|node| topology.nodes_by_distance(node.id)).collect() }
     }
 
-    /// All nodes by their distance from one, which comes first.
+    /// All nodes by their distance from one, that one first.
     pub(crate) fn near(&self, node: NodeId) -> &[NodeId] {
         &self.near[node.index()]
     }
 
-    /// Whom to ask for memory on a node, one after the other: those that have room, the nearest first; and if none has, and
-    /// there are several, the node itself all the same.
+    /// The nodes to ask for memory, in order: those that have room, the nearest first; then, if there are several nodes, the node
+    /// itself without a check.
     pub(crate) fn turns(&self, node: NodeId, policy: Policy) -> impl Iterator<Item = (NodeId, Room)> {
         let others: &[NodeId] = if policy == Policy::Strict { &[] } else { &self.near(node)[1..] };
         let with_room = (!others.is_empty()).then_some(node).into_iter().chain(others.iter().copied());
-        with_room.map(|node| (node, Room::Needed)).chain([(node, Room::AllTheSame)])
+        with_room.map(|node| (node, Room::Needed)).chain([(node, Room::Unchecked)])
     }
 }
 
@@ -50,9 +50,9 @@ mod tests {
         let [zero, one, two] = [0, 1, 2].map(NodeId::new);
         let turns = |node, policy| neighbours.turns(node, policy).collect::<Vec<_>>();
         let needed = [zero, two, one].map(|node| (node, Room::Needed));
-        assert_eq!(turns(zero, Policy::Preferred), [&needed[..], &[(zero, Room::AllTheSame)]].concat());
-        assert_eq!(turns(two, Policy::Strict), [(two, Room::AllTheSame)]);
+        assert_eq!(turns(zero, Policy::Preferred), [&needed[..], &[(zero, Room::Unchecked)]].concat());
+        assert_eq!(turns(two, Policy::Strict), [(two, Room::Unchecked)]);
         let alone = Neighbours::new(&Topology::parse("node:1 core:1").unwrap());
-        assert_eq!(alone.turns(zero, Policy::Preferred).collect::<Vec<_>>(), [(zero, Room::AllTheSame)]);
+        assert_eq!(alone.turns(zero, Policy::Preferred).collect::<Vec<_>>(), [(zero, Room::Unchecked)]);
     }
 }

@@ -1,7 +1,7 @@
 //! Where pages come from: a trait, so that this crate calls no operating system, and a fake for tests.
 //!
-//! The order of calls for a range is: reserve, place (before anything is touched), then commit and decommit parts of it
-//! any number of times, release. Committed memory is zero when it is fresh, and again after each decommit.
+//! The order of calls for a range is: reserve, place (before anything is touched), then commit and decommit parts of it any
+//! number of times, release. Committed memory is zero when it is fresh, and again after each decommit.
 
 use crate::sync::Mutex;
 use std::alloc::Layout;
@@ -12,10 +12,10 @@ use vicus_topology::NodeId;
 /// What happens when a node has no page left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Policy {
-    /// The nearest node that has one gives it, and it is counted.
+    /// The nearest node that has one gives it, and this is counted.
     #[default]
     Preferred,
-    /// The request is refused. What is granted may be touched at once, so that what was promised is there.
+    /// The request is refused. Granted pages may be touched at once, so that they are certain.
     Strict,
 }
 
@@ -24,9 +24,9 @@ pub enum Policy {
 pub enum Placement<'a> {
     /// All on one node.
     On(NodeId, Policy),
-    /// Page by page in turn over these nodes, which ascend by the system's numbers; [`Pages::turn`] says whose turn it is.
+    /// Page by page in turn over these nodes, which ascend by the system's numbers; [`Pages::turn`] tells which node is next.
     Interleaved(&'a [NodeId]),
-    /// As the machine would do it anyway; takes back what was said before.
+    /// As the machine does by default; takes back an earlier placement.
     Standard,
 }
 
@@ -56,8 +56,8 @@ impl std::error::Error for PageError {}
 /// A source of pages.
 ///
 /// # Safety
-/// What [`Pages::reserve`] returns is aligned as asked, belongs to the caller alone until it is released, and stays where
-/// it is. What is committed can be read and written; its contents are initialised and stay until it is decommitted.
+/// The addresses that [`Pages::reserve`] returns are aligned as asked, belong to the caller alone until they are released, and do
+/// not move. Committed memory can be read and written; its contents are initialised and stay until it is decommitted.
 #[expect(unsafe_code, reason = "the allocator hands out this memory")]
 pub unsafe trait Pages: Send + Sync {
     /// The granularity of all sizes and addresses here, in bytes: a power of two.
@@ -66,25 +66,25 @@ pub unsafe trait Pages: Send + Sync {
     /// Reserves addresses, not memory: `bytes` of them, aligned to `align`.
     ///
     /// # Errors
-    /// There are not so many addresses.
+    /// There are fewer addresses.
     fn reserve(&self, bytes: usize, align: usize) -> Result<NonNull<u8>, PageError>;
 
     /// Says where the pages of a part of a reserved range shall lie, once they are touched.
     ///
     /// # Errors
-    /// The node is none, or the source can't place at all, or not like this; the range is usable all the same.
+    /// There is no such node, or the source can't place at all, or not like this; the range is usable all the same.
     ///
     /// # Safety
     /// The part is in a range that this source reserved, and nothing in it was touched since.
     unsafe fn place(&self, start: NonNull<u8>, bytes: usize, placement: Placement<'_>) -> Result<(), PageError>;
 
-    /// Whose turn the page at an address is, of so many nodes that pages are interleaved over.
+    /// The node of the page at an address, as an index into so many nodes over which pages are interleaved.
     fn turn(&self, address: usize, nodes: usize) -> usize;
 
     /// Whether this process may use a node's memory.
     fn may_use(&self, node: NodeId) -> bool;
 
-    /// Whether a node has so many bytes left, as far as the source can tell: others may take them meanwhile.
+    /// Whether a node has so many bytes left, as far as the source can tell: other processes may take them meanwhile.
     fn has_room(&self, node: NodeId, bytes: usize) -> bool;
 
     /// Makes a part of a placed range usable, on `node` as far as the source can tell, or on those that it was interleaved
@@ -97,15 +97,14 @@ pub unsafe trait Pages: Send + Sync {
     /// The part is in a range that this source reserved, and it is not committed.
     unsafe fn commit(&self, start: NonNull<u8>, bytes: usize, node: NodeId) -> Result<(), PageError>;
 
-    /// Gives committed memory back, be it a piece of what was committed, or several pieces in a row; the addresses stay
-    /// reserved.
+    /// Gives committed memory back, in whole or in part, also several committed parts in a row; the addresses stay reserved.
     ///
     /// # Safety
-    /// All of it was committed, and nobody reads or writes it any more.
+    /// All of it was committed, and none of it is read or written afterwards.
     unsafe fn decommit(&self, start: NonNull<u8>, bytes: usize, node: NodeId);
 
-    /// Moves a committed part, one that was committed in one call, to another node. Its contents stay, in use or not; if it
-    /// is refused, they stay as well.
+    /// Moves a committed part, one that was committed in one call, to another node. Its contents stay, also while other threads
+    /// use them, and also if it is refused.
     ///
     /// # Errors
     /// As [`Pages::place`]; [`PageError::Full`] if the policy is strict and the node has no room.
@@ -117,16 +116,16 @@ pub unsafe trait Pages: Send + Sync {
     /// Gives a whole reserved range back.
     ///
     /// # Safety
-    /// It is a range that [`Pages::reserve`] returned, with the same size and alignment, and nobody uses it any more.
+    /// It is a range that [`Pages::reserve`] returned, with the same size and alignment, and is not used after this call.
     unsafe fn release(&self, start: NonNull<u8>, bytes: usize, align: usize);
 
-    /// Asks for huge pages in a part, before it is touched. A wish: it can't fail.
+    /// Asks for huge pages in a part before it is touched. A hint: it can't fail.
     ///
     /// # Safety
     /// As for [`Pages::place`].
     unsafe fn advise_huge(&self, start: NonNull<u8>, bytes: usize);
 
-    /// The nodes on which these addresses' pages really lie; `None` for a page that isn't there yet.
+    /// The nodes on which these addresses' pages really lie; `None` for a page that has none yet.
     fn truth(&self, addresses: &[usize]) -> Vec<Option<NodeId>>;
 }
 
@@ -151,8 +150,8 @@ pub enum Call {
     AdviseHuge(usize, usize),
 }
 
-/// A page source for tests: plain memory, nodes by say-so, a record of all calls. It can be full on a node, and it panics
-/// where a caller breaks the rules: a commit of what is committed, a write to what is not.
+/// A page source for tests: plain memory whose nodes are only noted, and a record of all calls. It can be full on a node, and it
+/// panics when a caller breaks the rules: commits what is committed, or writes to what is not.
 ///
 /// ```
 /// use vicus_memory::{FakePages, PageError, Pages};
@@ -174,9 +173,9 @@ struct Fake {
     ranges: Vec<FakeRange>,
     /// Bytes that each node can still commit.
     free: Vec<usize>,
-    /// Nodes whose memory is not for this process.
+    /// Nodes whose memory this process may not use.
     forbidden: Vec<NodeId>,
-    /// Why nothing is placed; `None` if everything is.
+    /// The error with which placing is refused; `None` if everything is placed.
     refusal: Option<PageError>,
     calls: Vec<Call>,
 }
@@ -215,7 +214,7 @@ impl Part {
         self.nodes[address / FAKE_PAGE % self.nodes.len()]
     }
 
-    /// How many of its bytes are on a node, if its range begins there.
+    /// How many of its bytes are on a node, if its range begins at `start`.
     fn bytes_on(&self, node: NodeId, start: usize) -> usize {
         let pages = (self.offset..self.offset + self.bytes).step_by(FAKE_PAGE);
         match self.nodes[..] {
@@ -227,8 +226,8 @@ impl Part {
 
 const FAKE_PAGE: usize = 4096;
 
-/// Of an allocation that has an aligned range in it. Not aligned itself: then the standard allocator would touch all of
-/// it to make it zero.
+/// The layout of an allocation that contains an aligned range. It is not aligned itself: the standard allocator would then touch
+/// all of it to make it zero.
 fn fake_layout(bytes: usize, align: usize) -> Option<Layout> {
     Layout::from_size_align(bytes.checked_add(align)?, 16).ok()
 }
@@ -253,12 +252,12 @@ impl FakePages {
         self.with(|fake| fake.free[node.index()] = bytes);
     }
 
-    /// From now on the node's memory is not for this process, as if it were outside its cpuset, or had none.
+    /// From now on this process may not use the node's memory, as if it were outside its cpuset, or had none.
     pub fn forbid(&self, node: NodeId) {
         self.with(|fake| fake.forbidden.push(node));
     }
 
-    /// From now on nothing is placed, for this reason; or all is again.
+    /// From now on placing is refused with this error, or not any more.
     pub fn refuse_placing(&self, why: Option<PageError>) {
         self.with(|fake| fake.refusal = why);
     }
@@ -301,7 +300,7 @@ impl Fake {
         (range, offset)
     }
 
-    /// A part of a range that begins there is committed no more.
+    /// Notes that a part of a range that begins there is not committed any more.
     fn give_back(&mut self, part: &Part, start: usize) {
         for (at, free) in self.free.iter_mut().enumerate() {
             *free = free.saturating_add(part.bytes_on(NodeId::new(at), start));
@@ -318,10 +317,10 @@ unsafe impl Pages for FakePages {
 
     fn reserve(&self, bytes: usize, align: usize) -> Result<NonNull<u8>, PageError> {
         let layout = fake_layout(bytes, align).ok_or(PageError::Full)?;
-        // SAFETY: no caller reserves nothing.
+        // SAFETY: callers reserve at least a byte.
         let begin = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).ok_or(PageError::Full)?;
         let lead = begin.addr().get().next_multiple_of(align) - begin.addr().get();
-        // SAFETY: the layout has room for it.
+        // SAFETY: the layout has room for the lead.
         let start = unsafe { begin.add(lead) };
         self.with(|fake| {
             fake.calls.push(Call::Reserve(bytes, align));
@@ -352,7 +351,7 @@ unsafe impl Pages for FakePages {
             let call = match placement {
                 Placement::On(node, policy) => Call::Place(offset, bytes, node, policy),
                 Placement::Interleaved(nodes) => {
-                    assert!(!nodes.is_empty(), "somebody has a turn");
+                    assert!(!nodes.is_empty(), "pages are interleaved over at least one node");
                     range.interleaved.push(Part { offset, bytes, nodes: nodes.to_vec() });
                     Call::Interleave(offset, bytes, nodes.to_vec())
                 }
@@ -386,13 +385,13 @@ unsafe impl Pages for FakePages {
             if !fake.free.iter().enumerate().all(|(at, &free)| part.bytes_on(NodeId::new(at), begin) <= free) {
                 return Err(PageError::Full);
             }
-            // Miri finds that out otherwise, and is slow.
+            // Miri finds such writes by itself, and is slow.
             if cfg!(debug_assertions) && !cfg!(miri) {
-                // Of much memory only a word in each page is looked at, and touched thereby.
+                // In a large part only one word of each page is looked at, so that not all of it is touched.
                 let step = if bytes <= 4 << 20 { 8 } else { FAKE_PAGE };
                 // SAFETY: in the range, which is initialised; the caller owns the part.
                 let dirty = (0..bytes).step_by(step).find(|&at| unsafe { start.add(at).cast::<u64>().read() } != 0);
-                assert_eq!(dirty, None, "somebody wrote to memory at {offset} that was not committed");
+                assert_eq!(dirty, None, "memory at {offset} was written to before it was committed");
             }
             for (at, free) in fake.free.iter_mut().enumerate() {
                 *free = free.saturating_sub(part.bytes_on(NodeId::new(at), begin));
@@ -423,8 +422,8 @@ unsafe impl Pages for FakePages {
                 }));
             }
             let committed: usize = given.iter().map(|part| part.bytes).sum();
-            assert_eq!(committed, bytes, "of what is given back at {offset} some is not committed");
-            // SAFETY: in the range, and nobody uses it, says the caller.
+            assert_eq!(committed, bytes, "memory given back at {offset} was not all committed");
+            // SAFETY: in the range; the caller promises that it is not used any more.
             unsafe { start.write_bytes(0, bytes) };
             let begin = range.start;
             given.iter().for_each(|part| fake.give_back(part, begin));

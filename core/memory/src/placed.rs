@@ -1,10 +1,10 @@
 //! Memory that lies as a distribution says: whole pages, placed before they are touched.
 //!
-//! Muddukrishna et al. §3 hand the pages to libnuma and then can't tell where they are ("the locality-aware scheduler is
-//! unable to query" them). We differ: placed ranges lie in a region of their own, whose atlas ([`crate::atlas`]) says of each
-//! address at which location it was asked to lie.
+//! Muddukrishna et al. §3 hand the pages to libnuma and then can't tell where they are ("the locality-aware scheduler is unable
+//! to query" them). We differ: placed ranges lie in a region of their own, whose atlas ([`crate::atlas`]) knows for each address
+//! at which location it was asked to lie.
 
-use crate::atlas::{Atlas, Entry, Lies};
+use crate::atlas::{Atlas, Entry, PlotData};
 use crate::distribution::{self, Arrangement, Distribution, DistributionError, Distributor};
 use crate::memory::Memory;
 use crate::neighbours::{Neighbours, Room};
@@ -17,8 +17,8 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use vicus_topology::{ByPlace, LocationId, NoSuchPlace, NodeId, Place, Topology};
 
-/// A range may lie in so many runs at most: each is an area of the kernel's, of which a process may have about 65,000.
-/// Page by page in turn is one run.
+/// The most runs that a range may lie in: each is a mapping of the kernel's, of which a process may have about 65,000. Page by
+/// page in turn is one run.
 pub const MOST_RUNS: usize = 1 << 14;
 
 /// Why memory could not be placed.
@@ -26,22 +26,22 @@ pub const MOST_RUNS: usize = 1 << 14;
 pub enum PlaceError {
     /// The distribution does not fit this machine.
     Distribution(DistributionError),
-    /// The placed ranges' region has not so many addresses left in a row, aligned so.
+    /// The region of placed ranges has no row of so many free addresses, aligned so.
     TooLarge {
         /// The size that was asked for.
         bytes: usize,
         /// The alignment that was asked for.
         align: usize,
     },
-    /// A node has no memory left; by the policy, no other was asked, or none had any.
+    /// A node has no memory left, and the policy allows no other node, or none had any.
     Exhausted {
-        /// Whose memory was asked for.
+        /// The node whose memory was asked for.
         node: NodeId,
         /// How many bytes of it.
         bytes: usize,
-        /// Whether others were asked.
+        /// Tells whether others were asked.
         policy: Policy,
-        /// What the page source said last.
+        /// The page source's last error.
         error: PageError,
     },
     /// The range would lie in more than [`MOST_RUNS`] runs.
@@ -78,14 +78,14 @@ impl std::error::Error for PlaceError {}
 pub struct Footprint {
     /// By node.
     pub nodes: Vec<usize>,
-    /// On nodes that nobody knows.
+    /// On unknown nodes.
     pub unknown: usize,
 }
 
 /// Some bytes that lie in one place; see [`Memory::tell`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lying {
-    /// The node; `None` if nobody knows.
+pub struct NodeBytes {
+    /// The node; `None` if it is unknown.
     pub node: Option<NodeId>,
     /// Which of the places that share the node's memory they belong to.
     pub home: usize,
@@ -99,38 +99,38 @@ impl Footprint {
     }
 }
 
-/// The page source is asked for so many addresses at once.
+/// How many addresses the page source is asked about in one call.
 const BATCH: usize = 512;
 
 /// Pages that were asked to lie on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
-    /// Those that lie there.
+    /// Pages that lie there.
     pub there: usize,
-    /// Those that lie on other nodes.
+    /// Pages that lie on other nodes.
     pub elsewhere: usize,
 }
 
-/// What a memory places by.
+/// What a memory needs to place ranges.
 #[derive(Debug)]
 pub(crate) struct Placing {
     pages: Arc<dyn Pages>,
     /// Made when it is first needed.
     atlas: OnceLock<Atlas>,
-    /// Held by who makes it.
+    /// Held while the atlas is made.
     making: Mutex<()>,
     region_bytes: usize,
     distributor: Distributor,
-    /// The node of each location: those that have memory which may be used, ascending by the system's numbers.
+    /// The node of each location: the nodes that have usable memory, ascending by the system's numbers.
     locations: Vec<NodeId>,
-    /// The location that each place means: the nearest to its node.
+    /// The location for each place: the nearest to its node.
     nearest: ByPlace<LocationId>,
     neighbours: Arc<Neighbours>,
     policy: Policy,
     huge_pages: bool,
     /// Why the page source first refused to place something.
     refusal: OnceLock<PageError>,
-    /// Whether there are several nodes, so that somebody may want to know where what nobody placed lies.
+    /// Whether there are several nodes: only then is it worth knowing where unplaced pages lie.
     learns: bool,
 }
 
@@ -146,7 +146,7 @@ impl Placing {
         let mut locations: Vec<NodeId> =
             nodes.clone().filter(|node| has_memory(node) && pages.may_use(*node)).collect();
         if locations.is_empty() {
-            // There is none, as it seems; whatever is placed is then left to the first touch.
+            // No node seems to have memory; the first touch then decides for all ranges.
             locations = nodes.clone().filter(has_memory).collect();
         }
         // The order in which a system takes turns.
@@ -190,7 +190,7 @@ impl Placing {
         (making, self.atlas.get().map(Atlas::lock))
     }
 
-    /// Whether each node has room for what is to lie there, if the policy is strict: one run may fit where all don't.
+    /// Whether each node has room for its part, if the policy is strict: one run may fit where all of them don't.
     fn has_room(&self, plan: &Plan) -> Result<(), PlaceError> {
         if self.policy == Policy::Preferred {
             return Ok(());
@@ -220,14 +220,14 @@ impl Placing {
         LocationId::new(self.locations.iter().position(|&at| at == node).expect("a run lies at a location"))
     }
 
-    /// Whether a node has memory which may be used.
+    /// Whether a node has usable memory.
     pub(crate) fn is_location(&self, node: NodeId) -> bool {
         self.locations.contains(&node)
     }
 
     /// Notes that something could not be placed; there, the first touch decides.
     pub(crate) fn refused(&self, error: PageError) {
-        // The first one stays.
+        // The first error stays.
         let _ = self.refusal.set(error);
     }
 
@@ -237,25 +237,25 @@ impl Placing {
 
     pub(crate) fn node_of(&self, address: *const u8) -> Option<NodeId> {
         let at = address.addr();
-        let location = self.atlas.get()?.ask(at, |lies| lies.at(at - lies.start).0)??;
+        let location = self.atlas.get()?.ask(at, |data| data.at(at - data.start).0)??;
         self.locations.get(location).copied()
     }
 
     fn is_in_one_place(&self, address: usize) -> bool {
-        self.atlas.get().and_then(|atlas| atlas.ask(address, |lies| lies.is_in_one_place())).unwrap_or(false)
+        self.atlas.get().and_then(|atlas| atlas.ask(address, |data| data.is_in_one_place())).unwrap_or(false)
     }
 
-    /// Whether the range that an address is in lies as the machine likes.
+    /// Whether the range that an address is in is unplaced.
     fn is_unplaced(&self, address: usize) -> bool {
-        self.atlas.get().and_then(|atlas| atlas.ask(address, |lies| lies.is_unplaced())).unwrap_or(false)
+        self.atlas.get().and_then(|atlas| atlas.ask(address, |data| data.is_unplaced())).unwrap_or(false)
     }
 
-    /// The first address of a range that is ours and nobody's.
+    /// The first address of a range that is in the region and not in use.
     pub(crate) fn freed_in(&self, range: Range<usize>) -> Option<usize> {
         let atlas = self.atlas.get()?;
         let mut at = range.start;
         while at < range.end && atlas.owns(at) {
-            match atlas.ask(at, |lies| lies.start + lies.bytes) {
+            match atlas.ask(at, |data| data.start + data.bytes) {
                 Some(end) => at = end,
                 None => return Some(at),
             }
@@ -263,19 +263,18 @@ impl Placing {
         None
     }
 
-    /// Tells of the bytes from an address on that are not behind `end`, as far as they are in one range or in none. Gives
-    /// where that ends.
-    fn tally(&self, from: usize, end: usize, cycle: usize, tell: &mut dyn FnMut(Lying)) -> usize {
+    /// Tells where the bytes from `from` up to `end` lie, as far as they are in one range or in none. Gives where that ends.
+    fn tally(&self, from: usize, end: usize, cycle: usize, tell: &mut dyn FnMut(NodeBytes)) -> usize {
         let Some(atlas) = self.atlas.get() else {
-            tell(Lying { node: None, home: 0, bytes: end - from });
+            tell(NodeBytes { node: None, home: 0, bytes: end - from });
             return end;
         };
         let mut told: Vec<(Option<usize>, usize, usize)> = Vec::new();
         let until =
-            atlas.ask(from, |lies| {
-                let until = (lies.start + lies.bytes).min(end);
+            atlas.ask(from, |data| {
+                let until = (data.start + data.bytes).min(end);
                 told.clear();
-                lies.tally(from - lies.start, until - lies.start, cycle, &mut |location, home, bytes| match told
+                data.tally(from - data.start, until - data.start, cycle, &mut |location, home, bytes| match told
                     .last_mut()
                 {
                     Some((last, same, sum)) if (*last, *same) == (location, home) => *sum += bytes,
@@ -285,25 +284,25 @@ impl Placing {
             });
         for (location, home, bytes) in told {
             let node = location.and_then(|location| self.locations.get(location)).copied();
-            tell(Lying { node, home, bytes });
+            tell(NodeBytes { node, home, bytes });
         }
         until.unwrap_or_else(|| {
             let next = atlas.next(from, end);
-            tell(Lying { node: None, home: 0, bytes: next - from });
+            tell(NodeBytes { node: None, home: 0, bytes: next - from });
             next
         })
     }
 }
 
 impl Memory {
-    /// The node of each location that distributions count ([`LocationId`]): the nodes that have memory which this process may use, in
+    /// The node of each location that distributions count ([`LocationId`]): the nodes with memory that this process may use, in
     /// the order of the system's numbers.
     pub fn locations(&self) -> &[NodeId] {
         &self.placing.locations
     }
 
-    /// The location that a place means: its node, if that has memory which may be used, else the nearest one that has. Panics if there
-    /// is no such place.
+    /// The location for a place: its node, if that has usable memory, else the nearest node that has. Panics if there is no such
+    /// place.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -321,12 +320,12 @@ impl Memory {
         self.placing.nearest[place.into()]
     }
 
-    /// The same, if there is such a place.
+    /// The same; an error if there is no such place.
     pub(crate) fn find_location(&self, place: Place) -> Result<LocationId, NoSuchPlace> {
         self.placing.nearest.get(place).copied()
     }
 
-    /// The node whose memory a place means: that of [`Memory::location_near`]. Panics if there is no such place.
+    /// The node of [`Memory::location_near`]. Panics if there is no such place.
     pub fn node_near(&self, place: impl Into<Place>) -> NodeId {
         self.node_at(self.location_near(place))
     }
@@ -336,25 +335,25 @@ impl Memory {
         self.locations()[location.index()]
     }
 
-    /// All locations, those first that are nearest to a node.
+    /// All locations, the nearest to a node first.
     pub(crate) fn locations_near(&self, node: NodeId) -> impl Iterator<Item = LocationId> {
         let of_node = |node: &NodeId| self.locations().iter().position(|at| at == node);
         self.near(node).iter().filter_map(of_node).map(LocationId::new)
     }
 
-    /// All nodes by their distance from one, which comes first.
+    /// All nodes by their distance from one, that one first.
     pub(crate) fn near(&self, node: NodeId) -> &[NodeId] {
         self.placing.neighbours.near(node)
     }
 
-    /// Why the page source first refused to place something; there, the first touch decides where it lies. `None` if all is
-    /// well, also if some node has no memory which may be used: what is asked of it lies at the nearest location.
+    /// Why the page source first refused to place something; there, the first touch decides where it lies. `None` if all is well.
+    /// A node without usable memory is not a refusal: requests for it lie at the nearest location.
     pub fn placing_refused(&self) -> Option<PageError> {
         self.placing.refusal.get().copied()
     }
 
-    /// Memory of its own, in whole pages, zeroed, that lies as chosen; `None` takes [`crate::Options::distribution`]. Some
-    /// system calls: for what is large and stays.
+    /// Allocates whole pages, zeroed, that lie as chosen; `None` takes [`crate::Options::distribution`]. It takes some system
+    /// calls: use it for memory that is large and lives long.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -376,7 +375,7 @@ impl Memory {
         self.place_pages(layout, |distributor, pages| distributor.place(pages, chosen))
     }
 
-    /// The same by any policy, which says where each page lies.
+    /// The same by any policy; units are pages.
     ///
     /// # Errors
     /// As [`Memory::place`].
@@ -399,8 +398,8 @@ impl Memory {
         self.place_as(layout, unit, arrangement)
     }
 
-    /// The same by an arrangement of units of so many bytes. Panics if a unit is not some whole pages, or if a location is
-    /// none.
+    /// The same by an arrangement of units of so many bytes. Panics if a unit is not a multiple of a page, or if there is no such
+    /// location.
     ///
     /// # Errors
     /// As [`Memory::place`].
@@ -413,7 +412,7 @@ impl Memory {
         let page = self.pages().page_bytes();
         assert!(
             unit_bytes > 0 && unit_bytes.is_multiple_of(page),
-            "a unit of {unit_bytes} bytes is not some whole pages"
+            "a unit of {unit_bytes} bytes is not a multiple of a page"
         );
         let too_large = PlaceError::TooLarge { bytes: layout.size(), align: layout.align() };
         let plan = Plan::new(&self.placing, layout, page, unit_bytes, &arrangement).ok_or(too_large.clone())?;
@@ -443,7 +442,7 @@ impl Memory {
             refusal: None,
             spilled: 0,
         };
-        placed.say_where(&plan)?;
+        placed.place_runs(&plan)?;
         placed.commit(&plan)?;
         let known = if placed.refusal.is_none() { &placed.arrangement } else { &Arrangement::Unplaced };
         let unit = match known {
@@ -455,15 +454,14 @@ impl Memory {
         Ok(placed)
     }
 
-    /// How many bytes of some memory were asked to lie on each node, or do as far as [`Memory::learn`] was told; the rest is
+    /// How many bytes of a slice were asked to lie on each node, or are known to lie there by [`Memory::learn`]; the rest is
     /// unknown.
     pub fn footprint<T>(&self, of: &[T]) -> Footprint {
         let range = of.as_ptr_range();
         self.footprint_at(range.start.addr()..range.end.addr())
     }
 
-    /// Whether the allocation that an address is in was asked for as a whole on one node: by a heap, or by a distribution that
-    /// does so.
+    /// Whether the allocation that an address is in was asked to lie as a whole on one node, by a heap or by a distribution.
     pub fn is_in_one_place(&self, address: usize) -> bool {
         self.superblocks.ranges.index(address).is_some() || self.placing.is_in_one_place(address)
     }
@@ -471,25 +469,29 @@ impl Memory {
     /// As [`Memory::footprint`], of a range of addresses.
     pub fn footprint_at(&self, range: Range<usize>) -> Footprint {
         let mut footprint = Footprint { nodes: vec![0; self.nodes()], unknown: 0 };
-        self.tell(range, 1, &mut |lying| footprint.add(lying.node, lying.bytes));
+        self.tell(range, 1, &mut |part| footprint.add(part.node, part.bytes));
         footprint
     }
 
-    /// Tells where the bytes of a range were asked to lie, with their home numbers; where the range begins comes first. Numbers that
-    /// are `cycle` apart are the same to the caller, who may be told one of them; with 1 there are none.
+    /// Tells where the bytes of a range were asked to lie, with their home numbers, from its beginning on. The caller does not
+    /// distinguish numbers that are `cycle` apart and may be told either of them; with 1 there are none.
     ///
-    /// Several caches share the memory of a node. A home number says which of them some of it belongs to, and stays: that number
-    /// modulo how many there are. Each allocation that lies in one place as a whole has the next number of its node, as
-    /// Muddukrishna et al. go round the home caches of a chip (§3, `coarse`); the pages of others have one after the other
-    /// (`fine`), and so have the superblocks of heaps.
-    pub fn tell(&self, range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(Lying)) {
+    /// Several caches share the memory of a node. A home number tells which of them an allocation belongs to: that number modulo
+    /// how many caches there are. It does not change. An allocation that lies in one place as a whole takes the next number of
+    /// its node, as Muddukrishna et al. go round the home caches of a chip (§3, `coarse`); the pages of others have successive
+    /// numbers (`fine`), and so have the superblocks of heaps.
+    pub fn tell(&self, range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeBytes)) {
         let Range { start: mut at, end } = range;
         while at < end {
             let ranges = &self.superblocks.ranges;
             at = match ranges.index(at) {
                 Some(index) => {
                     let until = if cycle > 1 { ranges.end_of(index) } else { ranges.end_of_node(index) }.min(end);
-                    tell(Lying { node: Some(ranges.node(index)), home: ranges.within_node(index), bytes: until - at });
+                    tell(NodeBytes {
+                        node: Some(ranges.node(index)),
+                        home: ranges.within_node(index),
+                        bytes: until - at,
+                    });
                     until
                 }
                 None => self.placing.tally(at, ranges.next(at, end), cycle, tell),
@@ -497,7 +499,7 @@ impl Memory {
         }
     }
 
-    /// Keeps where a page lies, as the page source has said, if it is in a range that was placed as the machine likes
+    /// Keeps where a page lies, as the page source has said, if it is in an unplaced range
     /// ([`Distribution::Standard`](crate::distribution::Distribution::Standard)): [`Memory::node_of`] and [`Memory::footprint`]
     /// say so until the range is freed.
     pub fn learn(&self, address: usize, node: NodeId) {
@@ -507,8 +509,8 @@ impl Memory {
         }
     }
 
-    /// Of all pages that this memory has and somebody has touched, how many lie where they were asked to lie: the page
-    /// source is asked, in batches. By the node that was asked for.
+    /// Asks the page source, in batches, how many of the pages that this memory has and that were touched lie where they were
+    /// asked to lie. By the node that was asked for.
     pub fn audit(&self) -> Vec<Audit> {
         let mut audits = vec![Audit::default(); self.nodes()];
         let page = self.pages().page_bytes();
@@ -530,8 +532,7 @@ impl Memory {
         audits
     }
 
-    /// How many bytes of some memory really lie on each node: the page source is asked, in batches. What was not touched
-    /// yet is unknown.
+    /// Asks the page source, in batches, how many bytes of a slice really lie on each node. Untouched pages are unknown.
     pub fn truth<T>(&self, of: &[T]) -> Footprint {
         let mut footprint = Footprint { nodes: vec![0; self.nodes()], unknown: 0 };
         let (page, range) = (self.pages().page_bytes(), of.as_ptr_range());
@@ -552,20 +553,20 @@ impl Memory {
     }
 }
 
-/// Memory that lies as it was asked to: zeroed when it is fresh, whole pages, all of it given back when this is dropped.
+/// Zeroed whole pages that lie as they were asked to. Dropping the value gives them back.
 ///
-/// Replicated memory is several copies. The first one is written ([`Placed::bytes_mut`]), then given to all others
-/// ([`Placed::spread`]), then each thread reads the nearest ([`Placed::copy`]).
+/// Replicated memory is several copies. The first one is written ([`Placed::bytes_mut`]), then copied to all others
+/// ([`Placed::spread`]); then each thread reads the nearest ([`Placed::copy`]).
 #[derive(Debug)]
 pub struct Placed {
     memory: Arc<Memory>,
     entry: Entry,
     start: NonNull<u8>,
-    /// Of one copy, as asked for.
+    /// Bytes of one copy, as asked for.
     bytes: usize,
-    /// From one copy to the next.
+    /// Bytes from one copy to the next.
     stride: usize,
-    /// Of all copies.
+    /// Bytes of all copies.
     all: usize,
     arrangement: Arrangement,
     /// Offsets that are committed, each in one call for this node.
@@ -583,7 +584,7 @@ unsafe impl Send for Placed {}
 unsafe impl Sync for Placed {}
 
 impl Placed {
-    /// Where it begins: for those who make something else of it than bytes.
+    /// Where it begins, for callers that store something else than bytes.
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
@@ -593,7 +594,7 @@ impl Placed {
         self.bytes
     }
 
-    /// Whether none were.
+    /// Whether no bytes were asked for.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
@@ -612,22 +613,22 @@ impl Placed {
         }
     }
 
-    /// How its units lie. If [`Placed::refusal`] says something, this was only a wish.
+    /// How its units lie. If [`Placed::refusal`] is not `None`, this was only asked for.
     pub fn arrangement(&self) -> &Arrangement {
         &self.arrangement
     }
 
-    /// The node that a byte was asked to lie on; `None` if nobody knows, or if there are copies. Panics if there is no
-    /// such byte.
+    /// The node that a byte was asked to lie on; `None` if it is unknown, or if there are copies. Panics if there is no such
+    /// byte.
     pub fn node_at(&self, offset: usize) -> Option<NodeId> {
         assert!(offset < self.bytes, "byte {offset} of {}", self.bytes);
         let known = !matches!(self.arrangement, Arrangement::Copies { .. });
-        self.lies().at(offset).0.filter(|_| known).map(|location| self.memory.locations()[location])
+        self.plot_data().at(offset).0.filter(|_| known).map(|location| self.memory.locations()[location])
     }
 
-    /// The location that a unit was asked to lie at last, whether it could be placed or not. Panics if there is none.
-    pub(crate) fn wished(&self, unit: usize) -> LocationId {
-        let told = self.lies().at_unit(unit).map(LocationId::new).or_else(|| self.arrangement.location_of(unit));
+    /// The location that a unit was last asked to lie at, whether it could be placed or not. Panics if there is none.
+    pub(crate) fn asked_location(&self, unit: usize) -> LocationId {
+        let told = self.plot_data().at_unit(unit).map(LocationId::new).or_else(|| self.arrangement.location_of(unit));
         told.expect("units of an array lie at one location each")
     }
 
@@ -641,7 +642,7 @@ impl Placed {
         self.all / self.stride
     }
 
-    /// The copy that is nearest to a place; what is not replicated has one for all. Panics if there is no such place.
+    /// The copy that is nearest to a place; memory that is not replicated has one for all. Panics if there is no such place.
     pub fn copy(&self, place: impl Into<Place>) -> &[u8] {
         let location = self.memory.location_near(place).index();
         self.copy_at(if self.copies() > 1 { location } else { 0 })
@@ -657,7 +658,7 @@ impl Placed {
         }
     }
 
-    /// Gives what the first copy holds to all others.
+    /// Copies the first copy to all others.
     pub fn spread(&mut self) {
         for copy in 1..self.copies() {
             #[expect(unsafe_code, reason = "the memory is raw")]
@@ -669,18 +670,18 @@ impl Placed {
         }
     }
 
-    /// Why the page source refused to place it: then the first touch decides, and nobody knows where it lies.
+    /// Why the page source refused to place it; the first touch then decides, and its nodes are unknown.
     pub fn refusal(&self) -> Option<PageError> {
         self.refusal
     }
 
-    /// How many runs of it went to another node, since theirs was full. A page source that learns of it only when memory is
+    /// How many runs of it went to another node, since theirs was full. A page source that notices this only when memory is
     /// touched counts none; [`Memory::truth`] knows.
     pub fn spilled(&self) -> usize {
         self.spilled
     }
 
-    /// Moves a unit of memory that lies by a list to another place. What it holds stays, in use or not.
+    /// Moves a unit of memory that lies by a list to another place. Its content stays, also while other threads use it.
     ///
     /// # Errors
     /// The page source refuses; then it stays where it is. Panics if there is no such unit or place, or no list.
@@ -708,13 +709,13 @@ impl Placed {
         self.memory.placing.atlas.get().expect("it has a range in it")
     }
 
-    fn lies(&self) -> Lies<'_> {
-        self.atlas().lies(&self.entry)
+    fn plot_data(&self) -> PlotData<'_> {
+        self.atlas().data(&self.entry)
     }
 
-    /// Tells the page source where the runs shall lie. A refusal is noted, and then all is left to the first touch.
+    /// Tells the page source where the runs shall lie. If it refuses one, the error is noted and the first touch decides for all.
     #[expect(unsafe_code, reason = "places what it has taken")]
-    fn say_where(&mut self, plan: &Plan) -> Result<(), PlaceError> {
+    fn place_runs(&mut self, plan: &Plan) -> Result<(), PlaceError> {
         let placing = &self.memory.placing;
         let place = |run: &Range<usize>, placement: Placement<'_>| {
             // SAFETY: a part of the range that was just taken, and nothing of it is touched.
@@ -729,7 +730,7 @@ impl Placed {
         if let (PageError::NoSuchNode(node), Policy::Strict) = (error, placing.policy) {
             return Err(PlaceError::Exhausted { node, bytes: self.all, policy: placing.policy, error });
         }
-        // What was placed already would lie strangely.
+        // Runs that were placed already would lie differently from the rest.
         let _ = place(&(0..self.all), Placement::Standard);
         placing.refused(error);
         self.refusal = Some(error);
@@ -742,7 +743,7 @@ impl Placed {
                 At::Node(node) => *node,
                 At::First | At::InTurn(_) => self.memory.placing.locations[0],
             };
-            // What lies anywhere is no node's.
+            // Unplaced memory belongs to no node.
             let policy = if matches!(at, At::Node(_)) { self.memory.placing.policy } else { Policy::Preferred };
             self.commit_run(run, node, policy)?;
         }
@@ -786,7 +787,7 @@ impl Region for Placed {
 
     fn node_of(&self, address: *const u8) -> Option<NodeId> {
         let offset = address.addr().wrapping_sub(self.start.addr().get());
-        let location = if offset < self.all { self.lies().at(offset).0 } else { None };
+        let location = if offset < self.all { self.plot_data().at(offset).0 } else { None };
         self.memory.placing.locations.get(location?).copied()
     }
 }
@@ -797,28 +798,28 @@ impl Drop for Placed {
         let placing = &self.memory.placing;
         self.atlas().leave(&self.entry);
         let was_placed = self.refusal.is_none() && !matches!(self.arrangement, Arrangement::Unplaced);
-        // SAFETY: each part was committed in one call, and the memory is this value's alone. Then its addresses have no
-        // policy any more, so that the next range begins afresh and the kernel can make one area of them.
+        // SAFETY: each part was committed in one call, and the memory is this value's alone. Afterwards its addresses have no
+        // policy any more, so that the next range starts without one and the kernel can merge the mappings.
         let is_free = unsafe {
             for (run, node) in self.committed.drain(..) {
                 placing.pages.decommit(self.start.add(run.start), run.len(), node);
             }
             !was_placed || placing.pages.place(self.start, self.all, Placement::Standard).is_ok()
         };
-        // Addresses that still have a policy are nobody's any more: it would hold for the next range, too.
+        // Addresses that still have a policy are not given back: the next range there would inherit it.
         if is_free {
             self.atlas().give_back(&self.entry);
         }
     }
 }
 
-/// What is to be done for a range.
+/// The steps for a range.
 struct Plan {
-    /// From one copy to the next; or all.
+    /// Bytes from one copy to the next; or of all.
     stride: usize,
     /// Bytes of all copies.
     all: usize,
-    /// What its start is a multiple of.
+    /// The alignment of its start.
     align: usize,
     /// Bytes of addresses, with room for the alignment.
     taken: usize,
@@ -827,7 +828,7 @@ struct Plan {
 }
 
 enum At {
-    /// Where it is touched first.
+    /// Where the first touch decides.
     First,
     Node(NodeId),
     /// Page by page over so many locations.
@@ -835,13 +836,13 @@ enum At {
 }
 
 impl Plan {
-    /// `None` if its numbers are more than an address can be.
+    /// `None` if a number does not fit an address.
     fn new(placing: &Placing, layout: Layout, page: usize, unit: usize, arrangement: &Arrangement) -> Option<Plan> {
         let locations = &placing.locations;
         let whole = layout.size().max(1).checked_next_multiple_of(page)?;
         let units = whole.div_ceil(unit);
         let copies = if let Arrangement::Copies { locations } = arrangement { *locations } else { 1 };
-        // No huge page has two copies.
+        // No huge page has parts of two copies.
         let between = if copies > 1 && whole >= HUGE_PAGE { HUGE_PAGE } else { page };
         let stride = match copies {
             1 => whole,
@@ -874,7 +875,8 @@ impl Plan {
         let first = address.next_multiple_of(self.align);
         let turns = if let [(_, At::InTurn(turns))] = self.runs[..] { turns } else { 1 };
         let mut starts = (0..turns).map(|step| first + step * self.align);
-        // Of so many steps one is right if a system counts on from page to page; nobody knows what another does.
+        // A system may count turns from page to page: then one of these starts has turn 0. If it counts otherwise, none need
+        // have.
         starts.find(|&start| turns == 1 || pages.turn(start, turns) == 0).unwrap_or(first) - address
     }
 }

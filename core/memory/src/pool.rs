@@ -1,13 +1,13 @@
 //! Items of one size, from memory near the thread that asks.
 //!
-//! Wheeler, Thain, Murphy, "Portable Performance from Workstation to Supercomputer: Distributing Data Structures with
-//! Qthreads", §5.1: the qpool. Each location has a stack of freed items and a block that it cuts new ones from. Who allocates
-//! looks into its own stack, its own block, its neighbours' stacks in random order, takes a new block of its own, and if there
-//! is no memory, looks at the blocks of all, the nearest first. A freed item goes to the stack of whoever frees it.
+//! Wheeler, Thain, Murphy, "Portable Performance from Workstation to Supercomputer: Distributing Data Structures with Qthreads",
+//! §5.1: the qpool. Each location has a stack of freed items and a block that it cuts new ones from. An allocation looks into its
+//! location's stack, its location's block, the neighbours' stacks in random order, then takes a new block, and if there is no
+//! memory, looks at the blocks of all locations, the nearest first. A freed item goes to the stack of the location that frees it.
 //!
-//! We differ: a seat has two magazines of items of its own, so that most calls touch nothing that is shared, and what lies on
-//! the stacks is whole magazines, which change hands by one exchange (Bonwick and Adams, "Magazines and Vmem", USENIX 2001,
-//! §3); and as an option freed items go home to the location whose block they are of.
+//! We differ: a seat has two magazines of items of its own, so that most calls touch nothing that is shared; the stacks hold
+//! whole magazines, which change hands by one exchange (Bonwick and Adams, "Magazines and Vmem", USENIX 2001, §3); and as an
+//! option freed items go home to the location whose block they are of.
 
 use crate::array::mixed;
 use crate::memory::{AllocError, Memory};
@@ -25,17 +25,17 @@ use vicus_topology::{LocationId, NodeId, Place};
 /// Where a freed item goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Frees {
-    /// To the location of whoever frees it, as published: it is in that one's cache.
+    /// To the location that frees it, as published: it is in a cache there.
     #[default]
     Here,
-    /// To the location that it is of: it stays near for whoever allocates there.
+    /// To the location that it is of: the next allocation there gets near memory.
     Home,
 }
 
 /// How a pool is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// What items are aligned to at least: a power of two. Their type's alignment.
+    /// The least alignment of items: a power of two. Their type's alignment.
     pub align: usize,
     /// Bytes of a block: a power of two, from 64 KiB to 2 GiB. 1 MiB.
     pub block_bytes: usize,
@@ -43,7 +43,7 @@ pub struct PoolOptions {
     pub magazine: usize,
     /// Where a freed item goes.
     pub frees: Frees,
-    /// Of the chance by which neighbours are asked.
+    /// The seed of the order in which neighbours are asked.
     pub seed: u64,
 }
 
@@ -53,7 +53,7 @@ impl Default for PoolOptions {
     }
 }
 
-/// Why there is no pool.
+/// Why a pool could not be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolError {
     /// Blocks of so many bytes are too small, too large, or not a power of two.
@@ -64,9 +64,9 @@ pub enum PoolError {
     Magazine(usize),
     /// A block would have no room for an item.
     Item {
-        /// Bytes of an item, with what aligns the next one.
+        /// Bytes of an item, with the padding for the next one's alignment.
         bytes: usize,
-        /// Of a block.
+        /// Bytes of a block.
         block_bytes: usize,
     },
 }
@@ -90,7 +90,7 @@ impl fmt::Display for PoolError {
 
 impl std::error::Error for PoolError {}
 
-/// A pool of items, for as many threads as like; each needs a [`PoolHandle`].
+/// A pool of items for any number of threads; each needs a [`PoolHandle`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -113,11 +113,11 @@ pub struct DistPool<T> {
 }
 
 #[expect(unsafe_code, reason = "items are in raw memory")]
-// SAFETY: the pool owns no `T`, it hands out room for some; all else in it is `Send`.
+// SAFETY: the pool owns no `T`, only room for some; all its other parts are `Send`.
 unsafe impl<T: Send> Send for DistPool<T> {}
 
 #[expect(unsafe_code, reason = "items are in raw memory")]
-// SAFETY: as above; what is shared of it is atomic or behind a lock.
+// SAFETY: as above; its shared parts are atomic or behind a lock.
 unsafe impl<T: Send> Sync for DistPool<T> {}
 
 impl<T> fmt::Debug for DistPool<T> {
@@ -128,7 +128,7 @@ impl<T> fmt::Debug for DistPool<T> {
 }
 
 impl<T> DistPool<T> {
-    /// A pool over all locations of a memory ([`Memory::locations`]). It takes its first block when it is first asked.
+    /// A pool over all locations of a memory ([`Memory::locations`]). Its first block is taken at the first allocation.
     ///
     /// # Errors
     /// The options don't fit.
@@ -136,8 +136,8 @@ impl<T> DistPool<T> {
         Ok(DistPool { raw: RawPool::new(memory, Layout::new::<T>(), options)?, items: PhantomData })
     }
 
-    /// For a seat at a place: it takes from there first, or from as near as there is memory ([`Memory::location_near`]). Panics if there
-    /// is no such place.
+    /// A handle for a seat at a place: it takes from there first, or from the nearest location that has memory
+    /// ([`Memory::location_near`]). Panics if there is no such place.
     pub fn handle(&self, place: impl Into<Place>) -> PoolHandle<'_, T> {
         let (raw, location) = (&self.raw, self.raw.memory.location_near(place));
         let locations = raw.locals.len();
@@ -173,7 +173,7 @@ impl<T> DistPool<T> {
     }
 }
 
-/// An item of a pool. It is freed best by a handle; dropped, it goes home.
+/// An item of a pool. Free it by a handle if there is one; a dropped item goes home, which costs more.
 pub struct PoolItem<'p, T> {
     /// With the provenance of its block.
     at: NonNull<T>,
@@ -231,15 +231,15 @@ impl<T> Drop for PoolItem<'_, T> {
     }
 }
 
-/// What one seat needs to use a pool: its location and its magazines. Dropped, it gives its magazines to its location.
+/// One seat's access to a pool: its location and its magazines. Dropped, it gives its magazines to its location.
 pub struct PoolHandle<'p, T> {
     pool: &'p DistPool<T>,
     location: LocationId,
     /// Items for the next allocations; the last one freed is the next.
     loaded: Magazine,
-    /// Full or empty, but for a handle that was just made.
+    /// Full or empty, except in a new handle.
     spare: Magazine,
-    /// For each location, freed items that are to go home there. None if they go nowhere.
+    /// For each location, freed items that are to go home there. Empty if items don't go home.
     away: Vec<Magazine>,
     chance: u64,
     /// The other locations, in the order in which they were last asked.
@@ -247,7 +247,7 @@ pub struct PoolHandle<'p, T> {
 }
 
 #[expect(unsafe_code, reason = "it has pointers to items")]
-// SAFETY: the items of a magazine are no values, and the handle's alone.
+// SAFETY: the items of a magazine hold no values, and only the handle uses them.
 unsafe impl<T: Send> Send for PoolHandle<'_, T> {}
 
 impl<T> fmt::Debug for PoolHandle<'_, T> {
@@ -261,13 +261,13 @@ impl<'p, T> PoolHandle<'p, T> {
     /// An item with this value.
     ///
     /// # Errors
-    /// No memory is left, here or elsewhere; the value is gone.
+    /// No memory is left, here or elsewhere; the value is dropped.
     #[inline]
     pub fn alloc(&mut self, value: T) -> Result<PoolItem<'p, T>, AllocError> {
         self.alloc_with(|| value)
     }
 
-    /// An item with a value that is made in its place. If making it panics, its room is lost as long as the pool is there.
+    /// An item with a value that is made in place. If making it panics, the item's room is lost until the pool is dropped.
     ///
     /// # Errors
     /// No memory is left, here or elsewhere; no value is made.
@@ -279,7 +279,7 @@ impl<'p, T> PoolHandle<'p, T> {
         };
         let at = at.cast();
         #[expect(unsafe_code, reason = "the memory is raw")]
-        // SAFETY: an item's room, aligned for it, that nobody else has.
+        // SAFETY: an item's room, aligned for it, that only this call uses.
         unsafe {
             at.write(make());
         }
@@ -313,7 +313,7 @@ impl<'p, T> PoolHandle<'p, T> {
         self.pool.raw.memory.node_at(self.location)
     }
 
-    /// Gives all that it holds back: what it freed of others' goes home at last.
+    /// Gives all items back that it holds; freed items of other locations go home.
     pub fn release(&mut self) {
         let (raw, location) = (&self.pool.raw, self.location);
         raw.give(&mut self.loaded, location, location);
@@ -322,7 +322,7 @@ impl<'p, T> PoolHandle<'p, T> {
         away.for_each(|(home, away)| raw.give(away, LocationId::new(home), location));
     }
 
-    /// Frees an item though the loaded magazine is full.
+    /// Frees an item when the loaded magazine is full.
     #[cold]
     fn make_room(&mut self, item: NonNull<u8>) {
         let (raw, location) = (&self.pool.raw, self.location);
@@ -351,7 +351,7 @@ impl<'p, T> PoolHandle<'p, T> {
         }
     }
 
-    /// An item though the loaded magazine is empty: of the spare one, or from whoever has some.
+    /// An item when the loaded magazine is empty: from the spare one, or from elsewhere.
     #[cold]
     fn fetch(&mut self) -> Result<NonNull<u8>, AllocError> {
         if self.spare.count > 0 {
@@ -368,7 +368,7 @@ impl<'p, T> PoolHandle<'p, T> {
         Ok(item)
     }
 
-    /// A magazine with some items: the search of the paper.
+    /// A magazine with some items, by the paper's order of search.
     fn find(&mut self) -> Result<Magazine, AllocError> {
         let raw = &self.pool.raw;
         let own = raw.local(self.location);
@@ -404,17 +404,17 @@ impl<T> Drop for PoolHandle<'_, T> {
     }
 }
 
-/// A magazine's room, by its number. Boxed: threads that look at an old head of a stack still look at its link.
+/// A magazine's memory. Boxed, so that it stays: a thread with an outdated head of a stack still reads its link.
 struct Node {
     number: u32,
     /// In a stack, what lies below.
     link: AtomicU32,
-    /// In a stack, how many items there are. Whoever has the magazine has this and the items.
+    /// In a stack, how many items there are. The holder of the magazine may use this and the items.
     count: Cell<usize>,
     items: NonNull<NonNull<u8>>,
 }
 
-/// A magazine in somebody's hands.
+/// A magazine that its holder uses.
 struct Magazine {
     node: NonNull<Node>,
     items: NonNull<NonNull<u8>>,
@@ -455,27 +455,27 @@ impl Magazine {
         }
     }
 
-    /// What a stack keeps of it.
+    /// Gives it up and leaves its number, by which a stack holds it.
     fn into_number(self) -> u32 {
         self.node().count.set(self.count);
         self.node().number
     }
 
-    /// It, leaving something behind that is not to be used any more.
+    /// Takes it, leaving a magazine behind that must not be used.
     fn take(&mut self) -> Magazine {
         Magazine { node: self.node, items: self.items, count: self.count, room: self.room }
     }
 }
 
-/// A pool of room.
+/// A pool of memory for items.
 struct RawPool {
     memory: Arc<Memory>,
     options: PoolOptions,
-    /// From one item to the next.
+    /// Bytes from one item to the next.
     stride: usize,
     /// How many items a block has.
     slots: u32,
-    /// Where a block's items begin.
+    /// The offset of a block's first item.
     first: usize,
     /// How many items a magazine has room for.
     room: usize,
@@ -487,28 +487,28 @@ struct RawPool {
     handles: AtomicU32,
 }
 
-/// What a location has.
+/// A location's part of the pool.
 struct Local {
     /// Magazines with items.
     stack: Stack,
     /// Magazines without.
     empties: Stack,
     cut: Cut,
-    /// Its blocks. The lock is for whoever takes a new one.
+    /// Its blocks. A thread that adds a block holds the lock.
     blocks: Mutex<Vec<NonNull<u8>>>,
-    /// What was freed without a handle, until it fills a magazine.
+    /// Items that were freed without a handle, until they fill a magazine.
     strays: Mutex<Option<Magazine>>,
 }
 
 #[expect(unsafe_code, reason = "it has pointers to blocks")]
-// SAFETY: the blocks and nodes are the pool's; a node's cells are whose magazine it is.
+// SAFETY: the blocks and nodes are the pool's; a node's cells are used by the holder of its magazine.
 unsafe impl Send for RawPool {}
 
 #[expect(unsafe_code, reason = "it has pointers to blocks")]
-// SAFETY: as above; lists of them are behind locks.
+// SAFETY: as above; the lists of blocks and nodes are behind locks.
 unsafe impl Sync for RawPool {}
 
-/// What a block begins with.
+/// The header of a block.
 #[repr(C, align(64))]
 struct Header {
     home: LocationId,
@@ -529,7 +529,7 @@ impl Local {
         self.stack.pop(raw).map(|number| raw.magazine(number))
     }
 
-    /// Items that nobody had yet, in a magazine of the location that asks.
+    /// Items that were never in use, in a magazine of the location `asks`.
     fn cut(&self, raw: &RawPool, asks: LocationId) -> Option<Magazine> {
         let (block, slot, count) = self.cut.take(raw.room as u32, raw.slots)?;
         let mut magazine = raw.empty(asks);
@@ -542,7 +542,7 @@ impl Local {
     }
 
     fn strays(&self, raw: &RawPool) -> Option<Magazine> {
-        // Those of a pool whose magazines hold one never wait.
+        // With magazines of one item, each freed item is put on the stack at once.
         if raw.room == 1 { None } else { self.with_strays(Option::take) }
     }
 }
@@ -591,29 +591,28 @@ impl RawPool {
         f(&mut local.blocks.lock().expect("nothing panics while a pool grows"))
     }
 
-    /// The location that an item is of.
+    /// The location whose block an item is in.
     #[inline]
     fn home_of(&self, item: NonNull<u8>) -> LocationId {
         let offset = item.addr().get() & (self.options.block_bytes - 1);
         #[expect(unsafe_code, reason = "the header is in the block")]
-        // SAFETY: blocks are aligned to their size; the pointer may reach all of its block, which begins with a header that
-        // nobody writes any more.
+        // SAFETY: blocks are aligned to their size; the pointer may reach all of its block, which begins with a header that is
+        // not written any more.
         unsafe {
             item.sub(offset).cast::<Header>().as_ref().home
         }
     }
 
-    /// A magazine that was on a stack.
+    /// The magazine of a number from a stack.
     fn magazine(&self, number: u32) -> Magazine {
-        let node = self.nodes.get(number).expect("whoever has the number has seen its node");
+        let node = self.nodes.get(number).expect("a number is given out after its node is entered");
         #[expect(unsafe_code, reason = "nodes live as long as the pool")]
         // SAFETY: as it says, and the caller has this one.
         let (items, count) = unsafe { (node.as_ref().items, node.as_ref().count.get()) };
         Magazine { node, items, count, room: self.room }
     }
 
-    /// A magazine without items, used before if there is one, the nearest first. So there are never more than were in use at
-    /// a time.
+    /// A magazine without items, the nearest used one if there is any. So there are never more than were in use at a time.
     fn empty(&self, location: LocationId) -> Magazine {
         let used = self.near[location.index()].iter().find_map(|&at| self.local(at).empties.pop(self));
         let number = used.unwrap_or_else(|| {
@@ -631,7 +630,7 @@ impl RawPool {
         self.local(location).stack.push(self, magazine.into_number());
     }
 
-    /// Gives what is in a magazine to a location, and another magazine to its holder, who is at another.
+    /// Gives what is in a magazine to another location, and a fresh magazine to its holder.
     fn give(&self, magazine: &mut Magazine, to: LocationId, holder: LocationId) {
         if magazine.count > 0 {
             let full = std::mem::replace(magazine, self.empty(holder));
@@ -650,7 +649,7 @@ impl RawPool {
         full.into_iter().for_each(|full| self.put(full, home));
     }
 
-    /// Items of a block that nobody had yet; the first is to be used first.
+    /// Fills a magazine with a block's items that were never in use; the first one is used first.
     fn fill(&self, magazine: &mut Magazine, block: NonNull<u8>, slots: std::ops::Range<u32>) {
         for slot in slots.rev() {
             #[expect(unsafe_code, reason = "an offset within a block")]
@@ -661,7 +660,7 @@ impl RawPool {
         }
     }
 
-    /// A new block for a location, and some of its items; or of one that somebody else has taken meanwhile.
+    /// Items of a new block for a location, or of one that another thread has taken meanwhile.
     fn grow(&self, home: LocationId) -> Result<Magazine, AllocError> {
         let local = self.local(home);
         self.with(local, |blocks| {
@@ -673,7 +672,7 @@ impl RawPool {
             let (block, _) = self.memory.superblocks.map(node, layout, crate::superblock::MapRoom::Usual)?;
             self.memory.ledger.taken(block, || bytes);
             #[expect(unsafe_code, reason = "the header is in the block")]
-            // SAFETY: the block was just mapped, has room for its header, and nobody else knows it.
+            // SAFETY: the block was just mapped, has room for its header, and is not known to other threads yet.
             unsafe {
                 block.cast::<Header>().write(Header { home });
             }
@@ -690,7 +689,7 @@ impl RawPool {
     fn unmap(&self, block: NonNull<u8>) {
         self.memory.ledger.freed(block);
         #[expect(unsafe_code, reason = "gives back what was mapped")]
-        // SAFETY: mapped once, and nobody has any of it: the pool is dropped, and items borrow the pool.
+        // SAFETY: mapped once, and none of its items is left: the pool is dropped, and items borrow the pool.
         unsafe {
             self.memory.superblocks.unmap(self.memory.slab_of(block));
         }
@@ -714,7 +713,7 @@ impl Drop for RawPool {
         }
         for node in self.nodes.all() {
             #[expect(unsafe_code, reason = "frees what `empty` leaked")]
-            // SAFETY: leaked there, with so much room, and in no other hands: handles borrow the pool.
+            // SAFETY: leaked in `empty`, with so much room, and not used elsewhere: handles borrow the pool.
             unsafe {
                 let items = std::ptr::slice_from_raw_parts_mut(node.as_ref().items.as_ptr(), self.room);
                 drop(Box::from_raw(items));
@@ -724,11 +723,11 @@ impl Drop for RawPool {
     }
 }
 
-/// Pointers by their numbers: it grows, and is read without a lock.
+/// Pointers by number. It grows, and is read without a lock.
 struct Table<T> {
-    /// Part `p` has the numbers from 2^p - 1, as many as it needs to the next part's.
+    /// Part `p` has the numbers from 2^p - 1 up to the next part's first.
     parts: [AtomicPtr<AtomicPtr<T>>; PARTS],
-    /// How many there are. Held by who adds one.
+    /// How many there are. A thread that adds one holds the lock.
     count: Mutex<u32>,
 }
 
@@ -754,7 +753,7 @@ impl<T> Table<T> {
         NonNull::new(unsafe { part.add(at).as_ref() }.load(Ordering::Acquire))
     }
 
-    /// Adds what is made for the next number. Gives the number.
+    /// Adds the pointer that `make` gives for the next number. Gives the number.
     fn push(&self, make: impl FnOnce(u32) -> NonNull<T>) -> u32 {
         let mut count = self.count.lock().expect("nothing panics while a table grows");
         let number = *count;
@@ -804,7 +803,7 @@ mod tests {
 
     fn memory(nodes: usize) -> (Arc<Memory>, Arc<FakePages>) {
         let mut machine = Topology::parse(&format!("node:{nodes} core:1")).unwrap();
-        // In a row: the next node is near.
+        // In a row, so that the next node is near.
         for (from, row) in machine.distances.iter_mut().enumerate() {
             row.iter_mut().enumerate().for_each(|(to, distance)| *distance = 10 + 5 * from.abs_diff(to) as u32);
         }
@@ -860,18 +859,18 @@ mod tests {
         assert_eq!([address(&mine[1]), address(&mine[0])], places);
         assert_eq!(pool.blocks(), [1, 0, 0], "the rest of the block comes next");
 
-        // Freed by another: it is the other's, and neighbours find it before a new block is taken.
+        // Freed by another seat, it belongs to that seat's location, and neighbours find it before a new block is taken.
         seats[1].free(mine.pop().unwrap());
         let again = seats[0].alloc([7; 500]).unwrap();
         assert_eq!((pool.node_of(&again).index(), pool.blocks()), (0, vec![1, 0, 0]));
-        // But not the rest of a neighbour's block.
+        // But they don't find the rest of a neighbour's block.
         let other = seats[1].alloc([8; 500]).unwrap();
         assert_eq!(pool.blocks(), [1, 1, 0]);
         mine.push(seats[0].alloc([9; 500]).unwrap());
         assert_eq!(pool.blocks(), [2, 1, 0]);
         mine.extend(alloc(&mut seats[0], ITEMS - 1));
 
-        // Without memory, the blocks of all, by distance.
+        // Without memory, it comes from the blocks of all, by distance.
         let far = seats[2].alloc([1; 500]).unwrap();
         (0..3).for_each(|node| pages.set_free(NodeId::new(node), 0));
         let rest = alloc(&mut seats[0], 2 * (ITEMS - 1));
@@ -1062,12 +1061,12 @@ mod loom_models {
     use crate::memory::Options;
     use vicus_topology::Topology;
 
-    /// Two threads take their first items, of blocks that have two. Finds these mutants: the second look left out, behind the
-    /// lock, for a block that somebody else has taken meanwhile; a new block from whose rest its first items are cut again.
+    /// Two threads take their first items, of blocks that have two. Finds these mutants: the second look, behind the lock, for a
+    /// block that another thread has taken meanwhile, left out; a new block from whose rest its first items are cut again.
     #[test]
     fn loom_an_item_has_one_owner_and_no_block_is_wasted() {
         let mut builder = loom::model::Builder::new();
-        // Every interleaving would take minutes.
+        // Bounded: all interleavings would take minutes.
         builder.preemption_bound = Some(2);
         builder.check(|| {
             let machine = Topology::parse("node:1 core:1").unwrap();

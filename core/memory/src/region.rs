@@ -1,4 +1,4 @@
-//! Addresses: one reserved range in equal parts, a part for each node, so that the node of an address is arithmetic.
+//! Addresses: one reserved range in equal parts, one for each node, so that the node of an address is arithmetic.
 
 use crate::pages::{PageError, Pages, Placement, Policy};
 use crate::slab::Slab;
@@ -14,14 +14,14 @@ pub trait Region {
     fn node_of(&self, address: *const u8) -> Option<NodeId>;
 }
 
-/// Parts of nodes are aligned to this, so that no huge page has two of them.
+/// Parts of nodes are aligned to this, so that no huge page reaches into two of them.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
 /// Superblocks are a multiple of this.
 const UNIT_SHIFT: u32 = 16;
 
-/// How many superblocks' headers there are to a page: a node's part has a multiple of that many superblocks, so that no
-/// page of headers has two nodes.
+/// How many superblocks' headers fill a page: a node's part has a multiple of that many superblocks, so that no page has headers
+/// of two nodes.
 const HEADERS: usize = 4096 / size_of::<Slab>();
 
 /// The ranges of all nodes, cut into superblocks, and the superblocks' headers.
@@ -31,7 +31,7 @@ pub(crate) struct Ranges {
     /// Of all nodes together.
     bytes: usize,
     superblock: usize,
-    /// A bit more than 2^64 / (superblock / 2^16): a multiplication instead of a division.
+    /// Slightly more than 2^64 / (superblock / 2^16): a multiplication instead of a division.
     reciprocal: u64,
     nodes: usize,
     per_node: usize,
@@ -58,7 +58,7 @@ impl Ranges {
         let headers = match pages.reserve(header_bytes, pages.page_bytes().max(4096)) {
             Ok(headers) => headers,
             Err(error) => {
-                // SAFETY: just reserved, as such.
+                // SAFETY: just reserved, with this size and alignment.
                 unsafe { pages.release(base, all, HUGE_PAGE) };
                 return Err(error);
             }
@@ -82,8 +82,8 @@ impl Ranges {
         }
     }
 
-    /// Places each node's part and its headers, and commits the headers. Gives what the source refused to place: there,
-    /// the first touch decides.
+    /// Places each node's part and its headers, and commits the headers. Gives what the source refused to place: there, the first
+    /// touch decides.
     #[expect(unsafe_code, reason = "places and commits what it has reserved")]
     fn place(&self, pages: &dyn Pages, policy: Policy) -> Result<Vec<PageError>, PageError> {
         let part = self.per_node * self.superblock;
@@ -91,12 +91,12 @@ impl Ranges {
         let mut refused = Vec::new();
         for node in 0..self.nodes {
             let id = NodeId::new(node);
-            // SAFETY: parts of the two ranges, which nobody has touched, each committed once.
+            // SAFETY: untouched parts of the two ranges, each committed once.
             unsafe {
                 let headers = self.headers.cast::<u8>().add(node * header_part);
                 let at = Placement::On(id, policy);
                 refused.extend(pages.place(self.base.add(node * part), part, at).err());
-                // Headers are small, and without them nothing works: they may lie elsewhere.
+                // Headers are small and always needed: they may lie on other nodes.
                 let _ = pages.place(headers, header_part, Placement::On(id, Policy::Preferred));
                 pages.commit(headers, header_part, id)?;
             }
@@ -104,10 +104,10 @@ impl Ranges {
         Ok(refused)
     }
 
-    /// Gives everything back. Nobody uses any of it any more.
+    /// Gives everything back. The ranges are not used after this call.
     #[expect(unsafe_code, reason = "releases what it has reserved")]
     pub(crate) fn release(&mut self, pages: &dyn Pages) {
-        // SAFETY: reserved as such in `reserve`; the caller is the owner's drop.
+        // SAFETY: reserved so in `reserve`; called by the owner's drop.
         unsafe {
             pages.release(self.headers.cast(), self.header_bytes, pages.page_bytes().max(4096));
             pages.release(self.base, self.bytes, HUGE_PAGE);
@@ -121,7 +121,7 @@ impl Ranges {
         if offset >= self.bytes {
             return None;
         }
-        // Exact: the quotient's error is below offset / 2^16 / 2^64 × the divisor, and addresses have less than 2^48.
+        // Exact: the quotient's error is below offset / 2^16 / 2^64 × the divisor, and addresses are below 2^48.
         Some(((u128::from((offset >> UNIT_SHIFT) as u64) * u128::from(self.reciprocal)) >> 64) as usize)
     }
 
@@ -130,8 +130,8 @@ impl Ranges {
     pub(crate) fn slab<'a>(&self, index: usize) -> &'a Slab {
         debug_assert!(index < self.per_node * self.nodes);
         #[expect(unsafe_code, reason = "headers are in memory of the page source")]
-        // SAFETY: there are that many headers, committed, zero at first, which is valid. They live as long as this value,
-        // and all who have a header have it from the heap or pool of the same memory. All its fields are cells.
+        // SAFETY: there are that many headers, committed, zero at first, which is valid. They live as long as this value, and
+        // each user of a header got it from a heap or pool of the same memory. All its fields are cells.
         unsafe {
             self.headers.add(index).as_ref()
         }
@@ -153,8 +153,8 @@ impl Ranges {
         }
     }
 
-    /// A pointer into the ranges as one that may reach all of them: what a caller gives back may have come through a
-    /// reference to a part of its block.
+    /// A pointer into the ranges, as one that may reach all of them: the pointer that a caller frees may come from a reference to
+    /// a part of its block.
     #[inline(always)]
     pub(crate) fn whole(&self, pointer: *mut u8) -> *mut u8 {
         self.base.as_ptr().wrapping_add(pointer.addr().wrapping_sub(self.base.as_ptr().addr()))
@@ -174,12 +174,12 @@ impl Ranges {
         self.base.addr().get() + (index + 1) * self.superblock
     }
 
-    /// Where the addresses of the node end that has this superblock.
+    /// Where the addresses of this superblock's node end.
     pub(crate) fn end_of_node(&self, index: usize) -> usize {
         self.base.addr().get() + (index / self.per_node + 1) * self.per_node * self.superblock
     }
 
-    /// Where the ranges begin, if they do behind an address and before `end`; else `end`.
+    /// Where the ranges begin, if that is behind an address and before `end`; else `end`.
     pub(crate) fn next(&self, address: usize, end: usize) -> usize {
         let base = self.base.addr().get();
         if address < base { base.min(end) } else { end }

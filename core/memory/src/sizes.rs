@@ -6,10 +6,10 @@
 
 use std::fmt;
 
-/// Every class is a multiple of this, and every block is aligned to it: what caches share and processors write.
+/// Every class is a multiple of this, and every block is aligned to it: the unit of sharing between caches.
 pub const LINE: usize = 64;
 
-/// How many classes there may be, small ones included: one more is the allocator's own.
+/// The most classes, small ones included: one more is the allocator's own.
 const MOST_CLASSES: usize = 250;
 
 /// A geometric series of block sizes, in bytes.
@@ -30,7 +30,7 @@ impl Default for Series {
     }
 }
 
-/// What is wrong with a [`Series`].
+/// Why a [`Series`] is invalid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SeriesError {
     /// The first size is below a cache line or above the limit.
@@ -108,7 +108,7 @@ impl Sizes {
     /// The classes of a series, and small ones below it: up to `small_limit` bytes, a quarter more from one to the next.
     ///
     /// # Errors
-    /// The series is none.
+    /// The series is invalid.
     pub fn new(series: Series, small_limit: usize) -> Result<Sizes, SeriesError> {
         let large = series.sizes()?;
         let mut bytes = Vec::new();

@@ -1,32 +1,32 @@
-//! A slab: memory cut into blocks of one size, and its header. Superblocks are slabs, and so are the runs of small blocks
-//! within a superblock.
+//! A slab: memory cut into blocks of one size, and its header. Superblocks are slabs, and so are the runs of small blocks within
+//! a superblock.
 //!
 //! Headers don't lie in the slabs. Those of a node's superblocks are one array on that node: superblocks begin at
 //! multiples of megabytes, so headers within them would all compete for one set of each cache. For the same reason the
 //! first block of a slab begins a few lines behind the slab's beginning, a different number for each ([`colour`]).
 //!
-//! The list of free blocks is in the free blocks (Falt et al. §5.1). It is linked in one direction: blocks leave it where
-//! they came, at the front.
+//! The list of free blocks is in the free blocks (Falt et al. §5.1). It is linked in one direction: blocks are put in and taken
+//! at the front.
 
 use crate::sizes::LINE;
 use std::cell::Cell;
 use std::ptr::null;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A slab of small blocks: so large, and aligned to it.
+/// The size and alignment of a slab of small blocks.
 pub(crate) const RUN_BYTES: usize = 64 << 10;
 
-/// [`Slab::owner`]: no heap has it.
-pub(crate) const NOBODY: u32 = 0;
+/// [`Slab::owner`]: no heap owns it.
+pub(crate) const NO_HEAP: u32 = 0;
 
-/// [`Slab::owner`]: its heap has ended. It waits in its node's pool, behind whose lock its blocks are freed.
+/// [`Slab::owner`]: its heap has ended. It is in its node's pool, whose lock is held to free its blocks.
 pub(crate) const ORPHAN: u32 = u32::MAX;
 
-/// What a superblock's memory is in use for.
+/// The use of a superblock's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// Nothing, or the later part of a mapped block. All zero bytes: what a fresh header says.
+    /// None, or the later part of a mapped block. All zero bytes: the kind of a fresh header.
     Unused = 0,
     /// Blocks of one class.
     Blocks = 1,
@@ -43,32 +43,32 @@ struct Block {
 
 /// A slab's header. Valid when all bytes are zero.
 ///
-/// `owner` may be read by all. What a block's holder may read (`kind`, `class`, `start`, `block_bytes`, `capacity`)
-/// changes only while the slab has no block in use. All else is for the one who has the slab: the heap that owns it, or who holds
-/// the lock of its node's pool if no heap does.
+/// Every thread may read `owner`. The holder of a block may read `kind`, `class`, `start`, `block_bytes` and `capacity`, which
+/// change only while the slab has no block in use. All other fields belong to the heap that owns the slab or, if none does, to
+/// the holder of its node's pool's lock.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct Slab {
-    /// The number of the heap that owns it, [`NOBODY`] or [`ORPHAN`].
+    /// The number of the heap that owns it, [`NO_HEAP`] or [`ORPHAN`].
     owner: AtomicU32,
     /// Blocks in use.
     used: Cell<u32>,
-    /// A free that finds more blocks in use than this changes nothing but this header; see `Heap::rank`.
+    /// A free that finds more blocks in use than this changes only this header; see `Heap::rank`.
     pub(crate) floor: Cell<u32>,
     /// How many blocks it has.
     capacity: Cell<u32>,
     free: Cell<*mut Block>,
     /// The first block.
     start: Cell<*mut u8>,
-    /// Blocks that were in use once: the first ones. The others have not been touched.
+    /// How many blocks, the first ones, were ever in use. The others have not been touched.
     carved: Cell<u32>,
     class: Cell<u16>,
     pub(crate) kind: Cell<Kind>,
-    /// Whether its mapped memory may be anything but zeros.
+    /// Whether its mapped memory may be other than zero.
     pub(crate) dirty: Cell<bool>,
-    /// Of each block; of a mapped one, what is usable.
+    /// Bytes of each block; of a mapped one, the usable bytes.
     block_bytes: Cell<usize>,
-    /// The chain that it is in: of equally occupied slabs, of released ones, of orphans, of mapped blocks that wait.
+    /// The next slab in its chain: of equally occupied slabs, of released ones, of orphans, or of mapped blocks that wait.
     next: Cell<*const Slab>,
     previous: Cell<*const Slab>,
     /// When it was released, in the caller's ticks.
@@ -77,14 +77,14 @@ pub(crate) struct Slab {
     pub(crate) committed: Cell<usize>,
 }
 
-// A header is two lines: the first has all that an allocation and a free look at.
+// A header is two lines: the first has all fields that an allocation and a free read.
 const _: () = assert!(size_of::<Slab>() == 128);
 
 impl Slab {
-    /// The header of a slab without memory: full, and owned by nobody.
+    /// The header of a slab without memory: full, and without an owner.
     pub(crate) fn none() -> Slab {
         Slab {
-            owner: AtomicU32::new(NOBODY),
+            owner: AtomicU32::new(NO_HEAP),
             used: Cell::new(0),
             floor: Cell::new(u32::MAX),
             capacity: Cell::new(0),
@@ -117,8 +117,8 @@ impl Slab {
 
     #[inline(always)]
     pub(crate) fn owner(&self) -> u32 {
-        // Relaxed: who reads its own number wrote it itself. Who reads another's goes through that heap's mailbox or the
-        // pool's lock, which order what follows, and there is told if the number was out of date.
+        // Relaxed: a heap that reads its own number wrote it itself. Another thread then goes through that heap's mailbox or the
+        // pool's lock, which order its further accesses, and learns there if the number was out of date.
         self.owner.load(Ordering::Relaxed)
     }
 
@@ -148,7 +148,7 @@ impl Slab {
         self.block_bytes.set(bytes);
     }
 
-    /// Of all its blocks together.
+    /// Bytes of all its blocks together.
     pub(crate) fn blocks_bytes(&self) -> usize {
         self.block_bytes.get() * self.capacity.get() as usize
     }
@@ -165,7 +165,7 @@ impl Slab {
             return None;
         }
         #[expect(unsafe_code, reason = "the list is in the blocks")]
-        // SAFETY: it is in the list of free blocks, so `put` wrote it, and nobody else has used it since.
+        // SAFETY: it is in the list of free blocks, so `put` wrote it, and it was not used since.
         self.free.set(unsafe { (*block).next });
         self.used.set(self.used.get() + 1);
         Some(block.cast())
@@ -186,19 +186,19 @@ impl Slab {
     /// Takes a block back.
     ///
     /// # Safety
-    /// `block` is one of its blocks, in use, and from now on nobody's; the caller has the slab.
+    /// `block` is one of its blocks, in use, and not used after this call; the caller has the slab.
     #[inline(always)]
     #[expect(unsafe_code, reason = "the list is in the blocks")]
     pub(crate) unsafe fn put(&self, block: *mut u8) {
         let block = block.cast::<Block>();
-        // SAFETY: a block is aligned to a line and larger than a pointer; it is nobody's, says the caller.
+        // SAFETY: a block is aligned to a line and larger than a pointer; it is not used any more, by the caller's promise.
         unsafe { block.write(Block { next: self.free.get() }) };
         self.free.set(block);
         self.used.set(self.used.get() - 1);
     }
 
-    /// The block that an address within this slab is in. `None` before the first and after the last. For all: it reads
-    /// nothing that changes while a block is in use.
+    /// The block that an address within this slab is in. `None` before the first and after the last. Every thread may call it: it
+    /// reads only fields that don't change while a block is in use.
     pub(crate) fn block_of(&self, address: *mut u8) -> Option<*mut u8> {
         let offset = address.addr().checked_sub(self.start.get().addr())?;
         let index = offset / self.block_bytes.get().max(1);
@@ -206,7 +206,7 @@ impl Slab {
     }
 }
 
-/// By how much the first block of slab `index` is moved, if `slack` bytes are to spare: each of the next lines in turn.
+/// By how much the first block of slab `index` is moved, if `slack` bytes are to spare: successive slabs by successive lines.
 pub(crate) fn colour(index: usize, slack: usize) -> usize {
     index % (slack / LINE + 1) * LINE
 }
@@ -233,7 +233,7 @@ impl Chain {
         std::iter::successors(self.first(), |slab: &&'a Slab| Chain { first: slab.next.get() }.first())
     }
 
-    /// The one that was put in first of all that are in it.
+    /// The slab that has been in it longest.
     pub(crate) fn last<'a>(&self) -> Option<&'a Slab> {
         Chain { first: self.first()?.previous.get() }.first()
     }
@@ -258,8 +258,8 @@ impl Chain {
             debug_assert!(false, "a slab is taken from the chain that it is in");
         }
         // The one behind it, or else the first one, which knows the last one.
-        if let Some(who) = after.or(self.first()) {
-            who.previous.set(previous);
+        if let Some(knows_previous) = after.or(self.first()) {
+            knows_previous.previous.set(previous);
         }
         slab.next.set(null());
         slab.previous.set(null());
@@ -274,8 +274,8 @@ impl Chain {
 
 /// Slabs by their number of blocks in use, so that the most occupied one that has room is found at once.
 ///
-/// Falt et al. §5.1 have a priority queue. Occupancy is a small number, so a chain for each number and a tree of bits
-/// that tells which chains have a member do everything in constant time.
+/// Falt et al. §5.1 have a priority queue. Occupancy is a small number, so a chain for each number and a tree of bits that tells
+/// which chains have a member do every operation in constant time.
 #[derive(Debug)]
 pub(crate) struct Ranks {
     /// By blocks in use. The last chain has the full slabs.
@@ -372,7 +372,7 @@ mod tests {
                 if inside[at] {
                     ranks.remove(&slabs[at]);
                 } else {
-                    // Some stay together, so that chains have several members.
+                    // Some of them have equal numbers, so that chains have several members.
                     let used = [chance.next_u32() % (capacity + 1), capacity, capacity / 2][step % 3];
                     slabs[at].used.set(used);
                     ranks.insert(&slabs[at]);

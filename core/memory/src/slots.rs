@@ -11,7 +11,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// So many, none of them in use.
+    /// So many slots, all free.
     pub(crate) fn new(count: usize) -> Slots {
         Slots { used: vec![0; count.div_ceil(64)].into(), count, full_below: 0 }
     }
@@ -68,14 +68,14 @@ impl Slots {
         free
     }
 
-    /// Whether so many from there on are there and free.
+    /// Whether the range has so many slots from there on, all free.
     pub(crate) fn are_free(&self, first: usize, count: usize) -> bool {
         first + count <= self.count && !(first..first + count).any(|at| self.is_used(at))
     }
 
-    /// Takes so many in a row, at the lowest place from the middle on that leaves others free behind them, up to `room` in
-    /// all, as long as others of the kind do not want more; if there is none, the lowest place of all. Addresses cost
-    /// nothing, and a copy of what can't grow does.
+    /// Takes `count` slots at the lowest free multiple of `room` (rounded up to a power of two) from the middle on. The rest of
+    /// the room behind them stays free as long as other requests find slots elsewhere. If no such multiple is free, takes the
+    /// lowest place of all. Reserved addresses cost nothing; a block that can't grow in place has to be copied.
     pub(crate) fn take_with_room(&mut self, count: usize, room: usize) -> Option<usize> {
         let every = room.max(count).next_power_of_two();
         let mut places = ((self.count / 2).next_multiple_of(every)..self.count).step_by(every);

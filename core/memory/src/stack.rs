@@ -1,13 +1,12 @@
-//! What the pool shares between threads: a lock-free stack of numbers, and a block's rest from which slots are cut.
+//! What the threads of a pool share: a lock-free stack of numbers, and the rest of a block, from which slots are cut.
 //!
-//! Treiber's stack ("Systems Programming: Coping with Parallelism", IBM 1986), of numbers instead of pointers, so that the
-//! head has room for 32 bits that change with every pop: a thread that slept between its look at the head and its exchange
-//! is fooled only if exactly 2^32 pops, or a multiple, came between. Links are never freed, and all who look at one do so by
-//! an atomic.
+//! Treiber's stack ("Systems Programming: Coping with Parallelism", IBM 1986), of numbers instead of pointers, so that the head
+//! has room for 32 bits that change with every pop: a thread that slept between its look at the head and its exchange errs only
+//! if exactly 2^32 pops, or a multiple, came between. Links are never freed, and are read and written as atomics.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// Where the links of numbers stand.
+/// Where the links of numbers are stored.
 pub(crate) trait Links {
     /// The link of a number; `None` if there is none yet.
     fn link(&self, number: u32) -> Option<&AtomicU32>;
@@ -16,7 +15,7 @@ pub(crate) trait Links {
 /// A stack of numbers below 2^32 - 1.
 #[derive(Debug)]
 pub(crate) struct Stack {
-    /// Above, how many pops there were; below, 1 + the number on top, or 0.
+    /// The upper half: how many pops there were. The lower half: 1 + the number on top, or 0.
     head: AtomicU64,
 }
 
@@ -29,14 +28,14 @@ impl Stack {
         Stack { head: AtomicU64::new(0) }
     }
 
-    /// Puts a number on it, which is the caller's.
+    /// Puts a number, which the caller owns, on top.
     pub(crate) fn push(&self, links: &impl Links, number: u32) {
-        let link = links.link(number).expect("the caller has it, so it has seen its link");
+        let link = links.link(number).expect("a number's link is entered before the number is given out");
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
             link.store(top(head), Ordering::Relaxed);
             let next = head & !u64::from(u32::MAX) | u64::from(number + 1);
-            // Release: who pops it sees the link, and what was done with what it stands for.
+            // Release: the thread that pops it sees the link, and what was written to the number's item.
             match self.head.compare_exchange_weak(head, next, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(other) => head = other,
@@ -49,11 +48,11 @@ impl Stack {
         let mut head = self.head.load(Ordering::Acquire);
         loop {
             let number = top(head).checked_sub(1)?;
-            let link = links.link(number).expect("the look at the head shows what was seen when it was pushed");
-            // If somebody has taken it meanwhile, this is another link, and the exchange fails.
+            let link = links.link(number).expect("the link was entered before the number was pushed");
+            // If another thread has popped it meanwhile, this is another link, and the exchange fails.
             let below = link.load(Ordering::Relaxed);
             let pops = (head >> 32).wrapping_add(1) << 32;
-            // Acquire: what was done with what it stands for happened before.
+            // Acquire: what was written to the number's item before its push is seen.
             match self.head.compare_exchange_weak(head, pops | u64::from(below), Ordering::Acquire, Ordering::Acquire) {
                 Ok(_) => return Some(number),
                 Err(other) => head = other,
@@ -65,7 +64,7 @@ impl Stack {
 /// The rest of a block: slots are cut from its front. Blocks come one after the other.
 #[derive(Debug)]
 pub(crate) struct Cut {
-    /// Above, 1 + the block's number, or 0; below, the next slot. No value comes twice, since no block does.
+    /// The upper half: 1 + the block's number, or 0; the lower half: the next slot. No value comes twice, since no block does.
     word: AtomicU64,
 }
 
@@ -74,7 +73,7 @@ impl Cut {
         Cut { word: AtomicU64::new(0) }
     }
 
-    /// Takes up to so many slots, of blocks that have so many: the block's number, the first slot, how many.
+    /// Takes up to `most` slots of the block, which has `slots`: the block's number, the first slot, how many.
     pub(crate) fn take(&self, most: u32, slots: u32) -> Option<(u32, u32, u32)> {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -92,8 +91,7 @@ impl Cut {
         }
     }
 
-    /// Gives it the next block, of which so many slots are gone already. The caller holds a lock, and the block before is
-    /// used up.
+    /// Sets the next block, of which so many slots are gone already. The caller holds a lock, and the block before is used up.
     pub(crate) fn renew(&self, block: u32, gone: u32) {
         self.word.store(u64::from(block + 1) << 32 | u64::from(gone), Ordering::Release);
     }
@@ -138,7 +136,7 @@ mod loom_models {
     use loom::cell::UnsafeCell;
     use loom::sync::Arc;
 
-    /// Items, each with a link and something that loom watches: who has it alone may write to it.
+    /// Items, each with a link and a cell that loom watches: only the holder of the number may write to it.
     struct Items {
         links: [AtomicU32; 4],
         held: [UnsafeCell<u32>; 4],
@@ -163,8 +161,8 @@ mod loom_models {
         }
 
         fn hold(&self, number: u32) {
-            #[expect(unsafe_code, reason = "loom tells if somebody else has it")]
-            // SAFETY: that is what the model finds out.
+            #[expect(unsafe_code, reason = "loom tells if another thread has it")]
+            // SAFETY: the model checks it.
             self.held[number as usize].with_mut(|held| unsafe { *held += 1 });
         }
 
@@ -181,17 +179,17 @@ mod loom_models {
     }
 
     fn check(model: impl Fn() + Send + Sync + 'static) {
-        // Every interleaving would take minutes.
+        // Bounded: all interleavings would take minutes.
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(model);
     }
 
-    /// One thread pops while the other pops two and puts the upper one back: the head has the same number again, and another
-    /// one below. Finds these mutants: the count of pops left as it is; a push with a relaxed exchange; a pop with a relaxed
-    /// look and exchange.
+    /// One thread pops while the other pops two and puts the upper one back: the head has the same number again, and another one
+    /// below. Finds these mutants: the count of pops left as it is; a push with a relaxed exchange; a pop with a relaxed look and
+    /// exchange.
     #[test]
-    fn loom_an_item_that_comes_back_to_the_top_fools_nobody() {
+    fn loom_an_item_that_comes_back_to_the_top_is_not_mistaken() {
         check(|| {
             let items = Items::new();
             [2, 1, 0].into_iter().for_each(|number| items.push(number));
@@ -234,8 +232,8 @@ mod loom_models {
         });
     }
 
-    /// Two threads cut a block, and one gives the next. Finds these mutants: a cut by load and store; a block that is given
-    /// with a relaxed store.
+    /// Two threads cut a block, and one sets the next. Finds these mutants: a cut by load and store; a block that is set with a
+    /// relaxed store.
     #[test]
     fn loom_a_slot_is_cut_once() {
         check(|| {
@@ -252,7 +250,7 @@ mod loom_models {
             };
             let mut all: Vec<u32> = std::iter::from_fn(|| take(&items)).take(2).collect();
             all.iter().for_each(|&number| items.hold(number));
-            // What a block holds is written before it is given.
+            // The content of a block is written before the block is set.
             items.hold(2);
             if items.cut.take(1, 2).is_none() {
                 items.cut.renew(1, 0);

@@ -1,8 +1,8 @@
-//! The superblock allocator: large parts of a node's range, handed to the heaps of that node.
+//! The superblock allocator: large parts of a node's range, for the heaps of that node.
 //!
-//! Falt et al. §5.2: one for each node, one lock, a LIFO stack of what was released. We differ: the stack is bounded, and
-//! what has lain in it for too long is given back; superblocks are placed by policy and not by touching them first; what
-//! heaps leave behind when they end waits here for the next heap of the same node; and blocks beyond the largest class
+//! Falt et al. §5.2: one for each node, one lock, a LIFO stack of released superblocks. We differ: the stack is bounded, and
+//! superblocks that have been in it for too long are given back; superblocks are placed by policy and not by touching them first;
+//! superblocks that a heap leaves when it ends wait here for the next heap of the same node; and blocks beyond the largest class
 //! are mapped here, in whole superblocks' addresses, with a bounded cache of their own.
 
 use crate::memory::{AllocError, Options};
@@ -10,7 +10,7 @@ use crate::neighbours::{Neighbours, Room};
 use crate::pages::{PageError, Pages};
 use crate::region::Ranges;
 use crate::sizes::LINE;
-use crate::slab::{Chain, Kind, NOBODY, ORPHAN, RUN_BYTES, Slab, colour};
+use crate::slab::{Chain, Kind, NO_HEAP, ORPHAN, RUN_BYTES, Slab, colour};
 use crate::slots::Slots;
 use crate::sync::{Mutex, MutexGuard, Padded};
 use std::alloc::Layout;
@@ -19,7 +19,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use vicus_topology::NodeId;
 
-/// What one node's superblock allocator has and has done.
+/// The counts of one node's superblock allocator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Superblocks that heaps hold, orphans included.
@@ -32,8 +32,8 @@ pub struct Counts {
     pub mapped: usize,
     /// Bytes of mapped blocks that wait for reuse.
     pub mapped_waiting: usize,
-    /// How often this node was asked, had no room, and another node gave. Pages for which there was room when they were
-    /// granted and none any more when they were touched are found by [`crate::Memory::audit`].
+    /// How often this node was asked, had no room, and another node gave. Pages for which the node had room when they were
+    /// granted but not when they were touched are found by [`crate::Memory::audit`].
     pub spilled: u64,
     /// How often this node was asked and the request was refused.
     pub refused: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Superblocks {
     options: Options,
 }
 
-/// What one node has.
+/// The state of one node.
 #[derive(Debug)]
 pub(crate) struct Pool {
     /// The number of its first superblock.
@@ -66,15 +66,15 @@ pub(crate) struct Pool {
     released: Chain,
     /// Mapped blocks that wait for reuse.
     mapped: Chain,
-    /// Superblocks without a heap, by class.
+    /// Superblocks whose heap has ended, by class.
     orphans: Box<[Chain]>,
     counts: Counts,
-    /// The caller's clock.
+    /// The caller's time, in ticks.
     now: u64,
 }
 
 #[expect(unsafe_code, reason = "a pool's chains are linked by pointers")]
-// SAFETY: whoever holds a pool's lock has the slabs in its chains; there are no other pointers in it.
+// SAFETY: the holder of a pool's lock has the slabs in its chains; there are no other pointers in it.
 unsafe impl Send for Pool {}
 
 impl std::fmt::Debug for dyn Pages {
@@ -126,7 +126,7 @@ impl Superblocks {
     pub(crate) fn all(&self) -> Vec<Range<usize>> {
         let mut all = Vec::new();
         for node in (0..self.nodes()).map(NodeId::new) {
-            // Nothing is allocated behind the lock: it may be this memory's own that is.
+            // Nothing is allocated while the lock is held: the allocator may be this memory itself.
             let mut starts = Vec::with_capacity(self.with(node, |pool| pool.slots.in_use().count()) + 64);
             self.with(node, |pool| {
                 let all = pool.slots.in_use().map(|slot| self.ranges.address(pool.first + slot).addr().get());
@@ -141,7 +141,7 @@ impl Superblocks {
         f(&mut self.pools[node.index()].0.lock().expect("nothing panics behind a pool's lock"))
     }
 
-    /// All pools, for as long as the result lives.
+    /// All pools, locked until the result is dropped.
     pub(crate) fn lock(&self) -> Vec<MutexGuard<'_, Pool>> {
         self.pools.iter().map(|pool| pool.0.lock().expect("nothing panics behind a pool's lock")).collect()
     }
@@ -178,12 +178,12 @@ impl Superblocks {
         Ok(slab)
     }
 
-    /// Writes to every page of a superblock that nobody has written to.
+    /// Writes to every page of a superblock that is still untouched.
     fn touch(&self, slab: &Slab) {
         let start = self.ranges.address(self.ranges.index_of(slab));
         for offset in (0..self.ranges.superblock()).step_by(self.page_bytes()) {
             #[expect(unsafe_code, reason = "touches pages")]
-            // SAFETY: within the superblock, which is committed and as yet the caller's alone.
+            // SAFETY: within the superblock, which is committed and still the caller's alone.
             unsafe {
                 start.add(offset).write_volatile(0);
             }
@@ -207,7 +207,7 @@ impl Superblocks {
         Ok((slab, waiting.is_none()))
     }
 
-    /// Fresh memory from the beginning of a slot that was just taken, and of as many as it reaches into.
+    /// Commits fresh memory from the beginning of a slot that was just taken, over all slots that it reaches into.
     fn commit<'a>(
         &self,
         pool: &mut Pool,
@@ -216,7 +216,7 @@ impl Superblocks {
         bytes: usize,
     ) -> Result<&'a Slab, PageError> {
         let index = pool.first + slot;
-        #[expect(unsafe_code, reason = "commits addresses that nobody has")]
+        #[expect(unsafe_code, reason = "commits free addresses")]
         // SAFETY: the slots were free, so nothing in them is committed.
         let committed = unsafe { self.commit_part(pool, at, self.ranges.address(index), bytes) };
         match committed {
@@ -228,11 +228,11 @@ impl Superblocks {
         }
     }
 
-    /// Commits a part of a node's range, if the node has room for it. What waits there makes room.
+    /// Commits a part of a node's range, if the node has room for it. Memory that waits there is given back to make room.
     ///
     /// # Safety
     /// As [`Pages::commit`].
-    #[expect(unsafe_code, reason = "commits addresses that nobody has")]
+    #[expect(unsafe_code, reason = "commits addresses that its caller has taken")]
     unsafe fn commit_part(
         &self,
         pool: &mut Pool,
@@ -247,7 +247,7 @@ impl Superblocks {
                 return Err(PageError::Full);
             }
         }
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         let commit = || unsafe {
             if self.options.huge_pages {
                 self.pages.advise_huge(start, bytes);
@@ -260,7 +260,7 @@ impl Superblocks {
         }
     }
 
-    /// Gives back so many bytes of what waits on a node; `false` if nothing waits.
+    /// Gives back so many bytes of a node's waiting memory; `false` if none waits.
     fn make_room(&self, pool: &mut Pool, bytes: usize) -> bool {
         let waits = |pool: &Pool| pool.counts.mapped_waiting + pool.counts.waiting * self.ranges.superblock();
         let before = waits(pool);
@@ -280,7 +280,7 @@ impl Superblocks {
         pool.slots.give(index - pool.first, self.slots(bytes));
     }
 
-    /// How many superblocks' addresses so many bytes reach into.
+    /// How many superblocks' addresses a mapped block of so many bytes reaches into.
     fn slots(&self, bytes: usize) -> usize {
         bytes.div_ceil(self.ranges.superblock())
     }
@@ -292,13 +292,13 @@ impl Superblocks {
 
     fn release_here(&self, pool: &mut Pool, slab: &Slab) {
         debug_assert_eq!(slab.used(), 0, "a superblock is released when it is empty");
-        slab.set_owner(NOBODY);
+        slab.set_owner(NO_HEAP);
         slab.kind.set(Kind::Unused);
         slab.released.set(pool.now);
         pool.released.push(slab);
         pool.counts.held -= 1;
         pool.counts.waiting += 1;
-        // However little is to be done, no more than this.
+        // Even if the caller never calls `give_back`, no more wait than this.
         while pool.counts.waiting > self.options.superblocks_waiting.saturating_mul(MOST_ABOVE) {
             self.drop_oldest_released(pool);
         }
@@ -311,7 +311,7 @@ impl Superblocks {
         self.decommit(pool, oldest, self.ranges.superblock());
     }
 
-    /// Takes a superblock over from a heap that ends.
+    /// Takes a superblock with blocks in use from a heap that ends.
     pub(crate) fn leave(&self, slab: &Slab) {
         self.with(self.node_of(slab), |pool| {
             if slab.used() == 0 {
@@ -335,10 +335,10 @@ impl Superblocks {
         })
     }
 
-    /// Frees a block of a superblock without a heap. `false` if it has one by now.
+    /// Frees a block of a superblock whose heap has ended. `false` if it has another heap by now.
     ///
     /// # Safety
-    /// The block is one of this superblock's, in use, and nobody's any more.
+    /// The block is one of this superblock's, in use, and not used after this call.
     #[expect(unsafe_code, reason = "frees a block")]
     pub(crate) unsafe fn put_orphan(&self, slab: &Slab, block: NonNull<u8>) -> bool {
         self.with(self.node_of(slab), |pool| {
@@ -348,7 +348,7 @@ impl Superblocks {
             let mut block = block.as_ptr();
             if slab.kind.get() == Kind::Runs {
                 let (run, start) = self.run(slab, block);
-                // SAFETY: a small block is its run's; whoever holds the lock has the superblock and its runs.
+                // SAFETY: a small block is its run's; the holder of the lock has the superblock and its runs.
                 unsafe { run.put(block) };
                 if run.used() > 0 {
                     return true;
@@ -356,7 +356,7 @@ impl Superblocks {
                 run.kind.set(Kind::Unused);
                 block = start;
             }
-            // SAFETY: as above; a run without blocks in use is itself a block that is nobody's.
+            // SAFETY: as above; a run without blocks in use is a block of its superblock that is not used any more.
             unsafe { slab.put(block) };
             if slab.used() == 0 {
                 pool.orphans[slab.class()].remove(slab);
@@ -367,9 +367,9 @@ impl Superblocks {
         })
     }
 
-    /// A mapped block. Whether it is fresh, and so zero, is the second.
+    /// A mapped block, and whether it is fresh and therefore zero.
     pub(crate) fn map(&self, node: NodeId, layout: Layout, room: MapRoom) -> Result<(NonNull<u8>, bool), AllocError> {
-        // No block is shorter than a line: a freed one has a link in it.
+        // No block is shorter than a line: a freed one holds a link.
         let too_large = AllocError::TooLarge { bytes: layout.size(), align: layout.align() };
         let layout = Layout::from_size_align(layout.size().max(LINE), layout.align()).map_err(|_| too_large)?;
         // Wherever it begins, it has room for its colour and its alignment.
@@ -411,15 +411,15 @@ impl Superblocks {
     ) -> Result<(&'a Slab, usize), PageError> {
         let superblock = self.ranges.superblock();
         let needs = |slab: &Slab| (self.lead(slab, layout) + layout.size()).next_multiple_of(self.page_bytes());
-        // What has grown may grow on: of what waits, it takes what has as much room behind it as a fresh block.
+        // A block that has grown may grow again: it takes only a waiting block that has as much room behind it as a fresh one.
         let behind = if room == MapRoom::Much { MapRoom::Usual.slots(slots) } else { 0 };
         let slab = match self.reuse(pool, needs, behind, |slab| self.lead(slab, layout) < superblock) {
             Some(slab) => slab,
             None => {
-                // As much goes as comes: what waits beyond the bound does not grow.
+                // Gives back as many bytes as are taken, so the memory that waits beyond the bound does not grow.
                 self.drop_above_bound(pool, slots * superblock);
                 let taken = pool.slots.take_with_room(slots, room.slots(slots)).ok_or(PageError::Full)?;
-                // Where it begins is known only now; what is before and behind it is not needed.
+                // Where the block begins within the slots is known only now; slots before and behind it are given back.
                 let before = self.lead(self.ranges.slab(pool.first + taken), layout) / superblock;
                 let slot = taken + before;
                 let bytes = needs(self.ranges.slab(pool.first + slot));
@@ -436,9 +436,9 @@ impl Superblocks {
         Ok((slab, slab.committed.get()))
     }
 
-    /// A mapped block that waits, with as many bytes as it `needs`: one that has them and at most a quarter more; else the
-    /// one whose size is nearest, made longer or shorter, but not to less than a quarter. So what waits serves other sizes as
-    /// well. So many slots `behind` it are free.
+    /// A mapped block that waits and serves a request that `needs` so many bytes: one that has them and at most a quarter more;
+    /// else the one whose size is nearest, made longer or shorter, but not to less than a quarter. So waiting blocks also serve
+    /// other sizes. The `behind` slots behind it are free.
     fn reuse<'a>(
         &self,
         pool: &mut Pool,
@@ -450,7 +450,7 @@ impl Superblocks {
             let (needed, has) = (needs(slab), slab.committed.get());
             if (needed..=needed / 4 * 5).contains(&has) { 0 } else { needed.abs_diff(has) }
         };
-        // A much larger one stays for those who need it.
+        // A much larger one is left for larger requests.
         let end = |slab: &Slab| self.ranges.index_of(slab) - pool.first + self.slots(slab.committed.get());
         let may_be = |slab: &&Slab| {
             slab.committed.get() / 4 <= needs(slab) && may_be(slab) && pool.slots.are_free(end(slab), behind)
@@ -458,7 +458,7 @@ impl Superblocks {
         let slab = pool.mapped.iter().filter(may_be).min_by_key(wrong_by)?;
         let before = slab.committed.get();
         #[expect(unsafe_code, reason = "changes a block that waits")]
-        // SAFETY: nobody uses a block that waits.
+        // SAFETY: a block that waits is not used.
         if wrong_by(&slab) > 0 && !unsafe { self.resize_here(pool, slab, needs(slab)) } {
             return None;
         }
@@ -468,11 +468,11 @@ impl Superblocks {
         Some(slab)
     }
 
-    /// Makes a mapped block longer or shorter where it is. `false` if that is impossible: what is behind it is in use, or
-    /// its node has no memory left.
+    /// Makes a mapped block longer or shorter in place. `false` if that is impossible: the addresses behind it are in use, or its
+    /// node has no memory left.
     ///
     /// # Safety
-    /// The block is in use, and nobody uses what is beyond its new end.
+    /// The block is in use, and the part beyond its new end is not used after this call.
     #[expect(unsafe_code, reason = "commits and gives back what is behind a block")]
     pub(crate) unsafe fn resize(&self, slab: &Slab, bytes: usize) -> bool {
         let node = self.node_of(slab);
@@ -484,7 +484,7 @@ impl Superblocks {
         };
         self.with(node, |pool| {
             let old = slab.committed.get();
-            // SAFETY: says the caller.
+            // SAFETY: the caller's promise.
             let done = unsafe { self.resize_here(pool, slab, new) };
             if done {
                 slab.set_block_bytes(new - lead);
@@ -494,10 +494,10 @@ impl Superblocks {
         })
     }
 
-    /// Changes how much of a mapped block is committed, be it in use or not.
+    /// Changes how much of a mapped block is committed, whether it is in use or waits.
     ///
     /// # Safety
-    /// Nobody uses what is beyond its new end.
+    /// The part beyond its new end is not used any more.
     #[expect(unsafe_code, reason = "commits and gives back what is behind a block")]
     unsafe fn resize_here(&self, pool: &mut Pool, slab: &Slab, new: usize) -> bool {
         let index = self.ranges.index_of(slab);
@@ -529,18 +529,18 @@ impl Superblocks {
     /// Takes a mapped block back.
     ///
     /// # Safety
-    /// It is in use, and nobody's any more.
+    /// It is in use, and not used after this call.
     #[expect(unsafe_code, reason = "frees a block")]
     pub(crate) unsafe fn unmap(&self, slab: &Slab) {
         self.with(self.node_of(slab), |pool| {
-            // SAFETY: says the caller. (`put` writes into it, which is why it is dirty.)
+            // SAFETY: the caller's promise. (`put` writes into it, which is why it is dirty.)
             unsafe { slab.put(slab.start()) };
             slab.kind.set(Kind::Unused);
             slab.released.set(pool.now);
             pool.mapped.push(slab);
             pool.counts.mapped -= slab.committed.get();
             pool.counts.mapped_waiting += slab.committed.get();
-            // However little is to be done, no more than this.
+            // Even if the caller never calls `give_back`, no more wait than this.
             let most = self.options.mapped_waiting_bytes.saturating_mul(MOST_ABOVE);
             while pool.counts.mapped_waiting > most {
                 self.drop_oldest_mapped(pool);
@@ -548,8 +548,8 @@ impl Superblocks {
         });
     }
 
-    /// Gives back some of what waits beyond the bounds, which takes time: who frees much at once shall not wait for it. Says
-    /// whether there is more.
+    /// Gives back a part of the memory that waits beyond the bounds, and says whether there is more. That takes time, so a free
+    /// leaves it to this call.
     pub(crate) fn give_back(&self) -> bool {
         let node = |node: usize| {
             self.with(NodeId::new(node), |pool| {
@@ -561,7 +561,7 @@ impl Superblocks {
                     || pool.counts.mapped_waiting > self.options.mapped_waiting_bytes
             })
         };
-        // Of all nodes, not of the first one alone.
+        // For all nodes, without stopping at the first one that has more.
         (0..self.nodes()).filter(|&number| node(number)).count() > 0
     }
 
@@ -574,18 +574,18 @@ impl Superblocks {
     }
 
     fn drop_oldest_mapped(&self, pool: &mut Pool) {
-        let oldest = pool.mapped.last().expect("bytes wait, so a block does");
+        let oldest = pool.mapped.last().expect("some bytes wait, so a block does");
         pool.mapped.remove(oldest);
         pool.counts.mapped_waiting -= oldest.committed.get();
         self.decommit(pool, oldest, oldest.committed.get());
     }
 
-    /// Tells the time, in ticks of the caller's; what was released before `now - options.decay_ticks` is given back.
+    /// Tells the time, in the caller's ticks; memory released before `now - options.decay_ticks` is given back.
     pub(crate) fn tick(&self, now: u64) {
         for node in 0..self.nodes() {
             let node = NodeId::new(node);
             self.with(node, |pool| pool.now = now);
-            // Others take the lock in between: giving back takes time.
+            // One at a time, so that other threads get the lock in between: giving back takes time.
             while self.with(node, |pool| self.drop_old(pool)) {}
         }
     }
@@ -652,32 +652,32 @@ impl Drop for Superblocks {
     }
 }
 
-/// What waits may be so many times its bound until somebody gives it back.
+/// Waiting memory may be so many times its bound until the caller gives it back.
 const MOST_ABOVE: usize = 4;
 
-/// How much a mapped block may grow where it is.
+/// Whether a mapped block gets room to grow in place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum MapRoom {
-    /// It may never.
+    /// It has not grown yet.
     Usual,
     /// It has grown before.
     Much,
 }
 
 impl MapRoom {
-    /// For a block of so many slots.
+    /// The room of a block of so many slots.
     fn slots(self, slots: usize) -> usize {
         slots * if self == MapRoom::Usual { 16 } else { 256 }
     }
 }
 
-/// Of what waits beyond the bound, about so many bytes are given back at a time: a kernel takes some milliseconds for them.
+/// About how many bytes beyond the bound are given back at a time: a kernel takes some milliseconds for them.
 const GIVEN_AT_ONCE: usize = 16 << 20;
 
 /// How far a superblock's first block may be moved: so many lines that they fill every set of a usual second-level cache.
 const MOST_COLOUR: usize = 8 << 10;
 
-/// How many blocks a superblock has. Some room stays for the colour, unless that were half a block.
+/// How many blocks a superblock has. A part of it is kept for the colour, unless that were half a block.
 pub(crate) fn capacity(superblock: usize, block_bytes: usize) -> u32 {
     let room = superblock - MOST_COLOUR.min(superblock / 128);
     (room / block_bytes) as u32
@@ -786,8 +786,8 @@ mod tests {
         assert_eq!(pages.committed(node()), 32 * 128, "the headers stay");
     }
 
-    /// A buffer that had grown from a small one never took what waits: each time that it shrank to some bytes and grew again it was a
-    /// new mapping, and 200 rounds of 1 MiB left 214 MiB waiting.
+    /// What happened: a buffer that had grown from a small one never took a waiting block. Each time that it shrank to a few
+    /// bytes and grew again it got a new mapping, and 200 rounds of 1 MiB left 214 MiB waiting.
     #[test]
     fn a_buffer_that_shrinks_and_grows_takes_what_waits() {
         let (memory, pages) = memory(Options { range_bytes: 1 << 30, mapped_waiting_bytes: 1 << 30, ..paper() });
@@ -805,7 +805,7 @@ mod tests {
             assert!(counts.mapped_waiting < 3 << 20, "round {round}: {counts:?}");
         }
         assert!(pages.committed(node()) < 8 << 20);
-        // What has grown once grows on where it is, also out of what waited.
+        // A block that has grown grows in place the next time, also if it had waited.
         #[expect(unsafe_code, reason = "changes a block's size")]
         // SAFETY: as above.
         unsafe {
@@ -843,8 +843,8 @@ mod loom_models {
     use loom::sync::atomic::{AtomicUsize, Ordering};
     use vicus_topology::Topology;
 
-    /// Two heaps take and release superblocks of one node, one of which waits and one of which is still to be committed.
-    /// Finds this mutant: `take_here` looks for a released superblock under the lock, lets it go, and takes it out later.
+    /// Two heaps take and release superblocks of one node, one of which waits and one of which is still to be committed. Finds
+    /// this mutant: `take_here` looks for a released superblock under the lock, unlocks, and takes it out later.
     #[test]
     fn loom_a_superblock_has_one_owner() {
         loom::model(|| {

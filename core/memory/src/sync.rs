@@ -19,8 +19,8 @@ pub(crate) use loom::{
     },
 };
 
-/// loom takes a sequentially consistent access for one that acquires and releases (its issue 180). Where our argument needs
-/// the single order of such accesses, a model needs a fence, and the real thing none.
+/// loom treats a sequentially consistent access as one that acquires and releases (its issue 180). Where our argument needs the
+/// single order of such accesses, a model needs a fence; real builds need none.
 #[inline(always)]
 pub(crate) fn order_in_models() {
     #[cfg(loom)]

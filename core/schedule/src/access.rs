@@ -1,4 +1,4 @@
-//! What a task says of its data: which bytes it reads and writes. The order of tasks and their places follow from it.
+//! The data that a task describes: which bytes it reads and writes. The order of tasks and their places follow from it.
 
 use std::fmt;
 
@@ -64,7 +64,7 @@ impl Access {
         self
     }
 
-    /// The datum that decides where the task goes.
+    /// Marks it as the datum that decides where the task goes.
     pub const fn intense(mut self) -> Access {
         self.intense = true;
         self
@@ -81,7 +81,7 @@ impl Access {
         self.bytes.saturating_mul(self.rows)
     }
 
-    /// Its stretches, as ranges of addresses. What would lie behind the last address is left out of them.
+    /// Its stretches, as ranges of addresses. Parts behind the last address are left out.
     pub fn stretches(&self) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
         let Access { start, bytes, stride, .. } = *self;
         (0..self.rows).map(move |row| {

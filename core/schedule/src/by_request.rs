@@ -64,14 +64,14 @@ impl<T> ByRequest<T> {
         self.take(0, VecDeque::pop_front)
     }
 
-    /// Takes out the task of a request that is next to an end, of those for which `wanted` says yes.
+    /// Takes out the task of a request that is next to an end, of those that are `wanted`.
     pub fn remove(&mut self, request: RequestId, end: End, wanted: impl Fn(&T) -> bool) -> Option<T> {
         self.take(self.place(request).ok()?, |tasks| {
             let at = match end {
                 End::Youngest => tasks.iter().rposition(wanted)?,
                 End::Oldest => tasks.iter().position(wanted)?,
             };
-            // The youngest, mostly: then nothing is to be moved.
+            // Usually the youngest: then no task has to be moved.
             if at + 1 == tasks.len() { tasks.pop_back() } else { tasks.remove(at) }
         })
     }
@@ -83,10 +83,10 @@ impl<T> ByRequest<T> {
         }
     }
 
-    /// Where a request is, or where it would be.
+    /// The index of a request, or the one where it would be inserted.
     #[inline]
     fn place(&self, request: RequestId) -> Result<usize, usize> {
-        // Often there is but one.
+        // Often there is only one.
         match self.requests.front() {
             Some(oldest) if oldest.0 == request => Ok(0),
             _ => self.requests.binary_search_by_key(&request, |entry| entry.0),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_a_request_is_the_next_to_an_end_that_is_wanted() {
+    fn the_wanted_task_next_to_an_end_is_removed() {
         let filled = || {
             let mut queue = three_requests();
             ["7c", "7d"].into_iter().for_each(|task| queue.push(RequestId(7), task));

@@ -1,4 +1,4 @@
-//! Dealing: where a task with a footprint goes. One function for all worlds, which say only where bytes lie.
+//! Dealing: where a task with a footprint goes. One function for all worlds, which only tell where bytes lie.
 
 use crate::{Access, QueueId};
 use std::ops::Range;
@@ -12,39 +12,38 @@ pub struct Dealing {
     pub more_bytes_than: u64,
     /// Whether bytes that are spread evenly over the locations stay with the spawner (algorithm 1, line 3).
     pub only_uneven: bool,
-    /// By location, whether bytes can lie there: "evenly" is said of these. A node may have cores and no memory.
+    /// By location, whether bytes can lie there: "evenly" refers to these locations. A node may have cores and no memory.
     pub holds: Vec<bool>,
     /// Whether the intensely used datum's home decides first, without the size test (algorithm 3, line 3).
     pub intensity_first: bool,
-    /// Whether only what lies in one place for each allocation (distribution `coarse`, and what a seat's heap gave) counts as
-    /// bytes and as the intensely used datum (algorithm 3, line 2).
+    /// Whether only data that lie in one place for each allocation (distribution `coarse`, and memory from a seat's heap) count
+    /// as bytes and as the intensely used datum (algorithm 3, line 2).
     pub only_coarse: bool,
-    /// By NUMA node, the locations that share what lies there: its own, or those of the nearest node that has any.
-    /// Invariant: no node is without.
+    /// By NUMA node, the locations that share its memory: its own, or those of the nearest node that has any. Invariant: no list
+    /// is empty.
     pub locations: Vec<Vec<LocationId>>,
     /// The queue of each location. A location without seats has the queue of the nearest location with seats.
     pub queues: Vec<QueueId>,
-    /// What a byte costs at each location (column) for a task that is dealt to each location (row): the OS's value or a latency,
-    /// from where the seats of the location's queue are. Invariant: locations with the same queue have the same row.
+    /// `costs[from][to]`: the cost of a byte at location `to` for a task that is dealt to location `from`: the OS's value or a
+    /// latency, counted from the seats of that location's queue. Invariant: locations with the same queue have the same row.
     pub costs: Vec<Vec<u32>>,
 }
 
-/// What a world knows of where bytes lie.
+/// A world's knowledge of where bytes lie.
 pub trait Whereabouts {
-    /// Whether the allocation that a stretch begins in lies in one place as a whole.
+    /// Whether the whole allocation in which a stretch begins lies in one place.
     fn is_in_one_place(&mut self, stretch: &Range<usize>) -> bool;
 
-    /// Tells the bytes of a stretch as far as anybody knows where they are: by node and home number (see
-    /// [`Dealing::location`]), and how many there are. Where the stretch begins comes first. Numbers that are `cycle` apart are the
-    /// same.
+    /// Tells where the bytes of a stretch lie, as far as it is known: by node and home number (see [`Dealing::location`]), and
+    /// how many they are, from the beginning of the stretch on. Numbers that are `cycle` apart are equivalent.
     fn tell(&mut self, stretch: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeId, usize, u64));
 }
 
-/// The bytes of a task by location, as they are added up. Used again for the next task, it allocates nothing.
+/// Sums of a task's bytes by location. Used again for the next task, so that dealing allocates nothing.
 #[derive(Debug, Default)]
 pub struct Shares {
     bytes: Vec<u64>,
-    /// The location of the first byte that is known.
+    /// The location of the first byte whose location is known.
     first: Option<LocationId>,
 }
 
@@ -65,8 +64,8 @@ impl Shares {
         self.first = None;
     }
 
-    /// All locations, in the order in which they come among equals: from that of the first byte on. So equals don't all become
-    /// the first location, and the same data have the same one.
+    /// All locations, in the order in which they are preferred among equals: beginning with that of the first byte. So equals
+    /// don't all become the first location, and the same data always have the same one.
     fn in_order(&self, count: usize) -> impl Iterator<Item = LocationId> + use<> {
         let first = self.first.unwrap_or_default().index();
         (first..count).chain(0..first).map(LocationId::new)
@@ -83,12 +82,12 @@ impl Shares {
     }
 }
 
-/// What dealing came to.
+/// The result of dealing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dealt {
     /// The queue of the location; `None` if the spawner's own queue is right.
     pub queue: Option<QueueId>,
-    /// What it cost: of so many accesses the places were looked up, which is what takes time.
+    /// For how many accesses the places were looked up: dealing takes time for these.
     pub looked_up: usize,
 }
 
@@ -98,8 +97,8 @@ impl Dealt {
 }
 
 impl Dealing {
-    /// Deals every task, to these queues. `costs`: of a byte, between any two locations. `of_seats`: the location of the seats that
-    /// serve a queue.
+    /// Deals every task, to these queues. `costs`: of a byte, between any two locations. `of_seats`: the location of the seats
+    /// that serve a queue.
     pub(crate) fn over(
         locations: Vec<Vec<LocationId>>,
         queues: Vec<QueueId>,
@@ -119,22 +118,23 @@ impl Dealing {
         }
     }
 
-    /// Where bytes with this home number on a node belong. Locations that share a node's memory, as several last-level caches do,
-    /// have the numbers in turn; the number of some bytes stays, so they are always dealt to the same one.
+    /// The location of bytes with this home number on a node. Locations that share a node's memory, such as several last-level
+    /// caches, have the numbers in turn; the number of some bytes does not change, so they are always dealt to the same one.
     pub fn location(&self, node: NodeId, home: usize) -> LocationId {
         let locations = &self.locations[node.index()];
         locations[home % locations.len()]
     }
 
-    /// Home numbers that are so far apart are the same on all nodes.
+    /// Home numbers that are this far apart are equivalent on all nodes.
     pub fn cycle(&self) -> usize {
         self.locations.iter().map(Vec::len).fold(1, |cycle, count| cycle / gcd(cycle, count) * count)
     }
 
-    /// Where a task with this footprint goes: to the home of the first datum that it uses intensely, if that counts, or else to the
-    /// location where its bytes cost least. Among equals the first is right from that of the task's first byte on.
+    /// The queue for a task with this footprint: that of the home of the first datum that it uses intensely, if the plan asks for
+    /// that, or else of the location where its bytes cost least. Among equals the first one wins, counted from the location of
+    /// the task's first byte.
     ///
-    /// It takes time for each access, and for each location times those that have bytes.
+    /// It takes time for each access, and for each pair of a location and a location with bytes.
     ///
     /// ```
     /// use std::ops::Range;
@@ -170,7 +170,7 @@ impl Dealing {
     /// ```
     pub fn deal(&self, accesses: &[Access], shares: &mut Shares, data: &mut impl Whereabouts) -> Dealt {
         let mut looked_up = 0;
-        // Where there is one location, all is dealt there, or put there by its spawner.
+        // With a single location, all tasks are dealt there, or put there by their spawner.
         if self.queues.len() < 2 {
             return Dealt::NONE;
         }
@@ -202,7 +202,7 @@ impl Dealing {
         if !self.is_worth(&shares.bytes) {
             return None;
         }
-        // Mostly few locations have any: a task touches few allocations.
+        // Few locations have any, since a task usually touches few allocations.
         let there: Vec<(usize, u64)> =
             shares.bytes.iter().copied().enumerate().filter(|(_, bytes)| *bytes > 0).collect();
         let cost = |at: &LocationId| -> u128 {
@@ -212,7 +212,7 @@ impl Dealing {
         shares.in_order(self.queues.len()).min_by_key(cost).map(|at| self.queues[at.index()])
     }
 
-    /// Whether so many bytes by location are worth the dealing.
+    /// Whether a task with so many bytes by location is worth dealing.
     fn is_worth(&self, bytes: &[u64]) -> bool {
         let counts = |(bytes, holds): &(&u64, &bool)| **holds || **bytes > 0;
         let mut held = bytes.iter().zip(&self.holds).filter(counts).map(|(bytes, _)| bytes);
@@ -232,8 +232,8 @@ mod tests {
     use crate::Setting;
     use vicus_topology::Topology;
 
-    /// A node with cores and without memory has no bytes of anything: whatever lay evenly over the others was called uneven, and
-    /// dealt to one of them.
+    /// What happened: a node with cores and without memory has no bytes of anything, so bytes that lay evenly over the others
+    /// were called uneven, and dealt to one of them.
     #[test]
     fn bytes_lie_evenly_over_the_nodes_that_have_memory() {
         let mut machine = Topology::parse("node:3 core:2").unwrap();
@@ -251,9 +251,9 @@ mod tests {
         assert_eq!(dealt(&machine, [MUCH, MUCH, 0]), None, "it stays with its spawner");
         assert_eq!(dealt(&machine, [MUCH, 2 * MUCH, 0]), Some(1));
         assert_eq!(dealt(&machine, [MUCH, 0, 0]), Some(0));
-        // Memory that was plugged in since is memory.
+        // Memory that was plugged in later counts as well.
         assert_eq!(dealt(&machine, [MUCH, MUCH, 2 * MUCH]), Some(2));
-        // Where no sizes are known, all nodes may have memory.
+        // If no sizes are known, every node may have memory.
         machine.nodes.iter_mut().for_each(|node| node.bytes = 0);
         assert_eq!(dealt(&machine, [MUCH, MUCH, 0]), Some(0));
         assert_eq!(dealt(&machine, [MUCH, MUCH, MUCH]), None);

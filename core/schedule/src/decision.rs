@@ -1,4 +1,4 @@
-//! What a seat has decided, written down in its order: so that two worlds can be held against each other.
+//! The decisions of a seat, recorded in their order: so that two worlds can be compared.
 
 use crate::{PoolId, QueueId, RequestId, Way};
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 pub enum Decision {
     /// It puts a task into a queue, which may refuse it.
     Puts(TaskName, QueueId),
-    /// It keeps a task that it has spawned, for itself.
+    /// It keeps a task that it has spawned, and will run it itself.
     Keeps(TaskName),
     /// A box that it has activated is its next task.
     Next(TaskName),

@@ -4,10 +4,10 @@ use crate::Access;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// Orders tasks by their data: a task waits for the last one that wrote what it reads or writes, and for those that read
-/// since what it writes. What follows from other edges may be left out.
+/// Orders tasks by their data. A task waits for the last one that wrote bytes which it reads or writes, and for those that have
+/// read bytes since which it writes. Edges that follow from others may be left out.
 ///
-/// Tasks are numbered by the caller, in the order in which they are added. A number that is left out is no task's.
+/// Tasks are numbered by the caller, in the order in which they are added. Numbers may be left out.
 ///
 /// ```
 /// use vicus_schedule::{Access, Dependences, Mode};
@@ -24,18 +24,18 @@ use std::ops::Range;
 /// assert_eq!(earlier, [2]); // the only one that is not over
 /// ```
 ///
-/// A stretch costs a search in a tree with an entry for each piece of memory between two borders. Nothing is allocated if
-/// the same pieces come again. A long run stays small if its tasks are retired: then the pieces are those of unfinished
-/// tasks, and a bounded number of others.
+/// A stretch costs a search in a tree with an entry for each piece of memory between two borders. Nothing is allocated if the
+/// same pieces recur. A long run stays small if its tasks are retired: then the pieces are those of unfinished tasks, and a
+/// bounded number of others.
 #[derive(Debug, Default)]
 pub struct Dependences {
     memory: Memory,
     over: Over,
-    /// Beyond this many pieces, those are given up that nobody has to wait for.
+    /// Beyond this many pieces, those of finished tasks are given up.
     most_pieces: usize,
 }
 
-/// So many pieces may stay that nobody has to wait for, so that those of a usual program need not be made again.
+/// How many pieces of finished tasks may stay, so that those of a usual program need not be made again.
 const SPARE_PIECES: usize = 1 << 16;
 
 impl Dependences {
@@ -61,20 +61,20 @@ impl Dependences {
         }
     }
 
-    /// Says that a task is over: nobody has to wait for it any more. All that it waited for must be over, too.
+    /// Notes that a task is over: later tasks don't wait for it. All tasks that it waited for must be over, too.
     pub fn retire(&mut self, task: usize) {
         self.over.insert(task);
     }
 }
 
-/// What is not empty of an access, in as few ranges as there are.
+/// The parts of an access that are not empty, in as few ranges as possible.
 fn stretches(access: &Access) -> impl Iterator<Item = Range<usize>> + use<> {
     let dense = access.rows > 1 && access.stride == access.bytes;
     let one = Access { bytes: access.total_bytes(), rows: 1, ..*access };
     if dense { one } else { *access }.stretches().filter(|stretch| !stretch.is_empty())
 }
 
-/// Sorts what follows `from`, and leaves each once.
+/// Sorts the elements from `from` on, and removes repetitions.
 fn sort_tail(list: &mut Vec<usize>, from: usize) {
     list[from..].sort_unstable();
     let mut kept = from;
@@ -93,7 +93,7 @@ struct Touch<'a> {
     writes: bool,
     over: &'a Over,
     predecessors: &'a mut Vec<usize>,
-    /// Where this task's predecessors begin.
+    /// The index at which this task's predecessors begin.
     from: usize,
 }
 
@@ -106,10 +106,10 @@ impl Touch<'_> {
     }
 }
 
-/// Who touched which bytes.
+/// Which tasks touched which bytes.
 #[derive(Debug, Default)]
 struct Memory {
-    /// By where they begin. Invariant: they are not empty and don't overlap.
+    /// By their beginnings. Invariant: they are not empty and don't overlap.
     pieces: BTreeMap<usize, Piece>,
     /// Kept for its memory: the ranges of one access that no task has touched.
     gaps: Vec<Range<usize>>,
@@ -117,7 +117,7 @@ struct Memory {
 
 impl Memory {
     fn touch(&mut self, bytes: Range<usize>, touch: &mut Touch<'_>) {
-        // The same blocks come again and again.
+        // Usually the same blocks recur.
         if let Some(piece) = self.pieces.get_mut(&bytes.start).filter(|piece| piece.end == bytes.end) {
             return piece.touch(touch);
         }
@@ -157,13 +157,13 @@ impl Memory {
 #[derive(Clone, Debug)]
 struct Piece {
     end: usize,
-    /// Who wrote them last.
+    /// The task that wrote them last.
     writer: Option<usize>,
-    /// Who read them since. Invariant: ascending.
+    /// The tasks that have read them since. Invariant: ascending.
     readers: Vec<usize>,
 }
 
-/// From this many readers on, those that are over are forgotten before memory is taken for more.
+/// From this many readers on, those that are over are dropped before memory is taken for more.
 const MANY_READERS: usize = 8;
 
 impl Piece {
@@ -189,25 +189,25 @@ impl Piece {
         }
     }
 
-    /// Whether anybody will have to wait for one of its tasks.
+    /// Whether a later task may have to wait for one of its tasks.
     fn matters(&self, over: &Over) -> bool {
         self.readers.iter().chain(&self.writer).any(|&task| !over.contains(task))
     }
 }
 
-/// The tasks that are over, as one number and bits for those that are younger.
+/// The tasks that are over, as one number and a bit for each younger one.
 #[derive(Debug, Default)]
 struct Over {
     /// All before this one are over. Invariant: a multiple of 64.
     base: usize,
     /// From `base` on, a bit for each task that is over.
     bits: VecDeque<u64>,
-    /// The first number that no task has yet.
+    /// One more than the highest number of a task.
     next: usize,
 }
 
 impl Over {
-    /// A task with this number is there; the numbers that were left out are never waited for.
+    /// Notes that there is a task with this number; the numbers left out before it count as over.
     fn begin(&mut self, task: usize) {
         assert!(task >= self.next, "task {task} is added after task {}", self.next.wrapping_sub(1));
         (self.next..task).for_each(|nobody| self.insert(nobody));
@@ -244,7 +244,7 @@ mod tests {
         let (mut dependences, mut earlier) = (Dependences::new(), Vec::new());
         let table = Access::new(0, 64, Mode::Read);
         for task in 0..4 * SPARE_PIECES {
-            // Each task reads one table and writes a place that nobody comes back to; ten tasks are under way.
+            // Each task reads one table and writes a place of its own; ten tasks are under way.
             dependences.add(task, &[table, Access::new(64 * (task + 1), 64, Mode::Write)], &mut earlier);
             if let Some(ends) = task.checked_sub(10) {
                 dependences.retire(ends);

@@ -1,9 +1,9 @@
-//! Who should do what next. This crate decides; it never acts.
+//! Scheduling decisions: which seat runs which task next. This crate decides; it never acts.
 //!
-//! No threads, no clock, no operating system. A strategy looks at a [`Topology`](vicus_topology::Topology) once and
-//! answers with a [`Plan`]: plain data that says which queues exist, where each seat puts each kind of task, in which
-//! order it looks for work, and whom a spawn wakes. A [`Seat`] decides by it what its worker does next, and worlds carry that
-//! out; [`look`] is how it goes through the plan's probes. Which tasks wait for which others, [`Dependences`] finds out from what they read and write.
+//! No threads, no clock, no operating system. A strategy looks at a [`Topology`](vicus_topology::Topology) once and answers with
+//! a [`Plan`]: plain data that says which queues exist, where each seat puts each kind of task, in which order it looks for work,
+//! and which seats a spawn wakes. A [`Seat`] follows the plan and decides what its worker does next, and worlds carry that out;
+//! [`look`] goes through the plan's probes. [`Dependences`] finds the order of tasks from the data that they read and write.
 //!
 //! ```
 //! use vicus_schedule::{Setting, Strategy};

@@ -3,42 +3,42 @@
 use crate::{Probe, QueueId, RequestId, Scan, Take, When};
 use std::fmt;
 
-/// The queues of a world, as one seat reaches them.
+/// The queues of a world, as seen by one seat.
 pub trait Queues {
-    /// What they hold.
+    /// The tasks that they hold.
     type Task;
 
     /// Takes from a queue if it holds more than `longer_than` tasks; the surplus of a take of several goes to
     /// `rest_to`. `None` if the queue does not serve, or another seat was quicker.
     fn take(&mut self, queue: QueueId, take: Take, longer_than: u32, rest_to: Option<QueueId>) -> Option<Self::Task>;
 
-    /// Takes the youngest task of the seat's own lock-free queue, for worlds that have a shorter way to it.
+    /// Takes the youngest task of the seat's own lock-free queue, for worlds that have a faster way to it.
     #[inline]
     fn take_own(&mut self, queue: QueueId) -> Option<Self::Task> {
         self.take(queue, Take::Youngest, 0, None)
     }
 }
 
-/// Queues of which the tasks of one request can be taken.
+/// Queues from which tasks of one request can be taken.
 pub trait QueuesByRequest: Queues {
-    /// Takes one task of a request from a queue if that holds more than `longer_than` tasks of any: the youngest or the oldest of
-    /// the request's, from the end that `take` takes from.
+    /// Takes one task of a request from a queue that holds more than `longer_than` tasks of any request: the youngest or the
+    /// oldest of the request's, from the end that `take` names.
     fn take_of(&mut self, request: RequestId, queue: QueueId, take: Take, longer_than: u32) -> Option<Self::Task>;
 }
 
-/// What a look found.
+/// The result of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found<T> {
     /// The task to run.
     pub task: T,
-    /// The rule that found it, as the probe counts it.
+    /// The number of the rule that found it.
     pub rule: u8,
-    /// Where it was.
+    /// The queue that it was in.
     pub queue: QueueId,
 }
 
-/// How a seat came by a task: by which rule, out of which queue, or from nowhere, since it had the task all the time. One word: it is
-/// stored and loaded with each task, and a load of what was stored in pieces would wait for them.
+/// How a seat got a task: by which rule and out of which queue, or without a queue, since it had kept the task. One word: it is
+/// stored and loaded with each task, and a load right after a store in pieces would be slow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Way(u64);
 
@@ -52,13 +52,13 @@ impl Way {
         Way((queue.index() as u64 + 1) << 8 | u64::from(rule))
     }
 
-    /// As the probe counts it; 0 for what was kept.
+    /// The number of the rule; 0 for a kept task.
     #[inline]
     pub fn rule(self) -> u8 {
         self.0 as u8
     }
 
-    /// `None` for what was kept.
+    /// The queue; `None` for a kept task.
     #[inline]
     pub fn queue(self) -> Option<QueueId> {
         (self.0 >> 8).checked_sub(1).map(|queue| QueueId::new(queue as usize))
@@ -82,14 +82,15 @@ pub fn look<Q: Queues>(probes: &[Probe], cursors: &mut [usize], queues: &mut Q) 
     })
 }
 
-/// So many tasks may wait on a seat's stack before it counts as deep: see [`look_waiting`] and
+/// From so many waiting tasks on, a seat's stack counts as deep: see [`look_waiting`] and
 /// [`Plan::queue_in_turn`](crate::Plan::queue_in_turn).
 pub const DEEP: usize = 64;
 
-/// As [`look`], for a seat whose task of this request waits: a probe that is not for waiting seats ([`Probe::while_waiting`]) finds tasks of
-/// the same request alone. Orders and thresholds are the same, unless more than [`DEEP`] tasks wait on its stack already. Then the
-/// youngest task of the request comes first in each queue. That is most likely what is waited for, while the oldest one is likely to
-/// wait for others in turn: a stack would grow with the number of tasks, where queues give the oldest first.
+/// As [`look`], for a seat whose task of this request waits: a probe that is not for waiting seats ([`Probe::while_waiting`])
+/// only finds tasks of the same request. Orders and thresholds are the same, unless more than [`DEEP`] tasks wait on its stack
+/// already. Then the youngest task of the request comes first in each queue: most likely it is the awaited one, while the oldest
+/// one is likely to wait for others in turn, and in queues that give the oldest first a stack would grow with the number of
+/// tasks.
 pub fn look_waiting<Q: QueuesByRequest>(
     probes: &[Probe],
     cursors: &mut [usize],
@@ -118,7 +119,7 @@ fn scan<T>(probe: &Probe, cursors: &mut [usize], mut take: impl FnMut(QueueId, u
         Scan::Ring(list, cursor) => (list, cursors[*cursor]),
     };
     for step in 0..list.len() {
-        // No division: rings are scanned often by idle workers.
+        // No division: idle workers scan rings often.
         let at = if start + step < list.len() { start + step } else { start + step - list.len() };
         let longer_than = match &probe.when {
             When::NotEmpty => 0,

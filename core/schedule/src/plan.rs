@@ -1,8 +1,7 @@
 //! The plan: everything that a strategy decides, as data.
 //!
-//! It is built once for a machine, a strategy and its parameters. It can be printed (`{plan}`), compared, written into
-//! a trace, and checked ([`Plan::assert_valid`]). It never names a queue's implementation: worlds derive it
-//! ([`Plan::owner_lifos`]).
+//! It is built once for a machine, a strategy and its parameters. It can be printed (`{plan}`), compared, written into a trace,
+//! and checked ([`Plan::assert_valid`]). It never names a queue's implementation: worlds derive it ([`Plan::owner_lifos`]).
 
 use crate::{DEEP, Dealing, Kind, RequestId};
 use std::fmt;
@@ -20,7 +19,7 @@ macro_rules! index {
                 $name(u32::try_from(index).expect(concat!("fewer than four billion of ", $word)))
             }
 
-            /// Where it stands in its vector.
+            /// Its index in its vector.
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
@@ -40,47 +39,47 @@ index! {
     #[doc = "A thread pool, by its index in [`Plan::pools`]."] PoolId "pool";
 }
 
-/// Who does what next on one machine under one strategy.
+/// The scheduling decisions for one machine under one strategy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The strategy's name with the parameters that differ from their defaults, as [`Setting`](crate::Setting) reads it.
     pub strategy: String,
-    /// Every queue there is.
+    /// All queues.
     pub queues: Vec<QueueSpec>,
-    /// Every worker's slot, spare ones included.
+    /// All workers' slots, spare ones included.
     pub seats: Vec<SeatPlan>,
     /// Seats that sleep on one primitive. Invariant: every seat is in exactly one pool.
     pub pools: Vec<Pool>,
-    /// Where callers without a seat put tasks; one after the other. Invariant: not empty.
+    /// The queues into which callers without a seat put tasks, one after the other. Invariant: not empty.
     pub entry: Vec<QueueId>,
-    /// By node, where a task goes that was spawned elsewhere and whose data lies there: to one of these queues. Empty where
-    /// the spawner's seat decides alone. Otherwise invariant: no node is without.
+    /// By node, the queues for a task that was spawned elsewhere and whose data lies there: it goes to one of them. Empty if the
+    /// spawner's seat decides alone. Otherwise invariant: no node's list is empty.
     pub homes: Vec<Vec<QueueId>>,
-    /// Where tasks go that name no place and are not dealt by their bytes: to these queues in turn. Empty where they go to the
+    /// The queues to which tasks go in turn that name no place and are not dealt by their bytes. Empty if these go to the
     /// spawner's [`SeatPlan::place`].
     pub in_turn: Vec<QueueId>,
-    /// How a task with a footprint is dealt to a queue; `None` where only the spawner's seat decides.
+    /// How a task with a footprint is dealt to a queue; `None` if only the spawner's seat decides.
     pub dealing: Option<Dealing>,
     /// If not `None`, a seat takes a task only together with a token, of which each push adds one.
     pub tokens: Option<Tokens>,
 }
 
-/// Locality queues' pool of tokens (Wittmann and Hager, 2010, §2.2): the queues hold blocks of work, and whoever gets a token
+/// Locality queues' pool of tokens (Wittmann and Hager, 2010, §2.2): the queues hold blocks of work, and the holder of a token
 /// takes a block, of its own domain if there is one.
 ///
-/// A push adds its token after its block is there, and a token is taken in one step with a block: there are never more
-/// tokens than blocks, so every token finds one. We differ: there a thread holds a token while it looks for a block.
+/// A push adds its token after its block, and a token is taken in one step with a block: there are never more tokens than blocks,
+/// so every token finds one. We differ: in the paper a thread holds a token while it looks for a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tokens {
-    /// A seat whose push makes more of them than this looks for a task itself, at once; `None` is unlimited. Callers without
-    /// a seat add tokens without bound.
+    /// A seat whose push makes more tokens than this looks for a task itself, at once; `None` is unlimited. Callers without a
+    /// seat add tokens without bound.
     pub capacity: Option<u32>,
 }
 
 /// A queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueSpec {
-    /// What it is, for people: `immediate of seat3`.
+    /// A name for people: `immediate of seat3`.
     pub name: String,
     /// The only seat that pushes here by its table; `None` if several do.
     pub owner: Option<SeatId>,
@@ -93,8 +92,8 @@ pub struct QueueSpec {
     /// The pools in which a push may wake one sleeper, in this order. Invariant: not empty, and every seat of them
     /// takes from this queue whenever it is not empty.
     pub wake: Vec<PoolId>,
-    /// The pools that take from it only when it is longer than something: a push that makes it longer may wake one of their
-    /// sleepers, if nobody in `wake` sleeps.
+    /// The pools that take from it only when it is longer than a threshold: a push that makes it longer may wake one of their
+    /// sleepers, if no seat in `wake` sleeps.
     pub robbers: Vec<Robber>,
 }
 
@@ -103,7 +102,7 @@ pub struct QueueSpec {
 pub struct Robber {
     /// Which pool.
     pub pool: PoolId,
-    /// When the queue holds more tasks than this.
+    /// It takes when the queue holds more tasks than this.
     pub longer_than: u32,
 }
 
@@ -116,21 +115,21 @@ pub enum Order {
     ByRequest,
 }
 
-/// A worker's slot: what queues belong to. Never "the PU that the thread happens to be on": a thread that may migrate
-/// between push and pop would have no owner's end. Here we differ from Falt et al. §4.1.
+/// A worker's slot, which owns queues. They don't belong to "the PU that the thread happens to be on": a thread that migrates
+/// between push and pop would be at another owner's end. Here we differ from Falt et al. §4.1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeatPlan {
-    /// The PU that distances are counted from.
+    /// The PU from which distances are counted.
     pub pu: PuId,
     /// That PU's node.
     pub node: NodeId,
-    /// Where its thread may run; empty means anywhere.
+    /// The PUs on which its thread may run; empty means anywhere.
     pub affinity: Vec<PuId>,
     /// The pool it sleeps in.
     pub pool: PoolId,
     /// No thread sits here until another seat of the pool declares that it blocks.
     pub spare: bool,
-    /// Where a task of each kind that is spawned here goes.
+    /// The queue for a task of each kind that is spawned here.
     pub place: [QueueId; Kind::COUNT],
     /// How it looks for work: the first probe that finds something wins.
     pub look: Vec<Probe>,
@@ -143,17 +142,17 @@ pub struct SeatPlan {
 pub struct Probe {
     /// The rule of the paper that this step belongs to, counted from 1. Invariant: less than [`RULES`].
     pub rule: u8,
-    /// Which queues, in which order.
+    /// The queues, in order.
     pub scan: Scan,
-    /// What to take from the first that serves.
+    /// Which task to take from the first queue that serves.
     pub take: Take,
     /// When a queue serves.
     pub when: When,
-    /// Where the surplus of a take of several goes.
+    /// The queue for the other tasks of a take of several.
     pub rest_to: Option<QueueId>,
-    /// Whether it finds any task while one that the seat runs waits, and not of the same request alone: where it looks for
-    /// immediate tasks, or where there is one queue for both kinds. A task runs on top of the one that waits, which goes on
-    /// when both are done: what belongs to others, and takes long, is for free seats.
+    /// Whether it finds any task while a task of the seat waits, or only tasks of that one's request. True for probes of
+    /// immediate tasks, or where one queue has both kinds. A task runs on top of the waiting one, which goes on when both are
+    /// done: long tasks of other requests are for free seats.
     pub while_waiting: bool,
 }
 
@@ -175,10 +174,9 @@ pub enum Take {
     Oldest,
     /// Of the oldest request, the task that was put last.
     YoungestOfOldestRequest,
-    /// Of the second oldest request the task that was put first; of the only request if there is no second. One atomic
-    /// step.
+    /// Of the second oldest request the task that was put first; of the only request if there is no second. One atomic step.
     OldestOfSecondOldestRequest,
-    /// Up to so many from one end; the first is run, the rest goes to the probe's `rest_to`.
+    /// Up to so many from one end; the first is run, the others go to the probe's `rest_to`.
     Several(End, u16),
 }
 
@@ -196,9 +194,9 @@ impl Take {
 /// An end of a deque.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Where tasks were put last.
+    /// The end where tasks were put last.
     Youngest,
-    /// Where tasks were put first.
+    /// The end where tasks were put first.
     Oldest,
 }
 
@@ -211,7 +209,7 @@ pub enum When {
     LongerThan(Vec<u32>),
 }
 
-/// What a seat does that found nothing.
+/// What a seat does that has found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Idle {
     /// Looks around for so long, then sleeps until a spawn wakes it.
@@ -238,7 +236,7 @@ pub struct Pool {
 }
 
 impl Scan {
-    /// The queues, where a ring starts with its first.
+    /// The queues; of a ring, beginning with its first.
     pub fn queues(&self) -> &[QueueId] {
         match self {
             Scan::List(queues) | Scan::Ring(queues, _) => queues,
@@ -246,15 +244,15 @@ impl Scan {
     }
 }
 
-/// How many rules a strategy may have, counted from 1, and one: what a look finds is counted by its rule.
+/// The largest number of a strategy's rule, counted from 1, and one more: takes are counted by rule.
 pub const RULES: usize = 6;
 
-/// More threads than a plan is worth making for: it grows with the square of their number.
+/// The most threads for which a plan is made: it grows with the square of their number.
 pub const MOST_THREADS: usize = 2048;
 
 impl Plan {
-    /// By queue, whether it may be a deque with an owner and thieves: one seat alone pushes, and pops at the same end; all others take
-    /// one at a time at the other end, unconditionally. For all at once: it takes a walk through the whole plan.
+    /// By queue, whether it may be a deque with an owner and thieves: one seat alone pushes, and pops at the same end; all others
+    /// take one at a time at the other end, unconditionally. For all queues at once, since it walks through the whole plan.
     pub fn owner_lifos(&self) -> Vec<bool> {
         let plain = |spec: &QueueSpec| spec.owner.is_some() && spec.order == Order::Deque && spec.capacity.is_none();
         let mut fits: Vec<bool> = self.queues.iter().map(plain).collect();
@@ -275,20 +273,20 @@ impl Plan {
         fits
     }
 
-    /// Where a task goes that this seat spawns and whose data lies on that node: `None` if to where it would go anyhow, since
-    /// nobody is nearer. Tasks with different numbers go to different queues, if there are several.
+    /// The queue of a task that this seat spawns and whose data lies on that node; `None` if it goes where it would go without a
+    /// place, since no other seat is nearer. Tasks with different numbers go to different queues, if there are several.
     pub fn home_queue(&self, seat: SeatId, home: NodeId, number: usize) -> Option<QueueId> {
         let own = self.seats[seat.index()].place[Kind::Deferred as usize];
         let queues = self.homes.get(home.index()).filter(|queues| !queues.contains(&own))?;
         queues.get(number % queues.len()).copied()
     }
 
-    /// The queue of a closure that names no place, if the plan deals these in turn. `turn` counts those of the spawning seat, from
-    /// 0. Seats begin at different queues, each behind its own number, so that they don't all spawn to one at first.
+    /// The queue of a closure that names no place, if the plan deals these in turn. `turn` counts those of the spawning seat,
+    /// from 0. Each seat begins with the queue behind its own number, so that they don't all spawn to one at first.
     ///
-    /// A seat with more than [`DEEP`] tasks that wait on its stack keeps what it spawns, and its stack grows with the depth of a
-    /// recursion: `waits` says how many. Otherwise it would wait for what others have, take what they have dealt to it meanwhile,
-    /// wait again, and so on, as often as there are tasks. (A task of Qthreads has a stack of its own.)
+    /// A seat with more than [`DEEP`] waiting tasks on its stack (`waits` says how many) keeps the tasks that it spawns, and its
+    /// stack grows with the depth of a recursion. Otherwise it would wait for tasks of other seats, run tasks meanwhile that
+    /// these have dealt to it, wait again, and so on, as often as there are tasks. (A task of Qthreads has a stack of its own.)
     ///
     /// ```
     /// use vicus_schedule::{SeatId, Setting};
@@ -306,8 +304,8 @@ impl Plan {
         self.nth_in_turn(seat.index().wrapping_add(1).wrapping_add(turn))
     }
 
-    /// The queue of a box that names no place, if the plan deals in turn. A box is always queued at the same one, where its
-    /// state is; neighbours in a request, and the first boxes of requests that follow each other, at different ones.
+    /// The queue of a box that names no place, if the plan deals in turn. A box is always queued at the same one, where its state
+    /// is; neighbours in a request, and the first boxes of successive requests, at different ones.
     pub fn queue_of_box(&self, request: RequestId, index: usize) -> Option<QueueId> {
         self.nth_in_turn((request.0 as usize).wrapping_add(index))
     }
@@ -317,7 +315,7 @@ impl Plan {
         Some(self.in_turn[turn])
     }
 
-    /// By queue, whether a seat whose task waits takes any task from it, and not those of the same request alone.
+    /// By queue, whether a seat whose task waits takes any task from it, or only those of the same request.
     pub fn for_waiting(&self) -> Vec<bool> {
         let mut any = vec![true; self.queues.len()];
         for probe in self.seats.iter().flat_map(|seat| &seat.look).filter(|probe| !probe.while_waiting) {
@@ -331,7 +329,7 @@ impl Plan {
         self.seats.iter().filter(|seat| !seat.spare).count()
     }
 
-    /// By node, how many of them work there, up to the last node that has any.
+    /// By node, how many of these threads work there, up to the last node that has any.
     pub fn threads_by_node(&self) -> Vec<u32> {
         let mut threads = Vec::new();
         for seat in self.seats.iter().filter(|seat| !seat.spare) {

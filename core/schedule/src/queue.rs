@@ -3,7 +3,7 @@
 use crate::{ByRequest, End, Order, RequestId, Take};
 use std::collections::VecDeque;
 
-/// A queue of either order. Take rules are the plan's; a world adds the lock.
+/// A queue of either order. The plan says how tasks are taken; a world adds the lock.
 #[derive(Debug)]
 pub enum Queue<T> {
     /// By arrival: tasks are put at the back.
@@ -42,7 +42,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes by a rule; the surplus of [`Take::Several`] goes to `rest`, in the order of age.
+    /// Takes by a rule; the other tasks of a [`Take::Several`] go to `rest`, in the order of age.
     pub fn take(&mut self, take: Take, rest: &mut Vec<(RequestId, T)>) -> Option<T> {
         match self {
             Queue::Deque(tasks) => {
@@ -66,7 +66,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes out the task of a request that is next to an end, of those for which `wanted` says yes. Cost O(n) in a deque.
+    /// Takes out the task of a request that is next to an end, of those that are `wanted`. Cost O(n) in a deque.
     pub fn remove(&mut self, request: RequestId, end: End, wanted: impl Fn(&T) -> bool) -> Option<T> {
         match self {
             Queue::Deque(tasks) => {

@@ -1,11 +1,11 @@
-//! A seat: what a worker decides, as a value. It has no threads, no clock, no queues and no memory of tasks.
+//! A seat: the decisions of a worker, as a value. It has no threads, no clock, no queues and no memory of tasks.
 //!
-//! A world tells it what happens: a task was *found*, or *none*; a task was *spawned*, a push was *refused*, a task begins to *wait* and
-//! *goes on*, the seat was *woken*. It answers what is to be done: *run* this task, *put* that one there, *wake* a seat for it, *pause*,
-//! *sleep*. A thread of worlds/machine and a virtual core of worlds/sim act on the same seat, so that a fault of it can be found by
-//! a simulated seed.
+//! A world tells it what happens: a task was *found*, or *none*; a task was *spawned*, a push was *refused*, a task begins to
+//! *wait* and *goes on*, the seat was *woken*. The seat answers with what to do: *run* this task, *put* that one there, *wake* a
+//! seat for it, *pause*, *sleep*. A thread of worlds/machine and a virtual core of worlds/sim act on the same seat, so that a
+//! simulated seed can show a fault of it.
 //!
-//! The order in which a seat comes by its tasks:
+//! The order in which a seat gets its tasks:
 //!
 //! 1. its *next* task: the last immediate box that its last invocation activated;
 //! 2. what it was *called* for: tasks that no other seat may run;
@@ -23,55 +23,55 @@ use vicus_topology::NodeId;
 /// How long a waiting seat looks around before it sleeps, if the strategy has no such time.
 const SPIN_NS: u64 = 5_000;
 
-/// A shorter pause costs less than to say that others may end it.
+/// A shorter pause costs less than announcing that a push may end it.
 const SHORT_NS: u64 = 50_000;
 
-/// So many tasks, each of which found no room for what it spawned, may stand on a stack: after that there has to be room.
+/// How many tasks that found no room for their spawned tasks may stand on a stack: after that a full queue takes the task.
 const DEEPEST: u32 = 64;
 
-/// What a seat knows and decides. `T` is a task as the world's queues hold it.
+/// The state and the decisions of a seat. `T` is a task as the world's queues hold it.
 #[derive(Debug)]
 pub struct Seat<T> {
     id: SeatId,
-    /// The lock-free queue into which this seat puts immediate tasks and from which it takes the youngest first (rule 1 of
-    /// most strategies), if the plan has such a queue.
+    /// The lock-free queue into which this seat puts immediate tasks and from which it takes the youngest first (rule 1 of most
+    /// strategies), if the plan has such a queue.
     own: Option<QueueId>,
-    /// How it comes by a task of that queue.
+    /// The way of a task out of that queue.
     own_way: Way,
     /// Whether it takes them while a task waits.
     own_while_waiting: bool,
-    /// How many of the plan's probes ask that queue and no other: the first one, or none.
+    /// How many of the plan's probes only look into that queue: the first one, or none.
     own_probes: usize,
-    /// Of the plan's rings.
+    /// The cursors of the plan's rings.
     cursors: Vec<usize>,
-    /// The task to run next: it would be pushed to the own queue and popped again at once. No other seat sees it there; it is run before
-    /// anything else is looked for.
+    /// The task to run next: in the own queue it would be pushed and popped again at once. Other seats don't see it; it is run
+    /// before the seat looks for another task.
     next: Option<Found<T>>,
     /// Tasks that this seat runs itself, the youngest first.
     kept: Vec<T>,
     /// The tasks that wait on its stack: each with the request whose tasks may run meanwhile, or `None` for any.
     waits: Vec<Option<RequestId>>,
-    /// How many tasks run on its stack on top of others that found no room for what they spawned.
+    /// How many tasks run on its stack on top of others that found no room for their spawned tasks.
     helping: u32,
     /// The last pause of a seat that backs off, in nanoseconds; 0 after every success.
     pause_ns: u64,
-    /// For what it was woken, until it has looked.
+    /// The task for which it was woken, until it has looked.
     woken: Option<Wake>,
-    /// How many tasks it has spawned that name a place, so that those for one place go to its queues in turn.
+    /// How many tasks that name a place it has spawned, so that those for one place go to its queues in turn.
     sent: usize,
-    /// How many tasks that name no place it has dealt in turn. Counted apart: where every second task names a place, the others
+    /// How many tasks that name no place it has dealt in turn. Counted apart: if every second task names a place, the others
     /// still go to every queue.
     turn: usize,
-    /// For the bytes of a task by location.
+    /// Sums of a task's bytes by location.
     shares: Shares,
 }
 
 /// A task that a seat has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run<T> {
-    /// To be run.
+    /// The task, to be run.
     pub task: T,
-    /// How the seat came by it.
+    /// How the seat got it.
     pub way: Way,
     /// The seat was woken for another task, and leaves that to another seat: see [`Seat::passes_on`].
     pub leaves: bool,
@@ -80,7 +80,7 @@ pub struct Run<T> {
 /// Where a seat puts a task that it has spawned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
-    /// Nowhere: it keeps the task, and runs it itself ([`Seat::keep`]).
+    /// Into no queue: it keeps the task, and runs it itself ([`Seat::keep`]).
     Keep,
     /// Into this queue, as a task of this kind.
     Into(QueueId, Kind),
@@ -91,17 +91,17 @@ pub enum Put {
 pub enum After {
     /// It wakes a sleeping seat for the task.
     Wake,
-    /// It looks for a task as a free seat does ([`Seat::help`]), and runs that at once, on top of the one that has spawned: there are
-    /// more tokens than their pool holds.
+    /// It looks for a task as a free seat does ([`Seat::help`]), and runs that at once, on top of the spawner: there are more
+    /// tokens than their pool holds.
     Help,
 }
 
-/// What a seat does that has found nothing.
+/// What a seat does next that has found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// It looks again, until it has looked for so long in vain.
+    /// It looks again, until it has found nothing for so long.
     Look {
-        /// In nanoseconds, since it has found nothing first.
+        /// In nanoseconds, since it first found nothing.
         until_ns: u64,
     },
     /// It looks again after a pause that is too short to be ended by a push.
@@ -109,9 +109,9 @@ pub enum Rest {
         /// In nanoseconds.
         ns: u64,
     },
-    /// It announces itself, looks for the last time, and sleeps until it is woken.
+    /// It announces itself, looks a last time, and sleeps until it is woken.
     Sleep {
-        /// What it would take.
+        /// The tasks that it would take.
         sleeper: Sleeper,
         /// It sleeps no longer than this, in nanoseconds.
         at_most_ns: Option<u64>,
@@ -119,8 +119,7 @@ pub enum Rest {
 }
 
 impl<T> Seat<T> {
-    /// A seat that has done nothing yet. `is_lock_free`: whether the world has made a lock-free queue of this one
-    /// ([`Plan::owner_lifos`]).
+    /// A new seat. `is_lock_free`: whether the world has made this queue a lock-free one ([`Plan::owner_lifos`]).
     pub fn new(plan: &Plan, id: SeatId, is_lock_free: impl FnOnce(QueueId) -> bool) -> Seat<T> {
         let seat = &plan.seats[id.index()];
         let immediate = seat.place[Kind::Immediate as usize];
@@ -148,12 +147,12 @@ impl<T> Seat<T> {
         }
     }
 
-    /// Its lock-free queue for immediate tasks, if the plan has one. What it puts there it finds before anything that the plan names.
+    /// Its lock-free queue for immediate tasks, if the plan has one. The seat looks there before all queues that the plan names.
     pub fn own(&self) -> Option<QueueId> {
         self.own
     }
 
-    /// How it comes by a task of that queue.
+    /// The way of a task out of that queue.
     #[inline]
     pub fn own_way(&self) -> Way {
         self.own_way
@@ -184,8 +183,8 @@ impl<T> Seat<T> {
         self.woken.take_if(|wake| way.queue() == Some(wake.queue)).is_none()
     }
 
-    /// As [`Seat::find`], for a seat whose push has made more tokens than their pool holds ([`After::Help`]). It finds nothing if other
-    /// seats were quicker; then there is room as well.
+    /// As [`Seat::find`], for a seat whose push has made more tokens than their pool holds ([`After::Help`]). It finds nothing if
+    /// other seats were quicker; then the pool has room as well.
     #[cold]
     pub fn help<Q>(&mut self, plan: &SeatPlan, queues: &mut Q) -> Option<(T, Way)>
     where
@@ -195,8 +194,8 @@ impl<T> Seat<T> {
         own.or_else(|| self.look_far(None, plan, queues))
     }
 
-    /// What most looks find, without the detour by the plan. The first probe takes the same, since the plan says that this queue
-    /// is the owner's at its young end (`Plan::owner_lifos`).
+    /// The way of most tasks, without a detour through the plan. The first probe takes the same, since this queue is the owner's
+    /// at its young end (`Plan::owner_lifos`).
     #[inline]
     fn find_own<Q>(&mut self, waiting: Option<RequestId>, queues: &mut Q) -> Option<T>
     where
@@ -222,7 +221,7 @@ impl<T> Seat<T> {
         Some((found.task, Way::new(found.rule, found.queue)))
     }
 
-    /// The seat has looked and found nothing, for so long by now. If it was woken, other seats were quicker.
+    /// The seat has found nothing for so long by now. If it was woken, other seats were quicker.
     pub fn none(&mut self, plan: &SeatPlan, idle_ns: u64) -> Rest {
         self.woken = None;
         let waiting = self.waits.last().copied();
@@ -243,8 +242,9 @@ impl<T> Seat<T> {
         }
     }
 
-    /// How long a seat that backs off pauses now. `None`: it sleeps until it is woken, since the strategy has no pauses, or since
-    /// the longest one was in vain. A push that makes a queue long enough for it wakes it ([`Plan::wake_one`]).
+    /// How long a seat that backs off pauses now. `None`: it sleeps until it is woken, because the strategy has no pauses, or
+    /// because it found nothing after the longest one. A push that makes a queue long enough for it wakes it
+    /// ([`Plan::wake_one`]).
     fn next_pause(&mut self, plan: &SeatPlan) -> Option<u64> {
         let Idle::BackOff { first_ns, factor, max_ns } = plan.idle else { return None };
         let longest = u64::from(max_ns.max(first_ns).max(1));
@@ -256,36 +256,37 @@ impl<T> Seat<T> {
         Some(self.pause_ns)
     }
 
-    /// The seat does not sleep any more, or has found something in its last look: it was chosen for this, if for anything.
+    /// The seat does not sleep any more, or has found a task in its last look. `wake` is the task that it was chosen for, if any.
     pub fn woken(&mut self, wake: Option<Wake>) {
         self.woken = wake;
     }
 
-    /// The seat turns to something else than what it was woken for: another seat is to be woken for that, if it was for anything.
+    /// The seat does something else than the task that it was woken for: another seat is to be woken for that task, if there is
+    /// one.
     #[inline]
     pub fn passes_on(&mut self) -> Option<Wake> {
         self.woken.take()
     }
 
-    /// The task that runs begins to wait: meanwhile tasks of this request run on top of it, or with `None` any.
+    /// The running task begins to wait: meanwhile tasks of this request run on top of it, or with `None` any.
     pub fn waits(&mut self, request: Option<RequestId>) {
         self.waits.push(request);
     }
 
-    /// Of which request the tasks are that may run on top of the one that waits; `None`: any, or no task waits.
+    /// The request whose tasks may run on top of the waiting task; `None`: any may, or no task waits.
     #[inline]
     pub fn waits_for(&self) -> Option<RequestId> {
         self.waits.last().copied().flatten()
     }
 
-    /// What the task waited for is over. Gives the seat's next task, to be put where it would be without [`Seat::activated`]: others can't
-    /// see it, and the task that waited may run on for long.
+    /// The awaited task is over. Gives the seat's next task, to be put where it would be without [`Seat::activated`]: other seats
+    /// can't see it, and the task that has waited may run on for long.
     pub fn goes_on(&mut self) -> Option<(T, QueueId)> {
         self.waits.pop().expect("a task that goes on has waited");
         self.next.take().map(|next| (next.task, next.queue))
     }
 
-    /// Whether so many tasks wait on its stack that it keeps what it spawns.
+    /// Whether so many tasks wait on its stack that it keeps the tasks that it spawns.
     #[inline]
     fn is_deep(&self) -> bool {
         self.waits.len() >= DEEP
@@ -293,30 +294,31 @@ impl<T> Seat<T> {
 
     /// Where the seat puts a task that it has spawned, that names no place, and that its own lock-free queue does not take.
     ///
-    /// On a deep stack it keeps the task. The queue's youngest task might be one that another seat has just spawned, and the task that waits
-    /// for this one would run it on top of itself, and the next one on top of that: the stack would grow with their number.
+    /// On a deep stack it keeps the task. Otherwise the youngest task in the queue might be one that another seat has just
+    /// spawned; the task that waits for this one would run it on top of itself, and the next one on top of that: the stack would
+    /// grow with their number.
     pub fn place(&mut self, plan: &Plan, kind: Kind) -> Put {
         if self.is_deep() {
             return Put::Keep;
         }
         match self.next_in_turn(plan) {
-            // This seat may not even look there.
+            // This seat may not even look into that queue.
             Some(queue) => Put::Into(queue, Kind::Deferred),
             None => Put::Into(plan.seats[self.id.index()].place[kind as usize], kind),
         }
     }
 
-    /// As [`Seat::place`], for a task that the seat takes back if no other has taken it by then: a `join`'s. If its own queue is
-    /// full, it keeps that.
+    /// As [`Seat::place`], for a task that the seat takes back unless another seat has taken it by then: a `join`'s. If its own
+    /// queue is full, it keeps the task.
     pub fn place_second(&mut self, plan: &Plan) -> Put {
         if self.own.is_some() { Put::Keep } else { self.place(plan, Kind::Immediate) }
     }
 
-    /// Where the seat puts a task that goes to this queue, or with `None` to its own of this kind.
+    /// The queue for a task: this one, or with `None` the seat's own of this kind.
     #[inline]
     pub fn send(&self, plan: &Plan, kind: Kind, queue: Option<QueueId>) -> (QueueId, Kind) {
         match queue {
-            // A seat elsewhere shares nothing with this one.
+            // A seat elsewhere shares no data with this one.
             Some(queue) => (queue, Kind::Deferred),
             None => (plan.seats[self.id.index()].place[kind as usize], kind),
         }
@@ -329,19 +331,19 @@ impl<T> Seat<T> {
         Some(queue)
     }
 
-    /// The queue of a task that is to run near a node. `None`: it goes where it would go anyhow.
+    /// The queue of a task that is to run near a node. `None`: it goes where it would go without a place.
     pub fn home(&mut self, plan: &Plan, node: NodeId) -> Option<QueueId> {
         self.sent = self.sent.wrapping_add(1);
         plan.home_queue(self.id, node, self.sent)
     }
 
-    /// The queue of a task that is to run near those seats which have this one for their own deferred tasks. `None`: this seat is one of
+    /// The queue of a task that is to run near those seats whose own deferred tasks go to this queue. `None`: this seat is one of
     /// them.
     pub fn home_at(&self, plan: &Plan, queue: QueueId) -> Option<QueueId> {
         (queue != plan.seats[self.id.index()].place[Kind::Deferred as usize]).then_some(queue)
     }
 
-    /// The queue of a task that says what it touches: where the plan deals it by that, or in turn. `None`: the seat's own.
+    /// The queue of a task with a footprint, if the plan deals it by that, or in turn. `None`: the seat's own.
     #[inline]
     pub fn deal(&mut self, plan: &Plan, accesses: &[Access], data: &mut impl Whereabouts) -> Dealt {
         let dealing = plan.dealing.as_ref().filter(|_| !accesses.is_empty());
@@ -349,8 +351,8 @@ impl<T> Seat<T> {
         Dealt { queue: dealt.queue.or_else(|| self.next_in_turn(plan)), ..dealt }
     }
 
-    /// The queue of a box that was activated: where the part of a range lies that it was sent (`home`), or where the plan deals it by
-    /// its inputs' heads (`deal`), or else in turn by its number. `None`: the seat's own.
+    /// The queue of a box that was activated: that of the node where its part of a range lies (`home`), or the one to which the
+    /// plan deals it by its inputs' heads (`deal`), or else in turn by its number. `None`: the seat's own.
     #[inline]
     pub fn deal_box(
         &mut self,
@@ -372,8 +374,9 @@ impl<T> Seat<T> {
         dealt
     }
 
-    /// A box was activated that goes to this queue, or with `None` to the seat's own of this kind. The last one of an invocation, if it is
-    /// immediate, is the seat's next task: a seat woken for it could only take it away from its rows. Gives a task to put instead.
+    /// A box was activated that goes to this queue, or with `None` to the seat's own of this kind. If it is the last one of an
+    /// invocation, and immediate, it is the seat's next task: another seat woken for it would only take it away from its rows.
+    /// Gives a task to put instead.
     #[inline]
     pub fn activated(
         &mut self,
@@ -388,19 +391,19 @@ impl<T> Seat<T> {
             return Some((task, queue, kind));
         }
         let next = Found { task, rule: self.own_way.rule(), queue };
-        // An earlier one is of a box that ran on top of one that waited.
+        // The earlier one was activated by a box on top of which others run now.
         self.next.replace(next).map(|earlier| (earlier.task, earlier.queue, Kind::Immediate))
     }
 
-    /// A task was pushed. `runs_inline`: whether it may run on top of its spawner. `is_overfull`: whether there are more tokens than their
-    /// pool holds.
+    /// A task was pushed. `runs_inline`: whether it may run on top of its spawner. `is_overfull`: whether there are more tokens
+    /// than their pool holds.
     #[inline]
     pub fn pushed(&self, runs_inline: bool, is_overfull: bool) -> After {
         if is_overfull && runs_inline && self.helping < DEEPEST { After::Help } else { After::Wake }
     }
 
-    /// A full queue has refused a task. Where the plan has no room, the seat works at once (Wittmann and Hager, §2): it runs the task
-    /// that is returned, on top of the one that has spawned it. A box it runs when the present task has ended.
+    /// A full queue has refused a task. Then the seat works at once (Wittmann and Hager, §2): it runs the returned task on top of
+    /// its spawner. If the task is a box, the seat keeps it and runs it when the present task has ended.
     pub fn refused(&mut self, task: T, runs_inline: bool) -> Option<T> {
         if runs_inline && self.helping < DEEPEST {
             return Some(task);
@@ -409,12 +412,12 @@ impl<T> Seat<T> {
         None
     }
 
-    /// The seat runs this task itself, when it looks for one next.
+    /// The seat will run this task itself, when it next looks for one.
     pub fn keep(&mut self, task: T) {
         self.kept.push(task);
     }
 
-    /// A task begins to run on top of its spawner, for which there was no room.
+    /// A task begins to run on top of its spawner, because there was no room for it.
     pub fn helps(&mut self) {
         self.helping += 1;
     }
@@ -434,7 +437,8 @@ impl<T> Seat<T> {
         at.map(|at| self.kept.remove(at)).is_some()
     }
 
-    /// What this seat alone would run goes to where others find it, in this order: its thread turns away, or is about to block.
+    /// Gives the tasks that only this seat would run, in this order, for queues where others find them: its thread leaves, or is
+    /// about to block.
     pub fn turns_away(&mut self) -> Vec<T> {
         self.next.take().map(|next| next.task).into_iter().chain(self.kept.drain(..)).collect()
     }

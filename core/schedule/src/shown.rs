@@ -1,6 +1,6 @@
-//! The plan for people: queues, pools, what each seat does, and how tasks are dealt.
+//! The plan in words: queues, pools, what each seat does, and how tasks are dealt.
 //!
-//! All parts are taken apart field by field, so that the compiler tells of a new one that nobody shows.
+//! All structs are taken apart field by field, so that the compiler reports a new field that is not shown.
 
 use crate::{Dealing, Idle, Plan, Pool, Probe, QueueId, QueueSpec, Robber, Scan, SeatPlan, Tokens, When};
 use std::fmt;
@@ -54,7 +54,7 @@ impl Plan {
         for Probe { rule, scan, take, when, rest_to, while_waiting } in look {
             let (ring, queues) = match scan {
                 Scan::List(queues) => ("", queues),
-                // The number of the cursor is the world's affair.
+                // The index of the cursor is internal to worlds.
                 Scan::Ring(queues, _) => (" round robin", queues),
             };
             let when = match when {

@@ -1,34 +1,35 @@
-//! Which seats of a pool sleep, and which of them a push wakes. Plain data: a world puts a lock around it, or none.
+//! Which seats of a pool sleep, and which of them a push wakes. Plain data: a world puts a lock around it if it needs one.
 //!
-//! A seat that finds nothing *announces* itself and says which tasks it would take. A push *chooses* one announced seat, which
-//! is announced no more: so a push wakes one seat. The seat learns for which task it was chosen when it wakes, or when it has found
-//! something by itself meanwhile; then it leaves that task to another seat ([`Seat::passes_on`](crate::Seat::passes_on)).
+//! A seat that finds nothing *announces* itself with the tasks that it would take. A push *chooses* one announced seat, which is
+//! then no longer announced: so a push wakes one seat. The seat learns for which task it was chosen when it wakes, or when it has
+//! found another task by itself meanwhile; then it leaves that task to another seat
+//! ([`Seat::passes_on`](crate::Seat::passes_on)).
 
 use crate::{Plan, PoolId, QueueId, QueueSpec, RequestId};
 
-/// What a seat that goes to sleep would take.
+/// The tasks that a seat which goes to sleep would take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sleeper {
     /// Any task.
     Free,
-    /// Its task waits: it takes others of that request, and those that are for every waiting seat.
+    /// Its task waits: it takes other tasks of that request, and those that are for every waiting seat.
     Waiting(RequestId),
 }
 
 /// A task that a sleeping seat is woken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wake {
-    /// Where the task is.
+    /// The queue that the task is in.
     pub queue: QueueId,
-    /// The task's request. `None`: a free seat is to look there.
+    /// The task's request. `None`: only a free seat is to look there.
     pub request: Option<RequestId>,
     /// Whether waiting seats take any task from there ([`Plan::for_waiting`]).
     pub while_waiting: bool,
 }
 
 impl Wake {
-    /// Whether this seat would take the task. If a waiting seat were woken for another request's task, it would leave that to another
-    /// waiting seat, which would leave it to the first one, while a free seat sleeps on.
+    /// Whether this seat would take the task. If a waiting seat were woken for another request's task, it would pass it to
+    /// another waiting seat, which would pass it back, while a free seat sleeps on.
     fn suits(&self, sleeper: Sleeper) -> bool {
         match sleeper {
             Sleeper::Free => true,
@@ -37,7 +38,7 @@ impl Wake {
     }
 }
 
-/// The sleeping seats of a pool, by their slots: their places in [`Pool::seats`](crate::Pool::seats).
+/// The sleeping seats of a pool, by slot: their index in [`Pool::seats`](crate::Pool::seats).
 ///
 /// ```
 /// use vicus_schedule::{QueueId, RequestId, Sleeper, Sleepers, Wake};
@@ -53,19 +54,19 @@ impl Wake {
 /// ```
 #[derive(Debug)]
 pub struct Sleepers {
-    /// Those that have announced themselves and were not chosen, the last one last.
+    /// Seats that have announced themselves and were not chosen, the last one last.
     announced: Vec<(usize, Sleeper)>,
-    /// By slot, what it was chosen for, until it is told. Invariant: an announced seat is not chosen.
+    /// By slot, the task that it was chosen for, until it is told. Invariant: an announced seat is not chosen.
     chosen: Box<[Option<Wake>]>,
 }
 
 impl Sleepers {
-    /// For the seats of a pool, of which none sleeps.
+    /// For a pool without sleeping seats.
     pub fn new(slots: usize) -> Sleepers {
         Sleepers { announced: Vec::with_capacity(slots), chosen: (0..slots).map(|_| None).collect() }
     }
 
-    /// A seat goes to sleep, unless its last look finds something.
+    /// A seat goes to sleep, unless its last look finds a task.
     pub fn announce(&mut self, slot: usize, sleeper: Sleeper) {
         self.announced.push((slot, sleeper));
     }
@@ -75,13 +76,13 @@ impl Sleepers {
         self.announced.len()
     }
 
-    /// Whether no seat may be chosen, and each that was has been told.
+    /// Whether no seat is announced, and each chosen one has been told.
     pub fn is_idle(&self) -> bool {
         self.announced.is_empty() && self.chosen.iter().all(Option::is_none)
     }
 
-    /// Chooses the seat that is woken for a task: a free one before one that waits, and of those one that takes the task. Of several,
-    /// the one that came last has the warmest caches.
+    /// Chooses the seat that is woken for a task: a free one before a waiting one that takes the task. Of several, the one that
+    /// announced itself last: it has the warmest caches.
     pub fn choose(&mut self, wake: Wake) -> Option<usize> {
         let free = self.announced.iter().rposition(|&(_, sleeper)| sleeper == Sleeper::Free);
         let found = free.or_else(|| self.announced.iter().rposition(|&(_, sleeper)| wake.suits(sleeper)));
@@ -90,12 +91,12 @@ impl Sleepers {
         Some(slot)
     }
 
-    /// What a seat was chosen for; it is told once.
+    /// The task that a seat was chosen for; it is told once.
     pub fn tell(&mut self, slot: usize) -> Option<Wake> {
         self.chosen[slot].take()
     }
 
-    /// A seat does not sleep any more, or does not go to sleep. Says what it was chosen for, if it was.
+    /// A seat does not sleep any more, or does not go to sleep. Gives the task that it was chosen for, if it was.
     pub fn stay(&mut self, slot: usize) -> Option<Wake> {
         if let Some(at) = self.announced.iter().position(|&(other, _)| other == slot) {
             self.announced.remove(at);
@@ -105,8 +106,8 @@ impl Sleepers {
 }
 
 impl Plan {
-    /// Wakes one seat for a push into a queue: in near pools first, and if no seat there is to be woken, in those that take from the queue
-    /// when it is long. `length`: how many tasks it holds. `wakes` wakes a seat of a pool and says whether there was one.
+    /// Wakes one seat for a push into a queue: in near pools first, and if no seat there is woken, in those that take from the
+    /// queue when it is long. `length`: how many tasks it holds. `wakes` wakes a seat of a pool and says whether there was one.
     #[inline]
     pub fn wake_one(
         &self,

@@ -1,4 +1,4 @@
-//! What a queue holds: one word, a pointer to a header that lives where the task lives.
+//! The entry of a queue: one word, a pointer to the header at the beginning of the task.
 
 use crate::ContextRef;
 use std::ptr::NonNull;
@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// Falt et al. §4: what the creator knows of a task.
+/// Falt et al. §4: the relation of a task to its spawner, as the spawner states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -28,38 +28,39 @@ pub type RunTask = unsafe fn(TaskRef);
 /// What tasks of one kind have in common: boxes, or the closures of one type.
 #[derive(Debug)]
 pub struct TaskClass {
-    /// Runs the task, on the calling thread's seat. The task is gone after this, or may be queued again.
+    /// Runs the task, on the calling thread's seat. Afterwards the task is gone, or may be queued again.
     ///
     /// # Safety
     /// It is called once for each time that the task was queued, after the task was taken out of its queue.
     pub run: RunTask,
-    /// Whether it may run on the stack of the task that spawned it. A box may not: it could be the one that the box beneath it sends to
-    /// or receives from.
+    /// Whether it may run on the stack of the task that spawned it. A box may not: it could be the one that the box beneath it
+    /// sends to or receives from.
     pub runs_inline: bool,
-    /// Whether its request has stopped and does not want it any more. `None`: it is never dropped unrun, since a task waits for it.
+    /// Whether its request has stopped and no longer needs it. `None`: it is never dropped unrun, since a task waits for it.
     ///
     /// # Safety
     /// It is called while the task is queued.
     pub is_unwanted: Option<unsafe fn(TaskRef) -> bool>,
 }
 
-/// The part of a task that every queue and every world understands. It is the first field of the task itself: of a
-/// box's cell, of a stack frame that waits, of a block in a slab.
+/// The part of a task that every queue and every world understands. It is the first field of the task: of a box's cell, of a
+/// waiting stack frame, of a block in a slab.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TaskHeader {
     /// What it is.
     pub class: &'static TaskClass,
-    /// What counts it until it is over: its parent's children, a scope's tasks, a group's.
+    /// The context in which it is counted until it is over: its parent's children, a scope's tasks, a group's.
     pub context: ContextRef,
     /// The request it belongs to.
     pub request: RequestId,
-    /// Which task it is: a box's place in its model. Others have one in a world that records; [`TaskHeader::UNNUMBERED`] elsewhere.
+    /// The number of the task: a box's index in its model. Others have one in a world that records; [`TaskHeader::UNNUMBERED`]
+    /// elsewhere.
     pub number: u32,
 }
 
 impl TaskHeader {
-    /// The number of tasks that nobody tells apart.
+    /// The number of tasks that are not told apart.
     pub const UNNUMBERED: u32 = u32::MAX;
 }
 
@@ -69,8 +70,8 @@ impl TaskHeader {
 pub struct TaskRef(NonNull<TaskHeader>);
 
 #[expect(unsafe_code, reason = "a task travels between threads as a bare pointer")]
-// SAFETY: whoever makes a TaskRef promises (see `TaskRef::new`) that the task may be run by any thread and outlives
-// its stay in the queues; the pointer itself carries no thread's state.
+// SAFETY: the maker of a TaskRef promises (see `TaskRef::new`) that any thread may run the task and that it outlives its stay in
+// the queues; the pointer itself carries no thread's state.
 unsafe impl Send for TaskRef {}
 
 impl TaskRef {
@@ -99,7 +100,7 @@ impl TaskRef {
         }
     }
 
-    /// Whether its request has stopped and does not want it any more.
+    /// Whether its request has stopped and no longer needs it.
     ///
     /// # Safety
     /// The task is queued, or was taken and has not been run.

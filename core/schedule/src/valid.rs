@@ -1,14 +1,14 @@
-//! The proof that no task is ever stranded, by looking at the plan alone.
+//! The proof that no task is ever stranded, from the plan alone.
 
 use crate::{Dealing, Idle, Plan, PoolId, Probe, QueueId, RULES, Robber, SeatPlan, Take, When};
 
 impl Plan {
-    /// Panics with the fact that does not hold, if a task put somewhere by this plan could stay there for ever:
-    /// a wake ring is empty or names no seat with a thread; a seat that a push can wake does not take from that queue;
-    /// a task that a seat waits for lies where that seat does not look, and those that do may all wait, too;
-    /// a place, an entry or a dealt home has no queue; a home's queue, or one that is dealt to in turn, is one that only its owner may push to; a pool has only
-    /// spare seats; a seat that waits for a queue to become long sleeps where no push wakes it; a token could be left without
-    /// a task. Or if a rule's number is not one that worlds count.
+    /// Panics with the fact that does not hold, if a task put somewhere by this plan could stay there for ever: a wake ring is
+    /// empty or names no seat with a thread; a seat that a push can wake does not take from that queue; an awaited task lies in a
+    /// queue where the waiting seat does not look, and all seats that do may wait, too; a place, an entry or a dealt home has no
+    /// queue; a home's queue, or one that is dealt to in turn, is one that only its owner may push to; a pool has only spare
+    /// seats; a seat that waits for a queue to become long sleeps where no push wakes it; a token could be left without a task.
+    /// Or if a rule's number is not one that worlds count.
     pub fn assert_valid(&self) {
         let name = &self.strategy;
         assert!(!self.seats.is_empty(), "{name}: a plan has seats");
@@ -97,8 +97,8 @@ impl Plan {
         }
     }
 
-    /// A seat whose task waits takes what it waits for wherever it looks, whenever there is something. Of a queue where it does not
-    /// look like that, all seats that a push can wake take any task, though they wait themselves.
+    /// A waiting seat takes tasks of its own request wherever it looks, whenever there are some. If it does not look into a queue
+    /// in that way, then all seats that a push to it can wake take any task from it, even while they wait.
     fn assert_waiting(&self) {
         let name = &self.strategy;
         for (index, spec) in self.queues.iter().enumerate() {
@@ -121,7 +121,7 @@ impl Plan {
         }
     }
 
-    /// The pools whose seats take from a queue only when it is long, and the least length that one of them wants.
+    /// The pools whose seats take from a queue only when it is long, with the least threshold of their seats.
     fn robbers_of(&self, queue: QueueId) -> Vec<Robber> {
         let robber = |pool: usize| {
             let seats = self.pools[pool].seats.iter().map(|seat| &self.seats[seat.index()]);
@@ -158,7 +158,7 @@ impl Plan {
         }
     }
 
-    /// Every seat can take from every queue, one task at a time, so whoever gets a token gets a task.
+    /// Every seat can take from every queue, one task at a time, so the holder of a token finds a task.
     fn assert_tokens(&self) {
         let name = &self.strategy;
         for (index, queue) in self.queues.iter().enumerate() {
@@ -181,7 +181,7 @@ fn serves(seat: &SeatPlan, queue: QueueId) -> bool {
     longer_than(&seat.look, queue) == Some(0)
 }
 
-/// When one of these probes takes from a queue: if it holds more tasks than this.
+/// The number of tasks beyond which one of these probes takes from a queue.
 fn longer_than<'a>(probes: impl IntoIterator<Item = &'a Probe>, queue: QueueId) -> Option<u32> {
     let lengths = probes.into_iter().filter_map(|probe| {
         let at = probe.scan.queues().iter().position(|&other| other == queue)?;

@@ -26,9 +26,9 @@
 //! | location | [`LocationId`] | The index of one of those over which something is laid out: the nodes with memory, the subqueues of a queue, the queues that tasks are dealt to. Arrangements, distributions by number (`on:2`) and plans say locations. |
 //! | home | a number, with a node | Which of the core groups that share the node's memory some data belong to: that number modulo how many there are. |
 //!
-//! What takes a place finds its own location for it, the nearest one:
+//! A container finds the nearest of its own locations for a place:
 //!
-//! | who is told | a node means | a core group means |
+//! | container | a node means | a core group means |
 //! |---|---|---|
 //! | memory: pools, arrays, copies, segments of queues | itself, or the nearest node with memory that may be used | its node |
 //! | a queue with a location for each node | itself | its node |

@@ -25,8 +25,8 @@ use vicus_sparql::{Form, Moment, Options, ParseOptions, QueryError, QueryErrorKi
 /// See `vicus query --help`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// N-Triples or Turtle by the ending (.nt, .ttl, with .gz or without); - is standard input. May be given several times: the files
-    /// are one graph, whose blank nodes are kept apart by file.
+    /// N-Triples or Turtle by the ending (.nt, .ttl, with .gz or without); - is standard input. May be given several times: the
+    /// files are one graph, whose blank nodes are kept apart by file.
     #[arg(long, value_name = "FILE", required = true)]
     data: Vec<OsString>,
     /// The syntax of all data files, whatever their endings.
@@ -38,13 +38,14 @@ pub(crate) struct Args {
     /// The query itself.
     #[arg(value_name = "TEXT", conflicts_with = "query")]
     text: Option<OsString>,
-    /// Words behind the query, which are a mistake: most likely files that a pattern of the shell stands for.
+    /// Further words after the query, which are an error: most likely files from a pattern that the shell has expanded.
     #[arg(hide = true)]
     rest: Vec<OsString>,
-    /// How results are written to standard output. `count` is one line a query: its name, a tab, its rows or yes/no.
+    /// The format of results on standard output. `count` is one line for each query: its name, a tab, its rows or yes/no.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Who runs what next, with parameters as in las:pin=pu; see `vicus strategies`; by default what VICUS_STRATEGY says, else las.
+    /// The scheduling strategy, with parameters as in las:pin=pu; see `vicus strategies`; by default that of VICUS_STRATEGY, else
+    /// las.
     #[arg(long)]
     strategy: Option<Setting>,
     /// How many threads; by default one for each PU that this process may use.
@@ -59,53 +60,52 @@ pub(crate) struct Args {
     /// Runs each query K times; the first time's results are written.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = at_least_one)]
     repeat: usize,
-    /// A query fails when what it holds in memory, its parsed text and its plan included, grows beyond this many bytes: 500000, 64K, 10M, 2G. By default half
-    /// of what is free when it begins; copies that run at once share that.
+    /// A query fails when it holds more bytes of memory than this, its parsed text and its plan included: 500000, 64K, 10M, 2G.
+    /// By default half of the memory that is free when it begins; copies that run at once share that.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
     /// A query is cancelled when it takes longer, from parsing its text on: 30, 1.5s, 500ms.
     #[arg(long, value_name = "SECONDS", value_parser = duration)]
     timeout: Option<Duration>,
-    /// What relative IRIs of a query are resolved against, until it has a BASE of its own.
+    /// The IRI against which relative IRIs of a query are resolved, until it has a BASE of its own.
     #[arg(long, value_name = "IRI")]
     base: Option<String>,
-    /// Refuses queries that call a function that there is not; otherwise such a call is an error, which a FILTER takes for
-    /// false.
+    /// Refuses queries that call an unknown function; otherwise such a call is an error, which a FILTER takes for false.
     #[arg(long)]
     strict_functions: bool,
-    /// As many bytes at most as a query's text has: 500000, 64K, 10M.
+    /// The most bytes of a query's text: 500000, 64K, 10M.
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value_t = ParseOptions::default().bytes as u64)]
     max_query_bytes: u64,
-    /// How many levels at most a query is nested, 1 to 10000: brackets, and operators and patterns that stand on the one before,
-    /// such as OPTIONAL, BIND, EXISTS and paths of any length.
+    /// The deepest nesting of a query, 1 to 10000 levels: brackets, and operators and patterns that apply to the one before, such
+    /// as OPTIONAL, BIND, EXISTS and paths of any length.
     #[arg(long, value_name = "LEVELS", value_parser = levels, default_value_t = ParseOptions::default().depth)]
     max_query_depth: usize,
-    /// By how many bytes a query may be longer with its names written out, for each byte of its text and for 1024 more: a prefix or
-    /// a base may be long, and names that have it many.
+    /// How many bytes longer a query may become when its names are written out, for each byte of its text and for 1024 more: a
+    /// long prefix or base may occur in many names.
     #[arg(long, value_name = "TIMES", default_value_t = ParseOptions::default().longer)]
     max_longer: usize,
-    /// How many signs of property paths may count once more because their path has another object; for long queries one more for
+    /// How many signs of property paths may be counted again because their path has another object; for long queries one more for
     /// four bytes of text.
     #[arg(long, value_name = "N", default_value_t = ParseOptions::default().path_signs)]
     max_path_signs: usize,
-    /// As many steps at most as planning a query takes: looks at operators, at their variables, and at ways to join, some ten
-    /// nanoseconds each. What meets this first has very many variables in very many patterns.
+    /// The most steps that planning a query may take: looks at operators, at their variables, and at ways to join, some ten
+    /// nanoseconds each. Only queries with very many variables in very many patterns reach this.
     #[arg(long, value_name = "N", default_value_t = Options::default().plan_steps, value_parser = clap::value_parser!(u64).range(1..))]
     max_plan_steps: u64,
-    /// Prints times, rows, tasks, and bytes that boxes took near and far (from another NUMA node) to standard error, a line
-    /// for each query and repeat; as JSON objects with =json.
+    /// Prints times, rows, tasks, and bytes that boxes took near and far (from another NUMA node) to standard error, a line for
+    /// each query and repeat; as JSON objects with =json.
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     timings: Option<Timings>,
-    /// Records what happens on every thread; see `vicus trace`. Short queries, which otherwise run on the thread that asks, run on
-    /// these threads then.
+    /// Records the events of every thread; see `vicus trace`. Short queries, which otherwise run on the calling thread, then run
+    /// on these threads.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// The longest line of data, in Turtle the longest statement: 64K, 10M, 2G. A longer one, such as all of /dev/zero, is an
-    /// error; it has to be in memory as a whole.
+    /// error, because it must fit in memory as a whole.
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes)]
     max_line: u64,
-    /// What hashes of terms and rows are keyed with; by default chance, so that data and queries can't be written that make
-    /// tables slow. The same number gives the same tables.
+    /// The key of the hashes of terms and rows; by default random, so that data and queries can't be made to slow the tables
+    /// down. The same number gives the same tables.
     #[arg(long, value_name = "N", env = "VICUS_HASH_SEED")]
     hash_seed: Option<u64>,
     /// Leaves malformed lines of the data out, and says how many.
@@ -119,7 +119,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// What its queries are asked with; each has a moment of its own.
+    /// The options of its session; each query has a moment of its own.
     fn session_options(&self) -> SessionOptions {
         SessionOptions {
             parse: ParseOptions {
@@ -149,7 +149,7 @@ impl Args {
         }
     }
 
-    /// What all copies of a query may hold together from now on.
+    /// The memory limit of all copies of a query together.
     fn memory(&self) -> u64 {
         let of_copies = |limit: u64| limit.saturating_mul(self.concurrent as u64);
         self.memory_limit.map_or_else(memory::free_limit, of_copies)
@@ -174,7 +174,7 @@ enum Format {
 }
 
 impl Format {
-    /// `None`: nothing but a number is written.
+    /// `None`: only a number is written.
     fn of_text(self) -> Option<vicus_service::Format> {
         match self {
             Format::Table => Some(vicus_service::Format::Table),
@@ -259,7 +259,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     let questions = questions(&args)?;
     let mut builder = Runtime::builder().strategy(strategy);
     if let Some(path) = &args.trace {
-        // Found out now, not after the work.
+        // Fails now, not after the work.
         std::fs::File::create(path).with_context(|| format!("{}: can't be written", path.display()))?;
         builder = builder.record(vicus_trace::Log::DEFAULT_ROOM);
     }
@@ -268,7 +268,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
         SyntaxName::Ttl => Syntax::Turtle,
     });
     let (sources, reading) = input::open(&args.data, syntax)?;
-    // Mistakes in the queries come before the data is read.
+    // Errors in the queries are reported before the data is read.
     let memory = MemoryBudget::new(args.memory());
     let options = args.session_options();
     for question in &questions {
@@ -299,7 +299,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
         write_trace(path, &trace)?;
     }
     match done {
-        // Whoever reads has seen enough.
+        // The reader has closed its end, having read enough.
         Err(error) if is_broken_pipe(&error) => Ok(()),
         done => done.and(reported),
     }
@@ -328,7 +328,7 @@ fn questions(args: &Args) -> anyhow::Result<Vec<Question>> {
     args.query.iter().map(read).collect()
 }
 
-/// A query that is asked of loaded data.
+/// A query to be run on loaded data.
 struct Asking<'a> {
     question: &'a Question,
     args: &'a Args,
@@ -352,7 +352,7 @@ impl Copy {
 }
 
 impl Asking<'_> {
-    /// Answers the query as often as asked, and writes the first answer.
+    /// Answers the query as often as requested, and writes the first answer.
     fn answer(&self, report: &mut Report) -> anyhow::Result<()> {
         let Asking { question, args, service, .. } = *self;
         let failed = |error| question.error(error);
@@ -401,7 +401,7 @@ impl Asking<'_> {
         Ok(())
     }
 
-    /// All copies of a query have one moment.
+    /// All copies of a query have the same moment.
     fn session(&self) -> Session {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_ms = since.map_or(0, |since| since.as_millis() as i64);
@@ -409,7 +409,7 @@ impl Asking<'_> {
         self.service.session(self.dataset, SessionOptions { moment, ..self.args.session_options() })
     }
 
-    /// How the results of a copy are written, if they are.
+    /// The format of a copy's results, if they are written.
     fn format(&self, repeat: usize, copy: usize) -> Option<vicus_service::Format> {
         self.args.format.of_text().filter(|_| repeat == 1 && copy == 0 && !self.args.explain)
     }
@@ -440,7 +440,7 @@ impl Asking<'_> {
         calls.into_iter().enumerate().map(start).collect()
     }
 
-    /// What the first copy came to, beside its rows.
+    /// The result of the first copy, beside its rows.
     fn show(&self, prepared: &Prepared, outcome: &Outcome) -> anyhow::Result<()> {
         if self.args.explain {
             return show(&prepared.plan().explain_with(&outcome.counts));
@@ -454,7 +454,7 @@ impl Asking<'_> {
     }
 }
 
-/// A number that nobody knows: what the system gives for the hash maps of std.
+/// An unpredictable number: the key that the system gives for the hash maps of std.
 fn by_chance() -> u64 {
     use std::hash::BuildHasher;
     std::hash::RandomState::new().hash_one(0)
@@ -465,7 +465,7 @@ fn show(text: &str) -> anyhow::Result<()> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
 }
 
-/// A mistake in a query, with the line that it is on and a caret under it.
+/// An error in a query, with its line and a caret under the place.
 fn with_caret(error: &QueryError, question: &Question) -> anyhow::Error {
     let option = match error.kind {
         QueryErrorKind::TooLong => " (--max-query-bytes)",
@@ -477,7 +477,7 @@ fn with_caret(error: &QueryError, question: &Question) -> anyhow::Error {
         _ => "",
     };
     let mut text = format!("query {}: {error}{option}", question.name);
-    // Line 0: the mistake is nowhere in particular.
+    // Line 0: the error has no place.
     let (line_number, column) = (error.line, error.column.max(1));
     if line_number > 0
         && let Some(line) = question.text.lines().nth(line_number - 1)

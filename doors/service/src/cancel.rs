@@ -95,7 +95,7 @@ impl Drop for Listening {
             let at = listeners.told.iter().position(|(number, _)| *number == self.number);
             at.map(|at| listeners.told.swap_remove(at))
         };
-        // Not under the lock: what it drops is anybody's.
+        // Not under the lock: the drop may run the callers' code.
         drop(told);
     }
 }

@@ -27,8 +27,8 @@ fn sequence(begin: i64, end: i64, block_size: usize) -> BoxModel {
     })
 }
 
-/// Adds `delta` to a column: in the envelope's own memory where nobody shares it. Rows that are not valid are changed
-/// too, which hurts nobody and keeps the loop free of branches.
+/// Adds `delta` to a column: in the envelope's own memory if it is not shared. Rows that are not valid are changed
+/// too, which does no harm and keeps the loop free of branches.
 fn increment(column: usize, delta: i64) -> BoxModel {
     library::map("increment", &schema(), &schema(), move |mut envelope| {
         envelope.i64s_mut(column).iter_mut().for_each(|value| *value += delta);

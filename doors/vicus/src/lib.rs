@@ -195,7 +195,7 @@ pub mod memory {
     pub use vicus_memory::{
         AllocError, ArrayError, ArrayOptions, Audit, Burst, Call, Closed, Consumer, Counts, DistArray, DistOptions,
         DistPool, DistQueue, Exhausted, FakePages, Footprint, Foreign, Frees, Heap, Iter, LfQueue, Locations,
-        LocationsError, Locks, Lying, MOST_RUNS, Memory, NodeSegments, Options, OptionsError, PageError, Pages,
+        LocationsError, Locks, MOST_RUNS, Memory, NodeBytes, NodeSegments, Options, OptionsError, PageError, Pages,
         Pattern, PlaceError, Placed, Placement, Policy, PoolError, PoolHandle, PoolItem, PoolOptions, Pop, PushError,
         QueueOptions, Region, Run, RunMut, SegmentSource, Series, SeriesError, Sizes, SystemSegments, TryPopError,
         Zero,

@@ -147,7 +147,7 @@ fn memory_that_cannot_be_had_fails_its_request_alone() {
     }
 }
 
-/// A system call, by name, and who tells that it was refused.
+/// A system call, by name, and the part that reports its refusal.
 const CALLS: [(&str, libc::c_long); 7] = [
     ("sched_getaffinity", libc::SYS_sched_getaffinity),
     ("sched_setaffinity", libc::SYS_sched_setaffinity),

@@ -161,6 +161,7 @@ impl Worker {
         // Its operator may wait for tasks, and other boxes may run meanwhile: they have a desk of their own.
         let mut desk = self.desk.take().unwrap_or_else(|| self.new_desk());
         desk.clock = self.recorder.clock();
+        desk.spreads = self.shared.is_alone(instance.id());
         (Some(desk), seat)
     }
 
@@ -209,7 +210,7 @@ impl Worker {
             let (plan, task) = (&self.shared.plan, queued.into_task());
             let put = self.state.activated(plan, task, kind, elsewhere, number == last);
             if self.recorder.is_on() && put.is_none_or(|(other, ..)| other != task) {
-                self.recorder.decides(|| Decision::Next(name_of(task)));
+                self.recorder.record_decision(|| Decision::Next(name_of(task)));
             }
             if let Some((task, queue, kind)) = put {
                 self.put(task, queue, kind).assert_none();

@@ -9,6 +9,7 @@
 
 use crate::allocator::column_block;
 use crate::runtime::{RequestState, Runtime, Shared};
+use crate::tasks::seatless;
 use crate::worker::outside;
 use crate::{Request, heaps};
 use std::cell::{Cell, RefCell};
@@ -210,9 +211,12 @@ impl Caller<'_> {
         if !queued.is_wanted() {
             return queued.discard(Some(self.slot));
         }
+        let index = queued.index();
         let mut running = queued.begin(desk);
-        if running.is_due() {
-            running.act(self, desk);
+        if running.is_due()
+            && let Some(panic) = seatless::act(|| running.act(self, desk))
+        {
+            self.instance().fail_by(index, panic);
         }
         running.send(desk).finish(desk);
         let mut tasks = self.tasks.borrow_mut();

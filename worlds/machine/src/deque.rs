@@ -1,15 +1,15 @@
 //! A seat's own queue: the owner pushes and pops at one end, thieves take at the other.
 //!
-//! It has two parts. What is *private* the owner pushes and pops with plain loads and stores; what is *public* thieves take with
-//! one exchange of a word. The owner makes tasks public when somebody wants some, and takes half of them back when it has
-//! nothing else. So a program whose threads all have work pays for no fence at all.
+//! It has two parts. The owner pushes and pops *private* tasks with plain loads and stores; thieves take *public* tasks with one
+//! exchange of a word. The owner makes tasks public when a thief wants some, and takes half of them back when it has nothing
+//! else. So a program whose threads all have work pays for no fence at all.
 //!
 //! After van Dijk and van de Pol, "Lace: Non-blocking Split Deque for Work-Stealing", Euro-Par 2014 workshops, §3: the split
-//! point, and the word that holds what is taken and what is public. We differ: an owner that is busy with one long task does
-//! not see that others want work, so a thief can move the split point itself. It closes the owner's way ([`HELD`]), makes the
-//! owner's stores visible by a barrier in every running thread ([`Barrier`]), and then knows what is still there. The owner pays
-//! for that with one look at a word after each pop. And the ring has a fixed size: a full one refuses, and the caller runs the
-//! task itself. So there is no growth and nothing to reclaim.
+//! point, and the word that holds what is taken and what is public. We differ: an owner that is busy with one long task does not
+//! see that thieves want work, so a thief can move the split point itself. It stops the owner's pops ([`HELD`]), makes the
+//! owner's stores visible by a barrier in every running thread ([`Barrier`]), and then reads which tasks are still there. The
+//! owner pays for that with one look at a word after each pop. And the ring has a fixed size: a full one refuses, and the caller
+//! runs the task itself. So there is no growth and nothing to reclaim.
 
 use crate::sleep::Barrier;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Padded, light_fence, yield_now};
@@ -20,9 +20,9 @@ use vicus_schedule::{TaskHeader, TaskRef};
 pub(crate) const CAPACITY: usize = if cfg!(loom) { 2 } else { 4096 };
 
 pub(crate) struct Deque {
-    /// What thieves see, a [`Public`].
+    /// The public part, a [`Public`].
     public: Padded<AtomicU64>,
-    /// [`NOBODY`], [`WANTED`], or who moves the split point.
+    /// [`NOT_WANTED`], [`WANTED`], or which side moves the split point.
     wanted: Padded<AtomicU32>,
     own: Padded<Own>,
     slots: Box<[AtomicPtr<TaskHeader>; CAPACITY]>,
@@ -30,28 +30,28 @@ pub(crate) struct Deque {
 
 /// What the owner writes, and a thief only while it holds the split point.
 struct Own {
-    /// Where the next push goes. Numbers go round; differences count.
+    /// The number of the next push. Numbers wrap round; only differences count.
     bottom: AtomicU32,
-    /// Tasks from here on are private. Invariant: the end of the public part, whenever nobody moves the split point.
+    /// Tasks from here on are private. Invariant: the end of the public part, except while one side moves the split point.
     split: AtomicU32,
 }
 
-/// Nobody wants tasks.
-const NOBODY: u32 = 0;
+/// No thief wants tasks.
+const NOT_WANTED: u32 = 0;
 /// A thief found nothing.
 const WANTED: u32 = 1;
 /// A thief moves the split point: the owner waits.
 const HELD: u32 = 2;
-/// The owner moves it.
+/// The owner moves the split point.
 const OWNER: u32 = 3;
 
-/// The public part: so many tasks from `top` on.
+/// The public part: `len` tasks from `top` on.
 ///
-/// A thief reads a slot and then exchanges the word: should the owner have taken that task back meanwhile, put another one there
-/// and made it public, the word must not be what it was. So with each take-back the owner's numbers go on by a lap of the ring.
+/// A thief reads a slot and then exchanges the word. If the owner has meanwhile taken that task back, put another one there and
+/// made it public, the exchange must fail. So each take-back moves the owner's numbers on by a lap of the ring.
 #[derive(Clone, Copy)]
 struct Public {
-    /// 48 bits of it count.
+    /// Only 48 bits are stored.
     top: u64,
     len: u32,
 }
@@ -71,7 +71,7 @@ impl Public {
     }
 }
 
-/// How much of the word says how many tasks there are: more than the ring holds.
+/// The bits of the word for the number of tasks: more than the ring needs.
 const LEN_BITS: u32 = 16;
 const _: () = assert!(CAPACITY < 1 << LEN_BITS);
 
@@ -79,7 +79,7 @@ impl Deque {
     pub(crate) fn new() -> Deque {
         Deque {
             public: Padded(AtomicU64::new(0)),
-            wanted: Padded(AtomicU32::new(NOBODY)),
+            wanted: Padded(AtomicU32::new(NOT_WANTED)),
             own: Padded(Own { bottom: AtomicU32::new(0), split: AtomicU32::new(0) }),
             slots: Box::new(std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut()))),
         }
@@ -92,24 +92,24 @@ impl Deque {
     fn task(pointer: *mut TaskHeader) -> TaskRef {
         let header = NonNull::new(pointer).expect("a slot between top and bottom was written");
         #[expect(unsafe_code, reason = "a slot's word becomes a task again")]
-        // SAFETY: `push` wrote the word from a TaskRef, whose maker promised that it stays alive while queued.
+        // SAFETY: `push` wrote the word from a TaskRef, which stays alive while it is queued, by its maker's promise.
         unsafe {
             TaskRef::new(header)
         }
     }
 
-    /// The owner's push. Gives the task back if the ring is full. No fence, no read-modify-write, unless somebody wants tasks.
+    /// The owner's push. Gives the task back if the ring is full. No fence and no read-modify-write, unless a thief wants tasks.
     #[inline]
     pub(crate) fn push(&self, task: TaskRef) -> Result<(), TaskRef> {
         let bottom = self.own.0.bottom.load(Ordering::Relaxed);
-        // Acquire: whoever took a task has read its slot. An old value makes the ring seem fuller.
+        // Acquire: a thief that took a task has read its slot. An old value makes the ring seem fuller.
         let top = Public::of(self.public.0.load(Ordering::Acquire)).first();
         if bottom.wrapping_sub(top) >= CAPACITY as u32 {
             return Err(task);
         }
         self.slot(bottom).store(task.as_ptr().as_ptr(), Ordering::Relaxed);
         self.own.0.bottom.store(bottom.wrapping_add(1), Ordering::Release);
-        if self.wanted.0.load(Ordering::Relaxed) != NOBODY {
+        if self.wanted.0.load(Ordering::Relaxed) != NOT_WANTED {
             self.share(false);
         }
         Ok(())
@@ -124,21 +124,21 @@ impl Deque {
             return self.pop_public();
         }
         own.bottom.store(end.wrapping_sub(1), Ordering::Release);
-        // A thief that closes the way after this sees the store: its barrier is the other half of this fence.
+        // A thief that stops the owner after this sees the store: its barrier is the other half of this fence.
         light_fence();
-        // Acquire: of a thief that has opened it again meanwhile, the split point.
-        if self.wanted.0.load(Ordering::Acquire) != NOBODY {
+        // Acquire: the split point of a thief that has moved it and let go of it meanwhile.
+        if self.wanted.0.load(Ordering::Acquire) != NOT_WANTED {
             return self.pop_wanted(end);
         }
         if own.split.load(Ordering::Relaxed) == end {
-            // A thief was here between the two looks at the split point.
+            // A thief moved the split point between the two reads of it.
             own.bottom.store(end, Ordering::Release);
             return self.pop_public();
         }
         Some(Deque::task(self.slot(end.wrapping_sub(1)).load(Ordering::Relaxed)))
     }
 
-    /// Goes on with a pop when others want tasks.
+    /// Goes on with a pop when thieves want tasks.
     #[cold]
     fn pop_wanted(&self, end: u32) -> Option<TaskRef> {
         let own = &self.own.0;
@@ -146,7 +146,7 @@ impl Deque {
             yield_now();
         }
         if own.split.load(Ordering::Relaxed) == end {
-            // The thief has made it public.
+            // The thief has made this task public.
             own.bottom.store(end, Ordering::Release);
             return self.pop_public();
         }
@@ -155,13 +155,13 @@ impl Deque {
         Some(task)
     }
 
-    /// Takes half of what is public back, and pops.
+    /// Takes half of the public tasks back, and pops.
     #[cold]
     fn pop_public(&self) -> Option<TaskRef> {
         let own = &self.own.0;
         let is_held = self.wanted.0.load(Ordering::Acquire) == HELD;
         if !is_held && Public::of(self.public.0.load(Ordering::Relaxed)).len == 0 {
-            // It grows by the owner, or by a thief out of what is private; and nothing is.
+            // Only the owner, or a thief out of private tasks, could make it longer; and there are none.
             return None;
         }
         let before = self.hold();
@@ -176,7 +176,7 @@ impl Deque {
             }
         };
         own.split.store(public.first().wrapping_add(public.len), Ordering::Relaxed);
-        // A lap on: the slots are the same.
+        // One lap on: the slots are the same.
         let end = own.bottom.load(Ordering::Relaxed).wrapping_add(CAPACITY as u32);
         own.bottom.store(end, Ordering::Release);
         let task = (back > 0).then(|| {
@@ -185,7 +185,7 @@ impl Deque {
             Deque::task(self.slot(youngest).load(Ordering::Relaxed))
         });
         // Release: a thief that holds the split point next sees both ends.
-        self.wanted.0.store(if public.len == 0 { before } else { NOBODY }, Ordering::Release);
+        self.wanted.0.store(if public.len == 0 { before } else { NOT_WANTED }, Ordering::Release);
         task
     }
 
@@ -198,7 +198,7 @@ impl Deque {
             {
                 return before;
             }
-            // A thief has it for the time of a barrier.
+            // A thief holds it for the time of a barrier.
             yield_now();
         }
     }
@@ -215,24 +215,24 @@ impl Deque {
         let private = bottom.wrapping_sub(split);
         let shared = if all { private } else { private.div_ceil(2) };
         self.publish(split, shared);
-        // A thief may have shared everything out meanwhile.
-        self.wanted.0.store(if shared == 0 { before } else { NOBODY }, Ordering::Release);
+        // A thief may have made all tasks public meanwhile.
+        self.wanted.0.store(if shared == 0 { before } else { NOT_WANTED }, Ordering::Release);
     }
 
     /// Moves the split point, which the caller holds, by so many tasks.
     fn publish(&self, split: u32, tasks: u32) {
         self.own.0.split.store(split.wrapping_add(tasks), Ordering::Relaxed);
-        // Release: whoever takes a task sees its slot, and what it points to. What thieves take away meanwhile stays away.
+        // Release: a thief that takes a task sees its slot, and what it points to. Tasks that thieves take meanwhile stay taken.
         self.public.0.fetch_add(u64::from(tasks), Ordering::AcqRel);
     }
 
-    /// A thief's take: the oldest public task. Tries again when another was quicker, until it wins or nothing is left; then it
-    /// says that it wants some.
+    /// A thief's take: the oldest public task. Tries again when another thief was quicker, until it gets one or nothing is left;
+    /// then it notes that it wants some.
     pub(crate) fn steal(&self) -> Option<TaskRef> {
         let task = self.take_oldest();
-        if task.is_none() && self.wanted.0.load(Ordering::Relaxed) == NOBODY {
-            // Who lost to another has no reason to try again.
-            let _ = self.wanted.0.compare_exchange(NOBODY, WANTED, Ordering::Relaxed, Ordering::Relaxed);
+        if task.is_none() && self.wanted.0.load(Ordering::Relaxed) == NOT_WANTED {
+            // If this fails, another thief or the owner has changed the word: no second try.
+            let _ = self.wanted.0.compare_exchange(NOT_WANTED, WANTED, Ordering::Relaxed, Ordering::Relaxed);
         }
         task
     }
@@ -253,8 +253,8 @@ impl Deque {
         }
     }
 
-    /// As [`Deque::steal`], and if the owner has private tasks, but is too busy to share them, shares them out itself: for a
-    /// thief that would sleep otherwise. It costs a system call that interrupts all running threads.
+    /// As [`Deque::steal`]; but if the owner has private tasks and is too busy to make them public, this does it: for a thief
+    /// that would sleep otherwise. It costs a system call that interrupts all running threads.
     pub(crate) fn steal_held(&self, barrier: &Barrier) -> Option<TaskRef> {
         let own = &self.own.0;
         let task = self.take_oldest();
@@ -265,19 +265,19 @@ impl Deque {
         let before = self.wanted.0.load(Ordering::Relaxed);
         if before >= HELD || self.wanted.0.compare_exchange(before, HELD, Ordering::Acquire, Ordering::Relaxed).is_err()
         {
-            // Somebody shares out just now.
+            // Another thread makes tasks public at this moment.
             return self.take_oldest();
         }
         barrier.everyone();
-        // What the owner did before it saw the way closed is visible now; what it does next comes after this.
+        // The barrier has made visible all that the owner did before it saw [`HELD`]; what it does next comes after this.
         let (bottom, split) = (own.bottom.load(Ordering::Acquire), own.split.load(Ordering::Relaxed));
         let private = bottom.wrapping_sub(split);
-        // While the owner pops the only one, its bottom may stand before the split for a moment; never more than one.
+        // While the owner pops its only task, its bottom may stand one before the split for a moment.
         let private = if private > CAPACITY as u32 { 0 } else { private };
         if private > 0 {
             self.publish(split, private.div_ceil(2));
         }
-        self.wanted.0.store(NOBODY, Ordering::Release);
+        self.wanted.0.store(NOT_WANTED, Ordering::Release);
         self.take_oldest()
     }
 
@@ -300,14 +300,14 @@ pub(crate) mod tests {
     use vicus_schedule::{ContextRef, RequestId, TaskClass};
 
     #[expect(unsafe_code, reason = "the type of a class's functions")]
-    // SAFETY of callers: nothing to keep; it is never called.
+    // SAFETY of callers: no condition: it is never called.
     unsafe fn never(_: TaskRef) {
         unreachable!("these tasks are only moved");
     }
 
     static MOVED: TaskClass = TaskClass { run: never, runs_inline: true, is_unwanted: None };
 
-    /// A task that lives for ever and can be told from others.
+    /// A task that lives for ever and has a number.
     pub(crate) fn task(number: u64) -> TaskRef {
         let (request, number) = (RequestId(number), TaskHeader::UNNUMBERED);
         let header = Box::leak(Box::new(TaskHeader { class: &MOVED, context: ContextRef::NONE, request, number }));
@@ -337,10 +337,10 @@ pub(crate) mod tests {
 
     #[cfg(not(loom))]
     #[test]
-    fn the_owner_shares_half_when_somebody_wants_tasks() {
+    fn the_owner_shares_half_when_a_thief_wants_tasks() {
         let deque = Deque::new();
         (0..4).for_each(|n| deque.push(task(n)).unwrap());
-        assert!(deque.steal().is_none(), "nobody wanted any before");
+        assert!(deque.steal().is_none(), "no thief wanted any before");
         deque.push(task(4)).unwrap();
         let stolen: Vec<u64> = std::iter::from_fn(|| deque.take_oldest()).map(number).collect();
         assert_eq!(stolen, [0, 1, 2]);
@@ -401,7 +401,7 @@ pub(crate) mod tests {
 
     #[cfg(loom)]
     fn model(preemptions: usize, thieves: usize, steal: fn(&Deque, &Barrier) -> Option<TaskRef>, shares: bool) {
-        // Every interleaving would take minutes.
+        // Bounded: all interleavings would take minutes.
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(preemptions);
         model.check(move || take_apart(thieves, steal, shares));

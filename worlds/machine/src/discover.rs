@@ -20,7 +20,7 @@ use vicus_topology::{Cache, CacheId, Core, CoreId, GroupId, Node, NodeId, Pu, Pu
 pub struct Discovered {
     /// The machine, with the limits of this process.
     pub topology: Topology,
-    /// What could not be done, one sentence each, for a person to read. Empty when all went well.
+    /// Steps that failed, one sentence each, for a person to read. Empty when all went well.
     pub warnings: Vec<String>,
 }
 
@@ -38,11 +38,11 @@ pub fn this_machine() -> Discovered {
     let mut warnings = Vec::new();
     let affinity = limits::affinity();
     let found = match &affinity {
-        // hwlocality asserts what it believes of hwloc; a machine that surprises it must still run.
+        // hwlocality asserts some assumptions about hwloc; a machine that breaks them must still run.
         Ok(affinity) => {
             std::panic::catch_unwind(|| live(affinity)).unwrap_or_else(|_| Err("hwlocality panicked".to_owned()))
         }
-        // hwloc asks for the mask as well, and asks again with more room, for ever, until it gets it.
+        // hwloc asks for the mask as well, and retries for ever with more room until it gets it.
         Err(error) => Err(format!("it needs the affinity mask, and sched_getaffinity is refused: {error}")),
     };
     let affinity = affinity.unwrap_or_else(|error| {
@@ -96,17 +96,17 @@ pub fn from_xml(path: impl AsRef<Path>) -> Result<Topology, DiscoverError> {
 pub fn from_synthetic(text: &str) -> Result<Topology, DiscoverError> {
     let error = |expected: String| DiscoverError::NoDescription { text: text.to_owned(), expected };
     let ours = match Topology::parse(text) {
-        // An empty line is a machine of one PU in our notation; for someone who typed it, it is a mistake.
+        // An empty line is a machine of one PU in our notation; typed by a user it is a mistake.
         Ok(machine) if !text.trim().is_empty() => return Ok(machine),
         Ok(_) => return Err(error("words such as node:2 core:4 pu:2".to_owned())),
         Err(ours) => ours,
     };
-    // hwloc takes any number and then runs out of memory.
+    // hwloc accepts any number and then runs out of memory.
     let pus = synthetic_pus(text);
     if pus > 65536 {
         return Err(error("at most 65536 PUs".to_owned()));
     }
-    // Each of its objects has some sets of PUs, of a bit for each.
+    // Each of its objects has several sets of PUs, with a bit for each.
     check_memory(HWLOC_BYTES + pus * (1024 + pus)).map_err(error)?;
     TopologyBuilder::new()
         .from_synthetic(text)
@@ -118,7 +118,7 @@ pub fn from_synthetic(text: &str) -> Result<Topology, DiscoverError> {
         .and_then(|hwloc| translate(&hwloc, text.to_owned(), |_| true).map_err(error))
 }
 
-/// [`from_xml`] for a file that exists or a name that ends in `.xml`, [`from_synthetic`] for all else.
+/// [`from_xml`] for a file that exists or a name that ends in `.xml`, else [`from_synthetic`].
 ///
 /// # Errors
 /// Those of the two.
@@ -186,16 +186,16 @@ impl std::error::Error for DiscoverError {
     }
 }
 
-/// hwloc takes less for a machine of some thousand PUs.
+/// More than hwloc takes for a machine of some thousand PUs.
 const HWLOC_BYTES: usize = 16 << 20;
 
-/// hwloc ends in a segmentation fault where it gets no memory: it is asked only where there is enough.
+/// hwloc ends in a segmentation fault if it gets no memory: it is only called when there is enough.
 fn check_memory(bytes: usize) -> Result<(), String> {
     let refused = |_| format!("{} MiB of memory for it can't be had", bytes >> 20);
     vicus_flow::refusable(|| Vec::<u8>::new().try_reserve_exact(bytes)).map_err(refused)
 }
 
-/// Everything that hwloc sees here, what the process may not use included.
+/// Everything that hwloc sees here, including parts that the process may not use.
 fn live(affinity: &[u32]) -> Result<Topology, String> {
     check_memory(HWLOC_BYTES)?;
     let hwloc = TopologyBuilder::new()
@@ -269,9 +269,9 @@ fn synthetic_pus(text: &str) -> usize {
     counts.fold(1, usize::saturating_mul)
 }
 
-/// What an OS matrix says on most machines of a node itself, and what stands in where there is no matrix.
+/// The distance of a node to itself: usual in OS matrices, and the default without a matrix.
 const NEAR: u32 = 10;
-/// What stands in between two nodes where there is no matrix.
+/// The default distance between two nodes without a matrix.
 const FAR: u32 = 20;
 
 /// hwloc's tree as our flat lists, all in hwloc's logical order, so that neighbours in a list are neighbours in
@@ -296,7 +296,7 @@ fn translate(hwloc: &hwlocality::Topology, name: String, usable: impl Fn(u32) ->
     let mut pus: Vec<Pu> = Vec::new();
     for (i, pu) in pu_objects.iter().enumerate() {
         let id = PuId::new(i);
-        // A machine may not tell its cores (an old kernel, a terse synthetic line): then each PU is one.
+        // Some machines don't describe cores (an old kernel, a terse synthetic line): then each PU is one.
         let core_object = pu.first_ancestor_with_type(ObjectType::Core).unwrap_or(pu);
         let core = *core_of.entry(core_object.global_persistent_index()).or_insert_with(|| {
             let core = CoreId::new(cores.len());
@@ -333,8 +333,8 @@ fn translate(hwloc: &hwlocality::Topology, name: String, usable: impl Fn(u32) ->
     let near: Vec<Vec<PuId>> = numa.iter().map(|object| pus_of(object)).collect();
     let special: Vec<bool> = numa.iter().map(|object| is_special_memory(object)).collect();
     for pu in &mut pus {
-        // Fast or large extra memory is reached on purpose, not by default; of what remains, the node with the fewest
-        // PUs is the closest. `min_by_key` keeps the first of equals.
+        // Fast or large extra memory is used on request, not by default; of the other nodes, the one with the fewest PUs is the
+        // closest. `min_by_key` keeps the first of equals.
         let local = (0..nodes.len()).filter(|&node| near[node].contains(&pu.id));
         let node = local.min_by_key(|&node| (special[node], near[node].len())).unwrap_or(0);
         pu.node = NodeId::new(node);
@@ -375,7 +375,7 @@ fn subtype_is(object: &TopologyObject, names: &[&str]) -> bool {
     object.subtype().is_some_and(|subtype| names.iter().any(|name| subtype.to_bytes() == name.as_bytes()))
 }
 
-/// The operating system's matrix in the order of our nodes; where it says nothing, [`NEAR`] and [`FAR`].
+/// The operating system's matrix in the order of our nodes; without one, [`NEAR`] and [`FAR`].
 fn distances(hwloc: &hwlocality::Topology, numa: &[&TopologyObject]) -> Vec<Vec<u32>> {
     let count = numa.len();
     let mut distances: Vec<Vec<u32>> =

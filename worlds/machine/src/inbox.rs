@@ -1,13 +1,13 @@
-//! Tasks that one seat alone may run.
+//! Tasks that only one seat may run.
 
 use crate::sync::{AtomicUsize, Mutex, Ordering};
 use std::collections::VecDeque;
 use vicus_schedule::TaskRef;
 
-/// What others want of a seat.
+/// Tasks that other threads have sent to a seat.
 #[derive(Default)]
 pub(crate) struct Inbox {
-    /// How many there are, so that its seat looks without a lock.
+    /// How many there are, so that the seat can look without a lock.
     waiting: AtomicUsize,
     tasks: Mutex<VecDeque<TaskRef>>,
 }
@@ -22,7 +22,7 @@ impl Inbox {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// The seat may sleep: see `Shared::call`.
+    /// The seat may be asleep: see `Shared::call`, which wakes it.
     pub(crate) fn put(&self, task: TaskRef) {
         let mut tasks = self.tasks.lock().expect("nothing panics under this lock");
         tasks.push_back(task);
@@ -52,11 +52,11 @@ mod loom_models {
     use vicus_schedule::{QueueId, RequestId};
     use vicus_schedule::{Sleeper, Wake};
 
-    /// A seat, as far as it sleeps.
+    /// A seat, reduced to its sleep.
     struct Seat {
         pool: SleepPool,
         inbox: Inbox,
-        /// How many of the tasks that it waits for are not over.
+        /// How many of the awaited tasks are not over.
         open: AtomicUsize,
     }
 
@@ -78,7 +78,7 @@ mod loom_models {
             }
         }
 
-        /// As `Worker::wait`, without what that does in queues: what it was called for, and how many spawns woke it.
+        /// As `Worker::wait`, without its work on queues: the tasks that it was called for, and how many spawns woke it.
         fn wait(&self) -> (Vec<u64>, usize) {
             let (mut ran, mut woken) = (Vec::new(), 0);
             while self.open.load(Ordering::Acquire) > 0 {
@@ -98,12 +98,12 @@ mod loom_models {
         }
     }
 
-    /// A seat that waits is called twice, woken for a spawn, and what it waits for ends, in any order: it never sleeps over any of
-    /// it, what it was called for is run once or still there, and no wake is lost. Loom reports a thread that sleeps for ever as a
+    /// A waiting seat is called twice, woken for a spawn, and its awaited task ends, in any order: it misses none of these in its
+    /// sleep, each call is run once or still in the inbox, and no wake is lost. Loom reports a thread that sleeps for ever as a
     /// deadlock. Finds these mutants: `ask` without its lock; a put that counts before its lock, or a take that does after it.
     #[test]
-    fn loom_who_waits_runs_what_it_is_called_for() {
-        // Every interleaving would take minutes.
+    fn loom_a_waiting_seat_runs_tasks_that_it_is_called_for() {
+        // Bounded: all interleavings would take minutes.
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(|| {

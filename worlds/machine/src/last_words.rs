@@ -1,7 +1,7 @@
-//! What a command says when there is no memory even for something small.
+//! The message of a command that runs out of memory even for small blocks.
 //!
-//! Rust ends a process by SIGABRT when an allocation that can't return an error is refused. What may be large is asked for so that it
-//! can be refused ([`vicus_flow::Grow`]), and a name or a list of three is not.
+//! Rust ends a process by SIGABRT when an allocation that can't return an error is refused. Large blocks are asked for in a way
+//! that can be refused ([`vicus_flow::Grow`]); a name or a list of three is not.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -9,10 +9,10 @@ use std::io::Write;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// The system's allocator, for a program whose user reads its errors: if a block can't be had that the program can't do without, the
-/// process says so on standard error and ends with status 1. What is asked for by [`refusable`](vicus_flow::refusable) is
-/// refused as by any allocator, once a runtime was started or [`LastWords::reserve`] called; the program tells which blocks it can do
-/// without besides.
+/// The system's allocator, for a program whose user reads its errors: if it can't get a block that the program can't do without,
+/// the process prints that on standard error and ends with status 1. Blocks asked for by [`refusable`](vicus_flow::refusable) are
+/// refused as by any allocator, once a runtime was started or [`LastWords::reserve`] called. The program's function may name
+/// other blocks that it can do without.
 ///
 /// ```
 /// use vicus_machine::{Allocator, LastWords};
@@ -25,26 +25,27 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 /// ```
 #[derive(Debug)]
 pub struct LastWords {
-    /// Of a block that the thread did not ask for by `refusable`.
+    /// The beginning of the message, for a block that the thread did not ask for by `refusable`; `None` if it may be refused.
     begin: fn(usize) -> Option<&'static str>,
-    /// Addresses that are given back when a block is refused for the first time; null if there are none.
+    /// Addresses that are given back when a block is first refused; null if there are none.
     reserve: AtomicPtr<u8>,
 }
 
-/// As much is in reserve.
+/// Bytes of these addresses.
 const RESERVE: usize = 4 << 20;
 
 impl LastWords {
-    /// The function is told how many bytes could not be had. What it says is how the message begins, the program's name and what it is
-    /// doing; if it says nothing, the block is refused as by any allocator. It must not allocate.
+    /// `begin` gets the number of bytes that could not be had, and gives the beginning of the message: the program's name and its
+    /// present task. If it gives `None`, the block is refused as by any allocator. It must not allocate.
     pub const fn new(begin: fn(usize) -> Option<&'static str>) -> LastWords {
         LastWords { begin, reserve: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Puts 4 MiB of addresses aside, if there are none any more. A block that the program can't do without is then had once more
-    /// before the process ends: so what can be refused, and asks at the same time, is refused instead.
+    /// Reserves 4 MiB of addresses, if there are none. When a block that the program can't do without is refused, they are given
+    /// back and the block is tried once more before the process ends; requests of other threads that may be refused are refused
+    /// meanwhile.
     pub fn reserve(&self) {
-        know_who_asks();
+        count_refusable_calls();
         if !self.reserve.load(Ordering::Acquire).is_null() {
             return;
         }
@@ -79,17 +80,17 @@ impl LastWords {
             }
         }
         static ENDS: AtomicBool = AtomicBool::new(false);
-        // One thread says it, and the others are gone before they could go on.
+        // One thread prints it, and the others wait here until the process ends.
         while ENDS.swap(true, Ordering::AcqRel) {
             std::thread::sleep(std::time::Duration::from_secs(1));
         }
-        // On the stack, and in one piece.
+        // Formatted on the stack, and written at once.
         let mut text = [0; 256];
         let mut rest = &mut text[..];
         let _ = writeln!(rest, "{begin}: {bytes} bytes of memory can't be had");
         let length = 256 - rest.len();
         #[expect(unsafe_code, reason = "ends the process without running what might allocate")]
-        // SAFETY: the text is so long; ending a process touches no memory of ours.
+        // SAFETY: the text has that length; ending a process touches no memory of ours.
         unsafe {
             libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), length);
             libc::_exit(1)
@@ -98,29 +99,30 @@ impl LastWords {
 }
 
 thread_local! {
-    /// How many questions of [`vicus_flow::refusable`] this thread is in: one holds another where a hash or a clone is called in it. It has
-    /// nothing to drop and begins with a constant, so an allocator may read it at any time.
+    /// How many calls of [`vicus_flow::refusable`] this thread is in: they nest if a hash or a clone calls it. It has nothing to
+    /// drop and a constant initial value, so an allocator may read it at any time.
     static ASKS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// From here on this thread's allocator knows of questions that may be refused.
-pub(crate) fn know_who_asks() {
+/// Lets [`vicus_flow::refusable`] count this thread's calls from now on.
+pub(crate) fn count_refusable_calls() {
     vicus_flow::tell_of_asking(|begins| ASKS.set(if begins { ASKS.get() + 1 } else { ASKS.get() - 1 }));
 }
 
-/// Whether there was a reserve, which is the system's again.
+/// Gives the reserve back to the system. Whether there was one.
 fn give_back(reserve: *mut u8) -> bool {
     if reserve.is_null() {
         return false;
     }
     #[expect(unsafe_code, reason = "gives a mapping back")]
-    // SAFETY: it was mapped with this length, swapped out by one thread, and nothing lies in it.
+    // SAFETY: it was mapped with this length, swapped out by one thread, and holds nothing.
     let unmapped = unsafe { libc::munmap(reserve.cast(), RESERVE) };
     unmapped == 0
 }
 
 #[expect(unsafe_code, reason = "an allocator")]
-// SAFETY: all blocks are the system allocator's, which keeps the contract; what it refuses is refused, or the process ends.
+// SAFETY: all blocks are the system allocator's, which keeps the contract; a block that it refuses is refused, or the process
+// ends.
 unsafe impl GlobalAlloc for LastWords {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -142,7 +144,7 @@ unsafe impl GlobalAlloc for LastWords {
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller's block, layout and size; a block is as it was if this was refused.
+        // SAFETY: the caller's block, layout and size; a refused call leaves the block as it was.
         self.given(size, || unsafe { System.realloc(block, layout, size) })
     }
 }
@@ -153,11 +155,11 @@ mod tests {
     use std::sync::Barrier;
     use vicus_flow::refusable;
 
-    /// Which thread asked was not known, only that some thread did: a block that another one could not do without was refused, and
-    /// one that was small was not refused though its box had asked so.
+    /// What happened: it was not known which thread had asked, only that one had: a block that another thread could not do
+    /// without was refused, and a small one was not refused though its box had asked so.
     #[test]
-    fn what_may_be_refused_is_known_of_the_thread_that_asks() {
-        know_who_asks();
+    fn a_block_may_be_refused_by_the_state_of_its_own_thread() {
+        count_refusable_calls();
         let (asks, looked) = (Barrier::new(2), Barrier::new(2));
         std::thread::scope(|threads| {
             threads.spawn(|| {
@@ -176,11 +178,11 @@ mod tests {
         assert!(refusable(|| words.given(8, ptr::null_mut)).is_null());
     }
 
-    /// A question that ended in a panic, of a hash in `try_reserve` say, was never over: from then on the process took each block
-    /// for one that may be refused, and ended by a signal where it would have said why.
+    /// What happened: a call that ended in a panic, in `try_reserve`'s hash for example, stayed counted: from then on the process
+    /// took every block for one that may be refused, and ended by a signal instead of with a message.
     #[test]
     fn a_question_that_panics_is_over() {
-        know_who_asks();
+        count_refusable_calls();
         let panicked = std::panic::catch_unwind(|| refusable(|| -> () { panic!("while it asks") }));
         assert!(panicked.is_err());
         assert_eq!(ASKS.get(), 0);

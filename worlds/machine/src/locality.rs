@@ -1,33 +1,33 @@
-//! Where memory lies: our own by arithmetic, other memory as the kernel says.
+//! Where memory lies: our own by arithmetic, other memory by the kernel's answer.
 //!
-//! Muddukrishna et al. could not see where pages lay that others had placed; here the kernel is asked, for many pages at a
-//! time, and what it says is kept until somebody says that the memory is gone.
+//! Muddukrishna et al. could not see where pages lay that others had placed; here the kernel is asked, for many pages at a time,
+//! and its answers are kept until the caller says that the memory was freed.
 
 use crate::heaps::{Process, node_of_thread, process};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock};
-use vicus_memory::{Footprint, Lying, Region};
+use vicus_memory::{Footprint, NodeBytes, Region};
 use vicus_schedule::{Access, Whereabouts};
 use vicus_topology::NodeId;
 
-/// The node that an address of this process's memory was asked to lie on, or does as [`footprint`] has found; `None` if it is not
-/// ours or was not placed, and before the first runtime has started. No lock is taken and nothing is asked of the system.
+/// The node that an address of this process's memory was asked to lie on, or lies on as [`footprint`] has found; `None` if the
+/// address is not ours or was not placed, and before the first runtime has started. It takes no lock and makes no system call.
 pub fn node_of(address: *const u8) -> Option<NodeId> {
     process().and_then(|process| process.memory.node_of(address))
 }
 
-/// The node of the seat that the calling thread works on, or else the one where it runs at this moment: where a placed
-/// container is asked first. `None` before the first runtime has started.
+/// The node of the seat that the calling thread works on, or else the one where it runs at this moment: a good place to ask a
+/// placed container first. `None` before the first runtime has started.
 pub fn here() -> Option<NodeId> {
     process().map(node_of_thread)
 }
 
-/// How many bytes of some memory lie on each node, our own or others': what was asked for of our own, what the kernel says
-/// of other memory and of what was placed as the machine likes, as it was when somebody first asked. Memory that nobody has
-/// touched yet is unknown if there are several nodes, and so is all before the first runtime has started.
+/// How many bytes of some memory lie on each node: for our own memory as it was asked for; for other memory, and for memory with
+/// the standard distribution, by the kernel's answer when it was first asked. Untouched memory is unknown if there are several
+/// nodes, and so is all before the first runtime has started.
 ///
-/// What the kernel said of others' memory is kept, for a million pages. [`forget`] it when that memory is freed.
+/// The kernel's answers about others' memory are kept, for a million pages. [`forget`] them when that memory is freed.
 ///
 /// ```
 /// use vicus_machine::{Runtime, footprint};
@@ -42,7 +42,7 @@ pub fn footprint<T>(of: &[T]) -> Footprint {
     footprint_at(range.start.addr()..range.end.addr())
 }
 
-/// Where the data of this process lie, for those who deal tasks. In one place is memory of this library that was given out as a whole
+/// Where the data of this process lie, for dealing tasks. Memory of this library is in one place if it was given out as a whole
 /// on one node: by `coarse`, `on` one node, or by a seat's heap.
 pub(crate) struct Everywhere;
 
@@ -52,7 +52,7 @@ impl Whereabouts for Everywhere {
     }
 
     fn tell(&mut self, stretch: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
-        tell_where(stretch, cycle, &mut |Lying { node, home, bytes }| {
+        tell_where(stretch, cycle, &mut |NodeBytes { node, home, bytes }| {
             if let Some(node) = node {
                 tell(node, home, bytes as u64);
             }
@@ -60,13 +60,13 @@ impl Whereabouts for Everywhere {
     }
 }
 
-/// The first address of a range that is memory of this process's, and nobody's; see [`vicus_memory::Memory::freed_in`].
+/// The first address of a range of this process's memory that is not in use; see [`vicus_memory::Memory::freed_in`].
 #[cfg(debug_assertions)]
 pub(crate) fn freed_in(range: Range<usize>) -> Option<usize> {
     process()?.memory.freed_in(range)
 }
 
-/// As [`footprint`], of what a task says that it reads and writes.
+/// As [`footprint`], of the data that a task reads and writes.
 pub fn footprint_of(accesses: &[Access]) -> Footprint {
     let mut all = Footprint::default();
     for part in accesses.iter().flat_map(Access::stretches).map(footprint_at) {
@@ -81,41 +81,41 @@ pub fn footprint_of(accesses: &[Access]) -> Footprint {
 pub(crate) fn footprint_at(range: Range<usize>) -> Footprint {
     let nodes = process().map_or(0, |process| process.memory.nodes());
     let mut footprint = Footprint { nodes: vec![0; nodes], unknown: 0 };
-    tell_where(range, 1, &mut |Lying { node, bytes, .. }| {
+    tell_where(range, 1, &mut |NodeBytes { node, bytes, .. }| {
         *node.and_then(|node| footprint.nodes.get_mut(node.index())).unwrap_or(&mut footprint.unknown) += bytes;
     });
     footprint
 }
 
-/// Tells where the bytes of a range lie, as [`vicus_memory::Memory::tell`] does; the kernel is asked what that doesn't know. Of
+/// Tells where the bytes of a range lie, as [`vicus_memory::Memory::tell`] does; the kernel is asked about unknown parts. In
 /// others' memory, the number of a page is its home number.
-fn tell_where(range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(Lying)) {
+fn tell_where(range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeBytes)) {
     let Some(process) = process() else {
-        return tell(Lying { node: None, home: 0, bytes: range.len() });
+        return tell(NodeBytes { node: None, home: 0, bytes: range.len() });
     };
     let memory = &process.memory;
     let (mut told, mut unknown) = (Vec::new(), false);
-    memory.tell(range.clone(), cycle, &mut |lying| {
-        unknown |= lying.node.is_none();
-        told.push(lying);
+    memory.tell(range.clone(), cycle, &mut |part| {
+        unknown |= part.node.is_none();
+        told.push(part);
     });
     if !unknown {
         return told.into_iter().for_each(tell);
     }
     if memory.nodes() > 1 {
-        return learnt(process, range, cycle, tell);
+        return tell_pages(process, range, cycle, tell);
     }
-    // Wherever it is going to lie.
+    // There is only one node, also for untouched memory.
     let node = Some(NodeId::new(0));
     if cycle == 1 {
-        return tell(Lying { node, home: 0, bytes: range.len() });
+        return tell(NodeBytes { node, home: 0, bytes: range.len() });
     }
     for (home, part) in parts(range, memory.pages().page_bytes()) {
-        tell(Lying { node, home, bytes: part.len() });
+        tell(NodeBytes { node, home, bytes: part.len() });
     }
 }
 
-/// Says that memory which is not ours was freed: who asks for its addresses again asks the kernel.
+/// Notes that memory which is not ours was freed: the next question about its addresses goes to the kernel.
 pub fn forget<T>(of: &[T]) {
     let Some(process) = process() else { return };
     let range = of.as_ptr_range();
@@ -130,13 +130,13 @@ pub fn forget<T>(of: &[T]) {
     }
 }
 
-/// The kernel is asked for so many pages at once.
+/// How many pages the kernel is asked about at once.
 const BATCH: usize = 512;
 
-/// So many pages are remembered: 4 GB of usual ones.
+/// The most pages whose nodes are kept: 4 GB of usual ones.
 const MOST_PAGES: usize = 1 << 20;
 
-/// By its number, the node of a page of others' memory.
+/// The nodes of pages of others' memory, by page number.
 fn known() -> &'static Mutex<HashMap<usize, NodeId>> {
     static KNOWN: OnceLock<Mutex<HashMap<usize, NodeId>>> = OnceLock::new();
     KNOWN.get_or_init(Mutex::default)
@@ -147,15 +147,16 @@ fn pages(range: Range<usize>, page_bytes: usize) -> Range<usize> {
     if range.is_empty() { 0..0 } else { range.start / page_bytes..(range.end - 1) / page_bytes + 1 }
 }
 
-/// The pages that a range touches, by their numbers, and what it touches of them.
+/// The pages that a range touches, by their numbers, with the touched part of each.
 fn parts(range: Range<usize>, page_bytes: usize) -> impl Iterator<Item = (usize, Range<usize>)> {
     let Range { start, end } = range;
     let part = move |page: usize| (page, (page * page_bytes).max(start)..((page + 1) * page_bytes).min(end));
     pages(start..end, page_bytes).map(part)
 }
 
-/// Memory of which some was not placed, page by page. What the kernel says of our own stays with it until it is freed.
-fn learnt(process: &Process, range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(Lying)) {
+/// Goes page by page through memory of which a part was not placed. The kernel's answers about our own memory stay with it until
+/// it is freed.
+fn tell_pages(process: &Process, range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeBytes)) {
     let memory = &process.memory;
     let page_bytes = memory.pages().page_bytes();
     let Range { start, end } = range;
@@ -167,11 +168,11 @@ fn learnt(process: &Process, range: Range<usize>, cycle: usize, tell: &mut dyn F
             true => memory.node_of(ours(at)),
             false => known.get(&page).copied(),
         };
-        // In their order, at the end: where the range begins is told first.
+        // In order, and only now: the callback expects the beginning of the range first.
         let mut nodes: Vec<Option<NodeId>> = batch.iter().map(|(page, part)| told(&known, *page, part.start)).collect();
         let open: Vec<usize> = (0..batch.len()).filter(|&at| nodes[at].is_none()).collect();
         let addresses: Vec<usize> = open.iter().map(|&at| batch[at].1.start).collect();
-        // A map that is full forgets all: what is asked for again is learnt again.
+        // A full map is emptied; the kernel is asked again.
         if known.len() + open.len() > MOST_PAGES {
             known.clear();
         }
@@ -187,9 +188,9 @@ fn learnt(process: &Process, range: Range<usize>, cycle: usize, tell: &mut dyn F
         for ((page, part), node) in batch.iter().zip(nodes) {
             let mut home = *page;
             if cycle > 1 && memory.owns(ours(part.start)) {
-                memory.tell(part.start..part.start + 1, cycle, &mut |lying| home = lying.home);
+                memory.tell(part.start..part.start + 1, cycle, &mut |part| home = part.home);
             }
-            tell(Lying { node, home, bytes: part.len() });
+            tell(NodeBytes { node, home, bytes: part.len() });
         }
     }
 }

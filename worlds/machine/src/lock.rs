@@ -1,14 +1,14 @@
 //! A lock that is held for some instructions.
 //!
-//! The standard lock lets who waits sleep, for which its release is an exchange, too. A queue is held for so short a time that
-//! nobody would fall asleep before it is free again: here the release is a store, which halves what an uncontended push costs.
-//! Who waits turns around a little, and then lets other threads have its core: the holder may be one of them.
+//! The standard lock lets a waiting thread sleep, so its release has to be an exchange. A queue's lock is held so briefly that a
+//! waiting thread would not fall asleep before it is free again: here the release is a store, which halves the cost of an
+//! uncontended push. A waiting thread spins a little and then yields its core: the holder may need it.
 
 use crate::sync::{AtomicU32, Ordering, yield_now};
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 
-/// How often a thread looks at a lock before it gives its core away.
+/// How often a thread looks at the lock before it yields its core.
 const LOOKS: u32 = 64;
 
 pub(crate) struct ShortLock<T> {
@@ -17,7 +17,7 @@ pub(crate) struct ShortLock<T> {
 }
 
 #[expect(unsafe_code, reason = "it gives one thread at a time the value")]
-// SAFETY: only who holds the lock has a reference to the value.
+// SAFETY: only the holder of the lock has a reference to the value.
 unsafe impl<T: Send> Sync for ShortLock<T> {}
 
 impl<T> ShortLock<T> {
@@ -27,7 +27,7 @@ impl<T> ShortLock<T> {
 
     #[inline]
     pub(crate) fn lock(&self) -> Held<'_, T> {
-        // Acquire: what the last holder did.
+        // Acquire: sees the last holder's writes.
         if self.held.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             self.wait();
         }
@@ -50,7 +50,7 @@ impl<T> ShortLock<T> {
     }
 }
 
-/// The value, until this is dropped.
+/// Access to the value, until this is dropped.
 pub(crate) struct Held<'a, T>(&'a ShortLock<T>);
 
 impl<T> Deref for Held<'_, T> {
@@ -80,7 +80,7 @@ impl<T> DerefMut for Held<'_, T> {
 impl<T> Drop for Held<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // Release: whoever holds it next sees what was done.
+        // Release: the next holder sees this one's writes.
         self.0.held.store(0, Ordering::Release);
     }
 }
@@ -96,7 +96,7 @@ mod loom_models {
         loom::model(|| {
             let lock = Arc::new(ShortLock::new(Watched::new(0)));
             let adds = |lock: &ShortLock<Watched<i32>>| {
-                // Loom reports two threads that are here at once, or one that does not see the other's write.
+                // Loom reports it if two threads are here at once, or if one does not see the other's write.
                 #[expect(unsafe_code, reason = "loom's watched cell")]
                 // SAFETY: the lock is held.
                 lock.lock().with_mut(|value| unsafe { *value += 1 });

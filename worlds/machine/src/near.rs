@@ -1,7 +1,7 @@
 //! Work that threads do near its data.
 //!
-//! Wheeler et al. §5.2 start a thread at each location of an array, which works on the segments there. We differ: all seats
-//! of a node share its pieces, and a seat that finds none left there helps the nearest others.
+//! Wheeler et al. §5.2 start a thread at each location of an array, which works on the segments there. We differ: all seats of a
+//! node share its pieces, and a seat that finds none left there takes pieces of the nearest others.
 
 use crate::runtime::{Request, Runtime};
 use std::sync::{Arc, Mutex};
@@ -9,10 +9,9 @@ use vicus_flow::{BoxModel, FlowError, Model, ModelBuilder, Schema, Turn};
 use vicus_topology::{NodeId, Place, Topology};
 
 impl Runtime {
-    /// Does pieces of work on its threads, each where its data lies, if there is a seat. A thread takes what lies on its own
-    /// node first, then what lies on others', the nearest first. Returns when all is done. Pieces are best about as long as
-    /// an array's segments: a seat works until there are none left, and other requests wait for it. A task or box that calls it
-    /// works, too.
+    /// Runs a function on pieces of work, each near its data if a seat is there. A thread takes pieces of its own node first,
+    /// then those of others, the nearest first. Returns when all are done. A good size is about an array's segment: a seat works
+    /// until no pieces are left, and other requests wait for it. A calling task or box works, too.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,8 +31,8 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// The function panicked; that thread then stops, and others do what is left, if there are any. Panics itself if the machine
-    /// has no such place, with its name.
+    /// The function panicked; that thread then stops, and the others go on with the pieces left. Panics, with the place's name,
+    /// if the machine has no such place.
     pub fn each_near<W: Send>(
         &self,
         work: impl IntoIterator<Item = (W, impl Into<Place>)>,
@@ -46,21 +45,21 @@ impl Runtime {
             }
         };
         let model = model(Body::new(&body));
-        // Dropped before what the body borrows, whatever happens.
+        // Dropped before the data that the body borrows, also if this function panics.
         let mut requests = Waited(Vec::new());
         for seat in self.plan().seats.iter().filter(|seat| !seat.spare) {
             requests.0.push(self.submit_near(&model, seat.node));
         }
         let results = requests.0.iter().map(|request| request.wait().map(drop));
-        // All are waited for; the first error is told.
+        // All are awaited; the first error is returned.
         results.fold(Ok(()), Result::and)
     }
 }
 
-/// Pieces that nobody has taken yet, by node.
+/// The pieces that are still to be done, by node.
 struct Piles<W> {
     piles: Vec<Mutex<std::vec::IntoIter<W>>>,
-    /// For each node those that had pieces at the beginning, the nearest first.
+    /// For each node, the nodes that had pieces at the beginning, the nearest first.
     orders: Vec<Vec<NodeId>>,
 }
 
@@ -85,12 +84,12 @@ impl<W> Piles<W> {
     }
 }
 
-/// What each seat does, though its caller has it on the stack.
+/// The function that every seat calls. It lies on the caller's stack.
 #[derive(Clone, Copy)]
 struct Body(*const (dyn Fn(NodeId) + Sync));
 
 #[expect(unsafe_code, reason = "it has a pointer")]
-// SAFETY: what it points to can be called by several threads at once.
+// SAFETY: the function may be called by several threads at once.
 unsafe impl Send for Body {}
 
 #[expect(unsafe_code, reason = "it has a pointer")]
@@ -100,7 +99,7 @@ unsafe impl Sync for Body {}
 impl Body {
     fn new<'a>(body: &'a (dyn Fn(NodeId) + Sync + 'a)) -> Body {
         #[expect(unsafe_code, reason = "a model outlives whoever makes it")]
-        // SAFETY: both are pointers to the same thing, and only `act` follows this one.
+        // SAFETY: both point to the same function, and only `act` follows this pointer.
         Body(unsafe {
             std::mem::transmute::<*const (dyn Fn(NodeId) + Sync + 'a), *const (dyn Fn(NodeId) + Sync)>(body)
         })
@@ -108,8 +107,8 @@ impl Body {
 
     fn act(self, node: NodeId) {
         #[expect(unsafe_code, reason = "follows a pointer into another thread's stack")]
-        // SAFETY: called in a request's invocations alone; `each_near` waits for all requests, and a request is over only
-        // when no invocation of it runs or will run.
+        // SAFETY: called only in invocations of a request; `each_near` waits for all requests, and a request is over only when no
+        // invocation of it runs or will run.
         unsafe {
             (*self.0)(node);
         }
@@ -131,13 +130,13 @@ fn model(body: Body) -> Arc<Model> {
     net.build().expect("one box is a model")
 }
 
-/// Requests that are over when this is gone.
+/// Requests that are awaited when this is dropped.
 struct Waited(Vec<Request>);
 
 impl Drop for Waited {
     fn drop(&mut self) {
         for request in &self.0 {
-            // Who asked for the result has had it.
+            // The result was returned already, or the caller panics.
             let _ = request.wait();
         }
     }

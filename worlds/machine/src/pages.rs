@@ -1,7 +1,7 @@
 //! Pages of the operating system, placed on nodes before they are touched.
 //!
-//! mbind(2) sets the policy of addresses that have no pages yet; the kernel follows it when a page is touched for the first
-//! time. A range with a policy of its own is also left alone by the kernel's NUMA balancing.
+//! mbind(2) sets the policy of addresses that have no pages yet; the kernel follows it when a page is first touched. The kernel's
+//! NUMA balancing also leaves a range with its own policy alone.
 
 use crate::pin::mask;
 use std::collections::HashMap;
@@ -10,25 +10,25 @@ use std::ptr::NonNull;
 use vicus_memory::{PageError, Pages, Placement, Policy};
 use vicus_topology::{NodeId, Topology};
 
-/// What mbind is told; from the kernel's `include/uapi/linux/mempolicy.h`.
+/// Modes of mbind, from the kernel's `include/uapi/linux/mempolicy.h`.
 const MPOL_DEFAULT: libc::c_int = 0;
 const MPOL_PREFERRED: libc::c_int = 1;
 const MPOL_BIND: libc::c_int = 2;
 const MPOL_INTERLEAVE: libc::c_int = 3;
 
-/// Tells mbind to move the pages of this process that are there already.
+/// Asks mbind to move the pages of this process that are there already.
 const MPOL_MF_MOVE: libc::c_uint = 1 << 1;
 
 /// Words of a mask that has room for every node a kernel can be built for: 1,024 of them on x86-64.
 const MOST_NODES: usize = 1024 / libc::c_ulong::BITS as usize;
 
-/// How get_mempolicy is asked for the policy of an address.
+/// Asks get_mempolicy for the policy of an address.
 const MPOL_F_ADDR: libc::c_ulong = 2;
 
-/// The memory of this machine: what `vicus_memory` takes its pages from.
+/// The pages of this machine, for `vicus_memory`.
 ///
-/// The kernel kills who touches a page that a strict range's node can't give. So what is strict is refused when it is
-/// committed, if its node is full, and else touched at once: what is committed next finds less free.
+/// The kernel kills a process that touches a page which a strict range's node can't give. So a commit of a strict range is
+/// refused if its node is full, and else its pages are touched at once: the next commit then finds less free memory.
 #[derive(Debug)]
 pub struct SystemPages {
     /// The kernel's numbers of the topology's nodes.
@@ -36,9 +36,9 @@ pub struct SystemPages {
     page_bytes: usize,
     /// The numbers of the nodes whose memory this process may use; `None` if the kernel does not tell.
     allowed: Option<Vec<u32>>,
-    /// Whether the kernel counts turns by all bits of a page's number.
+    /// Whether the kernel's turns use all bits of a page's number.
     counts_all_bits: bool,
-    /// By the kernel's numbers of nodes, bytes that it keeps free for itself.
+    /// By the kernel's numbers of nodes, the bytes that it keeps free for itself.
     kept: HashMap<u32, u64>,
 }
 
@@ -62,7 +62,7 @@ impl SystemPages {
         self.numbers_of(nodes).map(mask)
     }
 
-    /// What mbind says to this. With `MPOL_MF_MOVE` it moves pages that are there already.
+    /// Calls mbind. With `MPOL_MF_MOVE` it moves pages that are there already.
     ///
     /// # Safety
     /// The addresses are reserved.
@@ -80,21 +80,22 @@ impl SystemPages {
             Placement::Interleaved(nodes) => (MPOL_INTERLEAVE, self.mask(nodes)?),
             Placement::Standard => (MPOL_DEFAULT, Vec::new()),
         };
-        // The kernel reads one bit less than it is told. It refuses none at all if there is an address.
+        // The kernel reads one bit less than the length says. It refuses an address together with an empty mask.
         let bits = mask.len() * libc::c_ulong::BITS as usize + 1;
-        // SAFETY: the kernel keeps the contents; the mask has as many bits as told, and one that is not read.
+        // SAFETY: the kernel keeps the contents; the mask has as many bits as the length says, except for the one that is not
+        // read.
         Ok(unsafe { libc::syscall(libc::SYS_mbind, start.as_ptr(), bytes, mode, mask.as_ptr(), bits, flags) })
     }
 
-    /// Holds the kernel to its turns: it leaves out nodes that it has no memory on, and a huge page would be one turn.
+    /// Makes sure of the kernel's turns: it skips nodes without memory, and a huge page would be a single turn.
     fn check_turns(&self, start: NonNull<u8>, bytes: usize, nodes: &[NodeId]) -> Result<(), PageError> {
         let asked = self.mask(nodes)?;
         let mut mode = MPOL_DEFAULT;
         let mut mask: Vec<libc::c_ulong> = vec![0; asked.len().max(MOST_NODES)];
         let bits = mask.len() * libc::c_ulong::BITS as usize;
         #[expect(unsafe_code, reason = "libc has no wrapper of get_mempolicy")]
-        // SAFETY: the kernel writes one integer and as many bits as the mask has; it looks the address up. Then it is
-        // given advice, which changes no contents.
+        // SAFETY: the kernel writes one integer and as many bits as the mask has, and looks the address up. Then it gets advice,
+        // which changes no contents.
         let done = unsafe {
             let (mode, mask) = (&raw mut mode, mask.as_mut_ptr());
             libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_NOHUGEPAGE);
@@ -117,8 +118,8 @@ impl SystemPages {
         nodes.iter().map(|&node| self.number(node)).collect()
     }
 
-    /// Whether a node has so many bytes that nothing uses, without what the kernel keeps: the next pages would come from
-    /// another node, or nowhere. `true` where it does not tell.
+    /// Whether a node has so many unused bytes beyond those that the kernel keeps: otherwise the next pages would come from
+    /// another node, or not at all. `true` if the kernel does not tell.
     fn has_free(&self, number: u32, bytes: usize) -> bool {
         let kept = self.kept.get(&number).copied().unwrap_or(0);
         free_bytes(number).is_none_or(|free| free.saturating_sub(kept) >= bytes as u64)
@@ -127,11 +128,11 @@ impl SystemPages {
     /// Writes to each page of fresh memory.
     ///
     /// # Safety
-    /// It was just committed, and nobody else has it yet.
+    /// It was just committed, and only the caller has it.
     #[expect(unsafe_code, reason = "touches pages")]
     unsafe fn touch(&self, start: NonNull<u8>, bytes: usize) {
         for offset in (0..bytes).step_by(self.page_bytes) {
-            // SAFETY: within what the caller has just committed; it is zero and stays so.
+            // SAFETY: within the part that the caller has just committed; it is zero and stays so.
             unsafe {
                 start.add(offset).write_volatile(0);
             }
@@ -139,8 +140,9 @@ impl SystemPages {
     }
 }
 
-/// By the kernel's numbers of nodes, how many bytes of free memory it gives nobody: in each zone its high watermark, and what
-/// is kept for requests that only lower zones can serve. As its `calculate_totalreserve_pages` has it (`mm/page_alloc.c`).
+/// By the kernel's numbers of nodes, the bytes of free memory that it does not give to processes: in each zone its high
+/// watermark, and the reserve for requests that only lower zones can serve. After its `calculate_totalreserve_pages`
+/// (`mm/page_alloc.c`).
 fn kept(zoneinfo: &str, page_bytes: u64) -> HashMap<u32, u64> {
     let mut kept = HashMap::new();
     let (mut node, mut high, mut managed) = (None, 0, 0);
@@ -162,7 +164,7 @@ fn kept(zoneinfo: &str, page_bytes: u64) -> HashMap<u32, u64> {
     kept
 }
 
-/// What the kernel refuses of what this memory does, one sentence each. `nodes`: how many the machine has.
+/// The system calls of this memory that the kernel refuses, one sentence each. `nodes`: how many the machine has.
 pub(crate) fn refused(nodes: usize) -> Vec<String> {
     let mut refused = Vec::new();
     let mut say =
@@ -182,25 +184,25 @@ pub(crate) fn refused(nodes: usize) -> Vec<String> {
         }
         if nodes > 1 {
             if libc::sched_getcpu() < 0 {
-                say("getcpu", "threads without a seat have their memory on the first node");
+                say("getcpu", "threads without a seat get memory of the first node");
             }
             let (mut status, nowhere) = (0 as libc::c_int, std::ptr::null::<libc::c_int>());
             if libc::syscall(libc::SYS_move_pages, 0, 1, &raw const page, nowhere, &raw mut status, 0) != 0 {
-                say("move_pages", "where memory lies that was not placed is unknown");
+                say("move_pages", "the nodes of memory that was not placed are unknown");
             }
         }
     }
     refused
 }
 
-/// How many bytes of a node nothing uses, be it for a cache, by the system's number of it; `None` where it does not tell.
+/// How many bytes of a node, by the system's number of it, are unused, caches included; `None` if the system does not tell.
 pub fn free_bytes(node: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/meminfo")).ok()?;
     let line = text.lines().find(|line| line.contains("MemFree:"))?;
     Some(line.split_whitespace().rev().nth(1)?.parse::<u64>().ok()? * 1024)
 }
 
-/// The numbers of the nodes that are online; `None` where the system does not tell.
+/// The numbers of the nodes that are online; `None` if the system does not tell.
 pub(crate) fn nodes_online() -> Option<Vec<u32>> {
     numbers(&std::fs::read_to_string("/sys/devices/system/node/online").ok()?)
 }
@@ -242,8 +244,8 @@ fn last_error() -> i32 {
 }
 
 #[expect(unsafe_code, reason = "the trait promises that the memory is the caller's alone")]
-// SAFETY: what `reserve` returns is a fresh private mapping, cut to the alignment, that only `release` unmaps; committed
-// parts of it are readable, writable and zero until `decommit`.
+// SAFETY: `reserve` returns a fresh private mapping, cut to the alignment, that only `release` unmaps; committed parts of it are
+// readable, writable and zero until `decommit`.
 unsafe impl Pages for SystemPages {
     fn page_bytes(&self) -> usize {
         self.page_bytes
@@ -253,7 +255,7 @@ unsafe impl Pages for SystemPages {
         let align = align.max(self.page_bytes);
         let all = bytes.checked_add(align).ok_or(PageError::Full)?;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: the kernel chooses a place where nothing is.
+        // SAFETY: the kernel chooses unused addresses.
         let mapped = unsafe { libc::mmap(std::ptr::null_mut(), all, libc::PROT_NONE, flags, -1, 0) };
         if mapped == libc::MAP_FAILED {
             return Err(if last_error() == libc::ENOMEM { PageError::Full } else { PageError::Refused(last_error()) });
@@ -263,7 +265,7 @@ unsafe impl Pages for SystemPages {
         let start = first.wrapping_add(before);
         for (unused, length) in [(first, before), (start.wrapping_add(bytes), all - before - bytes)] {
             if length > 0 {
-                // SAFETY: a part of the mapping above that nothing uses, in front of or behind what is returned.
+                // SAFETY: an unused part of the mapping above, in front of or behind the returned one.
                 unsafe { libc::munmap(unused.cast(), length) };
             }
         }
@@ -296,7 +298,7 @@ unsafe impl Pages for SystemPages {
     unsafe fn commit(&self, start: NonNull<u8>, bytes: usize, node: NodeId) -> Result<(), PageError> {
         let mut mode: libc::c_int = MPOL_DEFAULT;
         let no_mask = std::ptr::null::<libc::c_ulong>();
-        // SAFETY: the kernel writes one integer, and no mask, of which it is told none; it looks the address up.
+        // SAFETY: the kernel writes one integer and no mask, whose length is given as none; it looks the address up.
         let asked =
             unsafe { libc::syscall(libc::SYS_get_mempolicy, &raw mut mode, no_mask, 0, start.as_ptr(), MPOL_F_ADDR) };
         let is_strict = asked == 0 && mode == MPOL_BIND;
@@ -318,10 +320,10 @@ unsafe impl Pages for SystemPages {
     }
 
     unsafe fn decommit(&self, start: NonNull<u8>, bytes: usize, _node: NodeId) {
-        // SAFETY: nobody uses the part any more, by the caller's promise, and it is committed; its pages go, and its addresses stay.
+        // SAFETY: the part is committed and not used any more, by the caller's promise; its pages go, and its addresses stay.
         unsafe {
             if libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_DONTNEED) != 0 {
-                // What is committed again is zero, says the trait, wherever its pages come from.
+                // The trait promises zeros after the next commit, wherever the pages come from.
                 start.as_ptr().write_bytes(0, bytes);
             }
             libc::mprotect(start.as_ptr().cast(), bytes, libc::PROT_NONE);
@@ -339,12 +341,12 @@ unsafe impl Pages for SystemPages {
     }
 
     unsafe fn release(&self, start: NonNull<u8>, bytes: usize, _align: usize) {
-        // SAFETY: a whole range of `reserve` that nobody uses any more, by the caller's promise.
+        // SAFETY: a whole range of `reserve` that is not used any more, by the caller's promise.
         unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
     }
 
     unsafe fn advise_huge(&self, start: NonNull<u8>, bytes: usize) {
-        // SAFETY: the addresses are reserved, by the caller's promise; it is advice and changes no contents.
+        // SAFETY: the addresses are reserved, by the caller's promise; advice changes no contents.
         unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
     }
 
@@ -355,8 +357,8 @@ unsafe impl Pages for SystemPages {
             .collect();
         let mut numbers = vec![i32::MIN; pages.len()];
         let nowhere = std::ptr::null::<i32>();
-        // SAFETY: both arrays have as many elements as told; without target nodes nothing is moved, and the addresses in
-        // the first are looked up by the kernel, not followed.
+        // SAFETY: both arrays have as many elements as the count says; without target nodes nothing is moved, and the kernel
+        // looks the addresses in the first one up without following them.
         unsafe {
             libc::syscall(libc::SYS_move_pages, 0, pages.len(), pages.as_ptr(), nowhere, numbers.as_mut_ptr(), 0);
         }
@@ -372,7 +374,7 @@ unsafe impl Pages for SystemPages {
 mod tests {
     use super::*;
 
-    /// Of a machine with two nodes, without what is not read.
+    /// A machine with two nodes, without the lines that are not read.
     const ZONEINFO: &str = "\
 Node 0, zone      DMA
   pages free     2815
@@ -404,7 +406,7 @@ Node 1, zone  Movable
 
     #[test]
     fn of_a_nodes_free_memory_the_kernel_keeps_some() {
-        // All of the first zone: it keeps more for others than it has.
+        // All of the first zone: its reserve is larger than its memory.
         let first = 3840 + (3660 + 21071) + 25557;
         assert_eq!(kept(ZONEINFO, 4096), HashMap::from([(0, first * 4096), (1, 700 * 4096)]));
         assert!(kept("", 4096).is_empty());

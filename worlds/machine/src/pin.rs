@@ -12,8 +12,7 @@ pub(crate) fn pin(cpus: impl Iterator<Item = u32>) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A bit for each number, in as many words as it takes: what the kernel is told of CPUs and of nodes, however many there
-/// are.
+/// A bit for each number, in as many words as needed: the form in which the kernel takes any number of CPUs and nodes.
 pub(crate) fn mask(numbers: impl IntoIterator<Item = u32>) -> Vec<libc::c_ulong> {
     let mut mask = Vec::new();
     for number in numbers {

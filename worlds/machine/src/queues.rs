@@ -1,11 +1,11 @@
-//! The plan's queues as threads share them.
+//! The plan's queues, shared by threads.
 //!
-//! The plan never names an implementation. A queue that one seat alone pushes to and pops from at the same end, and that
-//! others rob one task at a time at the other end, is a split deque; every other queue is the sequential one behind
-//! a lock, with its length beside it, so that looking into an empty queue takes no lock.
+//! The plan never names an implementation. A queue that only one seat pushes to and pops from, at the same end, and that others
+//! rob one task at a time at the other end, is a split deque; every other queue is the sequential one behind a lock, with its
+//! length beside it, so that a look into an empty queue takes no lock.
 //!
-//! Where the plan has tokens, a task is taken out of its queue, under the queue's lock, together with a token. A push adds its
-//! token when its task is there; so there are never more tokens than tasks, and nobody holds one who finds no task.
+//! If the plan has tokens, a task is taken out of its queue, under the queue's lock, together with a token. A push adds its token
+//! after its task; so there are never more tokens than tasks, and a holder of a token finds a task.
 
 use crate::deque::Deque;
 use crate::lock::ShortLock;
@@ -61,7 +61,7 @@ impl SharedQueues {
         match &self.queues[queue.index()] {
             SharedQueue::Own { deque, .. } => {
                 deque.push(task)?;
-                // It may be long before its owner looks here again.
+                // The owner may not look here again for long.
                 deque.share(true);
                 Ok(())
             }
@@ -74,7 +74,7 @@ impl SharedQueues {
                 len.store(queue.len(), Ordering::Release);
                 drop(queue);
                 if let Some(tokens) = &self.tokens {
-                    // Release: whoever takes the token finds the task, or another's.
+                    // Release: the holder of the token finds the task, or another's.
                     tokens.count.0.fetch_add(1, Ordering::AcqRel);
                 }
                 Ok(())
@@ -82,13 +82,13 @@ impl SharedQueues {
         }
     }
 
-    /// Whether there are more tokens than their pool holds: the seat that has just pushed takes a task itself.
+    /// Whether there are more tokens than their pool holds: the seat that has just pushed then takes a task itself.
     #[inline]
     pub(crate) fn is_overfull(&self) -> bool {
         self.tokens.as_ref().is_some_and(|tokens| tokens.count.0.load(Ordering::Relaxed) > tokens.capacity)
     }
 
-    /// Takes a token, if there is one or the plan has none. The caller takes a task that it sees under its queue's lock.
+    /// Takes a token, if there is one or the plan has none. The caller then takes a task that it sees under the queue's lock.
     #[inline]
     fn take_token(&self) -> bool {
         self.tokens.as_ref().is_none_or(|tokens| {
@@ -96,7 +96,7 @@ impl SharedQueues {
         })
     }
 
-    /// How many tasks a queue holds, as it was a moment ago.
+    /// How many tasks a queue held a moment ago.
     pub(crate) fn len(&self, queue: QueueId) -> usize {
         match &self.queues[queue.index()] {
             SharedQueue::Own { deque, .. } => deque.len(),
@@ -104,7 +104,7 @@ impl SharedQueues {
         }
     }
 
-    /// Takes every task of a request for which `is_unwanted` says so out of the locked queues, and hands them to `dropped`.
+    /// Takes every task for which `is_unwanted` says so out of the locked queues, and hands them to `dropped`.
     pub(crate) fn sweep_locked(
         &self,
         request: RequestId,
@@ -112,20 +112,20 @@ impl SharedQueues {
         mut dropped: impl FnMut(TaskRef),
     ) {
         for queue in 0..self.queues.len() {
-            // One whose token somebody else has is left to be taken.
+            // A task whose token another thread holds is left for that thread.
             let goes = |task: &TaskRef| is_unwanted(task) && self.take_token();
             self.locked(QueueId::new(queue), |tasks| tasks.sweep(request, goes, &mut dropped));
         }
     }
 
-    /// Takes this task out of a locked queue, if it is still there, and a token is for it.
+    /// Takes this task out of a locked queue, if it is still there and there is a token for it.
     pub(crate) fn remove(&self, queue: QueueId, task: TaskRef) -> bool {
         let request = task.header().request;
         let goes = |other: &TaskRef| *other == task && self.take_token();
         self.locked(queue, |tasks| tasks.remove(request, End::Youngest, goes)).flatten().is_some()
     }
 
-    /// Changes a locked queue that is not empty.
+    /// Calls `change` on a locked queue that is not empty.
     #[inline]
     fn locked<R>(&self, queue: QueueId, change: impl FnOnce(&mut Queue<TaskRef>) -> R) -> Option<R> {
         let SharedQueue::Locked { queue, len, .. } = &self.queues[queue.index()] else { return None };
@@ -138,7 +138,7 @@ impl SharedQueues {
         Some(result)
     }
 
-    /// A queue, if it is lock-free.
+    /// The queue, if it is a lock-free one.
     pub(crate) fn deque(&self, queue: QueueId) -> Option<&Deque> {
         match &self.queues[queue.index()] {
             SharedQueue::Own { deque, .. } => Some(deque),
@@ -155,13 +155,13 @@ impl SharedQueues {
     }
 }
 
-/// The queues as one seat reaches them.
+/// The queues as seen by one seat.
 pub(crate) struct Reach<'a> {
     pub(crate) queues: &'a SharedQueues,
     pub(crate) seat: SeatId,
     /// The seat's own lock-free queue, if the plan gives it one.
     pub(crate) own: Option<&'a Deque>,
-    /// For a seat's last look before it sleeps: tasks that others keep for themselves are found as well.
+    /// For a seat's last look before it sleeps: it also finds tasks that other seats have not made public.
     pub(crate) last: Option<&'a Barrier>,
 }
 
@@ -191,8 +191,10 @@ impl Queues for Reach<'_> {
                 for (_, task) in rest {
                     let to = rest_to.expect("a probe that takes several says where the rest goes");
                     if let Err(task) = self.queues.push(to, task) {
-                        // A ring may be smaller than a theft is large: what it refuses goes back.
-                        self.queues.push(queue, task).expect("a queue that is robbed of several has no capacity");
+                        // A ring may be smaller than the batch: tasks that it refuses go back.
+                        self.queues
+                            .push(queue, task)
+                            .expect("a queue from which several tasks are taken has no capacity");
                     }
                 }
                 task
@@ -210,7 +212,7 @@ impl QueuesByRequest for Reach<'_> {
     fn take_of(&mut self, request: RequestId, queue: QueueId, take: Take, longer_than: u32) -> Option<TaskRef> {
         let queues = self.queues;
         let take = |tasks: &mut Queue<TaskRef>| {
-            // A token only for a task that is there.
+            // A token is only taken for a task that is there.
             let is_long = tasks.len() > longer_than as usize;
             is_long.then(|| tasks.remove(request, take.end(), |_| queues.take_token())).flatten()
         };
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[expect(unsafe_code, reason = "the type of a class's functions")]
-    // SAFETY of callers: nothing to keep; it is never called.
+    // SAFETY of callers: no condition: it is never called.
     unsafe fn never(_: TaskRef) {
         unreachable!("these tasks are only taken");
     }
@@ -248,7 +250,7 @@ mod tests {
         }
     }
 
-    /// What a thread took, by all the ways there are: a look, a whole request's, one that it knows.
+    /// Takes in each possible way: by a look, one of a whole request, a known one.
     fn take(queues: &SharedQueues, plan: &Plan, seat: usize, turn: usize, jobs: &[Job]) -> Option<TaskRef> {
         match turn % 5 {
             0 => {
@@ -295,7 +297,7 @@ mod tests {
                     let place = plan.seats[seat].place[Kind::Deferred as usize];
                     for (turn, job) in own.iter().enumerate() {
                         assert!(queues.push(place, task(job)).is_ok(), "it has no capacity of its own");
-                        // More than others push, or the tokens would only grow.
+                        // More than other threads push, or the tokens would only grow.
                         while queues.is_overfull() {
                             take(queues, plan, seat, turn + seat, jobs).into_iter().for_each(took);
                             take(queues, plan, seat, 2, jobs).into_iter().for_each(took);

@@ -1,9 +1,9 @@
-//! Writes down what happens on a seat, if the runtime was asked to; otherwise each call is one test of a flag.
+//! Records the events of a seat, if the runtime was asked to; otherwise each call is one test of a flag.
 //!
-//! No lock and no allocation on the way. The Lamport clock travels with the box (a word in its cell), with the envelope,
-//! and with the wake (a word for each pool). Closures have one word together: whoever queues or ends one raises it, whoever
-//! begins one or has waited for some observes it, and so does who spawns or queues one that comes after others by its data. That
-//! orders more than has to be, and never an effect before its cause.
+//! Recording takes no lock and allocates nothing. The Lamport clock travels with the box (a word in its cell), with the envelope,
+//! and with the wake (a word for each pool). All closures share one word: a seat that queues or ends a closure raises it; a seat
+//! that begins one, has waited for some, or spawns or queues one that depends on others by its data observes it. That orders more
+//! than necessary, and never an effect before its cause.
 //!
 //! Closures get numbers, by which a trace tells them apart: each seat counts its own, in steps of the number of seats.
 
@@ -18,11 +18,11 @@ use vicus_schedule::{Decision, Kind, Plan, PoolId, RequestId, SeatId, TaskHeader
 use vicus_topology::Topology;
 use vicus_trace::{Bound, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, Source, TaskKind, Trace, What};
 
-/// What a recorded run keeps beside its seats' logs.
+/// The data of a recorded run beside its seats' logs.
 pub(crate) struct Recording {
     began: Instant,
     started: String,
-    /// `None`: takes are counted, and nothing else is kept.
+    /// `None`: takes are counted, and no events are kept.
     events_per_seat: Option<usize>,
     /// By seat.
     takes: Vec<Arc<SeatTakes>>,
@@ -30,15 +30,15 @@ pub(crate) struct Recording {
     wakes: Vec<AtomicU64>,
     /// The clock of closures.
     tasks: Arc<AtomicU64>,
-    /// What callers without a seat do.
+    /// Events of callers without a seat.
     outside: Mutex<Log>,
     /// The numbers of their closures.
     numbers: Mutex<Numbers>,
-    /// By the model's address, which stays as long as this keeps the model.
+    /// By the model's address, which stays valid because this keeps the model.
     models: Mutex<BTreeMap<usize, Instances>>,
-    /// By seat, when its thread has left.
+    /// By seat, filled when its thread has left.
     logs: Mutex<Vec<SeatLog>>,
-    /// By seat, what it has decided, when its thread has left. `None`: that is not written down.
+    /// By seat, its decisions, filled when its thread has left. `None`: they are not recorded.
     decisions: Option<Mutex<Vec<Vec<Decision>>>>,
 }
 
@@ -82,7 +82,7 @@ impl Recording {
         outside.record(now, What::RequestSubmitted { request });
         let kind = TaskKind::Deferred;
         let clock =
-            outside.record(now, What::Enqueued { who: who(instance, first), kind, by: vicus_trace::BoxId::NOBODY });
+            outside.record(now, What::Enqueued { who: box_id(instance, first), kind, by: vicus_trace::BoxId::NOBODY });
         instance.raise_clock(first, clock);
     }
 
@@ -123,20 +123,20 @@ impl Recording {
         sums
     }
 
-    /// What each seat has decided. To be called when the threads have left.
+    /// The decisions of each seat. To be called when the threads have left.
     pub(crate) fn decisions(&self) -> Vec<Vec<Decision>> {
         let decisions =
             self.decisions.as_ref().map(|decisions| decisions.lock().expect("nothing panics under this lock"));
         decisions.map(|mut decisions| std::mem::take(&mut *decisions)).unwrap_or_default()
     }
 
-    /// Everything that was recorded. To be called when the threads have left.
+    /// The whole recording. To be called when the threads have left.
     pub(crate) fn collect(&self, plan: &Plan, machine: &Topology) -> Trace {
         let info = |pu: vicus_topology::PuId| {
             let pu = &machine.pus[pu.index()];
             SeatInfo { pu: pu.id, group: pu.group, node: pu.node, is_callers: false }
         };
-        // Callers without a seat come last, as if on the first seat's PU.
+        // Callers without a seat come last, as if they were on the first seat's PU.
         let callers = SeatInfo { is_callers: true, ..info(plan.seats[0].pu) };
         let seats = plan.seats.iter().map(|seat| info(seat.pu)).chain([callers]).collect();
         let models = self.models.lock().expect("nothing panics under this lock");
@@ -176,7 +176,7 @@ fn box_info(b: &ModelBox) -> BoxInfo {
     }
 }
 
-fn who(instance: &Instance, index: BoxId) -> vicus_trace::BoxId {
+fn box_id(instance: &Instance, index: BoxId) -> vicus_trace::BoxId {
     vicus_trace::BoxId { request: instance.id().0 as u32, index: index.index() as u32 }
 }
 
@@ -184,7 +184,7 @@ fn task_of(header: &TaskHeader) -> vicus_trace::BoxId {
     vicus_trace::BoxId::task(header.request.0 as u32, header.number)
 }
 
-/// A task as a seat's decisions name it.
+/// A task as decisions of seats name it.
 pub(crate) fn name_of(task: TaskRef) -> TaskName {
     let TaskHeader { request, number, .. } = *task.header();
     TaskName { request, number, is_box: !task.header().class.runs_inline }
@@ -194,14 +194,14 @@ pub(crate) fn name_of_box(instance: &Instance, index: BoxId) -> TaskName {
     TaskName { request: instance.id(), number: index.index() as u32, is_box: true }
 }
 
-/// Numbers that nobody else gives.
+/// Numbers that are unique among all counters.
 struct Numbers {
     next: u32,
     step: u32,
 }
 
 impl Numbers {
-    /// A seat's; the place behind the last seat stands for all callers without one.
+    /// A seat's; the number behind the last seat stands for all callers without one.
     fn new(seat: usize, plan: &Plan) -> Numbers {
         Numbers { next: seat as u32, step: plan.seats.len() as u32 + 1 }
     }
@@ -225,27 +225,27 @@ pub(crate) struct Recorder(Option<On>);
 
 struct On {
     log: Log,
-    /// Whether the log is for anybody; otherwise the time isn't asked for.
+    /// Whether events are kept; otherwise the time isn't asked for.
     keeps_events: bool,
     takes: Arc<SeatTakes>,
     began: Instant,
     /// The clock of closures.
     tasks: Arc<AtomicU64>,
     numbers: Numbers,
-    /// What the seat has decided; `None`: that is not written down.
+    /// The seat's decisions; `None`: they are not recorded.
     decisions: Option<Vec<Decision>>,
-    /// Whose code runs on this seat, the innermost last, by [`vicus_trace::BoxId::index`].
+    /// The tasks whose code runs on this seat, the innermost last, by [`vicus_trace::BoxId::index`].
     open: Vec<u32>,
 }
 
 impl On {
-    /// Whose code makes a task now.
+    /// The task whose code makes another one now.
     fn by(&self) -> u32 {
         self.open.last().copied().unwrap_or(vicus_trace::BoxId::NOBODY)
     }
 
-    /// Somebody's code is over, and what it left open when it panicked.
-    fn closes(&mut self, index: u32) {
+    /// A task's code is over, and so is all that it left open when it panicked.
+    fn close(&mut self, index: u32) {
         if let Some(at) = self.open.iter().rposition(|&open| open == index) {
             self.open.truncate(at);
         }
@@ -258,7 +258,7 @@ impl On {
         self.log.record(self.began.elapsed().as_nanos() as u64, what)
     }
 
-    /// What flow says that happened to envelopes.
+    /// Records what has happened to envelopes.
     fn facts(&mut self, who: vicus_trace::BoxId, desk: &mut Desk) {
         for fact in desk.facts.drain(..) {
             match fact {
@@ -319,14 +319,14 @@ impl Recorder {
         self.0.is_some()
     }
 
-    /// Whether events are kept, and takes are not just counted.
+    /// Whether events are kept, rather than takes just counted.
     pub(crate) fn keeps_events(&self) -> bool {
         self.0.as_ref().is_some_and(|on| on.keeps_events)
     }
 
-    /// Writes down what the seat has decided, if that is asked for.
+    /// Records a decision of the seat, if that is asked for.
     #[inline]
-    pub(crate) fn decides(&mut self, decision: impl FnOnce() -> Decision) {
+    pub(crate) fn record_decision(&mut self, decision: impl FnOnce() -> Decision) {
         if let Some(decisions) = self.0.as_mut().and_then(|on| on.decisions.as_mut()) {
             decisions.push(decision());
         }
@@ -342,7 +342,7 @@ impl Recorder {
         if let Some(on) = &mut self.0 {
             let kind = kind_of(kind);
             on.log.observe(instance.clock(index));
-            let clock = on.record(What::Enqueued { who: who(instance, index), kind, by: by.index() as u32 });
+            let clock = on.record(What::Enqueued { who: box_id(instance, index), kind, by: by.index() as u32 });
             instance.raise_clock(index, clock);
         }
     }
@@ -373,7 +373,7 @@ impl Recorder {
         }
     }
 
-    /// A closure that is about to be queued has said that it uses so many bytes near this seat, and so many elsewhere.
+    /// A closure that is about to be queued uses so many bytes near this seat, and so many elsewhere.
     pub(crate) fn task_uses(&mut self, request: RequestId, number: u32, near: usize, far: usize) {
         if let Some(on) = &mut self.0 {
             let who = vicus_trace::BoxId::task(request.0 as u32, number);
@@ -397,7 +397,7 @@ impl Recorder {
         if let Some(on) = &self.0 {
             on.takes.take(way);
         }
-        self.decides(|| Decision::Runs(name_of(task), way));
+        self.record_decision(|| Decision::Runs(name_of(task), way));
         self.task_follows(What::Taken { who: task_of(task.header()), rule: way.rule(), far });
     }
 
@@ -413,12 +413,12 @@ impl Recorder {
     pub(crate) fn task_ends(&mut self, task: &TaskHeader) {
         if let Some(on) = &mut self.0 {
             let who = task_of(task);
-            on.closes(who.index);
+            on.close(who.index);
             self.task_causes(What::UserCodeEnds { who });
         }
     }
 
-    /// A closure's code is called by the one that made it, whose time it is a part of.
+    /// A closure's code is called by the task that made it, as a part of that task's time.
     #[cold]
     pub(crate) fn task_begins_here(&mut self, task: TaskRef) {
         if let Some(on) = &mut self.0 {
@@ -434,14 +434,14 @@ impl Recorder {
         }
     }
 
-    /// What this seat has recorded comes before what others record that wait for its closure.
+    /// The events of this seat so far come before those of seats that wait for its closure.
     pub(crate) fn turn_ends(&mut self) {
         if let Some(on) = self.0.as_ref().filter(|on| on.keeps_events) {
             on.tasks.fetch_max(on.log.clock(), Ordering::AcqRel);
         }
     }
 
-    /// What comes now comes after what closures did that this seat, or the closure that it makes or queues, has waited for.
+    /// The next event comes after those of the closures that this seat, or the closure that it makes or queues, has waited for.
     #[inline]
     pub(crate) fn tasks_waited_for(&mut self) {
         if let Some(on) = &mut self.0 {
@@ -449,13 +449,13 @@ impl Recorder {
         }
     }
 
-    /// Records what comes after what closures elsewhere did.
+    /// Records an event that comes after events of closures elsewhere.
     fn task_follows(&mut self, what: What) {
         self.tasks_waited_for();
         self.record(what);
     }
 
-    /// Records what closures elsewhere may come after.
+    /// Records an event that closures elsewhere may come after.
     #[cold]
     fn task_causes(&mut self, what: What) {
         if let Some(on) = &mut self.0
@@ -475,11 +475,11 @@ impl Recorder {
 
     #[inline]
     pub(crate) fn taken(&mut self, instance: &Instance, index: BoxId, way: Way, far: bool) {
-        self.decides(|| Decision::Runs(name_of_box(instance, index), way));
+        self.record_decision(|| Decision::Runs(name_of_box(instance, index), way));
         if let Some(on) = &mut self.0 {
             on.takes.take(way);
             on.log.observe(instance.clock(index));
-            on.record(What::Taken { who: who(instance, index), rule: way.rule(), far });
+            on.record(What::Taken { who: box_id(instance, index), rule: way.rule(), far });
         }
     }
 
@@ -487,8 +487,8 @@ impl Recorder {
     pub(crate) fn invocation_begins(&mut self, instance: &Instance, index: BoxId, desk: &mut Desk) {
         if let Some(on) = &mut self.0 {
             on.log.observe(desk.clock);
-            on.record(What::InvocationBegins { who: who(instance, index) });
-            on.facts(who(instance, index), desk);
+            on.record(What::InvocationBegins { who: box_id(instance, index) });
+            on.facts(box_id(instance, index), desk);
         }
     }
 
@@ -496,16 +496,16 @@ impl Recorder {
     pub(crate) fn act_begins(&mut self, instance: &Instance, index: BoxId) {
         if let Some(on) = &mut self.0 {
             on.open.push(index.index() as u32);
-            on.record(What::UserCodeBegins { who: who(instance, index) });
+            on.record(What::UserCodeBegins { who: box_id(instance, index) });
         }
     }
 
     #[inline]
     pub(crate) fn act_ends(&mut self, instance: &Instance, index: BoxId, desk: &mut Desk) {
         if let Some(on) = &mut self.0 {
-            on.closes(index.index() as u32);
-            on.facts(who(instance, index), desk);
-            on.record(What::UserCodeEnds { who: who(instance, index) });
+            on.close(index.index() as u32);
+            on.facts(box_id(instance, index), desk);
+            on.record(What::UserCodeEnds { who: box_id(instance, index) });
             desk.clock = on.log.clock();
         }
     }
@@ -513,8 +513,8 @@ impl Recorder {
     #[inline]
     pub(crate) fn invocation_ends(&mut self, instance: &Instance, index: BoxId, desk: &mut Desk) {
         if let Some(on) = &mut self.0 {
-            on.facts(who(instance, index), desk);
-            on.record(What::InvocationEnds { who: who(instance, index) });
+            on.facts(box_id(instance, index), desk);
+            on.record(What::InvocationEnds { who: box_id(instance, index) });
             desk.clock = on.log.clock();
         }
     }
@@ -529,7 +529,7 @@ impl Recorder {
     }
 
     pub(crate) fn sleep_begins(&mut self) {
-        self.decides(|| Decision::Sleeps);
+        self.record_decision(|| Decision::Sleeps);
         if let Some(on) = &mut self.0 {
             on.record(What::SleepBegins);
         }
@@ -542,18 +542,18 @@ impl Recorder {
         }
     }
 
-    /// A thread begins to sit in for that of a seat which is blocked.
+    /// A thread begins to sit in for the blocked thread of a seat.
     pub(crate) fn lent_begins(&mut self, seat: SeatId) {
         self.record(What::LentBegins { seat: seat.index() as u32 });
     }
 
-    /// It leaves the seat, and waits until it is lent again.
+    /// That thread leaves the seat, and waits until it is lent again.
     pub(crate) fn lent_ends(&mut self) {
         self.record(What::LentEnds);
     }
 
     pub(crate) fn woke(&mut self, shared: &Shared, pool: PoolId) {
-        self.decides(|| Decision::Wakes(pool));
+        self.record_decision(|| Decision::Wakes(pool));
         if let (Some(on), Some(recording)) = (&mut self.0, &shared.recording) {
             let clock = on.record(What::Woke { pool: pool.index() as u32 });
             recording.wakes[pool.index()].fetch_max(clock, Ordering::AcqRel);

@@ -2,7 +2,7 @@
 
 use crate::caller::{Callers, LONG};
 use crate::inbox::Inbox;
-use crate::last_words::know_who_asks;
+use crate::last_words::count_refusable_calls;
 use crate::queues::SharedQueues;
 use crate::recorder::Recording;
 use crate::sleep::{Barrier, SleepPool};
@@ -174,7 +174,7 @@ impl RuntimeBuilder {
         }
         let (topology, plan) = self.find_plan(&mut warnings);
         let threads = plan.threads();
-        know_who_asks();
+        count_refusable_calls();
         let memory = heaps::memory_for(&topology, self.memory, &mut warnings);
         let barrier = Barrier::new();
         if !barrier.is_expedited() {
@@ -207,6 +207,7 @@ impl RuntimeBuilder {
             callers: Callers::default(),
             caller_works: self.caller_works.unwrap_or(LONG),
             requests: Mutex::new(BTreeMap::new()),
+            alone: AtomicU64::new(NO_REQUEST),
             requests_of_tasks: Requests::default(),
             waits: Waits::default(),
             threads: Mutex::new(Vec::new()),
@@ -408,6 +409,8 @@ pub(crate) struct Shared {
     pub(crate) callers: Callers,
     pub(crate) caller_works: Duration,
     requests: Mutex<BTreeMap<RequestId, Arc<RequestState>>>,
+    /// The id of the only one of these; [`NO_REQUEST`] if there are none or several. Changed under their lock.
+    alone: AtomicU64,
     /// Those that are closures.
     pub(crate) requests_of_tasks: Requests,
     /// Its requests that wait for others.
@@ -415,6 +418,9 @@ pub(crate) struct Shared {
     threads: Mutex<Vec<JoinHandle<()>>>,
     warnings: Mutex<Vec<String>>,
 }
+
+/// No request has this id.
+const NO_REQUEST: u64 = u64::MAX;
 
 /// Whether a spare seat's thread is to work.
 #[derive(Default)]
@@ -488,8 +494,22 @@ impl Shared {
 
     /// The request is ended with the runtime. To be called before a seat can have a task of it.
     pub(crate) fn keep(&self, state: &Arc<RequestState>) {
+        self.change_requests(|requests| requests.insert(state.instance.id(), Arc::clone(state)));
+    }
+
+    fn change_requests<R>(&self, change: impl FnOnce(&mut BTreeMap<RequestId, Arc<RequestState>>) -> R) -> R {
         let mut requests = self.requests.lock().expect("nothing panics under this lock");
-        requests.insert(state.instance.id(), Arc::clone(state));
+        let result = change(&mut requests);
+        let alone = requests.first_key_value().filter(|_| requests.len() == 1).map_or(NO_REQUEST, |(id, _)| id.0);
+        // Relaxed: it decides nothing but where boxes run.
+        self.alone.store(alone, Ordering::Relaxed);
+        result
+    }
+
+    /// Whether boxes run for no other request.
+    #[inline]
+    pub(crate) fn is_alone(&self, id: RequestId) -> bool {
+        self.alone.load(Ordering::Relaxed) == id.0
     }
 
     /// One entry after the other, so that independent requests start in different neighbourhoods.
@@ -569,7 +589,7 @@ impl Shared {
 
     /// A request has its result.
     pub(crate) fn done(&self, id: RequestId, result: Result<Totals, FlowError>) {
-        let state = self.requests.lock().expect("nothing panics under this lock").remove(&id);
+        let state = self.change_requests(|requests| requests.remove(&id));
         if let Some(state) = state {
             let mut answer = state.lock();
             answer.result = Some(result);

@@ -3,17 +3,17 @@
 //! Falt et al., §4.3: one primitive for each core group. A thread is *awake*, *announced* (it has said that it will sleep, and looks
 //! around once more), or *asleep*.
 //!
-//! 1. A thread that found nothing announces itself, and says which tasks it would take: any, or, if its own task waits, those of
-//!    that request. It makes every other thread's stores visible ([`Barrier`]), and looks into every queue once more. Only then it
-//!    sleeps.
-//! 2. A spawner puts its task, then looks whether a thread is announced, and wakes one of them. Which one, [`Sleepers`] decides.
-//! 3. A thread that finds work in its last look takes its announcement back. If it was chosen meanwhile, it is told for which task:
-//!    that is left, and it chooses another thread for it.
+//! 1. A thread that found nothing announces itself with the tasks that it would take: any, or, while its own task waits, those
+//!    of that request. It makes every other thread's stores visible ([`Barrier`]), and looks into every queue once more. Only
+//!    then it sleeps.
+//! 2. A spawner puts its task, then looks whether a thread is announced, and wakes one of them. [`Sleepers`] chooses which one.
+//! 3. A thread that finds work in its last look takes its announcement back. If it was chosen meanwhile, it learns for which
+//!    task: it leaves that task alone and chooses another thread for it.
 //!
-//! The race that step 1 closes: the spawner reads "nobody announced" before the announcement, and the sleeper looks
-//! into the queue before the task is visible there. The spawner has no fence between its two steps; the sleeper's barrier
-//! stands in for it. Should the kernel refuse that barrier, spawners have one ([`Barrier::before_look`]), but for a push to a
-//! seat's own queue: this can miss a sleeper, and the task is still run, by the spawner, which looks there before it sleeps.
+//! The race that step 1 closes: the spawner reads "no thread is announced" before the announcement, and the sleeper looks into
+//! the queue before the task is visible there. The spawner has no fence between its two steps; the sleeper's barrier stands in
+//! for it. If the kernel refuses that barrier, spawners have a fence ([`Barrier::before_look`]), except for a push to a seat's
+//! own queue: this can miss a sleeper, and the task is still run, by the spawner, which looks there before it sleeps.
 
 use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, Padded, fence, light_fence};
 #[cfg(not(loom))]
@@ -26,18 +26,18 @@ pub(crate) struct SleepPool {
     /// How many are announced: spawners look here without the lock.
     announced: Padded<AtomicU32>,
     sleepers: Mutex<Sleepers>,
-    /// By slot: each thread sleeps on its own, so that a wake that is for one of them disturbs no other.
+    /// By slot: each thread sleeps on its own condition, so that a wake for one of them disturbs no other.
     woken: Box<[Condvar]>,
 }
 
-/// Why a thread does not sleep any more.
+/// Why a thread stopped sleeping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
-    /// By a spawn: it was chosen for this.
+    /// By a spawn: the thread was chosen for this.
     Spawn(Wake),
-    /// By a reason of its own. It is announced as before, and has to call [`SleepPool::stay`].
+    /// Its own reason is true. It is still announced, and has to call [`SleepPool::stay`].
     Reason,
-    /// It slept long enough. It is announced as before, and has to sleep on or to call [`SleepPool::stay`].
+    /// Its time is over. It is still announced, and has to sleep on or to call [`SleepPool::stay`].
     #[cfg(not(loom))]
     Late,
 }
@@ -61,7 +61,7 @@ impl SleepPool {
         barrier.everyone();
     }
 
-    /// Sleeps until it is woken by a spawn, or until `reason` says yes, which [`SleepPool::ask`] has it asked.
+    /// Sleeps until it is woken by a spawn, or until `reason` is true, which is checked after each [`SleepPool::ask`].
     pub(crate) fn sleep(&self, slot: usize, reason: impl Fn() -> bool) -> Woken {
         let mut sleepers = self.lock();
         loop {
@@ -89,20 +89,20 @@ impl SleepPool {
         }
     }
 
-    /// Has the thread with this slot ask for its reason, if it sleeps.
+    /// Has the thread with this slot check its reason, if it sleeps.
     pub(crate) fn ask(&self, slot: usize) {
-        // Whoever has found no reason under this lock sleeps by now.
+        // A thread that has found no reason under this lock sleeps by now.
         drop(self.lock());
         self.woken[slot].notify_one();
     }
 
-    /// Has all threads ask for their reasons.
+    /// Has all threads check their reasons.
     pub(crate) fn ask_all(&self) {
         drop(self.lock());
         self.woken.iter().for_each(Condvar::notify_one);
     }
 
-    /// Step 3: the caller found work after its announcement. Says what it was chosen for all the same.
+    /// Step 3: the caller found work after its announcement. Gives the spawn that it was chosen for meanwhile, if any.
     pub(crate) fn stay(&self, slot: usize) -> Option<Wake> {
         let mut sleepers = self.lock();
         let wake = sleepers.stay(slot);
@@ -110,15 +110,15 @@ impl SleepPool {
         wake
     }
 
-    /// Step 2: wakes one thread of the pool. `false` if none is announced or asleep that takes this task.
+    /// Step 2: wakes one thread of the pool. `false` if no announced or sleeping thread takes this task.
     #[inline]
     pub(crate) fn wake_one(&self, wake: Wake) -> bool {
-        self.is_anybody_asleep() && self.choose(wake)
+        self.has_sleepers() && self.choose(wake)
     }
 
     /// Whether a thread is announced or asleep.
     #[inline]
-    pub(crate) fn is_anybody_asleep(&self) -> bool {
+    pub(crate) fn has_sleepers(&self) -> bool {
         self.announced.0.load(Ordering::Relaxed) != 0
     }
 
@@ -149,8 +149,8 @@ fn ends_sleep(sleepers: &mut Sleepers, slot: usize, reason: impl Fn() -> bool) -
     chosen.or_else(|| reason().then_some(Woken::Reason))
 }
 
-/// Makes the stores of all threads visible to the caller, and the caller's to them: a full fence in every running
-/// thread of the process, paid by the one that goes to sleep and not by those that spawn.
+/// Makes the stores of all threads visible to the caller, and the caller's to them: a full fence in every running thread of the
+/// process, paid by the thread that goes to sleep and not by those that spawn.
 pub(crate) struct Barrier {
     expedited: bool,
 }
@@ -170,13 +170,13 @@ impl Barrier {
         Barrier { expedited: true }
     }
 
-    /// Whether the kernel does it. Otherwise a push without a lock may miss a sleeper, which costs parallelism only.
+    /// Whether the kernel supports it. Otherwise a push without a lock may miss a sleeper, which only costs parallelism.
     pub(crate) fn is_expedited(&self) -> bool {
         self.expedited
     }
 
-    /// What comes between a push and the look for sleepers: nothing, where the sleepers' barrier stands in for it. `must`: that
-    /// a sleeper is missed would be worse than a fence.
+    /// The fence between a push and the look for sleepers: none if the sleepers' barrier stands in for it. `must`: missing a
+    /// sleeper would be worse than the cost of a fence.
     #[inline]
     pub(crate) fn before_look(&self, must: bool) {
         if must && !self.expedited {
@@ -208,7 +208,7 @@ mod loom_models {
         Wake { queue: QueueId::new(0), request: Some(RequestId(request)), while_waiting: false }
     }
 
-    fn nobody_is_left(pool: &SleepPool) -> bool {
+    fn is_empty(pool: &SleepPool) -> bool {
         pool.announced.0.load(Ordering::Relaxed) == 0 && pool.lock().is_idle()
     }
 
@@ -216,7 +216,7 @@ mod loom_models {
         queue.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1)).is_ok()
     }
 
-    /// Works as a free thread until it has had one task, of which there is one in the end.
+    /// Works as a free thread until it has run one task.
     fn work_once(pool: &SleepPool, slot: usize, queue: &AtomicUsize) {
         while !take(queue) {
             pool.announce(slot, Sleeper::Free, &Barrier::new());
@@ -261,12 +261,12 @@ mod loom_models {
             };
             let woke = pool.wake_one(wake(1));
             assert_eq!(other.join().unwrap(), woke.then_some(wake(1)));
-            assert!(nobody_is_left(&pool));
+            assert!(is_empty(&pool));
         });
     }
 
-    /// A thread that waits for something of its own, and who makes that true: it is never slept over, and a spawn's wake that came
-    /// meanwhile is neither left behind nor lost.
+    /// A thread waits for a reason of its own, and another thread makes it true: it is never missed in sleep, and a spawn's wake
+    /// that came meanwhile is neither left behind nor lost.
     #[test]
     fn loom_a_reason_is_never_slept_over() {
         loom::model(|| {
@@ -289,12 +289,12 @@ mod loom_models {
             reason.store(1, Ordering::Release);
             pool.ask(0);
             assert_eq!(waits.join().unwrap(), woke);
-            assert!(nobody_is_left(&pool));
+            assert!(is_empty(&pool));
         });
     }
 
-    /// What happened: a thread that had found work waited for a permit which another, on its way to sleep, consumed. Both
-    /// slept, one of them with a task in its hands.
+    /// What happened: a thread that had found work waited for a permit which another thread, on its way to sleep, consumed. Both
+    /// slept, one of them holding a task.
     #[test]
     fn loom_a_thread_with_work_never_sleeps() {
         let mut model = loom::model::Builder::new();
@@ -306,7 +306,7 @@ mod loom_models {
                 let pool = pool.clone();
                 loom::thread::spawn(move || {
                     pool.announce(0, Sleeper::Free, &Barrier::new());
-                    // It leaves what it was chosen for to another.
+                    // It leaves the spawn that it was chosen for to another thread.
                     if let Some(wake) = pool.stay(0) {
                         pool.wake_one(wake);
                     }
@@ -321,15 +321,15 @@ mod loom_models {
             pool.wake_one(wake(1));
             stays.join().unwrap();
             works.join().unwrap();
-            assert!(nobody_is_left(&pool));
+            assert!(is_empty(&pool));
         });
     }
 
-    /// What happened: of two seats that wait, and an idle one that had gone to sleep before, one that waits was woken for another
-    /// request's task, and woke the other one for it, which woke the first: the idle one slept on.
+    /// What happened: of two waiting seats and an idle one that had gone to sleep before, a waiting one was woken for another
+    /// request's task, and woke the other waiting one for it, which woke the first again: the idle one slept on.
     #[test]
-    fn loom_who_waits_is_not_woken_for_what_it_cannot_take() {
-        // Every interleaving would take minutes.
+    fn loom_a_waiting_seat_is_not_woken_for_a_task_that_it_cannot_take() {
+        // Bounded: all interleavings would take minutes.
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);
         model.check(|| {
@@ -357,7 +357,7 @@ mod loom_models {
             is_over.store(1, Ordering::Release);
             pool.ask_all();
             waits.into_iter().for_each(|waits| waits.join().unwrap());
-            assert!(nobody_is_left(&pool));
+            assert!(is_empty(&pool));
         });
     }
 }

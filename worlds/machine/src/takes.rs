@@ -1,6 +1,6 @@
-//! How many tasks each seat took, by rule and by how far away they were: counts, where a trace would have to be long.
+//! How many tasks each seat took, by rule and by distance: counters, for runs whose trace would be too long.
 //!
-//! Each seat has its own lines of memory, which it alone writes; whoever asks adds them up.
+//! Each seat has its own lines of memory, which only it writes; a reader adds them up.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use vicus_schedule::{Plan, QueueId, SeatId, Way};
 use vicus_topology::{GroupId, Topology};
 
-/// How far away a task was that a seat took.
+/// How far away a seat was from a task that it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// In the seat's own queue, or handed to the seat alone.
@@ -43,18 +43,19 @@ impl Level {
         let puts =
             |other: &usize| spec.owner.map(SeatId::index) == Some(*other) || plan.seats[*other].place.contains(&queue);
         let mut groups = (0..plan.seats.len()).filter(puts).map(group).peekable();
-        // Where nobody puts what it spawns are the tasks of a whole node: they were dealt by their bytes, or came from outside.
+        // A queue into which no seat puts its spawned tasks holds tasks of a whole node: they were dealt by their bytes, or came
+        // from outside.
         let is_near = groups.peek().is_some() && groups.all(|other| other == group(seat.index()));
         if is_near { Level::Group } else { Level::Node }
     }
 }
 
-/// What one seat took. Aligned, so that no two seats write one line, nor two lines that are fetched together.
+/// The counters of one seat. Aligned, so that no two seats write one line, nor two lines that are fetched together.
 #[repr(align(128))]
 pub(crate) struct SeatTakes {
     /// By queue.
     levels: Box<[Level]>,
-    /// By rule; 0 is what was in no queue.
+    /// By rule; 0 is for tasks that were in no queue.
     counts: Box<[Counts]>,
 }
 
@@ -73,11 +74,11 @@ impl SeatTakes {
         (0..plan.seats.len()).map(|seat| Arc::new(of(SeatId::new(seat)))).collect()
     }
 
-    /// The seat takes a task by a rule out of a queue, or has it from nowhere. Called by its thread alone.
+    /// Counts a task that the seat takes by a rule out of a queue, or gets without one. Called by its thread alone.
     pub(crate) fn take(&self, way: Way) {
         let level = way.queue().map_or(Level::Own, |queue| self.levels[queue.index()]);
         let count = &self.counts[usize::from(way.rule())].0[level as usize];
-        // One thread alone writes it, so nothing is lost between the two.
+        // Only one thread writes it, so no count is lost between load and store.
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 

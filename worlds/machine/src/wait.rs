@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake};
 use std::thread::{self, Thread};
 
-/// Lets the calling thread sleep until a future is ready, such as an element of a queue. A box does it in
-/// `Turn::blocking`, so that its neighbourhood gets another thread meanwhile.
+/// Blocks the calling thread until a future is ready, such as an element of a queue. A box calls it in `Turn::blocking`, so that
+/// its neighbourhood gets another thread meanwhile.
 ///
 /// ```
 /// use vicus_machine::{block_on, this_machine};
@@ -28,7 +28,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     loop {
         match future.as_mut().poll(&mut context) {
             Poll::Ready(output) => return output,
-            // A wake before this is kept, and one for nothing is a poll more.
+            // A wake before this call is kept; a spurious one costs a poll.
             Poll::Pending => thread::park(),
         }
     }

@@ -1,10 +1,10 @@
-//! A thread on a seat: it runs what the [`Seat`] decides, and sleeps when that says so.
+//! A thread on a seat: it runs the tasks that the [`Seat`] decides on, and sleeps when the seat says so.
 //!
-//! A task's class knows how it is run: a box (`boxes.rs`), or a closure (`tasks/`). A task that waits for others runs what it
-//! finds meanwhile, on top of its own stack.
+//! A task's class has the function that runs it: a box (`boxes.rs`), or a closure (`tasks/`). A task that waits for others runs
+//! tasks that it finds meanwhile, on top of its own stack.
 //!
-//! The worker is reached through [`with_worker`] alone, and the reference that it gives ends before a user's code runs: that code
-//! may spawn and wait, which changes the worker. So functions that run tasks are no methods; between two tasks they ask anew.
+//! The worker is reached through [`with_worker`] alone, and that reference ends before a user's code runs: that code may spawn
+//! and wait, which changes the worker. So functions that run tasks are no methods; between two tasks they get the worker anew.
 
 use crate::allocator::column_block;
 use crate::boxes::{leave, recover, sweep_boxes};
@@ -29,41 +29,42 @@ use vicus_schedule::{
     TaskRef, Way,
 };
 
-/// What a thread needs to work on a seat.
+/// The state of a thread that works on a seat.
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) seat: SeatId,
     /// Its place among the seats of its pool.
     slot: usize,
-    /// What it decides.
+    /// The seat's decisions.
     pub(crate) state: Seat<TaskRef>,
     /// The task that runs.
     pub(crate) frame: Frame,
-    /// The requests of tasks beneath it, where a task of another request stands on top.
+    /// The requests of the tasks beneath the running one, if it stands on top of a task of another request.
     beneath: Vec<RequestId>,
-    /// On the table while no box is run.
+    /// For the next box; `None` while one runs.
     pub(crate) desk: Option<Box<Desk>>,
-    /// The seat's own lock-free queue for immediate tasks ([`Seat::own`]); null if the plan has no such queue. It lives in `shared`.
+    /// The seat's own lock-free queue for immediate tasks ([`Seat::own`]); null if the plan has no such queue. It lives in
+    /// `shared`.
     own: *const Deque,
-    /// Where a push to it may wake a sleeper; in `shared`, too.
+    /// The pools in which a push to it may wake a sleeper; also in `shared`.
     near: Box<[*const SleepPool]>,
     /// Memory for tasks.
     pub(crate) slab: Slab,
-    /// The sweep that this seat has done.
+    /// The number of the last sweep that this seat has done.
     pub(crate) swept: u64,
     pub(crate) recorder: Recorder,
 }
 
-/// What a worker knows of the task that runs. A task that waits puts its frame aside while others run on top of it.
+/// The worker's data about the running task. A waiting task puts its frame aside while others run on top of it.
 pub(crate) struct Frame {
     pub(crate) request: RequestId,
-    /// How the worker came by it.
+    /// How the worker got it.
     pub(crate) way: Way,
-    /// The request whose box was run last. The worker's own reference: it looks at the instance after its last task.
+    /// The request whose box was run last. A reference of the worker's own, because it uses the instance after its last task.
     pub(crate) current: Option<Arc<Instance>>,
     /// The box whose invocation is under way.
     pub(crate) running: Option<BoxId>,
-    /// What counts the task.
+    /// The context in which the task is counted.
     pub(crate) parent: ContextRef,
     /// Where the task spawns its children now; `None` until it spawns one or opens a group.
     pub(crate) context: Option<NonNull<Context>>,
@@ -74,8 +75,8 @@ thread_local! {
     static HERE: Cell<*mut Worker> = const { Cell::new(ptr::null_mut()) };
 }
 
-/// Does something with the worker of the calling thread's seat; `None` if the thread sits on none. `f` runs no user's code: that
-/// could come here again.
+/// Calls `f` with the worker of the calling thread's seat; `None` if the thread sits on none. `f` runs no user's code: that could
+/// call this function again.
 #[inline]
 pub(crate) fn with_worker<R>(f: impl FnOnce(&mut Worker) -> R) -> Option<R> {
     let worker = HERE.get();
@@ -85,12 +86,12 @@ pub(crate) fn with_worker<R>(f: impl FnOnce(&mut Worker) -> R) -> Option<R> {
     #[cfg(debug_assertions)]
     let _once = Once::new();
     #[expect(unsafe_code, reason = "the worker of the calling thread's seat")]
-    // SAFETY: `Worker::sit` put it there and takes it away before it ends, so it is this thread's and alive. `f` is the only one to
-    // have a reference: no other way leads to it, and `f` runs nothing that comes here again (debug builds look after that).
+    // SAFETY: `Worker::sit` put it there and takes it away before it ends, so it is this thread's and alive. Only `f` has a
+    // reference: there is no other way to it, and `f` runs nothing that calls this again (debug builds check that).
     Some(f(unsafe { &mut *worker }))
 }
 
-/// As [`with_worker`], where a task runs.
+/// As [`with_worker`], in a running task.
 #[inline]
 pub(crate) fn in_task<R>(f: impl FnOnce(&mut Worker) -> R) -> R {
     with_worker(f).expect("a task runs on a seat")
@@ -102,24 +103,24 @@ pub(crate) fn is_seated() -> bool {
     !HERE.get().is_null()
 }
 
-/// Does something with what the calling thread's runtime shares, where a task runs. This may be a user's code.
+/// Calls `f` with the shared state of the calling thread's runtime, in a running task. `f` may run a user's code.
 #[inline]
 pub(crate) fn with_shared<R>(f: impl FnOnce(&Shared) -> R) -> R {
     let shared = in_task(|worker| Arc::as_ptr(&worker.shared));
     #[expect(unsafe_code, reason = "a reference that does not borrow the worker")]
-    // SAFETY: the worker holds it, and sits on its seat for longer than `f` runs there. It is not a count more: all threads would write
-    // to that line each time.
+    // SAFETY: the worker holds it, and sits on its seat for longer than `f` runs there. A counted reference would have all
+    // threads write to that line each time.
     f(unsafe { &*shared })
 }
 
-/// Does something as if the calling thread sat on no seat: what a user's destructors do there is no part of a task.
+/// Calls `f` as if the calling thread sat on no seat: what a user's destructors do there is no part of a task.
 #[inline]
 pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
     let _inside = Restore(HERE.replace(ptr::null_mut()));
     f()
 }
 
-/// Says that a reference to the worker is in use.
+/// Marks that a reference to the worker is in use.
 #[cfg(debug_assertions)]
 struct Once;
 
@@ -133,7 +134,7 @@ impl Once {
     fn new() -> Once {
         assert!(
             !IN_USE.replace(true),
-            "the worker is in use: what came here again is a user's code, and is to run outside"
+            "the worker is in use: a user's code came here again; it is to run in `outside`"
         );
         Once
     }
@@ -146,13 +147,13 @@ impl Drop for Once {
     }
 }
 
-/// A thread that is woken within this time goes on with what it has: to give superblocks up and take them again costs more
-/// than a small query's rows.
+/// A thread that is woken within this time keeps its superblocks: to give them up and take them again costs more than a small
+/// query's rows.
 #[cfg(not(loom))]
 const NAP: Duration = Duration::from_millis(10);
 
-/// Sleeps until it is woken, or for a pause. After a nap, what the thread has for its next blocks is others' meanwhile; and
-/// after a while that goes back to the system, though nobody works.
+/// Sleeps until it is woken, or for a pause. After a nap, the thread gives up its free superblocks to other heaps; after a longer
+/// time they go back to the system, even if no thread works.
 fn sleep(sleepers: &SleepPool, slot: usize, pause: Option<Duration>, reason: impl Fn() -> bool) -> Woken {
     #[cfg(not(loom))]
     if let Some(pause) = pause {
@@ -173,7 +174,7 @@ fn sleep(sleepers: &SleepPool, slot: usize, pause: Option<Duration>, reason: imp
     #[cfg(not(loom))]
     while let Some(decay) = heaps::looks_after() {
         while heaps::give_back() {
-            // Others want the node's lock as well, and a lock is not fair.
+            // Other threads want the node's lock as well, and it is not fair.
             if let Some(woken) = nap(Duration::from_millis(1)) {
                 return woken;
             }
@@ -221,20 +222,20 @@ impl Worker {
         }
     }
 
-    /// What boxes of this seat are run with.
+    /// A desk for boxes of this seat.
     pub(crate) fn new_desk(&self) -> Box<Desk> {
         let (node, blocks) = (self.node(), Blocks::of(column_block));
         let seat = Some(self.seat.index());
         Box::new(Desk { recording: self.recorder.keeps_events(), node, blocks, seat, ..Desk::default() })
     }
 
-    /// Works until `goes_on` says no. It is asked between two tasks and around sleep.
+    /// Works until `goes_on` is false. It is checked between two tasks and around sleep.
     pub(crate) fn work(&mut self, goes_on: impl Fn() -> bool) {
         let shared = Arc::clone(&self.shared);
         let _outer = Restore(HERE.replace(ptr::from_mut(self)));
         let seat = Seated::of_this_thread(&shared);
-        // Whatever panics in an invocation and is not caught there fails its request, and costs no thread. It is caught here, where
-        // that costs nothing for each.
+        // A panic in an invocation that is not caught there fails its request, and costs no thread. It is caught here, where the
+        // catch costs nothing for each invocation.
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| seat.work_while(&goes_on))) {
             recover(panic);
         }
@@ -250,11 +251,11 @@ impl Worker {
         }
     }
 
-    /// Puts an immediate task into the seat's own queue, if it has one. Others see it when they want some.
+    /// Puts an immediate task into the seat's own queue, if it has one. Other seats see it when they want some.
     #[inline]
     pub(crate) fn put_own(&mut self, task: TaskRef) -> Result<(), TaskRef> {
         self.own().ok_or(task)?.push(task)?;
-        if self.is_anybody_asleep() {
+        if self.has_sleepers() {
             self.share_own();
         }
         Ok(())
@@ -262,17 +263,17 @@ impl Worker {
 
     /// Records that a closure is queued, in the seat's own queue (`is_near`) if it has one.
     #[inline]
-    pub(crate) fn records_queued(&mut self, task: TaskRef, kind: Kind, is_near: bool) {
+    pub(crate) fn record_queued(&mut self, task: TaskRef, kind: Kind, is_near: bool) {
         if self.recorder.is_on() {
-            self.records_closure(task, kind, is_near);
+            self.record_closure(task, kind, is_near);
         }
     }
 
     #[cold]
-    fn records_closure(&mut self, task: TaskRef, kind: Kind, is_near: bool) {
+    fn record_closure(&mut self, task: TaskRef, kind: Kind, is_near: bool) {
         self.recorder.task_enqueued(task, kind);
         if let Some(queue) = self.state.own().filter(|_| is_near) {
-            self.puts(task, queue);
+            self.record_put(task, queue);
         }
     }
 
@@ -284,18 +285,18 @@ impl Worker {
         self.wake(queue, self.frame.request, Kind::Immediate);
     }
 
-    /// Whether an immediate task that is put there may wake somebody.
+    /// Whether a thread sleeps that an immediate task in the own queue may wake.
     #[inline]
-    fn is_anybody_asleep(&self) -> bool {
+    fn has_sleepers(&self) -> bool {
         light_fence();
         self.near.iter().any(|&pool| {
             #[expect(unsafe_code, reason = "a way to a part of what the worker shares that is short")]
             // SAFETY: a pool of `shared`, where pools stay.
-            unsafe { &*pool }.is_anybody_asleep()
+            unsafe { &*pool }.has_sleepers()
         })
     }
 
-    /// What this seat alone would run next goes to where others find it: its thread turns away, or is about to block.
+    /// Moves the tasks that only this seat would run to a queue where others find them: its thread leaves, or is about to block.
     pub(crate) fn share_tasks(&mut self) {
         let kept = self.state.turns_away();
         if let Some(own) = self.shared.queues.own(self.seat) {
@@ -309,7 +310,7 @@ impl Worker {
         }
     }
 
-    /// Leaves the seat for good: what it recorded goes into the runtime's trace.
+    /// Leaves the seat for good: its log goes into the runtime's trace.
     pub(crate) fn hand_in(self) {
         self.recorder.hand_in(&self.shared, self.seat);
     }
@@ -318,7 +319,7 @@ impl Worker {
         self.shared.plan.seats[self.seat.index()].pool
     }
 
-    /// The node that distances are counted from here.
+    /// The node from which this seat's distances are counted.
     pub(crate) fn node(&self) -> vicus_topology::NodeId {
         self.shared.plan.seats[self.seat.index()].node
     }
@@ -340,7 +341,7 @@ impl Worker {
         Reach { queues: &shared.queues, seat: self.seat, own, last: last.then_some(&shared.barrier) }
     }
 
-    /// The requests whose tasks stand on this thread's stack.
+    /// The requests whose tasks are on this thread's stack.
     pub(crate) fn requests(&self) -> Vec<RequestId> {
         let mut requests: Vec<RequestId> = self.beneath.iter().copied().chain([self.frame.request]).collect();
         requests.sort_unstable();
@@ -351,7 +352,7 @@ impl Worker {
     /// Puts a task into a queue, and wakes one sleeper for it or runs a task at once, as the seat decides.
     pub(crate) fn put(&mut self, task: TaskRef, queue: QueueId, kind: Kind) -> AtOnce {
         let (request, runs_inline) = (task.header().request, task.header().class.runs_inline);
-        self.puts(task, queue);
+        self.record_put(task, queue);
         match self.shared.queues.push(queue, task) {
             Ok(()) => match self.state.pushed(runs_inline, self.shared.queues.is_overfull()) {
                 After::Wake => self.wake(queue, request, kind),
@@ -368,15 +369,15 @@ impl Worker {
 
     /// A task is about to be put into a queue.
     #[inline]
-    fn puts(&mut self, task: TaskRef, queue: QueueId) {
+    fn record_put(&mut self, task: TaskRef, queue: QueueId) {
         if self.recorder.is_on() {
-            self.recorder.decides(|| Decision::Puts(name_of(task), queue));
+            self.recorder.record_decision(|| Decision::Puts(name_of(task), queue));
         }
     }
 
     /// Keeps a task that this seat has spawned.
     pub(crate) fn keep(&mut self, task: TaskRef) {
-        self.recorder.decides(|| Decision::Keeps(name_of(task)));
+        self.recorder.record_decision(|| Decision::Keeps(name_of(task)));
         self.state.keep(task);
     }
 
@@ -401,7 +402,7 @@ impl Worker {
     }
 }
 
-/// What the thread on a seat looks at between tasks.
+/// The state that the thread on a seat checks between tasks.
 struct Seated<'a> {
     shared: &'a Shared,
     seat: SeatId,
@@ -435,7 +436,7 @@ impl<'a> Seated<'a> {
                 continue;
             }
             let since = *idle_since.get_or_insert_with(|| {
-                // A request whose last task ran here is over now, not after this seat's pauses.
+                // Now, and not after this seat's pauses: the request whose last task ran here is over.
                 leave();
                 Instant::now()
             });
@@ -446,7 +447,7 @@ impl<'a> Seated<'a> {
                     let at_most = at_most_ns.map(Duration::from_nanos);
                     let is_called = || !goes_on() || self.inbox().is_waiting();
                     let found = self.sleep(sleeper, || Some(sleep(sleepers, self.slot, at_most, is_called)));
-                    // A task that was found is out of its queue: it is run, even if the seat is to be left meanwhile.
+                    // A task that was found is out of its queue: it is run, even if the thread is to leave the seat.
                     if let Some((task, way)) = found {
                         run(task, way);
                     }
@@ -455,23 +456,23 @@ impl<'a> Seated<'a> {
             }
         }
         leave_to_others(shared);
-        // Tasks that this seat kept for itself go to where others find them: its thread turns away.
+        // Tasks that only this seat would run move to queues where others find them: its thread leaves.
         while let Some(called) = self.inbox().take() {
             run(called, Way::KEPT);
         }
         in_task(Worker::share_tasks);
         leave();
-        // Whoever frees next asks another seat.
+        // A thread that frees next asks another seat.
         heaps::leaves_seat();
     }
 
-    /// What the seat does that has found nothing since then.
+    /// What the seat does next if it has found nothing since then.
     fn rest(&self, since: Instant) -> Rest {
         let idle_ns = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
         in_task(|worker| worker.state.none(self.plan, idle_ns))
     }
 
-    /// Announces the seat, and looks for the last time. If that finds nothing, the thread sleeps.
+    /// Announces the seat, and looks for a task a last time. If there is none, the thread sleeps.
     fn sleep(&self, sleeper: Sleeper, sleeps: impl FnOnce() -> Option<Woken>) -> Option<(TaskRef, Way)> {
         let (shared, sleepers) = (self.shared, self.sleepers());
         in_task(|worker| worker.recorder.sleep_begins());
@@ -484,7 +485,7 @@ impl<'a> Seated<'a> {
             worker.state.woken(chosen);
         });
         let found = found?;
-        // The spawn that woke it was for another task than the one it found by itself.
+        // The spawn that chose this thread was for another task than the one it found by itself.
         leave_to_others(shared);
         Some((found.task, found.way))
     }
@@ -500,12 +501,12 @@ fn find(shared: &Shared) -> Option<(TaskRef, Way)> {
     Some((task, way))
 }
 
-/// If the seat was woken for a task, it has something else to do: another seat is to look.
+/// If the seat was woken for a task, and has something else to do: wakes another seat for that task.
 fn leave_to_others(shared: &Shared) {
     let woken = in_task(|worker| {
         let woken = worker.state.passes_on();
         if let Some(wake) = woken {
-            worker.recorder.decides(|| Decision::PassesOn(wake.queue));
+            worker.recorder.record_decision(|| Decision::PassesOn(wake.queue));
         }
         woken
     });
@@ -540,7 +541,7 @@ pub(crate) fn run_on_top(task: TaskRef, way: Way) {
         }
         (outer, is_others)
     });
-    // What waits beneath must not be unwound. Users' panics are caught where their code is called.
+    // The waiting task beneath must not be unwound. Users' panics are caught where their code is called.
     catch_unwind(AssertUnwindSafe(|| run(task, way))).unwrap_or_else(recover);
     leave();
     in_task(|worker| {
@@ -552,7 +553,7 @@ pub(crate) fn run_on_top(task: TaskRef, way: Way) {
 }
 
 impl Frame {
-    /// This frame, whose place a task on top of it takes.
+    /// Takes this frame out, so that a task can run on top of it.
     fn put_aside(&mut self) -> Frame {
         Frame {
             current: self.current.take(),
@@ -564,7 +565,7 @@ impl Frame {
     }
 }
 
-/// A task for a seat to run at once, on top of the one that spawned another: a queue had no room.
+/// A task for a seat to run at once, on top of the one that spawned it: a queue had no room.
 #[must_use = "the task is in no queue any more"]
 pub(crate) struct AtOnce(Option<(TaskRef, Way)>);
 
@@ -579,7 +580,7 @@ impl AtOnce {
         }
     }
 
-    /// There is none: a box is never run on top of another one.
+    /// Asserts that there is none: a box is never run on top of another one.
     pub(crate) fn assert_none(self) {
         debug_assert!(self.0.is_none(), "boxes are not run inline");
     }
@@ -592,8 +593,8 @@ fn run_at_once(task: TaskRef, way: Way) {
     in_task(|worker| worker.state.has_helped());
 }
 
-/// Runs tasks until what is awaited is there, and sleeps when there are none: tasks that belong to the one that waits, of this
-/// request, or with `None` whatever there is. The calling thread sits on a seat.
+/// Runs tasks until the awaited one is over, and sleeps when there are none: tasks of this request, or any with `None`. The
+/// calling thread sits on a seat.
 pub(crate) fn wait(request: Option<RequestId>, awaited: &impl Awaited) {
     let bomb = Abort;
     in_task(|worker| worker.state.waits(request));
@@ -615,7 +616,7 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
             idle_since = None;
             continue;
         }
-        // Asked anew after each task.
+        // Got anew after each task, which may have changed the thread's seat.
         let seated = Seated::of_this_thread(shared);
         match seated.rest(*idle_since.get_or_insert_with(Instant::now)) {
             Rest::Look { .. } | Rest::Pause { .. } => std::hint::spin_loop(),
@@ -644,8 +645,8 @@ fn sweep() {
     }
 }
 
-/// Ends the process if it is dropped: a panic that leaves a waiting frame would take away what other threads use. Users' panics
-/// never get there.
+/// Ends the process if it is dropped: a panic that unwinds a waiting frame would free memory that other threads use. Users'
+/// panics never get there.
 struct Abort;
 
 impl Drop for Abort {
@@ -654,7 +655,7 @@ impl Drop for Abort {
     }
 }
 
-/// The thread sits where it sat before.
+/// Restores the seat on which the thread sat before.
 struct Restore(*mut Worker);
 
 impl Drop for Restore {

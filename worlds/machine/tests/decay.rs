@@ -1,5 +1,5 @@
-//! What a thread without a seat frees goes back to the system, though all seats sleep for good. A process of its own: how
-//! long that takes is said in the environment.
+//! Memory freed by a thread without a seat goes back to the system, though all seats sleep for good. A process of its own: the
+//! environment says how long that takes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,8 +34,8 @@ fn what_is_freed_while_all_seats_sleep_goes_back() {
     ended_runtimes_are_not_asked(runtime);
 }
 
-/// What happened: the runtime that was asked to look after what was freed had ended, or ended just then, and what was freed afterwards
-/// waited though another runtime had seats.
+/// What happened: the runtime that was asked to give freed memory back had ended, or ended at that moment, and memory freed later
+/// was kept though another runtime had seats.
 fn ended_runtimes_are_not_asked(mut first: Runtime) {
     let memory = Arc::clone(first.memory().expect("this process has addresses for it"));
     let waiting = || (0..memory.nodes()).map(|node| memory.counts(NodeId::new(node)).mapped_waiting).sum::<usize>();

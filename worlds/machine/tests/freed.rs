@@ -11,17 +11,17 @@ use vicus_memory::Placed;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Mode};
 
-/// The allocator that a program may have for all it does.
+/// An allocator that a program can use for all its memory.
 static ALLOCATOR: Allocator = Allocator::new();
 
-/// Held by a test: what another one allocates could lie where this one has freed something.
+/// Held by each test: otherwise memory that another test allocates could get addresses that this one has freed.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Memory of each way that there is to get some, until it is freed.
+/// Memory from each of the possible sources, until it is freed.
 enum Data {
     Placed(Placed),
     Block(NonNull<u8>, Layout),
@@ -59,7 +59,7 @@ impl Data {
     }
 }
 
-/// What a scope on one thread panics with. There a task runs when the scope's closure is over.
+/// The message with which a scope on one thread panics. Its task runs after the scope's closure.
 fn panic_of<'s>(runtime: &Runtime, f: impl FnOnce(&Scope<'s>) + Send) -> String {
     let panic = catch_unwind(AssertUnwindSafe(|| runtime.run(|| scope(f)))).expect_err("the memory was freed");
     panic.downcast_ref::<String>().expect("a message").clone()

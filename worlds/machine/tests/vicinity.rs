@@ -1,6 +1,6 @@
-//! Under `vicinity`, each datum has a cache of its own among those that share its node's memory, and tasks go there.
+//! Under `vicinity`, each datum belongs to one of the caches that share its node's memory, and tasks go there.
 //!
-//! A process has one memory, so all tests here are about the same machine.
+//! A process has one memory, so all tests here use the same machine.
 
 use std::alloc::Layout;
 use vicus_machine::{Runtime, scope};
@@ -13,14 +13,14 @@ use vicus_trace::{Trace, What};
 const CACHES: usize = 4;
 const PAGE: usize = 4096;
 
-/// A thread for each cache, all on one node, who do not rob each other; every datum is worth dealing.
+/// A thread for each cache, all on one node, without robbing; every datum is worth dealing.
 fn runtime(more: &str) -> Runtime {
     let machine = Topology::parse(&format!("node:1 l3:{CACHES} core:1")).unwrap();
     let strategy = format!("vicinity:reach=1,private_bytes=1{more}").parse().unwrap();
     Runtime::builder().topology(machine).threads(CACHES).strategy(strategy).record(1 << 12).quiet().start()
 }
 
-/// Nothing, which is said, where the kernel does not place memory.
+/// `None`, with a message, if the kernel does not place memory.
 fn alloc(runtime: &Runtime, bytes: usize, distribution: Distribution) -> Option<Placed> {
     let placed = runtime.alloc(Layout::from_size_align(bytes, PAGE).unwrap(), distribution).unwrap();
     if let Some(error) = placed.refusal() {
@@ -48,8 +48,8 @@ fn touch(runtime: &Runtime, data: &[Access]) {
     runtime.run(|| scope(|scope| data.iter().for_each(|datum| scope.task().touches(&[*datum]).spawn(|()| ()))));
 }
 
-/// What happened: a datum was at home on a node, and of the node's caches tasks took the next one each time: no two tasks on the
-/// same datum found it in their cache, unless by chance.
+/// What happened: a datum belonged only to a node, and tasks took the node's caches in turn: two tasks on the same datum had it
+/// in the same cache only by chance.
 #[test]
 fn a_coarse_allocation_is_always_dealt_to_the_same_cache_and_the_next_one_to_the_next() {
     let runtime = runtime("");
@@ -59,7 +59,7 @@ fn a_coarse_allocation_is_always_dealt_to_the_same_cache_and_the_next_one_to_the
         return;
     };
     let of = |placed: &Placed| Access::of(placed.bytes(), Mode::Read);
-    // All of one, a part of the next, a part of one in the middle of it.
+    // All of one datum, a part of the next, a part from the middle of the third.
     let datum = |at: usize| match at % 3 {
         0 => of(&all[at]),
         1 => Access::new(of(&all[at]).start, 10, Mode::Read),
@@ -69,7 +69,7 @@ fn a_coarse_allocation_is_always_dealt_to_the_same_cache_and_the_next_one_to_the
     for _ in 0..3 {
         touch(&runtime, &data);
     }
-    // An odd number of others, which do not count.
+    // An odd number of other data, which do not count.
     let again: Vec<Access> = (0..5).map(|at| data[7 * at % data.len()]).collect();
     touch(&runtime, &again);
     let seats = seats(&runtime.trace().unwrap());
@@ -91,7 +91,7 @@ fn pages_of_a_fine_allocation_have_the_caches_in_turn() {
     assert_eq!(seats(&runtime.trace().unwrap()), expected);
 }
 
-/// Memory of heaps and of others: which cache, nobody promises, but it is the same each time.
+/// Memory of heaps and of others: any cache, but the same one each time.
 #[test]
 fn other_data_are_dealt_to_the_same_cache_each_time() {
     let runtime = runtime(",coarse=off");

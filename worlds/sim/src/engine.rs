@@ -20,7 +20,7 @@ use live::Live;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use vicus_schedule::{Decision, Kind, Plan, QueueId, RequestId, Seat, SeatId, Sleepers, TaskName};
 use vicus_trace::{BoxId, What};
 
@@ -82,6 +82,8 @@ struct Costs {
 }
 
 struct TaskState {
+    /// The kind as which its spawner queues it: that of its spec, or as the spawner has found out ([`TaskSpec::spreads`]).
+    kind: Kind,
     /// The number of tasks that it waits for.
     waits: u32,
     /// Whether it was spawned. It is queued only then.
@@ -104,7 +106,7 @@ enum Goes {
 
 impl TaskState {
     fn of(task: &TaskSpec) -> TaskState {
-        TaskState { waits: task.after.len() as u32, spawned: false, goes: Goes::Near, scope: 0 }
+        TaskState { kind: task.kind, waits: task.after.len() as u32, spawned: false, goes: Goes::Near, scope: 0 }
     }
 }
 
@@ -142,6 +144,8 @@ struct Engine<'a> {
     memory: Memory<'a>,
     /// By request, the number of tasks that are not over.
     requests: FxHashMap<RequestId, Requested>,
+    /// The requests of boxes that are not over, also those that are to come. One is over when no task of it is left.
+    of_boxes: BTreeSet<RequestId>,
     /// The number of tasks that came from outside.
     entered: usize,
     left: usize,
@@ -203,9 +207,11 @@ impl<'a> Engine<'a> {
         };
         let mut later = vec![Vec::new(); program.tasks.len()];
         let mut requests: FxHashMap<RequestId, Requested> = FxHashMap::default();
+        let mut of_boxes = BTreeSet::new();
         for (number, task) in program.tasks.iter().enumerate() {
             task.after.iter().for_each(|&earlier| later[earlier as usize].push(number as u32));
             requests.entry(task.request).or_default().left += 1;
+            of_boxes.extend(task.of_box.map(|_| task.request));
         }
         let uses = vec![0.0; memory.resources().len()];
         Ok(Engine {
@@ -238,6 +244,7 @@ impl<'a> Engine<'a> {
             fluid,
             memory,
             requests,
+            of_boxes,
             entered: 0,
             left: program.tasks.len(),
             late_wakes: options
@@ -377,6 +384,11 @@ impl<'a> Engine<'a> {
     fn name_of(&self, task: u32) -> TaskName {
         let spec = &self.program.tasks[task as usize];
         TaskName { request: spec.request, number: spec.of_box.unwrap_or(task), is_box: spec.of_box.is_some() }
+    }
+
+    /// The only request of boxes that is not over, if there is one.
+    fn alone(&self) -> Option<RequestId> {
+        self.of_boxes.first().copied().filter(|_| self.of_boxes.len() == 1)
     }
 
     fn note(&mut self, seat: usize, what: impl FnOnce() -> What) {

@@ -47,6 +47,9 @@ impl ArraySpec {
 pub struct TaskSpec {
     /// The kind of its queue.
     pub kind: Kind,
+    /// Whether it is deferred so that its request spreads ([`Desk::spreads`](vicus_flow::Desk::spreads)): it is immediate after
+    /// all, if there are other requests of boxes when the task is spawned.
+    pub spreads: bool,
     /// The box of its request, if it is an invocation of one. The last immediate box that a box queues stays with its seat, and
     /// runs there next.
     pub of_box: Option<u32>,
@@ -74,6 +77,7 @@ impl Default for TaskSpec {
     fn default() -> TaskSpec {
         TaskSpec {
             kind: Kind::Deferred,
+            spreads: false,
             of_box: None,
             request: RequestId(0),
             accesses: Vec::new(),

@@ -21,6 +21,8 @@ pub(crate) struct Invocation {
     /// The box's index in the model.
     pub(crate) index: u32,
     pub(crate) deferred: bool,
+    /// Whether it is deferred so that its request spreads: its spawner has sent to it, and to a later one that is immediate.
+    pub(crate) spreads: bool,
     /// The box's type, as an index into [`Recorded::leaves`].
     pub(crate) leaf: usize,
     /// The time at which it began, plus the time of invocations that ran on top of it; `None` if it never ran.
@@ -108,8 +110,6 @@ pub(crate) struct Recorded<'a> {
     pub(crate) leaves: Vec<String>,
     /// By leaf, whether such boxes have left envelopes at their inputs to take others first.
     pub(crate) leaves_heads: Vec<bool>,
-    /// By leaf, whether such boxes were deferred for rows that arrived: then they look the rows up.
-    pub(crate) looks_up: Vec<bool>,
     /// The outcomes of requests.
     pub(crate) ended: BTreeMap<u32, Outcome>,
     models: FxHashMap<u32, Named<'a>>,
@@ -154,6 +154,7 @@ impl<'a> Recorded<'a> {
             recorded.read(at, time, entry.event.what).map_err(|expected| ReplayError::odd(at, expected))?;
         }
         recorded.lend();
+        recorded.spread();
         let known = recorded.requests();
         recorded.keep(requests);
         if recorded.tasks.iter().all(|task| task.from_ns.is_none()) {
@@ -184,7 +185,6 @@ impl<'a> Recorded<'a> {
             held: FxHashMap::default(),
             kept: FxHashMap::default(),
             leaves_heads: vec![false; leaves.len()],
-            looks_up: vec![false; leaves.len()],
             leaves,
             ended: BTreeMap::new(),
             models,
@@ -231,10 +231,6 @@ impl<'a> Recorded<'a> {
                     self.models.get(&who.request).filter(|named| (who.index as usize) < named.model.boxes.len());
                 let named = named.ok_or_else(|| format!("a model that {who} is of"))?;
                 let leaf = self.leaf_of[named.first + who.index as usize];
-                // The first box's pill has no rows, and a receiver that resumes its sender sends it no envelope.
-                let sends = |source: &Source| source.index == by && by != 0;
-                let has_sent = named.model.boxes[who.index as usize].inputs.iter().any(sends);
-                self.looks_up[leaf] |= kind == TaskKind::Deferred && has_sent;
                 self.enqueue(seat, who, kind, by, leaf)?;
             }
             What::InvocationBegins { who } => {
@@ -413,6 +409,24 @@ impl<'a> Recorded<'a> {
                 true => task.held = (0, 0),
                 false => _ = is_known.insert(task.who()),
             }
+        }
+    }
+
+    /// Finds out which invocations are deferred so that their request spreads.
+    fn spread(&mut self) {
+        for parent in 0..self.tasks.len() {
+            let Invocation { index, request, .. } = self.tasks[parent];
+            let Some(named) = self.models.get(&request).filter(|_| index != 0) else { continue };
+            let has_sent = |task: &Invocation| {
+                task.index != index
+                    && named.model.boxes[task.index as usize].inputs.iter().any(|source| source.index == index)
+            };
+            let lets_go = std::mem::take(&mut self.tasks[parent].lets_go);
+            let last = lets_go.iter().rposition(|&task| !self.tasks[task].deferred && has_sent(&self.tasks[task]));
+            for &task in &lets_go[..last.unwrap_or(0)] {
+                self.tasks[task].spreads = self.tasks[task].deferred && has_sent(&self.tasks[task]);
+            }
+            self.tasks[parent].lets_go = lets_go;
         }
     }
 

@@ -306,7 +306,6 @@ fn build(recorded: &Recorded<'_>, info: &ModelInfo, scripts: &[Script]) -> Resul
             || |_: &mut Turn<'_>| -> Result<(), BoxError> { unreachable!("each instance brings its own operators") };
         let model =
             (0..info.inputs.len()).fold(BoxModel::new(info.type_name.clone(), operator), |model, _| model.any_input());
-        let model = if recorded.looks_up[script.leaf] { model.looks_up() } else { model };
         let schemas = script.outputs.iter().map(|sent| schema(recorded, sent));
         ids.push(net.add(schemas.fold(model, |model, schema| model.output(&schema))));
     }

@@ -193,10 +193,14 @@ impl Replay {
                 let mut steps = vec![Step::Work(work)];
                 let children = invocation.lets_go.iter().filter_map(|&child| number[child]);
                 steps.extend(children.map(|child| Step::Spawn(first + child..first + child + 1)));
-                let kind = if invocation.deferred { Kind::Deferred } else { Kind::Immediate };
+                // A reader of a part of the store has a place, and does not spread.
+                let spreads = invocation.spreads && !goes_home;
+                let is_deferred = invocation.deferred && (spreads || !invocation.spreads);
+                let kind = if is_deferred { Kind::Deferred } else { Kind::Immediate };
                 let after = invocation.after.iter().filter_map(|&earlier| number[earlier]);
                 tasks.push(TaskSpec {
                     kind,
+                    spreads,
                     of_box: Some(invocation.who().index),
                     request: RequestId(u64::from(invocation.request) + requests * copy as u64),
                     accesses: footprint,

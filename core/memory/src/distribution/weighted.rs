@@ -3,7 +3,7 @@
 use super::{Arrangement, DistributionError, Policy, Request};
 use std::sync::Arc;
 
-/// Parts that hang together, in these proportions: for locations of different speed or size.
+/// Contiguous parts in these proportions: for locations of different speed or size.
 #[derive(Clone, Debug)]
 pub struct Weighted(pub Arc<[u32]>);
 
@@ -25,7 +25,7 @@ impl Policy for Weighted {
     }
 }
 
-/// Each part ends where its share and those before it do, rounded down: shares are off by a unit at most.
+/// A part ends where its share and all shares before it end, rounded down: each part is off by one unit at most.
 pub(super) fn parts(units: usize, weights: impl Iterator<Item = u32> + Clone) -> Arrangement {
     let all: u128 = weights.clone().map(u128::from).sum();
     let mut sum = 0;

@@ -1,4 +1,4 @@
-//! What placing does to the page source, and what it says.
+//! Which calls placing makes to the page source, and what it then says.
 
 use super::*;
 use crate::memory::Options;
@@ -29,7 +29,7 @@ fn committed(pages: &FakePages, nodes: usize) -> Vec<usize> {
     (0..nodes).map(|node| pages.committed(NodeId::new(node))).collect()
 }
 
-/// The page source, the address, the range and the footprint say the same, for each page: what the paper's words say.
+/// The page source, the address, the range and the footprint agree for each page with the paper's words.
 #[test]
 fn every_page_lies_where_its_distribution_says() {
     let (memory, _) = memory(3, Policy::Preferred);
@@ -107,7 +107,7 @@ fn what_is_learnt_of_standard_memory_is_said_until_it_is_freed() {
     assert_eq!(
         memory.audit().iter().map(|audit| audit.there + audit.elsewhere).sum::<usize>(),
         0,
-        "nobody asked for it"
+        "no node was asked for"
     );
     let start = standard.start();
     drop(standard);
@@ -159,7 +159,7 @@ fn all_is_given_back_and_found_no_more() {
 }
 
 #[test]
-fn an_address_outside_is_nobodys_and_gaps_are_unknown() {
+fn an_address_outside_has_no_node_and_gaps_are_unknown() {
     let (memory, _) = memory(2, Policy::Preferred);
     let local = [0u8; 100];
     assert_eq!(memory.node_of(local.as_ptr()), None);
@@ -190,7 +190,7 @@ fn where_nothing_can_be_placed_the_first_touch_decides() {
                 let mut placed = memory.place(bytes(50_000), Some(&text.parse().unwrap())).unwrap();
                 placed.bytes_mut()[49_999] = 1;
                 assert_eq!(placed.refusal(), Some(refusal));
-                assert_eq!(memory.node_of(placed.bytes().as_ptr()), None, "nobody knows");
+                assert_eq!(memory.node_of(placed.bytes().as_ptr()), None, "the node is unknown");
                 assert_eq!(placed.node_at(0), None);
             }
             assert_eq!(memory.placing_refused(), Some(PageError::Refused(1)), "the first refusal is told");
@@ -201,8 +201,8 @@ fn where_nothing_can_be_placed_the_first_touch_decides() {
     }
 }
 
-/// What happened: on a machine with a node that gives a process no memory, it was told that placing is refused, and a refusal that
-/// came later was not, since the first one stays.
+/// What happened: on a machine with a node that gives a process no memory, the process was told that placing is refused; and as
+/// the first refusal stays, it was not told a real refusal that came later.
 #[test]
 fn that_a_node_gives_no_memory_is_no_refusal() {
     let machine = Topology::parse("node:3 core:1").unwrap();
@@ -237,7 +237,7 @@ fn a_full_node_refuses_if_strict_and_else_the_nearest_gives() {
         assert!(error.starts_with("node1 has no") && error.contains("strict"), "{text}: {error}");
         assert_eq!(committed(&pages, 2), before, "{text}: nothing is left behind");
     }
-    // Each segment fits, all of them don't.
+    // Each segment fits, but not all of them.
     let each = Arrangement::Each { locations: vec![LocationId::new(1); 6] };
     assert!(strict.place_as(bytes(6 * PAGE), PAGE, each).is_err());
     assert!(strict.place(bytes(10 * PAGE), Some(&Distribution::Fine)).is_ok());
@@ -353,7 +353,7 @@ fn a_place_means_the_nearest_memory_in_every_container() {
         let node = NodeId::new(node);
         assert_eq!(memory.node_near(place), node, "{place}");
         assert_eq!(memory.node_of(copies.copy(place).as_ptr()), Some(node), "{place}");
-        // A pool of its own: items that others have left come before a new block.
+        // A pool of its own, because freed items are found before a new block is taken.
         let pool: crate::DistPool<u64> = crate::DistPool::new(&memory, crate::PoolOptions::default()).unwrap();
         let mut handle = pool.handle(place);
         assert_eq!((handle.node(), pool.node_of(&handle.alloc(1).unwrap())), (node, node), "{place}");

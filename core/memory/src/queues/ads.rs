@@ -1,4 +1,4 @@
-//! Advertisements: who has let a location know that it has more than it takes itself.
+//! Advertisements: which locations have told another one that they have elements to spare.
 
 use crate::sync::{AtomicU64, Ordering, Padded};
 
@@ -12,12 +12,12 @@ impl Received {
         Received(Padded((0..locations.div_ceil(64)).map(|_| AtomicU64::new(0)).collect()))
     }
 
-    /// One arrives from the location that has this rank among the others.
+    /// Receives one from the location that has this rank among the others.
     pub(crate) fn post(&self, rank: usize) {
         self.0.0[rank / 64].fetch_or(1 << (rank % 64), Ordering::AcqRel);
     }
 
-    /// Takes the nearest one out: its rank.
+    /// Takes the nearest one out, and gives its rank.
     #[inline]
     pub(crate) fn take_nearest(&self) -> Option<usize> {
         for (at, word) in self.0.0.iter().enumerate() {
@@ -35,12 +35,12 @@ impl Received {
     }
 }
 
-/// How one location's advertisements fare. Each bears a number; they are issued again when the last one was consumed.
+/// The advertisements that one location has issued. Each has a number; new ones are issued after one of the last was consumed.
 #[derive(Debug)]
 pub(crate) struct Issued {
     /// The number of the last one issued.
     last: AtomicU64,
-    /// The highest number that was consumed. Written by other locations, seldom.
+    /// The highest number that was consumed. Seldom written, by other locations.
     consumed: Padded<AtomicU64>,
 }
 
@@ -55,7 +55,7 @@ impl Issued {
         self.last.load(Ordering::Relaxed) <= self.consumed.0.load(Ordering::Relaxed)
     }
 
-    /// Begins new ones, if they are due and nobody else at the location is quicker.
+    /// Begins new ones, if they are due and no other thread at the location is quicker. Whether this thread does.
     pub(crate) fn begin(&self) -> bool {
         let last = self.last.load(Ordering::Relaxed);
         let next = last + 1;
@@ -63,7 +63,7 @@ impl Issued {
             && self.last.compare_exchange(last, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Somebody responds to one.
+    /// Notes that a consumer responds to one.
     pub(crate) fn consume(&self) {
         self.consumed.0.fetch_max(self.last.load(Ordering::Acquire), Ordering::AcqRel);
     }

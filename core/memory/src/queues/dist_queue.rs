@@ -1,7 +1,7 @@
-//! A queue for each location, and consumers that find what others have.
+//! A queue for each location, and consumers that find the elements of other locations.
 //!
-//! Wheeler, Thain, Murphy, §5.3 (qdqueue). The order is end to end: what is pushed at one location and popped by one consumer
-//! comes in order. As published:
+//! Wheeler, Thain, Murphy, §5.3 (qdqueue). The order is end to end: elements pushed at one location and popped by one consumer
+//! come in order. As published:
 //!
 //! * An element goes into its location's subqueue. If that was not empty, advertisements go to a fixed set of neighbours,
 //!   unless the last ones have not been consumed yet; so a push does bounded work, however large the machine is.
@@ -9,19 +9,19 @@
 //!   looks at all others by distance. Where it finds nothing, it looks where that location last found something. An
 //!   advertisement that arrives meanwhile is served at once.
 //!
-//! We differ: a [`super::Consumer`] first goes on where it last found something, for a while; a [`super::Burst`] claims slots for many
-//! pushes at once; a consumer that finds nothing can sleep, and each push that finds a sleeper wakes the nearest; the queue can be
-//! closed; the published one counted on its callers' thread to know where it runs, and ours is told.
+//! We differ: a [`super::Consumer`] first goes on where it last found something, for a while; a [`super::Burst`] claims slots for
+//! many pushes at once; a consumer that finds nothing can sleep, and each push that finds a sleeper wakes the nearest; the queue
+//! can be closed; and the caller names its location, which the published queue takes from the thread that it runs on.
 //!
-//! **Sleep.** A consumer registers, looks everywhere once more, and sleeps. A push puts its element in, then looks whether
-//! anybody is registered. Both are sequentially consistent: either the push sees the sleeper, or the sleeper's look comes
-//! after the push. What is read to find out is one word, which changes only when somebody falls asleep, wakes, or closes. Of
-//! the pushes of a burst, the one that claims slots stands for those that fill them: a look that comes after it finds slots
-//! that are claimed, and does not end in sleep before they are written or given back.
+//! **Sleep.** A consumer registers, looks everywhere once more, and sleeps. A push puts its element in, then looks whether a
+//! consumer is registered. Both are sequentially consistent: either the push sees the sleeper, or the sleeper's look comes after
+//! the push. The push reads a single word, which changes only when a consumer falls asleep or wakes, or the queue is closed. The
+//! pushes of a burst rely on the claim of their slots: a look that comes after the claim finds slots that are claimed, and does
+//! not end in sleep before they are written or given back.
 //!
-//! **Close.** A bit in each subqueue's tail, so that a push either happens before it and is found by all who look afterwards,
-//! or gives its element back. Consumers are told *closed* when all subqueues were closed before they looked at the first, and
-//! no push was under way; so what a burst still writes to slots that it claimed before is found.
+//! **Close.** A bit in each subqueue's tail: a push either happens before it and is found by all later looks, or gives its
+//! element back. Consumers are told *closed* when all subqueues were closed before they looked at the first, and no push was
+//! under way; so elements that a burst still writes to slots claimed before are found.
 
 use crate::memory::AllocError;
 use crate::queues::ads::{Issued, Received};
@@ -42,20 +42,20 @@ use vicus_topology::{ByPlace, GroupId, LocationId, NodeId, Place, Topology};
 /// The locations of a [`DistQueue`]: which places they are, and how far from each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locations {
-    /// From row to column.
+    /// `distances[from][to]`.
     distances: Vec<Vec<u32>>,
-    /// What each location stands for.
+    /// The place that each location stands for.
     places: Vec<Place>,
-    /// Which of them a place means.
+    /// The location for each place.
     nearest: ByPlace<LocationId>,
 }
 
-/// Why these are no distances.
+/// Why a table is not one of distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocationsError {
     /// There is no location.
     None,
-    /// A row has not as many distances as there are locations.
+    /// A row has another number of distances than there are locations.
     Row {
         /// Which row.
         row: usize,
@@ -89,8 +89,8 @@ impl Locations {
         }
     }
 
-    /// A location for each core group, which mostly is a last-level cache. A node means its first group; one without cores means the
-    /// first of the nearest node that has some.
+    /// A location for each core group, which usually is a last-level cache. A node means its first group; a node without cores
+    /// means the first group of the nearest node that has some.
     pub fn core_groups(topology: &Topology) -> Locations {
         let groups = &topology.core_groups;
         let row = |from: NodeId| groups.iter().map(|to| topology.numa_value(from, to.node)).collect();
@@ -111,8 +111,8 @@ impl Locations {
         }
     }
 
-    /// So many locations, as far from each other as given, from row to column. They are nodes with the indices of the rows; no core
-    /// group is known.
+    /// So many locations with these distances, `distances[from][to]`. They stand for the nodes with the indices of the rows; core
+    /// groups are unknown.
     ///
     /// # Errors
     /// There is none, or a row has not as many columns as there are rows.
@@ -131,8 +131,8 @@ impl Locations {
         }
     }
 
-    /// All other locations from one, the nearest first; of equals, the one with the next index. (So that not all turn to the
-    /// same.)
+    /// All other locations from one, the nearest first; of equals, the one with the next index, so that not all locations turn to
+    /// the same one.
     fn by_distance(&self, from: LocationId) -> Vec<LocationId> {
         let count = self.distances.len();
         let mut others: Vec<_> = (1..count).map(|step| LocationId::new((from.index() + step) % count)).collect();
@@ -144,7 +144,7 @@ impl Locations {
         self.distances[from.index()][to.index()]
     }
 
-    /// The neighbours of a location, as the options say.
+    /// The neighbours of a location, by the options.
     fn neighbours(&self, from: LocationId, options: &DistOptions) -> Vec<LocationId> {
         let mut others = self.by_distance(from);
         if let Some(&nearest) = others.first() {
@@ -156,13 +156,13 @@ impl Locations {
     }
 }
 
-/// What a [`DistQueue`] can be told.
+/// Options of a [`DistQueue`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DistOptions {
-    /// A location advertises to those others that are nearer than the nearest of them and so much more. 10 by default: the
-    /// operating system's distances are 10 on the node itself, and Qthreads does the same.
+    /// A location advertises to the others whose distance is less than the nearest one's plus this. 10 by default: the operating
+    /// system's distances are 10 on the node itself, and Qthreads does the same.
     pub reach: u32,
-    /// To at most so many. With 0, nobody advertises.
+    /// The most neighbours. With 0, no location advertises.
     pub neighbours: usize,
     /// How the subqueues cut and keep their segments.
     pub queue: QueueOptions,
@@ -211,10 +211,10 @@ impl<T> fmt::Display for PushError<T> {
 
 impl<T> std::error::Error for PushError<T> {}
 
-/// Why there is no element.
+/// Why a pop gave no element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryPopError {
-    /// Nowhere was one; there may be one later.
+    /// No location had one; there may be one later.
     Empty,
     /// There will never be one again.
     Closed,
@@ -245,19 +245,19 @@ impl std::error::Error for Closed {}
 
 /// Pushes are refused.
 const CLOSING: usize = 1;
-/// All subqueues know.
+/// All subqueues are closed.
 const CLOSED: usize = 2;
-/// A sleeper; what is above the two bits counts them.
+/// A sleeper: the bits above the two others count them.
 const SLEEPER: usize = 4;
 
-/// No location's index.
+/// The index of no location.
 const NOWHERE: u32 = u32::MAX;
 
-/// A queue for each location. What is pushed at one location and popped by one consumer comes in order; nothing else is
-/// promised about order. Consumers at a location get its own elements first, and then others', the nearest first.
+/// A queue for each location. Elements pushed at one location and popped by one consumer come in order; no other order is
+/// promised. Consumers at a location get its own elements first, and then others', the nearest first.
 ///
-/// Callers say a [`Place`], best their own, and mean the location nearest to it ([`Locations`]). A place that there is not is a panic
-/// that names it.
+/// Callers name a [`Place`], best their own, which means the location nearest to it ([`Locations`]). A place that does not exist
+/// is a panic that names it.
 ///
 /// ```
 /// use vicus_memory::{DistQueue, TryPopError};
@@ -277,25 +277,25 @@ const NOWHERE: u32 = u32::MAX;
 /// ```
 pub struct DistQueue<T> {
     subqueues: Box<[Subqueue<T>]>,
-    /// Which of them a place means.
+    /// The location for each place.
     nearest: ByPlace<LocationId>,
-    /// Whether it is closing or closed, and how many sleep.
+    /// Whether it is closing or closed, and how many consumers sleep.
     state: Padded<AtomicUsize>,
     sleepers: Sleepers,
     pub(super) planted: Planted,
 }
 
-/// What a location has.
+/// A location's part of the queue.
 pub(super) struct Subqueue<T> {
     pub(super) queue: LfQueue<T>,
-    /// The advertisements that came here, by the sender's place in `others`.
+    /// The advertisements that came here, by the sender's index in `others`.
     received: Received,
     issued: Issued,
     /// Where a consumer of this location last found something. A hint.
     source: Padded<AtomicU32>,
     /// All other locations, the nearest first.
     others: Box<[LocationId]>,
-    /// Who is advertised to, and this location's place in its `others`.
+    /// The locations that it advertises to, and this location's index in their `others`.
     neighbours: Box<[(LocationId, u32)]>,
 }
 
@@ -313,7 +313,7 @@ impl<T> DistQueue<T> {
             .expect("the program's allocator gives memory or ends the program")
     }
 
-    /// An empty queue. Each location's segments come from a source of its own, which is made for its place; for example
+    /// An empty queue. Each location's segments come from a source of its own, which `source` makes for its place; for example
     /// [`crate::NodeSegments`].
     ///
     /// # Errors
@@ -367,7 +367,7 @@ impl<T> DistQueue<T> {
         self.subqueues.len()
     }
 
-    /// The location that a place means. Panics if there is no such place.
+    /// The location for a place. Panics if there is no such place.
     #[inline]
     pub(super) fn location(&self, place: impl Into<Place>) -> LocationId {
         self.nearest[place.into()]
@@ -378,8 +378,8 @@ impl<T> DistQueue<T> {
         &self.subqueues[location.index()]
     }
 
-    /// Puts an element into the subqueue nearest to a place; best the caller's own. Wakes a consumer that sleeps, if one does. Panics
-    /// if there is no such place.
+    /// Puts an element into the subqueue nearest to a place; best the caller's own. Wakes a sleeping consumer, if there is one.
+    /// Panics if there is no such place.
     ///
     /// # Errors
     /// The queue is closed, or the location has no memory left; the element comes back.
@@ -387,15 +387,15 @@ impl<T> DistQueue<T> {
     pub fn push(&self, place: impl Into<Place>, element: T) -> Result<(), PushError<T>> {
         let location = self.location(place);
         let subqueue = self.subqueue(location);
-        self.let_in(element, |element| subqueue.queue.put(element))?;
+        self.put_unless_closing(element, |element| subqueue.queue.put(element))?;
         order_in_models();
-        self.tell(location, subqueue, || subqueue.queue.has_more_than_one());
+        self.notify(location, subqueue, || subqueue.queue.has_more_than_one());
         Ok(())
     }
 
     /// Puts an element in, unless the queue closes.
     #[inline(always)]
-    pub(super) fn let_in(
+    pub(super) fn put_unless_closing(
         &self,
         element: T,
         put: impl FnOnce(&ManuallyDrop<T>) -> Result<(), Refusal>,
@@ -412,10 +412,10 @@ impl<T> DistQueue<T> {
         })
     }
 
-    /// Lets those know who sleep, and the neighbours, if there was something before the element that was just put in.
+    /// Wakes a sleeper, and tells the neighbours if there were elements before the one that was just put in.
     #[inline(always)]
-    pub(super) fn tell(&self, location: LocationId, subqueue: &Subqueue<T>, had_more: impl FnOnce() -> bool) {
-        // Before this stands the exchange of the tail, and a sleeper's look at the tail stands behind its registration.
+    pub(super) fn notify(&self, location: LocationId, subqueue: &Subqueue<T>, had_more: impl FnOnce() -> bool) {
+        // The exchange of the tail comes before this load, and a sleeper looks at the tail after its registration.
         if self.state.0.load(Ordering::SeqCst) >= SLEEPER && !self.planted.has(Mutant::NoWake) {
             self.wake(location);
         }
@@ -424,7 +424,7 @@ impl<T> DistQueue<T> {
         }
     }
 
-    /// Lets the neighbours know.
+    /// Posts advertisements to the neighbours.
     #[cold]
     fn advertise(&self, from: &Subqueue<T>) {
         if from.issued.begin() {
@@ -480,14 +480,14 @@ impl<T> DistQueue<T> {
         }
     }
 
-    /// From the own location. (What goes elsewhere has a place of its own for the element: so this one is no memory that
-    /// another function can reach, and a large element is not copied twice.)
+    /// From the own location. The other ways have a buffer of their own for the element: so this buffer's address reaches no
+    /// other function, and a large element is not copied twice.
     #[inline]
     #[expect(unsafe_code, reason = "the element is copied into place")]
     pub(super) fn take_here(&self, location: LocationId) -> Option<T> {
         let mut out = MaybeUninit::uninit();
         let subqueue = self.subqueue(location);
-        // SAFETY: `out` can be written, and was, if it is said so.
+        // SAFETY: `out` can be written, and is initialised if the call says so.
         unsafe {
             (subqueue.queue.take(out.as_mut_ptr(), false) == Taken::Element).then(|| {
                 subqueue.found_at(location);
@@ -496,19 +496,19 @@ impl<T> DistQueue<T> {
         }
     }
 
-    /// What has been seen at a location already.
+    /// Takes an element that a look has seen at a location already.
     #[inline]
     #[expect(unsafe_code, reason = "the element is copied into place")]
     pub(super) fn take_seen(&self, location: LocationId) -> Option<T> {
         let mut out = MaybeUninit::uninit();
-        // SAFETY: `out` can be written, and was, if it is said so.
+        // SAFETY: `out` can be written, and is initialised if the call says so.
         unsafe { self.subqueue(location).queue.take_seen(out.as_mut_ptr()).then(|| out.assume_init()) }
     }
 
     #[cold]
     #[expect(unsafe_code, reason = "the element is copied into place")]
     fn look_everywhere(&self, location: LocationId, exact: bool) -> Result<T, NoElement> {
-        // Before the search: what was put in before it was closed is found by it, if it is exact.
+        // Read before the search: an exact search finds every element that was put in before the queue was closed.
         let state = self.state.0.load(Ordering::SeqCst);
         let bit = if self.planted.has(Mutant::ClosedEarly) { CLOSING } else { CLOSED };
         let closed = state & bit != 0;
@@ -524,7 +524,7 @@ impl<T> DistQueue<T> {
         }
     }
 
-    /// An element for a consumer at a place, as a future: who polls it sleeps until there is one or the queue is closed.
+    /// An element for a consumer at a place, as a future: the polling task sleeps until there is one or the queue is closed.
     /// Panics if there is no such place.
     pub fn pop(&self, place: impl Into<Place>) -> Pop<'_, T> {
         self.pop_at(self.location(place))
@@ -534,8 +534,8 @@ impl<T> DistQueue<T> {
         Pop { queue: self, location, sleeps: None }
     }
 
-    /// From now on pushes give their elements back. Consumers get what is in, and then [`TryPopError::Closed`]; those that
-    /// sleep are woken. Closing again does nothing.
+    /// From now on pushes give their elements back. Consumers get the elements that are in, and then [`TryPopError::Closed`];
+    /// sleeping consumers are woken. Closing again does nothing.
     pub fn close(&self) {
         self.state.0.fetch_or(CLOSING, Ordering::SeqCst);
         self.subqueues.iter().for_each(|subqueue| subqueue.queue.close());
@@ -544,14 +544,14 @@ impl<T> DistQueue<T> {
         all.into_iter().for_each(std::task::Waker::wake);
     }
 
-    /// Whether there is nothing to take at the moment, as far as glances tell.
+    /// Whether there is nothing to take at the moment, by a look without synchronization.
     pub fn is_empty(&self) -> bool {
         self.subqueues.iter().all(|subqueue| subqueue.queue.is_empty())
     }
 }
 
 impl<T> Subqueue<T> {
-    /// Where a consumer of this location last found something, as far as one can tell.
+    /// Where a consumer of this location last found something. A hint.
     pub(super) fn last_source(&self) -> Option<LocationId> {
         let source = self.source.0.load(Ordering::Relaxed);
         (source != NOWHERE).then(|| LocationId::new(source as usize))
@@ -560,14 +560,14 @@ impl<T> Subqueue<T> {
     #[inline]
     fn found_at(&self, source: LocationId) {
         let source = source.index() as u32;
-        // Mostly it is the same, and the line stays where it is.
+        // It seldom changes; without a store the line stays shared.
         if self.source.0.load(Ordering::Relaxed) != source {
             self.source.0.store(source, Ordering::Relaxed);
         }
     }
 }
 
-/// Why a look brought no element.
+/// Why a look gave no element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NoElement {
     Empty,
@@ -576,11 +576,11 @@ enum NoElement {
     Closed,
 }
 
-/// A consumer's way through all locations.
+/// A consumer's search through all locations.
 struct Search<'a, T> {
     queue: &'a DistQueue<T>,
     location: LocationId,
-    /// Where the element goes. It can be written, and nothing is there yet.
+    /// Where the element goes. It can be written, and holds nothing yet.
     out: *mut T,
     exact: bool,
     /// Whether a push was under way somewhere.
@@ -599,7 +599,7 @@ impl<T> Search<'_, T> {
             return true;
         }
         for at in 0..self.at(here).others.len() {
-            // One that arrives meanwhile is served at once.
+            // An advertisement that arrives meanwhile is served at once.
             if at > 0 && self.serve_ads() {
                 return true;
             }
@@ -631,7 +631,7 @@ impl<T> Search<'_, T> {
 
     #[expect(unsafe_code, reason = "copies the element into place")]
     fn take(&mut self, from: LocationId) -> bool {
-        // SAFETY: `out` can be written, and nothing is there yet.
+        // SAFETY: `out` can be written, and holds nothing yet.
         let taken = unsafe { self.at(from).queue.take(self.out, self.exact) };
         match taken {
             Taken::Element => self.at(self.location).found_at(from),
@@ -642,18 +642,18 @@ impl<T> Search<'_, T> {
     }
 }
 
-/// An element that somebody waits for: see [`DistQueue::pop`]. One that is dropped leaves what it was woken for to others.
+/// The future of [`DistQueue::pop`]. A dropped one passes on the wake-up that it got.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Pop<'a, T> {
     queue: &'a DistQueue<T>,
     location: LocationId,
-    /// Its number among the sleepers.
+    /// Its number among the sleepers, while it is one.
     sleeps: Option<u64>,
 }
 
 impl<T> Pop<'_, T> {
-    fn fall_asleep(&mut self, cx: &Context<'_>) {
+    fn join_sleepers(&mut self, cx: &Context<'_>) {
         let queue = self.queue;
         if self.sleeps.is_some_and(|number| queue.sleepers.renew(number, cx.waker())) {
             return;
@@ -665,8 +665,8 @@ impl<T> Pop<'_, T> {
         order_in_models();
     }
 
-    /// Is no sleeper any more. Who was woken and goes may have been woken for an element that is still there.
-    fn rise(&mut self) {
+    /// Leaves the sleepers. If it was woken already, it wakes another one: the element that it was woken for may still be there.
+    fn leave_sleepers(&mut self) {
         let Some(number) = self.sleeps.take() else { return };
         let queue = self.queue;
         let was_woken = !queue.sleepers.remove(number, || queue.count_sleepers(1));
@@ -683,7 +683,7 @@ impl<T> Future for Pop<'_, T> {
         let queue = self.queue;
         let mut found = queue.look(self.location);
         if matches!(found, Err(NoElement::Empty)) {
-            self.fall_asleep(cx);
+            self.join_sleepers(cx);
             if !queue.planted.has(Mutant::NoSecondLook) {
                 found = queue.look(self.location);
             }
@@ -691,21 +691,21 @@ impl<T> Future for Pop<'_, T> {
         let found = match found {
             Err(NoElement::Empty) => return Poll::Pending,
             Err(NoElement::InFlight) => {
-                // That push, or the burst that claimed the slot, may have looked for sleepers already. It is about to end.
+                // The push, or the burst that claimed the slot, may have looked for sleepers already. It will end soon.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
             Err(NoElement::Closed) => Err(Closed),
             Ok(element) => Ok(element),
         };
-        self.rise();
+        self.leave_sleepers();
         Poll::Ready(found)
     }
 }
 
 impl<T> Drop for Pop<'_, T> {
     fn drop(&mut self) {
-        self.rise();
+        self.leave_sleepers();
     }
 }
 
@@ -725,7 +725,7 @@ mod tests {
         DistQueue::with_source(&locations, options, |_| Arc::new(SystemSegments)).unwrap()
     }
 
-    /// Who advertises to a location at the moment; they are taken.
+    /// Takes the advertisements at a location: the senders.
     fn ads(queue: &DistQueue<u32>, at: usize) -> Vec<u32> {
         let subqueue = &queue.subqueues[at];
         let senders = std::iter::from_fn(|| subqueue.received.take_nearest()).map(|rank| subqueue.others[rank]);
@@ -819,7 +819,7 @@ mod tests {
         let queue = ring(6, &DistOptions { neighbours: 0, ..DistOptions::default() });
         queue.push(AT[3], 30).unwrap();
         assert_eq!(queue.try_pop(AT[1]), Ok(30));
-        // Location 1 is empty and knows of 3, which is further away than 5.
+        // Location 1 is empty and its hint is 3, which is further away than 5.
         queue.push(AT[3], 31).unwrap();
         queue.push(AT[5], 50).unwrap();
         assert_eq!(queue.try_pop(AT[0]), Ok(31));
@@ -855,7 +855,7 @@ mod tests {
         assert_eq!(Locations::from_distances(vec![vec![1, 2], vec![1]]), Err(row));
     }
 
-    /// What happened: queues counted locations and callers had nodes or core groups, so that each turned one into the other.
+    /// What happened: queues counted locations while callers had nodes or core groups, so every caller had to convert them.
     #[test]
     fn a_place_means_the_nearest_location() {
         // Node 1 has no cores, and is nearer to node 2.

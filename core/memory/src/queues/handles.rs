@@ -1,4 +1,4 @@
-//! What a thread can make for itself at a [`DistQueue`], to push many elements or to take many.
+//! Handles that a thread makes for itself at a [`DistQueue`], to push many elements or to take many.
 
 use crate::queues::dist_queue::{Closed, DistQueue, PushError, Subqueue, TryPopError};
 use crate::queues::lf_queue::{Refusal, Reserved};
@@ -10,8 +10,8 @@ use std::mem::ManuallyDrop;
 use vicus_topology::{LocationId, Place};
 
 impl<T> DistQueue<T> {
-    /// Many pushes at a place by one thread, each for less than one by itself: see [`Burst`]. Panics if there is no such
-    /// place.
+    /// A handle for many pushes at a place by one thread, each cheaper than a single one: see [`Burst`]. Panics if there is no
+    /// such place.
     pub fn burst(&self, place: impl Into<Place>) -> Burst<'_, T> {
         let location = self.location(place);
         Burst { queue: self, subqueue: self.subqueue(location), location, reserved: None }
@@ -25,8 +25,8 @@ impl<T> DistQueue<T> {
     }
 }
 
-/// How many slots a burst claims at once: four lines of words. Large elements one by one: with them, what one push costs
-/// matters less than that the producer stays near the consumer.
+/// How many slots a burst claims at once: four lines of words. One for large elements: with them the cost of the claim matters
+/// less than that the producer stays near the consumer.
 const fn claimed_at_once<T>() -> usize {
     let elements = 4 * LINE / if size_of::<T>() > 0 { size_of::<T>() } else { 1 };
     match elements {
@@ -39,12 +39,12 @@ const fn claimed_at_once<T>() -> usize {
 
 /// Many pushes at one place by one thread: see [`DistQueue::burst`].
 ///
-/// It claims slots some at a time, with one atomic exchange, and then only writes to them. Each element can be taken as soon
-/// as it is in, and a consumer that sleeps is woken for it. Elements come in the order in which they were pushed.
+/// It claims several slots with one atomic exchange, and then only writes to them. Each element can be taken as soon as it is in,
+/// and a sleeping consumer is woken for it. Elements come in the order in which they were pushed.
 ///
-/// Slots that are claimed and not written yet are like pushes that are under way: what others push at this location meanwhile
-/// stands behind them, consumers that find nothing else look again and again instead of falling asleep, and are not told
-/// that the queue is closed. So a burst is for a loop that pushes and does not wait; dropped, or told to
+/// Slots that are claimed and not written yet are like pushes that are under way: elements that others push at this location
+/// meanwhile come after them, consumers that find nothing else look again and again instead of falling asleep, and are not told
+/// that the queue is closed. So a burst is for a loop that pushes and does not wait; when it is dropped or told to
 /// [`pause`](Burst::pause), it gives its slots back.
 ///
 /// ```
@@ -83,16 +83,16 @@ impl<T> Burst<'_, T> {
     #[inline]
     pub fn push(&mut self, element: T) -> Result<(), PushError<T>> {
         let Burst { queue, subqueue, location, reserved } = self;
-        let put = queue.let_in(element, |element| match subqueue.queue.put_reserved(reserved, element) {
+        let put = queue.put_unless_closing(element, |element| match subqueue.queue.put_reserved(reserved, element) {
             true => Ok(()),
             false => put_more(queue, subqueue, reserved, element),
         });
         if put.is_err() {
-            // Consumers wait for these slots, and who was refused may not come again.
+            // Consumers wait for these slots, and after a refusal the caller may not push again.
             self.pause();
             return put;
         }
-        queue.tell(*location, subqueue, || match reserved {
+        queue.notify(*location, subqueue, || match reserved {
             Some(reserved) => subqueue.queue.had_others_before(reserved),
             None => subqueue.queue.has_more_than_one(),
         });
@@ -107,7 +107,7 @@ impl<T> Burst<'_, T> {
     }
 }
 
-/// A burst that has no slot left: puts an element in, and claims slots for it and the next ones, if the segment has some.
+/// The push of a burst that has no slot left: claims slots for this element and the next ones, if the segment has some.
 #[cold]
 fn put_more<T>(
     queue: &DistQueue<T>,
@@ -132,14 +132,14 @@ impl<T> Drop for Burst<'_, T> {
     }
 }
 
-/// So many elements a [`Consumer`] takes from another location before it looks around again.
+/// How many elements a [`Consumer`] takes from another location before it looks around again.
 const RUN: u32 = if cfg!(loom) { 2 } else { 64 };
 
 /// One consumer at a place: see [`DistQueue::consumer`].
 ///
-/// It takes from its own location first, like every consumer. Where that has nothing, it first goes on where it last found
-/// something, if more was seen there already, for up to 64 elements in a row; then it looks at advertisements and around, like
-/// every consumer. So a nearer element may come a little later, and one that comes from far costs less.
+/// It takes from its own location first, like every consumer. If that is empty, it first goes on where it last found something,
+/// if more elements were seen there, for up to 64 elements in a row; then it looks at advertisements and around, like every
+/// consumer. So a nearer element may come a little later, and one from far away costs less.
 ///
 /// ```
 /// use vicus_memory::{DistQueue, TryPopError};
@@ -169,7 +169,7 @@ impl<T> fmt::Debug for Consumer<'_, T> {
 }
 
 impl<T> Consumer<'_, T> {
-    /// As [`DistQueue::try_pop`], but for where it looks first.
+    /// As [`DistQueue::try_pop`], except for where it looks first.
     ///
     /// # Errors
     /// There is none at the moment, or never again.

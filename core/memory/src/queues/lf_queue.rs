@@ -1,37 +1,37 @@
 //! A queue with one order for all: many producers, many consumers, no lock, no bound.
 //!
-//! A list of array segments ([`super::segment`]). One word counts the pushes and one the pops, and each names the segment
-//! that it counts in, so that one atomic addition tells a producer its segment and its slot at once:
+//! A list of array segments ([`super::segment`]). One word counts the pushes and one the pops, and each names the segment in
+//! which it counts, so that one atomic addition tells a producer its segment and its slot at once:
 //!
 //! ```text
 //!  tail   closed:1 │ – :15   │ segment : 34 │ index : 14                  a push adds 1
 //!  head   tickets:8          │ segment : 34 │ limit : 11 │ index : 11     a pop exchanges index for index + 1
 //! ```
 //!
-//! **Push.** Add 1 to the tail. An index below the number of slots is a slot of that segment: write the value, done. A larger
-//! one is a *ticket*: it keeps the segment from being recycled while the producer links a new segment, which already has its
-//! value in the first slot, or finds the one that another has linked, and moves the tail there. The push has happened when
-//! the tail names its slot.
+//! **Push.** Add 1 to the tail. An index below the number of slots is a slot of that segment: write the value, done. A larger one
+//! is a *ticket*: it keeps the segment from being recycled while the producer links a new segment, with its value already in the
+//! first slot, or finds the one that another has linked, and moves the tail there. The push has happened when the tail names its
+//! slot.
 //!
-//! **A burst.** A producer that has more adds as many as there are slots left, and some at most, by an exchange that takes no
-//! ticket, and then writes one slot after the other. What it does not need it gives back: if the tail is where it left it, to
-//! the tail; otherwise to the consumers, who pass over it.
+//! **A burst.** A producer that has more elements claims several of the slots that are left, by an exchange that takes no ticket,
+//! and then writes one slot after the other. It gives unused slots back: to the tail, if the tail has not moved meanwhile;
+//! otherwise to the consumers, which pass over them.
 //!
 //! **Pop.** Slots below the head's limit are written. Below it, a consumer exchanges the head for the next index and takes the
-//! slot; it reads nothing that producers write but the slot. At the limit it looks ahead: takes a ticket of the segment by
-//! exchanging the head, reads the tail, goes through the states of the next slots, and raises the limit as it gives the
-//! ticket back. A slot that is claimed and not written is given up, if nothing else is there, and its producer tries
-//! another ([`Stalled::Skipped`]): nobody waits for anybody.
+//! slot; of all that producers write it reads only the slot. At the limit it looks ahead: takes a ticket of the segment by
+//! exchanging the head, reads the tail, goes through the states of the next slots, and raises the limit as it gives the ticket
+//! back. If nothing else is there, it gives up a slot that is claimed and not written, and the slot's producer tries another one
+//! ([`Stalled::Skipped`]): no thread waits for another.
 //!
-//! **Recycling.** A word can come back to an old value, because a segment can come back. A push doesn't care: it adds. A pop
-//! doesn't care: what its exchange replaces says of the segment's present life that the slot is written. Only who looks
-//! ahead, or says *empty*, speaks of the segment, or of both words, and holds a ticket. When the head leaves a segment, that
-//! segment waits in a list until its slots are done and its tickets are back, which the next consumer that leaves a
-//! segment finds out.
+//! **Recycling.** A word can return to an old value, because a segment can return. A push doesn't mind: it adds. A pop doesn't
+//! mind: its exchange succeeds only on a head that says of the segment's present life that the slot is written. Only a look
+//! ahead, or the answer *empty*, relies on the segment or on both words, and holds a ticket. When the head leaves a segment, the
+//! segment goes into a list until its slots are done and its tickets are back; the next consumer that leaves a segment checks the
+//! list.
 //!
-//! Indexed slots that consumers can give up are those of Morrison and Afek, "Fast concurrent queues for x86 processors",
-//! PPoPP 2013 (LCRQ), and the list of arrays is that of Correia and Ramalhete's FAAArrayQueue. We differ: neither hazard
-//! pointers nor epochs, no second word beside an index, values of any size in the slots themselves.
+//! Indexed slots that consumers can give up are those of Morrison and Afek, "Fast concurrent queues for x86 processors", PPoPP
+//! 2013 (LCRQ), and the list of arrays is that of Correia and Ramalhete's FAAArrayQueue. We differ: neither hazard pointers nor
+//! epochs, no second word beside an index, values of any size in the slots themselves.
 
 use crate::memory::AllocError;
 use crate::queues::mutant::{Mutant, Planted};
@@ -44,25 +44,25 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// In a head: how many bits an index has, and a limit.
+/// In a head: the bits of an index, and of a limit.
 const HEAD_BITS: u32 = 11;
-/// In a head: where the segment begins.
+/// In a head: the position of the segment.
 const HEAD_SEGMENT: u32 = 2 * HEAD_BITS;
 /// In a head: a ticket of its segment.
 const TICKET: u64 = 1 << (HEAD_SEGMENT + SEGMENT_BITS);
-/// No more tickets than these fit: so many consumers can look ahead at the same moment.
+/// The most tickets that fit: so many consumers can look ahead at the same moment.
 const MOST_TICKETS: usize = 255;
-/// In a tail: no push happens any more.
+/// In a tail: pushes are refused.
 const CLOSED: u64 = 1 << 63;
-/// What is left of an address of 48 bits.
+/// The bits of an address of 48 bits without the alignment.
 const SEGMENT_BITS: u32 = 48 - INDEX_BITS;
 
-/// More producers at once than an index has room for tickets. Below what would reach the segment.
+/// So many producers at once are more than an index has room for. Below the value that would overflow into the segment.
 const TOO_MANY: usize = ALIGN - 64;
 
 const _: () = assert!(HEAD_SEGMENT + SEGMENT_BITS + 8 == 64 && MAX_SLOTS < 1 << HEAD_BITS);
 
-/// The head as it was at some moment.
+/// The head at some moment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct HeadWord(u64);
 
@@ -101,7 +101,7 @@ impl HeadWord {
     }
 }
 
-/// The tail as it was at some moment.
+/// The tail at some moment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct TailWord(u64);
 
@@ -130,13 +130,13 @@ impl TailWord {
     }
 }
 
-/// A look at the tail that finds fewer elements than this was not worth it: so many words fill some lines.
+/// A look at the tail that finds fewer elements than this was too early: so many words fill some lines.
 const FEW: usize = 32;
 
-/// A consumer that waits does so for at least and at most so many pauses: the most are about a microsecond.
+/// The least and the most pauses of a waiting consumer: the most are about a microsecond.
 const LEAST_PAUSES: i32 = if cfg!(loom) { 0 } else { 8 };
 const MOST_PAUSES: i32 = if cfg!(loom) { 0 } else { 32 };
-/// So many looks in a row are made at once, after one that waited in vain.
+/// After a look that waited in vain, so many looks don't wait.
 const IMPATIENT: i32 = 256;
 
 /// How a queue cuts and keeps its segments.
@@ -144,7 +144,7 @@ const IMPATIENT: i32 = 256;
 pub struct QueueOptions {
     /// A segment has at most so many bytes, and at least seven elements. Not more than 2,044 elements, however small.
     pub segment_bytes: usize,
-    /// How many segments a queue keeps that it has no use for. More are given back.
+    /// How many unused segments a queue keeps. More are given back.
     pub segments_waiting: usize,
 }
 
@@ -154,12 +154,12 @@ impl Default for QueueOptions {
     }
 }
 
-/// An element came back: there is no memory for it.
+/// There is no memory for an element, which came back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Exhausted<T> {
     /// The element.
     pub element: T,
-    /// What the segment source said.
+    /// The segment source's error.
     pub error: AllocError,
 }
 
@@ -177,27 +177,27 @@ impl<T> fmt::Display for Exhausted<T> {
 
 impl<T> std::error::Error for Exhausted<T> {}
 
-/// What came of a look ahead.
+/// The result of a look ahead.
 enum Look {
-    /// A settled slot is the caller's: the head's, as it was.
+    /// The caller has claimed a settled slot: the head before the claim.
     Claimed(HeadWord),
-    /// Another was quicker, or the head has moved on.
+    /// Another consumer was quicker, or the head has moved on.
     Again,
     Nothing(Taken),
 }
 
-/// What came of taking an element.
+/// The result of taking an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     Element,
-    /// At a moment there was nothing.
+    /// At some moment during the call the queue was empty.
     Empty,
     /// A push is under way, and nothing is in front of it. Only if stalled producers are awaited.
     InFlight,
 }
 
-/// Slots that one producer has claimed all at once, and has not written yet. They keep their segment from being recycled; who
-/// has them writes them or gives them back: see [`LfQueue::reserve`].
+/// Slots that one producer has claimed together and not written yet. They keep their segment from being recycled; the holder
+/// writes them or gives them back: see [`LfQueue::reserve`].
 #[derive(Debug)]
 pub(crate) struct Reserved<T> {
     segment: Segment<T>,
@@ -205,18 +205,18 @@ pub(crate) struct Reserved<T> {
     end: usize,
 }
 
-/// Why an element didn't get in.
+/// Why an element was refused.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     Closed,
     Exhausted(AllocError),
 }
 
-/// A queue for any number of producers and consumers, without a bound and without a lock, in one order for all: what was
-/// pushed before is popped before (it is linearizable). At most some 14,000 threads may push at the same moment; of consumers
-/// that look for new elements at the same moment, those after the first 255 wait for one of them.
+/// A queue for any number of producers and consumers, without a bound and without a lock, in one order for all: an element pushed
+/// before another is popped before it (the queue is linearizable). At most some 14,000 threads may push at the same moment; of
+/// consumers that look for new elements at the same moment, those after the first 255 wait for one of them.
 ///
-/// An element costs its size, a byte for its state, and nothing else; memory comes in segments, which are used again.
+/// An element costs its size and a byte for its state; memory comes in segments, which are used again.
 ///
 /// ```
 /// let queue = vicus_memory::LfQueue::new();
@@ -231,25 +231,24 @@ pub struct LfQueue<T> {
     head: Padded<Head>,
     how: How,
     source: Arc<dyn SegmentSource>,
-    /// Segments that are nobody's.
+    /// Unused segments.
     waiting: Box<[AtomicPtr<Header>]>,
     /// Segments that the head has left, linked by `retired`.
     retired: Padded<AtomicPtr<Header>>,
     of: PhantomData<*mut T>,
 }
 
-/// The consumers' line.
+/// The line that consumers write to.
 #[derive(Debug)]
 struct Head {
     word: AtomicU64,
-    /// How long a consumer waits before it looks at the tail, in the processor's pauses. Below 0: how many looks shall pass
-    /// before one waits.
+    /// How long a consumer waits before it looks at the tail, in the processor's pauses. Below 0: how many looks come before the
+    /// next one that waits.
     patience: AtomicI32,
 }
 
 #[expect(unsafe_code, reason = "elements go from thread to thread")]
-// SAFETY: a slot's value has one owner at a time, by the words and the slot's state; nobody has a reference to an element
-// inside.
+// SAFETY: by the words and the slot's state, a slot's value has one owner at a time; there are no references to elements inside.
 unsafe impl<T: Send> Send for LfQueue<T> {}
 
 #[expect(unsafe_code, reason = "elements go from thread to thread")]
@@ -302,8 +301,8 @@ impl<T> LfQueue<T> {
         })
     }
 
-    /// Puts an element behind all others. Panics if the segment source has no memory left, which the program's allocator
-    /// never says; see [`LfQueue::try_push`].
+    /// Puts an element behind all others. Panics if the segment source has no memory left, which never happens with the program's
+    /// allocator; see [`LfQueue::try_push`].
     #[inline]
     pub fn push(&self, element: T) {
         if let Err(refused) = self.try_push(element) {
@@ -324,11 +323,11 @@ impl<T> LfQueue<T> {
         }
     }
 
-    /// Puts an element in; it is the queue's then, and otherwise still the caller's.
+    /// Puts an element in. If it succeeds, the queue owns the element; otherwise the caller still does.
     #[inline]
     pub(crate) fn put(&self, element: &ManuallyDrop<T>) -> Result<(), Refusal> {
         loop {
-            // Sequentially consistent for who sleeps: see `DistQueue::push`.
+            // Sequentially consistent for sleeping consumers: see `DistQueue::push`.
             let at = TailWord(self.tail.0.fetch_add(1, Ordering::SeqCst));
             if at.is_closed() || at.index() >= self.how.shape.slots {
                 match self.put_beyond(at, element)? {
@@ -344,7 +343,7 @@ impl<T> LfQueue<T> {
         }
     }
 
-    /// A push that got a ticket, or met the end of the queue. Whether the element is in.
+    /// The push of a producer that got a ticket, or met the end of the queue. Whether the element is in.
     #[cold]
     fn put_beyond(&self, at: TailWord, element: &ManuallyDrop<T>) -> Result<bool, Refusal> {
         let segment = at.segment::<T>();
@@ -358,7 +357,7 @@ impl<T> LfQueue<T> {
         outcome
     }
 
-    /// Links a new segment with the element in it, or goes on to the one that another has linked. Whether the element is
+    /// Links a new segment with the element in it, or goes on to the one that another producer has linked. Whether the element is
     /// in. The caller has a ticket.
     fn put_next(&self, full: Segment<T>, element: &ManuallyDrop<T>) -> Result<bool, Refusal> {
         if let Some(next) = Segment::from_pointer(full.header().next.load(Ordering::Acquire)) {
@@ -367,7 +366,7 @@ impl<T> LfQueue<T> {
         }
         let fresh = self.fresh().map_err(Refusal::Exhausted)?;
         #[expect(unsafe_code, reason = "copies the element into its slot")]
-        // SAFETY: nobody knows the segment yet.
+        // SAFETY: no other thread knows the segment yet.
         unsafe {
             fresh.put_first(&raw const **element, self.how);
         }
@@ -377,7 +376,7 @@ impl<T> LfQueue<T> {
             Ok(_) => match self.move_tail(full, fresh) {
                 Ok(()) => Ok(true),
                 Err(closed) => {
-                    // The tail never gets there, so nobody looks into it.
+                    // The tail never gets there, so no thread looks into it.
                     fresh.forget_first(self.how.shape);
                     Err(closed)
                 }
@@ -393,8 +392,7 @@ impl<T> LfQueue<T> {
         }
     }
 
-    /// Claims up to so many slots, which other elements then stand behind. `None` where the segment or the queue ends: an
-    /// element by itself gets beyond.
+    /// Claims up to so many slots. `None` at the end of the segment or of the queue: there, single elements are pushed as usual.
     #[cold]
     pub(crate) fn reserve(&self, most: usize) -> Option<Reserved<T>> {
         let mut now = self.tail();
@@ -420,13 +418,13 @@ impl<T> LfQueue<T> {
         let index = reserved.next;
         reserved.next += 1;
         #[expect(unsafe_code, reason = "copies the element into its slot")]
-        // SAFETY: the reservation gave this index to its owner alone, who comes by it once.
+        // SAFETY: the reservation gave this index to its owner alone, which uses it once.
         unsafe {
             reserved.segment.put(index, &raw const **element, self.how)
         }
     }
 
-    /// Gives back the slots that were not written: to the tail, if nobody has pushed behind them, or to the consumers.
+    /// Gives back the slots that were not written: to the tail, if no other producer has pushed behind them, or to the consumers.
     pub(crate) fn give_back(&self, reserved: Reserved<T>) {
         let (Reserved { segment, next, end }, planted) = (reserved, self.how.planted);
         if next == end || planted.has(Mutant::SlotsKept) {
@@ -436,14 +434,14 @@ impl<T> LfQueue<T> {
             self.tail.0.store(TailWord::new(segment, next).0, Ordering::SeqCst);
             return;
         }
-        // While these slots are not done the segment stays in this life, so the tail is there only if it still is.
+        // The segment stays in this life until these slots are done, so an equal tail is one that has not moved.
         if self.exchange_tail(TailWord::new(segment, end), TailWord::new(segment, next)).is_ok() {
             return;
         }
         (next..end).for_each(|index| segment.abandon(index, self.how));
     }
 
-    /// Whether there was something before the element that was put into a reserved slot last, as far as a glance tells.
+    /// Whether there was an element before the one that was last put into a reserved slot, by a look without synchronization.
     pub(crate) fn had_others_before(&self, reserved: &Reserved<T>) -> bool {
         let head = self.head();
         head.address() != reserved.segment.address() || head.index() + 1 < reserved.next
@@ -458,8 +456,8 @@ impl<T> LfQueue<T> {
         exchanged.map(drop).map_err(TailWord)
     }
 
-    /// Moves the tail from a full segment to the next, whose first slot is taken, unless another was quicker. The caller has
-    /// a ticket of the full one.
+    /// Moves the tail from a full segment to the next, whose first slot is taken, unless another producer was quicker. The caller
+    /// has a ticket of the full one.
     fn move_tail(&self, full: Segment<T>, next: Segment<T>) -> Result<(), Refusal> {
         let mut now = self.tail();
         while now.address() == full.address() {
@@ -489,7 +487,7 @@ impl<T> LfQueue<T> {
         segment.return_ticket();
     }
 
-    /// Takes the first element. `None`: at a moment during the call there was none.
+    /// Takes the first element. `None`: at some moment during the call there was none.
     #[inline]
     pub fn pop(&self) -> Option<T> {
         let mut out = MaybeUninit::uninit();
@@ -511,11 +509,11 @@ impl<T> LfQueue<T> {
         exchanged.map(drop).map_err(HeadWord)
     }
 
-    /// Copies the first element out, if there is one. Not `exact`: may also say by mistake that the queue is empty, if a
-    /// segment was recycled twice meanwhile; costs less then when it is.
+    /// Copies the first element out, if there is one. Without `exact` it may also call the queue empty by mistake, if a segment
+    /// was recycled twice meanwhile, and costs less when the queue is empty.
     ///
     /// # Safety
-    /// `out` can be written; what is there belongs to the caller if it is said to be an element.
+    /// `out` can be written. Its content belongs to the caller if the result says that it is an element.
     #[inline]
     #[expect(unsafe_code, reason = "copies the element out of its slot")]
     pub(crate) unsafe fn take(&self, out: *mut T, exact: bool) -> Taken {
@@ -556,15 +554,15 @@ impl<T> LfQueue<T> {
                 Ok(()) if unsafe { self.take_claimed(at, out) } => return true,
                 Ok(()) => at = self.head(),
                 Err(now) if !self.how.planted.has(Mutant::SlotShared) => at = now,
-                // SAFETY: there is none: that is the mistake.
+                // SAFETY: none: this is the planted mistake.
                 Err(_) => return unsafe { self.take_claimed(at, out) },
             }
         }
         false
     }
 
-    /// Copies out what is in the slot that the caller has claimed with this head; asks for the next one, which it will
-    /// mostly want.
+    /// Copies out the element in the slot that the caller has claimed with this head, and prefetches the next slot, which the
+    /// caller will usually take next.
     ///
     /// # Safety
     /// The claim is the caller's alone, and was below the limit; `out` can be written.
@@ -575,11 +573,11 @@ impl<T> LfQueue<T> {
         if at.index() + 1 < at.limit() {
             segment.fetch_settled(self.how.shape, at.index() + 1);
         }
-        // SAFETY: as for the caller.
+        // SAFETY: the caller's promise.
         unsafe { segment.take(at.index(), out, self.how) }
     }
 
-    /// Looks ahead, at the limit.
+    /// Looks ahead at the limit.
     #[cold]
     fn look(&self, at: HeadWord, exact: bool) -> Look {
         let patience = self.head.0.patience.load(Ordering::Relaxed);
@@ -593,7 +591,7 @@ impl<T> LfQueue<T> {
         }
         let head = self.enter_head();
         let segment = head.segment::<T>();
-        // Read now: with the ticket, the two words speak of the same life of the segment.
+        // Read with the ticket held: so the two words speak of the same life of the segment.
         let tail = self.tail();
         let is_last = tail.address() == head.address();
         let end = if is_last { tail.index().min(self.how.shape.slots) } else { self.how.shape.slots };
@@ -622,8 +620,9 @@ impl<T> LfQueue<T> {
     }
 
     /// A look takes the tail's line, and soon the slot's, away from a producer that is using them. A consumer that is quicker
-    /// would do so for each element, and both would wait for lines all the time. So a look that finds few elements makes the
-    /// next one come later, and one that finds many sooner. If waiting brings no more, nobody waits for a while.
+    /// than the producer would do so for each element, and both would wait for lines all the time. So a look that finds few
+    /// elements delays the next one, and a look that finds many hastens it. If waiting brings no more elements, looks don't wait
+    /// for a while.
     fn look_again_after(&self, patience: i32, found: usize) {
         let next = match (patience, found) {
             (_, 0) => patience.min(0),
@@ -643,7 +642,7 @@ impl<T> LfQueue<T> {
     fn enter_head(&self) -> HeadWord {
         let mut now = self.head();
         loop {
-            // Hundreds of threads at once are past the limit: those inside are quick.
+            // Hundreds of threads at once are past the limit: those inside will leave soon.
             if now.tickets() == MOST_TICKETS {
                 spin_loop();
                 now = self.head();
@@ -656,8 +655,8 @@ impl<T> LfQueue<T> {
         }
     }
 
-    /// Gives a consumer's ticket back, raises the limit, and claims a slot below it, if there is one: all in one exchange. What
-    /// the head was, if it claimed.
+    /// Gives a consumer's ticket back, raises the limit, and claims a slot below it, if there is one: all in one exchange.
+    /// Returns the head before it, if it claimed.
     fn leave_head(&self, segment: Segment<T>, limit: usize) -> Option<HeadWord> {
         let mut now = self.head();
         while now.address() == segment.address() {
@@ -672,8 +671,8 @@ impl<T> LfQueue<T> {
         None
     }
 
-    /// Moves the head from a segment that has nothing left to the next, unless another was quicker. The tail has left it;
-    /// the caller has a ticket. Whether it was this call that moved it.
+    /// Moves the head from a segment that has nothing left to the next, unless another consumer was quicker. The tail has left
+    /// the segment; the caller has a ticket. Whether this call moved it.
     fn move_head(&self, from: Segment<T>) -> bool {
         let next = Segment::<T>::from_pointer(from.header().next.load(Ordering::Acquire));
         let next = next.expect("the tail leaves a segment for the next one");
@@ -704,7 +703,7 @@ impl<T> LfQueue<T> {
         Ok(Segment::new(self.source.take(self.how.shape.layout)?, self.how.shape))
     }
 
-    /// Keeps a segment that is nobody's, as after `Segment::new`, or gives it back.
+    /// Keeps an unused segment, renewed, or gives it back.
     fn keep(&self, segment: Segment<T>) {
         for waiting in &self.waiting {
             let null = null_mut();
@@ -720,7 +719,7 @@ impl<T> LfQueue<T> {
     #[expect(unsafe_code, reason = "gives memory back")]
     fn give(&self, segment: Segment<T>) {
         let memory = std::ptr::NonNull::new(segment.pointer().cast()).expect("a segment has an address");
-        // SAFETY: it came from this source with this layout, and is nobody's.
+        // SAFETY: it came from this source with this layout, and is not used any more.
         unsafe { self.source.give(memory, self.how.shape.layout) };
     }
 
@@ -738,7 +737,7 @@ impl<T> LfQueue<T> {
         }
     }
 
-    /// The segments that the head has left, from now on the caller's to sort out.
+    /// Takes the list of the segments that the head has left.
     fn take_retired(&self) -> impl Iterator<Item = Segment<T>> + use<T> {
         let mut at = self.retired.0.swap(null_mut(), Ordering::Acquire);
         std::iter::from_fn(move || {
@@ -748,10 +747,10 @@ impl<T> LfQueue<T> {
         })
     }
 
-    /// Keeps those segments that are nobody's by now.
+    /// Keeps those of them that are unused by now.
     fn recycle(&self) {
         for segment in self.take_retired() {
-            if segment.is_nobodys(self.how) {
+            if segment.is_unused(self.how) {
                 segment.renew();
                 self.keep(segment);
             } else {
@@ -760,7 +759,7 @@ impl<T> LfQueue<T> {
         }
     }
 
-    /// How many elements there are at least, as far as two glances tell, and up to two.
+    /// A lower bound for the number of elements, up to two, by a look without synchronization.
     fn glance(&self) -> usize {
         let (head, tail) = (self.head(), self.tail());
         let is_last = head.address() == tail.address();
@@ -768,24 +767,24 @@ impl<T> LfQueue<T> {
         end.min(self.how.shape.slots + usize::from(!is_last)).saturating_sub(head.index()).min(2)
     }
 
-    /// Whether there is nothing to take at the moment, as far as two glances tell.
+    /// Whether there is nothing to take at the moment, by a look without synchronization.
     pub fn is_empty(&self) -> bool {
         self.glance() == 0
     }
 
-    /// Whether there is more than one element, as far as two glances tell.
+    /// Whether there is more than one element, by a look without synchronization.
     pub(crate) fn has_more_than_one(&self) -> bool {
         self.glance() > 1
     }
 
-    /// From now on no push happens. Elements that are in stay.
+    /// From now on pushes are refused. Elements that are in stay.
     pub(crate) fn close(&self) {
         self.tail.0.fetch_or(CLOSED, Ordering::SeqCst);
     }
 }
 
 impl Refusal {
-    /// Of a queue that is never closed.
+    /// The error of a queue that is never closed.
     fn exhausted(self) -> AllocError {
         match self {
             Refusal::Exhausted(error) => error,
@@ -796,7 +795,7 @@ impl Refusal {
 
 impl<T> Drop for LfQueue<T> {
     fn drop(&mut self) {
-        /// Goes on where the drop of an element panicked.
+        /// Goes on after the drop of an element has panicked.
         struct Rest<'a, T>(&'a LfQueue<T>);
 
         impl<T> Drop for Rest<'_, T> {
@@ -812,7 +811,7 @@ impl<T> Drop for LfQueue<T> {
 }
 
 impl<T> LfQueue<T> {
-    /// Gives all memory back. There are no elements, and nobody uses the queue any more.
+    /// Gives all memory back. There are no elements, and the queue is not used any more.
     fn give_all(&self) {
         let mut listed = Some(self.head().segment());
         while let Some(segment) = listed {

@@ -1,6 +1,6 @@
-//! Models of the queues: what loom finds out about every interleaving of a few calls.
+//! Models of the queues: loom checks every interleaving of a few calls.
 //!
-//! Each model is run as it is, and once for each mistake that it has to find, planted.
+//! Each model is run as it is, and once for each planted mistake, which it has to find.
 
 #![expect(clippy::disallowed_types, reason = "a model's own records are outside of what is modelled")]
 
@@ -23,14 +23,14 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use vicus_topology::NodeId;
 
-/// Runs a model; every interleaving would take hours.
+/// Runs a model; bounded, as all interleavings would take hours.
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.check(model);
 }
 
-/// The system's segments, counted: none may be missing in the end.
+/// Counts the system's segments: none may be missing in the end.
 #[derive(Default)]
 struct Counted(AtomicUsize);
 
@@ -62,7 +62,7 @@ fn queue<T>(slots: usize, stalled: Stalled, mutant: Option<Mutant>) -> LfQueue<T
     LfQueue::with(Arc::new(Counted::default()), how, 1).unwrap()
 }
 
-/// What is dropped unless a model has failed: loom's parts can't be used any more then, and a drop uses them.
+/// A value that is dropped unless a model has failed: loom's parts can't be used any more then, and a drop uses them.
 struct Kept<T>(ManuallyDrop<T>);
 
 impl<T> Kept<T> {
@@ -95,7 +95,7 @@ impl<T> Drop for Kept<T> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             #[expect(unsafe_code, reason = "drops by hand")]
-            // SAFETY: nobody uses it after this drop.
+            // SAFETY: it is not used after this drop.
             unsafe {
                 ManuallyDrop::drop(&mut self.0);
             }
@@ -133,7 +133,7 @@ struct History {
 }
 
 impl History {
-    /// Does and records. The fences make what has ended happen before what begins afterwards, as linearizability means it.
+    /// Acts and records. The fences order a call that has ended before one that begins afterwards, as linearizability asks for.
     fn record(&self, act: impl FnOnce() -> Done) {
         let fence = || loom::sync::atomic::fence(loom::sync::atomic::Ordering::SeqCst);
         fence();
@@ -161,8 +161,8 @@ impl History {
     }
 }
 
-/// Whether a sequential queue can have done all this, in an order in which what ended before something else began stands
-/// before it (Wing and Gong, "Testing and verifying concurrent objects", JPDC 1993).
+/// Whether a sequential queue can have given these results, in an order in which a call that ended before another one began comes
+/// first (Wing and Gong, "Testing and verifying concurrent objects", JPDC 1993).
 fn explains(calls: &[Call], queue: &VecDeque<u32>) -> bool {
     let Some(first_end) = calls.iter().map(|call| call.1).min() else { return true };
     (0..calls.len()).filter(|&at| calls[at].0 < first_end).any(|at| {
@@ -197,7 +197,7 @@ enum Step {
     Pop,
 }
 
-/// Threads that push and pop; what is left is popped in the end.
+/// Threads that push and pop; the elements left over are popped in the end.
 fn histories(slots: usize, stalled: Stalled, mutant: Option<Mutant>, threads: &'static [&'static [Step]]) {
     check(4, move || {
         let queue = Arc::new(queue::<u32>(slots, stalled, mutant));
@@ -252,7 +252,7 @@ fn loom_lf_queue_mutant_an_announcement_without_release_is_found() {
 
 #[test]
 #[should_panic]
-fn loom_lf_queue_mutant_a_skipped_slot_that_nobody_sees_is_found() {
+fn loom_lf_queue_mutant_a_skipped_slot_that_its_producer_overlooks_is_found() {
     histories(4, Stalled::Skipped, Some(Mutant::SkipUnseen), IN_A_SEGMENT);
 }
 
@@ -288,7 +288,7 @@ fn recycling(mutant: Option<Mutant>) {
 }
 
 #[test]
-fn loom_segments_are_recycled_when_nobody_is_in_them() {
+fn loom_segments_are_recycled_when_no_thread_is_in_them() {
     recycling(None);
 }
 
@@ -323,7 +323,7 @@ fn block_on<F: Future + Unpin>(future: F) -> F::Output {
         match Pin::new(&mut *future).poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(output) => return output,
             Poll::Pending => {
-                // It may have woken itself, for a push that is under way and needs the processor.
+                // It may have woken itself for a push that is under way and needs the processor.
                 loom::thread::yield_now();
                 unpark.0.wait();
             }
@@ -338,7 +338,7 @@ enum Way {
     Burst,
 }
 
-/// Pushes at the first location; those that were let in.
+/// Pushes at the first location. Gives the values that were let in.
 fn push_all(queue: &DistQueue<u32>, way: Way, values: std::ops::Range<u32>) -> Vec<u32> {
     let mut burst = Kept::new(queue.burst(HERE));
     let push = |&value: &u32| match way {
@@ -348,7 +348,7 @@ fn push_all(queue: &DistQueue<u32>, way: Way, values: std::ops::Range<u32>) -> V
     values.filter(push).collect()
 }
 
-/// A producer at one location, consumers at this and another, which look and don't wait.
+/// A producer at one location, consumers at this and another one, which look and don't wait.
 fn end_to_end(way: Way, mutant: Option<Mutant>) {
     check(2, move || {
         let queue = dist::<u32>(2, 2, mutant);
@@ -419,11 +419,11 @@ fn loom_a_consumer_that_goes_on_takes_each_element_once() {
 
 #[test]
 #[should_panic]
-fn loom_a_consumer_mutant_that_ignores_who_was_quicker_is_found() {
+fn loom_a_consumer_mutant_that_ignores_a_quicker_one_is_found() {
     goes_on(Some(Mutant::SlotShared));
 }
 
-/// A burst ends with a slot that it has not written, while another pushes at the same location and one consumes.
+/// A burst ends with an unwritten slot while another thread pushes at the same location and one consumes.
 fn burst_ends(mutant: Option<Mutant>) {
     check(2, move || {
         let queue = dist::<u32>(1, 3, mutant);
@@ -487,7 +487,7 @@ fn loom_a_sleeper_is_woken_by_a_burst() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn loom_a_sleeper_mutant_a_burst_that_wakes_nobody_is_found() {
+fn loom_a_sleeper_mutant_a_burst_that_wakes_no_sleeper_is_found() {
     sleeper(Way::Burst, Some(Mutant::NoWake));
 }
 
@@ -499,7 +499,7 @@ fn loom_a_sleeper_mutant_a_burst_whose_claim_is_unordered_is_found() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn loom_a_sleeper_mutant_a_push_that_wakes_nobody_is_found() {
+fn loom_a_sleeper_mutant_a_push_that_wakes_no_sleeper_is_found() {
     sleeper(Way::Single, Some(Mutant::NoWake));
 }
 
@@ -509,7 +509,7 @@ fn loom_a_sleeper_mutant_sleeping_without_a_second_look_is_found() {
     sleeper(Way::Single, Some(Mutant::NoSecondLook));
 }
 
-/// A consumer that is woken gives up, while another sleeps.
+/// A consumer that is woken gives up while another sleeps.
 fn giving_up(mutant: Option<Mutant>) {
     check(3, move || {
         let queue = dist::<u32>(1, 2, mutant);
@@ -555,7 +555,7 @@ fn loom_each_element_wakes_a_sleeper() {
     });
 }
 
-/// The queue is closed while one pushes and another takes until the end.
+/// The queue is closed while one thread pushes and another takes until the end.
 fn close(way: Way, mutant: Option<Mutant>) {
     check(2, move || {
         let queue = dist::<u32>(1, 1, mutant);

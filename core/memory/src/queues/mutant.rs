@@ -1,13 +1,13 @@
 //! Mistakes that the models of the queues must find: each is planted by a model that has to fail.
 //!
-//! Outside of models there is none, and asking for one is a constant.
+//! Outside of models none is planted, and asking for one is a constant.
 
 /// A mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
     /// A value is announced without releasing it.
     FullRelaxed,
-    /// A consumer leaves a slot before it says so, and reads it afterwards.
+    /// A consumer marks a slot as done before it reads the value.
     DoneEarly,
     /// A producer does not notice that its slot was given up.
     SkipUnseen,
@@ -15,17 +15,17 @@ pub(crate) enum Mutant {
     RecycleAtOnce,
     /// A push does not look for sleepers.
     NoWake,
-    /// A burst looks for sleepers, but its claim does not stand before that in the order of all.
+    /// A burst looks for sleepers, but its claim is not ordered before that look.
     ClaimUnordered,
     /// A burst ends and keeps the slots that it has not written.
     SlotsKept,
-    /// A burst ends and moves the tail back although others have pushed behind.
+    /// A burst ends and moves the tail back although others have pushed behind it.
     TailForced,
-    /// A consumer that goes on takes a slot although another was quicker.
+    /// A consumer that goes on takes a slot although another one was quicker.
     SlotShared,
-    /// A consumer sleeps without having looked again.
+    /// A consumer sleeps without a second look.
     NoSecondLook,
-    /// Who goes without needing its wake-up does not pass it on.
+    /// A woken consumer that gives up does not pass its wake-up on.
     NoPassing,
     /// A consumer takes the queue for closed before all producers know.
     ClosedEarly,

@@ -1,22 +1,23 @@
 //! Array segments: slots in groups of seven, whose states lie beside their values.
 //!
-//! Seven words and their states fill one cache line, so a word costs a seventh of a line's way from producer to consumer.
+//! Seven words and their states fill one cache line, so moving a word from producer to consumer costs a seventh of a line's
+//! transfer.
 //!
 //! ```text
 //!  header │ d d d d … │ s s s s s s s · v v v v v v v │ s s s s s s s · v v v v v v v │ …
 //! ```
 //!
-//! **A slot's life.** A producer claims it, writes the value and says `FULL`. A consumer that looks ahead finds out up to
-//! where slots are settled, and only settled ones are claimed by consumers; the one who claims it takes the value and says
-//! *done*. Where producers are [`Stalled::Skipped`], who looks ahead may give up a slot that is not written yet, and the
-//! producer, which meets that, takes its value elsewhere and says *done* itself.
+//! **A slot's life.** A producer claims it, writes the value and says `FULL`. A consumer that looks ahead finds out up to where
+//! slots are settled, and consumers claim only settled ones; the consumer that claims a slot takes the value and says *done*. If
+//! producers are [`Stalled::Skipped`], a look ahead may give up a slot that is not written yet; its producer notices this, puts
+//! the value elsewhere, and says *done* itself.
 //!
-//! All words bear the parity of the segment's life, so nobody has to clean a segment. *Done* stands in bytes of its own,
-//! so consumers write nothing into the lines of values, which go one way only.
+//! All words bear the parity of the segment's life, so a segment needs no cleaning. *Done* has bytes of its own, so consumers
+//! write nothing into the lines of values, which go one way only.
 //!
 //! **A segment's life.** Threads that claimed a slot keep the segment alive until the slot is done. Threads that look for the
-//! next segment hold a ticket. How many tickets there were is known when head and tail leave the segment: the words count
-//! them. When all slots are done and all tickets are back, the segment is nobody's.
+//! next segment hold a ticket. How many tickets there were is known when head and tail leave the segment: the words count them.
+//! When all slots are done and all tickets are back, the segment is unused.
 
 use crate::queues::mutant::{Mutant, Planted};
 use crate::sizes::LINE;
@@ -35,10 +36,10 @@ pub(crate) const ALIGN: usize = 1 << INDEX_BITS;
 /// How many bits of a word are the index.
 pub(crate) const INDEX_BITS: u32 = 14;
 
-/// A segment has at most so many slots: the same number of tickets and more fit into an index.
+/// The most slots of a segment: the same number of tickets and more fit into an index.
 pub(crate) const MAX_SLOTS: usize = 292 * GROUP;
 
-/// What a slot's state can be, with the parity of the life: there is a value.
+/// A slot's state, with the parity of the life: there is a value.
 const FULL: u8 = 2;
 /// The consumers have given it up; its producer finishes it.
 const SKIPPED: u8 = 4;
@@ -46,7 +47,7 @@ const SKIPPED: u8 = 4;
 const ABANDONED: u8 = 6;
 /// A state or *done* of no life.
 const UNTOUCHED: u8 = 0;
-/// What the byte of a slot is that everybody has left, with the parity of the life.
+/// The byte of a slot that producer and consumer have left, with the parity of the life.
 const DONE: u8 = 2;
 
 /// How often a consumer looks for a value that its producer is just writing, before it gives the slot up.
@@ -55,22 +56,22 @@ const LOOKS: usize = if cfg!(loom) { 0 } else { 32 };
 /// A look ahead sees at most so many slots: their lines then come all at once, and few enough to be still there.
 const AHEAD: usize = 32 * GROUP;
 
-/// What becomes of a slot whose producer is interrupted between claiming it and writing it.
+/// The treatment of a slot whose producer is interrupted between claiming it and writing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stalled {
     /// Consumers give it up. That makes a push two atomic exchanges.
     Skipped,
-    /// Consumers don't see what is behind it until it is written. A push is one atomic exchange.
+    /// Consumers don't see elements behind it until it is written. A push is one atomic exchange.
     Awaited,
 }
 
 /// So many lines ahead of the slot that it writes to, a producer asks for a line. Measured: 3 to 9 are as good.
 const AHEAD_LINES: usize = 6;
 
-/// So much of a value is asked for before it is taken. The processor sees itself how a longer one goes on.
+/// How much of a value is prefetched before it is taken. For longer ones the processor recognises the pattern.
 const MOST_FETCHED: usize = 16 * LINE;
 
-/// Asks for a line, to write to it or to read it. A hint: nothing happens at an address that is none.
+/// Asks for a line, to write to it or to read it. A hint: at an invalid address nothing happens.
 #[inline(always)]
 fn prefetch<const TO_WRITE: bool>(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -90,15 +91,15 @@ fn prefetch<const TO_WRITE: bool>(address: *const u8) {
 /// A number of tickets that is not known yet.
 const UNKNOWN: usize = usize::MAX;
 
-/// What stands before the slots.
+/// The part of a segment before the slots.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Header {
     /// The segment behind this one in the queue.
     pub(crate) next: AtomicPtr<Header>,
-    /// The parity of its life. Written by who has the segment alone.
+    /// The parity of its life. Written while only one thread has the segment.
     parity: AtomicU8,
-    /// The segment behind this one in the list of those that are not nobody's yet.
+    /// The next segment in the list of those that the head has left and that are still used.
     pub(crate) retired: AtomicPtr<Header>,
     /// Tickets, on a line of their own.
     tickets: Padded<Tickets>,
@@ -132,7 +133,7 @@ pub(crate) struct How {
     pub(crate) planted: Planted,
 }
 
-/// A segment. Whoever uses one says why it isn't recycled meanwhile: a claimed slot, a ticket, or nobody else knows it.
+/// A segment. Each use says why the segment isn't recycled meanwhile: a claimed slot, a ticket, or no other thread knows it.
 #[derive(Debug)]
 pub(crate) struct Segment<T> {
     header: NonNull<Header>,
@@ -206,7 +207,7 @@ impl<T> Segment<T> {
     #[inline(always)]
     #[expect(unsafe_code, reason = "reads a segment's header")]
     pub(crate) fn header<'a>(self) -> &'a Header {
-        // SAFETY: `new` wrote it; whoever has the segment keeps it from being recycled. All its fields are atomic.
+        // SAFETY: `new` wrote it; the caller keeps the segment from being recycled. All its fields are atomic.
         unsafe { self.header.as_ref() }
     }
 
@@ -250,7 +251,7 @@ impl<T> Segment<T> {
         unsafe { &*self.slot(shape, index) }.with_mut(|value| f(value.cast()))
     }
 
-    /// Makes a segment of memory that has the shape's layout and is the caller's. It is as after [`Segment::renew`].
+    /// Makes a segment of memory that has the shape's layout and is the caller's, as [`Segment::renew`] leaves one.
     #[expect(unsafe_code, reason = "writes into fresh memory")]
     pub(crate) fn new(memory: NonNull<u8>, shape: Shape) -> Segment<T> {
         assert_eq!(memory.addr().get() % ALIGN, 0, "a segment source gives aligned memory");
@@ -281,7 +282,7 @@ impl<T> Segment<T> {
         segment
     }
 
-    /// Begins the next life of a segment that is nobody's.
+    /// Begins the next life of an unused segment.
     pub(crate) fn renew(self) {
         let header = self.header();
         header.next.store(null_mut(), Ordering::Relaxed);
@@ -302,7 +303,8 @@ impl<T> Segment<T> {
         self.done(index).store(DONE | self.parity(), Ordering::Release);
     }
 
-    /// Settles a slot for its producer or for the consumers, if nobody has. Only its producer does so in vain.
+    /// Settles a slot for its producer or for the consumers, unless the other side was quicker. Only its producer may be too
+    /// late.
     fn settle(self, shape: Shape, index: usize, to: u8, order: Ordering) -> bool {
         let (state, parity) = (self.state(shape, index), self.parity());
         let now = state.load(Ordering::Relaxed);
@@ -310,8 +312,8 @@ impl<T> Segment<T> {
         !is_settled && state.compare_exchange(now, to | parity, order, Ordering::Relaxed).is_ok()
     }
 
-    /// Asks for a line that pushes will write to: a consumer had it last, and the exchange that claims a slot waits for all
-    /// stores before it. Processors do so themselves where values fill lines.
+    /// Prefetches a line that pushes will write to: a consumer had it last, and the exchange that claims a slot waits for all
+    /// stores before it. Where values fill lines, processors do so themselves.
     #[inline(always)]
     fn fetch_ahead(self, shape: Shape, index: usize) {
         let (group, at) = self.group(shape, index);
@@ -320,8 +322,8 @@ impl<T> Segment<T> {
         }
     }
 
-    /// Asks for the lines of a settled slot's value, which the caller may take soon. (A look ahead has read the states, and
-    /// with them small values.) Their producer has done with them: asking earlier would take them away from it.
+    /// Prefetches the lines of a settled slot's value, which the caller may take soon. (A look ahead has read the states, and
+    /// with them small values.) The producer is done with them; a prefetch before that would take them away from it.
     #[inline(always)]
     pub(crate) fn fetch_settled(self, shape: Shape, index: usize) {
         let bytes = size_of::<Slot<T>>();
@@ -331,11 +333,11 @@ impl<T> Segment<T> {
         }
     }
 
-    /// The producer's side of a slot that it claimed: copies the value in. Whether the slot took it; otherwise the value is
-    /// still the caller's.
+    /// The producer's side of a slot that it claimed: copies the value in. Whether the slot took it; otherwise the caller still
+    /// owns the value.
     ///
     /// # Safety
-    /// The caller has claimed this index and calls this once; the value may be read, and is the slot's if it took it.
+    /// The caller has claimed this index and calls this once; the value may be read, and belongs to the slot if the slot took it.
     #[inline(always)]
     #[expect(unsafe_code, reason = "copies a value into a slot")]
     pub(crate) unsafe fn put(self, index: usize, value: *const T, how: How) -> bool {
@@ -355,7 +357,7 @@ impl<T> Segment<T> {
         put
     }
 
-    /// The producer's side of a slot that it claimed and has no use for.
+    /// The producer's side of a slot that it claimed and does not need.
     pub(crate) fn abandon(self, index: usize, how: How) {
         if !self.settle(how.shape, index, ABANDONED, Ordering::Release) {
             self.finish(index);
@@ -366,7 +368,7 @@ impl<T> Segment<T> {
     pub(crate) fn settled(self, from: usize, end: usize, how: How) -> usize {
         let mut end = end.min(from + AHEAD);
         if end > from + 2 * GROUP && end < how.shape.slots {
-            // The producers are in the last group: its line stays with them.
+            // Producers are writing in the last group: its line stays with them.
             end -= end % GROUP;
         }
         let settled = (from..end).take_while(|&index| self.is_settled(how.shape, index)).count();
@@ -410,7 +412,7 @@ impl<T> Segment<T> {
             self.finish(index);
         }
         if state == FULL {
-            // SAFETY: the producer has left a value, and nobody else takes it.
+            // SAFETY: the producer has left a value, and only the claiming consumer takes it.
             self.with_value(how.shape, index, |slot| unsafe { out.copy_from_nonoverlapping(slot, 1) });
         }
         if !how.planted.has(Mutant::DoneEarly) {
@@ -419,38 +421,38 @@ impl<T> Segment<T> {
         state == FULL
     }
 
-    /// Puts the first value into a segment that nobody else knows yet.
+    /// Puts the first value into a segment that no other thread knows yet.
     ///
     /// # Safety
     /// As [`Segment::put`].
     #[expect(unsafe_code, reason = "copies a value into a slot")]
     pub(crate) unsafe fn put_first(self, value: *const T, how: How) {
-        // SAFETY: the caller's promise, and nobody else knows the segment.
+        // SAFETY: the caller's promise, and no other thread knows the segment.
         unsafe { self.put(0, value, How { stalled: Stalled::Awaited, ..how }) };
     }
 
-    /// Undoes [`Segment::put_first`], the value being the caller's again: of a segment that still nobody uses.
+    /// Undoes [`Segment::put_first`] on a segment that still no other thread knows; the caller owns the value again.
     pub(crate) fn forget_first(self, shape: Shape) {
         self.state(shape, 0).store(UNTOUCHED, Ordering::Relaxed);
     }
 
-    /// The tail has left; so many producers took a ticket.
+    /// Notes that the tail has left; so many producers took a ticket.
     pub(crate) fn tail_left(self, tickets: usize) {
         self.header().tickets.0.of_tail.store(tickets, Ordering::Release);
     }
 
-    /// The head has left, while so many consumers had a ticket.
+    /// Notes that the head has left, while so many consumers had a ticket.
     pub(crate) fn head_left(self, tickets: usize) {
         self.header().tickets.0.of_head.store(tickets, Ordering::Release);
     }
 
-    /// A ticket comes back after the head or the tail has left. The caller may not use the segment any more.
+    /// Returns a ticket after the head or the tail has left. The caller may not use the segment any more.
     pub(crate) fn return_ticket(self) {
         self.header().tickets.0.returned.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether nobody uses it any more, given that head and tail have left it.
-    pub(crate) fn is_nobodys(self, how: How) -> bool {
+    /// Whether no thread uses it any more, given that head and tail have left it.
+    pub(crate) fn is_unused(self, how: How) -> bool {
         if how.planted.has(Mutant::RecycleAtOnce) {
             return true;
         }

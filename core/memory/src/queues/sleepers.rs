@@ -1,17 +1,17 @@
-//! Consumers that wait for an element anywhere.
+//! The sleeping consumers of a distributed queue.
 
 use crate::sync::Mutex;
 use std::task::Waker;
 use vicus_topology::LocationId;
 
-/// Those who wait, by when they came. Behind a lock: nobody comes here who has something to do.
+/// Sleeping consumers in order of their arrival. The lock is only taken on the way to sleep, or to wake a sleeper.
 #[derive(Debug)]
 pub(crate) struct Sleepers(Mutex<List>);
 
 #[derive(Debug, Default)]
 struct List {
     waiting: Vec<Sleeper>,
-    /// The next one's number.
+    /// The next sleeper's number.
     next: u64,
 }
 
@@ -31,7 +31,7 @@ impl Sleepers {
         f(&mut self.0.lock().expect("nothing panics behind this lock"))
     }
 
-    /// Adds one, and calls `count` before anybody can find it. Its number.
+    /// Adds one, and calls `count` before another thread can find it. Gives its number.
     pub(crate) fn add(&self, location: LocationId, waker: Waker, count: impl FnOnce()) -> u64 {
         self.with(|list| {
             let number = list.next;
@@ -42,9 +42,9 @@ impl Sleepers {
         })
     }
 
-    /// Whether this one still waits; its waker is then the given one.
+    /// Gives this sleeper a new waker, if it still sleeps. Whether it does.
     pub(crate) fn renew(&self, number: u64, waker: &Waker) -> bool {
-        // The old waker is dropped outside of the lock: it may be anybody's code.
+        // The old waker is dropped outside of the lock: its drop may run the caller's code.
         let old = self.with(|list| {
             let sleeper = list.waiting.iter_mut().find(|sleeper| sleeper.number == number)?;
             let same = sleeper.waker.will_wake(waker);
@@ -53,7 +53,7 @@ impl Sleepers {
         old.is_some()
     }
 
-    /// Takes this one out, if it still waits.
+    /// Takes this one out, if it still sleeps.
     pub(crate) fn remove(&self, number: u64, count: impl FnOnce()) -> bool {
         let removed = self.with(|list| {
             let at = list.waiting.iter().position(|sleeper| sleeper.number == number)?;
@@ -63,7 +63,7 @@ impl Sleepers {
         removed.is_some()
     }
 
-    /// Takes one out, of those that are nearest the one that waits longest.
+    /// Takes one out: of the nearest ones, the one that has slept longest.
     pub(crate) fn take_nearest(&self, distance: impl Fn(LocationId) -> usize, count: impl FnOnce()) -> Option<Waker> {
         self.with(|list| {
             let sleepers = list.waiting.iter().enumerate();

@@ -1,4 +1,4 @@
-//! Where the memory of a queue's segments comes from.
+//! The source of a queue's segments.
 
 use crate::heap::Heap;
 use crate::memory::{AllocError, Memory};
@@ -8,14 +8,14 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 use vicus_topology::Place;
 
-/// Gives memory for segments and takes it back. A queue asks once for many elements and keeps what it may need again, so a
-/// lock in here is seldom met.
+/// Gives memory for segments and takes it back. A queue asks once for many elements and keeps unused segments, so a lock in an
+/// implementation is seldom contended.
 ///
 /// # Safety
-/// What is given has the layout, is nobody else's until it comes back, and lives as long as the source.
+/// Memory that is given has the layout, is the caller's alone until it comes back, and lives as long as the source.
 #[expect(unsafe_code, reason = "a queue writes where the source says")]
 pub unsafe trait SegmentSource: Send + Sync {
-    /// Memory of this layout, with whatever stands in it.
+    /// Memory of this layout, with arbitrary content.
     ///
     /// # Errors
     /// The source has none left.
@@ -24,7 +24,7 @@ pub unsafe trait SegmentSource: Send + Sync {
     /// Takes memory back.
     ///
     /// # Safety
-    /// It came from [`SegmentSource::take`] of this source with this layout, and nobody uses it any more.
+    /// It came from [`SegmentSource::take`] of this source with this layout, and is not used after this call.
     unsafe fn give(&self, memory: NonNull<u8>, layout: Layout);
 }
 
@@ -39,7 +39,7 @@ impl fmt::Debug for dyn SegmentSource {
 pub struct SystemSegments;
 
 #[expect(unsafe_code, reason = "allocates")]
-// SAFETY: the global allocator promises all this.
+// SAFETY: the global allocator makes the same promises.
 unsafe impl SegmentSource for SystemSegments {
     fn take(&self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
         assert!(layout.size() > 0, "a segment has a header");
@@ -49,7 +49,7 @@ unsafe impl SegmentSource for SystemSegments {
     }
 
     unsafe fn give(&self, memory: NonNull<u8>, layout: Layout) {
-        // SAFETY: from `take`, says the caller.
+        // SAFETY: from `take`, by the caller's promise.
         unsafe { std::alloc::dealloc(memory.as_ptr(), layout) };
     }
 }
@@ -90,14 +90,14 @@ impl NodeSegments {
 }
 
 #[expect(unsafe_code, reason = "allocates")]
-// SAFETY: the heap promises all this, and lives as long as the source.
+// SAFETY: the heap makes the same promises, and lives as long as the source.
 unsafe impl SegmentSource for NodeSegments {
     fn take(&self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
         self.with(|heap| heap.alloc(layout))
     }
 
     unsafe fn give(&self, memory: NonNull<u8>, layout: Layout) {
-        // SAFETY: from `take`, says the caller.
+        // SAFETY: from `take`, by the caller's promise.
         self.with(|heap| unsafe { heap.free(memory, layout) });
     }
 }

@@ -1,4 +1,4 @@
-//! Placed containers under random use, checked against a shadow map, and by threads that get in each other's way.
+//! Placed containers under random use, checked against a shadow map, and by several threads at once.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
@@ -29,7 +29,7 @@ fn memory() -> (Arc<Memory>, Arc<FakePages>) {
     (Memory::new(pages.clone(), &machine, options).unwrap(), pages)
 }
 
-/// What lies in a pool: it knows what it is, and counts when it goes.
+/// A pool's item that knows its content, and counts its drop.
 struct Marked<'a> {
     mark: u64,
     copies: [u64; 4],
@@ -42,7 +42,7 @@ impl<'a> Marked<'a> {
     }
 
     fn check(&self) {
-        assert_eq!(self.copies, [self.mark; 4], "an item was written to by somebody else");
+        assert_eq!(self.copies, [self.mark; 4], "an item was written to by another owner");
     }
 }
 
@@ -84,7 +84,7 @@ fn pool_soak(options: PoolOptions, steps: u64) {
         for step in 0..steps {
             let random = chance.next_u32() as usize;
             let seat = random % seats.len();
-            // Up to some number of items, then down again.
+            // Up to a number of items, then down again.
             let most = if step / 1000 % 2 == 0 { 3000 } else { 300 };
             if (random >> 8) % (2 * most) > live.len() {
                 let item = seats[seat].alloc(Marked::new(step, &gone)).unwrap();
@@ -135,7 +135,7 @@ fn a_pool_hands_out_each_item_once_and_loses_none() {
     }
 }
 
-/// Threads that hand items to each other, with magazines so small that all goes through the stacks.
+/// Threads that hand items to each other, with magazines so small that every item goes through the stacks.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test is a world of its own: it may start threads")]
 fn threads_free_each_others_items() {
@@ -177,7 +177,7 @@ fn threads_free_each_others_items() {
     }
 }
 
-/// Ranges come and go while others ask where addresses lie: an answer is right for some range that has been there.
+/// Ranges come and go while other threads ask where addresses lie: an answer is right for some range that has been there.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test is a world of its own: it may start threads")]
 fn an_address_is_looked_up_while_ranges_come_and_go() {
@@ -189,7 +189,7 @@ fn an_address_is_looked_up_while_ranges_come_and_go() {
         let layout = Layout::from_size_align(1 + (random >> 8) % 60_000, 8).unwrap();
         memory.place(layout, Some(&texts[random % 6].parse::<Distribution>().unwrap())).unwrap()
     };
-    // This one stays, and what is said of it.
+    // This range stays, and so must the answers about it.
     let steady = memory.place(Layout::new::<[u8; 50_000]>(), Some(&Distribution::Blocked)).unwrap();
     let expected: Vec<Option<NodeId>> = steady.bytes().iter().map(|byte| memory.node_of(byte)).collect();
     std::thread::scope(|scope| {
@@ -216,7 +216,7 @@ fn an_address_is_looked_up_while_ranges_come_and_go() {
         let mut at = 0;
         while !done.load(Ordering::Relaxed) {
             assert_eq!(memory.node_of(&steady.bytes()[at]), expected[at]);
-            // Anywhere behind it: no answer is wrong, but asking is safe.
+            // Anywhere behind it: every answer is allowed, but asking must be safe.
             let near = steady.start().as_ptr().wrapping_add(at * 97);
             assert!(memory.node_of(near).is_none_or(|node| node.index() < NODES));
             at = (at + 1237) % steady.len();

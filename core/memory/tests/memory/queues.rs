@@ -161,7 +161,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// The index of one of such locations' nodes.
+/// The index of the node that a location stands for.
 fn index(place: Place) -> usize {
     match place {
         Place::Node(node) => node.index(),
@@ -260,7 +260,7 @@ fn queues_dist_soak() {
     }
 }
 
-/// Many at one location, each waiting for one of as many elements: none sleeps for ever.
+/// Many consumers at one location wait for as many elements: each is woken.
 #[test]
 fn queues_wake_as_many_as_there_are_elements() {
     let rounds = if cfg!(miri) { 3 } else { 2000 };
@@ -321,7 +321,7 @@ fn queues_lie_on_their_nodes_and_say_when_those_are_full() {
     assert_eq!(held(), [0, 0]);
 }
 
-/// Panics when it is dropped, if it shall.
+/// Panics when it is dropped, if told to.
 struct Explosive(bool, Arc<AtomicUsize>);
 
 impl Drop for Explosive {

@@ -36,7 +36,7 @@ struct Live {
 }
 
 #[expect(unsafe_code, reason = "a block goes from thread to thread")]
-// SAFETY: whoever has the value has the block.
+// SAFETY: the value owns the block.
 unsafe impl Send for Live {}
 
 #[expect(unsafe_code, reason = "writes and reads blocks in use")]
@@ -57,7 +57,7 @@ impl Live {
     fn check(self) {
         for (word, value) in self.words() {
             // SAFETY: the block is in use, and was written.
-            assert_eq!(unsafe { word.read_unaligned() }, value, "{self:?} was written to by somebody else");
+            assert_eq!(unsafe { word.read_unaligned() }, value, "{self:?} was written to by another owner");
         }
     }
 }
@@ -215,13 +215,13 @@ fn threads(foreign: Foreign, steps: u64) {
                     };
                     if let Some(other) = other {
                         other.check();
-                        // SAFETY: whoever took it out frees it, once.
+                        // SAFETY: taken out of the map, and freed once.
                         unsafe { heap.free(other.block, other.layout) };
                     }
                     match step % 64 {
                         7 | 39 => heap.finish_task(),
                         63 => {
-                            // Its blocks are still about.
+                            // Its blocks are still in use.
                             drop(heap);
                             heap = Heap::new(memory, NodeId::new((step / 64) as usize % 2)).unwrap();
                         }
@@ -233,7 +233,7 @@ fn threads(foreign: Foreign, steps: u64) {
     });
     for live in passed.into_inner().unwrap() {
         live.check();
-        // SAFETY: what nobody took out is still in use.
+        // SAFETY: blocks left in the map are still in use.
         unsafe { memory.free(live.block) };
     }
     assert_nothing_is_left(&memory, &format!("{foreign:?}"));

@@ -51,6 +51,8 @@ pub struct Queued {
     pub kind: Kind,
     /// Where it was dealt to.
     pub queue: Option<QueueId>,
+    /// Among the ready tasks of its context that have one, those of larger priority are taken first.
+    pub priority: Option<i32>,
 }
 
 /// A task among others that it waits for, or that wait for it.
@@ -161,7 +163,7 @@ mod loom_models {
         #[expect(unsafe_code, reason = "makes a task")]
         // SAFETY: it is leaked, and never run.
         let task = unsafe { TaskRef::new(std::ptr::NonNull::from(header)) };
-        Queued { task, kind: Kind::Immediate, queue: None }
+        Queued { task, kind: Kind::Immediate, queue: None, priority: None }
     }
 
     struct Data(UnsafeCell<u32>);

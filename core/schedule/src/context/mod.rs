@@ -7,13 +7,15 @@
 
 mod graph;
 mod open;
+mod ready;
 
 use crate::sync::{AtomicBool, Mutex, Ordering};
-use crate::{Access, RequestId, SeatId};
+use crate::{Access, QueueId, RequestId, SeatId, TaskRef};
 use graph::Graph;
 pub use graph::{Node, Queued};
 pub use open::Wanted;
 use open::{Ended, Open, Then};
+use ready::Ready;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -32,6 +34,8 @@ pub struct Context {
     is_cancelled: AtomicBool,
     /// Tasks that say what they read and write. A group has none: its tasks are ordered among all children of its task.
     graph: Mutex<Option<Box<Graph>>>,
+    /// Its tasks that have a priority and can be run.
+    ready: Mutex<Option<Box<Ready>>>,
     /// The first panic of a task.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
@@ -104,6 +108,7 @@ impl Context {
             open: Open::new(seat),
             is_cancelled: AtomicBool::new(false),
             graph: Mutex::new(None),
+            ready: Mutex::new(None),
             panic: Mutex::new(None),
         }
     }
@@ -218,6 +223,18 @@ impl Context {
         let owner = self.of_this_task().last().expect("itself at least");
         let mut graph = owner.graph.lock().expect("nothing panics under this lock");
         graph.get_or_insert_default().add(ordered, node);
+    }
+
+    /// A task of it can be run that has a priority. `queue` is the one that it was dealt to. The world sees to it that
+    /// [`Context::take_ready`] is called once for each such task.
+    pub fn put_ready(&self, queue: Option<QueueId>, priority: i32, task: TaskRef) {
+        let mut ready = self.ready.lock().expect("nothing panics under this lock");
+        ready.get_or_insert_default().put(queue, priority, task);
+    }
+
+    /// Of the tasks that were put down for this queue, the one of the largest priority; of several, the one that came first.
+    pub fn take_ready(&self, queue: Option<QueueId>) -> Option<TaskRef> {
+        self.ready.lock().expect("nothing panics under this lock").as_mut()?.take(queue)
     }
 
     /// This context and those around it that belong to the same task.

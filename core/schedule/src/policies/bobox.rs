@@ -32,8 +32,8 @@ impl Strategy for Bobox {
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
-        // A pool for each thread: an immediate task is nobody else's, so its push may wake only its owner, or the thread that is lent
-        // while its owner blocks.
+        // A pool for each thread: only the owner takes its immediate tasks, so such a push may wake only the owner, or the thread
+        // that is lent while the owner blocks.
         let mut draft = Draft::with_spares(machine, pus, setting, |index| index);
         let mut immediate: Vec<QueueId> = Vec::new();
         let mut stealing: Vec<QueueId> = Vec::new();
@@ -46,7 +46,7 @@ impl Strategy for Bobox {
             let [thread, spares @ ..] = &draft.pools[pool.index()].seats[..] else {
                 unreachable!("a pool has a thread")
             };
-            // A thread that is lent puts its tasks there, too.
+            // A lent thread puts its tasks there, too.
             let owner = spares.is_empty().then_some(*thread);
             stealing.push(draft.queue(format!("stealing of {thread:?}"), owner, Order::Deque, home, wake));
         }
@@ -58,7 +58,7 @@ impl Strategy for Bobox {
             let lent = pool.map(|other| immediate[other.index()]).collect();
             draft.seats[index].place = [immediate[index], stealing[domain]];
             draft.probe(seat, 1, Scan::List(vec![immediate[index]]), Take::Youngest);
-            // What the thread that blocks has left, or the one that was lent for it.
+            // The tasks that a blocked thread, or the one lent for it, has left.
             draft.probe(seat, 4, Scan::List(lent), Take::Oldest);
             draft.probe_if_free(seat, 2, Scan::List(vec![stealing[domain]]), Take::Oldest);
             draft.probe_if_free(seat, 3, Scan::Ring(victims, 0), Take::Several(End::Youngest, several));

@@ -1,4 +1,4 @@
-//! One pool for all: plain tasking as Wittmann and Hager found it.
+//! One pool for all: plain tasking, as in Wittmann and Hager's comparison.
 //!
 //! Wittmann, Hager, 2010, §2.1: tasks are served in the order of submission; the pool holds about 256 of them, and a
 //! submitter that finds it full runs the task itself.

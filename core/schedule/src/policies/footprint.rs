@@ -1,10 +1,10 @@
 //! Footprint scheduling for NUMA machines.
 //!
-//! Muddukrishna et al., 2015, §4.1, algorithms 1 and 2: a first-in-first-out queue per node; a task is dealt to the
-//! node with the least distance-weighted bytes if its footprint exceeds a core's share of the last-level cache and is
-//! uneven; queues of other nodes are robbed by distance, and only when longer than distance times cores.
-//! We differ: the distance in the threshold is the rank unless the OS's value is asked for (10 × cores would hardly ever be
-//! exceeded), and a node without threads deals to the nearest one with threads, or its tasks would strand.
+//! Muddukrishna et al., 2015, §4.1, algorithms 1 and 2: a first-in-first-out queue per node; a task is dealt to the node with the
+//! least distance-weighted bytes if its footprint exceeds a core's share of the last-level cache and is uneven; queues of other
+//! nodes are robbed by distance, and only when longer than distance times cores. We differ: the distance in the threshold is the
+//! rank unless the OS's value is asked for (10 × cores would hardly ever be exceeded), and a node without threads deals to the
+//! nearest one with threads, or its tasks would strand.
 
 use super::{Draft, Parameter, SPARES, Setting, Strategy, Values, cache_bytes, cores};
 use crate::{Dealing, Idle, Order, Plan, PoolId, QueueId, Robber, Scan, Take, When};
@@ -61,7 +61,7 @@ impl Strategy for Footprint {
                 draft.queue(format!("tasks of {home}"), None, Order::Deque, home, vec![pool])
             })
             .collect();
-        // How long the queue of a node must be for threads of another.
+        // How long the queue of a node must be before threads of another node take from it.
         let limit = |near: NodeId, far: NodeId| {
             let distance = if setting.value("distance") == 0 {
                 draft.ranks[near.index()][far.index()]
@@ -116,7 +116,7 @@ pub(super) const BACK_OFF: [Parameter; 3] = [
     Parameter {
         name: "backoff_ns",
         default: 1_000,
-        // Of nothing, no multiple is longer.
+        // Multiples of zero stay zero.
         values: Values::Between(1, u32::MAX),
         what: "the first pause of a worker without work, in nanoseconds",
     },

@@ -1,10 +1,10 @@
 //! The locality-aware scheduler.
 //!
 //! Falt, Kruliš, Bednárek, Yaghob, Zavoral, "Towards Efficient Locality Aware Parallel Data Stream Processing", §4.
-//! We differ: a thread that has a PU of its own stays there, because Linux may leave two threads that wake one another on the same
-//! one for long (`pin=group` is the paper's way); immediate queues belong to seats, not to the PU that a thread happens to be on (see [`SeatPlan`]); at
-//! equal distance a seat starts with the neighbour after itself, so that thieves spread; and a task whose data lies on another
-//! node is deferred to a group there, where the paper has nobody who knows where data lies.
+//! We differ: a thread that has a PU of its own stays there, because Linux may leave two threads that wake one another on the
+//! same one for long (`pin=group` is the paper's way); immediate queues belong to seats, not to the PU that a thread happens to
+//! be on (see [`SeatPlan`]); at equal distance a seat starts with the neighbour after itself, so that thieves spread; and a task
+//! whose data lies on another node is deferred to a group there, while the paper's scheduler does not know where data lies.
 //!
 //! [`SeatPlan`]: crate::SeatPlan
 

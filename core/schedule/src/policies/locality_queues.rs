@@ -1,10 +1,10 @@
 //! Locality queues.
 //!
-//! Wittmann, Hager, "Optimizing ccNUMA locality for task-parallel execution under OpenMP and TBB on multicore-based
-//! systems", 2010, §2.2: blocks wait in one first-in-first-out queue per locality domain. What the runtime's pool holds are
-//! tokens, one for each block, and about 256 of them; whoever gets one takes the oldest block of its own domain, else of
-//! the next domains cyclically. A submitter that finds the pool full runs a token itself: which may be any block of its
-//! domain, and seldom is the one that it has just submitted.
+//! Wittmann, Hager, "Optimizing ccNUMA locality for task-parallel execution under OpenMP and TBB on multicore-based systems",
+//! 2010, §2.2: blocks wait in one first-in-first-out queue per locality domain. The runtime's pool holds tokens, one for each
+//! block, and about 256 of them; a thread that gets one takes the oldest block of its own domain, else of the next domains
+//! cyclically. A submitter that finds the pool full runs a token itself: any block of its domain, and seldom the one that it has
+//! just submitted.
 
 use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
 use crate::{Dealing, Order, Plan, QueueId, Scan, Take, Tokens};

@@ -30,38 +30,38 @@ pub const ALL: [&dyn Strategy; 9] = [
     &shepherd::Shepherd,
 ];
 
-/// A way to decide who does what next.
+/// A scheduling strategy: a way to decide which seat runs which task next.
 pub trait Strategy: Sync {
-    /// What users call it.
+    /// The name that users write.
     fn name(&self) -> &'static str;
 
     /// The paper and section that it is from.
     fn source(&self) -> &'static str;
 
-    /// What can be set.
+    /// Its parameters.
     fn parameters(&self) -> &'static [Parameter];
 
     /// The plan for a machine with a thread on each of these PUs. Every parameter has a value that its kind allows.
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan;
 
-    /// What is wrong with values that each are right, in words.
+    /// Which values exclude each other, although each is right by itself, in words.
     fn conflict(&self, _: &Setting) -> Option<String> {
         None
     }
 
-    /// Whether it makes a better plan where latencies were measured.
+    /// Whether it makes a better plan from measured latencies.
     fn wants_latencies(&self) -> bool {
         false
     }
 
-    /// The same, where they were.
+    /// The plan for a machine with these latencies.
     fn plan_with(&self, machine: &Topology, pus: &[PuId], setting: &Setting, _: &Latencies) -> Plan {
         self.plan(machine, pus, setting)
     }
 }
 
-/// How long a seat waits for data in a cache, as a world measured it: by the core group that the seat is in (row), and the
-/// one whose cache has the data (column).
+/// How long a seat waits for data in a cache, as a world measured it: `latencies[from][to]`, where the seat is in core group
+/// `from` and the data in the cache of `to`.
 ///
 /// ```
 /// use vicus_schedule::Latencies;
@@ -91,9 +91,9 @@ impl Latencies {
     }
 }
 
-/// How long an idle seat looks around before it sleeps, where a strategy's paper says nothing.
-/// Waking a thread takes 4 µs on a machine of one's own, and 25 to 60 µs on a virtual one. Tasks of 1 to 10 µs that wait for one
-/// another (`./dev bench tasks --what metg`) are twice to five times as efficient after 10 µs as after 2, and not more after 20.
+/// How long an idle seat looks around before it sleeps, if a strategy's paper does not say. Waking a thread takes 4 µs on real
+/// hardware, and 25 to 60 µs on a virtual machine. Tasks of 1 to 10 µs that wait for one another (`./dev bench tasks --what
+/// metg`) are twice to five times as efficient after 10 µs as after 2, and not more after 20.
 const SPIN: Parameter = Parameter {
     name: "spin_ns",
     default: 10_000,
@@ -101,7 +101,7 @@ const SPIN: Parameter = Parameter {
     what: "how long a worker without work looks around before it sleeps, in nanoseconds",
 };
 
-/// How many threads are lent for blocked ones, so that what waits behind a box that blocks goes on.
+/// How many threads are lent for blocked ones, so that tasks behind a blocking box go on.
 const SPARES: Parameter = Parameter {
     name: "spares",
     default: 4,
@@ -130,8 +130,8 @@ impl<'a> Draft<'a> {
         Draft::new(machine, pus, setting.value(SPARES.name) as usize, key)
     }
 
-    /// Seats on these PUs; those for which `key` says the same share a pool, and so do its `spares`, whose threads may run wherever
-    /// one of the pool's may: the PU of the one that blocks is free.
+    /// Seats on these PUs; those with equal `key` share a pool, and so do its `spares`, whose threads may run wherever one of the
+    /// pool's may: the PU of the blocked thread is free.
     fn new<K: PartialEq>(machine: &'a Topology, pus: &[PuId], spares: usize, key: impl Fn(usize) -> K) -> Draft<'a> {
         let ranks = machine.numa_ranks();
         let mut draft = Draft { machine, ranks, queues: Vec::new(), seats: Vec::new(), pools: Vec::new() };
@@ -199,13 +199,13 @@ impl<'a> Draft<'a> {
         self.seat(self.pools[pool.index()].seats[0]).node
     }
 
-    /// The rank of the way between two nodes.
+    /// The rank of the distance between two nodes.
     fn rank(&self, from: NodeId, to: NodeId) -> u32 {
         self.ranks[from.index()][to.index()]
     }
 
-    /// Pools by NUMA rank from one of them, which comes first; at equal rank cyclically from it, so that not everyone
-    /// visits the same one first.
+    /// Pools by NUMA rank from one of them, which comes first; at equal rank cyclically from it, so that seats don't all visit
+    /// the same one first.
     fn pools_by_rank(&self, from: PoolId) -> Vec<PoolId> {
         let count = self.pools.len();
         let mut pools: Vec<PoolId> = self.pool_ids().collect();
@@ -222,14 +222,14 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Adds a probe for work of others: while a task of the seat waits, it finds tasks of the same request alone.
+    /// Adds a probe for tasks of other seats: while a task of the seat waits, it only finds tasks of the same request.
     fn probe_if_free(&mut self, seat: SeatId, rule: u8, scan: Scan, take: Take) {
         let probes = self.seat(seat).look.len();
         self.probe(seat, rule, scan, take);
         self.seats[seat.index()].look[probes..].iter_mut().for_each(|probe| probe.while_waiting = false);
     }
 
-    /// By node, the queues of the pools that are nearest to it, of one queue for each pool.
+    /// By node, the queues of the pools that are nearest to it, given one queue for each pool.
     fn homes(&self, queues: &[QueueId]) -> Vec<Vec<QueueId>> {
         let nearest = |node: NodeId| {
             let rank = |pool: PoolId| self.rank(node, self.pool_node(pool));
@@ -239,8 +239,8 @@ impl<'a> Draft<'a> {
         (0..self.machine.nodes.len()).map(|node| nearest(NodeId::new(node))).collect()
     }
 
-    /// Deals every task to the nodes, each of which is a location of its own. Of one queue for each pool, a node has its own, or
-    /// that of the nearest node with threads.
+    /// Deals every task to the nodes, each of which is a location of its own, given one queue for each pool. A node has its own
+    /// pool's queue, or that of the nearest node with threads.
     fn deal_to_nodes(&self, queues: &[QueueId]) -> Dealing {
         let locations = (0..self.machine.nodes.len()).map(|node| vec![LocationId::new(node)]).collect();
         let nearest = self.homes(queues).into_iter().map(|nearest| nearest[0]).collect();
@@ -267,7 +267,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// How many cores some PUs are of.
+/// How many cores these PUs belong to.
 fn cores<'a>(machine: &Topology, pus: impl IntoIterator<Item = &'a PuId>) -> usize {
     pus.into_iter().map(|pu| machine.pus[pu.index()].core).collect::<BTreeSet<_>>().len()
 }

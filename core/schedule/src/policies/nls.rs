@@ -1,7 +1,7 @@
 //! The baseline that is not locality-aware.
 //!
-//! Falt et al., "Towards Efficient Locality Aware Parallel Data Stream Processing", §6.1. The paper does not say in
-//! which order another thread's queue is looked for; here it is round robin.
+//! Falt et al., "Towards Efficient Locality Aware Parallel Data Stream Processing", §6.1. The paper does not say in which order
+//! other threads' queues are searched; here it is round robin.
 
 use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy};
 use crate::{Order, Plan, PoolId, QueueId, Scan, Take};

@@ -6,20 +6,20 @@ use std::fmt;
 use std::str::FromStr;
 use vicus_topology::Topology;
 
-/// Something that can be set.
+/// A parameter of a strategy.
 #[derive(Debug)]
 pub struct Parameter {
     /// Its name in `strategy:name=value`.
     pub name: &'static str,
-    /// Its value if nobody sets it.
+    /// Its value if it is not set.
     pub default: u32,
-    /// What it may be.
+    /// Its possible values.
     pub values: Values,
-    /// What it does, in one line.
+    /// Its effect, in one line.
     pub what: &'static str,
 }
 
-/// What a parameter may be. What a user asks for is taken as it is, or refused.
+/// The possible values of a parameter. A user's value is taken as it is, or refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
     /// Values that have names, such as `pin=pu`; the value is the index.
@@ -31,10 +31,10 @@ pub enum Values {
 }
 
 impl Values {
-    /// Any whole number that a parameter has room for.
+    /// Any whole number that fits.
     pub const ANY: Values = Values::Between(0, u32::MAX);
 
-    /// The value that a text says.
+    /// The value of a text.
     fn read(self, text: &str) -> Option<u32> {
         match self {
             Values::Named(names) => names.iter().position(|name| *name == text).map(|at| at as u32),
@@ -43,7 +43,7 @@ impl Values {
         }
     }
 
-    /// A value as [`Values::read`] takes it.
+    /// A value in the form that [`Values::read`] takes.
     fn shown(self, value: u32) -> String {
         match self {
             Values::Named(names) => names[value as usize].to_owned(),
@@ -52,7 +52,7 @@ impl Values {
     }
 }
 
-/// What is expected.
+/// The values that are expected.
 impl fmt::Display for Values {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -74,8 +74,8 @@ pub struct Setting {
     values: Vec<u32>,
 }
 
-/// Several of them, with commas between: `las:pin=pu,spares=2,nls`. What follows a comma is a strategy if it is called as one,
-/// and otherwise a parameter of the strategy before.
+/// Several settings, with commas between: `las:pin=pu,spares=2,nls`. A word behind a comma is a strategy if it is the name of
+/// one, and otherwise a parameter of the strategy before.
 ///
 /// ```
 /// use vicus_schedule::Settings;
@@ -104,13 +104,12 @@ impl Setting {
         self.strategy
     }
 
-    /// The plan for a machine and a number of threads, which are seated as [`Topology::seat_pus`] says.
-    /// Panics if `threads` is 0.
+    /// The plan for a machine and a number of threads, which are seated by [`Topology::seat_pus`]. Panics if `threads` is 0.
     pub fn plan(&self, machine: &Topology, threads: usize) -> Plan {
         self.plan_with(machine, threads, None)
     }
 
-    /// As [`Setting::plan`], where latencies were measured. A strategy that doesn't care makes the same plan.
+    /// As [`Setting::plan`], with measured latencies. Strategies that don't use them make the same plan.
     pub fn plan_with(&self, machine: &Topology, threads: usize, latencies: Option<&Latencies>) -> Plan {
         assert!(threads > 0, "a plan is for at least one thread");
         let pus = machine.seat_pus(threads);
@@ -134,7 +133,7 @@ impl Setting {
         at.map(|at| self.values[at])
     }
 
-    /// The value of a parameter of which 0 stands for something else.
+    /// The value of a parameter for which 0 means another default.
     pub(super) fn above_zero(&self, name: &str) -> Option<u32> {
         Some(self.value(name)).filter(|&value| value > 0)
     }
@@ -144,7 +143,7 @@ impl Setting {
         Setting { strategy, values: strategy.parameters().iter().map(|parameter| parameter.default).collect() }
     }
 
-    /// Sets what `name=value` says; `set` has those that were set before.
+    /// Sets `name=value`; `set` has the parameters that were set before.
     fn set(&mut self, part: &str, set: &mut Vec<usize>) -> Result<(), SettingError> {
         let (name, known) = (self.strategy.name(), self.strategy.parameters());
         let (key, value) = part.split_once('=').ok_or_else(|| {
@@ -233,7 +232,7 @@ impl FromStr for Settings {
     }
 }
 
-/// As it is read.
+/// In the form that is read.
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let settings: Vec<String> = self.0.iter().map(Setting::to_string).collect();

@@ -1,10 +1,10 @@
 //! Shepherds: immovable regions, each with its own queue.
 //!
-//! Wheeler, Thain, Murphy, "Portable Performance from Workstation to Supercomputer: Distributing Data Structures with
-//! Qthreads", §3: a task runs under the shepherd that it was spawned to (`qthread_fork_to`), and is never stolen. That the
-//! queue is first in, first out, and that a task which names no shepherd (`qthread_fork`) goes to the next one in turn, as each
-//! spawner counts, is Qthreads' practice; the paper does not say. A shepherd is a core group here.
-//! Boxes are not forked anew for each invocation: each is given a shepherd by its number, and stays there.
+//! Wheeler, Thain, Murphy, "Portable Performance from Workstation to Supercomputer: Distributing Data Structures with Qthreads",
+//! §3: a task runs under the shepherd that it was spawned to (`qthread_fork_to`), and is never stolen. Two points are Qthreads'
+//! practice, and not in the paper: the queue is first in, first out, and a task which names no shepherd (`qthread_fork`) goes to
+//! the next one in turn, counted by each spawner. A shepherd is a core group here. Boxes are not forked anew for each invocation:
+//! each is given a shepherd by its number, and stays there.
 
 use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy};
 use crate::{Order, Plan, QueueId, Scan, Take};

@@ -1,12 +1,11 @@
 //! Vicinity scheduling for manycore processors.
 //!
-//! Muddukrishna et al., 2015, §4.2, algorithm 3: a first-in-first-out queue per home cache; a task goes to the home of
-//! the datum that it uses intensely, else to the home with the least latency-weighted bytes if its footprint exceeds
-//! the private cache, else it stays; all of that only for memory that each allocation has at one home (`coarse`). Theft only
-//! inside a vicinity of so many home caches.
-//! A home cache is a core group here. Latencies are as a world measured them, and the topology's distances until then.
-//! Vicinities are cut by them, from all home caches of the machine: on a mesh, four are two by two. The paper says that they are
-//! groups of a fixed size, and not which.
+//! Muddukrishna et al., 2015, §4.2, algorithm 3: a first-in-first-out queue per home cache; a task goes to the home of the datum
+//! that it uses intensely, else to the home with the least latency-weighted bytes if its footprint exceeds the private cache,
+//! else it stays; all of that only for memory that each allocation has at one home (`coarse`). Theft only inside a vicinity of so
+//! many home caches. A home cache is a core group here. Latencies are those that a world has measured, and the topology's
+//! distances until then. Vicinities are cut by them, from all home caches of the machine: on a mesh, four are two by two. The
+//! paper gives them a fixed size, and does not say which caches form one.
 
 use super::footprint::{BACK_OFF, back_off, first_beyond_longest};
 use super::{Draft, Latencies, Parameter, SPARES, Setting, Strategy, Values, cache_bytes};
@@ -111,7 +110,7 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         draft.probe(seat, 1, Scan::List(vec![own]), Take::Oldest);
         draft.probe(seat, 2, Scan::List(others), Take::Oldest);
     }
-    // The queue of each home cache: its own, or the nearest one that has threads.
+    // The queue of each home cache: its own, or that of the nearest one with threads.
     let groups: Vec<GroupId> = machine.core_groups.iter().map(|group| group.id).collect();
     let pool_group = |pool: PoolId| draft.group_of(draft.pools[pool.index()].seats[0]);
     let nearest = |group: GroupId| {
@@ -136,7 +135,7 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
     Plan { homes, dealing: Some(dealing), ..draft.finish(setting, queues) }
 }
 
-/// The core groups of a node, or those that are nearest to it.
+/// The core groups of a node, or else the nearest ones.
 fn homes_of(draft: &Draft<'_>, node: NodeId) -> Vec<LocationId> {
     let groups = &draft.machine.core_groups;
     let far = |group: &vicus_topology::CoreGroup| (group.node != node, draft.rank(node, group.node));
@@ -149,8 +148,8 @@ fn location(group: GroupId) -> LocationId {
     LocationId::new(group.index())
 }
 
-/// All of so many home caches, neighbours beside each other: each is paired with the nearest one that is left, then pairs are, and
-/// so on. So a power of two of them that come one after the other is compact, and on a mesh a square, or two.
+/// All home caches, neighbours beside each other: each is paired with the nearest one that is left, then pairs are, and so on. So
+/// each aligned power of two of them is compact: on a mesh a square, or two.
 fn neighbours(count: usize, apart: impl Fn(usize, usize) -> u64) -> Vec<usize> {
     let mut blocks: Vec<Vec<usize>> = (0..count).map(|home| vec![home]).collect();
     while blocks.len() > 1 {
@@ -204,7 +203,7 @@ mod tests {
 
     #[test]
     fn home_caches_of_a_node_are_nearer_than_those_of_another() {
-        // The fifth of a node is paired with one of the other, and four that come one after the other are of one node all the same.
+        // The fifth of a node is paired with one of the other, and yet each aligned four are of one node.
         let machine = Topology::parse("node:2 l3:5 core:2").unwrap();
         let plan = "vicinity:reach=4".parse::<Setting>().unwrap().plan(&machine, 20);
         let of = |queue: usize| plan.queues[queue].wake.iter().map(|pool| pool.index() / 5).collect::<Vec<_>>();

@@ -1,14 +1,14 @@
-//! The order that follows from data, held against one that looks at each byte.
+//! The order that follows from data, compared with one that looks at each byte.
 
 use proptest::prelude::*;
 use vicus_schedule::{Access, Dependences, Mode};
 
-/// How large the memory of the random programs is.
+/// The size of the random programs' memory, in bytes.
 const BYTES: usize = 96;
 
 fn access() -> impl Strategy<Value = Access> {
     let mode = prop_oneof![Just(Mode::Read), Just(Mode::Read), Just(Mode::Write), Just(Mode::ReadWrite)];
-    // Starts and lengths are multiples of few numbers often, so that the same blocks come again.
+    // Starts and lengths are often multiples of a few numbers, so that the same blocks recur.
     let (start, bytes) = (prop_oneof![0..48usize, (0..6usize).prop_map(|n| 8 * n)], prop_oneof![0..12usize, Just(8)]);
     (start, bytes, 1..4usize, 0..4usize, mode)
         .prop_map(|(start, bytes, rows, between, mode)| Access::new(start, bytes, mode).rows(rows, bytes + between))
@@ -39,7 +39,7 @@ fn conflict(a: &[Access], b: &[Access]) -> bool {
     (0..BYTES).any(|at| (a_writes[at] && (b_reads[at] || b_writes[at])) || (b_writes[at] && a_reads[at]))
 }
 
-/// For each task all that come before it, as a set of bits, from what it waits for itself.
+/// For each task all tasks that come before it, as a set of bits, from the direct edges.
 fn closure(tasks: usize, waits: impl Fn(usize, usize) -> bool) -> Vec<u64> {
     let mut before = vec![0u64; tasks];
     for task in 0..tasks {
@@ -70,9 +70,9 @@ proptest! {
         prop_assert_eq!(got, expected);
     }
 
-    /// Tasks end as they may: a task is over only after those that come before it. The others are ordered as without ends.
+    /// Tasks end in a random order: a task is over only after those that come before it. The others are ordered as without ends.
     #[test]
-    fn who_is_over_is_not_waited_for(program in program(), ends in prop::collection::vec(0..3usize, 40)) {
+    fn a_finished_task_is_not_waited_for(program in program(), ends in prop::collection::vec(0..3usize, 40)) {
         let before = closure(program.len(), |task, earlier| conflict(&program[earlier], &program[task]));
         let (mut dependences, mut over) = (Dependences::new(), 0u64);
         let mut got = vec![0u64; program.len()];

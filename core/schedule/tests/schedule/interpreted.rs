@@ -1,7 +1,8 @@
-//! Every strategy's plan, interpreted: legal moves only, every token finds a block, nobody stranded, the same again.
+//! Every strategy's plan, interpreted: only legal moves, every token finds a block, no task is stranded, and a repetition is the
+//! same.
 //!
-//! Seeded steps on each fixture: seats spawn, deal and look, callers without a seat submit. What each step did is held
-//! against a model that knows the plan as data and each task's place and age, but neither `look` nor the queues.
+//! Seeded steps on each fixture: seats spawn, deal and look, callers without a seat submit. The result of each step is checked by
+//! a model that knows the plan as data and each task's place and age, but neither `look` nor the queues.
 
 use vicus_schedule::{
     ALL, End, Found, Idle, Kind, Order, Plan, Probe, Queue, QueueId, Queues, QueuesByRequest, RequestId, Scan, SeatId,
@@ -12,7 +13,7 @@ use vicus_topology::{NodeId, Topology, fixtures};
 /// A task: its request, and its number in the order of spawning.
 type Task = (u64, usize);
 
-/// The plan's queues, sequential and bare.
+/// The plan's queues, without locks.
 struct World<'a> {
     plan: &'a Plan,
     queues: Vec<Queue<Task>>,
@@ -60,14 +61,14 @@ enum Step {
     Look {
         seat: usize,
     },
-    /// As a seat does whose task of this request waits.
+    /// A look by a seat whose task of this request waits.
     Wait {
         seat: usize,
         request: u64,
     },
 }
 
-/// What a step did.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq)]
 enum Done {
     Queued(QueueId),
@@ -78,7 +79,7 @@ enum Done {
     Took(Option<Found<Task>>),
 }
 
-/// A generator that Steele and Vigna's splitmix64 describes; enough for choices.
+/// The generator splitmix64 of Steele and Vigna; good enough for choices.
 struct Chance(u64);
 
 impl Chance {
@@ -174,7 +175,7 @@ impl World<'_> {
     }
 }
 
-/// Where each task is, the oldest first: what is legal follows from this and from the plan.
+/// The place of each task, the oldest first: the legal moves follow from this and from the plan.
 struct Model<'a> {
     plan: &'a Plan,
     queues: Vec<Vec<Task>>,
@@ -183,7 +184,7 @@ struct Model<'a> {
 }
 
 impl Model<'_> {
-    /// Which of a queue's tasks a take has to give, by place.
+    /// The index of the task that a take must give.
     fn due(&self, queue: QueueId, take: Take) -> usize {
         let tasks = &self.queues[queue.index()];
         let mut requests: Vec<u64> = tasks.iter().map(|task| task.0).collect();
@@ -200,7 +201,7 @@ impl Model<'_> {
         }
     }
 
-    /// Which of a queue's tasks a seat has to take that picks a request's, by place.
+    /// The index of the task that a take of one request's tasks must give.
     fn due_of(&self, queue: QueueId, take: Take, request: u64) -> Option<usize> {
         let mut tasks = self.queues[queue.index()].iter();
         match take {
@@ -211,7 +212,7 @@ impl Model<'_> {
         }
     }
 
-    /// What a seat has to find, if a task of it waits, and of which request that is.
+    /// The task that a seat must find; `waiting`: the request of its waiting task, if one waits.
     fn look(&mut self, seat: usize, waiting: Option<u64>) -> Option<Found<Task>> {
         let plan = self.plan;
         for Probe { rule, scan, take, when, rest_to, while_waiting } in &plan.seats[seat].look {
@@ -273,7 +274,7 @@ impl Model<'_> {
     }
 }
 
-/// Steps and what they did; `check` sees each.
+/// Steps and their results; `check` sees each.
 fn record(plan: &Plan, nodes: usize, seed: u64) -> Vec<(Step, Done)> {
     let (mut chance, mut world) = (Chance(seed), World::new(plan));
     let mut model =
@@ -290,12 +291,12 @@ fn record(plan: &Plan, nodes: usize, seed: u64) -> Vec<(Step, Done)> {
             submitted += u32::from(matches!(step, Step::Submit { .. }));
             assert!(
                 capacity.is_none_or(|most| world.tokens <= most + submitted),
-                "only those without a seat go beyond it"
+                "only callers without a seat go beyond it"
             );
         }
         record.push((step, done));
     }
-    // One seat that a push to a queue may wake, and no other, empties it; what is left of a theft is its own then.
+    // A single seat that a push to a queue may wake empties it; the other tasks of a theft are its own then.
     while let Some(index) = world.queues.iter().position(|queue| !queue.is_empty()) {
         let spec = &plan.queues[index];
         let pool = spec.wake[chance.below(spec.wake.len())];
@@ -314,7 +315,7 @@ fn record(plan: &Plan, nodes: usize, seed: u64) -> Vec<(Step, Done)> {
     record
 }
 
-/// Every strategy, and every parameter of it at some of its values.
+/// Every strategy, with some values of every parameter.
 fn settings() -> Vec<Setting> {
     let mut settings = Vec::new();
     for strategy in ALL {
@@ -353,7 +354,7 @@ fn every_setting_of_every_strategy_moves_legally_on_every_fixture() {
             eprintln!("{}, {threads} threads of {}, seed {seed}", plan.strategy, machine.name);
             let recorded = record(&plan, machine.nodes.len(), seed);
             assert_eq!(recorded, record(&plan, machine.nodes.len(), seed), "the same seed, the same moves");
-            // What was recorded is enough to do it again, without the generator.
+            // The record is enough to repeat it, without the generator.
             let same_plan = setting.plan(&machine, threads);
             let mut again = World::new(&same_plan);
             for (number, (step, done)) in recorded.iter().enumerate() {
@@ -363,10 +364,10 @@ fn every_setting_of_every_strategy_moves_legally_on_every_fixture() {
     }
 }
 
-/// What happened: a seat whose task waited took its request's youngest task from wherever it looked, though the queue was not
-/// long enough to be robbed, or is to be robbed of the oldest; and it left other seats' immediate tasks if they came last.
+/// What happened: a seat whose task waited took its request's youngest task from any queue, though the queue was not long enough
+/// to be robbed, or is to be robbed of the oldest; and it left other seats' immediate tasks if they came last.
 #[test]
-fn a_seat_whose_task_waits_robs_as_the_papers_have_it() {
+fn a_seat_whose_task_waits_robs_by_the_papers_rules() {
     let machine = Topology::parse("node:2 core:2").unwrap();
     let plan = |strategy: &str, threads| strategy.parse::<Setting>().unwrap().plan(&machine, threads);
     let found = |task, rule, queue| Some(Found { task, rule, queue });
@@ -402,7 +403,7 @@ fn a_seat_whose_task_waits_robs_as_the_papers_have_it() {
 }
 
 #[test]
-fn whoever_submits_to_a_full_pool_takes_the_oldest_block_of_its_own_domain() {
+fn a_submitter_to_a_full_pool_takes_the_oldest_block_of_its_own_domain() {
     // Wittmann and Hager, §2.2, by hand: two domains of one thread, room for two tokens.
     let machine = Topology::parse("node:2 core:1").unwrap();
     let plan = "locality-queues:capacity=2".parse::<Setting>().unwrap().plan(&machine, 2);

@@ -1,7 +1,7 @@
 //! The rules of LAS and NLS on every machine, against an oracle that knows the paper and the topology but not the plan.
 //!
-//! Random pushes and looks. After each look the oracle says which rules could have served and what each would have
-//! taken; the look must have used the first of them and taken that very task. Failing cases print their seed.
+//! Random pushes and looks. After each look the oracle says which rules could have served and which task each would have taken;
+//! the look must have used the first of them and taken that very task. Failing cases print their seed.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use vicus_topology::{Topology, fixtures};
 /// A task: its request and its number, in the order of spawning.
 type Task = (u64, u32);
 
-/// The plan's queues, sequential and bare: a world in ten lines.
+/// The plan's queues, without locks: a world in ten lines.
 struct Bare(Vec<Queue<Task>>);
 
 impl Queues for Bare {
@@ -23,7 +23,7 @@ impl Queues for Bare {
     }
 }
 
-/// What the oracle keeps: who spawned what, youngest last.
+/// The oracle's state: which tasks each seat has spawned, the youngest last.
 struct Oracle<'a> {
     machine: &'a Topology,
     ranks: Vec<Vec<u32>>,
@@ -54,8 +54,8 @@ impl Oracle<'_> {
         tasks.iter().copied().find(|task| task.0 == request)
     }
 
-    /// The tasks that each rule of Falt et al. §4.2 would accept now, by rule; several where the paper leaves the order
-    /// of equals open.
+    /// The tasks that each rule of Falt et al. §4.2 would accept now, by rule; several where the paper leaves the order of equals
+    /// open.
     fn las(&self, seat: usize) -> Vec<(u8, Vec<Task>)> {
         let own = self.pu(seat);
         let mut rules = vec![(1, self.immediate[seat].last().copied().into_iter().collect())];
@@ -88,7 +88,7 @@ impl Oracle<'_> {
         let nearest = others.iter().map(|&group| rank(group)).min();
         let near = others.iter().filter(|&&group| Some(rank(group)) == nearest);
         rules.push((4, near.filter_map(|group| Oracle::for_strangers(&self.deferred[group])).collect()));
-        // Rule 5: other groups of the node; round robin is held against the last hit below.
+        // Rule 5: other groups of the node; round robin is checked with the last hit below.
         let strangers = |other: &usize| self.pu(*other).node == own.node && self.group(*other) != self.group(seat);
         let tasks = (0..self.immediate.len()).filter(strangers).filter_map(|other| self.immediate[other].first());
         rules.push((5, tasks.copied().collect()));
@@ -157,7 +157,7 @@ fn follow(strategy: &str, machine: &Topology, threads: usize, steps: &[Step]) {
                 assert_eq!(found.rule, *rule, "no rule is skipped while an earlier one could serve");
                 assert!(tasks.contains(&found.task), "rule {rule} takes one of {tasks:?}, not {:?}", found.task);
                 if las && *rule == 5 {
-                    // Round robin: from the last hit on, nothing between it and this one could have served.
+                    // Round robin: from the last hit on, no queue between it and this one could have served.
                     let ring = plan.seats[seat].look.last().unwrap().scan.queues();
                     let at = ring.iter().position(|queue| *queue == found.queue).unwrap();
                     let from = oracle.resume[seat];
@@ -191,7 +191,7 @@ fn follow(strategy: &str, machine: &Topology, threads: usize, steps: &[Step]) {
             }
         }
     }
-    // Whoever a push can wake finds everything: the seats with threads, one after the other, empty all queues.
+    // The seats that pushes can wake find every task: seats with threads, one after the other, empty all queues.
     let mut took = true;
     while took {
         took = false;
@@ -225,8 +225,7 @@ proptest! {
     #[test]
     fn las_follows_the_paper_on_every_fixture(steps in steps(), share in 1..=4usize) {
         for machine in fixtures() {
-            // A plan for hundreds of threads takes long to make in an unoptimised build; every machine is seen whole
-            // in `plans.rs`.
+            // A plan for hundreds of threads takes long to make in an unoptimised build; `plans.rs` tests whole machines.
             let threads = (machine.usable_pus().count() * share / 4).clamp(1, 24);
             follow("las", &machine, threads, &steps);
             follow("nls", &machine, threads, &steps);

@@ -1,4 +1,4 @@
-//! Every strategy's plan on real machines: nothing is stranded, and the papers' structure is there.
+//! Every strategy's plan on real machines: no task is stranded, and it has the papers' structure.
 
 use vicus_schedule::{
     ALL, Access, Dealing, Dealt, Idle, Kind, Latencies, Mode, Order, Parameter, Plan, QueueId, SeatId, Setting,
@@ -40,7 +40,7 @@ fn no_plan_strands_a_task_on_any_machine() {
     }
 }
 
-/// All that a parameter may be, or the ends of it and some in between.
+/// All values of a parameter, or its ends and some in between.
 fn some_values(parameter: &Parameter) -> Vec<String> {
     match parameter.values {
         Values::Named(names) => names.iter().map(|name| (*name).to_owned()).collect(),
@@ -54,7 +54,7 @@ fn some_values(parameter: &Parameter) -> Vec<String> {
 
 #[test]
 fn lists_of_settings_are_read_as_they_are_written() {
-    // A multiplicative generator (Lehmer's, modulo 2^31 - 1) is enough for choices.
+    // A multiplicative generator (Lehmer's, modulo 2^31 - 1) is good enough for choices.
     let mut chance = 1_u64;
     let mut below = |bound: usize| {
         chance = chance * 48_271 % 0x7FFF_FFFF;
@@ -73,7 +73,7 @@ fn lists_of_settings_are_read_as_they_are_written() {
                     separator = ',';
                 }
             }
-            // Values can exclude each other.
+            // Some values exclude each other.
             if let Ok(setting) = text.parse::<Setting>() {
                 settings.push(setting.to_string());
             }
@@ -101,8 +101,8 @@ fn a_plan_whose_waiting_seats_leave_what_others_cannot_take_is_refused() {
 
 #[test]
 #[should_panic(expected = "seat1: rule 6 is none of 1 to 5")]
-fn a_rule_that_no_counter_is_for_is_refused() {
-    // What happened: a plan with such a rule passed, and the first task that it found had the thread that took it panic.
+fn a_rule_without_a_counter_is_refused() {
+    // What happened: a plan with such a rule passed, and a thread that took a task by it panicked.
     let mut plan = plan("las", "core:2", 2);
     plan.seats[1].look[0].rule = 6;
     plan.assert_valid();
@@ -143,11 +143,11 @@ fn parameters_keep_plans_valid() {
     }
 }
 
-/// Those with queues for places.
+/// The strategies with queues for places.
 const PLACED: [&str; 5] = ["las", "footprint", "vicinity", "locality-queues", "shepherd"];
 
 #[test]
-fn who_has_queues_for_places_has_some_for_what_lies_on_each_node() {
+fn a_strategy_with_queues_for_places_has_some_for_each_node() {
     for (machine, strategy) in machines().into_iter().flat_map(|machine| PLACED.map(|name| (machine.clone(), name))) {
         for threads in thread_counts(&machine) {
             let plan = strategy.parse::<Setting>().unwrap().plan(&machine, threads);
@@ -216,7 +216,7 @@ fn own_queues_of_las_nls_and_steal_are_lock_free() {
     let lock_free = bobox.owner_lifos().into_iter().filter(|own| *own).count();
     assert_eq!(
         lock_free, 8,
-        "of four threads and those that are lent: immediate queues are nobody else's; thieves take several from the stealing queues"
+        "of four threads and those that are lent: immediate queues are only their owners'; thieves take several from the stealing queues"
     );
 }
 
@@ -234,7 +234,7 @@ fn footprint_deals_to_the_node_with_the_bytes_and_robs_only_long_queues() {
     assert!(matches!(plan.seats[0].idle, Idle::BackOff { .. }));
 }
 
-/// Where so many bytes at each location are dealt to. Where several share a node's memory, their home numbers tell them apart.
+/// The queue for a task with so many bytes at each location. Locations that share a node's memory are told apart by home numbers.
 fn dealt(dealing: &Dealing, bytes: &[u64]) -> Option<QueueId> {
     let mut shares = Shares::default();
     for (location, &bytes) in bytes.iter().enumerate() {
@@ -258,7 +258,7 @@ fn a_deal_goes_to_the_nearest_node_with_threads_and_wakes_a_worker_there_first()
             let dealing = plan.dealing.as_ref().unwrap();
             let seats = || plan.seats.iter().map(|seat| seat.node);
             for (node, row) in ranks.iter().enumerate() {
-                // All numbers: what lies on a node is dealt to each of its home caches.
+                // All numbers: tasks with data on a node are dealt to each of its home caches.
                 for number in 0..machine.core_groups.len() {
                     let mut shares = Shares::default();
                     shares.add(dealing, NodeId::new(node), number, 1 << 40);
@@ -304,7 +304,7 @@ fn vicinity_deals_by_measured_latencies() {
 }
 
 #[test]
-fn what_lies_on_a_node_is_spread_over_its_home_caches() {
+fn the_data_of_a_node_are_spread_over_its_home_caches() {
     let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
     let plan = plan("vicinity", "node:2 l3:2 core:2", 8);
     let dealing = plan.dealing.as_ref().unwrap();
@@ -319,7 +319,7 @@ fn what_lies_on_a_node_is_spread_over_its_home_caches() {
     }
 }
 
-/// Data at given places, each of which lies there as a whole or not: start, bytes, node, home number, whole.
+/// Data at given places: start, bytes, node, home number, and whether its allocation lies there as a whole.
 struct Data(Vec<(usize, usize, usize, usize, bool)>);
 
 impl Whereabouts for Data {
@@ -335,9 +335,9 @@ impl Whereabouts for Data {
     }
 }
 
-/// What happened: there was a function for each world. On threads, equals rotated by the number of the task, so that the same datum
-/// went to another cache each time; in the simulator, the first location got all of them. Of two intensely used data, one took the
-/// first and the other the last.
+/// What happened: there was a function for each world. On threads, the choice among equals rotated with the number of the task,
+/// so that the same datum went to another cache each time; in the simulator, the first location got all of them. Of two intensely
+/// used data, one took the first and the other the last.
 #[test]
 fn the_same_data_are_dealt_to_the_same_place_and_equals_are_spread() {
     let plan = plan("vicinity:private_bytes=32768", "node:2 l3:2 core:2", 8);
@@ -352,7 +352,7 @@ fn the_same_data_are_dealt_to_the_same_place_and_equals_are_spread() {
     for _ in 0..3 {
         for (at, location) in [0, 2, 1, 3].into_iter().enumerate() {
             assert_eq!(deal(&[datum(at)]), to(location, 1));
-            // Two of a kind, on both nodes: where the first one is.
+            // Two equal shares, on both nodes: the first datum's node wins.
             assert_eq!(deal(&[datum(at), datum(at ^ 1)]), to(location, 2));
             assert_eq!(deal(&[datum(0), datum(at).intense(), datum(3).intense()]), to(location, 1), "the first one");
         }
@@ -388,7 +388,7 @@ fn memory_without_cores_belongs_to_the_nearest_home_caches() {
 }
 
 #[test]
-fn a_queue_that_grows_long_wakes_those_who_rob_it_then() {
+fn a_queue_that_grows_long_wakes_its_robbers() {
     // Rank times four cores; the queue's own node is woken whatever its length.
     let plan = plan("footprint", "node:3 l3:1 core:4", 12);
     let robbers =
@@ -403,7 +403,7 @@ fn a_queue_that_grows_long_wakes_those_who_rob_it_then() {
 }
 
 #[test]
-fn a_plan_tells_people_all_that_it_decides() {
+fn a_plan_shows_all_its_decisions() {
     let text = |strategy: &str| plan(strategy, "node:2 l3:1 core:2", 4).to_string();
     assert!(text("locality-queues").contains("\ntokens: at most 256; a task is taken with one\n"));
     assert!(text("footprint").contains("wakes [pool0], beyond 2 pool1\n"), "{}", text("footprint"));

@@ -1,4 +1,4 @@
-//! What a seat decides, from what it is told: by hand, after the papers and the rules that the seat's documentation gives.
+//! The decisions of a seat: by hand, after the papers and the rules in the seat's documentation.
 
 use vicus_schedule::{
     After, DEEP, Kind, Plan, Put, QueueId, Queues, QueuesByRequest, RequestId, Rest, Seat, SeatId, Setting, Sleeper,
@@ -6,7 +6,7 @@ use vicus_schedule::{
 };
 use vicus_topology::Topology;
 
-/// A task is its request and a number; what lies in no queue here is found by its own way.
+/// A task is its request and a number; a task that is in none of these queues was kept.
 type Task = (u64, u32);
 
 /// Queues as lists, the youngest task last.
@@ -115,12 +115,13 @@ fn a_seat_that_finds_nothing_looks_around_and_then_sleeps() {
     world.seat.waits(Some(RequestId(3)));
     assert_eq!(world.none(699), Rest::Look { until_ns: 700 });
     assert_eq!(world.none(700), Rest::Sleep { sleeper: Sleeper::Waiting(RequestId(3)), at_most_ns: None });
-    // It waits for what is not of this runtime.
+    // It waits for something outside of this runtime.
     world.seat.waits(None);
     assert_eq!(world.none(700), Rest::Sleep { sleeper: Sleeper::Free, at_most_ns: None });
 }
 
-/// Muddukrishna et al., §4.1: pauses grow up to a limit. A short one is not worth being woken from; after the longest, it sleeps.
+/// Muddukrishna et al., §4.1: pauses grow up to a limit. A short one can't be ended by a push; after the longest, the seat
+/// sleeps.
 #[test]
 fn pauses_grow_and_end_in_sleep_and_begin_anew_after_a_task() {
     let mut world = World::new("footprint:backoff_ns=10000,backoff_factor=3,backoff_max_ns=100000");
@@ -133,14 +134,14 @@ fn pauses_grow_and_end_in_sleep_and_begin_anew_after_a_task() {
     world.called.push((1, 1));
     assert!(world.find().is_some());
     assert_eq!(world.none(0), pauses[0]);
-    // A seat whose task waits looks around for 5 µs, as there is no such time in the strategy.
+    // A seat whose task waits looks around for 5 µs, as the strategy has no such time.
     world.seat.waits(Some(RequestId(1)));
     assert_eq!(world.none(0), Rest::Look { until_ns: 5_000 });
     assert_eq!(world.none(5_000), Rest::Sleep { sleeper: Sleeper::Waiting(RequestId(1)), at_most_ns: None });
 }
 
 #[test]
-fn a_seat_leaves_what_it_was_woken_for_to_another_if_it_finds_something_else() {
+fn a_seat_leaves_the_task_that_it_was_woken_for_to_another_if_it_finds_a_different_one() {
     let mut world = World::new("las");
     let (immediate, deferred) = (world.place(Kind::Immediate), world.place(Kind::Deferred));
     let wake = |queue| Wake { queue, request: Some(RequestId(1)), while_waiting: false };
@@ -194,13 +195,13 @@ fn a_refused_box_waits_and_a_refused_closure_runs_at_once_but_not_on_top_of_many
 }
 
 #[test]
-fn a_thread_that_turns_away_leaves_its_tasks_to_others() {
+fn a_thread_that_leaves_its_seat_leaves_its_tasks_to_others() {
     let mut world = World::new("steal");
     [1, 2].into_iter().for_each(|number| world.seat.keep((1, number)));
     assert_eq!(world.activated((1, 3), Kind::Immediate, true), None);
     assert_eq!(world.seat.turns_away(), [(1, 3), (1, 1), (1, 2)]);
     assert_eq!(world.find(), None);
-    // So does a box that waited, with the one that it has activated beneath.
+    // So does a waiting box, with the one beneath it that it has activated.
     world.seat.waits(Some(RequestId(1)));
     assert_eq!(world.activated((1, 4), Kind::Immediate, true), None);
     assert_eq!(world.seat.goes_on(), Some(((1, 4), world.place(Kind::Immediate))));

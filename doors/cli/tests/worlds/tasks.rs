@@ -1,7 +1,8 @@
-//! Both worlds decide alike: what a seat puts where, keeps, and runs next, from threads and from virtual cores.
+//! Both worlds decide alike, by threads and by virtual cores: where a seat puts a task, which tasks it keeps, and what it runs
+//! next.
 //!
-//! Programs by chance, under every strategy. With one thread no decision is a matter of who is quicker: the whole sequence is the
-//! same. With several, each seat's own puts are.
+//! Random programs, under every strategy. With one thread no decision depends on a race: the whole sequence is the same. With
+//! several, each seat's own puts are.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
@@ -12,26 +13,26 @@ use vicus::{NodeId, Plan, Runtime, STRATEGIES, Setting, Topology, this_machine};
 use vicus_schedule::{Decision, QueueId, RequestId, Way};
 use vicus_sim::{ArraySpec, Machine, Options, Program, Step, TaskSpec, simulate};
 
-/// What a task does, one after the other.
+/// The steps of a task, in order.
 #[derive(Debug)]
 enum Op {
-    /// Waits for what these spawn.
+    /// Waits for the tasks that these spawn.
     Scope(Vec<Op>),
     /// Spawns a task that names no place.
     Spawn(Kind, usize),
     /// Spawns a task for a node.
     At(usize, usize),
-    /// Spawns a task that changes this cell: after the one before that does.
+    /// Spawns a task that changes this cell, after the task before it that does.
     Changes { cell: usize, immediate: bool, task: usize },
-    /// Does these, and this task maybe at once.
+    /// Takes these steps in a closure that this task may run at once.
     Join(Vec<Op>, usize),
 }
 
-/// By task, what it does. The first ones are requests, if they are not pinned to a seat each.
+/// The steps of each task. The first tasks are requests, unless they are pinned to a seat each.
 #[derive(Debug, Default)]
 struct Tasks {
     does: Vec<Vec<Op>>,
-    /// Whether several change the same cell: one of them lets the next one go then.
+    /// Whether several tasks change the same cell: one of them then makes the next one ready.
     share: bool,
 }
 
@@ -44,7 +45,7 @@ impl Chance {
 }
 
 impl Tasks {
-    /// So many that others spawn, with all that they spawn in turn.
+    /// `first` random tasks, with all tasks that they spawn in turn.
     fn random(chance: &mut Chance, first: usize, depth: usize, nodes: usize) -> Tasks {
         let mut tasks = Tasks { does: (0..first).map(|_| Vec::new()).collect(), share: depth > 0 };
         for task in 0..first {
@@ -63,7 +64,7 @@ impl Tasks {
         task
     }
 
-    /// Something that is over with all that it has spawned.
+    /// Counts the spawned tasks that are not over.
     fn waits(&mut self, chance: &mut Chance, depth: usize, nodes: usize) -> Op {
         if chance.below(3) == 0 {
             let first = if depth > 0 { vec![self.waits(chance, depth - 1, nodes)] } else { Vec::new() };
@@ -85,7 +86,8 @@ impl Tasks {
         Op::Scope(spawned.collect())
     }
 
-    /// Each task waits for a task that waits for a task, and so on: more than a stack has before it counts as deep.
+    /// Each task waits for a task that waits for a task, and so on: more of them than the depth from which a stack counts as
+    /// deep.
     fn deep(chance: &mut Chance, levels: usize) -> Tasks {
         let mut tasks = Tasks { does: vec![Vec::new()], share: true };
         let mut at = 0;
@@ -106,10 +108,10 @@ impl Tasks {
     }
 }
 
-/// The tasks on threads.
+/// The tasks as run by threads.
 struct OnThreads {
     tasks: Tasks,
-    /// Which task began, in the order of time.
+    /// The tasks in the order in which they began.
     begun: Mutex<Vec<usize>>,
 }
 
@@ -138,7 +140,7 @@ impl OnThreads {
     }
 }
 
-/// No memory of this process. Where there is one node, all bytes lie on it; else these lie nowhere.
+/// Addresses outside of this process's memory. With a single node all bytes count as on it; else their node is unknown.
 fn changes(cell: usize) -> Access {
     Access::new((1 << 21) + cell * 64, 64, Mode::ReadWrite)
 }
@@ -231,7 +233,7 @@ fn started(machine: &Topology, strategy: &str, threads: usize) -> Runtime {
     builder.record(1).write_decisions().start()
 }
 
-/// What one thread decides. The requests are there when it begins with the first one.
+/// The decisions of one thread. The requests are there when it begins with the first one.
 fn on_a_thread(machine: &Topology, strategy: &str, tasks: Tasks, first: usize) -> (Plan, Vec<Did>) {
     let runtime = started(machine, strategy, 1);
     let world = Arc::new(OnThreads { tasks, begun: Mutex::default() });
@@ -265,7 +267,7 @@ fn on_a_thread(machine: &Topology, strategy: &str, tasks: Tasks, first: usize) -
     (plan, did.collect())
 }
 
-/// What one virtual core decides by the same plan.
+/// The decisions of one virtual core by the same plan.
 fn on_a_virtual_core(machine: &Machine, plan: &Plan, tasks: &Tasks, first: usize) -> Vec<Did> {
     let program = program(tasks, first, false, machine.topology.nodes.len());
     let options = Options { decisions: true, ..Options::default() };
@@ -327,7 +329,8 @@ fn a_deep_stack_keeps_the_same_in_both_worlds() {
     }
 }
 
-/// Tasks on a seat each, which spawn tasks that spawn none: where these are put is each seat's own decision, whoever runs them.
+/// Tasks on a seat each, which spawn tasks that spawn none: each seat decides by itself where these are put, whichever seat then
+/// runs them.
 #[test]
 fn several_seats_put_the_same_into_the_same_queues() {
     const SEATS: usize = 6;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// The CPUs that the calling thread may run on, by the operating system's numbers, in order.
 pub(super) fn affinity() -> io::Result<Vec<u32>> {
-    // The kernel refuses a mask shorter than its own; how long that is, it does not tell.
+    // The kernel refuses a mask shorter than its own, and does not tell that length.
     let mut words = vec![0_u64; 16];
     loop {
         let bytes = size_of_val(&words[..]);
@@ -26,7 +26,7 @@ pub(super) fn affinity() -> io::Result<Vec<u32>> {
 }
 
 /// The smallest CPU quota of this process's cgroups and all above them, in thousandths of a CPU; `None` is no limit.
-/// `root` is where the file system begins, for tests.
+/// `root` stands for `/`, for tests.
 pub(super) fn cpu_quota_millis(root: &Path) -> Option<u32> {
     let read = |path: PathBuf| std::fs::read_to_string(path).ok();
     let memberships = read(root.join("proc/self/cgroup"))?;
@@ -44,7 +44,7 @@ pub(super) fn cpu_quota_millis(root: &Path) -> Option<u32> {
             ours.then_some(path)
         });
         let Some(path) = path else { continue };
-        // In a container the mount shows a part of the hierarchy, and the path may be told from outside of it.
+        // In a container the mount shows a part of the hierarchy, and the path may begin outside of that part.
         let inside = Path::new(path).strip_prefix(mount.shows).unwrap_or(Path::new(""));
         for group in inside.ancestors() {
             let folder = root.join(mount.at.trim_start_matches('/')).join(group);
@@ -76,7 +76,7 @@ struct Mount<'a> {
     unified: bool,
     /// Which part of the hierarchy it shows.
     shows: &'a str,
-    /// Where.
+    /// Where it is mounted.
     at: &'a str,
 }
 
@@ -115,7 +115,7 @@ mod tests {
 
     impl Drop for Root {
         fn drop(&mut self) {
-            // A leftover in the temporary folder harms nobody.
+            // A leftover in the temporary folder does no harm.
             let _ = std::fs::remove_dir_all(&self.0);
         }
     }

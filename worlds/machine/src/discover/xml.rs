@@ -1,8 +1,8 @@
-//! A captured machine is read and checked here, and hwloc gets a clean copy: only what we use of it, and nothing that contradicts
-//! itself. hwloc trusts its input; a damaged file can make it crash, or take a gigabyte.
+//! Reads and checks a captured machine, and writes a clean copy for hwloc: only the parts that we use, without contradictions.
+//! hwloc trusts its input; a damaged file can make it crash, or take a gigabyte.
 //!
-//! Checked is the tree of objects (which types are inside of which, whose PUs and nodes are part of whose, numbers that are told
-//! twice), and the sizes of sets. Devices, attributes of memory and remarks are left out.
+//! Checked are the tree of objects (which types are inside of which, whose PUs and nodes are part of whose, duplicate numbers)
+//! and the sizes of sets. Devices, attributes of memory and remarks are left out.
 
 mod checked;
 
@@ -10,18 +10,18 @@ use quick_xml::events::{BytesStart, Event};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// No set has a larger number than this: more PUs or nodes than any machine.
+/// The largest number in a set: above the numbers of PUs and nodes of any machine.
 const MOST_NUMBERS: u32 = 1 << 14;
-/// The sets of all objects together, as hwloc holds them.
+/// The most bytes of all objects' sets together, as hwloc holds them.
 const MOST_SET_BYTES: usize = 256 << 20;
-/// Objects within one another.
+/// The deepest nesting of objects.
 const DEEPEST: usize = 64;
-/// Nodes in a matrix of distances.
+/// The most nodes in a matrix of distances.
 const MOST_NODES: usize = 1024;
-/// The largest size of memory or of a cache that is believed: 64 PiB.
+/// The largest plausible size of memory or of a cache: 64 PiB.
 const MOST_BYTES: u64 = 1 << 56;
 
-/// Why a file is not read, and where.
+/// Why a file is refused, and where.
 type Wrong = String;
 
 /// The clean copy of a captured machine.
@@ -33,7 +33,7 @@ pub(super) fn clean(xml: &str) -> Result<String, Wrong> {
     reader.topology()
 }
 
-/// The words of one object that hwloc gets; others are left out.
+/// The attributes of an object that are kept; others are left out.
 const NUMBERS: [&str; 8] =
     ["cache_size", "cache_linesize", "cache_associativity", "depth", "cache_type", "local_memory", "kind", "subkind"];
 const SETS: [&str; 6] =
@@ -132,7 +132,7 @@ impl Object {
         self.sets[which].as_ref()
     }
 
-    /// All of it but what is inside.
+    /// The object without its children.
     fn without_children(&self) -> Object {
         let Object { line, kind, os_index, ref sets, numbers, ref subtype, .. } = *self;
         Object { line, kind, os_index, sets: sets.clone(), numbers, subtype: subtype.clone(), children: Vec::new() }
@@ -167,7 +167,7 @@ struct CpuKind {
 struct Reader<'a> {
     xml: &'a str,
     events: quick_xml::Reader<&'a [u8]>,
-    /// How far lines were counted.
+    /// Up to which byte lines were counted.
     at: usize,
     line: usize,
     /// Bytes of the sets so far.
@@ -331,7 +331,7 @@ impl<'a> Reader<'a> {
                 object.sets[at] = Some(set);
             } else if let Some(at) = NUMBERS.iter().position(|number| number == name) {
                 let number = number()?;
-                // hwloc says -1 of a cache that is fully associative.
+                // hwloc writes -1 for a cache that is fully associative.
                 let least = if name == "cache_associativity" { -1 } else { 0 };
                 let most = if at == 0 || name == "local_memory" { MOST_BYTES as i64 } else { 1 << 30 };
                 if !(least..=most).contains(&number) {
@@ -347,7 +347,7 @@ impl<'a> Reader<'a> {
                 object.subtype = Some(self.word(name, value)?);
             }
         }
-        // What hwloc makes of the sets: six of them, as long as the longest.
+        // hwloc makes six sets of them, each as long as the longest.
         self.held +=
             6 * 4 * object.sets.iter().flatten().map(|set| set.0.len()).max().unwrap_or(0) + size_of::<Object>();
         if self.held > MOST_SET_BYTES {
@@ -450,7 +450,7 @@ impl<'a> Reader<'a> {
             let attributes = self.attributes(&tag)?;
             let of = |wanted| attributes.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
             if let (b"info", Some(name), Some(value)) = (tag.name().as_ref(), of("name"), of("value")) {
-                // What hwloc ranks kinds by, and nothing that it does not know.
+                // The attributes by which hwloc ranks kinds; others are refused.
                 let is_number = matches!(name.as_str(), "FrequencyMaxMHz" | "FrequencyBaseMHz" | "LinuxCapacity");
                 if is_number && value.parse::<u32>().is_err() {
                     return Err(self.wrong(format!("{name}: `{}` is no number", shortened(value))));
@@ -465,7 +465,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// As hwloc writes it.
+/// The machine in hwloc's format.
 fn write(root: &Object, distances: &[Distances], kinds: &[CpuKind]) -> String {
     let mut xml = String::from(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\">\n",
@@ -513,7 +513,7 @@ fn write_object(xml: &mut String, object: &Object, number: &mut u64) {
         _ = write!(xml, " subtype=\"{subtype}\"");
     }
     for (place, (name, value)) in NUMBERS.iter().zip(object.numbers).enumerate() {
-        // A cache's type says its level.
+        // A cache's type contains its level.
         let value = match (place, object.cache()) {
             (3, Some((level, _))) => Some(level.into()),
             (4, Some((_, true))) => Some(2),
@@ -525,7 +525,7 @@ fn write_object(xml: &mut String, object: &Object, number: &mut u64) {
         }
     }
     let mut children: Vec<&Object> = object.children.iter().collect();
-    // Memory first, as hwloc has it, by its nodes; the others by their PUs.
+    // Memory first, by its nodes, in hwloc's order; the others by their PUs.
     let first = |child: &Object| {
         let order = if child.is_memory() { NODESET } else { COMPLETE_CPUSET };
         child.set(order).map_or(u32::MAX, Set::first)

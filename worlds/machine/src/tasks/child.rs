@@ -3,7 +3,8 @@
 
 use super::Awaited;
 use super::job::Job;
-use crate::worker::{self, Worker, in_task, with_worker};
+use super::seatless;
+use crate::worker::{self, Worker, in_task, is_seated, with_worker};
 use std::any::Any;
 use std::panic::resume_unwind;
 use std::ptr::NonNull;
@@ -14,6 +15,9 @@ use vicus_schedule::{Context, Kind, Wanted};
 /// in which that task was spawned, and by the task on which all this stands: [`Runtime::run`](crate::Runtime::run), a request, or a
 /// box's invocation on a seat. Where another thread runs a closure of [`join`](crate::join) or iterations of
 /// [`for_each`](crate::for_each), these are a task of their own, which waits for all that it has spawned.
+///
+/// The children of a box that its caller runs ([`Runtime::submit_here`](crate::Runtime::submit_here)) run on the caller's thread, one
+/// after the other, when they are waited for, at the latest before the box's invocation ends.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -33,17 +37,19 @@ use vicus_schedule::{Context, Kind, Wanted};
 /// ```
 ///
 /// # Panics
-/// Outside of tasks; a box that its caller runs ([`Runtime::submit_here`](crate::Runtime::submit_here)) is none, and uses
-/// [`scope`](crate::scope). What the child panics with goes to whatever waits for it first.
+/// Outside of tasks. What the child panics with goes to whatever waits for it first.
 pub fn spawn_child(f: impl FnOnce() + Send + 'static) {
-    let at_once = with_worker(|worker| {
+    if !is_seated() {
+        return seatless::spawn(f);
+    }
+    let at_once = in_task(|worker| {
         let context = worker.context();
         #[expect(unsafe_code, reason = "makes a task of a context of this task")]
         // SAFETY: the closure borrows nothing; the context is alive as long as the task, and longer if it has open tasks.
         let task = unsafe { Job::task(worker, context.as_ptr(), move |_| f()) };
         worker.spawn(task, Kind::Immediate, None)
     });
-    at_once.expect("spawn_child is called in a task on a seat; Runtime::run makes one, and scope does without").run();
+    at_once.run();
 }
 
 /// Waits for the children of the task that runs, not for what these have spawned. Its thread runs other tasks of the request
@@ -52,6 +58,9 @@ pub fn spawn_child(f: impl FnOnce() + Send + 'static) {
 /// # Panics
 /// With what a child panicked with, the first one if several did, after all are over.
 pub fn wait_for_children() {
+    if !is_seated() {
+        return seatless::wait();
+    }
     let Some(context) = with_worker(|worker| worker.frame.context).flatten() else { return };
     #[expect(unsafe_code, reason = "follows a pointer")]
     // SAFETY: it is this task's, and alive as long as that.
@@ -85,14 +94,16 @@ pub fn wait_for_children() {
 /// # Panics
 /// Outside of tasks.
 pub fn open_group() {
-    let is_open = with_worker(|worker| {
+    if !is_seated() {
+        return seatless::open_group();
+    }
+    in_task(|worker| {
         let outer = worker.context();
         #[expect(unsafe_code, reason = "follows a pointer")]
         // SAFETY: it is this task's, and alive as long as that.
         let group = Context::of_group(unsafe { outer.as_ref() }, worker.seat);
         worker.frame.context = Some(NonNull::from(Box::leak(Box::new(group))));
     });
-    is_open.expect("open_group is called in a task; Runtime::run makes one");
 }
 
 /// Waits for the children that were spawned since the last [`open_group`], and for all that descends from them.
@@ -100,7 +111,8 @@ pub fn open_group() {
 /// # Panics
 /// If no group is open. With what one of these tasks panicked with, the first one if several did, after all are over.
 pub fn close_group() {
-    let panic = close_innermost().expect("close_group is called in the task that called open_group");
+    let panic = if is_seated() { close_innermost() } else { seatless::close_group() };
+    let panic = panic.expect("close_group is called in the task that called open_group");
     if let Some(panic) = panic {
         resume_unwind(panic);
     }
@@ -120,7 +132,10 @@ pub fn cancel_group() {
             own.or(worker.frame.parent.get()).is_some_and(Context::cancel_group)
         }
     });
-    assert!(is_cancelled == Some(true), "cancel_group is called where a group is open, or in a task of one");
+    assert!(
+        is_cancelled.unwrap_or_else(seatless::cancel_group),
+        "cancel_group is called where a group is open, or in a task of one"
+    );
 }
 
 /// Closes the innermost group of the task that runs. `None` if none is open; else what a task of it panicked with.

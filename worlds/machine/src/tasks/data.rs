@@ -283,6 +283,7 @@ pub(super) struct Said {
     pub(super) ordered: Vec<Access>,
     pub(super) kind: Option<Kind>,
     pub(super) place: Option<Place>,
+    pub(super) priority: Option<i32>,
 }
 
 impl<'scope> Scope<'scope> {
@@ -410,6 +411,29 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
     /// It is to run in the neighbourhood of this node or core group, wherever its bytes are; see [`Scope::spawn_at`].
     pub fn at(mut self, place: impl Into<Place>) -> Self {
         self.said.place = Some(place.into());
+        self
+    }
+
+    /// Of the tasks of the scope that have said a priority and wait for no other task, the one of the largest is taken first; of equal
+    /// ones, the one that has been ready longest. Tasks for different places, or that are dealt there by their bytes, don't compare.
+    /// Nothing is interrupted, and tasks that say none go as if there were no others.
+    ///
+    /// ```
+    /// use std::sync::Mutex;
+    ///
+    /// let order = Mutex::new(Vec::new());
+    /// vicus_machine::Runtime::builder().threads(1).start().run(|| {
+    ///     vicus_machine::scope(|scope| {
+    ///         for priority in [1, 5, 3] {
+    ///             let order = &order;
+    ///             scope.task().priority(priority).spawn(move |()| order.lock().unwrap().push(priority));
+    ///         }
+    ///     });
+    /// });
+    /// assert_eq!(order.into_inner().unwrap(), [5, 3, 1]);
+    /// ```
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.said.priority = Some(priority);
         self
     }
 

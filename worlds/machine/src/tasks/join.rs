@@ -107,7 +107,7 @@ impl Worker {
     /// seat's own lock-free one.
     #[inline]
     fn put_second(&mut self, task: TaskRef) -> (Option<QueueId>, AtOnce) {
-        self.records_queued(task, Kind::Immediate, true);
+        self.record_queued(task, Kind::Immediate, true);
         if self.put_own(task).is_ok() { (None, AtOnce::NONE) } else { self.put_elsewhere(task) }
     }
 

@@ -2,6 +2,7 @@
 
 use super::run::Done;
 use super::scope::drop_quietly;
+use super::seatless;
 use super::{closure_class, ends, with_descendants};
 use crate::runtime::{Runtime, Shared};
 use crate::worker::{Worker, in_task, outside, with_worker};
@@ -43,7 +44,7 @@ impl std::error::Error for Cancelled {}
 /// assert_eq!(request.wait(), Ok("enough"));
 /// ```
 pub fn is_cancelled() -> bool {
-    with_worker(Worker::is_cancelled).unwrap_or(false)
+    with_worker(Worker::is_cancelled).unwrap_or_else(seatless::is_cancelled)
 }
 
 impl Worker {

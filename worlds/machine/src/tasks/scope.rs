@@ -141,10 +141,11 @@ impl<'scope> Scope<'scope> {
             None => worker.deal(&said.accesses),
         };
         let kind = said.kind.filter(|_| queue.is_none()).unwrap_or(Kind::Deferred);
+        let priority = said.priority;
         if said.ordered.is_empty() {
             let task = self.job(worker, f);
             worker.record_footprint(task, &said.accesses);
-            return worker.queue(Queued { task, kind, queue });
+            return worker.queue(Queued { task, kind, queue, priority });
         }
         let node = Arc::new(Node::new());
         self.context.order(&said.ordered, &node);
@@ -159,7 +160,7 @@ impl<'scope> Scope<'scope> {
         // Those that it follows may have run elsewhere, and be over.
         worker.recorder.tasks_waited_for();
         worker.recorder.task_spawned(task);
-        match node.spawn(Queued { task, kind, queue }) {
+        match node.spawn(Queued { task, kind, queue, priority }) {
             Some(queued) => worker.lets_go(queued),
             None => AtOnce::NONE,
         }
@@ -205,10 +206,10 @@ impl Worker {
         match place {
             Some(place) => {
                 let queue = self.home_of(place);
-                self.queue(Queued { task, kind, queue })
+                self.queue(Queued { task, kind, queue, priority: None })
             }
             None => {
-                self.records_queued(task, kind, kind == Kind::Immediate);
+                self.record_queued(task, kind, kind == Kind::Immediate);
                 let is_put = kind == Kind::Immediate && self.put_own(task).is_ok();
                 if is_put { AtOnce::NONE } else { self.put_anywhere(task, kind) }
             }
@@ -248,9 +249,12 @@ impl Worker {
 
     /// Queues a task that waits for nobody.
     pub(super) fn queue(&mut self, queued: Queued) -> AtOnce {
-        let Queued { task, kind, queue } = queued;
-        self.records_queued(task, kind, kind == Kind::Immediate && queue.is_none());
+        let Queued { task, kind, queue, priority } = queued;
+        if let Some(priority) = priority {
+            return self.queue_ticket(queued, priority);
+        }
         if kind == Kind::Immediate && queue.is_none() && self.put_own(task).is_ok() {
+        self.record_queued(task, kind, kind == Kind::Immediate && queue.is_none());
             return AtOnce::NONE;
         }
         let (queue, kind) = self.state.send(&self.shared.plan, kind, queue);

@@ -1,11 +1,11 @@
-//! Each thread of a runtime may run where its strategy says, as the kernel has it.
+//! Each thread of a runtime may run where its strategy says, as the kernel reports it.
 
 use crate::left_out;
 use crate::sysfs::{self, Cpus, Machine};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use vicus_machine::Runtime;
 
-/// The only runtime of this process: threads are found by their names, which all runtimes have in common.
+/// The only runtime of this process: threads are found by their names, which are the same in all runtimes.
 pub(crate) struct Alone {
     pub(crate) runtime: Runtime,
     _lock: MutexGuard<'static, ()>,
@@ -81,7 +81,7 @@ fn nls_lets_all_threads_run_everywhere() {
 
 /// As `taskset` or a cpuset does: the first CPU of each group, and all of the last group.
 #[test]
-fn a_runtime_stays_within_the_cpus_of_who_starts_it() {
+fn a_runtime_stays_within_the_cpus_of_its_starter() {
     let Some(kernel) = kernel() else { return };
     let all = sysfs::own_cpus();
     let groups: Vec<Cpus> = kernel.groups().iter().map(|group| group & &all).filter(|cpus| !cpus.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! Placed containers lie where they say, as the kernel's `move_pages` has it.
+//! Placed containers lie where they say, as the kernel's `move_pages` reports it.
 
 use crate::affinity::Alone;
 use crate::pages::nodes_of;
@@ -18,7 +18,7 @@ use vicus_topology::{NodeId, Place};
 /// Not a multiple of any number of nodes, nor of a page: 90 segments of two pages and a bit.
 const ELEMENTS: usize = 92_477;
 
-/// On each location some neighbours, and as many as on the others but for one.
+/// An equal number of neighbours on each location, up to one.
 fn in_fields(segment: usize, segments: usize, locations: usize) -> usize {
     (0..locations).find(|at| segment * locations < segments * (at + 1)).expect("the last one ends with the segments")
 }
@@ -89,7 +89,7 @@ fn a_pools_items_lie_on_the_node_that_takes_them() {
         let options = PoolOptions { block_bytes: 64 << 10, magazine: 16, frees, ..PoolOptions::default() };
         let pool: DistPool<[u8; 44]> = DistPool::new(&memory, options).unwrap();
         let mut handles: Vec<_> = memory.locations().iter().map(|&node| pool.handle(node)).collect();
-        // Of more than one block for each, and none is freed: others take that before they take a block.
+        // More than a block for each location, and none is freed: freed items are taken before a new block.
         let mut taken: Vec<Vec<_>> = Vec::new();
         for handle in &mut handles {
             taken.push((0..4_000).map(|_| handle.alloc([1; 44]).unwrap()).collect());
@@ -102,7 +102,7 @@ fn a_pools_items_lie_on_the_node_that_takes_them() {
         for (items, handle) in taken.into_iter().zip(&mut handles) {
             items.into_iter().for_each(|item| handle.free(item));
         }
-        // What another node frees lies where it lay, and goes where the option says.
+        // Items freed by another node stay in their memory, and go where the option says.
         let last = handles.len() - 1;
         let items: Vec<_> = (0..64).map(|_| handles[0].alloc([2; 44]).unwrap()).collect();
         items.into_iter().for_each(|item| handles[last].free(item));
@@ -112,7 +112,7 @@ fn a_pools_items_lie_on_the_node_that_takes_them() {
     }
 }
 
-/// A node's segments, and where they are.
+/// A node's segments, and their addresses.
 struct Noted {
     segments: NodeSegments,
     taken: Mutex<Vec<(usize, usize)>>,
@@ -128,7 +128,7 @@ unsafe impl SegmentSource for Noted {
     }
 
     unsafe fn give(&self, memory: NonNull<u8>, layout: Layout) {
-        // SAFETY: says the caller.
+        // SAFETY: the caller's promise.
         unsafe { self.segments.give(memory, layout) };
     }
 }
@@ -139,14 +139,14 @@ impl Noted {
         Arc::new(Noted { segments, taken: Mutex::default() })
     }
 
-    /// Holds all pages against the number of the node, and gives how many were there.
+    /// Checks all pages against the number of the node. Gives how many were present.
     fn check(&self, at: &Placeable, expected: i32) -> usize {
         let page = at.memory.pages().page_bytes();
         let taken = self.taken.lock().unwrap();
         let pages = |&(start, bytes): &(usize, usize)| (start..start + bytes).step_by(page);
         let pages: Vec<*mut u8> = taken.iter().flat_map(pages).map(std::ptr::without_provenance_mut).collect();
         let mut touched = nodes_of(&pages).unwrap();
-        // The others are nowhere yet, or were only read and are the kernel's page of zeros.
+        // The others have no page yet, or were only read and are the kernel's page of zeros.
         touched.retain(|node| ![-libc::ENOENT, -libc::EFAULT].contains(node));
         let elsewhere: Vec<i32> = touched.iter().copied().filter(|&node| node != expected).collect();
         assert!(elsewhere.is_empty(), "pages of segments of node {expected} that are elsewhere: {elsewhere:?}");
@@ -174,7 +174,7 @@ fn a_queues_segments_lie_at_the_location_that_pushes() {
         (0..100).for_each(|n| queue.push(nodes[location], [n; 1024]).unwrap());
         let pages = source.check(&at, at.numbers[location]);
         assert!(pages >= 100, "100 elements of 8 KiB at location {location} are on {pages} pages");
-        // Whoever takes them, wherever it is.
+        // Any consumer takes them, at any location.
         (0..100).for_each(|n| assert_eq!(queue.try_pop(nodes[(location + 1) % count]).unwrap()[0], n));
     }
 }
@@ -216,7 +216,7 @@ fn work_on_an_array_is_done_near_its_segments() {
     for (thread, segments) in &done {
         assert!(segments.is_sorted_by_key(|(is_far, _)| is_far), "{thread} has left what is near: {segments:?}");
     }
-    // What lies where nobody sits is done from elsewhere.
+    // Segments on nodes without seats are done from elsewhere.
     let seats = runtime.plan().seats.iter().filter(|seat| !seat.spare);
     let with_seats: BTreeSet<NodeId> = seats.map(|seat| memory.node_near(seat.node)).collect();
     let all: Vec<_> = done.into_values().flatten().filter(|(_, node)| with_seats.contains(node)).collect();

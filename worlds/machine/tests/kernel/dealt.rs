@@ -1,8 +1,8 @@
 //! Tasks with footprints run where Muddukrishna et al. deal them, by where their pages are as the kernel's `move_pages` has it.
 //!
 //! "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA systems and manycore processors", Scientific
-//! Programming 2015: map, matmul, jacobi2d and SparseLU under algorithm 1 (`footprint`) and algorithm 3 (`vicinity`). Both
-//! algorithms are written down once more here, by pages and by the kernel's distances. What ran where is in the trace.
+//! Programming 2015: map, matmul, jacobi2d and SparseLU under algorithm 1 (`footprint`) and algorithm 3 (`vicinity`). This file
+//! implements both algorithms a second time, by pages and by the kernel's distances. The trace tells what ran where.
 
 use crate::left_out;
 use crate::pages::nodes_of;
@@ -17,12 +17,12 @@ use vicus_kernels::{
 };
 use vicus_machine::{Runtime, in_place_scope, join, this_machine};
 use vicus_memory::distribution::Distribution;
-use vicus_memory::{Lying, Placed};
+use vicus_memory::{NodeBytes, Placed};
 use vicus_schedule::{Access, Dealing, Kind, Plan};
 use vicus_topology::{CoreGroup, NodeId, Topology};
 use vicus_trace::{BoxId, Trace, What};
 
-/// Threads that write down the footprints of all tasks.
+/// Threads that record the footprints of all tasks.
 struct Watched<'r> {
     runtime: &'r Runtime,
     arrays: Mutex<Vec<Placed>>,
@@ -70,15 +70,15 @@ impl World for Watched<'_> {
     }
 }
 
-/// An array as the kernel has it.
+/// An array as the kernel reports it.
 struct Pages {
     start: usize,
     bytes: usize,
-    /// Whether its distribution was to lay it in one place.
+    /// Whether its distribution is one that lays it in one place.
     coarse: bool,
-    /// By page, our number of the node on which it is.
+    /// By page, our number of its node.
     nodes: Vec<usize>,
-    /// Of one that lies in one place, its home number.
+    /// The home number of an array that lies in one place.
     home: usize,
 }
 
@@ -92,12 +92,12 @@ struct Locations<'a> {
     of_node: Vec<Vec<usize>>,
     /// From one to another, as the plan weighs them.
     costs: Vec<Vec<u64>>,
-    /// How many nodes data is laid over.
+    /// Over how many nodes data is laid.
     turns: usize,
 }
 
 impl Locations<'_> {
-    /// The bytes of a footprint by location; of what lies in one place alone if that is all that counts.
+    /// The bytes of a footprint by location; with `only_coarse`, of arrays that lie in one place.
     fn bytes(&self, accesses: &[Access], arrays: &[Pages], page: usize, only_coarse: bool) -> Vec<u64> {
         let mut bytes = vec![0; self.costs.len()];
         for stretch in accesses.iter().flat_map(Access::stretches) {
@@ -120,9 +120,9 @@ impl Locations<'_> {
         bytes
     }
 
-    /// Where a task may be dealt to: equals are as good. `None` if its spawner keeps it.
+    /// The locations to which a task may be dealt: several if they are equal. `None` if its spawner keeps it.
     fn expected(&self, bytes: &[u64]) -> Option<BTreeSet<usize>> {
-        // A node without memory has none of anything.
+        // A node without memory has no bytes.
         let mut held = (0..bytes.len()).filter(|&at| self.dealing.holds[at] || bytes[at] > 0).map(|at| bytes[at]);
         let first = held.next();
         let even = held.all(|other| Some(other) == first);
@@ -130,14 +130,14 @@ impl Locations<'_> {
             return None;
         }
         let cost = |at: usize| -> u64 { bytes.iter().zip(&self.costs[at]).map(|(bytes, cost)| bytes * cost).sum() };
-        // A queue that is not served is none: the process may have memory of a node and none of its CPUs.
+        // A queue without seats is not used: the process may have memory of a node and none of its CPUs.
         let with_seats: BTreeSet<usize> = self.of_seat.iter().copied().collect();
         let least = with_seats.iter().map(|&at| cost(at)).min();
         Some(with_seats.into_iter().filter(|&at| Some(cost(at)) == least).collect())
     }
 }
 
-/// By task in the order in which they were spawned, the seat that queued it, and the seat that took it and by which rule.
+/// By task in the order of spawning: the seat that queued it, and the seat that took it and by which rule.
 fn moves(trace: &Trace) -> Vec<(usize, usize, u8)> {
     let mut spawned: Vec<BoxId> = Vec::new();
     let (mut queued, mut taken) = (BTreeMap::new(), BTreeMap::new());
@@ -170,13 +170,13 @@ fn arrays(runtime: &Runtime, placed: &[Placed], coarse: bool, topology: &Topolog
         let node = |number: i32| topology.nodes.iter().position(|node| node.os_index as i32 == number).unwrap();
         let mut home = 0;
         let start = bytes.as_ptr().addr();
-        memory.tell(start..start + 1, usize::MAX, &mut |Lying { home: told, .. }| home = told);
+        memory.tell(start..start + 1, usize::MAX, &mut |NodeBytes { home: told, .. }| home = told);
         Pages { start, bytes: bytes.len(), coarse, nodes: numbers.into_iter().map(node).collect(), home }
     };
     placed.iter().map(of).collect()
 }
 
-/// Runs a kernel, and holds each task against the paper's algorithm. Says how many tasks were dealt.
+/// Runs a kernel, and checks each task against the paper's algorithm. Gives how many tasks were dealt.
 fn check(strategy: &str, kernel: &mut AnyKernel, distribution: &str) -> usize {
     *kernel.distribution().unwrap() = distribution.parse().unwrap();
     let what = format!("{}, {strategy}, {distribution}", kernel.name());
@@ -190,7 +190,7 @@ fn check(strategy: &str, kernel: &mut AnyKernel, distribution: &str) -> usize {
     let arrays = arrays(&runtime, &placed, coarse, &topology);
     let page = runtime.memory().unwrap().pages().page_bytes();
     if coarse {
-        // As they were made, they go round the caches of their node.
+        // In the order in which they were made, they go round the caches of their node.
         let mut last: BTreeMap<usize, usize> = BTreeMap::new();
         for array in &arrays {
             assert!(array.nodes.iter().all(|node| *node == array.nodes[0]), "{what}: in one place");
@@ -206,7 +206,7 @@ fn check(strategy: &str, kernel: &mut AnyKernel, distribution: &str) -> usize {
     let caches_of = |node: NodeId| -> Vec<usize> {
         let groups = || topology.core_groups.iter();
         let own: Vec<usize> = groups().filter(|group| group.node == node).map(|group| group.id.index()).collect();
-        // What lies where there is no cache is the nearest ones'.
+        // Bytes on a node without a cache count for the nearest caches.
         if own.is_empty() { dealing.locations[node.index()].iter().map(|at| at.index()).collect() } else { own }
     };
     // The kernel's distances, or the latencies that the runtime was given.
@@ -269,8 +269,8 @@ fn check(strategy: &str, kernel: &mut AnyKernel, distribution: &str) -> usize {
         locations.plan.threads()
     );
     assert!(2 * robbed <= said.len(), "{what}: most run where they were queued");
-    // Each `fine` array begins on the first node; where there are few arrays, one may be nearest to all; and so may be one place
-    // with seats where most memory that may be used has no seats beside it.
+    // Each `fine` array begins on the first node; with few arrays, one node may be nearest to all; and so may one place with
+    // seats, if most of the usable memory has no seats near it.
     let home = |array: &Pages| {
         let there = &locations.of_node[array.nodes[0]];
         there[array.home % there.len()]
@@ -281,15 +281,15 @@ fn check(strategy: &str, kernel: &mut AnyKernel, distribution: &str) -> usize {
     dealt
 }
 
-/// Where a runtime keeps what it has measured.
+/// The variable with the file in which a runtime keeps measured latencies.
 const LATENCIES: &str = "VICUS_LATENCY_FILE";
 
 const THIS_TEST: &str = "dealt::tasks_with_footprints_run_where_the_papers_algorithms_deal_them";
 
-/// Has a runtime measure latencies, and puts others in their place that follow the machine's distances.
+/// Has a runtime measure latencies, and replaces them by others that follow the machine's distances.
 fn replace_latencies(topology: &Topology, file: &Path) {
     drop(Runtime::builder().topology(topology.clone()).strategy("vicinity".parse().unwrap()).quiet().start());
-    // Where there is one cache, or nothing can be measured, there is none.
+    // With a single cache, or if nothing can be measured, there is no file.
     let Ok(text) = std::fs::read_to_string(file) else { return };
     let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
     let groups = &topology.core_groups;
@@ -302,7 +302,7 @@ fn replace_latencies(topology: &Topology, file: &Path) {
     std::fs::write(file, json.to_string()).unwrap();
 }
 
-/// Small ones: a guest is slow. Each block has some pages, and not as many on each node.
+/// Small ones, because a guest is slow. Each block has several pages, and not equally many on each node.
 fn kernels() -> [AnyKernel; 4] {
     let fine = Distribution::Fine;
     [
@@ -313,8 +313,8 @@ fn kernels() -> [AnyKernel; 4] {
     ]
 }
 
-/// What happened: these algorithms were tested by hand-made numbers, and in the simulator; no task with a footprint had ever run on
-/// threads of several nodes.
+/// What happened: these algorithms were tested only with hand-made numbers and in the simulator; no task with a footprint had
+/// ever run on threads of several nodes.
 #[test]
 fn tasks_with_footprints_run_where_the_papers_algorithms_deal_them() {
     let Some(kernel_says) = Machine::read() else { return left_out("sysfs has no nodes, cores or caches") };
@@ -329,7 +329,8 @@ fn tasks_with_footprints_run_where_the_papers_algorithms_deal_them() {
     }
     drop((placed, probe));
     if std::env::var_os(LATENCIES).is_none() {
-        // With latencies of its own: what an emulated machine says of time is worth nothing, and a test changes no environment.
+        // With prepared latencies: measurements on an emulated machine are worth nothing, and a test changes no environment, so a
+        // process of its own measures.
         let file = std::env::temp_dir().join(format!("latencies-{}.json", std::process::id()));
         let mut again = Command::new(std::env::current_exe().unwrap());
         again.args(["--exact", "--nocapture", THIS_TEST]).env(LATENCIES, &file);
@@ -349,7 +350,7 @@ fn tasks_with_footprints_run_where_the_papers_algorithms_deal_them() {
             [(footprint, "coarse"), (footprint, "fine"), (vicinity, "coarse"), (vicinity, "fine"), (all, "fine")]
         {
             let dealt = check(strategy, &mut kernel, distribution);
-            // Algorithm 3 leaves `fine` alone; and where there is one node, all lies evenly.
+            // Algorithm 3 leaves `fine` alone; and with a single node, all lies evenly.
             let is_dealt = if strategy == footprint {
                 kernel_says.nodes.len() > 1
             } else {

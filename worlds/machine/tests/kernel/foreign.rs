@@ -1,4 +1,4 @@
-//! Memory that others have placed: where it is, as we tell it and as the kernel has it.
+//! Memory that others have placed: its nodes by our answer and by the kernel's.
 
 use crate::left_out;
 use crate::placed::{kernel_says, placeable};
@@ -11,10 +11,10 @@ use vicus_memory::distribution::Distribution;
 use vicus_memory::{Footprint, Policy};
 use vicus_topology::NodeId;
 
-/// Not whole pages.
+/// Not a whole number of pages.
 const BYTES: usize = 1_000_001;
 
-/// Memory of the C library or the kernel, which Vicus has not given.
+/// Memory from the C library or the kernel, not from Vicus.
 struct Foreign {
     start: NonNull<u8>,
     free: fn(NonNull<u8>),
@@ -53,7 +53,7 @@ impl Drop for Foreign {
 }
 
 impl Foreign {
-    /// Of malloc.
+    /// From malloc.
     fn allocated() -> Foreign {
         #[expect(unsafe_code, reason = "asks the C library for memory")]
         // SAFETY: zeroed, and freed once, by the function beside it.
@@ -64,14 +64,14 @@ impl Foreign {
         Foreign { start: NonNull::new(start.cast()).expect("there is memory"), free }
     }
 
-    /// A mapping whose pages the kernel puts on the node that it calls by this number, or where they are touched first.
+    /// A mapping whose pages the kernel puts on the node with this number, or where they are first touched.
     fn mapped(number: Option<u32>) -> Foreign {
         const MPOL_DEFAULT: libc::c_int = 0;
         const MPOL_BIND: libc::c_int = 2;
         let (mode, on) = number.map_or((MPOL_DEFAULT, u32::MAX), |number| (MPOL_BIND, number));
         let mask: [u64; 16] = std::array::from_fn(|word| u64::from(on / 64 == word as u32) << (on % 64));
         #[expect(unsafe_code, reason = "maps memory and binds it to a node")]
-        // SAFETY: the kernel chooses where nothing is; the mask has as many bits as told.
+        // SAFETY: the kernel chooses unused addresses; the mask has as many bits as the length says.
         let (start, bound) = unsafe {
             let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
             let start = libc::mmap(std::ptr::null_mut(), BYTES, access, flags, -1, 0);
@@ -86,7 +86,7 @@ impl Foreign {
         Foreign { start: NonNull::new(start.cast()).expect("not null"), free }
     }
 
-    /// Bytes by node, counted from what the kernel says of each page that it begins or lies in.
+    /// Bytes by node, counted from the kernel's answer for each page of it.
     fn truth(&self, page: usize, nodes: &[u32]) -> Vec<usize> {
         let mut bytes = vec![0; nodes.len()];
         let before = self.start.addr().get().next_multiple_of(page) - self.start.addr().get();
@@ -100,7 +100,7 @@ impl Foreign {
     }
 }
 
-/// The calling thread runs there from now on.
+/// Moves the calling thread to these CPUs.
 fn run_on(cpus: &Cpus) {
     let mut mask = [0u64; 16];
     cpus.iter().for_each(|&cpu| mask[cpu as usize / 64] |= 1 << (cpu % 64));
@@ -125,17 +125,17 @@ fn a_footprint_of_others_memory_is_what_the_kernel_says() {
         expected
     };
     let all_on = |number: u32| -> Vec<usize> { nodes.iter().map(|&at| BYTES * usize::from(at == number)).collect() };
-    // They stay, so that none gets what another one has touched.
+    // They are kept, so that none of them reuses pages that another thread has touched.
     let mut all_touched = Vec::new();
     for &number in &at.numbers {
         let number = number as u32;
         let mut mapped = Foreign::mapped(Some(number));
         let untouched = footprint(&mapped);
         let unknown = if nodes.len() > 1 { BYTES } else { 0 };
-        assert_eq!(untouched.unknown, unknown, "nobody has touched it: {untouched:?}");
+        assert_eq!(untouched.unknown, unknown, "it is untouched: {untouched:?}");
         mapped.fill(1);
         assert_eq!(check(&mapped, "mapped"), all_on(number));
-        // Other memory may come to lie there.
+        // Other memory may get these addresses.
         forget(&mapped);
         drop(mapped);
 
@@ -165,7 +165,7 @@ fn a_footprint_of_others_memory_is_what_the_kernel_says() {
     forget(&stack);
 }
 
-/// Memory that is placed as the machine likes, touched by a thread of each node.
+/// Memory with the standard distribution, touched by a thread of each node.
 #[test]
 fn a_footprint_of_standard_memory_is_where_it_was_touched_first() {
     let Some(at) = placeable(Policy::Preferred) else { return };
@@ -183,7 +183,7 @@ fn a_footprint_of_standard_memory_is_where_it_was_touched_first() {
         }
         let mut placed = runtime.alloc(Layout::new::<[u8; BYTES]>(), Distribution::Standard).unwrap();
         let unknown = if numbers.len() > 1 { BYTES } else { 0 };
-        assert_eq!(footprint(placed.bytes()).unknown, unknown, "nobody has touched it");
+        assert_eq!(footprint(placed.bytes()).unknown, unknown, "it is untouched");
         let touched = std::thread::spawn(move || {
             run_on(&cpus);
             placed.bytes_mut().fill(1);
@@ -216,7 +216,7 @@ fn what_is_known_of_others_memory_is_kept_until_it_is_forgotten() {
     let mut mapped = Foreign::mapped(Some(first));
     mapped.fill(1);
     assert_eq!(footprint(&mapped), on_first);
-    // The same addresses with other pages, behind our back.
+    // Other pages come to the same addresses without our notice.
     let other = Foreign::mapped(Some(last));
     #[expect(unsafe_code, reason = "moves a mapping")]
     // SAFETY: both mappings are this test's; nothing points to the second one's addresses afterwards.

@@ -1,8 +1,7 @@
-//! What this crate finds and does, against what the kernel itself says: sysfs, the tasks in `/proc`, `move_pages`.
+//! What this crate finds and does, compared with the kernel's own answers: sysfs, the tasks in `/proc`, `move_pages`.
 //!
-//! True on every Linux machine, so `cargo test` holds it here. `./dev test numa` runs the same program in guests with
-//! several nodes (`tools/numa-vm`), where there is more to get wrong. A check is a test in one of these files, and every
-//! guest runs it.
+//! Holds on every Linux machine, so `cargo test` runs it. `./dev test numa` runs the same program in guests with several nodes
+//! (`tools/numa-vm`), where more can go wrong. A check is a test in one of these files, and every guest runs it.
 
 mod affinity;
 mod containers;
@@ -15,7 +14,7 @@ mod spill;
 mod sysfs;
 mod topology;
 
-/// What the kernel of this machine does not tell or allow is left out, and said; a guest has all of it.
+/// Reports a check that is left out because this machine's kernel does not tell or allow something; a guest's kernel does.
 fn left_out(why: &str) {
     assert!(std::env::var_os("NUMA_VM_TOPOLOGY").is_none(), "this can't be checked in the guest: {why}");
     eprintln!("not checked: {why}");

@@ -1,4 +1,4 @@
-//! Memory lies on the node that it is meant for, as the kernel's `move_pages` has it.
+//! Memory lies on the node that it is meant for, as the kernel's `move_pages` reports it.
 
 use crate::affinity::Alone;
 use crate::left_out;
@@ -22,7 +22,7 @@ fn what_a_thread_touches_first_is_on_the_node_of_its_seat() {
     let Some(kernel) = Machine::read() else { return left_out("sysfs has no nodes, cores or caches") };
     let alone = Alone::start("las");
     let may_use = own_memory();
-    // Elsewhere the kernel takes the nearest memory that there is.
+    // Elsewhere the kernel takes the nearest memory.
     let has_memory = |node: &&Node| kernel.with_memory.contains(&node.number) && may_use.contains(&node.number);
     let (plan, topology) = (alone.runtime.plan(), alone.runtime.topology());
     let touched: Arc<Mutex<Vec<Touched>>> = Arc::default();
@@ -55,7 +55,7 @@ fn what_a_thread_touches_first_is_on_the_node_of_its_seat() {
     assert!(seen.len() >= expected.min(2), "all pages were touched on {seen:?}, of {expected} nodes");
 }
 
-/// A range for each node that has memory; each page of it is on that node, and the kernel says so, not we.
+/// A range for each node that has memory; by the kernel's answer, each page of it is on that node.
 #[test]
 fn pages_lie_on_the_node_that_they_were_placed_on() {
     let Some(kernel) = Machine::read() else { return left_out("sysfs has no nodes, cores or caches") };
@@ -71,8 +71,8 @@ fn pages_lie_on_the_node_that_they_were_placed_on() {
             let start = pages.reserve(2 << 20, 2 << 20).unwrap();
             assert_eq!(start.addr().get() % (2 << 20), 0);
             #[expect(unsafe_code, reason = "placed memory is raw memory")]
-            // SAFETY: the range was just reserved and nobody else has it; its first pages are committed before they are
-            // written, and it is released once.
+            // SAFETY: the range was just reserved for this test alone; its first pages are committed before they are written, and
+            // it is released once.
             let (placed, nodes) = unsafe {
                 let placed = pages.place(start, 2 << 20, Placement::On(node.id, policy));
                 pages.commit(start, bytes, node.id).unwrap();
@@ -110,11 +110,11 @@ fn a_strict_range_that_its_node_can_not_hold_is_refused_before_it_is_touched() {
     let topology = vicus_machine::this_machine().topology;
     let pages = SystemPages::new(&topology);
     let node = topology.nodes.iter().find(|node| node.bytes > 0).or(topology.nodes.first()).expect("there is a node");
-    // More than the node has, in addresses that cost nothing.
+    // More than the node has, in reserved addresses, which cost nothing.
     let bytes = (node.bytes as usize + (1 << 30)).next_multiple_of(2 << 20);
     let start = pages.reserve(bytes, 2 << 20).unwrap();
     #[expect(unsafe_code, reason = "placed memory is raw memory")]
-    // SAFETY: the range was just reserved, nobody else has it, nothing of it is touched, and it is released once.
+    // SAFETY: the range was just reserved for this test alone, is not touched, and is released once.
     let (placed, committed) = unsafe {
         let placed = pages.place(start, bytes, Placement::On(node.id, Policy::Strict));
         let committed = pages.commit(start, bytes, node.id);
@@ -165,7 +165,7 @@ fn touch_new_pages() -> io::Result<Vec<i32>> {
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     #[expect(unsafe_code, reason = "only a mapping of its own is sure to be untouched")]
-    // SAFETY: the kernel chooses a place where nothing is.
+    // SAFETY: the kernel chooses unused addresses.
     let start = unsafe {
         libc::mmap(std::ptr::null_mut(), PAGES * page, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0).cast::<u8>()
     };
@@ -175,27 +175,27 @@ fn touch_new_pages() -> io::Result<Vec<i32>> {
     let pages: Vec<*mut u8> = (0..PAGES).map(|number| start.wrapping_add(number * page)).collect();
     for &first in &pages {
         #[expect(unsafe_code, reason = "a page is nowhere until it is written to")]
-        // SAFETY: the first byte of a page of the mapping above, which is writable and nobody else's.
+        // SAFETY: the first byte of a page of the mapping above, which is writable and used here alone.
         unsafe {
             first.write_volatile(1);
         }
     }
     let nodes = nodes_of(&pages);
     #[expect(unsafe_code, reason = "what was mapped is given back")]
-    // SAFETY: the mapping above, to which nothing points any more.
+    // SAFETY: the mapping above, to which no pointer is left.
     unsafe {
         libc::munmap(start.cast(), PAGES * page);
     }
     nodes
 }
 
-/// The node of each page, or a negative error number for a page that is nowhere.
+/// The node of each page, or a negative error number for an address without a page.
 pub(crate) fn nodes_of(pages: &[*mut u8]) -> io::Result<Vec<i32>> {
     let mut nodes = vec![i32::MIN; pages.len()];
     let nowhere = std::ptr::null::<i32>();
     #[expect(unsafe_code, reason = "libc has no wrapper of move_pages")]
-    // SAFETY: both arrays have as many elements as told; without target nodes nothing is moved, and the addresses in the
-    // first are looked up by the kernel, not followed.
+    // SAFETY: both arrays have as many elements as the count says; without target nodes nothing is moved, and the kernel looks
+    // the addresses in the first one up without following them.
     let done =
         unsafe { libc::syscall(libc::SYS_move_pages, 0, pages.len(), pages.as_ptr(), nowhere, nodes.as_mut_ptr(), 0) };
     if done == 0 { Ok(nodes) } else { Err(io::Error::last_os_error()) }

@@ -1,4 +1,4 @@
-//! Distributions lie over the nodes as they promise, as the kernel's `move_pages` has it.
+//! Distributions lie over the nodes as they promise, as the kernel's `move_pages` reports it.
 
 use crate::left_out;
 use crate::pages::nodes_of;
@@ -20,7 +20,7 @@ pub(crate) struct Placeable {
     pub(crate) numbers: Vec<i32>,
 }
 
-/// Nothing, which is said, where the kernel does not place pages or does not tell where they are.
+/// `None`, with a message, if the kernel does not place pages or does not tell where they are.
 pub(crate) fn placeable(policy: Policy) -> Option<Placeable> {
     placeable_with(Options { policy, ..Options::default() })
 }
@@ -56,7 +56,7 @@ pub(crate) fn kernel_says(bytes: &[u8], page: usize) -> Vec<i32> {
     nodes_of(&pages).unwrap()
 }
 
-/// Holds all pages against what is expected of each, and what we say of them against the kernel.
+/// Checks all pages against the expected nodes, and our answer against the kernel's.
 fn check(
     memory: &Memory,
     placed: &Placed,
@@ -91,7 +91,7 @@ fn distributed_memory_lies_on_the_nodes_that_its_distribution_names() {
             placed.bytes_mut().fill(1);
             placed
         };
-        // Twice, so that addresses are used again which lay otherwise.
+        // Twice, so that addresses are used again for another distribution.
         for _ in 0..2 {
             let placed = place("fine");
             check(&memory, &placed, placed.bytes(), &numbers, |page| page % count, "fine");
@@ -143,7 +143,7 @@ fn what_lies_by_a_list_lies_so_and_can_be_moved() {
 fn distributed_memory_that_a_node_can_not_hold_is_refused_if_the_policy_is_strict() {
     let Some(Placeable { memory, .. }) = placeable(Policy::Strict) else { return };
     let topology = vicus_machine::this_machine().topology;
-    // More than all nodes have, in addresses that cost nothing.
+    // More than all nodes have, in reserved addresses, which cost nothing.
     let most: u64 = topology.nodes.iter().map(|node| node.bytes).sum();
     let layout = Layout::from_size_align(2 * most as usize + (1 << 30), 8).unwrap();
     for text in ["fine", "blocked", "on:0", "replicated"] {

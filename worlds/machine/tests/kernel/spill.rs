@@ -9,7 +9,7 @@ use vicus_memory::distribution::Distribution;
 use vicus_memory::{Audit, Heap, Memory, Options, Placed, Policy, Region};
 use vicus_topology::NodeId;
 
-/// Smaller nodes are filled here.
+/// Nodes with less memory than this are filled.
 const SMALL: u64 = 80 << 20;
 
 const MIB: usize = 1 << 20;
@@ -17,17 +17,17 @@ const MIB: usize = 1 << 20;
 /// A page of the guests.
 const PAGE: usize = 4096;
 
-/// A small node, among others that are not.
+/// A small node beside larger ones.
 struct Small {
     at: Placeable,
     node: NodeId,
-    /// The kernel's numbers of it and of the nearest other one.
+    /// The kernel's numbers of it and of the nearest other node.
     number: i32,
     nearest: i32,
     bytes: usize,
 }
 
-/// Nothing on most machines; one of the guests has such a node.
+/// `None` on most machines; one of the guests has such a node.
 fn small(policy: Policy) -> Option<Small> {
     // Blocks of a MiB are mapped one by one, so that as many as fit are taken.
     let at = placeable_with(Options { policy, mapped_waiting_bytes: 0, ..Options::default() })?;
@@ -50,19 +50,19 @@ impl Small {
         Distribution::On(self.at.memory.location_near(self.node))
     }
 
-    /// The kernel's number of the node that an address is said to lie on.
+    /// The kernel's number of the node that an address was asked to lie on.
     fn asked(&self, byte: &u8) -> i32 {
         let node = self.at.memory.node_of(byte).expect("the memory's own");
         self.at.numbers[self.at.memory.locations().iter().position(|&at| at == node).expect("of a location")]
     }
 
-    /// How many pages of this, all touched, lie where they are said to lie, and how many elsewhere, as the kernel has it. What
-    /// is not on the small node is on the nearest, and the memory's own audit has the same numbers.
+    /// How many of these touched pages lie where they were asked to lie, and how many elsewhere, as the kernel reports it. Pages
+    /// that are not on the small node are on the nearest one, and the memory's own audit has the same numbers.
     fn check(&self, pieces: &[&[u8]]) -> Audit {
         let page = self.at.memory.pages().page_bytes();
         let all: usize = pieces.iter().map(|piece| piece.len() / page).sum();
         let mut seen = (Audit::default(), Audit::default());
-        // On a node that is nearly full the kernel moves pages together, and one that moves is nowhere for a moment.
+        // On a nearly full node the kernel compacts pages, and a moving page has no node for a moment.
         for _ in 0..100 {
             seen = (self.found(pieces), self.audited());
             if seen.0 == seen.1 && seen.0.there + seen.0.elsewhere == all {
@@ -121,7 +121,7 @@ fn what_a_small_node_can_not_hold_goes_to_the_nearest_and_is_counted() {
 #[test]
 fn pages_that_go_elsewhere_when_they_are_touched_are_found_by_the_audit() {
     let Some(small) = small(Policy::Preferred) else { return };
-    // All of it is there as long as nobody touches it.
+    // The node holds all of it as long as it is untouched.
     let mut heap = Heap::new(&small.at.memory, small.node).unwrap();
     let mut blocks: Vec<Block> = (0..small.bytes / MIB + 16).map(|_| Block::take(&mut heap, MIB).unwrap()).collect();
     blocks.iter_mut().for_each(|block| block.bytes.fill(1));
@@ -145,7 +145,7 @@ fn pages_that_go_elsewhere_when_they_are_touched_are_found_by_the_audit() {
 fn a_strict_node_is_filled_and_then_refuses() {
     let Some(small) = small(Policy::Strict) else { return };
     let most = small.bytes / MIB;
-    // Touched as they come, and all at the end: the kernel kills who touches a page that a strict node can't give.
+    // Touched at once, and only at the end: the kernel kills a process that touches a page which a strict node can't give.
     for touches_late in [false, true] {
         let mut heap = Heap::new(&small.at.memory, small.node).unwrap();
         let mut blocks = Vec::new();

@@ -1,4 +1,4 @@
-//! The machine as sysfs and procfs tell it, in the kernel's own numbers. Nothing of ours has touched it.
+//! The machine as sysfs and procfs describe it, in the kernel's own numbers, read without any code under test.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +24,7 @@ pub(crate) struct Node {
     pub(crate) distances: Vec<u32>,
 }
 
-/// What is online.
+/// The parts of the machine that are online.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     pub(crate) nodes: BTreeSet<Node>,
@@ -65,7 +65,7 @@ impl Machine {
         Some(Machine { nodes, with_memory, cores, caches })
     }
 
-    /// CPUs that share at least one cache and a node (Falt et al., §4.1), and what follows from that for a third.
+    /// CPUs that share at least one cache and a node (Falt et al., §4.1), made transitive.
     pub(crate) fn groups(&self) -> BTreeSet<Cpus> {
         let mut groups: BTreeSet<Cpus> = BTreeSet::new();
         for sharers in self.caches.iter().map(|cache| &cache.cpus).chain(&self.cores) {
@@ -84,8 +84,7 @@ impl Machine {
     }
 }
 
-/// The threads of this process with this beginning of their names: the rest of the name, and the CPUs on which each may
-/// run.
+/// The threads of this process whose names begin so: the rest of the name, and the CPUs on which each may run.
 pub(crate) fn threads_named(beginning: &str) -> Vec<(String, Cpus)> {
     let tasks = fs::read_dir("/proc/self/task").expect("Linux lists a process's threads").flatten();
     // A thread may end meanwhile.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use vicus_machine::this_machine;
 use vicus_topology::{PuId, Topology};
 
-/// What is found, and what the kernel says; `None` where it says nothing.
+/// The machine that is found, and the kernel's description; `None` if the kernel gives none.
 fn both() -> Option<(Topology, Machine)> {
     let kernel = Machine::read();
     if kernel.is_none() {
@@ -24,7 +24,7 @@ fn cpus(machine: &Topology, pus: &[PuId]) -> Cpus {
 #[test]
 fn nodes_have_the_kernels_cpus_memory_and_distances() {
     let Some((found, kernel)) = both() else { return };
-    // The kernel lists distances by its own numbers, we by our order.
+    // The kernel lists distances in the order of its own numbers; ours may be another.
     let mut order: Vec<usize> = (0..found.nodes.len()).collect();
     order.sort_by_key(|&node| found.nodes[node].os_index);
     let node = |&node: &usize| Node {
@@ -83,7 +83,7 @@ fn usable_are_the_cpus_on_which_this_thread_may_run() {
     assert_eq!(usable, sysfs::own_cpus());
 }
 
-/// Else every check here would pass in a guest that is no NUMA machine at all.
+/// Otherwise every check here would pass in a guest that is no NUMA machine at all.
 #[test]
 fn a_guest_is_the_machine_that_was_asked_for() {
     let Some(path) = std::env::var_os("NUMA_VM_TOPOLOGY") else { return };

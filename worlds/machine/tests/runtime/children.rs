@@ -2,8 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
+use vicus_flow::{BoxModel, FlowError, Model, ModelBuilder, Schema, Turn};
 use vicus_machine::{
     Runtime, cancel_group, close_group, for_each, is_cancelled, join, open_group, scope, spawn_child, wait_for_children,
 };
@@ -452,4 +453,145 @@ fn random_programs_do_all_that_they_spawn() {
             assert_eq!(counter.get(), counted(seed, DEPTH), "{what}, seed {seed}");
         }
     }
+}
+
+/// A network of one box with this code.
+fn one_box(act: impl Fn() + Clone + Send + Sync + 'static) -> Arc<Model> {
+    let schema = Schema::new::<&str>([]);
+    let mut net = ModelBuilder::new("one box");
+    let parent = move || {
+        let act = act.clone();
+        move |turn: &mut Turn<'_>| {
+            turn.take(0);
+            act();
+            turn.send_pill(0);
+            Ok(())
+        }
+    };
+    let parent = net.source(BoxModel::new("parent", parent).output(&schema));
+    net.end(parent.output(0));
+    net.build().unwrap()
+}
+
+/// Has the model run by seats, and by its caller alone.
+fn results(runtime: &Runtime, model: &Arc<Model>) -> [Result<(), FlowError>; 2] {
+    let here = runtime.submit_here(model, Vec::new(), u64::MAX, &|| false);
+    [runtime.submit(model), here].map(|request| request.wait().map(drop))
+}
+
+/// A runtime for each strategy, whose callers leave nothing to its threads.
+fn runtimes_of_callers() -> impl Iterator<Item = Runtime> {
+    ALL.into_iter().map(|strategy| {
+        let builder = Runtime::builder().threads(2).strategy(strategy.name().parse().unwrap());
+        builder.caller_works(Duration::MAX).quiet().start()
+    })
+}
+
+/// What happened: a box that spawned children worked where it was submitted, and panicked where its caller ran it.
+#[test]
+fn a_box_that_its_caller_runs_has_children_as_one_on_a_seat_has() {
+    for runtime in runtimes_of_callers() {
+        let (counter, places) = (Counter::new(), Arc::new(Mutex::new(Vec::new())));
+        let (counted, seen) = (counter.clone(), Arc::clone(&places));
+        let model = one_box(move || {
+            let began = counted.get();
+            grow(DEPTH, counted.clone());
+            wait_for_children();
+            open_group();
+            // All that descends from it is over when the group is closed.
+            grow(DEPTH, counted.clone());
+            open_group();
+            grow(3, counted.clone());
+            close_group();
+            assert!(counted.get() >= began + 15);
+            close_group();
+            assert_eq!(panic_of(close_group), "close_group is called in the task that called open_group");
+            assert_eq!(join(|| 1, || 2), (1, 2));
+            scope(|scope| scope.spawn(|_| counted.add()));
+            // What was cancelled does not begin, whether its group is closed or left open.
+            open_group();
+            cancel_group();
+            assert!(!is_cancelled(), "the box itself is none of the group's");
+            let never = counted.clone();
+            spawn_child(move || never.add());
+            close_group();
+            // One that waits for nothing is waited for by the end.
+            let (last, seen) = (counted.clone(), Arc::clone(&seen));
+            open_group();
+            spawn_child(move || {
+                spawn_child(move || last.add());
+                seen.lock().unwrap().push(std::thread::current().id());
+            });
+        });
+        let what = strategy(&runtime);
+        results(&runtime, &model)
+            .into_iter()
+            .for_each(|result| result.unwrap_or_else(|error| panic!("{what}: {error}")));
+        assert_eq!(counter.get(), 2 * (2 * TREE + 15 + 1 + 1), "{what}");
+        let places = places.lock().unwrap();
+        assert_eq!(places.len(), 2, "{what}");
+        let mine = places.iter().filter(|&&place| place == std::thread::current().id()).count();
+        assert_eq!(mine, 1, "{what}");
+    }
+}
+
+#[test]
+fn a_panic_of_a_boxs_child_goes_to_whatever_waits_for_it_first_wherever_the_box_runs() {
+    let caught = one_box(|| {
+        spawn_child(|| panic!("of a child"));
+        assert_eq!(panic_of(wait_for_children), "of a child");
+        wait_for_children();
+        open_group();
+        spawn_child(|| spawn_child(|| panic!("of a grandchild")));
+        assert_eq!(panic_of(close_group), "of a grandchild");
+        // A group keeps what is its own.
+        open_group();
+        spawn_child(|| {
+            open_group();
+            spawn_child(|| panic!("in a group"));
+            assert_eq!(panic_of(close_group), "in a group");
+        });
+        close_group();
+    });
+    let left = one_box(|| {
+        spawn_child(|| {
+            open_group();
+            spawn_child(|| panic!("in a group that its task leaves open"));
+        })
+    });
+    for runtime in runtimes_of_callers() {
+        let what = strategy(&runtime);
+        for result in results(&runtime, &caught) {
+            assert!(result.is_ok(), "{what}: {result:?}");
+        }
+        for result in results(&runtime, &left) {
+            let Err(FlowError::Panicked { name, message }) = result else { panic!("{what}: {result:?}") };
+            assert_eq!((&*name, &*message), ("parent", "in a group that its task leaves open"), "{what}");
+        }
+    }
+}
+
+/// What children are dropped with is no part of the box, and neither is what comes after it.
+#[test]
+fn a_child_that_a_cancelled_group_drops_may_spawn_and_one_outside_of_boxes_may_not() {
+    struct Spawns(Counter);
+    impl Drop for Spawns {
+        fn drop(&mut self) {
+            let counter = self.0.clone();
+            spawn_child(move || counter.add());
+        }
+    }
+    let runtime = runtimes_of_callers().next().unwrap();
+    let counter = Counter::new();
+    let counted = counter.clone();
+    let model = one_box(move || {
+        open_group();
+        let spawns = Spawns(counted.clone());
+        spawn_child(move || drop(spawns));
+        cancel_group();
+        close_group();
+    });
+    runtime.submit_here(&model, Vec::new(), u64::MAX, &|| false).wait().unwrap();
+    assert!(counter.get() <= 1, "it was dropped in the group or after it");
+    assert!(catch_unwind(|| spawn_child(|| ())).is_err(), "outside of tasks");
 }

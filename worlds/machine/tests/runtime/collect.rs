@@ -42,7 +42,7 @@ fn values_are_reduced_in_the_order_of_their_numbers() {
     }
 }
 
-/// A value that counts how many there are.
+/// A value that counts the living ones.
 struct Counted<'a>(&'a AtomicUsize, usize);
 
 impl<'a> Counted<'a> {

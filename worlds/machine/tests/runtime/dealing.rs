@@ -16,7 +16,7 @@ fn rows(count: usize) -> Envelope {
     Envelope::new([Column::from(vec![1u64; count])])
 }
 
-/// What each test learns: where the two senders and the receiver of both ran.
+/// The nodes where the two senders and the receiver ran.
 #[derive(Default)]
 struct Seen {
     senders: [Mutex<Option<NodeId>>; 2],
@@ -25,7 +25,8 @@ struct Seen {
     acts: AtomicUsize,
 }
 
-/// Sends the first of what comes on, as so many rows, from where it runs; not before the receiver has acted so often.
+/// Sends the first part of the input on, as so many rows, from the node where it runs; not before the receiver has acted `after`
+/// times.
 fn sender(which: usize, count: usize, after: usize, seen: &Arc<Seen>) -> BoxModel {
     let seen = Arc::clone(seen);
     let factory = move || {
@@ -34,7 +35,7 @@ fn sender(which: usize, count: usize, after: usize, seen: &Arc<Seen>) -> BoxMode
             while seen.acts.load(Ordering::Acquire) < after {
                 std::thread::yield_now();
             }
-            // Until its invocation has ended, too, most likely.
+            // Long enough for the receiver's invocation to end, most times.
             std::thread::sleep(Duration::from_millis(after as u64));
             let Some(envelope) = turn.take(0) else { return Ok(()) };
             if envelope.is_pill() {
@@ -50,7 +51,7 @@ fn sender(which: usize, count: usize, after: usize, seen: &Arc<Seen>) -> BoxMode
     BoxModel::new(["first", "second"][which], factory).input(&numbers()).output(&numbers())
 }
 
-/// Takes nothing before both inputs have something.
+/// Takes nothing before both inputs have an envelope.
 fn receiver(seen: &Arc<Seen>) -> BoxModel {
     let seen = Arc::clone(seen);
     let factory = move || {
@@ -72,8 +73,8 @@ fn receiver(seen: &Arc<Seen>) -> BoxModel {
     BoxModel::new("receiver", factory).input(&numbers()).input(&numbers()).output(&numbers())
 }
 
-/// A box that is sent to node 1 sends `first` rows to the receiver, which waits for a second envelope; when it does, another
-/// one, which is sent to node 2, sends it `second` rows.
+/// A box that is sent to node 1 sends `first` rows to the receiver, which waits for a second envelope; then another box, which is
+/// sent to node 2, sends it `second` rows.
 fn model(first: usize, second: usize, seen: &Arc<Seen>) -> Arc<Model> {
     let mut net = ModelBuilder::new("two nodes");
     let begin = net.source(
@@ -100,7 +101,8 @@ fn model(first: usize, second: usize, seen: &Arc<Seen>) -> Arc<Model> {
     net.build().unwrap()
 }
 
-/// Where the senders and the receiver ran, and how the second sender queued it; `None` if it was still running then.
+/// Where the senders and the receiver ran, and how the second sender queued the receiver; `None` if the receiver was still
+/// running then.
 fn places(strategy: &str, first: usize, second: usize) -> ([NodeId; 2], NodeId, Option<TaskKind>) {
     let machine = Topology::parse("node:4 core:1 pu:1").unwrap();
     let builder = Runtime::builder().topology(machine).threads(4).strategy(strategy.parse().unwrap());
@@ -120,9 +122,9 @@ fn places(strategy: &str, first: usize, second: usize) -> ([NodeId; 2], NodeId, 
     ([of(&seen.senders[0]), of(&seen.senders[1])], of(&seen.receiver), queued)
 }
 
-/// What each strategy that deals makes of it, whenever it was the second sender that queued the receiver.
+/// Where each strategy that deals runs the receiver, in runs in which the second sender queued it.
 ///
-/// Each node has one thread, and footprint robs only queues with more than one task: where a box is queued, it runs.
+/// Each node has one thread, and footprint robs only queues with more than one task: a box runs where it is queued.
 fn receiver_is(first: usize, place: NodeId, kind: TaskKind) {
     for strategy in ["footprint:share_bytes=65536", "vicinity:private_bytes=65536,reach=1"] {
         let mut counted = 0;
@@ -144,6 +146,6 @@ fn a_box_whose_large_input_is_far_is_queued_where_that_lies() {
 }
 
 #[test]
-fn a_box_with_small_inputs_stays_with_who_sent_the_last_one() {
+fn a_box_with_small_inputs_stays_with_the_last_sender() {
     receiver_is(100, NodeId::new(2), TaskKind::Immediate);
 }

@@ -1,4 +1,4 @@
-//! What the environment says of a runtime that nobody told otherwise. Each case is a process of its own.
+//! A runtime that its program does not configure takes its settings from the environment. Each case is a process of its own.
 
 use std::process::Command;
 use vicus_machine::Runtime;
@@ -31,7 +31,7 @@ fn with(variables: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn vicus_strategy_chooses_for_who_has_not_chosen() {
+fn vicus_strategy_chooses_for_a_program_that_does_not() {
     assert!(with(&[]).contains("\nstrategy las\n"));
     let empty = with(&[("VICUS_STRATEGY", "")]);
     assert!(empty.contains("\nstrategy las\n") && !empty.contains("VICUS_STRATEGY"), "{empty}");

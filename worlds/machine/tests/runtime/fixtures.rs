@@ -171,15 +171,15 @@ fn below(state: &mut u64, bound: usize) -> usize {
 
 #[test]
 fn a_damaged_file_is_a_machine_or_an_error_and_never_a_crash() {
-    // What happened: of 2,500 files with one changed byte three had hwloc crash, and some had it take a gigabyte. What is damaged
-    // in what we use is an error with its line.
+    // What happened: of 2,500 files with one changed byte three made hwloc crash, and some made it take a gigabyte. Damage in a
+    // part that we use is an error with its line.
     let seed = std::env::var("VICUS_SEED").map_or(0x5eed, |seed| seed.parse().unwrap());
     let rounds = std::env::var("VICUS_FLIPS").map_or(2500, |flips| flips.parse().unwrap());
     println!("VICUS_SEED={seed}");
     let folder = std::env::temp_dir().join(format!("vicus-damaged-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("machine.xml");
-    // The large ones take long to load when they are sound.
+    // The large ones take long to load when they are undamaged.
     let whole: Vec<Vec<u8>> = FACTS.iter().map(|fact| std::fs::read(xml(fact.0)).unwrap()).collect();
     let small: Vec<&Vec<u8>> = whole.iter().filter(|whole| whole.len() < 30_000).collect();
     let (mut state, mut errors) = (seed, 0);
@@ -191,7 +191,7 @@ fn a_damaged_file_is_a_machine_or_an_error_and_never_a_crash() {
             match below(&mut state, 4) {
                 0 => xml[at] ^= 1 << below(&mut state, 8),
                 1 => xml[at] = b"0123456789abcdefx,\"<>/ "[below(&mut state, 23)],
-                // A digit more or less, for the oversized.
+                // A digit more or less, to make sizes too large.
                 2 => xml.insert(at, b"0123456789"[below(&mut state, 10)]),
                 _ => _ = xml.remove(at),
             }

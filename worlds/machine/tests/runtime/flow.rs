@@ -1,4 +1,4 @@
-//! Networks on real threads, under each strategy that a user can choose, held against the trace checker.
+//! Networks on real threads, under each strategy that a user can choose, checked by the trace checker.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -25,7 +25,7 @@ fn source(envelopes: u64) -> BoxModel {
     })
 }
 
-/// Adds up everything that comes.
+/// Adds up all rows of its input.
 fn sum_into(total: &Arc<Mutex<u64>>) -> BoxModel {
     let total = Arc::clone(total);
     library::sink("sum", &numbers(), move |envelope| {
@@ -81,7 +81,7 @@ fn every_envelope_arrives_once_under_every_strategy_and_the_trace_is_possible() 
 
 #[test]
 fn the_trace_has_every_sending_before_its_reception() {
-    // What happened: an envelope carried the time before it was sent, so its reader could be recorded as the earlier.
+    // What happened: an envelope carried the time before it was sent, so its reader could be recorded as the earlier one.
     for threads in [1, 2, 8] {
         let runtime = runtime("las", threads);
         runtime.submit(&fan(&Arc::new(Mutex::new(0)), 200)).wait().unwrap();
@@ -353,7 +353,7 @@ fn a_blocked_box_lends_its_thread() {
 
 #[test]
 fn a_machine_of_many_groups_runs_on_any_host() {
-    // Seats on PUs that this host may not have: pinning fails, loudly, and everything still runs.
+    // Seats on PUs that this host may not have: pinning fails with a warning, and everything still runs.
     let machine = Topology::parse("node:4 l3:2 core:2").unwrap();
     for strategy in ["las", "nls"] {
         let runtime = Runtime::builder()
@@ -375,8 +375,8 @@ fn a_machine_of_many_groups_runs_on_any_host() {
 
 #[test]
 fn a_lent_thread_that_goes_back_leaves_no_task_behind() {
-    // What happened: a lent thread found a task in its last look before sleep, saw that it was no longer wanted, and
-    // turned away with the task in its hand. The request never ended.
+    // What happened: a lent thread took a task in its last look before sleep, saw that it was no longer needed, and left without
+    // running the task. The request never ended.
     let schema = numbers();
     let mut net = ModelBuilder::new("blocks often");
     for _ in 0..4 {
@@ -555,7 +555,7 @@ fn columns_lie_in_one_block_of_the_memory_whatever_the_programs_allocator() {
     assert!((4096 * 8..4096 * 8 + 200).contains(&apart), "one behind the other: {apart}");
     assert!(!memory.owns(small.column(0).u64s().as_ptr().cast()), "as other small blocks");
     drop(runtime);
-    // Their heap has ended; whoever reads them still can, and frees them.
+    // Their heap has ended; another heap's reader can still read and free them.
     assert_eq!(a.iter().sum::<u64>(), 4095 * 2048);
     drop(large);
 }

@@ -23,7 +23,7 @@ fn tables_come_to_the_same_under_each_strategy() {
     }
 }
 
-/// Sorting, and grouping by all columns, hold all rows: of many long texts that is more than this request may.
+/// Sorting, and grouping by all columns, hold all rows: with many long texts that exceeds this request's budget.
 #[test]
 fn rows_that_are_held_count_against_the_budget() {
     let schema = Schema::new([("text", Type::Text)]);
@@ -54,7 +54,7 @@ fn rows_that_are_held_count_against_the_budget() {
     }
 }
 
-/// Texts were collected into memory of the program's allocator, wherever the box that made them ran.
+/// What happened: texts were collected into memory of the program's allocator, wherever the box that made them ran.
 #[test]
 fn texts_that_a_builder_fills_lie_in_one_block() {
     let field = |kind| Field { name: "c".into(), kind, nullable: true };

@@ -1,4 +1,4 @@
-//! Work that threads do near its data: all of it once, whatever happens on the way.
+//! Work that threads do near its data: every piece is done once, also with panics and nested calls.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -38,7 +38,7 @@ fn a_piece_that_panics_is_told_and_others_are_done() {
     assert_eq!(done.into_inner(), 99);
 }
 
-/// Whoever waits in a task runs what it waits for, if nobody else does.
+/// A task that waits runs the awaited pieces itself, if no other thread does.
 #[test]
 fn it_may_be_called_in_a_task_and_in_a_box() {
     let strategies = vicus_schedule::ALL.map(|strategy| strategy.name());

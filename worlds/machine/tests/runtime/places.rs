@@ -1,4 +1,4 @@
-//! Tasks under strategies with bounds and with queues for places: who runs them, where, and when.
+//! Tasks under strategies with bounds and with queues for places: which seat runs them, and when.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use vicus_machine::{Runtime, scope};
 use vicus_topology::{NodeId, Topology};
 
-/// Spawns many tasks from one; says how many were over by the time that the last had been spawned.
+/// Spawns many tasks from one. Gives how many were over when the last had been spawned.
 fn over_before_all_are_spawned(strategy: &str, tasks: usize) -> usize {
     let runtime = Runtime::builder().threads(1).strategy(strategy.parse().unwrap()).quiet().start();
     let (over, mut early) = (AtomicUsize::new(0), 0);
@@ -27,7 +27,7 @@ fn over_before_all_are_spawned(strategy: &str, tasks: usize) -> usize {
 
 #[test]
 fn a_submitter_that_finds_the_pool_full_works_at_once() {
-    // Wittmann and Hager, §2.1: about 256 tasks wait; the submitter runs each one beyond that. One thread, so nobody else does.
+    // Wittmann and Hager, §2.1: about 256 tasks wait; the submitter runs each one beyond that. One thread, so no other seat does.
     for strategy in ["central", "locality-queues"] {
         assert_eq!(over_before_all_are_spawned(strategy, 1000), 1000 - 256, "{strategy}");
         assert_eq!(over_before_all_are_spawned(&format!("{strategy}:capacity=3"), 10), 7, "{strategy}");
@@ -57,20 +57,20 @@ fn a_full_pool_does_not_stack_tasks_without_end() {
     }
 }
 
-/// The seat of the calling thread, which its name tells. On these machines it is the node as well.
+/// The seat of the calling thread, from its name. On these machines it is the node as well.
 fn seat() -> usize {
     let name = std::thread::current().name().unwrap().to_owned();
     name.strip_prefix("vicus ").unwrap().parse().unwrap()
 }
 
 #[test]
-fn a_task_that_is_sent_to_a_node_is_run_there_if_nobody_may_rob_it() {
+fn a_task_that_is_sent_to_a_node_is_run_there_if_no_seat_may_rob_it() {
     // A queue of one task is too short to be robbed under footprint.
     for strategy in ["shepherd", "footprint", "vicinity:reach=1"] {
         let machine = Topology::parse("node:4 core:1 pu:1").unwrap();
         let builder = Runtime::builder().topology(machine).threads(4).strategy(strategy.parse().unwrap());
         let runtime = builder.quiet().start();
-        // Requests begin at one entry after the other: each node is sent to from all of them.
+        // Requests begin at one entry after the other: each node is sent tasks from all of them.
         for node in (0..4).flat_map(|node| [node; 10]) {
             let ran = AtomicUsize::new(usize::MAX);
             runtime.run(|| scope(|scope| scope.spawn_at(NodeId::new(node), |_| ran.store(seat(), Ordering::Relaxed))));
@@ -95,7 +95,7 @@ fn a_task_that_is_sent_to_a_core_group_is_run_there_or_by_its_node() {
                     scope(|scope| {
                         scope.spawn_at(group.id, |_| first.store(seat(), Ordering::Relaxed));
                     });
-                    // Not at once: footprint's threads rob longer queues.
+                    // One after the other: footprint's threads rob longer queues.
                     scope(|scope| {
                         scope.task().at(group.id).spawn(|()| second.store(seat(), Ordering::Relaxed));
                     });
@@ -113,8 +113,8 @@ fn a_task_that_is_sent_to_a_core_group_is_run_there_or_by_its_node() {
 }
 
 #[test]
-fn whoever_sleeps_is_woken_to_rob_a_queue_that_grows_long() {
-    // One thread on each of two nodes; the pauses are over at once, and then they sleep until they are woken.
+fn a_sleeping_seat_is_woken_to_rob_a_queue_that_grows_long() {
+    // One thread on each of two nodes; the pauses end at once, and then the threads sleep until they are woken.
     let machine = Topology::parse("node:2 core:1 pu:1").unwrap();
     let setting = "footprint:backoff_ns=1000,backoff_max_ns=1000".parse().unwrap();
     let runtime = Runtime::builder().topology(machine).threads(2).strategy(setting).quiet().start();
@@ -127,7 +127,7 @@ fn whoever_sleeps_is_woken_to_rob_a_queue_that_grows_long() {
                 for _ in 0..4 {
                     scope.spawn(|_| {
                         seats.lock().unwrap().insert(seat());
-                        // Until the other one has come, too.
+                        // Until the other thread has come, too.
                         while seats.lock().unwrap().len() < 2 && began.elapsed() < Duration::from_secs(5) {
                             std::thread::yield_now();
                         }

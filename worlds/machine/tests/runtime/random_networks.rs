@@ -1,6 +1,5 @@
-//! The random networks of core/flow on real threads: every strategy, several requests at once, some of them cancelled or
-//! faulty. What each box logged is judged as in the sequential world, and the trace must be possible. Failing cases print
-//! their seed.
+//! The random networks of core/flow on real threads: every strategy, several requests at once, some of them cancelled or faulty.
+//! The log of each box is checked as in the sequential world, and the trace must be possible. Failing cases print their seed.
 
 use crate::networks::{self, Fault, Network, recipes};
 use proptest::prelude::*;
@@ -22,7 +21,7 @@ const STRATEGIES: [&str; 11] = [
     "vicinity:private_bytes=1",
 ];
 
-/// Nothing but a mistake can hold a request up.
+/// A request ends soon, unless there is a mistake.
 fn wait(request: &Request) -> Result<vicus_flow::Totals, FlowError> {
     let began = Instant::now();
     while !request.is_done() {

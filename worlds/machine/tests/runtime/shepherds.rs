@@ -11,14 +11,14 @@ use vicus_trace::{BoxId, Trace, What};
 
 const SHEPHERDS: usize = 4;
 
-/// A shepherd for each thread; what one is given it runs, and nobody else.
+/// A shepherd for each thread; tasks dealt to a shepherd are run by it alone.
 fn runtime() -> Runtime {
     let machine = Topology::parse(&format!("node:2 l3:{} core:1", SHEPHERDS / 2)).unwrap();
     let builder = Runtime::builder().topology(machine).threads(SHEPHERDS).strategy("shepherd".parse().unwrap());
     builder.record(1 << 16).quiet().start()
 }
 
-/// By seat, how many tasks ran there that are no boxes; but for the first one of each request, which a caller submitted.
+/// By seat, how many tasks other than boxes ran there, without the first one of each request, which a caller submitted.
 fn ran(trace: &Trace) -> Vec<usize> {
     assert!(trace.check().is_empty());
     assert!(trace.by_time().is_sorted_by_key(|entry| entry.event.time_ns), "threads have one clock");
@@ -36,7 +36,7 @@ fn ran(trace: &Trace) -> Vec<usize> {
     trace.logs()[..SHEPHERDS].iter().map(count).collect()
 }
 
-/// What happened: spawned tasks stayed in their spawner's queue, and all of a program ran where it began. A machine of four core
+/// What happened: spawned tasks stayed in their spawner's queue, and the whole program ran where it began. A machine of four core
 /// groups was as quick as one.
 #[test]
 fn tasks_that_name_no_place_go_to_every_shepherd_in_turn() {
@@ -68,14 +68,14 @@ fn tasks_that_name_no_place_go_to_every_shepherd_in_turn() {
             });
         });
         if names_places {
-            // What happened in a draft: both were counted together, and every second shepherd got nothing.
+            // What happened in a draft: both kinds were counted together, and every second shepherd got nothing.
             expected[3] += EACH * SHEPHERDS;
         }
         assert_eq!(ran(&runtime.trace().unwrap()), expected, "{what}");
     }
 }
 
-/// The first of the tasks that wait for one another is dealt when it is spawned, as each of them is, not when it is let go.
+/// A task that waits for others is dealt when it is spawned, not when it becomes ready.
 #[test]
 fn tasks_that_wait_for_others_go_to_every_shepherd_in_turn() {
     let runtime = runtime();
@@ -96,7 +96,7 @@ fn the_second_closure_of_a_join_goes_to_every_shepherd() {
     let threads = Mutex::new(HashSet::new());
     runtime.run(|| {
         for _ in 0..100_000 {
-            // As long as nobody has taken it, the caller takes it back: others are given the time to come.
+            // The caller takes an untaken closure back, so other seats are given time to take it.
             let first = || std::thread::sleep(Duration::from_micros(200));
             join(first, || threads.lock().unwrap().insert(std::thread::current().id()));
             if threads.lock().unwrap().len() == SHEPHERDS {
@@ -116,8 +116,8 @@ fn what_names_a_place_stays_there() {
     assert_eq!(ran(&runtime.trace().unwrap()), [20; SHEPHERDS]);
 }
 
-/// What happened in a draft: a task waited for what it had dealt to others, took what they had dealt to it meanwhile, which waited in
-/// turn, and so on: a stack of two megabytes was too small for a recursion of depth 27.
+/// What happened in a draft: a task waited for tasks that it had dealt to others and meanwhile ran tasks that others had dealt to
+/// it, which waited in turn, and so on: a stack of two megabytes was too small for a recursion of depth 27.
 #[test]
 fn a_deep_recursion_does_not_overflow_a_stack() {
     fn fib(n: u64) -> u64 {
@@ -180,7 +180,7 @@ fn chain(boxes: usize, envelopes: usize) -> Arc<Model> {
     net.build().unwrap()
 }
 
-/// What happened: all boxes of a request ran under the shepherd where it began.
+/// What happened: all boxes of a request ran on the shepherd where it began.
 #[test]
 fn each_box_has_a_shepherd_and_neighbours_have_different_ones() {
     let runtime = runtime();

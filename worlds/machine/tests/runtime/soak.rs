@@ -1,4 +1,4 @@
-//! Many small requests from several callers on more threads than there are cores, under every strategy that there is.
+//! Many small requests from several callers on more threads than there are cores, under every strategy.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use vicus_flow::{Bound, BoxModel, Column, Envelope, FlowError, Model, ModelBuilder, Schema, Turn, Type, library};
 use vicus_machine::{Request, Runtime};
 
-/// Nothing but a mistake can hold a request up.
+/// A request ends soon, unless there is a mistake.
 fn wait(request: Request, strategy: &str) -> Result<vicus_flow::Totals, FlowError> {
     let began = Instant::now();
     while !request.is_done() {
@@ -16,7 +16,7 @@ fn wait(request: Request, strategy: &str) -> Result<vicus_flow::Totals, FlowErro
     request.wait()
 }
 
-/// A diamond: numbers, two branches, one of which blocks now and then, and a sum of both.
+/// A diamond: numbers, two branches, one of which sometimes blocks, and a sum of both.
 fn diamond(sum: &Arc<AtomicU64>) -> Arc<Model> {
     let schema = Schema::new([("n", Type::U64)]);
     let mut net = ModelBuilder::new("diamond");

@@ -1,11 +1,11 @@
-//! A runtime that gets no more threads says so, and leaves nothing behind.
+//! A runtime that gets too few threads says so, and leaves nothing behind.
 
 use std::process::Command;
 use vicus_machine::Runtime;
 use vicus_memory::{Foreign, Options, Policy, Series};
 use vicus_topology::Topology;
 
-/// Run by the other test with little address space; by itself there is enough.
+/// Run by the other test with little address space; run directly, there is enough.
 #[test]
 fn it_starts_or_says_why_not() {
     match Runtime::builder().threads(200).quiet().try_start() {
@@ -15,7 +15,7 @@ fn it_starts_or_says_why_not() {
             println!("\n{error}");
         }
     }
-    // What there was has ended: some threads can be had again.
+    // The failed runtime's threads have ended: a few can be started again.
     let runtime = Runtime::builder().threads(2).quiet().try_start().unwrap();
     assert_eq!(runtime.run(|| 42), 42);
 }
@@ -48,7 +48,7 @@ fn a_plan_that_strands_tasks_or_names_places_that_there_are_not_does_not_start()
             Runtime::builder().topology(machine.clone()).strategy(setting).threads(4).quiet()
         };
         let plan = builder(&large).planned();
-        // On the machine that it is for it runs, whatever strategy and threads were said.
+        // On the machine that it is for it runs, whatever strategy and threads were set.
         let runtime = builder(&large).threads(1).plan(plan.clone()).start();
         assert_eq!((runtime.plan(), runtime.run(|| 42)), (&plan, 42));
         let error = refused(builder(&small).plan(plan.clone()));
@@ -59,7 +59,7 @@ fn a_plan_that_strands_tasks_or_names_places_that_there_are_not_does_not_start()
     }
 }
 
-/// The variants of Falt et al. §5: what each runtime asks for is what it has, on machines that are only described.
+/// The variants of Falt et al. §5: each runtime has the options that it was asked for, on described machines.
 #[test]
 fn a_memory_has_the_options_that_it_was_asked_for() {
     let machine = Topology::parse("node:2 core:1").unwrap();
@@ -71,7 +71,7 @@ fn a_memory_has_the_options_that_it_was_asked_for() {
     for options in [bins, strict] {
         let runtime = builder().memory(options.clone()).start();
         let memory = runtime.memory().expect("there are addresses");
-        // As many addresses as there are.
+        // As many addresses as the system gives.
         let has = Options { range_bytes: options.range_bytes, ..memory.options().clone() };
         let is_this = vicus_machine::this_machine().topology.nodes.len() == machine.nodes.len();
         assert!(is_this || has == options, "{has:?}");

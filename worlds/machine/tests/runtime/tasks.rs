@@ -29,7 +29,7 @@ fn fib(n: u32) -> u64 {
     a + b
 }
 
-/// The only task that nobody on a seat queued.
+/// The only task that was not queued by a seat.
 fn brought(trace: &Trace) -> BoxId {
     let from_outside = trace.merged().filter_map(|entry| match entry.event.what {
         What::Enqueued { who, by: BoxId::NOBODY, .. } => Some(who),
@@ -40,8 +40,8 @@ fn brought(trace: &Trace) -> BoxId {
     found[0]
 }
 
-/// Whose task each one is, is known: a join's second branch is the first one's caller's, wherever it runs, and a task that waits
-/// for another is whose that has spawned it, and not whose that has queued it.
+/// The spawner of each task is known: a join's second branch was spawned by the join's caller, wherever it runs, and a task that
+/// waits for others was spawned by its spawner, not by the seat that has queued it.
 #[test]
 fn a_trace_says_who_spawned_each_task() {
     let runtime = Runtime::builder().threads(2).quiet().record(1 << 12).start();
@@ -78,7 +78,7 @@ fn a_trace_says_who_spawned_each_task() {
     assert_eq!((spawners.len(), data[0]), (9, 2));
 }
 
-/// What tasks with data left in a trace that two threads with one cache recorded, under each strategy.
+/// The traces of tasks with data, recorded by two threads with one cache, under each strategy.
 fn recorded_on_two_threads(f: impl Fn() + Sync) -> impl Iterator<Item = (&'static str, Trace)> {
     ALL.into_iter().map(move |strategy| {
         let topology = Topology::parse("node:1 l3:1 core:2").unwrap();
@@ -91,7 +91,7 @@ fn recorded_on_two_threads(f: impl Fn() + Sync) -> impl Iterator<Item = (&'stati
     })
 }
 
-/// A thread's logical clock runs ahead of the other one's, which runs a single task meanwhile.
+/// Advances the logical clock of the calling thread while the other thread runs a single task.
 fn get_ahead() {
     (0..50).for_each(|_| _ = join(|| (), || ()));
 }
@@ -102,9 +102,9 @@ fn wait_for(flag: &AtomicBool) {
     }
 }
 
-/// What happened: kernels with dependences, recorded on two threads, failed `Trace::check` in every second run. A task that waits for
-/// another is queued by the thread on which that one ends, and this thread had not seen the clock of the one that had spawned it: the
-/// task was queued before it was spawned, or both had the same number.
+/// What happened: kernels with dependences, recorded on two threads, failed `Trace::check` in every second run. A task that waits
+/// for another is queued by the thread on which that one ends, and this thread had not seen the spawner's clock: the task was
+/// queued before it was spawned, or both events had the same time.
 #[test]
 fn a_task_that_is_let_go_elsewhere_is_queued_after_it_was_spawned() {
     let traces = recorded_on_two_threads(|| {
@@ -128,8 +128,8 @@ fn a_task_that_is_let_go_elsewhere_is_queued_after_it_was_spawned() {
     }
 }
 
-/// What happened: as above, with a task whose predecessor was over when it was spawned. It need not wait, and its spawner had not seen
-/// the clock of the thread on which the predecessor had run.
+/// What happened: as above, with a task whose predecessor was over when it was spawned. The task need not wait, and its spawner
+/// had not seen the clock of the thread on which the predecessor had run.
 #[test]
 fn a_task_is_spawned_after_the_start_of_what_it_need_not_wait_for_any_more() {
     let traces = recorded_on_two_threads(|| {
@@ -157,8 +157,8 @@ fn a_task_is_spawned_after_the_start_of_what_it_need_not_wait_for_any_more() {
     }
 }
 
-/// Scopes one after the other: in the merged trace, no task begins before it is queued, and none of a scope is queued before
-/// all of the last one have ended.
+/// Scopes one after the other: in the merged trace, no task begins before it is queued, and no task of a scope is queued before
+/// all tasks of the scope before have ended.
 #[test]
 fn a_trace_has_no_effect_before_its_cause() {
     const TASKS: usize = 40;
@@ -179,14 +179,14 @@ fn a_trace_has_no_effect_before_its_cause() {
         let brought = brought(&trace);
         for entry in trace.merged() {
             match entry.event.what {
-                // The one that `run` brought, which nobody on a seat queued.
+                // The task that `run` submitted, which no seat has queued.
                 What::Enqueued { by: BoxId::NOBODY, .. } => assert_eq!((enqueued, taken), (0, 0), "{strategy}"),
                 What::Taken { who, .. } if who == brought => {}
                 What::Enqueued { kind, .. } => {
                     enqueued += 1;
                     if kind == vicus_trace::TaskKind::Deferred {
                         if spawned % TASKS == 0 {
-                            // The one that `run` brought goes on.
+                            // The task that `run` submitted is still running.
                             assert_eq!((taken, open), (enqueued - 1, 1), "{strategy}: the last scope is over");
                         }
                         spawned += 1;
@@ -205,7 +205,7 @@ fn a_trace_has_no_effect_before_its_cause() {
     }
 }
 
-/// Nobody has to wait for a task that was over before its scope's closure was: that has ended after it all the same.
+/// A task that was over before its scope's closure needs no waiting: the scope must still end after it.
 #[test]
 fn a_trace_has_a_scope_end_after_tasks_that_were_quicker() {
     for _ in 0..10 {
@@ -231,9 +231,9 @@ fn a_trace_has_a_scope_end_after_tasks_that_were_quicker() {
     }
 }
 
-/// Where queues give the oldest task first, a task that waits takes its next sibling, which waits as well: the stack must not grow with
-/// their number. What happened then: it took the youngest one instead, but that was what another thread had just spawned, and 16 MiB of
-/// stack were used up by 13,000 tasks on top of each other.
+/// If queues give the oldest task first, a waiting task takes its next sibling, which waits as well: the stack must not grow with
+/// their number. What happened: the waiting task took the youngest one instead, but that was one that another thread had just
+/// spawned, and 13,000 tasks on top of each other used up 16 MiB of stack.
 #[test]
 fn stacks_do_not_grow_with_the_number_of_tasks_that_wait() {
     const TASKS: usize = 60_000;
@@ -264,7 +264,7 @@ fn stacks_do_not_grow_with_the_number_of_tasks_that_wait() {
     }
 }
 
-/// What a task says that it uses is in the trace, as far as it lies anywhere.
+/// The trace has the data that a task says it uses, as far as their nodes are known.
 #[test]
 fn a_trace_has_what_tasks_say_that_they_use() {
     let runtime = Runtime::builder().threads(2).quiet().record(1 << 10).start();
@@ -334,7 +334,7 @@ fn scopes_in_scopes_end_with_deferred_tasks_on_one_thread() {
 }
 
 #[test]
-fn a_panic_reaches_who_waits_after_all_are_over() {
+fn a_panic_reaches_the_waiting_task_after_all_are_over() {
     let message = |payload: Box<dyn std::any::Any + Send>| payload.downcast_ref::<&str>().map(|text| text.to_string());
     for runtime in runtimes() {
         let ended = AtomicBool::new(false);
@@ -426,7 +426,7 @@ fn a_cancelled_scope_drops_what_has_not_begun() {
     assert_eq!(ran.into_inner(), 1);
 }
 
-/// What could happen: seats that wait take only their own request's tasks, and each waits for a task in the other's queue.
+/// What could happen: waiting seats take only tasks of their own request, and each waits for a task in the other's queue.
 #[test]
 fn tasks_sent_to_each_others_places_are_run_though_both_senders_wait() {
     let machine = vicus_topology::Topology::parse("node:2 core:1 pu:1").unwrap();
@@ -451,10 +451,10 @@ fn tasks_sent_to_each_others_places_are_run_though_both_senders_wait() {
     }
 }
 
-/// What happened: a scope's seat, which waited for its end, took the tasks that were meant for another node out of a queue that was
-/// too short to be robbed.
+/// What happened: a scope's seat, which waited for the end of the scope, took tasks that were meant for another node out of a
+/// queue that was too short to be robbed.
 #[test]
-fn who_waits_leaves_short_queues_of_other_nodes_alone() {
+fn a_waiting_seat_leaves_short_queues_of_other_nodes_alone() {
     let machine = vicus_topology::Topology::parse("node:2 core:1 pu:1").unwrap();
     let builder = Runtime::builder().topology(machine).threads(2);
     let runtime = builder.strategy("footprint".parse().unwrap()).quiet().start();
@@ -465,7 +465,7 @@ fn who_waits_leaves_short_queues_of_other_nodes_alone() {
             let (ran, holds) = (&ran, &holds);
             scope.spawn_at(other, |_| {
                 holds.store(true, Ordering::Release);
-                // The other one waits by then, and looks around.
+                // The other seat waits by then, and looks around.
                 std::thread::sleep(Duration::from_millis(20));
             });
             while !holds.load(Ordering::Acquire) {
@@ -505,7 +505,7 @@ fn a_box_may_join() {
     }
 }
 
-/// Tasks that add to, double and copy parts of an array: whatever runs them, the result is that of running them in order.
+/// Tasks that add to, double and copy parts of an array: whichever seats run them, the result is that of running them in order.
 #[test]
 fn tasks_with_data_do_what_they_would_do_one_after_the_other() {
     let mut seed = 0x5eed_u64;
@@ -580,12 +580,13 @@ fn what_waits_for_a_task_that_panicked_is_dropped() {
     assert_eq!(ran.into_inner(), 0);
 }
 
-/// One request that waits for itself, and two that wait for each other: each ends, and who finds the circle is told of it.
+/// One request that waits for itself, and two that wait for each other: each ends, and the task that would close the circle gets
+/// an error.
 #[test]
 fn requests_that_would_wait_in_a_circle_are_told() {
     for runtime in runtimes() {
         let (tells, told) = std::sync::mpsc::channel::<Option<String>>();
-        // Waits for the request that it is sent, and tells what it panicked with.
+        // Waits for the request that it is sent, and sends the message of its panic.
         let ask = || {
             let ((sent, received), tells) = (std::sync::mpsc::channel::<TaskRequest<()>>(), tells.clone());
             let request = runtime.spawn(move || {
@@ -677,7 +678,7 @@ fn iterations_run_on_the_threads_of_the_runtime() {
             threads
         })
         .collect();
-    // The first piece of each part is taken by its own thread, unless another was through with all of its own by then.
+    // The first piece of each part is taken by its own thread, unless another one had finished its own part by then.
     let firsts = rounds.iter().filter(|threads| threads[0] == rounds[0][0]).count();
     println!("the first iteration stayed in {firsts} of {} rounds", rounds.len());
     assert!(rounds.iter().flatten().all(|&thread| thread != std::thread::current().id()));
@@ -712,12 +713,12 @@ fn a_request_runs_beside_its_caller_and_can_be_cancelled() {
 
         let panics = runtime.spawn(|| -> u8 { panic!("in a request") });
         assert!(catch_unwind(AssertUnwindSafe(|| panics.wait())).is_err());
-        // Dropped with the runtime: told to stop, and waited for.
+        // Dropped with the runtime: cancelled, and waited for.
         drop(runtime.spawn(|| while !vicus_machine::is_cancelled() {}));
     }
 }
 
-/// What happened: a task that waited for a request kept the only thread that could have run it.
+/// What happened: a task that waited for a request kept the only thread that could have run that request.
 #[test]
 fn a_task_may_wait_for_requests_of_its_own_runtime() {
     use vicus_flow::{BoxModel, ModelBuilder, Schema, Turn};
@@ -738,7 +739,7 @@ fn a_task_may_wait_for_requests_of_its_own_runtime() {
         let runtime = &runtime;
         let nested = runtime.run(|| {
             let inner = runtime.spawn(|| fib(10));
-            // In a request's own task, and in one that a scope's end has run.
+            // In a request's own task, and in one that was run at a scope's end.
             let mut sum = 0;
             scope(|scope| scope.spawn_deferred(|_| sum = runtime.spawn(|| fib(5)).wait().unwrap()));
             inner.wait().unwrap() + sum
@@ -752,10 +753,10 @@ fn a_task_may_wait_for_requests_of_its_own_runtime() {
     }
 }
 
-/// The second request waits for the first, which waits for a third: whoever waits for the third must not run the second on top, if
-/// the strategy tells immediate tasks from deferred ones.
+/// The second request waits for the first, which waits for a third: the seat that waits for the third must not run the second on
+/// top, if the strategy distinguishes immediate tasks from deferred ones.
 #[test]
-fn who_waits_for_a_request_runs_none_that_waits_for_its_own() {
+fn a_seat_that_waits_for_a_request_runs_none_that_waits_for_its_own() {
     for (strategy, threads) in ["las", "nls", "bobox"].into_iter().flat_map(|strategy| [(strategy, 1), (strategy, 2)]) {
         let setting = strategy.parse().unwrap();
         let runtime = &Arc::new(Runtime::builder().threads(threads).strategy(setting).quiet().start());
@@ -763,7 +764,7 @@ fn who_waits_for_a_request_runs_none_that_waits_for_its_own() {
         let first = {
             let inner = Arc::clone(runtime);
             runtime.spawn(move || {
-                // Not before the second one is there.
+                // Not before the second one is submitted.
                 receiver.recv().unwrap();
                 inner.spawn(|| fib(5)).wait().unwrap()
             })
@@ -778,9 +779,9 @@ fn who_waits_for_a_request_runs_none_that_waits_for_its_own() {
     }
 }
 
-/// What happened: seats that wait slept after 5 µs, whatever the strategy said.
+/// What happened: waiting seats slept after 5 µs, whatever the strategy said.
 #[test]
-fn who_waits_looks_around_as_long_as_the_strategy_says() {
+fn a_waiting_seat_looks_around_as_long_as_the_strategy_says() {
     use vicus_trace::What;
     let setting = "las:spin_ns=2000000000".parse().unwrap();
     let runtime = Runtime::builder().threads(2).strategy(setting).quiet().record(1 << 10).start();
@@ -809,7 +810,7 @@ fn who_waits_looks_around_as_long_as_the_strategy_says() {
             }
         }
     }
-    assert_eq!(slept, 0, "nobody waits for two seconds");
+    assert_eq!(slept, 0, "no seat sleeps within two seconds");
 }
 
 #[test]
@@ -892,14 +893,14 @@ impl Drop for Bomb {
 }
 
 #[test]
-fn panics_that_panic_when_they_are_dropped_harm_nobody_else() {
+fn payloads_that_panic_when_they_are_dropped_harm_no_other_task() {
     let runtime = Runtime::builder().threads(2).quiet().start();
     for _ in 0..20 {
         let caught = catch_unwind(AssertUnwindSafe(|| {
             runtime.run(|| scope(|scope| (0..8).for_each(|_| scope.spawn(|_| std::panic::panic_any(Bomb)))))
         }));
         std::mem::forget(caught);
-        // Here, if it is over by now; else where it ends, which must not harm the thread.
+        // Dropped here, if it is over by now; else where it ends, which must not harm the thread.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(runtime.spawn(|| Bomb))));
         let caught = catch_unwind(AssertUnwindSafe(|| {
             runtime.run(|| vicus_machine::for_each(0..64, |_| std::panic::panic_any(Bomb)))
@@ -910,7 +911,7 @@ fn panics_that_panic_when_they_are_dropped_harm_nobody_else() {
 }
 
 #[test]
-fn a_runtime_may_end_while_somebody_waits_or_in_a_task_of_its_own() {
+fn a_runtime_may_end_while_a_caller_waits_or_in_a_task_of_its_own() {
     for _ in 0..50 {
         let runtime = Runtime::builder().threads(2).quiet().start();
         let request = runtime.spawn(|| ());
@@ -968,7 +969,7 @@ fn a_loop_may_end_at_the_largest_number() {
     assert_eq!(sum.into_inner(), 5050);
 }
 
-/// Of each task that is queued there is a take, whoever makes it; without a log that could be full.
+/// Each queued task is counted as taken once, also without a log that could be full.
 #[test]
 fn takes_are_counted_without_a_trace() {
     for strategy in ["las", "central", "locality-queues", "footprint"] {

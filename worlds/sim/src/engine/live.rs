@@ -58,10 +58,15 @@ impl<'a> Live<'a> {
         (stage / self.enacted.flows.len(), &self.enacted.flows[stage % self.enacted.flows.len()])
     }
 
+    fn request(&self, stage: usize) -> RequestId {
+        let (copy, flow) = self.flow(stage);
+        RequestId(u64::from(flow.request) + self.requests * copy as u64)
+    }
+
     /// A task for a box that is to be queued. If the box was handed a part of the store, the task belongs where that lies, and
     /// otherwise where the envelopes at its inputs lie.
     fn queue(&mut self, stage: usize, next: Next, is_handed: bool) -> TaskSpec {
-        let (copy, flow) = self.flow(stage);
+        let (copy, _) = self.flow(stage);
         let Next { task, heads, reads } = next;
         let part = reads.filter(|_| is_handed);
         let accesses = match part {
@@ -71,7 +76,7 @@ impl<'a> Live<'a> {
         let spec = TaskSpec {
             kind: task.kind,
             of_box: Some(task.index.index() as u32),
-            request: RequestId(u64::from(flow.request) + self.requests * copy as u64),
+            request: self.request(stage),
             accesses,
             goes_home: part.is_some(),
             ..TaskSpec::default()
@@ -112,13 +117,14 @@ impl<'a> Live<'a> {
         work
     }
 
-    /// A task's work is done. Returns the tasks that it queues; `None` if it was done before.
-    fn end(&mut self, task: usize, node: NodeId) -> Option<Vec<TaskSpec>> {
+    /// A task's work is done. Returns the tasks that it queues; `None` if it was done before. `alone`: the only request of boxes.
+    fn end(&mut self, task: usize, node: NodeId, alone: Option<RequestId>) -> Option<Vec<TaskSpec>> {
         let state = std::mem::replace(&mut self.tasks[task], LiveTask::Over);
         let LiveTask::Begun(stage, acting) = state else { return None };
         let (_, flow) = self.flow(stage);
         let (index, hands_out) = (acting.index, self.enacted.hands_out(&flow.scripts[acting.index]));
-        let next = self.stages[stage].finish(acting, node);
+        let spreads = alone == Some(self.request(stage));
+        let next = self.stages[stage].finish(acting, node, spreads);
         // The box may have queued itself again.
         let is_handed = |next: &Next| hands_out && next.task.index.index() != index;
         Some(
@@ -158,8 +164,10 @@ impl Engine<'_> {
 
     /// A task has done its steps. A live box's task gets further steps for the boxes that it queues. Returns whether it did.
     pub(super) fn end_act(&mut self, seat: usize, task: u32) -> bool {
-        let node = self.node(seat);
-        let Some(next) = self.live.as_mut().and_then(|live| live.end(task as usize, node)) else { return false };
+        let (node, alone) = (self.node(seat), self.alone());
+        let Some(next) = self.live.as_mut().and_then(|live| live.end(task as usize, node, alone)) else {
+            return false;
+        };
         let first = self.program.tasks.len() as u32;
         let steps = &mut self.program.to_mut().tasks[task as usize].steps;
         if let Some(Step::Work(work)) = steps.first_mut() {

@@ -233,6 +233,7 @@ impl Engine<'_> {
         let requested = self.requests.get_mut(&request).expect("each request was counted");
         requested.left -= 1;
         if requested.left == 0 {
+            self.of_boxes.remove(&request);
             self.note(seat, || diary::ended(request.0 as u32));
         }
         for at in 0..self.later[task].len() {
@@ -240,7 +241,8 @@ impl Engine<'_> {
             let state = &mut self.tasks[later as usize];
             state.waits -= 1;
             if state.waits == 0 && state.spawned {
-                let kind = self.program.tasks[later as usize].released;
+                let spec = &self.program.tasks[later as usize];
+                let kind = if spec.spreads { self.tasks[later as usize].kind } else { spec.released };
                 let (_, cost) = self.reach(seat, later, kind);
                 self.owe(seat, cost);
                 self.enqueue(seat, later, kind, None);

@@ -20,7 +20,11 @@ impl Engine<'_> {
 
     /// Makes a task, and takes the time for that and for its queue.
     pub(super) fn spawn(&mut self, seat: usize, task: u32) {
-        let TaskSpec { pinned, kind, .. } = self.program.tasks[task as usize];
+        let TaskSpec { pinned, spreads, request, .. } = self.program.tasks[task as usize];
+        if spreads && self.alone() != Some(request) {
+            self.tasks[task as usize].kind = Kind::Immediate;
+        }
+        let kind = self.tasks[task as usize].kind;
         let mut begin = self.now;
         let mut cost = if kind == Kind::Deferred { self.costs.spawn } else { 0 };
         if pinned.is_none() {
@@ -51,7 +55,7 @@ impl Engine<'_> {
         let waits = state.waits > 0;
         self.submit(seat, task);
         if !waits {
-            self.enqueue(seat, task, self.program.tasks[task as usize].kind, Some(by));
+            self.enqueue(seat, task, self.tasks[task as usize].kind, Some(by));
         }
     }
 

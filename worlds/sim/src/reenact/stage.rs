@@ -193,8 +193,9 @@ impl Stage {
         Acting { index, begun, done }
     }
 
-    /// Ends it. Returns the boxes to be queued.
-    pub(crate) fn finish(&mut self, acting: Acting, node: NodeId) -> Vec<Next> {
+    /// Ends it. Returns the boxes to be queued. `spreads`: no other request runs boxes.
+    pub(crate) fn finish(&mut self, acting: Acting, node: NodeId, spreads: bool) -> Vec<Next> {
+        self.request.set_spreads(spreads);
         let queued = self.request.finish(acting.begun, node);
         let mut shared = lock(&self.shared);
         for made in &acting.done.makes {

@@ -28,6 +28,8 @@ pub(crate) struct ByHand {
     pub(crate) queue: Vec<Activation>,
     /// Where boxes are run from here on.
     pub(crate) node: NodeId,
+    /// Whether the request spreads from here on.
+    pub(crate) spreads: bool,
 }
 
 impl ByHand {
@@ -35,7 +37,7 @@ impl ByHand {
     pub(crate) fn start(model: &Arc<Model>) -> ByHand {
         let instance = Instance::new(model, RequestId(0), 1, &BY_HAND, Vec::new());
         let first = instance.start(Some(0));
-        ByHand { instance, queue: vec![first], node: NodeId::new(0) }
+        ByHand { instance, queue: vec![first], node: NodeId::new(0), spreads: false }
     }
 
     /// Started, and the initialization box has run.
@@ -68,7 +70,7 @@ impl ByHand {
     }
 
     fn desk(&self) -> Desk {
-        Desk { node: self.node, seat: Some(0), ..Desk::default() }
+        Desk { node: self.node, spreads: self.spreads, seat: Some(0), ..Desk::default() }
     }
 
     fn spawn(&mut self, mut desk: Desk) -> Vec<String> {

@@ -130,139 +130,42 @@ fn what_the_pill_wakes_and_what_runs_again_or_finds_room_is_deferred_and_what_ge
     assert_eq!(world.finish(left), ["~left"]);
 }
 
-/// A source that sends an envelope of each size in turn, then the pill, and behind it a box with this code, which looks up.
-fn fed<F>(sizes: &'static [usize], act: F) -> Arc<Model>
-where
-    F: Fn(&mut Turn<'_>, Envelope) + Clone + Send + Sync + 'static,
-{
-    fed_to(sizes, BoxModel::looks_up, act)
-}
-
-fn fed_to<F>(sizes: &'static [usize], as_what: impl Fn(BoxModel) -> BoxModel, act: F) -> Arc<Model>
-where
-    F: Fn(&mut Turn<'_>, Envelope) + Clone + Send + Sync + 'static,
-{
-    let feeder = move || {
-        let mut sizes = sizes.iter();
-        move |turn: &mut Turn<'_>| {
-            turn.take(0);
-            match sizes.next() {
-                Some(&size) => {
-                    turn.send(0, Envelope::new([Column::from(vec![7u64; size])]));
-                    turn.run_again();
-                }
-                None => turn.send_pill(0),
-            }
-            Ok(())
-        }
-    };
-    let worker = move || {
-        let act = act.clone();
-        move |turn: &mut Turn<'_>| {
-            if let Some(envelope) = turn.take(0) {
-                act(turn, envelope);
-            }
-            Ok(())
-        }
-    };
-    let mut net = ModelBuilder::new("fed");
-    let from = net.source(BoxModel::new("feeder", feeder).output(&numbers()));
-    let worker = net.add(as_what(BoxModel::new("worker", worker).input(&numbers()).output(&numbers())));
-    net.connect(from.output(0), worker.input(0));
-    net.end(worker.output(0));
-    net.build().unwrap()
-}
-
-/// How the worker is queued for each of the envelopes, and for the pill.
-fn kinds(model: &Arc<Model>) -> Vec<String> {
-    let mut world = ByHand::with_pills(model);
-    let mut seen = Vec::new();
-    while world.queued().iter().any(|name| name == "~feeder") {
-        seen.extend(world.run("feeder").1.into_iter().filter(|name| name.ends_with("worker")));
-        world.run("worker");
-    }
-    seen
-}
-
-#[test]
-fn a_box_that_looks_rows_up_in_more_than_they_weigh_is_deferred() {
-    // Falt et al., §4.1. A row has 8 bytes, and touches a line of what the box holds.
-    let holds = |bytes: u64| move |turn: &mut Turn<'_>, _: Envelope| turn.holds(bytes).unwrap();
-    assert_eq!(kinds(&fed(&[1, 1], holds(0))), ["worker", "worker", "worker"]);
-    assert_eq!(
-        kinds(&fed(&[1, 100], holds(800))),
-        ["worker", "worker", "~worker"],
-        "as much as the rows; nothing is in a pill"
-    );
-    assert_eq!(kinds(&fed(&[1, 100, 1], holds(801))), ["worker", "~worker", "~worker", "~worker"]);
-    assert_eq!(kinds(&fed(&[1, 0], holds(1 << 20))), ["worker", "worker", "~worker"], "no row touches anything");
-    // What it says later counts from then on, and so does what it says no more.
-    let sizes = |turn: &mut Turn<'_>, envelope: Envelope| {
-        turn.holds(if envelope.rows() == 2 { 1 << 20 } else { 0 }).unwrap();
-    };
-    assert_eq!(kinds(&fed(&[1, 2, 3, 1], sizes)), ["worker", "worker", "~worker", "worker", "worker"]);
-}
-
-#[test]
-fn a_box_that_collects_rows_is_immediate_however_many_it_has() {
-    let holds = |turn: &mut Turn<'_>, _: Envelope| turn.holds(1 << 20).unwrap();
-    assert_eq!(kinds(&fed_to(&[1, 100, 1], |model| model, holds)), ["worker"; 4]);
-}
-
-#[test]
-fn of_several_receivers_an_immediate_one_is_next() {
-    let reader = |name: &'static str, bytes: u64| {
-        let factory = move || {
-            move |turn: &mut Turn<'_>| {
-                turn.take(0);
-                turn.holds(bytes)?;
+/// A source whose envelopes three boxes read, one in each invocation.
+fn three_readers() -> Arc<Model> {
+    let reader = |name: &'static str| {
+        let factory = || {
+            |turn: &mut Turn<'_>| {
+                drop(turn.take(0));
                 Ok(())
             }
         };
         BoxModel::new(name, factory).input(&numbers()).output(&numbers())
     };
-    let mut net = ModelBuilder::new("two readers");
+    let mut net = ModelBuilder::new("three readers");
     let from = net.source(source("from", 1, 3));
-    let (plain, looks) = (net.add(reader("plain", 0)), net.add(reader("looks", 100).looks_up()));
-    for to in [plain, looks] {
+    for name in ["a", "b", "c"] {
+        let to = net.add(reader(name));
         net.connect(from.output(0), to.input(0));
         net.end(to.output(0));
     }
-    let mut world = ByHand::with_pills(&net.build().unwrap());
-    assert_eq!(world.run("from"), (true, vec!["~from".into(), "plain".into(), "looks".into()]));
-    world.run("plain");
-    world.run("looks");
-    assert_eq!(world.run("from"), (true, vec!["~from".into(), "~looks".into(), "plain".into()]));
+    net.build().unwrap()
 }
 
 #[test]
-fn what_a_box_left_over_is_immediate_and_what_was_refused_weighs_as_much_as_ever() {
-    let act = |turn: &mut Turn<'_>, _: Envelope| turn.holds(1 << 20).unwrap();
-    let mut world = ByHand::with_pills(&fed(&[1, 1, 1, 1, 1, 1, 1, 1, 1, 1], act));
-    // Its input has room for eight.
-    (0..9).for_each(|_| _ = world.run("feeder"));
-    assert_eq!(world.queued(), ["worker"], "nothing was held when the first came, and the ninth was refused");
-    assert_eq!(world.run("worker"), (true, vec!["~feeder".into(), "worker".into()]), "where it has just worked");
-    (0..7).for_each(|_| _ = world.run("worker"));
-    assert_eq!(world.queued(), ["~feeder"]);
-    let feeder = world.begin("feeder");
-    assert_eq!(world.queued(), ["~worker"], "the ninth has arrived");
-    world.end(feeder);
-}
-
-#[test]
-fn what_a_box_keeps_is_its_own() {
-    let keeps = |turn: &mut Turn<'_>, envelope: Envelope| {
-        if envelope.rows() == 3 {
-            turn.keeps(0);
-            turn.keeps(0);
-        }
-    };
-    // 24 bytes are kept, then 48, whoever says it twice.
-    assert_eq!(
-        kinds(&fed(&[3, 4, 2, 3, 6, 5], keeps)),
-        ["worker", "worker", "~worker", "worker", "worker", "~worker", "~worker"]
-    );
+fn of_several_receivers_the_last_is_next_and_the_others_spread_if_their_request_does() {
+    let all = |names: &[&str]| (true, names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+    let mut world = ByHand::with_pills(&three_readers());
+    assert_eq!(world.run("from"), all(&["~from", "a", "b", "c"]));
+    for name in ["a", "b", "c"] {
+        assert_eq!(world.run(name), all(&[]));
+    }
+    world.spreads = true;
+    assert_eq!(world.run("from"), all(&["~from", "~a", "~b", "c"]));
+    // A box that is queued is no receiver that has to be queued.
+    world.run("b");
+    assert_eq!(world.run("from"), all(&["~from", "b"]), "the only one stays with its rows");
+    // What a box left over it takes where it has just worked.
+    assert_eq!(world.run("a"), all(&["a"]));
 }
 
 #[test]

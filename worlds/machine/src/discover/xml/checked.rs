@@ -1,5 +1,5 @@
-//! Whether a tree of objects is one that hwloc could have written: what its own `hwloc_topology_check` takes for granted, and what it
-//! follows without looking.
+//! Whether a tree of objects is one that hwloc could have written: the facts that its own `hwloc_topology_check` assumes, and
+//! those that it relies on unchecked.
 
 use super::{
     ALLOWED_CPUSET, ALLOWED_NODESET, COMPLETE_CPUSET, COMPLETE_NODESET, CPUSET, MOST_NUMBERS, NODESET, Object, SETS,
@@ -7,7 +7,7 @@ use super::{
 };
 use std::collections::BTreeSet;
 
-/// What was seen of the tree.
+/// The numbers seen in the tree so far.
 #[derive(Default)]
 struct Seen {
     pus: BTreeSet<u32>,
@@ -17,7 +17,7 @@ struct Seen {
 /// Gives the numbers of the nodes.
 ///
 /// # Errors
-/// The first thing that can't be, with its line.
+/// The first contradiction, with its line.
 pub(super) fn check(root: &Object) -> Result<BTreeSet<u32>, Wrong> {
     let mut seen = Seen::default();
     seen.check(root, &mut Vec::new(), &Set::default())?;
@@ -27,7 +27,7 @@ pub(super) fn check(root: &Object) -> Result<BTreeSet<u32>, Wrong> {
     Ok(seen.nodes)
 }
 
-/// How deep a type lies among those that lie in this order; 0 for those that lie anywhere.
+/// The rank of a type among those that are nested in a fixed order; 0 for types that may be anywhere.
 fn rank(kind: &str) -> usize {
     ["", "Machine", "Package", "Die", "Core", "PU"].iter().position(|name| *name == kind).unwrap_or(0)
 }
@@ -38,7 +38,7 @@ fn wrong<T>(object: &Object, what: &str) -> Result<T, Wrong> {
 }
 
 impl Seen {
-    /// `inherited`: the nodes that are attached to what is around the object. Gives those that are attached to it or inside of it.
+    /// `inherited`: the nodes attached to the objects around this one. Gives the nodes attached to this object or inside of it.
     fn check<'o>(&mut self, object: &'o Object, above: &mut Vec<&'o Object>, inherited: &Set) -> Result<Set, Wrong> {
         let is_root = above.is_empty();
         let needed: &[usize] =
@@ -79,7 +79,7 @@ impl Seen {
         }
     }
 
-    /// Types lie in one order, and no cache is inside of itself or of a smaller one.
+    /// Types are nested in one order, and no cache is inside of itself or of a smaller one.
     fn check_order(&self, object: &Object, above: &[&Object]) -> Result<(), Wrong> {
         let own = rank(object.kind);
         let is_amiss = |other: &&&Object| {
@@ -110,7 +110,8 @@ impl Seen {
         if self.nodes.insert(number) { Ok(own) } else { wrong(object, "is there twice") }
     }
 
-    /// An object has the PUs of what is inside of it, and no PU is in two of these; and its nodes are theirs, its own, and those around.
+    /// An object has exactly the PUs of its children, and no PU is in two of them; its nodes are its children's, its own, and
+    /// those around it.
     fn check_inside<'o>(
         &mut self,
         object: &'o Object,
@@ -150,14 +151,14 @@ impl Seen {
     }
 }
 
-/// A set that was seen to be there.
+/// A set whose presence was checked.
 fn set(object: &Object, which: usize) -> &Set {
     static NONE: Set = Set(Vec::new());
     object.set(which).unwrap_or(&NONE)
 }
 
-/// A machine of format 1 in the words of format 2: its nodes lay around their PUs, and lie beside them now. Distances have no place
-/// there.
+/// A machine of format 1 in the words of format 2: nodes contained their PUs in format 1, and lie beside them in format 2.
+/// Distances can't be expressed there.
 ///
 /// # Errors
 /// A cache without a level, or an object without PUs.
@@ -206,7 +207,7 @@ fn renewed_object(mut object: Object) -> Result<Object, Wrong> {
         ("Cache", ..) => return wrong(&object, "has no depth from 1 to 4"),
         (kind, ..) => kind,
     };
-    // hwloc knew of PUs there that are offline, which have no objects.
+    // hwloc listed offline PUs there, which have no objects.
     if object.kind == "PU" || object.sets[COMPLETE_CPUSET].is_none() {
         object.sets[COMPLETE_CPUSET] = object.sets[CPUSET].clone();
     }
@@ -220,7 +221,7 @@ fn renewed_object(mut object: Object) -> Result<Object, Wrong> {
     Ok(object)
 }
 
-/// Gives each object the nodes around and inside of it. Gives those inside.
+/// Gives each object the nodes around and inside of it. Returns those inside.
 fn set_nodes(object: &mut Object, inherited: &Set) -> Set {
     let mut nodes = Set::default();
     let mut around = inherited.clone();

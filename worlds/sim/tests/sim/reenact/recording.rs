@@ -53,7 +53,7 @@ fn collect(columns: usize) -> BoxModel {
             Ok(())
         }
     };
-    BoxModel::new("collect", operator).looks_up().input(&schema(columns)).output(&schema(columns))
+    BoxModel::new("collect", operator).input(&schema(columns)).output(&schema(columns))
 }
 
 /// Keeps its first input as a table, takes its second one when the first has ended, and sends half of its rows.
@@ -135,6 +135,18 @@ pub(crate) fn limited() -> Arc<Model> {
     net.build().unwrap()
 }
 
+/// A source each of whose envelopes four boxes read, which send nothing.
+pub(crate) fn fan(envelopes: usize) -> Arc<Model> {
+    let mut net = ModelBuilder::new("fan");
+    let numbers = net.source(source(1, vec![100; envelopes]));
+    for _ in 0..4 {
+        let work = net.add(library::map("work", &schema(1), &schema(1), |_| None));
+        net.connect(numbers.output(0), work.input(0));
+        net.end(work.output(0));
+    }
+    net.build().unwrap()
+}
+
 /// The bytes of a store in a part.
 pub(crate) const PART: u64 = 8 << 20;
 
@@ -184,6 +196,7 @@ pub(crate) fn record(model: &Arc<Model>, seed: u64) -> Recording {
     let who = |index: usize| BoxId { request: REQUEST, index: index as u32 };
     let (mut request, first) = Request::start(model, Vec::new());
     request.record();
+    request.set_spreads(true);
     log.record(now, What::RequestSubmitted { request: REQUEST });
     log.record(now, What::Enqueued { who: who(0), kind: TaskKind::Deferred, by: BoxId::NOBODY });
     let mut queue = vec![first];

@@ -1,0 +1,196 @@
+//! A box of an instance, with all that is its own.
+
+use super::Instance;
+use crate::counts::Tally;
+use crate::operator::Input;
+use crate::ring::Ring;
+use crate::state::StateWord;
+use crate::sync::{AtomicU64, UnsafeCell};
+use crate::{Envelope, ModelBox, Operator, OutputId, Schema};
+use smallvec::{SmallVec, smallvec};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use vicus_schedule::{ContextRef, RequestId, TaskClass, TaskHeader};
+
+/// A box with everything that is its own. Its address is its task.
+#[repr(C)]
+pub(crate) struct BoxCell {
+    header: TaskHeader,
+    pub(crate) index: usize,
+    pub(crate) instance: *const Instance,
+    pub(crate) state: StateWord,
+    /// The logical time of the last thing that happened to it; kept up to date only where the run is recorded.
+    pub(crate) clock: AtomicU64,
+    /// Bytes that it has taken from the request's budget. Written by the runner alone.
+    pub(crate) held: AtomicU64,
+    pub(crate) tally: Tally,
+    pub(crate) inputs: std::boxed::Box<[Input]>,
+    /// Touched only between begin and finish, and at the very end by whoever settles the request.
+    pub(crate) body: UnsafeCell<Body>,
+}
+
+#[expect(unsafe_code, reason = "a cell is shared by the seats that send to it and the one that runs it")]
+// SAFETY: `body` is used by the runner alone (the state word admits one) or after quiescence by the one that settles;
+// `instance` points to the instance that owns the cell and so outlives it; rings and state word are made for sharing.
+unsafe impl Sync for BoxCell {}
+#[expect(unsafe_code, reason = "the raw pointer to its owner takes the automatic implementation away")]
+// SAFETY: as above; operators and envelopes are `Send`.
+unsafe impl Send for BoxCell {}
+
+impl BoxCell {
+    /// A box of a model, with the operator of this instance.
+    pub(super) fn new(
+        model: &ModelBox,
+        index: usize,
+        operator: std::boxed::Box<dyn Operator>,
+        instance: *const Instance,
+        request: RequestId,
+        class: &'static TaskClass,
+    ) -> BoxCell {
+        let receiver = |link: &crate::model::Link| Receiver {
+            cell: link.receiver.index(),
+            input: link.input,
+            private: link.private.clone(),
+            closed: false,
+            pending: VecDeque::new(),
+        };
+        let output = |(schema, links): &(Schema, crate::model::Links)| Output {
+            schema: schema.clone(),
+            pill_sent: false,
+            sent: (0, 0),
+            was_asked: Cell::new(false),
+            noted: false,
+            receivers: links.iter().map(receiver).collect(),
+        };
+        let body = Body {
+            operator,
+            outputs: model.outputs.iter().map(output).collect(),
+            snapshot: vec![Seen::Nothing; model.inputs.len()].into(),
+            left: smallvec![false; model.inputs.len()],
+            held: 0,
+            outbox: Vec::new(),
+            resumed: Vec::new(),
+            consumed: false,
+            run_again: false,
+            outbox_bytes: 0,
+            taken_bytes: 0,
+            ended: false,
+            any_room: false,
+            retired: false,
+        };
+        let input =
+            |(from, bound): &(OutputId, crate::Bound)| Input { ring: Ring::new(*bound), sender: from.sender().index() };
+        BoxCell {
+            header: TaskHeader { class, context: ContextRef::NONE, request, number: index as u32 },
+            index,
+            instance,
+            state: StateWord::new(),
+            clock: AtomicU64::new(0),
+            held: AtomicU64::new(0),
+            tally: Tally::new(model.inputs.len(), model.outputs.len()),
+            inputs: model.inputs.iter().map(input).collect(),
+            body: UnsafeCell::new(body),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn instance(&self) -> &Instance {
+        #[expect(unsafe_code, reason = "follows a pointer to its owner")]
+        // SAFETY: the instance owns the cell.
+        unsafe {
+            &*self.instance
+        }
+    }
+}
+
+/// What an action sees of an input.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// No envelope when the invocation began, or the box has closed it without taking one.
+    Nothing,
+    /// A head.
+    Head,
+    /// A head that it has taken.
+    Taken,
+    /// A head that it has taken to keep.
+    Kept,
+}
+
+pub(crate) struct Body {
+    pub(crate) operator: std::boxed::Box<dyn Operator>,
+    pub(crate) outputs: std::boxed::Box<[Output]>,
+    /// By input, what the action sees of it.
+    pub(crate) snapshot: std::boxed::Box<[Seen]>,
+    /// By input, whether its head was reported as left. Kept while somebody records.
+    pub(crate) left: SmallVec<[bool; 8]>,
+    /// How many bytes it said last that it holds.
+    pub(crate) held: u64,
+    /// What the action sent; it leaves at the end.
+    pub(crate) outbox: Vec<(usize, Envelope)>,
+    /// Senders that the action made room for.
+    pub(crate) resumed: Vec<usize>,
+    pub(crate) consumed: bool,
+    pub(crate) run_again: bool,
+    /// Bytes of what it sent in this invocation, without the first envelope of each output.
+    pub(crate) outbox_bytes: u64,
+    /// Bytes of what it took in this invocation: so much more it may send.
+    pub(crate) taken_bytes: u64,
+    pub(crate) ended: bool,
+    /// Room at any output is enough for the next invocation; if not, all of them need it.
+    pub(crate) any_room: bool,
+    /// All its readers are gone: its user code is run no more.
+    pub(crate) retired: bool,
+}
+
+impl Body {
+    /// Whether what still waits at the outputs keeps the box from being invoked.
+    #[inline]
+    pub(crate) fn is_held_up(&self) -> bool {
+        let mut open = self.outputs.iter().filter(|output| !output.is_closed()).peekable();
+        if self.any_room && open.peek().is_some() { open.all(Output::is_refused) } else { self.is_refused() }
+    }
+
+    #[inline]
+    pub(crate) fn is_refused(&self) -> bool {
+        self.outputs.iter().any(Output::is_refused)
+    }
+
+    /// Whether an output still waits for its pill. A box that has sent them all may ask to run again to clean up.
+    #[inline]
+    pub(crate) fn owes_pills(&self) -> bool {
+        self.outputs.iter().any(|output| !output.pill_sent)
+    }
+}
+
+pub(crate) struct Output {
+    pub(crate) schema: Schema,
+    pub(crate) pill_sent: bool,
+    /// What was sent in this invocation: envelopes, and bytes of all but the first.
+    pub(crate) sent: (usize, u64),
+    /// The action was told since its last envelope that there is room.
+    pub(crate) was_asked: Cell<bool>,
+    /// The trace says that it was refused. Not for a box that any room is enough for: it goes on.
+    pub(crate) noted: bool,
+    pub(crate) receivers: Vec<Receiver>,
+}
+
+pub(crate) struct Receiver {
+    pub(crate) cell: usize,
+    pub(crate) input: usize,
+    pub(crate) private: Vec<usize>,
+    pub(crate) closed: bool,
+    /// What it refused, in order.
+    pub(crate) pending: VecDeque<Envelope>,
+}
+
+impl Output {
+    #[inline]
+    pub(crate) fn is_refused(&self) -> bool {
+        self.receivers.iter().any(|receiver| !receiver.pending.is_empty())
+    }
+
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.receivers.iter().all(|receiver| receiver.closed)
+    }
+}

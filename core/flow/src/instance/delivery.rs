@@ -1,0 +1,135 @@
+//! How what an invocation has sent comes to its receivers, or waits for them.
+
+use super::Instance;
+use super::cell::{Body, BoxCell, Receiver};
+use crate::desk::{Activation, Desk, Fact};
+use crate::ring::{Put, Ring};
+use crate::sync::Ordering;
+use crate::{BoxId, Envelope};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use vicus_schedule::Kind;
+
+impl Instance {
+    /// Does what may run a user's code, such as dropping an envelope; a panic there fails the request, with the name of the box.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn guarded(&self, index: usize, f: impl FnOnce()) {
+        catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| self.fail_by(BoxId(index), panic));
+    }
+
+    /// A receiver's buffer.
+    pub(crate) fn ring(&self, receiver: &Receiver) -> &Ring<Envelope> {
+        &self.cells[receiver.cell].inputs[receiver.input].ring
+    }
+
+    /// Sends what was refused. Says whether all of it went.
+    pub(crate) fn flush(&self, body: &mut Body, desk: &mut Desk) -> bool {
+        let mut all = true;
+        for (index, output) in body.outputs.iter_mut().enumerate().filter(|(_, output)| output.is_refused()) {
+            for receiver in &mut output.receivers {
+                while let Some(envelope) = receiver.pending.pop_front() {
+                    if let Some(back) = self.put(receiver, envelope, Kind::Immediate, desk) {
+                        receiver.pending.push_front(back);
+                        break;
+                    }
+                }
+            }
+            all &= !output.is_refused();
+            if !output.is_refused() && std::mem::take(&mut output.noted) {
+                desk.note(Fact::Resumed { output: index });
+            }
+        }
+        all
+    }
+
+    /// Sends what the action left in the outbox. Says whether all of it went.
+    #[inline]
+    pub(crate) fn deliver(&self, sender: usize, body: &mut Body, desk: &mut Desk) -> bool {
+        let mut all = true;
+        body.outbox_bytes = 0;
+        // The initialization pill wakes the boxes that start by themselves: larger pieces of work, to be spread.
+        let kind = if sender == 0 { Kind::Deferred } else { Kind::Immediate };
+        for (output, mut envelope) in body.outbox.drain(..) {
+            self.cells[sender].tally.sent(output, &envelope);
+            envelope.set_node(desk.node, desk.blocks);
+            if desk.recording {
+                desk.note(Fact::Sent {
+                    output,
+                    rows: envelope.rows(),
+                    pill: envelope.is_pill(),
+                    bytes: envelope.bytes(),
+                });
+                // After the fact: who receives it is recorded later than who sent it.
+                envelope.set_stamp(desk.clock);
+            }
+            body.outputs[output].sent = (0, 0);
+            let receivers = &mut body.outputs[output].receivers;
+            let last = receivers.len() - 1;
+            let mut rest = Some(envelope);
+            for (index, receiver) in receivers.iter_mut().enumerate() {
+                let mut copy = if index == last { rest.take() } else { rest.clone() }.expect("the last one takes it");
+                if !copy.is_pill() {
+                    for &column in &receiver.private {
+                        self.guarded(sender, || copy.unshare(column));
+                    }
+                }
+                let refused =
+                    if receiver.pending.is_empty() { self.put(receiver, copy, kind, desk) } else { Some(copy) };
+                if let Some(envelope) = refused {
+                    receiver.pending.push_back(envelope);
+                    all = false;
+                }
+            }
+            let sent = &mut body.outputs[output];
+            if desk.recording && !body.any_room && !sent.noted && sent.is_refused() {
+                sent.noted = true;
+                desk.note(Fact::Refused { output });
+            }
+        }
+        all
+    }
+
+    /// Puts an envelope into a receiver's buffer and activates it. Gives the envelope back if there is no room.
+    fn put(&self, receiver: &mut Receiver, envelope: Envelope, kind: Kind, desk: &mut Desk) -> Option<Envelope> {
+        if receiver.closed {
+            return self.discard(receiver, envelope);
+        }
+        let cell = &self.cells[receiver.cell];
+        if desk.recording {
+            cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
+        }
+        let home = envelope.home();
+        match cell.inputs[receiver.input].ring.put(envelope) {
+            Put::Taken => {
+                if cell.state.arrive().0 {
+                    desk.activations.push(Activation { home, ..self.activation(receiver.cell, kind, desk.seat) });
+                }
+                None
+            }
+            Put::Full(envelope) => Some(envelope),
+            Put::Closed(envelope) => {
+                receiver.closed = true;
+                self.discard(receiver, envelope)
+            }
+        }
+    }
+
+    /// The request has ended: nobody reads what the action sent, and whoever was blocked was resumed by the end.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn drop_sent(&self, cell: &BoxCell, body: &mut Body) {
+        for (output, envelope) in body.outbox.drain(..) {
+            cell.tally.sent(output, &envelope);
+            self.guarded(cell.index, || drop(envelope));
+        }
+        body.resumed.clear();
+    }
+
+    /// Drops what a receiver takes no more. That may be the sender's code.
+    #[cold]
+    #[inline(never)]
+    fn discard(&self, receiver: &Receiver, envelope: Envelope) -> Option<Envelope> {
+        self.guarded(self.cells[receiver.cell].inputs[receiver.input].sender, || drop(envelope));
+        None
+    }
+}

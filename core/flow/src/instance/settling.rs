@@ -1,0 +1,308 @@
+//! When and how a request is over.
+//!
+//! Each seat counts the tasks of the request that it queued and those that it finished, in counters of its own. A task is counted as
+//! queued before it can be taken, and as finished only after all that it queued is counted. Reading first every *finished* and then
+//! every *queued* therefore finds equal sums only if no task is queued or running ([`Instance::is_quiescent`]); then nothing can
+//! happen to the request any more, and it has either ended, or failed, or stalled. A seat that finishes a task and turns away from the
+//! request asks ([`Instance::settle`]), so the last one to finish gets the answer.
+
+use super::{Counts, Instance, Totals};
+use crate::error::{GivenUp, drop_quietly};
+use crate::running::Absent;
+use crate::sync::{AtomicU64, Ordering, fence};
+use crate::{BoxError, BoxId, Envelope, FlowError};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Why no more user code is to run. The first reason stays.
+pub(super) const GOES_ON: u8 = 0;
+const ENDED: u8 = 1;
+const FAILED: u8 = 2;
+
+impl Instance {
+    /// It has ended, failed or been cancelled. No more user code is to run, but for boxes that asked to run again before the end
+    /// ([`Instance::is_wanted`]).
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) != GOES_ON
+    }
+
+    /// Whether it goes on, has ended or has failed, as a number that differs for these.
+    #[inline]
+    pub fn stage(&self) -> u8 {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// It has failed or been cancelled: no user code is to run any more.
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) == FAILED
+    }
+
+    /// The termination box has seen every pill.
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) == ENDED
+    }
+
+    /// Whether a box that was queued is to be run, and not dropped: the request goes on, or it has ended and the box, which had
+    /// sent its pills, asked to run again (Bobox report §4.1: a box may pass the pill on, and clean up in a later invocation).
+    #[inline]
+    pub fn is_wanted(&self, index: BoxId) -> bool {
+        match self.stop.load(Ordering::Relaxed) {
+            GOES_ON => true,
+            ENDED => self.cells[index.index()].state.is_again(),
+            _ => false,
+        }
+    }
+
+    /// Stops the request with a reason, if it has not failed before. Its queued tasks are dropped when they are taken.
+    pub fn fail(&self, error: FlowError) {
+        let mut failure = self.failure.lock().expect("nothing panics under this lock");
+        if self.stop.swap(FAILED, Ordering::AcqRel) == FAILED {
+            drop(failure);
+            return drop_quietly(error);
+        }
+        *failure = Some(error);
+    }
+
+    /// The termination box has all pills. Blocked boxes are resumed, since nothing that they sent matters any more: gives those that
+    /// asked to run again.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn end(&self, mut wanted: impl FnMut(usize)) {
+        if self.stop.compare_exchange(GOES_ON, ENDED, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            return;
+        }
+        // A box that is about to be blocked sees that the request has ended, or is seen to be blocked here.
+        fence(Ordering::SeqCst);
+        for (index, cell) in self.cells.iter().enumerate().filter(|(_, cell)| cell.state.is_blocked()) {
+            if cell.state.resume().0 && cell.state.is_again() {
+                wanted(index);
+            }
+        }
+    }
+
+    /// Counts a task that `seat` is about to queue (`None`: a caller without a seat).
+    #[inline]
+    pub(crate) fn count_queued(&self, seat: Option<usize>) {
+        self.add(seat, |counts| &counts.queued);
+    }
+
+    /// Counts a task that `seat` has run or dropped. Unless the caller holds a reference of its own, the instance may be gone after this:
+    /// another seat may settle it.
+    #[inline]
+    pub(crate) fn count_finished(&self, seat: Option<usize>) {
+        self.add(seat, |counts| &counts.finished);
+    }
+
+    /// Counts how `seat` found a task.
+    #[inline]
+    pub fn count_taken(&self, seat: usize, rule: u8, far: bool) {
+        self.add(Some(seat), |counts| &counts.taken[usize::from(rule)]);
+        if far {
+            self.add(Some(seat), |counts| &counts.far);
+        }
+    }
+
+    /// Counts an invocation of user code.
+    #[inline]
+    pub(crate) fn count_act(&self, seat: Option<usize>) {
+        self.add(seat, |counts| &counts.acts);
+    }
+
+    #[inline]
+    fn add(&self, seat: Option<usize>, which: impl Fn(&Counts) -> &AtomicU64) {
+        match seat {
+            Some(seat) => {
+                // Only the seat writes here, so a load and a store do for an addition.
+                let counter = which(&self.counts[seat].0);
+                counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Release);
+            }
+            None => {
+                which(&self.counts[self.counts.len() - 1].0).fetch_add(1, Ordering::AcqRel);
+            }
+        }
+    }
+
+    /// Whether no task of the request is queued or running. Once true it stays true.
+    pub fn is_quiescent(&self) -> bool {
+        self.unfinished() == 0
+    }
+
+    /// How many tasks are queued or running, the caller's own included: never less than there are, and exact if none
+    /// but the caller's is left.
+    pub fn unfinished(&self) -> u64 {
+        let sum = |which: fn(&Counts) -> &AtomicU64| -> u64 {
+            self.counts.iter().map(|counts| which(&counts.0).load(Ordering::Acquire)).sum()
+        };
+        let finished = sum(|counts| &counts.finished);
+        sum(|counts| &counts.queued) - finished
+    }
+
+    /// To be called by whoever has counted a task as finished and turns away. Decides what became of the request if
+    /// that was its last task; `None` if it was not, or if another caller was quicker. What its boxes hold is dropped
+    /// before the answer is given.
+    pub fn settle(&self) -> Option<Result<Totals, FlowError>> {
+        // Two seats that finish the last two tasks at once: at least one sees the other's count.
+        fence(Ordering::SeqCst);
+        if !self.is_quiescent() || self.settled.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        let result = match self.stop.load(Ordering::Acquire) {
+            ENDED => Ok(self.totals()),
+            GOES_ON => Err(self.explain_stall()),
+            _ => {
+                let failure = self.failure.lock().expect("nothing panics under this lock").take();
+                Err(failure.expect("whoever stops a request leaves the reason"))
+            }
+        };
+        let dropped = self.release();
+        #[expect(unsafe_code, reason = "gives back the reference to itself")]
+        // SAFETY: `start` took it, since there was a task to be finished; this is done once (`settled`). The caller has another one.
+        unsafe {
+            Arc::decrement_strong_count(self.cells[0].instance);
+        }
+        Some(result.and_then(|totals| dropped.map_or(Ok(totals), Err)))
+    }
+
+    /// Drops every operator and envelope. A handle that somebody keeps then costs little, and what an operator has at
+    /// its end, such as a channel's sender, is gone when the request is over. Gives the first panic.
+    fn release(&self) -> Option<FlowError> {
+        let mut first = None;
+        for cell in &self.cells {
+            for input in &cell.inputs {
+                while let Some(taken) = input.ring.take() {
+                    // What a column's owner does when it is dropped is the sender's.
+                    let dropped = catch_unwind(AssertUnwindSafe(move || drop(taken)));
+                    dropped.unwrap_or_else(|panic| keep_first(&mut first, self.unwound(input.sender, panic)));
+                }
+            }
+            let (operator, left) = cell.body.with_mut(|body| {
+                #[expect(unsafe_code, reason = "empties bodies that nobody runs")]
+                // SAFETY: the request is quiescent, and only the one that settles it comes here (`settled`): no box
+                // runs or will, and all their writes are visible through the counters.
+                let body = unsafe { &mut *body };
+                let receivers = body.outputs.iter_mut().flat_map(|output| &mut output.receivers);
+                let mut left: Vec<Envelope> = receivers.flat_map(|receiver| receiver.pending.drain(..)).collect();
+                left.extend(body.outbox.drain(..).map(|(_, envelope)| envelope));
+                (std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent)), left)
+            });
+            let mut drops = |drops: &mut dyn FnMut()| {
+                let dropped = catch_unwind(AssertUnwindSafe(drops));
+                dropped.unwrap_or_else(|panic| keep_first(&mut first, self.unwound(cell.index, panic)));
+            };
+            let mut operator = Some(operator);
+            drops(&mut || drop(operator.take()));
+            for envelope in left {
+                let mut envelope = Some(envelope);
+                drops(&mut || drop(envelope.take()));
+            }
+        }
+        first
+    }
+
+    /// Fails the request, whose box's invocation on `seat` panicked outside of its own code. The box is run no more.
+    #[cold]
+    pub fn abandon(&self, index: BoxId, seat: Option<usize>, panic: std::boxed::Box<dyn Any + Send>) {
+        self.fail_by(index, panic);
+        self.count_finished(seat);
+    }
+
+    /// Fails the request by what a box's code, or a task of it, panicked with.
+    #[cold]
+    pub fn fail_by(&self, index: BoxId, panic: std::boxed::Box<dyn Any + Send>) {
+        self.fail(self.unwound(index.index(), panic));
+    }
+
+    /// What it means for the request that a box returned an error.
+    #[cold]
+    pub(crate) fn gave_up(&self, index: usize, error: BoxError) -> FlowError {
+        FlowError::Failed { name: self.model.boxes[index].name().to_owned(), error: error.into() }
+    }
+
+    /// What it means for the request that a box's code left by unwinding.
+    #[cold]
+    pub(crate) fn unwound(&self, index: usize, panic: std::boxed::Box<dyn Any + Send>) -> FlowError {
+        let panic = match panic.downcast::<GivenUp>() {
+            Ok(given_up) => return self.gave_up(index, given_up.0),
+            Err(panic) => panic,
+        };
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        let message = text.unwrap_or_else(|| "a panic without a message".to_owned());
+        drop_quietly(panic);
+        FlowError::Panicked { name: self.model.boxes[index].name().to_owned(), message }
+    }
+}
+
+fn keep_first(first: &mut Option<FlowError>, error: FlowError) {
+    match first {
+        Some(_) => drop_quietly(error),
+        None => *first = Some(error),
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use crate::{BoxModel, ModelBuilder, Schema};
+    use loom::sync::atomic::{AtomicBool as Flag, AtomicUsize};
+    use vicus_schedule::{RequestId, TaskClass};
+
+    #[expect(unsafe_code, reason = "the type of a class's functions")]
+    // SAFETY of callers: nothing to keep; it is never called.
+    unsafe fn never(_: vicus_schedule::TaskRef) {
+        unreachable!("these tasks are only counted");
+    }
+
+    static COUNTED: TaskClass = crate::box_class(never);
+
+    /// A task queues another and ends, while a second seat takes that one, runs it and ends it: exactly one of them finds
+    /// that the request is over, and not before both tasks are.
+    #[test]
+    fn loom_a_request_is_settled_once_and_not_too_early() {
+        let mut net = ModelBuilder::new("one box");
+        let source =
+            net.source(BoxModel::new("source", || |_: &mut crate::Turn<'_>| Ok(())).output(&Schema::new::<&str>([])));
+        net.end(source.output(0));
+        let model = net.build().unwrap();
+        loom::model(move || {
+            let instance = Instance::new(&model, RequestId(1), 2, &COUNTED, Vec::new());
+            instance.fail(FlowError::Cancelled);
+            let queued = loom::sync::Arc::new(Flag::new(false));
+            let counts: loom::sync::Arc<[AtomicUsize; 2]> =
+                loom::sync::Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+            fn take(queued: &Flag) -> bool {
+                queued.compare_exchange(true, false, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            }
+            fn end(instance: &Instance, seat: usize, [ended, settled]: &[AtomicUsize; 2]) {
+                ended.fetch_add(1, Ordering::Relaxed);
+                instance.count_finished(Some(seat));
+                if instance.settle().is_some() {
+                    assert_eq!(ended.load(Ordering::Relaxed), 2, "both tasks had ended");
+                    settled.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            std::mem::forget(instance.start(Some(0)));
+            let thief = {
+                let (instance, queued, counts) = (Arc::clone(&instance), queued.clone(), counts.clone());
+                loom::thread::spawn(move || {
+                    if take(&queued) {
+                        end(&instance, 1, &counts);
+                    }
+                })
+            };
+            instance.count_queued(Some(0));
+            queued.store(true, Ordering::Release);
+            end(&instance, 0, &counts);
+            // If the thief came too early, it is the owner's.
+            if take(&queued) {
+                end(&instance, 0, &counts);
+            }
+            thief.join().unwrap();
+            assert_eq!(counts[1].load(Ordering::Relaxed), 1, "settled once");
+        });
+    }
+}
