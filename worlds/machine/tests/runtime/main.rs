@@ -13,6 +13,7 @@ mod near;
 #[path = "../../../../core/flow/tests/flow/networks.rs"]
 mod networks;
 mod places;
+mod priority;
 mod random_networks;
 mod shepherds;
 mod soak;
