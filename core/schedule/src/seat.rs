@@ -433,6 +433,14 @@ impl<T> Seat<T> {
     where
         T: PartialEq,
     {
+        !self.kept.is_empty() && self.takes_kept(task)
+    }
+
+    #[cold]
+    fn takes_kept(&mut self, task: &T) -> bool
+    where
+        T: PartialEq,
+    {
         let at = self.kept.iter().rposition(|kept| kept == task);
         at.map(|at| self.kept.remove(at)).is_some()
     }

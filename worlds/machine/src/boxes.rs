@@ -119,7 +119,9 @@ pub(crate) fn leave() {
     }
 }
 
-fn end_if_last(instance: Arc<Instance>) {
+/// The seat has turned away from this request. If it ran the last task, the request is over.
+#[cold]
+pub(crate) fn end_if_last(instance: Arc<Instance>) {
     // Memory freed at its end is counted as freed now, not when this thread last slept.
     heaps::tick();
     let outcome = with_shared(|shared| outside(|| shared.settle(&instance)));

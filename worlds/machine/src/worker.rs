@@ -7,7 +7,7 @@
 //! and wait, which changes the worker. So functions that run tasks are no methods; between two tasks they get the worker anew.
 
 use crate::allocator::column_block;
-use crate::boxes::{leave, recover, sweep_boxes};
+use crate::boxes::{end_if_last, leave, recover, sweep_boxes};
 use crate::deque::Deque;
 use crate::heaps;
 use crate::inbox::Inbox;
@@ -79,22 +79,42 @@ thread_local! {
 /// call this function again.
 #[inline]
 pub(crate) fn with_worker<R>(f: impl FnOnce(&mut Worker) -> R) -> Option<R> {
-    let worker = HERE.get();
-    if worker.is_null() {
-        return None;
-    }
-    #[cfg(debug_assertions)]
-    let _once = Once::new();
-    #[expect(unsafe_code, reason = "the worker of the calling thread's seat")]
-    // SAFETY: `Worker::sit` put it there and takes it away before it ends, so it is this thread's and alive. Only `f` has a
-    // reference: there is no other way to it, and `f` runs nothing that calls this again (debug builds check that).
-    Some(f(unsafe { &mut *worker }))
+    NonNull::new(HERE.get()).map(|worker| {
+        #[expect(unsafe_code, reason = "the worker of the calling thread's seat")]
+        // SAFETY: it is the worker that `HERE` has.
+        unsafe {
+            lend(worker, f)
+        }
+    })
 }
 
 /// As [`with_worker`], in a running task.
 #[inline]
 pub(crate) fn in_task<R>(f: impl FnOnce(&mut Worker) -> R) -> R {
-    with_worker(f).expect("a task runs on a seat")
+    // Not by way of `with_worker`: its `Option` would pass what `f` returns through memory.
+    let Some(worker) = NonNull::new(HERE.get()) else { no_seat() };
+    #[expect(unsafe_code, reason = "the worker of the calling thread's seat")]
+    // SAFETY: it is the worker that `HERE` has.
+    unsafe {
+        lend(worker, f)
+    }
+}
+
+#[cold]
+fn no_seat() -> ! {
+    panic!("a task runs on a seat")
+}
+
+/// # Safety
+/// The worker is the one in [`HERE`].
+#[inline]
+#[expect(unsafe_code, reason = "the worker of the calling thread's seat")]
+unsafe fn lend<R>(mut worker: NonNull<Worker>, f: impl FnOnce(&mut Worker) -> R) -> R {
+    #[cfg(debug_assertions)]
+    let _once = Once::new();
+    // SAFETY: `Worker::sit` put it there and takes it away before it ends, so it is this thread's and alive. Only `f` has a
+    // reference: there is no other way to it, and `f` runs nothing that calls this again (debug builds check that).
+    f(unsafe { worker.as_mut() })
 }
 
 /// Whether the calling thread sits on a seat.
@@ -533,35 +553,50 @@ pub(crate) fn run(task: TaskRef, way: Way) {
 /// Runs a task on top of one that waits, or that spawned another.
 pub(crate) fn run_on_top(task: TaskRef, way: Way) {
     let request = task.header().request;
-    let (outer, is_others) = in_task(|worker| {
+    let outer = in_task(|worker| {
         let outer = worker.frame.put_aside();
-        let is_others = request != outer.request;
-        if is_others {
+        if request != outer.request {
             worker.beneath.push(outer.request);
         }
-        (outer, is_others)
+        outer
     });
     // The waiting task beneath must not be unwound. Users' panics are caught where their code is called.
     catch_unwind(AssertUnwindSafe(|| run(task, way))).unwrap_or_else(recover);
-    leave();
-    in_task(|worker| {
-        if is_others {
+    let left = in_task(|worker| {
+        if request != outer.request {
             worker.beneath.pop();
         }
-        worker.frame = outer;
+        worker.frame.resume(outer)
     });
+    if let Some(instance) = left {
+        end_if_last(instance);
+    }
 }
 
 impl Frame {
     /// Takes this frame out, so that a task can run on top of it.
+    #[inline]
     fn put_aside(&mut self) -> Frame {
         Frame {
+            request: self.request,
+            way: self.way,
             current: self.current.take(),
             running: self.running.take(),
-            parent: std::mem::replace(&mut self.parent, ContextRef::NONE),
+            parent: self.parent,
             context: self.context.take(),
-            ..*self
         }
+    }
+
+    /// Puts a frame back. Gives the request whose box was run last on top of it.
+    #[inline]
+    fn resume(&mut self, outer: Frame) -> Option<Arc<Instance>> {
+        let Frame { request, way, current, running, parent, context } = outer;
+        self.request = request;
+        self.way = way;
+        self.running = running;
+        self.parent = parent;
+        self.context = context;
+        std::mem::replace(&mut self.current, current)
     }
 }
 
