@@ -1,4 +1,4 @@
-//! Columns as Arrow arrays and back: what Arrow says of them, and what is copied.
+//! Columns as Arrow arrays and back: their values by Arrow's own accessors, and which of them are copied.
 #![cfg(feature = "arrow")]
 
 use crate::tables::{self, Cell, Chance, Row, TYPES, Table, assert_same, rows};
@@ -18,7 +18,7 @@ use vicus_flow::{
     BoxModel, Column, Envelope, Field, FlowError, FromArrowError, ModelBuilder, Schema, Turn, Type, library, sequential,
 };
 
-/// What an Arrow array has, asked by Arrow's own means.
+/// The values of an Arrow array, by Arrow's own accessors.
 fn cells(array: &dyn Array) -> Vec<Cell> {
     let cell = |row: usize| match array.data_type() {
         _ if array.is_null(row) => Cell::Null,
@@ -86,7 +86,7 @@ fn through_c(array: &ArrayRef) -> ArrayRef {
     make_array(data)
 }
 
-/// Counts down when it goes.
+/// Counts down when it is dropped.
 struct Owner(Arc<AtomicUsize>);
 
 impl Drop for Owner {
@@ -108,7 +108,7 @@ fn what_arrow_has_is_shared_and_kept_as_long_as_it_is_read() {
     drop(array);
     assert_eq!(column.u64s().as_ptr(), &raw const NUMBERS[1]);
 
-    // The values are Arrow's: they are changed in a copy.
+    // The memory is Arrow's, so the values are changed in a copy.
     let mut envelope = Envelope::new([column.slice(0..2)]);
     assert_eq!(envelope.held_bytes(), 24, "what is kept is all of the array");
     drop(column);
@@ -194,11 +194,11 @@ fn what_envelopes_do_not_have_is_refused_by_name() {
     let error = Envelope::from_arrow(&nothing.unwrap()).unwrap_err();
     assert_eq!(error, FromArrowError::TooManyRows { rows: 1 << 32 });
 
-    // Three gibibytes that take none.
+    // Three gibibytes in the offsets, without memory behind them.
     let ends: Vec<i64> = vec![0, 3 << 30];
     let at = NonNull::from(&[0u8; 0]).cast();
     #[expect(unsafe_code, reason = "Arrow takes addresses on trust")]
-    // SAFETY: the bytes are not looked at, because there are too many of them.
+    // SAFETY: the bytes are not read, because there are too many of them.
     let many = unsafe {
         let buffer = Buffer::from_custom_allocation(at, 3 << 30, Arc::new(()));
         LargeBinaryArray::new_unchecked(OffsetBuffer::new(ScalarBuffer::from(ends)), buffer, None)
@@ -216,7 +216,7 @@ fn truth_values_are_packed_and_unpacked() {
     }
 }
 
-/// The memory of a text whose owner panics when it goes.
+/// The memory of a text whose owner panics when it is dropped.
 struct Grumpy;
 
 impl Drop for Grumpy {
@@ -229,7 +229,7 @@ impl Drop for Grumpy {
 
 #[test]
 fn a_panic_where_a_private_copy_is_made_fails_the_sender() {
-    // What happened: to make a private copy, the runtime dropped what was sent, outside of what it catches.
+    // What happened: to make a private copy, the runtime dropped the sent column outside of its `catch_unwind`.
     #[expect(unsafe_code, reason = "Arrow takes the address on trust")]
     // SAFETY: five bytes that live for ever.
     let bytes = unsafe {

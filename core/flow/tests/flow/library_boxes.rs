@@ -1,4 +1,4 @@
-//! The library's boxes over random tables of all types, in every order that a seed can think of. Failing cases print their seed.
+//! The library's boxes over random tables of all types, in random orders of tasks. Failing cases print their seed.
 
 use crate::tables::{self, Chance, Table, assert_same, rows};
 use crate::trials::{Trial, envelopes, keep, seen};
@@ -50,7 +50,7 @@ fn a_builder_makes_of_rows_what_they_were() {
     }
 }
 
-/// Runs a box over these rows, and gives what came, or the error.
+/// Runs a box over these rows. Gives its output, or the error.
 fn over(
     rows: Envelope,
     from: &Schema,

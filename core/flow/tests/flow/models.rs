@@ -1,4 +1,4 @@
-//! What is no model, and what its author is told.
+//! Invalid models, and the errors that their authors get.
 
 use vicus_flow::{BoxError, BoxModel, ModelBuilder, ModelError, Schema, Turn, Type};
 
@@ -45,7 +45,7 @@ fn an_input_reads_one_via() {
 }
 
 #[test]
-fn an_output_that_nobody_reads_does_not_lead_to_the_end() {
+fn an_output_without_a_reader_does_not_lead_to_the_end() {
     let error = error(|net| {
         let source = net.source(named("source").output(&numbers()).output(&numbers()));
         net.end(source.output(0));

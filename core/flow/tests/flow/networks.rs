@@ -1,8 +1,8 @@
-//! Random networks, for both worlds: what they are made of, and what must be true of a run.
+//! Random networks, for both worlds: their construction, and the rules that every run must obey.
 //!
-//! Every box writes down what it takes, sends and closes. Whatever a network computes, a run is judged by that: each
-//! input is its via's stream from the beginning, each envelope once and in order. Where no box depends on who was quicker,
-//! the streams are also computed beside, by functions over vectors.
+//! Every box logs the envelopes that it takes and sends, and when it closes. A run is checked by these logs, whatever the network
+//! computes: each input is its via's stream from the beginning, each envelope once and in order. Where no stream depends on a
+//! race, the streams are also computed by functions over vectors.
 
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
@@ -11,10 +11,10 @@ use vicus_flow::{
     Operator, OutputId, Schema, Totals, Turn, Type, library,
 };
 
-/// What a box does.
+/// The work of a box.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
-    /// Sends so many envelopes, so many for each invocation, and has some invocations left after its pill.
+    /// Sends `count` envelopes, `burst` in each invocation, and asks for `extra` invocations after its pill.
     Source { count: u64, burst: u64, extra: u64 },
     /// Passes on.
     Pass,
@@ -28,13 +28,13 @@ pub(crate) enum Kind {
     Zip,
     /// The first input's stream, then the second's.
     Concat,
-    /// Whatever comes, from either input.
+    /// Envelopes of either input, as they come.
     Merge,
-    /// Reads a stream to its end. Every stream that nobody else reads has one.
+    /// Reads a stream to its end. Every stream without another reader has one.
     Sink,
 }
 
-/// A box of a network in the making. Choices are taken modulo what there is.
+/// A box of a network in the making. Choices are taken modulo the number of possibilities.
 #[derive(Clone, Debug)]
 pub(crate) struct Recipe {
     pub(crate) kind: Kind,
@@ -67,7 +67,7 @@ pub(crate) fn recipes() -> impl Strategy<Value = Vec<Recipe>> {
     proptest::collection::vec(recipe, 1..11)
 }
 
-/// One end of a via: who sends what to an input, and its bound.
+/// A via from the side of its input: the sender, its output, and the bound.
 #[derive(Clone, Debug)]
 struct Link {
     sender: usize,
@@ -75,13 +75,13 @@ struct Link {
     private: bool,
 }
 
-/// A network with what is known of it. Boxes are numbered as they were added, a library's boxes not.
+/// A network with its expected streams. Boxes are numbered as they were added, without those of the library.
 pub(crate) struct Network {
     pub(crate) model: Arc<Model>,
     boxes: Vec<(BoxId, Kind)>,
-    /// By box and input; `None` where a box that keeps no log sends.
+    /// By box and input; `None` if the sender keeps no log.
     links: Vec<Vec<Option<Link>>>,
-    /// What each box sends, where that does not depend on who is quicker.
+    /// The stream that each box sends, if that does not depend on a race.
     streams: Vec<Option<Vec<u64>>>,
 }
 
@@ -89,7 +89,7 @@ fn schema() -> Schema {
     Schema::new([("number", Type::U64), ("scratch", Type::U64)])
 }
 
-/// Who may be read from, while the network grows.
+/// An output that can still be read, while the network grows.
 #[derive(Clone)]
 struct Out {
     output: OutputId,
@@ -99,8 +99,8 @@ struct Out {
 }
 
 impl Network {
-    /// Puts boxes together. `hold`: every input of a box that waits for one stream while another comes is held back, so
-    /// that the network cannot wait for itself.
+    /// Builds the network. `hold`: every input of a box that waits for one stream while another comes is held back, so that the
+    /// network cannot wait for itself.
     pub(crate) fn new(recipes: &[Recipe], hold: bool) -> Network {
         let mut net = ModelBuilder::new("random");
         let mut outs: Vec<Out> = Vec::new();
@@ -156,7 +156,7 @@ impl Network {
             }
         }
         for at in (0..outs.len()).filter(|&at| !outs[at].read).collect::<Vec<_>>() {
-            // A sink reads every stream to the end; what it sends leads to the termination box.
+            // A sink reads every stream to the end; its output leads to the termination box.
             add(&mut net, &mut outs, Kind::Sink, &[at], &recipes[0]);
             net.end(outs.last().expect("it was just added").output);
         }
@@ -165,7 +165,7 @@ impl Network {
     }
 
     /// The operators of one run with their log. `exact`: the world is sequential, so that bounds and closed readers can be
-    /// held against the log while it runs. `fault`: in which box and at which invocation something goes wrong, and how.
+    /// checked against the log while it runs. `fault`: a box, an invocation of it, and what goes wrong there.
     pub(crate) fn operators(&self, exact: bool, fault: Option<(usize, u64, Fault)>) -> (Log, Operators) {
         let mut readers: Vec<Vec<(usize, usize, Link)>> = vec![Vec::new(); self.boxes.len()];
         for (reader, links) in self.links.iter().enumerate() {
@@ -203,7 +203,7 @@ impl Network {
         (log, operators)
     }
 
-    /// What must be true of every run, however it ended.
+    /// Checks the rules for every run, failed ones included.
     pub(crate) fn judge(&self, log: &Log, result: &Result<Totals, FlowError>, counts: &[BoxCounts]) {
         let log: Vec<Entry> = log.iter().map(|entry| entry.lock().unwrap_or_else(|e| e.into_inner()).clone()).collect();
         for (reader, links) in self.links.iter().enumerate() {
@@ -242,7 +242,7 @@ impl Network {
         self.judge_counts(&log, result, counts);
     }
 
-    /// What the runtime counted is what the boxes wrote down.
+    /// The runtime's counts are those of the boxes' logs.
     fn judge_counts(&self, log: &[Entry], result: &Result<Totals, FlowError>, counts: &[BoxCounts]) {
         let sum = |of: fn(u64) -> u64, numbers: &[u64]| -> u64 { numbers.iter().map(|&number| of(number)).sum() };
         for ((id, _), entry) in self.boxes.iter().zip(log) {
@@ -252,7 +252,7 @@ impl Network {
                 assert_eq!((input.envelopes, input.rows), (taken.len() as u64, sum(rows, taken)), "{name} took");
                 assert_eq!(input.near_bytes + input.far_bytes, sum(bytes, taken), "bytes that {name} took");
             }
-            // What the last invocation sent does not leave when the request is over before it ends.
+            // Envelopes of the last invocation are not delivered if the request is over before it ends.
             let sent = &counts.outputs[0];
             assert!(sent.envelopes <= entry.sent.len() as u64 && sent.rows <= sum(rows, &entry.sent), "{name} sent");
             if sent.ended {
@@ -307,7 +307,7 @@ impl Network {
 }
 
 impl Kind {
-    /// What a box of this kind sends; `None` if that depends on who is quicker.
+    /// The stream of a box of this kind; `None` if that depends on a race.
     fn stream(&self, inputs: &[Option<Vec<u64>>]) -> Option<Vec<u64>> {
         let input = |at: usize| inputs[at].clone();
         Some(match self {
@@ -334,7 +334,7 @@ pub(crate) enum Fault {
     PanicInDrop,
 }
 
-/// The panics of faulty boxes are part of the test; their messages are not.
+/// The panics of faulty boxes are part of the test; their messages are suppressed.
 pub(crate) fn expect_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -348,10 +348,10 @@ pub(crate) fn expect_panics() {
     });
 }
 
-/// What replaces the boxes' operators in one run.
+/// The operators that replace the boxes' own in one run.
 pub(crate) type Operators = Vec<(BoxId, Box<dyn Operator>)>;
 
-/// By box, what it did.
+/// The log of each box.
 pub(crate) type Log = Arc<Vec<Mutex<Entry>>>;
 
 #[derive(Clone, Debug, Default)]
@@ -367,7 +367,7 @@ pub(crate) struct Entry {
     asked: bool,
 }
 
-/// Who reads what.
+/// The readers of each output.
 struct Shape {
     /// By sender: the reader, its input, and the via's link.
     readers: Vec<Vec<(usize, usize, Link)>>,
@@ -408,7 +408,7 @@ impl Watched {
         self.log[self.number].lock().expect("nothing panics under this lock")
     }
 
-    /// What a sequential world can see when a box is invoked.
+    /// Checks the facts that a sequential world guarantees when a box is invoked.
     fn look_around(&self) {
         let sent = self.entry().sent.clone();
         let readers = &self.shape.readers[self.number];
@@ -427,7 +427,7 @@ impl Watched {
         }
     }
 
-    /// Whether a reader takes no more of an input: it has closed it, or all its own readers may have left.
+    /// Whether a reader may accept no more on an input: it has closed it, or all its own readers may have left.
     fn may_have_left(&self, reader: usize, input: usize) -> bool {
         let (closed, pill) = {
             let entry = self.log[reader].lock().unwrap();

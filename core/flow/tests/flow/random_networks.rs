@@ -1,4 +1,4 @@
-//! Random networks in the sequential world, in every order that a seed can think of. Failing cases print their seed.
+//! Random networks in the sequential world, in random orders of tasks. Failing cases print their seed.
 
 use crate::networks::{self, Fault, Network, recipes};
 use proptest::prelude::*;

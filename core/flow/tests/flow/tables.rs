@@ -17,7 +17,7 @@ pub(crate) enum Cell {
 pub(crate) type Row = Vec<Cell>;
 
 impl Cell {
-    /// Null is less than all else.
+    /// Null is less than every value.
     pub(crate) fn order(&self, other: &Cell) -> Ordering {
         match (self, other) {
             (Cell::Null, Cell::Null) => Ordering::Equal,
@@ -81,7 +81,7 @@ pub(crate) const TYPES: [Type; 13] = [
     Type::Binary,
 ];
 
-/// One of a few values, so that rows have equal ones.
+/// One of a few values, so that several rows have equal ones.
 fn cell(kind: Type, chance: &mut Chance) -> Cell {
     let whole = |chance: &mut Chance, least: i128, most: i128| {
         Cell::Whole([least, least + 1, 0, 1, 7, most - 1, most][chance.below(7)].max(least))
@@ -103,7 +103,7 @@ fn cell(kind: Type, chance: &mut Chance) -> Cell {
         Type::Text => {
             let texts = ["", "a", "ab", "abcdefgh", "abcdefgh\0", "abcdefghi", "é", "\u{10FFFF}", "a\0"];
             match chance.below(texts.len() + 1) {
-                // Longer than all else together.
+                // Longer than all others together.
                 at if at == texts.len() => Cell::Text("long".repeat(500)),
                 at => Cell::Text(texts[at].to_owned()),
             }
@@ -134,7 +134,7 @@ impl Table {
     }
 
     pub(crate) fn of(fields: Vec<Field>, chance: &mut Chance, most_rows: usize) -> Table {
-        // Of eight rows, so many are nulls: none, some, all.
+        // How many of eight rows are nulls: none, some, all.
         let nulls: Vec<usize> = fields.iter().map(|_| [0, 1, 4, 8][chance.below(4)]).collect();
         let count = if chance.below(8) == 0 { 0 } else { chance.below(most_rows + 1) };
         let mut row = || -> Row {

@@ -1,4 +1,4 @@
-//! What the library's boxes should make of random tables, written as plainly as it can be.
+//! The expected results of the library's boxes over random tables, by the simplest code possible.
 
 use crate::tables::{Cell, Chance, Row, Table, assert_same, envelope, order, rows};
 use std::cmp::Ordering;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use vicus_flow::library::{self, Grouping, HashKey, SortKey};
 use vicus_flow::{Bound, BoxModel, Envelope, Model, ModelBuilder, Schema, Type};
 
-/// The rows in envelopes, some of which are slices of larger ones, and some of no rows.
+/// The rows in envelopes, some of which are slices of larger ones, and some empty.
 pub(crate) fn envelopes(table: &Table, chance: &mut Chance) -> Vec<Envelope> {
     let (mut envelopes, mut rest) = (Vec::new(), &table.rows[..]);
     while !rest.is_empty() {
@@ -28,14 +28,14 @@ fn some_columns(table: &Table, chance: &mut Chance, most: usize) -> Vec<usize> {
     (0..chance.below(most + 1)).map(|_| chance.below(table.schema.columns().len())).collect()
 }
 
-/// What has come to a sink.
+/// The envelopes that a sink has received.
 pub(crate) type Seen = Arc<Mutex<Vec<Envelope>>>;
 
 pub(crate) fn seen(seen: &Seen) -> Vec<Row> {
     seen.lock().unwrap().iter().flat_map(rows).collect()
 }
 
-/// A sink that keeps what comes.
+/// A sink that keeps its envelopes.
 pub(crate) fn keep(schema: &Schema) -> (BoxModel, Seen) {
     let seen = Seen::default();
     let into = Arc::clone(&seen);
@@ -55,7 +55,7 @@ pub(crate) fn random_keys(table: &Table, chance: &mut Chance, most: usize) -> Ve
     some_columns(table, chance, most).into_iter().map(|column| key(column, chance)).collect()
 }
 
-/// Orders rows as the keys say, written once more.
+/// Orders rows by these keys, implemented a second time.
 pub(crate) fn by_keys(keys: &[SortKey], a: &Row, b: &Row) -> Ordering {
     for key in keys {
         let (a, b) = (&a[key.column], &b[key.column]);
@@ -75,7 +75,7 @@ pub(crate) fn by_keys(keys: &[SortKey], a: &Row, b: &Row) -> Ordering {
     Ordering::Equal
 }
 
-/// A random table and a network that sorts it, deals it by keys and merges what was dealt, and groups it whole and in parts.
+/// A random table and a network that sorts it, deals it by keys and merges the parts, and groups it whole and in parts.
 pub(crate) struct Trial {
     table: Table,
     keys: Vec<SortKey>,
@@ -89,7 +89,7 @@ pub(crate) struct Trial {
     what: String,
 }
 
-/// How the columns of a [`Trial`]'s groups are folded: each column that has a sum is summed, and of all the extremes are taken.
+/// The folds of a [`Trial`]'s groups: a sum of each column that has one, and the extremes of all.
 fn grouping(table: &Table, keys: &[usize]) -> Grouping {
     let mut grouping = Grouping::by(&table.schema, keys.iter().copied()).count("rows");
     for (column, field) in table.schema.columns().iter().enumerate() {
@@ -161,7 +161,7 @@ impl Trial {
         };
         let sorted = end(&mut net, sort.output(0), schema);
 
-        // Each part is sorted as the whole was, because dealing keeps the order.
+        // Each part is sorted like the whole, because dealing keeps the order.
         let count = 1 + chance.below(4);
         let deal = net.add(library::partition(schema, &deal_by, count, hash));
         net.connect(sort.output(0), deal.input(0));
@@ -188,7 +188,7 @@ impl Trial {
         Trial { table, keys, deal_by, model, sorted, merged, parts, grouped, grouped_in_parts, what }
     }
 
-    /// Panics if the network's last run, its only one, came to something else than plain loops do.
+    /// Panics if the network's only run gave another result than plain loops do.
     pub(crate) fn judge(&self) {
         let Trial { table, keys, what, .. } = self;
         let mut expected = table.rows.clone();

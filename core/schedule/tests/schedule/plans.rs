@@ -323,7 +323,7 @@ fn the_data_of_a_node_are_spread_over_its_home_caches() {
 struct Data(Vec<(usize, usize, usize, usize, bool)>);
 
 impl Whereabouts for Data {
-    fn is_in_one_place(&mut self, stretch: &std::ops::Range<usize>) -> bool {
+    fn is_in_one_place(&self, stretch: &std::ops::Range<usize>) -> bool {
         self.0.iter().any(|&(start, bytes, .., whole)| whole && (start..start + bytes).contains(&stretch.start))
     }
 

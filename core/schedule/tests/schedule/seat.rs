@@ -62,7 +62,7 @@ impl World {
     fn find(&mut self) -> Option<(Task, Way, Option<Wake>)> {
         let called = || self.called.pop();
         let run = self.seat.find(&self.plan.seats[0], &mut self.queues, called)?;
-        Some((run.task, run.way, if run.leaves { self.seat.passes_on() } else { None }))
+        Some((run.task, run.way, if run.leaves { self.seat.take_wake() } else { None }))
     }
 
     fn none(&mut self, idle_ns: u64) -> Rest {
@@ -112,11 +112,11 @@ fn a_seat_that_finds_nothing_looks_around_and_then_sleeps() {
     assert_eq!(world.none(0), Rest::Look { until_ns: 700 });
     assert_eq!(world.none(699), Rest::Look { until_ns: 700 });
     assert_eq!(world.none(700), Rest::Sleep { sleeper: Sleeper::Free, at_most_ns: None });
-    world.seat.waits(Some(RequestId(3)));
+    world.seat.begin_wait(Some(RequestId(3)));
     assert_eq!(world.none(699), Rest::Look { until_ns: 700 });
     assert_eq!(world.none(700), Rest::Sleep { sleeper: Sleeper::Waiting(RequestId(3)), at_most_ns: None });
     // It waits for something outside of this runtime.
-    world.seat.waits(None);
+    world.seat.begin_wait(None);
     assert_eq!(world.none(700), Rest::Sleep { sleeper: Sleeper::Free, at_most_ns: None });
 }
 
@@ -135,7 +135,7 @@ fn pauses_grow_and_end_in_sleep_and_begin_anew_after_a_task() {
     assert!(world.find().is_some());
     assert_eq!(world.none(0), pauses[0]);
     // A seat whose task waits looks around for 5 µs, as the strategy has no such time.
-    world.seat.waits(Some(RequestId(1)));
+    world.seat.begin_wait(Some(RequestId(1)));
     assert_eq!(world.none(0), Rest::Look { until_ns: 5_000 });
     assert_eq!(world.none(5_000), Rest::Sleep { sleeper: Sleeper::Waiting(RequestId(1)), at_most_ns: None });
 }
@@ -152,13 +152,13 @@ fn a_seat_leaves_the_task_that_it_was_woken_for_to_another_if_it_finds_a_differe
     };
     assert_eq!(found(immediate, immediate), None);
     assert_eq!(found(deferred, immediate), Some(wake(deferred)));
-    assert_eq!(world.seat.passes_on(), None, "once");
+    assert_eq!(world.seat.take_wake(), None, "once");
     // It has looked: other seats were quicker.
     world.seat.woken(Some(wake(deferred)));
     assert_eq!((world.find(), world.none(0)), (None, Rest::Look { until_ns: 10_000 }));
-    assert_eq!(world.seat.passes_on(), None);
+    assert_eq!(world.seat.take_wake(), None);
     world.seat.woken(Some(wake(deferred)));
-    assert_eq!(world.seat.passes_on(), Some(wake(deferred)), "what it waited for came first");
+    assert_eq!(world.seat.take_wake(), Some(wake(deferred)), "what it waited for came first");
 }
 
 #[test]
@@ -166,11 +166,11 @@ fn a_seat_on_whose_stack_many_wait_keeps_what_it_spawns() {
     for strategy in ["las", "shepherd", "central"] {
         let mut world = World::new(strategy);
         let place = |world: &mut World| world.seat.place(&world.plan, Kind::Deferred);
-        (1..DEEP).for_each(|_| world.seat.waits(Some(RequestId(1))));
+        (1..DEEP).for_each(|_| world.seat.begin_wait(Some(RequestId(1))));
         assert!(matches!(place(&mut world), Put::Into(_, Kind::Deferred)), "{strategy}");
-        world.seat.waits(Some(RequestId(1)));
+        world.seat.begin_wait(Some(RequestId(1)));
         assert_eq!(place(&mut world), Put::Keep, "{strategy}");
-        world.seat.goes_on();
+        world.seat.end_wait();
         assert_ne!(place(&mut world), Put::Keep, "{strategy}");
     }
 }
@@ -186,12 +186,12 @@ fn a_refused_box_waits_and_a_refused_closure_runs_at_once_but_not_on_top_of_many
         [(true, true), (true, false), (false, true)].map(|(inline, over)| world.seat.pushed(inline, over)),
         [After::Help, After::Wake, After::Wake]
     );
-    (0..64).for_each(|_| world.seat.helps());
+    (0..64).for_each(|_| world.seat.begin_help());
     assert_eq!(world.seat.pushed(true, true), After::Wake);
     assert_eq!(world.seat.refused((1, 3), true), None, "the stack would have no end");
-    world.seat.has_helped();
+    world.seat.end_help();
     assert_eq!(world.seat.refused((1, 4), true), Some((1, 4)));
-    assert!(world.seat.takes_back(&(1, 3)) && !world.seat.takes_back(&(1, 3)));
+    assert!(world.seat.take_back(&(1, 3)) && !world.seat.take_back(&(1, 3)));
 }
 
 #[test]
@@ -199,10 +199,10 @@ fn a_thread_that_leaves_its_seat_leaves_its_tasks_to_others() {
     let mut world = World::new("steal");
     [1, 2].into_iter().for_each(|number| world.seat.keep((1, number)));
     assert_eq!(world.activated((1, 3), Kind::Immediate, true), None);
-    assert_eq!(world.seat.turns_away(), [(1, 3), (1, 1), (1, 2)]);
+    assert_eq!(world.seat.take_private(), [(1, 3), (1, 1), (1, 2)]);
     assert_eq!(world.find(), None);
     // So does a waiting box, with the one beneath it that it has activated.
-    world.seat.waits(Some(RequestId(1)));
+    world.seat.begin_wait(Some(RequestId(1)));
     assert_eq!(world.activated((1, 4), Kind::Immediate, true), None);
-    assert_eq!(world.seat.goes_on(), Some(((1, 4), world.place(Kind::Immediate))));
+    assert_eq!(world.seat.end_wait(), Some(((1, 4), world.place(Kind::Immediate))));
 }

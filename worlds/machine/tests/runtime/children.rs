@@ -1,4 +1,4 @@
-//! Children of tasks, and groups of them: who waits for what, under every strategy.
+//! Children of tasks, and groups of them: which calls wait for which tasks, under every strategy.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ fn strategy(runtime: &Runtime) -> String {
     format!("{} on {} threads", runtime.plan().strategy, runtime.plan().threads())
 }
 
-/// What panics with.
+/// The message of the panic.
 fn panic_of(f: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(f)).expect_err("it panics");
     let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
@@ -85,7 +85,7 @@ fn a_task_on_which_others_stand_is_over_when_all_that_descends_from_it_is() {
             assert_eq!(counter.get(), 4 * TREE, "a scope: {what}");
             for_each(0..8, |_| grow(4, counter.clone()));
             join(|| grow(4, counter.clone()), || grow(4, counter.clone()));
-            // What this thread ran of them are children of this task.
+            // Those that this thread runs are children of this task.
             open_group();
             spawn_child({
                 let counter = counter.clone();
@@ -97,7 +97,7 @@ fn a_task_on_which_others_stand_is_over_when_all_that_descends_from_it_is() {
     }
 }
 
-/// Lets a task go on that waits on another thread.
+/// A gate that a task on another thread waits at.
 fn gate() -> (impl Fn() + Send + 'static, impl Fn() + Send + Sync + 'static) {
     let open = Arc::new(AtomicBool::new(false));
     let opens = Arc::clone(&open);
@@ -123,15 +123,15 @@ fn children_are_waited_for_and_grandchildren_are_not() {
             spawn_child(move || {
                 let seen = seen.clone();
                 spawn_child(move || {
-                    // Its seat may be the one of the task that waits, and would not let it go on then.
+                    // Its seat may be that of the waiting task, which would then not open the gate.
                     let _ = tells.send(std::thread::current().id());
                     wait();
                     seen.add();
                 });
-                // It is over before the child is.
+                // The child's parent is over before the child is.
             });
             let me = std::thread::current().id();
-            // The grandchild has begun somewhere: if not here, then the wait for the child ends though it goes on.
+            // The grandchild has begun somewhere: if not on this seat, the wait for the child ends although it goes on.
             match told.recv_timeout(Duration::from_millis(200)) {
                 Ok(thread) if thread != me => {
                     wait_for_children();
@@ -205,7 +205,7 @@ fn a_group_that_is_cancelled_drops_what_has_not_begun_and_what_is_in_groups_in_i
             close_group();
             close_group();
             assert_eq!(begun.get(), 0, "{what}");
-            // From within: the task goes on, sees it, and what it spawns is dropped.
+            // Cancelled from within: the task goes on, sees it, and tasks that it spawns are dropped.
             open_group();
             let begun_inside = begun.clone();
             spawn_child(move || {
@@ -213,7 +213,7 @@ fn a_group_that_is_cancelled_drops_what_has_not_begun_and_what_is_in_groups_in_i
                 cancel_group();
                 assert!(is_cancelled());
                 spawn_child(move || begun_inside.add());
-                // A scope is what its owner relies on.
+                // A scope runs all its tasks, because its owner relies on them.
                 let scoped = AtomicUsize::new(0);
                 scope(|scope| scope.spawn(|_| _ = scoped.fetch_add(1, Ordering::Relaxed)));
                 assert_eq!(scoped.into_inner(), 1);
@@ -227,7 +227,7 @@ fn a_group_that_is_cancelled_drops_what_has_not_begun_and_what_is_in_groups_in_i
 }
 
 #[test]
-fn a_childs_panic_goes_to_whatever_waits_for_it_first() {
+fn a_childs_panic_goes_to_the_first_that_waits_for_it() {
     for runtime in runtimes() {
         let what = strategy(&runtime);
         let children = panic_of(|| {
@@ -237,7 +237,7 @@ fn a_childs_panic_goes_to_whatever_waits_for_it_first() {
                 assert_eq!(told, "of a child");
                 wait_for_children();
                 open_group();
-                // Its parent has ended, or not: the group waits for both.
+                // Whether its parent has ended or not: the group waits for both.
                 spawn_child(|| spawn_child(|| panic!("of a grandchild")));
                 assert_eq!(panic_of(close_group), "of a grandchild");
                 spawn_child(|| {
@@ -256,7 +256,7 @@ fn a_childs_panic_goes_to_whatever_waits_for_it_first() {
     assert!(catch_unwind(|| spawn_child(|| ())).is_err(), "outside of tasks");
 }
 
-/// What a task returns, or panics with, may spawn when it is dropped, or panic: the task is over by then, so that is no part of it.
+/// The drop of a task's result, or of its panic, may spawn or panic: the task is over by then, so that is no part of it.
 #[test]
 fn what_is_dropped_after_a_task_is_no_part_of_it() {
     struct Spawns(Counter);
@@ -293,7 +293,7 @@ fn what_is_dropped_after_a_task_is_no_part_of_it() {
             });
         });
         assert!(["of a child", "of what was returned"].contains(&&*told), "{what}: {told}");
-        // Nothing of it is left for the tasks that come after it.
+        // None of it is left for the tasks that come after it.
         while counter.get() == 0 {
             std::thread::yield_now();
         }
@@ -302,7 +302,7 @@ fn what_is_dropped_after_a_task_is_no_part_of_it() {
     }
 }
 
-/// A group is closed while another thread runs the second closure of a `join` which began in it.
+/// A group is closed while another thread runs the second closure of a `join` that began in it.
 #[test]
 fn a_closure_that_another_thread_runs_outlives_the_group_that_was_open() {
     for runtime in runtimes().filter(|runtime| runtime.plan().threads() > 1) {
@@ -332,7 +332,7 @@ fn a_closure_that_another_thread_runs_outlives_the_group_that_was_open() {
 
 #[test]
 fn a_task_may_end_before_all_that_descends_from_it() {
-    // Each task ends before its one child, so that each context is dropped by the end of what it waits for, up to the first.
+    // Each task ends before its one child, so that each context is dropped by the end of the last one, up to the first.
     fn chain(left: usize, counter: Counter) {
         counter.add();
         if left > 0 {
@@ -365,7 +365,7 @@ fn a_trace_of_children_has_causes_before_effects() {
     }
 }
 
-/// What a task of a random program does: its steps follow from a seed alone, so that they can be counted beforehand.
+/// The steps of a task of a random program: they follow from a seed alone, so that they can be counted beforehand.
 #[derive(Clone, Copy)]
 enum Step {
     Child(u64),
@@ -440,7 +440,7 @@ fn run_program(seed: u64, depth: u32, counter: &Counter) {
     }
 }
 
-/// What happened: two seats were to be asked at the end of one task, and one of them was not.
+/// What happened: two seats had to check at the end of one task, and only one of them was asked.
 #[test]
 fn random_programs_do_all_that_they_spawn() {
     const DEPTH: u32 = 7;
@@ -473,13 +473,13 @@ fn one_box(act: impl Fn() + Clone + Send + Sync + 'static) -> Arc<Model> {
     net.build().unwrap()
 }
 
-/// Has the model run by seats, and by its caller alone.
+/// Runs the model on seats, and by its caller alone.
 fn results(runtime: &Runtime, model: &Arc<Model>) -> [Result<(), FlowError>; 2] {
     let here = runtime.submit_here(model, Vec::new(), u64::MAX, &|| false);
     [runtime.submit(model), here].map(|request| request.wait().map(drop))
 }
 
-/// A runtime for each strategy, whose callers leave nothing to its threads.
+/// A runtime for each strategy, whose callers leave no work to its threads.
 fn runtimes_of_callers() -> impl Iterator<Item = Runtime> {
     ALL.into_iter().map(|strategy| {
         let builder = Runtime::builder().threads(2).strategy(strategy.name().parse().unwrap());
@@ -487,7 +487,7 @@ fn runtimes_of_callers() -> impl Iterator<Item = Runtime> {
     })
 }
 
-/// What happened: a box that spawned children worked where it was submitted, and panicked where its caller ran it.
+/// What happened: a box that spawned children worked on a seat, and panicked if its caller ran it.
 #[test]
 fn a_box_that_its_caller_runs_has_children_as_one_on_a_seat_has() {
     for runtime in runtimes_of_callers() {
@@ -498,7 +498,7 @@ fn a_box_that_its_caller_runs_has_children_as_one_on_a_seat_has() {
             grow(DEPTH, counted.clone());
             wait_for_children();
             open_group();
-            // All that descends from it is over when the group is closed.
+            // All its descendants are over when the group is closed.
             grow(DEPTH, counted.clone());
             open_group();
             grow(3, counted.clone());
@@ -508,14 +508,14 @@ fn a_box_that_its_caller_runs_has_children_as_one_on_a_seat_has() {
             assert_eq!(panic_of(close_group), "close_group is called in the task that called open_group");
             assert_eq!(join(|| 1, || 2), (1, 2));
             scope(|scope| scope.spawn(|_| counted.add()));
-            // What was cancelled does not begin, whether its group is closed or left open.
+            // Cancelled children don't begin, whether their group is closed or left open.
             open_group();
             cancel_group();
             assert!(!is_cancelled(), "the box itself is none of the group's");
             let never = counted.clone();
             spawn_child(move || never.add());
             close_group();
-            // One that waits for nothing is waited for by the end.
+            // At its end the box waits for a child that it has not waited for.
             let (last, seen) = (counted.clone(), Arc::clone(&seen));
             open_group();
             spawn_child(move || {
@@ -536,7 +536,7 @@ fn a_box_that_its_caller_runs_has_children_as_one_on_a_seat_has() {
 }
 
 #[test]
-fn a_panic_of_a_boxs_child_goes_to_whatever_waits_for_it_first_wherever_the_box_runs() {
+fn a_panic_of_a_boxs_child_goes_to_the_first_that_waits_for_it_wherever_the_box_runs() {
     let caught = one_box(|| {
         spawn_child(|| panic!("of a child"));
         assert_eq!(panic_of(wait_for_children), "of a child");
@@ -544,7 +544,7 @@ fn a_panic_of_a_boxs_child_goes_to_whatever_waits_for_it_first_wherever_the_box_
         open_group();
         spawn_child(|| spawn_child(|| panic!("of a grandchild")));
         assert_eq!(panic_of(close_group), "of a grandchild");
-        // A group keeps what is its own.
+        // A group keeps its own panics.
         open_group();
         spawn_child(|| {
             open_group();
@@ -571,7 +571,7 @@ fn a_panic_of_a_boxs_child_goes_to_whatever_waits_for_it_first_wherever_the_box_
     }
 }
 
-/// What children are dropped with is no part of the box, and neither is what comes after it.
+/// The drop of children is no part of the box, and neither is what comes after the box.
 #[test]
 fn a_child_that_a_cancelled_group_drops_may_spawn_and_one_outside_of_boxes_may_not() {
     struct Spawns(Counter);

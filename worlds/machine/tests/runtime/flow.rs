@@ -495,7 +495,7 @@ fn las_reads_what_lies_on_a_node_there() {
                     assert!(began.elapsed() < Duration::from_secs(60), "no other thread came for the other range");
                     std::thread::yield_now();
                 }
-                turn.has_read(range.home().expect("the piece has one"), range.column(2).u64s()[0]);
+                turn.count_read(range.home().expect("the piece has one"), range.column(2).u64s()[0]);
                 Ok(())
             }
         })

@@ -1,10 +1,10 @@
 //! The runtime on real threads, whatever machine it is told it has. Tests that need a process of their own have a file beside this
 //! folder: those with another allocator, another memory, or an eye on the process's time.
 
+mod budget;
 mod children;
 mod collect;
 mod dealing;
-mod environment;
 mod fixtures;
 mod flow;
 mod lending;

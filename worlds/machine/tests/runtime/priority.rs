@@ -1,9 +1,11 @@
 //! Priorities of tasks, under every strategy.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use vicus_machine::{Runtime, scope};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use vicus_flow::{BoxModel, Model, ModelBuilder, Schema, Turn, Type};
+use vicus_machine::{Runtime, child, close_group, open_group, scope, wait_for_children};
 use vicus_schedule::{ALL, Access, Mode};
 
 fn runtime(strategy: &str, threads: usize) -> Runtime {
@@ -12,7 +14,7 @@ fn runtime(strategy: &str, threads: usize) -> Runtime {
 
 const TASKS: usize = 40;
 
-/// Some priorities are there more than once.
+/// Some priorities occur more than once.
 fn priorities(seed: u64) -> Vec<i32> {
     let mixed = |task: usize| (task as u64 + 1000 * seed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
     (0..TASKS).map(|task| (mixed(task) % 20) as i32 - 10).collect()
@@ -53,7 +55,61 @@ fn on_one_thread_ready_tasks_run_by_priority_and_equal_ones_as_they_were_spawned
     }
 }
 
-/// When a task begins, no more better ones have not begun than other threads have taken and not yet written down.
+/// What happened: children had no priorities at all.
+#[test]
+fn children_run_by_priority_as_tasks_of_a_scope_do_and_so_do_those_of_a_box_that_its_caller_runs() {
+    for strategy in ALL.map(|strategy| strategy.name()) {
+        let builder = Runtime::builder().threads(1).strategy(strategy.parse().unwrap());
+        let runtime = builder.caller_works(Duration::MAX).quiet().start();
+        for seed in 0..5 {
+            let priorities = priorities(seed);
+            let mut expected: Vec<usize> = (0..TASKS).collect();
+            expected.sort_by_key(|&task| (std::cmp::Reverse(priorities[task]), task));
+            for (is_deferred, is_grouped) in [(false, false), (true, false), (false, true)] {
+                let order = Arc::new(Mutex::new(Vec::new()));
+                let (kept, priorities) = (Arc::clone(&order), priorities.clone());
+                let spawn = move || {
+                    if is_grouped {
+                        open_group();
+                    }
+                    for (task, &priority) in priorities.iter().enumerate() {
+                        let order = Arc::clone(&kept);
+                        let child = child().priority(priority);
+                        let child = if is_deferred { child.deferred() } else { child };
+                        child.spawn(move || order.lock().unwrap().push(task));
+                    }
+                    if is_grouped { close_group() } else { wait_for_children() }
+                };
+                runtime.run(spawn.clone());
+                let what = format!("{strategy}, seed {seed}, deferred {is_deferred}, grouped {is_grouped}");
+                assert_eq!(std::mem::take(&mut *order.lock().unwrap()), expected, "{what}");
+                let model = one_box(spawn);
+                runtime.submit_here(&model, Vec::new(), u64::MAX, &|| false).wait().unwrap();
+                assert_eq!(*order.lock().unwrap(), expected, "{what}, by a caller");
+            }
+        }
+    }
+}
+
+/// A network of one box, which does this once.
+fn one_box(act: impl Fn() + Clone + Send + Sync + 'static) -> Arc<Model> {
+    let schema = Schema::new([("n", Type::U64)]);
+    let mut net = ModelBuilder::new("one box");
+    let parent = move || {
+        let act = act.clone();
+        move |turn: &mut Turn<'_>| {
+            turn.take(0);
+            act();
+            turn.send_pill(0);
+            Ok(())
+        }
+    };
+    let parent = net.source(BoxModel::new("parent", parent).output(&schema));
+    net.end(parent.output(0));
+    net.build().unwrap()
+}
+
+/// When a task begins, the better ones that have not begun are at most as many as other threads have taken and not recorded yet.
 #[test]
 fn on_several_threads_the_best_of_those_that_are_ready_is_taken_first() {
     const THREADS: usize = 3;

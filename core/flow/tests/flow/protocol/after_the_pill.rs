@@ -9,7 +9,7 @@ fn numbers() -> Schema {
     Schema::new([("n", Type::U64)])
 }
 
-/// Passes on what comes; after its pill it asks so often to run again, and counts how often it did.
+/// Passes on its input; after its pill it asks `times` times to run again, and counts these runs.
 fn cleans_up(times: usize, done: &Arc<AtomicUsize>) -> BoxModel {
     let done = Arc::clone(done);
     let factory = move || {
@@ -144,7 +144,7 @@ fn a_box_whose_pill_finds_no_room_cleans_up_all_the_same() {
 
 #[test]
 fn a_box_whose_reader_has_closed_after_its_pill_cleans_up_all_the_same() {
-    // What happened: a box all of whose readers had closed was retired, whatever it had asked for.
+    // What happened: a box all of whose readers had closed was retired, also if it had asked to run again.
     let done = Arc::new(AtomicUsize::new(0));
     let closes = || {
         |turn: &mut Turn<'_>| {

@@ -1,8 +1,8 @@
 //! The six steps of the Bobox report's Fig. 3, on the queues of four threads that a plan lays out.
 //!
-//! The network: the initialization pill starts two boxes, `left` and `right`. `left` has two outputs, each with a reader,
-//! `up` and `down`; `right` has one, read by `end`. Where we differ: vias are links and no tasks, so the report's steps (b)
-//! and (c), via queued and boxes queued, are one.
+//! The network: the initialization pill starts two boxes, `left` and `right`. `left` has two outputs, each with a reader, `up`
+//! and `down`; `right` has one, read by `end`. We differ: vias are links and no tasks, so the report's steps (b) and (c), via
+//! queued and boxes queued, are one.
 
 use super::by_hand::ByHand;
 use std::sync::Arc;
@@ -43,13 +43,13 @@ impl Threads {
         let queues = plan.queues.iter().map(|queue| Queue::new(queue.order)).collect();
         let cursors = (0..4).map(|seat| vec![0; plan.cursors(vicus_schedule::SeatId::new(seat))]).collect();
         let mut threads = Threads { queues, cursors, world: ByHand::start(model), plan };
-        // Thread 0's queue for callers is where the request comes in.
+        // Requests come into thread 0's entry queue.
         let entry = threads.plan.entry[0];
         threads.spawn(|_, _| entry);
         threads
     }
 
-    /// Puts what the last step activated into queues.
+    /// Puts the tasks that the last step activated into queues.
     fn spawn(&mut self, place: impl Fn(&Plan, &Activation) -> QueueId) {
         for activation in std::mem::take(&mut self.world.queue) {
             let queue = place(&self.plan, &activation);
@@ -57,7 +57,7 @@ impl Threads {
         }
     }
 
-    /// A thread looks for work. The box that it takes, and by which rule.
+    /// A thread looks for work. Gives the box that it takes, and the rule.
     fn take(&mut self, seat: usize) -> (String, u8) {
         let probes = &self.plan.seats[seat].look;
         let found = look(probes, &mut self.cursors[seat], &mut Reach(&mut self.queues)).expect("there is work");
@@ -134,8 +134,8 @@ fn the_six_steps_under_the_reports_own_scheduler() {
     assert_eq!(threads.take(1), ("right".into(), 3));
     let right = std::mem::take(&mut threads.world.queue);
     assert_eq!(threads.take(0), ("left".into(), 2));
-    // (e) Both run. `left` sends on two outputs; what they made is queued with the threads that they ran on: what has
-    // rows to be read at once, what has more to send where it can be stolen.
+    // (e) Both run. `left` sends on two outputs; the activated boxes are queued with the threads that they were activated on:
+    // receivers of rows as immediate tasks, and producers that have more to send where they can be stolen.
     threads.run(0, "left");
     threads.world.queue = right;
     threads.run(1, "right");
@@ -149,7 +149,7 @@ fn the_six_steps_under_the_reports_own_scheduler() {
     assert_eq!(threads.show("stealing of seat0"), [""; 0]);
     assert_eq!(threads.show("immediate of seat0"), ["up", "down"], "queued once, though more has come");
     assert_eq!(threads.show("stealing of seat2"), ["~left"], "from now on it is the third thread's");
-    // The first goes on with what it queued last.
+    // The first goes on with the task that it queued last.
     assert_eq!(threads.take(0), ("down".into(), 1));
 }
 
@@ -169,7 +169,7 @@ fn the_six_steps_under_las() {
     assert_eq!(threads.show("immediate of seat0"), ["up", "down"]);
     assert_eq!(threads.show("immediate of seat1"), ["end"]);
     assert_eq!(threads.show("deferred of pool0"), ["~left", "~right"]);
-    // The third thread helps its group with what has rows, the oldest of it, before it turns to what is deferred.
+    // The third thread takes the group's oldest receiver of rows before a deferred task.
     assert_eq!(threads.take(2), ("up".into(), 2));
     threads.run(2, "up");
     assert_eq!(threads.show("immediate of seat0"), ["down"]);

@@ -1,4 +1,4 @@
-//! A world whose hands are the test's: it says which task is taken when, and sees what each step leaves.
+//! A world that is driven by the test: the test decides which task is taken when, and sees the effects of each step.
 
 use std::sync::Arc;
 use vicus_flow::{Activation, Desk, Instance, Model, Running, Sent, World, box_class};
@@ -14,7 +14,7 @@ impl World for Alone {
 }
 
 #[expect(unsafe_code, reason = "the type of a class's functions")]
-// SAFETY of callers: nothing to keep; it only panics.
+// SAFETY of callers: no condition: it only panics.
 unsafe fn never(_: TaskRef) {
     unreachable!("these tests call begin themselves");
 }
@@ -24,9 +24,9 @@ static BY_HAND: TaskClass = box_class(never);
 /// An instance with its queued tasks.
 pub(crate) struct ByHand {
     pub(crate) instance: Arc<Instance>,
-    /// What is queued; each is taken out when it is run.
+    /// The queued tasks; each is taken out when it is run.
     pub(crate) queue: Vec<Activation>,
-    /// Where boxes are run from here on.
+    /// The node on which boxes are run from here on.
     pub(crate) node: NodeId,
     /// Whether the request spreads from here on.
     pub(crate) spreads: bool,
@@ -64,7 +64,7 @@ impl ByHand {
         let activation = self.queue.remove(at.unwrap_or_else(|| panic!("{name} is queued: {:?}", self.queued())));
         let mut desk = self.desk();
         let running = activation.queued.begin(&mut desk);
-        // Receivers of what had been refused and goes now.
+        // Receivers of refused envelopes that are delivered now.
         self.spawn(desk);
         running
     }
@@ -79,7 +79,7 @@ impl ByHand {
         made
     }
 
-    /// The rest of an invocation. Whether user code was run, and what was queued, in the order of queueing.
+    /// The rest of an invocation. Whether user code was run, and which boxes were queued, in the order of queueing.
     pub(crate) fn end(&mut self, mut running: Running) -> (bool, Vec<String>) {
         let mut desk = self.desk();
         let due = running.is_due();
@@ -90,7 +90,7 @@ impl ByHand {
         (due, self.spawn(desk))
     }
 
-    /// All of an invocation but its end: the receivers of what it sent are queued, it is running still.
+    /// All of an invocation but its end: the receivers of its envelopes are queued while it is still running.
     pub(crate) fn run_but_finish(&mut self, name: &str) -> Sent {
         let (mut running, mut desk) = (self.begin(name), self.desk());
         if running.is_due() {
@@ -101,7 +101,7 @@ impl ByHand {
         sent
     }
 
-    /// The end of what [`ByHand::run_but_finish`] began.
+    /// The end of the invocation that [`ByHand::run_but_finish`] began.
     pub(crate) fn finish(&mut self, sent: Sent) -> Vec<String> {
         let mut desk = self.desk();
         sent.finish(&mut desk);
@@ -114,7 +114,7 @@ impl ByHand {
         self.end(running)
     }
 
-    /// Runs whatever is queued, the youngest first, until nothing is.
+    /// Runs the queued tasks, the youngest first, until there are none.
     pub(crate) fn run_out(&mut self) {
         while let Some(youngest) = self.queue.last() {
             let name = self.instance.model().boxes()[youngest.index.index()].name().to_owned();

@@ -1,4 +1,4 @@
-//! What goes wrong in a box fails its request, under the name of the box that did it.
+//! A fault in a box fails its request, with the name of the box that caused it.
 
 use std::sync::Arc;
 use vicus_flow::{
@@ -14,7 +14,7 @@ fn one(n: u64) -> Envelope {
     Envelope::new([Column::from(vec![n])])
 }
 
-/// A source with this code, and an honest reader of what it sends.
+/// A source with this code, and a correct reader of its output.
 fn run(
     schema: &Schema,
     bytes: Option<u64>,
@@ -37,8 +37,8 @@ fn run(
 
 #[test]
 fn an_envelope_that_does_not_fit_fails_its_sender() {
-    // What happened: in release builds the schema was not looked at, and a column that was missing was looked for by the runtime,
-    // which took the thread away; one of another type failed the box that read it.
+    // What happened: in release builds the schema was not checked, and the runtime looked for a missing column, which ended the
+    // thread; a column of another type failed the box that read it.
     let bad: [(Envelope, &str); 3] = [
         (Envelope::of_rows(Vec::new(), 3), "[]"),
         (Envelope::new([Column::from(vec![1.5f64])]), "[F64]"),
@@ -56,7 +56,7 @@ fn an_envelope_that_does_not_fit_fails_its_sender() {
     }
 }
 
-/// Something attached to an envelope that panics when it goes.
+/// An attachment that panics when it is dropped.
 struct Grumpy;
 
 impl Drop for Grumpy {
@@ -73,7 +73,7 @@ fn grumpy() -> Envelope {
 
 #[test]
 fn a_panic_where_an_envelope_is_dropped_by_the_runtime_fails_its_sender() {
-    // What happened: a reader that had closed had the runtime drop what was sent, outside of what it catches.
+    // What happened: for a reader that had closed, the runtime dropped the sent envelope outside of its `catch_unwind`.
     let closes = |turn: &mut Turn<'_>| -> Result<(), BoxError> {
         turn.close(0);
         turn.send_pill(0);
@@ -140,7 +140,7 @@ fn an_invocation_that_sends_without_end_is_stopped() {
         assert_eq!(error.downcast_ref::<SentTooMuch>(), Some(&SentTooMuch { output: 0, bound: 1 << 20 }));
         assert!(error.to_string().starts_with("one invocation sent more than 1.0 MiB"), "{error}");
     }
-    // One that catches what it is told is stopped with its invocation.
+    // A box that catches the panic is stopped at the end of its invocation.
     let act = |turn: &mut Turn<'_>| -> Result<(), BoxError> {
         let sends = std::panic::AssertUnwindSafe(|| (0..2000).for_each(|_| turn.send(0, one(1))));
         assert!(std::panic::catch_unwind(sends).is_err() && turn.is_stopped());
@@ -160,7 +160,7 @@ fn a_large_envelope_on_each_output_and_a_box_that_asks_are_not_stopped() {
     };
     run(&numbers(), Some(100), act, |_| {}).unwrap();
 
-    // What is passed on was in memory before.
+    // Envelopes that are passed on were in memory before.
     let numbers = numbers();
     let mut net = ModelBuilder::new("union");
     net.outbox_bytes(100);
@@ -173,12 +173,12 @@ fn a_large_envelope_on_each_output_and_a_box_that_asks_are_not_stopped() {
     sequential::run(&net.build().unwrap(), Vec::new(), |tasks| tasks - 1).unwrap();
     let numbers = || numbers.clone();
 
-    // As many as there is room for, then again: so many invocations as the via is full.
+    // As many as there is room for, then again: as many invocations as the via fills.
     let (mut next, mut turns) = (0u64, 0u64);
     let act = move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
         turn.take(0);
         turns += 1;
-        while turn.has_room(0) {
+        while turn.ask_room(0) {
             if next == 80 {
                 assert_eq!(turns, 11, "ten times the eight envelopes that an input holds, and the pill");
                 turn.send_pill(0);
@@ -201,7 +201,7 @@ fn memory_that_cannot_be_had_fails_the_box_that_wanted_it() {
         assert!(builder.try_reserve(turn, 1 << 57).is_err());
         builder.try_reserve(turn, 10)?;
         builder.reserve(turn, 1 << 57);
-        unreachable!("nobody has so much");
+        unreachable!("no machine has so much memory");
     };
     let error = run(&numbers(), None, act, |_| {}).unwrap_err();
     assert_eq!(error.to_string(), format!("box bad failed: {}.0 GiB of memory can't be had", 1u64 << 30));

@@ -37,7 +37,7 @@ fn source(name: &'static str, burst: u64, turns: u64) -> BoxModel {
     BoxModel::new(name, factory).output(&numbers())
 }
 
-/// A reader of two inputs with code of the test's.
+/// A reader of two inputs with this code.
 fn pair<F>(act: F) -> BoxModel
 where
     F: Fn(&mut Turn<'_>) + Clone + Send + Sync + 'static,
@@ -161,10 +161,10 @@ fn of_several_receivers_the_last_is_next_and_the_others_spread_if_their_request_
     }
     world.spreads = true;
     assert_eq!(world.run("from"), all(&["~from", "~a", "~b", "c"]));
-    // A box that is queued is no receiver that has to be queued.
+    // A box that is queued already needs no other queue entry.
     world.run("b");
     assert_eq!(world.run("from"), all(&["~from", "b"]), "the only one stays with its rows");
-    // What a box left over it takes where it has just worked.
+    // A box goes on with the rest of its input where it has just worked.
     assert_eq!(world.run("a"), all(&["a"]));
 }
 
@@ -184,8 +184,8 @@ fn a_refused_box_is_not_invoked_until_there_is_room() {
 
 #[test]
 fn a_box_that_closes_in_every_invocation_is_not_queued_for_it() {
-    // What happened: closing a closed input counted as consuming. With rows on another input, the box was queued again
-    // after each invocation, for ever, before anything else of its seat.
+    // What happened: closing a closed input counted as consuming. With rows on another input, the box was queued again after each
+    // invocation, for ever, before all other tasks of its seat.
     let mut world = ByHand::with_pills(&two_into(pair(|turn| turn.close(0)), Bound::default()));
     world.run("right");
     assert_eq!(world.run("pair"), (true, vec!["pair".into()]), "closing is consuming, once");
@@ -194,8 +194,8 @@ fn a_box_that_closes_in_every_invocation_is_not_queued_for_it() {
 
 #[test]
 fn a_box_whose_readers_have_all_closed_is_not_invoked_and_closes_its_own_inputs() {
-    // What happened: a box learned it only by sending, and so did its own sender after it. One that sends seldom ran on
-    // for as long as there was input.
+    // What happened: a box learned it only by sending, and so did its own sender after it. A box that sends seldom ran on as long
+    // as there was input.
     let acts = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&acts);
     let mut net = ModelBuilder::new("limit");
@@ -266,7 +266,7 @@ fn what_operators_hold_is_gone_when_the_request_is_over() {
 }
 
 #[test]
-fn who_records_is_told_which_envelopes_a_box_keeps() {
+fn a_record_has_the_envelopes_that_a_box_keeps() {
     let mut net = ModelBuilder::new("keeper");
     let from = net.source(source("from", 1, 2));
     let keeper = || {
@@ -276,7 +276,7 @@ fn who_records_is_told_which_envelopes_a_box_keeps() {
                 Some(pill) if pill.is_pill() => turn.send_pills(),
                 Some(envelope) if table.is_none() => {
                     table = Some(envelope);
-                    turn.keeps(0);
+                    turn.record_kept(0);
                 }
                 _ => {}
             }
@@ -373,7 +373,7 @@ fn instances_of_one_model_know_nothing_of_each_other() {
     net.end(sink.output(0));
     let model = net.build().unwrap();
     let mut worlds: Vec<ByHand> = (0..3).map(|_| ByHand::start(&model)).collect();
-    // In turns, one task of each.
+    // Alternately, one task of each.
     while worlds.iter().any(|world| !world.queue.is_empty()) {
         for world in &mut worlds {
             if let Some(oldest) = world.queue.first() {
@@ -401,14 +401,15 @@ fn what_is_taken_elsewhere_than_it_was_made_is_far_even_if_it_was_delivered_late
         let counts = world.instance.counts();
         (counts[from.index()].clone(), counts[end.index()].clone())
     };
-    // Two envelopes of 8 bytes are made here; the second finds no room, and goes when the source is run over there.
+    // Two envelopes of 8 bytes are made here; the second finds no room, and is delivered when the source is run on the other
+    // node.
     world.run("source");
     assert_eq!(counts(&world).0.outputs, [OutputCounts { envelopes: 2, rows: 2, ended: false }]);
     world.node = NodeId::new(1);
     world.run("end");
     assert_eq!(counts(&world).1.inputs, [InputCounts { envelopes: 1, rows: 1, near_bytes: 0, far_bytes: 8 }]);
     world.run_out();
-    // The other two are made and taken over there.
+    // The other two are made and taken on the other node.
     let (source, end) = counts(&world);
     assert_eq!(source.outputs, [OutputCounts { envelopes: 4, rows: 4, ended: true }]);
     assert_eq!(end.inputs, [InputCounts { envelopes: 4, rows: 4, near_bytes: 16, far_bytes: 16 }]);
@@ -421,7 +422,7 @@ fn a_box_is_activated_where_its_envelope_is_at_home() {
     let factory = || {
         |turn: &mut Turn<'_>| {
             turn.take(0);
-            turn.has_read(NodeId::new(1), 100);
+            turn.count_read(NodeId::new(1), 100);
             turn.send(0, one(1).at_home(Some(NodeId::new(3))));
             turn.send(1, one(2));
             turn.send_pills();

@@ -74,11 +74,14 @@ fn a_text_and_its_plan_are_booked() {
         run(&["query", "--data", &data, "--memory-limit", limit, "--format", "count", query])
     };
     let asked = ["query", "--data", &data, "--format", "count", "--query", &values, "--memory-limit"];
-    fails(&[&asked[..], &["8M"]].concat(), &["query values: more than 8.0 MiB is needed: its text", "--memory-limit"]);
+    fails(
+        &[&asked[..], &["8M"]].concat(),
+        &["query values: more than 8.0 MiB is needed:", "for its text", "--memory-limit"],
+    );
     assert_eq!(stdout(&run(&[&asked[..], &["64M"]].concat())), "values\t50000\n");
     let objects = format!("ASK {{ ?s ?p 1{} }}", ",1".repeat(500));
     let text = stderr(&ask("2M", &objects));
-    for part in ["more than 2.0 MiB is needed: its plan holds", "its text", "--memory-limit"] {
+    for part in ["more than 2.0 MiB is needed:", "for its plan", "for its text", "--memory-limit"] {
         assert!(text.contains(part), "`{part}` is part of: {text}");
     }
     assert_eq!(stdout(&ask("16M", &objects)), "query\tno\n");
@@ -86,7 +89,7 @@ fn a_text_and_its_plan_are_booked() {
     let sort = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l } ORDER BY ?a ?i";
     let data = file("text-sort.nt", generated_text());
     let args = ["query", "--data", &data, "--memory-limit", "1M", "--format", "count", sort];
-    fails(&args, &["more than 1.0 MiB is needed: sort"]);
+    fails(&args, &["more than 1.0 MiB is needed:", "for sort"]);
 }
 
 #[test]
@@ -256,7 +259,7 @@ fn a_plan_that_takes_too_much_says_so() {
     assert_eq!(stdout(&run(&ask)), "wide\t4\n");
     let says = ["more than 100000 steps", "(--max-plan-steps)"];
     fails(&[&ask[..], &["--max-plan-steps", "100000"]].concat(), &says);
-    let says = ["more than 40.0 MiB is needed: its plan holds", "its text", "(--memory-limit)"];
+    let says = ["more than 40.0 MiB is needed:", "for its plan", "for its text", "(--memory-limit)"];
     fails(&[&ask[..], &["--memory-limit", "40M"]].concat(), &says);
 }
 

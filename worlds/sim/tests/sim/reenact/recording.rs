@@ -40,7 +40,7 @@ fn collect(columns: usize) -> BoxModel {
             if open {
                 let Some(envelope) = turn.take(0) else { return Ok(()) };
                 kept += envelope.rows();
-                turn.holds((kept * columns * 8) as u64)?;
+                turn.book((kept * columns * 8) as u64)?;
                 open = !envelope.is_pill();
                 if !open {
                     turn.send(0, rows(columns, kept / 2));
@@ -68,7 +68,7 @@ impl Operator for Join {
             let taken = turn.take(0);
             self.built = taken.as_ref().is_some_and(Envelope::is_pill);
             if taken.is_some() && !self.built {
-                turn.keeps(0);
+                turn.record_kept(0);
             }
         }
         if self.built
@@ -158,7 +158,7 @@ pub(crate) fn parts() -> Arc<Model> {
     let scan = || {
         |turn: &mut Turn<'_>| -> Result<(), BoxError> {
             match turn.take(0) {
-                Some(part) if !part.is_pill() => turn.has_read(NodeId::new(0), PART),
+                Some(part) if !part.is_pill() => turn.count_read(NodeId::new(0), PART),
                 Some(_) => turn.send_pill(0),
                 None => {}
             }
