@@ -1,8 +1,9 @@
-//! Columns as Arrow arrays and back: what Python, C++ and databases exchange.
+//! Columns as Arrow arrays and back: the format in which Python, C++ and databases exchange data.
 //!
-//! Nothing is copied where the layouts agree: numbers, texts and strings of bytes with 32-bit offsets, and the bits of nulls, in both
-//! directions; an array keeps the column's block, and a column keeps the array's buffers. Copied are truth values, which Arrow packs into bits;
-//! and coming in, texts in layouts that columns don't have (views, dictionaries), and of those with 64-bit offsets the offsets.
+//! If the layouts agree, no data is copied, in both directions: numbers, texts and strings of bytes with 32-bit offsets, and the
+//! bits of nulls. An array keeps the column's block, and a column keeps the array's buffers. Two things are copied: truth values,
+//! which Arrow packs into bits; and on the way in, texts in layouts that columns don't have (views, dictionaries), and the
+//! offsets of those with 64-bit offsets.
 //!
 //! ```
 //! use vicus_flow::arrow::arrow_array::{Array, RecordBatch, cast::AsArray, types::Int64Type};
@@ -21,8 +22,8 @@
 //! # Ok::<(), vicus_flow::FromArrowError>(())
 //! ```
 //!
-//! For C there is Arrow's [C data interface](https://arrow.apache.org/docs/format/CDataInterface.html), which `arrow_array::ffi` makes of
-//! arrays and takes for them.
+//! C programs use Arrow's [C data interface](https://arrow.apache.org/docs/format/CDataInterface.html), to and from which
+//! `arrow_array::ffi` converts arrays.
 
 use crate::block::Block;
 use crate::builder;
@@ -63,7 +64,7 @@ pub enum FromArrowError {
         /// How many.
         rows: usize,
     },
-    /// There is no memory for what has to be copied.
+    /// There is no memory for the copy.
     NoMemory(NoMemory),
 }
 
@@ -109,7 +110,7 @@ impl From<NoMemory> for FromArrowError {
 }
 
 impl Type {
-    /// The Arrow type of such columns.
+    /// The Arrow type of a column of this type.
     pub fn to_arrow(self) -> DataType {
         match self {
             Type::Bool => DataType::Boolean,
@@ -128,7 +129,7 @@ impl Type {
         }
     }
 
-    /// The type of a column that such an array becomes.
+    /// The type of the column for an array of this Arrow type.
     ///
     /// # Errors
     /// Envelopes have no such type. Dates, times and decimals are not numbers without their unit, so they are none here.
@@ -154,13 +155,13 @@ impl Type {
 }
 
 impl Schema {
-    /// The same columns as an Arrow schema.
+    /// The schema as an Arrow schema.
     pub fn to_arrow(&self) -> ArrowSchema {
         let field = |Field { name, kind, nullable }: &Field| ArrowField::new(name, kind.to_arrow(), *nullable);
         ArrowSchema::new(self.columns().iter().map(field).collect::<Vec<_>>())
     }
 
-    /// The schema of envelopes that tables of an Arrow schema become.
+    /// The schema of envelopes for tables of an Arrow schema.
     ///
     /// # Errors
     /// A column is of a type that envelopes don't have.
@@ -186,7 +187,7 @@ impl Envelope {
     /// An envelope of an Arrow table's rows, whose schema is [`Schema::from_arrow`] of the table's.
     ///
     /// # Errors
-    /// A column is of a type that envelopes don't have, there is too much of it, or no memory for what has to be copied.
+    /// A column is of a type that envelopes don't have, there is too much of it, or no memory for a copy.
     pub fn from_arrow(batch: &RecordBatch) -> Result<Envelope, FromArrowError> {
         if u32::try_from(batch.num_rows()).is_err() {
             return Err(FromArrowError::TooManyRows { rows: batch.num_rows() });
@@ -200,7 +201,7 @@ impl Envelope {
 }
 
 impl Column {
-    /// The column as an Arrow array. Only truth values are copied; memory for these that can't be had leaves by [`give_up`].
+    /// The column as an Arrow array. Only truth values are copied; if there is no memory for the copy, it fails by [`give_up`].
     pub fn to_arrow(&self) -> ArrayRef {
         let parts = self.parts();
         fn number<T: ArrowPrimitiveType>(parts: &Parts) -> ArrayRef {
@@ -228,10 +229,10 @@ impl Column {
         }
     }
 
-    /// A column of an Arrow array's values; see the [module](self) for what is copied. A dictionary's values are written out.
+    /// A column of an Arrow array's values; the [module](self) says what is copied. A dictionary's values are written out.
     ///
     /// # Errors
-    /// Envelopes have no such type, there is more than 2 GiB of text, or no memory for what has to be copied.
+    /// Envelopes have no such type, there is more than 2 GiB of text, or no memory for a copy.
     pub fn from_arrow(array: &dyn Array) -> Result<Column, FromArrowError> {
         fn number<T: ArrowPrimitiveType>(kind: Type, array: &dyn Array) -> Column {
             let array = array.as_primitive::<T>();
@@ -269,7 +270,7 @@ impl Column {
         })
     }
 
-    /// The same values with an array's nulls, in whose rows they lie.
+    /// The same values with the nulls of an array.
     fn and_nulls(self, array: &dyn Array) -> Column {
         let parts = Parts { nulls: nulls_of(array.nulls()), ..self.parts() };
         #[expect(unsafe_code, reason = "the same column with other nulls")]
@@ -280,7 +281,7 @@ impl Column {
     }
 }
 
-/// So many bytes of a block, which Arrow keeps.
+/// A part of a block as a buffer, which keeps the block.
 fn buffer(at: NonNull<u8>, bytes: usize, block: &Arc<Block>) -> Buffer {
     #[expect(unsafe_code, reason = "Arrow takes the address on trust")]
     // SAFETY: so many bytes lie there as long as the block, which the buffer keeps.
@@ -306,7 +307,7 @@ fn strings<T: ByteArrayType<Offset = i32>>(parts: &Parts) -> ArrayRef {
         ScalarBuffer::new(buffer(parts.at, (parts.rows + 1) * size_of::<i32>(), &parts.block), 0, parts.rows + 1);
     let text = parts.text.as_ref().map_or_else(|| Buffer::from_vec(Vec::<u8>::new()), whole);
     #[expect(unsafe_code, reason = "Arrow would look at each byte again")]
-    // SAFETY: ends rise and lie within the text, whose parts are UTF-8 if it is a text, as a column's do.
+    // SAFETY: the ends rise and lie within the text; if it is a text, its parts are UTF-8: a column's invariant.
     let array = unsafe { GenericByteArray::<T>::new_unchecked(OffsetBuffer::new_unchecked(ends), text, nulls(parts)) };
     Arc::new(array)
 }
@@ -319,11 +320,11 @@ fn packed(values: &[bool]) -> Result<Buffer, NoMemory> {
     Ok(Buffer::from_vec(bits))
 }
 
-/// A block that an Arrow buffer keeps, and where the buffer's bytes begin.
+/// A block that keeps an Arrow buffer, and where the buffer's bytes begin.
 fn kept(buffer: Buffer) -> (NonNull<u8>, Arc<Block>) {
     let at = NonNull::new(buffer.as_ptr().cast_mut()).expect("a buffer's pointer is not null");
     #[expect(unsafe_code, reason = "Arrow's memory becomes a block")]
-    // SAFETY: Arrow's buffers are not changed as long as one is there, and this one is kept.
+    // SAFETY: Arrow does not change buffers as long as they live, and this one is kept.
     let block = unsafe { Block::kept(at, buffer.len(), buffer) };
     (at, Arc::new(block))
 }
@@ -344,12 +345,12 @@ fn nulls_of(nulls: Option<&NullBuffer>) -> Option<Nulls> {
     Some(Nulls { bits, first, rows: nulls.len(), count: nulls.null_count() })
 }
 
-/// A column of an array's values, or ends, and the text that these mean.
+/// A column of an array's values, or of its ends and their text.
 fn of_parts(kind: Type, array: &dyn Array, values: Buffer, text: Option<Bytes>) -> Column {
     let (at, block) = kept(values);
     let parts = Parts { kind, rows: array.len(), at, block, text, nulls: nulls_of(array.nulls()) };
     #[expect(unsafe_code, reason = "Arrow's memory becomes a column")]
-    // SAFETY: it is an array of this type, aligned and with valid offsets and texts in all rows, as Arrow's arrays are.
+    // SAFETY: the array is of this type, and Arrow's arrays are aligned and have valid offsets and texts in all rows.
     unsafe {
         Column::new(parts)
     }
@@ -391,12 +392,12 @@ fn copied_strings<'s>(
     Ok(of_parts(kind, array, Buffer::from_vec(ends), Some(text.into())))
 }
 
-/// The values of a dictionary, as many times as they are named.
+/// The values of a dictionary, once for each key.
 fn of_dictionary(kind: Type, array: &dyn Array) -> Result<Column, FromArrowError> {
     let dictionary = array.as_any_dictionary();
     let values = Column::from_arrow(dictionary.values())?;
     let names = if values.is_empty() { Vec::new() } else { dictionary.normalized_keys() };
-    // A key that is null may name any value.
+    // The key of a null row may be invalid.
     let name = |row: usize| {
         let name = *names.get(row).filter(|_| !dictionary.keys().is_null(row))?;
         (!values.is_null(name)).then_some(name)

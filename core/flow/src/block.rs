@@ -1,4 +1,4 @@
-//! Memory for columns: a block has one owner, and goes back to where it came from with the last column that lies in it.
+//! Memory for columns: a block has one owner, and goes back to its source with the last column that lies in it.
 
 use crate::NoMemory;
 use std::alloc::{self, Layout};
@@ -8,7 +8,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-/// How a world takes a block back, on whichever thread its last reader runs.
+/// The function that takes a block back, on the thread of its last reader.
 type Free = unsafe fn(NonNull<u8>, Layout);
 
 /// Memory with one owner.
@@ -18,19 +18,20 @@ pub struct Block {
     source: Source,
 }
 
-/// Where a block's memory is from.
+/// The source of a block's memory.
 enum Source {
     /// The program's allocator.
     Program,
     /// A world, which takes it back by this function.
     World(Free),
-    /// Some value that keeps it, and that may have other readers: it is never written to.
+    /// A value that keeps the memory and may have other readers: the block is never written to.
     #[cfg(feature = "arrow")]
     Kept(#[expect(dead_code, reason = "it is there to be dropped")] Box<dyn Any + Send + Sync>),
 }
 
 #[expect(unsafe_code, reason = "it has a pointer")]
-// SAFETY: the memory is its own or kept by what may be sent, and who takes it back may be called from any thread, says `Block::new`'s caller.
+// SAFETY: the memory is its own, or kept by a value that may be sent; the function that takes it back may be called from any
+// thread, by `Block::new`'s contract.
 unsafe impl Send for Block {}
 
 #[expect(unsafe_code, reason = "it has a pointer")]
@@ -41,7 +42,8 @@ impl Block {
     /// Memory of a world.
     ///
     /// # Safety
-    /// So many bytes are there, aligned so, and nobody else's until `free` is called with both, which may be on any thread.
+    /// So many bytes are there, aligned so, for the block alone until `free` is called with both arguments, which may be on any
+    /// thread.
     #[expect(unsafe_code, reason = "the caller promises that the memory is there")]
     pub unsafe fn new(at: NonNull<u8>, layout: Layout, free: unsafe fn(NonNull<u8>, Layout)) -> Block {
         Block { at, layout, source: Source::World(free) }
@@ -56,7 +58,7 @@ impl Block {
     /// Memory of the program's allocator.
     fn of_program(layout: Layout) -> Result<Block, NoMemory> {
         #[expect(unsafe_code, reason = "asks for memory")]
-        // SAFETY: the size is not zero, says the only caller.
+        // SAFETY: the size is not zero, by the only caller's promise.
         let ask = || unsafe { alloc::alloc(layout) };
         let at = NonNull::new(crate::refusable(ask)).ok_or(NoMemory { bytes: layout.size() as u64 })?;
         Ok(Block { at, layout, source: Source::Program })
@@ -73,7 +75,7 @@ impl Block {
     /// Memory that a value keeps.
     ///
     /// # Safety
-    /// So many bytes are there, and are not written to, as long as the value lives.
+    /// So many bytes are there, and are not written to as long as the value lives.
     #[cfg(feature = "arrow")]
     #[expect(unsafe_code, reason = "the caller promises that the memory is there")]
     pub(crate) unsafe fn kept(at: NonNull<u8>, bytes: usize, keeper: impl Any + Send + Sync) -> Block {
@@ -90,7 +92,7 @@ impl Block {
         }
     }
 
-    /// The vector of which it is the memory, with so many values, or the block if it is none.
+    /// The vector whose memory it is, with so many values; or the block itself if it is not a vector's.
     pub(crate) fn into_vec<T: Copy>(self, len: usize) -> Result<Vec<T>, Block> {
         let capacity = self.layout.size() / size_of::<T>();
         let is_a_vector = matches!(self.source, Source::Program)
@@ -101,8 +103,8 @@ impl Block {
         }
         let block = ManuallyDrop::new(self);
         #[expect(unsafe_code, reason = "memory becomes a vector's")]
-        // SAFETY: it is the program's allocator's, with a vector's layout; its owner wrote so many values of this type,
-        // which may be any bits, and gives it away.
+        // SAFETY: the memory is the program's allocator's, with a vector's layout; its owner wrote so many values of this type,
+        // for which all bits are valid, and gives it away.
         Ok(unsafe { Vec::from_raw_parts(block.at.cast().as_ptr(), len, capacity) })
     }
 
@@ -118,7 +120,7 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "gives memory back")]
-        // SAFETY: it was taken with this layout, from whom it goes back to, and its owner goes.
+        // SAFETY: it was taken with this layout from the source that it goes back to, and its owner is dropped.
         unsafe {
             match &self.source {
                 Source::World(free) => free(self.at, self.layout),
@@ -131,7 +133,7 @@ impl Drop for Block {
     }
 }
 
-// A reader that panics leaves a block as it was.
+// A block stays valid if its reader panics.
 #[cfg(feature = "arrow")]
 impl std::panic::RefUnwindSafe for Block {}
 
@@ -141,14 +143,14 @@ impl fmt::Debug for Block {
     }
 }
 
-/// Where the memory of new columns comes from. By default the program's allocator; a world that knows better says so in its
+/// The source of new columns' memory. By default the program's allocator; a world with heaps of its own sets it in its
 /// [`crate::Desk`].
 #[derive(Clone, Copy, Debug)]
 pub struct Blocks(fn(Layout) -> Option<Block>);
 
 impl Blocks {
-    /// From this function, and where it has none, from the program's allocator. It is never asked for no bytes, and what it
-    /// gives has the layout that it was asked for: anything else panics.
+    /// From this function, or if that gives none, from the program's allocator. It is never called for zero bytes, and must give
+    /// a block of the layout that it is asked for: anything else panics.
     pub fn of(take: fn(Layout) -> Option<Block>) -> Blocks {
         Blocks(take)
     }

@@ -1,16 +1,18 @@
-//! What the boxes of a request may hold: a bound of the request's own, and what it is granted of a larger whole.
+//! The memory that a request may hold: a bound of its own, and its share of a larger budget; and the memory that it holds.
 
+use crate::OverBudget;
+use crate::sync::{AtomicU64, Ordering};
 use std::fmt;
 use std::sync::Arc;
 
-/// A larger whole that several requests take memory from, as one request sees it: what a process may hold, say.
+/// A larger budget that several requests share, as one request sees it: for example that of a process.
 pub trait Grants: Send + Sync {
-    /// The request's boxes are about to hold so many bytes together. How many they may hold from now on, at least as many; `None`
-    /// if the whole has not so many left, and then the box that asked gets an error.
+    /// The request's boxes and tasks are about to hold so many bytes together. Gives how many they may hold from now on, at least
+    /// as many; `None` if the budget has not so many left: then the box or the task that asked gets an error.
     fn raise(&self, bytes: u64) -> Option<u64>;
 }
 
-/// What the boxes of a request may hold together ([`Turn::holds`](crate::Turn::holds)).
+/// What the boxes and tasks of a request may hold together ([`Turn::book`](crate::Turn::book), [`Account::reserve`]).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -36,7 +38,7 @@ impl Budget {
     /// No bound.
     pub const UNBOUNDED: Budget = Budget { bytes: u64::MAX, grants: None };
 
-    /// Has what the boxes hold granted as well, before they hold it.
+    /// Has the boxes' memory granted by a larger budget as well, before they hold it.
     pub fn granted_by(self, grants: Arc<dyn Grants>) -> Budget {
         Budget { grants: Some(grants), ..self }
     }
@@ -46,13 +48,17 @@ impl Budget {
         self.bytes
     }
 
-    /// How many bytes may be held before anything is asked.
-    pub(crate) fn at_first(&self) -> u64 {
+    /// How many bytes may be held without asking `grants`.
+    fn at_first(&self) -> u64 {
         if self.grants.is_some() { 0 } else { self.bytes }
     }
 
-    /// How many bytes may be held from now on, if so many may.
-    pub(crate) fn raise(&self, bytes: u64) -> Option<u64> {
+    fn is_unbounded(&self) -> bool {
+        self.bytes == u64::MAX && self.grants.is_none()
+    }
+
+    /// How many bytes may be held from now on, if `bytes` may be.
+    fn raise(&self, bytes: u64) -> Option<u64> {
         if bytes > self.bytes {
             return None;
         }
@@ -72,5 +78,161 @@ impl From<u64> for Budget {
 impl fmt::Debug for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Budget").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+/// The bytes that a request holds, against its budget.
+pub struct Account {
+    budget: Budget,
+    /// Bytes that may be held until the budget is asked again.
+    allowed: AtomicU64,
+    held: AtomicU64,
+    /// Those of them that tasks have reserved.
+    reserved: AtomicU64,
+}
+
+impl Account {
+    /// Nothing is held. `None` if anything may be.
+    pub fn new(budget: impl Into<Budget>) -> Option<Arc<Account>> {
+        let budget = budget.into();
+        let allowed = AtomicU64::new(budget.at_first());
+        let account = Account { budget, allowed, held: AtomicU64::new(0), reserved: AtomicU64::new(0) };
+        (!account.budget.is_unbounded()).then(|| Arc::new(account))
+    }
+
+    /// Books so many bytes more. The error is how many may be held, and then nothing is booked.
+    pub(crate) fn book(&self, more: u64) -> Result<(), u64> {
+        let mut held = self.held.load(Ordering::Relaxed);
+        loop {
+            // Booked only once it is allowed: bytes that are refused stand in the way of none that are not.
+            let sum = held.saturating_add(more);
+            if sum > self.allowed.load(Ordering::Relaxed) {
+                self.raise(sum)?;
+            }
+            match self.held.compare_exchange_weak(held, sum, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Ok(()),
+                Err(changed) => held = changed,
+            }
+        }
+    }
+
+    pub(crate) fn give_back(&self, bytes: u64) {
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Asks the budget for so many bytes all in all.
+    #[cold]
+    fn raise(&self, sum: u64) -> Result<(), u64> {
+        if let Some(allowed) = self.budget.raise(sum) {
+            self.allowed.fetch_max(allowed, Ordering::Relaxed);
+            return Ok(());
+        }
+        // Its own bound, or as much as it was granted.
+        Err(if sum > self.budget.bytes() { self.budget.bytes() } else { self.allowed.load(Ordering::Relaxed) })
+    }
+
+    /// Bytes that tasks have reserved.
+    pub(crate) fn reserved(&self) -> u64 {
+        self.reserved.load(Ordering::Relaxed)
+    }
+
+    /// Books memory that a task is about to take.
+    ///
+    /// ```
+    /// use vicus_flow::Account;
+    ///
+    /// let account = Account::new(1000).expect("it is bounded");
+    /// let table = account.reserve(600)?;
+    /// assert_eq!(account.reserve(600).unwrap_err().to_string(), "more than 1000 B is needed: 600 B for the request");
+    /// drop(table);
+    /// assert_eq!(account.reserve(600)?.bytes(), 600);
+    /// # Ok::<(), vicus_flow::OverBudget>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The request holds more then than it may.
+    pub fn reserve(self: &Arc<Account>, bytes: u64) -> Result<Reservation, OverBudget> {
+        let mut reservation = Reservation { account: Some(Arc::clone(self)), bytes: 0 };
+        reservation.resize(bytes)?;
+        Ok(reservation)
+    }
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Account").field("budget", &self.budget).field("held", &self.held).finish_non_exhaustive()
+    }
+}
+
+/// Bytes that a task has booked with its request, until this is dropped.
+#[derive(Debug)]
+#[must_use = "the bytes are booked as long as it lives"]
+pub struct Reservation {
+    account: Option<Arc<Account>>,
+    bytes: u64,
+}
+
+impl Reservation {
+    /// Of a task whose request has no budget.
+    pub fn unbounded(bytes: u64) -> Reservation {
+        Reservation { account: None, bytes }
+    }
+
+    /// How many bytes are booked.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Books another number of bytes instead.
+    ///
+    /// # Errors
+    /// The request holds more then than it may; what was booked stays booked.
+    pub fn resize(&mut self, bytes: u64) -> Result<(), OverBudget> {
+        if let Some(account) = &self.account {
+            match bytes.checked_sub(self.bytes) {
+                Some(more) => {
+                    account.book(more).map_err(|budget| {
+                        let held = account.held.load(Ordering::Relaxed);
+                        let holders = if held > 0 { vec![("the request".to_owned(), held)] } else { Vec::new() };
+                        OverBudget { budget, holders }
+                    })?;
+                    account.reserved.fetch_add(more, Ordering::Relaxed);
+                }
+                None => {
+                    account.reserved.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
+                    account.give_back(self.bytes - bytes);
+                }
+            }
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.resize(0).expect("less may always be held");
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+
+    /// What is refused stands in the way of nothing that is allowed, not even for a moment.
+    #[test]
+    fn loom_bytes_that_are_refused_stand_in_the_way_of_none_that_are_not() {
+        loom::model(|| {
+            let account = Account::new(1000).expect("it is bounded");
+            let wants = |bytes: u64| {
+                let account = Arc::clone(&account);
+                move || account.book(bytes).is_ok()
+            };
+            let (first, second) = (loom::thread::spawn(wants(900)), loom::thread::spawn(wants(u64::MAX)));
+            assert!(wants(100)(), "100 of 1000, of which 900 are wanted");
+            let got = [first.join().unwrap(), second.join().unwrap()];
+            assert_eq!(got, [true, false]);
+            assert_eq!(account.held.load(Ordering::Relaxed), 1000);
+        });
     }
 }

@@ -1,4 +1,4 @@
-//! Fills the columns of an envelope where they stay: in one block, from the heap of the seat that fills them.
+//! Fills the columns of an envelope in place: in one block, from the heap of the seat that fills them.
 
 use crate::block::{Block, Blocks};
 use crate::column::{Column, Parts, TOO_MUCH_TEXT, wrong_type};
@@ -13,19 +13,20 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The line of a cache, in bytes: each column begins at one, unless all are small.
+/// The bytes of a cache line: each column begins at one, unless all are small.
 const LINE: usize = 64;
 
-/// Columns that take less together lie side by side: allocators are slow with lines, and there is no room for loops that are glad of them.
+/// Columns that take less together lie side by side: allocators are slow with aligned blocks, and loops over so few values gain
+/// nothing from alignment.
 const SMALL: usize = 1024;
 
-/// Where each column of a small block begins, and the block: where any value may.
+/// The alignment of a small block and of its columns: enough for any value.
 const VALUE: usize = 8;
 
 /// More rows than there are addresses.
 const BEYOND: NoMemory = NoMemory { bytes: u64::MAX };
 
-/// The columns of an envelope that is being filled. It may be filled by several invocations.
+/// The columns of an envelope that is being filled, if need be by several invocations.
 ///
 /// ```
 /// use vicus_flow::{Envelope, EnvelopeBuilder, Schema, Turn, Type};
@@ -67,34 +68,34 @@ const BEYOND: NoMemory = NoMemory { bytes: u64::MAX };
 #[derive(Debug)]
 pub struct EnvelopeBuilder {
     columns: SmallVec<[Filled; 4]>,
-    /// One for each column if any is of texts or may have nulls, else none.
+    /// One for each column if any is of texts or may have nulls, else empty.
     beside: Vec<Beside>,
     /// How many rows there is room for.
     capacity: usize,
     block: Option<Block>,
 }
 
-/// What a column has.
+/// The state of a column.
 #[derive(Clone, Copy, Debug)]
 struct Filled {
     kind: Type,
     /// Where it begins in the block. Invariant: columns don't overlap, and each has room for `capacity` values or, of a variable
-    /// type, for as many ends and one more, the first of which is there.
+    /// type, for as many ends and one more, the first of which is written.
     start: usize,
-    /// Invariant: so many values are there, at most `capacity`.
+    /// Invariant: so many values are written, at most `capacity`.
     len: usize,
 }
 
-/// What a column has beside its values, or the ends of its texts.
+/// The state of a column's nulls and texts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Beside {
     nullable: bool,
-    /// Where the bits begin, if there is a block and the column may have nulls. Invariant: there are bits for `capacity` rows, and
-    /// those of rows that are no nulls, or not there yet, are 1.
+    /// Where the bits begin, if there is a block and the column may have nulls. Invariant: there are bits for `capacity` rows,
+    /// and those of rows that are not nulls, or not written yet, are 1.
     bits: usize,
     /// How many of its rows are nulls.
     nulls: usize,
-    /// Where the texts begin. Invariant: there is room for `text_capacity` bytes, of which `text_len` are there.
+    /// Where the texts begin. Invariant: there is room for `text_capacity` bytes, of which `text_len` are written.
     text: usize,
     text_len: usize,
     text_capacity: usize,
@@ -139,9 +140,9 @@ impl EnvelopeBuilder {
         self.block.as_ref().map_or(0, |block| block.bytes() as u64)
     }
 
-    /// Makes room for so many more rows, but for the bytes of texts ([`EnvelopeBuilder::reserve_text`]). What is there already may
-    /// move, so it is best to ask once. If there is no memory, the invocation ends here, and its request fails with [`NoMemory`] and
-    /// the box's name ([`give_up`]).
+    /// Makes room for so many more rows, but not for the bytes of texts ([`EnvelopeBuilder::reserve_text`]). Values that are
+    /// there already may move, so it is best to call it once. If there is no memory, the invocation ends here, and its request
+    /// fails with [`NoMemory`] and the box's name ([`give_up`]).
     pub fn reserve(&mut self, turn: &Turn<'_>, more: usize) {
         self.reserve_from(turn.blocks, more);
     }
@@ -149,13 +150,13 @@ impl EnvelopeBuilder {
     /// As [`EnvelopeBuilder::reserve`], for a box that can do with less.
     ///
     /// # Errors
-    /// There is not so much memory. What was filled in is still there.
+    /// There is not so much memory. The values stay.
     pub fn try_reserve(&mut self, turn: &Turn<'_>, more: usize) -> Result<(), NoMemory> {
         self.try_reserve_from(turn.blocks, more)
     }
 
-    /// Makes room for so many more bytes of a column of texts or strings of bytes; see [`EnvelopeBuilder::reserve`]. Panics if it is
-    /// of another type. More than 2 GiB leaves by [`give_up`], too.
+    /// Makes room for so many more bytes of a column of texts or strings of bytes; see [`EnvelopeBuilder::reserve`]. Panics if it
+    /// is of another type. More than 2 GiB also fail by [`give_up`].
     pub fn reserve_text(&mut self, turn: &Turn<'_>, column: usize, more: usize) {
         self.reserve_text_from(turn.blocks, column, more);
     }
@@ -163,7 +164,7 @@ impl EnvelopeBuilder {
     /// As [`EnvelopeBuilder::reserve_text`], for a box that can do with less.
     ///
     /// # Errors
-    /// There is not so much memory, or the column would have more than 2 GiB. What was filled in is still there.
+    /// There is not so much memory, or the column would have more than 2 GiB. The values stay.
     pub fn try_reserve_text(&mut self, turn: &Turn<'_>, column: usize, more: usize) -> Result<(), NoMemory> {
         self.try_reserve_text_from(turn.blocks, column, more)
     }
@@ -208,7 +209,7 @@ impl EnvelopeBuilder {
         }
     }
 
-    /// What a column of texts has of these.
+    /// The state of a text column's texts.
     fn text_of(&self, column: usize) -> &Beside {
         let kind = self.columns[column].kind;
         assert!(kind.is_variable(), "a column of type {kind:?} has no texts");
@@ -235,7 +236,7 @@ impl EnvelopeBuilder {
         if most.is_none() {
             return Err(BEYOND);
         }
-        // Not more than that all together.
+        // Their parts are not larger than that together.
         let bytes_of = |kind: Type| (kind.width() * capacity).next_multiple_of(align) + between;
         let bytes = self.columns.iter().map(|column| bytes_of(column.kind)).sum();
         let block = blocks.take(Layout::from_size_align(bytes, align).map_err(|_| BEYOND)?)?;
@@ -243,8 +244,8 @@ impl EnvelopeBuilder {
         for Filled { kind, start, len } in &mut self.columns {
             if let Some(old) = &self.block {
                 #[expect(unsafe_code, reason = "moves values to another block")]
-                // SAFETY: so many values are there in the old block, as the invariant of `start` says, and there is room for them in the
-                // new one.
+                // SAFETY: by the invariant of `start`, so many values are in the old block, and there is room for them in the new
+                // one.
                 unsafe {
                     block.at().add(next).copy_from_nonoverlapping(old.at().add(*start), kind.width() * *len);
                 }
@@ -271,7 +272,7 @@ impl EnvelopeBuilder {
         let behind = |start: usize, bytes: usize| {
             start.checked_add(bytes.checked_next_multiple_of(align)?)?.checked_add(between)
         };
-        // Where a column's parts begin that begins there itself, and where the next one begins.
+        // Where the present column's parts begin, and where the next column begins.
         let lay = |start: usize, column: usize| -> Option<(Layed, usize)> {
             let Filled { kind, .. } = self.columns[column];
             let mut next = behind(start, kind.width().checked_mul(capacity + usize::from(kind.is_variable()))?)?;
@@ -316,13 +317,13 @@ impl EnvelopeBuilder {
         Ok(())
     }
 
-    /// Writes to a new block what a column has.
+    /// Copies a column to a new block.
     #[inline]
     fn copy_column(&self, to: &Block, column: usize, layed: Layed, capacity: usize) {
         let Filled { kind, start, len } = self.columns[column];
         let beside = &self.beside[column];
         #[expect(unsafe_code, reason = "moves values to another block")]
-        // SAFETY: what is copied is there in the old block, as the invariants say, and there is room for it in the new one.
+        // SAFETY: by the invariants the source is written in the old block, and there is room for it in the new one.
         let copy = |from: usize, place: usize, bytes: usize| unsafe {
             if let Some(old) = &self.block {
                 to.at().add(place).copy_from_nonoverlapping(old.at().add(from), bytes);
@@ -348,7 +349,7 @@ impl EnvelopeBuilder {
         }
     }
 
-    /// The envelope, with all that was filled in; the builder is empty again. Panics if the columns differ in length.
+    /// The envelope of all rows that were filled in; the builder is empty again. Panics if the columns differ in length.
     pub fn finish(&mut self, turn: &Turn<'_>) -> Envelope {
         let rows = self.rows();
         Envelope::of_rows(self.finish_columns(turn), rows)
@@ -363,10 +364,10 @@ impl EnvelopeBuilder {
         let most = self.most_rows();
         let spare = |beside: &Beside| (beside.text_capacity - beside.text_len) as u64;
         let has_spare = self.capacity > 2 * most || 2 * self.beside.iter().map(spare).sum::<u64>() > self.bytes();
-        // A receiver may keep it for long.
+        // A receiver may keep the envelope for long.
         if has_spare && self.bytes() > 4096 {
-            let before = self.texts_fit();
-            // Without memory for less it stays as large as it is.
+            let before = self.fit_texts();
+            // If there is no memory for the smaller copy, the block stays.
             if self.move_to(blocks, most, None).is_err() {
                 self.set_text_capacities(&before);
             }
@@ -377,8 +378,8 @@ impl EnvelopeBuilder {
             let column = |filled: &mut Filled| {
                 let (start, len) = (std::mem::take(&mut filled.start), std::mem::take(&mut filled.len));
                 #[expect(unsafe_code, reason = "a part of the block becomes a column")]
-                // SAFETY: so many values of this type were written there, aligned, and the builder, which wrote them, gives the block
-                // away.
+                // SAFETY: so many values of this type were written there, aligned, and the builder, which wrote them, gives the
+                // block away.
                 unsafe {
                     Column::plain(filled.kind, len, block.at().add(start), Arc::clone(&block))
                 }
@@ -403,7 +404,7 @@ impl EnvelopeBuilder {
                 Nulls { bits, first: 0, rows: len, count: beside.nulls }
             });
             #[expect(unsafe_code, reason = "a part of the block becomes a column")]
-            // SAFETY: so many values of this type, or ends and what they say, were written there, aligned, and the builder, which
+            // SAFETY: so many values of this type, or ends and their texts, were written there, aligned, and the builder, which
             // wrote them, gives the block away.
             columns.push(unsafe {
                 let at = block.at().add(start);
@@ -413,8 +414,8 @@ impl EnvelopeBuilder {
         columns
     }
 
-    /// Leaves texts no more room than they take; how much they had before.
-    fn texts_fit(&mut self) -> Vec<usize> {
+    /// Reduces the texts' capacities to their lengths. Gives the capacities before.
+    fn fit_texts(&mut self) -> Vec<usize> {
         self.beside.iter_mut().map(|beside| std::mem::replace(&mut beside.text_capacity, beside.text_len)).collect()
     }
 
@@ -431,7 +432,7 @@ impl EnvelopeBuilder {
             wrong_type(*kind, T::TYPE);
         }
         #[expect(unsafe_code, reason = "a part of the block")]
-        // SAFETY: by the invariant of `start`; the builder is borrowed, which alone has the block.
+        // SAFETY: by the invariant of `start`; only the builder has the block, and it is borrowed.
         let values = unsafe { part(&self.block, *start, capacity).as_mut() };
         Room { values, len }
     }
@@ -454,8 +455,8 @@ impl EnvelopeBuilder {
         }
         let beside = &mut self.beside[column];
         #[expect(unsafe_code, reason = "two parts of the block")]
-        // SAFETY: by the invariants of `start` and `text`; they don't overlap, and the builder is borrowed, which alone has the
-        // block. The ends are those behind the first one, which was written when the block was taken.
+        // SAFETY: by the invariants of `start` and `text`; they don't overlap, and only the builder has the block, and it is
+        // borrowed. The ends are those behind the first one, which was written when the block was taken.
         let (ends, bytes) = unsafe {
             let mut ends = part(&self.block, *start + kind.width(), capacity);
             let mut bytes = part(&self.block, beside.text, beside.text_capacity);
@@ -465,8 +466,7 @@ impl EnvelopeBuilder {
         TextRoom { ends, bytes, of: PhantomData }
     }
 
-    /// Appends a text to a column, for which room is made. Panics if the column is of another type. See
-    /// [`EnvelopeBuilder::reserve`].
+    /// Appends a text to a column, making room for it. Panics if the column is of another type. See [`EnvelopeBuilder::reserve`].
     pub fn push_text(&mut self, turn: &Turn<'_>, column: usize, text: &str) {
         self.push_string(turn.blocks, column, Type::Text, text.as_bytes());
     }
@@ -476,7 +476,7 @@ impl EnvelopeBuilder {
         self.push_string(turn.blocks, column, Type::Binary, bytes);
     }
 
-    /// Appends a string of a column of this type, for which room is made: UTF-8, if it is a text.
+    /// Appends a string to a column of this type, making room for it. UTF-8 if it is a text.
     pub(crate) fn push_string(&mut self, blocks: Blocks, column: usize, kind: Type, bytes: &[u8]) {
         if self.columns[column].len == self.capacity {
             self.reserve_from(blocks, usize::from(self.columns[column].len == self.most_rows()));
@@ -485,7 +485,7 @@ impl EnvelopeBuilder {
         self.strings::<[u8]>(column, kind).push(bytes);
     }
 
-    /// Appends a row without a value to a column. Panics if there is no room, or if the schema says that the column has no nulls.
+    /// Appends a null to a column. Panics if there is no room, or if the schema says that the column has no nulls.
     pub fn push_null(&mut self, column: usize) {
         let Filled { kind, len, .. } = self.columns[column];
         assert!(self.beside.get(column).is_some_and(|beside| beside.nullable), "column {column} has no nulls");
@@ -495,7 +495,7 @@ impl EnvelopeBuilder {
         self.make_null(column, len);
     }
 
-    /// Says that a row which a column has already is a null. Panics if there is no such row, or if the schema says that the column has
+    /// Turns an existing row of a column into a null. Panics if there is no such row, or if the schema says that the column has
     /// no nulls.
     pub fn make_null(&mut self, column: usize, row: usize) {
         let Filled { len, .. } = self.columns[column];
@@ -514,14 +514,14 @@ impl EnvelopeBuilder {
         }
     }
 
-    /// Appends rows of an envelope whose columns have the builder's types, for which room is made: those of these numbers, in
-    /// this order. Panics if a null comes into a column that has none.
+    /// Appends these rows, in this order, of an envelope whose columns have the builder's types, making room for them. Panics if
+    /// a null comes into a column that has none.
     pub fn append(&mut self, turn: &Turn<'_>, envelope: &Envelope, rows: &[u32]) {
         self.reserve(turn, rows.len());
         self.gather(turn.blocks, envelope.columns(), rows);
     }
 
-    /// As [`EnvelopeBuilder::append`], where room for the rows, but for texts, has been made.
+    /// As [`EnvelopeBuilder::append`], with room for the rows reserved by the caller, but not for texts.
     pub(crate) fn gather(&mut self, blocks: Blocks, columns: &[Column], rows: &[u32]) {
         for (place, column) in columns.iter().enumerate() {
             by_type!(column.kind(),
@@ -538,8 +538,8 @@ impl EnvelopeBuilder {
         }
     }
 
-    /// Appends rows of several sources, which have columns of the builder's types: each by the number of its source and its own
-    /// there. Room for the rows, but for texts, has been made.
+    /// Appends rows of several sources whose columns have the builder's types, each given by the number of its source and its own
+    /// number there. Room for the rows is reserved by the caller, but not for texts.
     pub(crate) fn interleave<'s>(&mut self, blocks: Blocks, rows: &[(u32, u32)], of: impl Fn(u32) -> &'s [Column]) {
         for place in 0..self.columns.len() {
             let kind = self.columns[place].kind;
@@ -574,20 +574,20 @@ impl EnvelopeBuilder {
     }
 }
 
-/// How the parts of a block of about so many bytes are aligned, and what is left free behind each. A line in between: columns whose sizes
-/// are powers of two would all begin in the same set of each cache.
+/// The alignment of the parts of a block of about so many bytes, and the gap behind each part. The gap is a line: columns whose
+/// sizes are powers of two would otherwise all begin in the same set of each cache.
 fn laying(bytes: usize) -> (usize, usize) {
     if bytes <= SMALL { (VALUE, 0) } else { (LINE, LINE) }
 }
 
-/// A part of the block, to be read and written while the builder is borrowed; empty if there is no block.
+/// A part of the block for reading and writing while the builder is borrowed; empty if there is no block.
 ///
 /// # Safety
 /// There is room for so many values there, aligned for them.
 #[expect(unsafe_code, reason = "a part of the block as a slice")]
 unsafe fn part<T>(block: &Option<Block>, start: usize, count: usize) -> NonNull<[MaybeUninit<T>]> {
     match block {
-        // SAFETY: it is within the block, says the caller.
+        // SAFETY: it is within the block, by the caller's promise.
         Some(block) => NonNull::slice_from_raw_parts(unsafe { block.at().add(start) }.cast(), count),
         None => NonNull::slice_from_raw_parts(NonNull::dangling(), 0),
     }
@@ -622,7 +622,7 @@ pub(crate) fn empty(kind: Type) -> Column {
     EnvelopeBuilder::of([(kind, false)].into_iter()).finish_from(Blocks::default()).remove(0)
 }
 
-/// A column of a column's rows, or of nulls.
+/// A column of some rows of a column, or of nulls.
 #[cfg(feature = "arrow")]
 pub(crate) fn picked(
     from: &Column,
@@ -689,10 +689,10 @@ mod tests {
 
     fn take(layout: Layout) -> Option<Block> {
         #[expect(unsafe_code, reason = "gives memory back")]
-        // SAFETY of callers: as for `Block::new`'s.
+        // SAFETY of callers: those of `Block::new`'s contract.
         unsafe fn free(at: NonNull<u8>, layout: Layout) {
             TAKEN.fetch_sub(1, Ordering::Relaxed);
-            // SAFETY: it was taken there below.
+            // SAFETY: taken below with this layout.
             unsafe { std::alloc::dealloc(at.as_ptr(), layout) };
         }
         #[expect(unsafe_code, reason = "a world's memory")]
@@ -789,7 +789,7 @@ mod tests {
         }
     }
 
-    /// A box that can do with less asked for more than there is, and what it had filled in was to be there still.
+    /// What happened: a box that can do with less asked for more than there is, and lost the values that it had filled in.
     #[test]
     fn what_was_filled_in_is_there_after_memory_was_refused() {
         let mut builder = EnvelopeBuilder::new(&Schema::new([("t", Type::Text), ("n", Type::U64)]).with_nulls(["n"]));

@@ -30,12 +30,12 @@ use std::sync::atomic::{self, fence};
 pub struct Column {
     kind: Type,
     rows: usize,
-    /// Has the provenance of the whole block, and is aligned for the values. Invariant: `rows` values of the type lie there or, of
-    /// a variable type, where there are rows, so many ends in `i32` and one more before them, which rise from 0 or more and lie
-    /// within the text; they are parts of UTF-8 each, if it is a text.
+    /// Has the provenance of the whole block, and is aligned for the values. Invariant: `rows` values of the type lie there. Or,
+    /// for a variable type with rows, so many ends in `i32` and one more before them, which rise from 0 or more and lie within
+    /// the text; if it is a text, each part is UTF-8.
     at: NonNull<u8>,
     block: Arc<Block>,
-    /// What most columns don't have.
+    /// Parts that most columns don't have.
     beside: Option<Arc<Beside>>,
 }
 
@@ -47,7 +47,7 @@ struct Beside {
 }
 
 #[expect(unsafe_code, reason = "it has a pointer")]
-// SAFETY: the pointer is into the block, which is shared as an `Arc` of it is; the values are numbers.
+// SAFETY: the pointer is into the block, which is shared by an `Arc`; the values are numbers.
 unsafe impl Send for Column {}
 
 #[expect(unsafe_code, reason = "it has a pointer")]
@@ -76,7 +76,7 @@ impl Column {
     }
 
     /// # Safety
-    /// The values lie there as the invariant of `at` says, and none is written to while there is a column that has them.
+    /// The values lie there as the invariant of `at` says, and are not written to while a column has them.
     #[expect(unsafe_code, reason = "the caller promises what lies there")]
     pub(crate) unsafe fn new(parts: Parts) -> Column {
         let Parts { kind, rows, at, block, text, nulls } = parts;
@@ -110,22 +110,21 @@ impl Column {
         (values + text + beside.nulls.as_ref().map_or(0, Nulls::bytes)) as u64
     }
 
-    /// The values of a column of this type; those of nulls may be any. Panics if it is of another type: types are checked when the
-    /// model is built.
+    /// The values of a column of this type; those of null rows are arbitrary. Panics if it is of another type: types are checked
+    /// when the model is built.
     #[inline]
     pub fn values<T: Native>(&self) -> &[T] {
         if self.kind != T::TYPE {
             wrong_type(self.kind, T::TYPE);
         }
         #[expect(unsafe_code, reason = "the values lie in raw memory")]
-        // SAFETY: by the invariant of `at`; they are there as long as the block, and not written to, says `new`'s caller.
+        // SAFETY: by the invariant of `at`; the values live as long as the block, and are not written to, by `new`'s contract.
         unsafe {
             NonNull::slice_from_raw_parts(self.at.cast(), self.rows).as_ref()
         }
     }
 
-    /// The values as a vector: the one that the column was made of if no other column shares it, a copy otherwise. Panics if it is
-    /// of another type.
+    /// The values as a vector: the original one if no other column shares it, otherwise a copy. Panics if it is of another type.
     pub fn into_values<T: Native>(mut self) -> Vec<T> {
         if self.kind != T::TYPE {
             wrong_type(self.kind, T::TYPE);
@@ -147,13 +146,13 @@ impl Column {
     /// The values, to be changed.
     ///
     /// # Safety
-    /// No other column has them meanwhile; see [`make_private`].
+    /// No other column shares them meanwhile; see [`make_private`].
     #[expect(unsafe_code, reason = "the caller promises that nothing else sees the values")]
     pub(crate) unsafe fn values_mut<T: Native>(&mut self) -> &mut [T] {
         if self.kind != T::TYPE {
             wrong_type(self.kind, T::TYPE);
         }
-        // SAFETY: so many values lie there, and nothing else sees them, says the caller.
+        // SAFETY: so many values lie there, and only this column sees them, by the caller's promise.
         unsafe { NonNull::slice_from_raw_parts(self.at.cast(), self.rows).as_mut() }
     }
 
@@ -191,15 +190,15 @@ impl Column {
         self.nulls().map_or(0, |nulls| nulls.count)
     }
 
-    /// Whether a row has no value but a null. Panics if there is no such row.
+    /// Whether a row is a null. Panics if there is no such row.
     #[inline]
     pub fn is_null(&self, row: usize) -> bool {
         assert!(row < self.rows, "row {row} of {}", self.rows);
         self.nulls().is_some_and(|nulls| nulls.has(row))
     }
 
-    /// The same values, which are shared, but these rows are nulls, and no others. Panics if there is no such row. Memory that can't
-    /// be had leaves by [`give_up`].
+    /// The same shared values, with these rows as its only nulls. Panics if there is no such row. If there is no memory, it fails
+    /// by [`give_up`].
     pub fn with_nulls(&self, rows: impl IntoIterator<Item = usize>) -> Column {
         let bytes = self.rows.div_ceil(8);
         let mut bits: Vec<u8> = Vec::ones(bytes).unwrap_or_else(|error| give_up(error));
@@ -213,7 +212,7 @@ impl Column {
         column
     }
 
-    /// Where the rows of a text or of strings of bytes end, the first one's beginning before them; empty if there are no rows.
+    /// Where the rows of texts or strings of bytes end, with the first row's beginning before them; empty if there are no rows.
     pub(crate) fn ends(&self) -> &[i32] {
         assert!(self.kind.is_variable(), "{:?} has no ends", self.kind);
         let count = if self.rows == 0 { 0 } else { self.rows + 1 };
@@ -230,7 +229,7 @@ impl Column {
         if rows.is_empty() { 0..0 } else { ends[rows.start] as usize..ends[rows.end] as usize }
     }
 
-    /// The texts of all rows and perhaps of others.
+    /// The texts of all rows, and perhaps of rows of other columns.
     pub(crate) fn all_text(&self) -> &[u8] {
         self.text().map_or(&[], Bytes::get)
     }
@@ -242,7 +241,7 @@ impl Column {
         &self.all_text()[self.text_range(row..row + 1)]
     }
 
-    /// The text of a row; of a null, any. Panics if there is no such row, or if it is of another type.
+    /// The text of a row; arbitrary for a null. Panics if there is no such row, or if it is of another type.
     #[inline]
     pub fn text_at(&self, row: usize) -> &str {
         if self.kind != Type::Text {
@@ -256,7 +255,7 @@ impl Column {
         }
     }
 
-    /// The string of bytes of a row; of a null, any. Panics if there is no such row, or if it is of another type.
+    /// The string of bytes of a row; arbitrary for a null. Panics if there is no such row, or if it is of another type.
     pub fn binary_at(&self, row: usize) -> &[u8] {
         if self.kind != Type::Binary {
             wrong_type(self.kind, Type::Binary);
@@ -280,12 +279,12 @@ impl Column {
         (0..self.rows).map(|row| self.string(row))
     }
 
-    /// A column of strings of bytes. Memory that can't be had, or more than 2 GiB, leaves by [`give_up`].
+    /// A column of strings of bytes. If there is no memory, or more than 2 GiB, it fails by [`give_up`].
     pub fn of_binaries<S: AsRef<[u8]>>(strings: impl IntoIterator<Item = S>) -> Column {
         of_strings(Type::Binary, strings.into_iter())
     }
 
-    /// Orders the values of two rows, which are no nulls, of columns of one type: numbers as [`Native::order`] does, texts and
+    /// Orders the values of two rows, which are not nulls, of columns of one type: numbers by [`Native::order`], texts and
     /// strings by their bytes. Panics if the types differ.
     #[inline]
     pub fn order(&self, row: usize, other: &Column, other_row: usize) -> Ordering {
@@ -297,7 +296,7 @@ impl Column {
             self.string(row).cmp(other.string(other_row)))
     }
 
-    /// A number that is not greater than that of a greater value: the value's [rank](Native::rank), or the first eight bytes.
+    /// A number that does not fall as values rise: the value's [rank](Native::rank), or the first eight bytes.
     pub(crate) fn rank(&self, row: usize) -> u64 {
         by_type!(self.kind, T => self.values::<T>()[row].rank(), {
             let (string, mut first) = (self.string(row), [0; 8]);
@@ -312,14 +311,14 @@ impl Column {
         Ok(builder::copied(std::slice::from_ref(self), self.rows, blocks)?.remove(0))
     }
 
-    /// What keeps its values: the block that they lie in, and of each of its parts that others have, too, where that is.
+    /// Its parts with the blocks that keep them.
     #[cfg(feature = "arrow")]
     pub(crate) fn parts(&self) -> Parts {
         let Column { kind, rows, at, ref block, .. } = *self;
         Parts { kind, rows, at, block: Arc::clone(block), text: self.text().cloned(), nulls: self.nulls().cloned() }
     }
 
-    /// All blocks that it keeps, some perhaps several times.
+    /// All blocks that it keeps, possibly with repetitions.
     fn blocks(&self) -> impl Iterator<Item = &Arc<Block>> {
         let beside = self.beside.as_deref();
         let text = beside.and_then(|beside| beside.text.as_ref()).map(|text| &text.block);
@@ -327,12 +326,12 @@ impl Column {
         [Some(&self.block), text, nulls].into_iter().flatten()
     }
 
-    /// How often it keeps this block through what it has beside its values.
+    /// How often its texts and nulls keep this block.
     fn keeps_beside(&self, block: &Arc<Block>) -> usize {
         if self.beside.is_none() { 0 } else { self.blocks().skip(1).filter(|other| Arc::ptr_eq(other, block)).count() }
     }
 
-    /// Where its values lie, as addresses.
+    /// The addresses of its values.
     fn addresses(&self) -> Range<usize> {
         let from = self.at.as_ptr().addr();
         from..from + self.rows * self.kind.width()
@@ -353,7 +352,7 @@ pub(crate) fn held_bytes(columns: &[Column]) -> u64 {
     bytes
 }
 
-/// Makes sure that nothing else sees these values of an envelope's column: copies them if anything might.
+/// Makes sure that no other column sees the values of an envelope's column: copies them if another one might.
 pub(crate) fn make_private(columns: &mut [Column], column: usize, blocks: Blocks) {
     let own = &columns[column];
     if own.kind.is_variable() {
@@ -363,7 +362,7 @@ pub(crate) fn make_private(columns: &mut [Column], column: usize, blocks: Blocks
     let lie_there = columns.iter().filter(|other| Arc::ptr_eq(&other.block, block)).count();
     let mut beside = 0;
     for (place, other) in columns.iter().enumerate() {
-        // Two columns may share what they have beside their values, which then keeps a block once.
+        // Two columns may share their texts and nulls, which then keep a block once.
         let is_first = other.beside.as_ref().is_some_and(|beside| {
             let same = |one: &Column| one.beside.as_ref().is_some_and(|one| Arc::ptr_eq(one, beside));
             !columns[..place].iter().any(same)
@@ -379,7 +378,7 @@ pub(crate) fn make_private(columns: &mut [Column], column: usize, blocks: Blocks
     };
     let is_once_there = columns.iter().filter(|other| overlaps(other)).count() <= 1;
     if block.is_writable() && Arc::strong_count(block) == lie_there + beside && is_once_there {
-        // What others did before they dropped their reference is over now.
+        // Reads by others before they dropped their references are over now.
         fence(atomic::Ordering::Acquire);
     } else {
         columns[column] = columns[column].private_copy(blocks).unwrap_or_else(|error| give_up(error));
@@ -396,7 +395,7 @@ impl<T: Native> From<Vec<T>> for Column {
 }
 
 impl<T: Native> From<Vec<Option<T>>> for Column {
-    /// A column with nulls. Memory that can't be had leaves by [`give_up`].
+    /// A column with nulls. If there is no memory, it fails by [`give_up`].
     fn from(options: Vec<Option<T>>) -> Column {
         let mut values: Vec<T> = Vec::with_room(options.len()).unwrap_or_else(|error| give_up(error));
         values.extend(options.iter().map(|option| option.unwrap_or_default()));
@@ -405,7 +404,7 @@ impl<T: Native> From<Vec<Option<T>>> for Column {
 }
 
 impl<'a> From<Vec<Option<&'a str>>> for Column {
-    /// A text column with nulls. Memory that can't be had leaves by [`give_up`].
+    /// A text column with nulls. If there is no memory, it fails by [`give_up`].
     fn from(options: Vec<Option<&'a str>>) -> Column {
         let texts: Column = options.iter().map(|option| option.unwrap_or_default()).collect();
         texts.with_nulls(nulls_of(&options))
@@ -417,7 +416,7 @@ fn nulls_of<T>(options: &[Option<T>]) -> impl Iterator<Item = usize> {
 }
 
 impl<S: AsRef<str>> FromIterator<S> for Column {
-    /// A text column. Memory that can't be had, or more than 2 GiB of text, leave by [`give_up`].
+    /// A text column. If there is no memory, or more than 2 GiB of text, it fails by [`give_up`].
     fn from_iter<I: IntoIterator<Item = S>>(texts: I) -> Column {
         struct Utf8<S>(S);
         impl<S: AsRef<str>> AsRef<[u8]> for Utf8<S> {
@@ -429,7 +428,7 @@ impl<S: AsRef<str>> FromIterator<S> for Column {
     }
 }
 
-/// What leaves by [`give_up`] where a column would have more text than its ends can count.
+/// The error for a column with more text than its ends can count.
 pub(crate) const TOO_MUCH_TEXT: &str = "a column has at most 2 GiB of text";
 
 fn of_strings<S: AsRef<[u8]>>(kind: Type, strings: impl Iterator<Item = S>) -> Column {
@@ -446,7 +445,7 @@ fn of_strings<S: AsRef<[u8]>>(kind: Type, strings: impl Iterator<Item = S>) -> C
     let rows = ends.len() - 1;
     let block = Arc::new(Block::of_vec(ends));
     #[expect(unsafe_code, reason = "vectors become a column")]
-    // SAFETY: ends begin with 0 and rise, the last one is the number of bytes, and a text is UTF-8 row by row.
+    // SAFETY: the ends begin with 0 and rise, the last one is the number of bytes, and a text is UTF-8 row by row.
     unsafe {
         Column::new(Parts { kind, rows, at: block.at(), block, text: Some(bytes.into()), nulls: None })
     }
@@ -544,7 +543,7 @@ mod tests {
         assert_eq!(format!("{slice:?} {:?}", Column::of_binaries([[0u8, 255]])), "[None, -3, None] [[0, 255]]");
     }
 
-    /// Slices of one column overlap; a write to one would have changed the other, which begins elsewhere.
+    /// What happened: slices of one column overlap, and a write to one changed the other, which begins elsewhere.
     #[test]
     fn what_overlaps_is_copied_before_it_is_changed() {
         let column: Column = vec![1u32, 2, 3, 4].into();
@@ -557,7 +556,8 @@ mod tests {
         assert_eq!(envelope.column(1).u32s().as_ptr(), before, "the other one has a copy now");
     }
 
-    /// Two columns have the same nulls, which keep a block once; another envelope's share of it must not be taken for the second.
+    /// Two columns have the same nulls, which keep a block once; another envelope's share of the block must not be taken for the
+    /// second.
     #[test]
     fn nulls_that_two_columns_share_hide_no_other_reader() {
         let mut builder = crate::EnvelopeBuilder::new(&crate::Schema::new([("n", Type::U64)]).with_nulls(["n"]));

@@ -1,13 +1,13 @@
-//! What each box of a request did: its invocations, its rows, its bytes from near and from far.
+//! The work of each box of a request: its invocations, its rows, its bytes from near and from far.
 //!
-//! A box runs on one seat at a time, so a counter of it has one writer: a load and a store do for an addition, and no
-//! other seat waits for them. Whoever likes may read them at any time; they are exact when the request is over.
+//! A box runs on one seat at a time, so each of its counters has one writer: an addition is a load and a store, and no other seat
+//! waits for it. Any thread may read them at any time; they are exact when the request is over.
 
 use crate::Envelope;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use vicus_topology::NodeId;
 
-/// What a box took from one of its inputs. Pills are not counted.
+/// The envelopes that a box took from one of its inputs. Pills are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InputCounts {
     /// Envelopes.
@@ -21,24 +21,24 @@ pub struct InputCounts {
     pub far_bytes: u64,
 }
 
-/// What a box sent on one of its outputs, once however many receivers it has. Pills are not counted.
+/// The envelopes that a box sent on one of its outputs, counted once for all receivers. Pills are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputCounts {
     /// Envelopes.
     pub envelopes: u64,
     /// Rows in them.
     pub rows: u64,
-    /// The pill was sent, so this is all there was to send. If not when the request is over, the box was stopped early:
-    /// its readers had enough, or the request failed.
+    /// The pill was sent, so the stream is complete. If `false` when the request is over, the box was stopped early: its readers
+    /// had enough, or the request failed.
     pub ended: bool,
 }
 
-/// What a box did, by its inputs and outputs.
+/// The work of a box, by its inputs and outputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BoxCounts {
     /// Invocations of its user code.
     pub acts: u64,
-    /// Bytes that it read where they lay, and that came in no envelope ([`crate::Turn::has_read`]).
+    /// Bytes that it read where they lay, and that came in no envelope ([`crate::Turn::count_read`]).
     pub read_near_bytes: u64,
     /// Bytes that it read from another node.
     pub read_far_bytes: u64,
@@ -70,7 +70,7 @@ impl BoxCounts {
     }
 }
 
-/// A live box's counters. Written by its runner alone.
+/// A live box's counters. Only its runner writes them.
 #[derive(Debug)]
 pub(crate) struct Tally {
     acts: Counter,

@@ -1,18 +1,17 @@
-//! A model as a table for people: a line for each box, with the vias that it reads and, after a run, what it did.
+//! A model as a table: a line for each box, with the vias that it reads and, after a run, its counts.
 
 use crate::model::ModelBox;
 use crate::{Bound, BoxCounts, Model, OutputId};
 use std::fmt;
 
 impl Model {
-    /// The boxes, a line each: number, name, and for each input the output that it reads, as `scan#2.0`, with what the via
-    /// holds at most.
+    /// The boxes, a line each: number, name, and for each input the output that it reads, as `scan#2.0`, with the via's bound.
     pub fn describe(&self) -> String {
         let rows = self.boxes.iter().enumerate().map(|(index, each)| [index.to_string(), each.name().to_owned()]);
         self.table(["box", "name"], rows)
     }
 
-    /// As [`Model::describe`], with what each box did in one run: invocations, rows in and out, and bytes that it took near
+    /// As [`Model::describe`], with the work of each box in one run: invocations, rows in and out, and bytes that it took near
     /// and far. Panics if the counts are of another model.
     ///
     /// ```
@@ -72,7 +71,7 @@ impl Model {
         lines.iter().zip(reads).map(line).collect()
     }
 
-    /// What a box reads: `<- scan.0, scan#2.0 (8 envelopes, 4 MiB)`. Neighbours of one bound say it once.
+    /// The outputs that a box reads: `<- scan.0, scan#2.0 (8 envelopes, 4 MiB)`. Adjacent ones with equal bounds show it once.
     fn reads(&self, reader: &ModelBox) -> String {
         let name = |(from, _): &(OutputId, Bound)| format!("{}.{}", self.boxes[from.sender().0].name(), from.index());
         let alike = reader.inputs.chunk_by(|(_, a), (_, b)| a == b).map(|inputs| {

@@ -1,4 +1,4 @@
-//! What a seat has on its desk while it runs boxes: what is to be queued, and what happened to envelopes.
+//! A seat's buffers while it runs boxes: the boxes that are to be queued, and the facts about envelopes.
 
 use crate::{Blocks, BoxId, Queued};
 use vicus_schedule::Kind;
@@ -9,13 +9,14 @@ use vicus_topology::NodeId;
 pub struct Activation {
     /// The evidence.
     pub queued: Queued,
-    /// How it is to be queued. The framework decides it, never the user. A box that received rows is immediate, and so is one that
-    /// left some over when it ended. Deferred is one that the initialization pill woke, that asked to run again, or that found room
-    /// after a refusal; and where the request [spreads](Desk::spreads), all receivers of one invocation but the last.
+    /// How it is to be queued. The framework decides it, never the user. A box that received rows is immediate, and so is one
+    /// that left some over when it ended. Deferred is one that the initialization pill woke, that asked to run again, or that
+    /// found room after a refusal; and if the request [spreads](Desk::spreads), all receivers of one invocation but the last.
     pub kind: Kind,
-    /// Which box.
+    /// The box's index.
     pub index: BoxId,
-    /// Where the data lies for which it is to be run, if its envelope said so ([`Envelope::at_home`](crate::Envelope::at_home)).
+    /// The node of the data for which it is to be run, if its envelope has a home
+    /// ([`Envelope::at_home`](crate::Envelope::at_home)).
     pub home: Option<NodeId>,
 }
 
@@ -33,12 +34,12 @@ pub enum Fact {
         /// The sender's logical time.
         stamp: u64,
     },
-    /// The action saw the head of this input and left it. Told once of each.
+    /// The action saw the head of this input and did not take it. Reported once for each head.
     Left {
         /// The box's input.
         input: usize,
     },
-    /// The action keeps the head of this input, which it took, as long as the box lives ([`crate::Turn::keeps`]).
+    /// The action keeps the head that it took from this input as long as the box lives ([`crate::Turn::record_kept`]).
     Kept {
         /// The box's input.
         input: usize,
@@ -54,24 +55,24 @@ pub enum Fact {
         /// Bytes of its columns.
         bytes: u64,
     },
-    /// The action took or read so much: from where it ran, and from elsewhere.
+    /// How many bytes the action took or read.
     Read {
-        /// Bytes that lay where it ran.
+        /// Bytes on the node where it ran.
         near: u64,
-        /// Bytes that lay elsewhere.
+        /// Bytes on other nodes.
         far: u64,
     },
-    /// What the box holds beyond this action is another number of bytes than after its last one ([`crate::Turn::holds`]).
+    /// The box holds another number of bytes beyond this action than after its last one ([`crate::Turn::book`]).
     Held {
-        /// All in all.
+        /// All bytes that it holds.
         bytes: u64,
     },
-    /// A receiver refused: the box is blocked from now on.
+    /// A receiver refused an envelope: the box is blocked from now on.
     Refused {
         /// The box's output.
         output: usize,
     },
-    /// All receivers of an output took what they had refused.
+    /// All receivers of an output took the envelopes that they had refused.
     Resumed {
         /// The box's output.
         output: usize,
@@ -79,8 +80,8 @@ pub enum Fact {
 }
 
 impl Fact {
-    /// How many events a world may record for a fact. The logical clock leaves so much room, so that what a fact brings
-    /// about is recorded after it.
+    /// How many events a world may record for a fact. The logical clock leaves so much room, so that consequences of a fact are
+    /// recorded after it.
     pub const EVENTS: u64 = 2;
 }
 
@@ -90,23 +91,24 @@ pub struct Desk {
     /// Boxes to be queued, the one to be run first last: an immediate one, if there is any. The world empties it after each
     /// invocation.
     pub activations: Vec<Activation>,
-    /// What happened, if it is recorded.
+    /// The recorded facts.
     pub facts: Vec<Fact>,
     /// Whether facts are recorded.
     pub recording: bool,
-    /// The seat's logical time; stamps the envelopes that are sent. Facts move it on by [`Fact::EVENTS`] each.
+    /// The seat's logical time; stamps the envelopes that are sent. Facts advance it by [`Fact::EVENTS`] each.
     pub clock: u64,
-    /// Where the seat is.
+    /// The seat's node.
     pub node: NodeId,
-    /// Whether the request is to spread over the machine where an invocation has several receivers. A world says so of a request
-    /// that is alone: beside others, which have work for the other seats, its deferred boxes would wait behind theirs, or theirs
-    /// behind its own.
+    /// Whether the request is to spread over the machine when an invocation has several receivers. A world sets this for a
+    /// request that is alone: beside other requests, which have work for the other seats, its deferred boxes would wait behind
+    /// theirs, or theirs behind its own.
     pub spreads: bool,
-    /// Where the memory of new columns comes from.
+    /// The source of memory for new columns.
     pub blocks: Blocks,
-    /// Whether boxes that ask whether they are stopped ask the world as well ([`World::is_over`](crate::World::is_over)).
+    /// Whether boxes that check whether they are stopped ask the world as well ([`World::is_over`](crate::World::is_over)).
     pub asks_world: bool,
-    /// Where the seat counts, by its number among those of [`Instance::new`](crate::Instance::new). `None`: with the callers without a seat.
+    /// The seat's number among those of [`Instance::new`](crate::Instance::new), by which it counts. `None`: with the callers
+    /// without a seat.
     pub seat: Option<usize>,
 }
 

@@ -11,13 +11,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use vicus_topology::NodeId;
 
-/// For less than so many bytes a copy is not worth it.
+/// A copy is not worth it for fewer bytes.
 const LITTLE: u64 = 4096;
 
-/// Beside its own number, how many attachments of other envelopes one is compared with.
+/// With how many of the last attachments a new one is compared.
 const LATELY: usize = 8;
 
-/// A small table, or the poisoned pill that says that nothing more comes.
+/// A small table, or the poisoned pill, which ends the stream.
 ///
 /// ```
 /// use vicus_flow::Envelope;
@@ -39,21 +39,21 @@ struct Table {
     columns: Vec<Column>,
     rows: u32,
     pill: bool,
-    /// Where it was sent from.
+    /// The node that it was sent from.
     node: NodeId,
-    /// Where the data lies that it tells of.
+    /// The node of the data that it refers to.
     home: Option<NodeId>,
-    /// The sender's logical time, where the run is traced; else 0.
+    /// The sender's logical time, if the run is traced; else 0.
     stamp: u64,
-    /// Where a copy's memory comes from, if a column that is shared is to be changed.
+    /// The source of memory for the copy of a shared column that is to be changed.
     blocks: Blocks,
     attached: Vec<Attachment>,
 }
 
-/// What an envelope keeps alive beside its columns, such as the texts that its numbers stand for. It is dropped with the last
-/// envelope that has it.
+/// A value that an envelope keeps alive beside its columns, such as the texts that its numbers stand for. It is dropped with the
+/// last envelope that has it.
 ///
-/// A box that makes envelopes of the rows of others attaches to them what those had:
+/// A box that makes envelopes of others' rows attaches the attachments of those to them:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -89,8 +89,8 @@ impl Attachment {
         attached.iter().map(Attachment::bytes).sum()
     }
 
-    /// Adds those of `others` that have not been added lately. The rows of one envelope are added in several steps, and what they
-    /// have stands at the end then; a look at all would take long where there are many.
+    /// Adds those of `others` that have not been added lately. The rows of one envelope are added in several steps, and its
+    /// attachments then are among the last ones; comparing with all would take long if there are many.
     pub fn add_all(to: &mut Vec<Attachment>, others: &[Attachment]) {
         let lately = others.len() + LATELY;
         for other in others {
@@ -116,8 +116,8 @@ impl Envelope {
         Envelope::of_rows(columns, rows)
     }
 
-    /// An envelope of so many rows; the way to say a number of rows without columns. Panics if a column's length
-    /// differs, or beyond four billion rows.
+    /// An envelope of so many rows; needed for rows without columns. Panics if a column's length differs, or beyond four billion
+    /// rows.
     pub fn of_rows(columns: Vec<Column>, rows: usize) -> Envelope {
         assert!(columns.iter().all(|column| column.len() == rows), "columns of one envelope have one length");
         let rows = u32::try_from(rows).expect("an envelope is small: fewer than four billion rows");
@@ -129,14 +129,14 @@ impl Envelope {
         Envelope(Box::new(Table { pill: true, ..Table::default() }))
     }
 
-    /// The same, with a home: where the data lies that it tells of, such as the rows of a range. A world whose strategy
-    /// knows homes invokes the receiver there, if it is not queued or running already.
+    /// Sets the home: the node of the data that it refers to, such as the rows of a range. A world whose strategy uses homes
+    /// invokes the receiver there, if it is not queued or running already.
     pub fn at_home(mut self, home: Option<NodeId>) -> Envelope {
         self.0.home = home;
         self
     }
 
-    /// Where the data lies that it tells of, if that was said.
+    /// The node of the data that it refers to, if it was set.
     pub fn home(&self) -> Option<NodeId> {
         self.0.home
     }
@@ -183,18 +183,18 @@ impl Envelope {
         self.0.stamp = stamp;
     }
 
-    /// Gives it a copy of a column that nobody else shares.
+    /// Gives it a copy of a column of its own.
     pub(crate) fn unshare(&mut self, column: usize) {
         let own = self.0.columns[column].private_copy(self.0.blocks).unwrap_or_else(|error| give_up(error));
         self.0.columns[column] = own;
     }
 
-    /// The values of a column of this type, to be changed: in their own memory if no other column has them, in a copy otherwise
-    /// (Bobox report §7). Which rows are nulls is not changed. Panics if it is of another type.
+    /// The values of a column of this type, to be changed: in place if no other column shares them, otherwise in a copy (Bobox
+    /// report §7). Nulls don't change. Panics if it is of another type.
     pub fn values_mut<T: Native>(&mut self, column: usize) -> &mut [T] {
         make_private(&mut self.0.columns, column, self.0.blocks);
         #[expect(unsafe_code, reason = "writes to a column's memory")]
-        // SAFETY: just made sure of.
+        // SAFETY: made sure of just now.
         unsafe {
             self.0.columns[column].values_mut()
         }
@@ -219,13 +219,13 @@ impl Envelope {
         slice
     }
 
-    /// The same, which keeps these alive as well.
+    /// The same envelope, which also keeps these alive.
     pub fn with(mut self, attached: &[Attachment]) -> Envelope {
         Attachment::add_all(&mut self.0.attached, attached);
         self
     }
 
-    /// What it keeps alive beside its columns.
+    /// The values that it keeps alive beside its columns.
     pub fn attached(&self) -> &[Attachment] {
         &self.0.attached
     }
@@ -235,13 +235,13 @@ impl Envelope {
         Attachment::bytes_of(&self.0.attached) + self.0.columns.iter().map(Column::bytes).sum::<u64>()
     }
 
-    /// Bytes of memory that are kept as long as it is: more than [`Envelope::bytes`] if it has only some of the columns that
-    /// were made together. For boxes that collect envelopes.
+    /// Bytes of memory that it keeps: more than [`Envelope::bytes`] if it has only some of the columns that were made together.
+    /// For boxes that collect envelopes.
     pub fn held_bytes(&self) -> u64 {
         Attachment::bytes_of(&self.0.attached) + held_bytes(&self.0.columns)
     }
 
-    /// For whoever keeps it: if it would keep more than twice as much memory as its columns take, they are copied.
+    /// For boxes that collect envelopes: copies the columns if they would keep more than twice as much memory as they take.
     pub fn compact(mut self) -> Envelope {
         let columns = &self.0.columns;
         if held_bytes(columns) > 2 * columns.iter().map(Column::bytes).sum::<u64>() + LITTLE {
@@ -258,7 +258,7 @@ impl Envelope {
         if columns.len() != wanted.len() {
             return self.0.pill;
         }
-        // A loop, because each envelope that is sent comes here, and iterators cost as much again.
+        // A loop, because every sent envelope is checked, and iterators cost twice as much.
         for place in 0..columns.len() {
             let (column, field) = (&columns[place], &wanted[place]);
             if column.kind() != field.kind || (column.null_count() > 0 && !field.nullable) {
@@ -287,7 +287,7 @@ mod tests {
         let columns = builder.finish_from(Blocks::default());
         let whole = Envelope::new(columns.clone());
         let part = Envelope::new([columns[1].clone(), vec![1u64; 100].into(), columns[2].clone(), columns[1].clone()]);
-        // A line behind each column, and 800 bytes are no whole lines.
+        // There is a line behind each column, and 800 bytes are not whole lines.
         assert_eq!((whole.bytes(), whole.held_bytes()), (2400, 3 * (832 + 64)));
         assert_eq!((part.bytes(), part.held_bytes()), (3200, 3 * (832 + 64) + 800));
 

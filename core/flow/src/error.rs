@@ -1,18 +1,18 @@
-//! How a request ends that does not end well.
+//! The errors with which a request ends.
 
 use crate::BoxError;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-/// Why a request has no result. Other requests are not touched.
+/// Why a request has no result. Other requests go on.
 #[derive(Clone, Debug)]
 pub enum FlowError {
-    /// A box gave up.
+    /// A box returned an error.
     Failed {
         /// The box's name.
         name: String,
-        /// What it said.
+        /// The box's error.
         error: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// A box panicked.
@@ -22,11 +22,11 @@ pub enum FlowError {
         /// The panic's message.
         message: String,
     },
-    /// Somebody cancelled it.
+    /// It was cancelled.
     Cancelled,
     /// Boxes wait for each other in a circle through a full via (Bobox report §3.5).
     Stalled {
-        /// The cycle: who waits for whom, and why.
+        /// The cycle: for each box the one that it waits for, and why.
         cycle: Vec<String>,
     },
     /// Boxes have seen the end of all their inputs and never sent a poisoned pill.
@@ -63,22 +63,22 @@ impl std::error::Error for FlowError {
     }
 }
 
-/// Boxes hold more than their request may. What a box says that gave up for it.
+/// The boxes of a request hold more than it may. The error of the box that asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverBudget {
     /// Bytes that the request may hold.
     pub budget: u64,
-    /// Who holds how many bytes, the most first.
+    /// The boxes that hold memory and how many bytes, the most first.
     pub holders: Vec<(String, u64)>,
 }
 
-/// `more than 10.0 MiB is needed: distinct holds 8.2 MiB, sort 1.9 MiB`.
+/// `more than 10.0 MiB is needed: 8.2 MiB for distinct, 1.9 MiB for sort`.
 impl fmt::Display for OverBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "more than {} is needed", Bytes(self.budget))?;
         for (place, (name, held)) in self.holders.iter().take(3).enumerate() {
-            let before = if place == 0 { format!(": {name} holds") } else { format!(", {name}") };
-            write!(f, "{before} {}", Bytes(*held))?;
+            let before = if place == 0 { ":" } else { "," };
+            write!(f, "{before} {} for {name}", Bytes(*held))?;
         }
         Ok(())
     }
@@ -86,7 +86,7 @@ impl fmt::Display for OverBudget {
 
 impl std::error::Error for OverBudget {}
 
-/// Memory that was asked for and is not to be had. What a box says that gave up for it.
+/// Memory could not be had. The error of the box that asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoMemory {
     /// Bytes that were asked for at once.
@@ -102,7 +102,7 @@ impl fmt::Display for NoMemory {
 
 impl std::error::Error for NoMemory {}
 
-/// One invocation of a box sent more than it may, and had not asked whether there is room. What is said in its name.
+/// One invocation of a box sent more than it may without asking for room. The error of that box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SentTooMuch {
     /// Which of its outputs the last envelope was for.
@@ -116,7 +116,7 @@ impl fmt::Display for SentTooMuch {
         let SentTooMuch { output, bound } = self;
         write!(
             f,
-            "one invocation sent more than {} (at last on output {output}); a loop asks Turn::has_room before it sends, and \
+            "one invocation sent more than {} (at last on output {output}); a loop asks Turn::ask_room before it sends, and \
              goes on in the next invocation (Turn::run_again)",
             Bytes(*bound)
         )
@@ -128,7 +128,7 @@ impl std::error::Error for SentTooMuch {}
 /// An error on its way through code that can't return it.
 pub(crate) struct GivenUp(pub(crate) BoxError);
 
-/// Leaves a box's code with an error from where none can be returned, such as the function that a library box was given: the
+/// Leaves a box's code with an error where none can be returned, such as in a function that was given to a library box: the
 /// invocation ends by unwinding, and the request fails with the error and the box's name. Outside of boxes it is a panic.
 ///
 /// ```
@@ -142,10 +142,10 @@ pub fn give_up(error: impl Into<BoxError>) -> ! {
     resume_unwind(Box::new(GivenUp(error.into())))
 }
 
-/// Drops what may panic, such as something of a user's; nothing is left to be told of it.
+/// Drops a user's value, which may panic; the panic is ignored.
 pub(crate) fn drop_quietly<T>(value: T) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(move || drop(value))) {
-        // It may be made to panic as well.
+        // The payload's drop may panic as well.
         std::mem::forget(panic);
     }
 }

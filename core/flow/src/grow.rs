@@ -1,7 +1,7 @@
-//! Memory that may not be to be had: a vector grows, or says how many bytes there were not.
+//! Allocations that may fail: a vector grows, or reports how many bytes could not be had.
 //!
-//! `Vec` ends the process when an allocation fails. What a box may need much of it asks for here, so that its request fails alone,
-//! with the box's name and the number of bytes.
+//! `Vec` ends the process when an allocation fails. Boxes ask here for memory of which they may need much, so that only their
+//! request fails, with the box's name and the number of bytes.
 
 use crate::{NoMemory, give_up};
 use std::alloc::{self, Layout};
@@ -11,10 +11,11 @@ use std::sync::OnceLock;
 /// See [`tell_of_asking`].
 static TOLD: OnceLock<fn(bool)> = OnceLock::new();
 
-/// Asks an allocator for memory whose lack the caller survives. All of [`Grow`] asks so; for other collections.
+/// Runs an allocation whose failure the caller survives. [`Grow`] uses it for all of its own; other collections need it around
+/// theirs.
 ///
-/// A `Vec` or `String` that grows by itself ends the whole process where there is no memory. A box that may need much asks
-/// before, and its request fails alone:
+/// A `Vec` or `String` that grows by itself ends the whole process if there is no memory. A box that may need much reserves
+/// before, and only its request fails:
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -33,7 +34,7 @@ static TOLD: OnceLock<fn(bool)> = OnceLock::new();
 /// ```
 #[inline]
 pub fn refusable<R>(ask: impl FnOnce() -> R) -> R {
-    /// Dropped also where the question ends in a panic: all that the thread asks for from then on would be refused otherwise.
+    /// Dropped also if the closure panics: otherwise all further allocations of the thread would count as refusable.
     struct Asking(fn(bool));
 
     impl Drop for Asking {
@@ -49,15 +50,15 @@ pub fn refusable<R>(ask: impl FnOnce() -> R) -> R {
     ask()
 }
 
-/// `told` is called with true where [`refusable`] begins, and with false on the same thread where it ends. A world does this whose
-/// allocator ends the process when a block is refused that the program can't do without: a thread that asks for one that it can do
-/// without must be known to it. The first call counts.
+/// Has `told` called with true when [`refusable`] begins, and with false on the same thread when it ends. For worlds whose
+/// allocator ends the process when it can't give a block that the program can't do without: it must know which requests may be
+/// refused. Only the first call has an effect.
 pub fn tell_of_asking(told: fn(bool)) {
-    // What was set before stays.
+    // An earlier setting stays.
     let _ = TOLD.set(told);
 }
 
-/// A collection whose memory can be refused.
+/// A collection whose allocations may fail.
 ///
 /// ```
 /// use vicus_flow::{BoxError, Grow};
@@ -72,22 +73,22 @@ pub fn tell_of_asking(told: fn(bool)) {
 /// # Ok::<(), vicus_flow::NoMemory>(())
 /// ```
 pub trait Grow: Sized {
-    /// What it holds.
+    /// Its elements.
     type Item;
 
-    /// Makes room for so many more, and for as many again as there are, if it has none: for pushing one by one.
+    /// Makes room for so many more elements, if there is none, and then for as many as there are already: for pushing one by one.
     ///
     /// # Errors
     /// There is not so much memory.
     fn grow(&mut self, more: usize) -> Result<(), NoMemory>;
 
-    /// Makes room for so many more and no others.
+    /// Makes room for exactly so many more.
     ///
     /// # Errors
     /// There is not so much memory.
     fn grow_exactly(&mut self, more: usize) -> Result<(), NoMemory>;
 
-    /// As [`Grow::grow`], from where no error can be returned; see [`give_up`].
+    /// As [`Grow::grow`], where no error can be returned; see [`give_up`].
     #[inline]
     fn grow_or_give_up(&mut self, more: usize) {
         self.grow(more).unwrap_or_else(|error| give_up(error));
@@ -106,7 +107,7 @@ pub trait Grow: Sized {
         Ok(new)
     }
 
-    /// So many zeros. The system has them cheaper than writing them would be.
+    /// So many zeros. The system gives zeroed memory faster than it could be written.
     ///
     /// # Errors
     /// There is not so much memory.
@@ -127,7 +128,7 @@ pub trait Grow: Sized {
         }
     }
 
-    /// So many values, each bit of which is 1. The system's `memset` writes them, faster than a loop over values does.
+    /// So many values whose bits are all 1. The system's `memset` writes them faster than a loop over values.
     ///
     /// # Errors
     /// There is not so much memory.
@@ -186,7 +187,7 @@ fn bytes_of<T>(count: usize) -> u64 {
     (count as u64).saturating_mul(size_of::<T>() as u64)
 }
 
-/// What a collection of so many values would take if it grew by as many.
+/// The error for a collection of so many values that grows by as many.
 fn grown_bytes<T>(len: usize, more: usize) -> NoMemory {
     NoMemory { bytes: bytes_of::<T>(len.saturating_add(more)) }
 }
@@ -202,11 +203,11 @@ macro_rules! grow {
                 #[inline(never)]
                 fn grow_now<T>(grown: &mut $type<T>, more: usize) -> Result<(), NoMemory> {
                     let len = grown.len();
-                    // Where there is not as much as to double it, what is wanted may be there.
+                    // If there is no memory for twice the size, there may be enough for `more`.
                     refusable(|| grown.try_reserve(more).or_else(|_| grown.try_reserve_exact(more)))
                         .map_err(|_| grown_bytes::<T>(len, more))
                 }
-                // Rows ask one by one, and nearly always there is room.
+                // Called for every row, and there nearly always is room.
                 if self.capacity() - self.len() >= more { Ok(()) } else { grow_now(self, more) }
             }
 

@@ -1,15 +1,15 @@
 //! The live copy of a model: its boxes are the tasks.
 //!
-//! Flow owns the whole protocol of a box; a world owns when and where. Four calls, so that a simulator can put virtual
+//! Flow owns the whole protocol of a box; a world decides when and where it runs. Four calls, so that a simulator can put virtual
 //! time between them and a recorder its events: `Queued::begin` takes the snapshot, `Running::act` runs the user's code,
-//! `Running::send` sends what it made, `Sent::finish` lets the box go; `desk` then has what is to be queued.
+//! `Running::send` sends its envelopes, `Sent::finish` lets the box go; `desk` then has the boxes that are to be queued.
 
 mod cell;
 mod delivery;
 mod settling;
 
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Padded};
-use crate::{Activation, BoxCounts, BoxId, Budget, FlowError, Model, Operator, OverBudget, Queued};
+use crate::{Account, Activation, BoxCounts, BoxId, Budget, FlowError, Model, Operator, OverBudget, Queued};
 pub(crate) use cell::{Body, BoxCell, Output, Receiver, Seen};
 use settling::GOES_ON;
 use std::sync::{Arc, OnceLock};
@@ -20,16 +20,13 @@ pub struct Instance {
     id: RequestId,
     model: Arc<Model>,
     pub(crate) cells: std::boxed::Box<[BoxCell]>,
-    /// One for each seat, written by it alone; the last is for callers without a seat, who add atomically.
+    /// One for each seat, written by it alone; the last is for callers without a seat, which add atomically.
     counts: std::boxed::Box<[Padded<Counts>]>,
     stop: AtomicU8,
     settled: AtomicBool,
     failure: Mutex<Option<FlowError>>,
-    /// Set once, before it starts.
-    budget: OnceLock<Budget>,
-    /// Bytes that its boxes may hold together until the budget is asked again, and those that they hold.
-    allowed: AtomicU64,
-    held: Padded<AtomicU64>,
+    /// Set before it starts, if it has a budget.
+    account: OnceLock<Arc<Account>>,
 }
 
 #[derive(Default)]
@@ -48,9 +45,9 @@ pub struct Totals {
     pub tasks: u64,
     /// Invocations of user code.
     pub acts: u64,
-    /// Tasks by the rule that found them; rule 1 is at index 1, and 0 are those without a look.
+    /// Tasks by the rule that found them; rule 1 is at index 1, and index 0 counts those that were in no queue.
     pub taken: [u64; RULES],
-    /// Tasks whose queue was at home on another node than the seat that took them.
+    /// Tasks whose queue's home is on another node than the seat that took them.
     pub far: u64,
     /// Bytes that its boxes took on the node where they were sent; see [`crate::InputCounts::near_bytes`].
     pub near_bytes: u64,
@@ -74,8 +71,9 @@ impl std::ops::Add for Totals {
 }
 
 impl Instance {
-    /// A live copy of a model. `seats` is how many seats may run its tasks; `class` is what its world's boxes are
-    /// ([`crate::box_class`]); `operators` replaces the operator of some boxes, such as a sink that belongs to this request alone.
+    /// A live copy of a model. `seats` is how many seats may run its tasks; `class` is the class of its world's boxes
+    /// ([`crate::box_class`]); `operators` replaces the operator of some boxes, such as a sink that belongs to this request
+    /// alone.
     pub fn new(
         model: &Arc<Model>,
         id: RequestId,
@@ -107,9 +105,7 @@ impl Instance {
                 stop: AtomicU8::new(GOES_ON),
                 settled: AtomicBool::new(false),
                 failure: Mutex::new(None),
-                budget: OnceLock::new(),
-                allowed: AtomicU64::new(u64::MAX),
-                held: Padded(AtomicU64::new(0)),
+                account: OnceLock::new(),
             }
         })
     }
@@ -119,14 +115,20 @@ impl Instance {
         self.id
     }
 
-    /// Bounds what its boxes hold together, in bytes; see [`Turn::holds`](crate::Turn::holds). To be called once, before it starts.
+    /// Bounds the bytes that its boxes and their tasks hold together; see [`Turn::book`](crate::Turn::book). To be called once,
+    /// before it starts.
     pub fn set_budget(&self, budget: impl Into<Budget>) {
-        let budget = budget.into();
-        self.allowed.store(budget.at_first(), Ordering::Relaxed);
-        assert!(self.budget.set(budget).is_ok(), "a request has one budget");
+        if let Some(account) = Account::new(budget) {
+            assert!(self.account.set(account).is_ok(), "a request has one budget");
+        }
     }
 
-    /// Books a box's bytes, in portions so that the boxes of a request rarely meet at its sum.
+    /// Where tasks of its boxes book what they hold; `None` if it has no budget.
+    pub fn account(&self) -> Option<&Arc<Account>> {
+        self.account.get()
+    }
+
+    /// Books a box's bytes, in portions, so that the boxes of a request rarely meet at its sum.
     pub(crate) fn hold(&self, held: &AtomicU64, bytes: u64) -> Result<(), OverBudget> {
         const PORTION: u64 = 1 << 16;
         const LITTLE: u64 = 1 << 10;
@@ -137,38 +139,33 @@ impl Instance {
         // Many boxes of a large model hold little, and must not seem to hold much together.
         let after = bytes.next_multiple_of(if bytes < PORTION { LITTLE } else { PORTION });
         held.store(after, Ordering::Relaxed);
-        // Wraps where the box holds less than before.
-        let change = after.wrapping_sub(before);
-        let sum = self.held.0.fetch_add(change, Ordering::Relaxed).wrapping_add(change);
-        if sum <= self.allowed.load(Ordering::Relaxed) || after < before {
+        let Some(account) = self.account.get() else { return Ok(()) };
+        if after < before {
+            account.give_back(before - after);
             return Ok(());
         }
-        self.raise(sum).inspect_err(|_| {
-            // The box does not get it, and may do with less.
+        account.book(after - before).map_err(|budget| {
+            let error = OverBudget { budget, holders: self.holders() };
+            // The box does not get the bytes, and may go on with less.
             held.store(before, Ordering::Relaxed);
-            self.held.0.fetch_sub(change, Ordering::Relaxed);
+            error
         })
     }
 
-    /// Asks the budget for so many bytes all in all.
+    /// The boxes that hold memory and how many bytes, the most first; and the tasks together.
     #[cold]
-    fn raise(&self, sum: u64) -> Result<(), OverBudget> {
-        let Some(budget) = self.budget.get() else { return Ok(()) };
-        if let Some(allowed) = budget.raise(sum) {
-            self.allowed.fetch_max(allowed, Ordering::Relaxed);
-            return Ok(());
-        }
-        // Its own bound, or as much as it was granted.
-        let budget = if sum > budget.bytes() { budget.bytes() } else { self.allowed.load(Ordering::Relaxed) };
+    fn holders(&self) -> Vec<(String, u64)> {
         let holder =
             |(cell, model): (&BoxCell, &crate::ModelBox)| (model.name().to_owned(), cell.held.load(Ordering::Relaxed));
         let mut holders: Vec<(String, u64)> = self.cells.iter().zip(self.model.boxes()).map(holder).collect();
+        let reserved = self.account.get().map_or(0, |account| account.reserved());
+        holders.push(("tasks".to_owned(), reserved));
         holders.retain(|(_, held)| *held > 0);
         holders.sort_by_key(|(_, held)| std::cmp::Reverse(*held));
-        Err(OverBudget { budget, holders })
+        holders
     }
 
-    /// One of its boxes, by its place in the model. Panics if there are not so many.
+    /// One of its boxes, by its index in the model. Panics if there are fewer.
     pub fn box_id(&self, index: usize) -> BoxId {
         assert!(index < self.cells.len(), "the model has {} boxes", self.cells.len());
         BoxId(index)
@@ -179,8 +176,8 @@ impl Instance {
         &self.model
     }
 
-    /// The request's first box, the initialization box, which `seat` is to queue. From now on the instance holds itself, until it is
-    /// settled. To be called once.
+    /// Counts the request's first box, the initialization box, which `seat` is to queue. From now on the instance holds itself,
+    /// until it is settled. To be called once.
     pub fn start(self: &Arc<Self>, seat: Option<usize>) -> Activation {
         let enqueue = self.cells[0].state.arrive();
         assert!(enqueue.0, "a request is started once");
@@ -194,20 +191,20 @@ impl Instance {
         Activation { queued: Queued::new(&self.cells[index], seat), kind, index: BoxId(index), home: None }
     }
 
-    /// A reference to it, which it holds itself as long as it has boxes that are queued or run.
+    /// A reference to it. The instance holds one itself as long as it has boxes that are queued or run.
     pub(crate) fn share(&self) -> Arc<Instance> {
         let instance = self.cells[0].instance;
         #[expect(unsafe_code, reason = "makes an Arc of the pointer that the cells hold")]
-        // SAFETY: instances are made by `Instance::new` alone, inside an Arc, and `instance` is the pointer that this Arc
-        // gave (not one made of a reference, which may not reach the counts before the value); the Arc is alive, since `self` is, and the
-        // count added here belongs to the one returned.
+        // SAFETY: instances are made only by `Instance::new`, inside an Arc, and `instance` is the pointer that this Arc gave
+        // (not one made from a reference, which may not reach the counts before the value); the Arc is alive, since `self` is,
+        // and the count added here belongs to the returned Arc.
         unsafe {
             Arc::increment_strong_count(instance);
             Arc::from_raw(instance)
         }
     }
 
-    /// Raises a box's logical clock: what is queued with it happened later. For recorded runs.
+    /// Raises a box's logical clock: later events of the box happen after it. For recorded runs.
     pub fn raise_clock(&self, index: BoxId, clock: u64) {
         self.cells[index.index()].clock.fetch_max(clock, Ordering::AcqRel);
     }
@@ -237,8 +234,8 @@ impl Instance {
         }
     }
 
-    /// What each box has done so far, in the order of [`Model::boxes`]. Exact when the request is over; while it runs, of
-    /// each number not less than was there some time ago.
+    /// The counts of each box so far, in the order of [`Model::boxes`]. Exact when the request is over; while it runs, each
+    /// number may be a little old.
     pub fn counts(&self) -> Vec<BoxCounts> {
         self.cells.iter().map(|cell| cell.tally.read()).collect()
     }

@@ -5,7 +5,7 @@
 //! a world as a request. Boxes are single-threaded [`Operator`]s that own their state; what they share travels in
 //! [`Envelope`]s.
 //!
-//! This crate has no threads: a world takes [`Activation`]s, decides when and where, and calls [`Queued::begin`],
+//! This crate has no threads: a world takes [`Activation`]s, decides when and where they run, and calls [`Queued::begin`],
 //! [`Running::act`], [`Running::send`] and [`Sent::finish`].
 
 #[cfg(feature = "arrow")]
@@ -40,7 +40,7 @@ mod sync;
 #[cfg(feature = "arrow")]
 pub use arrow::FromArrowError;
 pub use block::{Block, Blocks};
-pub use budget::{Budget, Grants};
+pub use budget::{Account, Budget, Grants, Reservation};
 pub use builder::EnvelopeBuilder;
 pub use column::Column;
 pub use counts::{BoxCounts, InputCounts, OutputCounts};

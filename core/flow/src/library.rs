@@ -1,12 +1,12 @@
 //! Boxes that many networks need, one file each. They take columns of any types, with or without nulls.
 //!
-//! A network begins with [`source`] or [`fill`] and ends with [`sink`]. [`map`] is a function of each envelope; [`sort`], [`group`] and
-//! [`hold`] take a whole stream before they send anything.
+//! A network begins with [`source`] or [`fill`] and ends with [`sink`]. [`map`] is a function of each envelope; [`sort`],
+//! [`group`] and [`hold`] take a whole stream before they send anything.
 //!
-//! A network is made parallel by a transformation of its model (Bobox report §8.1): [`split`] hands the work out in
-//! ranges to replicas of a part of the network, [`spread`] the envelopes of a single stream, [`partition`] deals rows by
-//! key, and [`union`] or [`merge`] brings the streams together again. Such a diamond does not wait for itself: the splitter
-//! goes on as soon as any replica has room, and a union takes from whoever has something.
+//! A network is made parallel by a transformation of its model (Bobox report §8.1): [`split`] hands ranges of work to replicas of
+//! a part of the network, [`spread`] the envelopes of a single stream, [`partition`] deals rows by key, and [`union`] or
+//! [`merge`] brings the streams together again. Such a diamond does not wait for itself: the splitter goes on as soon as any
+//! replica has room, and a union takes from any input that has an envelope.
 
 mod group;
 mod hash;

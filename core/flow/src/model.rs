@@ -1,7 +1,7 @@
 //! The model: which boxes there are and how vias join them. Immutable once built; any number of instances at once.
 //!
-//! Bobox report 2011/1, §3.1–3.2. Our vias are links, not tasks: an output delivers straight into its receivers'
-//! buffers. That saves an invocation per envelope and gives up nothing, since a via runs no user code.
+//! Bobox report 2011/1, §3.1–3.2. Our vias are links, not tasks: an output delivers straight into its receivers' buffers. That
+//! saves an invocation per envelope and loses nothing, since a via runs no user code.
 
 use crate::{Bound, BoxError, Operator, Schema, Turn};
 use smallvec::{SmallVec, smallvec};
@@ -17,7 +17,7 @@ type Factory = dyn Fn() -> std::boxed::Box<dyn Operator> + Send + Sync;
 pub struct BoxId(pub(crate) usize);
 
 impl BoxId {
-    /// Its place in [`Model::boxes`].
+    /// Its index in [`Model::boxes`].
     pub fn index(self) -> usize {
         self.0
     }
@@ -46,7 +46,7 @@ impl OutputId {
         self.sender
     }
 
-    /// Which of its outputs.
+    /// The output's number, from 0.
     pub fn index(self) -> usize {
         self.output
     }
@@ -59,7 +59,7 @@ pub struct InputId {
     input: usize,
 }
 
-/// A kind of box with its parameters: what [`ModelBuilder::add`] places into a model.
+/// A type of box with its parameters: [`ModelBuilder::add`] places boxes of it into a model.
 pub struct BoxModel {
     type_name: Cow<'static, str>,
     inputs: SmallVec<[Option<Schema>; 2]>,
@@ -108,22 +108,22 @@ pub(crate) struct Link {
     pub(crate) receiver: BoxId,
     pub(crate) input: usize,
     pub(crate) bound: Bound,
-    /// Columns of which this receiver gets a copy of its own (the report's `priv`, §4.3).
+    /// Columns of which this receiver gets its own copy (the report's `priv`, §4.3).
     pub(crate) private: Vec<usize>,
 }
 
-/// The receivers of an output. One is the rule.
+/// The receivers of an output, usually one.
 pub(crate) type Links = SmallVec<[Link; 1]>;
 
-/// A box as it stands in a model.
+/// A box of a model.
 pub struct ModelBox {
     type_name: Cow<'static, str>,
-    /// Which one of its type it is, from 1 on.
+    /// Its number among those of its type, from 1 on.
     number: usize,
-    /// Its name, if it has a number and somebody has asked.
+    /// Its name with that number, made when it is first needed.
     numbered: OnceLock<String>,
     pub(crate) factory: Arc<Factory>,
-    /// For each input, who sends and how much is held.
+    /// For each input, the sending output and the bound.
     pub(crate) inputs: SmallVec<[(OutputId, Bound); 2]>,
     pub(crate) outputs: SmallVec<[(Schema, Links); 1]>,
 }

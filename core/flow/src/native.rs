@@ -1,4 +1,4 @@
-//! Values of one size, as Rust has them.
+//! Values of one size, as Rust stores them.
 
 use crate::Type;
 use std::cmp::Ordering;
@@ -8,18 +8,18 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type whose values columns hold as they are: `bool`, integers of 8 to 64 bits, `f32` and `f64`.
+/// A Rust type whose values columns store unchanged: `bool`, integers of 8 to 64 bits, `f32` and `f64`.
 pub trait Native: sealed::Sealed + Copy + Default + fmt::Debug + Send + Sync + 'static {
     /// The type of such columns.
     const TYPE: Type;
 
-    /// A total order: `false` before `true`, integers by value, floats as [`f64::total_cmp`] has them (-NaN, -∞, …, -0, 0, …, ∞, NaN).
+    /// A total order: `false` before `true`, integers by value, floats by [`f64::total_cmp`] (-NaN, -∞, …, -0, 0, …, ∞, NaN).
     fn order(self, other: Self) -> Ordering;
 
-    /// Equal words for equal values, and other words for others: what is hashed.
+    /// A word for hashing: equal for equal values, different for others.
     fn word(self) -> u64;
 
-    /// A number for each value, which is ordered as the values are.
+    /// A number for each value, ordered as the values are.
     fn rank(self) -> u64;
 
     /// The value of a rank.
@@ -90,7 +90,7 @@ macro_rules! floats {
             #[inline]
             fn rank(self) -> u64 {
                 let bits = self.to_bits();
-                // Below zero the greater bits are the lesser number.
+                // Below zero, greater bits mean a lesser number.
                 (if bits & ($sign) == 0 { bits | ($sign) } else { !bits }).into()
             }
 
@@ -108,7 +108,8 @@ floats! {
     f64 F64 u64 1 << 63;
 }
 
-/// Does the same for any type of values of one size, under the name `$native`, and something else for texts and strings of bytes.
+/// Expands to its first body for a type of values of one size, under the name `$native`, and to the other body for texts and
+/// strings of bytes.
 macro_rules! by_type {
     ($kind:expr, $native:ident => $do:expr, $else:expr) => {
         match $kind {

@@ -1,4 +1,4 @@
-//! Which rows of a column have no value: a bit for each, as Arrow has them, 0 for a null.
+//! The rows of a column that have no value: a bit for each row, in Arrow's format, 0 for a null.
 
 use crate::block::Block;
 use std::ptr::NonNull;
@@ -13,7 +13,7 @@ pub(crate) struct Bytes {
 }
 
 #[expect(unsafe_code, reason = "it has a pointer")]
-// SAFETY: the pointer is into the block, which is shared as an `Arc` of it is; bytes may be read by any thread.
+// SAFETY: the pointer is into the block, which is shared by an `Arc`; any thread may read the bytes.
 unsafe impl Send for Bytes {}
 
 #[expect(unsafe_code, reason = "it has a pointer")]
@@ -22,7 +22,7 @@ unsafe impl Sync for Bytes {}
 
 impl Bytes {
     /// # Safety
-    /// So many bytes lie there in the block, and none is written to while this is there.
+    /// So many bytes lie there in the block, and are not written to while this value lives.
     #[expect(unsafe_code, reason = "the caller promises what lies there")]
     pub(crate) unsafe fn new(at: NonNull<u8>, len: usize, block: Arc<Block>) -> Bytes {
         Bytes { at, len, block }
@@ -30,7 +30,7 @@ impl Bytes {
 
     pub(crate) fn get(&self) -> &[u8] {
         #[expect(unsafe_code, reason = "the bytes lie in raw memory")]
-        // SAFETY: they are there as long as the block, and not written to, says `new`'s caller.
+        // SAFETY: the bytes live as long as the block, and are not written to, by `new`'s contract.
         unsafe {
             NonNull::slice_from_raw_parts(self.at, self.len).as_ref()
         }
@@ -43,7 +43,7 @@ impl From<Vec<u8>> for Bytes {
         let len = bytes.len();
         let block = Block::of_vec(bytes);
         #[expect(unsafe_code, reason = "a vector's memory")]
-        // SAFETY: the vector's bytes lie at the block's beginning, which has no other owner.
+        // SAFETY: the vector's bytes lie at the block's beginning, and the block has no other owner.
         unsafe {
             Bytes::new(block.at(), len, Arc::new(block))
         }
@@ -57,12 +57,12 @@ pub(crate) struct Nulls {
     /// The bit of the first row.
     pub(crate) first: usize,
     pub(crate) rows: usize,
-    /// Invariant: so many of the rows' bits are 0, and it is not 0.
+    /// Invariant: so many of the rows' bits are 0, and this is not 0.
     pub(crate) count: usize,
 }
 
 impl Nulls {
-    /// Those among so many rows, or `None` if there are none.
+    /// The nulls among so many rows, or `None` if there are none.
     pub(crate) fn among(bits: Bytes, first: usize, rows: usize) -> Option<Nulls> {
         let count = (first..first + rows).filter(|&bit| !is_set(bits.get(), bit)).count();
         (count > 0).then_some(Nulls { bits, first, rows, count })
@@ -74,7 +74,7 @@ impl Nulls {
         !is_set(self.bits.get(), self.first + row)
     }
 
-    /// Those of some of the rows.
+    /// The nulls among some of the rows.
     pub(crate) fn slice(&self, from: usize, rows: usize) -> Option<Nulls> {
         Nulls::among(self.bits.clone(), self.first + from, rows)
     }
@@ -90,7 +90,7 @@ fn is_set(bits: &[u8], bit: usize) -> bool {
     bits[bit / 8] & (1 << (bit % 8)) != 0
 }
 
-/// Says that a row is a null; whether it was none before.
+/// Makes a row a null. Whether it was none before.
 pub(crate) fn clear(bits: &mut [u8], row: usize) -> bool {
     let was_set = is_set(bits, row);
     bits[row / 8] &= !(1 << (row % 8));

@@ -1,4 +1,4 @@
-//! What a user writes: the single-threaded code of a box, and what it sees of the world while it runs.
+//! The interface for users: the single-threaded code of a box, and its view of the world while it runs.
 
 use crate::error::SentTooMuch;
 use crate::instance::{Body, BoxCell, Instance, Receiver, Seen};
@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::error::Error;
 use vicus_topology::NodeId;
 
-/// Why a box gave up. Any error will do; the request fails with it and with the box's name.
+/// The error of a box. Any error will do; the request fails with it and with the box's name.
 pub type BoxError = std::boxed::Box<dyn Error + Send + Sync>;
 
 /// The code of a box: a single-threaded operator (Bobox report §3.3). It owns its state, is never run twice at once,
@@ -30,10 +30,10 @@ pub type BoxError = std::boxed::Box<dyn Error + Send + Sync>;
 /// # let _ = pass_on();
 /// ```
 pub trait Operator: Send {
-    /// One invocation. Looks at the heads of the inputs, takes what it wants, sends what it has.
+    /// One invocation. Looks at the heads of the inputs, takes some of them, and sends envelopes.
     ///
     /// # Errors
-    /// Whatever makes the whole request pointless.
+    /// Any error that makes the whole request pointless.
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError>;
 }
 
@@ -49,12 +49,13 @@ impl Operator for std::boxed::Box<dyn Operator> {
     }
 }
 
-/// What a world offers to a box that is running.
+/// The world's services for a running box.
 pub trait World {
-    /// Runs something that may block the thread; meanwhile the world lends another thread to the box's neighbourhood.
+    /// Runs a section that may block the thread; meanwhile the world lends another thread to the box's neighbourhood.
     fn blocking(&self, section: &mut dyn FnMut());
 
-    /// Whether the request's caller has given up, for a world that nobody else tells ([`Desk::asks_world`](crate::Desk::asks_world)).
+    /// Whether the request's caller has given up, in a world that can only be asked
+    /// ([`Desk::asks_world`](crate::Desk::asks_world)).
     fn is_over(&self) -> bool {
         false
     }
@@ -66,12 +67,12 @@ pub struct Turn<'a> {
     pub(crate) body: &'a mut Body,
     pub(crate) world: &'a dyn World,
     pub(crate) instance: &'a Instance,
-    /// Of the seat that runs it.
+    /// The node of the seat that runs it.
     pub(crate) node: NodeId,
     pub(crate) blocks: Blocks,
-    /// Whether the world knows if its caller has given up.
+    /// Whether the world knows if the caller has given up.
     pub(crate) asks_world: bool,
-    /// What it said last that it holds; exact, where the budget is booked in portions.
+    /// How many bytes it holds by its last call of `book`; exact, while the budget is booked in portions.
     pub(crate) held: Cell<Option<u64>>,
 }
 
@@ -98,8 +99,8 @@ impl Turn<'_> {
         self.body.outputs.len()
     }
 
-    /// The head of an input as it was when the invocation began; `None` if there was none, or it was taken.
-    /// What arrives meanwhile is seen by the next invocation.
+    /// The head of an input as it was when the invocation began; `None` if there was none, or it was taken. Envelopes that arrive
+    /// meanwhile are seen by the next invocation.
     pub fn head(&self, input: usize) -> Option<&Envelope> {
         if self.body.snapshot[input] == Seen::Head { self.cell.inputs[input].ring.head() } else { None }
     }
@@ -120,15 +121,15 @@ impl Turn<'_> {
         Some(taken.value)
     }
 
-    /// Takes no more from an input: what is there is dropped, and its sender stops where it can. For a box that has
-    /// seen enough, as after a limit.
+    /// Accepts no more from an input: envelopes there are dropped, and the sender stops if it can. For a box that has seen
+    /// enough, as after a limit.
     pub fn close(&mut self, input: usize) {
         if self.body.snapshot[input] == Seen::Head {
             self.body.snapshot[input] = Seen::Nothing;
         }
         let source = &self.cell.inputs[input];
         if source.ring.is_closed() {
-            // Nothing was consumed: a box that closes in every invocation is not queued again for it.
+            // Nothing was consumed: a box that closes in every invocation is not queued again for that.
             return;
         }
         self.body.consumed = true;
@@ -137,13 +138,13 @@ impl Turn<'_> {
         }
     }
 
-    /// Sends an envelope: it leaves when the invocation ends. One that finds no room waits with its box, which is not
-    /// invoked until there is. Panics if the pill was sent already or the envelope does not fit the output's schema: the request
-    /// then fails with this box's name.
+    /// Sends an envelope: it leaves when the invocation ends. If a receiver has no room for it, it waits with this box, which is
+    /// not invoked until there is room. Panics if the pill was sent already or the envelope does not fit the output's schema: the
+    /// request then fails with this box's name.
     ///
-    /// An invocation that sends more than [`ModelBuilder::outbox_bytes`](crate::ModelBuilder::outbox_bytes) and as many bytes as it
-    /// has taken, not counting the first envelope on each output, ends there, and its request fails with [`SentTooMuch`]. A box that has more to send asks whether
-    /// there is room, and goes on in its next invocation:
+    /// An invocation that sends more than [`ModelBuilder::outbox_bytes`](crate::ModelBuilder::outbox_bytes) and as many bytes as
+    /// it has taken, not counting the first envelope on each output, ends there, and its request fails with [`SentTooMuch`]. A
+    /// box that has more to send checks whether there is room, and goes on in its next invocation:
     ///
     /// ```
     /// use vicus_flow::{BoxError, Envelope, Operator, Turn};
@@ -154,7 +155,7 @@ impl Turn<'_> {
     ///     move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
     ///         turn.take(0);
     ///         while next < last {
-    ///             if !turn.has_room(0) {
+    ///             if !turn.ask_room(0) {
     ///                 turn.run_again();
     ///                 return Ok(());
     ///             }
@@ -193,17 +194,17 @@ impl Turn<'_> {
 
     #[cold]
     fn sent_too_much(&self, error: SentTooMuch) -> ! {
-        // Said here as well, for a box that would go on after the panic.
+        // Also fails here, in case the box catches the panic and goes on.
         self.instance.fail(self.instance.gave_up(self.cell.index, error.into()));
         give_up(error)
     }
 
-    /// Sends the poisoned pill: nothing more comes on this output.
+    /// Sends the poisoned pill, which ends the stream on this output.
     pub fn send_pill(&mut self, output: usize) {
         self.send(output, Envelope::pill());
     }
 
-    /// Sends the poisoned pill on every output that has not seen it.
+    /// Sends the poisoned pill on every output that has not had it.
     pub fn send_pills(&mut self) {
         for output in 0..self.outputs() {
             if !self.body.outputs[output].pill_sent {
@@ -217,14 +218,15 @@ impl Turn<'_> {
         &self.body.outputs[output].schema
     }
 
-    /// Whether every reader of an output had closed it when the invocation began: what is sent there is dropped.
+    /// Whether every reader of an output had closed it when the invocation began: envelopes sent there are dropped.
     pub fn is_closed(&self, output: usize) -> bool {
         self.body.outputs[output].is_closed()
     }
 
-    /// Whether an output takes an envelope: it is not closed, nothing that was sent there before still waits, and this invocation
-    /// has not sent as much there as its readers' inputs hold ([`Bound`](crate::Bound)). For loops; see [`Turn::send`].
-    pub fn has_room(&self, output: usize) -> bool {
+    /// Asks whether an output takes an envelope: it is not closed, no earlier envelope still waits there, and this invocation has
+    /// not sent as much there as its readers' inputs hold ([`Bound`](crate::Bound)). If so, the next envelope there counts as asked
+    /// for; see [`Turn::send`]. For loops.
+    pub fn ask_room(&self, output: usize) -> bool {
         let output = &self.body.outputs[output];
         let (envelopes, bytes) = output.sent;
         let holds = |receiver: &Receiver| {
@@ -237,44 +239,44 @@ impl Turn<'_> {
         has_room
     }
 
-    /// Room at any output is enough for the next invocation, where usually all that was sent has to find its way first.
-    /// For boxes that choose where to send; to be said in each invocation, see [`Turn::has_room`].
-    pub fn needs_any_room(&mut self) {
+    /// Lets the box be invoked again as soon as any output has room; by default all its envelopes have to be delivered before.
+    /// For boxes that choose where to send; to be called in each invocation, see [`Turn::ask_room`].
+    pub fn accept_any_room(&mut self) {
         self.body.any_room = true;
     }
 
-    /// Says that this invocation read so many bytes of what lies there and came in no envelope: the rows of an index, say.
-    pub fn has_read(&self, home: NodeId, bytes: u64) {
+    /// Counts bytes that this invocation has read on node `home` and that came in no envelope, for example the rows of an index.
+    pub fn count_read(&self, home: NodeId, bytes: u64) {
         self.cell.tally.read_at(home == self.node, bytes);
     }
 
-    /// Says how many bytes the box holds beyond this invocation: all in all, not since the last time. Cheap.
+    /// Books how many bytes the box holds beyond this invocation: in total, not since the last call. Cheap.
     ///
     /// # Errors
-    /// The request's boxes hold more than it may ([`Instance::set_budget`]); to be passed on.
-    pub fn holds(&self, bytes: u64) -> Result<(), OverBudget> {
+    /// The request's boxes hold more than it may ([`Instance::set_budget`]); to be returned.
+    pub fn book(&self, bytes: u64) -> Result<(), OverBudget> {
         self.held.set(Some(bytes));
         self.instance.hold(&self.cell.held, bytes)
     }
 
-    /// Says that the envelope which it has just taken from this input stays with the box as long as this lives, such as a table
-    /// that another box built. It is no part of what the box [holds](Turn::holds): who made it books it. Panics if it took none.
-    pub fn keeps(&mut self, input: usize) {
+    /// Records that the box keeps the envelope which it has just taken from this input as long as the box lives, such as a table
+    /// that another box built. Its bytes are not [booked](Turn::book) here, but by the box that made it. Panics if it took none.
+    pub fn record_kept(&mut self, input: usize) {
         let seen = &mut self.body.snapshot[input];
         assert!(matches!(seen, Seen::Taken | Seen::Kept), "input {input}: what is kept was taken in this invocation");
         *seen = Seen::Kept;
     }
 
     /// Asks to be invoked again even if nothing arrives. For boxes that have more to send than they should at once, and for those
-    /// that pass their pill on first and clean up later (Bobox report §4.1): the request is over when these have run, too. A
-    /// box that is blocked runs when there is room, and one whose readers have all closed before it has sent its pills does not run
-    /// any more.
+    /// that pass their pill on first and clean up later (Bobox report §4.1): the request is over only when these have run. A
+    /// blocked box runs when there is room, and a box whose readers have all closed before it has sent its pills does not run any
+    /// more.
     pub fn run_again(&mut self) {
         self.body.run_again = true;
     }
 
-    /// Whether nobody wants what the box does: the request has been cancelled or has failed, or it has ended and the box has not sent
-    /// its pills yet. An action of more than 10 ms asks from time to time, and returns soon if so.
+    /// Whether the work of the box is no longer needed: the request has been cancelled or has failed, or it has ended and the box
+    /// has not sent its pills yet. An action of more than 10 ms checks from time to time, and then returns soon.
     pub fn is_stopped(&self) -> bool {
         (self.instance.is_stopped() && (self.instance.has_failed() || self.body.owes_pills()))
             || (self.asks_world && self.is_given_up())
@@ -290,8 +292,8 @@ impl Turn<'_> {
         is_over
     }
 
-    /// Runs something that may block the thread, such as a write to a slow pipe. Meanwhile the box's neighbourhood
-    /// gets another thread.
+    /// Runs a section that may block the thread, such as a write to a slow pipe. Meanwhile the box's neighbourhood gets another
+    /// thread.
     pub fn blocking<R>(&mut self, section: impl FnOnce() -> R) -> R {
         let mut section = Some(section);
         let mut result = None;
@@ -299,13 +301,13 @@ impl Turn<'_> {
         result.expect("a world runs the blocking section once")
     }
 
-    /// Ends the request: the termination box has seen every pill.
+    /// Ends the request: the termination box has had every pill.
     pub(crate) fn end_request(&mut self) {
         self.body.ended = true;
     }
 }
 
-/// What an envelope takes beside its values, so that those without any count as well.
+/// The bytes of an envelope beside its values, so that envelopes without values count as well.
 const ENVELOPE_BYTES: u64 = 128;
 
 #[cold]

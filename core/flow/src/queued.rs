@@ -1,8 +1,8 @@
-//! A box that is queued, and how it becomes one that runs.
+//! A queued box, and its way to a running one.
 //!
-//! A world drives a request by values, of which each is the evidence for the next step: [`Queued`] is made when a box has to run,
-//! [`Queued::begin`] turns it into a [`Running`], [`Running::send`] into a [`Sent`](crate::Sent), and that is finished. They count
-//! themselves, and a request is over when none is left. Until then its instance is alive: it holds itself from
+//! A world drives a request by values, each of which is the evidence for the next step: [`Queued`] is made when a box has to run,
+//! [`Queued::begin`] turns it into a [`Running`], [`Running::send`] into a [`Sent`](crate::Sent), and that is finished. The
+//! request counts these values and is over when none is left. Until then its instance is alive: it holds itself from
 //! [`Instance::start`] to [`Instance::settle`].
 
 use crate::instance::BoxCell;
@@ -15,17 +15,17 @@ use std::sync::Arc;
 use vicus_schedule::{RequestId, RunTask, TaskClass, TaskHeader, TaskRef};
 use vicus_topology::NodeId;
 
-/// A box that has to be run. The value is the evidence that it is in no queue, that it does not run, and that its request knows of
-/// it. If it is dropped, it is not run.
+/// A box that has to be run. The value is the evidence that the box is in no queue, that it does not run, and that its request
+/// counts it. If the value is dropped, the box is not run.
 #[must_use = "a box that is dropped is not run"]
 pub struct Queued(CellRef);
 
-/// A box of whose run its request knows: it is queued, or runs. Invariant: so its instance holds itself, and the cell with it.
+/// A box that its request counts: it is queued, or runs. Invariant: so the instance holds itself, and the cell with it.
 #[derive(Clone, Copy)]
 pub(crate) struct CellRef(NonNull<BoxCell>);
 
 #[expect(unsafe_code, reason = "it has a pointer")]
-// SAFETY: the cell is made for several threads, and lives as long as the value is of use.
+// SAFETY: the cell is made for several threads, and lives as long as this value is used.
 unsafe impl Send for CellRef {}
 
 impl Deref for CellRef {
@@ -55,13 +55,13 @@ impl Queued {
         Queued(CellRef(NonNull::from(cell)))
     }
 
-    /// What a queue holds. [`Queued::from_task`] gives the value back.
+    /// The task for a queue. [`Queued::from_task`] gives the value back.
     #[inline]
     pub fn into_task(self) -> TaskRef {
         let queued = ManuallyDrop::new(self);
         #[expect(unsafe_code, reason = "makes the word that queues hold")]
-        // SAFETY: the header is the first field of the #[repr(C)] cell, and the pointer is to the whole cell; the instance holds itself
-        // until the task was run or dropped.
+        // SAFETY: the header is the first field of the #[repr(C)] cell, and the pointer is to the whole cell; the instance holds
+        // itself until the task was run or dropped.
         unsafe {
             TaskRef::new(queued.0.0.cast::<TaskHeader>())
         }
@@ -70,7 +70,7 @@ impl Queued {
     /// A box that was taken out of a queue.
     ///
     /// # Safety
-    /// `task` is from [`Queued::into_task`], and nothing else has made it a value again since.
+    /// `task` is from [`Queued::into_task`], and was not made a value again since.
     #[inline]
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see: that it was taken once")]
     pub unsafe fn from_task(task: TaskRef) -> Queued {
@@ -94,7 +94,7 @@ impl Queued {
         self.instance().id()
     }
 
-    /// Which box.
+    /// The box's index.
     #[inline]
     pub fn index(&self) -> BoxId {
         BoxId(self.0.index)
@@ -106,22 +106,22 @@ impl Queued {
         self.instance().is_wanted(self.index())
     }
 
-    /// What it will find: of each input's head that is no pill, where it was sent from, and its bytes.
+    /// The inputs that it will find: for each head other than a pill, the node that it was sent from and its bytes.
     pub fn heads(&self, mut each: impl FnMut(NodeId, u64)) {
-        // The consumer's end of its rings is this value's owner's: the state word has made it the only one that may have the box run
-        // (its acquire saw what the last runner did), and the next runner gets the box from here, by way of a queue.
+        // The owner of this value is the rings' only consumer: by the state word only it may have the box run (its acquire saw
+        // the last runner's writes), and the next runner gets the box from here, by way of a queue.
         let heads = self.0.inputs.iter().filter_map(|input| input.ring.head());
         heads.filter(|head| !head.is_pill()).for_each(|head| each(head.node(), head.bytes()));
     }
 
-    /// Drops it unrun: `seat` counts it as finished. If it was the last one, the caller, which has a reference of its own to the instance,
-    /// settles it.
+    /// Drops it unrun: `seat` counts it as finished. If it was the last one, the caller, which has its own reference to the
+    /// instance, settles the instance.
     pub fn discard(self, seat: Option<usize>) {
         let queued = ManuallyDrop::new(self);
         queued.instance().count_finished(seat);
     }
 
-    /// Begins an invocation: tries again to send what was refused, then takes the snapshot of the inputs.
+    /// Begins an invocation: tries again to send the refused envelopes, then takes the snapshot of the inputs.
     #[inline]
     pub fn begin(self, desk: &mut Desk) -> Running {
         let queued = ManuallyDrop::new(self);
@@ -140,7 +140,7 @@ pub const fn box_class(run: RunTask) -> TaskClass {
     #[expect(unsafe_code, reason = "the type of a class's functions")]
     // SAFETY of callers: the task is from `Queued::into_task`, and not a value again.
     unsafe fn is_unwanted(task: TaskRef) -> bool {
-        // SAFETY: the caller's promise; the value is not dropped here, so that the task stays what it is.
+        // SAFETY: the caller's promise; the value is not dropped here, so the task stays queued.
         let queued = ManuallyDrop::new(unsafe { Queued::from_task(task) });
         !queued.is_wanted()
     }

@@ -1,17 +1,17 @@
 //! One input's buffer: a bounded ring between one sender and one receiver.
 //!
-//! A box runs on one thread at a time and an input has one sender, so there is one producer and one consumer, which
-//! change threads only through a queue. The bound is in bytes and in envelopes; back-pressure and early stop are the
-//! values [`Put::Full`] and [`Put::Closed`], never a wait.
+//! A box runs on one thread at a time and an input has one sender, so there is one producer and one consumer, which change
+//! threads only through a queue. The bound is in bytes and in envelopes; back-pressure and early stop are the values
+//! [`Put::Full`] and [`Put::Closed`], never a wait.
 //!
-//! Refuse and resume: a sender that finds no room *first* says so ([`Ring::put`] sets `refused`), *then* looks once
-//! more; a receiver *first* makes room, *then* looks whether someone was refused. A full fence between the two steps on
-//! each side means that at least one of them sees the other.
+//! Refuse and resume: a sender that finds no room *first* notes that ([`Ring::put`] sets `refused`), *then* looks once more; a
+//! receiver *first* makes room, *then* looks whether a sender was refused. A full fence between the two steps on each side means
+//! that at least one of them sees the other.
 
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, Padded, UnsafeCell, fence};
 use std::mem::MaybeUninit;
 
-/// What became of an envelope.
+/// The result of putting an envelope.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub enum Put<T> {
@@ -19,24 +19,24 @@ pub enum Put<T> {
     Taken,
     /// The buffer has no room; the receiver resumes the sender when it has.
     Full(T),
-    /// The receiver takes no more.
+    /// The receiver accepts no more.
     Closed(T),
 }
 
-/// What came out of a ring.
+/// A value taken from a ring.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Taken<T> {
     pub(crate) value: T,
-    /// As it was when the value was put.
+    /// The size of the value when it was put.
     pub(crate) bytes: u64,
     /// A refused sender is to be resumed.
     pub(crate) resumes: bool,
 }
 
-/// How much an input holds before it refuses.
+/// The bound of an input's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// At most so many envelopes; at least 1, and no more than 65,536, for which there is room from the beginning.
+    /// At most so many envelopes; at least 1 and at most 65,536. Their slots are allocated at the beginning.
     pub envelopes: usize,
     /// At most so many bytes, but always one envelope.
     pub bytes: u64,
@@ -49,14 +49,14 @@ impl Default for Bound {
     }
 }
 
-/// Something with a size.
+/// A value with a size.
 pub(crate) trait Load {
     fn bytes(&self) -> u64;
 }
 
 type Slot<T> = UnsafeCell<MaybeUninit<(T, u64)>>;
 
-/// As many slots lie in the ring itself: an allocation for each would take longer than all that a short request puts there.
+/// So many slots lie in the ring itself: allocating them would take longer than all puts of a short request.
 const FEW: usize = 8;
 
 #[derive(Debug)]
@@ -87,21 +87,21 @@ impl<T> Slots<T> {
 
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
-    /// Each with the bytes of its value. Invariant: a power of two of them, so that a slot is found without a division; at
-    /// least `bound.envelopes`.
+    /// Each has the bytes of its value. Invariant: a power of two of them, so that a slot is found without a division; at least
+    /// `bound.envelopes`.
     slots: Slots<T>,
     bound: Bound,
-    /// Written by the producer alone.
+    /// Only the producer writes it.
     put: Padded<Side>,
-    /// Written by the consumer alone.
+    /// Only the consumer writes it.
     taken: Padded<Side>,
     /// A sender was refused and waits to be resumed.
     refused: AtomicBool,
-    /// The receiver takes no more.
+    /// The receiver accepts no more.
     closed: AtomicBool,
 }
 
-/// What went past one end, ever growing.
+/// How many values and bytes have passed one end, ever growing.
 #[derive(Debug)]
 struct Side {
     envelopes: AtomicUsize,
@@ -139,7 +139,7 @@ impl<T: Load> Ring<T> {
             if !self.has_room(size) && !self.closed.load(Ordering::Acquire) {
                 return Put::Full(value);
             }
-            // The receiver was quicker. It may have seen the flag: then a resume comes that has no effect.
+            // The receiver was quicker. If it has seen the flag, its resume has no effect.
             self.refused.store(false, Ordering::Relaxed);
             if self.closed.load(Ordering::Acquire) {
                 return Put::Closed(value);
@@ -179,8 +179,8 @@ impl<T: Load> Ring<T> {
         (at != self.put.0.envelopes.load(Ordering::Acquire)).then(|| {
             self.slot(at).with(|slot| {
                 #[expect(unsafe_code, reason = "a slot between taken and put holds a value")]
-                // SAFETY: at != put, so the producer wrote this slot before its release store; it writes it again only
-                // after `take`, which needs the consumer, who holds this borrow.
+                // SAFETY: at != put, so the producer wrote this slot before its release store; it writes it again only after
+                // `take`, which needs the consumer, and that is borrowed here.
                 unsafe {
                     &(*slot).assume_init_ref().0
                 }
@@ -207,7 +207,7 @@ impl<T: Load> Ring<T> {
         Some(Taken { value, bytes: size, resumes: self.sender_waits() })
     }
 
-    /// The consumer's end: takes no more, drops what is there. Says whether a refused sender is to be resumed.
+    /// The consumer's end: accepts no more, and drops the values in the ring. Whether a refused sender is to be resumed.
     pub(crate) fn close(&self) -> bool {
         self.closed.store(true, Ordering::Release);
         let mut waits = self.sender_waits();
@@ -219,11 +219,11 @@ impl<T: Load> Ring<T> {
 
     fn sender_waits(&self) -> bool {
         fence(Ordering::SeqCst);
-        // Read before write: the line stays shared as long as nobody is refused.
+        // Read before write: the line stays shared as long as no sender is refused.
         self.refused.load(Ordering::Relaxed) && self.refused.swap(false, Ordering::AcqRel)
     }
 
-    /// How much it holds before it refuses.
+    /// Its bound.
     pub(crate) fn bound(&self) -> Bound {
         self.bound
     }
@@ -302,7 +302,7 @@ mod loom_models {
         loom::model(|| {
             let ring = Arc::new(Ring::new(Bound { envelopes: 1, bytes: 100 }));
             let sender = Arc::new(StateWord::new());
-            // What the sender still has to send. Behind its state word: only its runner touches it.
+            // The values that the sender still has to send. Guarded by its state word: only its runner touches them.
             let pending = Arc::new(UnsafeCell::new(vec![2u64, 1]));
             fn run_sender(word: &StateWord, ring: &Ring<u64>, pending: &UnsafeCell<Vec<u64>>) {
                 loop {
@@ -346,7 +346,7 @@ mod loom_models {
         });
     }
 
-    /// A receiver that closes: a refused sender is resumed and learns it.
+    /// A receiver closes: a refused sender is resumed and learns it.
     #[test]
     fn loom_a_close_reaches_a_refused_sender() {
         loom::model(|| {

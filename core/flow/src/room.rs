@@ -1,11 +1,11 @@
-//! Room for values: part of a block, or of a vector, that is being filled.
+//! Room for values: a part of a block, or of a vector, that is being filled.
 
 use crate::Grow;
 use crate::column::TOO_MUCH_TEXT;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-/// A column that is being filled, as far as there is room. Appending more than that panics.
+/// A column that is being filled, up to its room. Appending more panics.
 #[derive(Debug)]
 pub struct Room<'a, T> {
     /// Invariant: the first `len` of them have a value.
@@ -14,13 +14,13 @@ pub struct Room<'a, T> {
 }
 
 impl<T: Copy> Room<'_, T> {
-    /// Appends to a vector through a room for exactly so many values more.
+    /// Appends exactly `more` values to a vector through a room.
     pub fn of(vector: &mut Vec<T>, more: usize, fill: impl FnOnce(&mut Room<'_, T>)) {
         vector.grow_or_give_up(more);
         let mut len = 0;
         fill(&mut Room { values: &mut vector.spare_capacity_mut()[..more], len: &mut len });
         #[expect(unsafe_code, reason = "the vector has what was written behind it")]
-        // SAFETY: a room counts what has a value.
+        // SAFETY: a room counts the written values.
         unsafe {
             vector.set_len(vector.len() + len);
         }
@@ -30,27 +30,27 @@ impl<T: Copy> Room<'_, T> {
         *self.len < self.values.len()
     }
 
-    /// How many values it has.
+    /// How many values are written.
     pub fn len(&self) -> usize {
         *self.len
     }
 
-    /// Whether it has none.
+    /// Whether none is.
     pub fn is_empty(&self) -> bool {
         *self.len == 0
     }
 
-    /// The values that it has.
+    /// The written values.
     pub fn filled(&mut self) -> &mut [T] {
         let filled = &mut self.values[..*self.len];
         #[expect(unsafe_code, reason = "values that are there")]
-        // SAFETY: by the invariant they are; the memory's owner is borrowed.
+        // SAFETY: they are written, by the invariant; the memory's owner is borrowed.
         unsafe {
             &mut *(std::ptr::from_mut(filled) as *mut [T])
         }
     }
 
-    /// The places that have no value yet.
+    /// The places that are not written yet.
     #[inline]
     fn rest(&mut self) -> &mut [MaybeUninit<T>] {
         &mut self.values[*self.len..]
@@ -71,14 +71,14 @@ impl<T: Copy> Room<'_, T> {
     pub fn extend_from_slice(&mut self, values: &[T]) {
         let Some(places) = self.rest().get_mut(..values.len()) else { self.is_full(values.len()) };
         #[expect(unsafe_code, reason = "`MaybeUninit::write_copy_of_slice`, which older compilers don't have")]
-        // SAFETY: so many places are there, and they are borrowed for writing, so that the values are elsewhere.
+        // SAFETY: so many places are there, and they are borrowed for writing, so the values are elsewhere.
         unsafe {
             places.as_mut_ptr().cast::<T>().copy_from_nonoverlapping(values.as_ptr(), values.len());
         }
         *self.len += values.len();
     }
 
-    /// Appends what the iterator has.
+    /// Appends the items of an iterator.
     #[inline]
     pub fn extend(&mut self, values: impl IntoIterator<Item = T>) {
         let values = values.into_iter();
@@ -110,11 +110,11 @@ impl<T: Copy> Room<'_, T> {
     }
 }
 
-/// A column of texts (`str`) or strings of bytes (`[u8]`) that is being filled, as far as there is room for rows and for bytes.
-/// Appending more than that panics.
+/// A column of texts (`str`) or strings of bytes (`[u8]`) that is being filled, up to its room for rows and for bytes. Appending
+/// more panics.
 #[derive(Debug)]
 pub struct TextRoom<'a, S: ?Sized> {
-    /// One before the first row, and one for each. Invariant: the first one and as many as there are rows have a value.
+    /// One before the first row, and one for each. Invariant: the first one and as many as there are rows are written.
     pub(crate) ends: Room<'a, i32>,
     pub(crate) bytes: Room<'a, u8>,
     pub(crate) of: PhantomData<S>,
@@ -139,7 +139,7 @@ impl<S: AsRef<[u8]> + ?Sized> TextRoom<'_, S> {
 
     pub(crate) fn push_bytes(&mut self, bytes: &[u8]) {
         let end = self.bytes.len() + bytes.len();
-        // Where it panics for lack of room, nothing is half there.
+        // If it panics for lack of room, it has not written a part of the string.
         assert!(self.ends.has_room(), "there is room for {} texts", self.ends.len());
         self.bytes.extend_from_slice(bytes);
         self.ends.push(i32::try_from(end).expect(TOO_MUCH_TEXT));
@@ -158,7 +158,7 @@ impl<S: AsRef<[u8]> + ?Sized> TextRoom<'_, S> {
 mod tests {
     use super::*;
 
-    /// An iterator that is not as long as it says.
+    /// An iterator that has fewer items than it says.
     #[test]
     fn a_room_has_what_was_written() {
         struct Liar(usize);

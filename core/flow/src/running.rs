@@ -9,22 +9,22 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use vicus_schedule::Kind;
 
-/// A box that is being run. The value is the evidence that no other seat runs it. One that is never finished keeps its request from
-/// ending, unless it is abandoned ([`Instance::abandon`]).
+/// A box that is being run. The value is the evidence that no other seat runs it. If the value is neither finished nor abandoned
+/// ([`Instance::abandon`]), the request does not end.
 #[must_use = "its request does not end before the invocation does"]
 pub struct Running {
     cell: CellRef,
-    /// [`DUE`] and [`BLOCKED`]. In one byte, so that the value is passed in registers: on the way of each invocation, two bytes that are
-    /// written apart and read as one would wait for each other.
+    /// [`DUE`] and [`BLOCKED`]. In one byte, so that the value is passed in registers: this is done in each invocation, and two
+    /// bytes that are written separately and read as one would delay each other.
     flags: u8,
 }
 
 /// User code is to be run, or was to be run.
 const DUE: u8 = 1;
-/// What it sent still waits.
+/// Some of its envelopes still wait.
 const BLOCKED: u8 = 2;
 
-/// A box that is being run and has sent what it had to send.
+/// A box that is being run and has sent its envelopes.
 #[must_use = "its request does not end before the invocation does"]
 pub struct Sent(Running);
 
@@ -52,7 +52,7 @@ impl Running {
             }
             let blocked = body.is_refused() && !instance.flush(body, desk) && body.is_held_up();
             for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
-                // What a receiver that closed had refused went in `flush`, or goes there when it resumes the box.
+                // Envelopes that a closing receiver had refused were dropped in `flush`, or will be when it resumes the box.
                 receiver.closed |= receiver.pending.is_empty() && instance.ring(receiver).is_closed();
             }
             body.retire_if_unread(cell);
@@ -69,7 +69,7 @@ impl Running {
             }
             body.consumed = false;
             if !blocked {
-                // An arrival may have been consumed by the invocation that was running: then there is nothing to see. A box that is
+                // The invocation that was running may have consumed the arrival: then there is nothing to do. A box that is
                 // retired or whose request has ended is run only if it has sent its pills and asked for it.
                 let again = std::mem::take(&mut body.run_again);
                 *due &= again || (sees && !body.retired && !has_ended);
@@ -80,7 +80,7 @@ impl Running {
 }
 
 impl Body {
-    /// What an action sees, as facts for those that it takes.
+    /// The heads that an action sees, as facts in case it takes them.
     fn heads(&self, cell: &BoxCell) -> Vec<(usize, Fact)> {
         let seen = (0..cell.inputs.len()).filter(|&input| self.snapshot[input] == Seen::Head);
         let heads = seen.filter_map(|input| Some((input, cell.inputs[input].ring.head()?)));
@@ -90,7 +90,7 @@ impl Body {
         heads.map(fact).collect()
     }
 
-    /// What became of them. A head whose input was closed is neither taken nor left.
+    /// Records which heads were taken and which were left. A head whose input was closed is neither.
     fn note_heads(&mut self, heads: Vec<(usize, Fact)>, desk: &mut Desk) {
         for (input, received) in heads {
             match self.snapshot[input] {
@@ -107,7 +107,7 @@ impl Body {
         }
     }
 
-    /// The request has ended: what was refused is wanted no more.
+    /// The request has ended: refused envelopes are not needed any more.
     #[cold]
     #[inline(never)]
     fn drop_pending(&mut self, desk: &mut Desk) {
@@ -119,8 +119,8 @@ impl Body {
         }
     }
 
-    /// A box whose readers have all closed is run no more, and closes its own inputs: early stop travels upstream. But one that has
-    /// sent its pills and asked to run again does so.
+    /// A box whose readers have all closed is not run any more, and closes its own inputs: so an early stop travels upstream. But
+    /// one that has sent its pills and asked to run again does so.
     #[inline]
     fn retire_if_unread(&mut self, cell: &BoxCell) {
         if !self.retired && !self.outputs.is_empty() && self.outputs.iter().all(Output::is_closed) {
@@ -142,7 +142,7 @@ impl Body {
 }
 
 impl Running {
-    /// Whether user code is to be run: something arrived or the box asked for it, and nothing that it sent still waits.
+    /// Whether user code is to be run: an envelope arrived or the box asked for it, and none of its envelopes still waits.
     pub fn is_due(&self) -> bool {
         self.flags & (DUE | BLOCKED) == DUE
     }
@@ -152,20 +152,20 @@ impl Running {
         std::ptr::eq(self.cell.instance(), instance)
     }
 
-    /// Which box.
+    /// The box's index.
     pub fn index(&self) -> BoxId {
         BoxId(self.cell.index)
     }
 
-    /// `f` gets the body and `due`, and says whether the box is blocked.
+    /// `f` gets the body and `due`. It returns whether the box is blocked.
     #[inline]
     fn with_body(&mut self, f: impl FnOnce(&mut Body, &mut bool) -> bool) {
         let own = self.cell;
         let cell: &BoxCell = &own;
         cell.body.with_mut(|body| {
             #[expect(unsafe_code, reason = "the runner owns the body")]
-            // SAFETY: `self` is the evidence that the state word says Running, which one runner at a time can make it
-            // say; the previous runner's writes are visible through the state word's acquire and release.
+            // SAFETY: `self` is the evidence that the state word is Running, which one runner at a time can set; the previous
+            // runner's writes are visible through the state word's acquire and release.
             let body = unsafe { &mut *body };
             let mut due = self.flags & DUE != 0;
             let blocked = f(body, &mut due);
@@ -218,14 +218,14 @@ impl Running {
         });
     }
 
-    /// Sends what the action made, and resumes senders that it made room for. Receivers that have to be queued are left
-    /// in `desk.activations`.
+    /// Sends the action's envelopes, and resumes senders for which it made room. Receivers that have to be queued are left in
+    /// `desk.activations`.
     pub fn send(mut self, desk: &mut Desk) -> Sent {
         let own = self.cell;
         let cell: &BoxCell = &own;
         let instance = cell.instance();
         if instance.has_failed() {
-            // Nothing of it will be run any more; what it holds is dropped with the instance.
+            // The box is not run any more; its values are dropped with the instance.
             return Sent(self);
         }
         self.with_body(|body, _| {
@@ -255,7 +255,7 @@ impl Running {
 }
 
 impl Sent {
-    /// Which box.
+    /// The box's index.
     pub fn index(&self) -> BoxId {
         self.0.index()
     }
@@ -263,14 +263,14 @@ impl Sent {
     /// Ends the invocation: from here on another seat may run the box. If it has to be queued again, it is put into
     /// `desk.activations` before all others: the youngest task is run next, and that is to be a receiver of its rows.
     ///
-    /// Unless the caller has a reference of its own to the instance, it may be gone after this; with one, it settles the request if this
-    /// was the last task.
+    /// Unless the caller has its own reference to the instance, the instance may be gone after this call; with one, the caller
+    /// settles the request if this was the last task.
     pub fn finish(self, desk: &mut Desk) {
         let mut running = self.0;
         let own = running.cell;
         let cell: &BoxCell = &own;
         let instance = cell.instance();
-        // User code that was due and not run, because what it had sent still waits, stays due.
+        // User code that was due and not run, because some envelopes still wait, stays due.
         let mut due_again = running.flags & DUE != 0;
         let (mut run_again, mut is_wanted) = (false, false);
         running.with_body(|body, _| {
@@ -280,7 +280,7 @@ impl Sent {
             if !body.retired {
                 due_again |= body.consumed && cell.inputs.iter().any(|input| !input.ring.is_empty());
             }
-            // A box that is neither blocked nor queued would never try again to send what still waits.
+            // A box that is neither blocked nor queued would never try again to send the waiting envelopes.
             !due_again && body.is_refused()
         });
         if desk.recording {
@@ -295,12 +295,12 @@ impl Sent {
             enqueue = instance.is_resumed_by_the_end(cell);
         }
         if enqueue && (!instance.is_stopped() || (is_wanted && !instance.has_failed())) {
-            // Blocked and queued at once: its receiver had room again before it was known to be blocked. What it left over it takes
-            // where it has just worked.
+            // Blocked and queued at once: its receiver had room again before the box was marked as blocked. It goes on with the
+            // rest of its input where it has just worked.
             let kind = if run_again || blocked { Kind::Deferred } else { Kind::Immediate };
             desk.activations.insert(0, instance.activation(cell.index, kind, desk.seat));
         }
-        // What is immediate comes last, so that it is this seat's next.
+        // The immediate one comes last, so that it is this seat's next.
         if desk.activations.len() > 1 {
             desk.activations.sort_by_key(|activation| activation.kind == Kind::Immediate);
         }
@@ -308,8 +308,8 @@ impl Sent {
     }
 }
 
-/// Of several receivers of one invocation the last one stays with its rows; the others go to where there is room. A receiver whose
-/// envelope says where its data lies has a place already.
+/// Of several receivers of one invocation the last one stays with its rows; the others are deferred to seats that have room. A
+/// receiver whose envelope has a home goes there anyway.
 #[inline]
 fn spread(activations: &mut [Activation]) {
     let is_free = |activation: &&mut Activation| activation.kind == Kind::Immediate && activation.home.is_none();
@@ -320,13 +320,13 @@ impl Instance {
     /// Whether a box that is blocked now is to be queued, because the request has ended meanwhile.
     #[cold]
     fn is_resumed_by_the_end(&self, cell: &BoxCell) -> bool {
-        // The box that ends the request sees that this one is blocked, or this one sees here that it has ended.
+        // The box that ends the request sees that this one is blocked, or this one sees here that the request has ended.
         fence(Ordering::SeqCst);
         self.has_ended() && cell.state.resume().0
     }
 }
 
-/// Stands in a body while its operator runs.
+/// The operator in a body while its own operator runs.
 pub(crate) struct Absent;
 
 impl Operator for Absent {

@@ -1,4 +1,4 @@
-//! What a via carries: names and types of columns, shared by all its envelopes.
+//! The columns that a via carries: names and types, shared by all its envelopes.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -35,7 +35,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// Bytes that a row takes in a column: of a text or a string of bytes, those of its offset alone.
+    /// Bytes of a row in a column; for texts and strings of bytes, those of the offset alone.
     pub(crate) fn width(self) -> usize {
         match self {
             Type::Bool | Type::I8 | Type::U8 => 1,
@@ -58,7 +58,7 @@ pub struct Field {
     pub name: String,
     /// The type of its values.
     pub kind: Type,
-    /// Whether a row may have a *null* there instead of a value. Readers of other columns need not look.
+    /// Whether a row may have a *null* there instead of a value. If not, readers need not look for nulls.
     ///
     /// Nulls are a property of one column's values, a bit for each row beside them ([`Column::is_null`](crate::Column::is_null)).
     /// A *validity column* is something else: an ordinary column of [`Type::U8`] that says which rows of the envelope a
@@ -79,7 +79,7 @@ pub struct Field {
 /// ```
 #[derive(Clone)]
 pub struct Schema {
-    /// Those of the longest schema that this is a beginning of.
+    /// The fields of the longest schema of which this is a prefix.
     all: Arc<[Field]>,
     len: usize,
 }
@@ -90,7 +90,7 @@ impl Schema {
         columns.into_iter().map(|(name, kind)| Field { name: name.into(), kind, nullable: false }).collect()
     }
 
-    /// The same, but the columns of these names may have nulls. Panics if there is no such column.
+    /// The same, but these columns may have nulls. Panics if there is no such column.
     pub fn with_nulls<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Schema {
         let mut fields = self.columns().to_vec();
         for name in names {
@@ -101,7 +101,7 @@ impl Schema {
         fields.into_iter().collect()
     }
 
-    /// The first of its columns, which it shares. Panics if it has fewer.
+    /// Its first columns, shared. Panics if it has fewer.
     ///
     /// ```
     /// # use vicus_flow::{Schema, Type};
@@ -125,8 +125,8 @@ impl Schema {
         &self.all[..self.len]
     }
 
-    /// Whether envelopes of this schema fit a `reader`'s: the types agree, and where this one may have nulls, so may the
-    /// reader's; names may differ.
+    /// Whether envelopes of this schema fit a `reader`'s: the types agree, and columns that may have nulls here may have them
+    /// there; names may differ.
     pub fn fits(&self, reader: &Schema) -> bool {
         let fits = |(sent, read): (&Field, &Field)| sent.kind == read.kind && (read.nullable || !sent.nullable);
         self.len == reader.len

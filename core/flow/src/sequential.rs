@@ -1,4 +1,4 @@
-//! The smallest world: one seat, no threads. For tests, examples and reproducing a run from a seed.
+//! The smallest world: one seat, no threads. For tests, examples and repeating a run from a seed.
 //!
 //! ```
 //! use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library, sequential};
@@ -26,11 +26,11 @@ use std::sync::Arc;
 use vicus_schedule::Kind;
 use vicus_topology::NodeId;
 
-/// Runs one request of a model to its end. `operators` replaces operators as in [`crate::Instance::new`]; `choose` picks the
-/// next of so many queued tasks by its index (0: the one queued last), so that tests can try every order.
+/// Runs one request of a model to its end. `operators` replaces operators as in [`crate::Instance::new`]; `choose` picks the next
+/// of so many queued tasks by its index (0: the one queued last), so that tests can try every order.
 ///
 /// # Errors
-/// What made the request fail.
+/// The request's error.
 pub fn run(
     model: &Arc<Model>,
     operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>,
@@ -39,10 +39,10 @@ pub fn run(
     run_while(model, operators, |tasks| Some(choose(tasks)))
 }
 
-/// As [`run`]; `choose` cancels the request by choosing none.
+/// As [`run`]; `choose` cancels the request by returning `None`.
 ///
 /// # Errors
-/// What made the request fail, or [`FlowError::Cancelled`].
+/// The request's error, or [`FlowError::Cancelled`].
 pub fn run_while(
     model: &Arc<Model>,
     operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>,
@@ -51,14 +51,14 @@ pub fn run_while(
     run_counted(model, operators, choose).0
 }
 
-/// As [`run_while`]; also gives what each box did, however it ended ([`crate::Instance::counts`]).
+/// As [`run_while`]; also gives each box's counts, also of a failed request ([`crate::Instance::counts`]).
 pub fn run_counted(
     model: &Arc<Model>,
     operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>,
     mut choose: impl FnMut(usize) -> Option<usize>,
 ) -> (Result<Totals, FlowError>, Vec<BoxCounts>) {
     let (mut request, first) = Request::start(model, operators);
-    // Youngest last. Deferred tasks go below all others.
+    // The youngest last. Deferred tasks go below all others.
     let mut queue = vec![first];
     while !queue.is_empty() {
         let picked = choose(queue.len()).unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! Why a quiescent request has not ended: the circle of boxes that wait for each other, by name.
+//! Why a quiescent request has not ended: the cycle of boxes that wait for each other, by name.
 //!
 //! The wait-for graph is exact: no box runs, a box that was refused waits for its receiver, and any other box that has
 //! not finished waits for the inputs that are empty and whose pill has not come.
@@ -8,7 +8,7 @@ use crate::instance::{Body, Instance};
 use std::collections::BTreeMap;
 
 impl Instance {
-    /// To be called when the request is quiescent, by the one who settles it.
+    /// To be called when the request is quiescent, by the thread that settles it.
     pub(crate) fn explain_stall(&self) -> FlowError {
         let count = self.cells.len();
         let waits: Vec<Vec<(usize, String)>> = (0..count).map(|index| self.waits_of(index)).collect();
@@ -25,7 +25,7 @@ impl Instance {
         FlowError::Unfinished { boxes: silent.map(|index| self.model().boxes()[index].name().to_owned()).collect() }
     }
 
-    /// For whom a box waits, and why.
+    /// The boxes that a box waits for, with the reasons.
     fn waits_of(&self, index: usize) -> Vec<(usize, String)> {
         let name = |index: usize| self.model().boxes()[index].name();
         let mut waits = Vec::new();
@@ -60,18 +60,19 @@ impl Instance {
     fn body<R>(&self, index: usize, f: impl FnOnce(&Body) -> R) -> R {
         self.cells[index].body.with(|body| {
             #[expect(unsafe_code, reason = "looks at bodies that nobody runs")]
-            // SAFETY: the request is quiescent, its counters were read with acquire, and only the one that settles it
-            // comes here: no box runs, and all their writes are visible.
+            // SAFETY: the request is quiescent, its counters were read with acquire, and only the settling thread comes here: no
+            // box runs, and all their writes are visible.
             f(unsafe { &*body })
         })
     }
 }
 
-/// The reasons along a cycle that is reached from `start`. `seen` are boxes from which none is reached; more become that.
+/// The reasons along a cycle that can be reached from `start`. `seen` are boxes from which none can be reached; more boxes are
+/// added.
 fn find_cycle(waits: &[Vec<(usize, String)>], start: usize, seen: &mut [bool]) -> Option<Vec<String>> {
-    // The boxes on the way, and how many of the reasons of each have been followed: the last of them leads to the next.
+    // The boxes on the path, and how many reasons of each have been followed: the last one followed leads to the next box.
     let mut path: Vec<(usize, usize)> = Vec::new();
-    // Where a box is on the way.
+    // The position of each box on the path.
     let mut places: BTreeMap<usize, usize> = BTreeMap::new();
     let mut at = start;
     loop {
@@ -82,7 +83,7 @@ fn find_cycle(waits: &[Vec<(usize, String)>], start: usize, seen: &mut [bool]) -
             places.insert(at, path.len());
             path.push((at, 0));
         }
-        // The next reason, of the last box that has one.
+        // The next reason of the last box that has one left.
         loop {
             let (index, followed) = path.last_mut()?;
             let index = *index;
@@ -107,7 +108,7 @@ mod tests {
         edges.iter().enumerate().map(of_box).collect()
     }
 
-    /// Each box that waits for another was a call on the stack: a chain of some ten thousand ended the process.
+    /// What happened: the search was recursive, and a chain of some ten thousand waiting boxes ended the process.
     #[test]
     fn a_cycle_behind_a_hundred_thousand_boxes_is_found_on_any_stack() {
         let count = 100_000;
@@ -134,7 +135,7 @@ mod tests {
         assert_eq!(told(edges, 0), reasons(&[(1, 3), (3, 4), (4, 1)]));
         assert_eq!(told(edges, 2), None);
         assert_eq!(told(&[&[0]], 0), reasons(&[(0, 0)]));
-        // What was seen once is no cycle: 0 → {1, 2}, both → 3.
+        // A box that is reached twice is not a cycle: 0 → {1, 2}, both → 3.
         assert_eq!(told(&[&[1, 2], &[3], &[3], &[]], 0), None);
     }
 }

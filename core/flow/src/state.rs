@@ -1,13 +1,13 @@
 //! A box's state word: at most once in a queue, never run twice at once, no activation lost.
 //!
-//! Six bits. *Queued*: the box is to be run, and someone has put it, or will put it, into a queue. *Due*: an envelope
-//! arrived or the box asked to run again, so its user code is to be called. *Running*: between [`StateWord::begin`] and
-//! [`StateWord::finish`]. *Blocked*: a receiver refused an envelope; the box is in no queue until that receiver resumes
-//! it. *Resumed*: that happened before the box had even said that it is blocked. *Again*: the box has sent its last pill
-//! and asked to run again, so it is run even when the request has ended.
+//! Six bits. *Queued*: the box is to be run, and the thread that set this has put it, or will put it, into a queue. *Due*: an
+//! envelope arrived or the box asked to run again, so its user code is to be called. *Running*: between [`StateWord::begin`] and
+//! [`StateWord::finish`]. *Blocked*: a receiver refused an envelope; the box is in no queue until that receiver resumes it.
+//! *Resumed*: that happened before the box was marked as blocked. *Again*: the box has sent its last pill and asked to run again,
+//! so it is run even when the request has ended.
 //!
-//! The rule that makes it one queue entry: whoever turns the word into *queued and neither running nor blocked* puts
-//! the box into a queue; each such turn happens in one atomic step.
+//! The rule for a single queue entry: the thread that turns the word into *queued and neither running nor blocked* puts the box
+//! into a queue; each such turn is one atomic step.
 
 use crate::sync::{AtomicU8, Ordering};
 
@@ -40,7 +40,7 @@ impl StateWord {
     /// A receiver that refused has room again, or takes no more.
     pub(crate) fn resume(&self) -> Enqueue {
         let mut enqueue = false;
-        // No effect on a box that is not blocked and not about to be: what it had to send went through meanwhile.
+        // No effect on a box that is neither blocked nor about to be: its envelopes have been delivered meanwhile.
         let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
             enqueue = word & BLOCKED != 0;
             match word {
@@ -52,7 +52,7 @@ impl StateWord {
         Enqueue(enqueue)
     }
 
-    /// The box was taken from a queue and is run. Says whether its user code is due.
+    /// The box was taken from a queue and is run. Whether its user code is due.
     pub(crate) fn begin(&self) -> bool {
         let before = self.0.swap(RUNNING, Ordering::AcqRel);
         debug_assert_eq!(before & (QUEUED | RUNNING | BLOCKED), QUEUED, "a box that is run was queued, and only that");
@@ -154,7 +154,7 @@ mod loom_models {
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicUsize;
 
-    /// A box says that it is blocked while its request ends. It is queued once, by itself or by the box that ends the request.
+    /// A box becomes blocked while its request ends. It is queued once, by itself or by the box that ends the request.
     #[test]
     fn loom_a_blocked_box_is_queued_when_the_request_ends() {
         use crate::sync::fence;
@@ -183,13 +183,13 @@ mod loom_models {
         });
     }
 
-    /// Two senders and one runner: every arrival is followed by a run that begins after it, never two runs at once,
-    /// and the queue never holds the box twice.
+    /// Two senders and one runner: every arrival is followed by a run that begins after it, there are never two runs at once, and
+    /// the queue never holds the box twice.
     #[test]
     fn loom_no_arrival_is_lost() {
         loom::model(|| {
             let word = Arc::new(StateWord::new());
-            // Envelopes sent, envelopes seen, entries in the queue, runs going on.
+            // Envelopes sent, envelopes seen, entries in the queue, present runs.
             let counts: Arc<[AtomicUsize; 4]> = Arc::new(std::array::from_fn(|_| AtomicUsize::new(0)));
             fn run(word: &StateWord, [sent, seen, queue, runs]: &[AtomicUsize; 4]) {
                 while queue.compare_exchange(1, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {

@@ -1,9 +1,8 @@
-//! A request that somebody runs step by step, in whatever order and time: the protocol without a world.
+//! A request that its caller runs step by step, in any order and time: the protocol without a world.
 //!
-//! An invocation has two steps. [`Request::begin`] takes the snapshot of the inputs and runs the user's code;
-//! [`Request::finish`] sends what it made and lets the box go. A simulator puts virtual time between them, and other
-//! boxes of the request may begin and finish meanwhile. A task that is to be run is an [`Activation`], which can be begun
-//! once, because that takes it.
+//! An invocation has two steps. [`Request::begin`] takes the snapshot of the inputs and runs the user's code; [`Request::finish`]
+//! sends its envelopes and lets the box go. A simulator puts virtual time between them, and other boxes of the request may begin
+//! and finish meanwhile. A task that is to be run is an [`Activation`]; beginning it consumes it, so it can't be begun twice.
 //!
 //! ```
 //! use vicus_flow::stepwise::Request;
@@ -45,7 +44,7 @@ impl World for Alone {
 }
 
 #[expect(unsafe_code, reason = "a class asks for a function that tasks are run with; here boxes are begun by hand")]
-// SAFETY of callers: none has to be kept; it only panics.
+// SAFETY of callers: no condition: it only panics.
 unsafe fn not_called(_: TaskRef) {
     unreachable!("these tasks are in no queue");
 }
@@ -53,12 +52,12 @@ unsafe fn not_called(_: TaskRef) {
 /// The class of boxes that their caller begins.
 static BY_HAND: TaskClass = box_class(not_called);
 
-/// Does a part of an invocation. A panic there fails the request, with the name of the box, whose invocation is over.
+/// Calls a part of an invocation. A panic there fails the request, with the name of the box, whose invocation is over.
 fn guarded<R>(instance: &Instance, index: BoxId, f: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(f)).map_err(|panic| instance.abandon(index, Some(0), panic)).ok()
 }
 
-/// A live copy of a model whose tasks are the caller's.
+/// A live copy of a model whose tasks the caller holds.
 pub struct Request {
     instance: Arc<Instance>,
     desk: Desk,
@@ -69,14 +68,14 @@ pub struct Request {
 pub struct Begun {
     /// `None` if the request had stopped, or if it failed.
     running: Option<Running>,
-    /// What resuming activated before the user's code ran.
+    /// Boxes that were activated by resuming, before the user's code ran.
     activations: Vec<Activation>,
     acted: bool,
     was_dropped: bool,
 }
 
 impl Begun {
-    /// Whether the user's code was run. It is not if nothing is there to be seen, or what it sent still waits.
+    /// Whether the user's code was run. It is not if there is nothing to do, or if its envelopes still wait.
     pub fn acted(&self) -> bool {
         self.acted
     }
@@ -95,17 +94,17 @@ impl Request {
         (Request { instance, desk: Desk { seat: Some(0), ..Desk::default() } }, first)
     }
 
-    /// Keeps from now on what happens to envelopes; see [`Request::facts`].
+    /// Keeps the facts about envelopes from now on; see [`Request::facts`].
     pub fn record(&mut self) {
         self.desk.recording = true;
     }
 
-    /// Whether it is to spread from now on: whether it is its caller's only one ([`Desk::spreads`]).
+    /// Whether it is to spread from now on, because it is its caller's only one ([`Desk::spreads`]).
     pub fn set_spreads(&mut self, spreads: bool) {
         self.desk.spreads = spreads;
     }
 
-    /// What happened to envelopes since the last time, if it is recorded.
+    /// The facts about envelopes since the last call, if they are recorded.
     pub fn facts(&mut self) -> impl Iterator<Item = Fact> {
         self.desk.facts.drain(..)
     }
@@ -147,8 +146,7 @@ impl Request {
         std::mem::take(&mut self.desk.activations)
     }
 
-    /// What became of the request, and what each box did. To be called when no task is left: others are taken for a mistake of
-    /// the caller's, and it panics.
+    /// The result of the request, and the counts of each box. To be called when no task is left; panics otherwise.
     pub fn settle(self) -> (Result<Totals, FlowError>, Vec<BoxCounts>) {
         let result = self.instance.settle().expect("every task was begun and finished");
         (result, self.instance.counts())

@@ -32,7 +32,7 @@ pub struct Dealing {
 /// A world's knowledge of where bytes lie.
 pub trait Whereabouts {
     /// Whether the whole allocation in which a stretch begins lies in one place.
-    fn is_in_one_place(&mut self, stretch: &Range<usize>) -> bool;
+    fn is_in_one_place(&self, stretch: &Range<usize>) -> bool;
 
     /// Tells where the bytes of a stretch lie, as far as it is known: by node and home number (see [`Dealing::location`]), and
     /// how many they are, from the beginning of the stretch on. Numbers that are `cycle` apart are equivalent.
@@ -145,7 +145,7 @@ impl Dealing {
     /// struct Megabytes;
     ///
     /// impl Whereabouts for Megabytes {
-    ///     fn is_in_one_place(&mut self, _: &Range<usize>) -> bool {
+    ///     fn is_in_one_place(&self, _: &Range<usize>) -> bool {
     ///         true
     ///     }
     ///

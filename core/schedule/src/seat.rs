@@ -73,7 +73,7 @@ pub struct Run<T> {
     pub task: T,
     /// How the seat got it.
     pub way: Way,
-    /// The seat was woken for another task, and leaves that to another seat: see [`Seat::passes_on`].
+    /// The seat was woken for another task, and leaves that to another seat: see [`Seat::take_wake`].
     pub leaves: bool,
 }
 
@@ -174,12 +174,12 @@ impl<T> Seat<T> {
             self.look_far(self.waits_for(), plan, queues)?
         };
         self.pause_ns = 0;
-        Some(Run { task, way, leaves: self.woken.is_some() && self.leaves_task(way) })
+        Some(Run { task, way, leaves: self.woken.is_some() && self.drop_own_wake(way) })
     }
 
-    /// Whether a seat that was woken for a task has found another one.
+    /// Forgets the wake if the found task is from its queue. Whether the seat is still to leave that task to another one.
     #[cold]
-    fn leaves_task(&mut self, way: Way) -> bool {
+    fn drop_own_wake(&mut self, way: Way) -> bool {
         self.woken.take_if(|wake| way.queue() == Some(wake.queue)).is_none()
     }
 
@@ -264,12 +264,12 @@ impl<T> Seat<T> {
     /// The seat does something else than the task that it was woken for: another seat is to be woken for that task, if there is
     /// one.
     #[inline]
-    pub fn passes_on(&mut self) -> Option<Wake> {
+    pub fn take_wake(&mut self) -> Option<Wake> {
         self.woken.take()
     }
 
     /// The running task begins to wait: meanwhile tasks of this request run on top of it, or with `None` any.
-    pub fn waits(&mut self, request: Option<RequestId>) {
+    pub fn begin_wait(&mut self, request: Option<RequestId>) {
         self.waits.push(request);
     }
 
@@ -281,7 +281,7 @@ impl<T> Seat<T> {
 
     /// The awaited task is over. Gives the seat's next task, to be put where it would be without [`Seat::activated`]: other seats
     /// can't see it, and the task that has waited may run on for long.
-    pub fn goes_on(&mut self) -> Option<(T, QueueId)> {
+    pub fn end_wait(&mut self) -> Option<(T, QueueId)> {
         self.waits.pop().expect("a task that goes on has waited");
         self.next.take().map(|next| (next.task, next.queue))
     }
@@ -425,18 +425,18 @@ impl<T> Seat<T> {
     }
 
     /// A task begins to run on top of its spawner, because there was no room for it.
-    pub fn helps(&mut self) {
+    pub fn begin_help(&mut self) {
         self.helping += 1;
     }
 
     /// That task has ended.
-    pub fn has_helped(&mut self) {
+    pub fn end_help(&mut self) {
         self.helping -= 1;
     }
 
     /// Takes a task back that the seat has kept. Says whether it had.
     #[inline]
-    pub fn takes_back(&mut self, task: &T) -> bool
+    pub fn take_back(&mut self, task: &T) -> bool
     where
         T: PartialEq,
     {
@@ -454,7 +454,7 @@ impl<T> Seat<T> {
 
     /// Gives the tasks that only this seat would run, in this order, for queues where others find them: its thread leaves, or is
     /// about to block.
-    pub fn turns_away(&mut self) -> Vec<T> {
+    pub fn take_private(&mut self) -> Vec<T> {
         self.next.take().map(|next| next.task).into_iter().chain(self.kept.drain(..)).collect()
     }
 }

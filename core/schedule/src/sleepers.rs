@@ -3,7 +3,7 @@
 //! A seat that finds nothing *announces* itself with the tasks that it would take. A push *chooses* one announced seat, which is
 //! then no longer announced: so a push wakes one seat. The seat learns for which task it was chosen when it wakes, or when it has
 //! found another task by itself meanwhile; then it leaves that task to another seat
-//! ([`Seat::passes_on`](crate::Seat::passes_on)).
+//! ([`Seat::take_wake`](crate::Seat::take_wake)).
 
 use crate::{Plan, PoolId, QueueId, QueueSpec, RequestId};
 

@@ -13,11 +13,11 @@ use std::cell::Cell;
 ///     fn ends(&self) -> bool {
 ///         false
 ///     }
-///     fn grants(&self, bytes: u64) -> bool {
+///     fn grant(&self, bytes: u64) -> bool {
 ///         bytes <= 1 << 20
 ///     }
 /// }
-/// assert!(!Frugal.grants(1 << 30) && (|| false).grants(1 << 30));
+/// assert!(!Frugal.grant(1 << 30) && (|| false).grant(1 << 30));
 /// ```
 pub trait Watch {
     /// Whether planning is to end without a plan. Asked for each term and each operator of a query.
@@ -25,7 +25,7 @@ pub trait Watch {
 
     /// Planning is about to hold so many bytes all in all, and ends with an error if it may not. Asked rarely: for more than is
     /// needed at once.
-    fn grants(&self, _bytes: u64) -> bool {
+    fn grant(&self, _bytes: u64) -> bool {
         true
     }
 }
@@ -100,17 +100,17 @@ impl<'a> Stop<'a> {
         let spent = self.spent.get();
         let bytes = spent.bytes.saturating_add(bytes as u64);
         self.spent.set(Costs { bytes, ..spent });
-        self.end_if(bytes > self.most.bytes || !self.is_granted(bytes), Why::Bytes)
+        self.end_if(bytes > self.most.bytes || !self.ensure_granted(bytes), Why::Bytes)
     }
 
     /// Whether so many bytes are granted, after asking for them if need be.
-    fn is_granted(&self, bytes: u64) -> bool {
+    fn ensure_granted(&self, bytes: u64) -> bool {
         const PORTION: u64 = 1 << 16;
         if bytes <= self.granted.get() || self.why.get().is_some() {
             return true;
         }
         let portion = bytes.checked_next_multiple_of(PORTION).unwrap_or(bytes).min(self.most.bytes);
-        let is_granted = self.watch.grants(portion);
+        let is_granted = self.watch.grant(portion);
         if is_granted {
             self.granted.set(portion);
         } else {

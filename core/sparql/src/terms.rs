@@ -98,7 +98,7 @@ impl Booking {
         if terms.run.unbooked.load(Ordering::Relaxed) > 0 {
             self.booked.set(self.booked.get() + terms.run.unbooked.swap(0, Ordering::Relaxed));
         }
-        if let Err(error) = turn.holds(self.booked.get() + more) {
+        if let Err(error) = turn.book(self.booked.get() + more) {
             self.failed.get_or_init(|| error);
         }
     }

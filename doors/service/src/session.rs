@@ -213,7 +213,7 @@ impl Watch for Planner<'_> {
         self.ticket.ended(Stage::Planning).is_some()
     }
 
-    fn grants(&self, bytes: u64) -> bool {
+    fn grant(&self, bytes: u64) -> bool {
         self.ticket.share.raise_to(self.text_bytes.saturating_add(bytes)).is_some()
     }
 }

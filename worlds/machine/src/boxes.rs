@@ -1,4 +1,4 @@
-//! How a worker runs a box: begin, act, send, finish; and what becomes of the boxes that this activates.
+//! How a worker runs a box: begin, act, send, finish; and where the boxes go that this activates.
 
 use crate::heaps;
 use crate::recorder::{Recorder, name_of};
@@ -35,15 +35,15 @@ fn run_box(queued: Queued) {
     heaps::finish_task();
 }
 
-/// Begin, act, send, finish. The seat is at the box's request.
+/// Begin, act, send, finish. The box's request is the seat's current one.
 #[inline]
 fn invoke(queued: Queued, mut desk: Box<Desk>) {
     let index = queued.index();
-    // The world of a box is the seat's pool; whether something is recorded is the same all the time that a runtime lives.
+    // The world of a box is the seat's pool; recording does not change during a runtime's life.
     let (is_recorded, shared, pool) =
         in_task(|worker| (worker.recorder.is_on(), Arc::as_ptr(&worker.shared), worker.pool()));
     let stage = queued.instance().stage();
-    // What a user's destructors do there is no part of a task.
+    // A user's destructors that run there are no part of a task.
     let mut running = outside(|| queued.begin(&mut desk));
     if is_recorded {
         record(|recorder, instance| recorder.invocation_begins(instance, index, &mut desk));
@@ -67,14 +67,14 @@ fn invoke(queued: Queued, mut desk: Box<Desk>) {
     } else {
         outside(|| running.send(&mut desk).finish(&mut desk));
     }
-    // The ordinary end leaves nothing behind, and then no queue has to be looked through.
+    // Usually no tasks are left behind, and then no queue has to be searched.
     if in_task(|worker| worker.end(desk, index, stage)) {
         let seat = in_task(|worker| worker.seat.index());
         in_request(|instance| with_shared(|shared| shared.sweep(instance, Some(seat))));
     }
 }
 
-/// Records something of the current request.
+/// Records an event of the current request.
 #[cold]
 fn record(f: impl FnOnce(&mut Recorder, &Instance)) {
     in_task(|worker| {
@@ -83,15 +83,15 @@ fn record(f: impl FnOnce(&mut Recorder, &Instance)) {
     });
 }
 
-/// Does something with the current request, which may run a user's code.
+/// Calls `f` with the current request; `f` may run a user's code.
 #[cold]
 fn in_request<R>(f: impl FnOnce(&Instance) -> R) -> R {
     let current = in_task(|worker| worker.frame.current.clone());
     f(&current.expect("the seat is at the box's request"))
 }
 
-/// Something of the runtime's own panicked in a box's invocation: the request fails, and the thread goes on. What was not queued
-/// yet of what it had activated is dropped, since the request has stopped.
+/// The runtime's own code panicked in a box's invocation: the request fails, and the thread goes on. Boxes that it had activated
+/// and not queued yet are dropped, since the request has stopped.
 #[cold]
 pub(crate) fn recover(panic: Box<dyn Any + Send>) {
     let (running, seat) = in_task(|worker| (worker.frame.running.take(), worker.seat.index()));
@@ -111,7 +111,7 @@ fn enter(queued: &Queued) {
     in_task(|worker| worker.frame.current = Some(instance));
 }
 
-/// Turns away from the current request. If this seat ran its last task, the request is over.
+/// Leaves the current request. If this seat ran its last task, the request is over.
 #[inline]
 pub(crate) fn leave() {
     if let Some(instance) = in_task(|worker| worker.frame.current.take()) {
@@ -122,7 +122,7 @@ pub(crate) fn leave() {
 /// The seat has turned away from this request. If it ran the last task, the request is over.
 #[cold]
 pub(crate) fn end_if_last(instance: Arc<Instance>) {
-    // What is freed at its end is freed now, and not when this thread slept last.
+    // Memory freed at its end is counted as freed now, not when this thread last slept.
     heaps::tick();
     let outcome = with_shared(|shared| outside(|| shared.settle(&instance)));
     if let Some(outcome) = outcome {
@@ -147,8 +147,8 @@ impl Worker {
         self.frame.current.as_ref().is_some_and(|current| current.id() == request)
     }
 
-    /// A box of the current request was taken out of its queue. Gives the desk for its invocation, unless the request wants it no more,
-    /// and says where this seat counts.
+    /// A box of the current request was taken out of its queue. Gives the desk for its invocation, unless the request no longer
+    /// needs the box, and the index by which this seat counts.
     #[inline]
     fn start(&mut self, queued: &Queued) -> (Option<Box<Desk>>, usize) {
         let (instance, index, way) = (queued.instance(), queued.index(), self.frame.way);
@@ -161,14 +161,15 @@ impl Worker {
         }
         self.frame.request = instance.id();
         self.frame.running = Some(index);
-        // Its operator may wait for tasks, and other boxes may run meanwhile: they have a desk of their own.
+        // Its operator may wait for tasks, and other boxes that run meanwhile need a desk of their own.
         let mut desk = self.desk.take().unwrap_or_else(|| self.new_desk());
         desk.clock = self.recorder.clock();
         desk.spreads = self.shared.is_alone(instance.id());
         (Some(desk), seat)
     }
 
-    /// An invocation is over: queues what it activated. Says whether its request has stopped meanwhile and has left tasks behind.
+    /// An invocation is over: queues the boxes that it activated. Whether its request has stopped meanwhile and has left tasks
+    /// behind.
     #[inline]
     fn end(&mut self, mut desk: Box<Desk>, index: BoxId, stage: u8) -> bool {
         self.frame.running = None;
@@ -184,7 +185,7 @@ impl Worker {
         let Some(deque) = shared.queues.own(self.seat) else { return Vec::new() };
         let tasks = std::iter::from_fn(|| deque.pop());
         #[expect(unsafe_code, reason = "asks what a task is")]
-        // SAFETY: it was taken and is not run.
+        // SAFETY: it was taken out and has not been run.
         let (unwanted, kept): (Vec<_>, Vec<_>) = tasks.partition(|task| unsafe { task.is_unwanted() });
         for task in kept.into_iter().rev() {
             if let Err(task) = deque.push(task) {
@@ -193,12 +194,12 @@ impl Worker {
         }
         deque.share(true);
         #[expect(unsafe_code, reason = "a task is a value again")]
-        // SAFETY: boxes alone may be unwanted; they were put there by `queue_all`, and taken out above.
+        // SAFETY: only boxes are ever unwanted; `queue_all` put them there, and they were taken out above.
         unwanted.into_iter().map(|task| unsafe { Queued::from_task(task) }).collect()
     }
 
-    /// Queues what the last invocation activated, and wakes one sleeper for each but the last immediate one: that one
-    /// is this seat's own next task (rule 1), and a thread woken for it could only take it away from its rows.
+    /// Queues the boxes that the last invocation activated, and wakes one sleeper for each but the last immediate one: that is
+    /// this seat's own next task (rule 1), and a thread woken for it could only take it away from its rows.
     fn queue_all(&mut self, activations: &mut Vec<Activation>, by: BoxId) {
         // The first one is taken first, and mostly it is the only one, for which a drain would cost more than the pop.
         activations.reverse();
@@ -222,9 +223,9 @@ impl Worker {
         }
     }
 
-    /// The queue of a box, if that is not the seat's own. It is dealt by its inputs' heads, by the nodes that they were sent from. An
-    /// envelope lies in one place, as memory of the distribution `coarse` does. It tells of its node alone: of the caches there, a box
-    /// is always dealt to the same one, where its state is.
+    /// The queue of a box, if it is not the seat's own. The box is dealt by its inputs' heads, by the nodes that they were sent
+    /// from. An envelope lies in one place, like memory of the distribution `coarse`. Only its node is known: among the caches
+    /// there, a box is always dealt to the same one, where its state is.
     #[inline]
     fn deal_box(&mut self, queued: &Queued, kind: Kind, home: Option<NodeId>) -> Option<QueueId> {
         let index = queued.index().index();
@@ -237,7 +238,7 @@ impl Worker {
     }
 }
 
-/// What a box sees of the world: its seat's pool. It has no reference to the worker, whom the box's tasks use.
+/// A box's view of the world: its seat's pool. It has no reference to the worker, which the box's tasks use.
 struct Neighbourhood {
     /// Invariant: from [`Arc::as_ptr`], and alive as long as the worker.
     shared: *const Shared,
@@ -247,12 +248,12 @@ struct Neighbourhood {
 impl World for Neighbourhood {
     fn blocking(&self, section: &mut dyn FnMut()) {
         #[expect(unsafe_code, reason = "a reference of its own to what the worker holds")]
-        // SAFETY: by the field's invariant; the count added here belongs to the one made.
+        // SAFETY: by the field's invariant; the count added here belongs to the `Arc` made from it.
         let shared = unsafe {
             Arc::increment_strong_count(self.shared);
             Arc::from_raw(self.shared)
         };
-        // The calling thread is the box's: this value does not leave it.
+        // The calling thread runs the box: this value does not leave the thread.
         with_worker(Worker::share_tasks);
         let _lent = shared.lend(self.pool);
         section();
@@ -260,7 +261,7 @@ impl World for Neighbourhood {
 }
 
 impl Shared {
-    /// Settles a request if no task of it is left, and tells those who wait for it.
+    /// Settles a request if no task of it is left, and wakes the threads that wait for it.
     pub(crate) fn settle(&self, instance: &Instance) -> Option<Outcome> {
         let result = instance.settle()?;
         let outcome = match result {

@@ -1,16 +1,16 @@
 //! A request that begins on its caller's thread.
 //!
-//! To wake a seat for a request, and then the caller for its answer, takes longer than all that a small request does. So the caller
-//! runs its boxes itself, one after the other, and wakes no thread. What is left of it after some time goes to the seats, as if it
-//! had been submitted then: it is not known before how long a request takes.
+//! Waking a seat for a request, and then the caller for its answer, takes longer than a whole small request. So the caller runs
+//! its boxes itself, one after the other, and wakes no thread. Boxes that are left after some time go to the seats, as if the
+//! request had been submitted then, because the length of a request is not known beforehand.
 //!
-//! The caller sits on no seat. It has no queue that others could steal from, and counts in the request's place for callers. As
-//! many callers as the runtime has threads do this at once; the requests of all others go to the seats at once.
+//! The caller sits on no seat. It has no queue that others could steal from, and counts in the request's slot for callers. As
+//! many callers as the runtime has threads do this at once; the requests of all other callers go to the seats at once.
 
 use crate::allocator::column_block;
 use crate::runtime::{RequestState, Runtime, Shared};
 use crate::tasks::seatless;
-use crate::worker::outside;
+use crate::worker::{is_seated, outside};
 use crate::{Request, heaps};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -19,26 +19,28 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use vicus_flow::{Activation, Blocks, BoxId, Budget, Desk, FlowError, Instance, Model, Operator, Queued, World};
+use vicus_flow::{
+    Account, Activation, Blocks, BoxId, Budget, Desk, FlowError, Instance, Model, Operator, Queued, World,
+};
 use vicus_schedule::Kind;
 use vicus_topology::NodeId;
 
-/// How long a caller works for its request before the seats do, unless the runtime was told otherwise.
-/// What is left after that long wakes threads and finds their caches cold: some 60 µs, which then weigh little.
+/// How long a caller works for its request before the seats do, by default. Work that is left then wakes threads and finds their
+/// caches cold: some 60 µs, which then are a small part.
 pub(crate) const LONG: Duration = Duration::from_millis(1);
 
 impl Runtime {
-    /// Submits a request that is thought to be short. The calling thread begins with it, and no other one is woken; if it is over
-    /// within a millisecond, that is all. What is left of it then is done by the runtime's threads, and the request goes on as
-    /// one of [`Runtime::submit_within`] does.
+    /// Submits a request that is expected to be short. The calling thread begins with it, and no other one is woken; the call
+    /// returns when the request is over, or after a millisecond. What is left then is done by the runtime's threads, and the
+    /// request goes on as one of [`Runtime::submit_within`].
     ///
-    /// `gives_up` is asked between two invocations on the calling thread, and by boxes there that ask whether they are stopped
-    /// ([`vicus_flow::Turn::is_stopped`]); once it says yes, the request is cancelled. Nothing else can end the call while an invocation is
-    /// under way, so this is for requests of short invocations, and for boxes that ask. A box that blocks
-    /// ([`vicus_flow::Turn::blocking`]) leaves what else there is to the runtime's threads.
+    /// `gives_up` is called between two invocations on the calling thread, and by boxes there that check whether they are stopped
+    /// ([`vicus_flow::Turn::is_stopped`]); when it returns true, the request is cancelled. Nothing else can end the call while an
+    /// invocation is under way, so this is for requests of short invocations, and for boxes that check. A box that blocks
+    /// ([`vicus_flow::Turn::blocking`]) leaves the other boxes to the runtime's threads.
     ///
     /// The request goes to these threads at once if the caller is one of them, if as many callers as there are threads do the
-    /// same, or if the runtime records what happens or counts takes: a trace tells what its seats do.
+    /// same, or if the runtime records events or counts takes: a trace shows what its seats do.
     ///
     /// ```
     /// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
@@ -72,28 +74,62 @@ impl Runtime {
             tasks: RefCell::default(),
             gives_up,
         };
-        // What boxes spawn here is this runtime's, whatever runtime the calling thread may belong to.
-        let outer = Restore(HERE.replace(ptr::from_ref(self)));
+        // Boxes here spawn into this runtime, whatever runtime the calling thread may belong to.
+        let outer = Restore(
+            HERE.replace(Here { runtime: self, account: state.instance.account().map_or(ptr::null(), ptr::from_ref) }),
+        );
         outside(|| caller.run());
         drop(outer);
         Request { shared: Arc::clone(shared), state }
     }
 
-    /// The runtime of a thread that sits on no seat: whose request it runs, else the global one.
-    pub(crate) fn of_this_thread() -> &'static Runtime {
+    /// The runtime of a thread that sits on no seat: that of the request which it runs.
+    ///
+    /// # Panics
+    /// If it runs none.
+    pub(crate) fn of_this_thread<'a>() -> &'a Runtime {
         #[expect(unsafe_code, reason = "the runtime whose request this thread runs")]
-        // SAFETY: `submit_here` has it borrowed on this thread, and sets this back before it returns. The callers of this function
-        // use it for a call that returns before that.
-        unsafe { HERE.get().as_ref() }.unwrap_or_else(|| Runtime::global())
+        // SAFETY: `submit_here` has it borrowed on this thread, and resets this before it returns. The callers of this function
+        // use the reference for a call that returns before that.
+        unsafe { HERE.get().runtime.as_ref() }
+            .expect("tasks are spawned in a task or a box of a runtime; Runtime::run makes one")
     }
 }
 
-thread_local! {
-    /// The runtime whose request the calling thread runs, without a seat; else null.
-    static HERE: Cell<*const Runtime> = const { Cell::new(ptr::null()) };
+/// Whether the calling thread runs a task or a box of a runtime: [`join`](crate::join), [`scope`](crate::scope) and loops may be
+/// called.
+///
+/// ```
+/// let runtime = vicus_machine::Runtime::builder().threads(1).start();
+/// assert!(runtime.run(vicus_machine::is_in_runtime));
+/// assert!(!vicus_machine::is_in_runtime());
+/// ```
+#[inline]
+pub fn is_in_runtime() -> bool {
+    is_seated() || !HERE.get().runtime.is_null()
 }
 
-struct Restore(*const Runtime);
+thread_local! {
+    static HERE: Cell<Here> = const { Cell::new(Here { runtime: ptr::null(), account: ptr::null() }) };
+}
+
+/// Of the request that the calling thread runs without a seat.
+#[derive(Clone, Copy)]
+struct Here {
+    /// Whose request it is; null if there is none.
+    runtime: *const Runtime,
+    /// Null if it has no budget.
+    account: *const Arc<Account>,
+}
+
+/// Where the tasks of the request book that the calling thread runs without a seat.
+pub(crate) fn account_of_this_thread() -> Option<Arc<Account>> {
+    #[expect(unsafe_code, reason = "the account of the request that this thread runs")]
+    // SAFETY: `submit_here` holds the request on this thread, and sets this back before it returns.
+    unsafe { HERE.get().account.as_ref() }.cloned()
+}
+
+struct Restore(Here);
 
 impl Drop for Restore {
     fn drop(&mut self) {
@@ -106,9 +142,9 @@ impl Drop for Restore {
 pub(crate) struct Callers(AtomicUsize);
 
 impl Callers {
-    /// A place among them, if there is one.
+    /// Takes one of the places for callers, if there is one.
     fn come<'a>(&'a self, shared: &Shared) -> Option<CallersPlace<'a>> {
-        // Relaxed: nothing but the number of threads at work depends on it.
+        // Relaxed: only the number of threads at work depends on it.
         let place = CallersPlace(self);
         (self.0.fetch_add(1, Ordering::Relaxed) < shared.plan.threads()).then_some(place)
     }
@@ -122,7 +158,7 @@ impl Drop for CallersPlace<'_> {
     }
 }
 
-/// Boxes that are to be run here.
+/// The boxes that this caller is to run.
 #[derive(Default)]
 struct Tasks {
     /// The youngest is run first.
@@ -152,9 +188,9 @@ impl Tasks {
 struct Caller<'a> {
     shared: &'a Arc<Shared>,
     state: &'a Arc<RequestState>,
-    /// Where it counts: the place behind the last seat's, which no other thread uses before the request has a handle.
+    /// The index by which it counts: the one behind the last seat's, which no other thread uses before the request has a handle.
     slot: usize,
-    /// The runtime knows of the request, since seats may have tasks of it.
+    /// Whether the runtime knows of the request, because seats may have tasks of it.
     is_known: Cell<bool>,
     tasks: RefCell<Tasks>,
     gives_up: &'a dyn Fn() -> bool,
@@ -171,9 +207,9 @@ impl Caller<'_> {
         self.tasks.borrow_mut().put(self.state.instance.start(seat));
         let node = heaps::process().map_or(NodeId::default(), heaps::node_of_thread);
         let mut desk = Desk { node, blocks: Blocks::of(column_block), asks_world: true, seat, ..Desk::default() };
-        // A time that no clock reaches is none.
+        // A time beyond the clock's range is no limit.
         let until = Instant::now().checked_add(self.shared.caller_works);
-        // As for a worker: whatever panics in an invocation and is not caught there fails the request.
+        // As for a worker: a panic in an invocation that is not caught there fails the request.
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run_until(until, &mut desk))) {
             let Some(index) = self.tasks.borrow_mut().running.take() else { std::panic::resume_unwind(panic) };
             instance.abandon(index, seat, panic);
@@ -187,7 +223,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Runs boxes until there are none, or until it is late: then those that are left are for seats.
+    /// Runs boxes until there are none, or until it is late: those that are left go to the seats.
     fn run_until(&self, until: Option<Instant>, desk: &mut Desk) {
         let instance = self.instance();
         loop {
@@ -223,7 +259,7 @@ impl Caller<'_> {
         desk.activations.drain(..).for_each(|activation| tasks.put(activation));
     }
 
-    /// The request is longer than was thought, or its box is about to block: its other boxes are for seats.
+    /// The request is longer than expected, or its box is about to block: its other boxes go to the seats.
     #[cold]
     #[inline(never)]
     fn leave_to_seats(&self) {
@@ -231,7 +267,7 @@ impl Caller<'_> {
         let left: Vec<Queued> = tasks.deferred.drain(..).collect();
         let left = left.into_iter().chain(tasks.immediate.drain(..));
         for queued in left {
-            // Whoever ends it finds it there.
+            // The thread that ends the request finds it there.
             if !self.is_known.replace(true) {
                 self.shared.keep(self.state);
             }
@@ -252,7 +288,7 @@ impl World for Caller<'_> {
 }
 
 impl RequestState {
-    /// The request of a caller that ran all of it is over. Nobody waits for it yet.
+    /// The request of a caller that ran all of it is over. No thread waits for it yet.
     fn set(&self, result: Result<vicus_flow::Totals, FlowError>) {
         self.lock().result = Some(result);
     }

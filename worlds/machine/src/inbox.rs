@@ -72,7 +72,7 @@ mod loom_models {
         }
 
         /// The end of a task, as `Open::is_over`.
-        fn is_over(&self) {
+        fn finish_one(&self) {
             if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
                 self.pool.ask(0);
             }
@@ -116,7 +116,7 @@ mod loom_models {
                 let seat = seat.clone();
                 loom::thread::spawn(move || {
                     seat.call(2);
-                    seat.is_over();
+                    seat.finish_one();
                 })
             };
             let wake = Wake { queue: QueueId::new(0), request: Some(RequestId(1)), while_waiting: false };

@@ -6,6 +6,7 @@
 mod allocator;
 mod boxes;
 mod caller;
+mod defaults;
 mod deque;
 mod discover;
 mod heaps;
@@ -28,6 +29,8 @@ mod wait;
 mod worker;
 
 pub use allocator::Allocator;
+pub use caller::is_in_runtime;
+pub use defaults::{Defaults, LatencyFile};
 pub use discover::{DiscoverError, Discovered, describe, from_synthetic, from_xml, this_machine};
 pub use last_words::LastWords;
 pub use locality::{footprint, footprint_of, forget, here, node_of};
@@ -35,8 +38,8 @@ pub use pages::{SystemPages, free_bytes};
 pub use runtime::{Request, Runtime, RuntimeBuilder, StartError};
 pub use takes::Level;
 pub use tasks::{
-    Append, Cancelled, Data, Part, Scope, Shared, TaskBuilder, TaskRequest, Views, cancel_group, close_group, collect,
-    for_each, for_each_mut, in_place_scope, is_cancelled, join, map_reduce, open_group, scope, spawn_child,
-    wait_for_children,
+    Append, Cancelled, ChildBuilder, Data, Part, Scope, Shared, TaskBuilder, TaskRequest, Views, cancel_group, child,
+    close_group, collect, for_each, for_each_mut, in_place_scope, is_cancelled, join, map_reduce, open_group, reserve,
+    scope, spawn_child, wait_for_children,
 };
 pub use wait::block_on;

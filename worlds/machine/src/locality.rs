@@ -47,7 +47,7 @@ pub fn footprint<T>(of: &[T]) -> Footprint {
 pub(crate) struct Everywhere;
 
 impl Whereabouts for Everywhere {
-    fn is_in_one_place(&mut self, stretch: &Range<usize>) -> bool {
+    fn is_in_one_place(&self, stretch: &Range<usize>) -> bool {
         process().is_some_and(|process| process.memory.is_in_one_place(stretch.start))
     }
 

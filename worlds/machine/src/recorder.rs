@@ -259,7 +259,7 @@ impl On {
     }
 
     /// Records what has happened to envelopes.
-    fn facts(&mut self, who: vicus_trace::BoxId, desk: &mut Desk) {
+    fn record_facts(&mut self, who: vicus_trace::BoxId, desk: &mut Desk) {
         for fact in desk.facts.drain(..) {
             match fact {
                 Fact::Received { input, rows, pill, stamp } => {
@@ -450,7 +450,7 @@ impl Recorder {
 
     /// The next event comes after those of the closures that this seat, or the closure that it makes or queues, has waited for.
     #[inline]
-    pub(crate) fn tasks_waited_for(&mut self) {
+    pub(crate) fn observe_tasks(&mut self) {
         if let Some(on) = &mut self.0 {
             on.log.observe(on.tasks.load(Ordering::Acquire));
         }
@@ -458,7 +458,7 @@ impl Recorder {
 
     /// Records an event that comes after events of closures elsewhere.
     fn task_follows(&mut self, what: What) {
-        self.tasks_waited_for();
+        self.observe_tasks();
         self.record(what);
     }
 
@@ -495,7 +495,7 @@ impl Recorder {
         if let Some(on) = &mut self.0 {
             on.log.observe(desk.clock);
             on.record(What::InvocationBegins { who: box_id(instance, index) });
-            on.facts(box_id(instance, index), desk);
+            on.record_facts(box_id(instance, index), desk);
         }
     }
 
@@ -511,7 +511,7 @@ impl Recorder {
     pub(crate) fn act_ends(&mut self, instance: &Instance, index: BoxId, desk: &mut Desk) {
         if let Some(on) = &mut self.0 {
             on.close(index.index() as u32);
-            on.facts(box_id(instance, index), desk);
+            on.record_facts(box_id(instance, index), desk);
             on.record(What::UserCodeEnds { who: box_id(instance, index) });
             desk.clock = on.log.clock();
         }
@@ -520,7 +520,7 @@ impl Recorder {
     #[inline]
     pub(crate) fn invocation_ends(&mut self, instance: &Instance, index: BoxId, desk: &mut Desk) {
         if let Some(on) = &mut self.0 {
-            on.facts(box_id(instance, index), desk);
+            on.record_facts(box_id(instance, index), desk);
             on.record(What::InvocationEnds { who: box_id(instance, index) });
             desk.clock = on.log.clock();
         }

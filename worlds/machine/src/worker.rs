@@ -318,7 +318,7 @@ impl Worker {
 
     /// Moves the tasks that only this seat would run to a queue where others find them: its thread leaves, or is about to block.
     pub(crate) fn share_tasks(&mut self) {
-        let kept = self.state.turns_away();
+        let kept = self.state.take_private();
         if let Some(own) = self.shared.queues.own(self.seat) {
             own.share(true);
         }
@@ -530,7 +530,7 @@ fn find_last(shared: &Shared) -> Option<Run<TaskRef>> {
 /// If the seat was woken for a task, and has something else to do: wakes another seat for that task.
 fn leave_to_others(shared: &Shared) {
     let woken = in_task(|worker| {
-        let woken = worker.state.passes_on();
+        let woken = worker.state.take_wake();
         if let Some(wake) = woken {
             worker.recorder.record_decision(|| Decision::PassesOn(wake.queue));
         }
@@ -628,21 +628,21 @@ impl AtOnce {
 
 #[cold]
 fn run_at_once(task: TaskRef, way: Way) {
-    in_task(|worker| worker.state.helps());
+    in_task(|worker| worker.state.begin_help());
     run_on_top(task, way);
-    in_task(|worker| worker.state.has_helped());
+    in_task(|worker| worker.state.end_help());
 }
 
 /// Runs tasks until the awaited one is over, and sleeps when there are none: tasks of this request, or any with `None`. The
 /// calling thread sits on a seat.
 pub(crate) fn wait(request: Option<RequestId>, awaited: &impl Awaited) {
     let bomb = Abort;
-    in_task(|worker| worker.state.waits(request));
+    in_task(|worker| worker.state.begin_wait(request));
     with_shared(|shared| wait_until_done(shared, awaited));
     std::mem::forget(bomb);
     in_task(|worker| {
-        worker.recorder.tasks_waited_for();
-        if let Some((task, queue)) = worker.state.goes_on() {
+        worker.recorder.observe_tasks();
+        if let Some((task, queue)) = worker.state.end_wait() {
             worker.put(task, queue, Kind::Immediate).assert_none();
         }
     });
@@ -662,7 +662,7 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
             Rest::Look { .. } | Rest::Pause { .. } => std::hint::spin_loop(),
             Rest::Sleep { sleeper, .. } => {
                 let is_called = || awaited.is_done() || seated.inbox().is_waiting();
-                let sleeps = || awaited.falls_asleep().then(|| seated.sleepers().sleep(seated.slot, is_called));
+                let sleeps = || awaited.announce_sleep().then(|| seated.sleepers().sleep(seated.slot, is_called));
                 if let Some((task, way)) = seated.sleep(sleeper, sleeps) {
                     run_on_top(task, way);
                 }

@@ -352,7 +352,7 @@ impl<'a> Engine<'a> {
 
     fn happen(&mut self, seat: usize) -> Result<(), SimError> {
         if std::mem::take(&mut self.seats[seat].sleeps) {
-            self.wakes_up(seat);
+            self.wake_up(seat);
         }
         self.set_doing(seat, Doing::Busy);
         self.advance(seat)
@@ -374,7 +374,7 @@ impl<'a> Engine<'a> {
         diary::enqueued(&self.program, task, kind, by)
     }
 
-    fn decides(&mut self, seat: usize, decision: Decision) {
+    fn record_decision(&mut self, seat: usize, decision: Decision) {
         if let Some(decisions) = self.decisions.get_mut(seat) {
             decisions.push(decision);
         }

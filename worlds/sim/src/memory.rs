@@ -81,7 +81,7 @@ pub(crate) struct DataOf<'m, 'a> {
 }
 
 impl Whereabouts for DataOf<'_, '_> {
-    fn is_in_one_place(&mut self, stretch: &Range<usize>) -> bool {
+    fn is_in_one_place(&self, stretch: &Range<usize>) -> bool {
         self.memory.is_in_one_place(stretch)
     }
 

@@ -51,7 +51,7 @@ impl Invocation {
         BoxId { request: self.request, index: self.index }
     }
 
-    fn follows(&mut self, earlier: usize) {
+    fn add_predecessor(&mut self, earlier: usize) {
         if self.by != Some(earlier) && !self.after.contains(&earlier) {
             self.after.push(earlier);
         }
@@ -216,7 +216,7 @@ impl<'a> Recorded<'a> {
     }
 
     /// The current invocation of a seat. It is an error if it isn't the box's.
-    fn runs(&mut self, seat: usize, who: BoxId, what: &str) -> Result<&mut Invocation, String> {
+    fn current_of(&mut self, seat: usize, who: BoxId, what: &str) -> Result<&mut Invocation, String> {
         let task = self.running[seat].last().map(|&task| &mut self.tasks[task]);
         let of = |task: &&mut Invocation| (task.request, task.index) == (who.request, who.index);
         task.filter(of).ok_or_else(|| format!("an invocation of {who} around {what}"))
@@ -242,7 +242,7 @@ impl<'a> Recorded<'a> {
                 self.tasks[task].from_ns = Some(time_ns);
                 self.tasks[task].held = (held, held);
                 if let Some(earlier) = self.latest.insert(who, task) {
-                    self.tasks[task].follows(earlier);
+                    self.tasks[task].add_predecessor(earlier);
                 }
                 self.running[seat].push(task);
             }
@@ -255,12 +255,12 @@ impl<'a> Recorded<'a> {
                 let envelope = source.and_then(|source| self.sent.get(&(who.request, source))?.get(*count).copied());
                 *count += 1;
                 let maker = envelope.map(|envelope| self.envelopes[envelope].by);
-                let taker = self.runs(seat, who, "a received envelope")?;
-                maker.into_iter().for_each(|maker| taker.follows(maker));
+                let taker = self.current_of(seat, who, "a received envelope")?;
+                maker.into_iter().for_each(|maker| taker.add_predecessor(maker));
                 taker.takes.push(Taken { input, envelope, kept: false, at });
             }
             What::EnvelopeKept { who, input } => {
-                let taker = self.runs(seat, who, "an envelope that is kept")?;
+                let taker = self.current_of(seat, who, "an envelope that is kept")?;
                 let taken = taker.takes.iter_mut().rev().find(|taken| taken.input == input && !taken.kept);
                 let taken = taken.ok_or("that an envelope is taken before it is kept")?;
                 taken.kept = true;
@@ -271,11 +271,11 @@ impl<'a> Recorded<'a> {
                 }
             }
             What::EnvelopeLeft { who, .. } => {
-                let leaf = self.runs(seat, who, "an envelope that is left")?.leaf;
+                let leaf = self.current_of(seat, who, "an envelope that is left")?.leaf;
                 self.leaves_heads[leaf] = true;
             }
             What::EnvelopeCreated { who, bytes, .. } => {
-                self.runs(seat, who, "an envelope that is made")?;
+                self.current_of(seat, who, "an envelope that is made")?;
                 self.add_bytes(bytes.into())?;
                 let by = *self.running[seat].last().expect("it runs");
                 self.envelopes.push(Envelope { bytes: u64::from(bytes), by, ..Envelope::default() });
@@ -288,12 +288,12 @@ impl<'a> Recorded<'a> {
                 }
                 (self.envelopes[envelope].rows, self.envelopes[envelope].pill) = (rows, pill);
                 self.sent.entry((who.request, Source { index: who.index, output })).or_default().push(envelope);
-                self.runs(seat, who, "an envelope that is sent")?.makes.push(Made { output, envelope });
+                self.current_of(seat, who, "an envelope that is sent")?.makes.push(Made { output, envelope });
             }
-            What::BytesRead { who, bytes, .. } => self.runs(seat, who, "what is read")?.reads += u64::from(bytes),
+            What::BytesRead { who, bytes, .. } => self.current_of(seat, who, "what is read")?.reads += u64::from(bytes),
             What::Held { who, bytes } => {
                 let bytes = u64::from(bytes);
-                self.runs(seat, who, "what is held")?.held.1 = bytes;
+                self.current_of(seat, who, "what is held")?.held.1 = bytes;
                 let held = self.held.entry(who).or_default();
                 let more = bytes.saturating_sub(held.1);
                 *held = (bytes, held.1 + more);
@@ -369,7 +369,7 @@ impl<'a> Recorded<'a> {
     }
 
     fn end(&mut self, seat: usize, who: BoxId, time_ns: u64) -> Result<(), String> {
-        self.runs(seat, who, "its end")?;
+        self.current_of(seat, who, "its end")?;
         let task = self.running[seat].pop().expect("it runs");
         self.under_way.remove(&who);
         let invocation = &mut self.tasks[task];

@@ -1,4 +1,4 @@
-//! A box of an instance, with all that is its own.
+//! A box of an instance, with its state.
 
 use super::Instance;
 use crate::counts::Tally;
@@ -12,26 +12,26 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use vicus_schedule::{ContextRef, RequestId, TaskClass, TaskHeader};
 
-/// A box with everything that is its own. Its address is its task.
+/// A box with its state. Its address is its task.
 #[repr(C)]
 pub(crate) struct BoxCell {
     header: TaskHeader,
     pub(crate) index: usize,
     pub(crate) instance: *const Instance,
     pub(crate) state: StateWord,
-    /// The logical time of the last thing that happened to it; kept up to date only where the run is recorded.
+    /// The logical time of its last event; kept up to date only if the run is recorded.
     pub(crate) clock: AtomicU64,
-    /// Bytes that it has taken from the request's budget. Written by the runner alone.
+    /// Bytes that it has taken from the request's budget. Only the runner writes it.
     pub(crate) held: AtomicU64,
     pub(crate) tally: Tally,
     pub(crate) inputs: std::boxed::Box<[Input]>,
-    /// Touched only between begin and finish, and at the very end by whoever settles the request.
+    /// Used only between begin and finish, and at the very end by the thread that settles the request.
     pub(crate) body: UnsafeCell<Body>,
 }
 
 #[expect(unsafe_code, reason = "a cell is shared by the seats that send to it and the one that runs it")]
-// SAFETY: `body` is used by the runner alone (the state word admits one) or after quiescence by the one that settles;
-// `instance` points to the instance that owns the cell and so outlives it; rings and state word are made for sharing.
+// SAFETY: only the runner uses `body` (the state word admits one), or after quiescence the settling thread; `instance` points to
+// the instance that owns the cell and so outlives it; rings and state word are made for sharing.
 unsafe impl Sync for BoxCell {}
 #[expect(unsafe_code, reason = "the raw pointer to its owner takes the automatic implementation away")]
 // SAFETY: as above; operators and envelopes are `Send`.
@@ -103,7 +103,7 @@ impl BoxCell {
     }
 }
 
-/// What an action sees of an input.
+/// The state of an input as an action sees it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Seen {
     /// No envelope when the invocation began, or the box has closed it without taking one.
@@ -112,38 +112,38 @@ pub(crate) enum Seen {
     Head,
     /// A head that it has taken.
     Taken,
-    /// A head that it has taken to keep.
+    /// A head that it has taken and will keep.
     Kept,
 }
 
 pub(crate) struct Body {
     pub(crate) operator: std::boxed::Box<dyn Operator>,
     pub(crate) outputs: std::boxed::Box<[Output]>,
-    /// By input, what the action sees of it.
+    /// By input, its state as the action sees it.
     pub(crate) snapshot: std::boxed::Box<[Seen]>,
-    /// By input, whether its head was reported as left. Kept while somebody records.
+    /// By input, whether its head was reported as left. Only used while facts are recorded.
     pub(crate) left: SmallVec<[bool; 8]>,
-    /// How many bytes it said last that it holds.
+    /// How many bytes it holds, by its last booking.
     pub(crate) held: u64,
-    /// What the action sent; it leaves at the end.
+    /// Envelopes that the action sent; they leave at the end.
     pub(crate) outbox: Vec<(usize, Envelope)>,
     /// Senders that the action made room for.
     pub(crate) resumed: Vec<usize>,
     pub(crate) consumed: bool,
     pub(crate) run_again: bool,
-    /// Bytes of what it sent in this invocation, without the first envelope of each output.
+    /// Bytes of the envelopes sent in this invocation, without the first envelope of each output.
     pub(crate) outbox_bytes: u64,
-    /// Bytes of what it took in this invocation: so much more it may send.
+    /// Bytes of the envelopes taken in this invocation: the box may send as many more.
     pub(crate) taken_bytes: u64,
     pub(crate) ended: bool,
-    /// Room at any output is enough for the next invocation; if not, all of them need it.
+    /// Room at any output is enough for the next invocation; otherwise all outputs need room.
     pub(crate) any_room: bool,
-    /// All its readers are gone: its user code is run no more.
+    /// All its readers are gone: its user code is not run any more.
     pub(crate) retired: bool,
 }
 
 impl Body {
-    /// Whether what still waits at the outputs keeps the box from being invoked.
+    /// Whether envelopes that wait at the outputs keep the box from being invoked.
     #[inline]
     pub(crate) fn is_held_up(&self) -> bool {
         let mut open = self.outputs.iter().filter(|output| !output.is_closed()).peekable();
@@ -155,7 +155,7 @@ impl Body {
         self.outputs.iter().any(Output::is_refused)
     }
 
-    /// Whether an output still waits for its pill. A box that has sent them all may ask to run again to clean up.
+    /// Whether an output still waits for its pill. A box that has sent all pills may ask to run again to clean up.
     #[inline]
     pub(crate) fn owes_pills(&self) -> bool {
         self.outputs.iter().any(|output| !output.pill_sent)
@@ -165,11 +165,11 @@ impl Body {
 pub(crate) struct Output {
     pub(crate) schema: Schema,
     pub(crate) pill_sent: bool,
-    /// What was sent in this invocation: envelopes, and bytes of all but the first.
+    /// The envelopes sent in this invocation: how many, and the bytes of all but the first.
     pub(crate) sent: (usize, u64),
-    /// The action was told since its last envelope that there is room.
+    /// Whether the action was told, since its last envelope, that there is room.
     pub(crate) was_asked: Cell<bool>,
-    /// The trace says that it was refused. Not for a box that any room is enough for: it goes on.
+    /// Whether the trace has recorded the refusal. Not for a box for which any room is enough: it goes on.
     pub(crate) noted: bool,
     pub(crate) receivers: Vec<Receiver>,
 }
@@ -179,7 +179,7 @@ pub(crate) struct Receiver {
     pub(crate) input: usize,
     pub(crate) private: Vec<usize>,
     pub(crate) closed: bool,
-    /// What it refused, in order.
+    /// The envelopes that it refused, in order.
     pub(crate) pending: VecDeque<Envelope>,
 }
 

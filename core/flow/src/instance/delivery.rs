@@ -1,4 +1,4 @@
-//! How what an invocation has sent comes to its receivers, or waits for them.
+//! How the envelopes that an invocation has sent get to their receivers, or wait for them.
 
 use super::Instance;
 use super::cell::{Body, BoxCell, Receiver};
@@ -10,7 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use vicus_schedule::Kind;
 
 impl Instance {
-    /// Does what may run a user's code, such as dropping an envelope; a panic there fails the request, with the name of the box.
+    /// Calls `f`, which may run a user's code, such as the drop of an envelope; a panic there fails the request, with the box's
+    /// name.
     #[cold]
     #[inline(never)]
     pub(crate) fn guarded(&self, index: usize, f: impl FnOnce()) {
@@ -22,7 +23,7 @@ impl Instance {
         &self.cells[receiver.cell].inputs[receiver.input].ring
     }
 
-    /// Sends what was refused. Says whether all of it went.
+    /// Sends refused envelopes again. Whether all of them were delivered.
     pub(crate) fn flush(&self, body: &mut Body, desk: &mut Desk) -> bool {
         let mut all = true;
         for (index, output) in body.outputs.iter_mut().enumerate().filter(|(_, output)| output.is_refused()) {
@@ -42,7 +43,7 @@ impl Instance {
         all
     }
 
-    /// Sends what the action left in the outbox. Says whether all of it went.
+    /// Delivers the envelopes of the outbox. Whether all of them were delivered.
     #[inline]
     pub(crate) fn deliver(&self, sender: usize, body: &mut Body, desk: &mut Desk) -> bool {
         let mut all = true;
@@ -61,7 +62,7 @@ impl Instance {
                     pill: envelope.is_pill(),
                     bytes: envelope.bytes(),
                 });
-                // After the fact: who receives it is recorded later than who sent it.
+                // Stamped after the fact is recorded: the reception is recorded later than the sending.
                 envelope.set_stamp(desk.clock);
             }
             body.outputs[output].sent = (0, 0);
@@ -116,7 +117,7 @@ impl Instance {
         }
     }
 
-    /// The request has ended: nobody reads what the action sent, and whoever was blocked was resumed by the end.
+    /// The request has ended: the sent envelopes have no reader, and the end has resumed the blocked boxes.
     #[cold]
     #[inline(never)]
     pub(crate) fn drop_sent(&self, cell: &BoxCell, body: &mut Body) {
@@ -127,7 +128,7 @@ impl Instance {
         body.resumed.clear();
     }
 
-    /// Drops what a receiver takes no more. That may be the sender's code.
+    /// Drops an envelope that its receiver does not accept any more. That may run the sender's code.
     #[cold]
     #[inline(never)]
     fn discard(&self, receiver: &Receiver, envelope: Envelope) -> Option<Envelope> {

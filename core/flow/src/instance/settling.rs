@@ -1,10 +1,10 @@
 //! When and how a request is over.
 //!
-//! Each seat counts the tasks of the request that it queued and those that it finished, in counters of its own. A task is counted as
-//! queued before it can be taken, and as finished only after all that it queued is counted. Reading first every *finished* and then
-//! every *queued* therefore finds equal sums only if no task is queued or running ([`Instance::is_quiescent`]); then nothing can
-//! happen to the request any more, and it has either ended, or failed, or stalled. A seat that finishes a task and turns away from the
-//! request asks ([`Instance::settle`]), so the last one to finish gets the answer.
+//! Each seat counts the tasks of the request that it queued and those that it finished, in counters of its own. A task is counted
+//! as queued before it can be taken, and as finished only after all tasks that it queued are counted. So reading first every
+//! *finished* and then every *queued* finds equal sums only if no task is queued or running ([`Instance::is_quiescent`]); then
+//! nothing can happen to the request any more, and it has either ended, or failed, or stalled. A seat that finishes a task and
+//! leaves the request checks ([`Instance::settle`]), so the last one to finish gets the result.
 
 use super::{Counts, Instance, Totals};
 use crate::error::{GivenUp, drop_quietly};
@@ -46,8 +46,8 @@ impl Instance {
         self.stop.load(Ordering::Relaxed) == ENDED
     }
 
-    /// Whether a box that was queued is to be run, and not dropped: the request goes on, or it has ended and the box, which had
-    /// sent its pills, asked to run again (Bobox report §4.1: a box may pass the pill on, and clean up in a later invocation).
+    /// Whether a queued box is to be run, and not dropped: the request goes on, or it has ended and the box, which had sent its
+    /// pills, asked to run again (Bobox report §4.1: a box may pass the pill on, and clean up in a later invocation).
     #[inline]
     pub fn is_wanted(&self, index: BoxId) -> bool {
         match self.stop.load(Ordering::Relaxed) {
@@ -67,8 +67,8 @@ impl Instance {
         *failure = Some(error);
     }
 
-    /// The termination box has all pills. Blocked boxes are resumed, since nothing that they sent matters any more: gives those that
-    /// asked to run again.
+    /// The termination box has all pills. Resumes blocked boxes, whose envelopes have no reader any more. Gives those that asked
+    /// to run again.
     #[cold]
     #[inline(never)]
     pub(crate) fn end(&self, mut wanted: impl FnMut(usize)) {
@@ -90,14 +90,14 @@ impl Instance {
         self.add(seat, |counts| &counts.queued);
     }
 
-    /// Counts a task that `seat` has run or dropped. Unless the caller holds a reference of its own, the instance may be gone after this:
-    /// another seat may settle it.
+    /// Counts a task that `seat` has run or dropped. Unless the caller holds a reference of its own, the instance may be gone
+    /// after this call: another seat may settle it.
     #[inline]
     pub(crate) fn count_finished(&self, seat: Option<usize>) {
         self.add(seat, |counts| &counts.finished);
     }
 
-    /// Counts how `seat` found a task.
+    /// Counts a task that `seat` took, by its rule.
     #[inline]
     pub fn count_taken(&self, seat: usize, rule: u8, far: bool) {
         self.add(Some(seat), |counts| &counts.taken[usize::from(rule)]);
@@ -116,7 +116,7 @@ impl Instance {
     fn add(&self, seat: Option<usize>, which: impl Fn(&Counts) -> &AtomicU64) {
         match seat {
             Some(seat) => {
-                // Only the seat writes here, so a load and a store do for an addition.
+                // Only the seat writes here, so a load and a store are enough for an addition.
                 let counter = which(&self.counts[seat].0);
                 counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Release);
             }
@@ -131,8 +131,8 @@ impl Instance {
         self.unfinished() == 0
     }
 
-    /// How many tasks are queued or running, the caller's own included: never less than there are, and exact if none
-    /// but the caller's is left.
+    /// How many tasks are queued or running, the caller's own included: never less than there are, and exact if only the caller's
+    /// is left.
     pub fn unfinished(&self) -> u64 {
         let sum = |which: fn(&Counts) -> &AtomicU64| -> u64 {
             self.counts.iter().map(|counts| which(&counts.0).load(Ordering::Acquire)).sum()
@@ -141,11 +141,11 @@ impl Instance {
         sum(|counts| &counts.queued) - finished
     }
 
-    /// To be called by whoever has counted a task as finished and turns away. Decides what became of the request if
-    /// that was its last task; `None` if it was not, or if another caller was quicker. What its boxes hold is dropped
-    /// before the answer is given.
+    /// To be called by a seat that has counted a task as finished and leaves the request. Gives the result of the request if that
+    /// was its last task; `None` if it was not, or if another caller was quicker. The boxes' operators and envelopes are dropped
+    /// before it returns.
     pub fn settle(&self) -> Option<Result<Totals, FlowError>> {
-        // Two seats that finish the last two tasks at once: at least one sees the other's count.
+        // Two seats may finish the last two tasks at once: at least one sees the other's count.
         fence(Ordering::SeqCst);
         if !self.is_quiescent() || self.settled.swap(true, Ordering::AcqRel) {
             return None;
@@ -155,34 +155,35 @@ impl Instance {
             GOES_ON => Err(self.explain_stall()),
             _ => {
                 let failure = self.failure.lock().expect("nothing panics under this lock").take();
-                Err(failure.expect("whoever stops a request leaves the reason"))
+                Err(failure.expect("a request is stopped with a reason"))
             }
         };
         let dropped = self.release();
         #[expect(unsafe_code, reason = "gives back the reference to itself")]
-        // SAFETY: `start` took it, since there was a task to be finished; this is done once (`settled`). The caller has another one.
+        // SAFETY: `start` took it, since there was a task to be finished; this is done once (`settled`). The caller has another
+        // one.
         unsafe {
             Arc::decrement_strong_count(self.cells[0].instance);
         }
         Some(result.and_then(|totals| dropped.map_or(Ok(totals), Err)))
     }
 
-    /// Drops every operator and envelope. A handle that somebody keeps then costs little, and what an operator has at
-    /// its end, such as a channel's sender, is gone when the request is over. Gives the first panic.
+    /// Drops every operator and envelope. So a handle that is kept costs little, and values that an operator owns, such as a
+    /// channel's sender, are gone when the request is over. Gives the first panic.
     fn release(&self) -> Option<FlowError> {
         let mut first = None;
         for cell in &self.cells {
             for input in &cell.inputs {
                 while let Some(taken) = input.ring.take() {
-                    // What a column's owner does when it is dropped is the sender's.
+                    // A panic of a column's owner is counted as the sender's.
                     let dropped = catch_unwind(AssertUnwindSafe(move || drop(taken)));
                     dropped.unwrap_or_else(|panic| keep_first(&mut first, self.unwound(input.sender, panic)));
                 }
             }
             let (operator, left) = cell.body.with_mut(|body| {
                 #[expect(unsafe_code, reason = "empties bodies that nobody runs")]
-                // SAFETY: the request is quiescent, and only the one that settles it comes here (`settled`): no box
-                // runs or will, and all their writes are visible through the counters.
+                // SAFETY: the request is quiescent, and only the settling thread comes here (`settled`): no box runs or will run,
+                // and all their writes are visible through the counters.
                 let body = unsafe { &mut *body };
                 let receivers = body.outputs.iter_mut().flat_map(|output| &mut output.receivers);
                 let mut left: Vec<Envelope> = receivers.flat_map(|receiver| receiver.pending.drain(..)).collect();
@@ -203,26 +204,26 @@ impl Instance {
         first
     }
 
-    /// Fails the request, whose box's invocation on `seat` panicked outside of its own code. The box is run no more.
+    /// Fails the request after an invocation on `seat` has panicked outside of the box's own code. The box is not run any more.
     #[cold]
     pub fn abandon(&self, index: BoxId, seat: Option<usize>, panic: std::boxed::Box<dyn Any + Send>) {
         self.fail_by(index, panic);
         self.count_finished(seat);
     }
 
-    /// Fails the request by what a box's code, or a task of it, panicked with.
+    /// Fails the request with the panic of a box's code, or of a task of it.
     #[cold]
     pub fn fail_by(&self, index: BoxId, panic: std::boxed::Box<dyn Any + Send>) {
         self.fail(self.unwound(index.index(), panic));
     }
 
-    /// What it means for the request that a box returned an error.
+    /// The request's error after a box returned an error.
     #[cold]
     pub(crate) fn gave_up(&self, index: usize, error: BoxError) -> FlowError {
         FlowError::Failed { name: self.model.boxes[index].name().to_owned(), error: error.into() }
     }
 
-    /// What it means for the request that a box's code left by unwinding.
+    /// The request's error after a box's code unwound.
     #[cold]
     pub(crate) fn unwound(&self, index: usize, panic: std::boxed::Box<dyn Any + Send>) -> FlowError {
         let panic = match panic.downcast::<GivenUp>() {
@@ -252,15 +253,15 @@ mod loom_models {
     use vicus_schedule::{RequestId, TaskClass};
 
     #[expect(unsafe_code, reason = "the type of a class's functions")]
-    // SAFETY of callers: nothing to keep; it is never called.
+    // SAFETY of callers: no condition: it is never called.
     unsafe fn never(_: vicus_schedule::TaskRef) {
         unreachable!("these tasks are only counted");
     }
 
     static COUNTED: TaskClass = crate::box_class(never);
 
-    /// A task queues another and ends, while a second seat takes that one, runs it and ends it: exactly one of them finds
-    /// that the request is over, and not before both tasks are.
+    /// A task queues another and ends, while a second seat takes that one, runs it and ends it: exactly one of them finds that
+    /// the request is over, and not before both tasks are.
     #[test]
     fn loom_a_request_is_settled_once_and_not_too_early() {
         let mut net = ModelBuilder::new("one box");
@@ -297,7 +298,7 @@ mod loom_models {
             instance.count_queued(Some(0));
             queued.store(true, Ordering::Release);
             end(&instance, 0, &counts);
-            // If the thief came too early, it is the owner's.
+            // If the thief came too early, the owner takes it.
             if take(&queued) {
                 end(&instance, 0, &counts);
             }

@@ -9,10 +9,11 @@ use crate::{
 use std::fmt;
 use std::sync::Arc;
 
-/// What is made of a stream's groups: the columns that say which rows are one group, and what is folded of each group's rows.
+/// The description of a stream's groups: the columns whose equal values make rows one group, and the folds over each group's
+/// rows.
 ///
-/// Keys may be of any types. A null equals a null; floats are equal if their bits are. Sums, least and greatest values leave nulls out,
-/// and of no values are nulls themselves. Without keys all rows are one group, which is there even if no row is.
+/// Keys may be of any types. A null equals a null; floats are equal if their bits are. Sums, least and greatest values leave
+/// nulls out, and are nulls themselves if there is no value. Without keys all rows are one group, which exists even without rows.
 ///
 /// ```
 /// use vicus_flow::library::Grouping;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 pub struct Grouping {
     input: Schema,
     keys: Vec<usize>,
-    /// The columns that are made: the keys, and one for each fold.
+    /// The columns of the result: the keys, and one for each fold.
     output: Vec<Field>,
     folds: Vec<Fold>,
 }
@@ -55,14 +56,14 @@ impl Grouping {
         self.and(Field { name: name.into(), kind: Type::U64, nullable: false }, Fold::Rows)
     }
 
-    /// In how many of a group's rows a column has a value.
+    /// How many of a group's rows have a value in a column.
     pub fn count_values(self, name: impl Into<String>, column: usize) -> Grouping {
         self.and(Field { name: name.into(), kind: Type::U64, nullable: false }, Fold::Values(column))
     }
 
-    /// The sum of a column: of signed integers as [`Type::I64`], of unsigned ones and of `true` (as 1) as [`Type::U64`], of floats as
-    /// [`Type::F64`], added in the order in which they come. The request fails where a sum of integers is beyond 64 bits. Panics if the
-    /// column is of texts or strings.
+    /// The sum of a column: of signed integers as [`Type::I64`], of unsigned ones and of `true` (as 1) as [`Type::U64`], of
+    /// floats as [`Type::F64`], added in the order in which they come. The request fails if a sum of integers is beyond 64 bits.
+    /// Panics if the column is of texts or strings.
     pub fn sum(self, name: impl Into<String>, column: usize) -> Grouping {
         let kind = match self.input.columns()[column].kind {
             Type::I8 | Type::I16 | Type::I32 | Type::I64 => Type::I64,
@@ -100,17 +101,17 @@ impl Grouping {
         self
     }
 
-    /// The schema of what is made: the keys' columns, then one for each that was asked for.
+    /// The schema of the result: the keys' columns, then one for each fold.
     pub fn schema(&self) -> Schema {
         self.output.iter().cloned().collect()
     }
 }
 
-/// Folds a stream's groups, in a hash table in memory, which counts against the request's budget. When the stream has ended, it sends
-/// the groups in the order in which their first rows came, in envelopes of so many rows. Without anything to fold it leaves one of
-/// equal keys.
+/// Folds a stream's groups, in a hash table in memory, which counts against the request's budget. When the stream has ended, it
+/// sends the groups in the order of their first rows, in envelopes of so many rows. Without folds it keeps one row of each key.
 ///
-/// For a stream in parts there is [`partition`](super::partition()), by the same columns and the same key: each group is in one part.
+/// To group a stream in parts, deal it by [`partition`](super::partition()) with the same columns and the same key: each group is
+/// in one part.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -158,7 +159,7 @@ struct Group {
     folded: Vec<Folded>,
     builder: EnvelopeBuilder,
     limit: usize,
-    /// The group that is sent next, when the pill has come.
+    /// The group that is sent next, once the pill has come.
     next: Option<usize>,
     /// For each row of an envelope, the hash of its keys.
     hashes: Vec<u64>,
@@ -192,7 +193,7 @@ impl Group {
             return Ok(None);
         }
         self.builder.reserve(turn, groups.len());
-        // Where in its key each group's next value stands.
+        // Where in its key each group's next value begins.
         let mut at: Vec<usize> = Vec::with_room(groups.len())?;
         at.extend(groups.clone().map(|group| self.table.key_range(group).start));
         let keys = self.grouping.keys.len();
@@ -225,7 +226,7 @@ impl Operator for Group {
             }
             Some(envelope) => {
                 self.take(&envelope)?;
-                turn.holds(self.bytes())?;
+                turn.book(self.bytes())?;
             }
             None => {}
         }
@@ -246,13 +247,13 @@ impl Operator for Group {
 #[derive(Clone, Copy)]
 enum Value<'a> {
     Null,
-    /// By its [rank](Native::rank).
+    /// The value's [rank](Native::rank).
     Ranked(u64),
     String(&'a [u8]),
 }
 
 impl EnvelopeBuilder {
-    /// Appends a value of the column's type, for which there is room, but for its bytes.
+    /// Appends a value of the column's type, with room for it, but not for its bytes, reserved by the caller.
     fn push_value(&mut self, turn: &Turn<'_>, column: usize, kind: Type, value: Value<'_>) {
         match value {
             Value::Null => self.push_null(column),
@@ -264,7 +265,7 @@ impl EnvelopeBuilder {
     }
 }
 
-/// Appends a value to a row's keys, so that keys are equal if their bytes are.
+/// Appends a value to a row's key, so that keys are equal if their bytes are.
 fn write_key(key: &mut Vec<u8>, column: &Column, row: usize) -> Result<(), NoMemory> {
     key.grow(9)?;
     let is_null = column.is_null(row);
@@ -283,7 +284,7 @@ fn write_key(key: &mut Vec<u8>, column: &Column, row: usize) -> Result<(), NoMem
     Ok(())
 }
 
-/// Reads a value from the beginning of what was written; how many bytes it took.
+/// Reads a value from the beginning of a written key. Gives how many bytes it takes.
 fn read_key(key: &[u8], kind: Type, with: impl FnOnce(Value<'_>)) -> usize {
     if key[0] != 0 {
         with(Value::Null);
@@ -298,11 +299,11 @@ fn read_key(key: &[u8], kind: Type, with: impl FnOnce(Value<'_>)) -> usize {
     }
 }
 
-/// The groups' keys, to be found by their hashes.
+/// The groups' keys, found by their hashes.
 #[derive(Default)]
 struct Table {
-    /// One more than a group's number, or 0: behind the place that the lowest bits of its hash say, the first that was free.
-    /// Invariant: a power of two of them, or none; more than half are 0.
+    /// Open addressing: one more than a group's number, or 0 for a free slot. A group is in the first slot that was free from the
+    /// one given by the lowest bits of its hash. Invariant: a power of two of them, or none; more than half are 0.
     slots: Vec<u32>,
     /// Of each group.
     hashes: Vec<u64>,
@@ -321,7 +322,7 @@ impl Table {
         start..self.ends[group]
     }
 
-    /// The group of this key: a new one, if it has not come before.
+    /// The group of this key: a new one for a new key.
     fn group(&mut self, hash: u64, key: &[u8]) -> Result<u32, NoMemory> {
         if 2 * (self.len() + 1) > self.slots.len() {
             self.grow()?;
@@ -371,18 +372,18 @@ impl Table {
     }
 }
 
-/// What has been folded of each group so far.
+/// The folds of each group so far.
 struct Folded {
     fold: Fold,
-    /// Of the column that is folded.
+    /// The type of the folded column.
     kind: Type,
-    /// A group's number: a count, the rank of a sum, or that of its least or greatest value.
+    /// A number for each group: a count, the rank of a sum, or the rank of its least or greatest value.
     numbers: Vec<u64>,
-    /// Whether a group has a value yet; of counts none.
+    /// Whether a group has a value yet; empty for counts.
     has: Vec<bool>,
-    /// Of texts and strings of bytes, each group's least or greatest.
+    /// For texts and strings of bytes, each group's least or greatest.
     strings: Vec<Vec<u8>>,
-    /// Bytes that the strings have room for.
+    /// The capacity of all strings, in bytes.
     string_bytes: usize,
 }
 
@@ -446,7 +447,7 @@ impl Folded {
                     let before = if *has { i64::of_rank(*sum) } else { 0 };
                     before.checked_add(i64::of_rank(rank)).ok_or(SumTooLarge)?.rank()
                 }
-                // The rank of an unsigned number is itself.
+                // The rank of an unsigned number is the number.
                 _ => sum.checked_add(rank).ok_or(SumTooLarge)?,
             };
             *has = true;

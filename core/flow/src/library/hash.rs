@@ -1,12 +1,12 @@
-//! The hash of rows, one for dealing them and for the tables that are made of what was dealt.
+//! The hash of rows: the same one for dealing them and for hash tables over the dealt rows.
 
 use crate::native::by_type;
 use crate::{Envelope, Grow, Native, NoMemory};
 use std::hash::{BuildHasher, Hasher};
 
-/// What a hash depends on besides the values. Whoever can choose the values, as the writer of data or of a query can, could
-/// choose many that have one hash, and make a table of them a list; not without knowing the key. It is a value like others:
-/// a door that serves strangers draws a seed by chance, and the same seed gives the same hashes.
+/// The key of a hash. An author of data or of a query could choose many values with one hash and so turn a hash table into a
+/// list, but can't without knowing the key. It is a plain value: a door that serves untrusted users draws a random seed, and the
+/// same seed gives the same hashes.
 ///
 /// A value is multiplied by an odd number, and the high half of the product folded into the low one: Knuth, TAOCP 3, §6.4, and
 /// Yi's wyhash. As a [`BuildHasher`], it makes hash maps of ids.
@@ -25,13 +25,13 @@ pub struct HashKey {
     multiplier: u64,
 }
 
-/// Tables of small numbers are good ones with a multiplier that is a fraction of 2^64 which simple fractions don't come near: then
-/// multiples of it, which are what numbers one after the other become, lie at about equal distances. Its continued fraction
-/// has no greater quotient.
+/// Small numbers spread well with a multiplier that is a fraction of 2^64 far from all simple fractions: then its multiples,
+/// which are the hashes of successive numbers, lie at about equal distances. The continued fraction of such a multiplier has no
+/// greater quotient than this.
 const GREATEST_QUOTIENT: u64 = 8;
 
 impl Default for HashKey {
-    /// The key that everybody knows: 2^64 over the golden ratio.
+    /// The public default key: 2^64 over the golden ratio.
     fn default() -> HashKey {
         HashKey { mask: 0, multiplier: 0x9E37_79B9_7F4A_7C15 }
     }
@@ -61,14 +61,14 @@ impl HashKey {
         ((product >> 64) as u64) ^ (product as u64)
     }
 
-    /// The hash of a row's keys. [`partition`](super::partition()) deals by the highest bits of it, so tables that are made of
-    /// a part's rows use others.
+    /// The hash of a row's keys. [`partition`](super::partition()) deals by its highest bits, so tables over the rows of a part
+    /// use other bits.
     #[inline]
     pub fn hash(self, keys: impl IntoIterator<Item = u64>) -> u64 {
         keys.into_iter().fold(0, |hash, key| self.mix(hash ^ key))
     }
 
-    /// Goes on from a hash with a string of bytes: eight at a time, and their number.
+    /// Continues a hash with a string of bytes: eight at a time, and their number.
     fn hash_string(self, hash: u64, bytes: &[u8]) -> u64 {
         let word = |hash, part: &[u8]| {
             let mut word = [0; 8];
@@ -79,10 +79,10 @@ impl HashKey {
     }
 }
 
-/// What is hashed for a null; a value may have the same word.
+/// The word that is hashed for a null; a value may have the same word.
 const NULL: u64 = 0x6E75_6C6C_6E75_6C6C;
 
-/// The hashes of an envelope's rows by some columns: of numbers without nulls those of [`HashKey::hash`] over their
+/// The hashes of an envelope's rows over some columns: for numbers without nulls, [`HashKey::hash`] over their
 /// [words](Native::word).
 pub(crate) fn hash_rows(
     envelope: &Envelope,
@@ -125,7 +125,7 @@ pub(crate) fn hash_rows(
 
 /// Whether a fraction of 2^64 has a continued fraction of small quotients, as far as tables have fewer than 2^40 slots.
 fn spreads(multiplier: u64) -> bool {
-    // Of 2^64, which is one more than fits: an odd number does not divide it, but for 1.
+    // 2^64 itself does not fit; an odd number other than 1 does not divide it, so 2^64 - 1 gives the same quotient.
     let (mut quotient, mut above, mut below) = (u64::MAX / multiplier, multiplier, u64::MAX % multiplier + 1);
     loop {
         if quotient > GREATEST_QUOTIENT {
@@ -138,7 +138,7 @@ fn spreads(multiplier: u64) -> bool {
     }
 }
 
-/// Not what it is, which is a secret.
+/// Without the numbers, which are secret.
 impl std::fmt::Debug for HashKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("HashKey")
@@ -201,7 +201,7 @@ impl Hasher for Keyed {
 mod tests {
     use super::*;
 
-    /// Comparisons that finding each of these once takes, in a table of as many chains, at either end of the hash.
+    /// The comparisons for finding each of these once in a table of as many chains, at either end of the hash.
     fn comparisons(key: HashKey, values: &[u64]) -> [u64; 2] {
         let bits = values.len().next_power_of_two().trailing_zeros();
         let mut chains = [vec![0u64; 1 << bits], vec![0u64; 1 << bits]];
@@ -218,8 +218,8 @@ mod tests {
         7 << 56 | value
     }
 
-    /// All hashed with one number that stands in the source: whoever looked for integers with the same highest bits of the product
-    /// found a thousand in a moment, and a join or GROUP BY over them compared each with each.
+    /// What happened: all rows were hashed with one number from the source. A search for integers whose product has the same
+    /// highest bits found a thousand in a moment, and a join or GROUP BY over them compared each with each.
     #[test]
     fn values_chosen_to_collide_do_not_with_a_key() {
         let known = HashKey::default();
@@ -232,7 +232,7 @@ mod tests {
         }
     }
 
-    /// Tables are dealt by one box and looked up by others, each of which hashes rows for itself.
+    /// Several boxes deal and look up tables, and each of them hashes rows for itself.
     #[test]
     fn rows_are_hashed_as_their_words_are_wherever_they_lie() {
         let by = HashKey::of_seed(3);
@@ -268,7 +268,7 @@ mod tests {
             for count in [100, 1 << 10, 3000, 1 << 14, 1 << 16] {
                 let values: Vec<u64> = (0..count).map(pattern).collect();
                 let of_seed = |seed| comparisons(HashKey::of_seed(seed), &values).into_iter().sum::<u64>();
-                // At both ends together. A function of chance takes three times as many as there are values.
+                // At both ends together. A random function takes three times as many as there are values.
                 let mean = (0..50).map(of_seed).sum::<u64>() / 50;
                 assert!(mean < 4 * count, "{name}: {mean} comparisons for {count} values");
                 if name == "integers" || name == "ranks of texts" {

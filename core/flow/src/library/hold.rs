@@ -3,14 +3,14 @@
 use crate::{BoxError, BoxModel, Envelope, Grow, Operator, Schema, Turn};
 use std::collections::VecDeque;
 
-/// Holds a whole stream back until its pill has come, then passes it on: the cure where one branch of a network waits
-/// for the end of another (Bobox report §3.5). It keeps all its envelopes in memory, by reference.
+/// Holds a whole stream back until its pill has come, then passes it on: the cure if one branch of a network waits for the end of
+/// another (Bobox report §3.5). It keeps all its envelopes in memory, by reference.
 ///
 /// ```
 /// use vicus_flow::library::{self, Grouping, HashKey};
 /// use vicus_flow::{BoxError, BoxModel, Envelope, ModelBuilder, Schema, Turn, Type, sequential};
 ///
-/// // Each number, as a part of all: their sum is needed first, and the numbers are read once.
+/// // Each number as a part of the total: the sum is needed first, and the numbers are read once.
 /// let schema = Schema::new([("n", Type::U64)]);
 /// let total = Grouping::by(&schema, []).sum("total", 0);
 /// let mut net = ModelBuilder::new("parts of a whole");
@@ -53,7 +53,7 @@ pub fn hold(schema: &Schema) -> BoxModel {
 #[derive(Default)]
 struct Hold {
     held: VecDeque<Envelope>,
-    /// Of memory that these envelopes keep.
+    /// Bytes of memory that these envelopes keep.
     bytes: u64,
     complete: bool,
 }
@@ -65,7 +65,7 @@ impl Operator for Hold {
             Some(envelope) => {
                 let envelope = envelope.compact();
                 self.bytes += envelope.held_bytes();
-                turn.holds(self.bytes)?;
+                turn.book(self.bytes)?;
                 self.held.grow(1)?;
                 self.held.push_back(envelope);
             }
@@ -75,7 +75,7 @@ impl Operator for Hold {
             match self.held.pop_front() {
                 Some(envelope) => {
                     self.bytes -= envelope.held_bytes();
-                    turn.holds(self.bytes)?;
+                    turn.book(self.bytes)?;
                     turn.send(0, envelope);
                     turn.run_again();
                 }

@@ -3,7 +3,7 @@
 use crate::{BoxError, BoxModel, Envelope, Schema, Turn};
 use std::borrow::Cow;
 
-/// Applies a function to each envelope and passes on what it makes of it; `None` drops the envelope.
+/// Applies a function to each envelope and passes on the result; `None` drops the envelope.
 ///
 /// ```
 /// use std::sync::mpsc;

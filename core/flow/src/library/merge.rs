@@ -3,11 +3,11 @@
 use crate::{Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Operator, Schema, Turn};
 use std::cmp::Ordering;
 
-/// Merges so many streams, each sorted by `compare`, which orders a row of an envelope and a row of another: for columns of any types
-/// [`order_by`](super::order_by) makes one. Rows that are equal come in the order of inputs.
+/// Merges so many streams, each sorted by `compare`, which orders a row of one envelope and a row of another:
+/// [`order_by`](super::order_by) makes such a function for columns of any types. Equal rows come in the order of inputs.
 ///
-/// It waits for each input that has not ended. So it must not close a diamond, unless the streams come from boxes that
-/// take their whole input before they send anything, as sorts do: then nothing above them waits any more.
+/// It waits for each input that has not ended. So it must not close a diamond, unless the streams come from boxes that take their
+/// whole input before they send anything, as sorts do: then no box above them waits any more.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -52,29 +52,29 @@ struct Merge<F> {
     streams: Vec<Stream>,
     /// Rows that have not been sent yet.
     merged: EnvelopeBuilder,
-    /// What they keep alive.
+    /// Their attachments.
     attached: Vec<Attachment>,
-    /// Rows of heads that come next, not yet copied: the stream's number and the row's. Invariant: empty where a head goes.
+    /// Rows of heads that come next, not yet copied: the stream's number and the row's. Invariant: empty when a head is replaced.
     picked: Vec<(u32, u32)>,
-    /// How many rows have not been sent, with those that were picked.
+    /// How many rows have not been sent, including the picked ones.
     rows: usize,
-    /// For so many rows there is room.
+    /// How many rows there is room for.
     room: usize,
     limit: usize,
 }
 
 struct Stream {
     head: Option<Envelope>,
-    /// Of the head's rows, the first that has not been merged.
+    /// The first row of the head that has not been merged.
     row: usize,
     ended: bool,
 }
 
 impl<F> Merge<F> {
-    /// Copies the rows that were picked, as long as their heads are there.
+    /// Copies the picked rows while their heads are still there.
     fn copy_picked(&mut self, turn: &Turn<'_>) {
         if self.rows > self.room {
-            // As many again as there are, or as come.
+            // Room for as many again as there are, or as come.
             let before = self.rows - self.picked.len();
             let more = before.max(self.picked.len()).min(self.limit - before);
             self.merged.reserve(turn, more);
@@ -85,7 +85,7 @@ impl<F> Merge<F> {
         self.picked.clear();
     }
 
-    /// Sends what was merged.
+    /// Sends the merged rows.
     fn flush(&mut self, turn: &mut Turn<'_>) {
         if self.rows > 0 {
             let columns = self.merged.finish_columns(turn);
@@ -93,7 +93,7 @@ impl<F> Merge<F> {
             let envelope = Envelope::of_rows(columns, std::mem::take(&mut self.rows));
             turn.send(0, envelope.with(&self.attached));
             self.attached.clear();
-            // Rows of these heads are still to come.
+            // Further rows of these heads come later.
             let heads = self.streams.iter().filter_map(|stream| stream.head.as_ref());
             heads.for_each(|head| Attachment::add_all(&mut self.attached, head.attached()));
         }
@@ -109,7 +109,7 @@ where
             for (input, stream) in self.streams.iter_mut().enumerate() {
                 if stream.head.is_none() && !stream.ended {
                     match turn.take(input) {
-                        // What arrives invokes the box again.
+                        // The next arrival invokes the box again.
                         None => return Ok(()),
                         Some(pill) if pill.is_pill() => stream.ended = true,
                         Some(envelope) if envelope.rows() == 0 => {

@@ -3,8 +3,8 @@
 use crate::{Column, Envelope};
 use std::cmp::Ordering;
 
-/// A column to sort by: ascending, and nulls first, unless it is said otherwise. Numbers are ordered by value, floats by the total order
-/// of IEEE 754 (-NaN, -∞, …, -0, 0, …, ∞, NaN), `false` before `true`, texts and strings of bytes by their bytes: that is the order of
+/// A column to sort by: ascending and nulls first by default. Numbers are ordered by value, floats by the total order of IEEE 754
+/// (-NaN, -∞, …, -0, 0, …, ∞, NaN), `false` before `true`, texts and strings of bytes by their bytes: that is the order of
 /// Unicode's code points.
 ///
 /// ```
@@ -21,7 +21,7 @@ use std::cmp::Ordering;
 pub struct SortKey {
     /// The column's number.
     pub column: usize,
-    /// Whether greater values come first. Where nulls come is another question.
+    /// Whether greater values come first. It does not move nulls.
     pub descending: bool,
     /// Whether nulls come behind all values.
     pub nulls_last: bool,
@@ -60,8 +60,8 @@ impl SortKey {
     }
 }
 
-/// Orders rows of envelopes of one schema: by the first key, where that says that they are equal by the second, and so on. The
-/// function panics if the envelopes have not all these columns.
+/// Orders rows of envelopes of one schema: by the first key, rows that are equal by it by the second, and so on. The function
+/// panics if an envelope lacks one of these columns.
 pub fn order_by(
     keys: impl IntoIterator<Item = SortKey>,
 ) -> impl Fn((&Envelope, usize), (&Envelope, usize)) -> Ordering + Clone + Send + Sync + 'static {

@@ -4,8 +4,9 @@ use super::HashKey;
 use super::hash::hash_rows;
 use crate::{Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Operator, Schema, Turn};
 
-/// Sends each row to one of `parts` outputs: rows with equal values in the columns `keys` to the same one, by their hash. Keys may be
-/// of any types; a null equals a null, and floats are equal if their bits are. Panics if the schema has not so many columns.
+/// Sends each row to one of `parts` outputs, by the hash of its values in the columns `keys`: rows with equal keys go to the same
+/// one. Keys may be of any types; a null equals a null, and floats are equal if their bits are. Panics if the schema has fewer
+/// columns.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -35,7 +36,7 @@ use crate::{Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Ope
 /// assert!(parts.len() == 2 && parts[0] == parts[1], "equal words meet");
 /// ```
 ///
-/// An output that is full holds the box up until its reader goes on, so readers take what comes from any partition.
+/// A full output stops the box until its reader goes on, so readers must take rows of any partition as they come.
 pub fn partition(schema: &Schema, keys: &[usize], parts: usize, by: HashKey) -> BoxModel {
     assert!(keys.iter().all(|&key| key < schema.columns().len()), "{keys:?} are not all columns of {schema}");
     let (keys, rows) = (keys.to_vec(), schema.clone());
@@ -68,13 +69,13 @@ struct Partition {
 }
 
 impl Partition {
-    /// Sorts the rows by counting: no branch and no capacity depends on a row's part, which nobody can foresee.
+    /// Sorts the rows by counting: no branch and no capacity depends on a row's part, which can't be predicted.
     fn sort(&mut self) {
         self.ends.fill(0);
         self.targets.iter().for_each(|&part| self.ends[part as usize] += 1);
         let mut end = 0;
         for count in &mut self.ends {
-            // As yet where the part begins.
+            // Now the beginning of the part; it grows to the end.
             end += std::mem::replace(count, end);
         }
         self.order.grow_or_give_up(self.targets.len().saturating_sub(self.order.len()));
@@ -134,7 +135,7 @@ impl Operator for Partition {
             return Ok(());
         }
         let parts = self.parts.len() as u128;
-        // The high bits say which part: tables that are made of a part's rows use the low ones.
+        // The high bits give the part: tables over a part's rows use the low ones.
         let target = |hash: u64| ((u128::from(hash) * parts) >> 64) as u32;
         self.targets.clear();
         self.targets.grow(envelope.rows())?;
@@ -201,7 +202,7 @@ mod tests {
         }
     }
 
-    /// Rows that were copied into other envelopes lost what their own envelopes kept alive.
+    /// What happened: rows that were copied into other envelopes lost their attachments.
     #[test]
     fn rows_keep_what_is_attached_to_the_envelopes_that_they_came_in() {
         let schema = Schema::new([("key", Type::U64), ("origin", Type::U64)]);

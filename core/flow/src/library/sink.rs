@@ -1,10 +1,10 @@
-//! Where envelopes leave the network.
+//! The box in which envelopes leave the network.
 
 use crate::{BoxError, BoxModel, Envelope, Operator, Schema, Turn};
 use std::borrow::Cow;
 
-/// Hands each envelope to a function and sends nothing but the pill: the end of a network. The schema-less output
-/// leads to the termination box. The function of one instance is usually given when the request is submitted.
+/// Hands each envelope to a function and sends only the pill: the end of a network. The schema-less output leads to the
+/// termination box. The function of one instance is usually given when the request is submitted.
 ///
 /// ```
 /// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library, sequential};
@@ -17,7 +17,7 @@ use std::borrow::Cow;
 /// net.end(end.output(0));
 /// let model = net.build().unwrap();
 ///
-/// // Each request has a function of its own in the place of the model's.
+/// // Each request replaces the model's function by its own.
 /// let (send, receive) = std::sync::mpsc::channel();
 /// let sum = library::sink_operator(move |envelope| Ok(send.send(envelope.column(0).u64s().iter().sum::<u64>())?));
 /// sequential::run(&model, vec![(end, Box::new(sum))], |_| 0).unwrap();
@@ -30,7 +30,7 @@ where
     BoxModel::new(type_name, move || sink_operator(f.clone())).input(input).output(&Schema::none())
 }
 
-/// The operator of [`sink`], to be given to one request alone.
+/// The operator of [`sink`], to be given to a single request.
 pub fn sink_operator<F>(mut f: F) -> impl Operator
 where
     F: FnMut(Envelope) -> Result<(), BoxError> + Send,

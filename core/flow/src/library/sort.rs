@@ -4,9 +4,9 @@ use super::SortKey;
 use crate::{Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Operator, Schema, Turn, give_up};
 use std::cmp::Ordering;
 
-/// Sorts a stream by columns of any types: by the first key, where that says that rows are equal by the second, and so on. Equal rows
-/// stay in the order in which they came. It keeps the whole stream in memory, which counts against the request's budget, and sends
-/// envelopes of so many rows. Panics if the schema has not so many columns.
+/// Sorts a stream by columns of any types: by the first key, rows that are equal by it by the second, and so on. Equal rows keep
+/// their order. It keeps the whole stream in memory, which counts against the request's budget, and sends envelopes of so many
+/// rows. Panics if the schema has fewer columns.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -48,10 +48,10 @@ pub fn sort(schema: &Schema, keys: impl IntoIterator<Item = SortKey>, envelope_r
 struct Sort {
     keys: Vec<SortKey>,
     held: Vec<Envelope>,
-    /// Of memory that these envelopes keep.
+    /// Bytes of memory that these envelopes keep.
     bytes: u64,
     rows: usize,
-    /// All rows in order, when the pill has come.
+    /// All rows in order, once the pill has come.
     sorted: Option<Vec<Row>>,
     /// How many of them have been sent.
     next: usize,
@@ -59,19 +59,19 @@ struct Sort {
     limit: usize,
 }
 
-/// A row: what orders most of them, the number of its envelope, and its own there.
+/// A row: the rank that orders most rows, the number of its envelope, and its own number there.
 type Row = (u64, u32, u32);
 
 /// So many rows are sorted in some milliseconds, even if each comparison misses the cache.
 const AT_ONCE: usize = 1 << 12;
 
 impl Sort {
-    /// The rows in order; `None` if nothing wants them any more.
+    /// The rows in order; `None` if the request was stopped.
     fn sorted(&self, turn: &Turn<'_>) -> Result<Option<Vec<Row>>, BoxError> {
-        // While runs are merged there is another list.
-        turn.holds(self.bytes + 2 * (self.rows * size_of::<Row>()) as u64)?;
+        // Merging runs needs a second list.
+        turn.book(self.bytes + 2 * (self.rows * size_of::<Row>()) as u64)?;
         let mut all: Vec<Row> = Vec::with_room(self.rows)?;
-        // Equal first keys are equal rows if there is no other key, and no value that its rank does not tell from others.
+        // Equal ranks mean equal rows if there is no other key, and if ranks tell all values apart.
         let mut is_exact = self.keys.len() == 1;
         for (number, envelope) in self.held.iter().enumerate() {
             let Some(key) = self.keys.first() else {
@@ -114,13 +114,13 @@ impl Operator for Sort {
         match turn.take(0) {
             Some(pill) if pill.is_pill() => {
                 let Some(sorted) = self.sorted(turn)? else { return Ok(()) };
-                turn.holds(self.bytes + (sorted.capacity() * size_of::<Row>()) as u64)?;
+                turn.book(self.bytes + (sorted.capacity() * size_of::<Row>()) as u64)?;
                 self.sorted = Some(sorted);
             }
             Some(envelope) if envelope.rows() > 0 => {
                 let envelope = envelope.compact();
                 self.bytes += envelope.held_bytes();
-                turn.holds(self.bytes)?;
+                turn.book(self.bytes)?;
                 self.rows += envelope.rows();
                 self.held.grow(1)?;
                 self.held.push(envelope);
@@ -154,8 +154,8 @@ impl Operator for Sort {
     }
 }
 
-/// Sorts, but gives up with `None` soon after `stopped` says so: runs of `shortest` items first, which are then merged. The order is
-/// to be total, so that stability does not matter.
+/// Sorts, but gives up with `None` soon after `stopped` is true: sorts runs of `shortest` items first, and then merges them. The
+/// order has to be total, so that stability does not matter.
 ///
 /// ```
 /// use vicus_flow::library::sort_unless;

@@ -1,10 +1,10 @@
-//! Where envelopes come into the network.
+//! Boxes through which envelopes come into the network.
 
 use crate::{BoxError, BoxModel, Envelope, EnvelopeBuilder, Operator, Schema, Turn};
 use std::borrow::Cow;
 
-/// A source: sends the envelopes of an iterator, one in each invocation, and then the pill. An iterator is made for each instance of the
-/// network, when it starts. Its items are envelopes, or results of them: an error fails the request.
+/// A source: sends the envelopes of an iterator, one in each invocation, and then the pill. The iterator is made for each
+/// instance of the network, when it starts. Its items are envelopes, or results of them: an error fails the request.
 ///
 /// ```
 /// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library, sequential};
@@ -20,7 +20,8 @@ use std::borrow::Cow;
 /// sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap();
 /// ```
 ///
-/// A source that reads files or waits for others should be a [`fill`], whose function may say so by [`Turn::blocking`].
+/// A source that reads files or waits for other threads should be a [`fill`], whose function can declare that by
+/// [`Turn::blocking`].
 pub fn source<F, I>(type_name: impl Into<Cow<'static, str>>, output: &Schema, envelopes: F) -> BoxModel
 where
     F: Fn() -> I + Send + Sync + 'static,
@@ -29,7 +30,7 @@ where
     let factory = move || {
         let mut envelopes = envelopes().into_iter();
         move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
-            // The initialization pill, the first time.
+            // The first time, the initialization pill.
             turn.take(0);
             match envelopes.next() {
                 Some(envelope) => {
@@ -44,12 +45,12 @@ where
     BoxModel::new(type_name, factory).output(output)
 }
 
-/// What a [`source`]'s iterator has: an [`Envelope`], or a `Result` of one.
+/// The item of a [`source`]'s iterator: an [`Envelope`], or a `Result` of one.
 pub trait Made {
     /// The envelope.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The iterator's error.
     fn made(self) -> Result<Envelope, BoxError>;
 }
 
@@ -65,18 +66,18 @@ impl<E: Into<BoxError>> Made for Result<Envelope, E> {
     }
 }
 
-/// Whether a function that fills envelopes has more.
+/// Whether a function that fills envelopes has more rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum More {
     /// It is to be called again.
     Yes,
-    /// What it has filled in is the last.
+    /// The rows that it has filled in are the last.
     No,
 }
 
-/// A source whose function fills the columns of each envelope where they stay, in memory of its seat's node. It is called once in an
-/// invocation; what it has filled in then is sent, if there are rows, and after the last envelope the pill. A function is made for each
-/// instance of the network.
+/// A source whose function fills the columns of each envelope in place, in memory of its seat's node. It is called once in an
+/// invocation; the rows that it has filled in are then sent, if there are any, and after the last envelope the pill. The function
+/// is made for each instance of the network.
 ///
 /// ```
 /// use vicus_flow::library::{self, More};
@@ -121,7 +122,7 @@ where
     G: FnMut(&mut Turn<'_>, &mut EnvelopeBuilder) -> Result<More, BoxError> + Send,
 {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        // The initialization pill, the first time.
+        // The first time, the initialization pill.
         turn.take(0);
         let more = (self.fill)(turn, &mut self.builder)?;
         if self.builder.rows() > 0 {

@@ -1,10 +1,10 @@
-//! Hands a range of work out, part by part, to whoever has room.
+//! Hands a range of work out, part by part, to the replicas that have room.
 
 use crate::{BoxError, BoxModel, Envelope, Operator, Schema, Turn, Type};
 use std::ops::Range;
 use vicus_topology::NodeId;
 
-/// What a splitter sends: the part's number, its first place, and the place behind its last one.
+/// The columns that a splitter sends: the part's number, its first place, and the place behind its last one.
 pub fn range_schema() -> Schema {
     Schema::new([("index", Type::U64), ("from", Type::U64), ("to", Type::U64)])
 }
@@ -14,7 +14,7 @@ pub fn range_schema() -> Schema {
 pub struct Piece {
     /// The work.
     pub range: Range<u64>,
-    /// Where its data lies, if that is known.
+    /// The node of its data, if it is known.
     pub home: Option<NodeId>,
 }
 
@@ -24,18 +24,18 @@ impl From<Range<u64>> for Piece {
     }
 }
 
-/// A source that cuts pieces of work into parts and gives each to one of `replicas` outputs, the one that has room. Their
-/// vias should hold one envelope: then a slow replica gets fewer parts.
+/// A source that cuts pieces of work into parts and gives each to one of `replicas` outputs, the one that has room. Their vias
+/// should hold one envelope: then a slow replica gets fewer parts.
 ///
-/// Parts shrink as the work does, down to `smallest`, so that all replicas end at about the same time: Polychronopoulos
-/// and Kuck, "Guided self-scheduling", IEEE Transactions on Computers, 1987, §III. We differ: a part is a quarter of
-/// what they give, since here a replica has one part in work and up to two that wait.
+/// Parts shrink as the work does, down to `smallest`, so that all replicas end at about the same time: Polychronopoulos and Kuck,
+/// "Guided self-scheduling", IEEE Transactions on Computers, 1987, §III. We differ: a part is a quarter of theirs, since here a
+/// replica has one part in work and up to two waiting.
 ///
-/// A part is never of two pieces, and its envelope carries the piece's home ([`Envelope::home`]). Each output has a piece to
-/// begin with; when that is used up, it gets of the one of which most is left, so that those who are done help the others.
+/// A part is never of two pieces, and its envelope carries the piece's home ([`Envelope::home`]). Each output begins with a piece
+/// of its own; when that is used up, it gets parts of the piece of which most is left, so that finished replicas help the others.
 ///
-/// It waits for no replica in particular, so what comes of its parts may be merged in any order but must not be waited
-/// for in one.
+/// It waits for no replica in particular, so the results of its parts may be merged in any order, but a reader must not wait for
+/// them in one order.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -80,7 +80,7 @@ impl Piece {
 }
 
 impl Split {
-    /// The next part for an output, if there is anything left.
+    /// The next part for an output, if there is work left.
     fn part(&mut self, output: usize, outputs: usize) -> Option<Envelope> {
         let left: u64 = self.rest.iter().map(Piece::left).sum();
         if left == 0 {
@@ -103,7 +103,7 @@ impl Operator for Split {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         turn.take(0);
         for output in 0..turn.outputs() {
-            if turn.has_room(output)
+            if turn.ask_room(output)
                 && let Some(part) = self.part(output, turn.outputs())
             {
                 turn.send(output, part);
@@ -112,7 +112,7 @@ impl Operator for Split {
         if self.rest.iter().all(|piece| piece.left() == 0) {
             turn.send_pills();
         } else {
-            turn.needs_any_room();
+            turn.accept_any_room();
             turn.run_again();
         }
         Ok(())
@@ -125,7 +125,7 @@ mod tests {
     use crate::{Bound, ModelBuilder, library, sequential};
     use std::sync::mpsc;
 
-    /// Replica 0 wants one part and is never scheduled again where that can be helped; the others get the rest.
+    /// Replica 0 takes one part and is then scheduled only if nothing else is; the others get the rest.
     #[test]
     fn every_place_is_handed_out_once_in_any_schedule() {
         for seed in 0..300u64 {

@@ -1,10 +1,9 @@
-//! Hands envelopes out as they come, each to whoever has room.
+//! Hands envelopes out as they come, each to a reader that has room.
 
 use crate::{BoxError, BoxModel, Operator, Schema, Turn};
 
-/// Sends each envelope of its input to one of `parts` outputs: to the next in turn that has room. So a reader that is
-/// slow gets less, and what stands behind a single stream is shared. Envelopes are passed on, not copied; their order is
-/// lost.
+/// Sends each envelope of its input to one of `parts` outputs: to the next in turn that has room. So a slow reader gets fewer
+/// envelopes, and the work behind a single stream is shared. Envelopes are passed on, not copied; their order is lost.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -42,10 +41,10 @@ struct Spread {
 
 impl Operator for Spread {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        turn.needs_any_room();
+        turn.accept_any_room();
         let outputs = turn.outputs();
         let mut in_turn = (self.next..self.next + outputs).map(|output| output % outputs);
-        let Some(output) = in_turn.find(|&output| turn.has_room(output)) else {
+        let Some(output) = in_turn.find(|&output| turn.ask_room(output)) else {
             turn.run_again();
             return Ok(());
         };
@@ -67,7 +66,7 @@ mod tests {
     use crate::{Bound, Envelope, ModelBuilder, Type, library, sequential};
     use std::sync::mpsc;
 
-    /// The first reader is served last wherever there is a choice, or closes at once.
+    /// The first reader is served last if there is a choice, or closes at once.
     #[test]
     fn every_envelope_goes_to_one_reader_in_any_schedule() {
         let schema = Schema::new([("row", Type::U64)]);

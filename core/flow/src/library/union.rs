@@ -1,9 +1,9 @@
-//! Several streams as one, in whatever order they come.
+//! Several streams as one, in the order of arrival.
 
 use crate::{BoxError, BoxModel, Operator, Schema, Turn};
 
-/// Passes on what comes on any of so many inputs. It never waits for one of them while another has something, so it may
-/// close any diamond.
+/// Passes on the envelopes of all its inputs. It never waits for one of them while another has an envelope, so it may close any
+/// diamond.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -32,7 +32,7 @@ pub fn union(schema: &Schema, inputs: usize) -> BoxModel {
 }
 
 struct Union {
-    /// How many inputs have not seen their pill.
+    /// How many inputs have not had their pill.
     open: usize,
 }
 

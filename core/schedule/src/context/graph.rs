@@ -1,4 +1,4 @@
-//! Tasks that wait for earlier ones, by what they read and write.
+//! Tasks that wait for earlier ones, by the data that they read and write.
 
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use crate::{Access, Dependences, Kind, QueueId, TaskRef};
@@ -6,11 +6,11 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The tasks of a context that say what they read and write.
+/// The tasks of a context that describe the data that they read and write.
 #[derive(Default)]
 pub(super) struct Graph {
     dependences: Dependences,
-    /// The number of the first in `nodes`.
+    /// The number of the first task in `nodes`.
     first: usize,
     nodes: VecDeque<Arc<Node>>,
     predecessors: Vec<usize>,
@@ -29,7 +29,7 @@ impl Graph {
         self.dependences.add(number, ordered, &mut self.predecessors);
         for &earlier in &self.predecessors {
             let earlier_node = &self.nodes[earlier - self.first];
-            if earlier_node.precedes(node) {
+            if earlier_node.add_successor(node) {
                 continue;
             }
             if earlier_node.is_broken() {
@@ -45,30 +45,30 @@ impl Graph {
 /// A task that can be put into a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Queued {
-    /// It.
+    /// The task.
     pub task: TaskRef,
-    /// What its spawner knows of it.
+    /// Its relation to its spawner.
     pub kind: Kind,
-    /// Where it was dealt to.
+    /// The queue to which it was dealt.
     pub queue: Option<QueueId>,
-    /// Among the ready tasks of its context that have one, those of larger priority are taken first.
+    /// Its priority, if it has one: of the ready tasks of its context, the one of the largest priority is taken first.
     pub priority: Option<i32>,
 }
 
-/// A task among others that it waits for, or that wait for it.
+/// A task in the graph, with the tasks that wait for it.
 pub struct Node {
-    /// How many it waits for, and one more until it is spawned.
+    /// How many tasks it waits for, and one more until it is spawned.
     missing: AtomicUsize,
-    /// Whether one of them panicked, or this one did: what it was to write is not there.
+    /// Whether this task, or one that it waited for, panicked: its data is not written then.
     is_broken: AtomicBool,
-    /// Those that wait for it; `None` when it is over.
+    /// The tasks that wait for it; `None` when it is over.
     waiting: Mutex<Option<Vec<Arc<Node>>>>,
-    /// What is to be queued, and where, when it waits for no task any more.
+    /// The task to queue, and its queue, once it waits for no other.
     task: Cell<Option<Queued>>,
 }
 
 #[expect(unsafe_code, reason = "it has a cell")]
-// SAFETY: the cell is written before the node's last `missing` is taken away, and read once, by the thread that takes that away.
+// SAFETY: the cell is written before the last decrement of `missing`, and read once, by the thread that does this decrement.
 unsafe impl Sync for Node {}
 
 #[expect(clippy::new_without_default, reason = "a node is of no use alone")]
@@ -83,9 +83,9 @@ impl Node {
         }
     }
 
-    /// Whether what it waited for is not as it should be.
+    /// Whether a task that it waited for, or it itself, panicked.
     pub fn is_broken(&self) -> bool {
-        // Relaxed: whoever asks has waited for it, or holds the lock under which it is set.
+        // Relaxed: the caller has waited for it, or holds the lock under which it is set.
         self.is_broken.load(Ordering::Relaxed)
     }
 
@@ -94,28 +94,29 @@ impl Node {
         is_over && !self.is_broken()
     }
 
-    /// Has another task wait for this one; `false` if this one is over.
-    fn precedes(&self, other: &Arc<Node>) -> bool {
+    /// Makes another task wait for this one; `false` if this one is over.
+    fn add_successor(&self, other: &Arc<Node>) -> bool {
         let mut waiting = self.waiting.lock().expect("nothing panics under this lock");
         let Some(waiting) = &mut *waiting else { return false };
-        // Relaxed: the lock orders it before its counterpart.
+        // Relaxed: the lock orders it before the decrement.
         other.missing.fetch_add(1, Ordering::Relaxed);
         waiting.push(Arc::clone(other));
         true
     }
 
-    /// It was spawned: from now on it runs as soon as it waits for no task. Returns it if that is now.
+    /// It was spawned: from now on it runs as soon as it waits for no task. Returns it if it waits for none already.
     pub fn spawn(&self, queued: Queued) -> Option<Queued> {
         self.task.set(Some(queued));
-        self.wait_for_one_less()
+        self.remove_predecessor()
     }
 
-    fn wait_for_one_less(&self) -> Option<Queued> {
-        // Release and acquire: what those did that it waited for, and what was put down for it, is seen by the one that queues it.
+    fn remove_predecessor(&self) -> Option<Queued> {
+        // Release and acquire: the thread that queues the task sees the writes of all tasks that it waited for, and its own
+        // entry.
         (self.missing.fetch_sub(1, Ordering::AcqRel) == 1).then(|| self.task.take()).flatten()
     }
 
-    /// It is over, and has done what it said if it `is_done`. `ready` gets each task that waited for this one alone.
+    /// It is over; `is_done`: without a panic. `ready` gets each task that now waits for no other.
     pub fn end(&self, is_done: bool, mut ready: impl FnMut(Queued)) {
         let waiting = {
             let mut waiting = self.waiting.lock().expect("nothing panics under this lock");
@@ -129,7 +130,7 @@ impl Node {
             if !is_done {
                 next.is_broken.store(true, Ordering::Relaxed);
             }
-            if let Some(queued) = next.wait_for_one_less() {
+            if let Some(queued) = next.remove_predecessor() {
                 ready(queued);
             }
         }
@@ -145,7 +146,7 @@ mod loom_models {
     use loom::thread;
 
     #[expect(unsafe_code, reason = "the type of a class's functions")]
-    // SAFETY of callers: nothing to keep; it is never called.
+    // SAFETY of callers: no condition: it is never called.
     unsafe fn never(_: TaskRef) {
         unreachable!("these tasks are only ordered");
     }
@@ -172,8 +173,8 @@ mod loom_models {
     // SAFETY: loom tells if two threads use it at once.
     unsafe impl Sync for Data {}
 
-    /// Two writers that were queued end on two threads, while a third task that waits for both is spawned: exactly one of the three
-    /// queues it, and that one sees what both wrote.
+    /// Two writers that were queued end on two threads, while a third task that waits for both is spawned: exactly one of the
+    /// three threads queues it, and that one sees what both wrote.
     #[test]
     fn loom_a_task_is_queued_once_when_all_that_it_waits_for_is_over() {
         for is_broken in [false, true] {

@@ -1,9 +1,9 @@
-//! What the tasks have in common that one task, scope or group has spawned.
+//! The shared state of the tasks that one task, scope or group has spawned.
 //!
-//! Three things spawn tasks. A *task* has children; it may wait for them, and it may end before them. A *scope* waits for all tasks
-//! that are spawned in it, by whichever task, and for all that descend from them. A *group* is opened and closed by a task: it
-//! waits for the children that the task has spawned meanwhile, and for all that descends from these. Each has a [`Context`], to
-//! which its tasks point; what a task spawns, and in which context, is the caller's decision.
+//! Three things spawn tasks. A *task* has children; it may wait for them, and it may end before them. A *scope* waits for all
+//! tasks that are spawned in it, by whichever task, and for all their descendants. A *group* is opened and closed by a task: it
+//! waits for the children that the task has spawned meanwhile, and for all their descendants. Each has a [`Context`], to which
+//! its tasks point; the caller decides in which context a task is spawned.
 
 mod graph;
 mod open;
@@ -21,26 +21,28 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::Arc;
 
-/// What the tasks have in common that one task, scope or group has spawned: who waits for them, and how they wait for each other.
+/// The shared state of the tasks that one task, scope or group has spawned: their counts, their order, their first panic.
 pub struct Context {
-    /// Of a task: the context that the task is a child of. Of a group: the one in which the task spawned before. Null if there is none.
-    /// Invariant: it is alive. A child's subtree counts there until its own context is dropped.
+    /// Of a task: the context that the task is a child of. Of a group: the one in which the task spawned before. Null if there is
+    /// none. Invariant: it is alive. A child's subtree counts there until its own context is dropped.
     parent: *const Context,
-    /// The innermost scope or group that waits for its tasks, maybe itself; null if there is none. Invariant: alive, since it waits.
+    /// The innermost scope or group that waits for its tasks, possibly itself; null if there is none. Invariant: alive, since it
+    /// waits.
     group: *const Context,
     kind: ContextKind,
     request: RequestId,
     open: Open,
     is_cancelled: AtomicBool,
-    /// Tasks that say what they read and write. A group has none: its tasks are ordered among all children of its task.
+    /// The tasks that describe the data that they read and write. A group has none: its tasks are ordered among all children of
+    /// its task.
     graph: Mutex<Option<Box<Graph>>>,
-    /// Its tasks that have a priority and can be run.
+    /// Its ready tasks that have a priority.
     ready: Mutex<Option<Box<Ready>>>,
     /// The first panic of a task.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-/// A task's way to its context.
+/// A task's pointer to its context.
 #[derive(Clone, Copy, Debug)]
 pub struct ContextRef(*const Context);
 
@@ -53,15 +55,16 @@ unsafe impl Send for ContextRef {}
 unsafe impl Sync for ContextRef {}
 
 impl ContextRef {
-    /// Of a task that no context counts.
+    /// For a task that is counted in no context.
     pub const NONE: ContextRef = ContextRef(ptr::null());
 
-    /// Of a task that is to be counted there. What the pointer may be used for is the caller's: a context may be the beginning of more.
+    /// For a task that is counted there. The caller decides what the pointer may be used for: a context may be the beginning of a
+    /// larger value.
     pub fn new(context: *const Context) -> ContextRef {
         ContextRef(context)
     }
 
-    /// Where it is.
+    /// The pointer.
     pub fn as_ptr(self) -> *const Context {
         self.0
     }
@@ -69,7 +72,7 @@ impl ContextRef {
     /// The context.
     ///
     /// # Safety
-    /// It is used no longer than it is alive: until the task has ended there.
+    /// The reference is used only while the context is alive: until the task has ended there.
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
     pub unsafe fn get<'a>(self) -> Option<&'a Context> {
         // SAFETY: the caller's promise.
@@ -85,7 +88,7 @@ enum ContextKind {
 }
 
 #[expect(unsafe_code, reason = "it has pointers to others of its kind")]
-// SAFETY: these are alive, by the fields' invariants, and all that can be done with them is made for several threads.
+// SAFETY: the pointers are to live contexts, by the fields' invariants, whose methods are made for several threads.
 unsafe impl Send for Context {}
 
 #[expect(unsafe_code, reason = "it has pointers to others of its kind")]
@@ -113,13 +116,13 @@ impl Context {
         }
     }
 
-    /// For the tasks of a scope. Its owner waits for [`Wanted::Subtrees`] before it is gone.
+    /// For the tasks of a scope. Its owner waits for [`Wanted::Subtrees`] before it is dropped.
     pub fn of_scope(request: RequestId, seat: SeatId) -> Context {
         Context::new(ContextKind::Scope, ptr::null(), ptr::null(), request, seat)
     }
 
-    /// For the children of a task that is one of `parent`'s, or of none. Without a parent, its owner waits for [`Wanted::Subtrees`]
-    /// before it is gone; else it may end before them ([`Context::ends_one`]).
+    /// For the children of a task that is one of `parent`'s, or of none. Without a parent, its owner waits for
+    /// [`Wanted::Subtrees`] before it is dropped; otherwise the owner may end before them ([`Context::end_one`]).
     pub fn of_task(parent: Option<&Context>, request: RequestId, seat: SeatId) -> Context {
         let group = parent.map_or(ptr::null(), Context::group);
         Context::new(ContextKind::Task, parent.map_or(ptr::null(), ptr::from_ref), group, request, seat)
@@ -140,40 +143,40 @@ impl Context {
         self.request
     }
 
-    /// A task is about to be spawned by `seat`.
+    /// Counts a task that is about to be spawned by `seat`.
     #[inline]
-    pub fn begins_one(&self, seat: SeatId) {
-        self.open.begins(seat);
+    pub fn begin_one(&self, seat: SeatId) {
+        self.open.begin(seat);
     }
 
-    /// Whether what its owner wants is over.
+    /// Whether the tasks that its owner waits for are over.
     #[inline]
     pub fn is_done(&self, wanted: Wanted) -> bool {
         self.open.is_done(wanted)
     }
 
-    /// Its owner is about to sleep: from now on [`Context::ends_one`] says when it is to be asked. Says whether it has a reason to.
-    pub fn falls_asleep(&self, wanted: Wanted) -> bool {
-        self.open.falls_asleep(wanted)
+    /// Its owner is about to sleep: from now on [`Context::end_one`] tells when to ask it again. Whether it still has to wait.
+    pub fn announce_sleep(&self, wanted: Wanted) -> bool {
+        self.open.announce_sleep(wanted)
     }
 
-    /// Whether all children of the task that owns it are over, those of its groups included.
+    /// Whether all children of the owning task are over, including those of its groups.
     pub fn is_done_with_children(&self) -> bool {
         self.of_this_task().all(|context| context.is_done(Wanted::Children))
     }
 
-    /// As [`Context::falls_asleep`], for [`Context::is_done_with_children`].
-    pub fn falls_asleep_for_children(&self) -> bool {
-        // All of them are told, so that each says when its last child is over.
-        self.of_this_task().filter(|context| context.falls_asleep(Wanted::Children)).count() > 0
+    /// As [`Context::announce_sleep`], for [`Context::is_done_with_children`].
+    pub fn announce_sleep_for_children(&self) -> bool {
+        // All of them are told, so that each reports the end of its last child.
+        self.of_this_task().filter(|context| context.announce_sleep(Wanted::Children)).count() > 0
     }
 
-    /// Drops its tasks that have not begun, and those that descend from them.
+    /// Drops its tasks that have not begun, and their descendants.
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Cancels the innermost group or scope around what it counts, maybe itself. Says whether there is one.
+    /// Cancels the innermost group or scope that contains its tasks, possibly itself. Whether there is one.
     pub fn cancel_group(&self) -> bool {
         #[expect(unsafe_code, reason = "follows a pointer")]
         // SAFETY: by the field's invariant.
@@ -181,8 +184,8 @@ impl Context {
         group.map(Context::cancel).is_some()
     }
 
-    /// Whether its tasks are not wanted any more: it was cancelled, or a group around it. What goes on in a scope is what its owner
-    /// relies on, so that a scope asks itself alone.
+    /// Whether its tasks are no longer needed: it was cancelled, or a group around it. A scope only asks itself, because the
+    /// scope's owner relies on its tasks.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         self.is_cancelled.load(Ordering::Relaxed) || (!self.group.is_null() && self.is_cancelled_around())
@@ -207,32 +210,33 @@ impl Context {
         let mut slot = self.panic.lock().expect("nothing panics under this lock");
         let other = if slot.is_none() { slot.replace(panic) } else { Some(panic) };
         drop(slot);
-        // A user's value may panic when it is dropped, and so may what that panics with.
+        // A user's payload may panic when it is dropped, and so may the payload of that panic.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(other))) {
             std::mem::forget(panic);
         }
     }
 
-    /// The first panic of a task since it was taken last.
+    /// The first panic of a task since the last call.
     pub fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
         self.panic.lock().expect("nothing panics under this lock").take()
     }
 
-    /// A task waits for the earlier ones of this owner that write what it reads, or that read or write what it writes.
+    /// Makes a task wait for the earlier ones of this owner that write data which it reads, or that read or write data which it
+    /// writes.
     pub fn order(&self, ordered: &[Access], node: &Arc<Node>) {
         let owner = self.of_this_task().last().expect("itself at least");
         let mut graph = owner.graph.lock().expect("nothing panics under this lock");
         graph.get_or_insert_default().add(ordered, node);
     }
 
-    /// A task of it can be run that has a priority. `queue` is the one that it was dealt to. The world sees to it that
+    /// A task of it that has a priority is ready. `queue` is the one that it was dealt to. The world makes sure that
     /// [`Context::take_ready`] is called once for each such task.
     pub fn put_ready(&self, queue: Option<QueueId>, priority: i32, task: TaskRef) {
         let mut ready = self.ready.lock().expect("nothing panics under this lock");
         ready.get_or_insert_default().put(queue, priority, task);
     }
 
-    /// Of the tasks that were put down for this queue, the one of the largest priority; of several, the one that came first.
+    /// Of the ready tasks for this queue, takes the one of the largest priority; of several, the one that came first.
     pub fn take_ready(&self, queue: Option<QueueId>) -> Option<TaskRef> {
         self.ready.lock().expect("nothing panics under this lock").as_mut()?.take(queue)
     }
@@ -249,17 +253,17 @@ impl Context {
         (self.kind == ContextKind::Group).then(|| unsafe { &*self.parent })
     }
 
-    /// A task of this context has ended, which `seat` ran, and which had this context of its own if it has spawned any. `drops` gets
-    /// what is not needed any more: that context, this one, those above; first their panics go up.
+    /// A task of this context has ended, which `seat` ran. `own` is the task's own context, if it has spawned any tasks. `drops`
+    /// gets the contexts that are not needed any more: `own`, this one, those above; their panics are handed up before.
     ///
-    /// `asks` gets the seats that are to be asked whether what they wait for is over. This context may be gone after this.
+    /// `asks` gets the seats that are to check whether their awaited tasks are over. This context may be gone after this call.
     ///
     /// # Safety
-    /// It is called once for each [`Context::begins_one`]. `own` is of [`Context::of_task`] with this context as its parent, and so is every
-    /// context of a task that such a task was spawned in; each is as `drops` takes it.
+    /// It is called once for each [`Context::begin_one`]. `own` is from [`Context::of_task`] with this context as its parent, and
+    /// so is every context of a task in which such a task was spawned; each is of the kind that `drops` takes.
     #[inline]
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see: who uses a context")]
-    pub unsafe fn ends_one(
+    pub unsafe fn end_one(
         &self,
         own: Option<*const Context>,
         seat: SeatId,
@@ -267,22 +271,22 @@ impl Context {
         drops: impl FnMut(*const Context),
     ) {
         match own {
-            None => match self.open.ends(seat, Ended::Both) {
+            None => match self.open.end(seat, Ended::Both) {
                 Then::Nothing => {}
                 Then::Ask(seat) => asks(seat),
                 // SAFETY: the caller's promise.
                 Then::Drop => unsafe { drop_upwards(self, seat, asks, drops) },
             },
             // SAFETY: as above.
-            Some(own) => unsafe { self.ends_with(own, seat, asks, drops) },
+            Some(own) => unsafe { self.end_with(own, seat, asks, drops) },
         }
     }
 
     /// # Safety
-    /// As [`Context::ends_one`].
+    /// As [`Context::end_one`].
     #[cold]
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see: who uses a context")]
-    unsafe fn ends_with(
+    unsafe fn end_with(
         &self,
         own: *const Context,
         seat: SeatId,
@@ -295,22 +299,22 @@ impl Context {
             unsafe { (*own).hand_panic_up() };
             drops(own);
             // SAFETY: as above.
-            return unsafe { self.ends_one(None, seat, asks, drops) };
+            return unsafe { self.end_one(None, seat, asks, drops) };
         }
         // The subtree stays open, and keeps this context alive.
-        match self.open.ends(seat, Ended::Child) {
+        match self.open.end(seat, Ended::Child) {
             Then::Ask(seat) => asks(seat),
             Then::Nothing => {}
             Then::Drop => unreachable!("the child's subtree is open"),
         }
         // SAFETY: as above; the last of its tasks may drop it after this.
-        if unsafe { (*own).open.owner_ends() } {
+        if unsafe { (*own).open.end_owner() } {
             // SAFETY: as above.
             unsafe { drop_upwards(own, seat, asks, drops) };
         }
     }
 
-    /// What a task panicked with is for those that wait for the owner, which did not wait itself.
+    /// Hands a panic up to the context that waits for the owner, because the owner did not wait itself.
     fn hand_panic_up(&self) {
         if let Some(panic) = self.take_panic() {
             #[expect(unsafe_code, reason = "follows a pointer")]
@@ -321,10 +325,10 @@ impl Context {
     }
 }
 
-/// The context of a task that has ended is not needed any more; neither may be that of the task above, and so on.
+/// Drops the context of a task that has ended, if it is not needed any more, and then perhaps that of the task above, and so on.
 ///
 /// # Safety
-/// As [`Context::ends_one`]: the last one that counted there calls it.
+/// As [`Context::end_one`]: the seat that ended the last task counted there calls it.
 #[expect(unsafe_code, reason = "the caller promises what the type system can't see: who uses a context")]
 unsafe fn drop_upwards(
     context: *const Context,
@@ -334,13 +338,13 @@ unsafe fn drop_upwards(
 ) {
     let mut context = context;
     loop {
-        // SAFETY: nothing uses it any more but this function; its parent is alive, since it counts there.
+        // SAFETY: only this function still uses it; its parent is alive, since it counts there.
         let parent = unsafe {
             (*context).hand_panic_up();
             &*(*context).parent
         };
         drops(context);
-        match parent.open.ends(seat, Ended::Subtree) {
+        match parent.open.end(seat, Ended::Subtree) {
             Then::Nothing => return,
             Then::Ask(seat) => return asks(seat),
             Then::Drop => context = parent,

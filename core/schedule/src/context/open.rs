@@ -4,17 +4,17 @@ use crate::SeatId;
 use crate::sync::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 /// Counts the tasks of a context that are not over, in two ways: as *children*, which are over when they have run, and as
-/// *subtrees*, which are over when the child and all that descends from it are.
+/// *subtrees*, which are over when the child and all its descendants are.
 ///
-/// What the owner's seat spawns and runs is counted without atomic arithmetic. When the owner is about to sleep, or has ended, that
-/// count moves to the one of the other seats; the last of these then wakes the owner, or finds that the context is not needed
-/// any more.
+/// Tasks that the owner's seat spawns and runs are counted without atomic arithmetic. When the owner is about to sleep, or has
+/// ended, that count is added to the one of the other seats; the last of these then wakes the owner, or finds that the context is
+/// not needed any more.
 ///
-/// Both counts stand in one word, so that one addition changes both. A word holds a sum of additions and subtractions whose order is
-/// anybody's, and the owner's part of them is elsewhere; a bias keeps it from borrowing from the flags meanwhile.
+/// Both counts are in one word, so that one addition changes both. The other seats add and subtract in any order, and a part of
+/// the sum is in the owner's own word; a bias keeps the sum from borrowing from the flags meanwhile.
 #[derive(Debug)]
 pub(crate) struct Open {
-    /// Written by the owner's seat alone; [`Sum`] without a bias.
+    /// Only the owner's seat writes it; [`Sum`] without a bias.
     own: AtomicI64,
     /// [`Sum`], with its bias and its flags.
     others: AtomicU64,
@@ -25,35 +25,35 @@ pub(crate) struct Open {
 /// No seat has this number.
 const NO_SEAT: u32 = u32::MAX;
 
-/// Which tasks are waited for.
+/// The tasks that an owner waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// The context's own.
     Children,
-    /// Those, and all that descend from them.
+    /// The context's own tasks, and all their descendants.
     Subtrees,
 }
 
-/// What has ended.
+/// The part of a child that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Ended {
-    /// A child of which others descend that have not.
+    /// A child some of whose descendants have not ended.
     Child = CHILD,
     /// The rest of a child's subtree, after the child.
     Subtree = SUBTREE,
-    /// A child, and nothing descends from it any more.
+    /// A child without open descendants.
     Both = CHILD + SUBTREE,
 }
 
-/// What is to be done by the seat that ended a task.
+/// What a seat has to do after it has ended a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     /// Nothing.
     Nothing,
-    /// This seat may sleep, and waits for what is over now: it is to look again.
+    /// This seat may sleep, and its awaited tasks are over now: it has to check.
     Ask(SeatId),
-    /// The context's owner has ended, and nothing is left of its subtree: the context is the caller's, to be dropped.
+    /// The owner has ended, and so has the whole subtree: the caller drops the context.
     Drop,
 }
 
@@ -80,16 +80,16 @@ impl Sum {
 }
 
 impl Open {
-    /// None yet, of an owner on this seat.
+    /// None yet, for an owner on this seat.
     #[inline]
     pub(crate) fn new(seat: SeatId) -> Open {
         Open { own: AtomicI64::new(0), others: AtomicU64::new(BIAS), seat: AtomicU32::new(seat.index() as u32) }
     }
 
-    /// A child more, which `seat` spawns: the owner, a task of the context, or one that descends from it.
+    /// Counts one more child, which `seat` spawns: by the owner, a task of the context, or a descendant.
     #[inline]
-    pub(crate) fn begins(&self, seat: SeatId) {
-        // Relaxed: the task that spawns it is counted itself or the owner, so that nothing is over meanwhile.
+    pub(crate) fn begin(&self, seat: SeatId) {
+        // Relaxed: the spawner is the owner or is counted itself, so the sum can't become zero meanwhile.
         if self.is_owners(seat) {
             let own = self.own.load(Ordering::Relaxed);
             self.own.store(own.wrapping_add(Ended::Both as i64), Ordering::Relaxed);
@@ -98,60 +98,61 @@ impl Open {
         }
     }
 
-    /// Something has ended, which `seat` ran. Unless the answer is [`Then::Drop`], the context may be gone after this.
+    /// Counts an end, on `seat`. Unless the answer is [`Then::Drop`], the context may be gone after this.
     #[inline]
-    pub(crate) fn ends(&self, seat: SeatId, what: Ended) -> Then {
+    pub(crate) fn end(&self, seat: SeatId, what: Ended) -> Then {
         let owner = self.seat.load(Ordering::Relaxed);
         if owner == seat.index() as u32 {
             let own = self.own.load(Ordering::Relaxed);
             self.own.store(own.wrapping_sub(what as i64), Ordering::Relaxed);
             return Then::Nothing;
         }
-        // Release: what the task did is done for the one that waits. Acquire: what all did is done for the one that drops.
+        // Release: the waiting thread sees what the task did. Acquire: the thread that drops the context sees what all tasks did.
         let now = self.others.fetch_sub(what as u64, Ordering::AcqRel).wrapping_sub(what as u64);
         let sum = Sum(now);
         if now & LEFT != 0 {
             return if sum.is_done(Wanted::Subtrees) { Then::Drop } else { Then::Nothing };
         }
-        // The owner has moved its own count here before it slept. It may wait for either. One that is about to leave looks itself.
+        // The owner has added its own count here before it slept. It may wait for either sum. An owner that has not slept checks
+        // by itself.
         let is_asked =
             owner != NO_SEAT && now & ASLEEP != 0 && (sum.is_done(Wanted::Children) || sum.is_done(Wanted::Subtrees));
         if is_asked { Then::Ask(SeatId::new(owner as usize)) } else { Then::Nothing }
     }
 
-    /// Whether nothing is left of what the owner wants. Called by the owner.
+    /// Whether all tasks that the owner waits for are over. The owner calls it.
     #[inline]
     pub(crate) fn is_done(&self, wanted: Wanted) -> bool {
-        // Acquire: what tasks on other seats did.
+        // Acquire: sees what tasks on other seats did.
         let others = self.others.load(Ordering::Acquire);
         Sum(others.wrapping_add_signed(self.own.load(Ordering::Relaxed))).is_done(wanted)
     }
 
-    /// The owner is about to sleep: from now on a seat that ends the last task says that it is to be asked. Says whether it has a
-    /// reason to sleep.
-    pub(crate) fn falls_asleep(&self, wanted: Wanted) -> bool {
-        self.gives_away();
-        // Acquire: as in `is_done`. It is not taken back: a seat that is asked in vain looks once more.
+    /// The owner is about to sleep: from now on the seat that ends the last task tells that the owner is to check. Whether it
+    /// still has to wait.
+    pub(crate) fn announce_sleep(&self, wanted: Wanted) -> bool {
+        self.give_away();
+        // Acquire: as in `is_done`. The flag stays: a seat that is asked in vain checks once more.
         !Sum(self.others.fetch_or(ASLEEP, Ordering::AcqRel)).is_done(wanted)
     }
 
-    /// The owner has ended. Says whether the context is to be dropped by it; if not, [`Open::ends`] says so later.
-    pub(crate) fn owner_ends(&self) -> bool {
+    /// The owner has ended. Whether it has to drop the context; if not, [`Open::end`] tells another thread later.
+    pub(crate) fn end_owner(&self) -> bool {
         if self.is_done(Wanted::Subtrees) {
             return true;
         }
-        // Tasks that this thread ends later count as others' do. Those that other threads end compare with their own seats.
+        // Tasks that this thread ends later count like those of other seats. Other threads compare only with their own seats.
         self.seat.store(NO_SEAT, Ordering::Relaxed);
-        self.gives_away();
-        // Acquire: as in `ends`. Release: what the owner did to the context is done for the one that drops it.
+        self.give_away();
+        // Acquire: as in `end`. Release: the thread that drops the context sees what the owner did to it.
         Sum(self.others.fetch_or(LEFT, Ordering::AcqRel)).is_done(Wanted::Subtrees)
     }
 
-    /// The owner's own count moves to the others'.
-    fn gives_away(&self) {
+    /// Adds the owner's own count to the others'.
+    fn give_away(&self) {
         let own = self.own.load(Ordering::Relaxed);
         self.own.store(0, Ordering::Relaxed);
-        // Release: what this seat's tasks did is done for the one that sees the last of them.
+        // Release: the thread that ends the last task sees what this seat's tasks did.
         self.others.fetch_add(own as u64, Ordering::AcqRel);
     }
 
@@ -173,7 +174,7 @@ mod loom_models {
         [0, 1, 2].map(SeatId::new)
     }
 
-    /// A context's count, what its tasks write, and whether the owner's seat was asked.
+    /// A context's count, the cells that its tasks write, and whether the owner's seat was asked.
     struct Model {
         open: Open,
         written: [UnsafeCell<u32>; 2],
@@ -201,7 +202,7 @@ mod loom_models {
             self.written[task].with_mut(|cell| unsafe { *cell += 1 });
         }
 
-        /// What the tasks wrote is there.
+        /// Checks that the tasks' writes are visible.
         fn read(&self) {
             #[expect(unsafe_code, reason = "loom's cell")]
             // SAFETY: as for `Sync`.
@@ -225,9 +226,9 @@ mod loom_models {
             }
         }
 
-        /// The owner, which sleeps when there is a reason, until it is asked.
+        /// The owner: sleeps while it has to wait, until it is asked.
         fn wait(&self, wanted: Wanted) {
-            if !self.open.is_done(wanted) && self.open.falls_asleep(wanted) {
+            if !self.open.is_done(wanted) && self.open.announce_sleep(wanted) {
                 while !self.asked.load(Ordering::Acquire) {
                     thread::yield_now();
                 }
@@ -242,12 +243,12 @@ mod loom_models {
     fn loom_the_owner_is_woken_by_the_last_task_and_sees_what_all_did() {
         loom::model(|| {
             let (model, [owner, other, third]) = (Model::new(), seats());
-            (0..2).for_each(|_| model.open.begins(owner));
+            (0..2).for_each(|_| model.open.begin(owner));
             let seats = [(other, 0), (third, 1)].map(|(seat, task)| {
                 let model = Arc::clone(&model);
                 thread::spawn(move || {
                     model.write(task);
-                    model.follow(model.open.ends(seat, Ended::Both));
+                    model.follow(model.open.end(seat, Ended::Both));
                 })
             });
             model.wait(Wanted::Subtrees);
@@ -260,46 +261,47 @@ mod loom_models {
     fn loom_a_task_that_another_seat_spawned_may_end_on_the_owners() {
         loom::model(|| {
             let (model, [owner, other, _]) = (Model::new(), seats());
-            model.open.begins(owner);
+            model.open.begin(owner);
             let spawned = Arc::new(AtomicBool::new(false));
             let seat = {
                 let (model, spawned) = (Arc::clone(&model), Arc::clone(&spawned));
                 thread::spawn(move || {
-                    model.open.begins(other);
+                    model.open.begin(other);
                     spawned.store(true, Ordering::Release);
                     model.write(0);
-                    model.follow(model.open.ends(other, Ended::Both));
+                    model.follow(model.open.end(other, Ended::Both));
                 })
             };
             while !spawned.load(Ordering::Acquire) {
                 thread::yield_now();
             }
             model.write(1);
-            assert_eq!(model.open.ends(owner, Ended::Both), Then::Nothing);
+            assert_eq!(model.open.end(owner, Ended::Both), Then::Nothing);
             model.wait(Wanted::Children);
             seat.join().unwrap();
         });
     }
 
-    /// What happened: the owner had slept once, and was about to leave; a task that ended meanwhile asked a seat that there is not.
+    /// What happened: the owner had slept once, and was about to leave; a task that ended meanwhile asked a seat that does not
+    /// exist.
     #[test]
     fn loom_an_owner_that_leaves_is_not_asked() {
         loom::model(|| {
             let (model, [owner, other, third]) = (Model::new(), seats());
-            (0..2).for_each(|_| model.open.begins(owner));
+            (0..2).for_each(|_| model.open.begin(owner));
             // It slept until its children were over; their subtrees are not.
-            assert!(model.open.falls_asleep(Wanted::Children));
-            let _ = model.open.ends(other, Ended::Child);
-            let _ = model.open.ends(third, Ended::Child);
+            assert!(model.open.announce_sleep(Wanted::Children));
+            let _ = model.open.end(other, Ended::Child);
+            let _ = model.open.end(third, Ended::Child);
             let seats = [(other, 0), (third, 1)].map(|(seat, task)| {
                 let model = Arc::clone(&model);
                 thread::spawn(move || {
                     model.write(task);
-                    let then = model.open.ends(seat, Ended::Subtree);
+                    let then = model.open.end(seat, Ended::Subtree);
                     model.follow(then);
                 })
             });
-            if model.open.owner_ends() {
+            if model.open.end_owner() {
                 model.follow(Then::Drop);
             }
             seats.into_iter().for_each(|seat| seat.join().unwrap());
@@ -309,26 +311,26 @@ mod loom_models {
         });
     }
 
-    /// The owner ends before its children, of which one runs on its own seat: exactly one of the three drops the context, after all
-    /// that was written.
+    /// The owner ends before its children, of which one runs on its own seat: exactly one of the three drops the context, after
+    /// all writes.
     #[test]
     fn loom_a_context_whose_owner_has_ended_is_dropped_once_by_the_last() {
         loom::model(|| {
             let (model, [owner, other, _]) = (Model::new(), seats());
-            (0..2).for_each(|_| model.open.begins(owner));
+            (0..2).for_each(|_| model.open.begin(owner));
             let seat = {
                 let model = Arc::clone(&model);
                 thread::spawn(move || {
                     model.write(0);
-                    model.follow(model.open.ends(other, Ended::Both));
+                    model.follow(model.open.end(other, Ended::Both));
                 })
             };
-            let by_owner = model.open.owner_ends();
+            let by_owner = model.open.end_owner();
             assert!(!by_owner, "one task is left for this thread");
             model.write(1);
-            // A child of which others descend, and then these.
-            model.follow(model.open.ends(owner, Ended::Child));
-            model.follow(model.open.ends(owner, Ended::Subtree));
+            // A child with open descendants, and then these.
+            model.follow(model.open.end(owner, Ended::Child));
+            model.follow(model.open.end(owner, Ended::Subtree));
             seat.join().unwrap();
             #[expect(unsafe_code, reason = "loom's cell")]
             // SAFETY: the other thread has ended.
@@ -345,17 +347,17 @@ mod tests {
     fn children_are_over_before_their_subtrees() {
         let (owner, other) = (SeatId::new(3), SeatId::new(5));
         let open = Open::new(owner);
-        [owner, other, owner].into_iter().for_each(|seat| open.begins(seat));
+        [owner, other, owner].into_iter().for_each(|seat| open.begin(seat));
         let done = || [Wanted::Children, Wanted::Subtrees].map(|wanted| open.is_done(wanted));
         assert_eq!(done(), [false, false]);
-        assert_eq!(open.ends(other, Ended::Both), Then::Nothing);
-        assert_eq!(open.ends(other, Ended::Child), Then::Nothing, "more ended there than began there");
-        assert_eq!(open.ends(owner, Ended::Both), Then::Nothing);
+        assert_eq!(open.end(other, Ended::Both), Then::Nothing);
+        assert_eq!(open.end(other, Ended::Child), Then::Nothing, "more ended there than began there");
+        assert_eq!(open.end(owner, Ended::Both), Then::Nothing);
         assert_eq!(done(), [true, false]);
-        assert!(!open.falls_asleep(Wanted::Children));
-        assert!(open.falls_asleep(Wanted::Subtrees));
-        assert_eq!(open.ends(other, Ended::Subtree), Then::Ask(owner));
+        assert!(!open.announce_sleep(Wanted::Children));
+        assert!(open.announce_sleep(Wanted::Subtrees));
+        assert_eq!(open.end(other, Ended::Subtree), Then::Ask(owner));
         assert_eq!(done(), [true, true]);
-        assert!(open.owner_ends());
+        assert!(open.end_owner());
     }
 }

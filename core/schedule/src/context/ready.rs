@@ -4,10 +4,10 @@ use crate::{QueueId, TaskRef};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Such tasks, each for the queue that it was dealt to, or for whichever its seat decides.
+/// The ready tasks, each for the queue that it was dealt to, or with `None` for its seat's choice.
 #[derive(Default)]
 pub(super) struct Ready {
-    /// The first one of a queue's is its best: of the largest priority, the one that has been here longest.
+    /// The first one for a queue is its best: of the largest priority, the one that has been here longest.
     tasks: BTreeMap<(Option<QueueId>, Reverse<i32>, u64), TaskRef>,
     /// How many were put here.
     put: u64,
@@ -19,7 +19,7 @@ impl Ready {
         self.put += 1;
     }
 
-    /// Takes the best one that is for this queue.
+    /// Takes the best task for this queue.
     pub(super) fn take(&mut self, queue: Option<QueueId>) -> Option<TaskRef> {
         let from = (queue, Reverse(i32::MAX), 0);
         let best = *self.tasks.range(from..).next().filter(|(key, _)| key.0 == queue)?.0;
@@ -34,7 +34,7 @@ mod tests {
     use std::ptr::NonNull;
 
     #[expect(unsafe_code, reason = "the type of a class's functions")]
-    // SAFETY of callers: nothing to keep; it is never called.
+    // SAFETY of callers: no condition: it is never called.
     unsafe fn never(_: TaskRef) {
         unreachable!("these tasks are not run");
     }

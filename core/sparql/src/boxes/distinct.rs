@@ -76,7 +76,7 @@ impl Operator for Distinct {
         let mut inputs = self.inputs;
         let is_over = inputs.take(turn, |turn, envelope| self.add(turn, &envelope));
         self.inputs = inputs;
-        turn.holds(self.seen.bytes())?;
+        turn.book(self.seen.bytes())?;
         if is_over {
             if self.settle(turn) {
                 turn.run_again();

@@ -353,13 +353,13 @@ impl HashBuild {
 impl Operator for HashBuild {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         if !self.inputs.take(turn, |_, envelope| self.builder.add(envelope)) {
-            turn.holds(self.builder.bytes())?;
+            turn.book(self.builder.bytes())?;
             return Ok(());
         }
         // While the table is built, the rows are held twice (as they came, and in order), and the buckets.
-        turn.holds(self.builder.bytes() * 3)?;
+        turn.book(self.builder.bytes() * 3)?;
         if let Some((buckets, rows)) = self.builder.build(turn) {
-            turn.holds(buckets.bytes() + rows.bytes())?;
+            turn.book(buckets.bytes() + rows.bytes())?;
             turn.send(0, buckets);
             turn.send(1, rows);
             turn.send_pills();
@@ -408,7 +408,7 @@ impl Operator for HashJoin {
                 if part.is_none() {
                     *part = turn.take(input);
                     if part.is_some() {
-                        turn.keeps(input);
+                        turn.record_kept(input);
                     }
                 }
             }

@@ -69,7 +69,7 @@ impl Scan {
         let rows = self.rows.start..end;
         self.rows.start = end;
         if let Some(home) = (!rows.is_empty()).then(|| index.home(rows.start)).flatten() {
-            turn.has_read(home, rows.len() as u64 * self.spec.bytes_of_row());
+            turn.count_read(home, rows.len() as u64 * self.spec.bytes_of_row());
         }
         self.growth.grow();
         let spec = &self.spec;

@@ -161,12 +161,12 @@ impl Operator for Sort {
                 None => return Ok(()),
                 Some(pill) if pill.is_pill() => {
                     // Besides the rows, there is a copy of each key next to its row's number.
-                    turn.holds(self.rows.bytes() + (self.rows.count * 16 * self.by.len().max(1)) as u64)?;
+                    turn.book(self.rows.bytes() + (self.rows.count * 16 * self.by.len().max(1)) as u64)?;
                     self.order = self.rows.order(&self.terms, &self.by, &|| turn.is_stopped());
                 }
                 Some(envelope) => {
                     self.rows.add(&envelope);
-                    turn.holds(self.rows.bytes())?;
+                    turn.book(self.rows.bytes())?;
                     return Ok(());
                 }
             }

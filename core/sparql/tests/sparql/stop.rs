@@ -87,7 +87,7 @@ impl Watch for Grants {
         false
     }
 
-    fn grants(&self, bytes: u64) -> bool {
+    fn grant(&self, bytes: u64) -> bool {
         assert!(bytes > self.asked.replace(bytes), "asked for more than before");
         bytes <= self.most
     }

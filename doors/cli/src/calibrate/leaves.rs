@@ -104,7 +104,7 @@ fn near(effort: Effort, machine: &Machine) -> anyhow::Result<BTreeMap<&'static s
         for _ in 0..effort.samples {
             let world = Warm::new(machine, is_streaming(&kernel));
             // Only the measured part counts.
-            kernel.run(&world, || world.counts(true), || world.counts(false));
+            kernel.run(&world, || world.set_counting(true), || world.set_counting(false));
             let joins = world.joins.into_inner() as f64;
             for (leaf, timed) in world.leaves.into_inner().expect("nothing panicked") {
                 let ns = match timed.has_data {
@@ -190,7 +190,7 @@ impl Warm<'_> {
         }
     }
 
-    fn counts(&self, whether: bool) {
+    fn set_counting(&self, whether: bool) {
         self.counts.store(whether, Ordering::Relaxed);
     }
 }

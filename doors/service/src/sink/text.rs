@@ -142,7 +142,7 @@ impl<W: Write + Send + 'static> Taker for TextTaker<W> {
                 let kept = batch.envelope.clone().compact();
                 *held += kept.held_bytes();
                 self.sink.table.lock().expect("nothing panics under this lock").push(kept);
-                Ok(turn.holds(*held)?)
+                Ok(turn.book(*held)?)
             }
             Kind::Text(text) => text.take(&self.sink, &batch.solutions.run, batch.envelope, turn),
             Kind::Table { .. } | Kind::Count => Ok(()),
@@ -179,14 +179,14 @@ fn grow(text: &mut String, more: usize, turn: &Turn<'_>) -> Result<(), BoxError>
     let least = text.len() + more;
     // As much again where many rows may come, unless that is too much.
     let grown = least.max(2 * text.capacity());
-    let room = if grown > least && turn.holds(grown as u64).is_ok() { grown } else { least };
+    let room = if grown > least && turn.book(grown as u64).is_ok() { grown } else { least };
     if room == least {
-        turn.holds(least as u64)?;
+        turn.book(least as u64)?;
     }
     let more = |room: usize, text: &String| room - text.len();
     refusable(|| text.try_reserve_exact(more(room, text)).or_else(|_| text.try_reserve_exact(more(least, text))))
         .map_err(|_| NoMemory { bytes: least as u64 })?;
-    Ok(turn.holds(text.capacity() as u64)?)
+    Ok(turn.book(text.capacity() as u64)?)
 }
 
 /// Rows as text.
@@ -255,7 +255,7 @@ impl Text {
         if self.ready.len() >= Text::ENOUGH || envelope.is_pill() {
             self.write(sink, turn)?;
         }
-        Ok(turn.holds(self.ready.capacity() as u64)?)
+        Ok(turn.book(self.ready.capacity() as u64)?)
     }
 
     /// Writes what is ready. A slow reader must not keep a worker from its work.

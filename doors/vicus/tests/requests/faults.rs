@@ -83,7 +83,7 @@ fn an_invocation_that_sends_without_end_fails_its_request_alone() {
         // One that asks is not stopped: it sends as much as its reader's input holds, and goes on when that is read.
         let mut left = 1000;
         let (mut net, sum) = read_by_sum("asks", move |turn| {
-            while turn.has_room(0) {
+            while turn.ask_room(0) {
                 if left == 0 {
                     return turn.send_pill(0);
                 }

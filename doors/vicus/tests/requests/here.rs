@@ -38,7 +38,7 @@ fn chain(end: u64) -> (Arc<Model>, Threads, Arc<AtomicUsize>) {
                 turn.take(0);
                 log.lock().unwrap().push(std::thread::current().id());
                 while next < end {
-                    if !turn.has_room(0) {
+                    if !turn.ask_room(0) {
                         turn.run_again();
                         return Ok(());
                     }
@@ -191,7 +191,7 @@ fn what_goes_wrong_on_a_caller_s_thread_fails_the_request_alone() {
             assert!(matches!(error, FlowError::Unfinished { .. }), "{strategy}: {error}");
             // A caller of its own budget.
             let holds = one_box("holds", |turn| {
-                if let Err(error) = turn.holds(1 << 30) {
+                if let Err(error) = turn.book(1 << 30) {
                     vicus::give_up(error);
                 }
             });

@@ -1,5 +1,5 @@
-//! In debug builds, what tasks have said by address is looked at when they say it, and again right before they run. In release
-//! builds, nothing.
+//! In debug builds, checks that the memory which tasks describe by address is allocated: when they describe it, and again right
+//! before they run. In release builds, nothing.
 
 #[cfg(debug_assertions)]
 use crate::locality;
@@ -7,7 +7,8 @@ use crate::locality;
 use std::panic::Location;
 use vicus_schedule::Access;
 
-/// What a task has said by address, and where in the program: the compiler does not see that the memory lives until it runs.
+/// The accesses that a task has described by address, with the place in the program: the compiler does not check that the memory
+/// lives until the task runs.
 #[derive(Default)]
 pub(super) struct ByAddress {
     #[cfg(debug_assertions)]
@@ -16,7 +17,7 @@ pub(super) struct ByAddress {
 
 #[cfg(debug_assertions)]
 impl ByAddress {
-    /// Panics if some of it was freed.
+    /// Adds accesses. Panics if some of the memory was freed.
     #[track_caller]
     pub(super) fn say(&mut self, accesses: &[Access]) {
         let place = Location::caller();
@@ -25,8 +26,8 @@ impl ByAddress {
         self.said.extend(said);
     }
 
-    /// The task is about to run: panics if some of it was freed since.
-    pub(super) fn runs(self) {
+    /// The task is about to run: panics if some of the memory was freed since.
+    pub(super) fn check(self) {
         self.said.into_iter().for_each(|(access, place)| must_be_alive(access, place, "was to run"));
     }
 }
@@ -37,12 +38,12 @@ impl ByAddress {
     pub(super) fn say(&mut self, _accesses: &[Access]) {}
 
     #[inline(always)]
-    pub(super) fn runs(self) {}
+    pub(super) fn check(self) {}
 }
 
 const _: () = assert!(cfg!(debug_assertions) || size_of::<ByAddress>() == 0, "a task has no more to carry");
 
-/// Panics if memory is ours and nobody's.
+/// Panics if the address is in this library's memory and not in use.
 #[cfg(debug_assertions)]
 #[track_caller]
 fn must_be_alive(access: Access, place: &Location<'_>, when: &str) {

@@ -1,23 +1,25 @@
-//! Children of the task that runs, and groups of them: for runtimes of languages in which a task may end before its children do, and
-//! in which a group is opened and closed by calls.
+//! Children of the running task, and groups of them: for runtimes of languages in which a task may end before its children do,
+//! and in which a group is opened and closed by calls.
 
 use super::Awaited;
 use super::job::Job;
+use super::place::assert_known;
 use super::seatless;
 use crate::worker::{self, Worker, in_task, is_seated, with_worker};
 use std::any::Any;
 use std::panic::resume_unwind;
 use std::ptr::NonNull;
 use vicus_schedule::{Context, Kind, Wanted};
+use vicus_topology::Place;
 
-/// Spawns a child of the task that runs, an immediate task. The task may end before it. It is waited for by
-/// [`wait_for_children`] in the task that spawned it, by the group that was open ([`open_group`]) and those around it, by the scope
-/// in which that task was spawned, and by the task on which all this stands: [`Runtime::run`](crate::Runtime::run), a request, or a
-/// box's invocation on a seat. Where another thread runs a closure of [`join`](crate::join) or iterations of
-/// [`for_each`](crate::for_each), these are a task of their own, which waits for all that it has spawned.
+/// Spawns a child of the running task, an immediate task. The parent may end before it. These wait for the child:
+/// [`wait_for_children`] in the parent, the group that was open ([`open_group`]) and those around it, the scope in which the
+/// parent was spawned, and the root of all these tasks: [`Runtime::run`](crate::Runtime::run), a request, or a box's invocation
+/// on a seat. If another thread runs a closure of [`join`](crate::join) or iterations of [`for_each`](crate::for_each), these are
+/// a task of their own, which waits for all that it has spawned.
 ///
-/// The children of a box that its caller runs ([`Runtime::submit_here`](crate::Runtime::submit_here)) run on the caller's thread, one
-/// after the other, when they are waited for, at the latest before the box's invocation ends.
+/// The children of a box that its caller runs ([`Runtime::submit_here`](crate::Runtime::submit_here)) run on the caller's thread,
+/// one after the other, when the box waits for them, at the latest before the box's invocation ends.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -37,26 +39,86 @@ use vicus_schedule::{Context, Kind, Wanted};
 /// ```
 ///
 /// # Panics
-/// Outside of tasks. What the child panics with goes to whatever waits for it first.
+/// Outside of tasks. A panic of the child goes to the first of those that wait for it.
 pub fn spawn_child(f: impl FnOnce() + Send + 'static) {
-    if !is_seated() {
-        return seatless::spawn(f);
-    }
-    let at_once = in_task(|worker| {
-        let context = worker.context();
-        #[expect(unsafe_code, reason = "makes a task of a context of this task")]
-        // SAFETY: the closure borrows nothing; the context is alive as long as the task, and longer if it has open tasks.
-        let task = unsafe { Job::task(worker, context.as_ptr(), move |_| f()) };
-        worker.spawn(task, Kind::Immediate, None)
-    });
-    at_once.run();
+    child().spawn(f);
 }
 
-/// Waits for the children of the task that runs, not for what these have spawned. Its thread runs other tasks of the request
-/// meanwhile.
+/// A child of the task that runs, of which more is to be said before it is spawned. If nothing is, it is that of [`spawn_child`].
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use vicus_machine::{Runtime, child, wait_for_children};
+///
+/// let runtime = Runtime::builder().threads(1).start();
+/// let order = Arc::new(Mutex::new(Vec::new()));
+/// runtime.run(|| {
+///     for priority in [1, 5, 3] {
+///         let order = Arc::clone(&order);
+///         child().priority(priority).spawn(move || order.lock().unwrap().push(priority));
+///     }
+///     wait_for_children();
+/// });
+/// assert_eq!(*order.lock().unwrap(), [5, 3, 1]);
+/// ```
+pub fn child() -> ChildBuilder {
+    ChildBuilder { kind: Kind::Immediate, place: None, priority: None }
+}
+
+/// A child that is being described; see [`child`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a child runs when it is spawned"]
+pub struct ChildBuilder {
+    kind: Kind,
+    place: Option<Place>,
+    priority: Option<i32>,
+}
+
+impl ChildBuilder {
+    /// It begins something of its own: it is run where there is room.
+    pub fn deferred(mut self) -> Self {
+        self.kind = Kind::Deferred;
+        self
+    }
+
+    /// It is to run in the neighbourhood of this node or core group; see [`Scope::spawn_at`](crate::Scope::spawn_at).
+    pub fn at(mut self, place: impl Into<Place>) -> Self {
+        self.place = Some(place.into());
+        self
+    }
+
+    /// Of the children of its task, or of its group if one is open, that have said a priority, the one of the largest is taken first;
+    /// see [`TaskBuilder::priority`](crate::TaskBuilder::priority).
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// Spawns it; see [`spawn_child`].
+    ///
+    /// # Panics
+    /// Outside of tasks. If the machine has no such place, with its name and how many there are.
+    pub fn spawn(self, f: impl FnOnce() + Send + 'static) {
+        let ChildBuilder { kind, place, priority } = self;
+        place.inspect(|place| assert_known(*place));
+        if !is_seated() {
+            return seatless::spawn(priority, f);
+        }
+        let at_once = in_task(|worker| {
+            let context = worker.context();
+            #[expect(unsafe_code, reason = "makes a task of a context of this task")]
+            // SAFETY: the closure borrows nothing; the context is alive as long as the task, and longer if it has open tasks.
+            let task = unsafe { Job::task(worker, context.as_ptr(), move |_| f()) };
+            worker.spawn(task, kind, place, priority)
+        });
+        at_once.run();
+    }
+}
+
+/// Waits for the children of the running task, not for their children. Its thread runs other tasks of the request meanwhile.
 ///
 /// # Panics
-/// With what a child panicked with, the first one if several did, after all are over.
+/// With the panic of a child, the first one if several panicked, after all are over.
 pub fn wait_for_children() {
     if !is_seated() {
         return seatless::wait();
@@ -75,8 +137,8 @@ pub fn wait_for_children() {
     }
 }
 
-/// Opens a group: the children that the task that runs spawns from now on, and all that descends from them, are over when
-/// [`close_group`] returns. Groups may stand in groups. One that is open when its task ends is closed by that.
+/// Opens a group: the children that the running task spawns from now on, and all their descendants, are over when [`close_group`]
+/// returns. Groups may be nested. A group that is open when its task ends is closed then.
 ///
 /// ```
 /// use vicus_machine::{Runtime, close_group, open_group, spawn_child};
@@ -106,10 +168,10 @@ pub fn open_group() {
     });
 }
 
-/// Waits for the children that were spawned since the last [`open_group`], and for all that descends from them.
+/// Waits for the children that were spawned since the last [`open_group`], and for all their descendants.
 ///
 /// # Panics
-/// If no group is open. With what one of these tasks panicked with, the first one if several did, after all are over.
+/// If no group is open. With the panic of one of these tasks, the first one if several panicked, after all are over.
 pub fn close_group() {
     let panic = if is_seated() { close_innermost() } else { seatless::close_group() };
     let panic = panic.expect("close_group is called in the task that called open_group");
@@ -118,15 +180,15 @@ pub fn close_group() {
     }
 }
 
-/// Drops the tasks of the innermost group that the task that runs has opened, or else of the group or scope that it belongs to, so far
-/// as they have not begun. Those that run may ask [`is_cancelled`](crate::is_cancelled).
+/// Drops the tasks that have not begun in the innermost group that the running task has opened, or else in the group or scope
+/// that it belongs to. Those that run may check [`is_cancelled`](crate::is_cancelled).
 ///
 /// # Panics
 /// If there is no such group or scope.
 pub fn cancel_group() {
     let is_cancelled = with_worker(|worker| {
         #[expect(unsafe_code, reason = "follows a pointer")]
-        // SAFETY: this task's own context is alive as long as the task is, and so is the one that counts it.
+        // SAFETY: this task's own context is alive as long as the task is, and so is the one in which it is counted.
         unsafe {
             let own = worker.frame.context.map(|own| &*own.as_ptr());
             own.or(worker.frame.parent.get()).is_some_and(Context::cancel_group)
@@ -138,11 +200,11 @@ pub fn cancel_group() {
     );
 }
 
-/// Closes the innermost group of the task that runs. `None` if none is open; else what a task of it panicked with.
+/// Closes the innermost group of the running task. `None` if none is open; else the first panic of a task of it.
 fn close_innermost() -> Option<Option<Box<dyn Any + Send>>> {
     let group = with_worker(|worker| worker.frame.context).flatten()?;
     #[expect(unsafe_code, reason = "follows a pointer, and frees what `open_group` made")]
-    // SAFETY: it is this task's, and alive as long as it is not closed here; when all its tasks are over, nothing points to it.
+    // SAFETY: it is this task's, and alive until it is closed here; when all its tasks are over, no pointer to it is left.
     unsafe {
         let outer = NonNull::from(group.as_ref().outer()?);
         wait_for(group.as_ref(), Wanted::Subtrees);
@@ -153,7 +215,7 @@ fn close_innermost() -> Option<Option<Box<dyn Any + Send>>> {
     }
 }
 
-/// Closes the groups that the task that ends has left open. It has spawned, or opened one.
+/// Closes the groups that the ending task has left open. It has spawned tasks, or opened a group.
 pub(super) fn close_all_groups() {
     while let Some(panic) = close_innermost() {
         let outer = in_task(|worker| worker.frame.context).expect("a group has a context around it");
@@ -165,7 +227,7 @@ pub(super) fn close_all_groups() {
     }
 }
 
-/// A task that no context counts is about to end: it waits for all that it has spawned. Returns what that panicked with.
+/// A task that is counted in no context is about to end: it waits for all its descendants. Returns their first panic.
 #[inline]
 pub(crate) fn wait_for_descendants() -> Option<Box<dyn Any + Send>> {
     if in_task(|worker| worker.frame.context.is_some()) { wait_for_all() } else { None }
@@ -176,7 +238,7 @@ fn wait_for_all() -> Option<Box<dyn Any + Send>> {
     close_all_groups();
     let own = in_task(|worker| worker.frame.context)?;
     #[expect(unsafe_code, reason = "follows a pointer, and frees what `Worker::context` made")]
-    // SAFETY: it is this task's; when all its tasks are over, nothing points to it.
+    // SAFETY: it is this task's; when all its tasks are over, no pointer to it is left.
     unsafe {
         wait_for(own.as_ref(), Wanted::Subtrees);
         in_task(|worker| worker.frame.context = None);
@@ -193,7 +255,7 @@ pub(super) fn wait_for(context: &Context, wanted: Wanted) {
 #[inline]
 fn wait_until(awaited: &impl Awaited) {
     if awaited.is_done() {
-        in_task(|worker| worker.recorder.tasks_waited_for());
+        in_task(|worker| worker.recorder.observe_tasks());
     } else {
         let request = in_task(|worker| worker.frame.request);
         worker::wait(Some(request), awaited);
@@ -211,8 +273,8 @@ impl Awaited for Tasks<'_> {
         self.context.is_done(self.wanted)
     }
 
-    fn falls_asleep(&self) -> bool {
-        self.context.falls_asleep(self.wanted)
+    fn announce_sleep(&self) -> bool {
+        self.context.announce_sleep(self.wanted)
     }
 }
 
@@ -224,13 +286,13 @@ impl Awaited for Children<'_> {
         self.0.is_done_with_children()
     }
 
-    fn falls_asleep(&self) -> bool {
-        self.0.falls_asleep_for_children()
+    fn announce_sleep(&self) -> bool {
+        self.0.announce_sleep_for_children()
     }
 }
 
 impl Worker {
-    /// Where the task that runs spawns its children now.
+    /// The context in which the running task spawns its children now.
     #[inline]
     fn context(&mut self) -> NonNull<Context> {
         match self.frame.context {
@@ -242,7 +304,7 @@ impl Worker {
     #[cold]
     fn new_context(&mut self) -> NonNull<Context> {
         #[expect(unsafe_code, reason = "follows a pointer")]
-        // SAFETY: it counts the task that runs.
+        // SAFETY: the running task is counted there.
         let parent = unsafe { self.frame.parent.get() };
         let own = Context::of_task(parent, self.frame.request, self.seat);
         *self.frame.context.insert(NonNull::from(Box::leak(Box::new(own))))

@@ -1,4 +1,4 @@
-//! Loops that have a result: one value of all iterations, or a vector with one of each.
+//! Loops with a result: one value from all iterations, or a vector with one of each.
 
 use super::loops::pieces;
 use std::mem::{ManuallyDrop, needs_drop};
@@ -6,19 +6,20 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::Mutex;
 
-/// Maps each number of a range to a value and reduces the values to one, on all threads; `None` of an empty range. The range is cut
-/// as by [`for_each`](crate::for_each). `reduce` must be associative and need not be commutative: it gets the values in the order of
-/// their numbers. The same range is cut into the same pieces by the same number of threads, so a sum of floating-point numbers is the
-/// same each time.
+/// Maps each number of a range to a value and reduces the values to one, on all threads; `None` for an empty range. The range is
+/// cut as by [`for_each`](crate::for_each). `reduce` must be associative and need not be commutative: it gets the values in the
+/// order of their numbers. The same range is cut into the same pieces by the same number of threads, so a sum of floating-point
+/// numbers is the same each time.
 ///
 /// ```
-/// let longest = vicus_machine::map_reduce(0..1000, |n| (n * 7919) % 1000, usize::max);
+/// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+/// let longest = runtime.run(|| vicus_machine::map_reduce(0..1000, |n| (n * 7919) % 1000, usize::max));
 /// assert_eq!(longest, Some(999));
-/// assert_eq!(vicus_machine::map_reduce(0..0, |n| n, usize::max), None);
 /// ```
 ///
 /// # Panics
-/// If `map` or `reduce` panics, with what it panicked with; iterations that have not begun are left out then.
+/// If `map` or `reduce` panics, with its panic; iterations that have not begun are then left out. Outside of a runtime, if the range
+/// is not empty.
 pub fn map_reduce<R: Send>(
     range: Range<usize>,
     map: impl Fn(usize) -> R + Sync,
@@ -36,17 +37,19 @@ pub fn map_reduce<R: Send>(
     reduced.into_iter().map(|(_, value)| value).reduce(reduce)
 }
 
-/// A vector with a value for each number of a range, computed on all threads. The range is cut as by [`for_each`](crate::for_each), and
-/// each thread writes its values where they stay: large vectors so lie near the threads that go over the same range later.
+/// A vector with a value for each number of a range, computed on all threads. The range is cut as by
+/// [`for_each`](crate::for_each), and each thread writes its values in place: so large vectors lie near the threads that later go
+/// over the same range.
 ///
 /// ```
-/// let squares = vicus_machine::collect(0..1000, |n| n * n);
+/// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+/// let squares = runtime.run(|| vicus_machine::collect(0..1000, |n| n * n));
 /// assert_eq!(squares[31], 961);
 /// ```
 ///
 /// # Panics
-/// If the closure panics, with what it panicked with; the values that there are are dropped, and iterations that have not begun are
-/// left out.
+/// If the closure panics, with its panic; the values that are written are dropped, and iterations that have not begun are left
+/// out. Outside of a runtime, if the range is not empty.
 pub fn collect<R: Send>(range: Range<usize>, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let (first, len) = (range.start, range.len());
     let mut values: Vec<R> = Vec::with_capacity(len);
@@ -63,7 +66,7 @@ pub fn collect<R: Send>(range: Range<usize>, f: impl Fn(usize) -> R + Sync) -> V
             written.values.end += 1;
         }
     });
-    // Each number was done, or `pieces` panicked.
+    // Each number was done, or `pieces` has panicked.
     made.are_the_vectors();
     #[expect(unsafe_code, reason = "the memory was raw")]
     // SAFETY: so many values were written, one for each number of the range.
@@ -73,10 +76,10 @@ pub fn collect<R: Send>(range: Range<usize>, f: impl Fn(usize) -> R + Sync) -> V
     values
 }
 
-/// Values of a vector whose length does not count them yet. Dropped, it drops them.
+/// The written values of a vector whose length does not count them yet. Dropped, it drops them.
 struct Made<R> {
     start: *mut R,
-    /// Which there are.
+    /// The numbers of the written values.
     written: Mutex<Vec<Range<usize>>>,
 }
 
@@ -87,7 +90,7 @@ unsafe impl<R: Send> Sync for Made<R> {}
 impl<R> Made<R> {
     fn are_the_vectors(self) {
         let mut made = ManuallyDrop::new(self);
-        // The list is dropped, and no value.
+        // Drops the list, but no value.
         *made.written.get_mut().expect("nothing panics under this lock") = Vec::new();
     }
 }
@@ -96,7 +99,8 @@ impl<R> Drop for Made<R> {
     fn drop(&mut self) {
         for range in self.written.get_mut().expect("nothing panics under this lock").drain(..) {
             #[expect(unsafe_code, reason = "drops values of raw memory")]
-            // SAFETY: they were written and are no vector's; the vector, which has the memory, is dropped after this.
+            // SAFETY: they were written and the vector does not own them; the vector, which has the memory, is dropped after
+            // this.
             unsafe {
                 ptr::slice_from_raw_parts_mut(self.start.wrapping_add(range.start), range.len()).drop_in_place();
             }
@@ -104,7 +108,7 @@ impl<R> Drop for Made<R> {
     }
 }
 
-/// The values of a piece. Dropped, also by a panic, it notes them.
+/// The values of a piece. Dropped, also by a panic, it adds them to the list.
 struct Written<'a, R> {
     made: &'a Made<R>,
     values: Range<usize>,

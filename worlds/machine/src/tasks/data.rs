@@ -1,4 +1,4 @@
-//! Tasks that say what they read and write: they run in that order, where their bytes are.
+//! Tasks that describe the data that they read and write: they run in that order, near their bytes.
 
 use super::alive::ByAddress;
 use super::scope::Scope;
@@ -10,14 +10,14 @@ use std::sync::Arc;
 use vicus_schedule::{Access, Kind, Mode, Node, QueueId, Queued, TaskRef};
 use vicus_topology::Place;
 
-/// Elements that several tasks of a scope read and write, in the order that they say. Copies tell of the same elements. Made
-/// by [`Scope::share`].
+/// Elements that several tasks of a scope read and write, in the order of their descriptions. Copies refer to the same elements.
+/// Made by [`Scope::share`].
 pub struct Shared<'scope, T> {
     start: *mut T,
-    /// How many elements are before it: those without bytes are told apart by that alone.
+    /// The index of its first element: elements without bytes are told apart only by that.
     first: usize,
     len: usize,
-    /// Whose tasks share them, by its address: another scope would not know of them.
+    /// The address of the scope whose tasks share them: another scope would not order its tasks by them.
     scope: *const (),
     elements: PhantomData<&'scope mut [T]>,
 }
@@ -42,7 +42,7 @@ impl<T> Clone for Part<'_, T> {
 impl<T> Copy for Part<'_, T> {}
 
 #[expect(unsafe_code, reason = "it has a pointer")]
-// SAFETY: its elements are reached by tasks alone, which run in an order that keeps writers apart from all others.
+// SAFETY: only tasks access its elements, and they run in an order that keeps writers apart from all others.
 unsafe impl<T: Send> Send for Shared<'_, T> {}
 
 #[expect(unsafe_code, reason = "it has a pointer")]
@@ -50,12 +50,12 @@ unsafe impl<T: Send> Send for Shared<'_, T> {}
 unsafe impl<T: Send> Sync for Shared<'_, T> {}
 
 #[expect(unsafe_code, reason = "it has a pointer")]
-// SAFETY: as for `Shared`; tasks at once may read it, so references to elements go to several threads.
+// SAFETY: as for `Shared`; tasks at the same time may read it, so references to elements go to several threads.
 unsafe impl<T: Send + Sync> Send for Part<'_, T> {}
 
 impl<T> Part<'_, T> {
     fn access(&self, mode: Mode) -> Access {
-        // What takes no memory is still one task's at a time.
+        // Elements without bytes are also used by one task at a time.
         let (before, bytes) = if size_of::<T>() == 0 { (self.0.first, 1) } else { (0, size_of::<T>()) };
         Access::new(self.0.start.addr() + before, self.0.len * bytes, mode)
     }
@@ -67,7 +67,7 @@ impl<'scope, T> Shared<'scope, T> {
         let Range { start, end } = range(&elements, self.len);
         assert!(start <= end && end <= self.len, "elements {start}..{end} of {} that are shared", self.len);
         #[expect(unsafe_code, reason = "a pointer into the elements")]
-        // SAFETY: inside of them, or at their end.
+        // SAFETY: inside of the elements, or at their end.
         let first = unsafe { self.start.add(start) };
         Part(Shared { start: first, first: start, len: end - start, ..self })
     }
@@ -101,20 +101,20 @@ fn after(element: usize, len: usize) -> usize {
     element.checked_add(1).unwrap_or_else(|| panic!("element {element} of {len} that are shared"))
 }
 
-/// What a task can say that it reads or writes: a [`Part`], or a slice that is its own to read, or to write.
+/// Data that a task can read or write: a [`Part`], or a slice of its own.
 pub trait Data {
-    /// What its closure gets.
+    /// The closure's argument for it.
     type View<'v>;
 
     #[doc(hidden)]
     fn access(&self) -> Access;
 
-    /// The scope whose other tasks may have said the same; `None` if nobody else has it.
+    /// The scope whose other tasks may describe the same data; `None` if only this task has it.
     #[doc(hidden)]
     fn scope(&self) -> Option<*const ()>;
 
     /// # Safety
-    /// Called when the task runs, whose turn it is to read or write it; the view ends with the task.
+    /// Called when the task runs, in its turn to read or write the data; the view ends with the task.
     #[doc(hidden)]
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
     unsafe fn view<'v>(self) -> Self::View<'v>;
@@ -139,7 +139,7 @@ impl<T: Sync + 'static> Data for Reads<Part<'_, T>> {
 
     #[expect(unsafe_code, reason = "makes a slice of a part")]
     unsafe fn view<'v>(self) -> &'v [T] {
-        // SAFETY: elements that the scope borrowed; no task that writes them runs at once, by the caller's promise.
+        // SAFETY: elements that the scope borrowed; no task that writes them runs at the same time, by the caller's promise.
         unsafe { std::slice::from_raw_parts(self.0.0.start, self.0.0.len) }
     }
 }
@@ -157,7 +157,7 @@ impl<T: Send + 'static> Data for Writes<Part<'_, T>> {
 
     #[expect(unsafe_code, reason = "makes a slice of a part")]
     unsafe fn view<'v>(self) -> &'v mut [T] {
-        // SAFETY: elements that the scope borrowed; no other task that has them runs at once, by the caller's promise.
+        // SAFETY: elements that the scope borrowed; no other task that has them runs at the same time, by the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.0.0.start, self.0.0.len) }
     }
 }
@@ -196,9 +196,9 @@ impl<'scope, T: Send> Data for Writes<&'scope mut [T]> {
     }
 }
 
-/// Several [`Data`], in the order in which a task says them.
+/// Several [`Data`], in the order of a task's description.
 pub trait Views {
-    /// What its closure gets.
+    /// The closure's argument.
     type Of<'v>;
 
     /// # Safety
@@ -274,12 +274,12 @@ pub struct TaskBuilder<'a, 'scope, V> {
     views: V,
 }
 
-/// What is known of a task before it is spawned.
+/// The description of a task before it is spawned.
 #[derive(Default)]
 pub(super) struct Said {
     /// Its footprint.
     pub(super) accesses: Vec<Access>,
-    /// What of it other tasks may have said, too.
+    /// The accesses that other tasks may describe, too.
     pub(super) ordered: Vec<Access>,
     pub(super) kind: Option<Kind>,
     pub(super) place: Option<Place>,
@@ -293,12 +293,14 @@ impl<'scope> Scope<'scope> {
         Shared { start: elements.as_mut_ptr(), first: 0, len: elements.len(), scope, elements: PhantomData }
     }
 
-    /// A task that says what it reads and writes. It runs after the earlier ones that write what it reads, or that read or
-    /// write what it writes, as if all ran one after the other; and where most of its bytes are, if the strategy knows places.
+    /// A task that describes the data that it reads and writes. It runs after the earlier tasks that write data which it reads,
+    /// or that read or write data which it writes, as if all ran one after the other; and near most of its bytes, if the strategy
+    /// uses places.
     ///
     /// ```
+    /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
     /// let (mut a, mut b) = (vec![1; 1000], vec![0; 1000]);
-    /// vicus_machine::scope(|scope| {
+    /// runtime.run(|| vicus_machine::scope(|scope| {
     ///     let (a, b) = (scope.share(&mut a), scope.share(&mut b));
     ///     for part in [0..500, 500..1000] {
     ///         let (from, to) = (a.part(part.clone()), b.part(part));
@@ -306,7 +308,7 @@ impl<'scope> Scope<'scope> {
     ///     }
     ///     // After both.
     ///     scope.task().writes(b.part(..)).spawn(|(b,)| b.iter_mut().for_each(|element| *element += 1));
-    /// });
+    /// }));
     /// assert!(b.iter().all(|&element| element == 2));
     /// ```
     pub fn task<'a>(&'a self) -> TaskBuilder<'a, 'scope, ()> {
@@ -315,34 +317,34 @@ impl<'scope> Scope<'scope> {
 }
 
 impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
-    /// Says that it reads these elements; its closure gets them, in the order in which they are said.
+    /// It reads these elements; its closure gets them, in the order of the description.
     pub fn reads<D>(self, data: D) -> TaskBuilder<'a, 'scope, V::With>
     where
         Reads<D>: Data,
         V: Append<Reads<D>>,
     {
-        self.says(Reads(data))
+        self.describe(Reads(data))
     }
 
-    /// Says that it reads and writes these elements; its closure gets them, in the order in which they are said.
+    /// It reads and writes these elements; its closure gets them, in the order of the description.
     ///
-    /// Panics if it has said before that it uses some of them.
+    /// Panics if the description has some of them already.
     pub fn writes<D>(self, data: D) -> TaskBuilder<'a, 'scope, V::With>
     where
         Writes<D>: Data,
         V: Append<Writes<D>>,
     {
-        self.says(Writes(data))
+        self.describe(Writes(data))
     }
 
-    fn says<D: Data>(mut self, data: D) -> TaskBuilder<'a, 'scope, V::With>
+    fn describe<D: Data>(mut self, data: D) -> TaskBuilder<'a, 'scope, V::With>
     where
         V: Append<D>,
     {
         let access = data.access();
         let overlaps = |other: &&Access| {
             let apart = other.start + other.bytes <= access.start || access.start + access.bytes <= other.start;
-            // An empty part shares nothing, wherever it is.
+            // An empty part shares no elements, wherever it is.
             let share = !apart && other.bytes > 0 && access.bytes > 0;
             share && (other.mode.writes() || access.mode.writes())
         };
@@ -359,21 +361,22 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
         TaskBuilder { scope, said, by_address, views: views.append(data) }
     }
 
-    /// Says which bytes it reads and writes, for its order and its place alone: the closure does not get them. For data that the
-    /// type system does not see, such as what a library of another language owns.
+    /// Describes bytes that it reads and writes, only for its order and its place: the closure does not get them. For data that
+    /// the type system does not see, such as that of a library in another language.
     ///
     /// In a build with debug assertions, panics if some of it is memory of this library that was freed; and so does the task,
-    /// instead of running, if it is by then.
+    /// instead of running, if the memory is freed by then.
     #[track_caller]
     pub fn follows(mut self, accesses: &[Access]) -> Self {
         self.said.ordered.extend_from_slice(accesses);
         self.touches(accesses)
     }
 
-    /// Says which bytes it reads and writes, for its place alone.
+    /// Describes bytes that it reads and writes, only for its place.
     ///
     /// In a build with debug assertions, panics if some of it is memory of this library that was freed; and so does the task,
-    /// instead of running, if it is by then. Memory that was given out again meanwhile passes, as do items of a pool that lives.
+    /// instead of running, if the memory is freed by then. Memory that was given out again meanwhile passes, and so do items of a
+    /// living pool.
     ///
     /// ```
     /// use vicus_machine::Runtime;
@@ -393,7 +396,7 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
         self
     }
 
-    /// What was said last it uses so intensely that this alone decides where it runs (`vicinity`: Muddukrishna et al.,
+    /// It uses the last described data so intensely that this alone decides where it runs (`vicinity`: Muddukrishna et al.,
     /// algorithm 3).
     pub fn intensely(mut self) -> Self {
         if let Some(last) = self.said.accesses.last_mut() {
@@ -408,15 +411,16 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
         self
     }
 
-    /// It is to run in the neighbourhood of this node or core group, wherever its bytes are; see [`Scope::spawn_at`].
+    /// It runs in the neighbourhood of this node or core group, wherever its bytes are; see [`Scope::spawn_at`], also for a place that
+    /// there isn't.
     pub fn at(mut self, place: impl Into<Place>) -> Self {
         self.said.place = Some(place.into());
         self
     }
 
-    /// Of the tasks of the scope that have said a priority and wait for no other task, the one of the largest is taken first; of equal
-    /// ones, the one that has been ready longest. Tasks for different places, or that are dealt there by their bytes, don't compare.
-    /// Nothing is interrupted, and tasks that say none go as if there were no others.
+    /// Sets its priority. Of the tasks of the scope that have one and wait for no other task, the one of the largest priority is
+    /// taken first; of equal ones, the one that has been ready longest. Tasks for different places, or dealt there by their
+    /// bytes, don't compare. No running task is interrupted, and tasks without a priority are not affected.
     ///
     /// ```
     /// use std::sync::Mutex;
@@ -437,7 +441,7 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
         self
     }
 
-    /// Spawns it. Its closure gets the elements that it said. If it panics, those that wait for what it writes are dropped.
+    /// Spawns it. Its closure gets the described elements. If it panics, tasks that wait for data which it writes are dropped.
     pub fn spawn<F>(self, f: F)
     where
         V: Views + Send + 'scope,
@@ -445,16 +449,17 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
     {
         let TaskBuilder { scope, said, by_address, views } = self;
         scope.put_said(said, move |_| {
-            by_address.runs();
+            by_address.check();
             #[expect(unsafe_code, reason = "makes slices of parts")]
-            // SAFETY: the task's turn has come: what it has to wait for is over, and those that have to wait for it do so until
-            // this closure has returned, beyond which it cannot keep the slices, whose lifetime it must not know.
+            // SAFETY: it is the task's turn: the tasks that it has to wait for are over, and those that have to wait for it do so
+            // until this closure has returned. The closure can't keep the slices longer, because it is generic over their
+            // lifetime.
             f(unsafe { views.views() });
         });
     }
 }
 
-/// A task's turn: when it is dropped, others may go on.
+/// A task's turn: when it is dropped, waiting tasks may go on.
 pub(super) struct Turn {
     node: Arc<Node>,
     is_done: bool,
@@ -465,12 +470,12 @@ impl Turn {
         Turn { node: Arc::clone(node), is_done: false }
     }
 
-    /// Whether what it waited for is as it should be.
+    /// Whether none of the tasks that it waited for has panicked.
     pub(super) fn is_sound(&self) -> bool {
         !self.node.is_broken()
     }
 
-    /// The task has done what it said.
+    /// The task has ended without a panic.
     pub(super) fn end(mut self) {
         self.is_done = true;
     }
@@ -480,21 +485,21 @@ impl Drop for Turn {
     fn drop(&mut self) {
         in_task(|worker| worker.recorder.turn_ends());
         self.node.end(self.is_done, |queued| {
-            // It goes on with what was just written.
+            // Near the data that was just written.
             let kind = if queued.queue.is_some() { queued.kind } else { Kind::Immediate };
-            in_task(|worker| worker.lets_go(Queued { kind, ..queued })).run();
+            in_task(|worker| worker.queue_released(Queued { kind, ..queued })).run();
         });
     }
 }
 
 impl Worker {
-    /// The queue of a task with this footprint that names no place; `None` if that is this seat's own.
+    /// The queue of a task with this footprint that names no place; `None` if it is this seat's own.
     #[inline]
     pub(super) fn deal(&mut self, accesses: &[Access]) -> Option<QueueId> {
         self.state.deal(&self.shared.plan, accesses, &mut Everywhere).queue
     }
 
-    /// Writes down what a task has said that it reads and writes.
+    /// Records the data that a task reads and writes.
     #[inline]
     pub(super) fn record_footprint(&mut self, task: TaskRef, accesses: &[Access]) {
         if self.recorder.keeps_events() {

@@ -1,4 +1,4 @@
-//! A closure in a block of its own, which a context counts until it is over.
+//! A closure in a block of its own, which is counted in a context until it is over.
 
 use super::child::close_all_groups;
 use super::closure_class;
@@ -26,7 +26,7 @@ impl<F: FnOnce(ContextRef) + Send> Job<F> {
     /// A task of this context, for a queue.
     ///
     /// # Safety
-    /// What the closure borrows lives until the context has no open tasks; so does the context. The closure gets this pointer.
+    /// The context, and all that the closure borrows, live until the context has no open tasks. The closure gets this pointer.
     #[inline]
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see: the closure's lifetime")]
     pub(super) unsafe fn task(worker: &mut Worker, context: *const Context, f: F) -> TaskRef {
@@ -34,12 +34,12 @@ impl<F: FnOnce(ContextRef) + Send> Job<F> {
         let context_ref = ContextRef::new(context);
         // SAFETY: the caller's promise.
         let context = unsafe { &*context };
-        context.begins_one(worker.seat);
+        context.begin_one(worker.seat);
         let header = TaskHeader { class: Self::CLASS, context: context_ref, request: context.request(), number };
         let job = Job { header, f };
         let block: *mut Job<F> = if Self::IS_SMALL {
             let block = worker.slab.take(&worker.shared.blocks).as_ptr().cast();
-            // SAFETY: it is large enough, aligned, and nobody else's.
+            // SAFETY: the block is large enough, aligned, and was just taken.
             unsafe {
                 std::ptr::write(block, job);
             }
@@ -47,8 +47,8 @@ impl<F: FnOnce(ContextRef) + Send> Job<F> {
         } else {
             Box::into_raw(Box::new(job))
         };
-        // SAFETY: the header is the job's first field; it stays until it is run; its closure is `Send`, and lives long enough, by the
-        // caller's promise.
+        // SAFETY: the header is the job's first field; the job stays in place until it is run; its closure is `Send`, and lives
+        // long enough, by the caller's promise.
         unsafe { TaskRef::new(NonNull::new_unchecked(block.cast())) }
     }
 
@@ -78,13 +78,13 @@ impl<F: FnOnce(ContextRef) + Send> Job<F> {
 // SAFETY of callers: `task` is of a `Job<F>` that was not run.
 unsafe fn run<F: FnOnce(ContextRef) + Send>(task: TaskRef) {
     let (job, is_stopped) = in_task(|worker| {
-        worker.begins(task);
+        worker.begin_task(task);
         let is_stopped = worker.shared.requests_of_tasks.is_stopped(task.header().request);
         // SAFETY: the caller's promise.
         (unsafe { Job::<F>::take(worker, task) }, is_stopped)
     });
     let Job { header, f } = job;
-    // SAFETY: the context counts this job until `end` below.
+    // SAFETY: this job is counted in the context until `end` below.
     let context = unsafe { header.context.get() }.expect("a job has a context");
     let is_dropped = is_stopped || context.is_cancelled();
     let call = AssertUnwindSafe(|| if is_dropped { drop(f) } else { f(header.context) });
@@ -111,8 +111,8 @@ unsafe fn end(header: &TaskHeader, context: &Context) {
         return unsafe { end_with_children(header, context) };
     }
     heaps::finish_task();
-    // SAFETY: by the caller's promise it is the one end of the job; contexts are as `free` takes them.
-    unsafe { context.ends_one(None, seat, ask, free) };
+    // SAFETY: by the caller's promise this is the only end of the job; contexts are of the kind that `free` takes.
+    unsafe { context.end_one(None, seat, ask, free) };
 }
 
 /// # Safety
@@ -127,10 +127,10 @@ unsafe fn end_with_children(header: &TaskHeader, context: &Context) {
     });
     heaps::finish_task();
     // SAFETY: as in `end`; `own` was made for the job's children, with this context as its parent.
-    unsafe { context.ends_one(own.map(|own| own.as_ptr().cast_const()), seat, ask, free) };
+    unsafe { context.end_one(own.map(|own| own.as_ptr().cast_const()), seat, ask, free) };
 }
 
-/// Asks a seat whether what it waits for is over.
+/// Has a seat check whether its awaited task is over.
 fn ask(seat: SeatId) {
     with_shared(|shared| shared.ask(seat));
 }
@@ -138,6 +138,6 @@ fn ask(seat: SeatId) {
 /// Frees the context of a task that has ended.
 fn free(context: *const Context) {
     #[expect(unsafe_code, reason = "frees what `Worker::context` made")]
-    // SAFETY: it was made in a Box, and `Context::ends_one` hands it out once, when nothing points to it any more.
+    // SAFETY: it was made in a Box, and `Context::end_one` hands it out once, when no pointer to it is left.
     drop(unsafe { Box::from_raw(context.cast_mut()) });
 }

@@ -1,7 +1,7 @@
-//! Two closures, maybe at once.
+//! Two closures, perhaps at the same time.
 
 use super::latch::Latch;
-use super::{closure_class, ends, with_descendants};
+use super::{closure_class, end_task, with_descendants};
 use crate::deque::Deque;
 use crate::runtime::Runtime;
 use crate::worker::{self, AtOnce, Worker, in_task, is_seated, run_on_top, with_shared};
@@ -12,26 +12,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 use vicus_schedule::{Kind, Put, QueueId, TaskClass, TaskHeader, TaskRef};
 
-/// Runs two closures and returns what they return. Another thread may run the second one while the first one runs; if none
-/// has taken it by then, this one does. The second one is an immediate task: it is run near.
-///
-/// Called in a task of a [`Runtime`] (see [`Runtime::run`]) its threads do it, else those of [`Runtime::global`]. On the usual
-/// way it takes no lock and allocates nothing.
+/// Runs two closures and returns their results. Another thread of the caller's [`Runtime`] may run the second one while the first
+/// one runs; if none has taken it by then, this thread does. The second one is an immediate task: it is run near. Usually it takes no
+/// lock and allocates nothing.
 ///
 /// ```
-/// fn sum(numbers: &[u64]) -> u64 {
-///     if numbers.len() < 1000 {
-///         return numbers.iter().sum();
-///     }
-///     let (left, right) = numbers.split_at(numbers.len() / 2);
-///     let (left, right) = vicus_machine::join(|| sum(left), || sum(right));
-///     left + right
-/// }
-/// assert_eq!(sum(&(0..100_000).collect::<Vec<_>>()), 100_000 * 99_999 / 2);
+/// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+/// assert_eq!(runtime.run(|| vicus_machine::join(|| 1, || 2)), (1, 2));
 /// ```
 ///
 /// # Panics
-/// If one of them panics, with what it panicked with, after both are over; the first one's if both do.
+/// If one of them panics, with its panic, after both are over; with the first one's if both do. Outside of a runtime
+/// ([`is_in_runtime`](crate::is_in_runtime)).
 #[inline]
 pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
@@ -57,7 +49,7 @@ where
     let a = match catch_unwind(AssertUnwindSafe(a)) {
         Ok(a) => a,
         Err(panic) => {
-            // What the second one borrows may be gone with this frame.
+            // Data that the second one borrows may be gone with this frame.
             if take_back_from_panic(task, queue) {
                 job.forget();
                 in_task(|worker| worker.recorder.task_ended_here());
@@ -77,23 +69,23 @@ where
     (a, job.result())
 }
 
-/// Takes a task out of where it was put: this queue, or with `None` the seat's own lock-free one. `false` if another seat has it.
+/// Takes a task back from its queue, or with `None` from the seat's own lock-free one. `false` if another seat has it.
 #[inline]
 fn take_back(task: TaskRef, queue: Option<QueueId>) -> bool {
-    match in_task(|worker| worker.takes_back(task, queue)) {
+    match in_task(|worker| worker.take_back(task, queue)) {
         Ok(is_back) => is_back,
         Err(younger) => take_back_from_below(younger, task, queue),
     }
 }
 
-/// As [`take_back`], after a younger task was taken: spawned since, and not waited for by then.
+/// As [`take_back`], after it gave a younger task, which the first closure has spawned and not waited for.
 #[cold]
 #[inline(never)]
 fn take_back_from_below(mut younger: TaskRef, task: TaskRef, queue: Option<QueueId>) -> bool {
     loop {
         let way = in_task(|worker| worker.state.own_way());
         run_on_top(younger, way);
-        match in_task(|worker| worker.takes_back(task, queue)) {
+        match in_task(|worker| worker.take_back(task, queue)) {
             Ok(is_back) => return is_back,
             Err(another) => younger = another,
         }
@@ -115,7 +107,7 @@ fn wait_for(latch: &Latch) {
 }
 
 impl Worker {
-    /// Puts a task of a `join` where the plan wants immediate tasks that name no place. Says which queue that is, if it is not the
+    /// Puts a task of a `join` where the plan wants immediate tasks that name no place. Gives its queue, unless that is the
     /// seat's own lock-free one.
     #[inline]
     fn put_second(&mut self, task: TaskRef) -> (Option<QueueId>, AtOnce) {
@@ -123,20 +115,20 @@ impl Worker {
         if self.put_own(task).is_ok() { (None, AtOnce::NONE) } else { self.put_elsewhere(task) }
     }
 
-    /// Takes a task out of where it was put, and says whether it was still there. An error is a task that is run before it is looked
-    /// for again.
+    /// Takes a task back from where it was put. Whether it was still there. An error is a younger task, which has to be run
+    /// before the next try.
     #[inline]
-    fn takes_back(&mut self, task: TaskRef, queue: Option<QueueId>) -> Result<bool, TaskRef> {
+    fn take_back(&mut self, task: TaskRef, queue: Option<QueueId>) -> Result<bool, TaskRef> {
         if let Some(queue) = queue {
             return Ok(self.remove(queue, task));
         }
-        if self.state.takes_back(&task) {
-            self.took_back(task);
+        if self.state.take_back(&task) {
+            self.record_taken_back(task);
             return Ok(true);
         }
         match self.own().and_then(Deque::pop) {
             Some(youngest) if youngest == task => {
-                self.took_back(task);
+                self.record_taken_back(task);
                 Ok(true)
             }
             Some(younger) => Err(younger),
@@ -157,25 +149,25 @@ impl Worker {
     }
 
     #[inline]
-    fn took_back(&mut self, task: TaskRef) {
+    fn record_taken_back(&mut self, task: TaskRef) {
         if self.recorder.is_on() {
             self.recorder.task_taken(task, self.state.own_way(), false);
             self.recorder.task_begins_here(task);
         }
     }
 
-    /// Takes a task out of the locked queue that it was put into, or of those that this seat has kept.
+    /// Takes a task out of the locked queue that it was put into, or out of those that this seat has kept.
     #[cold]
     fn remove(&mut self, queue: QueueId, task: TaskRef) -> bool {
-        let found = self.shared.queues.remove(queue, task) || self.state.takes_back(&task);
+        let found = self.shared.queues.remove(queue, task) || self.state.take_back(&task);
         if found {
-            self.took_back(task);
+            self.record_taken_back(task);
         }
         found
     }
 }
 
-/// A closure in the frame of who waits for it.
+/// A closure in the frame of the waiting thread.
 #[repr(C)]
 struct StackJob<F, R> {
     /// First, so that its address is the job's.
@@ -184,7 +176,7 @@ struct StackJob<F, R> {
     work: UnsafeCell<Work<F, R>>,
 }
 
-/// Before, and after.
+/// The closure before it is run, and its result afterwards.
 union Work<F, R> {
     f: ManuallyDrop<F>,
     result: ManuallyDrop<Result<R, Box<dyn Any + Send>>>,
@@ -206,7 +198,7 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
     #[inline]
     fn task(&self) -> TaskRef {
         #[expect(unsafe_code, reason = "the task lies in this frame")]
-        // SAFETY: the header is the job's first field; `join` takes the job back or waits for its latch before its frame goes;
+        // SAFETY: the header is the job's first field; `join` takes the job back or waits for its latch before its frame ends;
         // closure and result are `Send`.
         unsafe {
             TaskRef::new(NonNull::new_unchecked(ptr::from_ref(self).cast_mut().cast()))
@@ -217,7 +209,7 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
     #[inline]
     fn run_here(self) -> R {
         #[expect(unsafe_code, reason = "nobody else has run it")]
-        // SAFETY: it was taken back, so its closure is still there, and this is the only one to take it.
+        // SAFETY: it was taken back, so its closure is still there, and is only taken here.
         let f = unsafe { ManuallyDrop::take(&mut (*self.work.get()).f) };
         f()
     }
@@ -245,16 +237,16 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
 
 /// Runs a job that was taken out of a queue.
 #[expect(unsafe_code, reason = "the type of a class's functions")]
-// SAFETY of callers: `task` is of a `StackJob<F, R>` that is still waited for.
+// SAFETY of callers: `task` is of a `StackJob<F, R>` whose owner still waits.
 unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef) {
     let job: *const StackJob<F, R> = task.as_ptr().as_ptr().cast_const().cast();
-    in_task(|worker| worker.begins(task));
-    // SAFETY: the job's owner waits for it; nobody else takes its closure.
+    in_task(|worker| worker.begin_task(task));
+    // SAFETY: the job's owner waits for it; its closure is only taken here.
     unsafe {
         let f = ManuallyDrop::take(&mut (*(*job).work.get()).f);
         let result = with_descendants(catch_unwind(AssertUnwindSafe(f)));
         (*(*job).work.get()).result = ManuallyDrop::new(result);
-        ends(task.header());
+        end_task(task.header());
         with_shared(|shared| (*job).latch.set(shared));
     }
 }

@@ -1,14 +1,14 @@
-//! Something that becomes true once, for a seat that waits for it.
+//! A flag that becomes true once, for a seat that waits for it.
 
 use super::Awaited;
 use crate::runtime::Shared;
 use crate::sync::{AtomicU32, Ordering};
 use vicus_schedule::SeatId;
 
-/// Set once by whoever finishes what a seat waits for.
+/// Set once by the thread that finishes the task which a seat waits for.
 ///
-/// The seat looks for other work meanwhile, and may fall asleep: then it says so, and whoever sets the latch wakes it. The
-/// latch may lie in the frame of who waits: after it is set, it is touched no more.
+/// The seat looks for other work meanwhile, and may fall asleep: it announces that before, and then the setting thread wakes it.
+/// The latch may lie in the waiting seat's stack frame: it is not touched after it is set.
 pub(crate) struct Latch {
     state: AtomicU32,
     seat: SeatId,
@@ -26,7 +26,7 @@ impl Latch {
         Latch { state: AtomicU32::new(OPEN), seat }
     }
 
-    /// What is waited for is done. Nothing of the latch is touched after this but the seat's bed.
+    /// The awaited task is done. After this only the seat's sleeping place is touched, not the latch.
     #[inline]
     pub(crate) fn set(&self, shared: &Shared) {
         let seat = self.seat;
@@ -42,7 +42,7 @@ impl Awaited for Latch {
         self.state.load(Ordering::Acquire) == SET
     }
 
-    fn falls_asleep(&self) -> bool {
+    fn announce_sleep(&self) -> bool {
         self.state.compare_exchange(OPEN, ASLEEP, Ordering::AcqRel, Ordering::Acquire) != Err(SET)
     }
 }

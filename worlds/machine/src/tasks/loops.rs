@@ -1,9 +1,9 @@
-//! Loops whose iterations are near the same place each time.
+//! Loops whose iterations run near the same place each time.
 
 use super::Awaited;
 use super::scope::keep_first;
 use super::visitors::Visitors;
-use super::{closure_class, ends, wait_for_descendants};
+use super::{closure_class, end_task, wait_for_descendants};
 use crate::runtime::{Runtime, Shared};
 use crate::sync::Padded;
 use crate::worker::{self, in_task, is_seated, outside};
@@ -18,24 +18,25 @@ use vicus_schedule::{ContextRef, Kind, RequestId, SeatId, TaskClass, TaskHeader,
 /// How many pieces each thread's share of a loop is cut into, so that others can help.
 const PIECES: usize = 16;
 
-/// A thread that has not come to so many loops yet is not invited to another one.
+/// A thread with so many loops in its inbox is not invited to another one.
 const UNHEARD: usize = 8;
 
 /// Runs a closure for each number of a range, on all threads, and returns when all is done. The range is cut into as many parts
-/// as there are threads, always in the same way: the same number comes to the same thread in the next loop over the same range,
-/// where its data is in the caches and, if that thread touched it first, in near memory. A thread that is done with its part
-/// helps those nearest to it first. What iterations compute: [`map_reduce`](crate::map_reduce), [`collect`](crate::collect).
+/// as there are threads, always in the same way: in the next loop over the same range, the same number comes to the same thread,
+/// where its data is in the caches and, if that thread touched it first, in near memory. A thread that has finished its part
+/// helps those nearest to it first. For results of iterations see [`map_reduce`](crate::map_reduce) and
+/// [`collect`](crate::collect).
 ///
 /// ```
-/// use std::sync::atomic::{AtomicBool, Ordering};
-/// let is_composite: Vec<AtomicBool> = (0..1000).map(|_| AtomicBool::new(false)).collect();
-/// vicus_machine::for_each(2..32, |n| (2 * n..1000).step_by(n).for_each(|m| is_composite[m].store(true, Ordering::Relaxed)));
-/// let primes = is_composite.into_iter().skip(2).filter(|n| !n.load(Ordering::Relaxed));
-/// assert_eq!(primes.count(), 168);
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// let (runtime, sum) = (vicus_machine::Runtime::builder().threads(2).start(), AtomicUsize::new(0));
+/// runtime.run(|| vicus_machine::for_each(0..1000, |n| _ = sum.fetch_add(n, Ordering::Relaxed)));
+/// assert_eq!(sum.into_inner(), 499_500);
 /// ```
 ///
 /// # Panics
-/// If the closure panics, with what it panicked with; iterations that have not begun are left out then.
+/// If the closure panics, with its panic; iterations that have not begun are then left out. Outside of a runtime
+/// ([`is_in_runtime`](crate::is_in_runtime)).
 pub fn for_each(range: Range<usize>, f: impl Fn(usize) + Sync) {
     pieces(range, &|piece| piece.for_each(&f));
 }
@@ -43,8 +44,8 @@ pub fn for_each(range: Range<usize>, f: impl Fn(usize) + Sync) {
 /// Runs a closure for each element of a slice and its index, as [`for_each`].
 ///
 /// ```
-/// let mut squares = vec![0; 1000];
-/// vicus_machine::for_each_mut(&mut squares, |index, square| *square = index * index);
+/// let (runtime, mut squares) = (vicus_machine::Runtime::builder().threads(2).start(), vec![0; 1000]);
+/// runtime.run(|| vicus_machine::for_each_mut(&mut squares, |index, square| *square = index * index));
 /// assert_eq!(squares[31], 961);
 /// ```
 ///
@@ -53,7 +54,7 @@ pub fn for_each(range: Range<usize>, f: impl Fn(usize) + Sync) {
 pub fn for_each_mut<T: Send>(elements: &mut [T], f: impl Fn(usize, &mut T) + Sync) {
     struct Start<T>(*mut T);
     #[expect(unsafe_code, reason = "it has a pointer")]
-    // SAFETY: each element is reached by one thread.
+    // SAFETY: each element is accessed by one thread.
     unsafe impl<T: Send> Sync for Start<T> {}
     impl<T> Start<T> {
         fn at(&self, index: usize) -> *mut T {
@@ -82,7 +83,7 @@ pub(super) fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
         in_task(|worker| (Arc::clone(&worker.shared), worker.seat, worker.frame.request, worker.frame.parent));
     let work = Arc::new(Loop { context, ..Loop::new(&shared, seat, request, range, f) });
     for other in (0..work.parts.len()).map(SeatId::new).filter(|&other| other != seat) {
-        // Who has not come to several loops by now is busy with something longer.
+        // A seat that has not come to several loops by now is busy with something longer.
         if !work.parts[other.index()].range.is_empty() && shared.inboxes[other.index()].len() < UNHEARD {
             in_task(|worker| {
                 let task = Invitation::task(&work, worker.recorder.number());
@@ -110,9 +111,10 @@ struct Loop {
     visitors: Visitors,
     /// The caller's seat, which waits for them.
     seat: SeatId,
-    /// The caller's request, of which all iterations are.
+    /// The caller's request, to which all iterations belong.
     request: RequestId,
-    /// Whether the iterations are cancelled is asked there. Invariant: alive until the loop is closed and its visitors have left.
+    /// The context that tells whether the iterations are cancelled. Invariant: alive until the loop is closed and its visitors
+    /// have left.
     context: ContextRef,
     /// The first number.
     start: usize,
@@ -142,14 +144,14 @@ impl Loop {
         f: &'a (dyn Fn(Range<usize>) + Sync + 'a),
     ) -> Loop {
         let threads = shared.plan.threads();
-        // Counted from 0, so that no number is beyond the largest.
+        // Counted from 0, so that no number overflows.
         let at = |thread: usize| (range.len() as u128 * thread as u128 / threads as u128) as usize;
         let part = |thread: usize| {
             let range = at(thread)..at(thread + 1);
             Part { next: Padded(AtomicUsize::new(range.start)), range }
         };
         #[expect(unsafe_code, reason = "who is invited may come when the caller has left")]
-        // SAFETY: both are pointers to the same thing; it is followed by who is at the loop, for whom the caller waits.
+        // SAFETY: both point to the same function; it is called only by visitors of the loop, for whom the caller waits.
         let f = unsafe {
             std::mem::transmute::<*const (dyn Fn(Range<usize>) + Sync + 'a), *const (dyn Fn(Range<usize>) + Sync)>(f)
         };
@@ -165,7 +167,7 @@ impl Loop {
         }
     }
 
-    /// Does pieces until there are none left: those of this seat's part, and then of others', the nearest first.
+    /// Does pieces until there are none left: first those of this seat's part, and then others', the nearest first.
     fn help(&self, shared: &Shared, seat: SeatId) {
         #[expect(unsafe_code, reason = "follows a pointer into the caller's frame")]
         // SAFETY: by the field's invariant.
@@ -209,8 +211,8 @@ impl Awaited for Loop {
         self.visitors.is_done()
     }
 
-    fn falls_asleep(&self) -> bool {
-        self.visitors.falls_asleep()
+    fn announce_sleep(&self) -> bool {
+        self.visitors.announce_sleep()
     }
 }
 
@@ -242,7 +244,7 @@ impl Shared {
     }
 }
 
-/// What asks a thread to come to a loop. Nobody waits for it.
+/// A task that asks a thread to come to a loop. No thread waits for it.
 #[repr(C)]
 struct Invitation {
     /// First, so that its address is the task's.
@@ -257,7 +259,7 @@ impl Invitation {
         let header = TaskHeader { class: &INVITATION, context: work.context, request: work.request, number };
         let invitation = Box::into_raw(Box::new(Invitation { header, work: Arc::clone(work) }));
         #[expect(unsafe_code, reason = "a task on the heap")]
-        // SAFETY: the header is its first field; it stays until it is run.
+        // SAFETY: the header is its first field; it stays in place until it is run.
         unsafe {
             TaskRef::new(NonNull::new_unchecked(invitation.cast()))
         }
@@ -270,9 +272,9 @@ unsafe fn come(task: TaskRef) {
     // SAFETY: it was made of a Box.
     let invitation = unsafe { Box::from_raw(task.as_ptr().as_ptr().cast::<Invitation>()) };
     let (shared, seat) = in_task(|worker| {
-        worker.begins(task);
+        worker.begin_task(task);
         (Arc::clone(&worker.shared), worker.seat)
     });
     invitation.work.visit(&shared, seat);
-    ends(&invitation.header);
+    end_task(&invitation.header);
 }

@@ -1,7 +1,7 @@
 //! Tasks that are closures: two at once ([`join`]), many ([`scope`]), and the same on every thread.
 //!
-//! A task's header lies where the task lies: in the stack frame of a `join`, or in a block of the heap. It goes through the
-//! same queues as a box, as the plan says. Who waits runs other tasks meanwhile.
+//! A task's header is at the beginning of the task: in the stack frame of a `join`, or in a block of the heap. The task goes
+//! through the same queues as a box, by the same plan. A waiting seat runs other tasks meanwhile.
 
 mod alive;
 mod child;
@@ -14,6 +14,7 @@ mod loops;
 mod place;
 mod priority;
 mod request;
+mod reserve;
 mod run;
 mod scope;
 pub(crate) mod seatless;
@@ -22,7 +23,7 @@ mod visitors;
 mod waits;
 
 pub(crate) use child::wait_for_descendants;
-pub use child::{cancel_group, close_group, open_group, spawn_child, wait_for_children};
+pub use child::{ChildBuilder, cancel_group, child, close_group, open_group, spawn_child, wait_for_children};
 pub use collect::{collect, map_reduce};
 pub use data::{Append, Data, Part, Shared, TaskBuilder, Views};
 pub use join::join;
@@ -30,6 +31,8 @@ pub use loops::{for_each, for_each_mut};
 pub(crate) use place::GroupQueues;
 pub(crate) use request::Requests;
 pub use request::{Cancelled, TaskRequest, is_cancelled};
+pub(crate) use reserve::Accounts;
+pub use reserve::reserve;
 pub(crate) use run::Done;
 pub(crate) use scope::drop_quietly;
 pub use scope::{Scope, in_place_scope, scope};
@@ -41,22 +44,22 @@ use crate::worker::{Worker, in_task, outside};
 use std::any::Any;
 use vicus_schedule::{RunTask, TaskClass, TaskHeader, TaskRef};
 
-/// What a seat waits for.
+/// A condition that a seat waits for.
 pub(crate) trait Awaited {
-    /// Whether it is there.
+    /// Whether it is true.
     fn is_done(&self) -> bool;
 
-    /// The seat is about to sleep: whoever makes it true is to call [`crate::runtime::Shared::ask`] from now on. Says whether
-    /// it has a reason to sleep.
-    fn falls_asleep(&self) -> bool;
+    /// The seat is about to sleep: from now on the thread that makes the condition true has to call
+    /// [`crate::runtime::Shared::ask`]. Whether the seat still has to wait.
+    fn announce_sleep(&self) -> bool;
 }
 
-/// The class of closures that are run with this function. Each of them has a task that waits for it, so it is never dropped unrun.
+/// The class of closures that are run with this function. A task waits for each of them, so it is never dropped unrun.
 const fn closure_class(run: RunTask) -> TaskClass {
     TaskClass { run, runs_inline: true, is_unwanted: None }
 }
 
-/// What a closure returned that no context counts, after all that it has spawned is over; or what one of these panicked with.
+/// The result of a closure that is counted in no context, after all its descendants are over; or the first panic of these.
 #[inline]
 fn with_descendants<R>(result: std::thread::Result<R>) -> std::thread::Result<R> {
     match wait_for_descendants() {
@@ -65,7 +68,7 @@ fn with_descendants<R>(result: std::thread::Result<R>) -> std::thread::Result<R>
     }
 }
 
-/// The first panic counts. What it replaces is dropped outside of the task, which waits for no children any more.
+/// The first panic counts. The result that it replaces is dropped outside of the task, which waits for no children any more.
 #[cold]
 fn instead<R>(result: std::thread::Result<R>, panic: Box<dyn Any + Send>) -> std::thread::Result<R> {
     match result {
@@ -82,13 +85,13 @@ fn instead<R>(result: std::thread::Result<R>, panic: Box<dyn Any + Send>) -> std
 
 /// A closure's task has ended.
 #[inline]
-fn ends(task: &TaskHeader) {
+fn end_task(task: &TaskHeader) {
     in_task(|worker| worker.recorder.task_ends(task));
     heaps::finish_task();
 }
 
 impl Worker {
-    /// For a closure that is a part of the task that runs, which waits for it: it is cancelled with that, and counted with it.
+    /// For a closure that is a part of the running task, which waits for it: it is cancelled and counted with that task.
     #[inline]
     fn header(&self, class: &'static TaskClass, number: u32) -> TaskHeader {
         TaskHeader { class, context: self.frame.parent, request: self.frame.request, number }
@@ -96,7 +99,7 @@ impl Worker {
 
     /// A closure's task begins.
     #[inline]
-    fn begins(&mut self, task: TaskRef) {
+    fn begin_task(&mut self, task: TaskRef) {
         self.frame.request = task.header().request;
         if self.recorder.is_on() {
             self.record_begins(task);

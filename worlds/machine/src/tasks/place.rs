@@ -1,13 +1,28 @@
-//! The queues of tasks that are sent to a core group.
+//! Tasks that are sent to a place: whether there is such a place, and the queues of core groups.
 
+use crate::runtime::Runtime;
+use crate::worker::{is_seated, with_shared};
 use vicus_schedule::{Kind, Plan, QueueId};
-use vicus_topology::{GroupId, Topology};
+use vicus_topology::{GroupId, Place, Topology};
 
-/// By core group, the queue for what is sent to it, where a plan has one for that group alone.
+/// Called before the task is made, for which its context would wait.
+///
+/// # Panics
+/// If the machine of the calling thread's runtime has no such place, with its name and how many there are.
+pub(super) fn assert_known(place: Place) {
+    if is_seated() {
+        with_shared(|shared| shared.topology().node_of(place));
+    } else {
+        Runtime::of_this_thread().topology().node_of(place);
+    }
+}
+
+/// By core group, the queue for tasks that are sent to it, if the plan has one for that group alone.
 pub(crate) struct GroupQueues(Vec<Option<QueueId>>);
 
 impl GroupQueues {
-    /// A queue for places is that of the seats which put their own deferred tasks there: a group's, if all of them are of one.
+    /// The seats that put their own deferred tasks into a queue are the ones for which it is: it is a group's if all of them
+    /// belong to one.
     pub(crate) fn new(plan: &Plan, machine: &Topology) -> GroupQueues {
         let mut queues = vec![None; machine.core_groups.len()];
         for &queue in plan.homes.iter().flatten() {
@@ -58,7 +73,7 @@ mod tests {
                     let is_alone = of_seats.iter().filter(|(other, _)| other == node).count() == 1;
                     let expected = match strategy.name() {
                         "las" | "vicinity" | "shepherd" => works,
-                        // Their queues are nodes'.
+                        // Their queues are for nodes.
                         "footprint" | "locality-queues" => works && is_alone,
                         _ => false,
                     };

@@ -3,7 +3,7 @@
 use super::run::Done;
 use super::scope::drop_quietly;
 use super::seatless;
-use super::{closure_class, ends, with_descendants};
+use super::{closure_class, end_task, with_descendants};
 use crate::runtime::{Runtime, Shared};
 use crate::worker::{Worker, in_task, outside, with_worker};
 use std::any::Any;
@@ -13,6 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use vicus_flow::{Account, Budget};
 use vicus_schedule::{Context, ContextRef, RequestId, TaskClass, TaskHeader, TaskRef};
 
 /// The request was cancelled before its closure had begun.
@@ -27,8 +28,8 @@ impl fmt::Display for Cancelled {
 
 impl std::error::Error for Cancelled {}
 
-/// Whether the request, the scope or the group that the task that runs belongs to was cancelled: a long task asks now and then, and
-/// returns early. `false` outside of tasks.
+/// Whether the request, the scope or the group to which the running task belongs was cancelled: a long task checks now and then,
+/// and returns early. `false` outside of tasks.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -44,13 +45,13 @@ impl std::error::Error for Cancelled {}
 /// assert_eq!(request.wait(), Ok("enough"));
 /// ```
 pub fn is_cancelled() -> bool {
-    with_worker(Worker::is_cancelled).unwrap_or_else(seatless::is_cancelled)
+    with_worker(|worker| worker.is_cancelled()).unwrap_or_else(seatless::is_cancelled)
 }
 
 impl Worker {
-    fn is_cancelled(&mut self) -> bool {
+    fn is_cancelled(&self) -> bool {
         #[expect(unsafe_code, reason = "follows a pointer")]
-        // SAFETY: it counts the task that runs.
+        // SAFETY: the running task is counted there.
         let parent = unsafe { self.frame.parent.get() };
         self.shared.requests_of_tasks.is_stopped(self.frame.request) || parent.is_some_and(Context::is_cancelled)
     }
@@ -58,7 +59,7 @@ impl Worker {
 
 impl Runtime {
     /// Runs a closure as a request of its own, while the caller goes on. Requests are numbered as they come, and strategies that
-    /// know requests prefer older ones.
+    /// distinguish requests prefer older ones.
     ///
     /// ```
     /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
@@ -66,10 +67,21 @@ impl Runtime {
     /// assert_eq!(sum.wait(), Ok(499_500));
     /// ```
     pub fn spawn<R: Send + 'static>(&self, f: impl FnOnce() -> R + Send + 'static) -> TaskRequest<R> {
+        self.spawn_within(Budget::UNBOUNDED, f)
+    }
+
+    /// As [`Runtime::spawn`]; its tasks may hold so much together ([`reserve`](crate::reserve)): a number of bytes, or what they
+    /// are granted of a larger whole.
+    pub fn spawn_within<R: Send + 'static>(
+        &self,
+        budget: impl Into<Budget>,
+        f: impl FnOnce() -> R + Send + 'static,
+    ) -> TaskRequest<R> {
         let shared = &self.shared;
         let id = RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed));
         let answer = Arc::new(Answer(Mutex::new(State { is_over: false, result: None, waiting: Vec::new() })));
         shared.requests_of_tasks.begin(id, Arc::clone(&answer) as _);
+        shared.accounts.begin(id, Account::new(budget));
         let queue = self.next_of(&shared.plan.entry);
         let number = shared.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(id));
         let task = RequestJob::task(id, number, f, &answer);
@@ -92,15 +104,15 @@ impl<R> TaskRequest<R> {
         self.id.0
     }
 
-    /// Waits until the closure has returned. Called in a task of the same runtime, its thread runs tasks of the awaited request
-    /// meanwhile, on top of the one that waits, and immediate ones; where a strategy has one queue for both kinds, any.
+    /// Waits until the closure has returned. If it is called in a task of the same runtime, the thread meanwhile runs tasks of
+    /// the awaited request on top of the waiting one, and immediate tasks; under a strategy with one queue for both kinds, any.
     ///
     /// # Errors
     /// It was cancelled before it had begun.
     ///
     /// # Panics
-    /// If the closure panicked, with what it panicked with. If requests would wait in a circle: this one for one whose task lies
-    /// beneath the calling one on its stack, or through others.
+    /// If the closure panicked, with its panic. If requests would wait in a circle: this one for one whose task is beneath the
+    /// calling one on its stack, or through others.
     pub fn wait(self) -> Result<R, Cancelled> {
         match self.answer.wait(self.shared.is_here().then_some(self.id)) {
             Some(Ok(result)) => Ok(result),
@@ -109,28 +121,28 @@ impl<R> TaskRequest<R> {
         }
     }
 
-    /// Whether its closure has returned, or never will begin.
+    /// Whether its closure has returned, or will never begin.
     pub fn is_done(&self) -> bool {
         self.answer.lock().is_over
     }
 
-    /// Its tasks that have not begun are dropped, but for those of `join`, whose results somebody needs; those that run may ask
+    /// Drops its tasks that have not begun, except those of `join`, whose results are needed; those that run may check
     /// [`is_cancelled`].
     pub fn cancel(&self) {
         self.shared.requests_of_tasks.stop(self.id);
     }
 }
 
-/// What became of a closure: what it returned or panicked with, or nothing.
+/// The result of a closure: its value or its panic, or none if it was cancelled.
 type Outcome<R> = Option<std::thread::Result<R>>;
 
 struct Answer<R>(Mutex<State<R>>);
 
 struct State<R> {
     is_over: bool,
-    /// Until somebody has taken it.
+    /// Until it is taken.
     result: Outcome<R>,
-    /// Who is told when it is over.
+    /// The waiting callers, to be told when it is over.
     waiting: Vec<Arc<Done>>,
 }
 
@@ -166,9 +178,9 @@ impl<R> Answer<R> {
     }
 }
 
-/// An answer, whatever its type.
+/// An answer of any type.
 pub(crate) trait Over: Send + Sync {
-    /// Waits until it is there, and leaves it.
+    /// Waits until it is there, without taking it.
     fn wait_until_over(&self, request: Option<RequestId>);
 }
 
@@ -185,7 +197,7 @@ type Open = (bool, Arc<dyn Over>);
 #[derive(Default)]
 pub(crate) struct Requests {
     open: Mutex<BTreeMap<RequestId, Open>>,
-    /// How many of them are stopped: usually none, and then nobody takes the lock.
+    /// How many of them are stopped: usually none, and then the lock is not taken.
     stopped: AtomicUsize,
 }
 
@@ -211,12 +223,12 @@ impl Requests {
 
     #[inline]
     pub(crate) fn is_stopped(&self, id: RequestId) -> bool {
-        // Relaxed: a task that is a little late is only run in vain.
+        // Relaxed: a task that misses the stop is only run in vain.
         self.stopped.load(Ordering::Relaxed) > 0
             && self.open.lock().expect("nothing panics under this lock").get(&id).is_some_and(|(stopped, _)| *stopped)
     }
 
-    /// Stops all, and waits for them if that is wanted.
+    /// Stops all requests, and waits for them if told to.
     pub(crate) fn end_all(&self, waits: bool) {
         let open: Vec<_> = {
             let open = self.open.lock().expect("nothing panics under this lock");
@@ -247,7 +259,8 @@ impl<F: FnOnce() -> R + Send, R: Send> RequestJob<F, R> {
         let header = TaskHeader { class: Self::CLASS, context: ContextRef::NONE, request, number };
         let job = Box::into_raw(Box::new(RequestJob { header, f, answer: Arc::clone(answer) }));
         #[expect(unsafe_code, reason = "a task on the heap")]
-        // SAFETY: the header is its first field; it stays until it is run; closure and result are `Send` and own what they use.
+        // SAFETY: the header is its first field; the job stays in place until it is run; closure and result are `Send` and own
+        // their data.
         unsafe {
             TaskRef::new(NonNull::new_unchecked(job.cast()))
         }
@@ -258,7 +271,7 @@ impl<F: FnOnce() -> R + Send, R: Send> RequestJob<F, R> {
 // SAFETY of callers: `task` is of a `RequestJob<F, R>` that was not run.
 unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef) {
     let shared = in_task(|worker| {
-        worker.begins(task);
+        worker.begin_task(task);
         Arc::clone(&worker.shared)
     });
     // SAFETY: the job was made of a Box.
@@ -268,9 +281,10 @@ unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef) {
         wanted.then(f)
     });
     let result: Result<Option<R>, Box<dyn Any + Send>> = with_descendants(catch_unwind(work));
-    ends(&header);
+    end_task(&header);
     shared.requests_of_tasks.end(header.request);
+    shared.accounts.end(header.request);
     answer.set(result.transpose());
-    // If nobody wants the result, it is dropped here.
+    // If no handle is left, the result is dropped here.
     outside(|| drop_quietly(answer));
 }

@@ -1,26 +1,21 @@
 //! A caller without a seat has a closure run on one, and waits.
 
 use super::latch::Latch;
-use super::{closure_class, ends, with_descendants};
+use super::reserve::account_here;
+use super::{closure_class, end_task, with_descendants};
 use crate::runtime::{Runtime, Shared};
 use crate::worker::{self, in_task, with_worker};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex};
 use vicus_schedule::{ContextRef, RequestId, SeatId, TaskClass, TaskHeader, TaskRef};
 
 impl Runtime {
-    /// The runtime of those who have not started one: [`crate::join`] and [`crate::scope`] outside of tasks run there. It
-    /// starts when it is first wanted, as [`Runtime::builder`] does by default, and is never ended.
-    pub fn global() -> &'static Runtime {
-        static GLOBAL: OnceLock<Runtime> = OnceLock::new();
-        GLOBAL.get_or_init(|| Runtime::builder().start())
-    }
-
     /// Runs a closure as a task on one of its threads, as a request of its own, and waits for it. There [`crate::join`] and
-    /// [`crate::scope`] use this runtime. Called in a task of this runtime, it calls the closure.
+    /// [`crate::scope`] use this runtime. Called in a task of this runtime, it calls the closure. Called in a task of another one, or in
+    /// a box that its caller runs, its tasks book what they [`reserve`](crate::reserve) with the request of that.
     ///
     /// ```
     /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
@@ -28,7 +23,7 @@ impl Runtime {
     /// ```
     ///
     /// # Panics
-    /// If the closure panics, with what it panicked with.
+    /// If the closure panics, with its panic.
     pub fn run<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
         if self.shared.is_here() {
             return f();
@@ -41,9 +36,9 @@ impl Runtime {
         })
     }
 
-    /// Runs a closure once on each of its threads, told which of how many it is, and waits for all. This is what OpenMP calls a
-    /// parallel region, but a thread that is busy comes when its task is over or waits: calls that wait for one another, as at a
-    /// barrier, may wait for ever if somebody else uses the threads as well.
+    /// Runs a closure once on each of its threads, with the thread's number and how many there are, and waits for all. This is
+    /// what OpenMP calls a parallel region, but a busy thread comes when its task is over or waits: calls that wait for one
+    /// another, as at a barrier, may wait for ever if other callers use the threads as well.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -57,7 +52,7 @@ impl Runtime {
     /// ```
     ///
     /// # Panics
-    /// If the closure panics, with what it panicked with, after all are over.
+    /// If the closure panics, with its panic, after all are over.
     pub fn on_each_thread(&self, f: impl Fn(usize, usize) + Sync) {
         let threads = self.plan().threads();
         // Seats that are not spare come first.
@@ -78,9 +73,10 @@ impl Shared {
         with_worker(|worker| Arc::as_ptr(&worker.shared)) == Some(ptr::from_ref(self))
     }
 
-    /// Has a closure run where `put` puts its task, and sleeps until it is over.
+    /// Has a closure run as the task that `put` gets, and sleeps until it is over.
     fn wait_for_task<R: Send>(&self, f: impl FnOnce() -> R + Send, put: impl FnOnce(TaskRef)) -> R {
         let request = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
+        let _booking = self.accounts.lend(request, account_here());
         let done = Done::new();
         let number =
             self.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(request));
@@ -88,7 +84,7 @@ impl Shared {
         #[expect(unsafe_code, reason = "the task lies in this frame")]
         // SAFETY: the header is its first field; this frame waits until it was run; closure and result are `Send`.
         put(unsafe { TaskRef::new(NonNull::new_unchecked(ptr::from_mut(&mut job).cast())) });
-        // Of another runtime, or there would be no need to wait.
+        // `None`: the closure runs in another runtime, otherwise there would be no need to wait.
         done.wait(None);
         job.result.expect("it was run").unwrap_or_else(|panic| resume_unwind(panic))
     }
@@ -101,7 +97,7 @@ struct Call<F, R> {
     header: TaskHeader,
     f: Option<F>,
     result: Option<Result<R, Box<dyn Any + Send>>>,
-    /// Apart, because the frame may be gone before the last of this is over.
+    /// In an allocation of its own, because the frame may be gone before the setting thread is done with it.
     done: Arc<Done>,
 }
 
@@ -114,11 +110,11 @@ impl<F: FnOnce() -> R, R> Call<F, R> {
     }
 }
 
-/// How a caller learns that what it waits for is over.
+/// How a caller learns that the awaited closure is over.
 pub(crate) enum Done {
     /// It sleeps.
     Thread { is_done: Mutex<bool>, changed: Condvar },
-    /// It is a seat, and works there meanwhile: what it waits for may be a task of that runtime, or come back to it.
+    /// It is a seat, and works there meanwhile: the awaited closure may be a task of that runtime, or call back into it.
     Seat(Latch, Arc<Shared>),
 }
 
@@ -129,7 +125,8 @@ impl Done {
         Arc::new(seated.unwrap_or_else(|| Done::Thread { is_done: Mutex::new(false), changed: Condvar::new() }))
     }
 
-    /// Called by the thread that made it. A seat that waits for a request of its own runtime works for that one, and else for all.
+    /// Called by the thread that made it. A seat that waits for a request of its own runtime runs tasks of that request, and else
+    /// of any.
     pub(crate) fn wait(&self, request: Option<RequestId>) {
         match self {
             Done::Thread { is_done, changed } => {
@@ -157,13 +154,13 @@ impl Done {
 #[expect(unsafe_code, reason = "the type of a class's functions")]
 // SAFETY of callers: `task` is of a `Call<F, R>` that is waited for and was not run.
 unsafe fn run_call<F: FnOnce() -> R, R>(task: TaskRef) {
-    in_task(|worker| worker.begins(task));
+    in_task(|worker| worker.begin_task(task));
     // SAFETY: the thread that made the call sleeps until it is done.
     unsafe {
         let call = &mut *task.as_ptr().as_ptr().cast::<Call<F, R>>();
         let f = call.f.take().expect("a task is run once");
         call.result = Some(with_descendants(catch_unwind(AssertUnwindSafe(f))));
-        ends(&call.header);
+        end_task(&call.header);
         let done = Arc::clone(&call.done);
         done.set();
     }

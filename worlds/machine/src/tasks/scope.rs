@@ -3,6 +3,7 @@
 use super::child::wait_for;
 use super::data::{Said, Turn};
 use super::job::Job;
+use super::place::assert_known;
 use crate::runtime::Runtime;
 use crate::worker::{AtOnce, Worker, in_task, is_seated, with_worker};
 use std::any::Any;
@@ -13,21 +14,25 @@ use std::sync::{Arc, Mutex};
 use vicus_schedule::{Context, ContextRef, Kind, Node, Put, QueueId, Queued, SeatId, TaskRef, Wanted};
 use vicus_topology::Place;
 
-/// Runs a closure that may spawn tasks, and returns when all of them are over. Tasks may borrow what lives longer than the
+/// Runs a closure that may spawn tasks, and returns when all of them are over. Tasks may borrow values that live longer than the
 /// scope.
 ///
 /// ```
+/// let runtime = vicus_machine::Runtime::builder().threads(2).start();
 /// let mut halves = [0, 0];
 /// let (left, right) = halves.split_at_mut(1);
-/// vicus_machine::scope(|scope| {
-///     scope.spawn(|_| left[0] = 1);
-///     scope.spawn_deferred(|_| right[0] = 2);
+/// runtime.run(|| {
+///     vicus_machine::scope(|scope| {
+///         scope.spawn(|_| left[0] = 1);
+///         scope.spawn_deferred(|_| right[0] = 2);
+///     })
 /// });
 /// assert_eq!(halves, [1, 2]);
 /// ```
 ///
 /// # Panics
-/// If the closure or a task panics, with what it panicked with, after all are over; the first one's if several do.
+/// If the closure or a task panics, with its panic, after all are over; with the first one if several do. Outside of a runtime
+/// ([`is_in_runtime`](crate::is_in_runtime)).
 pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
     if is_seated() { in_place_scope(f) } else { Runtime::of_this_thread().run(|| in_place_scope(f)) }
 }
@@ -37,7 +42,7 @@ pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
 /// # Panics
 /// As [`scope`], and outside of tasks: see [`Runtime::run`].
 pub fn in_place_scope<'scope, R>(f: impl FnOnce(&Scope<'scope>) -> R) -> R {
-    assert!(is_seated(), "in_place_scope is called in a task; Runtime::run makes one, and scope does without");
+    assert!(is_seated(), "in_place_scope is called in a task; Runtime::run makes one");
     let scope = in_task(|worker| Scope {
         context: Context::of_scope(worker.frame.request, worker.seat),
         runtime: Arc::as_ptr(&worker.shared).addr(),
@@ -51,12 +56,12 @@ pub fn in_place_scope<'scope, R>(f: impl FnOnce(&Scope<'scope>) -> R) -> R {
     }
 }
 
-/// Where tasks are spawned that are over before it ends.
+/// A scope: all tasks that are spawned in it are over before it ends.
 #[repr(C)]
 pub struct Scope<'scope> {
     /// First, so that its address is the scope's.
     context: Context,
-    /// The runtime whose seats its counts are about, by its address.
+    /// The address of the runtime whose seats its counts refer to.
     runtime: usize,
     #[expect(clippy::type_complexity, reason = "what the scope may hold says what it is variant in")]
     tasks: PhantomData<Box<dyn FnOnce(&Scope<'scope>) + Send + Sync + 'scope>>,
@@ -68,14 +73,14 @@ impl<'scope> Scope<'scope> {
         self.put(Kind::Immediate, None, f);
     }
 
-    /// Spawns a deferred task: one that begins something of its own. It is run where there is room.
+    /// Spawns a deferred task: one that begins a piece of work of its own. It is run where there is room.
     pub fn spawn_deferred(&self, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
         self.put(Kind::Deferred, None, f);
     }
 
     /// Spawns a task for the neighbourhood of a node or a core group, where its data lies. A group without threads, or without a
-    /// queue of its own under the strategy, stands for its node. Under a strategy without queues for places, or if nobody is
-    /// nearer than the calling thread, it is a deferred task like any other.
+    /// queue of its own under the strategy, stands for its node. Under a strategy without queues for places, or if no thread is
+    /// nearer than the calling one, it is a deferred task like any other.
     ///
     /// ```
     /// use vicus_machine::{Runtime, scope};
@@ -90,21 +95,24 @@ impl<'scope> Scope<'scope> {
     /// }));
     /// assert_eq!(sums, [1, 2]);
     /// ```
+    ///
+    /// # Panics
+    /// If the machine has no such place, with its name and how many there are.
     pub fn spawn_at(&self, place: impl Into<Place>, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
         self.put(Kind::Deferred, Some(place.into()), f);
     }
 
-    /// Drops the scope's tasks that have not begun. Those that run may ask [`Scope::is_cancelled`].
+    /// Drops the scope's tasks that have not begun. Those that run may check [`Scope::is_cancelled`].
     pub fn cancel(&self) {
         self.context.cancel();
     }
 
-    /// Whether the rest of the scope's work is not wanted any more.
+    /// Whether the rest of the scope's work is no longer needed.
     pub fn is_cancelled(&self) -> bool {
         self.context.is_cancelled()
     }
 
-    /// Has a seat run a task that nobody else may run.
+    /// Has one seat run a task, which no other may run.
     pub(crate) fn call(&self, seat: SeatId, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
         self.with_worker(|worker| {
             let task = self.job(worker, f);
@@ -123,15 +131,17 @@ impl<'scope> Scope<'scope> {
     }
 
     fn put(&self, kind: Kind, place: Option<Place>, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+        place.inspect(|place| assert_known(*place));
         let at_once = self.with_worker(|worker| {
             let task = self.job(worker, f);
-            worker.spawn(task, kind, place)
+            worker.spawn(task, kind, place, None)
         });
         at_once.run();
     }
 
-    /// Spawns a task that has said what it reads and writes.
+    /// Spawns a task with a description of its data.
     pub(super) fn put_said(&self, said: Said, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+        said.place.inspect(|place| assert_known(*place));
         self.with_worker(|worker| self.spawn_said(worker, said, f)).run();
     }
 
@@ -157,11 +167,11 @@ impl<'scope> Scope<'scope> {
             }
         });
         worker.record_footprint(task, &said.accesses);
-        // Those that it follows may have run elsewhere, and be over.
-        worker.recorder.tasks_waited_for();
+        // The tasks that it follows may have run on other seats, and be over.
+        worker.recorder.observe_tasks();
         worker.recorder.task_spawned(task);
         match node.spawn(Queued { task, kind, queue, priority }) {
-            Some(queued) => worker.lets_go(queued),
+            Some(queued) => worker.queue_released(queued),
             None => AtOnce::NONE,
         }
     }
@@ -183,7 +193,7 @@ impl<'scope> Scope<'scope> {
     }
 }
 
-/// Keeps a panic for who waits, if it is the first.
+/// Keeps a panic for the waiting thread, if it is the first one.
 pub(super) fn keep_first(first: &Mutex<Option<Box<dyn Any + Send>>>, panic: Box<dyn Any + Send>) {
     let mut slot = first.lock().expect("nothing panics under this lock");
     let other = if slot.is_none() { slot.replace(panic) } else { Some(panic) };
@@ -191,32 +201,29 @@ pub(super) fn keep_first(first: &Mutex<Option<Box<dyn Any + Send>>>, panic: Box<
     drop_quietly(other);
 }
 
-/// Drops a user's value where a panic would be nobody's to catch.
+/// Drops a user's value; a panic of its drop is caught and ignored.
 pub(crate) fn drop_quietly<T>(value: T) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-        // It may panic as well when it is dropped.
+        // The payload's drop may panic as well.
         std::mem::forget(panic);
     }
 }
 
 impl Worker {
-    /// Queues a task of a scope.
+    /// Queues a task of a scope, or a child.
     #[inline]
-    pub(super) fn spawn(&mut self, task: TaskRef, kind: Kind, place: Option<Place>) -> AtOnce {
-        match place {
-            Some(place) => {
-                let queue = self.home_of(place);
-                self.queue(Queued { task, kind, queue, priority: None })
-            }
-            None => {
-                self.record_queued(task, kind, kind == Kind::Immediate);
-                let is_put = kind == Kind::Immediate && self.put_own(task).is_ok();
-                if is_put { AtOnce::NONE } else { self.put_anywhere(task, kind) }
-            }
+    pub(super) fn spawn(&mut self, task: TaskRef, kind: Kind, place: Option<Place>, priority: Option<i32>) -> AtOnce {
+        if place.is_some() || priority.is_some() {
+            let queue = place.and_then(|place| self.home_of(place));
+            let kind = if place.is_some() { Kind::Deferred } else { kind };
+            return self.queue(Queued { task, kind, queue, priority });
         }
+        self.record_queued(task, kind, kind == Kind::Immediate);
+        let is_put = kind == Kind::Immediate && self.put_own(task).is_ok();
+        if is_put { AtOnce::NONE } else { self.put_anywhere(task, kind) }
     }
 
-    /// Puts a task that names no place where the plan wants it, or keeps it.
+    /// Puts a task that names no place into the queue of the plan, or keeps it.
     fn put_anywhere(&mut self, task: TaskRef, kind: Kind) -> AtOnce {
         match self.state.place(&self.shared.plan, kind) {
             Put::Keep => {
@@ -227,7 +234,7 @@ impl Worker {
         }
     }
 
-    /// The queue for what is to run near a place, if not here.
+    /// The queue for tasks that are to run near a place, if not here.
     fn home_of(&mut self, place: Place) -> Option<QueueId> {
         let node = match place {
             Place::Node(node) => node,
@@ -235,26 +242,26 @@ impl Worker {
                 if let Some(queue) = self.shared.group_queues.of(group) {
                     return self.state.home_at(&self.shared.plan, queue);
                 }
-                self.shared.topology().core_groups.get(group.index())?.node
+                self.shared.topology().core_groups[group.index()].node
             }
         };
         self.state.home(&self.shared.plan, node)
     }
 
-    /// Queues a task that waits for nobody any more. Another seat may have spawned it, and others may have run what it waited for.
-    pub(super) fn lets_go(&mut self, queued: Queued) -> AtOnce {
-        self.recorder.tasks_waited_for();
+    /// Queues a task whose predecessors are over. Another seat may have spawned it, and others may have run the predecessors.
+    pub(super) fn queue_released(&mut self, queued: Queued) -> AtOnce {
+        self.recorder.observe_tasks();
         self.queue(queued)
     }
 
-    /// Queues a task that waits for nobody.
+    /// Queues a task that waits for no other.
     pub(super) fn queue(&mut self, queued: Queued) -> AtOnce {
         let Queued { task, kind, queue, priority } = queued;
         if let Some(priority) = priority {
             return self.queue_ticket(queued, priority);
         }
-        if kind == Kind::Immediate && queue.is_none() && self.put_own(task).is_ok() {
         self.record_queued(task, kind, kind == Kind::Immediate && queue.is_none());
+        if kind == Kind::Immediate && queue.is_none() && self.put_own(task).is_ok() {
             return AtOnce::NONE;
         }
         let (queue, kind) = self.state.send(&self.shared.plan, kind, queue);

@@ -1,8 +1,8 @@
 //! Children of a box that its caller runs, on no seat ([`Runtime::submit_here`](crate::Runtime::submit_here)): the same calls as
-//! on a seat, with one thread to do it all.
+//! on a seat, executed by one thread.
 //!
-//! A child is put into a list. A wait for children or for a group runs the list until it is empty, and so does the end of the box's
-//! invocation. That may run more than what is waited for, which delays the wait and nothing else.
+//! A child is put into a list. A wait for children or for a group runs the list until it is empty, and so does the end of the
+//! box's invocation. That may run more tasks than the awaited ones, which only delays the wait.
 
 use super::drop_quietly;
 use std::any::Any;
@@ -12,33 +12,39 @@ use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
-/// What the calling thread runs, if it sits on no seat.
+/// The state of the calling thread, if it sits on no seat.
 enum Running {
-    /// No box.
+    /// It runs no box.
     Nothing,
-    /// A box that has not spawned.
+    /// It runs a box that has not spawned.
     Box,
-    /// A box that has spawned, or has opened a group.
+    /// It runs a box that has spawned, or has opened a group.
     Parent(Children),
 }
 
 struct Children {
-    /// Those that have not begun, each with the level that it was spawned in.
-    waiting: VecDeque<(Rc<Level>, Child)>,
-    /// Where the task that runs spawns now.
+    /// Children that have not begun.
+    waiting: VecDeque<Child>,
+    /// The level in which the running task spawns now.
     level: Rc<Level>,
 }
 
-type Child = Box<dyn FnOnce()>;
+struct Child {
+    /// What it was spawned in.
+    level: Rc<Level>,
+    priority: Option<i32>,
+    code: Box<dyn FnOnce()>,
+}
 
-/// A task, or a group that one has opened.
+/// A task, or a group that it has opened.
 #[derive(Default)]
 struct Level {
-    /// Of a group, the level in which its task spawned before; of a child, the one it was spawned in; `None` of the box itself.
+    /// For a group, the level in which its task spawned before; for a child, the one in which it was spawned; `None` for the box
+    /// itself.
     outer: Option<Rc<Level>>,
     is_group: bool,
     is_cancelled: Cell<bool>,
-    /// Nothing waits here any more: panics go up.
+    /// No task waits here any more: panics go up.
     is_over: Cell<bool>,
     panic: RefCell<Option<Box<dyn Any + Send>>>,
 }
@@ -47,28 +53,28 @@ thread_local! {
     static RUNNING: RefCell<Running> = const { RefCell::new(Running::Nothing) };
 }
 
-/// The thread runs again what it ran before.
+/// Restores the thread's state of before.
 struct Restore(Option<Running>);
 
 impl Drop for Restore {
     fn drop(&mut self) {
         let outer = self.0.take();
-        // Its children are over, so that no user's code is dropped here.
+        // Its children are over, so no user's code is dropped here.
         drop(outer.map(|outer| RUNNING.replace(outer)));
     }
 }
 
-/// Runs a box's code, which catches its panics itself, and then what that has spawned. Gives the first panic of a child that was not
-/// waited for.
+/// Runs a box's code, which catches its panics itself, and then its children. Gives the first panic of a child for which no task
+/// waited.
 #[inline]
 pub(crate) fn act(code: impl FnOnce()) -> Option<Box<dyn Any + Send>> {
-    // The box of another request may stand beneath.
+    // The box of another request may be beneath on the stack.
     let _outer = Restore(Some(RUNNING.replace(Running::Box)));
     code();
     if RUNNING.with_borrow(|running| matches!(running, Running::Parent(_))) { end_box() } else { None }
 }
 
-/// Does something with the children of the box that runs; `None` if none does.
+/// Calls `f` with the children of the running box; `None` if no box runs.
 fn with_children<R>(f: impl FnOnce(&mut Children) -> R) -> Option<R> {
     RUNNING.with_borrow_mut(|running| {
         if let Running::Box = running {
@@ -79,9 +85,11 @@ fn with_children<R>(f: impl FnOnce(&mut Children) -> R) -> Option<R> {
 }
 
 /// As [`spawn_child`](super::spawn_child).
-pub(super) fn spawn(f: impl FnOnce() + Send + 'static) {
-    let child: Child = Box::new(f);
-    let is_spawned = with_children(|children| children.waiting.push_back((Rc::clone(&children.level), child)));
+pub(super) fn spawn(priority: Option<i32>, f: impl FnOnce() + Send + 'static) {
+    let code = Box::new(f);
+    let is_spawned = with_children(|children| {
+        children.waiting.push_back(Child { level: Rc::clone(&children.level), priority, code });
+    });
     is_spawned.expect("spawn_child is called in a task; Runtime::run makes one, and scope does without");
 }
 
@@ -113,7 +121,7 @@ pub(super) fn close_group() -> Option<Option<Box<dyn Any + Send>>> {
     Some(group.take_panic())
 }
 
-/// As [`cancel_group`](super::cancel_group); says whether there is a group.
+/// As [`cancel_group`](super::cancel_group). Whether there is a group.
 pub(super) fn cancel_group() -> bool {
     let level = with_children(|children| Rc::clone(&children.level));
     let is_cancelled = |level: &Level| level.is_group.then(|| level.is_cancelled.set(true));
@@ -129,6 +137,17 @@ pub(super) fn is_cancelled() -> bool {
     outer.is_some_and(|outer| outer.is_dropped())
 }
 
+impl Children {
+    /// The first one; in its place, if it has a priority, the first one of the largest that was spawned in the same level.
+    fn take(&mut self) -> Option<Child> {
+        let first = self.waiting.front()?;
+        let best = |&(_, child): &(usize, &Child)| child.priority;
+        let rivals = self.waiting.iter().enumerate().filter(|(_, child)| Rc::ptr_eq(&child.level, &first.level)).rev();
+        let taken = first.priority.and_then(|_| rivals.max_by_key(best)).map_or(0, |(at, _)| at);
+        self.waiting.remove(taken)
+    }
+}
+
 impl Level {
     fn outwards(&self) -> impl Iterator<Item = &Level> {
         iter::successors(Some(self), |level| level.outer.as_deref())
@@ -139,7 +158,7 @@ impl Level {
         iter::successors(Some(self), |level| level.outer.as_deref().filter(|_| level.is_group))
     }
 
-    /// Whether what is spawned here is not to begin any more.
+    /// Whether tasks spawned here are no longer to begin.
     fn is_dropped(&self) -> bool {
         self.outwards().any(|level| level.is_cancelled.get())
     }
@@ -148,7 +167,7 @@ impl Level {
         self.panic.take()
     }
 
-    /// Keeps a panic where it may be waited for, if it is the first one there.
+    /// Keeps a panic for the first level outwards where a task may still wait, if it is the first one there.
     fn keep_panic(&self, panic: Box<dyn Any + Send>) {
         let level = self.outwards().find(|level| !level.is_over.get()).expect("the box waits to the end");
         let mut slot = level.panic.borrow_mut();
@@ -157,7 +176,7 @@ impl Level {
         drop_quietly(other);
     }
 
-    /// A task ends that spawns here: it closes its groups, and from now on panics go to what it was spawned in.
+    /// A task that spawns here ends: it closes its groups, and from now on panics go to the level in which it was spawned.
     fn end_task(&self) {
         for level in self.and_around() {
             if let Some(outer) = &level.outer {
@@ -172,14 +191,14 @@ impl Level {
 
 /// Runs all children that have not begun, and those that they spawn.
 fn run_all() {
-    while let Some((level, child)) = with_children(|children| children.waiting.pop_front()).flatten() {
+    while let Some(Child { level, code, .. }) = with_children(Children::take).flatten() {
         if level.is_dropped() {
-            drop_quietly(child);
+            drop_quietly(code);
             continue;
         }
         let own = Rc::new(Level { outer: Some(Rc::clone(&level)), ..Level::default() });
         let before = with_children(|children| std::mem::replace(&mut children.level, own));
-        let result = catch_unwind(AssertUnwindSafe(child));
+        let result = catch_unwind(AssertUnwindSafe(code));
         let before = before.expect("the box runs");
         let own = with_children(|children| std::mem::replace(&mut children.level, before)).expect("the box runs");
         own.end_task();

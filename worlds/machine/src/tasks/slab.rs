@@ -6,20 +6,20 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use vicus_schedule::SeatId;
 
-/// How much of a block its task may use: a header and a closure of some words.
+/// How many bytes of a block a task may use: a header and a closure of some words.
 pub(super) const BLOCK_BYTES: usize = 120;
-/// How it is aligned.
+/// Its alignment.
 pub(super) const BLOCK_ALIGN: usize = align_of::<Block>();
 
 /// Two cache lines.
 #[repr(C, align(64))]
 pub(crate) struct Block {
     bytes: [u8; BLOCK_BYTES],
-    /// The seat whose block it is.
+    /// The seat that owns the block.
     home: u32,
 }
 
-/// A block that is free: the next one in its first bytes.
+/// A free block: its first bytes link to the next one.
 #[repr(C)]
 struct Free {
     next: *mut Free,
@@ -30,14 +30,14 @@ const CHUNK: usize = 64;
 
 /// What all seats share of their blocks.
 pub(crate) struct Blocks {
-    /// All there are.
+    /// All chunks.
     chunks: Mutex<Vec<Box<[Block]>>>,
     /// By seat: its blocks that others have freed.
     mail: Vec<Padded<AtomicPtr<Free>>>,
 }
 
 #[expect(unsafe_code, reason = "it has pointers")]
-// SAFETY: free blocks are nobody's; who takes a seat's mail has all of it.
+// SAFETY: free blocks are not used; the seat that takes its mail takes all of it.
 unsafe impl Send for Blocks {}
 
 #[expect(unsafe_code, reason = "it has pointers")]
@@ -81,7 +81,7 @@ impl Slab {
         Slab { free: ptr::null_mut(), seat }
     }
 
-    /// A block: of this seat's, of those that came home, or a new one.
+    /// A block: a free one of this seat's, one that came home, or a new one.
     #[inline]
     pub(crate) fn take(&mut self, blocks: &Blocks) -> NonNull<Block> {
         if self.free.is_null() {
@@ -99,17 +99,17 @@ impl Slab {
     #[cold]
     #[inline(never)]
     fn fill(&mut self, blocks: &Blocks) {
-        // Acquire: who freed them is done with them.
+        // Acquire: the threads that freed them are done with them.
         self.free = blocks.mail[self.seat.index()].0.swap(ptr::null_mut(), Ordering::Acquire);
         if self.free.is_null() {
             self.free = blocks.new_chunk(self.seat);
         }
     }
 
-    /// Gives a block back, whoever's it is.
+    /// Gives a block back to the seat that owns it.
     ///
     /// # Safety
-    /// It is from a [`Slab::take`] with the same `blocks`, and nobody uses it any more.
+    /// It is from a [`Slab::take`] with the same `blocks`, and is not used after this call.
     #[inline]
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
     pub(crate) unsafe fn give(&mut self, blocks: &Blocks, block: NonNull<Block>) {
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_goes_home_whoever_frees_it() {
+    fn a_block_goes_home_from_any_seat() {
         let blocks = Blocks::new(2);
         let (mut own, mut other) = (Slab::new(SeatId::new(0)), Slab::new(SeatId::new(1)));
         let taken: Vec<_> = (0..3 * CHUNK).map(|_| own.take(&blocks)).collect();

@@ -1,12 +1,12 @@
-//! The threads that come to a loop, whose caller waits for those that are at it.
+//! The threads that work on a loop. Its caller waits for them.
 
 use crate::sync::{AtomicUsize, Ordering};
 
-/// How many threads are at a loop, and whether its caller is done with it. What lies in the caller's frame is used between
-/// [`Visitors::enter`] and [`Visitors::leave`] alone; the count itself outlives the frame.
+/// How many threads are at a loop, and whether its caller has closed it. Data in the caller's frame is only used between
+/// [`Visitors::enter`] and [`Visitors::leave`]; the count itself outlives the frame.
 pub(super) struct Visitors(AtomicUsize);
 
-/// The caller is done: no thread begins any more.
+/// The caller has closed the loop: no thread begins any more.
 const CLOSED: usize = 1 << 62;
 /// The caller sleeps, or is about to.
 const ASLEEP: usize = 1 << 61;
@@ -17,18 +17,18 @@ impl Visitors {
         Visitors(AtomicUsize::new(0))
     }
 
-    /// A thread comes. Says whether the loop is open; the thread leaves in either case.
+    /// A thread comes. Whether the loop is open; the thread has to leave in either case.
     pub(super) fn enter(&self) -> bool {
         self.0.fetch_add(1, Ordering::AcqRel) & CLOSED == 0
     }
 
-    /// A thread leaves. Says whether the caller is to be asked whether all have left.
+    /// A thread leaves. Whether the caller has to check if all have left.
     pub(super) fn leave(&self) -> bool {
-        // Release: what the thread did, for the caller.
+        // Release: the caller sees what the thread did.
         self.0.fetch_sub(1, Ordering::AcqRel) - 1 == CLOSED | ASLEEP
     }
 
-    /// The caller is done: a thread that comes now finds the loop closed, and those that are at it are waited for.
+    /// The caller closes the loop: a thread that comes now finds it closed, and the caller waits for those that are at it.
     pub(super) fn close(&self) {
         self.0.fetch_or(CLOSED, Ordering::AcqRel);
     }
@@ -38,8 +38,8 @@ impl Visitors {
         self.0.load(Ordering::Acquire) & !ASLEEP == CLOSED
     }
 
-    /// The caller is about to sleep, until [`Visitors::leave`] has it asked. Says whether it has a reason to.
-    pub(super) fn falls_asleep(&self) -> bool {
+    /// The caller is about to sleep, until [`Visitors::leave`] says that it has to check. Whether it still has to wait.
+    pub(super) fn announce_sleep(&self) -> bool {
         (self.0.fetch_or(ASLEEP, Ordering::AcqRel) & !ASLEEP) != CLOSED
     }
 }
@@ -53,7 +53,7 @@ mod loom_models {
 
     struct Model {
         visitors: Visitors,
-        /// What lies in the caller's frame: each visitor has a part of its own, and the caller takes all away.
+        /// Data in the caller's frame: each visitor writes a cell of its own, and the caller takes all.
         frame: [UnsafeCell<u32>; 2],
         asked: AtomicUsize,
     }
@@ -62,8 +62,8 @@ mod loom_models {
     // SAFETY: loom tells if two threads use a cell at once.
     unsafe impl Sync for Model {}
 
-    /// Two threads come, maybe too late, while the caller closes the loop and sleeps: it is woken when the last one has left, sees what
-    /// both did, and none uses its frame after that.
+    /// Two threads come, perhaps too late, while the caller closes the loop and sleeps: it is woken when the last one has left,
+    /// sees what both did, and none uses its frame after that.
     #[test]
     fn loom_the_caller_of_a_loop_leaves_after_all_visitors() {
         let mut builder = loom::model::Builder::new();
@@ -92,8 +92,8 @@ mod loom_models {
             });
             model.visitors.close();
             let mut asked = 0;
-            while !model.visitors.is_done() && model.visitors.falls_asleep() {
-                // One that comes too late has it asked again.
+            while !model.visitors.is_done() && model.visitors.announce_sleep() {
+                // A visitor that comes too late causes another check.
                 while model.asked.load(Ordering::Acquire) == asked {
                     thread::yield_now();
                 }

@@ -1,15 +1,15 @@
-//! Which requests wait for which: a circle is told instead of waited in.
+//! Which requests wait for which: a circle is reported instead of waited in.
 
 use std::sync::Mutex;
 use vicus_schedule::RequestId;
 
-/// The requests of a runtime of which a task waits for another request, with that one. A task is a part of the wait as long as it
-/// stands on the stack of the thread that waits, so each of these is certain not to end before the other.
+/// The requests of a runtime a task of which waits for another request, with that one. The wait counts as long as the waiting
+/// task is on its thread's stack, so a request that waits can't end before the other.
 #[derive(Default)]
 pub(crate) struct Waits(Mutex<Vec<(RequestId, RequestId)>>);
 
 impl Waits {
-    /// These requests wait for another one as long as the answer is held. Panics if that one waits for one of them.
+    /// These requests wait for another one as long as the result is held. Panics if that one waits for one of them.
     pub(crate) fn begin(&self, waiting: Vec<RequestId>, awaited: RequestId) -> Waiting<'_> {
         let mut pairs = self.0.lock().expect("nothing panics under this lock");
         let circle = circle(&pairs, &waiting, awaited);
@@ -25,9 +25,9 @@ impl Waits {
     }
 }
 
-/// A way from one of the waiting requests by the awaited one back to one that waits.
+/// A path from one of the waiting requests over the awaited one back to a waiting one.
 fn circle(pairs: &[(RequestId, RequestId)], waiting: &[RequestId], awaited: RequestId) -> Option<Vec<RequestId>> {
-    // Each with where it was reached from.
+    // Each with the one from which it was reached.
     let mut reached = vec![(awaited, 0)];
     let mut next = 0;
     while let Some(&(request, _)) = reached.get(next) {
@@ -52,7 +52,7 @@ fn circle(pairs: &[(RequestId, RequestId)], waiting: &[RequestId], awaited: Requ
     None
 }
 
-/// A wait that goes on.
+/// A present wait.
 pub(crate) struct Waiting<'a> {
     waits: &'a Waits,
     waiting: Vec<RequestId>,

@@ -44,7 +44,7 @@ impl Engine<'_> {
     /// on.
     pub(super) fn took(&mut self, seat: usize, task: u32, way: Way) -> (Time, Time) {
         let who = self.who(task);
-        self.decides(seat, Decision::Runs(self.name_of(task), way));
+        self.record_decision(seat, Decision::Runs(self.name_of(task), way));
         let Some(queue) = way.queue() else {
             self.note(seat, || What::Taken { who, rule: 0, far: false });
             let is_pinned = self.program.tasks[task as usize].pinned.is_some();
@@ -72,16 +72,16 @@ impl Engine<'_> {
     pub(super) fn help(&mut self, seat: usize) {
         if let Some((task, way)) = self.seats[seat].state.help(&self.plan.seats[seat], &mut self.queues) {
             let (begin, cost) = self.took(seat, task.0, way);
-            self.helps(seat);
+            self.begin_help(seat);
             self.owe(seat, begin - self.now);
             self.owe(seat, cost);
         }
     }
 
     /// Marks the task that has begun: it runs on top of one that found no room for what it spawned.
-    pub(super) fn helps(&mut self, seat: usize) {
+    pub(super) fn begin_help(&mut self, seat: usize) {
         self.top(seat).helps = true;
-        self.seats[seat].state.helps();
+        self.seats[seat].state.begin_help();
     }
 
     /// Adds a cost to the seat's next step.
@@ -108,7 +108,7 @@ impl Engine<'_> {
                 self.pools[pool.index()].announce(self.seats[seat].slot, sleeper);
                 self.seats[seat].idle_since = None;
                 self.seats[seat].sleeps = true;
-                self.decides(seat, Decision::Sleeps);
+                self.record_decision(seat, Decision::Sleeps);
                 self.note(seat, || What::SleepBegins);
                 match at_most_ns {
                     Some(ns) => {
@@ -122,7 +122,7 @@ impl Engine<'_> {
     }
 
     /// Ends a seat's sleep, and tells it the task for which it was chosen.
-    pub(super) fn wakes_up(&mut self, seat: usize) {
+    pub(super) fn wake_up(&mut self, seat: usize) {
         self.note(seat, || What::SleepEnds);
         let pool = self.plan.seats[seat].pool;
         let Thread { state, slot, .. } = &mut self.seats[seat];

@@ -57,7 +57,7 @@ impl Engine<'_> {
                         if phase == Phase::Ready {
                             frame.phase = Phase::Busy;
                             let request = self.waits_for(task);
-                            self.seats[seat].state.waits(request);
+                            self.seats[seat].state.begin_wait(request);
                         }
                         self.find(seat);
                         return Ok(());
@@ -66,7 +66,7 @@ impl Engine<'_> {
                         self.close(scope);
                     }
                     if phase == Phase::Busy {
-                        self.goes_on(seat);
+                        self.end_wait(seat);
                     }
                     self.next_step(seat);
                 }
@@ -96,9 +96,9 @@ impl Engine<'_> {
     }
 
     /// A seat's task goes on, because the tasks that it waited for are over.
-    fn goes_on(&mut self, seat: usize) {
+    fn end_wait(&mut self, seat: usize) {
         self.pass_on(seat);
-        if let Some(((next, _), queue)) = self.seats[seat].state.goes_on() {
+        if let Some(((next, _), queue)) = self.seats[seat].state.end_wait() {
             self.put(seat, next, queue);
         }
     }
@@ -109,7 +109,7 @@ impl Engine<'_> {
         let waiting = self.waiting(second);
         let Thread { state, .. } = &mut self.seats[seat];
         let (own, own_way) = (state.own(), state.own_way());
-        let (found, cost) = if state.takes_back(&waiting) {
+        let (found, cost) = if state.take_back(&waiting) {
             (Some(waiting), 0)
         } else if let Goes::To(queue) = self.tasks[second as usize].goes {
             (self.queues.remove(queue, waiting).then_some(waiting), self.passing(queue))
@@ -125,7 +125,7 @@ impl Engine<'_> {
         }
         *self.counts.takes.entry(own_way.rule()).or_default() += 1;
         let who = self.who(task);
-        self.decides(seat, Decision::Runs(self.name_of(task), own_way));
+        self.record_decision(seat, Decision::Runs(self.name_of(task), own_way));
         self.note(seat, || What::Taken { who, rule: own_way.rule(), far: false });
         self.begin_task(seat, task);
         self.spend(seat, self.now, cost);
@@ -216,7 +216,7 @@ impl Engine<'_> {
         let frame = self.seats[seat].stack.pop().expect("the seat runs a task");
         let (task, now) = (frame.task as usize, self.now);
         if frame.helps {
-            self.seats[seat].state.has_helped();
+            self.seats[seat].state.end_help();
         }
         let who = self.who(frame.task);
         self.note(seat, || What::InvocationEnds { who });

@@ -121,7 +121,7 @@ impl Engine<'_> {
             Goes::To(queue) => Some(queue),
             Goes::Kept => {
                 state.keep(waiting);
-                self.decides(seat, Decision::Keeps(self.name_of(task)));
+                self.record_decision(seat, Decision::Keeps(self.name_of(task)));
                 let enqueued = self.enqueued(task, kind, by);
                 return self.note(seat, || enqueued);
             }
@@ -134,7 +134,7 @@ impl Engine<'_> {
         let enqueued = self.enqueued(task, as_kind, by);
         self.note(seat, || enqueued);
         if put.is_none_or(|((other, _), ..)| other != task) {
-            self.decides(seat, Decision::Next(self.name_of(task)));
+            self.record_decision(seat, Decision::Next(self.name_of(task)));
         }
         if let Some(((task, _), queue, _)) = put {
             self.put(seat, task, queue);
@@ -146,13 +146,13 @@ impl Engine<'_> {
         let (waiting, spec) = (self.waiting(task), &self.program.tasks[task as usize]);
         // A caller from outside runs nothing itself.
         let runs_inline = spec.of_box.is_none() && !spec.outside;
-        self.decides(seat, Decision::Puts(self.name_of(task), queue));
+        self.record_decision(seat, Decision::Puts(self.name_of(task), queue));
         let state = &mut self.seats[seat].state;
         if !self.queues.push(queue, waiting) {
             self.counts.refused += 1;
             if state.refused(waiting, runs_inline).is_some() {
                 let (_, cost) = self.took(seat, task, Way::KEPT);
-                self.helps(seat);
+                self.begin_help(seat);
                 self.owe(seat, cost);
             }
             return;
@@ -169,16 +169,16 @@ impl Engine<'_> {
     }
 
     /// Whether a box is the last one that its spawner queues.
-    fn is_last(&mut self, seat: usize, task: u32) -> bool {
-        let (spawner, at) = (self.top(seat).task, self.top(seat).at);
-        let steps = &self.program.tasks[spawner as usize].steps;
+    fn is_last(&self, seat: usize, task: u32) -> bool {
+        let frame = self.seats[seat].stack.last().expect("the seat runs a task");
+        let (steps, at) = (&self.program.tasks[frame.task as usize].steps, frame.at);
         at + 1 == steps.len() && matches!(&steps[at], Step::Spawn(range) if range.end == task + 1)
     }
 
     /// Wakes another seat for the task for which this one was woken, if there is one.
     pub(super) fn pass_on(&mut self, seat: usize) {
-        if let Some(wake) = self.seats[seat].state.passes_on() {
-            self.decides(seat, Decision::PassesOn(wake.queue));
+        if let Some(wake) = self.seats[seat].state.take_wake() {
+            self.record_decision(seat, Decision::PassesOn(wake.queue));
             self.wake_one(seat, wake);
         }
     }
@@ -192,7 +192,7 @@ impl Engine<'_> {
             chosen.is_some()
         };
         let Some(pool) = plan.wake_one(wake.queue, || queues.len(wake.queue), chooses) else { return };
-        self.decides(seat, Decision::Wakes(pool));
+        self.record_decision(seat, Decision::Wakes(pool));
         self.note(seat, || What::Woke { pool: pool.index() as u32 });
         let lucky = self.plan.pools[pool.index()].seats[chosen.expect("it was chosen")].index();
         // It may be awake already, because it was asked to look.

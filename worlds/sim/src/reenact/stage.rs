@@ -71,7 +71,7 @@ impl Shared {
             turn.send(output, if pill { vicus_flow::Envelope::pill() } else { envelope(columns, rows) });
         }
         if let Some(bytes) = self.done.keeps {
-            turn.holds(bytes).expect("a re-enacted request has no budget");
+            turn.book(bytes).expect("a re-enacted request has no budget");
         }
         if self.done.again {
             turn.run_again();

@@ -1,0 +1,258 @@
+//! Columns as Arrow arrays and back: their values by Arrow's own accessors, and which of them are copied.
+#![cfg(feature = "arrow")]
+
+use crate::tables::{self, Cell, Chance, Row, TYPES, Table, assert_same, rows};
+use arrow_array::builder::{BinaryViewBuilder, StringDictionaryBuilder, StringViewBuilder};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{self, Int8Type};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Date32Array, DictionaryArray, Int8Array, Int64Array, LargeBinaryArray,
+    LargeStringArray, RecordBatch, StringArray, UInt64Array, ffi, make_array,
+};
+use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use vicus_flow::{
+    BoxModel, Column, Envelope, Field, FlowError, FromArrowError, ModelBuilder, Schema, Turn, Type, library, sequential,
+};
+
+/// The values of an Arrow array, by Arrow's own accessors.
+fn cells(array: &dyn Array) -> Vec<Cell> {
+    let cell = |row: usize| match array.data_type() {
+        _ if array.is_null(row) => Cell::Null,
+        DataType::Boolean => Cell::Bool(array.as_boolean().value(row)),
+        DataType::Int8 => Cell::Whole(array.as_primitive::<types::Int8Type>().value(row).into()),
+        DataType::Int16 => Cell::Whole(array.as_primitive::<types::Int16Type>().value(row).into()),
+        DataType::Int32 => Cell::Whole(array.as_primitive::<types::Int32Type>().value(row).into()),
+        DataType::Int64 => Cell::Whole(array.as_primitive::<types::Int64Type>().value(row).into()),
+        DataType::UInt8 => Cell::Whole(array.as_primitive::<types::UInt8Type>().value(row).into()),
+        DataType::UInt16 => Cell::Whole(array.as_primitive::<types::UInt16Type>().value(row).into()),
+        DataType::UInt32 => Cell::Whole(array.as_primitive::<types::UInt32Type>().value(row).into()),
+        DataType::UInt64 => Cell::Whole(array.as_primitive::<types::UInt64Type>().value(row).into()),
+        DataType::Float32 => Cell::Float(array.as_primitive::<types::Float32Type>().value(row).into()),
+        DataType::Float64 => Cell::Float(array.as_primitive::<types::Float64Type>().value(row)),
+        DataType::Utf8 => Cell::Text(array.as_string::<i32>().value(row).to_owned()),
+        DataType::Binary => Cell::Binary(array.as_binary::<i32>().value(row).to_owned()),
+        other => panic!("{other} is no column's type"),
+    };
+    (0..array.len()).map(cell).collect()
+}
+
+fn rows_of(batch: &RecordBatch) -> Vec<Row> {
+    let columns: Vec<Vec<Cell>> = batch.columns().iter().map(|array| cells(array)).collect();
+    (0..batch.num_rows()).map(|row| columns.iter().map(|column| column[row].clone()).collect()).collect()
+}
+
+#[test]
+fn tables_are_the_same_in_arrow_and_back_whole_and_sliced() {
+    for seed in 0..300 {
+        let chance = &mut Chance::of_seed(seed);
+        let table = Table::random(chance, 100);
+        let from = chance.below(table.rows.len() + 1);
+        let to = from + chance.below(table.rows.len() - from + 1);
+        let what = format!("seed {seed}, rows {from} to {to} of {}", table.schema);
+        let envelope = tables::envelope(&table.schema, &table.rows).slice(from..to);
+        let batch = envelope.to_arrow(&table.schema);
+        for array in batch.columns() {
+            array.to_data().validate_full().unwrap_or_else(|error| panic!("{what}: {error}"));
+        }
+        assert_same(&rows_of(&batch), &table.rows[from..to], &format!("{what}: as Arrow"));
+        assert_eq!(Schema::from_arrow(&batch.schema()).unwrap(), table.schema, "{what}");
+
+        // Sliced by Arrow, and sent through the C data interface.
+        let middle = chance.below(to - from + 1);
+        let sent = batch.slice(middle, to - from - middle);
+        let columns: Vec<ArrayRef> = sent.columns().iter().map(through_c).collect();
+        let back = RecordBatch::try_new_with_options(
+            sent.schema(),
+            columns,
+            &arrow_array::RecordBatchOptions::new().with_row_count(Some(sent.num_rows())),
+        );
+        let back = Envelope::from_arrow(&back.unwrap()).unwrap();
+        assert!(back.fits(&table.schema), "{what}");
+        assert_same(&rows(&back), &table.rows[from + middle..to], &format!("{what}: back from row {middle} on"));
+        let again = back.to_arrow(&table.schema);
+        assert_eq!(again, sent, "{what}: Arrow finds them equal");
+    }
+}
+
+fn through_c(array: &ArrayRef) -> ArrayRef {
+    let (array, schema) = ffi::to_ffi(&array.to_data()).unwrap();
+    #[expect(unsafe_code, reason = "the C data interface takes addresses on trust")]
+    // SAFETY: both are of the same array, made a line before.
+    let data = unsafe { ffi::from_ffi(array, &schema) }.unwrap();
+    make_array(data)
+}
+
+/// Counts down when it is dropped.
+struct Owner(Arc<AtomicUsize>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn what_arrow_has_is_shared_and_kept_as_long_as_it_is_read() {
+    static NUMBERS: [u64; 4] = [1, 2, 3, 4];
+    let owners = Arc::new(AtomicUsize::new(1));
+    let at = NonNull::from(&NUMBERS).cast();
+    #[expect(unsafe_code, reason = "Arrow takes the address on trust")]
+    // SAFETY: so many bytes live for ever.
+    let buffer = unsafe { Buffer::from_custom_allocation(at, 32, Arc::new(Owner(Arc::clone(&owners)))) };
+    let array = UInt64Array::new(ScalarBuffer::from(buffer), None);
+    let column = Column::from_arrow(&array.slice(1, 3)).unwrap();
+    drop(array);
+    assert_eq!(column.u64s().as_ptr(), &raw const NUMBERS[1]);
+
+    // The memory is Arrow's, so the values are changed in a copy.
+    let mut envelope = Envelope::new([column.slice(0..2)]);
+    assert_eq!(envelope.held_bytes(), 24, "what is kept is all of the array");
+    drop(column);
+    envelope.u64s_mut(0)[0] = 7;
+    assert_eq!((envelope.column(0).u64s(), NUMBERS[1], owners.load(Ordering::Relaxed)), (&[7, 3][..], 2, 0));
+}
+
+#[test]
+fn numbers_texts_and_nulls_are_not_copied_either_way() {
+    let text: Column = vec![Some("one"), None, Some("three")].into();
+    let array = text.to_arrow();
+    let strings = array.as_string::<i32>();
+    assert_eq!(strings.value_data().as_ptr(), text.text_at(0).as_ptr());
+    let back = Column::from_arrow(&array).unwrap();
+    assert_eq!(back.text_at(2).as_ptr(), text.text_at(2).as_ptr());
+    let again = back.to_arrow();
+    let bits = |array: &ArrayRef| array.nulls().unwrap().buffer().as_ptr();
+    let offsets = |array: &ArrayRef| array.as_string::<i32>().offsets().as_ptr();
+    assert_eq!((bits(&again), offsets(&again)), (bits(&array), offsets(&array)));
+
+    for kind in TYPES {
+        let chance = &mut Chance::of_seed(1);
+        let field = Field { name: "c".into(), kind, nullable: false };
+        let table = Table::of(vec![field], chance, 100);
+        let column = tables::envelope(&table.schema, &table.rows).column(0).clone();
+        let shares = Column::from_arrow(&through_c(&column.to_arrow())).unwrap();
+        let (before, after) = (column.to_arrow().to_data(), shares.to_arrow().to_data());
+        assert_eq!(before.buffers()[0].as_ptr() == after.buffers()[0].as_ptr(), kind != Type::Bool, "{kind:?}");
+    }
+}
+
+#[test]
+fn texts_in_other_layouts_are_copied() {
+    let texts = [Some("a"), None, Some(""), Some("longer than a view holds")];
+    let expected: Column = texts.to_vec().into();
+    let check = |array: &dyn Array| {
+        let column = Column::from_arrow(array).unwrap();
+        assert_eq!(format!("{column:?}"), format!("{expected:?}"), "{}", array.data_type());
+        let slice = Column::from_arrow(&array.slice(1, 3)).unwrap();
+        assert_eq!(format!("{slice:?}"), format!("{:?}", expected.slice(1..4)), "{}", array.data_type());
+    };
+    check(&LargeStringArray::from(texts.to_vec()));
+    check(&StringArray::from(texts.to_vec()));
+    let mut views = StringViewBuilder::new();
+    texts.iter().for_each(|text| views.append_option(*text));
+    check(&views.finish());
+    let mut dictionary = StringDictionaryBuilder::<Int8Type>::new();
+    texts.iter().for_each(|text| dictionary.append_option(*text));
+    check(&dictionary.finish());
+
+    // Names of values that are nulls, and a dictionary without values.
+    let values: ArrayRef = Arc::new(Int64Array::from(vec![Some(5), None]));
+    let named = DictionaryArray::new(Int8Array::from(vec![Some(1), Some(0), None]), values);
+    assert_eq!(format!("{:?}", Column::from_arrow(&named).unwrap()), "[None, 5, None]");
+    let none: ArrayRef = Arc::new(StringArray::new_null(0));
+    let named = DictionaryArray::new(Int8Array::from(vec![None, None]), none);
+    assert_eq!(format!("{:?}", Column::from_arrow(&named).unwrap()), "[None, None]");
+
+    let bytes = [Some(&b"\xff"[..]), None];
+    let mut views = BinaryViewBuilder::new();
+    bytes.iter().for_each(|bytes| views.append_option(*bytes));
+    let large = LargeBinaryArray::from(bytes.to_vec());
+    for array in [&views.finish() as &dyn Array, &large] {
+        assert_eq!(format!("{:?}", Column::from_arrow(array).unwrap()), "[[255], None]", "{}", array.data_type());
+    }
+}
+
+#[test]
+fn what_envelopes_do_not_have_is_refused_by_name() {
+    let fields = vec![ArrowField::new("when", DataType::Date32, false)];
+    let days: ArrayRef = Arc::new(Date32Array::from(vec![1]));
+    let batch = RecordBatch::try_new(Arc::new(ArrowSchema::new(fields)), vec![days]).unwrap();
+    let expected =
+        "column when is of Arrow's type Date32, which envelopes don't have; cast it to a number, Utf8 or Binary first";
+    assert_eq!(Envelope::from_arrow(&batch).unwrap_err().to_string(), expected);
+    assert_eq!(Schema::from_arrow(&batch.schema()).unwrap_err().to_string(), expected);
+
+    let nothing = RecordBatch::try_new_with_options(
+        Arc::new(ArrowSchema::empty()),
+        Vec::new(),
+        &arrow_array::RecordBatchOptions::new().with_row_count(Some(1 << 32)),
+    );
+    let error = Envelope::from_arrow(&nothing.unwrap()).unwrap_err();
+    assert_eq!(error, FromArrowError::TooManyRows { rows: 1 << 32 });
+
+    // Three gibibytes in the offsets, without memory behind them.
+    let ends: Vec<i64> = vec![0, 3 << 30];
+    let at = NonNull::from(&[0u8; 0]).cast();
+    #[expect(unsafe_code, reason = "Arrow takes addresses on trust")]
+    // SAFETY: the bytes are not read, because there are too many of them.
+    let many = unsafe {
+        let buffer = Buffer::from_custom_allocation(at, 3 << 30, Arc::new(()));
+        LargeBinaryArray::new_unchecked(OffsetBuffer::new(ScalarBuffer::from(ends)), buffer, None)
+    };
+    assert_eq!(Column::from_arrow(&many).unwrap_err(), FromArrowError::TooMuchText { column: None });
+}
+
+#[test]
+fn truth_values_are_packed_and_unpacked() {
+    for rows in [0, 1, 7, 8, 9, 64, 100] {
+        let values: Vec<bool> = (0..rows).map(|row| row % 3 == 0).collect();
+        let array = Column::from(values.clone()).to_arrow();
+        assert_eq!(array.as_boolean(), &BooleanArray::from(values.clone()));
+        assert_eq!(Column::from_arrow(&array).unwrap().bools(), values);
+    }
+}
+
+/// The memory of a text whose owner panics when it is dropped.
+struct Grumpy;
+
+impl Drop for Grumpy {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("out of the way");
+        }
+    }
+}
+
+#[test]
+fn a_panic_where_a_private_copy_is_made_fails_the_sender() {
+    // What happened: to make a private copy, the runtime dropped the sent column outside of its `catch_unwind`.
+    #[expect(unsafe_code, reason = "Arrow takes the address on trust")]
+    // SAFETY: five bytes that live for ever.
+    let bytes = unsafe {
+        Buffer::from_custom_allocation(NonNull::new(b"hello".as_ptr().cast_mut()).unwrap(), 5, Arc::new(Grumpy))
+    };
+    let text = StringArray::new(OffsetBuffer::new(ScalarBuffer::from(vec![0i32, 5])), bytes, None);
+    let mut grumpy = Some(Column::from_arrow(&text).unwrap());
+    drop(text);
+    let schema = Schema::new([("text", Type::Text)]);
+    let act = move |turn: &mut Turn<'_>| {
+        turn.take(0);
+        turn.send(0, Envelope::new([grumpy.take().expect("it acts once")]));
+        turn.send_pill(0);
+        Ok(())
+    };
+    let act = std::sync::Mutex::new(Some(act));
+    let mut net = ModelBuilder::new("private");
+    let bad = BoxModel::new("bad", move || act.lock().unwrap().take().expect("there is one instance"));
+    let bad = net.source(bad.output(&schema));
+    let end = net.add(library::sink("honest", &schema, |_| Ok(())));
+    net.connect(bad.output(0), end.input(0)).private([0]);
+    net.end(end.output(0));
+    let error = sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap_err();
+    assert!(matches!(error, FlowError::Panicked { .. }));
+    assert_eq!(error.to_string(), "box bad panicked: out of the way");
+}

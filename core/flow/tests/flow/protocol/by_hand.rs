@@ -1,0 +1,124 @@
+//! A world that is driven by the test: the test decides which task is taken when, and sees the effects of each step.
+
+use std::sync::Arc;
+use vicus_flow::{Activation, Desk, Instance, Model, Running, Sent, World, box_class};
+use vicus_schedule::{Kind, RequestId, TaskClass, TaskRef};
+use vicus_topology::NodeId;
+
+struct Alone;
+
+impl World for Alone {
+    fn blocking(&self, section: &mut dyn FnMut()) {
+        section();
+    }
+}
+
+#[expect(unsafe_code, reason = "the type of a class's functions")]
+// SAFETY of callers: no condition: it only panics.
+unsafe fn never(_: TaskRef) {
+    unreachable!("these tests call begin themselves");
+}
+
+static BY_HAND: TaskClass = box_class(never);
+
+/// An instance with its queued tasks.
+pub(crate) struct ByHand {
+    pub(crate) instance: Arc<Instance>,
+    /// The queued tasks; each is taken out when it is run.
+    pub(crate) queue: Vec<Activation>,
+    /// The node on which boxes are run from here on.
+    pub(crate) node: NodeId,
+    /// Whether the request spreads from here on.
+    pub(crate) spreads: bool,
+}
+
+impl ByHand {
+    /// Started: the initialization box is queued.
+    pub(crate) fn start(model: &Arc<Model>) -> ByHand {
+        let instance = Instance::new(model, RequestId(0), 1, &BY_HAND, Vec::new());
+        let first = instance.start(Some(0));
+        ByHand { instance, queue: vec![first], node: NodeId::new(0), spreads: false }
+    }
+
+    /// Started, and the initialization box has run.
+    pub(crate) fn with_pills(model: &Arc<Model>) -> ByHand {
+        let mut world = ByHand::start(model);
+        world.run("initialization");
+        world
+    }
+
+    /// The names of the boxes in the queue, with a `~` before deferred ones.
+    pub(crate) fn queued(&self) -> Vec<String> {
+        self.queue.iter().map(|activation| self.show(activation)).collect()
+    }
+
+    fn show(&self, activation: &Activation) -> String {
+        let name = self.instance.model().boxes()[activation.index.index()].name();
+        format!("{}{name}", if activation.kind == Kind::Deferred { "~" } else { "" })
+    }
+
+    /// Begins a box that is queued.
+    pub(crate) fn begin(&mut self, name: &str) -> Running {
+        let boxes = self.instance.model().boxes();
+        let at = self.queue.iter().position(|activation| boxes[activation.index.index()].name() == name);
+        let activation = self.queue.remove(at.unwrap_or_else(|| panic!("{name} is queued: {:?}", self.queued())));
+        let mut desk = self.desk();
+        let running = activation.queued.begin(&mut desk);
+        // Receivers of refused envelopes that are delivered now.
+        self.spawn(desk);
+        running
+    }
+
+    fn desk(&self) -> Desk {
+        Desk { node: self.node, spreads: self.spreads, seat: Some(0), ..Desk::default() }
+    }
+
+    fn spawn(&mut self, mut desk: Desk) -> Vec<String> {
+        let made = desk.activations.iter().map(|activation| self.show(activation)).collect();
+        self.queue.append(&mut desk.activations);
+        made
+    }
+
+    /// The rest of an invocation. Whether user code was run, and which boxes were queued, in the order of queueing.
+    pub(crate) fn end(&mut self, mut running: Running) -> (bool, Vec<String>) {
+        let mut desk = self.desk();
+        let due = running.is_due();
+        if due {
+            running.act(&Alone, &mut desk);
+        }
+        running.send(&mut desk).finish(&mut desk);
+        (due, self.spawn(desk))
+    }
+
+    /// All of an invocation but its end: the receivers of its envelopes are queued while it is still running.
+    pub(crate) fn run_but_finish(&mut self, name: &str) -> Sent {
+        let (mut running, mut desk) = (self.begin(name), self.desk());
+        if running.is_due() {
+            running.act(&Alone, &mut desk);
+        }
+        let sent = running.send(&mut desk);
+        self.spawn(desk);
+        sent
+    }
+
+    /// The end of the invocation that [`ByHand::run_but_finish`] began.
+    pub(crate) fn finish(&mut self, sent: Sent) -> Vec<String> {
+        let mut desk = self.desk();
+        sent.finish(&mut desk);
+        self.spawn(desk)
+    }
+
+    /// A whole invocation.
+    pub(crate) fn run(&mut self, name: &str) -> (bool, Vec<String>) {
+        let running = self.begin(name);
+        self.end(running)
+    }
+
+    /// Runs the queued tasks, the youngest first, until there are none.
+    pub(crate) fn run_out(&mut self) {
+        while let Some(youngest) = self.queue.last() {
+            let name = self.instance.model().boxes()[youngest.index.index()].name().to_owned();
+            self.run(&name);
+        }
+    }
+}

@@ -1,0 +1,451 @@
+//! Every strategy's plan on real machines: no task is stranded, and it has the papers' structure.
+
+use vicus_schedule::{
+    ALL, Access, Dealing, Dealt, Idle, Kind, Latencies, Mode, Order, Parameter, Plan, QueueId, SeatId, Setting,
+    Settings, Shares, Values, Whereabouts,
+};
+use vicus_topology::{LocationId, NodeId, Topology, fixtures};
+
+/// Real machines, and the shapes of the papers.
+fn machines() -> Vec<Topology> {
+    let mut machines = fixtures();
+    for line in
+        ["core:1", "core:2", "node:4 l3:1 core:8 pu:2", "package:2 l2:2 core:2", "node:8 l3:2 core:3", "core:64"]
+    {
+        machines.push(Topology::parse(line).unwrap());
+    }
+    machines
+}
+
+/// Fewer threads than groups, as many as PUs, more than PUs.
+fn thread_counts(machine: &Topology) -> Vec<usize> {
+    let pus = machine.usable_pus().count();
+    vec![1, 2, 3, pus.div_ceil(2), pus, pus + 3]
+}
+
+#[test]
+fn no_plan_strands_a_task_on_any_machine() {
+    for machine in machines() {
+        machine.assert_valid();
+        for strategy in ALL {
+            let setting: Setting = strategy.name().parse().unwrap();
+            for threads in thread_counts(&machine) {
+                let plan = setting.plan(&machine, threads);
+                plan.assert_valid();
+                let seats = plan.seats.iter().filter(|seat| !seat.spare).count();
+                assert_eq!(seats, threads, "{} on {}", plan.strategy, machine.name);
+                assert!(!plan.to_string().is_empty());
+            }
+        }
+    }
+}
+
+/// All values of a parameter, or its ends and some in between.
+fn some_values(parameter: &Parameter) -> Vec<String> {
+    match parameter.values {
+        Values::Named(names) => names.iter().map(|name| (*name).to_owned()).collect(),
+        Values::OneOf(numbers) => numbers.iter().map(u32::to_string).collect(),
+        Values::Between(least, most) => {
+            let between = [1, 3, 1_000_000].into_iter().filter(|value| (least..=most).contains(value));
+            between.chain([least, most]).map(|value| value.to_string()).collect()
+        }
+    }
+}
+
+#[test]
+fn lists_of_settings_are_read_as_they_are_written() {
+    // A multiplicative generator (Lehmer's, modulo 2^31 - 1) is good enough for choices.
+    let mut chance = 1_u64;
+    let mut below = |bound: usize| {
+        chance = chance * 48_271 % 0x7FFF_FFFF;
+        chance as usize % bound
+    };
+    for _ in 0..2000 {
+        let mut settings: Vec<String> = Vec::new();
+        for _ in 0..=below(4) {
+            let strategy = ALL[below(ALL.len())];
+            let mut text = strategy.name().to_owned();
+            let mut separator = ':';
+            for parameter in strategy.parameters() {
+                let values = some_values(parameter);
+                if below(2) == 0 {
+                    text += &format!("{separator}{}={}", parameter.name, values[below(values.len())]);
+                    separator = ',';
+                }
+            }
+            // Some values exclude each other.
+            if let Ok(setting) = text.parse::<Setting>() {
+                settings.push(setting.to_string());
+            }
+        }
+        if settings.is_empty() {
+            continue;
+        }
+        let text = settings.join(",");
+        let Settings(read) = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+        let shown: Vec<String> = read.iter().map(Setting::to_string).collect();
+        assert_eq!(shown, settings, "{text}");
+        assert_eq!(Settings(read).to_string(), text);
+        let alone = text.parse::<Setting>().map(|setting| setting.to_string());
+        assert_eq!(alone.is_ok(), settings.len() == 1, "{text}: {alone:?}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "waits, and leaves in tasks of node1 what others wait for")]
+fn a_plan_whose_waiting_seats_leave_what_others_cannot_take_is_refused() {
+    let mut plan = plan("footprint", "node:2 core:1", 2);
+    plan.seats[1].look[0].while_waiting = false;
+    plan.assert_valid();
+}
+
+#[test]
+#[should_panic(expected = "seat1: rule 6 is none of 1 to 5")]
+fn a_rule_without_a_counter_is_refused() {
+    // What happened: a plan with such a rule passed, and a thread that took a task by it panicked.
+    let mut plan = plan("las", "core:2", 2);
+    plan.seats[1].look[0].rule = 6;
+    plan.assert_valid();
+}
+
+#[test]
+fn every_strategy_has_a_thread_to_lend_for_each_pool() {
+    for machine in machines() {
+        for strategy in ALL {
+            for threads in thread_counts(&machine) {
+                let setting: Setting = strategy.name().parse().unwrap();
+                let plan = setting.plan(&machine, threads);
+                for pool in &plan.pools {
+                    let (spares, own): (Vec<SeatId>, Vec<SeatId>) =
+                        pool.seats.iter().partition(|seat| plan.seats[seat.index()].spare);
+                    assert_eq!(spares.len(), own.len().min(4), "{} on {}", plan.strategy, machine.name);
+                }
+                let none = format!("{}:spares=0", strategy.name());
+                assert!(!none.parse::<Setting>().unwrap().plan(&machine, threads).seats.iter().any(|seat| seat.spare));
+            }
+        }
+    }
+}
+
+#[test]
+fn parameters_keep_plans_valid() {
+    let machine = Topology::parse("node:4 l3:2 core:4 pu:2").unwrap();
+    for strategy in ALL {
+        for parameter in strategy.parameters() {
+            for value in some_values(parameter) {
+                // A first pause may not be longer than the longest.
+                let longest = if parameter.name == "backoff_ns" { ",backoff_max_ns=4294967295" } else { "" };
+                let least = if parameter.name == "backoff_max_ns" { ",backoff_ns=1" } else { "" };
+                let setting = format!("{}:{}={value}{longest}{least}", strategy.name(), parameter.name);
+                setting.parse::<Setting>().unwrap().plan(&machine, 20).assert_valid();
+            }
+        }
+    }
+}
+
+/// The strategies with queues for places.
+const PLACED: [&str; 5] = ["las", "footprint", "vicinity", "locality-queues", "shepherd"];
+
+#[test]
+fn a_strategy_with_queues_for_places_has_some_for_each_node() {
+    for (machine, strategy) in machines().into_iter().flat_map(|machine| PLACED.map(|name| (machine.clone(), name))) {
+        for threads in thread_counts(&machine) {
+            let plan = strategy.parse::<Setting>().unwrap().plan(&machine, threads);
+            assert_eq!(plan.homes.len(), machine.nodes.len());
+            let ranks = machine.numa_ranks();
+            for (node, queues) in plan.homes.iter().enumerate() {
+                let rank = |queue: &QueueId| ranks[node][plan.queues[queue.index()].home.index()];
+                let least = plan.seats.iter().map(|seat| ranks[node][seat.node.index()]).min().unwrap();
+                assert!(queues.iter().all(|queue| rank(queue) == least), "{}: as near as any seat is", machine.name);
+                for seat in (0..plan.seats.len()).map(SeatId::new) {
+                    let is_near = ranks[node][plan.seats[seat.index()].node.index()] == least;
+                    let found: Vec<_> =
+                        (0..queues.len()).map(|number| plan.home_queue(seat, NodeId::new(node), number)).collect();
+                    let expected = |queue: &QueueId| (!is_near).then_some(*queue);
+                    assert!(found.into_iter().eq(queues.iter().map(expected)), "{strategy}");
+                }
+            }
+            assert_eq!(plan.home_queue(SeatId::new(0), NodeId::new(machine.nodes.len()), 0), None, "no such node");
+        }
+    }
+}
+
+fn plan(strategy: &str, machine: &str, threads: usize) -> Plan {
+    strategy.parse::<Setting>().unwrap().plan(&Topology::parse(machine).unwrap(), threads)
+}
+
+#[test]
+fn las_has_a_pool_for_each_core_group() {
+    // Falt et al. §6.1.2: both their servers get four thread pools.
+    assert_eq!(plan("las", "package:2 l2:2 core:2", 8).pools.len(), 4);
+    let numa = plan("las", "node:4 l3:1 core:8 pu:2", 64);
+    assert_eq!(numa.pools.len(), 4);
+    let deferred = numa.queues.iter().filter(|queue| queue.order == Order::ByRequest).count();
+    assert_eq!(deferred, 4, "one deferred queue for each group");
+    let affinities = |pin: &str, threads| -> Vec<usize> {
+        let plan = plan(pin, "node:4 l3:1 core:8 pu:2", threads);
+        plan.seats.iter().filter(|seat| !seat.spare).map(|seat| seat.affinity.len()).collect()
+    };
+    assert_eq!(affinities("las:pin=group", 64), [16; 64], "threads have the affinity of their group");
+    assert_eq!(affinities("las", 64), [1; 64], "each has a PU of its own");
+    assert_eq!(affinities("las", 65).iter().filter(|&&pus| pus == 16).count(), 17, "in the group of one too many");
+    assert!(numa.seats.iter().filter(|seat| seat.spare).all(|seat| seat.affinity.len() == 16));
+    assert!(plan("las:pin=pu", "node:4 l3:1 core:8 pu:2", 64).seats.iter().all(|seat| seat.affinity.len() == 1));
+}
+
+#[test]
+fn las_wakes_near_groups_first_and_immediate_tasks_stay_on_the_node() {
+    let plan = plan("las", "node:2 l3:2 core:2", 8);
+    let seat = &plan.seats[0];
+    let wake = |kind: Kind| -> Vec<usize> {
+        plan.queues[seat.place[kind as usize].index()].wake.iter().map(|pool| pool.index()).collect()
+    };
+    assert_eq!(wake(Kind::Immediate), [0, 1]);
+    assert_eq!(wake(Kind::Deferred), [0, 1, 2, 3]);
+}
+
+#[test]
+fn own_queues_of_las_nls_and_steal_are_lock_free() {
+    for strategy in ["las", "nls", "steal"] {
+        let plan = plan(strategy, "node:2 l3:1 core:4", 8);
+        for (queue, own) in plan.queues.iter().zip(plan.owner_lifos()) {
+            assert_eq!(own, queue.owner.is_some(), "{strategy}: {}", queue.name);
+        }
+    }
+    let bobox = plan("bobox", "core:4", 4);
+    let lock_free = bobox.owner_lifos().into_iter().filter(|own| *own).count();
+    assert_eq!(
+        lock_free, 8,
+        "of four threads and those that are lent: immediate queues are only their owners'; thieves take several from the stealing queues"
+    );
+}
+
+#[test]
+fn footprint_deals_to_the_node_with_the_bytes_and_robs_only_long_queues() {
+    // Muddukrishna et al., algorithm 1: 4 nodes, all bytes on the last.
+    let plan = plan("footprint", "node:4 l3:1 core:4", 16);
+    let dealing = plan.dealing.as_ref().unwrap();
+    let last = dealing.queues[3];
+    assert_eq!(dealt(dealing, &[0, 0, 0, 64 << 20]), Some(last));
+    assert_eq!(dealt(dealing, &[0, 0, 0, 1 << 10]), None, "less than a core's share of the cache stays");
+    assert_eq!(dealt(dealing, &[16 << 20; 4]), None, "what lies everywhere stays");
+    let vicus_schedule::When::LongerThan(limits) = &plan.seats[0].look[1].when else { panic!("a threshold") };
+    assert_eq!(limits, &[4, 4, 4], "rank 1 times 4 cores");
+    assert!(matches!(plan.seats[0].idle, Idle::BackOff { .. }));
+}
+
+/// The queue for a task with so many bytes at each location. Locations that share a node's memory are told apart by home numbers.
+fn dealt(dealing: &Dealing, bytes: &[u64]) -> Option<QueueId> {
+    let mut shares = Shares::default();
+    for (location, &bytes) in bytes.iter().enumerate() {
+        let location = LocationId::new(location);
+        let at = |node: usize| Some((node, dealing.locations[node].iter().position(|&at| at == location)?));
+        let (node, home) = (0..dealing.locations.len()).find_map(at).unwrap();
+        shares.add(dealing, NodeId::new(node), home, bytes);
+    }
+    dealing.deal_shares(&shares)
+}
+
+/// The strategies that deal.
+const DEALS: [&str; 3] = ["footprint", "vicinity", "locality-queues"];
+
+#[test]
+fn a_deal_goes_to_the_nearest_node_with_threads_and_wakes_a_worker_there_first() {
+    for machine in machines() {
+        let ranks = machine.numa_ranks();
+        for (strategy, threads) in DEALS.into_iter().flat_map(|name| [1, 2, 5].map(|threads| (name, threads))) {
+            let plan = strategy.parse::<Setting>().unwrap().plan(&machine, threads);
+            let dealing = plan.dealing.as_ref().unwrap();
+            let seats = || plan.seats.iter().map(|seat| seat.node);
+            for (node, row) in ranks.iter().enumerate() {
+                // All numbers: tasks with data on a node are dealt to each of its home caches.
+                for number in 0..machine.core_groups.len() {
+                    let mut shares = Shares::default();
+                    shares.add(dealing, NodeId::new(node), number, 1 << 40);
+                    let Some(queue) = dealing.deal_shares(&shares) else {
+                        assert_eq!((strategy, machine.nodes.len()), ("footprint", 1), "with one node all is even");
+                        continue;
+                    };
+                    let woken = plan.pools[plan.queues[queue.index()].wake[0].index()].seats[0];
+                    let (woken, least) = (plan.seats[woken.index()].node, seats().map(|node| row[node.index()]).min());
+                    if seats().any(|seat| seat.index() == node) {
+                        assert_eq!(woken.index(), node, "{}: {strategy}, {threads} threads", machine.name);
+                    } else if strategy != "vicinity"
+                        && machine.distances[node].iter().all(|&far| far >= machine.distances[node][node])
+                    {
+                        assert_eq!(Some(row[woken.index()]), least, "{}: {strategy}, {threads} threads", machine.name);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn vicinity_deals_by_measured_latencies() {
+    // Three home caches on one node, which the topology can't tell apart; the middle one is far from the others.
+    let machine = Topology::parse("l3:3 core:2").unwrap();
+    let setting: Setting = "vicinity:private_bytes=1".parse().unwrap();
+    let latencies = Latencies::new(&machine, vec![vec![5, 50, 10], vec![50, 5, 50], vec![10, 50, 5]]).unwrap();
+    let (plain, measured) = (setting.plan(&machine, 6), setting.plan_with(&machine, 6, Some(&latencies)));
+    measured.assert_valid();
+    // By hand: for a little more at the middle cache than at each other, 4 x 50 + 3 x 5 + 3 x 10 = 245 at the first,
+    // 3 x 50 + 4 x 5 + 3 x 50 = 320 at the middle.
+    let dealt = |plan: &Plan| dealt(plan.dealing.as_ref().unwrap(), &[3, 4, 3]).unwrap();
+    assert_eq!(dealt(&plain), plain.seats[2].place[0], "the most bytes");
+    assert_eq!(dealt(&measured), measured.seats[0].place[0], "the least latency");
+    // With one thread, in the first cache, all homes are its own.
+    let alone = setting.plan_with(&machine, 1, Some(&latencies));
+    assert!(alone.dealing.unwrap().queues.iter().all(|&queue| queue == alone.seats[0].place[0]));
+    for strategy in ALL.into_iter().filter(|strategy| !strategy.wants_latencies()) {
+        let setting: Setting = strategy.name().parse().unwrap();
+        assert_eq!(setting.plan(&machine, 6), setting.plan_with(&machine, 6, Some(&latencies)));
+    }
+}
+
+#[test]
+fn the_data_of_a_node_are_spread_over_its_home_caches() {
+    let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
+    let plan = plan("vicinity", "node:2 l3:2 core:2", 8);
+    let dealing = plan.dealing.as_ref().unwrap();
+    assert_eq!(dealing.locations, [[0, 1], [2, 3]].map(|of_node| of_node.map(LocationId::new)));
+    assert_eq!(dealing.cycle(), 2);
+    for number in 0..4 {
+        let by_hand = if number % 2 == 0 { 2 } else { 3 };
+        let mut shares = Shares::default();
+        shares.add(dealing, machine.nodes[1].id, number, 1 << 20);
+        shares.add(dealing, machine.nodes[0].id, 0, 1);
+        assert_eq!(dealing.deal_shares(&shares), Some(dealing.queues[by_hand]));
+    }
+}
+
+/// Data at given places: start, bytes, node, home number, and whether its allocation lies there as a whole.
+struct Data(Vec<(usize, usize, usize, usize, bool)>);
+
+impl Whereabouts for Data {
+    fn is_in_one_place(&self, stretch: &std::ops::Range<usize>) -> bool {
+        self.0.iter().any(|&(start, bytes, .., whole)| whole && (start..start + bytes).contains(&stretch.start))
+    }
+
+    fn tell(&mut self, stretch: std::ops::Range<usize>, _: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
+        for &(start, bytes, node, home, _) in &self.0 {
+            let (from, to) = (stretch.start.max(start), stretch.end.min(start + bytes));
+            tell(NodeId::new(node), home, to.saturating_sub(from) as u64);
+        }
+    }
+}
+
+/// What happened: there was a function for each world. On threads, the choice among equals rotated with the number of the task,
+/// so that the same datum went to another cache each time; in the simulator, the first location got all of them. Of two intensely
+/// used data, one took the first and the other the last.
+#[test]
+fn the_same_data_are_dealt_to_the_same_place_and_equals_are_spread() {
+    let plan = plan("vicinity:private_bytes=32768", "node:2 l3:2 core:2", 8);
+    let dealing = plan.dealing.as_ref().unwrap();
+    let (mib, mut shares) = (1 << 20, Shares::default());
+    let places = [(0, 0), (1, 0), (0, 1), (1, 1)];
+    let whole = places.iter().enumerate().map(|(at, &(node, home))| (at * mib, mib, node, home, true));
+    let mut data = Data(whole.chain([(4 * mib, mib, 1, 1, false)]).collect());
+    let mut deal = |said: &[Access]| dealing.deal(said, &mut shares, &mut data);
+    let datum = |at: usize| Access::new(at * mib, mib, Mode::Read);
+    let to = |location: usize, looked_up| Dealt { queue: Some(dealing.queues[location]), looked_up };
+    for _ in 0..3 {
+        for (at, location) in [0, 2, 1, 3].into_iter().enumerate() {
+            assert_eq!(deal(&[datum(at)]), to(location, 1));
+            // Two equal shares, on both nodes: the first datum's node wins.
+            assert_eq!(deal(&[datum(at), datum(at ^ 1)]), to(location, 2));
+            assert_eq!(deal(&[datum(0), datum(at).intense(), datum(3).intense()]), to(location, 1), "the first one");
+        }
+        assert_eq!(deal(&[datum(4)]), Dealt { queue: None, looked_up: 1 }, "it is not coarse");
+        assert_eq!(deal(&[datum(4).intense(), datum(0)]), to(0, 3), "nor does it decide");
+        assert_eq!(deal(&[Access::new(0, 100, Mode::Read)]), Dealt { queue: None, looked_up: 1 }, "in a private cache");
+    }
+}
+
+#[test]
+fn thresholds_are_the_caches_of_the_machine() {
+    // AMD's data sheet of the EPYC 7763: an L3 of 32 MiB for each 8 cores, an L1 of 32 KiB for each.
+    let machine = fixtures().into_iter().find(|machine| machine.name == "AMD-19h-Zen3-2xEpyc-7763").unwrap();
+    let threshold = |strategy: &str| {
+        let plan = strategy.parse::<Setting>().unwrap().plan(&machine, 128);
+        plan.dealing.unwrap().more_bytes_than
+    };
+    assert_eq!(threshold("footprint"), 4 << 20);
+    assert_eq!(threshold("vicinity"), 32 << 10);
+    assert_eq!(threshold("locality-queues"), 0);
+}
+
+#[test]
+fn memory_without_cores_belongs_to_the_nearest_home_caches() {
+    let machine = fixtures().into_iter().find(|machine| machine.name == "emulated-memory-node").unwrap();
+    let memory = machine.nodes.iter().find(|node| node.pus.is_empty()).unwrap();
+    let plan = "vicinity".parse::<Setting>().unwrap().plan(&machine, machine.usable_pus().count());
+    let dealing = plan.dealing.unwrap();
+    let rank = |group: usize| machine.numa_rank(memory.id, machine.core_groups[group].node);
+    let least = (0..machine.core_groups.len()).map(rank).min().unwrap();
+    let nearest = (0..machine.core_groups.len()).filter(|&group| rank(group) == least).map(LocationId::new);
+    assert_eq!(dealing.locations[memory.id.index()], nearest.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_queue_that_grows_long_wakes_its_robbers() {
+    // Rank times four cores; the queue's own node is woken whatever its length.
+    let plan = plan("footprint", "node:3 l3:1 core:4", 12);
+    let robbers =
+        |queue: usize| plan.queues[queue].robbers.iter().map(|robber| (robber.pool.index(), robber.longer_than));
+    assert!(robbers(0).eq([(1, 4), (2, 4)]) && robbers(1).eq([(2, 4), (0, 4)]));
+    let others = ALL.into_iter().filter(|strategy| strategy.name() != "footprint");
+    for strategy in others {
+        let setting: Setting = strategy.name().parse().unwrap();
+        let plan = setting.plan(&Topology::parse("node:3 l3:1 core:4").unwrap(), 12);
+        assert!(plan.queues.iter().all(|queue| queue.robbers.is_empty()), "{}", plan.strategy);
+    }
+}
+
+#[test]
+fn a_plan_shows_all_its_decisions() {
+    let text = |strategy: &str| plan(strategy, "node:2 l3:1 core:2", 4).to_string();
+    assert!(text("locality-queues").contains("\ntokens: at most 256; a task is taken with one\n"));
+    assert!(text("footprint").contains("wakes [pool0], beyond 2 pool1\n"), "{}", text("footprint"));
+    assert!(text("footprint").contains("\n  else pauses for 1000 ns, then 2 times as long, up to 1000000 ns\n"));
+    assert!(
+        text("vicinity")
+            .contains(" bytes, coarse memory only, an intensely used datum's home first: to tasks of pool0")
+    );
+    assert!(text("las").contains("\n  else sleeps after 10000 ns\n"));
+    let bobox = text("bobox");
+    assert!(
+        bobox.contains("q0 immediate of seat0: Deque, home node0, pushed by seat0 alone, wakes [pool0]\n"),
+        "{bobox}"
+    );
+    let thief = "3. Several(Youngest, 4) of round robin stealing of seat1, stealing of seat2, stealing of seat3";
+    assert!(
+        bobox.contains(&format!(
+            "\n  {thief}, the rest to immediate of seat0; while it waits for a task, of that task's request alone\n"
+        )),
+        "{bobox}"
+    );
+    assert!(bobox.contains("\npool3: seat3, seat7\n"), "{bobox}");
+    // Two nodes of one cache each, 10 and 20 apart in the one-line notation, as on most machines.
+    let footprint = text("footprint");
+    for line in [
+        "  node0 is at locations [0]",
+        "  node1 is at locations [1]",
+        "  location0: tasks of node0; a byte costs [10, 20]",
+        "  location1: tasks of node1; a byte costs [20, 10]",
+    ] {
+        assert!(footprint.contains(&format!("\n{line}\n")), "{line}: {footprint}");
+    }
+    let vicinity = plan("vicinity", "node:2 l3:2 core:1", 4).to_string();
+    let line = "  location0: tasks of pool0; a byte costs [10, 11, 21, 21]";
+    assert!(vicinity.contains(&format!("\n{line}\n")), "{vicinity}");
+    assert!(vicinity.contains("\n  node1 is at locations [2, 3], in turn by home number\n"), "{vicinity}");
+}
+
+#[test]
+fn few_threads_sit_in_whole_groups() {
+    let plan = plan("las", "node:2 l3:2 core:4", 6);
+    let pool = |seat: usize| plan.seats[SeatId::new(seat).index()].pool.index();
+    let pools: Vec<usize> = (0..6).map(pool).collect();
+    assert_eq!(pools, [0, 0, 0, 0, 1, 1]);
+}

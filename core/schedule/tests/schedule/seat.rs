@@ -1,0 +1,208 @@
+//! The decisions of a seat: by hand, after the papers and the rules in the seat's documentation.
+
+use vicus_schedule::{
+    After, DEEP, Kind, Plan, Put, QueueId, Queues, QueuesByRequest, RequestId, Rest, Seat, SeatId, Setting, Sleeper,
+    Take, Wake, Way,
+};
+use vicus_topology::Topology;
+
+/// A task is its request and a number; a task that is in none of these queues was kept.
+type Task = (u64, u32);
+
+/// Queues as lists, the youngest task last.
+struct Lists(Vec<Vec<Task>>);
+
+impl Queues for Lists {
+    type Task = Task;
+
+    fn take(&mut self, queue: QueueId, take: Take, longer_than: u32, _: Option<QueueId>) -> Option<Task> {
+        let tasks = &mut self.0[queue.index()];
+        match take {
+            _ if tasks.len() <= longer_than as usize => None,
+            Take::Youngest | Take::YoungestOfOldestRequest => tasks.pop(),
+            _ => Some(tasks.remove(0)),
+        }
+    }
+}
+
+impl QueuesByRequest for Lists {
+    fn take_of(&mut self, request: RequestId, queue: QueueId, take: Take, _: u32) -> Option<Task> {
+        let tasks = &mut self.0[queue.index()];
+        let mut of = tasks.iter();
+        let at = match take {
+            Take::Youngest | Take::YoungestOfOldestRequest => of.rposition(|task| task.0 == request.0),
+            _ => of.position(|task| task.0 == request.0),
+        };
+        at.map(|at| tasks.remove(at))
+    }
+}
+
+struct World {
+    plan: Plan,
+    seat: Seat<Task>,
+    queues: Lists,
+    called: Vec<Task>,
+}
+
+impl World {
+    /// The first seat of two under a strategy.
+    fn new(strategy: &str) -> World {
+        let machine = Topology::parse("node:1 core:2").unwrap();
+        let plan = strategy.parse::<Setting>().unwrap().plan(&machine, 2);
+        let lock_free = plan.owner_lifos();
+        let seat = Seat::new(&plan, SeatId::new(0), |queue| lock_free[queue.index()]);
+        let queues = Lists(vec![Vec::new(); plan.queues.len()]);
+        World { plan, seat, queues, called: Vec::new() }
+    }
+
+    fn place(&self, kind: Kind) -> QueueId {
+        self.plan.seats[0].place[kind as usize]
+    }
+
+    fn find(&mut self) -> Option<(Task, Way, Option<Wake>)> {
+        let called = || self.called.pop();
+        let run = self.seat.find(&self.plan.seats[0], &mut self.queues, called)?;
+        Some((run.task, run.way, if run.leaves { self.seat.take_wake() } else { None }))
+    }
+
+    fn none(&mut self, idle_ns: u64) -> Rest {
+        self.seat.none(&self.plan.seats[0], idle_ns)
+    }
+
+    fn activated(&mut self, task: Task, kind: Kind, is_last: bool) -> Option<(Task, QueueId, Kind)> {
+        self.seat.activated(&self.plan, task, kind, None, is_last)
+    }
+}
+
+#[test]
+fn its_next_box_comes_first_then_what_it_was_called_for_then_what_it_kept_then_queues() {
+    let mut world = World::new("las");
+    let (immediate, deferred) = (world.place(Kind::Immediate), world.place(Kind::Deferred));
+    world.queues.0[immediate.index()] = vec![(1, 7)];
+    world.queues.0[deferred.index()] = vec![(1, 8)];
+    [5, 6].into_iter().for_each(|number| world.seat.keep((1, number)));
+    world.called.push((1, 4));
+    assert_eq!(world.activated((1, 1), Kind::Immediate, false), Some(((1, 1), immediate, Kind::Immediate)));
+    assert_eq!(world.activated((1, 2), Kind::Deferred, true), Some(((1, 2), deferred, Kind::Deferred)));
+    assert_eq!(world.activated((1, 3), Kind::Immediate, true), None);
+    let ran: Vec<_> = std::iter::from_fn(|| world.find()).map(|(task, way, _)| (task.1, way)).collect();
+    let expected = [
+        (3, Way::new(1, immediate)),
+        (4, Way::KEPT),
+        // The youngest first.
+        (6, Way::KEPT),
+        (5, Way::KEPT),
+        (7, Way::new(1, immediate)),
+        (8, Way::new(3, deferred)),
+    ];
+    assert_eq!(ran, expected);
+}
+
+#[test]
+fn a_strategy_without_own_queues_has_no_next_box() {
+    let mut world = World::new("central");
+    let pool = world.place(Kind::Immediate);
+    assert_eq!(world.seat.own(), None);
+    assert_eq!(world.activated((1, 1), Kind::Immediate, true), Some(((1, 1), pool, Kind::Immediate)));
+}
+
+#[test]
+fn a_seat_that_finds_nothing_looks_around_and_then_sleeps() {
+    let mut world = World::new("las:spin_ns=700");
+    assert_eq!(world.none(0), Rest::Look { until_ns: 700 });
+    assert_eq!(world.none(699), Rest::Look { until_ns: 700 });
+    assert_eq!(world.none(700), Rest::Sleep { sleeper: Sleeper::Free, at_most_ns: None });
+    world.seat.begin_wait(Some(RequestId(3)));
+    assert_eq!(world.none(699), Rest::Look { until_ns: 700 });
+    assert_eq!(world.none(700), Rest::Sleep { sleeper: Sleeper::Waiting(RequestId(3)), at_most_ns: None });
+    // It waits for something outside of this runtime.
+    world.seat.begin_wait(None);
+    assert_eq!(world.none(700), Rest::Sleep { sleeper: Sleeper::Free, at_most_ns: None });
+}
+
+/// Muddukrishna et al., §4.1: pauses grow up to a limit. A short one can't be ended by a push; after the longest, the seat
+/// sleeps.
+#[test]
+fn pauses_grow_and_end_in_sleep_and_begin_anew_after_a_task() {
+    let mut world = World::new("footprint:backoff_ns=10000,backoff_factor=3,backoff_max_ns=100000");
+    let sleep = |ns| Rest::Sleep { sleeper: Sleeper::Free, at_most_ns: ns };
+    let pauses = [Rest::Pause { ns: 10_000 }, Rest::Pause { ns: 30_000 }, sleep(Some(90_000)), sleep(Some(100_000))];
+    for pause in pauses {
+        assert_eq!(world.none(0), pause);
+    }
+    assert_eq!(world.none(0), sleep(None));
+    world.called.push((1, 1));
+    assert!(world.find().is_some());
+    assert_eq!(world.none(0), pauses[0]);
+    // A seat whose task waits looks around for 5 µs, as the strategy has no such time.
+    world.seat.begin_wait(Some(RequestId(1)));
+    assert_eq!(world.none(0), Rest::Look { until_ns: 5_000 });
+    assert_eq!(world.none(5_000), Rest::Sleep { sleeper: Sleeper::Waiting(RequestId(1)), at_most_ns: None });
+}
+
+#[test]
+fn a_seat_leaves_the_task_that_it_was_woken_for_to_another_if_it_finds_a_different_one() {
+    let mut world = World::new("las");
+    let (immediate, deferred) = (world.place(Kind::Immediate), world.place(Kind::Deferred));
+    let wake = |queue| Wake { queue, request: Some(RequestId(1)), while_waiting: false };
+    let mut found = |woken_for, found_in: QueueId| {
+        world.seat.woken(Some(wake(woken_for)));
+        world.queues.0[found_in.index()].push((1, 1));
+        world.find().unwrap().2
+    };
+    assert_eq!(found(immediate, immediate), None);
+    assert_eq!(found(deferred, immediate), Some(wake(deferred)));
+    assert_eq!(world.seat.take_wake(), None, "once");
+    // It has looked: other seats were quicker.
+    world.seat.woken(Some(wake(deferred)));
+    assert_eq!((world.find(), world.none(0)), (None, Rest::Look { until_ns: 10_000 }));
+    assert_eq!(world.seat.take_wake(), None);
+    world.seat.woken(Some(wake(deferred)));
+    assert_eq!(world.seat.take_wake(), Some(wake(deferred)), "what it waited for came first");
+}
+
+#[test]
+fn a_seat_on_whose_stack_many_wait_keeps_what_it_spawns() {
+    for strategy in ["las", "shepherd", "central"] {
+        let mut world = World::new(strategy);
+        let place = |world: &mut World| world.seat.place(&world.plan, Kind::Deferred);
+        (1..DEEP).for_each(|_| world.seat.begin_wait(Some(RequestId(1))));
+        assert!(matches!(place(&mut world), Put::Into(_, Kind::Deferred)), "{strategy}");
+        world.seat.begin_wait(Some(RequestId(1)));
+        assert_eq!(place(&mut world), Put::Keep, "{strategy}");
+        world.seat.end_wait();
+        assert_ne!(place(&mut world), Put::Keep, "{strategy}");
+    }
+}
+
+/// What happened in the simulator: a box that a full queue refused ran on top of the one that sent to it.
+#[test]
+fn a_refused_box_waits_and_a_refused_closure_runs_at_once_but_not_on_top_of_many() {
+    let mut world = World::new("central");
+    assert_eq!(world.seat.refused((1, 1), false), None);
+    assert_eq!(world.find(), Some(((1, 1), Way::KEPT, None)));
+    assert_eq!(world.seat.refused((1, 2), true), Some((1, 2)));
+    assert_eq!(
+        [(true, true), (true, false), (false, true)].map(|(inline, over)| world.seat.pushed(inline, over)),
+        [After::Help, After::Wake, After::Wake]
+    );
+    (0..64).for_each(|_| world.seat.begin_help());
+    assert_eq!(world.seat.pushed(true, true), After::Wake);
+    assert_eq!(world.seat.refused((1, 3), true), None, "the stack would have no end");
+    world.seat.end_help();
+    assert_eq!(world.seat.refused((1, 4), true), Some((1, 4)));
+    assert!(world.seat.take_back(&(1, 3)) && !world.seat.take_back(&(1, 3)));
+}
+
+#[test]
+fn a_thread_that_leaves_its_seat_leaves_its_tasks_to_others() {
+    let mut world = World::new("steal");
+    [1, 2].into_iter().for_each(|number| world.seat.keep((1, number)));
+    assert_eq!(world.activated((1, 3), Kind::Immediate, true), None);
+    assert_eq!(world.seat.take_private(), [(1, 3), (1, 1), (1, 2)]);
+    assert_eq!(world.find(), None);
+    // So does a waiting box, with the one beneath it that it has activated.
+    world.seat.begin_wait(Some(RequestId(1)));
+    assert_eq!(world.activated((1, 4), Kind::Immediate, true), None);
+    assert_eq!(world.seat.end_wait(), Some(((1, 4), world.place(Kind::Immediate))));
+}

@@ -1,0 +1,597 @@
+//! Children of tasks, and groups of them: which calls wait for which tasks, under every strategy.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+use vicus_flow::{BoxModel, FlowError, Model, ModelBuilder, Schema, Turn};
+use vicus_machine::{
+    Runtime, cancel_group, close_group, for_each, is_cancelled, join, open_group, scope, spawn_child, wait_for_children,
+};
+use vicus_schedule::ALL;
+use vicus_trace::Trace;
+
+/// A runtime for each strategy and for one to three threads.
+fn runtimes() -> impl Iterator<Item = Runtime> {
+    ALL.into_iter().flat_map(|strategy| {
+        [1, 2, 3].map(|threads| {
+            let strategy = strategy.name().parse().unwrap();
+            Runtime::builder().threads(threads).strategy(strategy).quiet().start()
+        })
+    })
+}
+
+fn strategy(runtime: &Runtime) -> String {
+    format!("{} on {} threads", runtime.plan().strategy, runtime.plan().threads())
+}
+
+/// The message of the panic.
+fn panic_of(f: impl FnOnce()) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(f)).expect_err("it panics");
+    let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).expect("a text")
+}
+
+/// Counts up when it is dropped.
+#[derive(Clone)]
+struct Counter(Arc<AtomicUsize>);
+
+impl Counter {
+    fn new() -> Counter {
+        Counter(Arc::new(AtomicUsize::new(0)))
+    }
+
+    fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A tree of tasks, none of which waits.
+fn grow(depth: u32, counter: Counter) {
+    counter.add();
+    if depth > 0 {
+        for _ in 0..2 {
+            let counter = counter.clone();
+            spawn_child(move || grow(depth - 1, counter));
+        }
+    }
+}
+
+const DEPTH: u32 = 10;
+const TREE: usize = (1 << (DEPTH + 1)) - 1;
+
+#[test]
+fn a_task_on_which_others_stand_is_over_when_all_that_descends_from_it_is() {
+    for runtime in runtimes() {
+        let what = strategy(&runtime);
+        let counter = Counter::new();
+        runtime.run(|| grow(DEPTH, counter.clone()));
+        assert_eq!(counter.get(), TREE, "run: {what}");
+
+        let (counter, inner) = (Counter::new(), Counter::new());
+        let request = runtime.spawn({
+            let inner = inner.clone();
+            move || grow(DEPTH, inner)
+        });
+        request.wait().unwrap();
+        assert_eq!(inner.get(), TREE, "a request: {what}");
+
+        runtime.run(|| {
+            scope(|scope| (0..4).for_each(|_| scope.spawn(|_| grow(DEPTH, counter.clone()))));
+            assert_eq!(counter.get(), 4 * TREE, "a scope: {what}");
+            for_each(0..8, |_| grow(4, counter.clone()));
+            join(|| grow(4, counter.clone()), || grow(4, counter.clone()));
+            // Those that this thread runs are children of this task.
+            open_group();
+            spawn_child({
+                let counter = counter.clone();
+                move || grow(DEPTH, counter)
+            });
+            close_group();
+        });
+        assert_eq!(counter.get(), 5 * TREE + 10 * 31, "loops and joins: {what}");
+    }
+}
+
+/// A gate that a task on another thread waits at.
+fn gate() -> (impl Fn() + Send + 'static, impl Fn() + Send + Sync + 'static) {
+    let open = Arc::new(AtomicBool::new(false));
+    let opens = Arc::clone(&open);
+    let wait = move || {
+        while !open.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    };
+    (wait, move || opens.store(true, Ordering::Release))
+}
+
+#[test]
+fn children_are_waited_for_and_grandchildren_are_not() {
+    let mut times = 0;
+    for runtime in runtimes().filter(|runtime| runtime.plan().threads() > 1) {
+        let what = strategy(&runtime);
+        let (wait, open) = gate();
+        let (tells, told) = mpsc::channel();
+        let late = Counter::new();
+        let late_there = late.clone();
+        let (children, grandchildren) = runtime.run(move || {
+            let (late, seen) = (late_there.clone(), late_there);
+            spawn_child(move || {
+                let seen = seen.clone();
+                spawn_child(move || {
+                    // Its seat may be that of the waiting task, which would then not open the gate.
+                    let _ = tells.send(std::thread::current().id());
+                    wait();
+                    seen.add();
+                });
+                // The child's parent is over before the child is.
+            });
+            let me = std::thread::current().id();
+            // The grandchild has begun somewhere: if not on this seat, the wait for the child ends although it goes on.
+            match told.recv_timeout(Duration::from_millis(200)) {
+                Ok(thread) if thread != me => {
+                    wait_for_children();
+                    let seen = late.get();
+                    open();
+                    (true, seen)
+                }
+                _ => {
+                    open();
+                    wait_for_children();
+                    (false, 0)
+                }
+            }
+        });
+        times += usize::from(children);
+        assert_eq!(grandchildren, 0, "{what}: a grandchild that goes on was waited for");
+        assert_eq!(late.get(), 1, "{what}: run has waited for it");
+    }
+    assert!(times > 0, "no grandchild began on another thread while its grandparent waited");
+}
+
+#[test]
+fn a_group_waits_for_what_was_spawned_in_it_and_groups_stand_in_groups() {
+    for runtime in runtimes() {
+        let what = strategy(&runtime);
+        runtime.run(|| {
+            let counters: [Counter; 3] = std::array::from_fn(|_| Counter::new());
+            let spawn = |counter: usize| {
+                let counter = counters[counter].clone();
+                spawn_child(move || grow(6, counter));
+            };
+            spawn(0);
+            open_group();
+            spawn(1);
+            open_group();
+            (0..3).for_each(|_| spawn(2));
+            close_group();
+            assert_eq!(counters[2].get(), 3 * 127, "the inner group: {what}");
+            spawn(1);
+            // All children of this task, in and outside of its group.
+            wait_for_children();
+            assert!(counters[0].get() >= 1 && counters[1].get() >= 2, "children have run: {what}");
+            close_group();
+            assert_eq!(counters[1].get(), 2 * 127, "the outer group: {what}");
+            spawn(0);
+        });
+    }
+}
+
+#[test]
+fn a_group_that_is_cancelled_drops_what_has_not_begun_and_what_is_in_groups_in_it() {
+    for runtime in runtimes() {
+        let what = strategy(&runtime);
+        let (begun, others) = (Counter::new(), Counter::new());
+        runtime.run(|| {
+            spawn_child({
+                let others = others.clone();
+                move || others.add()
+            });
+            open_group();
+            cancel_group();
+            for _ in 0..100 {
+                let begun = begun.clone();
+                spawn_child(move || begun.add());
+            }
+            open_group();
+            spawn_child({
+                let begun = begun.clone();
+                move || begun.add()
+            });
+            close_group();
+            close_group();
+            assert_eq!(begun.get(), 0, "{what}");
+            // Cancelled from within: the task goes on, sees it, and tasks that it spawns are dropped.
+            open_group();
+            let begun_inside = begun.clone();
+            spawn_child(move || {
+                assert!(!is_cancelled());
+                cancel_group();
+                assert!(is_cancelled());
+                spawn_child(move || begun_inside.add());
+                // A scope runs all its tasks, because its owner relies on them.
+                let scoped = AtomicUsize::new(0);
+                scope(|scope| scope.spawn(|_| _ = scoped.fetch_add(1, Ordering::Relaxed)));
+                assert_eq!(scoped.into_inner(), 1);
+            });
+            close_group();
+            assert_eq!(begun.get(), 0, "{what}");
+            assert!(!is_cancelled());
+        });
+        assert_eq!(others.get(), 1, "{what}: what is not in the group");
+    }
+}
+
+#[test]
+fn a_childs_panic_goes_to_the_first_that_waits_for_it() {
+    for runtime in runtimes() {
+        let what = strategy(&runtime);
+        let children = panic_of(|| {
+            runtime.run(|| {
+                spawn_child(|| panic!("of a child"));
+                let told = panic_of(wait_for_children);
+                assert_eq!(told, "of a child");
+                wait_for_children();
+                open_group();
+                // Whether its parent has ended or not: the group waits for both.
+                spawn_child(|| spawn_child(|| panic!("of a grandchild")));
+                assert_eq!(panic_of(close_group), "of a grandchild");
+                spawn_child(|| {
+                    open_group();
+                    spawn_child(|| panic!("in a group that its task leaves open"));
+                });
+            });
+        });
+        assert_eq!(children, "in a group that its task leaves open", "{what}");
+        let scoped = panic_of(|| runtime.run(|| scope(|scope| scope.spawn(|_| spawn_child(|| panic!("in a scope"))))));
+        assert_eq!(scoped, "in a scope", "{what}");
+        assert_eq!(panic_of(|| runtime.run(close_group)), "close_group is called in the task that called open_group");
+        // Threads go on.
+        assert_eq!(runtime.run(|| join(|| 1, || 2)), (1, 2), "{what}");
+    }
+    assert!(catch_unwind(|| spawn_child(|| ())).is_err(), "outside of tasks");
+}
+
+/// The drop of a task's result, or of its panic, may spawn or panic: the task is over by then, so that is no part of it.
+#[test]
+fn what_is_dropped_after_a_task_is_no_part_of_it() {
+    struct Spawns(Counter);
+    impl Drop for Spawns {
+        fn drop(&mut self) {
+            self.0.add();
+            let counter = self.0.clone();
+            spawn_child(move || counter.add());
+        }
+    }
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("of what was returned");
+        }
+    }
+    for runtime in runtimes() {
+        let what = strategy(&runtime);
+        let counter = Counter::new();
+        let made = counter.clone();
+        // Its result is dropped by the later of two: this thread, or the one that ran it.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(runtime.spawn(move || Spawns(made)))));
+        let told = panic_of(|| {
+            runtime.run(|| {
+                spawn_child(|| panic!("of a child"));
+                Bomb
+            });
+        });
+        assert_eq!(told, "of a child", "{what}");
+        let told = panic_of(|| {
+            runtime.run(|| {
+                join(|| (), || (spawn_child(|| panic!("of a child")), Bomb).1);
+                wait_for_children();
+            });
+        });
+        assert!(["of a child", "of what was returned"].contains(&&*told), "{what}: {told}");
+        // None of it is left for the tasks that come after it.
+        while counter.get() == 0 {
+            std::thread::yield_now();
+        }
+        runtime.run(|| scope(|scope| (0..50).for_each(|_| scope.spawn(|_| grow(2, counter.clone())))));
+        assert_eq!(counter.get(), 1 + 50 * 7, "{what}");
+    }
+}
+
+/// A group is closed while another thread runs the second closure of a `join` that began in it.
+#[test]
+fn a_closure_that_another_thread_runs_outlives_the_group_that_was_open() {
+    for runtime in runtimes().filter(|runtime| runtime.plan().threads() > 1) {
+        runtime.run(|| {
+            for _ in 0..20 {
+                open_group();
+                let closed = AtomicBool::new(false);
+                let spawns = || {
+                    let until = std::time::Instant::now() + Duration::from_millis(5);
+                    while !closed.load(Ordering::Acquire) && std::time::Instant::now() < until {
+                        std::hint::spin_loop();
+                    }
+                    assert!(!is_cancelled());
+                    spawn_child(|| ());
+                };
+                join(
+                    || {
+                        close_group();
+                        closed.store(true, Ordering::Release);
+                    },
+                    spawns,
+                );
+            }
+        });
+    }
+}
+
+#[test]
+fn a_task_may_end_before_all_that_descends_from_it() {
+    // Each task ends before its one child, so that each context is dropped by the end of the last one, up to the first.
+    fn chain(left: usize, counter: Counter) {
+        counter.add();
+        if left > 0 {
+            spawn_child(move || chain(left - 1, counter));
+        }
+    }
+    for strategy in ["las", "steal", "central", "shepherd"] {
+        let runtime = Runtime::builder().threads(2).strategy(strategy.parse().unwrap()).quiet().start();
+        let counter = Counter::new();
+        runtime.run(|| chain(250_000, counter.clone()));
+        assert_eq!(counter.get(), 250_001, "{strategy}");
+    }
+}
+
+#[test]
+fn a_trace_of_children_has_causes_before_effects() {
+    for strategy in ALL {
+        let runtime =
+            Runtime::builder().threads(2).strategy(strategy.name().parse().unwrap()).quiet().record(1 << 14).start();
+        let counter = Counter::new();
+        runtime.run(|| {
+            grow(5, counter.clone());
+            wait_for_children();
+            open_group();
+            grow(5, counter.clone());
+            close_group();
+        });
+        let trace: Trace = runtime.trace().unwrap();
+        assert_eq!((trace.lost(), trace.check().first()), (0, None), "{}", strategy.name());
+    }
+}
+
+/// The steps of a task of a random program: they follow from a seed alone, so that they can be counted beforehand.
+#[derive(Clone, Copy)]
+enum Step {
+    Child(u64),
+    Wait,
+    Group(u64),
+    Join(u64),
+    Scope(u64),
+}
+
+fn next(seed: &mut u64) -> u64 {
+    // xorshift64*
+    *seed ^= *seed >> 12;
+    *seed ^= *seed << 25;
+    *seed ^= *seed >> 27;
+    seed.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11
+}
+
+fn steps(seed: u64, depth: u32) -> Vec<Step> {
+    let mut seed = seed | 1;
+    let many = if depth == 0 { 0 } else { next(&mut seed) % 5 };
+    let step = |_| {
+        let of = next(&mut seed);
+        match next(&mut seed) % 8 {
+            0..4 => Step::Child(of),
+            4 => Step::Wait,
+            5 => Step::Group(of),
+            6 => Step::Join(of),
+            _ => Step::Scope(of),
+        }
+    };
+    (0..many).map(step).collect()
+}
+
+fn counted(seed: u64, depth: u32) -> usize {
+    let below = |of: u64| counted(of, depth - 1);
+    let each = |step: Step| match step {
+        Step::Wait => 0,
+        Step::Child(of) => below(of),
+        Step::Group(of) | Step::Join(of) | Step::Scope(of) => below(of) + below(of ^ 5),
+    };
+    1 + steps(seed, depth).into_iter().map(each).sum::<usize>()
+}
+
+fn run_program(seed: u64, depth: u32, counter: &Counter) {
+    counter.add();
+    let child = |of: u64| {
+        let counter = counter.clone();
+        spawn_child(move || run_program(of, depth - 1, &counter));
+    };
+    for step in steps(seed, depth) {
+        match step {
+            Step::Child(of) => child(of),
+            Step::Wait => wait_for_children(),
+            Step::Group(of) => {
+                open_group();
+                child(of);
+                child(of ^ 5);
+                // Every fourth one is left open.
+                if of % 4 > 0 {
+                    close_group();
+                }
+            }
+            Step::Join(of) => {
+                let (a, b) = (counter, counter);
+                join(|| run_program(of, depth - 1, a), || run_program(of ^ 5, depth - 1, b));
+            }
+            Step::Scope(of) => scope(|scope| {
+                scope.spawn(|_| run_program(of, depth - 1, counter));
+                scope.spawn_deferred(|_| run_program(of ^ 5, depth - 1, counter));
+            }),
+        }
+    }
+}
+
+/// What happened: two seats had to check at the end of one task, and only one of them was asked.
+#[test]
+fn random_programs_do_all_that_they_spawn() {
+    const DEPTH: u32 = 7;
+    for runtime in runtimes() {
+        let what = strategy(&runtime);
+        for seed in 1..60u64 {
+            let seed = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let counter = Counter::new();
+            runtime.run(|| run_program(seed, DEPTH, &counter));
+            assert_eq!(counter.get(), counted(seed, DEPTH), "{what}, seed {seed}");
+        }
+    }
+}
+
+/// A network of one box with this code.
+fn one_box(act: impl Fn() + Clone + Send + Sync + 'static) -> Arc<Model> {
+    let schema = Schema::new::<&str>([]);
+    let mut net = ModelBuilder::new("one box");
+    let parent = move || {
+        let act = act.clone();
+        move |turn: &mut Turn<'_>| {
+            turn.take(0);
+            act();
+            turn.send_pill(0);
+            Ok(())
+        }
+    };
+    let parent = net.source(BoxModel::new("parent", parent).output(&schema));
+    net.end(parent.output(0));
+    net.build().unwrap()
+}
+
+/// Runs the model on seats, and by its caller alone.
+fn results(runtime: &Runtime, model: &Arc<Model>) -> [Result<(), FlowError>; 2] {
+    let here = runtime.submit_here(model, Vec::new(), u64::MAX, &|| false);
+    [runtime.submit(model), here].map(|request| request.wait().map(drop))
+}
+
+/// A runtime for each strategy, whose callers leave no work to its threads.
+fn runtimes_of_callers() -> impl Iterator<Item = Runtime> {
+    ALL.into_iter().map(|strategy| {
+        let builder = Runtime::builder().threads(2).strategy(strategy.name().parse().unwrap());
+        builder.caller_works(Duration::MAX).quiet().start()
+    })
+}
+
+/// What happened: a box that spawned children worked on a seat, and panicked if its caller ran it.
+#[test]
+fn a_box_that_its_caller_runs_has_children_as_one_on_a_seat_has() {
+    for runtime in runtimes_of_callers() {
+        let (counter, places) = (Counter::new(), Arc::new(Mutex::new(Vec::new())));
+        let (counted, seen) = (counter.clone(), Arc::clone(&places));
+        let model = one_box(move || {
+            let began = counted.get();
+            grow(DEPTH, counted.clone());
+            wait_for_children();
+            open_group();
+            // All its descendants are over when the group is closed.
+            grow(DEPTH, counted.clone());
+            open_group();
+            grow(3, counted.clone());
+            close_group();
+            assert!(counted.get() >= began + 15);
+            close_group();
+            assert_eq!(panic_of(close_group), "close_group is called in the task that called open_group");
+            assert_eq!(join(|| 1, || 2), (1, 2));
+            scope(|scope| scope.spawn(|_| counted.add()));
+            // Cancelled children don't begin, whether their group is closed or left open.
+            open_group();
+            cancel_group();
+            assert!(!is_cancelled(), "the box itself is none of the group's");
+            let never = counted.clone();
+            spawn_child(move || never.add());
+            close_group();
+            // At its end the box waits for a child that it has not waited for.
+            let (last, seen) = (counted.clone(), Arc::clone(&seen));
+            open_group();
+            spawn_child(move || {
+                spawn_child(move || last.add());
+                seen.lock().unwrap().push(std::thread::current().id());
+            });
+        });
+        let what = strategy(&runtime);
+        results(&runtime, &model)
+            .into_iter()
+            .for_each(|result| result.unwrap_or_else(|error| panic!("{what}: {error}")));
+        assert_eq!(counter.get(), 2 * (2 * TREE + 15 + 1 + 1), "{what}");
+        let places = places.lock().unwrap();
+        assert_eq!(places.len(), 2, "{what}");
+        let mine = places.iter().filter(|&&place| place == std::thread::current().id()).count();
+        assert_eq!(mine, 1, "{what}");
+    }
+}
+
+#[test]
+fn a_panic_of_a_boxs_child_goes_to_the_first_that_waits_for_it_wherever_the_box_runs() {
+    let caught = one_box(|| {
+        spawn_child(|| panic!("of a child"));
+        assert_eq!(panic_of(wait_for_children), "of a child");
+        wait_for_children();
+        open_group();
+        spawn_child(|| spawn_child(|| panic!("of a grandchild")));
+        assert_eq!(panic_of(close_group), "of a grandchild");
+        // A group keeps its own panics.
+        open_group();
+        spawn_child(|| {
+            open_group();
+            spawn_child(|| panic!("in a group"));
+            assert_eq!(panic_of(close_group), "in a group");
+        });
+        close_group();
+    });
+    let left = one_box(|| {
+        spawn_child(|| {
+            open_group();
+            spawn_child(|| panic!("in a group that its task leaves open"));
+        })
+    });
+    for runtime in runtimes_of_callers() {
+        let what = strategy(&runtime);
+        for result in results(&runtime, &caught) {
+            assert!(result.is_ok(), "{what}: {result:?}");
+        }
+        for result in results(&runtime, &left) {
+            let Err(FlowError::Panicked { name, message }) = result else { panic!("{what}: {result:?}") };
+            assert_eq!((&*name, &*message), ("parent", "in a group that its task leaves open"), "{what}");
+        }
+    }
+}
+
+/// The drop of children is no part of the box, and neither is what comes after the box.
+#[test]
+fn a_child_that_a_cancelled_group_drops_may_spawn_and_one_outside_of_boxes_may_not() {
+    struct Spawns(Counter);
+    impl Drop for Spawns {
+        fn drop(&mut self) {
+            let counter = self.0.clone();
+            spawn_child(move || counter.add());
+        }
+    }
+    let runtime = runtimes_of_callers().next().unwrap();
+    let counter = Counter::new();
+    let counted = counter.clone();
+    let model = one_box(move || {
+        open_group();
+        let spawns = Spawns(counted.clone());
+        spawn_child(move || drop(spawns));
+        cancel_group();
+        close_group();
+    });
+    runtime.submit_here(&model, Vec::new(), u64::MAX, &|| false).wait().unwrap();
+    assert!(counter.get() <= 1, "it was dropped in the group or after it");
+    assert!(catch_unwind(|| spawn_child(|| ())).is_err(), "outside of tasks");
+}

@@ -1,0 +1,85 @@
+//! Random tables of all types through the library's boxes on real threads, under each strategy. Failing cases print their seed.
+
+use crate::tables::{self, Chance, Table, assert_same, rows};
+use crate::trials::{Trial, keep, seen};
+use vicus_flow::library::{self, Grouping, HashKey, SortKey};
+use vicus_flow::{Column, Envelope, Field, FlowError, ModelBuilder, OverBudget, Schema, Type};
+use vicus_machine::Runtime;
+
+fn runtimes() -> impl Iterator<Item = (&'static str, Runtime)> {
+    let start = |strategy: &str| Runtime::builder().strategy(strategy.parse().unwrap()).threads(3).quiet().start();
+    vicus_schedule::ALL.iter().map(move |strategy| (strategy.name(), start(strategy.name())))
+}
+
+#[test]
+fn tables_come_to_the_same_under_each_strategy() {
+    for (name, runtime) in runtimes() {
+        for seed in 1000..1000 + if cfg!(debug_assertions) { 20 } else { 200 } {
+            let trial = Trial::of_seed(seed);
+            let result = runtime.submit(&trial.model).wait();
+            result.unwrap_or_else(|error| panic!("{name}, seed {seed}: {error}"));
+            trial.judge();
+        }
+    }
+}
+
+/// Sorting, and grouping by all columns, hold all rows: with many long texts that exceeds this request's budget.
+#[test]
+fn rows_that_are_held_count_against_the_budget() {
+    let schema = Schema::new([("text", Type::Text)]);
+    let texts = || (0..100).map(|part| (0..100).map(|row| format!("{part:0300} {row}")).collect::<Column>());
+    let grouping = Grouping::by(&schema, [0]);
+    for (name, runtime) in runtimes() {
+        for holder in ["sort", "group"] {
+            let mut net = ModelBuilder::new("more than it may");
+            let source =
+                net.source(library::source("texts", &schema, move || texts().map(|text| Envelope::new([text]))));
+            let holds = net.add(match holder {
+                "sort" => library::sort(&schema, [SortKey::of(0)], 1000),
+                _ => library::group(&grouping, HashKey::default(), 1000),
+            });
+            let (sink, kept) = keep(&schema);
+            let sink = net.add(sink);
+            net.connect(source.output(0), holds.input(0));
+            net.connect(holds.output(0), sink.input(0));
+            net.end(sink.output(0));
+            let model = net.build().unwrap();
+            let error = runtime.submit_within(&model, Vec::new(), 1 << 20).wait().unwrap_err();
+            let FlowError::Failed { name: of, error } = &error else { panic!("{name}: {error}") };
+            assert!(of == holder && error.downcast_ref::<OverBudget>().is_some(), "{name}: {of} said {error}");
+            assert!(kept.lock().unwrap().is_empty());
+            runtime.submit_within(&model, Vec::new(), 64 << 20).wait().unwrap();
+            assert_eq!(seen(&kept).len(), 10_000, "{name}");
+        }
+    }
+}
+
+/// What happened: texts were collected into memory of the program's allocator, wherever the box that made them ran.
+#[test]
+fn texts_that_a_builder_fills_lie_in_one_block() {
+    let field = |kind| Field { name: "c".into(), kind, nullable: true };
+    let table =
+        Table::of(vec![field(Type::Text), field(Type::Binary), field(Type::U64)], &mut Chance::of_seed(5), 3000);
+    let (schema, envelope) = (table.schema.clone(), tables::envelope(&table.schema, &table.rows));
+    let runtime = Runtime::builder().threads(1).quiet().start();
+    let mut net = ModelBuilder::new("texts");
+    let given = envelope.clone();
+    let source = net.source(library::fill("texts", &schema, move || {
+        let given = given.clone();
+        move |turn, builder| {
+            builder.append(turn, &given, &(0..given.rows() as u32).collect::<Vec<_>>());
+            Ok(library::More::No)
+        }
+    }));
+    let (sink, kept) = keep(&schema);
+    let sink = net.add(sink);
+    net.connect(source.output(0), sink.input(0));
+    net.end(sink.output(0));
+    runtime.submit(&net.build().unwrap()).wait().unwrap();
+    let made = kept.lock().unwrap().pop().unwrap();
+    assert_same(&rows(&made), &table.rows, "filled in");
+    let one = made.column(2).u64s().as_ptr().addr();
+    let text = made.column(0).texts().find(|text| !text.is_empty()).unwrap().as_ptr().addr();
+    assert!(one.abs_diff(text) < made.held_bytes() as usize, "{one:x} and {text:x} in {} bytes", made.held_bytes());
+    assert!(made.held_bytes() < 2 * made.bytes() + 4096);
+}

@@ -1,0 +1,87 @@
+//! A runtime that gets too few threads says so, and leaves nothing behind.
+
+use std::process::Command;
+use vicus_machine::Runtime;
+use vicus_memory::{Foreign, Options, Policy, Series};
+use vicus_topology::Topology;
+
+/// Run by the other test with little address space; run directly, there is enough.
+#[test]
+fn it_starts_or_says_why_not() {
+    match Runtime::builder().threads(200).quiet().try_start() {
+        Ok(runtime) => assert_eq!(runtime.plan().threads(), 200),
+        Err(error) => {
+            assert!(error.started < error.threads && error.threads == 200);
+            println!("\n{error}");
+        }
+    }
+    // The failed runtime's threads have ended: a few can be started again.
+    let runtime = Runtime::builder().threads(2).quiet().try_start().unwrap();
+    assert_eq!(runtime.run(|| 42), 42);
+}
+
+#[test]
+fn without_room_for_stacks_it_is_an_error() {
+    let own = std::env::current_exe().unwrap();
+    // 200 stacks of 16 MiB are 3.2 GB.
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -v 1500000 && exec \"$0\" --exact start::it_starts_or_says_why_not --nocapture"])
+        .arg(own)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains(" of 200 threads could be started: "), "{text}");
+}
+
+fn refused(builder: vicus_machine::RuntimeBuilder) -> String {
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(builder.quiet().start()))).unwrap_err();
+    panic.downcast_ref::<String>().cloned().unwrap_or_else(|| (*panic.downcast_ref::<&str>().unwrap()).to_owned())
+}
+
+#[test]
+fn a_plan_that_strands_tasks_or_names_places_that_there_are_not_does_not_start() {
+    let small = Topology::parse("node:1 core:2").unwrap();
+    let large = Topology::parse("node:2 core:2").unwrap();
+    for strategy in vicus_schedule::ALL {
+        let builder = |machine: &Topology| {
+            let setting = strategy.name().parse().unwrap();
+            Runtime::builder().topology(machine.clone()).strategy(setting).threads(4).quiet()
+        };
+        let plan = builder(&large).planned();
+        // On the machine that it is for it runs, whatever strategy and threads were set.
+        let runtime = builder(&large).threads(1).plan(plan.clone()).start();
+        assert_eq!((runtime.plan(), runtime.run(|| 42)), (&plan, 42));
+        let error = refused(builder(&small).plan(plan.clone()));
+        assert!(error.contains("beyond the machine's"), "{}: {error}", strategy.name());
+        let stranded = vicus_schedule::Plan { entry: Vec::new(), ..plan };
+        let error = refused(builder(&large).plan(stranded));
+        assert!(error.contains("callers without a seat have an entry queue"), "{}: {error}", strategy.name());
+    }
+}
+
+/// The variants of Falt et al. §5: each runtime has the options that it was asked for, on described machines.
+#[test]
+fn a_memory_has_the_options_that_it_was_asked_for() {
+    let machine = Topology::parse("node:2 core:1").unwrap();
+    let builder = || Runtime::builder().topology(machine.clone()).threads(2).quiet();
+    let usual = builder().memory_options();
+    let bins = Options { foreign: Foreign::Bins, touch_ahead: true, superblock_bytes: 4 << 20, ..usual.clone() };
+    let strict = Options { policy: Policy::Strict, series: Series { ratio: 1.5, ..usual.series }, ..usual.clone() };
+    let alone = Runtime::builder().threads(1).quiet().start();
+    for options in [bins, strict] {
+        let runtime = builder().memory(options.clone()).start();
+        let memory = runtime.memory().expect("there are addresses");
+        // As many addresses as the system gives.
+        let has = Options { range_bytes: options.range_bytes, ..memory.options().clone() };
+        let is_this = vicus_machine::this_machine().topology.nodes.len() == machine.nodes.len();
+        assert!(is_this || has == options, "{has:?}");
+        // The process keeps the memory that its first runtime installed.
+        let late = Runtime::builder().threads(1).quiet().memory(options).start();
+        assert!(
+            late.warnings().iter().any(|warning| warning.contains("has its memory already")),
+            "{:?}",
+            late.warnings()
+        );
+        assert_eq!(late.memory().unwrap().options(), alone.memory().unwrap().options());
+    }
+}
