@@ -559,6 +559,7 @@ impl Recorder {
         self.record(What::LentEnds);
     }
 
+    #[cold]
     pub(crate) fn woke(&mut self, shared: &Shared, pool: PoolId) {
         self.record_decision(|| Decision::Wakes(pool));
         if let (Some(on), Some(recording)) = (&mut self.0, &shared.recording) {

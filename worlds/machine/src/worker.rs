@@ -345,11 +345,11 @@ impl Worker {
     }
 
     /// A task to run. `last`: the seat would sleep otherwise.
-    #[inline]
+    #[inline(always)]
     fn find(&mut self, shared: &Shared, last: bool) -> Option<Run<TaskRef>> {
-        let mut reach = self.reach(shared, last);
+        let reach = self.reach(shared, last);
         let plan = &shared.plan.seats[self.seat.index()];
-        self.state.find(plan, &mut reach, || shared.inboxes[self.seat.index()].take())
+        self.state.find(plan, reach, || shared.inboxes[self.seat.index()].take())
     }
 
     /// The queues as this seat reaches them.
@@ -404,8 +404,8 @@ impl Worker {
     #[cold]
     fn help(&mut self) -> AtOnce {
         let shared = Arc::clone(&self.shared);
-        let mut reach = self.reach(&shared, false);
-        AtOnce(self.state.help(&shared.plan.seats[self.seat.index()], &mut reach))
+        let reach = self.reach(&shared, false);
+        AtOnce(self.state.help(&shared.plan.seats[self.seat.index()], reach))
     }
 
     /// Wakes one sleeper for a task that was put, and may be over by now.
@@ -449,7 +449,7 @@ impl<'a> Seated<'a> {
         let (shared, sleepers) = (self.shared, self.sleepers());
         let mut idle_since = None;
         while goes_on() {
-            sweep();
+            sweep(shared);
             if let Some((task, way)) = find(shared) {
                 run(task, way);
                 idle_since = None;
@@ -497,7 +497,7 @@ impl<'a> Seated<'a> {
         let (shared, sleepers) = (self.shared, self.sleepers());
         in_task(|worker| worker.recorder.sleep_begins());
         sleepers.announce(self.slot, sleeper, &shared.barrier);
-        let found = in_task(|worker| worker.find(shared, true));
+        let found = find_last(shared);
         let slept = if found.is_none() { sleeps() } else { None };
         let chosen = if let Some(Woken::Spawn(wake)) = slept { Some(wake) } else { sleepers.stay(self.slot) };
         in_task(|worker| {
@@ -519,6 +519,12 @@ fn find(shared: &Shared) -> Option<(TaskRef, Way)> {
         leave_to_others(shared);
     }
     Some((task, way))
+}
+
+/// A task for the calling thread's seat, which sleeps if there is none.
+#[cold]
+fn find_last(shared: &Shared) -> Option<Run<TaskRef>> {
+    in_task(|worker| worker.find(shared, true))
 }
 
 /// If the seat was woken for a task, and has something else to do: wakes another seat for that task.
@@ -553,7 +559,7 @@ pub(crate) fn run(task: TaskRef, way: Way) {
 /// Runs a task on top of one that waits, or that spawned another.
 pub(crate) fn run_on_top(task: TaskRef, way: Way) {
     let request = task.header().request;
-    let outer = in_task(|worker| {
+    let mut outer = in_task(|worker| {
         let outer = worker.frame.put_aside();
         if request != outer.request {
             worker.beneath.push(outer.request);
@@ -566,7 +572,7 @@ pub(crate) fn run_on_top(task: TaskRef, way: Way) {
         if request != outer.request {
             worker.beneath.pop();
         }
-        worker.frame.resume(outer)
+        worker.frame.resume(&mut outer)
     });
     if let Some(instance) = left {
         end_if_last(instance);
@@ -589,14 +595,13 @@ impl Frame {
 
     /// Puts a frame back. Gives the request whose box was run last on top of it.
     #[inline]
-    fn resume(&mut self, outer: Frame) -> Option<Arc<Instance>> {
-        let Frame { request, way, current, running, parent, context } = outer;
-        self.request = request;
-        self.way = way;
-        self.running = running;
-        self.parent = parent;
-        self.context = context;
-        std::mem::replace(&mut self.current, current)
+    fn resume(&mut self, outer: &mut Frame) -> Option<Arc<Instance>> {
+        self.request = outer.request;
+        self.way = outer.way;
+        self.running = outer.running;
+        self.parent = outer.parent;
+        self.context = outer.context;
+        std::mem::replace(&mut self.current, outer.current.take())
     }
 }
 
@@ -669,13 +674,12 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
 }
 
 /// Drops the boxes of stopped requests from this seat's own queue, after another seat asked for it.
-fn sweep() {
-    let is_wanted = in_task(|worker| {
-        // Acquire: the requests for which it was raised are seen as stopped.
-        let wanted = worker.shared.sweeps.load(Ordering::Acquire);
-        std::mem::replace(&mut worker.swept, wanted) != wanted
-    });
-    if is_wanted {
+#[inline]
+fn sweep(shared: &Shared) {
+    // Acquire: the requests for which it was raised are seen as stopped.
+    let wanted = shared.sweeps.load(Ordering::Acquire);
+    if in_task(|worker| worker.swept != wanted) {
+        in_task(|worker| worker.swept = wanted);
         sweep_boxes();
     }
 }

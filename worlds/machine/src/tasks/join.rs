@@ -78,7 +78,7 @@ fn take_back(task: TaskRef, queue: Option<QueueId>) -> bool {
     }
 }
 
-/// As [`take_back`], after a younger task was taken: spawned since, and not waited for by then.
+/// As [`take_back`], after it gave a younger task, which the first closure has spawned and not waited for.
 #[cold]
 #[inline(never)]
 fn take_back_from_below(mut younger: TaskRef, task: TaskRef, queue: Option<QueueId>) -> bool {
