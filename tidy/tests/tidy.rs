@@ -227,6 +227,35 @@ fn hwloc_elsewhere_is_found() {
     assert!(hwloc_outside_discover(&sample("worlds/machine/src/discover.rs", text)).is_empty());
 }
 
+// ---- settings ----
+
+/// What asks the environment, in what others build on below the doors. Tests may ask theirs: for a seed, or for what runs them.
+fn environment_below_the_doors(source: &Source) -> Vec<String> {
+    let below = ["core/", "worlds/"].iter().any(|folder| source.path.starts_with(folder));
+    let is_built_on = below && source.path.split('/').nth(2) == Some("src");
+    let mut broken = lines_with(source, &["env::var", "use std::env", "getenv"]);
+    broken.retain(|_| is_built_on);
+    broken
+}
+
+#[test]
+fn only_doors_read_the_environment() {
+    assert_none("settings come to core and worlds as values", in_files(".rs", environment_below_the_doors));
+}
+
+#[test]
+fn the_environment_below_the_doors_is_found() {
+    for line in ["std::env::var(\"A\")", "env::vars_os()", "use std::env::{self, var};", "libc::getenv(name)"] {
+        let broken = |path: &str| environment_below_the_doors(&sample(path, &format!("//! Reads.\n{line};\n"))).len();
+        assert_eq!(broken("worlds/machine/src/pin.rs"), 1, "{line}");
+        assert_eq!(broken("core/flow/src/state.rs"), 1, "{line}");
+        assert_eq!(broken("doors/vicus/src/environment.rs"), 0, "{line}");
+        assert_eq!(broken("worlds/machine/tests/fixtures.rs"), 0, "{line}");
+    }
+    let text = "//! Reads.\nlet folder = std::env::temp_dir();\n";
+    assert!(environment_below_the_doors(&sample("worlds/machine/src/latency.rs", text)).is_empty());
+}
+
 // ---- files ----
 
 fn no_first_words(source: &Source) -> Vec<String> {

@@ -198,21 +198,6 @@ impl Distribution {
             Distribution::Replicated => Box::new(Replicated),
         }
     }
-
-    /// The policy that an environment asks for: `VICUS_DATA_DISTRIBUTION`, or the paper's `OMP_DATA_DISTRIBUTION`. Standard if
-    /// neither is set. `variable` looks one up: this crate has no environment.
-    ///
-    /// # Errors
-    /// A variable has a value that names no policy; the error names the variable.
-    pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Distribution, DistributionError> {
-        for name in ["VICUS_DATA_DISTRIBUTION", "OMP_DATA_DISTRIBUTION"] {
-            if let Some(value) = variable(name) {
-                let parsed = value.parse::<Distribution>();
-                return parsed.map_err(|error| DistributionError(format!("{name}: {error}")));
-            }
-        }
-        Ok(Distribution::Standard)
-    }
 }
 
 impl FromStr for Distribution {
@@ -323,8 +308,7 @@ mod tests {
     /// The program of the paper's Listing 2 on the machine of its Fig. 6: four locations, requests A to E of eight units; A and B
     /// as the environment says, C and D coarse, E fine.
     fn listing_2(environment: &str) -> Vec<Vec<Option<LocationId>>> {
-        let variable = |name: &str| (name == "OMP_DATA_DISTRIBUTION").then(|| environment.to_owned());
-        let distributor = Distributor::new(4, Distribution::from_variables(variable).unwrap());
+        let distributor = Distributor::new(4, environment.parse().unwrap());
         let chosen = [None, None, Some(Distribution::Coarse), Some(Distribution::Coarse), Some(Distribution::Fine)];
         chosen.iter().map(|chosen| shown(&distributor.place(8, chosen.as_ref()).unwrap())).collect()
     }
@@ -384,8 +368,7 @@ mod tests {
         assert!(parse("on").contains("on:LOCATION"));
         assert!(parse("on:x").contains("number of a location"));
         assert!(parse("weighted:0,0").contains("not all of them 0"));
-        let wrong = Distribution::from_variables(|name| name.starts_with("VICUS").then(|| "most".to_owned()));
-        assert!(wrong.unwrap_err().to_string().starts_with("VICUS_DATA_DISTRIBUTION: no distribution"));
+        assert!(parse("most").starts_with("no distribution"));
     }
 
     #[test]

@@ -79,44 +79,19 @@ pub use vicus_flow::{
 #[cfg(feature = "arrow")]
 pub use vicus_flow::{FromArrowError, arrow};
 pub use vicus_machine::{
-    Allocator, DiscoverError, Discovered, LastWords, Level, Request, Runtime, RuntimeBuilder, StartError, describe,
+    Allocator, Defaults, DiscoverError, Discovered, LastWords, LatencyFile, Level, Request, StartError, describe,
     from_synthetic, from_xml, this_machine,
 };
+
+pub mod environment;
+mod runtime;
+pub mod tasks;
+
+pub use runtime::{Runtime, RuntimeBuilder};
+
 #[doc = include_str!("guide.md")]
 pub mod guide {}
 
-/// Tasks that are closures.
-///
-/// ```
-/// use vicus::tasks::{collect, for_each_mut, join, map_reduce, scope};
-///
-/// let mut numbers: Vec<u64> = collect(0..10_000, |n| n as u64);
-/// assert_eq!(map_reduce(0..10_000, |n| numbers[n], |a, b| a + b), Some(49_995_000));
-/// for_each_mut(&mut numbers, |index, number| assert_eq!(*number, index as u64));
-/// let (low, high) = numbers.split_at(5_000);
-/// let (low, high): (u64, u64) = join(|| low.iter().sum(), || high.iter().sum());
-/// assert_eq!(low + high, 49_995_000);
-///
-/// // Tasks in the order of what they read and write, and where that is.
-/// let mut sums = [0; 2];
-/// scope(|scope| {
-///     let (numbers, sums) = (scope.share(&mut numbers), scope.share(&mut sums));
-///     scope.task().reads(numbers.part(..5_000)).writes(sums.part(..1)).spawn(|(low, sum)| sum[0] = low.iter().sum());
-///     scope.task().reads(numbers.part(5_000..)).writes(sums.part(1..)).spawn(|(high, sum)| sum[0] = high.iter().sum());
-///     scope.task().writes(sums.part(..)).spawn(|(sums,)| sums[0] += sums[1]);
-/// });
-/// assert_eq!(sums[0], 49_995_000);
-/// ```
-///
-/// They run in the runtime whose task calls them ([`Runtime::run`]), else in [`Runtime::global`].
-pub mod tasks {
-    pub use vicus_machine::{
-        Append, Cancelled, ChildBuilder, Data, Part, Scope, SharedSlice, TaskBuilder, TaskRequest, Views, cancel_group,
-        child, close_group, collect, for_each, for_each_mut, in_place_scope, is_cancelled, join, map_reduce,
-        open_group, reserve, scope, spawn_child, wait_for_children,
-    };
-    pub use vicus_schedule::{Access, Kind, Mode};
-}
 /// Memory that knows its node.
 ///
 /// [`Runtime::alloc`] gives memory that lies over the nodes by a [`Distribution`](memory::Distribution); one line makes
@@ -176,7 +151,7 @@ pub mod tasks {
 /// ```
 ///
 /// Without touching code: `VICUS_DATA_DISTRIBUTION` (or `OMP_DATA_DISTRIBUTION`, the name of the paper) chooses how memory
-/// lies that is asked from Vicus without a distribution. These are the policies of Muddukrishna, Jonsson, Brorsson,
+/// lies that is asked from Vicus without a distribution ([`environment`]). These are the policies of Muddukrishna, Jonsson, Brorsson,
 /// "Locality-Aware Task Scheduling and Data Distribution for OpenMP Programs on NUMA Systems and Manycore Processors"
 /// (Table 3), and ours:
 ///

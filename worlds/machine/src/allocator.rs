@@ -18,8 +18,8 @@ use vicus_memory::{AllocError, Heap, Region};
 /// assert!(vicus_machine::node_of(large.as_ptr()).is_some());
 /// ```
 ///
-/// Until the first [`crate::Runtime`] starts, with `VICUS_ALLOCATOR=system` in the environment, and where the system gives
-/// no addresses, all blocks come from the other allocator. A thread that runs on a seat has its heap on the seat's node,
+/// Until the first [`crate::Runtime`] starts, if the defaults of that one say so ([`crate::Defaults::allocator_places`]), and
+/// where the system gives no addresses, all blocks come from the other allocator. A thread that runs on a seat has its heap on the seat's node,
 /// any other one where it runs when it asks for its first block.
 #[derive(Debug, Default)]
 pub struct Allocator<S = System> {

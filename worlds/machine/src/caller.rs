@@ -10,7 +10,7 @@
 use crate::allocator::column_block;
 use crate::runtime::{RequestState, Runtime, Shared};
 use crate::tasks::seatless;
-use crate::worker::outside;
+use crate::worker::{is_seated, outside};
 use crate::{Request, heaps};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -83,13 +83,30 @@ impl Runtime {
         Request { shared: Arc::clone(shared), state }
     }
 
-    /// The runtime of a thread that sits on no seat: that of the request which it runs, else the global one.
-    pub(crate) fn of_this_thread() -> &'static Runtime {
+    /// The runtime of a thread that sits on no seat: that of the request which it runs.
+    ///
+    /// # Panics
+    /// If it runs none.
+    pub(crate) fn of_this_thread<'a>() -> &'a Runtime {
         #[expect(unsafe_code, reason = "the runtime whose request this thread runs")]
         // SAFETY: `submit_here` has it borrowed on this thread, and resets this before it returns. The callers of this function
         // use the reference for a call that returns before that.
-        unsafe { HERE.get().runtime.as_ref() }.unwrap_or_else(|| Runtime::global())
+        unsafe { HERE.get().runtime.as_ref() }
+            .expect("tasks are spawned in a task or a box of a runtime; Runtime::run makes one")
     }
+}
+
+/// Whether the calling thread runs a task or a box of a runtime: [`join`](crate::join), [`scope`](crate::scope) and loops may be
+/// called.
+///
+/// ```
+/// let runtime = vicus_machine::Runtime::builder().threads(1).start();
+/// assert!(runtime.run(vicus_machine::is_in_runtime));
+/// assert!(!vicus_machine::is_in_runtime());
+/// ```
+#[inline]
+pub fn is_in_runtime() -> bool {
+    is_seated() || !HERE.get().runtime.is_null()
 }
 
 thread_local! {

@@ -4,6 +4,7 @@
 //! the machine; until then nothing here costs anything. A thread gets its heap with its first block: on its seat's node
 //! if it sits on a seat that keeps it there, else on the node where it runs at that moment.
 
+use crate::defaults::{Defaults, said};
 use crate::pages::{SystemPages, nodes_online, refused};
 use crate::runtime::Shared;
 use std::cell::{Cell, RefCell, UnsafeCell};
@@ -35,7 +36,7 @@ pub(crate) struct Process {
 
 static PROCESS: OnceLock<Process> = OnceLock::new();
 
-/// What waits unused is given back after so many milliseconds, unless `VICUS_DECAY_MS` says otherwise.
+/// What waits unused is given back after so many milliseconds, if nothing else is said.
 const DECAY_MS: u64 = 10_000;
 
 /// As many heaps as no program has threads that move data: a heap more costs a mailbox.
@@ -57,6 +58,7 @@ pub(crate) fn process() -> Option<&'static Process> {
 pub(crate) fn memory_for(
     topology: &Topology,
     chosen: Option<MemoryOptions>,
+    defaults: &Defaults,
     warnings: &mut Vec<String>,
 ) -> Option<Arc<Memory>> {
     let numbers: Vec<u32> = topology.nodes.iter().map(|node| node.os_index).collect();
@@ -69,10 +71,10 @@ pub(crate) fn memory_for(
     let is_another = elsewhere.is_some() || PROCESS.get().is_some_and(|process| process.numbers != numbers);
     let has_memory = PROCESS.get().is_some();
     let wanted = chosen.clone();
-    let options = |warnings: &mut Vec<String>| chosen.unwrap_or_else(|| options(topology, warnings));
+    let options = |warnings: &mut Vec<String>| chosen.unwrap_or_else(|| options(topology, defaults, warnings));
     let memory = match is_another {
         true => reserve(topology, options(warnings)),
-        false => install(topology, numbers, options, warnings).map(|process| Arc::clone(&process.memory)),
+        false => install(topology, numbers, options, defaults, warnings).map(|process| Arc::clone(&process.memory)),
     };
     if let (Some(wanted), true, Ok(memory)) = (wanted, has_memory && !is_another, &memory) {
         // What it reserves depends on the addresses that there were.
@@ -96,6 +98,7 @@ fn install(
     topology: &Topology,
     numbers: Vec<u32>,
     options: impl FnOnce(&mut Vec<String>) -> MemoryOptions,
+    defaults: &Defaults,
     warnings: &mut Vec<String>,
 ) -> Result<&'static Process, String> {
     if let Some(process) = PROCESS.get() {
@@ -105,22 +108,8 @@ fn install(
     let mut near = vec![NodeId::new(0); cpus];
     topology.pus.iter().for_each(|pu| near[pu.os_index as usize] = pu.node);
     let memory = reserve(topology, options(warnings))?;
-    let serves_all = match std::env::var("VICUS_ALLOCATOR").as_deref() {
-        Ok("system") => false,
-        Ok("vicus") | Err(_) => true,
-        Ok(other) => {
-            warnings.push(format!("VICUS_ALLOCATOR: there is no `{other}`, only `vicus`, the default, and `system`"));
-            true
-        }
-    };
-    let decay_ms = match std::env::var("VICUS_DECAY_MS").map(|text| text.parse()) {
-        Ok(Ok(decay_ms)) => decay_ms,
-        Ok(Err(_)) => {
-            warnings.push(format!("VICUS_DECAY_MS: expected a number of milliseconds; it stays at {DECAY_MS}"));
-            DECAY_MS
-        }
-        Err(_) => DECAY_MS,
-    };
+    let serves_all = said(&defaults.allocator_places, "", warnings).unwrap_or(true);
+    let decay_ms = said(&defaults.decay_ms, &format!("; it stays at {DECAY_MS}"), warnings).unwrap_or(DECAY_MS);
     let tick_ms = (decay_ms / memory.options().decay_ticks.max(1)).max(1);
     let process =
         Process { memory, serves_all, numbers, near, began: Instant::now(), told: AtomicU64::new(0), tick_ms };
@@ -157,13 +146,10 @@ fn survive_forks() {
     debug_assert_eq!(refused, 0);
 }
 
-/// The options of a memory that nothing was said of.
-pub(crate) fn options(topology: &Topology, warnings: &mut Vec<String>) -> MemoryOptions {
-    let variable = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
-    let distribution = Distribution::from_variables(variable).unwrap_or_else(|error| {
-        warnings.push(format!("{error}; memory without a distribution of its own lies as the machine does it"));
-        Distribution::Standard
-    });
+/// The options of a memory for which a program has said none.
+pub(crate) fn options(topology: &Topology, defaults: &Defaults, warnings: &mut Vec<String>) -> MemoryOptions {
+    let instead = "; memory without a distribution of its own lies as the machine does it";
+    let distribution = said(&defaults.distribution, instead, warnings).unwrap_or(Distribution::Standard);
     let options = MemoryOptions { heaps: HEAPS, distribution, ..MemoryOptions::default() };
     let node_bytes = topology.nodes.iter().map(|node| node.bytes).filter(|&bytes| bytes > 0).min();
     let Some(waiting) = node_bytes.map(|bytes| (bytes / WAITING_PART) as usize) else { return options };

@@ -4,7 +4,7 @@
 //! runtime system initialization. The scheduler avoids recalculation by saving latencies across runs." Two pinned threads
 //! send a line back and forth. Nothing here keeps a runtime from starting.
 
-use crate::pin;
+use crate::{LatencyFile, pin};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,17 +16,22 @@ use vicus_topology::{CoreGroup, Pu, Topology};
 const MOST_GROUPS: usize = 64;
 
 /// The latencies of this machine; `None` where there is nothing to tell apart, or nothing could be measured.
-pub(crate) fn of_this_machine(topology: &Topology, warnings: &mut Vec<String>) -> Option<Latencies> {
-    kept_or_measured(topology, file(topology).as_deref(), measure, warnings)
+pub(crate) fn of_this_machine(
+    topology: &Topology,
+    kept: Option<&LatencyFile>,
+    warnings: &mut Vec<String>,
+) -> Option<Latencies> {
+    let file = kept.map(|kept| kept.path(topology));
+    kept_or_measured(topology, file.as_deref(), measure, warnings)
 }
 
-/// Where they are kept: `VICUS_LATENCY_FILE`, or a file of their own in the user's cache folder.
-fn file(topology: &Topology) -> Option<PathBuf> {
-    let folder = |name: &str| std::env::var_os(name).filter(|folder| !folder.is_empty()).map(PathBuf::from);
-    folder("VICUS_LATENCY_FILE").or_else(|| {
-        let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
-        Some(cache.join("vicus").join(format!("latency-{}.json", key(topology))))
-    })
+impl LatencyFile {
+    fn path(&self, topology: &Topology) -> PathBuf {
+        match self {
+            LatencyFile::At(file) => file.clone(),
+            LatencyFile::In(folder) => folder.join(format!("latency-{}.json", key(topology))),
+        }
+    }
 }
 
 fn kept_or_measured(
@@ -282,6 +287,17 @@ mod tests {
         assert!(warnings[0].contains("65 core groups"), "{warnings:?}");
         let left: Vec<_> = std::fs::read_dir(file.parent().unwrap()).unwrap().collect();
         assert_eq!(left.len(), 1, "nothing half written is left");
+    }
+
+    #[test]
+    fn a_folder_has_a_file_for_each_machine() {
+        let [one, same, other] =
+            ["l3:2 core:2", "l3:2 core:2", "l3:3 core:2"].map(|text| Topology::parse(text).unwrap());
+        let file = |machine| LatencyFile::In(PathBuf::from("/cache/vicus")).path(machine);
+        assert_eq!(file(&one), file(&same));
+        assert_ne!(file(&one), file(&other));
+        assert_eq!(file(&one).parent(), Some(Path::new("/cache/vicus")));
+        assert_eq!(LatencyFile::At(PathBuf::from("a.json")).path(&one), Path::new("a.json"));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod allocator;
 mod boxes;
 mod caller;
+mod defaults;
 mod deque;
 mod discover;
 mod heaps;
@@ -28,6 +29,8 @@ mod wait;
 mod worker;
 
 pub use allocator::Allocator;
+pub use caller::is_in_runtime;
+pub use defaults::{Defaults, LatencyFile};
 pub use discover::{DiscoverError, Discovered, describe, from_synthetic, from_xml, this_machine};
 pub use last_words::LastWords;
 pub use locality::{footprint, footprint_of, forget, here, node_of};

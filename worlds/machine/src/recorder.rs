@@ -411,6 +411,13 @@ impl Recorder {
 
     #[inline]
     pub(crate) fn task_ends(&mut self, task: &TaskHeader) {
+        if self.is_on() {
+            self.record_end(task);
+        }
+    }
+
+    #[cold]
+    fn record_end(&mut self, task: &TaskHeader) {
         if let Some(on) = &mut self.0 {
             let who = task_of(task);
             on.close(who.index);
@@ -552,6 +559,7 @@ impl Recorder {
         self.record(What::LentEnds);
     }
 
+    #[cold]
     pub(crate) fn woke(&mut self, shared: &Shared, pool: PoolId) {
         self.record_decision(|| Decision::Wakes(pool));
         if let (Some(on), Some(recording)) = (&mut self.0, &shared.recording) {

@@ -1,6 +1,7 @@
 //! The runtime: threads on seats, and requests that users submit to them.
 
 use crate::caller::{Callers, LONG};
+use crate::defaults::{Defaults, said};
 use crate::inbox::Inbox;
 use crate::last_words::count_refusable_calls;
 use crate::queues::SharedQueues;
@@ -14,6 +15,7 @@ use std::alloc::Layout;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{ErrorKind, Write as _};
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -21,12 +23,19 @@ use std::time::Duration;
 use vicus_flow::{Account, BoxCounts, BoxId, Budget, FlowError, Instance, Model, Operator, Queued, Totals};
 use vicus_memory::distribution::{Distribution, Policy};
 use vicus_memory::{Memory, MemoryOptions, PlaceError, Placed};
-use vicus_schedule::{Decision, Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef, Wake};
+use vicus_schedule::{
+    Decision, Kind, MOST_THREADS, Plan, PoolId, QueueId, QueueSpec, RequestId, SeatId, Setting, TaskRef, Wake,
+};
 use vicus_topology::{NodeId, Place, Topology};
 
-/// What to start a [`Runtime`] with.
+/// What to start a [`Runtime`] with, or what a door makes of one.
+pub struct RuntimeBuilder<R = Runtime> {
+    chosen: Chosen,
+    starts: PhantomData<fn() -> R>,
+}
+
 #[derive(Clone, Debug, Default)]
-pub struct RuntimeBuilder {
+struct Chosen {
     topology: Option<Topology>,
     threads: Option<usize>,
     strategy: Option<Setting>,
@@ -38,28 +47,34 @@ pub struct RuntimeBuilder {
     quiet: bool,
     distribution: Option<Distribution>,
     caller_works: Option<Duration>,
+    defaults: Defaults,
 }
 
-impl RuntimeBuilder {
+impl<R: From<Runtime>> RuntimeBuilder<R> {
+    /// Settings for what the other methods have not said.
+    pub fn defaults(mut self, defaults: Defaults) -> Self {
+        self.chosen.defaults = defaults;
+        self
+    }
+
     /// The machine to run on; by default the one that this process may use.
     pub fn topology(mut self, topology: Topology) -> Self {
-        self.topology = Some(topology);
+        self.chosen.topology = Some(topology);
         self
     }
 
     /// How many threads, at least one; by default one for each PU that the process may use, fewer under a CPU quota.
     pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = Some(threads);
+        self.chosen.threads = Some(threads);
         self
     }
 
-    /// The strategy; by default what `VICUS_STRATEGY` says when the runtime starts, such as `footprint:backoff_ns=500`, else
-    /// `las`. If there is no such strategy, that is a warning, and it is `las`.
+    /// The strategy; by default that of [`Defaults`], else `las`.
     ///
-    /// A strategy that deals tasks by latencies (`vicinity`) has them measured when it is first used on a machine with several
-    /// core groups. They are kept in the file that `VICUS_LATENCY_FILE` names, else in `vicus` in the user's cache folder.
+    /// A strategy that deals tasks by latencies (`vicinity`) has them measured on a machine with several core groups, unless
+    /// [`Defaults::latencies`] names a file that has them.
     pub fn strategy(mut self, strategy: Setting) -> Self {
-        self.strategy = Some(strategy);
+        self.chosen.strategy = Some(strategy);
         self
     }
 
@@ -80,7 +95,7 @@ impl RuntimeBuilder {
     /// When the runtime starts: if the plan breaks a rule ([`Plan::assert_valid`]), or names a PU or a node that the machine doesn't
     /// have.
     pub fn plan(mut self, plan: Plan) -> Self {
-        self.plan = Some(plan);
+        self.chosen.plan = Some(plan);
         self
     }
 
@@ -101,14 +116,15 @@ impl RuntimeBuilder {
     /// assert!(second.warnings().iter().all(|warning| !warning.contains("memory already")));
     /// ```
     pub fn memory(mut self, options: MemoryOptions) -> Self {
-        self.memory = Some(options);
+        self.chosen.memory = Some(options);
         self
     }
 
     /// What [`RuntimeBuilder::memory`] is by default on its machine.
     pub fn memory_options(&self) -> MemoryOptions {
-        let topology = self.topology.clone().unwrap_or_else(|| crate::this_machine().topology);
-        self.memory.clone().unwrap_or_else(|| heaps::options(&topology, &mut Vec::new()))
+        let Chosen { topology, memory, defaults, .. } = &self.chosen;
+        let topology = topology.clone().unwrap_or_else(|| crate::this_machine().topology);
+        memory.clone().unwrap_or_else(|| heaps::options(&topology, defaults, &mut Vec::new()))
     }
 
     /// Records a trace of at most so many events for each seat; see [`Runtime::trace`].
@@ -117,47 +133,46 @@ impl RuntimeBuilder {
     /// runtime records, such requests go to the seats at once: a trace shows all requests, and short ones as they run when their
     /// caller does not run them.
     pub fn record(mut self, events_per_seat: usize) -> Self {
-        self.events = Some(events_per_seat);
+        self.chosen.events = Some(events_per_seat);
         self
     }
 
     /// Counts the tasks that are taken; see [`Runtime::takes`]. Each take then costs some nanoseconds more.
     pub fn count_takes(mut self) -> Self {
-        self.counts_takes = true;
+        self.chosen.counts_takes = true;
         self
     }
 
     /// Writes down what its seats decide; see [`Runtime::recorded`]. Room is taken as it is needed.
     pub fn write_decisions(mut self) -> Self {
-        self.decides = true;
+        self.chosen.decides = true;
         self
     }
 
     /// Does not print on standard error what could not be done, such as pinning a thread; [`Runtime::warnings`] has it. Without this, it
     /// is printed once in a process, however many runtimes it starts.
     pub fn quiet(mut self) -> Self {
-        self.quiet = true;
+        self.chosen.quiet = true;
         self
     }
 
-    /// How memory lies that is asked from the runtime without a distribution of its own; by default as
-    /// `VICUS_DATA_DISTRIBUTION` or `OMP_DATA_DISTRIBUTION` said when the first runtime of the process started, else
-    /// [`Distribution::Standard`].
+    /// How memory lies that is asked from the runtime without a distribution of its own; by default as the [`Defaults`] of the
+    /// process's first runtime said, else [`Distribution::Standard`].
     pub fn distribution(mut self, distribution: Distribution) -> Self {
-        self.distribution = Some(distribution);
+        self.chosen.distribution = Some(distribution);
         self
     }
 
     /// How long a caller that submits a request with [`Runtime::submit_here`] works for it before the runtime's threads do; by
     /// default a millisecond.
     pub fn caller_works(mut self, long: Duration) -> Self {
-        self.caller_works = Some(long);
+        self.chosen.caller_works = Some(long);
         self
     }
 
     /// Starts the threads. What the machine does not allow is left out, and said once on standard error.
     /// Panics if there are not so many threads to be had; [`RuntimeBuilder::try_start`] tells of it.
-    pub fn start(self) -> Runtime {
+    pub fn start(self) -> R {
         self.try_start().unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -166,7 +181,41 @@ impl RuntimeBuilder {
     /// # Errors
     /// The system gives no more threads, and those that there were have ended; or more are wanted than
     /// [`vicus_schedule::MOST_THREADS`].
-    pub fn try_start(self) -> Result<Runtime, StartError> {
+    pub fn try_start(self) -> Result<R, StartError> {
+        self.chosen.try_start().map(R::from)
+    }
+
+    /// The plan that its threads would follow, without any thread. Latencies are measured, if they are wanted and not known.
+    ///
+    /// ```
+    /// let builder = vicus_machine::Runtime::builder().threads(2);
+    /// assert_eq!(&builder.planned(), builder.clone().start().plan());
+    /// ```
+    pub fn planned(&self) -> Plan {
+        self.chosen.find_plan(&mut Vec::new()).1
+    }
+}
+
+impl<R> Default for RuntimeBuilder<R> {
+    fn default() -> RuntimeBuilder<R> {
+        RuntimeBuilder { chosen: Chosen::default(), starts: PhantomData }
+    }
+}
+
+impl<R> Clone for RuntimeBuilder<R> {
+    fn clone(&self) -> RuntimeBuilder<R> {
+        RuntimeBuilder { chosen: self.chosen.clone(), starts: PhantomData }
+    }
+}
+
+impl<R> fmt::Debug for RuntimeBuilder<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.chosen, f)
+    }
+}
+
+impl Chosen {
+    fn try_start(self) -> Result<Runtime, StartError> {
         let mut warnings = Vec::new();
         if let Some(threads) = self.threads.filter(|&threads| threads > MOST_THREADS) {
             let error = std::io::Error::new(ErrorKind::InvalidInput, format!("at most {MOST_THREADS} are planned for"));
@@ -175,7 +224,7 @@ impl RuntimeBuilder {
         let (topology, plan) = self.find_plan(&mut warnings);
         let threads = plan.threads();
         count_refusable_calls();
-        let memory = heaps::memory_for(&topology, self.memory, &mut warnings);
+        let memory = heaps::memory_for(&topology, self.memory, &self.defaults, &mut warnings);
         let barrier = Barrier::new();
         if !barrier.is_expedited() {
             warnings.push("the kernel refuses membarrier: a spawn may wake a sleeper late".to_owned());
@@ -242,16 +291,6 @@ impl RuntimeBuilder {
         Ok(runtime)
     }
 
-    /// The plan that its threads would follow, without any thread. Latencies are measured, if they are wanted and not known.
-    ///
-    /// ```
-    /// let builder = vicus_machine::Runtime::builder().threads(2);
-    /// assert_eq!(&builder.planned(), builder.clone().start().plan());
-    /// ```
-    pub fn planned(&self) -> Plan {
-        self.find_plan(&mut Vec::new()).1
-    }
-
     fn find_plan(&self, warnings: &mut Vec<String>) -> (Topology, Plan) {
         let is_found = self.topology.is_none();
         let topology = self.topology.clone().unwrap_or_else(|| {
@@ -264,11 +303,13 @@ impl RuntimeBuilder {
             assert_fits(plan, &topology);
             return (topology, plan.clone());
         }
-        let strategy = self.strategy.clone().unwrap_or_else(|| strategy_of_environment(warnings));
+        let strategy = self.strategy.clone().or_else(|| said(&self.defaults.strategy, "; it is las now", warnings));
+        let strategy = strategy.unwrap_or_else(|| "las".parse().expect("the default strategy exists"));
         // A machine that is only described can't be measured.
         let is_this = || is_found || crate::this_machine().topology == topology;
         let wants_latencies = strategy.strategy().wants_latencies() && topology.core_groups.len() > 1 && is_this();
-        let latencies = if wants_latencies { latency::of_this_machine(&topology, warnings) } else { None };
+        let kept = self.defaults.latencies.as_ref();
+        let latencies = if wants_latencies { latency::of_this_machine(&topology, kept, warnings) } else { None };
         let threads = self.threads.unwrap_or_else(|| topology.default_threads()).max(1);
         let plan = strategy.plan_with(&topology, threads, latencies.as_ref());
         (topology, plan)
@@ -364,17 +405,6 @@ impl Gate {
         come.expect("nothing panics under this lock").1 = true;
         self.changed.notify_all();
     }
-}
-
-/// What `VICUS_STRATEGY` says; the default if it is unset or empty, or says nothing that there is.
-fn strategy_of_environment(warnings: &mut Vec<String>) -> Setting {
-    let default = || "las".parse().expect("the default strategy exists");
-    let said = std::env::var("VICUS_STRATEGY").ok().filter(|text| !text.is_empty());
-    let Some(text) = said else { return default() };
-    text.parse().unwrap_or_else(|error| {
-        warnings.push(format!("VICUS_STRATEGY: {error}; it is las now"));
-        default()
-    })
 }
 
 /// What a thread's stack may grow to; a page is taken when it is touched. A task that waits runs others on top of itself.
@@ -546,11 +576,18 @@ impl Shared {
     #[inline]
     pub(crate) fn wake_for(&self, queue: QueueId, request: Option<RequestId>, must: bool) -> Option<PoolId> {
         self.barrier.before_look(must);
-        self.wake(Wake { queue, request, while_waiting: self.for_waiting[queue.index()] })
+        let QueueSpec { wake, robbers, .. } = &self.plan.queues[queue.index()];
+        let has_sleepers = |pool: PoolId| self.pools[pool.index()].has_sleepers();
+        // Mostly none sleeps, and then it doesn't matter what a seat would be woken for.
+        if wake.iter().any(|&pool| has_sleepers(pool)) || robbers.iter().any(|robber| has_sleepers(robber.pool)) {
+            self.wake(Wake { queue, request, while_waiting: self.for_waiting[queue.index()] })
+        } else {
+            None
+        }
     }
 
     /// Wakes one thread for a task, after [`Barrier::before_look`].
-    #[inline]
+    #[cold]
     fn wake(&self, wake: Wake) -> Option<PoolId> {
         let length = || self.queues.len(wake.queue);
         self.plan.wake_one(wake.queue, length, |pool| self.pools[pool.index()].wake_one(wake))

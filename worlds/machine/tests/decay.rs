@@ -1,9 +1,9 @@
-//! Memory freed by a thread without a seat goes back to the system, though all seats sleep for good. A process of its own: the
-//! environment says how long that takes.
+//! Memory freed by a thread without a seat goes back to the system, though all seats sleep for good. A process of its own: its first
+//! runtime says how long that takes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vicus_machine::{Allocator, Runtime};
+use vicus_machine::{Allocator, Defaults, Runtime};
 use vicus_topology::NodeId;
 
 #[global_allocator]
@@ -11,12 +11,8 @@ static ALLOCATOR: Allocator = Allocator::new();
 
 #[test]
 fn what_is_freed_while_all_seats_sleep_goes_back() {
-    #[expect(unsafe_code, reason = "the environment is read when the first runtime starts")]
-    // SAFETY: this is the only test, and no other thread reads the environment.
-    unsafe {
-        std::env::set_var("VICUS_DECAY_MS", "100");
-    }
-    let runtime = Runtime::builder().threads(2).quiet().start();
+    let quickly = Defaults { decay_ms: Some(Ok(100)), ..Defaults::default() };
+    let runtime = Runtime::builder().threads(2).quiet().defaults(quickly).start();
     let memory = runtime.memory().expect("this process has addresses for it");
     let waiting = || (0..memory.nodes()).map(|node| memory.counts(NodeId::new(node)).mapped_waiting).sum::<usize>();
     for round in 0..4 {

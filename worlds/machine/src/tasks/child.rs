@@ -3,6 +3,7 @@
 
 use super::Awaited;
 use super::job::Job;
+use super::place::assert_known;
 use super::seatless;
 use crate::worker::{self, Worker, in_task, is_seated, with_worker};
 use std::any::Any;
@@ -96,9 +97,10 @@ impl ChildBuilder {
     /// Spawns it; see [`spawn_child`].
     ///
     /// # Panics
-    /// Outside of tasks.
+    /// Outside of tasks. If the machine has no such place, with its name and how many there are.
     pub fn spawn(self, f: impl FnOnce() + Send + 'static) {
         let ChildBuilder { kind, place, priority } = self;
+        place.inspect(|place| assert_known(*place));
         if !is_seated() {
             return seatless::spawn(priority, f);
         }

@@ -12,13 +12,14 @@ use std::sync::Mutex;
 /// numbers is the same each time.
 ///
 /// ```
-/// let longest = vicus_machine::map_reduce(0..1000, |n| (n * 7919) % 1000, usize::max);
+/// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+/// let longest = runtime.run(|| vicus_machine::map_reduce(0..1000, |n| (n * 7919) % 1000, usize::max));
 /// assert_eq!(longest, Some(999));
-/// assert_eq!(vicus_machine::map_reduce(0..0, |n| n, usize::max), None);
 /// ```
 ///
 /// # Panics
-/// If `map` or `reduce` panics, with its panic; iterations that have not begun are then left out.
+/// If `map` or `reduce` panics, with its panic; iterations that have not begun are then left out. Outside of a runtime, if the range
+/// is not empty.
 pub fn map_reduce<R: Send>(
     range: Range<usize>,
     map: impl Fn(usize) -> R + Sync,
@@ -41,13 +42,14 @@ pub fn map_reduce<R: Send>(
 /// over the same range.
 ///
 /// ```
-/// let squares = vicus_machine::collect(0..1000, |n| n * n);
+/// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+/// let squares = runtime.run(|| vicus_machine::collect(0..1000, |n| n * n));
 /// assert_eq!(squares[31], 961);
 /// ```
 ///
 /// # Panics
 /// If the closure panics, with its panic; the values that are written are dropped, and iterations that have not begun are left
-/// out.
+/// out. Outside of a runtime, if the range is not empty.
 pub fn collect<R: Send>(range: Range<usize>, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let (first, len) = (range.start, range.len());
     let mut values: Vec<R> = Vec::with_capacity(len);

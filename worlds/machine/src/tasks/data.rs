@@ -298,8 +298,9 @@ impl<'scope> Scope<'scope> {
     /// uses places.
     ///
     /// ```
+    /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
     /// let (mut a, mut b) = (vec![1; 1000], vec![0; 1000]);
-    /// vicus_machine::scope(|scope| {
+    /// runtime.run(|| vicus_machine::scope(|scope| {
     ///     let (a, b) = (scope.share(&mut a), scope.share(&mut b));
     ///     for part in [0..500, 500..1000] {
     ///         let (from, to) = (a.part(part.clone()), b.part(part));
@@ -307,7 +308,7 @@ impl<'scope> Scope<'scope> {
     ///     }
     ///     // After both.
     ///     scope.task().writes(b.part(..)).spawn(|(b,)| b.iter_mut().for_each(|element| *element += 1));
-    /// });
+    /// }));
     /// assert!(b.iter().all(|&element| element == 2));
     /// ```
     pub fn task<'a>(&'a self) -> TaskBuilder<'a, 'scope, ()> {
@@ -410,7 +411,8 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
         self
     }
 
-    /// It runs in the neighbourhood of this node or core group, wherever its bytes are; see [`Scope::spawn_at`].
+    /// It runs in the neighbourhood of this node or core group, wherever its bytes are; see [`Scope::spawn_at`], also for a place that
+    /// there isn't.
     pub fn at(mut self, place: impl Into<Place>) -> Self {
         self.said.place = Some(place.into());
         self

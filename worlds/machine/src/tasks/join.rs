@@ -12,26 +12,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 use vicus_schedule::{Kind, Put, QueueId, TaskClass, TaskHeader, TaskRef};
 
-/// Runs two closures and returns their results. Another thread may run the second one while the first one runs; if none has taken
-/// it by then, this thread does. The second one is an immediate task: it is run near.
-///
-/// Called in a task of a [`Runtime`] (see [`Runtime::run`]) it uses that one's threads, else those of [`Runtime::global`].
-/// Usually it takes no lock and allocates nothing.
+/// Runs two closures and returns their results. Another thread of the caller's [`Runtime`] may run the second one while the first
+/// one runs; if none has taken it by then, this thread does. The second one is an immediate task: it is run near. Usually it takes no
+/// lock and allocates nothing.
 ///
 /// ```
-/// fn sum(numbers: &[u64]) -> u64 {
-///     if numbers.len() < 1000 {
-///         return numbers.iter().sum();
-///     }
-///     let (left, right) = numbers.split_at(numbers.len() / 2);
-///     let (left, right) = vicus_machine::join(|| sum(left), || sum(right));
-///     left + right
-/// }
-/// assert_eq!(sum(&(0..100_000).collect::<Vec<_>>()), 100_000 * 99_999 / 2);
+/// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+/// assert_eq!(runtime.run(|| vicus_machine::join(|| 1, || 2)), (1, 2));
 /// ```
 ///
 /// # Panics
-/// If one of them panics, with its panic, after both are over; with the first one's if both do.
+/// If one of them panics, with its panic, after both are over; with the first one's if both do. Outside of a runtime
+/// ([`is_in_runtime`](crate::is_in_runtime)).
 #[inline]
 pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
@@ -58,7 +50,7 @@ where
         Ok(a) => a,
         Err(panic) => {
             // Data that the second one borrows may be gone with this frame.
-            if take_back(task, queue) {
+            if take_back_from_panic(task, queue) {
                 job.forget();
                 in_task(|worker| worker.recorder.task_ended_here());
             } else {
@@ -80,19 +72,31 @@ where
 /// Takes a task back from its queue, or with `None` from the seat's own lock-free one. `false` if another seat has it.
 #[inline]
 fn take_back(task: TaskRef, queue: Option<QueueId>) -> bool {
+    match in_task(|worker| worker.take_back(task, queue)) {
+        Ok(is_back) => is_back,
+        Err(younger) => take_back_from_below(younger, task, queue),
+    }
+}
+
+/// As [`take_back`], after it gave a younger task, which the first closure has spawned and not waited for.
+#[cold]
+#[inline(never)]
+fn take_back_from_below(mut younger: TaskRef, task: TaskRef, queue: Option<QueueId>) -> bool {
     loop {
+        let way = in_task(|worker| worker.state.own_way());
+        run_on_top(younger, way);
         match in_task(|worker| worker.take_back(task, queue)) {
             Ok(is_back) => return is_back,
-            // Spawned after it by the first closure, which has not waited for it.
-            Err(younger) => run_younger(younger),
+            Err(another) => younger = another,
         }
     }
 }
 
+/// As [`take_back`], which is inlined on the usual way alone.
 #[cold]
-fn run_younger(task: TaskRef) {
-    let way = in_task(|worker| worker.state.own_way());
-    run_on_top(task, way);
+#[inline(never)]
+fn take_back_from_panic(task: TaskRef, queue: Option<QueueId>) -> bool {
+    take_back(task, queue)
 }
 
 #[cold]

@@ -28,15 +28,15 @@ const UNHEARD: usize = 8;
 /// [`collect`](crate::collect).
 ///
 /// ```
-/// use std::sync::atomic::{AtomicBool, Ordering};
-/// let is_composite: Vec<AtomicBool> = (0..1000).map(|_| AtomicBool::new(false)).collect();
-/// vicus_machine::for_each(2..32, |n| (2 * n..1000).step_by(n).for_each(|m| is_composite[m].store(true, Ordering::Relaxed)));
-/// let primes = is_composite.into_iter().skip(2).filter(|n| !n.load(Ordering::Relaxed));
-/// assert_eq!(primes.count(), 168);
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// let (runtime, sum) = (vicus_machine::Runtime::builder().threads(2).start(), AtomicUsize::new(0));
+/// runtime.run(|| vicus_machine::for_each(0..1000, |n| _ = sum.fetch_add(n, Ordering::Relaxed)));
+/// assert_eq!(sum.into_inner(), 499_500);
 /// ```
 ///
 /// # Panics
-/// If the closure panics, with its panic; iterations that have not begun are then left out.
+/// If the closure panics, with its panic; iterations that have not begun are then left out. Outside of a runtime
+/// ([`is_in_runtime`](crate::is_in_runtime)).
 pub fn for_each(range: Range<usize>, f: impl Fn(usize) + Sync) {
     pieces(range, &|piece| piece.for_each(&f));
 }
@@ -44,8 +44,8 @@ pub fn for_each(range: Range<usize>, f: impl Fn(usize) + Sync) {
 /// Runs a closure for each element of a slice and its index, as [`for_each`].
 ///
 /// ```
-/// let mut squares = vec![0; 1000];
-/// vicus_machine::for_each_mut(&mut squares, |index, square| *square = index * index);
+/// let (runtime, mut squares) = (vicus_machine::Runtime::builder().threads(2).start(), vec![0; 1000]);
+/// runtime.run(|| vicus_machine::for_each_mut(&mut squares, |index, square| *square = index * index));
 /// assert_eq!(squares[31], 961);
 /// ```
 ///

@@ -102,10 +102,15 @@ impl Worker {
     fn begin_task(&mut self, task: TaskRef) {
         self.frame.request = task.header().request;
         if self.recorder.is_on() {
-            let way = self.frame.way;
-            let is_far = way.queue().is_some_and(|queue| self.is_far(queue));
-            self.recorder.task_taken(task, way, is_far);
-            self.recorder.task_begins(task);
+            self.record_begins(task);
         }
+    }
+
+    #[cold]
+    fn record_begins(&mut self, task: TaskRef) {
+        let way = self.frame.way;
+        let is_far = way.queue().is_some_and(|queue| self.is_far(queue));
+        self.recorder.task_taken(task, way, is_far);
+        self.recorder.task_begins(task);
     }
 }

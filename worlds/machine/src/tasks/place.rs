@@ -1,7 +1,21 @@
-//! The queues of tasks that are sent to a core group.
+//! Tasks that are sent to a place: whether there is such a place, and the queues of core groups.
 
+use crate::runtime::Runtime;
+use crate::worker::{is_seated, with_shared};
 use vicus_schedule::{Kind, Plan, QueueId};
-use vicus_topology::{GroupId, Topology};
+use vicus_topology::{GroupId, Place, Topology};
+
+/// Called before the task is made, for which its context would wait.
+///
+/// # Panics
+/// If the machine of the calling thread's runtime has no such place, with its name and how many there are.
+pub(super) fn assert_known(place: Place) {
+    if is_seated() {
+        with_shared(|shared| shared.topology().node_of(place));
+    } else {
+        Runtime::of_this_thread().topology().node_of(place);
+    }
+}
 
 /// By core group, the queue for tasks that are sent to it, if the plan has one for that group alone.
 pub(crate) struct GroupQueues(Vec<Option<QueueId>>);

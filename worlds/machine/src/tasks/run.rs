@@ -9,17 +9,10 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex};
 use vicus_schedule::{ContextRef, RequestId, SeatId, TaskClass, TaskHeader, TaskRef};
 
 impl Runtime {
-    /// The runtime for programs that have not started one: [`crate::join`] and [`crate::scope`] outside of tasks run there. It
-    /// starts at its first use, with the defaults of [`Runtime::builder`], and never ends.
-    pub fn global() -> &'static Runtime {
-        static GLOBAL: OnceLock<Runtime> = OnceLock::new();
-        GLOBAL.get_or_init(|| Runtime::builder().start())
-    }
-
     /// Runs a closure as a task on one of its threads, as a request of its own, and waits for it. There [`crate::join`] and
     /// [`crate::scope`] use this runtime. Called in a task of this runtime, it calls the closure. Called in a task of another one, or in
     /// a box that its caller runs, its tasks book what they [`reserve`](crate::reserve) with the request of that.

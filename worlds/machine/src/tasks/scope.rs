@@ -3,6 +3,7 @@
 use super::child::wait_for;
 use super::data::{Said, Turn};
 use super::job::Job;
+use super::place::assert_known;
 use crate::runtime::Runtime;
 use crate::worker::{AtOnce, Worker, in_task, is_seated, with_worker};
 use std::any::Any;
@@ -17,17 +18,21 @@ use vicus_topology::Place;
 /// scope.
 ///
 /// ```
+/// let runtime = vicus_machine::Runtime::builder().threads(2).start();
 /// let mut halves = [0, 0];
 /// let (left, right) = halves.split_at_mut(1);
-/// vicus_machine::scope(|scope| {
-///     scope.spawn(|_| left[0] = 1);
-///     scope.spawn_deferred(|_| right[0] = 2);
+/// runtime.run(|| {
+///     vicus_machine::scope(|scope| {
+///         scope.spawn(|_| left[0] = 1);
+///         scope.spawn_deferred(|_| right[0] = 2);
+///     })
 /// });
 /// assert_eq!(halves, [1, 2]);
 /// ```
 ///
 /// # Panics
-/// If the closure or a task panics, with its panic, after all are over; with the first one if several do.
+/// If the closure or a task panics, with its panic, after all are over; with the first one if several do. Outside of a runtime
+/// ([`is_in_runtime`](crate::is_in_runtime)).
 pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
     if is_seated() { in_place_scope(f) } else { Runtime::of_this_thread().run(|| in_place_scope(f)) }
 }
@@ -37,7 +42,7 @@ pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
 /// # Panics
 /// As [`scope`], and outside of tasks: see [`Runtime::run`].
 pub fn in_place_scope<'scope, R>(f: impl FnOnce(&Scope<'scope>) -> R) -> R {
-    assert!(is_seated(), "in_place_scope is called in a task; Runtime::run makes one, and scope does without");
+    assert!(is_seated(), "in_place_scope is called in a task; Runtime::run makes one");
     let scope = in_task(|worker| Scope {
         context: Context::of_scope(worker.frame.request, worker.seat),
         runtime: Arc::as_ptr(&worker.shared).addr(),
@@ -90,6 +95,9 @@ impl<'scope> Scope<'scope> {
     /// }));
     /// assert_eq!(sums, [1, 2]);
     /// ```
+    ///
+    /// # Panics
+    /// If the machine has no such place, with its name and how many there are.
     pub fn spawn_at(&self, place: impl Into<Place>, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
         self.put(Kind::Deferred, Some(place.into()), f);
     }
@@ -123,6 +131,7 @@ impl<'scope> Scope<'scope> {
     }
 
     fn put(&self, kind: Kind, place: Option<Place>, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+        place.inspect(|place| assert_known(*place));
         let at_once = self.with_worker(|worker| {
             let task = self.job(worker, f);
             worker.spawn(task, kind, place, None)
@@ -132,6 +141,7 @@ impl<'scope> Scope<'scope> {
 
     /// Spawns a task with a description of its data.
     pub(super) fn put_said(&self, said: Said, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+        said.place.inspect(|place| assert_known(*place));
         self.with_worker(|worker| self.spawn_said(worker, said, f)).run();
     }
 
@@ -232,7 +242,7 @@ impl Worker {
                 if let Some(queue) = self.shared.group_queues.of(group) {
                     return self.state.home_at(&self.shared.plan, queue);
                 }
-                self.shared.topology().core_groups.get(group.index())?.node
+                self.shared.topology().core_groups[group.index()].node
             }
         };
         self.state.home(&self.shared.plan, node)

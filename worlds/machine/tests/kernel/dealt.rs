@@ -10,12 +10,11 @@ use crate::sysfs::Machine;
 use std::alloc::Layout;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::Command;
 use std::sync::Mutex;
 use vicus_kernels::{
     AnyKernel, Array, Element, Jacobi2d, Kernel, Leaf, Map, Matmul, Order, Schedule, SparseLu, Task, World,
 };
-use vicus_machine::{Runtime, in_place_scope, join, this_machine};
+use vicus_machine::{Defaults, LatencyFile, Runtime, RuntimeBuilder, in_place_scope, join, this_machine};
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{NodeBytes, Placed};
 use vicus_schedule::{Access, Dealing, Kind, Plan};
@@ -177,12 +176,12 @@ fn arrays(runtime: &Runtime, placed: &[Placed], coarse: bool, topology: &Topolog
 }
 
 /// Runs a kernel, and checks each task against the paper's algorithm. Gives how many tasks were dealt.
-fn check(strategy: &str, kernel: &mut AnyKernel, distribution: &str) -> usize {
+fn check(strategy: &str, kernel: &mut AnyKernel, distribution: &str, file: &Path) -> usize {
     *kernel.distribution().unwrap() = distribution.parse().unwrap();
     let what = format!("{}, {strategy}, {distribution}", kernel.name());
     let topology = this_machine().topology;
-    let builder = Runtime::builder().topology(topology.clone()).strategy(strategy.parse().unwrap());
-    let runtime = builder.record(1 << 14).quiet().start();
+    let builder = with_latencies(&topology, file).strategy(strategy.parse().unwrap());
+    let runtime = builder.record(1 << 14).start();
     let world = Watched { runtime: &runtime, arrays: Mutex::default(), said: Mutex::default() };
     runtime.run(|| kernel.run(&world, || (), || ()));
     let (placed, said) = (world.arrays.into_inner().unwrap(), world.said.into_inner().unwrap());
@@ -281,14 +280,15 @@ fn check(strategy: &str, kernel: &mut AnyKernel, distribution: &str) -> usize {
     dealt
 }
 
-/// The variable with the file in which a runtime keeps measured latencies.
-const LATENCIES: &str = "VICUS_LATENCY_FILE";
-
-const THIS_TEST: &str = "dealt::tasks_with_footprints_run_where_the_papers_algorithms_deal_them";
+/// On this machine, with what is measured kept in this file.
+fn with_latencies(topology: &Topology, file: &Path) -> RuntimeBuilder {
+    let defaults = Defaults { latencies: Some(LatencyFile::At(file.to_owned())), ..Defaults::default() };
+    Runtime::builder().topology(topology.clone()).quiet().defaults(defaults)
+}
 
 /// Has a runtime measure latencies, and replaces them by others that follow the machine's distances.
 fn replace_latencies(topology: &Topology, file: &Path) {
-    drop(Runtime::builder().topology(topology.clone()).strategy("vicinity".parse().unwrap()).quiet().start());
+    drop(with_latencies(topology, file).strategy("vicinity".parse().unwrap()).start());
     // With a single cache, or if nothing can be measured, there is no file.
     let Ok(text) = std::fs::read_to_string(file) else { return };
     let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -328,17 +328,9 @@ fn tasks_with_footprints_run_where_the_papers_algorithms_deal_them() {
         return left_out(&format!("the kernel does not tell where pages are: {error}"));
     }
     drop((placed, probe));
-    if std::env::var_os(LATENCIES).is_none() {
-        // With prepared latencies: measurements on an emulated machine are worth nothing, and a test changes no environment, so a
-        // process of its own measures.
-        let file = std::env::temp_dir().join(format!("latencies-{}.json", std::process::id()));
-        let mut again = Command::new(std::env::current_exe().unwrap());
-        again.args(["--exact", "--nocapture", THIS_TEST]).env(LATENCIES, &file);
-        assert!(again.status().unwrap().success(), "with latencies in {}", file.display());
-        let _ = std::fs::remove_file(file);
-        return;
-    }
-    replace_latencies(&topology, Path::new(&std::env::var_os(LATENCIES).unwrap()));
+    // With prepared latencies: measurements on an emulated machine are worth nothing.
+    let file = std::env::temp_dir().join(format!("latencies-{}.json", std::process::id()));
+    replace_latencies(&topology, &file);
     // All footprints are worth dealing. Far queues are robbed when there are 10 and more tasks for each core.
     let footprint = "footprint:share_bytes=1,distance=value";
     let vicinity = "vicinity:private_bytes=1,reach=1";
@@ -349,7 +341,7 @@ fn tasks_with_footprints_run_where_the_papers_algorithms_deal_them() {
         for (strategy, distribution) in
             [(footprint, "coarse"), (footprint, "fine"), (vicinity, "coarse"), (vicinity, "fine"), (all, "fine")]
         {
-            let dealt = check(strategy, &mut kernel, distribution);
+            let dealt = check(strategy, &mut kernel, distribution, &file);
             // Algorithm 3 leaves `fine` alone; and with a single node, all lies evenly.
             let is_dealt = if strategy == footprint {
                 kernel_says.nodes.len() > 1
@@ -359,4 +351,5 @@ fn tasks_with_footprints_run_where_the_papers_algorithms_deal_them() {
             assert_eq!(dealt > 0, is_dealt, "{}, {strategy}, {distribution}: {dealt} were dealt", kernel.name());
         }
     }
+    let _ = std::fs::remove_file(file);
 }

@@ -1,11 +1,12 @@
 //! Tasks under strategies with bounds and with queues for places: which seat runs them, and when.
 
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use vicus_machine::{Runtime, scope};
-use vicus_topology::{NodeId, Topology};
+use vicus_machine::{Runtime, child, scope};
+use vicus_topology::{GroupId, NodeId, Place, Topology};
 
 /// Spawns many tasks from one. Gives how many were over when the last had been spawned.
 fn over_before_all_are_spawned(strategy: &str, tasks: usize) -> usize {
@@ -136,5 +137,35 @@ fn a_sleeping_seat_is_woken_to_rob_a_queue_that_grows_long() {
             });
         });
         assert_eq!(seats.into_inner().unwrap().len(), 2, "round {round}: four tasks are more than rank 1 times 1 core");
+    }
+}
+
+/// What happened: a task for a core group that the machine doesn't have went anywhere, as one for a node beyond the last did, where a
+/// container says that there is no such place.
+#[test]
+fn a_place_that_there_is_not_is_refused_before_there_is_a_task() {
+    let machine = Topology::parse("node:2 l3:2 core:1").unwrap();
+    let node = (NodeId::new(2).into(), "there is no node2: the number of nodes is 2, counted from 0");
+    let group = (GroupId::new(4).into(), "there is no group4: the number of core groups is 4, counted from 0");
+    for strategy in vicus_schedule::ALL {
+        let builder = Runtime::builder().topology(machine.clone()).threads(4);
+        let runtime = builder.strategy(strategy.name().parse().unwrap()).quiet().start();
+        for (place, expected) in [node, group] {
+            let ran = AtomicUsize::new(0);
+            let spawns: [&(dyn Fn(Place) + Sync); 3] = [
+                &|place| scope(|scope| scope.spawn_at(place, |_| _ = ran.fetch_add(1, Ordering::Relaxed))),
+                &|place| scope(|scope| scope.task().at(place).spawn(|()| _ = ran.fetch_add(1, Ordering::Relaxed))),
+                &|place| child().at(place).spawn(|| unreachable!("it is refused")),
+            ];
+            for spawn in spawns {
+                let refused = runtime.run(|| catch_unwind(AssertUnwindSafe(|| spawn(place))).unwrap_err());
+                let text = refused.downcast_ref::<String>().expect("a panic with a text");
+                assert_eq!(text, expected, "{}", strategy.name());
+            }
+            // None is waited for, and the seat goes on.
+            let last = machine.core_groups[3].id;
+            runtime.run(|| scope(|scope| scope.spawn_at(last, |_| _ = ran.fetch_add(10, Ordering::Relaxed))));
+            assert_eq!(ran.into_inner(), 10, "{}", strategy.name());
+        }
     }
 }

@@ -25,7 +25,7 @@ fn without_room_for_stacks_it_is_an_error() {
     let own = std::env::current_exe().unwrap();
     // 200 stacks of 16 MiB are 3.2 GB.
     let output = Command::new("sh")
-        .args(["-c", "ulimit -v 1500000 && exec \"$0\" --exact it_starts_or_says_why_not --nocapture"])
+        .args(["-c", "ulimit -v 1500000 && exec \"$0\" --exact start::it_starts_or_says_why_not --nocapture"])
         .arg(own)
         .output()
         .unwrap();

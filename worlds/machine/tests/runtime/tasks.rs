@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
-use vicus_machine::{Runtime, TaskRequest, join, scope};
+use vicus_machine::{Runtime, Scope, TaskRequest, join, scope};
 use vicus_schedule::ALL;
 use vicus_topology::{NodeId, Topology};
 use vicus_trace::{BoxId, Trace, What};
@@ -389,7 +389,13 @@ fn runtimes_call_one_another() {
     let (a, b) = (Runtime::builder().threads(2).quiet().start(), Runtime::builder().threads(1).quiet().start());
     let both = a.run(|| join(|| b.run(|| fib(10)), || b.run(|| a.run(|| fib(11)))));
     assert_eq!(both, (55, 89));
-    assert_eq!(join(|| 1, || 2), (1, 2), "outside of tasks the global runtime does it");
+}
+
+/// Which runtime does it then, a door decides.
+#[test]
+#[should_panic(expected = "Runtime::run makes one")]
+fn without_a_runtime_nothing_is_joined() {
+    join(|| 1, || 2);
 }
 
 #[test]
@@ -630,11 +636,16 @@ fn an_empty_part_shares_nothing() {
 #[test]
 #[should_panic(expected = "uses the same memory twice")]
 fn a_task_cannot_have_the_same_elements_twice() {
-    scope(|scope| {
-        let mut numbers = [0; 4];
-        let numbers = scope.share(Box::leak(Box::new(std::mem::take(&mut numbers))));
+    let mut numbers = [0; 4];
+    in_scope(|scope| {
+        let numbers = scope.share(&mut numbers);
         scope.task().reads(numbers.part(..3)).writes(numbers.part(2..)).spawn(|_| ());
     });
+}
+
+/// In a scope of a task of a small runtime.
+fn in_scope<'scope>(f: impl FnOnce(&Scope<'scope>) + Send) {
+    Runtime::builder().threads(1).quiet().start().run(|| scope(f));
 }
 
 #[test]
@@ -830,7 +841,7 @@ fn a_request_that_has_not_begun_is_dropped_when_it_is_cancelled() {
 #[should_panic(expected = "shared in another one")]
 fn what_one_scope_shares_no_task_of_another_says() {
     let mut numbers = [0; 4];
-    scope(|outer| {
+    in_scope(|outer| {
         let shared = outer.share(&mut numbers);
         scope(|inner| inner.task().writes(shared.part(..)).spawn(|_| ()));
     });
@@ -859,7 +870,7 @@ fn tasks_without_bytes_are_one_after_the_other_as_well() {
 #[test]
 fn parts_without_bytes_are_told_apart() {
     let mut units = [(); 4];
-    scope(|scope| {
+    in_scope(|scope| {
         let units = scope.share(&mut units);
         let task = scope.task().writes(units.part(..2)).writes(units.part(2..));
         task.spawn(|(left, right)| assert_eq!((left.len(), right.len()), (2, 2)));
@@ -871,7 +882,7 @@ fn parts_without_bytes_are_told_apart() {
 #[should_panic(expected = "element 18446744073709551615 of 4 that are shared")]
 fn a_part_cannot_end_beyond_the_largest_number() {
     let mut numbers = [0; 4];
-    scope(|scope| _ = scope.share(&mut numbers).part(0..=usize::MAX));
+    in_scope(|scope| _ = scope.share(&mut numbers).part(0..=usize::MAX));
 }
 
 #[test]

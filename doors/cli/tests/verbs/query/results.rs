@@ -1,6 +1,6 @@
 //! The results of `vicus query`: the same rows in every format, however many threads write them, in bounded memory.
 
-use crate::{file, run, stderr, stdout};
+use super::{file, run, stderr, stdout};
 use sparesults::{QueryResultsFormat, QueryResultsParser, SliceQueryResultsParserOutput};
 
 /// All strategies.

@@ -1,6 +1,6 @@
 //! `vicus query` from outside: results in every format, timings, traces, and errors for bad input.
 
-use crate::{fails, file, run, stderr, stdout, vicus};
+use super::{fails, file, run, stderr, stdout, vicus};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

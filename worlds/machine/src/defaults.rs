@@ -1,0 +1,62 @@
+//! Settings for what a program leaves to its user. They are values: doors read them from an environment, this crate does not.
+
+use std::path::PathBuf;
+use vicus_memory::distribution::Distribution;
+use vicus_schedule::Setting;
+
+/// What a runtime does where its program has said nothing ([`RuntimeBuilder::defaults`](crate::RuntimeBuilder::defaults)).
+///
+/// Where a field is `None`, this crate has a choice of its own. Where it is an error, a user has said something wrong: the text says
+/// what. A runtime that needs the field makes its own choice then, and has a warning that begins with the text
+/// ([`Runtime::warnings`](crate::Runtime::warnings)).
+///
+/// The memory of a process is installed by its first runtime, with the defaults of that one.
+///
+/// ```
+/// use vicus_machine::{Defaults, Runtime};
+///
+/// let steal = Defaults { strategy: Some(Ok("steal".parse()?)), ..Defaults::default() };
+/// let builder = Runtime::builder().threads(1).quiet().defaults(steal);
+/// assert_eq!(builder.clone().start().plan().strategy, "steal");
+/// assert_eq!(builder.clone().strategy("nls".parse()?).start().plan().strategy, "nls");
+///
+/// let wrong = Defaults { strategy: Some(Err("settings.txt:3: no strategy".to_owned())), ..Defaults::default() };
+/// let runtime = builder.defaults(wrong).start();
+/// assert_eq!(runtime.plan().strategy, "las");
+/// assert!(runtime.warnings().contains(&"settings.txt:3: no strategy; it is las now".to_owned()));
+/// # Ok::<(), vicus_schedule::SettingError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Defaults {
+    /// The strategy; else `las`.
+    pub strategy: Option<Result<Setting, String>>,
+    /// How memory lies that is asked for without a distribution; else [`Distribution::Standard`].
+    pub distribution: Option<Result<Distribution, String>>,
+    /// Whether an [`Allocator`](crate::Allocator) and the columns of envelopes take large blocks from the process's memory; else they do.
+    pub allocator_places: Option<Result<bool, String>>,
+    /// After how many milliseconds freed memory that is not used again goes back to the system; else 10,000.
+    pub decay_ms: Option<Result<u64, String>>,
+    /// Where measured latencies are kept; else nowhere: each runtime that needs them measures them.
+    pub latencies: Option<LatencyFile>,
+}
+
+/// Where latencies are kept that were measured once for a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LatencyFile {
+    /// In this file. If it is about another machine, it is written anew.
+    At(PathBuf),
+    /// In this folder, in a file for each machine. Both are made when they are needed.
+    In(PathBuf),
+}
+
+/// What was said, if it is of use. If it is wrong, that is a warning, which ends by saying what is done instead.
+pub(crate) fn said<T: Clone>(said: &Option<Result<T, String>>, instead: &str, warnings: &mut Vec<String>) -> Option<T> {
+    match said {
+        None => None,
+        Some(Ok(said)) => Some(said.clone()),
+        Some(Err(wrong)) => {
+            warnings.push(format!("{wrong}{instead}"));
+            None
+        }
+    }
+}
