@@ -22,7 +22,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use vicus_flow::{Account, BoxCounts, BoxId, Budget, FlowError, Instance, Model, Operator, Queued, Totals};
 use vicus_memory::distribution::{Distribution, Policy};
-use vicus_memory::{Memory, Options as MemoryOptions, PlaceError, Placed};
+use vicus_memory::{Memory, MemoryOptions, PlaceError, Placed};
 use vicus_schedule::{
     Decision, Kind, MOST_THREADS, Plan, PoolId, QueueId, QueueSpec, RequestId, SeatId, Setting, TaskRef, Wake,
 };
@@ -107,9 +107,9 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
     ///
     /// ```
     /// use vicus_machine::Runtime;
-    /// use vicus_memory::{Foreign, Options};
+    /// use vicus_memory::{Foreign, MemoryOptions};
     ///
-    /// let bins = Options { foreign: Foreign::Bins, touch_ahead: true, ..Runtime::builder().memory_options() };
+    /// let bins = MemoryOptions { foreign: Foreign::Bins, touch_ahead: true, ..Runtime::builder().memory_options() };
     /// let runtime = Runtime::builder().threads(1).memory(bins.clone()).start();
     /// assert_eq!(runtime.memory().expect("there are addresses").options().foreign, Foreign::Bins);
     /// let second = Runtime::builder().threads(1).quiet().start();

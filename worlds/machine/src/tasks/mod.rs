@@ -25,7 +25,7 @@ mod waits;
 pub(crate) use child::wait_for_descendants;
 pub use child::{ChildBuilder, cancel_group, child, close_group, open_group, spawn_child, wait_for_children};
 pub use collect::{collect, map_reduce};
-pub use data::{Append, Data, Part, Shared, TaskBuilder, Views};
+pub use data::{Append, Data, Part, SharedSlice, TaskBuilder, Views};
 pub use join::join;
 pub use loops::{for_each, for_each_mut};
 pub(crate) use place::GroupQueues;
