@@ -8,7 +8,7 @@ use vicus::Totals;
 use vicus_rdf::Store;
 use vicus_rdf::load::LoadOptions;
 use vicus_service::{Count, Dataset, Loaded, Outcome, Service, SessionOptions};
-use vicus_sparql::{Moment, Options, Plan};
+use vicus_sparql::{Moment, Plan, PlanOptions};
 
 /// Names and texts.
 const SP2B: [(&str, &str); 17] = [
@@ -78,7 +78,7 @@ pub(super) fn load(service: &Service, files: &[String]) -> anyhow::Result<Loaded
 }
 
 /// Plans a query for any number of threads.
-pub(crate) fn plan(store: &Arc<Store>, query: &Query, options: &Options) -> anyhow::Result<Plan> {
+pub(crate) fn plan(store: &Arc<Store>, query: &Query, options: &PlanOptions) -> anyhow::Result<Plan> {
     let parsed = vicus_sparql::parse(&query.text).with_context(|| format!("query {}", query.name))?;
     vicus_sparql::plan(store, &parsed, options).with_context(|| format!("query {}", query.name))
 }
@@ -91,7 +91,7 @@ pub(super) struct Run {
 }
 
 /// What measured queries are asked with: the same moment each time.
-pub(super) fn session_options(plan: &Options) -> SessionOptions {
+pub(super) fn session_options(plan: &PlanOptions) -> SessionOptions {
     SessionOptions { plan: *plan, moment: Some(Moment::default()), ..SessionOptions::default() }
 }
 
@@ -101,7 +101,7 @@ pub(super) fn run(
     service: &Service,
     dataset: &Dataset,
     query: &Query,
-    options: &Options,
+    options: &PlanOptions,
     copies: usize,
 ) -> anyhow::Result<Run> {
     let session = service.session(dataset, session_options(options));

@@ -15,7 +15,7 @@ use vicus::Runtime;
 use vicus_rdf::Store;
 use vicus_rdf::load::{LoadOptions, Source, Syntax};
 use vicus_sim::papers::{Figure, Recording};
-use vicus_sparql::{Moment, Options, Plan};
+use vicus_sparql::{Moment, Plan, PlanOptions};
 use vicus_trace::{BoxId, Log, SeatLog, Trace, What};
 
 /// The number of runs of a query.
@@ -115,7 +115,7 @@ fn store_of(triples: u64) -> anyhow::Result<Arc<Store>> {
 
 fn record(store: &Arc<Store>, recording: &Recording) -> anyhow::Result<Trace> {
     let query = &queries::named(&[recording.query.to_owned()])?[0];
-    let options = Options { threads: recording.threads, sinks: recording.threads, ..Options::default() };
+    let options = PlanOptions { threads: recording.threads, sinks: recording.threads, ..PlanOptions::default() };
     let plan = queries::plan(store, query, &options)?;
     let mut room = Log::DEFAULT_ROOM;
     let runs = (0..RUNS).map(|_| run(&plan, &mut room)).collect::<anyhow::Result<Vec<Trace>>>()?;
