@@ -230,7 +230,7 @@ fn hwloc_elsewhere_is_found() {
 
 // ---- settings ----
 
-/// What asks the environment, in what others build on below the doors. Tests may ask theirs: for a seed, or for what runs them.
+/// Lines that read the environment in crates below the doors. Their tests may read it: seeds are there, and what cargo tells of a test.
 fn environment_below_the_doors(source: &Source) -> Vec<String> {
     let below = ["core/", "worlds/"].iter().any(|folder| source.path.starts_with(folder));
     let is_built_on = below && source.path.split('/').nth(2) == Some("src");
