@@ -1,8 +1,10 @@
 //! A handle by which calls are cancelled, from any thread and at any time.
 
-use std::fmt;
+use crate::timer::{Timer, Timing};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+use std::{fmt, io};
 use vicus::Request;
 
 /// Cancels the calls that were given it or a clone of it: those that run, and those that will begin.
@@ -100,11 +102,13 @@ impl Drop for Listening {
     }
 }
 
-/// A submitted request that is cancelled if it is not over when this is dropped, and when its cancel handle cancels.
+/// A submitted request that is cancelled if it is not over when this is dropped, when its cancel handle cancels, and when its time is up.
 pub(crate) struct Submitted {
     pub(crate) request: Arc<Request>,
     /// What is over already has none.
     _listening: Option<Listening>,
+    /// What is over already has none, as has a request without a limit.
+    timing: Option<Timing>,
 }
 
 impl Submitted {
@@ -114,7 +118,19 @@ impl Submitted {
             let cancelled = Arc::clone(&request);
             cancel.listen(move || cancelled.cancel())
         });
-        Submitted { request, _listening: listening }
+        Submitted { request, _listening: listening, timing: None }
+    }
+
+    /// From now on its time is limited.
+    ///
+    /// # Errors
+    /// The system gives no thread for the timer.
+    pub(crate) fn end_at(&mut self, time: Instant, timer: &Timer) -> io::Result<()> {
+        if !self.request.is_done() {
+            let cancelled = Arc::clone(&self.request);
+            self.timing = Some(timer.call_at(time, move || cancelled.cancel())?);
+        }
+        Ok(())
     }
 }
 

@@ -31,6 +31,8 @@ pub enum Error {
         /// What it asked for.
         error: NoMemory,
     },
+    /// The system gave no thread to end it in time.
+    NoThread(Arc<io::Error>),
     /// What takes the answer has failed: a broken pipe, say.
     Sink(Arc<SinkFailed>),
     /// A box gave up, because of what is asked or of the data.
@@ -51,7 +53,7 @@ pub enum Error {
 /// | `Query`, `Failed` | another query | 400 |
 /// | `PlanLimit`, `MemoryLimit` | a smaller query, or a higher limit | 413 |
 /// | `TimeLimit` | the same | 408 |
-/// | `Busy`, `NoMemory` | asking again later | 503 |
+/// | `Busy`, `NoMemory`, `NoThread` | asking again later | 503 |
 /// | `Cancelled`, `Sink` | the client has gone | – |
 /// | `Internal` | a report to us | 500 |
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -64,6 +66,7 @@ pub enum ErrorKind {
     Busy,
     Cancelled,
     NoMemory,
+    NoThread,
     Sink,
     Failed,
     Internal,
@@ -129,6 +132,7 @@ impl Error {
             Error::Busy(_) => ErrorKind::Busy,
             Error::Cancelled => ErrorKind::Cancelled,
             Error::NoMemory { .. } => ErrorKind::NoMemory,
+            Error::NoThread(_) => ErrorKind::NoThread,
             Error::Sink(_) => ErrorKind::Sink,
             Error::Failed { .. } => ErrorKind::Failed,
             Error::Internal(_) => ErrorKind::Internal,
@@ -191,6 +195,7 @@ impl fmt::Display for Error {
             Error::Cancelled => f.write_str("it was cancelled"),
             // The input may be right: the box says what the memory was for.
             Error::NoMemory { name, error } => write!(f, "box {name} failed: {error}"),
+            Error::NoThread(error) => write!(f, "no thread can be had to end it in time: {error}"),
             Error::Sink(error) => error.fmt(f),
             // What a box says of the user's input stands alone, without the box's name.
             Error::Failed { error, .. } => error.fmt(f),

@@ -7,8 +7,9 @@
 //! [`Sink`]: text in one of the W3C's formats into any `Write` ([`TextSink`]), batches into a function ([`Each`]), or a number
 //! ([`Count`]). Why there is no answer is an [`Error`], whose [`ErrorKind`] a door maps to an exit status or an HTTP status.
 //!
-//! Nothing here polls: a waiting caller sleeps until the answer or the deadline is there, and a cancelled call is told. Reading a text is bounded by its length and its depth, planning by its steps; both run on the calling thread, so no
-//! thread is left behind when their time is up.
+//! Nothing here polls: a waiting caller sleeps until the answer is there, a thread of the service sleeps until the time of the next call
+//! is up, whether that is waited for or not, and a cancelled call is told. Reading a text is bounded by its length and its depth, planning
+//! by its steps; both run on the calling thread, so no thread is left behind when their time is up.
 
 mod budget;
 mod cancel;
@@ -17,6 +18,7 @@ mod load;
 mod service;
 mod session;
 mod sink;
+mod timer;
 
 pub use budget::{Admission, Busy, MemoryBudget};
 pub use cancel::Cancel;

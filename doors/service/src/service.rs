@@ -4,6 +4,7 @@ use crate::budget::MemoryBudget;
 use crate::cancel::Cancel;
 use crate::load::{Dataset, Loading};
 use crate::session::{Session, SessionOptions};
+use crate::timer::Timer;
 use std::fmt;
 use std::sync::Arc;
 use vicus::Runtime;
@@ -31,6 +32,8 @@ use vicus_rdf::load::{LoadOptions, Source};
 pub struct Service(Arc<Inner>);
 
 struct Inner {
+    /// Ends before the runtime whose requests it cancels.
+    timer: Timer,
     runtime: Runtime,
     memory: Arc<MemoryBudget>,
 }
@@ -38,12 +41,17 @@ struct Inner {
 impl Service {
     /// One with these threads, whose calls together hold so much memory at most.
     pub fn new(runtime: Runtime, memory: Arc<MemoryBudget>) -> Service {
-        Service(Arc::new(Inner { runtime, memory }))
+        Service(Arc::new(Inner { timer: Timer::default(), runtime, memory }))
     }
 
     /// Its threads.
     pub fn runtime(&self) -> &Runtime {
         &self.0.runtime
+    }
+
+    /// Its clock, which ends calls whose time is up.
+    pub(crate) fn timer(&self) -> &Timer {
+        &self.0.timer
     }
 
     /// What its calls may hold together.

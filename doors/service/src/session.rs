@@ -254,11 +254,11 @@ impl Call {
         Ok(Arc::new(prepared))
     }
 
-    /// Starts a prepared query on the service's threads, and returns at once. Its time limit holds from when the caller waits
-    /// for it ([`Running::wait`]): until then no thread looks at the clock.
+    /// Starts a prepared query on the service's threads, and returns at once. When its time is up, it ends, though no thread may wait
+    /// for it yet: [`Running::wait`] then has the error.
     ///
     /// # Errors
-    /// There is no memory for it, or its time is up already.
+    /// There is no memory for it, or no thread that ends it in time.
     pub fn start<S: Sink>(self, prepared: &Arc<Prepared>, sink: S) -> Result<Running<S>, Error> {
         self.submit(prepared, sink, |runtime, plan, operators, budget, _| {
             runtime.submit_within(plan.model(), operators, budget)
@@ -299,7 +299,10 @@ impl Call {
         let operators = solutions.run.operators(sinks);
         let budget = Budget::from(ticket.most - beside_boxes).granted_by(Arc::clone(&ticket.share) as _);
         let request = submit(session.service.runtime(), plan, operators, budget, &ticket);
-        let submitted = Submitted::new(request, &ticket.cancel);
+        let mut submitted = Submitted::new(request, &ticket.cancel);
+        if let Some(until) = ticket.until {
+            submitted.end_at(until, session.service.timer()).map_err(|error| Error::NoThread(Arc::new(error)))?;
+        }
         Ok(Running { began, submitted, ticket, solutions, sink, rows, beside_boxes, counts: session.options.counts })
     }
 }
@@ -382,16 +385,21 @@ pub struct Outcome {
 }
 
 impl<S: Sink> Running<S> {
+    /// Whether it is over, so that [`Running::wait`] returns at once.
+    pub fn is_done(&self) -> bool {
+        self.submitted.request.is_done()
+    }
+
     /// Waits for the last solution. When it returns, nothing of the run is left, and what it had taken of the memory is given back.
     ///
     /// # Errors
     /// Why there is no answer, or not all of it.
     pub fn wait(self) -> Result<(S::Output, Outcome), Error> {
-        let totals = match self.ended() {
+        let totals = match self.submitted.request.wait() {
             Ok(totals) => totals,
             Err(error) => {
                 self.ticket.share.give_back();
-                return Err(error);
+                return Err(self.reason(error));
             }
         };
         let rows = self.rows.load(Ordering::Acquire);
@@ -405,25 +413,9 @@ impl<S: Sink> Running<S> {
         Ok((output, Outcome { rows, time, totals, counts }))
     }
 
-    fn ended(&self) -> Result<Totals, Error> {
-        let (request, ticket) = (&self.submitted.request, &self.ticket);
-        let ended = match ticket.until {
-            None => request.wait(),
-            Some(until) => match request.wait_for(until.saturating_duration_since(Instant::now())) {
-                Some(ended) => ended,
-                None => {
-                    request.cancel();
-                    let _ = request.wait();
-                    return Err(Error::TimeLimit { during: Stage::Running });
-                }
-            },
-        };
-        ended.map_err(|error| self.reason(error))
-    }
-
     fn reason(&self, error: FlowError) -> Error {
         match Error::from(error) {
-            // It gave up by itself, or was cancelled by its handle.
+            // It gave up by itself, or was cancelled by its handle or by the timer.
             Error::Cancelled => self.ticket.ended(Stage::Running).unwrap_or(Error::Cancelled),
             Error::MemoryLimit(over) => match self.ticket.share.refused() {
                 // Less than its own bound was granted.

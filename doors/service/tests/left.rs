@@ -14,6 +14,7 @@ fn threads() -> usize {
 #[test]
 fn no_thread_is_left_when_time_is_up() {
     let store = Store::of_turtle(b"@prefix : <http://e/> . :a :p :b, :c, :d, :e . :b :p :a, :c .", None).unwrap();
+    let outside = threads();
     let service = Service::new(Runtime::builder().threads(2).quiet().start(), MemoryBudget::new(4 << 30));
     let limits = Limits { time: Some(Duration::from_millis(2)), ..Limits::default() };
     let session =
@@ -22,10 +23,14 @@ fn no_thread_is_left_when_time_is_up() {
     let wide = format!("SELECT * {{ {} }}", "OPTIONAL { ?a ?b ?c } ?d ?e ?f . ".repeat(400));
     let endless =
         format!("SELECT (COUNT(*) AS ?n) {{ {} }}", (0..30).map(|n| format!("?s{n} ?p ?o{n} . ")).collect::<String>());
+    // The first limit starts the service's timer.
+    assert_eq!(session.count(&endless).unwrap_err().kind(), ErrorKind::TimeLimit);
     let before = threads();
     for text in [&long, &wide, &endless] {
         let error = session.count(text).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimeLimit, "{error}");
         assert_eq!(threads(), before, "{error}");
     }
+    drop((session, service));
+    assert_eq!(threads(), outside, "its threads and its timer were joined");
 }

@@ -1,4 +1,4 @@
-//! The variables of the environment by which users choose what a program leaves open. No other file of Vicus reads them.
+//! The variables of the environment by which users choose the settings that a program does not make. No other file of Vicus reads them.
 //!
 //! | variable | what it says | else |
 //! |---|---|---|
@@ -10,7 +10,7 @@
 //!
 //! A variable that is empty counts as unset. One with a wrong value is a warning of the runtime that needs it, and of no other
 //! ([`Runtime::warnings`](crate::Runtime#method.warnings)). Each is read when [`Runtime::builder`](crate::Runtime::builder) makes a
-//! builder, and what the program says to that goes before it.
+//! builder; what the program then says to the builder overrides it.
 
 use std::ffi::OsString;
 use std::fmt::Display;

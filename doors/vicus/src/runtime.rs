@@ -1,4 +1,4 @@
-//! The runtime of Rust users: that of worlds/machine, which starts as the environment says where the program has said nothing.
+//! The runtime of Rust users: that of worlds/machine, with settings of the environment where the program makes none.
 
 use crate::environment;
 use std::ops::Deref;
@@ -32,8 +32,8 @@ impl Runtime {
         RuntimeBuilder::default().defaults(environment::defaults())
     }
 
-    /// The runtime of those who have not started one: [`tasks::join`](crate::tasks::join) and the like run there when they are called
-    /// outside of tasks. It starts when it is first wanted, as [`Runtime::builder`] does by default, and is never ended.
+    /// The runtime for programs that have not started one: [`tasks::join`](crate::tasks::join) and the like run there when they are
+    /// called outside of tasks. It starts at its first use, with the defaults of [`Runtime::builder`], and never ends.
     ///
     /// ```
     /// assert_eq!(vicus::Runtime::global().run(|| 6 * 7), 42);

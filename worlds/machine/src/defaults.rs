@@ -1,13 +1,13 @@
-//! Settings for what a program leaves to its user. They are values: doors read them from an environment, this crate does not.
+//! The settings that a program leaves to its user. They are values: doors read them from an environment, this crate does not.
 
 use std::path::PathBuf;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::Setting;
 
-/// What a runtime does where its program has said nothing ([`RuntimeBuilder::defaults`](crate::RuntimeBuilder::defaults)).
+/// Settings of a runtime that its program does not make ([`RuntimeBuilder::defaults`](crate::RuntimeBuilder::defaults)).
 ///
-/// Where a field is `None`, this crate has a choice of its own. Where it is an error, a user has said something wrong: the text says
-/// what. A runtime that needs the field makes its own choice then, and has a warning that begins with the text
+/// A field that is `None` leaves the choice to this crate. A field that is an error has the text of what is wrong with a user's setting:
+/// a runtime that needs this field leaves the choice to this crate, too, and has a warning that begins with the text
 /// ([`Runtime::warnings`](crate::Runtime::warnings)).
 ///
 /// The memory of a process is installed by its first runtime, with the defaults of that one.
@@ -49,7 +49,7 @@ pub enum LatencyFile {
     In(PathBuf),
 }
 
-/// What was said, if it is of use. If it is wrong, that is a warning, which ends by saying what is done instead.
+/// The value of a setting, if it has a good one. A wrong one adds a warning, which ends with `instead`: what the runtime does then.
 pub(crate) fn said<T: Clone>(said: &Option<Result<T, String>>, instead: &str, warnings: &mut Vec<String>) -> Option<T> {
     match said {
         None => None,

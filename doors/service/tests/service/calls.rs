@@ -2,7 +2,7 @@
 
 use super::*;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vicus_service::{Cancel, Count, Each, Error, ErrorKind, Limits, Stage, check};
 use vicus_sparql::{Form, Moment, ParseOptions};
 
@@ -88,6 +88,43 @@ fn time_is_up_wherever_a_call_is() {
         let late = call.answer(&prepare("SELECT * { ?a ?b \"7\" }"), Count).map(drop).unwrap_err();
         assert!(matches!(late, Error::TimeLimit { during: Stage::Running }), "{strategy}: {late}");
         assert_eq!(service.memory().taken(), 0, "{strategy}");
+    });
+}
+
+/// What happened: only a thread that waited for a call looked at the clock. A call that had been started and was not waited for held its
+/// threads and its memory for as long as it liked.
+#[test]
+fn a_call_that_no_thread_waits_for_ends_when_its_time_is_up() {
+    under_all_strategies(|strategy| {
+        let service = service(strategy, 1 << 30);
+        let limited = |time| {
+            // One box hands out the rows: what is endless leaves a thread to the others.
+            let limits = Limits { time, ..Limits::default() };
+            service.session(&dataset(), SessionOptions { limits, parallel_answers: false, ..shared() })
+        };
+        let start = |session: &vicus_service::Session, text: &str| {
+            let mut call = session.call().unwrap();
+            let prepared = call.prepare(text).unwrap();
+            call.start(&prepared, Count).unwrap()
+        };
+        // The timer sleeps until the latest limit first.
+        let later = start(&limited(Some(Duration::from_secs(3600))), MODEST);
+        let hurried = limited(Some(Duration::from_millis(100)));
+        let endless: Vec<_> = (0..4).map(|_| start(&hurried, ENDLESS)).collect();
+        let began = Instant::now();
+        while !endless.iter().all(vicus_service::Running::is_done) {
+            assert!(began.elapsed() < Duration::from_secs(60), "{strategy}: calls run on after their time");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for running in endless {
+            let error = running.wait().map(drop).unwrap_err();
+            assert!(matches!(error, Error::TimeLimit { during: Stage::Running }), "{strategy}: {error}");
+        }
+        assert_eq!(later.wait().expect("it is in time").1.rows, 500, "{strategy}");
+        assert_eq!(service.memory().taken(), 0, "{strategy}");
+        drop(hurried);
+        // The limit of an hour keeps no thread, and no service.
+        assert!(service.into_runtime().is_some(), "{strategy}");
     });
 }
 
