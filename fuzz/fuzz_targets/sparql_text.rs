@@ -8,7 +8,7 @@ use std::time::Duration;
 use vicus::Runtime;
 use vicus_rdf::Store;
 use vicus_service::{Dataset, ErrorKind, Format, Limits, MemoryBudget, Service, Session, SessionOptions, check};
-use vicus_sparql::{Moment, Options};
+use vicus_sparql::{Moment, PlanOptions};
 
 static DATASET: LazyLock<Dataset> = LazyLock::new(|| {
     let text = br#"@prefix : <http://e/> . :a :p :b, 1, "x" . :b :p :a ; :q "x"@en, 2.5, true . _:c :q :a ."#;
@@ -20,7 +20,7 @@ static SERVICE: LazyLock<Service> = LazyLock::new(|| {
     Service::new(runtime, MemoryBudget::new(256 << 20))
 });
 
-fn session(plan: Options, parallel_answers: bool) -> Session {
+fn session(plan: PlanOptions, parallel_answers: bool) -> Session {
     let limits = Limits { time: Some(Duration::from_millis(100)), ..Limits::default() };
     let options =
         SessionOptions { plan, parallel_answers, moment: Some(Moment::default()), limits, ..SessionOptions::default() };
@@ -29,13 +29,13 @@ fn session(plan: Options, parallel_answers: bool) -> Session {
 
 /// Everything is shared, and every table split.
 static SHARED: LazyLock<Session> = LazyLock::new(|| {
-    let options = Options { parallel_rows: 0, cache_bytes: 0, envelope_rows: 2, ..Options::default() };
+    let options = PlanOptions { parallel_rows: 0, cache_bytes: 0, envelope_rows: 2, ..PlanOptions::default() };
     session(options, true)
 });
 
 /// As it is written.
 static PLAIN: LazyLock<Session> =
-    LazyLock::new(|| session(Options { optimise: false, envelope_rows: 64, ..Options::default() }, false));
+    LazyLock::new(|| session(PlanOptions { optimise: false, envelope_rows: 64, ..PlanOptions::default() }, false));
 
 /// The rows as text, in order of text; `None` if it took too long or failed.
 fn answer(session: &Session, text: &str) -> Option<Vec<String>> {

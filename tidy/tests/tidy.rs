@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 const MAX_LINES: usize = 1100;
 
 /// A file of the repository: its path from the root, with `/`, and its text.
+#[derive(Clone)]
 struct Source {
     path: String,
     text: String,
@@ -274,6 +275,43 @@ fn a_silent_file_is_found() {
     for text in ["", "//!\n", "use std::fmt;\n//! Too late.\n"] {
         assert_eq!(no_first_words(&sample("a.rs", text)), ["a.rs"]);
     }
+}
+
+/// The modules of test programs that no file beside them or above them declares: the compiler does not see them, and their tests
+/// don't run.
+fn undeclared(sources: &[Source]) -> Vec<String> {
+    let folder = |path: &str| path.rsplit_once('/').map_or_else(String::new, |(folder, _)| folder.to_owned());
+    let is_part = |path: &str| path.ends_with(".rs") && path.contains("/tests/") && !path.ends_with("/main.rs");
+    let parts = sources.iter().filter(|source| is_part(&source.path) && !folder(&source.path).ends_with("/tests"));
+    let declared = |source: &&Source| {
+        let path = source.path.trim_end_matches(".rs").trim_end_matches("/mod");
+        let (beside, name) = path.rsplit_once('/').expect("it lies in a folder of tests");
+        let line = format!("mod {name};");
+        let above = format!("{beside}.rs");
+        let mut parents = sources.iter().filter(|parent| folder(&parent.path) == beside || parent.path == above);
+        parents
+            .any(|parent| parent.text.lines().any(|found| found.trim_start().trim_start_matches("pub(crate) ") == line))
+    };
+    parts.filter(|source| !declared(source)).map(|source| format!("{}: no `mod` declares it", source.path)).collect()
+}
+
+#[test]
+fn every_test_file_is_compiled() {
+    assert_none("a file of tests is a program or a module of one", undeclared(&sources()));
+}
+
+/// What happened: a file with tests was added while its program's other files moved to a folder. It moved too, was declared nowhere,
+/// and all tests passed without it.
+#[test]
+fn a_test_file_that_is_not_compiled_is_found() {
+    let main = || sample("a/tests/all/main.rs", "mod one;\nmod parts;\n");
+    let shared = || sample("a/tests/alone.rs", "    mod shared;\n");
+    let rest = ["a/tests/all/parts/mod.rs", "a/tests/shared/mod.rs", "a/tests/all/one.rs", "a/src/two.rs"];
+    let with =
+        |more: &str| [rest.map(|path| sample(path, "")).into(), vec![main(), shared(), sample(more, "")]].concat();
+    assert_eq!(undeclared(&with("a/tests/two.rs")), Vec::<String>::new());
+    assert_eq!(undeclared(&with("a/tests/all/two.rs")), ["a/tests/all/two.rs: no `mod` declares it"]);
+    assert_eq!(undeclared(&with("a/tests/all/parts/one.rs")), ["a/tests/all/parts/one.rs: no `mod` declares it"]);
 }
 
 fn too_long(source: &Source) -> Vec<String> {

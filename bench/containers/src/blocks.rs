@@ -135,7 +135,7 @@ impl Memories {
         let machine = vicus_machine::this_machine().topology;
         let of = |foreign| {
             let pages = Arc::new(vicus_machine::SystemPages::new(&machine));
-            Memory::new(pages, &machine, vicus_memory::Options { foreign, ..Default::default() })
+            Memory::new(pages, &machine, vicus_memory::MemoryOptions { foreign, ..Default::default() })
         };
         Ok(Memories { mailboxes: of(Foreign::Mailboxes)?, bins: of(Foreign::Bins)? })
     }

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 use vicus_machine::SystemPages;
-use vicus_memory::{Memory, Options, PageError, Pages, Placement, Policy};
+use vicus_memory::{Memory, MemoryOptions, PageError, Pages, Placement, Policy};
 use vicus_topology::{NodeId, Topology};
 
 /// A page source with more nodes than the machine has: surplus nodes stand for real ones. Ranges are cut and placed as on a
@@ -93,8 +93,8 @@ pub(crate) fn memory(locations: usize) -> anyhow::Result<Arc<Memory>> {
     let real = vicus_machine::this_machine().topology;
     let pages = SystemPages::new(&real);
     if real.nodes.len() >= locations {
-        return Ok(Memory::new(Arc::new(pages), &real, Options::default())?);
+        return Ok(Memory::new(Arc::new(pages), &real, MemoryOptions::default())?);
     }
     let wider = Topology::parse(&format!("node:{locations} core:1"))?;
-    Ok(Memory::new(Arc::new(Wider { pages, nodes: real.nodes.len() }), &wider, Options::default())?)
+    Ok(Memory::new(Arc::new(Wider { pages, nodes: real.nodes.len() }), &wider, MemoryOptions::default())?)
 }

@@ -1,4 +1,4 @@
-//! The memory that a request may hold: a bound of its own, and its share of a larger budget; and what it holds.
+//! The memory that a request may hold: a bound of its own, and its share of a larger budget; and the memory that it holds.
 
 use crate::OverBudget;
 use crate::sync::{AtomicU64, Ordering};
@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 /// A larger budget that several requests share, as one request sees it: for example that of a process.
 pub trait Grants: Send + Sync {
-    /// The request's boxes and tasks are about to hold so many bytes together. Gives how many they may hold from now on, at least as
-    /// many; `None` if the budget has not so many left: then the box or the task that asked gets an error.
+    /// The request's boxes and tasks are about to hold so many bytes together. Gives how many they may hold from now on, at least
+    /// as many; `None` if the budget has not so many left: then the box or the task that asked gets an error.
     fn raise(&self, bytes: u64) -> Option<u64>;
 }
 
@@ -143,7 +143,7 @@ impl Account {
     ///
     /// let account = Account::new(1000).expect("it is bounded");
     /// let table = account.reserve(600)?;
-    /// assert_eq!(account.reserve(600).unwrap_err().to_string(), "more than 1000 B is needed: 600 B for the request");
+    /// assert_eq!(account.reserve(600).unwrap_err().to_string(), "more than 1000 bytes is needed: 600 bytes for the request");
     /// drop(table);
     /// assert_eq!(account.reserve(600)?.bytes(), 600);
     /// # Ok::<(), vicus_flow::OverBudget>(())

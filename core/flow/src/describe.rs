@@ -1,6 +1,6 @@
 //! A model as a table: a line for each box, with the vias that it reads and, after a run, its counts.
 
-use crate::model::ModelBox;
+use crate::model::ConnectedBox;
 use crate::{Bound, BoxCounts, Model, OutputId};
 use std::fmt;
 
@@ -72,7 +72,7 @@ impl Model {
     }
 
     /// The outputs that a box reads: `<- scan.0, scan#2.0 (8 envelopes, 4 MiB)`. Adjacent ones with equal bounds show it once.
-    fn reads(&self, reader: &ModelBox) -> String {
+    fn reads(&self, reader: &ConnectedBox) -> String {
         let name = |(from, _): &(OutputId, Bound)| format!("{}.{}", self.boxes[from.sender().0].name(), from.index());
         let alike = reader.inputs.chunk_by(|(_, a), (_, b)| a == b).map(|inputs| {
             let names: Vec<String> = inputs.iter().map(name).collect();

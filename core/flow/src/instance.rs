@@ -21,7 +21,7 @@ pub struct Instance {
     model: Arc<Model>,
     pub(crate) cells: std::boxed::Box<[BoxCell]>,
     /// One for each seat, written by it alone; the last is for callers without a seat, which add atomically.
-    counts: std::boxed::Box<[Padded<Counts>]>,
+    counts: std::boxed::Box<[Padded<SeatCounters>]>,
     stop: AtomicU8,
     settled: AtomicBool,
     failure: Mutex<Option<FlowError>>,
@@ -30,7 +30,7 @@ pub struct Instance {
 }
 
 #[derive(Default)]
-struct Counts {
+struct SeatCounters {
     queued: AtomicU64,
     finished: AtomicU64,
     taken: [AtomicU64; RULES],
@@ -115,8 +115,8 @@ impl Instance {
         self.id
     }
 
-    /// Bounds what its boxes and their tasks hold together, in bytes; see [`Turn::book`](crate::Turn::book). To be called once, before
-    /// it starts.
+    /// Bounds the bytes that its boxes and their tasks hold together; see [`Turn::book`](crate::Turn::book). To be called once,
+    /// before it starts.
     pub fn set_budget(&self, budget: impl Into<Budget>) {
         if let Some(account) = Account::new(budget) {
             assert!(self.account.set(account).is_ok(), "a request has one budget");
@@ -152,11 +152,12 @@ impl Instance {
         })
     }
 
-    /// Which boxes hold how many bytes, the most first; and the tasks together.
+    /// The boxes that hold memory and how many bytes, the most first; and the tasks together.
     #[cold]
     fn holders(&self) -> Vec<(String, u64)> {
-        let holder =
-            |(cell, model): (&BoxCell, &crate::ModelBox)| (model.name().to_owned(), cell.held.load(Ordering::Relaxed));
+        let holder = |(cell, model): (&BoxCell, &crate::ConnectedBox)| {
+            (model.name().to_owned(), cell.held.load(Ordering::Relaxed))
+        };
         let mut holders: Vec<(String, u64)> = self.cells.iter().zip(self.model.boxes()).map(holder).collect();
         let reserved = self.account.get().map_or(0, |account| account.reserved());
         holders.push(("tasks".to_owned(), reserved));
@@ -176,7 +177,7 @@ impl Instance {
         &self.model
     }
 
-    /// Counts the request's first box, the initialization box, which `seat` is to queue. From now on the instance holds itself,
+    /// SeatCounters the request's first box, the initialization box, which `seat` is to queue. From now on the instance holds itself,
     /// until it is settled. To be called once.
     pub fn start(self: &Arc<Self>, seat: Option<usize>) -> Activation {
         let enqueue = self.cells[0].state.arrive();
@@ -216,7 +217,7 @@ impl Instance {
 
     /// What the request has cost so far.
     pub fn totals(&self) -> Totals {
-        let sum = |which: &dyn Fn(&Counts) -> &AtomicU64| -> u64 {
+        let sum = |which: &dyn Fn(&SeatCounters) -> &AtomicU64| -> u64 {
             self.counts.iter().map(|counts| which(&counts.0).load(Ordering::Relaxed)).sum()
         };
         let add = |(near, far), cell: &BoxCell| {

@@ -49,7 +49,7 @@ pub use envelope::{Attachment, Envelope};
 pub use error::{FlowError, NoMemory, OverBudget, SentTooMuch, give_up};
 pub use grow::{Grow, Plain, refusable, tell_of_asking};
 pub use instance::{Instance, Totals};
-pub use model::{BoxId, BoxModel, InputId, LinkOptions, Model, ModelBox, ModelBuilder, ModelError, OutputId};
+pub use model::{BoxId, BoxModel, ConnectedBox, InputId, LinkOptions, Model, ModelBuilder, ModelError, OutputId};
 pub use native::Native;
 pub use operator::{BoxError, Operator, Turn, World};
 pub use queued::{Queued, box_class};

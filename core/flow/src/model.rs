@@ -116,7 +116,7 @@ pub(crate) struct Link {
 pub(crate) type Links = SmallVec<[Link; 1]>;
 
 /// A box of a model.
-pub struct ModelBox {
+pub struct ConnectedBox {
     type_name: Cow<'static, str>,
     /// Its number among those of its type, from 1 on.
     number: usize,
@@ -128,7 +128,7 @@ pub struct ModelBox {
     pub(crate) outputs: SmallVec<[(Schema, Links); 1]>,
 }
 
-impl ModelBox {
+impl ConnectedBox {
     /// Its name, unique in the model.
     pub fn name(&self) -> &str {
         match self.number {
@@ -171,7 +171,7 @@ impl ModelBox {
 /// and leads to the other, every input has one sender and every output a receiver, types agree, and there is no cycle.
 pub struct Model {
     pub(crate) name: String,
-    pub(crate) boxes: Vec<ModelBox>,
+    pub(crate) boxes: Vec<ConnectedBox>,
     /// See [`ModelBuilder::outbox_bytes`].
     pub(crate) outbox_bytes: u64,
 }
@@ -183,7 +183,7 @@ impl Model {
     }
 
     /// Its boxes, the initialization box first and the termination box last.
-    pub fn boxes(&self) -> &[ModelBox] {
+    pub fn boxes(&self) -> &[ConnectedBox] {
         &self.boxes
     }
 
@@ -407,9 +407,9 @@ impl ModelBuilder {
 
         // What each input takes, until all links are checked.
         let mut wanted: Vec<SmallVec<[Option<Schema>; 2]>> = Vec::with_capacity(self.boxes.len());
-        let mut boxes: Vec<ModelBox> = Vec::with_capacity(self.boxes.len());
+        let mut boxes: Vec<ConnectedBox> = Vec::with_capacity(self.boxes.len());
         for (number, model) in self.boxes {
-            boxes.push(ModelBox {
+            boxes.push(ConnectedBox {
                 type_name: model.type_name,
                 number,
                 numbered: OnceLock::new(),
@@ -449,12 +449,12 @@ const OPEN: OutputId = OutputId { sender: BoxId(usize::MAX), output: usize::MAX 
 
 /// Whether a link may join an output to an input: both are there, the input has no sender yet, and the columns fit.
 fn can_join(
-    boxes: &[ModelBox],
+    boxes: &[ConnectedBox],
     wanted: &[SmallVec<[Option<Schema>; 2]>],
     from: OutputId,
     link: &Link,
 ) -> Result<(), ModelError> {
-    let name = |id: BoxId| boxes.get(id.0).map_or("?", ModelBox::name);
+    let name = |id: BoxId| boxes.get(id.0).map_or("?", ConnectedBox::name);
     let output = || format!("output {} of box {}", from.output, name(from.sender));
     let input = || format!("input {} of box {}", link.input, name(link.receiver));
     let sender = boxes.get(from.sender.0).and_then(|sender| sender.outputs.get(from.output));

@@ -301,7 +301,9 @@ impl Sent {
             desk.activations.insert(0, instance.activation(cell.index, kind, desk.seat));
         }
         // The immediate one comes last, so that it is this seat's next.
-        desk.activations.sort_by_key(|activation| activation.kind == Kind::Immediate);
+        if desk.activations.len() > 1 {
+            desk.activations.sort_by_key(|activation| activation.kind == Kind::Immediate);
+        }
         instance.count_finished(desk.seat);
     }
 }

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Instant;
-use vicus_memory::{FakePages, Foreign, Heap, Memory, Options};
+use vicus_memory::{FakePages, Foreign, Heap, Memory, MemoryOptions};
 use vicus_topology::{NodeId, Topology};
 
 /// Many short rounds: the median is right if fewer than half of them were interrupted.
@@ -69,9 +69,9 @@ fn foreign(owner: &mut Heap, other: &mut Heap, layout: Layout, blocks: usize) {
     owner.finish_task();
 }
 
-fn memory(options: Options) -> Arc<Memory> {
+fn memory(options: MemoryOptions) -> Arc<Memory> {
     let machine = Topology::parse("node:1 core:1").expect("a machine of one core");
-    let options = Options { range_bytes: 2 << 30, ..options };
+    let options = MemoryOptions { range_bytes: 2 << 30, ..options };
     Memory::new(Arc::new(FakePages::new(1)), &machine, options).expect("the options are right")
 }
 
@@ -80,7 +80,7 @@ fn heap(memory: &Arc<Memory>) -> Heap {
 }
 
 fn main() {
-    let memory = memory(Options::default());
+    let memory = memory(MemoryOptions::default());
     let mut heap = heap(&memory);
     let sizes = memory.sizes();
     let layout = |class: usize| Layout::from_size_align(sizes.bytes(class), 8).expect("a block's size");
@@ -111,7 +111,7 @@ fn main() {
     println!("batch of {} classes: {ns:.2} ns for an allocation and its free", layouts.len());
 
     for design in [Foreign::Mailboxes, Foreign::Bins] {
-        let memory = self::memory(Options { foreign: design, ..Options::default() });
+        let memory = self::memory(MemoryOptions { foreign: design, ..MemoryOptions::default() });
         let (mut owner, mut other) = (self::heap(&memory), self::heap(&memory));
         for size in [8 << 10, 64 << 10, 512 << 10] {
             let layout = Layout::from_size_align(size, 8).expect("a block's size");

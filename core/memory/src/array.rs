@@ -166,11 +166,11 @@ unsafe impl<T: Zero, const N: usize> Zero for [T; N] {}
 ///
 /// ```
 /// use std::sync::Arc;
-/// use vicus_memory::{ArrayOptions, DistArray, FakePages, Memory, Options};
+/// use vicus_memory::{ArrayOptions, DistArray, FakePages, Memory, MemoryOptions};
 /// use vicus_topology::Topology;
 ///
 /// let machine = Topology::parse("node:2 core:1").unwrap();
-/// let options = Options { range_bytes: 32 << 20, placed_bytes: 32 << 20, ..Options::default() };
+/// let options = MemoryOptions { range_bytes: 32 << 20, placed_bytes: 32 << 20, ..MemoryOptions::default() };
 /// let memory = Memory::new(Arc::new(FakePages::new(2)), &machine, options).unwrap();
 /// let squares = DistArray::from_fn(&memory, 50_000, ArrayOptions::default(), |i| (i * i) as u64).unwrap();
 /// assert_eq!(squares[300], 90_000);
@@ -659,7 +659,7 @@ unsafe impl<T: Sync, const TIGHT: bool> Sync for Iter<'_, T, TIGHT> {}
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::memory::Options;
+    use crate::memory::MemoryOptions;
     use crate::pages::{FakePages, PageError};
     use std::rc::Rc;
     use vicus_topology::Topology;
@@ -674,12 +674,12 @@ mod tests {
     fn memory(nodes: usize) -> (Arc<Memory>, Arc<FakePages>) {
         let machine = Topology::parse(&format!("node:{nodes} core:1")).unwrap();
         let series = crate::Series { limit: 64 << 10, ..Default::default() };
-        let options = Options {
+        let options = MemoryOptions {
             superblock_bytes: 1 << 20,
             range_bytes: 2 << 20,
             placed_bytes: if cfg!(miri) { 4 << 20 } else { 32 << 20 },
             series,
-            ..Options::default()
+            ..MemoryOptions::default()
         };
         Memory::on_fake_pages(&machine, options)
     }
@@ -878,7 +878,7 @@ mod tests {
             "18446744073709551615 elements of 8 bytes are more than there are addresses"
         );
         assert!(refused(usize::MAX / 8, usual).contains("more than there are addresses"));
-        assert!(refused(1 << 40, usual).contains("raise `Options::placed_bytes`"));
+        assert!(refused(1 << 40, usual).contains("raise `MemoryOptions::placed_bytes`"));
         assert!(refused(1, options(Pattern::StaticHash, 0)).starts_with("a segment of 0 pages"));
         assert!(refused(1, options(Pattern::StaticHash, usize::MAX)).contains("not all memory"));
         assert_eq!(refused(1, options(Pattern::AllOn(NodeId::new(2).into()), 1)), NO_NODE2);
@@ -900,7 +900,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "64 MiB")]
     fn large_arrays_have_larger_segments() {
         let machine = Topology::parse("node:2 core:1").unwrap();
-        let wide = Options { placed_bytes: 256 << 20, range_bytes: 8 << 20, ..Options::default() };
+        let wide = MemoryOptions { placed_bytes: 256 << 20, range_bytes: 8 << 20, ..MemoryOptions::default() };
         let (memory, _) = Memory::on_fake_pages(&machine, wide);
         let bytes = MOST_RUNS * PAGE;
         for (bytes, pages) in [(bytes, 1), (bytes + 1, 2)] {

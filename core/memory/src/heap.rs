@@ -9,7 +9,7 @@
 //! every empty superblock back: one of each class stays, for the next block, until [`Heap::trim`].
 
 use crate::foreign::{Batch, Foreign, Rest};
-use crate::memory::{AllocError, Memory, Options};
+use crate::memory::{AllocError, Memory, MemoryOptions};
 use crate::sizes::LINE;
 use crate::slab::{Kind, NO_HEAP, ORPHAN, RUN_BYTES, Ranks, Slab};
 use crate::superblock::{MapRoom, capacity};
@@ -28,16 +28,16 @@ use vicus_topology::NodeId;
 /// **The memory of an idle heap.** Tables: 8 bytes for each block that a superblock of each class can have, about 200 KiB with
 /// the default options. Superblocks: after [`Heap::trim`] only those with blocks in use; before it, one empty one more for each
 /// class that was used, of which only the pages are resident that blocks have touched. Other heaps' blocks: after
-/// [`Heap::finish_task`] none, before it at most 16 batches of [`crate::Options::batch_bytes`] and a block.
+/// [`Heap::finish_task`] none, before it at most 16 batches of [`crate::MemoryOptions::batch_bytes`] and a block.
 ///
 /// ```
 /// use std::alloc::Layout;
 /// use std::sync::Arc;
-/// use vicus_memory::{FakePages, Heap, Memory, Options, Region};
+/// use vicus_memory::{FakePages, Heap, Memory, MemoryOptions, Region};
 /// use vicus_topology::{NodeId, Topology};
 ///
 /// let machine = Topology::parse("node:2 core:1").unwrap();
-/// let options = Options { range_bytes: 32 << 20, superblock_bytes: 1 << 20, ..Options::default() };
+/// let options = MemoryOptions { range_bytes: 32 << 20, superblock_bytes: 1 << 20, ..MemoryOptions::default() };
 /// let memory = Memory::new(Arc::new(FakePages::new(2)), &machine, options).unwrap();
 /// let mut heap = Heap::new(&memory, NodeId::new(1)).unwrap();
 /// let layout = Layout::from_size_align(10_000, 8).unwrap();
@@ -339,7 +339,7 @@ impl Heap {
             // SAFETY: says the caller.
             None => *place = Some(Held { owner, batch: unsafe { Batch::of(block) }, blocks: 1, bytes }),
         }
-        let Options { batch_blocks, batch_bytes, .. } = self.memory.options;
+        let MemoryOptions { batch_blocks, batch_bytes, .. } = self.memory.options;
         if let Some(full) = place.take_if(|held| held.blocks >= batch_blocks || held.bytes >= batch_bytes) {
             full.send(&self.memory, self.local.number);
         }
@@ -594,12 +594,12 @@ mod tests {
     use vicus_topology::Topology;
 
     /// Two nodes, superblocks of 1 MiB.
-    fn options() -> Options {
+    fn options() -> MemoryOptions {
         let series = Series { first: 8 << 10, ratio: 1.5, limit: 256 << 10 };
-        Options { superblock_bytes: 1 << 20, range_bytes: 32 << 20, series, heaps: 8, ..Options::default() }
+        MemoryOptions { superblock_bytes: 1 << 20, range_bytes: 32 << 20, series, heaps: 8, ..MemoryOptions::default() }
     }
 
-    fn memory(options: Options) -> (Arc<Memory>, Arc<FakePages>) {
+    fn memory(options: MemoryOptions) -> (Arc<Memory>, Arc<FakePages>) {
         Memory::on_fake_pages(&Topology::parse("node:2 core:1").unwrap(), options)
     }
 
@@ -687,7 +687,7 @@ mod tests {
     #[test]
     fn foreign_frees_come_home_in_both_designs() {
         for foreign in [Foreign::Bins, Foreign::Mailboxes] {
-            let (memory, _) = memory(Options { foreign, batch_blocks: 3, ..options() });
+            let (memory, _) = memory(MemoryOptions { foreign, batch_blocks: 3, ..options() });
             let (mut owner, mut other) = (heap(&memory, 0), heap(&memory, 1));
             for size in [100, 10_000] {
                 let blocks = [0; 4].map(|_| owner.alloc(bytes(size)).unwrap());
@@ -711,7 +711,7 @@ mod tests {
     #[test]
     fn superblocks_of_an_ended_heap_are_adopted_on_their_own_node() {
         for (foreign, size) in [(Foreign::Bins, 10_000), (Foreign::Mailboxes, 10_000), (Foreign::Mailboxes, 100)] {
-            let (memory, _) = memory(Options { foreign, ..options() });
+            let (memory, _) = memory(MemoryOptions { foreign, ..options() });
             let [near, far] = [0, 1].map(NodeId::new);
             let mut ended = heap(&memory, 0);
             let blocks = [0; 3].map(|_| ended.alloc(bytes(size)).unwrap());
@@ -741,7 +741,7 @@ mod tests {
     #[test]
     fn blocks_sent_to_an_ended_heap_reach_the_new_owner() {
         for foreign in [Foreign::Bins, Foreign::Mailboxes] {
-            let (memory, _) = memory(Options { foreign, ..options() });
+            let (memory, _) = memory(MemoryOptions { foreign, ..options() });
             let (mut ended, mut other) = (heap(&memory, 0), heap(&memory, 1));
             let blocks = [0; 3].map(|_| ended.alloc(bytes(10_000)).unwrap());
             // With mailboxes it stays in the outbox, with the owner's number on it.
@@ -773,7 +773,7 @@ mod tests {
         heap.trim();
         assert_eq!((memory.counts(one).held, memory.counts(one).waiting), (0, 1), "it went back where it lies");
 
-        let (memory, pages) = self::memory(Options { policy: Policy::Strict, ..options() });
+        let (memory, pages) = self::memory(MemoryOptions { policy: Policy::Strict, ..options() });
         pages.set_free(zero, 1 << 20);
         let mut heap = self::heap(&memory, 0);
         let block = heap.alloc(bytes(10_000)).unwrap();

@@ -42,7 +42,7 @@ pub use array::{ArrayError, ArrayOptions, DistArray, Iter, Pattern, Run, RunMut,
 pub use foreign::Foreign;
 pub use fork::Locks;
 pub use heap::Heap;
-pub use memory::{AllocError, Memory, Options, OptionsError};
+pub use memory::{AllocError, Memory, MemoryOptions, OptionsError};
 pub use pages::{Call, FakePages, PageError, Pages, Placement, Policy};
 pub use placed::{Audit, Footprint, MOST_RUNS, NodeBytes, PlaceError, Placed};
 pub use pool::{DistPool, Frees, PoolError, PoolHandle, PoolItem, PoolOptions};
@@ -52,4 +52,4 @@ pub use queues::{
 };
 pub use region::Region;
 pub use sizes::{LINE, Series, SeriesError, Sizes};
-pub use superblock::Counts;
+pub use superblock::NodeCounts;

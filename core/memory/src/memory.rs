@@ -9,7 +9,7 @@ use crate::placed::Placing;
 use crate::region::{Ranges, Region};
 use crate::sizes::{LINE, Series, SeriesError, Sizes};
 use crate::slab::{Kind, NO_HEAP, ORPHAN, RUN_BYTES, Slab};
-use crate::superblock::{Counts, Superblocks};
+use crate::superblock::{NodeCounts, Superblocks};
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -18,7 +18,7 @@ use vicus_topology::{NodeId, Topology};
 
 /// How memory is cut, placed and kept. The defaults are those of Falt et al. §5 where they have one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Options {
+pub struct MemoryOptions {
     /// Bytes of a superblock: from 1 MiB, a multiple of 64 KiB. 10 MiB.
     pub superblock_bytes: usize,
     /// Addresses, not memory, that are reserved for each node, in bytes. 1 TiB.
@@ -53,9 +53,9 @@ pub struct Options {
     pub touch_ahead: bool,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for MemoryOptions {
+    fn default() -> MemoryOptions {
+        MemoryOptions {
             superblock_bytes: 10 << 20,
             range_bytes: 1 << 40,
             placed_bytes: 1 << 40,
@@ -154,7 +154,7 @@ pub enum AllocError {
         /// How many there are.
         nodes: usize,
     },
-    /// There are as many heaps as [`Options::heaps`] allows.
+    /// There are as many heaps as [`MemoryOptions::heaps`] allows.
     Heaps(usize),
 }
 
@@ -173,7 +173,7 @@ impl fmt::Display for AllocError {
             AllocError::NoSuchNode { node, nodes } => {
                 write!(f, "{node} is none of the {nodes} nodes, node0 to the last")
             }
-            AllocError::Heaps(heaps) => write!(f, "all {heaps} heaps are in use; raise `Options::heaps`"),
+            AllocError::Heaps(heaps) => write!(f, "all {heaps} heaps are in use; raise `MemoryOptions::heaps`"),
         }
     }
 }
@@ -186,7 +186,7 @@ impl std::error::Error for AllocError {}
 /// blocks. This value lives until the last heap is gone; its addresses are then given back.
 #[derive(Debug)]
 pub struct Memory {
-    pub(crate) options: Options,
+    pub(crate) options: MemoryOptions,
     pub(crate) sizes: Sizes,
     pub(crate) superblocks: Superblocks,
     pub(crate) doors: Doors,
@@ -209,7 +209,11 @@ impl Memory {
     ///
     /// # Errors
     /// The options contradict each other, or the page source has too few addresses.
-    pub fn new(pages: Arc<dyn Pages>, topology: &Topology, options: Options) -> Result<Arc<Memory>, OptionsError> {
+    pub fn new(
+        pages: Arc<dyn Pages>,
+        topology: &Topology,
+        options: MemoryOptions,
+    ) -> Result<Arc<Memory>, OptionsError> {
         let superblock = options.superblock_bytes;
         if superblock < 1 << 20 || !superblock.is_multiple_of(RUN_BYTES) || superblock > 1 << 40 {
             return Err(OptionsError::Superblock(superblock));
@@ -249,7 +253,10 @@ impl Memory {
 
     /// For tests: on fake pages, whose calls are those that come from now on.
     #[cfg(test)]
-    pub(crate) fn on_fake_pages(machine: &Topology, options: Options) -> (Arc<Memory>, Arc<crate::pages::FakePages>) {
+    pub(crate) fn on_fake_pages(
+        machine: &Topology,
+        options: MemoryOptions,
+    ) -> (Arc<Memory>, Arc<crate::pages::FakePages>) {
         let pages = Arc::new(crate::pages::FakePages::new(machine.nodes.len()));
         let memory = Memory::new(Arc::clone(&pages) as Arc<dyn Pages>, machine, options).expect("the options fit");
         pages.take_calls();
@@ -257,7 +264,7 @@ impl Memory {
     }
 
     /// The options that it was made with.
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &MemoryOptions {
         &self.options
     }
 
@@ -283,16 +290,16 @@ impl Memory {
     }
 
     /// The counts of one node. Panics if there is no such node.
-    pub fn counts(&self, node: NodeId) -> Counts {
+    pub fn counts(&self, node: NodeId) -> NodeCounts {
         self.superblocks.counts(node)
     }
 
-    /// Tells the time, as a number that never falls: memory that has waited for [`Options::decay_ticks`] is given back.
+    /// Tells the time, as a number that never falls: memory that has waited for [`MemoryOptions::decay_ticks`] is given back.
     pub fn tick(&self, now: u64) {
         self.superblocks.tick(now);
     }
 
-    /// Gives back a part of the memory that waits beyond [`Options::superblocks_waiting`] and [`Options::mapped_waiting_bytes`],
+    /// Gives back a part of the memory that waits beyond [`MemoryOptions::superblocks_waiting`] and [`MemoryOptions::mapped_waiting_bytes`],
     /// and says whether there is more. Frees let it wait, up to four times the bounds, because giving back takes time. To be
     /// called when the caller is idle.
     pub fn give_back(&self) -> bool {

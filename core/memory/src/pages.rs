@@ -188,19 +188,19 @@ struct FakeRange {
     /// How far behind the beginning of the allocation the range begins.
     lead: usize,
     /// Parts that are interleaved.
-    interleaved: Vec<Part>,
-    committed: Vec<Part>,
+    interleaved: Vec<CommittedPart>,
+    committed: Vec<CommittedPart>,
 }
 
 /// A part of a range, by its offset, on nodes that take its pages in turn.
 #[derive(Clone, Debug, PartialEq)]
-struct Part {
+struct CommittedPart {
     offset: usize,
     bytes: usize,
     nodes: Vec<NodeId>,
 }
 
-impl Part {
+impl CommittedPart {
     fn is_apart(&self, offset: usize, bytes: usize) -> bool {
         self.offset + self.bytes <= offset || offset + bytes <= self.offset
     }
@@ -301,7 +301,7 @@ impl Fake {
     }
 
     /// Notes that a part of a range that begins there is not committed any more.
-    fn give_back(&mut self, part: &Part, start: usize) {
+    fn give_back(&mut self, part: &CommittedPart, start: usize) {
         for (at, free) in self.free.iter_mut().enumerate() {
             *free = free.saturating_add(part.bytes_on(NodeId::new(at), start));
         }
@@ -352,7 +352,7 @@ unsafe impl Pages for FakePages {
                 Placement::On(node, policy) => Call::Place(offset, bytes, node, policy),
                 Placement::Interleaved(nodes) => {
                     assert!(!nodes.is_empty(), "pages are interleaved over at least one node");
-                    range.interleaved.push(Part { offset, bytes, nodes: nodes.to_vec() });
+                    range.interleaved.push(CommittedPart { offset, bytes, nodes: nodes.to_vec() });
                     Call::Interleave(offset, bytes, nodes.to_vec())
                 }
                 Placement::Standard => Call::Interleave(offset, bytes, Vec::new()),
@@ -381,7 +381,7 @@ unsafe impl Pages for FakePages {
             assert!(free, "{bytes} bytes at {offset} are committed already");
             let interleaved = range.interleaved.iter().find(|part| !part.is_apart(offset, bytes));
             let nodes = interleaved.map_or(vec![node], |part| part.nodes.clone());
-            let (part, begin) = (Part { offset, bytes, nodes }, range.start);
+            let (part, begin) = (CommittedPart { offset, bytes, nodes }, range.start);
             if !fake.free.iter().enumerate().all(|(at, &free)| part.bytes_on(NodeId::new(at), begin) <= free) {
                 return Err(PageError::Full);
             }
@@ -407,15 +407,15 @@ unsafe impl Pages for FakePages {
             let (range, offset) = fake.range(start, bytes);
             let (apart, parts) = std::mem::take(&mut range.committed)
                 .into_iter()
-                .partition::<Vec<Part>, _>(|part| part.is_apart(offset, bytes));
+                .partition::<Vec<CommittedPart>, _>(|part| part.is_apart(offset, bytes));
             range.committed = apart;
             let mut given = Vec::new();
             for part in parts {
                 let (begin, end) = (part.offset.max(offset), (part.offset + part.bytes).min(offset + bytes));
-                given.push(Part { offset: begin, bytes: end - begin, nodes: part.nodes.clone() });
+                given.push(CommittedPart { offset: begin, bytes: end - begin, nodes: part.nodes.clone() });
                 let rest = [(part.offset, begin), (end, part.offset + part.bytes)];
                 let rest = rest.into_iter().filter(|(begin, end)| begin < end);
-                range.committed.extend(rest.map(|(begin, end)| Part {
+                range.committed.extend(rest.map(|(begin, end)| CommittedPart {
                     offset: begin,
                     bytes: end - begin,
                     nodes: part.nodes.clone(),

@@ -55,7 +55,7 @@ impl fmt::Display for PlaceError {
             PlaceError::TooLarge { bytes, align } => write!(
                 f,
                 "{bytes} bytes aligned to {align} are more than the region of placed memory has left; raise \
-                 `Options::placed_bytes`"
+                 `MemoryOptions::placed_bytes`"
             ),
             PlaceError::Exhausted { node, bytes, policy, error } => {
                 let others = match policy {
@@ -139,7 +139,7 @@ impl Placing {
         pages: &Arc<dyn Pages>,
         topology: &Topology,
         neighbours: &Arc<Neighbours>,
-        options: &crate::Options,
+        options: &crate::MemoryOptions,
     ) -> Placing {
         let nodes = topology.nodes.iter().map(|node| node.id);
         let has_memory = |node: &NodeId| topology.has_memory(*node);
@@ -191,7 +191,7 @@ impl Placing {
     }
 
     /// Whether each node has room for its part, if the policy is strict: one run may fit where all of them don't.
-    fn has_room(&self, plan: &Plan) -> Result<(), PlaceError> {
+    fn has_room(&self, plan: &PlacePlan) -> Result<(), PlaceError> {
         if self.policy == Policy::Preferred {
             return Ok(());
         }
@@ -306,11 +306,11 @@ impl Memory {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use vicus_memory::{FakePages, Memory, Options};
+    /// use vicus_memory::{FakePages, Memory, MemoryOptions};
     /// use vicus_topology::{GroupId, NodeId, Topology};
     ///
     /// let machine = Topology::parse("node:2 l3:2 core:1").unwrap();
-    /// let options = Options { range_bytes: 32 << 20, ..Options::default() };
+    /// let options = MemoryOptions { range_bytes: 32 << 20, ..MemoryOptions::default() };
     /// let memory = Memory::new(Arc::new(FakePages::new(2)), &machine, options).unwrap();
     /// assert_eq!(memory.location_near(NodeId::new(1)).index(), 1);
     /// assert_eq!(memory.location_near(GroupId::new(3)).index(), 1, "its node");
@@ -352,17 +352,17 @@ impl Memory {
         self.placing.refusal.get().copied()
     }
 
-    /// Allocates whole pages, zeroed, that lie as chosen; `None` takes [`crate::Options::distribution`]. It takes some system
+    /// Allocates whole pages, zeroed, that lie as chosen; `None` takes [`crate::MemoryOptions::distribution`]. It takes some system
     /// calls: use it for memory that is large and lives long.
     ///
     /// ```
     /// use std::alloc::Layout;
     /// use std::sync::Arc;
-    /// use vicus_memory::{FakePages, Memory, Options, Region, distribution::Distribution};
+    /// use vicus_memory::{FakePages, Memory, MemoryOptions, Region, distribution::Distribution};
     /// use vicus_topology::{NodeId, Topology};
     ///
     /// let machine = Topology::parse("node:2 core:1").unwrap();
-    /// let options = Options { range_bytes: 32 << 20, placed_bytes: 32 << 20, ..Options::default() };
+    /// let options = MemoryOptions { range_bytes: 32 << 20, placed_bytes: 32 << 20, ..MemoryOptions::default() };
     /// let memory = Memory::new(Arc::new(FakePages::new(2)), &machine, options).unwrap();
     /// let placed = memory.place(Layout::new::<[u64; 4096]>(), Some(&Distribution::Blocked)).unwrap();
     /// assert_eq!(memory.node_of(&placed.bytes()[20_000]), Some(NodeId::new(1)));
@@ -415,7 +415,7 @@ impl Memory {
             "a unit of {unit_bytes} bytes is not a multiple of a page"
         );
         let too_large = PlaceError::TooLarge { bytes: layout.size(), align: layout.align() };
-        let plan = Plan::new(&self.placing, layout, page, unit_bytes, &arrangement).ok_or(too_large.clone())?;
+        let plan = PlacePlan::new(&self.placing, layout, page, unit_bytes, &arrangement).ok_or(too_large.clone())?;
         if plan.runs.len() > MOST_RUNS {
             return Err(PlaceError::TooManyRuns(plan.runs.len()));
         }
@@ -715,7 +715,7 @@ impl Placed {
 
     /// Tells the page source where the runs shall lie. If it refuses one, the error is noted and the first touch decides for all.
     #[expect(unsafe_code, reason = "places what it has taken")]
-    fn place_runs(&mut self, plan: &Plan) -> Result<(), PlaceError> {
+    fn place_runs(&mut self, plan: &PlacePlan) -> Result<(), PlaceError> {
         let placing = &self.memory.placing;
         let place = |run: &Range<usize>, placement: Placement<'_>| {
             // SAFETY: a part of the range that was just taken, and nothing of it is touched.
@@ -737,7 +737,7 @@ impl Placed {
         Ok(())
     }
 
-    fn commit(&mut self, plan: &Plan) -> Result<(), PlaceError> {
+    fn commit(&mut self, plan: &PlacePlan) -> Result<(), PlaceError> {
         for (run, at) in &plan.runs {
             let node = match at {
                 At::Node(node) => *node,
@@ -814,7 +814,7 @@ impl Drop for Placed {
 }
 
 /// The steps for a range.
-struct Plan {
+struct PlacePlan {
     /// Bytes from one copy to the next; or of all.
     stride: usize,
     /// Bytes of all copies.
@@ -835,9 +835,15 @@ enum At {
     InTurn(usize),
 }
 
-impl Plan {
+impl PlacePlan {
     /// `None` if a number does not fit an address.
-    fn new(placing: &Placing, layout: Layout, page: usize, unit: usize, arrangement: &Arrangement) -> Option<Plan> {
+    fn new(
+        placing: &Placing,
+        layout: Layout,
+        page: usize,
+        unit: usize,
+        arrangement: &Arrangement,
+    ) -> Option<PlacePlan> {
         let locations = &placing.locations;
         let whole = layout.size().max(1).checked_next_multiple_of(page)?;
         let units = whole.div_ceil(unit);
@@ -867,7 +873,7 @@ impl Plan {
                 runs.iter().map(|(run, location)| (bytes(run), At::Node(locations[location.index()]))).collect()
             }
         };
-        Some(Plan { stride, all, align, taken, runs })
+        Some(PlacePlan { stride, all, align, taken, runs })
     }
 
     /// How far behind an address the range begins: it is aligned, and pages in turn begin with the first location.

@@ -94,11 +94,11 @@ impl std::error::Error for PoolError {}
 ///
 /// ```
 /// use std::sync::Arc;
-/// use vicus_memory::{DistPool, FakePages, Memory, Options, PoolOptions};
+/// use vicus_memory::{DistPool, FakePages, Memory, MemoryOptions, PoolOptions};
 /// use vicus_topology::{NodeId, Topology};
 ///
 /// let machine = Topology::parse("node:2 core:1").unwrap();
-/// let options = Options { range_bytes: 32 << 20, ..Options::default() };
+/// let options = MemoryOptions { range_bytes: 32 << 20, ..MemoryOptions::default() };
 /// let memory = Memory::new(Arc::new(FakePages::new(2)), &machine, options).unwrap();
 /// let pool: DistPool<[u8; 44]> = DistPool::new(&memory, PoolOptions::default()).unwrap();
 /// let mut seat = pool.handle(NodeId::new(1));
@@ -405,7 +405,7 @@ impl<T> Drop for PoolHandle<'_, T> {
 }
 
 /// A magazine's memory. Boxed, so that it stays: a thread with an outdated head of a stack still reads its link.
-struct Node {
+struct MagazineBlock {
     number: u32,
     /// In a stack, what lies below.
     link: AtomicU32,
@@ -416,7 +416,7 @@ struct Node {
 
 /// A magazine that its holder uses.
 struct Magazine {
-    node: NonNull<Node>,
+    node: NonNull<MagazineBlock>,
     items: NonNull<NonNull<u8>>,
     /// Invariant: so many of `items` are initialised, and at most `room`, which is at most the node's.
     count: usize,
@@ -447,7 +447,7 @@ impl Magazine {
         true
     }
 
-    fn node(&self) -> &Node {
+    fn node(&self) -> &MagazineBlock {
         #[expect(unsafe_code, reason = "nodes live as long as the pool")]
         // SAFETY: as it says, and a magazine is a handle's, which borrows the pool, or the pool's.
         unsafe {
@@ -480,7 +480,7 @@ struct RawPool {
     /// How many items a magazine has room for.
     room: usize,
     blocks: Table<u8>,
-    nodes: Table<Node>,
+    nodes: Table<MagazineBlock>,
     locals: Box<[Padded<Local>]>,
     /// For each location all locations, the nearest first.
     near: Vec<Vec<LocationId>>,
@@ -619,7 +619,12 @@ impl RawPool {
             self.nodes.push(|number| {
                 let items: Box<[NonNull<u8>]> = vec![NonNull::dangling(); self.room].into();
                 let items = NonNull::from(Box::leak(items)).cast();
-                NonNull::from(Box::leak(Box::new(Node { number, link: AtomicU32::new(0), count: Cell::new(0), items })))
+                NonNull::from(Box::leak(Box::new(MagazineBlock {
+                    number,
+                    link: AtomicU32::new(0),
+                    count: Cell::new(0),
+                    items,
+                })))
             })
         });
         self.magazine(number)
@@ -795,7 +800,7 @@ impl<T> Drop for Table<T> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::memory::Options;
+    use crate::memory::MemoryOptions;
     use crate::pages::{FakePages, Policy};
     use crate::region::Region;
     use std::rc::Rc;
@@ -808,13 +813,13 @@ mod tests {
             row.iter_mut().enumerate().for_each(|(to, distance)| *distance = 10 + 5 * from.abs_diff(to) as u32);
         }
         let series = crate::Series { limit: 64 << 10, ..Default::default() };
-        let options = Options {
+        let options = MemoryOptions {
             superblock_bytes: 1 << 20,
             range_bytes: 8 << 20,
             mapped_waiting_bytes: 0,
             policy: Policy::Strict,
             series,
-            ..Options::default()
+            ..MemoryOptions::default()
         };
         Memory::on_fake_pages(&machine, options)
     }
@@ -1058,7 +1063,7 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::*;
-    use crate::memory::Options;
+    use crate::memory::MemoryOptions;
     use vicus_topology::Topology;
 
     /// Two threads take their first items, of blocks that have two. Finds these mutants: the second look, behind the lock, for a
@@ -1071,8 +1076,13 @@ mod loom_models {
         builder.check(|| {
             let machine = Topology::parse("node:1 core:1").unwrap();
             let series = crate::Series { limit: 8 << 10, ..Default::default() };
-            let options =
-                Options { superblock_bytes: 1 << 20, range_bytes: 2 << 20, heaps: 1, series, ..Options::default() };
+            let options = MemoryOptions {
+                superblock_bytes: 1 << 20,
+                range_bytes: 2 << 20,
+                heaps: 1,
+                series,
+                ..MemoryOptions::default()
+            };
             let (memory, _) = Memory::on_fake_pages(&machine, options);
             let options = PoolOptions { block_bytes: 1 << 16, magazine: 0, ..PoolOptions::default() };
             let pool: loom::sync::Arc<DistPool<[u64; 4000]>> =

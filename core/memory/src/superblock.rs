@@ -5,7 +5,7 @@
 //! superblocks that a heap leaves when it ends wait here for the next heap of the same node; and blocks beyond the largest class
 //! are mapped here, in whole superblocks' addresses, with a bounded cache of their own.
 
-use crate::memory::{AllocError, Options};
+use crate::memory::{AllocError, MemoryOptions};
 use crate::neighbours::{Neighbours, Room};
 use crate::pages::{PageError, Pages};
 use crate::region::Ranges;
@@ -21,7 +21,7 @@ use vicus_topology::NodeId;
 
 /// The counts of one node's superblock allocator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct NodeCounts {
     /// Superblocks that heaps hold, orphans included.
     pub held: usize,
     /// Of them, those whose heap has ended.
@@ -39,7 +39,7 @@ pub struct Counts {
     pub refused: u64,
 }
 
-impl Counts {
+impl NodeCounts {
     /// Bytes that are committed on the node, headers left out, with superblocks of so many bytes.
     pub fn committed(&self, superblock_bytes: usize) -> usize {
         (self.held + self.waiting) * superblock_bytes + self.mapped + self.mapped_waiting
@@ -53,7 +53,7 @@ pub(crate) struct Superblocks {
     pub(crate) ranges: Ranges,
     pools: Box<[Padded<Mutex<Pool>>]>,
     neighbours: Arc<Neighbours>,
-    options: Options,
+    options: MemoryOptions,
 }
 
 /// The state of one node.
@@ -68,7 +68,7 @@ pub(crate) struct Pool {
     mapped: Chain,
     /// Superblocks whose heap has ended, by class.
     orphans: Box<[Chain]>,
-    counts: Counts,
+    counts: NodeCounts,
     /// The caller's time, in ticks.
     now: u64,
 }
@@ -88,7 +88,7 @@ impl Superblocks {
         pages: Arc<dyn Pages>,
         ranges: Ranges,
         neighbours: Arc<Neighbours>,
-        options: &Options,
+        options: &MemoryOptions,
         classes: usize,
     ) -> Superblocks {
         let (nodes, per_node) = (ranges.nodes(), ranges.per_node());
@@ -98,7 +98,7 @@ impl Superblocks {
             released: Chain::EMPTY,
             mapped: Chain::EMPTY,
             orphans: vec![Chain::EMPTY; classes].into(),
-            counts: Counts::default(),
+            counts: NodeCounts::default(),
             now: 0,
         };
         Superblocks {
@@ -118,7 +118,7 @@ impl Superblocks {
         self.pools.len()
     }
 
-    pub(crate) fn counts(&self, node: NodeId) -> Counts {
+    pub(crate) fn counts(&self, node: NodeId) -> NodeCounts {
         self.with(node, |pool| pool.counts)
     }
 
@@ -690,15 +690,15 @@ mod tests {
     use crate::pages::{Call, FakePages};
     use vicus_topology::Topology;
 
-    fn memory(options: Options) -> (Arc<Memory>, Arc<FakePages>) {
+    fn memory(options: MemoryOptions) -> (Arc<Memory>, Arc<FakePages>) {
         let range_bytes = options.range_bytes.min(1 << 30);
-        let options = Options { superblock_bytes: 1 << 20, range_bytes, ..options };
+        let options = MemoryOptions { superblock_bytes: 1 << 20, range_bytes, ..options };
         Memory::on_fake_pages(&Topology::parse("node:1 core:1").unwrap(), options)
     }
 
-    fn paper() -> Options {
+    fn paper() -> MemoryOptions {
         let series = crate::Series { limit: 100_000, ..Default::default() };
-        Options { series, range_bytes: 32 << 20, ..Options::default() }
+        MemoryOptions { series, range_bytes: 32 << 20, ..MemoryOptions::default() }
     }
 
     fn node() -> NodeId {
@@ -707,7 +707,7 @@ mod tests {
 
     #[test]
     fn released_superblocks_are_reused_youngest_first_and_decay() {
-        let (memory, pages) = memory(Options { superblocks_waiting: 2, decay_ticks: 5, ..paper() });
+        let (memory, pages) = memory(MemoryOptions { superblocks_waiting: 2, decay_ticks: 5, ..paper() });
         let superblocks = &memory.superblocks;
         let slabs = [0; 4].map(|_| superblocks.take(node(), 1).unwrap());
         assert_eq!(pages.committed(node()) - 32 * 128, 4 << 20);
@@ -717,7 +717,7 @@ mod tests {
         superblocks.release(slabs[2]);
         assert_eq!(memory.counts(node()).waiting, 3, "a release gives nothing back");
         assert!(!memory.give_back());
-        assert_eq!(memory.counts(node()), Counts { held: 1, waiting: 2, ..Counts::default() }, "two may wait");
+        assert_eq!(memory.counts(node()), NodeCounts { held: 1, waiting: 2, ..NodeCounts::default() }, "two may wait");
         let first = superblocks.ranges.index_of(slabs[0]) << 20;
         assert_eq!(pages.take_calls().last(), Some(&Call::Decommit(first, 1 << 20, node())), "the oldest went");
         superblocks.tick(6);
@@ -731,7 +731,7 @@ mod tests {
 
     #[test]
     fn however_much_is_freed_at_once_a_bounded_part_of_it_waits() {
-        let (memory, _) = memory(Options { superblocks_waiting: 2, mapped_waiting_bytes: 1 << 20, ..paper() });
+        let (memory, _) = memory(MemoryOptions { superblocks_waiting: 2, mapped_waiting_bytes: 1 << 20, ..paper() });
         let superblocks = &memory.superblocks;
         let slabs = [0; 12].map(|_| superblocks.take(node(), 1).unwrap());
         slabs.iter().for_each(|slab| superblocks.release(slab));
@@ -750,7 +750,7 @@ mod tests {
 
     #[test]
     fn mapped_blocks_wait_within_a_bound_and_decay() {
-        let (memory, pages) = memory(Options { mapped_waiting_bytes: 1 << 20, decay_ticks: 5, ..paper() });
+        let (memory, pages) = memory(MemoryOptions { mapped_waiting_bytes: 1 << 20, decay_ticks: 5, ..paper() });
         let superblocks = &memory.superblocks;
         let map = |bytes: usize| {
             superblocks.map(node(), Layout::from_size_align(bytes, 4096).unwrap(), MapRoom::Usual).unwrap()
@@ -790,7 +790,7 @@ mod tests {
     /// bytes and grew again it got a new mapping, and 200 rounds of 1 MiB left 214 MiB waiting.
     #[test]
     fn a_buffer_that_shrinks_and_grows_takes_what_waits() {
-        let (memory, pages) = memory(Options { range_bytes: 1 << 30, mapped_waiting_bytes: 1 << 30, ..paper() });
+        let (memory, pages) = memory(MemoryOptions { range_bytes: 1 << 30, mapped_waiting_bytes: 1 << 30, ..paper() });
         let mut heap = crate::Heap::new(&memory, node()).unwrap();
         let layout = |bytes: usize| Layout::from_size_align(bytes, 8).unwrap();
         let mut block = heap.alloc(layout(100)).unwrap();
@@ -820,19 +820,22 @@ mod tests {
 
     #[test]
     fn options_that_contradict_themselves_are_refused() {
-        let refused = |options: Options| {
+        let refused = |options: MemoryOptions| {
             let machine = Topology::parse("node:1 core:1").unwrap();
             Memory::new(Arc::new(FakePages::new(1)), &machine, options).unwrap_err().to_string()
         };
         assert_eq!(
-            refused(Options { superblock_bytes: 1 << 19, ..Options::default() }),
+            refused(MemoryOptions { superblock_bytes: 1 << 19, ..MemoryOptions::default() }),
             "a superblock of 524288 bytes: it must have at least 1 MiB, in steps of 64 KiB"
         );
         let series = crate::Series { limit: 600 << 10, ..Default::default() };
-        assert!(refused(Options { superblock_bytes: 1 << 20, series, ..Options::default() }).contains("at most half"));
-        assert!(refused(Options { heaps: 0, ..Options::default() }).contains("from 1 to 65536"));
-        assert!(refused(Options { batch_blocks: 0, ..Options::default() }).contains("at least 1"));
-        assert!(refused(Options { range_bytes: 1 << 60, ..Options::default() }).contains("take fewer"));
+        assert!(
+            refused(MemoryOptions { superblock_bytes: 1 << 20, series, ..MemoryOptions::default() })
+                .contains("at most half")
+        );
+        assert!(refused(MemoryOptions { heaps: 0, ..MemoryOptions::default() }).contains("from 1 to 65536"));
+        assert!(refused(MemoryOptions { batch_blocks: 0, ..MemoryOptions::default() }).contains("at least 1"));
+        assert!(refused(MemoryOptions { range_bytes: 1 << 60, ..MemoryOptions::default() }).contains("take fewer"));
     }
 }
 
@@ -850,8 +853,13 @@ mod loom_models {
         loom::model(|| {
             let machine = Topology::parse("node:1 core:1").unwrap();
             let series = crate::Series { limit: 8 << 10, ..Default::default() };
-            let options =
-                Options { superblock_bytes: 1 << 20, range_bytes: 2 << 20, heaps: 1, series, ..Options::default() };
+            let options = MemoryOptions {
+                superblock_bytes: 1 << 20,
+                range_bytes: 2 << 20,
+                heaps: 1,
+                series,
+                ..MemoryOptions::default()
+            };
             let (memory, _) = Memory::on_fake_pages(&machine, options);
             let holders: loom::sync::Arc<[AtomicUsize; 2]> = Default::default();
             memory.superblocks.release(memory.superblocks.take(NodeId::new(0), 1).unwrap());

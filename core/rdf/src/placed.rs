@@ -156,13 +156,13 @@ impl<T> fmt::Debug for PlacedVec<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vicus_memory::{FakePages, Options};
+    use vicus_memory::{FakePages, MemoryOptions};
     use vicus_topology::Topology;
 
     fn over(threads: &[u32]) -> Placement {
         let nodes = threads.len();
         let machine = Topology::parse(&format!("node:{nodes} core:1")).unwrap();
-        let options = Options { range_bytes: 32 << 20, placed_bytes: 64 << 20, ..Options::default() };
+        let options = MemoryOptions { range_bytes: 32 << 20, placed_bytes: 64 << 20, ..MemoryOptions::default() };
         let memory = Memory::new(Arc::new(FakePages::new(nodes)), &machine, options).unwrap();
         Placement { memory, threads: threads.to_vec() }
     }

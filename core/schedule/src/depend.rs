@@ -29,7 +29,7 @@ use std::ops::Range;
 /// bounded number of others.
 #[derive(Debug, Default)]
 pub struct Dependences {
-    memory: Memory,
+    memory: AccessMap,
     over: Over,
     /// Beyond this many pieces, those of finished tasks are given up.
     most_pieces: usize,
@@ -108,14 +108,14 @@ impl Touch<'_> {
 
 /// Which tasks touched which bytes.
 #[derive(Debug, Default)]
-struct Memory {
+struct AccessMap {
     /// By their beginnings. Invariant: they are not empty and don't overlap.
     pieces: BTreeMap<usize, Piece>,
     /// Kept for its memory: the ranges of one access that no task has touched.
     gaps: Vec<Range<usize>>,
 }
 
-impl Memory {
+impl AccessMap {
     fn touch(&mut self, bytes: Range<usize>, touch: &mut Touch<'_>) {
         // Usually the same blocks recur.
         if let Some(piece) = self.pieces.get_mut(&bytes.start).filter(|piece| piece.end == bytes.end) {

@@ -26,6 +26,27 @@ pub trait QueuesByRequest: Queues {
     fn take_of(&mut self, request: RequestId, queue: QueueId, take: Take, longer_than: u32) -> Option<Self::Task>;
 }
 
+impl<Q: Queues> Queues for &mut Q {
+    type Task = Q::Task;
+
+    #[inline]
+    fn take(&mut self, queue: QueueId, take: Take, longer_than: u32, rest_to: Option<QueueId>) -> Option<Q::Task> {
+        (**self).take(queue, take, longer_than, rest_to)
+    }
+
+    #[inline]
+    fn take_own(&mut self, queue: QueueId) -> Option<Q::Task> {
+        (**self).take_own(queue)
+    }
+}
+
+impl<Q: QueuesByRequest> QueuesByRequest for &mut Q {
+    #[inline]
+    fn take_of(&mut self, request: RequestId, queue: QueueId, take: Take, longer_than: u32) -> Option<Q::Task> {
+        (**self).take_of(request, queue, take, longer_than)
+    }
+}
+
 /// The result of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found<T> {

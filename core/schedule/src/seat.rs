@@ -159,8 +159,8 @@ impl<T> Seat<T> {
     }
 
     /// A task to run. `called` gives a task that no other seat may run.
-    #[inline]
-    pub fn find<Q>(&mut self, plan: &SeatPlan, queues: &mut Q, called: impl FnOnce() -> Option<T>) -> Option<Run<T>>
+    #[inline(always)]
+    pub fn find<Q>(&mut self, plan: &SeatPlan, mut queues: Q, called: impl FnOnce() -> Option<T>) -> Option<Run<T>>
     where
         Q: QueuesByRequest<Task = T>,
     {
@@ -168,7 +168,7 @@ impl<T> Seat<T> {
             (next.task, Way::new(next.rule, next.queue))
         } else if let Some(task) = called().or_else(|| self.kept.pop()) {
             (task, Way::KEPT)
-        } else if let Some(task) = self.find_own(self.waits_for(), queues) {
+        } else if let Some(task) = self.find_own(self.waits_for(), &mut queues) {
             (task, self.own_way)
         } else {
             self.look_far(self.waits_for(), plan, queues)?
@@ -186,11 +186,11 @@ impl<T> Seat<T> {
     /// As [`Seat::find`], for a seat whose push has made more tokens than their pool holds ([`After::Help`]). It finds nothing if
     /// other seats were quicker; then the pool has room as well.
     #[cold]
-    pub fn help<Q>(&mut self, plan: &SeatPlan, queues: &mut Q) -> Option<(T, Way)>
+    pub fn help<Q>(&mut self, plan: &SeatPlan, mut queues: Q) -> Option<(T, Way)>
     where
         Q: QueuesByRequest<Task = T>,
     {
-        let own = self.find_own(None, queues).map(|task| (task, self.own_way));
+        let own = self.find_own(None, &mut queues).map(|task| (task, self.own_way));
         own.or_else(|| self.look_far(None, plan, queues))
     }
 
@@ -207,15 +207,15 @@ impl<T> Seat<T> {
 
     /// Looks into queues: for tasks of this request, as a seat whose task waits, or for any.
     #[inline(never)]
-    fn look_far<Q>(&mut self, waiting: Option<RequestId>, plan: &SeatPlan, queues: &mut Q) -> Option<(T, Way)>
+    fn look_far<Q>(&mut self, waiting: Option<RequestId>, plan: &SeatPlan, mut queues: Q) -> Option<(T, Way)>
     where
         Q: QueuesByRequest<Task = T>,
     {
         let is_asked = self.own_while_waiting || waiting.is_none();
         let probes = &plan.look[if is_asked { self.own_probes } else { 0 }..];
         let found = match waiting {
-            Some(request) => look_waiting(probes, &mut self.cursors, queues, request, self.waits.len()),
-            None => look(probes, &mut self.cursors, queues),
+            Some(request) => look_waiting(probes, &mut self.cursors, &mut queues, request, self.waits.len()),
+            None => look(probes, &mut self.cursors, &mut queues),
         };
         let found = found?;
         Some((found.task, Way::new(found.rule, found.queue)))
@@ -297,6 +297,7 @@ impl<T> Seat<T> {
     /// On a deep stack it keeps the task. Otherwise the youngest task in the queue might be one that another seat has just
     /// spawned; the task that waits for this one would run it on top of itself, and the next one on top of that: the stack would
     /// grow with their number.
+    #[inline]
     pub fn place(&mut self, plan: &Plan, kind: Kind) -> Put {
         if self.is_deep() {
             return Put::Keep;
@@ -310,6 +311,7 @@ impl<T> Seat<T> {
 
     /// As [`Seat::place`], for a task that the seat takes back unless another seat has taken it by then: a `join`'s. If its own
     /// queue is full, it keeps the task.
+    #[inline]
     pub fn place_second(&mut self, plan: &Plan) -> Put {
         if self.own.is_some() { Put::Keep } else { self.place(plan, Kind::Immediate) }
     }
@@ -325,7 +327,12 @@ impl<T> Seat<T> {
     }
 
     /// The queue of the next task that names no place, if the plan deals these in turn.
+    #[inline]
     fn next_in_turn(&mut self, plan: &Plan) -> Option<QueueId> {
+        if plan.in_turn.is_empty() { None } else { self.take_turn(plan) }
+    }
+
+    fn take_turn(&mut self, plan: &Plan) -> Option<QueueId> {
         let queue = plan.queue_in_turn(self.id, self.turn, self.waits.len())?;
         self.turn = self.turn.wrapping_add(1);
         Some(queue)
@@ -430,6 +437,14 @@ impl<T> Seat<T> {
     /// Takes a task back that the seat has kept. Says whether it had.
     #[inline]
     pub fn take_back(&mut self, task: &T) -> bool
+    where
+        T: PartialEq,
+    {
+        !self.kept.is_empty() && self.takes_kept(task)
+    }
+
+    #[cold]
+    fn takes_kept(&mut self, task: &T) -> bool
     where
         T: PartialEq,
     {

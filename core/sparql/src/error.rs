@@ -46,9 +46,9 @@ pub enum QueryErrorKind {
     TooManySigns,
     /// The text is fine, but [`ParseOptions::base`](crate::ParseOptions::base) is not an absolute IRI.
     WrongBase,
-    /// Planning takes more steps than [`Options::plan_steps`](crate::Options::plan_steps).
+    /// Planning takes more steps than [`PlanOptions::plan_steps`](crate::PlanOptions::plan_steps).
     TooManySteps,
-    /// Planning takes more memory than [`Options::plan_bytes`](crate::Options::plan_bytes).
+    /// Planning takes more memory than [`PlanOptions::plan_bytes`](crate::PlanOptions::plan_bytes).
     TooManyBytes {
         /// At least this many bytes.
         needed: u64,

@@ -42,7 +42,7 @@ pub use cost::{parsing_bytes, parsing_bytes_with};
 pub use error::{QueryError, QueryErrorKind};
 pub use limits::Limits;
 pub use parse::{Parsed, parse, parse_with};
-pub use plan::{Form, Options, Plan, Run, plan, plan_until};
+pub use plan::{Form, Plan, PlanOptions, Run, plan, plan_until};
 pub use stop::Watch;
 pub use syntax::ParseOptions;
 pub use terms::Moment;

@@ -4,10 +4,10 @@
 /// exceeds each of them.
 ///
 /// ```
-/// use vicus_sparql::{Limits, Options};
+/// use vicus_sparql::{Limits, PlanOptions};
 ///
 /// let limits = Limits { remembered_ends: 2, ..Limits::default() };
-/// assert_ne!(Options { limits, ..Options::default() }, Options::default());
+/// assert_ne!(PlanOptions { limits, ..PlanOptions::default() }, PlanOptions::default());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

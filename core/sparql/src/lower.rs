@@ -20,7 +20,7 @@ use crate::boxes::{
     self, aggregate, distinct, extend, filter, join, nodes, scan, slice, sort, top, union, values, walk,
 };
 use crate::error::QueryError;
-use crate::plan::Options;
+use crate::plan::PlanOptions;
 use crate::planner::{Op, Physical, cost};
 use crate::stack::{Deep, deep, of_levels};
 use crate::stop::Stop;
@@ -122,7 +122,7 @@ pub(crate) struct OperatorBoxes {
 pub(crate) fn lower(
     plan: &Physical,
     terms: &Arc<Terms>,
-    options: &Options,
+    options: &PlanOptions,
     stop: &Stop<'_>,
 ) -> Result<Lowered, QueryError> {
     let limit = options.envelope_rows.max(1);
@@ -182,7 +182,7 @@ struct Lowering<'a> {
     net: ModelBuilder,
     terms: &'a Arc<Terms>,
     limit: usize,
-    options: Options,
+    options: PlanOptions,
     operators: Vec<OperatorBoxes>,
     makers: Vec<(BoxId, Maker)>,
     /// The rows that all operators are expected to make.

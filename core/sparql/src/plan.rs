@@ -21,7 +21,7 @@ use vicus_rdf::{Id, Store, TermView};
 
 /// How a query is planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct PlanOptions {
     /// The greatest number of rows in an envelope. The first envelopes are smaller.
     pub envelope_rows: usize,
     /// The greatest number of envelopes that wait in a via. With 1, a plan that could deadlock does.
@@ -54,11 +54,11 @@ pub struct Options {
     pub hash_seed: u64,
 }
 
-impl Default for Options {
+impl Default for PlanOptions {
     /// Envelopes of 2048 rows, one thread, work shared from 65,536 rows on, tables of 1 MiB, optimised, at most 50 million
     /// steps of planning.
-    fn default() -> Options {
-        Options {
+    fn default() -> PlanOptions {
+        PlanOptions {
             envelope_rows: 2048,
             via_envelopes: Bound::default().envelopes,
             threads: 1,
@@ -92,14 +92,14 @@ pub enum Form {
 /// use std::sync::{Arc, mpsc};
 /// use vicus_flow::sequential;
 /// use vicus_rdf::{Id, Store};
-/// use vicus_sparql::{Moment, Options, parse, plan};
+/// use vicus_sparql::{Moment, PlanOptions, parse, plan};
 ///
 /// let store = Store::of_ntriples(b"
 ///     <http://e/ann> <http://e/knows> <http://e/bob> .
 ///     <http://e/bob> <http://e/name> \"Bob\" .
 /// ")?;
 /// let parsed = parse("SELECT ?name { <http://e/ann> <http://e/knows> ?who . ?who <http://e/name> ?name }")?;
-/// let plan = plan(&Arc::new(store), &parsed, &Options::default())?;
+/// let plan = plan(&Arc::new(store), &parsed, &PlanOptions::default())?;
 /// let (send, receive) = mpsc::channel();
 /// let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?));
 /// let run = plan.start(Moment { now_ms: 1_700_000_000_000, seed: 7 });
@@ -124,7 +124,7 @@ pub struct Plan {
 ///
 /// # Errors
 /// What the query asks for that is not supported yet; [`parse`](crate::parse()) has found that already.
-pub fn plan(store: &Arc<Store>, parsed: &Parsed, options: &Options) -> Result<Plan, QueryError> {
+pub fn plan(store: &Arc<Store>, parsed: &Parsed, options: &PlanOptions) -> Result<Plan, QueryError> {
     plan_until(store, parsed, options, &|| false)
 }
 
@@ -134,11 +134,11 @@ pub fn plan(store: &Arc<Store>, parsed: &Parsed, options: &Options) -> Result<Pl
 /// ```
 /// # use std::sync::Arc;
 /// # use vicus_rdf::Store;
-/// use vicus_sparql::{Options, QueryErrorKind, parse, plan_until};
+/// use vicus_sparql::{PlanOptions, QueryErrorKind, parse, plan_until};
 /// let store = Arc::new(Store::of_ntriples(b"<http://e/ann> <http://e/knows> <http://e/bob> .")?);
 /// let parsed = parse("ASK { ?s ?p <http://e/bob> }")?;
-/// assert!(plan_until(&store, &parsed, &Options::default(), &|| false).is_ok());
-/// let error = plan_until(&store, &parsed, &Options::default(), &|| true).err().unwrap();
+/// assert!(plan_until(&store, &parsed, &PlanOptions::default(), &|| false).is_ok());
+/// let error = plan_until(&store, &parsed, &PlanOptions::default(), &|| true).err().unwrap();
 /// assert_eq!(error.kind, QueryErrorKind::Stopped);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -148,7 +148,7 @@ pub fn plan(store: &Arc<Store>, parsed: &Parsed, options: &Options) -> Result<Pl
 pub fn plan_until(
     store: &Arc<Store>,
     parsed: &Parsed,
-    options: &Options,
+    options: &PlanOptions,
     watch: &dyn Watch,
 ) -> Result<Plan, QueryError> {
     // The caller's stack may be small, and the query's text decides how deep the recursion goes.
@@ -159,7 +159,7 @@ pub fn plan_until(
 /// Steps counted for looking up a term.
 const TERM_STEPS: usize = 16;
 
-fn planned(store: &Arc<Store>, parsed: &Parsed, options: &Options, stop: &Stop<'_>) -> Result<Plan, QueryError> {
+fn planned(store: &Arc<Store>, parsed: &Parsed, options: &PlanOptions, stop: &Stop<'_>) -> Result<Plan, QueryError> {
     let base = parsed.query.base.clone();
     let levels = parsed.query.depth;
     let terms = Terms::with(store, base, options.limits, options.hash_seed);
@@ -229,7 +229,7 @@ impl Plan {
         self.lowered.sinks[0]
     }
 
-    /// All boxes that receive solutions: [`Plan::sink`] and, if [`Options::sinks`] allows more, others. Each of them needs an
+    /// All boxes that receive solutions: [`Plan::sink`] and, if [`PlanOptions::sinks`] allows more, others. Each of them needs an
     /// operator of its own.
     pub fn sinks(&self) -> &[BoxId] {
         &self.lowered.sinks
@@ -262,9 +262,9 @@ impl Plan {
     /// ```
     /// # use std::sync::Arc;
     /// # use vicus_rdf::Store;
-    /// # use vicus_sparql::{Options, parse, plan};
+    /// # use vicus_sparql::{PlanOptions, parse, plan};
     /// let store = Arc::new(Store::of_ntriples(b"")?);
-    /// let may_differ = |text| Ok::<_, vicus_sparql::QueryError>(plan(&store, &parse(text)?, &Options::default())?.may_differ());
+    /// let may_differ = |text| Ok::<_, vicus_sparql::QueryError>(plan(&store, &parse(text)?, &PlanOptions::default())?.may_differ());
     /// assert!(may_differ("SELECT * { ?s ?p ?o FILTER (RAND() < 0.5) }")?);
     /// assert!(!may_differ("SELECT * { ?s ?p ?o } LIMIT 10")?);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -273,12 +273,12 @@ impl Plan {
         self.may_differ
     }
 
-    /// The number of steps that planning took; see [`Options::plan_steps`].
+    /// The number of steps that planning took; see [`PlanOptions::plan_steps`].
     pub fn steps(&self) -> u64 {
         self.spent.steps
     }
 
-    /// The bytes that planning held, as counted by the planner; see [`Options::plan_bytes`]. Most of them are free again.
+    /// The bytes that planning held, as counted by the planner; see [`PlanOptions::plan_bytes`]. Most of them are free again.
     pub fn planning_bytes(&self) -> u64 {
         self.spent.bytes
     }
@@ -310,9 +310,9 @@ impl Plan {
 /// # use std::sync::{Arc, mpsc};
 /// # use vicus_flow::sequential;
 /// # use vicus_rdf::{Id, Store};
-/// use vicus_sparql::{Moment, Options, parse, plan};
+/// use vicus_sparql::{Moment, PlanOptions, parse, plan};
 /// let store = Arc::new(Store::of_ntriples(b"")?);
-/// let plan = plan(&store, &parse("SELECT ?now { BIND (NOW() AS ?now) }")?, &Options::default())?;
+/// let plan = plan(&store, &parse("SELECT ?now { BIND (NOW() AS ?now) }")?, &PlanOptions::default())?;
 /// for (now_ms, text) in [(0, "1970-01-01T00:00:00Z"), (86_400_000, "1970-01-02T00:00:00Z")] {
 ///     let run = plan.start(Moment { now_ms, ..Moment::default() });
 ///     let (send, receive) = mpsc::channel();

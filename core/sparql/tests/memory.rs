@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_rdf::Store;
-use vicus_sparql::{Options, QueryErrorKind, parse, parsing_bytes, plan};
+use vicus_sparql::{PlanOptions, QueryErrorKind, parse, parsing_bytes, plan};
 
 /// The system's allocator, which counts the bytes that were asked for and not yet given back, and how many they were at most.
 struct Counting;
@@ -70,7 +70,7 @@ fn parsing_and_planning_take_no_more_than_is_booked() {
         // A limit of the parser may stand before some of them.
         let Ok(parsed) = parsed else { continue };
         let before = LIVE.load(Ordering::Relaxed);
-        let options = Options { threads: 4, sinks: 4, plan_steps: u64::MAX, ..Options::default() };
+        let options = PlanOptions { threads: 4, sinks: 4, plan_steps: u64::MAX, ..PlanOptions::default() };
         let (most, plan) = peak(|| plan(&store, &parsed, &options));
         let plan = plan.unwrap_or_else(|error| panic!("{name}: {error}"));
         // The parsed text is there as well: what is booked for both is for both.
@@ -93,7 +93,7 @@ fn planning_ends_where_its_memory_does() {
     let mut ended = 0;
     for (name, text) in texts(100_000) {
         let Ok(parsed) = parse(&text) else { continue };
-        let options = Options { plan_bytes: 4 << 20, plan_steps: u64::MAX, ..Options::default() };
+        let options = PlanOptions { plan_bytes: 4 << 20, plan_steps: u64::MAX, ..PlanOptions::default() };
         let (most, plan) = peak(|| plan(&store, &parsed, &options));
         match plan {
             Ok(plan) => assert!(plan.planning_bytes() <= options.plan_bytes, "{name}"),

@@ -301,7 +301,7 @@ mod tests {
     const B: BoxId = BoxId { request: 1, index: 1 };
 
     fn queued(who: BoxId) -> What {
-        What::Enqueued { who, kind: TaskKind::Immediate, by: BoxId::NOBODY }
+        What::Enqueued { who, kind: TaskKind::Immediate, by: BoxId::NONE }
     }
 
     fn taken(who: BoxId) -> What {
@@ -387,13 +387,13 @@ mod tests {
         ];
         assert_eq!(broken(&sound), []);
         assert_eq!(broken(&sound[2..4]), [Rule::SpawnedByRunner], "the box doesn't run");
-        assert_eq!(broken(&[(0, queued(0, BoxId::NOBODY)), (0, queued(1, first))]), [Rule::SpawnedByRunner]);
-        let elsewhere = [(0, queued(0, BoxId::NOBODY)), (0, taken(0)), (1, spawned(1, first))];
+        assert_eq!(broken(&[(0, queued(0, BoxId::NONE)), (0, queued(1, first))]), [Rule::SpawnedByRunner]);
+        let elsewhere = [(0, queued(0, BoxId::NONE)), (0, taken(0)), (1, spawned(1, first))];
         assert_eq!(broken(&elsewhere), [Rule::SpawnedByRunner], "it runs on the other seat");
         assert_eq!(broken(&[(0, taken(7))]), [Rule::TakenAfterQueued]);
-        let twice = [(0, queued(0, BoxId::NOBODY)), (0, taken(0)), (1, taken(0)), (0, queued(0, BoxId::NOBODY))];
+        let twice = [(0, queued(0, BoxId::NONE)), (0, taken(0)), (1, taken(0)), (0, queued(0, BoxId::NONE))];
         assert_eq!(broken(&twice), [Rule::TakenAfterQueued, Rule::QueuedOnce]);
-        assert_eq!(broken(&[(0, spawned(0, BoxId::NOBODY)), (0, taken(0))]), [Rule::TakenAfterQueued], "it waits");
+        assert_eq!(broken(&[(0, spawned(0, BoxId::NONE)), (0, taken(0))]), [Rule::TakenAfterQueued], "it waits");
     }
 
     #[test]

@@ -29,7 +29,7 @@ const _: () = assert!(size_of::<Event>() == Event::BYTES);
 pub struct BoxId {
     /// The request: the low 32 bits of the runtime's id.
     pub request: u32,
-    /// The box's index in its model. For a task that is not a box: its number plus [`BoxId::TASKS`], or [`BoxId::NOBODY`]
+    /// The box's index in its model. For a task that is not a box: its number plus [`BoxId::TASKS`], or [`BoxId::NONE`]
     /// without a number.
     #[serde(rename = "box")]
     pub index: u32,
@@ -37,14 +37,14 @@ pub struct BoxId {
 
 impl BoxId {
     /// The index of a task that has no number, and of a caller from outside.
-    pub const NOBODY: u32 = u32::MAX;
+    pub const NONE: u32 = u32::MAX;
 
     /// The first index of numbered tasks that are not boxes.
     pub const TASKS: u32 = 1 << 31;
 
     /// A task of this request that is neither a box nor numbered: a closure of `join`, a chunk of a loop.
     pub const fn task_of(request: u32) -> BoxId {
-        BoxId { request, index: BoxId::NOBODY }
+        BoxId { request, index: BoxId::NONE }
     }
 
     /// A task with this number, which is unique in a run, across requests. If the number is too large, it is dropped.
@@ -63,7 +63,7 @@ impl BoxId {
     /// The number of a task that is not a box, if it has one.
     pub const fn number(self) -> Option<u32> {
         match self.index {
-            BoxId::NOBODY => None,
+            BoxId::NONE => None,
             index => index.checked_sub(BoxId::TASKS),
         }
     }
@@ -82,7 +82,7 @@ impl fmt::Display for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (BoxId { request: 0, index: self.0 }).number() {
             Some(number) => write!(f, "task {number}"),
-            None if self.0 == BoxId::NOBODY => f.write_str("task"),
+            None if self.0 == BoxId::NONE => f.write_str("task"),
             None => write!(f, "box {}", self.0),
         }
     }
@@ -126,7 +126,7 @@ pub enum What {
         /// How it was queued.
         #[serde(rename = "task_kind")]
         kind: TaskKind,
-        /// The index ([`BoxId::index`]) of the box of the same request, or of the task, that queued it; or [`BoxId::NOBODY`].
+        /// The index ([`BoxId::index`]) of the box of the same request, or of the task, that queued it; or [`BoxId::NONE`].
         /// It also spawned the task, unless a [`What::Spawned`] says otherwise.
         by: u32,
     },
@@ -478,11 +478,11 @@ impl fmt::Display for What {
                     TaskKind::Deferred => "deferred",
                 })?;
                 match by {
-                    BoxId::NOBODY => Ok(()),
+                    BoxId::NONE => Ok(()),
                     by => write!(f, ", by {}", Index(by)),
                 }
             }
-            What::Spawned { by: BoxId::NOBODY, .. } => Ok(()),
+            What::Spawned { by: BoxId::NONE, .. } => Ok(()),
             What::Spawned { by, .. } => write!(f, "by {}", Index(by)),
             What::Taken { rule, far, .. } => write!(f, "rule {rule}, {}", if far { "far" } else { "near" }),
             What::EnvelopeReceived { input, rows, pill, .. } => {

@@ -11,7 +11,7 @@
 //! let who = BoxId { request: 1, index: 0 };
 //! let (mut submitter, mut worker) = (Log::new(1000), Log::new(1000));
 //! submitter.record(10, What::RequestSubmitted { request: 1 });
-//! let cause = submitter.record(20, What::Enqueued { who, kind: TaskKind::Deferred, by: BoxId::NOBODY });
+//! let cause = submitter.record(20, What::Enqueued { who, kind: TaskKind::Deferred, by: BoxId::NONE });
 //! // The task carries the clock of the seat that queued it. So an effect is ordered after its cause, even though this
 //! // worker's clock runs behind.
 //! worker.observe(cause);

@@ -151,7 +151,7 @@ mod tests {
     const WHO: BoxId = BoxId { request: 1, index: 0 };
 
     fn queued() -> What {
-        What::Enqueued { who: WHO, kind: TaskKind::Deferred, by: BoxId::NOBODY }
+        What::Enqueued { who: WHO, kind: TaskKind::Deferred, by: BoxId::NONE }
     }
 
     fn shown(logs: Vec<Log>) -> Vec<(usize, u64)> {
@@ -208,8 +208,8 @@ mod tests {
         let ends = What::InvocationEnds { who: WHO };
         let over = What::RequestEnded { request: 1, outcome: Outcome::Done };
         let task = BoxId::task(1, 4);
-        let spawned = What::Spawned { who: task, by: BoxId::NOBODY };
-        let let_go = What::Enqueued { who: task, kind: TaskKind::Deferred, by: BoxId::NOBODY };
+        let spawned = What::Spawned { who: task, by: BoxId::NONE };
+        let let_go = What::Enqueued { who: task, kind: TaskKind::Deferred, by: BoxId::NONE };
         for (cause, effect) in [
             (queued(), What::Taken { who: WHO, rule: 1, far: false }),
             (ends, What::InvocationBegins { who: WHO }),

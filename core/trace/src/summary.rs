@@ -219,7 +219,7 @@ impl Trace {
                         }
                     }
                 }
-                What::Enqueued { who, by, .. } | What::Spawned { who, by } if !who.is_box() && by != BoxId::NOBODY => {
+                What::Enqueued { who, by, .. } | What::Spawned { who, by } if !who.is_box() && by != BoxId::NONE => {
                     // Queueing a task that was spawned before does not count as spawning it.
                     let is_spawn = matches!(what, What::Spawned { .. });
                     if is_spawn {

@@ -20,7 +20,7 @@ use vicus_service::{
     Call, Count, Dataset, Error, Limits, MemoryBudget, Outcome, Prepared, Running, Service, Session, SessionOptions,
     TextSink, check,
 };
-use vicus_sparql::{Form, Moment, Options, ParseOptions, QueryError, QueryErrorKind};
+use vicus_sparql::{Form, Moment, ParseOptions, PlanOptions, QueryError, QueryErrorKind};
 
 /// See `vicus query --help`.
 #[derive(clap::Args)]
@@ -52,7 +52,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Rows in an envelope.
-    #[arg(long, value_name = "N", default_value_t = Options::default().envelope_rows, value_parser = rows)]
+    #[arg(long, value_name = "N", default_value_t = PlanOptions::default().envelope_rows, value_parser = rows)]
     envelope_rows: usize,
     /// Runs K copies of each query at once; the first one's results are written.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = copies)]
@@ -90,7 +90,7 @@ pub(crate) struct Args {
     max_path_signs: usize,
     /// The most steps that planning a query may take: looks at operators, at their variables, and at ways to join, some ten
     /// nanoseconds each. Only queries with very many variables in very many patterns reach this.
-    #[arg(long, value_name = "N", default_value_t = Options::default().plan_steps, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = PlanOptions::default().plan_steps, value_parser = clap::value_parser!(u64).range(1..))]
     max_plan_steps: u64,
     /// Prints times, rows, tasks, and bytes that boxes took near and far (from another NUMA node) to standard error, a line for
     /// each query and repeat; as JSON objects with =json.
@@ -131,11 +131,11 @@ impl Args {
                 strict_functions: self.strict_functions,
             },
             base: self.base.clone(),
-            plan: Options {
+            plan: PlanOptions {
                 envelope_rows: self.envelope_rows,
                 hash_seed: self.hash_seed.unwrap_or_else(by_chance),
                 plan_steps: self.max_plan_steps,
-                ..Options::default()
+                ..PlanOptions::default()
             },
             parallel_answers: self.format != Format::Table,
             counts: self.explain,

@@ -16,12 +16,12 @@ pub(crate) struct Threads<'r> {
     runtime: &'r Runtime,
     arrays: Mutex<Vec<Placed>>,
     /// Counts bytes by where they lie, if that was asked for.
-    counts: Option<Counts>,
+    counts: Option<ThreadCounts>,
 }
 
 /// The bytes that work reads and writes, by where they lie, and the number of pieces of work.
 #[derive(Default)]
-pub(crate) struct Counts {
+pub(crate) struct ThreadCounts {
     pub(crate) near: AtomicU64,
     pub(crate) far: AtomicU64,
     /// Bytes on unknown nodes.
@@ -29,7 +29,7 @@ pub(crate) struct Counts {
     pub(crate) pieces: AtomicU64,
 }
 
-impl Counts {
+impl ThreadCounts {
     fn add(&self, accesses: &[Access]) {
         let footprint = memory::footprint_of(accesses);
         let here = memory::here().map_or(0, |node| node.index());
@@ -54,10 +54,10 @@ impl<'r> Threads<'r> {
 
     /// A world that counts bytes, which takes time.
     pub(crate) fn counting(runtime: &'r Runtime) -> Threads<'r> {
-        Threads { counts: Some(Counts::default()), ..Threads::new(runtime) }
+        Threads { counts: Some(ThreadCounts::default()), ..Threads::new(runtime) }
     }
 
-    pub(crate) fn counts(&self) -> Option<&Counts> {
+    pub(crate) fn counts(&self) -> Option<&ThreadCounts> {
         self.counts.as_ref()
     }
 }

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vicus::{BoxCounts, BoxId, Budget, FlowError, Operator, Request, Totals};
 use vicus_sparql::{
-    Form, Moment, Options, ParseOptions, Parsed, Plan, QueryErrorKind, Watch, parse_with, parsing_bytes_with,
+    Form, Moment, ParseOptions, Parsed, Plan, PlanOptions, QueryErrorKind, Watch, parse_with, parsing_bytes_with,
     plan_until,
 };
 
@@ -49,7 +49,7 @@ pub struct SessionOptions {
     pub base: Option<String>,
     /// How queries are planned. The number of threads is [`SessionOptions::threads`], and the limits on memory are the call's; how many
     /// boxes hand out solutions follows from [`SessionOptions::parallel_answers`].
-    pub plan: Options,
+    pub plan: PlanOptions,
     /// For how many threads queries are planned; by default for the service's.
     pub threads: Option<usize>,
     /// Whether several boxes may hand out the solutions of a query that asks for no order.
@@ -68,7 +68,7 @@ impl Default for SessionOptions {
         SessionOptions {
             parse: ParseOptions::default(),
             base: None,
-            plan: Options::default(),
+            plan: PlanOptions::default(),
             threads: None,
             parallel_answers: false,
             moment: None,
@@ -234,7 +234,7 @@ impl Call {
         let parsing = began.elapsed();
         let began = Instant::now();
         let threads = options.threads.unwrap_or_else(|| session.service.runtime().plan().threads());
-        let plan_options = Options {
+        let plan_options = PlanOptions {
             threads,
             sinks: if options.parallel_answers { threads } else { 1 },
             plan_bytes: options.plan.plan_bytes.min(ticket.most - text_bytes),

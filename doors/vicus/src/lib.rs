@@ -71,8 +71,8 @@
 //! and joined again) and `validity` (rows deleted on one branch and kept on another, without copying).
 
 pub use vicus_flow::{
-    Attachment, Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, Field,
-    FlowError, Grants, Grow, InputCounts, InputId, LinkOptions, Model, ModelBox, ModelBuilder, ModelError, Native,
+    Attachment, Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, ConnectedBox, Envelope, EnvelopeBuilder,
+    Field, FlowError, Grants, Grow, InputCounts, InputId, LinkOptions, Model, ModelBuilder, ModelError, Native,
     NoMemory, Operator, OutputCounts, OutputId, OverBudget, Plain, Reservation, Room, Schema, SentTooMuch, TextRoom,
     Totals, Turn, Type, give_up, library, refusable,
 };
@@ -168,9 +168,9 @@ pub mod memory {
     pub use vicus_machine::{SystemPages, block_on, footprint, footprint_of, forget, free_bytes, here, node_of};
     pub use vicus_memory::distribution::{self, Distribution, DistributionError};
     pub use vicus_memory::{
-        AllocError, ArrayError, ArrayOptions, Audit, Burst, Call, Closed, Consumer, Counts, DistArray, DistOptions,
-        DistPool, DistQueue, Exhausted, FakePages, Footprint, Foreign, Frees, Heap, Iter, LfQueue, Locations,
-        LocationsError, Locks, MOST_RUNS, Memory, NodeBytes, NodeSegments, Options, OptionsError, PageError, Pages,
+        AllocError, ArrayError, ArrayOptions, Audit, Burst, Call, Closed, Consumer, DistArray, DistOptions, DistPool,
+        DistQueue, Exhausted, FakePages, Footprint, Foreign, Frees, Heap, Iter, LfQueue, Locations, LocationsError,
+        Locks, MOST_RUNS, Memory, MemoryOptions, NodeBytes, NodeCounts, NodeSegments, OptionsError, PageError, Pages,
         Pattern, PlaceError, Placed, Placement, Policy, PoolError, PoolHandle, PoolItem, PoolOptions, Pop, PushError,
         QueueOptions, Region, Run, RunMut, SegmentSource, Series, SeriesError, Sizes, SystemSegments, TryPopError,
         Zero,
@@ -191,7 +191,7 @@ pub mod topology {
 }
 /// What a runtime records ([`RuntimeBuilder::record`]), and how it is written, read, checked and summed up.
 pub mod trace {
-    pub use vicus_memory::{Foreign, Options as MemoryOptions, Policy as WhenFull, Series};
+    pub use vicus_memory::{Foreign, MemoryOptions, Policy as WhenFull, Series};
     pub use vicus_trace::{
         Bound, BoxId, BoxInfo, BoxSummary, Entry, Event, Header, Kind, Log, Merged, ModelInfo, Names, Outcome, Rule,
         SeatInfo, SeatLog, SeatSummary, Source, Summary, Takes, TaskKind, Trace, TraceError, UnknownKind, Violation,

@@ -28,8 +28,8 @@ use crate::Runtime;
 use std::ops::Range;
 use vicus_machine::is_in_runtime;
 pub use vicus_machine::{
-    Append, Cancelled, ChildBuilder, Data, Part, Scope, Shared, TaskBuilder, TaskRequest, Views, cancel_group, child,
-    close_group, in_place_scope, is_cancelled, open_group, reserve, spawn_child, wait_for_children,
+    Append, Cancelled, ChildBuilder, Data, Part, Scope, SharedSlice, TaskBuilder, TaskRequest, Views, cancel_group,
+    child, close_group, in_place_scope, is_cancelled, open_group, reserve, spawn_child, wait_for_children,
 };
 pub use vicus_schedule::{Access, Kind, Mode};
 

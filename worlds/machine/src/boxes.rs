@@ -119,7 +119,9 @@ pub(crate) fn leave() {
     }
 }
 
-fn end_if_last(instance: Arc<Instance>) {
+/// The seat has turned away from this request. If it ran the last task, the request is over.
+#[cold]
+pub(crate) fn end_if_last(instance: Arc<Instance>) {
     // Memory freed at its end is counted as freed now, not when this thread last slept.
     heaps::tick();
     let outcome = with_shared(|shared| outside(|| shared.settle(&instance)));
@@ -130,6 +132,7 @@ fn end_if_last(instance: Arc<Instance>) {
 }
 
 /// Drops the boxes of stopped requests from this seat's own queue.
+#[cold]
 pub(crate) fn sweep_boxes() {
     for queued in in_task(Worker::take_unwanted) {
         enter(&queued);
@@ -198,8 +201,9 @@ impl Worker {
     /// Queues the boxes that the last invocation activated, and wakes one sleeper for each but the last immediate one: that is
     /// this seat's own next task (rule 1), and a thread woken for it could only take it away from its rows.
     fn queue_all(&mut self, activations: &mut Vec<Activation>, by: BoxId) {
-        let last = activations.len().wrapping_sub(1);
-        for (number, activation) in activations.drain(..).enumerate() {
+        // The first one is taken first, and mostly it is the only one, for which a drain would cost more than the pop.
+        activations.reverse();
+        while let Some(activation) = activations.pop() {
             let Activation { queued, kind, index, home } = activation;
             let elsewhere = self.deal_box(&queued, kind, home);
             self.recorder.enqueued(
@@ -209,7 +213,7 @@ impl Worker {
                 by,
             );
             let (plan, task) = (&self.shared.plan, queued.into_task());
-            let put = self.state.activated(plan, task, kind, elsewhere, number == last);
+            let put = self.state.activated(plan, task, kind, elsewhere, activations.is_empty());
             if self.recorder.is_on() && put.is_none_or(|(other, ..)| other != task) {
                 self.recorder.record_decision(|| Decision::Next(name_of(task)));
             }

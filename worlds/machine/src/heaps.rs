@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 use std::time::Instant;
 use vicus_memory::distribution::Distribution;
-use vicus_memory::{Heap, Locks, Memory, Options, PageError};
+use vicus_memory::{Heap, Locks, Memory, MemoryOptions, PageError};
 use vicus_schedule::PoolId;
 use vicus_topology::{NodeId, Topology};
 
@@ -30,7 +30,7 @@ pub(crate) struct Process {
     began: Instant,
     /// The tick that was told last.
     told: AtomicU64,
-    /// A tick of [`Memory::tick`], in milliseconds: what waits is given back after [`Options::decay_ticks`] of them.
+    /// A tick of [`Memory::tick`], in milliseconds: what waits is given back after [`MemoryOptions::decay_ticks`] of them.
     tick_ms: u64,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn process() -> Option<&'static Process> {
 /// could not be done goes to `warnings`.
 pub(crate) fn memory_for(
     topology: &Topology,
-    chosen: Option<Options>,
+    chosen: Option<MemoryOptions>,
     defaults: &Defaults,
     warnings: &mut Vec<String>,
 ) -> Option<Arc<Memory>> {
@@ -78,7 +78,7 @@ pub(crate) fn memory_for(
     };
     if let (Some(wanted), true, Ok(memory)) = (wanted, has_memory && !is_another, &memory) {
         // What it reserves depends on the addresses that there were.
-        let same = Options { range_bytes: memory.options().range_bytes, ..wanted };
+        let same = MemoryOptions { range_bytes: memory.options().range_bytes, ..wanted };
         if same != *memory.options() {
             warnings.push("the process has its memory already: options for it have no effect".to_owned());
         }
@@ -97,7 +97,7 @@ pub(crate) fn memory_for(
 fn install(
     topology: &Topology,
     numbers: Vec<u32>,
-    options: impl FnOnce(&mut Vec<String>) -> Options,
+    options: impl FnOnce(&mut Vec<String>) -> MemoryOptions,
     defaults: &Defaults,
     warnings: &mut Vec<String>,
 ) -> Result<&'static Process, String> {
@@ -147,17 +147,17 @@ fn survive_forks() {
 }
 
 /// The options of a memory for which a program has said none.
-pub(crate) fn options(topology: &Topology, defaults: &Defaults, warnings: &mut Vec<String>) -> Options {
+pub(crate) fn options(topology: &Topology, defaults: &Defaults, warnings: &mut Vec<String>) -> MemoryOptions {
     let instead = "; memory without a distribution of its own lies as the machine does it";
     let distribution = said(&defaults.distribution, instead, warnings).unwrap_or(Distribution::Standard);
-    let options = Options { heaps: HEAPS, distribution, ..Options::default() };
+    let options = MemoryOptions { heaps: HEAPS, distribution, ..MemoryOptions::default() };
     let node_bytes = topology.nodes.iter().map(|node| node.bytes).filter(|&bytes| bytes > 0).min();
     let Some(waiting) = node_bytes.map(|bytes| (bytes / WAITING_PART) as usize) else { return options };
-    Options { superblocks_waiting: waiting / options.superblock_bytes, mapped_waiting_bytes: waiting, ..options }
+    MemoryOptions { superblocks_waiting: waiting / options.superblock_bytes, mapped_waiting_bytes: waiting, ..options }
 }
 
 /// With as many addresses as the system gives: a limit on them is no reason to do without.
-fn reserve(topology: &Topology, mut options: Options) -> Result<Arc<Memory>, String> {
+fn reserve(topology: &Topology, mut options: MemoryOptions) -> Result<Arc<Memory>, String> {
     loop {
         match Memory::new(Arc::new(SystemPages::new(topology)), topology, options.clone()) {
             Ok(memory) => return Ok(memory),

@@ -38,8 +38,8 @@ pub use pages::{SystemPages, free_bytes};
 pub use runtime::{Request, Runtime, RuntimeBuilder, StartError};
 pub use takes::Level;
 pub use tasks::{
-    Append, Cancelled, ChildBuilder, Data, Part, Scope, Shared, TaskBuilder, TaskRequest, Views, cancel_group, child,
-    close_group, collect, for_each, for_each_mut, in_place_scope, is_cancelled, join, map_reduce, open_group, reserve,
-    scope, spawn_child, wait_for_children,
+    Append, Cancelled, ChildBuilder, Data, Part, Scope, SharedSlice, TaskBuilder, TaskRequest, Views, cancel_group,
+    child, close_group, collect, for_each, for_each_mut, in_place_scope, is_cancelled, join, map_reduce, open_group,
+    reserve, scope, spawn_child, wait_for_children,
 };
 pub use wait::block_on;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use vicus_flow::{BoxId, Desk, Fact, Instance, Model, ModelBox, refusable};
+use vicus_flow::{BoxId, ConnectedBox, Desk, Fact, Instance, Model, refusable};
 use vicus_schedule::{Decision, Kind, Plan, PoolId, RequestId, SeatId, TaskHeader, TaskName, TaskRef, Way};
 use vicus_topology::Topology;
 use vicus_trace::{Bound, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, Source, TaskKind, Trace, What};
@@ -82,7 +82,7 @@ impl Recording {
         outside.record(now, What::RequestSubmitted { request });
         let kind = TaskKind::Deferred;
         let clock =
-            outside.record(now, What::Enqueued { who: box_id(instance, first), kind, by: vicus_trace::BoxId::NOBODY });
+            outside.record(now, What::Enqueued { who: box_id(instance, first), kind, by: vicus_trace::BoxId::NONE });
         instance.raise_clock(first, clock);
     }
 
@@ -94,7 +94,7 @@ impl Recording {
         let number = self.numbers.lock().expect("nothing panics under this lock").next();
         let mut outside = self.outside.lock().expect("nothing panics under this lock");
         let (who, kind) = (vicus_trace::BoxId::task(request.0 as u32, number), TaskKind::Deferred);
-        let clock = outside.record(self.now(), What::Enqueued { who, kind, by: vicus_trace::BoxId::NOBODY });
+        let clock = outside.record(self.now(), What::Enqueued { who, kind, by: vicus_trace::BoxId::NONE });
         self.tasks.fetch_max(clock, Ordering::AcqRel);
         number
     }
@@ -165,7 +165,7 @@ impl Recording {
     }
 }
 
-fn box_info(b: &ModelBox) -> BoxInfo {
+fn box_info(b: &ConnectedBox) -> BoxInfo {
     let source = |(sender, output): (BoxId, usize)| Source { index: sender.index() as u32, output: output as u16 };
     let bound = |bound: vicus_flow::Bound| Bound { envelopes: bound.envelopes as u32, bytes: bound.bytes };
     BoxInfo {
@@ -241,7 +241,7 @@ struct On {
 impl On {
     /// The task whose code makes another one now.
     fn by(&self) -> u32 {
-        self.open.last().copied().unwrap_or(vicus_trace::BoxId::NOBODY)
+        self.open.last().copied().unwrap_or(vicus_trace::BoxId::NONE)
     }
 
     /// A task's code is over, and so is all that it left open when it panicked.
@@ -411,6 +411,13 @@ impl Recorder {
 
     #[inline]
     pub(crate) fn task_ends(&mut self, task: &TaskHeader) {
+        if self.is_on() {
+            self.record_end(task);
+        }
+    }
+
+    #[cold]
+    fn record_end(&mut self, task: &TaskHeader) {
         if let Some(on) = &mut self.0 {
             let who = task_of(task);
             on.close(who.index);
@@ -552,6 +559,7 @@ impl Recorder {
         self.record(What::LentEnds);
     }
 
+    #[cold]
     pub(crate) fn woke(&mut self, shared: &Shared, pool: PoolId) {
         self.record_decision(|| Decision::Wakes(pool));
         if let (Some(on), Some(recording)) = (&mut self.0, &shared.recording) {

@@ -22,8 +22,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use vicus_flow::{Account, BoxCounts, BoxId, Budget, FlowError, Instance, Model, Operator, Queued, Totals};
 use vicus_memory::distribution::{Distribution, Policy};
-use vicus_memory::{Memory, Options as MemoryOptions, PlaceError, Placed};
-use vicus_schedule::{Decision, Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef, Wake};
+use vicus_memory::{Memory, MemoryOptions, PlaceError, Placed};
+use vicus_schedule::{
+    Decision, Kind, MOST_THREADS, Plan, PoolId, QueueId, QueueSpec, RequestId, SeatId, Setting, TaskRef, Wake,
+};
 use vicus_topology::{NodeId, Place, Topology};
 
 /// What to start a [`Runtime`] with, or what a door makes of one.
@@ -105,9 +107,9 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
     ///
     /// ```
     /// use vicus_machine::Runtime;
-    /// use vicus_memory::{Foreign, Options};
+    /// use vicus_memory::{Foreign, MemoryOptions};
     ///
-    /// let bins = Options { foreign: Foreign::Bins, touch_ahead: true, ..Runtime::builder().memory_options() };
+    /// let bins = MemoryOptions { foreign: Foreign::Bins, touch_ahead: true, ..Runtime::builder().memory_options() };
     /// let runtime = Runtime::builder().threads(1).memory(bins.clone()).start();
     /// assert_eq!(runtime.memory().expect("there are addresses").options().foreign, Foreign::Bins);
     /// let second = Runtime::builder().threads(1).quiet().start();
@@ -574,11 +576,18 @@ impl Shared {
     #[inline]
     pub(crate) fn wake_for(&self, queue: QueueId, request: Option<RequestId>, must: bool) -> Option<PoolId> {
         self.barrier.before_look(must);
-        self.wake(Wake { queue, request, while_waiting: self.for_waiting[queue.index()] })
+        let QueueSpec { wake, robbers, .. } = &self.plan.queues[queue.index()];
+        let has_sleepers = |pool: PoolId| self.pools[pool.index()].has_sleepers();
+        // Mostly none sleeps, and then it doesn't matter what a seat would be woken for.
+        if wake.iter().any(|&pool| has_sleepers(pool)) || robbers.iter().any(|robber| has_sleepers(robber.pool)) {
+            self.wake(Wake { queue, request, while_waiting: self.for_waiting[queue.index()] })
+        } else {
+            None
+        }
     }
 
     /// Wakes one thread for a task, after [`Barrier::before_look`].
-    #[inline]
+    #[cold]
     fn wake(&self, wake: Wake) -> Option<PoolId> {
         let length = || self.queues.len(wake.queue);
         self.plan.wake_one(wake.queue, length, |pool| self.pools[pool.index()].wake_one(wake))

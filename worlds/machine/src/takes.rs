@@ -56,20 +56,20 @@ pub(crate) struct SeatTakes {
     /// By queue.
     levels: Box<[Level]>,
     /// By rule; 0 is for tasks that were in no queue.
-    counts: Box<[Counts]>,
+    counts: Box<[LevelCounters]>,
 }
 
 /// By level.
 #[derive(Default)]
 #[repr(align(128))]
-struct Counts([AtomicU64; Level::ALL.len()]);
+struct LevelCounters([AtomicU64; Level::ALL.len()]);
 
 impl SeatTakes {
     pub(crate) fn of_all(plan: &Plan, machine: &Topology) -> Vec<Arc<SeatTakes>> {
         let rules = plan.seats.iter().flat_map(|seat| &seat.look).map(|probe| probe.rule).max().unwrap_or(0);
         let of = |seat: SeatId| SeatTakes {
             levels: (0..plan.queues.len()).map(|queue| Level::of(plan, machine, seat, QueueId::new(queue))).collect(),
-            counts: (0..=rules).map(|_| Counts::default()).collect(),
+            counts: (0..=rules).map(|_| LevelCounters::default()).collect(),
         };
         (0..plan.seats.len()).map(|seat| Arc::new(of(SeatId::new(seat)))).collect()
     }
@@ -83,7 +83,7 @@ impl SeatTakes {
     }
 
     pub(crate) fn add_to(&self, sums: &mut BTreeMap<(u8, Level), u64>) {
-        for (rule, Counts(counts)) in (0..).zip(&self.counts) {
+        for (rule, LevelCounters(counts)) in (0..).zip(&self.counts) {
             for (level, count) in Level::ALL.into_iter().zip(counts) {
                 let count = count.load(Ordering::Relaxed);
                 if count > 0 {

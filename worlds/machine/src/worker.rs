@@ -7,7 +7,7 @@
 //! and wait, which changes the worker. So functions that run tasks are no methods; between two tasks they get the worker anew.
 
 use crate::allocator::column_block;
-use crate::boxes::{leave, recover, sweep_boxes};
+use crate::boxes::{end_if_last, leave, recover, sweep_boxes};
 use crate::deque::Deque;
 use crate::heaps;
 use crate::inbox::Inbox;
@@ -79,22 +79,42 @@ thread_local! {
 /// call this function again.
 #[inline]
 pub(crate) fn with_worker<R>(f: impl FnOnce(&mut Worker) -> R) -> Option<R> {
-    let worker = HERE.get();
-    if worker.is_null() {
-        return None;
-    }
-    #[cfg(debug_assertions)]
-    let _once = Once::new();
-    #[expect(unsafe_code, reason = "the worker of the calling thread's seat")]
-    // SAFETY: `Worker::sit` put it there and takes it away before it ends, so it is this thread's and alive. Only `f` has a
-    // reference: there is no other way to it, and `f` runs nothing that calls this again (debug builds check that).
-    Some(f(unsafe { &mut *worker }))
+    NonNull::new(HERE.get()).map(|worker| {
+        #[expect(unsafe_code, reason = "the worker of the calling thread's seat")]
+        // SAFETY: it is the worker that `HERE` has.
+        unsafe {
+            lend(worker, f)
+        }
+    })
 }
 
 /// As [`with_worker`], in a running task.
 #[inline]
 pub(crate) fn in_task<R>(f: impl FnOnce(&mut Worker) -> R) -> R {
-    with_worker(f).expect("a task runs on a seat")
+    // Not by way of `with_worker`: its `Option` would pass what `f` returns through memory.
+    let Some(worker) = NonNull::new(HERE.get()) else { no_seat() };
+    #[expect(unsafe_code, reason = "the worker of the calling thread's seat")]
+    // SAFETY: it is the worker that `HERE` has.
+    unsafe {
+        lend(worker, f)
+    }
+}
+
+#[cold]
+fn no_seat() -> ! {
+    panic!("a task runs on a seat")
+}
+
+/// # Safety
+/// The worker is the one in [`HERE`].
+#[inline]
+#[expect(unsafe_code, reason = "the worker of the calling thread's seat")]
+unsafe fn lend<R>(mut worker: NonNull<Worker>, f: impl FnOnce(&mut Worker) -> R) -> R {
+    #[cfg(debug_assertions)]
+    let _once = Once::new();
+    // SAFETY: `Worker::sit` put it there and takes it away before it ends, so it is this thread's and alive. Only `f` has a
+    // reference: there is no other way to it, and `f` runs nothing that calls this again (debug builds check that).
+    f(unsafe { worker.as_mut() })
 }
 
 /// Whether the calling thread sits on a seat.
@@ -325,11 +345,11 @@ impl Worker {
     }
 
     /// A task to run. `last`: the seat would sleep otherwise.
-    #[inline]
+    #[inline(always)]
     fn find(&mut self, shared: &Shared, last: bool) -> Option<Run<TaskRef>> {
-        let mut reach = self.reach(shared, last);
+        let reach = self.reach(shared, last);
         let plan = &shared.plan.seats[self.seat.index()];
-        self.state.find(plan, &mut reach, || shared.inboxes[self.seat.index()].take())
+        self.state.find(plan, reach, || shared.inboxes[self.seat.index()].take())
     }
 
     /// The queues as this seat reaches them.
@@ -384,8 +404,8 @@ impl Worker {
     #[cold]
     fn help(&mut self) -> AtOnce {
         let shared = Arc::clone(&self.shared);
-        let mut reach = self.reach(&shared, false);
-        AtOnce(self.state.help(&shared.plan.seats[self.seat.index()], &mut reach))
+        let reach = self.reach(&shared, false);
+        AtOnce(self.state.help(&shared.plan.seats[self.seat.index()], reach))
     }
 
     /// Wakes one sleeper for a task that was put, and may be over by now.
@@ -429,7 +449,7 @@ impl<'a> Seated<'a> {
         let (shared, sleepers) = (self.shared, self.sleepers());
         let mut idle_since = None;
         while goes_on() {
-            sweep();
+            sweep(shared);
             if let Some((task, way)) = find(shared) {
                 run(task, way);
                 idle_since = None;
@@ -477,7 +497,7 @@ impl<'a> Seated<'a> {
         let (shared, sleepers) = (self.shared, self.sleepers());
         in_task(|worker| worker.recorder.sleep_begins());
         sleepers.announce(self.slot, sleeper, &shared.barrier);
-        let found = in_task(|worker| worker.find(shared, true));
+        let found = find_last(shared);
         let slept = if found.is_none() { sleeps() } else { None };
         let chosen = if let Some(Woken::Spawn(wake)) = slept { Some(wake) } else { sleepers.stay(self.slot) };
         in_task(|worker| {
@@ -499,6 +519,12 @@ fn find(shared: &Shared) -> Option<(TaskRef, Way)> {
         leave_to_others(shared);
     }
     Some((task, way))
+}
+
+/// A task for the calling thread's seat, which sleeps if there is none.
+#[cold]
+fn find_last(shared: &Shared) -> Option<Run<TaskRef>> {
+    in_task(|worker| worker.find(shared, true))
 }
 
 /// If the seat was woken for a task, and has something else to do: wakes another seat for that task.
@@ -533,35 +559,49 @@ pub(crate) fn run(task: TaskRef, way: Way) {
 /// Runs a task on top of one that waits, or that spawned another.
 pub(crate) fn run_on_top(task: TaskRef, way: Way) {
     let request = task.header().request;
-    let (outer, is_others) = in_task(|worker| {
+    let mut outer = in_task(|worker| {
         let outer = worker.frame.put_aside();
-        let is_others = request != outer.request;
-        if is_others {
+        if request != outer.request {
             worker.beneath.push(outer.request);
         }
-        (outer, is_others)
+        outer
     });
     // The waiting task beneath must not be unwound. Users' panics are caught where their code is called.
     catch_unwind(AssertUnwindSafe(|| run(task, way))).unwrap_or_else(recover);
-    leave();
-    in_task(|worker| {
-        if is_others {
+    let left = in_task(|worker| {
+        if request != outer.request {
             worker.beneath.pop();
         }
-        worker.frame = outer;
+        worker.frame.resume(&mut outer)
     });
+    if let Some(instance) = left {
+        end_if_last(instance);
+    }
 }
 
 impl Frame {
     /// Takes this frame out, so that a task can run on top of it.
+    #[inline]
     fn put_aside(&mut self) -> Frame {
         Frame {
+            request: self.request,
+            way: self.way,
             current: self.current.take(),
             running: self.running.take(),
-            parent: std::mem::replace(&mut self.parent, ContextRef::NONE),
+            parent: self.parent,
             context: self.context.take(),
-            ..*self
         }
+    }
+
+    /// Puts a frame back. Gives the request whose box was run last on top of it.
+    #[inline]
+    fn resume(&mut self, outer: &mut Frame) -> Option<Arc<Instance>> {
+        self.request = outer.request;
+        self.way = outer.way;
+        self.running = outer.running;
+        self.parent = outer.parent;
+        self.context = outer.context;
+        std::mem::replace(&mut self.current, outer.current.take())
     }
 }
 
@@ -634,13 +674,12 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
 }
 
 /// Drops the boxes of stopped requests from this seat's own queue, after another seat asked for it.
-fn sweep() {
-    let is_wanted = in_task(|worker| {
-        // Acquire: the requests for which it was raised are seen as stopped.
-        let wanted = worker.shared.sweeps.load(Ordering::Acquire);
-        std::mem::replace(&mut worker.swept, wanted) != wanted
-    });
-    if is_wanted {
+#[inline]
+fn sweep(shared: &Shared) {
+    // Acquire: the requests for which it was raised are seen as stopped.
+    let wanted = shared.sweeps.load(Ordering::Acquire);
+    if in_task(|worker| worker.swept != wanted) {
+        in_task(|worker| worker.swept = wanted);
         sweep_boxes();
     }
 }

@@ -66,7 +66,7 @@ pub(crate) fn enqueued(program: &Program, task: u32, kind: Kind, by: Option<u32>
         Kind::Immediate => TaskKind::Immediate,
         Kind::Deferred => TaskKind::Deferred,
     };
-    What::Enqueued { who: who(program, task), kind, by: by.unwrap_or(BoxId::NOBODY) }
+    What::Enqueued { who: who(program, task), kind, by: by.unwrap_or(BoxId::NONE) }
 }
 
 pub(crate) fn ended(request: u32) -> What {

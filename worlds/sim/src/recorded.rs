@@ -353,7 +353,7 @@ impl<'a> Recorded<'a> {
         if self.queued.insert(who, task).is_some() {
             return Err(format!("that {who} is queued once at a time"));
         }
-        if by == BoxId::NOBODY {
+        if by == BoxId::NONE {
             self.roots.push(task);
             return Ok(());
         }

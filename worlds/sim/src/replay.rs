@@ -343,7 +343,7 @@ mod tests {
     fn two_boxes(unit_ns: u64) -> Trace {
         let [made, sent] = sends(0, 4096);
         let events = [
-            (0, queued(SOURCE, TaskKind::Deferred, BoxId::NOBODY)),
+            (0, queued(SOURCE, TaskKind::Deferred, BoxId::NONE)),
             (100, What::InvocationBegins { who: SOURCE }),
             (900, made),
             (900, sent),
@@ -403,7 +403,7 @@ mod tests {
 
     /// A sink takes an envelope and grows; takes another; sends rows; and gives up a part of what it has kept.
     fn keeper() -> Replay {
-        let mut events = vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NOBODY))];
+        let mut events = vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NONE))];
         let [made, sent] = sends(0, 4096);
         events.push((0, What::InvocationBegins { who: SOURCE }));
         events.extend([made, sent, made, sent].map(|what| (0, what)));
@@ -478,7 +478,7 @@ mod tests {
         let [made, sent] = sends(0, 8192);
         let held = |bytes| What::Held { who: SOURCE, bytes };
         let mut events = Vec::new();
-        for (act, by) in [(vec![held(4096)], BoxId::NOBODY), (vec![held(9000), made, sent], 0), (vec![], 0)] {
+        for (act, by) in [(vec![held(4096)], BoxId::NONE), (vec![held(9000), made, sent], 0), (vec![], 0)] {
             events.extend([queued(SOURCE, TaskKind::Deferred, by), What::InvocationBegins { who: SOURCE }]);
             events.extend(act);
             events.push(What::InvocationEnds { who: SOURCE });
@@ -495,7 +495,7 @@ mod tests {
 
     /// A source builds a table of two envelopes and sends twice 512 rows to be looked up in it; a join keeps the table.
     fn join() -> Trace {
-        let mut events = vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NOBODY))];
+        let mut events = vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NONE))];
         events.push((0, What::InvocationBegins { who: SOURCE }));
         let sent = [sends(0, 8192), sends(1, 65536), sends(2, 4096), sends(2, 4096)];
         events.extend(sent.into_iter().flatten().map(|what| (0, what)));
@@ -564,7 +564,7 @@ mod tests {
     /// other.
     #[test]
     fn a_box_runs_once_at_a_time_and_takes_what_was_made() {
-        let mut events = vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NOBODY))];
+        let mut events = vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NONE))];
         for (at, again) in [(0, true), (10_000, false)] {
             let [made, sent] = sends(0, 4096);
             events.extend([
@@ -638,7 +638,7 @@ mod tests {
     fn a_part_is_read_where_it_lies() {
         let replica = |index| BoxId { request: 7, index };
         let mut events =
-            vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NOBODY)), (100, What::InvocationBegins { who: SOURCE })];
+            vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NONE)), (100, What::InvocationBegins { who: SOURCE })];
         let parts = [1, 2, 3, 4];
         events.extend(parts.iter().flat_map(|&part| sends(part - 1, 24)).map(|what| (200, what)));
         events.push((300, What::InvocationEnds { who: SOURCE }));

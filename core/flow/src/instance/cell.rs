@@ -6,7 +6,7 @@ use crate::operator::Input;
 use crate::ring::Ring;
 use crate::state::StateWord;
 use crate::sync::{AtomicU64, UnsafeCell};
-use crate::{Envelope, ModelBox, Operator, OutputId, Schema};
+use crate::{ConnectedBox, Envelope, Operator, OutputId, Schema};
 use smallvec::{SmallVec, smallvec};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -40,7 +40,7 @@ unsafe impl Send for BoxCell {}
 impl BoxCell {
     /// A box of a model, with the operator of this instance.
     pub(super) fn new(
-        model: &ModelBox,
+        model: &ConnectedBox,
         index: usize,
         operator: std::boxed::Box<dyn Operator>,
         instance: *const Instance,

@@ -6,7 +6,7 @@
 //! nothing can happen to the request any more, and it has either ended, or failed, or stalled. A seat that finishes a task and
 //! leaves the request checks ([`Instance::settle`]), so the last one to finish gets the result.
 
-use super::{Counts, Instance, Totals};
+use super::{Instance, SeatCounters, Totals};
 use crate::error::{GivenUp, drop_quietly};
 use crate::running::Absent;
 use crate::sync::{AtomicU64, Ordering, fence};
@@ -84,20 +84,20 @@ impl Instance {
         }
     }
 
-    /// Counts a task that `seat` is about to queue (`None`: a caller without a seat).
+    /// SeatCounters a task that `seat` is about to queue (`None`: a caller without a seat).
     #[inline]
     pub(crate) fn count_queued(&self, seat: Option<usize>) {
         self.add(seat, |counts| &counts.queued);
     }
 
-    /// Counts a task that `seat` has run or dropped. Unless the caller holds a reference of its own, the instance may be gone
+    /// SeatCounters a task that `seat` has run or dropped. Unless the caller holds a reference of its own, the instance may be gone
     /// after this call: another seat may settle it.
     #[inline]
     pub(crate) fn count_finished(&self, seat: Option<usize>) {
         self.add(seat, |counts| &counts.finished);
     }
 
-    /// Counts a task that `seat` took, by its rule.
+    /// SeatCounters a task that `seat` took, by its rule.
     #[inline]
     pub fn count_taken(&self, seat: usize, rule: u8, far: bool) {
         self.add(Some(seat), |counts| &counts.taken[usize::from(rule)]);
@@ -106,14 +106,14 @@ impl Instance {
         }
     }
 
-    /// Counts an invocation of user code.
+    /// SeatCounters an invocation of user code.
     #[inline]
     pub(crate) fn count_act(&self, seat: Option<usize>) {
         self.add(seat, |counts| &counts.acts);
     }
 
     #[inline]
-    fn add(&self, seat: Option<usize>, which: impl Fn(&Counts) -> &AtomicU64) {
+    fn add(&self, seat: Option<usize>, which: impl Fn(&SeatCounters) -> &AtomicU64) {
         match seat {
             Some(seat) => {
                 // Only the seat writes here, so a load and a store are enough for an addition.
@@ -134,7 +134,7 @@ impl Instance {
     /// How many tasks are queued or running, the caller's own included: never less than there are, and exact if only the caller's
     /// is left.
     pub fn unfinished(&self) -> u64 {
-        let sum = |which: fn(&Counts) -> &AtomicU64| -> u64 {
+        let sum = |which: fn(&SeatCounters) -> &AtomicU64| -> u64 {
             self.counts.iter().map(|counts| which(&counts.0).load(Ordering::Acquire)).sum()
         };
         let finished = sum(|counts| &counts.finished);

@@ -44,7 +44,7 @@ pub fn partition(schema: &Schema, keys: &[usize], parts: usize, by: HashKey) -> 
         keys: keys.clone(),
         by,
         parts: (0..parts)
-            .map(|_| Part { builder: EnvelopeBuilder::new(&rows), rows: 0, attached: Vec::new() })
+            .map(|_| PartRows { builder: EnvelopeBuilder::new(&rows), rows: 0, attached: Vec::new() })
             .collect(),
         hashes: Vec::new(),
         targets: Vec::new(),
@@ -57,7 +57,7 @@ pub fn partition(schema: &Schema, keys: &[usize], parts: usize, by: HashKey) -> 
 struct Partition {
     keys: Vec<usize>,
     by: HashKey,
-    parts: Vec<Part>,
+    parts: Vec<PartRows>,
     /// For each row of an envelope, the hash of its keys.
     hashes: Vec<u64>,
     /// For each row of an envelope, its part.
@@ -89,7 +89,7 @@ impl Partition {
 }
 
 /// Rows that wait until there are enough of them for an envelope.
-struct Part {
+struct PartRows {
     builder: EnvelopeBuilder,
     rows: usize,
     attached: Vec<Attachment>,
@@ -98,7 +98,7 @@ struct Part {
 /// Rows that keep more than so many bytes alive beside their columns don't wait for others.
 const MOST_ATTACHED: u64 = 1 << 20;
 
-impl Part {
+impl PartRows {
     fn take(&mut self, turn: &Turn<'_>, envelope: &Envelope, rows: &[u32]) {
         // It is sent as soon as it has as many rows as the envelope that came last.
         self.builder.reserve(turn, rows.len() + envelope.rows().saturating_sub(self.rows));

@@ -1,7 +1,7 @@
 //! Which calls placing makes to the page source, and what it then says.
 
 use super::*;
-use crate::memory::Options;
+use crate::memory::MemoryOptions;
 use crate::pages::{Call, FakePages};
 use vicus_topology::GroupId;
 
@@ -10,13 +10,13 @@ const PAGE: usize = 4096;
 fn memory(nodes: usize, policy: Policy) -> (Arc<Memory>, Arc<FakePages>) {
     let machine = Topology::parse(&format!("node:{nodes} core:1")).unwrap();
     let series = crate::Series { limit: 64 << 10, ..Default::default() };
-    let options = Options {
+    let options = MemoryOptions {
         superblock_bytes: 1 << 20,
         range_bytes: 2 << 20,
         placed_bytes: 16 << 20,
         series,
         policy,
-        ..Options::default()
+        ..MemoryOptions::default()
     };
     Memory::on_fake_pages(&machine, options)
 }
@@ -208,7 +208,7 @@ fn that_a_node_gives_no_memory_is_no_refusal() {
     let machine = Topology::parse("node:3 core:1").unwrap();
     let pages = Arc::new(FakePages::new(3));
     pages.forbid(NodeId::new(1));
-    let options = Options { range_bytes: 32 << 20, placed_bytes: 16 << 20, ..Options::default() };
+    let options = MemoryOptions { range_bytes: 32 << 20, placed_bytes: 16 << 20, ..MemoryOptions::default() };
     let memory = Memory::new(Arc::clone(&pages) as Arc<dyn Pages>, &machine, options).unwrap();
     assert_eq!((memory.placing_refused(), memory.unplaced()), (None, &[][..]));
     assert_eq!(memory.locations(), [0, 2].map(NodeId::new));
@@ -267,8 +267,8 @@ fn what_can_not_be_is_refused_at_the_call() {
     assert_eq!(refused(bytes(1), "on:2"), "on:2: there are 2 locations, counted from 0");
     assert_eq!(refused(bytes(1), "weighted:1"), "weighted: there are 1 weights for 2 locations");
     for size in [17 << 20, usize::MAX / 4, isize::MAX as usize - 7] {
-        assert!(refused(bytes(size), "fine").contains("raise `Options::placed_bytes`"), "{size}");
-        assert!(refused(bytes(size), "replicated").contains("raise `Options::placed_bytes`"), "{size}");
+        assert!(refused(bytes(size), "fine").contains("raise `MemoryOptions::placed_bytes`"), "{size}");
+        assert!(refused(bytes(size), "replicated").contains("raise `MemoryOptions::placed_bytes`"), "{size}");
     }
     let aligned = Layout::from_size_align(1, 1 << 62).unwrap();
     assert!(refused(aligned, "fine").contains("aligned to 4611686018427387904"));
@@ -318,7 +318,7 @@ fn a_unit_that_is_relocated_keeps_what_it_holds() {
 fn nodes_without_memory_are_no_locations() {
     let mut machine = Topology::parse("node:3 core:1").unwrap();
     machine.nodes[1].bytes = 0;
-    let options = Options { range_bytes: 8 << 20, placed_bytes: 4 << 20, ..Options::default() };
+    let options = MemoryOptions { range_bytes: 8 << 20, placed_bytes: 4 << 20, ..MemoryOptions::default() };
     let (memory, _) = Memory::on_fake_pages(&machine, options);
     assert_eq!(memory.locations(), [0, 2].map(NodeId::new));
     let placed = memory.place(bytes(3 * PAGE), Some(&Distribution::Fine)).unwrap();
@@ -340,8 +340,12 @@ fn a_place_means_the_nearest_memory_in_every_container() {
     let mut machine = Topology::parse("node:3 l3:2 core:1").unwrap();
     machine.nodes[1].bytes = 0;
     machine.distances = vec![vec![10, 20, 20], vec![20, 10, 15], vec![20, 15, 10]];
-    let options =
-        Options { range_bytes: 8 << 20, superblock_bytes: 1 << 20, placed_bytes: 32 << 20, ..Options::default() };
+    let options = MemoryOptions {
+        range_bytes: 8 << 20,
+        superblock_bytes: 1 << 20,
+        placed_bytes: 32 << 20,
+        ..MemoryOptions::default()
+    };
     let (memory, _) = Memory::on_fake_pages(&machine, options);
     let options = crate::ArrayOptions { pattern: crate::Pattern::Stripes, segment_pages: 1 };
     let array: crate::DistArray<u64> = crate::DistArray::zeroed(&memory, 2048, options).unwrap();

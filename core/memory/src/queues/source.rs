@@ -58,11 +58,11 @@ unsafe impl SegmentSource for SystemSegments {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use vicus_memory::{FakePages, LfQueue, Memory, NodeSegments, Options, QueueOptions};
+/// use vicus_memory::{FakePages, LfQueue, Memory, NodeSegments, MemoryOptions, QueueOptions};
 /// use vicus_topology::{NodeId, Topology};
 ///
 /// let machine = Topology::parse("node:2 core:1").unwrap();
-/// let options = Options { range_bytes: 32 << 20, superblock_bytes: 1 << 20, ..Options::default() };
+/// let options = MemoryOptions { range_bytes: 32 << 20, superblock_bytes: 1 << 20, ..MemoryOptions::default() };
 /// let memory = Memory::new(Arc::new(FakePages::new(2)), &machine, options).unwrap();
 /// let segments = NodeSegments::new(&memory, NodeId::new(1)).unwrap();
 /// let queue = LfQueue::with_source(Arc::new(segments), &QueueOptions::default()).unwrap();
@@ -79,7 +79,7 @@ impl NodeSegments {
     /// A source on the node of a place, or on the nearest that has memory. Panics if there is no such place.
     ///
     /// # Errors
-    /// There are as many heaps as [`crate::Options::heaps`] allows.
+    /// There are as many heaps as [`crate::MemoryOptions::heaps`] allows.
     pub fn new(memory: &Arc<Memory>, place: impl Into<Place>) -> Result<NodeSegments, AllocError> {
         Ok(NodeSegments { heap: Mutex::new(Heap::new(memory, memory.node_near(place))?) })
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::sync::{Arc, OnceLock};
 use vicus_flow::{FlowError, sequential};
-use vicus_memory::{FakePages, Memory, Options, Region};
+use vicus_memory::{FakePages, Memory, MemoryOptions, Region};
 use vicus_rdf::load::{Load, LoadError, LoadOptions, Loaded, Phase, Progress, Source, Syntax};
 use vicus_rdf::{Id, Kind, Loader, OnError, Order, Placement, Store};
 use vicus_topology::{NodeId, Topology};
@@ -112,7 +112,7 @@ fn any_schedule_chunks_and_workers_make_the_same_store() {
 /// A memory on so many nodes that uses no pages of the system.
 fn memory(nodes: usize) -> Arc<Memory> {
     let machine = Topology::parse(&format!("node:{nodes} core:1")).unwrap();
-    let options = Options { range_bytes: 32 << 20, placed_bytes: 64 << 20, ..Options::default() };
+    let options = MemoryOptions { range_bytes: 32 << 20, placed_bytes: 64 << 20, ..MemoryOptions::default() };
     Memory::new(Arc::new(FakePages::new(nodes)), &machine, options).unwrap()
 }
 

@@ -12,13 +12,13 @@ pub(super) struct Graph {
     dependences: Dependences,
     /// The number of the first task in `nodes`.
     first: usize,
-    nodes: VecDeque<Arc<Node>>,
+    nodes: VecDeque<Arc<TaskNode>>,
     predecessors: Vec<usize>,
 }
 
 impl Graph {
     /// Adds a task, which waits for earlier ones.
-    pub(super) fn add(&mut self, ordered: &[Access], node: &Arc<Node>) {
+    pub(super) fn add(&mut self, ordered: &[Access], node: &Arc<TaskNode>) {
         while self.nodes.front().is_some_and(|first| first.is_sound_and_over()) {
             self.dependences.retire(self.first);
             self.nodes.pop_front();
@@ -44,7 +44,7 @@ impl Graph {
 
 /// A task that can be put into a queue.
 #[derive(Clone, Copy, Debug)]
-pub struct Queued {
+pub struct ReadyTask {
     /// The task.
     pub task: TaskRef,
     /// Its relation to its spawner.
@@ -56,26 +56,26 @@ pub struct Queued {
 }
 
 /// A task in the graph, with the tasks that wait for it.
-pub struct Node {
+pub struct TaskNode {
     /// How many tasks it waits for, and one more until it is spawned.
     missing: AtomicUsize,
     /// Whether this task, or one that it waited for, panicked: its data is not written then.
     is_broken: AtomicBool,
     /// The tasks that wait for it; `None` when it is over.
-    waiting: Mutex<Option<Vec<Arc<Node>>>>,
+    waiting: Mutex<Option<Vec<Arc<TaskNode>>>>,
     /// The task to queue, and its queue, once it waits for no other.
-    task: Cell<Option<Queued>>,
+    task: Cell<Option<ReadyTask>>,
 }
 
 #[expect(unsafe_code, reason = "it has a cell")]
 // SAFETY: the cell is written before the last decrement of `missing`, and read once, by the thread that does this decrement.
-unsafe impl Sync for Node {}
+unsafe impl Sync for TaskNode {}
 
 #[expect(clippy::new_without_default, reason = "a node is of no use alone")]
-impl Node {
+impl TaskNode {
     /// A task that is not spawned yet.
-    pub fn new() -> Node {
-        Node {
+    pub fn new() -> TaskNode {
+        TaskNode {
             missing: AtomicUsize::new(1),
             is_broken: AtomicBool::new(false),
             waiting: Mutex::new(Some(Vec::new())),
@@ -95,7 +95,7 @@ impl Node {
     }
 
     /// Makes another task wait for this one; `false` if this one is over.
-    fn add_successor(&self, other: &Arc<Node>) -> bool {
+    fn add_successor(&self, other: &Arc<TaskNode>) -> bool {
         let mut waiting = self.waiting.lock().expect("nothing panics under this lock");
         let Some(waiting) = &mut *waiting else { return false };
         // Relaxed: the lock orders it before the decrement.
@@ -105,19 +105,19 @@ impl Node {
     }
 
     /// It was spawned: from now on it runs as soon as it waits for no task. Returns it if it waits for none already.
-    pub fn spawn(&self, queued: Queued) -> Option<Queued> {
+    pub fn spawn(&self, queued: ReadyTask) -> Option<ReadyTask> {
         self.task.set(Some(queued));
         self.remove_predecessor()
     }
 
-    fn remove_predecessor(&self) -> Option<Queued> {
+    fn remove_predecessor(&self) -> Option<ReadyTask> {
         // Release and acquire: the thread that queues the task sees the writes of all tasks that it waited for, and its own
         // entry.
         (self.missing.fetch_sub(1, Ordering::AcqRel) == 1).then(|| self.task.take()).flatten()
     }
 
     /// It is over; `is_done`: without a panic. `ready` gets each task that now waits for no other.
-    pub fn end(&self, is_done: bool, mut ready: impl FnMut(Queued)) {
+    pub fn end(&self, is_done: bool, mut ready: impl FnMut(ReadyTask)) {
         let waiting = {
             let mut waiting = self.waiting.lock().expect("nothing panics under this lock");
             if !is_done {
@@ -153,7 +153,7 @@ mod loom_models {
 
     static ORDERED: TaskClass = TaskClass { run: never, runs_inline: true, is_unwanted: None };
 
-    fn queued() -> Queued {
+    fn queued() -> ReadyTask {
         let number = TaskHeader::UNNUMBERED;
         let header = Box::leak(Box::new(TaskHeader {
             class: &ORDERED,
@@ -164,7 +164,7 @@ mod loom_models {
         #[expect(unsafe_code, reason = "makes a task")]
         // SAFETY: it is leaked, and never run.
         let task = unsafe { TaskRef::new(std::ptr::NonNull::from(header)) };
-        Queued { task, kind: Kind::Immediate, queue: None, priority: None }
+        ReadyTask { task, kind: Kind::Immediate, queue: None, priority: None }
     }
 
     struct Data(UnsafeCell<u32>);
@@ -181,7 +181,7 @@ mod loom_models {
             loom::model(move || {
                 let mut graph = Graph::default();
                 let cells = [0x100, 0x200].map(|at| Access::new(at, 8, Mode::Write));
-                let writers = [0, 1].map(|_| Arc::new(Node::new()));
+                let writers = [0, 1].map(|_| Arc::new(TaskNode::new()));
                 for (access, writer) in cells.iter().zip(&writers) {
                     graph.add(std::slice::from_ref(access), writer);
                     assert!(writer.spawn(queued()).is_some(), "it waits for no task");
@@ -189,7 +189,7 @@ mod loom_models {
                 let (data, times) = (Arc::new([0, 1].map(|_| Data(UnsafeCell::new(0)))), Arc::new(AtomicU32::new(0)));
                 let queue = {
                     let (data, times) = (Arc::clone(&data), Arc::clone(&times));
-                    move |_: Queued| {
+                    move |_: ReadyTask| {
                         times.fetch_add(1, Ordering::Relaxed);
                         for cell in data.iter() {
                             #[expect(unsafe_code, reason = "loom's cell")]
@@ -209,7 +209,7 @@ mod loom_models {
                         })
                     })
                     .collect();
-                let reader = Arc::new(Node::new());
+                let reader = Arc::new(TaskNode::new());
                 graph.add(&cells, &reader);
                 reader.spawn(queued()).into_iter().for_each(&queue);
                 threads.into_iter().for_each(|thread| thread.join().unwrap());

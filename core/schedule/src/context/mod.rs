@@ -12,7 +12,7 @@ mod ready;
 use crate::sync::{AtomicBool, Mutex, Ordering};
 use crate::{Access, QueueId, RequestId, SeatId, TaskRef};
 use graph::Graph;
-pub use graph::{Node, Queued};
+pub use graph::{ReadyTask, TaskNode};
 pub use open::Wanted;
 use open::{Ended, Open, Then};
 use ready::Ready;
@@ -223,7 +223,7 @@ impl Context {
 
     /// Makes a task wait for the earlier ones of this owner that write data which it reads, or that read or write data which it
     /// writes.
-    pub fn order(&self, ordered: &[Access], node: &Arc<Node>) {
+    pub fn order(&self, ordered: &[Access], node: &Arc<TaskNode>) {
         let owner = self.of_this_task().last().expect("itself at least");
         let mut graph = owner.graph.lock().expect("nothing panics under this lock");
         graph.get_or_insert_default().add(ordered, node);

@@ -3,7 +3,7 @@
 use crate::rows::count_of;
 use std::sync::Arc;
 use vicus_rdf::Store;
-use vicus_sparql::{Options, ParseOptions, QueryErrorKind, parse_with, plan};
+use vicus_sparql::{ParseOptions, PlanOptions, QueryErrorKind, parse_with, plan};
 
 /// A construct: its name, and a text that nests it so many times.
 type Nested = (&'static str, fn(usize) -> String);
@@ -149,7 +149,7 @@ fn do_all(depth: usize, stack: usize, constructs: &[Nested]) {
             let copy = parsed.clone();
             assert!(!format!("{copy:?}").is_empty(), "{name}");
             drop(parsed);
-            let plan = match plan(&store, &copy, &Options::default()) {
+            let plan = match plan(&store, &copy, &PlanOptions::default()) {
                 Ok(plan) => plan,
                 Err(error) => {
                     assert_eq!(error.kind, QueryErrorKind::TooManySteps, "{name}: {error}");

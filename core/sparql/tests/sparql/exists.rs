@@ -4,7 +4,7 @@ use crate::rows::{count_of, rows_of};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_rdf::Store;
-use vicus_sparql::{Options, Plan, parse, plan};
+use vicus_sparql::{Plan, PlanOptions, parse, plan};
 
 /// Nodes `n0` to `n17`, each with a link to the next one, to the one after that, and with its number.
 fn chain() -> Arc<Store> {
@@ -21,7 +21,7 @@ fn chain() -> Arc<Store> {
 
 fn planned(text: &str) -> Plan {
     let parsed = parse(&format!("PREFIX : <http://e/> {text}")).unwrap_or_else(|error| panic!("{text}: {error}"));
-    plan(&chain(), &parsed, &Options::default()).expect("supported")
+    plan(&chain(), &parsed, &PlanOptions::default()).expect("supported")
 }
 
 /// The numbers for which the second column is true.

@@ -4,7 +4,7 @@ use crate::rows::count_of;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_rdf::Store;
-use vicus_sparql::{Options, parse, plan};
+use vicus_sparql::{PlanOptions, parse, plan};
 
 const ROWS: usize = 150_000;
 
@@ -12,7 +12,7 @@ const ROWS: usize = 150_000;
 fn assert_rows(store: &Arc<Store>, text: &str, rows: usize) {
     let parsed = parse(&format!("PREFIX : <http://e/> {text}")).unwrap_or_else(|error| panic!("{error}"));
     for (optimise, threads) in [(true, 1), (true, 3), (false, 1)] {
-        let options = Options { optimise, threads, ..Options::default() };
+        let options = PlanOptions { optimise, threads, ..PlanOptions::default() };
         let plan = plan(store, &parsed, &options).expect("supported");
         assert_eq!(count_of(&plan), rows, "{options:?}\n{}", plan.explain());
     }
@@ -75,7 +75,7 @@ fn moments_in_two_zones_are_joined_by_their_place_on_the_time_line() {
         .unwrap();
     }
     let store = Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples"));
-    let options = Options::default();
+    let options = PlanOptions::default();
     let query = parse("PREFIX : <http://e/> SELECT ?a ?b { ?a :at ?t . ?b :when ?u FILTER (?t = ?u) }").unwrap();
     let plan = plan(&store, &query, &options).expect("supported");
     assert_eq!(count_of(&plan), rows, "{}", plan.explain());

@@ -6,7 +6,7 @@ mod texts;
 use std::sync::Arc;
 use texts::ALL;
 use vicus_rdf::Store;
-use vicus_sparql::{Options, QueryErrorKind, parse, plan};
+use vicus_sparql::{PlanOptions, QueryErrorKind, parse, plan};
 
 /// Texts with many columns that pass many operators: planning makes their product.
 const PRODUCTS: &[&str] = &[
@@ -45,7 +45,7 @@ fn twice_the_text_takes_about_twice_the_steps() {
         let steps = |count: usize| {
             let parsed = parse(&(long.text)(count)).ok()?;
             Some(
-                plan(&store, &parsed, &Options::default())
+                plan(&store, &parsed, &PlanOptions::default())
                     .unwrap_or_else(|error| panic!("{}: {error}", long.name))
                     .steps(),
             )
@@ -65,7 +65,9 @@ fn products_grow_no_faster_than_with_the_square() {
     for long in ALL.iter().filter(|long| PRODUCTS.contains(&long.name)) {
         let steps = |count: usize| {
             let parsed = parse(&(long.text)(count)).unwrap_or_else(|error| panic!("{}: {error}", long.name));
-            plan(&store, &parsed, &Options::default()).unwrap_or_else(|error| panic!("{}: {error}", long.name)).steps()
+            plan(&store, &parsed, &PlanOptions::default())
+                .unwrap_or_else(|error| panic!("{}: {error}", long.name))
+                .steps()
         };
         let (once, twice) = (steps(100), steps(200));
         if twice * 10 > once * 48 {
@@ -81,7 +83,7 @@ fn a_text_that_takes_more_steps_than_it_may_is_an_error_that_says_so() {
     let mut ended = 0;
     for long in ALL {
         let Ok(parsed) = parse(&(long.text)(300)) else { continue };
-        let options = Options { plan_steps: 20_000, ..Options::default() };
+        let options = PlanOptions { plan_steps: 20_000, ..PlanOptions::default() };
         match plan(&store, &parsed, &options) {
             Ok(plan) => assert!(plan.steps() <= options.plan_steps, "{}", long.name),
             Err(error) => {
@@ -114,7 +116,7 @@ fn a_plan_of_many_levels_needs_no_large_stack() {
     let text = format!("SELECT * {{ {}{} }}", format!("{many} OPTIONAL {{").repeat(300), "}".repeat(300));
     let store = store();
     let work = move || {
-        let options = Options { plan_steps: u64::MAX, ..Options::default() };
+        let options = PlanOptions { plan_steps: u64::MAX, ..PlanOptions::default() };
         let plan = plan(&store, &parse(&text).expect("it is no deeper than may be"), &options).expect("it is planned");
         assert!(plan.explain().lines().count() > 10_000);
     };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_rdf::Store;
-use vicus_sparql::{Limits, Options, Plan, parse, plan};
+use vicus_sparql::{Limits, Plan, PlanOptions, parse, plan};
 
 fn store(text: &str) -> Arc<Store> {
     Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples"))
@@ -13,7 +13,7 @@ fn store(text: &str) -> Arc<Store> {
 
 fn planned(store: &Arc<Store>, text: &str, limits: Limits) -> Plan {
     let parsed = parse(&format!("PREFIX : <http://e/> {text}")).unwrap_or_else(|error| panic!("{error}"));
-    plan(store, &parsed, &Options { limits, ..Options::default() }).expect("supported")
+    plan(store, &parsed, &PlanOptions { limits, ..PlanOptions::default() }).expect("supported")
 }
 
 /// Rows of IRIs without their common prefix, sorted.

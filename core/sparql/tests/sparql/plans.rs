@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_flow::{BoxCounts, sequential};
 use vicus_rdf::Store;
-use vicus_sparql::{Moment, Options, Plan, parse, plan};
+use vicus_sparql::{Moment, Plan, PlanOptions, parse, plan};
 
 /// Papers with a year, an author and a title; authors with a name. Every tenth name is written twice.
 fn library(papers: usize) -> Arc<Store> {
@@ -29,7 +29,7 @@ fn library(papers: usize) -> Arc<Store> {
 
 fn planned(store: &Arc<Store>, text: &str) -> Plan {
     let text = format!("PREFIX : <http://e/> {text}");
-    plan(store, &parse(&text).unwrap_or_else(|error| panic!("{error}")), &Options::default()).expect("supported")
+    plan(store, &parse(&text).unwrap_or_else(|error| panic!("{error}")), &PlanOptions::default()).expect("supported")
 }
 
 #[track_caller]
@@ -37,7 +37,7 @@ fn assert_plan(store: &Arc<Store>, text: &str, has: &[&str], lacks: &[&str]) {
     let explained = planned(store, text).explain();
     assert!(has.iter().all(|part| explained.contains(part)), "{has:?} should be in\n{explained}");
     assert!(!lacks.iter().any(|part| explained.contains(part)), "{lacks:?} should not be in\n{explained}");
-    let naive = Options { optimise: false, ..Options::default() };
+    let naive = PlanOptions { optimise: false, ..PlanOptions::default() };
     let naive = plan(store, &parse(&format!("PREFIX : <http://e/> {text}")).expect("parsed above"), &naive);
     assert_eq!(count_of(&planned(store, text)), count_of(&naive.expect("supported")), "{explained}");
 }
@@ -120,7 +120,7 @@ fn columns_come_in_the_order_of_select() {
     ];
     for text in asked {
         let plan = planned(&store, text);
-        let naive = Options { optimise: false, ..Options::default() };
+        let naive = PlanOptions { optimise: false, ..PlanOptions::default() };
         let naive = plan_as_written(&store, text, &naive);
         let sorted = |plan: &Plan| {
             let mut rows: Vec<String> = rows_of(plan, |_| 0).iter().map(|row| format!("{row:?}")).collect();
@@ -134,7 +134,7 @@ fn columns_come_in_the_order_of_select() {
     }
 }
 
-fn plan_as_written(store: &Arc<Store>, text: &str, options: &Options) -> Plan {
+fn plan_as_written(store: &Arc<Store>, text: &str, options: &PlanOptions) -> Plan {
     plan(store, &parse(&format!("PREFIX : <http://e/> {text}")).expect("a query"), options).expect("supported")
 }
 
@@ -354,10 +354,11 @@ fn computed_terms_go_with_the_last_row_that_has_them() {
         (format!("SELECT ?x {{ {bind} }} ORDER BY ?x"), 60, 60),
         (format!("SELECT ?x {{ {{ {bind} }} {{ SELECT ?q ?x {{ ?q :title ?u BIND (STR(?u) AS ?x) }} }} }}"), 0, 120),
     ] {
-        for options in
-            [Options::default(), Options { threads: 3, parallel_rows: 0, cache_bytes: 0, ..Options::default() }]
-        {
-            let options = Options { envelope_rows: 7, ..options };
+        for options in [
+            PlanOptions::default(),
+            PlanOptions { threads: 3, parallel_rows: 0, cache_bytes: 0, ..PlanOptions::default() },
+        ] {
+            let options = PlanOptions { envelope_rows: 7, ..options };
             let parsed = parse(&format!("PREFIX : <http://e/> {text}")).expect("good SPARQL");
             let plan = plan(&store, &parsed, &options).expect("it is supported");
             let kept = || number_before(&format!("{:?}", plan.start(Moment::default())), " more");
@@ -480,8 +481,11 @@ const VARIED: [&str; 6] = [
 ];
 
 /// One box for each operator, and several.
-fn one_box_and_several() -> [Options; 2] {
-    [Options::default(), Options { threads: 4, parallel_rows: 1, sinks: 2, envelope_rows: 16, ..Options::default() }]
+fn one_box_and_several() -> [PlanOptions; 2] {
+    [
+        PlanOptions::default(),
+        PlanOptions { threads: 4, parallel_rows: 1, sinks: 2, envelope_rows: 16, ..PlanOptions::default() },
+    ]
 }
 
 #[test]

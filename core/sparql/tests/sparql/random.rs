@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_rdf::Store;
-use vicus_sparql::{Form, Limits, Options, parse, plan};
+use vicus_sparql::{Form, Limits, PlanOptions, parse, plan};
 
 const SUBJECTS: [&str; 6] = ["<http://e/a>", "<http://e/b>", "<http://e/c>", "<http://e/p>", "_:x", "_:y"];
 const PREDICATES: [&str; 4] = ["<http://e/p>", "<http://e/q>", "<http://e/r>", "<http://e/s>"];
@@ -393,7 +393,7 @@ fn check_query(seed: u64, data: &str, text: &str) -> Option<String> {
             // Without a cache, tables are split as soon as there is a row.
             let cache_bytes = if (envelope_rows, threads) == (2, 2) { 0 } else { 1 << 20 };
             let limits = if envelope_rows % 2 == 0 { Limits::default() } else { low_limits(&mut numbers) };
-            let options = Options {
+            let options = PlanOptions {
                 envelope_rows,
                 via_envelopes,
                 threads,
@@ -401,7 +401,7 @@ fn check_query(seed: u64, data: &str, text: &str) -> Option<String> {
                 cache_bytes,
                 optimise,
                 limits,
-                ..Options::default()
+                ..PlanOptions::default()
             };
             let plan = plan(&store, &parsed, &options).expect("supported");
             let mut order = Chance::new(seed ^ 77);

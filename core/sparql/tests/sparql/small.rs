@@ -3,7 +3,7 @@
 use crate::rows::{Row, rows_of};
 use std::sync::Arc;
 use vicus_rdf::Store;
-use vicus_sparql::{Form, Options, parse, plan};
+use vicus_sparql::{Form, PlanOptions, parse, plan};
 
 const DATA: &str = include_str!("../data/people.ttl");
 const EXPECTED: &str = include_str!("../data/people.expected");
@@ -26,7 +26,7 @@ fn a_small_graph_gives_the_rows_that_another_engine_found() {
         }
         let parsed = parse(&format!("{PREFIXES}{query}")).unwrap_or_else(|error| panic!("{query}: {error}"));
         for optimise in [true, false] {
-            let options = Options { optimise, envelope_rows: 3, ..Options::default() };
+            let options = PlanOptions { optimise, envelope_rows: 3, ..PlanOptions::default() };
             let plan = plan(&store, &parsed, &options).expect("supported");
             let rows = rows_of(&plan, |_| 0);
             let mut found: Vec<String> = match plan.form() {

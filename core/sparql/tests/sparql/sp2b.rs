@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vicus_rdf::Store;
-use vicus_sparql::{Form, Options, parse, plan};
+use vicus_sparql::{Form, PlanOptions, parse, plan};
 
 pub(crate) fn root() -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs this test");
@@ -38,7 +38,7 @@ fn all_queries_find_as_many_rows_as_other_engines() {
         for (name, expected) in lines[0].iter().zip(expected).skip(1) {
             let path = root().join(format!("doors/cli/queries/sp2b/{name}.sparql"));
             let text = std::fs::read_to_string(&path).expect("a query of the repository");
-            let plan = plan(&store, &parse(&text).expect("good SPARQL"), &Options::default()).expect("supported");
+            let plan = plan(&store, &parse(&text).expect("good SPARQL"), &PlanOptions::default()).expect("supported");
             let found = match (count_of(&plan), plan.form()) {
                 (0, Form::Ask) => "no".to_owned(),
                 (1, Form::Ask) => "yes".to_owned(),

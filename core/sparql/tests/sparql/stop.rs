@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_rdf::Store;
-use vicus_sparql::{Options, QueryErrorKind, Watch, parse, plan_until};
+use vicus_sparql::{PlanOptions, QueryErrorKind, Watch, parse, plan_until};
 
 fn store() -> Arc<Store> {
     Arc::new(Store::of_ntriples(b"<http://e/ann> <http://e/knows> <http://e/bob> .").expect("good N-Triples"))
@@ -18,7 +18,7 @@ fn stopped_at(last: u64, store: &Arc<Store>, text: &str) -> (bool, u64) {
         looks.set(looks.get() + 1);
         looks.get() == last
     };
-    match plan_until(store, &parsed, &Options::default(), &stopped) {
+    match plan_until(store, &parsed, &PlanOptions::default(), &stopped) {
         Ok(_) => (false, looks.get()),
         Err(error) => {
             assert_eq!(error.kind, QueryErrorKind::Stopped);
@@ -100,7 +100,7 @@ fn planning_holds_what_it_is_granted_and_no_more() {
     let parsed = parse(text).expect("good SPARQL");
     let plan = |most: u64| {
         let watch = Grants { most, asked: Cell::new(0) };
-        let planned = plan_until(&store(), &parsed, &Options::default(), &watch);
+        let planned = plan_until(&store(), &parsed, &PlanOptions::default(), &watch);
         (planned.map(|plan| plan.planning_bytes()).map_err(|error| error.kind), watch.asked.get())
     };
     let (held, asked) = plan(u64::MAX);

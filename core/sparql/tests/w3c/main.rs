@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use vicus_flow::sequential;
 use vicus_rdf::{Id, Store};
-use vicus_sparql::{Form, Moment, Options, ParseOptions, QueryError, QueryErrorKind, parse_with, plan};
+use vicus_sparql::{Form, Moment, ParseOptions, PlanOptions, QueryError, QueryErrorKind, parse_with, plan};
 
 const NOT_PASSED: &str = include_str!("not-passed.txt");
 
@@ -70,7 +70,7 @@ fn renamed(prefix: &str, mut triple: Triple) -> Triple {
     triple
 }
 
-fn answer(store: &Arc<Store>, text: &str, base: &str, options: &Options) -> Result<Answer, String> {
+fn answer(store: &Arc<Store>, text: &str, base: &str, options: &PlanOptions) -> Result<Answer, String> {
     let parsed = parse_with(text, &ParseOptions { base: Some(base), ..ParseOptions::default() })
         .map_err(|error| error.to_string())?;
     let plan = plan(store, &parsed, options).map_err(|error| error.to_string())?;
@@ -108,7 +108,7 @@ fn run(test: &Test) -> Result<(), String> {
             let expected = results::read(result, &manifest::iri(result))?;
             for optimise in [true, false] {
                 for envelope_rows in [1, 2048] {
-                    let options = Options { optimise, envelope_rows, ..Options::default() };
+                    let options = PlanOptions { optimise, envelope_rows, ..PlanOptions::default() };
                     let found = answer(&store, &text, &base, &options)?;
                     compare::compare(&found, &expected, result.extension().is_some_and(|name| name == "csv"))
                         .map_err(|difference| format!("optimise: {optimise}: {difference}"))?;

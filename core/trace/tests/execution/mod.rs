@@ -183,7 +183,7 @@ impl Player {
 
     fn idle(&mut self, seat: usize, choice: u8) -> Doing {
         match choice % 8 {
-            0 | 1 => self.enqueue(seat, choice / 8, BoxId::NOBODY),
+            0 | 1 => self.enqueue(seat, choice / 8, BoxId::NONE),
             2 => {
                 if let Some(who) = self.find(choice / 8, |cell| cell.refused) {
                     self.touch(seat, who, What::Resumed { who, output: 0 });

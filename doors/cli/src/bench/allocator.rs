@@ -7,9 +7,9 @@ use super::measure::{self, Outcome, median};
 use super::{copies, queries};
 use anyhow::Context;
 use std::process::{Command, Stdio};
-use vicus::memory::{Foreign, Options as MemoryOptions, Policy, Series};
+use vicus::memory::{Foreign, MemoryOptions, Policy, Series};
 use vicus::{Runtime, Setting};
-use vicus_sparql::Options;
+use vicus_sparql::PlanOptions;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -162,7 +162,7 @@ fn one_side(args: &Args, side: Side, strategy: Setting) -> anyhow::Result<()> {
     let loaded = queries::load(&service, &asked.data)?;
     say_line!("load\t{}", loaded.time.as_secs_f64() * 1e3);
     for query in &asked.queries()? {
-        let run = |_| Ok(queries::run(&service, &loaded.dataset, query, &Options::default(), asked.copies)?.ms);
+        let run = |_| Ok(queries::run(&service, &loaded.dataset, query, &PlanOptions::default(), asked.copies)?.ms);
         let times = (0..args.repeats).map(run).collect::<anyhow::Result<Vec<f64>>>()?;
         say_line!("{}\t{}", query.name, median(&times));
     }

@@ -5,7 +5,7 @@
 
 use super::measure::{self, Outcome, median};
 use super::{copies, queries};
-use vicus_sparql::Options;
+use vicus_sparql::PlanOptions;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         for repeat in 0..args.repeats {
             // The first side changes each time.
             for side in [repeat % 2, 1 - repeat % 2] {
-                let run = queries::run(&services[side], &loaded.dataset, query, &Options::default(), asked.copies)?;
+                let run = queries::run(&services[side], &loaded.dataset, query, &PlanOptions::default(), asked.copies)?;
                 times[side].push(run.ms);
             }
         }

@@ -6,7 +6,7 @@ use crate::engine;
 use anyhow::{Context, ensure};
 use std::path::PathBuf;
 use vicus::{Runtime, Settings};
-use vicus_sparql::Options;
+use vicus_sparql::PlanOptions;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                     for (name, expected) in names.iter().zip(counts.split('\t')) {
                         let query = all.iter().find(|query| query.name == *name);
                         let query = query.with_context(|| format!("there is no query {name}"))?;
-                        let rows = queries::run(&service, &dataset, query, &Options::default(), 1)?.rows;
+                        let rows = queries::run(&service, &dataset, query, &PlanOptions::default(), 1)?.rows;
                         let right = match expected {
                             "yes" => rows > 0,
                             "no" => rows == 0,

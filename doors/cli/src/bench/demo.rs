@@ -5,7 +5,7 @@ use super::queries;
 use crate::engine;
 use std::path::PathBuf;
 use vicus::{Runtime, Setting};
-use vicus_sparql::Options;
+use vicus_sparql::PlanOptions;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         let (mut times, mut last) = ([Vec::new(), Vec::new()], None);
         for _ in 0..args.repeats {
             for (service, times) in [&las, &nls].into_iter().zip(&mut times) {
-                let run = queries::run(service, &loaded.dataset, query, &Options::default(), 1)?;
+                let run = queries::run(service, &loaded.dataset, query, &PlanOptions::default(), 1)?;
                 times.push(run.ms);
                 // Near and far bytes are shown for the first strategy.
                 last.get_or_insert(run);

@@ -9,7 +9,7 @@ use super::queries;
 use super::scratch::Scratch;
 use crate::engine;
 use vicus::{Runtime, Setting};
-use vicus_sparql::Options;
+use vicus_sparql::PlanOptions;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
             // The first size changes each time.
             for place in 0..table.len() {
                 let place = (place + repeat) % table.len();
-                let options = Options { envelope_rows: table[place].0, ..Options::default() };
+                let options = PlanOptions { envelope_rows: table[place].0, ..PlanOptions::default() };
                 times[place].push(queries::run(&service, &dataset, query, &options, 1)?.ms);
             }
         }

@@ -12,7 +12,7 @@ use crate::{engine, memory};
 use vicus::{Runtime, Setting};
 use vicus_rdf::StoreMemory;
 use vicus_service::{Dataset, Service};
-use vicus_sparql::Options;
+use vicus_sparql::PlanOptions;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -114,7 +114,7 @@ fn sources(args: &Args) -> Vec<Source> {
 /// The median milliseconds and the rows of each query.
 fn time(service: &Service, dataset: &Dataset, queries: &[Query], repeats: usize) -> anyhow::Result<Vec<(f64, u64)>> {
     let median_of = |query: &Query| -> anyhow::Result<(f64, u64)> {
-        let once = |_| queries::run(service, dataset, query, &Options::default(), 1);
+        let once = |_| queries::run(service, dataset, query, &PlanOptions::default(), 1);
         let runs = (0..repeats).map(once).collect::<anyhow::Result<Vec<_>>>()?;
         let ms = median(&runs.iter().map(|run| run.ms).collect::<Vec<_>>());
         tell(format_args!("  {}: {ms:.2} ms", query.name));
@@ -145,7 +145,7 @@ impl SpeedUp {
         for _ in 0..repeats {
             for (side, (service, threads)) in [(narrow, 1), (wide, threads)].into_iter().enumerate() {
                 loops[side].push(spin(threads, CALLS.max(threads), rounds));
-                times[side].push(queries::run(service, dataset, query, &Options::default(), 1)?.ms);
+                times[side].push(queries::run(service, dataset, query, &PlanOptions::default(), 1)?.ms);
             }
         }
         let [one, all] = times.map(|times| median(&times));

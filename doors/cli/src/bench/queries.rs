@@ -6,7 +6,7 @@ use std::time::Instant;
 use vicus::Totals;
 use vicus_rdf::load::LoadOptions;
 use vicus_service::{Count, Dataset, Loaded, Outcome, Service, SessionOptions};
-use vicus_sparql::{Moment, Options};
+use vicus_sparql::{Moment, PlanOptions};
 
 /// Names and texts.
 const SP2B: [(&str, &str); 17] = [
@@ -83,7 +83,7 @@ pub(super) struct Run {
 }
 
 /// What measured queries are asked with: the same moment each time.
-pub(crate) fn session_options(plan: &Options) -> SessionOptions {
+pub(crate) fn session_options(plan: &PlanOptions) -> SessionOptions {
     SessionOptions { plan: *plan, moment: Some(Moment::default()), ..SessionOptions::default() }
 }
 
@@ -93,7 +93,7 @@ pub(super) fn run(
     service: &Service,
     dataset: &Dataset,
     query: &Query,
-    options: &Options,
+    options: &PlanOptions,
     copies: usize,
 ) -> anyhow::Result<Run> {
     let session = service.session(dataset, session_options(options));

@@ -7,7 +7,7 @@ use crate::engine;
 use anyhow::Context;
 use vicus::{Runtime, Setting};
 use vicus_service::{Count, Session};
-use vicus_sparql::Options;
+use vicus_sparql::PlanOptions;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         args.repeats
     );
     say_line!("{:<12} {:>8} {:>8} {:>8} {:>8} {:>8}", "query", "parse", "plan", "run", "sum", "rows");
-    let session = service.session(&dataset, queries::session_options(&Options::default()));
+    let session = service.session(&dataset, queries::session_options(&PlanOptions::default()));
     let mut results = Vec::new();
     let mut all: Vec<Asked> = Vec::new();
     for (name, texts) in shop::queries(args.products, args.repeats, 1) {
@@ -93,7 +93,7 @@ mod tests {
         let text = shop::triples(60, 1);
         let store = Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples"));
         let service = engine::serve(Runtime::builder(), Some(1)).expect("there is a thread");
-        let session = service.session(&Dataset::new(store), queries::session_options(&Options::default()));
+        let session = service.session(&Dataset::new(store), queries::session_options(&PlanOptions::default()));
         for (name, texts) in shop::queries(60, 60, 1) {
             let rows: u64 = texts.iter().map(|text| ask(&session, text).expect("it runs").rows).sum();
             assert!(rows > 0, "{name}");

@@ -14,7 +14,7 @@ pub(super) struct Streams {
     pub(super) clock_ghz: f64,
     /// The lowest level first.
     pub(super) caches: Vec<Cache>,
-    pub(super) memory: Memory,
+    pub(super) memory: PlacedMemory,
     /// The share of computing that overlaps with the arrival of bytes.
     pub(super) overlap: f64,
 }
@@ -28,7 +28,7 @@ pub(super) struct Cache {
     pub(super) shared_bandwidth: Option<f64>,
 }
 
-pub(super) struct Memory {
+pub(super) struct PlacedMemory {
     pub(super) latency_ns: f64,
     /// The latency by the distance in the topology's matrix.
     pub(super) by_distance: Vec<(u32, f64)>,
@@ -68,7 +68,7 @@ impl Streams {
         Streams {
             clock_ghz,
             caches,
-            memory: Memory {
+            memory: PlacedMemory {
                 latency_ns: bench.alone(|| bench.waits(large, None)),
                 by_distance: bench.latencies(large),
                 core_bandwidth,

@@ -156,7 +156,7 @@ fn errors_are_of_kinds_that_a_door_can_tell() {
         other => panic!("{other:?}"),
     }
     assert_eq!(kind("DESCRIBE <http://e/1>"), ErrorKind::Query);
-    let steps = Options { plan_steps: 10, ..Options::default() };
+    let steps = PlanOptions { plan_steps: 10, ..PlanOptions::default() };
     let session_of = |options| service.session(&dataset(), options);
     let few = session_of(SessionOptions { plan: steps, ..SessionOptions::default() });
     assert_eq!(few.count(GREEDY).unwrap_err().kind(), ErrorKind::PlanLimit);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use vicus::{Runtime, Setting};
 use vicus_rdf::Store;
 use vicus_service::{Dataset, MemoryBudget, Service, SessionOptions};
-use vicus_sparql::Options;
+use vicus_sparql::PlanOptions;
 
 /// Has more solutions than anything can take.
 const ENDLESS: &str = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }";
@@ -31,7 +31,7 @@ fn service(strategy: &str, bytes: u64) -> Service {
 
 /// Options under which several boxes share the work even of few rows.
 fn shared() -> SessionOptions {
-    let plan = Options { parallel_rows: 100, ..Options::default() };
+    let plan = PlanOptions { parallel_rows: 100, ..PlanOptions::default() };
     SessionOptions { plan, parallel_answers: true, ..SessionOptions::default() }
 }
 

@@ -7,12 +7,12 @@ use crate::worker::{Worker, in_task};
 use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
-use vicus_schedule::{Access, Kind, Mode, Node, QueueId, Queued, TaskRef};
+use vicus_schedule::{Access, Kind, Mode, QueueId, ReadyTask, TaskNode, TaskRef};
 use vicus_topology::Place;
 
 /// Elements that several tasks of a scope read and write, in the order of their descriptions. Copies refer to the same elements.
 /// Made by [`Scope::share`].
-pub struct Shared<'scope, T> {
+pub struct SharedSlice<'scope, T> {
     start: *mut T,
     /// The index of its first element: elements without bytes are told apart only by that.
     first: usize,
@@ -22,16 +22,16 @@ pub struct Shared<'scope, T> {
     elements: PhantomData<&'scope mut [T]>,
 }
 
-/// Some of the elements of a [`Shared`], as a task declares them.
-pub struct Part<'scope, T>(Shared<'scope, T>);
+/// Some of the elements of a [`SharedSlice`], as a task declares them.
+pub struct Part<'scope, T>(SharedSlice<'scope, T>);
 
-impl<T> Clone for Shared<'_, T> {
+impl<T> Clone for SharedSlice<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Shared<'_, T> {}
+impl<T> Copy for SharedSlice<'_, T> {}
 
 impl<T> Clone for Part<'_, T> {
     fn clone(&self) -> Self {
@@ -43,14 +43,14 @@ impl<T> Copy for Part<'_, T> {}
 
 #[expect(unsafe_code, reason = "it has a pointer")]
 // SAFETY: only tasks access its elements, and they run in an order that keeps writers apart from all others.
-unsafe impl<T: Send> Send for Shared<'_, T> {}
+unsafe impl<T: Send> Send for SharedSlice<'_, T> {}
 
 #[expect(unsafe_code, reason = "it has a pointer")]
 // SAFETY: as above; a copy can be sent, so a reference can.
-unsafe impl<T: Send> Sync for Shared<'_, T> {}
+unsafe impl<T: Send> Sync for SharedSlice<'_, T> {}
 
 #[expect(unsafe_code, reason = "it has a pointer")]
-// SAFETY: as for `Shared`; tasks at the same time may read it, so references to elements go to several threads.
+// SAFETY: as for `SharedSlice`; tasks at the same time may read it, so references to elements go to several threads.
 unsafe impl<T: Send + Sync> Send for Part<'_, T> {}
 
 impl<T> Part<'_, T> {
@@ -61,7 +61,7 @@ impl<T> Part<'_, T> {
     }
 }
 
-impl<'scope, T> Shared<'scope, T> {
+impl<'scope, T> SharedSlice<'scope, T> {
     /// Some of its elements. Panics if there are not so many.
     pub fn part(self, elements: impl RangeBounds<usize>) -> Part<'scope, T> {
         let Range { start, end } = range(&elements, self.len);
@@ -69,7 +69,7 @@ impl<'scope, T> Shared<'scope, T> {
         #[expect(unsafe_code, reason = "a pointer into the elements")]
         // SAFETY: inside of the elements, or at their end.
         let first = unsafe { self.start.add(start) };
-        Part(Shared { start: first, first: start, len: end - start, ..self })
+        Part(SharedSlice { start: first, first: start, len: end - start, ..self })
     }
 
     /// How many elements it has.
@@ -288,9 +288,9 @@ pub(super) struct Said {
 
 impl<'scope> Scope<'scope> {
     /// Lets tasks of this scope share elements. From now on the elements are theirs, until the scope ends.
-    pub fn share<T: Send>(&self, elements: &'scope mut [T]) -> Shared<'scope, T> {
+    pub fn share<T: Send>(&self, elements: &'scope mut [T]) -> SharedSlice<'scope, T> {
         let scope = std::ptr::from_ref(self).cast();
-        Shared { start: elements.as_mut_ptr(), first: 0, len: elements.len(), scope, elements: PhantomData }
+        SharedSlice { start: elements.as_mut_ptr(), first: 0, len: elements.len(), scope, elements: PhantomData }
     }
 
     /// A task that describes the data that it reads and writes. It runs after the earlier tasks that write data which it reads,
@@ -461,12 +461,12 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
 
 /// A task's turn: when it is dropped, waiting tasks may go on.
 pub(super) struct Turn {
-    node: Arc<Node>,
+    node: Arc<TaskNode>,
     is_done: bool,
 }
 
 impl Turn {
-    pub(super) fn new(node: &Arc<Node>) -> Turn {
+    pub(super) fn new(node: &Arc<TaskNode>) -> Turn {
         Turn { node: Arc::clone(node), is_done: false }
     }
 
@@ -487,7 +487,7 @@ impl Drop for Turn {
         self.node.end(self.is_done, |queued| {
             // Near the data that was just written.
             let kind = if queued.queue.is_some() { queued.kind } else { Kind::Immediate };
-            in_task(|worker| worker.queue_released(Queued { kind, ..queued })).run();
+            in_task(|worker| worker.queue_released(ReadyTask { kind, ..queued })).run();
         });
     }
 }

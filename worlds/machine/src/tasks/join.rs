@@ -50,7 +50,7 @@ where
         Ok(a) => a,
         Err(panic) => {
             // Data that the second one borrows may be gone with this frame.
-            if take_back(task, queue) {
+            if take_back_from_panic(task, queue) {
                 job.forget();
                 in_task(|worker| worker.recorder.task_ended_here());
             } else {
@@ -72,19 +72,31 @@ where
 /// Takes a task back from its queue, or with `None` from the seat's own lock-free one. `false` if another seat has it.
 #[inline]
 fn take_back(task: TaskRef, queue: Option<QueueId>) -> bool {
+    match in_task(|worker| worker.take_back(task, queue)) {
+        Ok(is_back) => is_back,
+        Err(younger) => take_back_from_below(younger, task, queue),
+    }
+}
+
+/// As [`take_back`], after it gave a younger task, which the first closure has spawned and not waited for.
+#[cold]
+#[inline(never)]
+fn take_back_from_below(mut younger: TaskRef, task: TaskRef, queue: Option<QueueId>) -> bool {
     loop {
+        let way = in_task(|worker| worker.state.own_way());
+        run_on_top(younger, way);
         match in_task(|worker| worker.take_back(task, queue)) {
             Ok(is_back) => return is_back,
-            // Spawned after it by the first closure, which has not waited for it.
-            Err(younger) => run_younger(younger),
+            Err(another) => younger = another,
         }
     }
 }
 
+/// As [`take_back`], which is inlined on the usual way alone.
 #[cold]
-fn run_younger(task: TaskRef) {
-    let way = in_task(|worker| worker.state.own_way());
-    run_on_top(task, way);
+#[inline(never)]
+fn take_back_from_panic(task: TaskRef, queue: Option<QueueId>) -> bool {
+    take_back(task, queue)
 }
 
 #[cold]

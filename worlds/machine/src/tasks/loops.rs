@@ -104,7 +104,7 @@ pub(super) fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
 /// A loop that threads work on.
 struct Loop {
     /// By thread.
-    parts: Vec<Part>,
+    parts: Vec<ThreadPart>,
     /// The caller's function. Invariant: alive until the loop is closed and its visitors have left.
     f: *const (dyn Fn(Range<usize>) + Sync),
     /// Invited threads.
@@ -121,7 +121,7 @@ struct Loop {
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-struct Part {
+struct ThreadPart {
     range: Range<usize>,
     /// Where the next piece begins.
     next: Padded<AtomicUsize>,
@@ -148,7 +148,7 @@ impl Loop {
         let at = |thread: usize| (range.len() as u128 * thread as u128 / threads as u128) as usize;
         let part = |thread: usize| {
             let range = at(thread)..at(thread + 1);
-            Part { next: Padded(AtomicUsize::new(range.start)), range }
+            ThreadPart { next: Padded(AtomicUsize::new(range.start)), range }
         };
         #[expect(unsafe_code, reason = "who is invited may come when the caller has left")]
         // SAFETY: both point to the same function; it is called only by visitors of the loop, for whom the caller waits.
@@ -216,7 +216,7 @@ impl Awaited for Loop {
     }
 }
 
-impl Part {
+impl ThreadPart {
     fn has_more(&self) -> bool {
         self.next.0.load(Ordering::Relaxed) < self.range.end
     }

@@ -25,7 +25,7 @@ mod waits;
 pub(crate) use child::wait_for_descendants;
 pub use child::{ChildBuilder, cancel_group, child, close_group, open_group, spawn_child, wait_for_children};
 pub use collect::{collect, map_reduce};
-pub use data::{Append, Data, Part, Shared, TaskBuilder, Views};
+pub use data::{Append, Data, Part, SharedSlice, TaskBuilder, Views};
 pub use join::join;
 pub use loops::{for_each, for_each_mut};
 pub(crate) use place::GroupQueues;
@@ -102,10 +102,15 @@ impl Worker {
     fn begin_task(&mut self, task: TaskRef) {
         self.frame.request = task.header().request;
         if self.recorder.is_on() {
-            let way = self.frame.way;
-            let is_far = way.queue().is_some_and(|queue| self.is_far(queue));
-            self.recorder.task_taken(task, way, is_far);
-            self.recorder.task_begins(task);
+            self.record_begins(task);
         }
+    }
+
+    #[cold]
+    fn record_begins(&mut self, task: TaskRef) {
+        let way = self.frame.way;
+        let is_far = way.queue().is_some_and(|queue| self.is_far(queue));
+        self.recorder.task_taken(task, way, is_far);
+        self.recorder.task_begins(task);
     }
 }

@@ -6,7 +6,7 @@
 
 use super::job::Job;
 use crate::worker::{AtOnce, Worker, run_on_top};
-use vicus_schedule::{Context, ContextRef, Kind, QueueId, Queued, Way};
+use vicus_schedule::{Context, ContextRef, Kind, QueueId, ReadyTask, Way};
 
 /// The right to run one task of a context. A task is run even when the ticket is dropped, because a task that is no longer needed
 /// has to end as well.
@@ -28,8 +28,8 @@ impl Drop for Ticket {
 impl Worker {
     /// Adds a task to the ready ones, and queues a ticket.
     #[inline(never)]
-    pub(super) fn queue_ticket(&mut self, queued: Queued, priority: i32) -> AtOnce {
-        let Queued { task, kind, queue, .. } = queued;
+    pub(super) fn queue_ticket(&mut self, queued: ReadyTask, priority: i32) -> AtOnce {
+        let ReadyTask { task, kind, queue, .. } = queued;
         let context = task.header().context;
         self.record_queued(task, kind, kind == Kind::Immediate && queue.is_none());
         let ticket = Ticket { context, queue };
@@ -41,6 +41,6 @@ impl Worker {
             context.put_ready(queue, priority, task);
             Job::task(self, context, move |_| drop(ticket))
         };
-        self.queue(Queued { task, kind, queue, priority: None })
+        self.queue(ReadyTask { task, kind, queue, priority: None })
     }
 }

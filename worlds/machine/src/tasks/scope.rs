@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
 use std::sync::{Arc, Mutex};
-use vicus_schedule::{Context, ContextRef, Kind, Node, Put, QueueId, Queued, SeatId, TaskRef, Wanted};
+use vicus_schedule::{Context, ContextRef, Kind, Put, QueueId, ReadyTask, SeatId, TaskNode, TaskRef, Wanted};
 use vicus_topology::Place;
 
 /// Runs a closure that may spawn tasks, and returns when all of them are over. Tasks may borrow values that live longer than the
@@ -155,9 +155,9 @@ impl<'scope> Scope<'scope> {
         if said.ordered.is_empty() {
             let task = self.job(worker, f);
             worker.record_footprint(task, &said.accesses);
-            return worker.queue(Queued { task, kind, queue, priority });
+            return worker.queue(ReadyTask { task, kind, queue, priority });
         }
-        let node = Arc::new(Node::new());
+        let node = Arc::new(TaskNode::new());
         self.context.order(&said.ordered, &node);
         let turn = Turn::new(&node);
         let task = self.job(worker, move |scope| {
@@ -170,7 +170,7 @@ impl<'scope> Scope<'scope> {
         // The tasks that it follows may have run on other seats, and be over.
         worker.recorder.observe_tasks();
         worker.recorder.task_spawned(task);
-        match node.spawn(Queued { task, kind, queue, priority }) {
+        match node.spawn(ReadyTask { task, kind, queue, priority }) {
             Some(queued) => worker.queue_released(queued),
             None => AtOnce::NONE,
         }
@@ -216,7 +216,7 @@ impl Worker {
         if place.is_some() || priority.is_some() {
             let queue = place.and_then(|place| self.home_of(place));
             let kind = if place.is_some() { Kind::Deferred } else { kind };
-            return self.queue(Queued { task, kind, queue, priority });
+            return self.queue(ReadyTask { task, kind, queue, priority });
         }
         self.record_queued(task, kind, kind == Kind::Immediate);
         let is_put = kind == Kind::Immediate && self.put_own(task).is_ok();
@@ -249,14 +249,14 @@ impl Worker {
     }
 
     /// Queues a task whose predecessors are over. Another seat may have spawned it, and others may have run the predecessors.
-    pub(super) fn queue_released(&mut self, queued: Queued) -> AtOnce {
+    pub(super) fn queue_released(&mut self, queued: ReadyTask) -> AtOnce {
         self.recorder.observe_tasks();
         self.queue(queued)
     }
 
     /// Queues a task that waits for no other.
-    pub(super) fn queue(&mut self, queued: Queued) -> AtOnce {
-        let Queued { task, kind, queue, priority } = queued;
+    pub(super) fn queue(&mut self, queued: ReadyTask) -> AtOnce {
+        let ReadyTask { task, kind, queue, priority } = queued;
         if let Some(priority) = priority {
             return self.queue_ticket(queued, priority);
         }

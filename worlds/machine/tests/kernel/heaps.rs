@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use vicus_flow::{BoxModel, Column, Envelope, EnvelopeBuilder, Model, ModelBuilder, Schema, Turn, Type};
 use vicus_machine::{Allocator, Runtime, SystemPages, this_machine};
-use vicus_memory::{AllocError, Audit, Footprint, Foreign, Heap, Memory, Options, PageError, Region, Series};
+use vicus_memory::{AllocError, Audit, Footprint, Foreign, Heap, Memory, MemoryOptions, PageError, Region, Series};
 use vicus_topology::NodeId;
 
 #[global_allocator]
@@ -148,7 +148,8 @@ fn pages_are_touched_ahead_only_where_that_is_asked_for() {
     let node = machine.nodes.iter().find(|node| machine.has_memory(node.id)).expect("a node has memory").id;
     for touch_ahead in [false, true] {
         let pages = Arc::new(SystemPages::new(&machine));
-        let options = Options { touch_ahead, superblock_bytes: 1 << 20, series: SMALL_SERIES, ..Options::default() };
+        let options =
+            MemoryOptions { touch_ahead, superblock_bytes: 1 << 20, series: SMALL_SERIES, ..MemoryOptions::default() };
         let memory = Memory::new(pages, &machine, options).unwrap();
         let mut heap = Heap::new(&memory, node).unwrap();
         let layout = Layout::from_size_align(10_000, 8).unwrap();
@@ -205,7 +206,7 @@ impl Block {
 
 #[test]
 fn blocks_lie_on_the_heaps_node_or_on_the_nearest_that_may_be_used() {
-    let options = Options { superblock_bytes: 1 << 20, series: SMALL_SERIES, ..Options::default() };
+    let options = MemoryOptions { superblock_bytes: 1 << 20, series: SMALL_SERIES, ..MemoryOptions::default() };
     let Some(Placeable { memory, numbers }) = placeable_with(options) else { return };
     let machine = this_machine().topology;
     for node in &machine.nodes {
@@ -227,7 +228,7 @@ fn blocks_lie_on_the_heaps_node_or_on_the_nearest_that_may_be_used() {
 #[test]
 fn what_another_nodes_heap_frees_comes_home() {
     for foreign in [Foreign::Mailboxes, Foreign::Bins] {
-        let options = Options { foreign, ..Options::default() };
+        let options = MemoryOptions { foreign, ..MemoryOptions::default() };
         let Some(Placeable { memory, numbers }) = placeable_with(options) else { return };
         let (last, page) = (numbers.len() - 1, memory.pages().page_bytes());
         let [home, away] = [0, last].map(|location| memory.locations()[location]);

@@ -7,7 +7,7 @@ use std::alloc::Layout;
 use std::sync::Arc;
 use vicus_machine::SystemPages;
 use vicus_memory::distribution::{Arrangement, Distribution};
-use vicus_memory::{Memory, Options, Placed, Policy, Region};
+use vicus_memory::{Memory, MemoryOptions, Placed, Policy, Region};
 use vicus_topology::{LocationId, NodeId};
 
 /// Not a multiple of any number of nodes.
@@ -22,11 +22,11 @@ pub(crate) struct Placeable {
 
 /// `None`, with a message, if the kernel does not place pages or does not tell where they are.
 pub(crate) fn placeable(policy: Policy) -> Option<Placeable> {
-    placeable_with(Options { policy, ..Options::default() })
+    placeable_with(MemoryOptions { policy, ..MemoryOptions::default() })
 }
 
 /// The same with these options.
-pub(crate) fn placeable_with(options: Options) -> Option<Placeable> {
+pub(crate) fn placeable_with(options: MemoryOptions) -> Option<Placeable> {
     let Some(kernel) = Machine::read() else {
         left_out("sysfs has no nodes, cores or caches");
         return None;

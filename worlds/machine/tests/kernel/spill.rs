@@ -6,7 +6,7 @@ use crate::sysfs::Machine;
 use std::alloc::Layout;
 use std::time::Duration;
 use vicus_memory::distribution::Distribution;
-use vicus_memory::{Audit, Heap, Memory, Options, Placed, Policy, Region};
+use vicus_memory::{Audit, Heap, Memory, MemoryOptions, Placed, Policy, Region};
 use vicus_topology::NodeId;
 
 /// Nodes with less memory than this are filled.
@@ -30,7 +30,7 @@ struct Small {
 /// `None` on most machines; one of the guests has such a node.
 fn small(policy: Policy) -> Option<Small> {
     // Blocks of a MiB are mapped one by one, so that as many as fit are taken.
-    let at = placeable_with(Options { policy, mapped_waiting_bytes: 0, ..Options::default() })?;
+    let at = placeable_with(MemoryOptions { policy, mapped_waiting_bytes: 0, ..MemoryOptions::default() })?;
     let kernel = Machine::read()?;
     let is_there = |number: u32| at.numbers.contains(&(number as i32));
     let Some(node) = kernel.nodes.iter().find(|node| node.bytes < SMALL && is_there(node.number)) else {

@@ -14,7 +14,7 @@ use vicus::Runtime;
 use vicus_rdf::load::{LoadOptions, Source, Syntax};
 use vicus_service::{Count, Dataset, SessionOptions};
 use vicus_sim::papers::{Figure, Recording};
-use vicus_sparql::Options;
+use vicus_sparql::PlanOptions;
 use vicus_trace::{BoxId, Log, SeatLog, Trace, What};
 
 /// The number of runs of a query.
@@ -114,7 +114,7 @@ fn dataset_of(triples: u64) -> anyhow::Result<Dataset> {
 
 fn record(dataset: &Dataset, recording: &Recording) -> anyhow::Result<Trace> {
     let query = &queries::named(&[recording.query.to_owned()])?[0];
-    let planned = queries::session_options(&Options::default());
+    let planned = queries::session_options(&PlanOptions::default());
     let options = SessionOptions { threads: Some(recording.threads), parallel_answers: true, ..planned };
     let mut room = Log::DEFAULT_ROOM;
     let runs = (0..RUNS).map(|_| run(dataset, query, &options, &mut room)).collect::<anyhow::Result<Vec<Trace>>>();

@@ -169,7 +169,7 @@ mod tests {
     use sparesults::{QueryResultsFormat, QueryResultsParser, QueryResultsSerializer, SliceQueryResultsParserOutput};
     use std::sync::Arc;
     use vicus_rdf::{Id, Store};
-    use vicus_sparql::{Moment, Options, Run, parse};
+    use vicus_sparql::{Moment, PlanOptions, Run, parse};
 
     const PIECES: [&str; 29] = [
         "",
@@ -230,7 +230,7 @@ mod tests {
         let text: String = terms.iter().map(line).collect();
         let store = Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples"));
         let parsed = parse("SELECT ?s ?o ?none { ?s ?p ?o }").expect("good SPARQL");
-        let plan = vicus_sparql::plan(&store, &parsed, &Options::default()).expect("supported");
+        let plan = vicus_sparql::plan(&store, &parsed, &PlanOptions::default()).expect("supported");
         (terms, store, plan.start(Moment::default()))
     }
 
@@ -302,7 +302,7 @@ mod tests {
         let lines: String = terms.map(|term| format!("{subject} <http://e/p> {term} .\n")).collect();
         let store = Arc::new(Store::of_ntriples(lines.as_bytes()).unwrap());
         let parsed = parse("SELECT * { ?s ?p ?o }").unwrap();
-        let run = vicus_sparql::plan(&store, &parsed, &Options::default()).unwrap().start(Moment::default());
+        let run = vicus_sparql::plan(&store, &parsed, &PlanOptions::default()).unwrap().start(Moment::default());
         let names = names(&["o"]);
         for &id in store.index(vicus_rdf::Order::Ops).keys() {
             for syntax in [Syntax::Csv, Syntax::Tsv, Syntax::Json, Syntax::Xml] {

@@ -11,7 +11,7 @@ const JOIN: BoxId = BoxId { request: 7, index: 1 };
 fn recorded() -> Trace {
     let (mut first, mut second) = (Log::new(100), Log::new(100));
     first.record(1_000, What::RequestSubmitted { request: 7 });
-    first.record(2_000, What::Enqueued { who: SCAN, kind: TaskKind::Deferred, by: BoxId::NOBODY });
+    first.record(2_000, What::Enqueued { who: SCAN, kind: TaskKind::Deferred, by: BoxId::NONE });
     first.record(3_000, What::Taken { who: SCAN, rule: 3, far: false });
     first.record(3_100, What::InvocationBegins { who: SCAN });
     first.record(3_200, What::UserCodeBegins { who: SCAN });

@@ -1,12 +1,7 @@
 //! Random tables of all types through the library's boxes on real threads, under each strategy. Failing cases print their seed.
 
-#[path = "../../../core/flow/tests/tables/mod.rs"]
-mod tables;
-#[path = "../../../core/flow/tests/trials/mod.rs"]
-mod trials;
-
-use tables::{Chance, Table, assert_same, rows};
-use trials::{Trial, keep, seen};
+use crate::tables::{self, Chance, Table, assert_same, rows};
+use crate::trials::{Trial, keep, seen};
 use vicus_flow::library::{self, Grouping, HashKey, SortKey};
 use vicus_flow::{Column, Envelope, Field, FlowError, ModelBuilder, OverBudget, Schema, Type};
 use vicus_machine::Runtime;

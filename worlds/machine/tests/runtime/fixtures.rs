@@ -1,7 +1,7 @@
 //! Machines, captured as XML, become the plain data that other crates test with.
 //!
-//! After a change of the derived data: `VICUS_WRITE_FIXTURES=1 cargo test -p vicus-machine --test fixtures`, and read
-//! the difference before committing it.
+//! After a change of the derived data: `VICUS_WRITE_FIXTURES=1 cargo test -p vicus-machine --test runtime fixtures`, and
+//! read the difference before committing it.
 
 use std::path::{Path, PathBuf};
 use vicus_machine::from_xml;

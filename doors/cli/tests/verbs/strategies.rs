@@ -59,7 +59,7 @@ fn simulated_machines_have_their_own_latencies() {
     let costs: Vec<f64> = costs.collect();
     assert!(costs[1..].iter().all(|cost| (4.0..=6.0).contains(&(cost / costs[0]))), "{row}");
     let file = std::env::temp_dir().join(format!("vicus-strategies-{}.toml", std::process::id()));
-    let text = include_str!("../../../worlds/sim/machines/core-i7-860.toml").replace("\"core-i7-860\"", "\"mine\"");
+    let text = include_str!("../../../../worlds/sim/machines/core-i7-860.toml").replace("\"core-i7-860\"", "\"mine\"");
     std::fs::write(&file, text).unwrap();
     let plan = stdout(&["--plan", "nls", "--machine", file.to_str().unwrap()]);
     std::fs::remove_file(&file).unwrap();

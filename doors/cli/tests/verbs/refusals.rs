@@ -1,6 +1,6 @@
 //! System calls refused by a filter, as in containers: commands continue, and report once what they could not do.
 
-#[path = "../../vicus/tests/filter/mod.rs"]
+#[path = "../../../vicus/tests/filter/mod.rs"]
 mod filter;
 
 use filter::refuse;

@@ -6,13 +6,13 @@ use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
-use vicus_memory::{FakePages, Foreign, Heap, Memory, Options, Region, Series};
+use vicus_memory::{FakePages, Foreign, Heap, Memory, MemoryOptions, Region, Series};
 use vicus_topology::{NodeId, Topology};
 
 fn memory(foreign: Foreign) -> Arc<Memory> {
     let machine = Topology::parse("node:2 core:1").unwrap();
     let series = Series { first: 8 << 10, ratio: 1.4, limit: 128 << 10 };
-    let options = Options {
+    let options = MemoryOptions {
         superblock_bytes: 1 << 20,
         range_bytes: 96 << 20,
         series,
@@ -22,7 +22,7 @@ fn memory(foreign: Foreign) -> Arc<Memory> {
         superblocks_waiting: 2,
         mapped_waiting_bytes: 1 << 20,
         decay_ticks: 3,
-        ..Options::default()
+        ..MemoryOptions::default()
     };
     Memory::new(Arc::new(FakePages::new(2)), &machine, options).unwrap()
 }

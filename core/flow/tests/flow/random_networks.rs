@@ -1,8 +1,6 @@
 //! Random networks in the sequential world, in random orders of tasks. Failing cases print their seed.
 
-mod networks;
-
-use networks::{Fault, Network, recipes};
+use crate::networks::{self, Fault, Network, recipes};
 use proptest::prelude::*;
 use vicus_flow::{FlowError, sequential};
 

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 use vicus_machine::Runtime;
-use vicus_memory::{Foreign, Options, Policy, Series};
+use vicus_memory::{Foreign, MemoryOptions, Policy, Series};
 use vicus_topology::Topology;
 
 /// Run by the other test with little address space; run directly, there is enough.
@@ -25,7 +25,7 @@ fn without_room_for_stacks_it_is_an_error() {
     let own = std::env::current_exe().unwrap();
     // 200 stacks of 16 MiB are 3.2 GB.
     let output = Command::new("sh")
-        .args(["-c", "ulimit -v 1500000 && exec \"$0\" --exact it_starts_or_says_why_not --nocapture"])
+        .args(["-c", "ulimit -v 1500000 && exec \"$0\" --exact start::it_starts_or_says_why_not --nocapture"])
         .arg(own)
         .output()
         .unwrap();
@@ -65,14 +65,15 @@ fn a_memory_has_the_options_that_it_was_asked_for() {
     let machine = Topology::parse("node:2 core:1").unwrap();
     let builder = || Runtime::builder().topology(machine.clone()).threads(2).quiet();
     let usual = builder().memory_options();
-    let bins = Options { foreign: Foreign::Bins, touch_ahead: true, superblock_bytes: 4 << 20, ..usual.clone() };
-    let strict = Options { policy: Policy::Strict, series: Series { ratio: 1.5, ..usual.series }, ..usual.clone() };
+    let bins = MemoryOptions { foreign: Foreign::Bins, touch_ahead: true, superblock_bytes: 4 << 20, ..usual.clone() };
+    let strict =
+        MemoryOptions { policy: Policy::Strict, series: Series { ratio: 1.5, ..usual.series }, ..usual.clone() };
     let alone = Runtime::builder().threads(1).quiet().start();
     for options in [bins, strict] {
         let runtime = builder().memory(options.clone()).start();
         let memory = runtime.memory().expect("there are addresses");
         // As many addresses as the system gives.
-        let has = Options { range_bytes: options.range_bytes, ..memory.options().clone() };
+        let has = MemoryOptions { range_bytes: options.range_bytes, ..memory.options().clone() };
         let is_this = vicus_machine::this_machine().topology.nodes.len() == machine.nodes.len();
         assert!(is_this || has == options, "{has:?}");
         // The process keeps the memory that its first runtime installed.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{
-    DistPool, FakePages, Frees, Memory, Options, Placed, PoolHandle, PoolItem, PoolOptions, Region, Series,
+    DistPool, FakePages, Frees, Memory, MemoryOptions, Placed, PoolHandle, PoolItem, PoolOptions, Region, Series,
 };
 use vicus_topology::{NodeId, Topology};
 
@@ -18,13 +18,13 @@ fn memory() -> (Arc<Memory>, Arc<FakePages>) {
     let machine = Topology::parse(&format!("node:{NODES} core:1")).unwrap();
     let pages = Arc::new(FakePages::new(NODES));
     let series = Series { first: 8 << 10, ratio: 1.5, limit: 64 << 10 };
-    let options = Options {
+    let options = MemoryOptions {
         superblock_bytes: 1 << 20,
         range_bytes: 32 << 20,
         placed_bytes: 32 << 20,
         mapped_waiting_bytes: 1 << 18,
         series,
-        ..Options::default()
+        ..MemoryOptions::default()
     };
     (Memory::new(pages.clone(), &machine, options).unwrap(), pages)
 }

@@ -1,10 +1,7 @@
 //! The random networks of core/flow on real threads: every strategy, several requests at once, some of them cancelled or faulty.
 //! The log of each box is checked as in the sequential world, and the trace must be possible. Failing cases print their seed.
 
-#[path = "../../../core/flow/tests/networks/mod.rs"]
-mod networks;
-
-use networks::{Fault, Network, recipes};
+use crate::networks::{self, Fault, Network, recipes};
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 use vicus_flow::FlowError;

@@ -198,7 +198,7 @@ pub(crate) fn record(model: &Arc<Model>, seed: u64) -> Recording {
     request.record();
     request.set_spreads(true);
     log.record(now, What::RequestSubmitted { request: REQUEST });
-    log.record(now, What::Enqueued { who: who(0), kind: TaskKind::Deferred, by: BoxId::NOBODY });
+    log.record(now, What::Enqueued { who: who(0), kind: TaskKind::Deferred, by: BoxId::NONE });
     let mut queue = vec![first];
     while !queue.is_empty() {
         let task = queue.swap_remove((chance.next_u64() % queue.len() as u64) as usize);
@@ -232,7 +232,7 @@ pub(crate) fn record(model: &Arc<Model>, seed: u64) -> Recording {
     log.record(now, What::RequestEnded { request: REQUEST, outcome: Outcome::Done });
     let (result, counts) = request.settle();
     result.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-    let info = |each: &vicus_flow::ModelBox| BoxInfo {
+    let info = |each: &vicus_flow::ConnectedBox| BoxInfo {
         name: each.name().to_owned(),
         type_name: each.type_name().to_owned(),
         inputs: each

@@ -32,7 +32,7 @@ fn fib(n: u32) -> u64 {
 /// The only task that was not queued by a seat.
 fn brought(trace: &Trace) -> BoxId {
     let from_outside = trace.merged().filter_map(|entry| match entry.event.what {
-        What::Enqueued { who, by: BoxId::NOBODY, .. } => Some(who),
+        What::Enqueued { who, by: BoxId::NONE, .. } => Some(who),
         _ => None,
     });
     let found: Vec<BoxId> = from_outside.collect();
@@ -180,7 +180,7 @@ fn a_trace_has_no_effect_before_its_cause() {
         for entry in trace.merged() {
             match entry.event.what {
                 // The task that `run` submitted, which no seat has queued.
-                What::Enqueued { by: BoxId::NOBODY, .. } => assert_eq!((enqueued, taken), (0, 0), "{strategy}"),
+                What::Enqueued { by: BoxId::NONE, .. } => assert_eq!((enqueued, taken), (0, 0), "{strategy}"),
                 What::Taken { who, .. } if who == brought => {}
                 What::Enqueued { kind, .. } => {
                     enqueued += 1;

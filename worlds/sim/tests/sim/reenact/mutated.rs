@@ -1,6 +1,6 @@
 //! Damaged traces end in an error that says where, or in a run, and never in a panic.
 
-use crate::recording::{limited, record, streams};
+use super::recording::{limited, record, streams};
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use std::panic::{AssertUnwindSafe, catch_unwind};

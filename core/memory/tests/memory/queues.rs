@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use vicus_memory::{
-    AllocError, Closed, DistOptions, DistQueue, FakePages, LfQueue, Locations, Memory, NodeSegments, Options,
+    AllocError, Closed, DistOptions, DistQueue, FakePages, LfQueue, Locations, Memory, MemoryOptions, NodeSegments,
     PageError, Policy, PushError, QueueOptions, SegmentSource, SystemSegments, TryPopError,
 };
 use vicus_topology::{NodeId, Place, Topology};
@@ -284,8 +284,12 @@ fn queues_wake_as_many_as_there_are_elements() {
 fn queues_lie_on_their_nodes_and_say_when_those_are_full() {
     let machine = Topology::parse("node:2 core:1").unwrap();
     let pages = Arc::new(FakePages::new(2));
-    let options =
-        Options { range_bytes: 32 << 20, superblock_bytes: 1 << 20, policy: Policy::Strict, ..Options::default() };
+    let options = MemoryOptions {
+        range_bytes: 32 << 20,
+        superblock_bytes: 1 << 20,
+        policy: Policy::Strict,
+        ..MemoryOptions::default()
+    };
     let memory = Memory::new(pages.clone(), &machine, options).unwrap();
     let source = |place: Place| -> Arc<dyn SegmentSource> { Arc::new(NodeSegments::new(&memory, place).unwrap()) };
     let locations = Locations::nodes(&machine);

@@ -1,6 +1,6 @@
 //! The results of `vicus query`: the same rows in every format, however many threads write them, in bounded memory.
 
-use crate::{file, run, stderr, stdout};
+use super::{file, run, stderr, stdout};
 use sparesults::{QueryResultsFormat, QueryResultsParser, SliceQueryResultsParserOutput};
 
 /// All strategies.
@@ -129,6 +129,6 @@ fn rows_with_long_terms_are_written_one_by_one() {
         let output = run(&["query", "--data", &data, query, "--format", format, "--memory-limit", "900K"]);
         let text = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{format}");
-        assert!(text.contains("900.0 KiB") && text.contains("solutions holds"), "{format}: {text}");
+        assert!(text.contains("900.0 KiB") && text.contains("MiB for solutions"), "{format}: {text}");
     }
 }

@@ -1,8 +1,7 @@
 //! Columns as Arrow arrays and back: their values by Arrow's own accessors, and which of them are copied.
 #![cfg(feature = "arrow")]
 
-mod tables;
-
+use crate::tables::{self, Cell, Chance, Row, TYPES, Table, assert_same, rows};
 use arrow_array::builder::{BinaryViewBuilder, StringDictionaryBuilder, StringViewBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{self, Int8Type};
@@ -15,7 +14,6 @@ use arrow_schema::{DataType, Field as ArrowField, Schema as ArrowSchema};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tables::{Cell, Chance, Row, TYPES, Table, assert_same, rows};
 use vicus_flow::{
     BoxModel, Column, Envelope, Field, FlowError, FromArrowError, ModelBuilder, Schema, Turn, Type, library, sequential,
 };

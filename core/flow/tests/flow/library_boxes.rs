@@ -1,10 +1,7 @@
 //! The library's boxes over random tables of all types, in random orders of tasks. Failing cases print their seed.
 
-mod tables;
-mod trials;
-
-use tables::{Chance, Table, assert_same, rows};
-use trials::{Trial, envelopes, keep, seen};
+use crate::tables::{self, Chance, Table, assert_same, rows};
+use crate::trials::{Trial, envelopes, keep, seen};
 use vicus_flow::library::{self, Grouping, HashKey, More, SortKey};
 use vicus_flow::{Column, Envelope, FlowError, ModelBuilder, Schema, Type, sequential};
 

@@ -1,6 +1,6 @@
 //! Data that `vicus query` can't load, or only just: the error comes soon, with the file, the line and a hint.
 
-use crate::{fails, file, run, stderr};
+use super::{fails, file, run, stderr};
 use std::io::Write;
 use std::process::Command;
 

@@ -1,0 +1,10 @@
+//! Flow without threads: what is a model, the protocol between boxes, the library's boxes, and columns as Arrow has them.
+
+mod arrow;
+mod library_boxes;
+mod models;
+mod networks;
+mod protocol;
+mod random_networks;
+mod tables;
+mod trials;

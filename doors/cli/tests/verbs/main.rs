@@ -1,0 +1,12 @@
+//! Each verb of `vicus`, run as a user runs it.
+
+mod bench;
+mod generate;
+mod hostile;
+mod memory;
+mod query;
+mod refusals;
+mod simulate;
+mod strategies;
+mod topology;
+mod trace;

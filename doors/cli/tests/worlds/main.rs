@@ -1,0 +1,4 @@
+//! Both worlds decide alike, about tasks and about boxes.
+
+mod boxes;
+mod tasks;

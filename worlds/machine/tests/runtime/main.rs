@@ -1,0 +1,25 @@
+//! The runtime on real threads, whatever machine it is told it has. Tests that need a process of their own have a file beside this
+//! folder: those with another allocator, another memory, or an eye on the process's time.
+
+mod budget;
+mod children;
+mod collect;
+mod dealing;
+mod fixtures;
+mod flow;
+mod lending;
+mod library_boxes;
+mod near;
+#[path = "../../../../core/flow/tests/flow/networks.rs"]
+mod networks;
+mod places;
+mod priority;
+mod random_networks;
+mod shepherds;
+mod soak;
+mod start;
+#[path = "../../../../core/flow/tests/flow/tables.rs"]
+mod tables;
+mod tasks;
+#[path = "../../../../core/flow/tests/flow/trials.rs"]
+mod trials;

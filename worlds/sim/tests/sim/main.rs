@@ -1,0 +1,8 @@
+//! Simulated machines: times by hand, published figures, random programs, and recorded runs enacted again.
+
+mod by_hand;
+mod kernels;
+mod papers;
+mod reenact;
+mod strategies;
+mod stream;
