@@ -26,7 +26,7 @@ pub(crate) use child::wait_for_descendants;
 pub use child::{ChildBuilder, cancel_group, child, close_group, open_group, spawn_child, wait_for_children};
 pub use collect::{collect, map_reduce};
 pub use data::{Append, Data, Part, SharedSlice, TaskBuilder, Views};
-pub use join::join;
+pub use join::{join, join_or};
 pub use loops::{for_each, for_each_mut};
 pub(crate) use place::GroupQueues;
 pub(crate) use request::Requests;
