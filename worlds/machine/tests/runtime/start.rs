@@ -2,7 +2,7 @@
 
 use std::process::Command;
 use vicus_machine::Runtime;
-use vicus_memory::{Foreign, MemoryOptions, Policy, Series};
+use vicus_memory::{Foreign, MemoryOptions, Series, WhenFull};
 use vicus_topology::Topology;
 
 /// Run by the other test with little address space; run directly, there is enough.
@@ -67,7 +67,7 @@ fn a_memory_has_the_options_that_it_was_asked_for() {
     let usual = builder().memory_options();
     let bins = MemoryOptions { foreign: Foreign::Bins, touch_ahead: true, superblock_bytes: 4 << 20, ..usual.clone() };
     let strict =
-        MemoryOptions { policy: Policy::Strict, series: Series { ratio: 1.5, ..usual.series }, ..usual.clone() };
+        MemoryOptions { when_full: WhenFull::Strict, series: Series { ratio: 1.5, ..usual.series }, ..usual.clone() };
     let alone = Runtime::builder().threads(1).quiet().start();
     for options in [bins, strict] {
         let runtime = builder().memory(options.clone()).start();
