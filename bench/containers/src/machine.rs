@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 use vicus_machine::SystemPages;
-use vicus_memory::{Memory, MemoryOptions, PageError, Pages, Placement, Policy};
+use vicus_memory::{Memory, MemoryOptions, PageError, Pages, Placement, WhenFull};
 use vicus_topology::{NodeId, Topology};
 
 /// A page source with more nodes than the machine has: surplus nodes stand for real ones. Ranges are cut and placed as on a
@@ -33,7 +33,7 @@ unsafe impl Pages for Wider {
     unsafe fn place(&self, start: NonNull<u8>, bytes: usize, placement: Placement<'_>) -> Result<(), PageError> {
         let mut nodes = Vec::new();
         let placement = match placement {
-            Placement::On(node, policy) => Placement::On(self.real(node), policy),
+            Placement::On(node, when_full) => Placement::On(self.real(node), when_full),
             Placement::Interleaved(over) => {
                 nodes.extend(over.iter().map(|&node| self.real(node)));
                 nodes.sort();
@@ -68,9 +68,9 @@ unsafe impl Pages for Wider {
         unsafe { self.pages.decommit(start, bytes, self.real(node)) };
     }
 
-    unsafe fn relocate(&self, start: NonNull<u8>, bytes: usize, to: NodeId, policy: Policy) -> Result<(), PageError> {
+    unsafe fn relocate(&self, start: NonNull<u8>, bytes: usize, to: NodeId, when_full: WhenFull) -> Result<(), PageError> {
         // SAFETY: as for the caller.
-        unsafe { self.pages.relocate(start, bytes, self.real(to), policy) }
+        unsafe { self.pages.relocate(start, bytes, self.real(to), when_full) }
     }
 
     unsafe fn release(&self, start: NonNull<u8>, bytes: usize, align: usize) {

@@ -149,17 +149,17 @@ impl ConnectedBox {
             .map(|(schema, links)| (schema, links.iter().map(|link| link.receiver.input(link.input)).collect()))
     }
 
-    /// For each input, the box that sends and the number of its output.
+    /// For each input, its sender and the number of the sender's output.
     pub fn sources(&self) -> impl Iterator<Item = (BoxId, usize)> {
         self.inputs.iter().map(|(from, _)| (from.sender, from.output))
     }
 
-    /// How much each input holds.
+    /// The bound of each input: how much it holds.
     pub fn bounds(&self) -> impl Iterator<Item = Bound> {
         self.inputs.iter().map(|(_, bound)| *bound)
     }
 
-    /// Who sends to each input.
+    /// The sender of each input.
     pub fn senders(&self) -> impl Iterator<Item = BoxId> {
         self.inputs.iter().map(|(from, _)| from.sender)
     }
@@ -167,8 +167,8 @@ impl ConnectedBox {
 
 /// A checked network of boxes and vias.
 ///
-/// Invariant: box 0 is the initialization box and the last one the termination box; every box is reached by the one
-/// and leads to the other, every input has one sender and every output a receiver, types agree, and there is no cycle.
+/// Invariant: box 0 is the initialization box and the last one the termination box; every box lies on a
+/// path from the one to the other, every input has one sender and every output a receiver, schemas agree, and there is no cycle.
 pub struct Model {
     pub(crate) name: String,
     pub(crate) boxes: Vec<ConnectedBox>,
@@ -177,7 +177,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// What it is for.
+    /// The name that the model was built with.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -187,7 +187,7 @@ impl Model {
         &self.boxes
     }
 
-    /// One of its boxes, by its place in [`Model::boxes`]. Panics if there are not so many.
+    /// The box at this place in [`Model::boxes`]. Panics if there are not so many boxes.
     pub fn box_id(&self, index: usize) -> BoxId {
         assert!(index < self.boxes.len(), "the model has {} boxes", self.boxes.len());
         BoxId(index)
@@ -243,14 +243,14 @@ pub enum ModelError {
         /// The box and the port.
         port: String,
     },
-    /// The sender's columns are not what the receiver takes.
+    /// The sender's schema is not the one that the receiver takes.
     Schema {
         /// The sender's output and its schema.
         from: String,
         /// The receiver's input and its schema.
         to: String,
     },
-    /// Envelopes would go round.
+    /// Envelopes would go round in a cycle.
     Cycle {
         /// The boxes on the cycle.
         boxes: Vec<String>,
@@ -291,7 +291,7 @@ impl std::error::Error for ModelError {}
 /// ```
 pub struct ModelBuilder {
     name: String,
-    /// Each with its number among those of its type.
+    /// Each box with its number among the boxes of its type.
     boxes: Vec<(usize, BoxModel)>,
     /// How many boxes of each type there are.
     types: BTreeMap<Cow<'static, str>, usize>,
@@ -302,10 +302,10 @@ pub struct ModelBuilder {
     outbox_bytes: u64,
 }
 
-/// What one invocation may send, unless the model says otherwise.
+/// How many bytes one invocation may send, unless [`ModelBuilder::outbox_bytes`] says otherwise.
 const OUTBOX_BYTES: u64 = 256 << 20;
 
-/// A via's link in the making.
+/// The options of a link that [`ModelBuilder::connect`] has just made.
 pub struct LinkOptions<'a>(&'a mut Link);
 
 impl LinkOptions<'_> {
@@ -315,7 +315,7 @@ impl LinkOptions<'_> {
         self
     }
 
-    /// The receiver gets copies of its own of these columns (Bobox report §4.3), so that it can change them in place.
+    /// The receiver gets its own copies of these columns (Bobox report §4.3), so that it can change them in place.
     pub fn private(self, columns: impl IntoIterator<Item = usize>) -> Self {
         self.0.private.extend(columns);
         self
@@ -323,7 +323,7 @@ impl LinkOptions<'_> {
 }
 
 impl ModelBuilder {
-    /// A network with an initialization box alone.
+    /// A network with an initialization box and no other.
     pub fn new(name: impl Into<String>) -> ModelBuilder {
         let start = || {
             |turn: &mut Turn<'_>| -> Result<(), BoxError> {
@@ -343,24 +343,24 @@ impl ModelBuilder {
         }
     }
 
-    /// How many bytes an invocation of one of its boxes may send at once, not counting the first envelope on each output; by
-    /// default 256 MiB. A box that would send more, and has not asked whether there is room, fails its request: see
-    /// [`Turn::send`]. What was sent waits in memory until its readers take it.
+    /// How many bytes one invocation of a box may send, not counting the first envelope on each output; by default 256 MiB. Sent
+    /// envelopes stay in memory until the receivers take them, so a box that sends more without having asked for room fails its
+    /// request: see [`Turn::send`].
     pub fn outbox_bytes(&mut self, bytes: u64) {
         self.outbox_bytes = bytes;
     }
 
-    /// The bound of the links that are made from here on.
+    /// Sets the bound of links that are made after this call.
     pub fn default_bound(&mut self, bound: Bound) {
         self.bound = bound;
     }
 
-    /// The initialization box's output: it sends one poisoned pill to every box that is connected here.
+    /// The output of the initialization box, which sends one poisoned pill to each receiver.
     pub fn start(&self) -> OutputId {
         BoxId(0).output(0)
     }
 
-    /// Adds a box under its type's name, with a number if there are several.
+    /// Adds a box. Its name is its type's, followed by a number from the second box of this type on.
     pub fn add(&mut self, model: BoxModel) -> BoxId {
         let several = match self.types.get_mut(&model.type_name) {
             Some(several) => several,
@@ -379,14 +379,14 @@ impl ModelBuilder {
         source
     }
 
-    /// Joins an output to an input. An output may have several receivers; columns are shared among them.
+    /// Connects an output with an input. An output may have several receivers; they share its columns.
     pub fn connect(&mut self, from: OutputId, to: InputId) -> LinkOptions<'_> {
         let link = Link { receiver: to.receiver, input: to.input, bound: self.bound, private: Vec::new() };
         self.links.push((from, link));
         LinkOptions(&mut self.links.last_mut().expect("it was just put").1)
     }
 
-    /// Leads an output to the termination box: the request ends when pills have come on all of these.
+    /// Connects an output with the termination box. The request ends when a pill has come from each such output.
     pub fn end(&mut self, from: OutputId) {
         self.ends.push(from);
     }
@@ -394,7 +394,7 @@ impl ModelBuilder {
     /// Checks the network.
     ///
     /// # Errors
-    /// The first mistake in it; see [`ModelError`].
+    /// The first mistake that is found; see [`ModelError`].
     pub fn build(mut self) -> Result<Arc<Model>, ModelError> {
         let count = self.ends.len();
         let mut last = BoxModel::new("termination", move || Termination { pills: 0, all: count });
@@ -405,7 +405,7 @@ impl ModelBuilder {
             self.connect(from, termination.input(input));
         }
 
-        // What each input takes, until all links are checked.
+        // The schemas that the inputs take, needed until all links are checked.
         let mut wanted: Vec<SmallVec<[Option<Schema>; 2]>> = Vec::with_capacity(self.boxes.len());
         let mut boxes: Vec<ConnectedBox> = Vec::with_capacity(self.boxes.len());
         for (number, model) in self.boxes {
@@ -439,15 +439,16 @@ impl ModelBuilder {
         }
         let model = Model { name: self.name, boxes, outbox_bytes: self.outbox_bytes };
         model.find_cycle().map_or(Ok(()), |boxes| Err(ModelError::Cycle { boxes }))?;
-        // Without cycles, with senders and receivers everywhere, every path leads from the first box to the last.
+        // There is no cycle, and each input has a sender and each output a receiver: so every path leads from the first box to
+        // the last.
         Ok(Arc::new(model))
     }
 }
 
-/// The sender of an input that has none yet.
+/// Stands for the sender of an input that is not connected yet.
 const OPEN: OutputId = OutputId { sender: BoxId(usize::MAX), output: usize::MAX };
 
-/// Whether a link may join an output to an input: both are there, the input has no sender yet, and the columns fit.
+/// Checks that both ends of a link exist, that the input has no sender yet, and that the schemas fit.
 fn can_join(
     boxes: &[ConnectedBox],
     wanted: &[SmallVec<[Option<Schema>; 2]>],
@@ -479,11 +480,11 @@ fn can_join(
 impl Model {
     /// The names of the boxes on some cycle.
     fn find_cycle(&self) -> Option<Vec<String>> {
-        // Where each box comes behind its senders there is none.
+        // The usual case: each box comes after its senders, so there is no cycle.
         if self.boxes.iter().enumerate().all(|(index, one)| one.senders().all(|sender| sender.0 < index)) {
             return None;
         }
-        // Boxes whose senders are all done are done; what is left lies on or behind a cycle.
+        // A box is done when all its senders are. The boxes that are left lie on a cycle, or get their envelopes from one.
         let mut open: Vec<usize> = self.boxes.iter().map(|b| b.inputs.len()).collect();
         let mut ready: Vec<usize> = (0..self.boxes.len()).filter(|&b| open[b] == 0).collect();
         let mut done = vec![false; self.boxes.len()];
@@ -496,7 +497,7 @@ impl Model {
                 }
             }
         }
-        // Walk back along open senders until a box repeats.
+        // Walk back along senders that are not done until a box repeats: the walk has gone round a cycle.
         let mut at = done.iter().position(|done| !done)?;
         let mut walk = Vec::new();
         while !walk.contains(&at) {
@@ -509,7 +510,7 @@ impl Model {
     }
 }
 
-/// Ends the request when a pill has come on every input (Bobox report §4.1). Takes whatever else leads here.
+/// Ends the request when a pill has come on every input (Bobox report §4.1). Other envelopes are taken and dropped.
 struct Termination {
     pills: usize,
     all: usize,

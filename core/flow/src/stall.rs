@@ -59,7 +59,7 @@ impl Instance {
 
     fn body<R>(&self, index: usize, f: impl FnOnce(&Body) -> R) -> R {
         self.cells[index].body.with(|body| {
-            #[expect(unsafe_code, reason = "looks at bodies that nobody runs")]
+            #[expect(unsafe_code, reason = "looks at the bodies of boxes that no longer run")]
             // SAFETY: the request is quiescent, its counters were read with acquire, and only the settling thread comes here: no
             // box runs, and all their writes are visible.
             f(unsafe { &*body })

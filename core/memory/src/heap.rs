@@ -21,7 +21,7 @@ use vicus_topology::NodeId;
 
 /// A heap on one node, for one seat or thread at a time.
 ///
-/// Everything it hands out lies on its node, as far as the policy allows. Blocks may be freed by any heap of the same
+/// Everything it hands out lies on its node, as far as [`WhenFull`](crate::WhenFull) allows. Blocks may be freed by any heap of the same
 /// [`Memory`]; they come back to the one that owns them when that one calls [`Heap::finish_task`] or runs out. When a heap
 /// is dropped, its superblocks with blocks in use wait for the next heap of the node that they lie on.
 ///
@@ -146,7 +146,7 @@ impl Heap {
     /// [`Memory`] are gone.
     ///
     /// # Errors
-    /// The node has no memory left, nor have the others that the policy allows; or no range has so many addresses.
+    /// The node has no memory left, nor have the others that may be asked; or no range has so many addresses.
     #[inline(always)]
     pub fn alloc(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
         if layout.align() <= LINE
@@ -586,7 +586,7 @@ fn not_null(block: *mut u8) -> NonNull<u8> {
 #[expect(unsafe_code, reason = "tests free what they allocate")]
 mod tests {
     use super::*;
-    use crate::pages::{FakePages, Policy};
+    use crate::pages::{FakePages, WhenFull};
     use crate::region::Region;
     use crate::sizes::Series;
     use rand_pcg::rand_core::{RngCore, SeedableRng};
@@ -773,14 +773,14 @@ mod tests {
         heap.trim();
         assert_eq!((memory.counts(one).held, memory.counts(one).waiting), (0, 1), "it went back where it lies");
 
-        let (memory, pages) = self::memory(MemoryOptions { policy: Policy::Strict, ..options() });
+        let (memory, pages) = self::memory(MemoryOptions { when_full: WhenFull::Strict, ..options() });
         pages.set_free(zero, 1 << 20);
         let mut heap = self::heap(&memory, 0);
         let block = heap.alloc(bytes(10_000)).unwrap();
         let refused = heap.alloc(bytes(200_000)).unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "node0 has no memory left (no memory is left), and the policy is strict: no other node was asked"
+            "node0 has no memory left (no memory is left), and the memory is strict: no other node was asked"
         );
         assert_eq!(memory.counts(zero).refused, 1);
         free(&mut heap, block, 10_000);

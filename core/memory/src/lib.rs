@@ -43,7 +43,7 @@ pub use foreign::Foreign;
 pub use fork::Locks;
 pub use heap::Heap;
 pub use memory::{AllocError, Memory, MemoryOptions, OptionsError};
-pub use pages::{Call, FakePages, PageError, Pages, Placement, Policy};
+pub use pages::{Call, FakePages, PageError, Pages, Placement, WhenFull};
 pub use placed::{Audit, Footprint, MOST_RUNS, NodeBytes, PlaceError, Placed};
 pub use pool::{DistPool, Frees, PoolError, PoolHandle, PoolItem, PoolOptions};
 pub use queues::{

@@ -4,7 +4,7 @@ use crate::distribution::Distribution;
 use crate::foreign::{Batch, Doors, Foreign};
 use crate::ledger::Ledger;
 use crate::neighbours::Neighbours;
-use crate::pages::{PageError, Pages, Policy};
+use crate::pages::{PageError, Pages, WhenFull};
 use crate::placed::Placing;
 use crate::region::{Ranges, Region};
 use crate::sizes::{LINE, Series, SeriesError, Sizes};
@@ -31,7 +31,7 @@ pub struct MemoryOptions {
     /// The block sizes that heaps serve; larger blocks are mapped.
     pub series: Series,
     /// What happens when a node is full.
-    pub policy: Policy,
+    pub when_full: WhenFull,
     /// How blocks go back to the heap that owns them.
     pub foreign: Foreign,
     /// The largest number of heaps at a time. 256.
@@ -48,7 +48,7 @@ pub struct MemoryOptions {
     pub decay_ticks: u64,
     /// Whether to ask for huge pages.
     pub huge_pages: bool,
-    /// Whether a heap touches every page of a fresh superblock at once, as Falt et al. §5.2 do to place it. Here the policy
+    /// Whether a heap touches every page of a fresh superblock at once, as Falt et al. §5.2 do to place it. Here mbind(2)
     /// places it; touching ahead only moves the cost of the page faults to the allocation.
     pub touch_ahead: bool,
 }
@@ -61,7 +61,7 @@ impl Default for MemoryOptions {
             placed_bytes: 1 << 40,
             distribution: Distribution::default(),
             series: Series::default(),
-            policy: Policy::default(),
+            when_full: WhenFull::default(),
             foreign: Foreign::default(),
             heaps: 256,
             batch_blocks: 32,
@@ -131,12 +131,12 @@ impl std::error::Error for OptionsError {}
 /// Why a block could not be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllocError {
-    /// The node has no memory left, and the policy allows no other node, or none had any.
+    /// The node has no memory left, and no other node may be asked, or none had any.
     Exhausted {
         /// The node whose memory was asked for.
         node: NodeId,
         /// Tells whether others were asked.
-        policy: Policy,
+        when_full: WhenFull,
         /// The page source's last error.
         error: PageError,
     },
@@ -161,10 +161,10 @@ pub enum AllocError {
 impl fmt::Display for AllocError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            AllocError::Exhausted { node, policy: Policy::Strict, error } => {
-                write!(f, "{node} has no memory left ({error}), and the policy is strict: no other node was asked")
+            AllocError::Exhausted { node, when_full: WhenFull::Strict, error } => {
+                write!(f, "{node} has no memory left ({error}), and the memory is strict: no other node was asked")
             }
-            AllocError::Exhausted { node, policy: Policy::Preferred, error } => {
+            AllocError::Exhausted { node, when_full: WhenFull::Preferred, error } => {
                 write!(f, "{node} has no memory left, and neither has any other node ({error})")
             }
             AllocError::TooLarge { bytes, align } => {
@@ -229,7 +229,7 @@ impl Memory {
             return Err(OptionsError::Batch);
         }
         let (nodes, bytes) = (topology.nodes.len(), options.range_bytes);
-        let (ranges, mut unplaced) = Ranges::reserve(&*pages, nodes, bytes, superblock, options.policy)
+        let (ranges, mut unplaced) = Ranges::reserve(&*pages, nodes, bytes, superblock, options.when_full)
             .map_err(|error| OptionsError::Range { range_bytes: bytes, nodes, error })?;
         let classes = sizes.classes() + 1;
         let neighbours = Arc::new(Neighbours::new(topology));

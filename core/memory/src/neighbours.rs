@@ -1,6 +1,6 @@
-//! Which nodes are asked for memory, and in which order, as the policy allows.
+//! Which nodes are asked for memory, and in which order, as [`WhenFull`] allows.
 
-use crate::pages::Policy;
+use crate::pages::WhenFull;
 use vicus_topology::{NodeId, Topology};
 
 /// Whether a node must have room for the request before it is asked.
@@ -31,8 +31,8 @@ impl Neighbours {
 
     /// The nodes to ask for memory, in order: those that have room, the nearest first; then, if there are several nodes, the node
     /// itself without a check.
-    pub(crate) fn turns(&self, node: NodeId, policy: Policy) -> impl Iterator<Item = (NodeId, Room)> {
-        let others: &[NodeId] = if policy == Policy::Strict { &[] } else { &self.near(node)[1..] };
+    pub(crate) fn turns(&self, node: NodeId, when_full: WhenFull) -> impl Iterator<Item = (NodeId, Room)> {
+        let others: &[NodeId] = if when_full == WhenFull::Strict { &[] } else { &self.near(node)[1..] };
         let with_room = (!others.is_empty()).then_some(node).into_iter().chain(others.iter().copied());
         with_room.map(|node| (node, Room::Needed)).chain([(node, Room::Unchecked)])
     }
@@ -48,11 +48,11 @@ mod tests {
         machine.distances = vec![vec![10, 30, 20], vec![30, 10, 20], vec![20, 30, 10]];
         let neighbours = Neighbours::new(&machine);
         let [zero, one, two] = [0, 1, 2].map(NodeId::new);
-        let turns = |node, policy| neighbours.turns(node, policy).collect::<Vec<_>>();
+        let turns = |node, when_full| neighbours.turns(node, when_full).collect::<Vec<_>>();
         let needed = [zero, two, one].map(|node| (node, Room::Needed));
-        assert_eq!(turns(zero, Policy::Preferred), [&needed[..], &[(zero, Room::Unchecked)]].concat());
-        assert_eq!(turns(two, Policy::Strict), [(two, Room::Unchecked)]);
+        assert_eq!(turns(zero, WhenFull::Preferred), [&needed[..], &[(zero, Room::Unchecked)]].concat());
+        assert_eq!(turns(two, WhenFull::Strict), [(two, Room::Unchecked)]);
         let alone = Neighbours::new(&Topology::parse("node:1 core:1").unwrap());
-        assert_eq!(alone.turns(zero, Policy::Preferred).collect::<Vec<_>>(), [(zero, Room::Unchecked)]);
+        assert_eq!(alone.turns(zero, WhenFull::Preferred).collect::<Vec<_>>(), [(zero, Room::Unchecked)]);
     }
 }

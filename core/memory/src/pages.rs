@@ -11,7 +11,7 @@ use vicus_topology::NodeId;
 
 /// What happens when a node has no page left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Policy {
+pub enum WhenFull {
     /// The nearest node that has one gives it, and this is counted.
     #[default]
     Preferred,
@@ -23,7 +23,7 @@ pub enum Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Placement<'a> {
     /// All on one node.
-    On(NodeId, Policy),
+    On(NodeId, WhenFull),
     /// Page by page in turn over these nodes, which ascend by the system's numbers; [`Pages::turn`] tells which node is next.
     Interleaved(&'a [NodeId]),
     /// As the machine does by default; takes back an earlier placement.
@@ -107,11 +107,17 @@ pub unsafe trait Pages: Send + Sync {
     /// use them, and also if it is refused.
     ///
     /// # Errors
-    /// As [`Pages::place`]; [`PageError::Full`] if the policy is strict and the node has no room.
+    /// As [`Pages::place`]; [`PageError::Full`] if the memory is strict and the node has no room.
     ///
     /// # Safety
     /// The part was committed.
-    unsafe fn relocate(&self, start: NonNull<u8>, bytes: usize, to: NodeId, policy: Policy) -> Result<(), PageError>;
+    unsafe fn relocate(
+        &self,
+        start: NonNull<u8>,
+        bytes: usize,
+        to: NodeId,
+        when_full: WhenFull,
+    ) -> Result<(), PageError>;
 
     /// Gives a whole reserved range back.
     ///
@@ -134,16 +140,16 @@ pub unsafe trait Pages: Send + Sync {
 pub enum Call {
     /// [`Pages::reserve`]: bytes, alignment.
     Reserve(usize, usize),
-    /// [`Pages::place`] on one node: offset, bytes, node, policy.
-    Place(usize, usize, NodeId, Policy),
+    /// [`Pages::place`] on one node: offset, bytes, node, and what if it is full.
+    Place(usize, usize, NodeId, WhenFull),
     /// [`Pages::place`] in turn over nodes, or as the machine does it (no nodes): offset, bytes, nodes.
     Interleave(usize, usize, Vec<NodeId>),
     /// [`Pages::commit`]: offset, bytes, node.
     Commit(usize, usize, NodeId),
     /// [`Pages::decommit`]: offset, bytes, node.
     Decommit(usize, usize, NodeId),
-    /// [`Pages::relocate`]: offset, bytes, node, policy.
-    Relocate(usize, usize, NodeId, Policy),
+    /// [`Pages::relocate`]: offset, bytes, node, and what if it is full.
+    Relocate(usize, usize, NodeId, WhenFull),
     /// [`Pages::release`]: bytes.
     Release(usize),
     /// [`Pages::advise_huge`]: offset, bytes.
@@ -349,7 +355,7 @@ unsafe impl Pages for FakePages {
             }
             range.interleaved.retain(|part| part.is_apart(offset, bytes));
             let call = match placement {
-                Placement::On(node, policy) => Call::Place(offset, bytes, node, policy),
+                Placement::On(node, when_full) => Call::Place(offset, bytes, node, when_full),
                 Placement::Interleaved(nodes) => {
                     assert!(!nodes.is_empty(), "pages are interleaved over at least one node");
                     range.interleaved.push(CommittedPart { offset, bytes, nodes: nodes.to_vec() });
@@ -431,7 +437,13 @@ unsafe impl Pages for FakePages {
         });
     }
 
-    unsafe fn relocate(&self, start: NonNull<u8>, bytes: usize, to: NodeId, policy: Policy) -> Result<(), PageError> {
+    unsafe fn relocate(
+        &self,
+        start: NonNull<u8>,
+        bytes: usize,
+        to: NodeId,
+        when_full: WhenFull,
+    ) -> Result<(), PageError> {
         self.with(|fake| {
             if let Some(error) = fake.refusal {
                 return Err(error);
@@ -449,7 +461,7 @@ unsafe impl Pages for FakePages {
             let begin = range.start;
             fake.give_back(&before, begin);
             fake.free[to.index()] = fake.free[to.index()].saturating_sub(bytes);
-            fake.calls.push(Call::Relocate(offset, bytes, to, policy));
+            fake.calls.push(Call::Relocate(offset, bytes, to, when_full));
             Ok(())
         })
     }
@@ -502,7 +514,7 @@ mod tests {
         let at = start.addr().get();
         // SAFETY: parts of the range, committed and given back once each, by this test alone.
         unsafe {
-            pages.place(start, 1 << 15, Placement::On(one, Policy::Strict)).unwrap();
+            pages.place(start, 1 << 15, Placement::On(one, WhenFull::Strict)).unwrap();
             pages.commit(start, 8192, one).unwrap();
             assert_eq!(pages.truth(&[at, at + 8191, at + 8192, 64]), [Some(one), Some(one), None, None]);
             start.write(7);
@@ -514,13 +526,13 @@ mod tests {
             pages.commit(start.add(8192), 4096, zero).unwrap();
             assert_eq!((pages.committed(zero), pages.committed(one)), (4096, 4096));
             assert_eq!(
-                pages.place(start.add(1 << 15), 4096, Placement::On(NodeId::new(2), Policy::Strict)),
+                pages.place(start.add(1 << 15), 4096, Placement::On(NodeId::new(2), WhenFull::Strict)),
                 Err(PageError::NoSuchNode(NodeId::new(2)))
             );
             pages.release(start, 1 << 16, 1 << 16);
         }
         let calls = pages.take_calls();
-        assert_eq!(calls[1], Call::Place(0, 1 << 15, one, Policy::Strict));
+        assert_eq!(calls[1], Call::Place(0, 1 << 15, one, WhenFull::Strict));
         assert_eq!(calls.last(), Some(&Call::Release(1 << 16)));
     }
 

@@ -8,7 +8,7 @@ use crate::atlas::{Atlas, Entry, PlotData};
 use crate::distribution::{self, Arrangement, Distribution, DistributionError, Distributor};
 use crate::memory::Memory;
 use crate::neighbours::{Neighbours, Room};
-use crate::pages::{PageError, Pages, Placement, Policy};
+use crate::pages::{PageError, Pages, Placement, WhenFull};
 use crate::region::{HUGE_PAGE, Region};
 use std::alloc::Layout;
 use std::fmt;
@@ -33,14 +33,14 @@ pub enum PlaceError {
         /// The alignment that was asked for.
         align: usize,
     },
-    /// A node has no memory left, and the policy allows no other node, or none had any.
+    /// A node has no memory left, and no other node may be asked, or none had any.
     Exhausted {
         /// The node whose memory was asked for.
         node: NodeId,
         /// How many bytes of it.
         bytes: usize,
         /// Tells whether others were asked.
-        policy: Policy,
+        when_full: WhenFull,
         /// The page source's last error.
         error: PageError,
     },
@@ -57,10 +57,10 @@ impl fmt::Display for PlaceError {
                 "{bytes} bytes aligned to {align} are more than the region of placed memory has left; raise \
                  `MemoryOptions::placed_bytes`"
             ),
-            PlaceError::Exhausted { node, bytes, policy, error } => {
-                let others = match policy {
-                    Policy::Strict => "the policy is strict: no other node was asked",
-                    Policy::Preferred => "neither has any other node",
+            PlaceError::Exhausted { node, bytes, when_full, error } => {
+                let others = match when_full {
+                    WhenFull::Strict => "the memory is strict: no other node was asked",
+                    WhenFull::Preferred => "neither has any other node",
                 };
                 write!(f, "{node} has no {bytes} bytes left ({error}), and {others}")
             }
@@ -126,7 +126,7 @@ pub(crate) struct Placing {
     /// The location for each place: the nearest to its node.
     nearest: ByPlace<LocationId>,
     neighbours: Arc<Neighbours>,
-    policy: Policy,
+    when_full: WhenFull,
     huge_pages: bool,
     /// Why the page source first refused to place something.
     refusal: OnceLock<PageError>,
@@ -165,7 +165,7 @@ impl Placing {
             locations,
             nearest,
             neighbours: Arc::clone(neighbours),
-            policy: options.policy,
+            when_full: options.when_full,
             huge_pages: options.huge_pages,
             refusal: OnceLock::new(),
             learns: topology.nodes.len() > 1,
@@ -190,9 +190,9 @@ impl Placing {
         (making, self.atlas.get().map(Atlas::lock))
     }
 
-    /// Whether each node has room for its part, if the policy is strict: one run may fit where all of them don't.
+    /// Whether each node has room for its part, if the memory is strict: one run may fit where all of them don't.
     fn has_room(&self, plan: &PlacePlan) -> Result<(), PlaceError> {
-        if self.policy == Policy::Preferred {
+        if self.when_full == WhenFull::Preferred {
             return Ok(());
         }
         let page = self.pages.page_bytes();
@@ -209,8 +209,8 @@ impl Placing {
         }
         for (&node, bytes) in self.locations.iter().zip(bytes) {
             if bytes > 0 && !self.pages.has_room(node, bytes) {
-                let (policy, error) = (Policy::Strict, PageError::Full);
-                return Err(PlaceError::Exhausted { node, bytes, policy, error });
+                let (when_full, error) = (WhenFull::Strict, PageError::Full);
+                return Err(PlaceError::Exhausted { node, bytes, when_full, error });
             }
         }
         Ok(())
@@ -370,7 +370,7 @@ impl Memory {
     /// ```
     ///
     /// # Errors
-    /// It does not fit, or there is no memory, or the policy is strict and a node has too little.
+    /// It does not fit, or there is no memory, or the memory is strict and a node has too little.
     pub fn place(self: &Arc<Memory>, layout: Layout, chosen: Option<&Distribution>) -> Result<Placed, PlaceError> {
         self.place_pages(layout, |distributor, pages| distributor.place(pages, chosen))
     }
@@ -693,12 +693,12 @@ impl Placed {
         assert!(unit < locations.len(), "unit {unit} of {}", locations.len());
         let placing = &self.memory.placing;
         let (part, _) = &self.committed[unit];
-        let (node, policy) = (self.memory.node_at(location), placing.policy);
+        let (node, when_full) = (self.memory.node_at(location), placing.when_full);
         let bytes = part.len();
         #[expect(unsafe_code, reason = "moves what it has committed")]
         // SAFETY: committed in one call.
-        let moved = unsafe { placing.pages.relocate(self.start.add(part.start), bytes, node, policy) };
-        moved.map_err(|error| PlaceError::Exhausted { node, bytes, policy, error })?;
+        let moved = unsafe { placing.pages.relocate(self.start.add(part.start), bytes, node, when_full) };
+        moved.map_err(|error| PlaceError::Exhausted { node, bytes, when_full, error })?;
         if self.refusal.is_none() {
             self.atlas().relocate(&self.entry, unit, location);
         }
@@ -723,12 +723,12 @@ impl Placed {
         };
         let tell = |(run, at): &(Range<usize>, At)| match at {
             At::First => Ok(()),
-            At::Node(node) => place(run, Placement::On(*node, placing.policy)),
+            At::Node(node) => place(run, Placement::On(*node, placing.when_full)),
             At::InTurn(count) => place(run, Placement::Interleaved(&placing.locations[..*count])),
         };
         let Err(error) = plan.runs.iter().try_for_each(tell) else { return Ok(()) };
-        if let (PageError::NoSuchNode(node), Policy::Strict) = (error, placing.policy) {
-            return Err(PlaceError::Exhausted { node, bytes: self.all, policy: placing.policy, error });
+        if let (PageError::NoSuchNode(node), WhenFull::Strict) = (error, placing.when_full) {
+            return Err(PlaceError::Exhausted { node, bytes: self.all, when_full: placing.when_full, error });
         }
         // Runs that were placed already would lie differently from the rest.
         let _ = place(&(0..self.all), Placement::Standard);
@@ -744,18 +744,18 @@ impl Placed {
                 At::First | At::InTurn(_) => self.memory.placing.locations[0],
             };
             // Unplaced memory belongs to no node.
-            let policy = if matches!(at, At::Node(_)) { self.memory.placing.policy } else { Policy::Preferred };
-            self.commit_run(run, node, policy)?;
+            let when_full = if matches!(at, At::Node(_)) { self.memory.placing.when_full } else { WhenFull::Preferred };
+            self.commit_run(run, node, when_full)?;
         }
         Ok(())
     }
 
     /// Commits a run on a node, or on the nearest that has room if that is allowed.
     #[expect(unsafe_code, reason = "commits what it has taken")]
-    fn commit_run(&mut self, run: &Range<usize>, node: NodeId, policy: Policy) -> Result<(), PlaceError> {
+    fn commit_run(&mut self, run: &Range<usize>, node: NodeId, when_full: WhenFull) -> Result<(), PlaceError> {
         let placing = &self.memory.placing;
         let (mut error, bytes) = (PageError::Full, run.len());
-        for (at, room) in placing.neighbours.turns(node, policy) {
+        for (at, room) in placing.neighbours.turns(node, when_full) {
             if room == Room::Needed && !placing.pages.has_room(at, bytes) {
                 continue;
             }
@@ -776,7 +776,7 @@ impl Placed {
                 Err(refusal) => error = refusal,
             }
         }
-        Err(PlaceError::Exhausted { node, bytes, policy, error })
+        Err(PlaceError::Exhausted { node, bytes, when_full, error })
     }
 }
 

@@ -801,7 +801,7 @@ impl<T> Drop for Table<T> {
 mod tests {
     use super::*;
     use crate::memory::MemoryOptions;
-    use crate::pages::{FakePages, Policy};
+    use crate::pages::{FakePages, WhenFull};
     use crate::region::Region;
     use std::rc::Rc;
     use vicus_topology::Topology;
@@ -816,7 +816,7 @@ mod tests {
             superblock_bytes: 1 << 20,
             range_bytes: 8 << 20,
             mapped_waiting_bytes: 0,
-            policy: Policy::Strict,
+            when_full: WhenFull::Strict,
             series,
             ..MemoryOptions::default()
         };

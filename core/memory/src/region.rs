@@ -1,6 +1,6 @@
 //! Addresses: one reserved range in equal parts, one for each node, so that the node of an address is arithmetic.
 
-use crate::pages::{PageError, Pages, Placement, Policy};
+use crate::pages::{PageError, Pages, Placement, WhenFull};
 use crate::slab::Slab;
 use std::ptr::NonNull;
 use vicus_topology::NodeId;
@@ -47,7 +47,7 @@ impl Ranges {
         nodes: usize,
         bytes: usize,
         superblock: usize,
-        policy: Policy,
+        when_full: WhenFull,
     ) -> Result<(Ranges, Vec<PageError>), PageError> {
         debug_assert!(superblock >= HUGE_PAGE / 2 && superblock.is_multiple_of(1 << UNIT_SHIFT));
         let unit = superblock.max(HUGE_PAGE);
@@ -73,7 +73,7 @@ impl Ranges {
             headers: headers.cast(),
             header_bytes,
         };
-        match ranges.place(pages, policy) {
+        match ranges.place(pages, when_full) {
             Ok(refused) => Ok((ranges, refused)),
             Err(error) => {
                 ranges.release(pages);
@@ -85,7 +85,7 @@ impl Ranges {
     /// Places each node's part and its headers, and commits the headers. Gives what the source refused to place: there, the first
     /// touch decides.
     #[expect(unsafe_code, reason = "places and commits what it has reserved")]
-    fn place(&self, pages: &dyn Pages, policy: Policy) -> Result<Vec<PageError>, PageError> {
+    fn place(&self, pages: &dyn Pages, when_full: WhenFull) -> Result<Vec<PageError>, PageError> {
         let part = self.per_node * self.superblock;
         let header_part = self.per_node * size_of::<Slab>();
         let mut refused = Vec::new();
@@ -94,10 +94,10 @@ impl Ranges {
             // SAFETY: untouched parts of the two ranges, each committed once.
             unsafe {
                 let headers = self.headers.cast::<u8>().add(node * header_part);
-                let at = Placement::On(id, policy);
+                let at = Placement::On(id, when_full);
                 refused.extend(pages.place(self.base.add(node * part), part, at).err());
                 // Headers are small and always needed: they may lie on other nodes.
-                let _ = pages.place(headers, header_part, Placement::On(id, Policy::Preferred));
+                let _ = pages.place(headers, header_part, Placement::On(id, WhenFull::Preferred));
                 pages.commit(headers, header_part, id)?;
             }
         }
@@ -218,7 +218,7 @@ mod tests {
     fn the_node_of_an_address_is_arithmetic() {
         for superblock in [1 << 20, 3 << 20, (1 << 20) + (5 << 16)] {
             let pages = FakePages::new(3);
-            let (mut ranges, refused) = Ranges::reserve(&pages, 3, 40 << 20, superblock, Policy::Strict).unwrap();
+            let (mut ranges, refused) = Ranges::reserve(&pages, 3, 40 << 20, superblock, WhenFull::Strict).unwrap();
             assert!(refused.is_empty());
             let base = ranges.base.as_ptr();
             assert_eq!(base.addr() % (2 << 20), 0);
@@ -237,7 +237,7 @@ mod tests {
             let placed = pages
                 .take_calls()
                 .into_iter()
-                .filter(|call| matches!(call, Call::Place(_, bytes, _, Policy::Strict) if *bytes == part));
+                .filter(|call| matches!(call, Call::Place(_, bytes, _, WhenFull::Strict) if *bytes == part));
             assert_eq!(placed.count(), 3);
             ranges.release(&pages);
         }

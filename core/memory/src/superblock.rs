@@ -150,10 +150,10 @@ impl Superblocks {
         self.ranges.node(self.ranges.index_of(slab))
     }
 
-    /// Asks the nodes in turn, as the policy allows.
+    /// Asks the nodes in turn, as [`WhenFull`](crate::WhenFull) allows.
     fn ask<R>(&self, node: NodeId, mut ask: impl FnMut(NodeId, Room) -> Result<R, PageError>) -> Result<R, AllocError> {
         let mut error = PageError::Full;
-        for (at, room) in self.neighbours.turns(node, self.options.policy) {
+        for (at, room) in self.neighbours.turns(node, self.options.when_full) {
             match ask(at, room) {
                 Ok(found) => {
                     if at != node {
@@ -165,7 +165,7 @@ impl Superblocks {
             }
         }
         self.with(node, |pool| pool.counts.refused += 1);
-        Err(AllocError::Exhausted { node, policy: self.options.policy, error })
+        Err(AllocError::Exhausted { node, when_full: self.options.when_full, error })
     }
 
     /// A superblock for a heap, uncut.
@@ -512,7 +512,7 @@ impl Superblocks {
                 if !pool.slots.take_at(behind, more) {
                     return false;
                 }
-                let first = self.neighbours.turns(node, self.options.policy).next().expect("the node itself");
+                let first = self.neighbours.turns(node, self.options.when_full).next().expect("the node itself");
                 if self.commit_part(pool, first, begin.add(old), new - old).is_err() {
                     pool.slots.give(behind, more);
                     return false;

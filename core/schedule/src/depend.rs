@@ -210,7 +210,7 @@ impl Over {
     /// Notes that there is a task with this number; the numbers left out before it count as over.
     fn begin(&mut self, task: usize) {
         assert!(task >= self.next, "task {task} is added after task {}", self.next.wrapping_sub(1));
-        (self.next..task).for_each(|nobody| self.insert(nobody));
+        (self.next..task).for_each(|skipped| self.insert(skipped));
         self.next = task + 1;
     }
 

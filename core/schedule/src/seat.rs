@@ -439,17 +439,17 @@ impl<T> Seat<T> {
         self.helping -= 1;
     }
 
-    /// Takes a task back that the seat has kept. Says whether it had.
+    /// Takes a task back that the seat has kept. Returns whether it had it.
     #[inline]
     pub fn take_back(&mut self, task: &T) -> bool
     where
         T: PartialEq,
     {
-        !self.kept.is_empty() && self.takes_kept(task)
+        !self.kept.is_empty() && self.remove_kept(task)
     }
 
     #[cold]
-    fn takes_kept(&mut self, task: &T) -> bool
+    fn remove_kept(&mut self, task: &T) -> bool
     where
         T: PartialEq,
     {

@@ -49,7 +49,10 @@ impl Plan {
             for queue in seat.place {
                 let own = serves(seat, queue);
                 let wakes = !self.queues[queue.index()].wake.is_empty();
-                assert!(own || wakes, "{name}: seat{index} puts tasks into {queue:?} that nobody takes");
+                assert!(
+                    own || wakes,
+                    "{name}: seat{index} puts tasks into {queue:?}, from which neither it nor a woken seat takes"
+                );
             }
             if let Idle::BackOff { factor, .. } = seat.idle {
                 assert!(factor > 1, "{name}: seat{index}'s pauses grow");
@@ -86,7 +89,11 @@ impl Plan {
             let mut robbers = queue.robbers.clone();
             robbers.sort_by_key(|robber| robber.pool);
             let expected = self.robbers_of(QueueId::new(index));
-            assert_eq!(robbers, expected, "{name}: a push that makes {} long wakes who then takes from it", queue.name);
+            assert_eq!(
+                robbers, expected,
+                "{name}: a push that makes {} long wakes the seats that then take from it",
+                queue.name
+            );
         }
         self.assert_waiting();
         if let Some(dealing) = &self.dealing {

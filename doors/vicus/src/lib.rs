@@ -171,9 +171,9 @@ pub mod memory {
         AllocError, ArrayError, ArrayOptions, Audit, Burst, Call, Closed, Consumer, DistArray, DistOptions, DistPool,
         DistQueue, Exhausted, FakePages, Footprint, Foreign, Frees, Heap, Iter, LfQueue, Locations, LocationsError,
         Locks, MOST_RUNS, Memory, MemoryOptions, NodeBytes, NodeCounts, NodeSegments, OptionsError, PageError, Pages,
-        Pattern, PlaceError, Placed, Placement, Policy, PoolError, PoolHandle, PoolItem, PoolOptions, Pop, PushError,
+        Pattern, PlaceError, Placed, Placement, PoolError, PoolHandle, PoolItem, PoolOptions, Pop, PushError,
         QueueOptions, Region, Run, RunMut, SegmentSource, Series, SeriesError, Sizes, SystemSegments, TryPopError,
-        Zero,
+        WhenFull, Zero,
     };
 }
 
@@ -191,7 +191,6 @@ pub mod topology {
 }
 /// What a runtime records ([`RuntimeBuilder::record`]), and how it is written, read, checked and summed up.
 pub mod trace {
-    pub use vicus_memory::{Foreign, MemoryOptions, Policy as WhenFull, Series};
     pub use vicus_trace::{
         Bound, BoxId, BoxInfo, BoxSummary, Entry, Event, Header, Kind, Log, Merged, ModelInfo, Names, Outcome, Rule,
         SeatInfo, SeatLog, SeatSummary, Source, Summary, Takes, TaskKind, Trace, TraceError, UnknownKind, Violation,

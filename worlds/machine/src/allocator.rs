@@ -66,7 +66,7 @@ fn take(layout: Layout, ask: impl FnOnce(&mut Heap, Layout) -> Result<NonNull<u8
 }
 
 /// # Safety
-/// The block is in use, was taken with this layout, and is nobody's any more.
+/// The block was taken with this layout and has not been freed, and the caller doesn't use it after this call.
 #[inline]
 #[expect(unsafe_code, reason = "frees a block")]
 unsafe fn give(block: NonNull<u8>, layout: Layout) {
@@ -91,7 +91,7 @@ pub(crate) fn column_block(layout: Layout) -> Option<Block> {
 
 #[expect(unsafe_code, reason = "an allocator for a whole program")]
 // SAFETY: blocks of at least `SMALLEST` bytes come from heaps, which keep the contract, or from the other allocator, which
-// does; `is_ours` tells which, and who has a block is asked before it is freed. No block moves while it is in use.
+// does; `is_ours` tells which, from the address alone, before a block is freed. No block moves while it is in use.
 unsafe impl<S: GlobalAlloc> GlobalAlloc for Allocator<S> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -131,7 +131,7 @@ unsafe impl<S: GlobalAlloc> GlobalAlloc for Allocator<S> {
             return unsafe { self.small.realloc(block, layout, size) };
         }
         // SAFETY: the caller promises that the size fits the alignment; the new block has as many bytes as are copied, and
-        // the old one is nobody's afterwards.
+        // the caller doesn't use the old one after this call.
         unsafe {
             let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !new.is_null() {

@@ -66,8 +66,8 @@ pub(crate) fn memory_for(
     if let Some(other) = elsewhere {
         warnings.push(format!("memory lies where it is touched first: this machine has no node {other}"));
     }
-    // A machine that is only described, or described otherwise than the one whose memory the process has: its memory is for
-    // those who ask the runtime for it.
+    // A machine that is only described, or described otherwise than the one whose memory the process has: its memory is
+    // used only through the runtime's own methods.
     let is_another = elsewhere.is_some() || PROCESS.get().is_some_and(|process| process.numbers != numbers);
     let has_memory = PROCESS.get().is_some();
     let wanted = chosen.clone();
@@ -225,7 +225,7 @@ impl Here {
         }
         let idle = Idle(&self.busy);
         #[expect(unsafe_code, reason = "a heap that is used by this thread alone")]
-        // SAFETY: the value is this thread's, and `busy` says that nobody has a reference to it.
+        // SAFETY: the value is this thread's, and `busy` was false: no other reference to it exists.
         let result = use_heap(unsafe { &mut *self.heap.get() });
         drop(idle);
         Some(result)
@@ -327,7 +327,8 @@ pub(crate) fn register(shared: &Arc<Shared>) {
 /// Something was freed. If this thread has no seat, all seats may sleep for good, and what waits now would wait for ever.
 #[inline]
 pub(crate) fn freed() {
-    // Said already, and nobody has asked since; or somebody has just now, and will tell the time after this.
+    // Either an earlier free has set it, and no seat has reset it since; or a seat is about to reset it, and tells the time
+    // afterwards.
     if FREED.load(Ordering::Relaxed) {
         return;
     }
@@ -344,7 +345,8 @@ fn freed_outside() {
     if KEPT.load(Ordering::SeqCst) || KEPT.swap(true, Ordering::SeqCst) {
         return;
     }
-    // An allocator waits for nobody: next time, then. The same if no runtime has seats any more.
+    // If the list of runtimes is in use, or no runtime has seats any more, the next free tries again: an allocator must not wait
+    // for a lock.
     if !wake_seat().unwrap_or(false) {
         FREED.store(false, Ordering::SeqCst);
         KEPT.store(false, Ordering::SeqCst);
@@ -379,7 +381,8 @@ pub(crate) fn looks_after() -> Option<std::time::Duration> {
     process().map(|process| Duration::from_millis((process.memory.options().decay_ticks + 1) * process.tick_ms))
 }
 
-/// A seat does not look after what waits any more. Says whether something was freed meanwhile, so that somebody has to.
+/// This seat stops looking after memory that waits to be given back. Returns whether some was freed meanwhile: then a seat has to
+/// look after it again.
 #[cfg(not(loom))]
 pub(crate) fn leaves_off() -> bool {
     KEPT.store(false, Ordering::SeqCst);

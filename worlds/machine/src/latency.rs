@@ -1,4 +1,4 @@
-//! How long a core group waits for a cache line that another one has: measured once for a machine, read from a file then.
+//! How long a core group waits for a cache line that another one has: measured once for a machine, and later read from a file.
 //!
 //! Muddukrishna et al., 2015, §4.2: "home cache access latencies are calculated by benchmarking the interconnection during
 //! runtime system initialization. The scheduler avoids recalculation by saving latencies across runs." Two pinned threads
@@ -70,14 +70,14 @@ fn kept_or_measured(
     Latencies::new(topology, measured)
 }
 
-/// What a machine is known by: the hash FNV-1a of all that describes it but its name.
+/// Identifies a machine in the file: the hash FNV-1a of its description without the name.
 fn key(topology: &Topology) -> String {
     let nameless = Topology { name: String::new(), ..topology.clone() };
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     format!("{:016x}", nameless.to_json().bytes().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-/// `None`: there is no file, or it is of another machine.
+/// The latencies in the file; `None` if there is no file, or it is of another machine.
 fn read(topology: &Topology, file: &Path) -> Result<Option<Latencies>, String> {
     let wrong = |what: &str| format!("{}: {what}", file.display());
     let text = match std::fs::read_to_string(file) {
@@ -251,7 +251,7 @@ mod tests {
         }
     }
 
-    /// Asks, where measuring gives this; says what came, how often it was measured, and the warnings.
+    /// Reads the file, or measures, which gives `gives`. Returns a latency, how often it measured, and the warnings.
     fn ask(topology: &Topology, file: &Path, gives: Result<u32, &str>) -> (Option<u32>, u32, Vec<String>) {
         let (times, mut warnings) = (Cell::new(0), Vec::new());
         let groups = topology.core_groups.len();

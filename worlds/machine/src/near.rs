@@ -98,7 +98,10 @@ unsafe impl Sync for Body {}
 
 impl Body {
     fn new<'a>(body: &'a (dyn Fn(NodeId) + Sync + 'a)) -> Body {
-        #[expect(unsafe_code, reason = "a model outlives whoever makes it")]
+        #[expect(
+            unsafe_code,
+            reason = "a model lives as long as any handle to it, the function only as long as the call"
+        )]
         // SAFETY: both point to the same function, and only `act` follows this pointer.
         Body(unsafe {
             std::mem::transmute::<*const (dyn Fn(NodeId) + Sync + 'a), *const (dyn Fn(NodeId) + Sync)>(body)

@@ -7,7 +7,7 @@ use crate::pin::mask;
 use std::collections::HashMap;
 use std::io;
 use std::ptr::NonNull;
-use vicus_memory::{PageError, Pages, Placement, Policy};
+use vicus_memory::{PageError, Pages, Placement, WhenFull};
 use vicus_topology::{NodeId, Topology};
 
 /// Modes of mbind, from the kernel's `include/uapi/linux/mempolicy.h`.
@@ -75,8 +75,8 @@ impl SystemPages {
         flags: libc::c_uint,
     ) -> Result<libc::c_long, PageError> {
         let (mode, mask) = match placement {
-            Placement::On(node, Policy::Preferred) => (MPOL_PREFERRED, self.mask(&[node])?),
-            Placement::On(node, Policy::Strict) => (MPOL_BIND, self.mask(&[node])?),
+            Placement::On(node, WhenFull::Preferred) => (MPOL_PREFERRED, self.mask(&[node])?),
+            Placement::On(node, WhenFull::Strict) => (MPOL_BIND, self.mask(&[node])?),
             Placement::Interleaved(nodes) => (MPOL_INTERLEAVE, self.mask(nodes)?),
             Placement::Standard => (MPOL_DEFAULT, Vec::new()),
         };
@@ -345,11 +345,17 @@ unsafe impl Pages for SystemPages {
         }
     }
 
-    unsafe fn relocate(&self, start: NonNull<u8>, bytes: usize, to: NodeId, policy: Policy) -> Result<(), PageError> {
-        if policy == Policy::Strict && !self.has_room(to, bytes) {
+    unsafe fn relocate(
+        &self,
+        start: NonNull<u8>,
+        bytes: usize,
+        to: NodeId,
+        when_full: WhenFull,
+    ) -> Result<(), PageError> {
+        if when_full == WhenFull::Strict && !self.has_room(to, bytes) {
             return Err(PageError::Full);
         }
-        let placement = Placement::On(to, policy);
+        let placement = Placement::On(to, when_full);
         // SAFETY: the addresses are reserved, by the caller's promise.
         let done = unsafe { self.bind(start, bytes, placement, MPOL_MF_MOVE)? };
         if done == 0 { Ok(()) } else { Err(refusal(placement)) }

@@ -182,7 +182,7 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         self.try_start().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// As [`RuntimeBuilder::start`], for who can do with fewer threads.
+    /// As [`RuntimeBuilder::start`], for programs that can go on with fewer threads.
     ///
     /// # Errors
     /// The system gives no more threads, and those that there were have ended; or more are wanted than
@@ -381,7 +381,8 @@ impl fmt::Display for StartError {
 // Without a source: what the system said is told already.
 impl std::error::Error for StartError {}
 
-/// Where threads wait for each other when a runtime starts. No `Barrier`, because nobody knows yet how many they will be.
+/// Where threads wait for each other when a runtime starts. No `Barrier`, because their number is not known yet:
+/// the system may refuse some.
 #[derive(Default)]
 struct Gate {
     /// How many have come, and whether they may go on.
@@ -434,7 +435,7 @@ pub(crate) struct Shared {
     /// `None` where the system gave no addresses.
     memory: Option<Arc<Memory>>,
     distribution: Option<Distribution>,
-    /// Spare seats that nobody sits on, by pool.
+    /// Spare seats without a thread, by pool.
     spares: Vec<Mutex<Vec<SeatId>>>,
     /// By seat; used for spare ones.
     lent: Vec<Lent>,
@@ -478,7 +479,7 @@ pub(crate) struct RequestState {
 #[derive(Default)]
 pub(crate) struct Answer {
     pub(crate) result: Option<Result<Totals, FlowError>>,
-    /// Who is told when it is there.
+    /// The signals of the callers that wait for it.
     waiting: Vec<Arc<Done>>,
 }
 
@@ -575,9 +576,10 @@ impl Shared {
         self.put_into_entry(self.next_of(&self.plan.entry), task);
     }
 
-    /// Wakes one thread for a push, near pools first; if nobody sleeps there, one of those that take from a queue when it is
-    /// long. `request` is the task's; `None` for whoever is free. `must`: nobody but a sleeper may come for the task, so it must
-    /// not be missed (see `sleep`).
+    /// Wakes one thread for a push, near pools first; if no thread sleeps there, one of those that take from the queue when it is
+    /// long. `request` is the task's: a seat that waits for tasks of this request may be woken, too; with `None`, only free seats.
+    /// `must`: perhaps no awake thread will find the task, so a thread that falls asleep at this moment must not be missed (see
+    /// `sleep`).
     #[inline]
     pub(crate) fn wake_for(&self, queue: QueueId, request: Option<RequestId>, must: bool) -> Option<PoolId> {
         self.barrier.before_look(must);
@@ -636,7 +638,7 @@ impl Shared {
         // SAFETY: boxes alone may be unwanted, and this one was just taken out of its queue.
         let discard = |task| unsafe { Queued::from_task(task) }.discard(seat);
         self.queues.sweep_locked(instance.id(), is_unwanted, discard);
-        // Release: whoever sees it sees that the request is stopped.
+        // Release: a seat that reads the new number also sees that the request is stopped.
         self.sweeps.fetch_add(1, Ordering::Release);
     }
 

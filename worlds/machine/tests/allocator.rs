@@ -172,7 +172,7 @@ fn the_child_of_a_fork_allocates() {
             let child = libc::fork();
             assert!(child >= 0, "{}", std::io::Error::last_os_error());
             if child == 0 {
-                // Who waits for a lock for ever is ended.
+                // A child that waits for a lock for ever is ended.
                 libc::alarm(10);
                 let blocks: Vec<Vec<u8>> = [9_000, 100_000, 700_000, 20 << 20].map(|bytes| vec![3; bytes]).into();
                 let right = blocks.iter().all(|block| is_placed(block) && block.iter().all(|&byte| byte == 3));

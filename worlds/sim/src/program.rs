@@ -248,8 +248,10 @@ impl Program {
         loop {
             let last = *way.last().expect("it begins with one");
             let after = self.tasks[last].after.iter().map(|&earlier| earlier as usize);
-            let earlier =
-                after.clone().find(|&earlier| waits[earlier] > 0).expect("who waits, waits for one who waits");
+            let earlier = after
+                .clone()
+                .find(|&earlier| waits[earlier] > 0)
+                .expect("a task that waits in a circle waits for another that waits");
             if let Some(from) = way.iter().position(|&task| task == earlier) {
                 way.push(earlier);
                 let names: Vec<String> = way[from..].iter().map(|task| format!("task {task}")).collect();

@@ -181,7 +181,7 @@ impl Instance {
                 }
             }
             let (operator, left) = cell.body.with_mut(|body| {
-                #[expect(unsafe_code, reason = "empties bodies that nobody runs")]
+                #[expect(unsafe_code, reason = "empties the bodies of boxes that no longer run")]
                 // SAFETY: the request is quiescent, and only the settling thread comes here (`settled`): no box runs or will run,
                 // and all their writes are visible through the counters.
                 let body = unsafe { &mut *body };

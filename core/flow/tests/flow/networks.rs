@@ -456,7 +456,7 @@ impl Watched {
             let before = envelope.column(1).u64s().as_ptr();
             let scratch = envelope.u64s_mut(1);
             assert_eq!(before, scratch.as_ptr(), "a private column is changed in its own memory");
-            assert!(scratch.iter().all(|&value| value == 0), "nobody else wrote into a private column");
+            assert!(scratch.iter().all(|&value| value == 0), "no other receiver wrote into a private column");
             scratch.fill(number);
         }
         self.entry().taken[input].push(number);

@@ -7,7 +7,7 @@ use vicus_topology::GroupId;
 
 const PAGE: usize = 4096;
 
-fn memory(nodes: usize, policy: Policy) -> (Arc<Memory>, Arc<FakePages>) {
+fn memory(nodes: usize, when_full: WhenFull) -> (Arc<Memory>, Arc<FakePages>) {
     let machine = Topology::parse(&format!("node:{nodes} core:1")).unwrap();
     let series = crate::Series { limit: 64 << 10, ..Default::default() };
     let options = MemoryOptions {
@@ -15,7 +15,7 @@ fn memory(nodes: usize, policy: Policy) -> (Arc<Memory>, Arc<FakePages>) {
         range_bytes: 2 << 20,
         placed_bytes: 16 << 20,
         series,
-        policy,
+        when_full,
         ..MemoryOptions::default()
     };
     Memory::on_fake_pages(&machine, options)
@@ -32,7 +32,7 @@ fn committed(pages: &FakePages, nodes: usize) -> Vec<usize> {
 /// The page source, the address, the range and the footprint agree for each page with the paper's words.
 #[test]
 fn every_page_lies_where_its_distribution_says() {
-    let (memory, _) = memory(3, Policy::Preferred);
+    let (memory, _) = memory(3, WhenFull::Preferred);
     for pages in [1, 2, 3, 7, 64, 301].into_iter().take(if cfg!(miri) { 4 } else { 6 }) {
         let fine = |page: usize| page % 3;
         let blocked = move |page: usize| (0..3).find(|part| page < pages * (part + 1) / 3).unwrap();
@@ -62,7 +62,7 @@ fn every_page_lies_where_its_distribution_says() {
 
 #[test]
 fn coarse_goes_round_by_ranges_and_standard_is_left_alone() {
-    let (memory, pages) = memory(2, Policy::Preferred);
+    let (memory, pages) = memory(2, WhenFull::Preferred);
     let placed: Vec<_> = (0..3).map(|_| memory.place(bytes(9000), Some(&Distribution::Coarse)).unwrap()).collect();
     let nodes: Vec<_> = placed.iter().map(|placed| memory.node_of(&placed.bytes()[8999])).collect();
     assert_eq!(nodes, [0, 1, 0].map(|node| Some(NodeId::new(node))));
@@ -76,7 +76,7 @@ fn coarse_goes_round_by_ranges_and_standard_is_left_alone() {
 
 #[test]
 fn addresses_that_keep_a_policy_are_not_used_again() {
-    let (memory, pages) = memory(2, Policy::Preferred);
+    let (memory, pages) = memory(2, WhenFull::Preferred);
     let start = |distribution| {
         let placed = memory.place(bytes(3 * PAGE), Some(&distribution)).unwrap();
         (placed.start(), placed)
@@ -95,7 +95,7 @@ fn addresses_that_keep_a_policy_are_not_used_again() {
 
 #[test]
 fn what_is_learnt_of_standard_memory_is_said_until_it_is_freed() {
-    let (memory, _) = memory(2, Policy::Preferred);
+    let (memory, _) = memory(2, WhenFull::Preferred);
     let place = |chosen| memory.place(bytes(5 * PAGE), Some(&chosen)).unwrap();
     let (standard, one) = (place(Distribution::Standard), NodeId::new(1));
     let learn = |placed: &Placed| [0, 3].map(|page| memory.learn(placed.start().addr().get() + page * PAGE + 7, one));
@@ -124,7 +124,7 @@ fn what_is_learnt_of_standard_memory_is_said_until_it_is_freed() {
 #[test]
 fn fine_is_one_call_and_begins_with_the_first_location() {
     for nodes in [2, 3, 5] {
-        let (memory, pages) = memory(nodes, Policy::Preferred);
+        let (memory, pages) = memory(nodes, WhenFull::Preferred);
         for align in [8, 1 << 14, 1 << 21] {
             let layout = Layout::from_size_align(10 * PAGE, align).unwrap();
             let placed = memory.place(layout, Some(&Distribution::Fine)).unwrap();
@@ -138,7 +138,7 @@ fn fine_is_one_call_and_begins_with_the_first_location() {
 
 #[test]
 fn all_is_given_back_and_found_no_more() {
-    let (memory, pages) = memory(3, Policy::Preferred);
+    let (memory, pages) = memory(3, WhenFull::Preferred);
     let before = committed(&pages, 3);
     let mut starts = Vec::new();
     for text in ["standard", "fine", "on:2", "blocked", "replicated", "weighted:1,2,3"] {
@@ -160,7 +160,7 @@ fn all_is_given_back_and_found_no_more() {
 
 #[test]
 fn an_address_outside_has_no_node_and_gaps_are_unknown() {
-    let (memory, _) = memory(2, Policy::Preferred);
+    let (memory, _) = memory(2, WhenFull::Preferred);
     let local = [0u8; 100];
     assert_eq!(memory.node_of(local.as_ptr()), None);
     assert_eq!(memory.footprint(&local), Footprint { nodes: vec![0, 0], unknown: 100 });
@@ -181,8 +181,8 @@ fn an_address_outside_has_no_node_and_gaps_are_unknown() {
 
 #[test]
 fn where_nothing_can_be_placed_the_first_touch_decides() {
-    for policy in [Policy::Preferred, Policy::Strict] {
-        let (memory, pages) = memory(2, policy);
+    for when_full in [WhenFull::Preferred, WhenFull::Strict] {
+        let (memory, pages) = memory(2, when_full);
         assert_eq!(memory.placing_refused(), None);
         for refusal in [PageError::Refused(1), PageError::Refused(38)] {
             pages.refuse_placing(Some(refusal));
@@ -228,7 +228,7 @@ fn that_a_node_gives_no_memory_is_no_refusal() {
 
 #[test]
 fn a_full_node_refuses_if_strict_and_else_the_nearest_gives() {
-    let (strict, pages) = memory(2, Policy::Strict);
+    let (strict, pages) = memory(2, WhenFull::Strict);
     let before = committed(&pages, 2);
     pages.set_free(NodeId::new(1), 5 * PAGE);
     for text in ["fine", "blocked", "on:1"] {
@@ -242,7 +242,7 @@ fn a_full_node_refuses_if_strict_and_else_the_nearest_gives() {
     assert!(strict.place_as(bytes(6 * PAGE), PAGE, each).is_err());
     assert!(strict.place(bytes(10 * PAGE), Some(&Distribution::Fine)).is_ok());
 
-    let (preferred, pages) = memory(2, Policy::Preferred);
+    let (preferred, pages) = memory(2, WhenFull::Preferred);
     pages.set_free(NodeId::new(1), 0);
     let placed = preferred.place(bytes(10 * PAGE), Some(&Distribution::Blocked)).unwrap();
     assert_eq!(placed.spilled(), 1);
@@ -259,7 +259,7 @@ fn a_full_node_refuses_if_strict_and_else_the_nearest_gives() {
 
 #[test]
 fn what_can_not_be_is_refused_at_the_call() {
-    let (memory, pages) = memory(2, Policy::Preferred);
+    let (memory, pages) = memory(2, WhenFull::Preferred);
     let _some = memory.place(bytes(1), None).unwrap();
     let before = committed(&pages, 2);
     let refused =
@@ -282,7 +282,7 @@ fn what_can_not_be_is_refused_at_the_call() {
 
 #[test]
 fn each_node_reads_a_copy_of_its_own() {
-    let (memory, _) = memory(3, Policy::Preferred);
+    let (memory, _) = memory(3, WhenFull::Preferred);
     let mut placed = memory.place(bytes(5000), Some(&Distribution::Replicated)).unwrap();
     assert_eq!((placed.copies(), placed.node_at(1)), (3, None));
     placed.bytes_mut().copy_from_slice(&[[1; 2500], [2; 2500]].concat());
@@ -297,7 +297,7 @@ fn each_node_reads_a_copy_of_its_own() {
 
 #[test]
 fn a_unit_that_is_relocated_keeps_what_it_holds() {
-    let (memory, pages) = memory(2, Policy::Strict);
+    let (memory, pages) = memory(2, WhenFull::Strict);
     let each = Arrangement::Each { locations: [0, 0, 1, 0].map(LocationId::new).into() };
     let mut placed = memory.place_as(bytes(7 * PAGE), 2 * PAGE, each).unwrap();
     placed.bytes_mut().iter_mut().enumerate().for_each(|(at, byte)| *byte = (at / 5) as u8);

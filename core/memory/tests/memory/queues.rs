@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use vicus_memory::{
     AllocError, Closed, DistOptions, DistQueue, FakePages, LfQueue, Locations, Memory, MemoryOptions, NodeSegments,
-    PageError, Policy, PushError, QueueOptions, SegmentSource, SystemSegments, TryPopError,
+    PageError, PushError, QueueOptions, SegmentSource, SystemSegments, TryPopError, WhenFull,
 };
 use vicus_topology::{NodeId, Place, Topology};
 
@@ -287,7 +287,7 @@ fn queues_lie_on_their_nodes_and_say_when_those_are_full() {
     let options = MemoryOptions {
         range_bytes: 32 << 20,
         superblock_bytes: 1 << 20,
-        policy: Policy::Strict,
+        when_full: WhenFull::Strict,
         ..MemoryOptions::default()
     };
     let memory = Memory::new(pages.clone(), &machine, options).unwrap();

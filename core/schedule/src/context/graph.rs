@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The tasks of a context that describe the data that they read and write.
+/// A context's tasks with described data: each waits for the earlier ones that write what it reads or use what it writes.
 #[derive(Default)]
 pub(super) struct Graph {
     dependences: Dependences,
@@ -17,7 +17,7 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// Adds a task, which waits for earlier ones.
+    /// Adds a task with its accesses, and counts the earlier tasks for which it has to wait.
     pub(super) fn add(&mut self, ordered: &[Access], node: &Arc<TaskNode>) {
         while self.nodes.front().is_some_and(|first| first.is_sound_and_over()) {
             self.dependences.retire(self.first);
@@ -59,11 +59,11 @@ pub struct ReadyTask {
 pub struct TaskNode {
     /// How many tasks it waits for, and one more until it is spawned.
     missing: AtomicUsize,
-    /// Whether this task, or one that it waited for, panicked: its data is not written then.
+    /// Whether this task, or one that it waited for, panicked: then its data may not have been written.
     is_broken: AtomicBool,
-    /// The tasks that wait for it; `None` when it is over.
+    /// The tasks that wait for this one; `None` when this one is over.
     waiting: Mutex<Option<Vec<Arc<TaskNode>>>>,
-    /// The task to queue, and its queue, once it waits for no other.
+    /// The task and its queue, from [`TaskNode::spawn`] until the thread that removes the last predecessor takes it.
     task: Cell<Option<ReadyTask>>,
 }
 
@@ -83,9 +83,9 @@ impl TaskNode {
         }
     }
 
-    /// Whether a task that it waited for, or it itself, panicked.
+    /// Whether this task, or one that it waited for, panicked.
     pub fn is_broken(&self) -> bool {
-        // Relaxed: the caller has waited for it, or holds the lock under which it is set.
+        // Relaxed: the caller has waited for this task, or holds the lock under which the flag is set.
         self.is_broken.load(Ordering::Relaxed)
     }
 
@@ -98,13 +98,13 @@ impl TaskNode {
     fn add_successor(&self, other: &Arc<TaskNode>) -> bool {
         let mut waiting = self.waiting.lock().expect("nothing panics under this lock");
         let Some(waiting) = &mut *waiting else { return false };
-        // Relaxed: the lock orders it before the decrement.
+        // Relaxed: the lock orders the increment before the decrement in `end`.
         other.missing.fetch_add(1, Ordering::Relaxed);
         waiting.push(Arc::clone(other));
         true
     }
 
-    /// It was spawned: from now on it runs as soon as it waits for no task. Returns it if it waits for none already.
+    /// The task is spawned: from now on it may run as soon as it waits for no other. Returns it if it waits for none now.
     pub fn spawn(&self, queued: ReadyTask) -> Option<ReadyTask> {
         self.task.set(Some(queued));
         self.remove_predecessor()
@@ -116,12 +116,12 @@ impl TaskNode {
         (self.missing.fetch_sub(1, Ordering::AcqRel) == 1).then(|| self.task.take()).flatten()
     }
 
-    /// It is over; `is_done`: without a panic. `ready` gets each task that now waits for no other.
+    /// The task has ended, without a panic if `is_done`. `ready` gets each task that now waits for no other.
     pub fn end(&self, is_done: bool, mut ready: impl FnMut(ReadyTask)) {
         let waiting = {
             let mut waiting = self.waiting.lock().expect("nothing panics under this lock");
             if !is_done {
-                // Relaxed: the lock orders it.
+                // Relaxed: readers hold the lock, or have waited for this task.
                 self.is_broken.store(true, Ordering::Relaxed);
             }
             waiting.take()
@@ -146,7 +146,7 @@ mod loom_models {
     use loom::thread;
 
     #[expect(unsafe_code, reason = "the type of a class's functions")]
-    // SAFETY of callers: no condition: it is never called.
+    // SAFETY of callers: there is no condition, and it is never called.
     unsafe fn never(_: TaskRef) {
         unreachable!("these tasks are only ordered");
     }

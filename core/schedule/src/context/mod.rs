@@ -262,7 +262,7 @@ impl Context {
     /// It is called once for each [`Context::begin_one`]. `own` is from [`Context::of_task`] with this context as its parent, and
     /// so is every context of a task in which such a task was spawned; each is of the kind that `drops` takes.
     #[inline]
-    #[expect(unsafe_code, reason = "the caller promises what the type system can't see: who uses a context")]
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see: which threads use a context")]
     pub unsafe fn end_one(
         &self,
         own: Option<*const Context>,
@@ -285,7 +285,7 @@ impl Context {
     /// # Safety
     /// As [`Context::end_one`].
     #[cold]
-    #[expect(unsafe_code, reason = "the caller promises what the type system can't see: who uses a context")]
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see: which threads use a context")]
     unsafe fn end_with(
         &self,
         own: *const Context,
@@ -329,7 +329,7 @@ impl Context {
 ///
 /// # Safety
 /// As [`Context::end_one`]: the seat that ended the last task counted there calls it.
-#[expect(unsafe_code, reason = "the caller promises what the type system can't see: who uses a context")]
+#[expect(unsafe_code, reason = "the caller promises what the type system can't see: which threads use a context")]
 unsafe fn drop_upwards(
     context: *const Context,
     seat: SeatId,

@@ -80,7 +80,7 @@ proptest! {
             let mut edges = Vec::new();
             dependences.add(2 * task, accesses, &mut edges);
             for edge in edges {
-                prop_assert!(edge % 2 == 0 && over >> (edge / 2) & 1 == 0, "{edge} is over, or nobody");
+                prop_assert!(edge % 2 == 0 && over >> (edge / 2) & 1 == 0, "{edge} is over, or no task");
                 got[task] |= got[edge / 2] | 1 << (edge / 2);
             }
             prop_assert_eq!(got[task] | (over & before[task]), before[task], "task {}", task);

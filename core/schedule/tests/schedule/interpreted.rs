@@ -380,7 +380,11 @@ fn a_seat_whose_task_waits_robs_by_the_papers_rules() {
     assert_eq!(world.look_as(0, Some(7)), None, "too short");
     world.push(far, (7, 2));
     assert_eq!(world.look_as(0, Some(7)), found((7, 0), 2, far));
-    assert_eq!(world.look_as(3, Some(8)), found((7, 1), 1, far), "who is there takes it, though it waits for others");
+    assert_eq!(
+        world.look_as(3, Some(8)),
+        found((7, 1), 1, far),
+        "a seat of that node takes it, though it waits for other tasks"
+    );
 
     // Wittmann and Hager, §2.2: the oldest block of the next domain.
     let queues = plan("locality-queues", 4);
@@ -397,7 +401,7 @@ fn a_seat_whose_task_waits_robs_by_the_papers_rules() {
     [(8, 2), (7, 3), (7, 4)].into_iter().for_each(|task| world.push(deferred, task));
     assert_eq!(world.look_as(0, Some(7)), found((7, 3), 2, deferred), "deferred ones of its request, as they came");
     assert_eq!(world.look_as(0, Some(7)), found((7, 4), 2, deferred));
-    assert_eq!(world.look_as(0, Some(7)), found((8, 0), 3, other), "anybody's immediate ones");
+    assert_eq!(world.look_as(0, Some(7)), found((8, 0), 3, other), "immediate ones of any request");
     assert_eq!(world.look_as(0, Some(7)), found((8, 1), 3, other));
     assert_eq!(world.look_as(0, Some(7)), None, "other requests' deferred tasks wait for free seats");
 }

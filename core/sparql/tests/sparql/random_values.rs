@@ -230,8 +230,13 @@ enum Tree {
     Either(Vec<Tree>),
     /// The number of the group; `None` if it captures nothing.
     Group(Option<usize>, Box<Tree>),
-    /// How often it repeats, and whether it prefers fewer repetitions.
-    Repeated(Box<Tree>, usize, usize, bool),
+    Repeated {
+        inner: Box<Tree>,
+        least: usize,
+        most: usize,
+        /// Whether it prefers fewer repetitions.
+        lazy: bool,
+    },
     Back(usize),
 }
 
@@ -274,7 +279,7 @@ fn tree(chance: &mut Chance, depth: usize, groups: &mut usize, closed: &mut Vec<
             let inner = tree(chance, depth - 1, groups, closed);
             let (least, most) = chance.pick(&[(0, 1), (0, OFTEN), (1, OFTEN), (2, 2), (1, 3), (2, OFTEN)]);
             let lazy = chance.one_in(3);
-            Tree::Repeated(Box::new(Tree::Group(None, Box::new(inner))), least, most, lazy)
+            Tree::Repeated { inner: Box::new(Tree::Group(None, Box::new(inner))), least, most, lazy }
         }
         _ if !closed.is_empty() => Tree::Back(chance.pick(closed)),
         _ => tree(chance, 0, groups, closed),
@@ -289,7 +294,7 @@ fn written(tree: &Tree) -> String {
         Tree::Sequence(all) => all.iter().map(written).collect(),
         Tree::Either(all) => all.iter().map(written).collect::<Vec<_>>().join("|"),
         Tree::Group(number, inner) => format!("({}{})", if number.is_some() { "" } else { "?:" }, written(inner)),
-        Tree::Repeated(inner, least, most, lazy) => {
+        Tree::Repeated { inner, least, most, lazy } => {
             let often = match (least, *most) {
                 (0, 1) => "?".to_owned(),
                 (0, OFTEN) => "*".to_owned(),
@@ -349,7 +354,7 @@ impl Search<'_> {
                 }
                 rest(end, &captured)
             }),
-            Tree::Repeated(inner, least, most, _) => {
+            Tree::Repeated { inner, least, most, .. } => {
                 // Whether there is a match does not depend on what is tried first.
                 let enough = *least == 0 && rest(at, captured);
                 enough

@@ -7,7 +7,7 @@ use super::measure::{self, Outcome, median};
 use super::{copies, queries};
 use anyhow::Context;
 use std::process::{Command, Stdio};
-use vicus::memory::{Foreign, MemoryOptions, Policy, Series};
+use vicus::memory::{Foreign, MemoryOptions, Series, WhenFull};
 use vicus::{Runtime, Setting};
 use vicus_sparql::PlanOptions;
 
@@ -91,7 +91,7 @@ impl Variant {
         match self {
             Variant::Bins => MemoryOptions { foreign: Foreign::Bins, ..options },
             Variant::TouchAhead => MemoryOptions { touch_ahead: true, ..options },
-            Variant::Strict => MemoryOptions { policy: Policy::Strict, ..options },
+            Variant::Strict => MemoryOptions { when_full: WhenFull::Strict, ..options },
             Variant::Superblock(superblock_bytes) => MemoryOptions { superblock_bytes, ..options },
             Variant::Series(series) => MemoryOptions { series, ..options },
         }

@@ -220,7 +220,7 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
     /// Runs it on the thread that made it.
     #[inline]
     fn run_here(self) -> R {
-        #[expect(unsafe_code, reason = "nobody else has run it")]
+        #[expect(unsafe_code, reason = "takes a closure that has not run")]
         // SAFETY: it was taken back, so its closure is still there, and is only taken here.
         let f = unsafe { ManuallyDrop::take(&mut (*self.work.get()).f) };
         f()
@@ -228,20 +228,20 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
 
     /// Drops it unrun.
     fn forget(self) {
-        #[expect(unsafe_code, reason = "nobody else has run it")]
+        #[expect(unsafe_code, reason = "takes a closure that has not run")]
         // SAFETY: as in `run_here`.
         drop(unsafe { ManuallyDrop::take(&mut (*self.work.get()).f) });
     }
 
     fn result(self) -> R {
-        #[expect(unsafe_code, reason = "whoever ran it has left a result")]
+        #[expect(unsafe_code, reason = "takes the result that the run has left")]
         // SAFETY: the latch was set after the result was written.
         let result = unsafe { ManuallyDrop::take(&mut (*self.work.get()).result) };
         result.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     fn drop_result(self) {
-        #[expect(unsafe_code, reason = "whoever ran it has left a result")]
+        #[expect(unsafe_code, reason = "takes the result that the run has left")]
         // SAFETY: as in `result`.
         drop(unsafe { ManuallyDrop::take(&mut (*self.work.get()).result) });
     }

@@ -150,7 +150,7 @@ impl Loop {
             let range = at(thread)..at(thread + 1);
             ThreadPart { next: Padded(AtomicUsize::new(range.start)), range }
         };
-        #[expect(unsafe_code, reason = "who is invited may come when the caller has left")]
+        #[expect(unsafe_code, reason = "an invited thread may come after the caller has left")]
         // SAFETY: both point to the same function; it is called only by visitors of the loop, for whom the caller waits.
         let f = unsafe {
             std::mem::transmute::<*const (dyn Fn(Range<usize>) + Sync + 'a), *const (dyn Fn(Range<usize>) + Sync)>(f)

@@ -84,7 +84,7 @@ mod tests {
                     let takers = takers(&plan, &machine, queue);
                     assert!(takers.contains(id), "{what}: {id} takes from its queue");
                     if strategy.name() == "shepherd" {
-                        assert_eq!(takers.len(), 1, "{what}: nobody else takes from {id}'s queue");
+                        assert_eq!(takers.len(), 1, "{what}: no other core group takes from {id}'s queue");
                     }
                 }
             }

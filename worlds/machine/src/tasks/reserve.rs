@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use vicus_flow::{Account, OverBudget, Reservation};
 use vicus_schedule::RequestId;
 
-/// Books memory that the task that runs is about to take, with the budget of its request: [`Runtime::spawn_within`] for closures,
-/// [`Runtime::submit_within`] for boxes and their children. It is booked until the reservation is dropped, by whichever thread. A task
-/// of a request without a budget may reserve anything, and so may code outside of tasks.
+/// Books memory that the running task is about to take, with the budget of its request, which [`Runtime::spawn_within`] gives to
+/// closures, and [`Runtime::submit_within`] to boxes and their children. It is booked until the reservation is dropped, on any
+/// thread. A task of a request without a budget may reserve anything, and so may code outside of tasks.
 ///
 /// [`Runtime::spawn_within`]: crate::Runtime::spawn_within
 /// [`Runtime::submit_within`]: crate::Runtime::submit_within
@@ -25,22 +25,22 @@ use vicus_schedule::RequestId;
 /// ```
 ///
 /// # Errors
-/// The request holds more then than it may.
+/// The request would hold more than its budget.
 pub fn reserve(bytes: u64) -> Result<Reservation, OverBudget> {
     match account_here() {
-        // What grants memory of a larger whole may be a user's code.
+        // An account of a larger budget may call a user's code to grant it, so no worker is borrowed here.
         Some(account) => account.reserve(bytes),
         None => Ok(Reservation::unbounded(bytes)),
     }
 }
 
-/// Where the task that runs books; `None` if its request has no budget.
+/// The account of the running task's request; `None` if the request has no budget.
 pub(crate) fn account_here() -> Option<Arc<Account>> {
     let of_task = with_worker(|worker| worker.shared.account_of(worker.frame.request));
     of_task.unwrap_or_else(caller::account_of_this_thread)
 }
 
-/// Where the requests of a runtime book that are closures and have a budget.
+/// The accounts of a runtime's requests that are closures and have a budget.
 #[derive(Default)]
 pub(crate) struct Accounts {
     open: Mutex<BTreeMap<RequestId, Arc<Account>>>,
@@ -68,7 +68,7 @@ impl Accounts {
         }
     }
 
-    /// A request books with the account of another one, until this is dropped.
+    /// Lets a request book with another request's account until the returned value is dropped.
     pub(super) fn lend(&self, request: RequestId, account: Option<Arc<Account>>) -> Option<Lent<'_>> {
         let is_lent = account.is_some();
         self.begin(request, account);

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vicus_memory::{
     AllocError, ArrayOptions, DistArray, DistOptions, DistPool, DistQueue, Frees, LfQueue, Locations, NodeSegments,
-    Pattern, Policy, PoolItem, PoolOptions, QueueOptions, SegmentSource,
+    Pattern, PoolItem, PoolOptions, QueueOptions, SegmentSource, WhenFull,
 };
 use vicus_topology::{NodeId, Place};
 
@@ -25,7 +25,7 @@ fn in_fields(segment: usize, segments: usize, locations: usize) -> usize {
 
 #[test]
 fn an_arrays_segments_lie_where_its_pattern_says() {
-    let Some(Placeable { memory, numbers }) = placeable(Policy::Preferred) else { return };
+    let Some(Placeable { memory, numbers }) = placeable(WhenFull::Preferred) else { return };
     let (page, count) = (memory.pages().page_bytes(), numbers.len());
     let all_on = memory.locations().iter().map(|&node| Pattern::AllOn(node.into()));
     for pattern in
@@ -80,7 +80,7 @@ fn node_of<T>(item: &PoolItem<'_, T>) -> i32 {
 
 #[test]
 fn a_pools_items_lie_on_the_node_that_takes_them() {
-    let Some(Placeable { memory, numbers }) = placeable(Policy::Preferred) else { return };
+    let Some(Placeable { memory, numbers }) = placeable(WhenFull::Preferred) else { return };
     let number = |pool: &DistPool<[u8; 44]>, item: &PoolItem<'_, [u8; 44]>| {
         let at = memory.locations().iter().position(|&node| node == pool.node_of(item));
         numbers[at.expect("items lie at locations")]
@@ -159,7 +159,7 @@ type Element = [u64; 1024];
 
 #[test]
 fn a_queues_segments_lie_at_the_location_that_pushes() {
-    let Some(at) = placeable(Policy::Preferred) else { return };
+    let Some(at) = placeable(WhenFull::Preferred) else { return };
     let count = at.numbers.len();
     let sources: Vec<_> = (0..count).map(|location| Noted::new(&at, location)).collect();
     let topology = vicus_machine::this_machine().topology;
@@ -181,7 +181,7 @@ fn a_queues_segments_lie_at_the_location_that_pushes() {
 
 #[test]
 fn an_ordered_queues_segments_lie_on_the_node_of_their_source() {
-    let Some(at) = placeable(Policy::Preferred) else { return };
+    let Some(at) = placeable(WhenFull::Preferred) else { return };
     for (location, &number) in at.numbers.iter().enumerate() {
         let source = Noted::new(&at, location);
         let queue = LfQueue::with_source(Arc::clone(&source) as _, &QueueOptions::default()).unwrap();

@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use vicus_machine::{Runtime, footprint, forget, node_of, this_machine};
 use vicus_memory::distribution::Distribution;
-use vicus_memory::{Footprint, Policy};
+use vicus_memory::{Footprint, WhenFull};
 use vicus_topology::NodeId;
 
 /// Not a whole number of pages.
@@ -112,7 +112,7 @@ fn run_on(cpus: &Cpus) {
 
 #[test]
 fn a_footprint_of_others_memory_is_what_the_kernel_says() {
-    let Some(at) = placeable(Policy::Preferred) else { return };
+    let Some(at) = placeable(WhenFull::Preferred) else { return };
     let Some(kernel) = Machine::read() else { return left_out("sysfs has no nodes, cores or caches") };
     let topology = this_machine().topology;
     let _runtime = Runtime::builder().topology(topology.clone()).threads(1).quiet().start();
@@ -168,7 +168,7 @@ fn a_footprint_of_others_memory_is_what_the_kernel_says() {
 /// Memory with the standard distribution, touched by a thread of each node.
 #[test]
 fn a_footprint_of_standard_memory_is_where_it_was_touched_first() {
-    let Some(at) = placeable(Policy::Preferred) else { return };
+    let Some(at) = placeable(WhenFull::Preferred) else { return };
     let Some(kernel) = Machine::read() else { return left_out("sysfs has no nodes, cores or caches") };
     let topology = this_machine().topology;
     let runtime = Runtime::builder().topology(topology.clone()).threads(1).quiet().start();
@@ -205,7 +205,7 @@ fn a_footprint_of_standard_memory_is_where_it_was_touched_first() {
 
 #[test]
 fn what_is_known_of_others_memory_is_kept_until_it_is_forgotten() {
-    let Some(at) = placeable(Policy::Preferred) else { return };
+    let Some(at) = placeable(WhenFull::Preferred) else { return };
     let _runtime = Runtime::builder().topology(this_machine().topology).threads(1).quiet().start();
     let [first, last] = [at.numbers[0], at.numbers[at.numbers.len() - 1]].map(|number| number as u32);
     let [on_first, on_last] = [0, at.numbers.len() - 1].map(|location| {

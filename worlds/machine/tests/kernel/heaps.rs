@@ -182,7 +182,7 @@ impl Block {
         let layout = Layout::from_size_align(bytes, 4096).unwrap();
         let start = heap.alloc_zeroed(layout)?;
         #[expect(unsafe_code, reason = "allocated memory is raw")]
-        // SAFETY: so many bytes, zero, that nobody else has until they are freed.
+        // SAFETY: so many bytes, zero, to which there is no other reference until they are freed.
         let bytes = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), bytes) };
         Ok(Block { bytes, layout })
     }
@@ -197,7 +197,7 @@ impl Block {
     /// Gives it to this heap, which may be another one's.
     pub(crate) fn free(self, heap: &mut Heap) {
         #[expect(unsafe_code, reason = "frees a block")]
-        // SAFETY: of a heap of the same memory, and nobody's any more.
+        // SAFETY: of a heap of the same memory; `self` is consumed, so it is not used afterwards.
         unsafe {
             heap.free(NonNull::from(self.bytes).cast(), self.layout);
         }

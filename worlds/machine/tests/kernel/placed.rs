@@ -7,7 +7,7 @@ use std::alloc::Layout;
 use std::sync::Arc;
 use vicus_machine::SystemPages;
 use vicus_memory::distribution::{Arrangement, Distribution};
-use vicus_memory::{Memory, MemoryOptions, Placed, Policy, Region};
+use vicus_memory::{Memory, MemoryOptions, Placed, Region, WhenFull};
 use vicus_topology::{LocationId, NodeId};
 
 /// Not a multiple of any number of nodes.
@@ -21,8 +21,8 @@ pub(crate) struct Placeable {
 }
 
 /// `None`, with a message, if the kernel does not place pages or does not tell where they are.
-pub(crate) fn placeable(policy: Policy) -> Option<Placeable> {
-    placeable_with(MemoryOptions { policy, ..MemoryOptions::default() })
+pub(crate) fn placeable(when_full: WhenFull) -> Option<Placeable> {
+    placeable_with(MemoryOptions { when_full, ..MemoryOptions::default() })
 }
 
 /// The same with these options.
@@ -81,8 +81,8 @@ fn check(
 
 #[test]
 fn distributed_memory_lies_on_the_nodes_that_its_distribution_names() {
-    for policy in [Policy::Preferred, Policy::Strict] {
-        let Some(Placeable { memory, numbers }) = placeable(policy) else { return };
+    for when_full in [WhenFull::Preferred, WhenFull::Strict] {
+        let Some(Placeable { memory, numbers }) = placeable(when_full) else { return };
         let (page, count) = (memory.pages().page_bytes(), numbers.len());
         let layout = Layout::from_size_align(PAGES * page, page).unwrap();
         let place = |text: &str| {
@@ -123,7 +123,7 @@ fn distributed_memory_lies_on_the_nodes_that_its_distribution_names() {
 
 #[test]
 fn what_lies_by_a_list_lies_so_and_can_be_moved() {
-    let Some(Placeable { memory, numbers }) = placeable(Policy::Preferred) else { return };
+    let Some(Placeable { memory, numbers }) = placeable(WhenFull::Preferred) else { return };
     let (page, count) = (memory.pages().page_bytes(), numbers.len());
     let mut locations: Vec<usize> = (0..40).map(|unit| unit * unit % 7 % count).collect();
     let layout = Layout::from_size_align(40 * 3 * page, page).unwrap();
@@ -140,8 +140,8 @@ fn what_lies_by_a_list_lies_so_and_can_be_moved() {
 }
 
 #[test]
-fn distributed_memory_that_a_node_can_not_hold_is_refused_if_the_policy_is_strict() {
-    let Some(Placeable { memory, .. }) = placeable(Policy::Strict) else { return };
+fn distributed_memory_that_a_node_can_not_hold_is_refused_if_the_memory_is_strict() {
+    let Some(Placeable { memory, .. }) = placeable(WhenFull::Strict) else { return };
     let topology = vicus_machine::this_machine().topology;
     // More than all nodes have, in reserved addresses, which cost nothing.
     let most: u64 = topology.nodes.iter().map(|node| node.bytes).sum();
@@ -149,6 +149,6 @@ fn distributed_memory_that_a_node_can_not_hold_is_refused_if_the_policy_is_stric
     for text in ["fine", "blocked", "on:0", "replicated"] {
         let distribution: Distribution = text.parse().unwrap();
         let error = memory.place(layout, Some(&distribution)).unwrap_err().to_string();
-        assert!(error.contains("the policy is strict"), "{text}: {error}");
+        assert!(error.contains("the memory is strict"), "{text}: {error}");
     }
 }

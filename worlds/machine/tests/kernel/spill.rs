@@ -6,7 +6,7 @@ use crate::sysfs::Machine;
 use std::alloc::Layout;
 use std::time::Duration;
 use vicus_memory::distribution::Distribution;
-use vicus_memory::{Audit, Heap, Memory, MemoryOptions, Placed, Policy, Region};
+use vicus_memory::{Audit, Heap, Memory, MemoryOptions, Placed, Region, WhenFull};
 use vicus_topology::NodeId;
 
 /// Nodes with less memory than this are filled.
@@ -28,9 +28,9 @@ struct Small {
 }
 
 /// `None` on most machines; one of the guests has such a node.
-fn small(policy: Policy) -> Option<Small> {
+fn small(when_full: WhenFull) -> Option<Small> {
     // Blocks of a MiB are mapped one by one, so that as many as fit are taken.
-    let at = placeable_with(MemoryOptions { policy, mapped_waiting_bytes: 0, ..MemoryOptions::default() })?;
+    let at = placeable_with(MemoryOptions { when_full, mapped_waiting_bytes: 0, ..MemoryOptions::default() })?;
     let kernel = Machine::read()?;
     let is_there = |number: u32| at.numbers.contains(&(number as i32));
     let Some(node) = kernel.nodes.iter().find(|node| node.bytes < SMALL && is_there(node.number)) else {
@@ -101,7 +101,7 @@ fn bytes(blocks: &[Block]) -> Vec<&[u8]> {
 
 #[test]
 fn what_a_small_node_can_not_hold_goes_to_the_nearest_and_is_counted() {
-    let Some(small) = small(Policy::Preferred) else { return };
+    let Some(small) = small(WhenFull::Preferred) else { return };
     let memory: &Memory = &small.at.memory;
     let mut heap = Heap::new(&small.at.memory, small.node).unwrap();
     let mut blocks: Vec<Block> = Vec::new();
@@ -120,7 +120,7 @@ fn what_a_small_node_can_not_hold_goes_to_the_nearest_and_is_counted() {
 
 #[test]
 fn pages_that_go_elsewhere_when_they_are_touched_are_found_by_the_audit() {
-    let Some(small) = small(Policy::Preferred) else { return };
+    let Some(small) = small(WhenFull::Preferred) else { return };
     // The node holds all of it as long as it is untouched.
     let mut heap = Heap::new(&small.at.memory, small.node).unwrap();
     let mut blocks: Vec<Block> = (0..small.bytes / MIB + 16).map(|_| Block::take(&mut heap, MIB).unwrap()).collect();
@@ -143,7 +143,7 @@ fn pages_that_go_elsewhere_when_they_are_touched_are_found_by_the_audit() {
 
 #[test]
 fn a_strict_node_is_filled_and_then_refuses() {
-    let Some(small) = small(Policy::Strict) else { return };
+    let Some(small) = small(WhenFull::Strict) else { return };
     let most = small.bytes / MIB;
     // Touched at once, and only at the end: the kernel kills a process that touches a page which a strict node can't give.
     for touches_late in [false, true] {
@@ -159,7 +159,7 @@ fn a_strict_node_is_filled_and_then_refuses() {
                 blocks.last_mut().unwrap().bytes.fill(1);
             }
         };
-        assert!(refused.to_string().contains("the policy is strict"), "{refused}");
+        assert!(refused.to_string().contains("the memory is strict"), "{refused}");
         assert!(blocks.len() > 8, "the node holds some of it: {} blocks", blocks.len());
         blocks.iter_mut().for_each(|block| block.bytes.fill(2));
         assert_eq!(small.check(&bytes(&blocks)).elsewhere, 0, "touched late: {touches_late}");
@@ -174,7 +174,7 @@ fn a_strict_node_is_filled_and_then_refuses() {
             Err(error) => break error,
         }
     };
-    assert!(refused.to_string().contains("the policy is strict"), "{refused}");
+    assert!(refused.to_string().contains("the memory is strict"), "{refused}");
     all.iter_mut().for_each(|placed| placed.bytes_mut().fill(3));
     let pieces: Vec<&[u8]> = all.iter().map(Placed::bytes).collect();
     assert_eq!(small.check(&pieces).elsewhere, 0);

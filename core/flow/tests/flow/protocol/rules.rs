@@ -222,7 +222,7 @@ fn a_box_whose_readers_have_all_closed_is_not_invoked_and_closes_its_own_inputs(
     world.run("seldom");
     world.run("first");
     world.run("from");
-    assert_eq!(world.run("seldom"), (false, vec![]), "no user code: nobody reads it");
+    assert_eq!(world.run("seldom"), (false, vec![]), "no user code: its receiver has ended");
     assert_eq!(world.run("from"), (false, vec![]), "nor its sender's");
     assert_eq!(acts.load(Ordering::Relaxed), 1);
 }
