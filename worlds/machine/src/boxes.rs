@@ -53,8 +53,8 @@ fn invoke(queued: Queued, mut desk: Box<Desk>) {
             record(|recorder, instance| recorder.act_begins(instance, index));
         }
         running.act(&Neighbourhood { shared, pool }, &mut desk);
-        if let Some(panic) = wait_for_descendants() {
-            in_request(|instance| outside(|| instance.fail_by(index, panic)));
+        if in_task(|worker| worker.frame.context.is_some()) {
+            wait_for_tasks(index);
         }
         if is_recorded {
             record(|recorder, instance| recorder.act_ends(instance, index, &mut desk));
@@ -71,6 +71,15 @@ fn invoke(queued: Queued, mut desk: Box<Desk>) {
     if in_task(|worker| worker.end(desk, index, stage)) {
         let seat = in_task(|worker| worker.seat.index());
         in_request(|instance| with_shared(|shared| shared.sweep(instance, Some(seat))));
+    }
+}
+
+/// A box waits for the tasks that it has spawned. If it has failed, those that have not begun are dropped.
+#[cold]
+fn wait_for_tasks(index: BoxId) {
+    in_request(|instance| with_shared(|shared| shared.stop_tasks(instance)));
+    if let Some(panic) = wait_for_descendants() {
+        in_request(|instance| outside(|| instance.fail_by(index, panic)));
     }
 }
 

@@ -9,15 +9,16 @@
 
 use crate::allocator::column_block;
 use crate::runtime::{RequestState, Runtime, Shared};
-use crate::tasks::seatless;
+use crate::tasks::{drop_quietly, seatless};
 use crate::worker::{is_seated, outside};
 use crate::{Request, heaps};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 use vicus_flow::{
     Account, Activation, Blocks, BoxId, Budget, Desk, FlowError, Instance, Model, Operator, Queued, World,
@@ -34,10 +35,11 @@ impl Runtime {
     /// returns when the request is over, or after a millisecond. What is left then is done by the runtime's threads, and the
     /// request goes on as one of [`Runtime::submit_within`].
     ///
-    /// `gives_up` is called between two invocations on the calling thread, and by boxes there that check whether they are stopped
-    /// ([`vicus_flow::Turn::is_stopped`]); when it returns true, the request is cancelled. Nothing else can end the call while an
-    /// invocation is under way, so this is for requests of short invocations, and for boxes that check. A box that blocks
-    /// ([`vicus_flow::Turn::blocking`]) leaves the other boxes to the runtime's threads.
+    /// `gives_up` is called between two invocations on the calling thread, before each of their children, each millisecond while a box
+    /// there waits for tasks on the runtime's threads, and by boxes and children that check whether they are stopped
+    /// ([`vicus_flow::Turn::is_stopped`], [`is_cancelled`](crate::is_cancelled)); when it returns true, the request is cancelled. Nothing
+    /// else can end the call while an invocation is under way, so this is for requests of short invocations, and for boxes that check. A
+    /// box that blocks ([`vicus_flow::Turn::blocking`]) leaves the other boxes to the runtime's threads.
     ///
     /// The request goes to these threads at once if the caller is one of them, if as many callers as there are threads do the
     /// same, or if the runtime records events or counts takes: a trace shows what its seats do.
@@ -73,11 +75,10 @@ impl Runtime {
             is_known: Cell::new(false),
             tasks: RefCell::default(),
             gives_up,
+            outer: HERE.get(),
         };
         // Boxes here spawn into this runtime, whatever runtime the calling thread may belong to.
-        let outer = Restore(
-            HERE.replace(Here { runtime: self, account: state.instance.account().map_or(ptr::null(), ptr::from_ref) }),
-        );
+        let outer = Restore(HERE.replace(Here { runtime: self, caller: ptr::from_ref(&caller).cast() }));
         outside(|| caller.run());
         drop(outer);
         Request { shared: Arc::clone(shared), state }
@@ -118,7 +119,7 @@ pub fn is_in_runtime() -> bool {
 }
 
 thread_local! {
-    static HERE: Cell<Here> = const { Cell::new(Here { runtime: ptr::null(), account: ptr::null() }) };
+    static HERE: Cell<Here> = const { Cell::new(Here { runtime: ptr::null(), caller: ptr::null() }) };
 }
 
 /// Of the request that the calling thread runs without a seat.
@@ -126,15 +127,30 @@ thread_local! {
 struct Here {
     /// Whose request it is; null if there is none.
     runtime: *const Runtime,
-    /// Null if it has no budget.
-    account: *const Arc<Account>,
+    /// Null if there is none.
+    caller: *const Caller<'static>,
+}
+
+/// Calls `f` with the calling thread's state, if it runs a request without a seat.
+fn with_caller<R>(f: impl FnOnce(&Caller<'_>) -> R) -> Option<R> {
+    #[expect(unsafe_code, reason = "the caller's state is on this thread's stack")]
+    // SAFETY: `submit_here` has it in its frame, and sets this back before it returns. `f` gets it for a call, for any lifetimes.
+    unsafe { HERE.get().caller.as_ref() }.map(f)
 }
 
 /// Where the tasks of the request book that the calling thread runs without a seat.
 pub(crate) fn account_of_this_thread() -> Option<Arc<Account>> {
-    #[expect(unsafe_code, reason = "the account of the request that this thread runs")]
-    // SAFETY: `submit_here` holds the request on this thread, and sets this back before it returns.
-    unsafe { HERE.get().account.as_ref() }.cloned()
+    with_caller(|caller| caller.instance().account().cloned()).flatten()
+}
+
+/// Whether the calling thread runs a request without a seat.
+pub(crate) fn is_caller() -> bool {
+    !HERE.get().caller.is_null()
+}
+
+/// Whether that request was cancelled or has failed. Asks whether its caller gives up.
+pub(crate) fn is_given_up() -> bool {
+    with_caller(|caller| caller.is_given_up()).unwrap_or(false)
 }
 
 struct Restore(Here);
@@ -202,11 +218,54 @@ struct Caller<'a> {
     is_known: Cell<bool>,
     tasks: RefCell<Tasks>,
     gives_up: &'a dyn Fn() -> bool,
+    /// The request beneath this one on the thread's stack.
+    outer: Here,
 }
 
 impl Caller<'_> {
     fn instance(&self) -> &Instance {
         &self.state.instance
+    }
+
+    /// Whether the request was cancelled or has failed. Asks whether the caller gives up, and cancels it then.
+    ///
+    /// # Errors
+    /// The question panicked, and the request goes on.
+    fn ask(&self) -> thread::Result<bool> {
+        if self.instance().has_failed() {
+            return Ok(true);
+        }
+        let is_given_up = catch_unwind(AssertUnwindSafe(|| {
+            // The question is the caller's: if it asks whether its own task is cancelled, this is about the request beneath.
+            let _inner = Restore(HERE.replace(self.outer));
+            (self.gives_up)()
+        }))?;
+        if is_given_up {
+            self.instance().fail(FlowError::Cancelled);
+            self.sweep();
+        }
+        Ok(is_given_up)
+    }
+
+    /// As [`Caller::ask`], while a box runs: a panic of the question fails the request. It does not unwind tasks.
+    fn is_given_up(&self) -> bool {
+        self.ask().unwrap_or_else(|panic| {
+            let running = self.tasks.borrow().running;
+            match running {
+                Some(index) => self.instance().fail_by(index, panic),
+                // The box is being dropped at the end of its request.
+                None => drop_quietly(panic),
+            }
+            self.sweep();
+            true
+        })
+    }
+
+    /// The request has stopped: takes its boxes from the seats, and stops their tasks.
+    fn sweep(&self) {
+        if self.is_known.get() {
+            self.shared.sweep(self.instance(), Some(self.slot));
+        }
     }
 
     fn run(&self) {
@@ -219,8 +278,9 @@ impl Caller<'_> {
         let until = Instant::now().checked_add(self.shared.caller_works);
         // As for a worker: a panic in an invocation that is not caught there fails the request.
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run_until(until, &mut desk))) {
-            let Some(index) = self.tasks.borrow_mut().running.take() else { std::panic::resume_unwind(panic) };
+            let Some(index) = self.tasks.borrow_mut().running.take() else { resume_unwind(panic) };
             instance.abandon(index, seat, panic);
+            self.sweep();
             desk.activations.clear();
         }
         heaps::finish_task();
@@ -236,16 +296,15 @@ impl Caller<'_> {
         let instance = self.instance();
         loop {
             let Some(queued) = self.tasks.borrow_mut().take() else { return };
+            let stage = instance.stage();
             self.run_box(queued, desk);
             self.tasks.borrow_mut().running = None;
-            if !instance.is_stopped() {
-                if (self.gives_up)() {
-                    instance.fail(FlowError::Cancelled);
-                    continue;
-                }
-                if until.is_some_and(|until| Instant::now() >= until) {
-                    return self.leave_to_seats();
-                }
+            if instance.stage() != stage {
+                self.sweep();
+            }
+            let goes_on = !instance.is_stopped() && !self.ask().unwrap_or_else(|panic| resume_unwind(panic));
+            if goes_on && until.is_some_and(|until| Instant::now() >= until) {
+                return self.leave_to_seats();
             }
         }
     }
@@ -291,7 +350,7 @@ impl World for Caller<'_> {
     }
 
     fn is_over(&self) -> bool {
-        (self.gives_up)()
+        self.is_given_up()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::recorder::Recording;
 use crate::sleep::{Barrier, SleepPool};
 use crate::sync::Padded;
 use crate::takes::Level;
-use crate::tasks::{self, Accounts, Blocks, Done, GroupQueues, Requests, Waits, account_here};
+use crate::tasks::{self, Accounts, Blocks, Done, GroupQueues, Requests, Stopped, Waits, account_here};
 use crate::worker::{Worker, with_worker};
 use crate::{boxes, heaps, latency, pages, pin};
 use std::alloc::Layout;
@@ -258,6 +258,7 @@ impl Chosen {
             requests: Mutex::new(BTreeMap::new()),
             alone: Padded(AtomicU64::new(NO_REQUEST)),
             requests_of_tasks: Requests::default(),
+            stopped: Stopped::default(),
             accounts: Accounts::default(),
             waits: Waits::default(),
             threads: Mutex::new(Vec::new()),
@@ -449,6 +450,8 @@ pub(crate) struct Shared {
     alone: Padded<AtomicU64>,
     /// Those that are closures.
     pub(crate) requests_of_tasks: Requests,
+    /// Requests of both kinds.
+    pub(crate) stopped: Stopped,
     pub(crate) accounts: Accounts,
     /// Its requests that wait for others.
     pub(crate) waits: Waits,
@@ -628,9 +631,21 @@ impl Shared {
         self.ask(seat);
     }
 
-    /// Takes the tasks of a stopped request out of all queues, but for boxes that are to run after its end: at once out of the locked
-    /// ones, soon out of the seats'.
+    /// If the request has failed or was cancelled: the tasks of its boxes are no longer to begin, and those that run are told. A request
+    /// that has ended without that still has boxes that clean up, whose tasks are run.
+    pub(crate) fn stop_tasks(&self, instance: &Instance) {
+        if instance.has_failed() {
+            let requests = self.requests.lock().expect("nothing panics under this lock");
+            if requests.contains_key(&instance.id()) {
+                self.stopped.add(instance.id());
+            }
+        }
+    }
+
+    /// Takes the boxes of a stopped request out of all queues, but for those that are to run after its end: at once out of the locked
+    /// ones, soon out of the seats'. Stops the tasks of those that run.
     pub(crate) fn sweep(&self, instance: &Instance, seat: Option<usize>) {
+        self.stop_tasks(instance);
         #[expect(unsafe_code, reason = "asks what a task is")]
         // SAFETY: the task is in a queue.
         let is_unwanted = |task: &TaskRef| unsafe { task.is_unwanted() };
@@ -645,6 +660,7 @@ impl Shared {
     /// A request has its result.
     pub(crate) fn done(&self, id: RequestId, result: Result<Totals, FlowError>) {
         let state = self.change_requests(|requests| requests.remove(&id));
+        self.stopped.remove(id);
         if let Some(state) = state {
             let mut answer = state.lock();
             answer.result = Some(result);
@@ -947,7 +963,7 @@ impl Drop for Runtime {
         let ender = std::thread::Builder::new().name("vicus end".to_owned()).spawn(move || shared.end());
         if ender.is_err() {
             // No thread is to be had: requests are told to end, and the threads stay.
-            self.shared.requests_of_tasks.end_all(false);
+            self.shared.requests_of_tasks.end_all(&self.shared.stopped, false);
         }
     }
 }
@@ -962,7 +978,7 @@ impl Shared {
             request.cancel();
             let _ = request.wait();
         }
-        self.requests_of_tasks.end_all(true);
+        self.requests_of_tasks.end_all(&self.stopped, true);
         self.closing.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
         for lent in &self.lent {
@@ -1049,7 +1065,9 @@ impl Request {
         self.state.lock().result.is_some()
     }
 
-    /// Cancels it: no box of it is invoked any more. It is over when the invocations that run now have returned.
+    /// Cancels it: no box of it is invoked any more. It is over when the invocations that run now have returned. Their tasks that have
+    /// not begun are dropped, except those of [`join`](crate::join), whose results are needed; those that run may check
+    /// [`is_cancelled`](crate::is_cancelled).
     pub fn cancel(&self) {
         let instance = &self.state.instance;
         instance.fail(FlowError::Cancelled);

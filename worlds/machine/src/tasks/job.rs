@@ -79,7 +79,7 @@ impl<F: FnOnce(ContextRef) + Send> Job<F> {
 unsafe fn run<F: FnOnce(ContextRef) + Send>(task: TaskRef) {
     let (job, is_stopped) = in_task(|worker| {
         worker.begin_task(task);
-        let is_stopped = worker.shared.requests_of_tasks.is_stopped(task.header().request);
+        let is_stopped = worker.shared.stopped.has(task.header().request);
         // SAFETY: the caller's promise.
         (unsafe { Job::<F>::take(worker, task) }, is_stopped)
     });

@@ -19,6 +19,7 @@ mod run;
 mod scope;
 pub(crate) mod seatless;
 mod slab;
+mod stopped;
 mod visitors;
 mod waits;
 
@@ -37,6 +38,7 @@ pub(crate) use run::Done;
 pub(crate) use scope::drop_quietly;
 pub use scope::{Scope, in_place_scope, scope};
 pub(crate) use slab::{Blocks, Slab};
+pub(crate) use stopped::Stopped;
 pub(crate) use waits::Waits;
 
 use crate::heaps;

@@ -3,6 +3,7 @@
 use super::run::Done;
 use super::scope::drop_quietly;
 use super::seatless;
+use super::stopped::Stopped;
 use super::{closure_class, end_task, with_descendants};
 use crate::runtime::{Runtime, Shared};
 use crate::worker::{Worker, in_task, outside, with_worker};
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use vicus_flow::{Account, Budget};
 use vicus_schedule::{Context, ContextRef, RequestId, TaskClass, TaskHeader, TaskRef};
@@ -28,8 +29,8 @@ impl fmt::Display for Cancelled {
 
 impl std::error::Error for Cancelled {}
 
-/// Whether the request, the scope or the group to which the running task belongs was cancelled: a long task checks now and then,
-/// and returns early. `false` outside of tasks.
+/// Whether the request, the scope or the group to which the running task belongs was cancelled, or a box of the request has failed:
+/// a long task checks now and then, and returns early. `false` outside of tasks and boxes.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -53,7 +54,7 @@ impl Worker {
         #[expect(unsafe_code, reason = "follows a pointer")]
         // SAFETY: the running task is counted there.
         let parent = unsafe { self.frame.parent.get() };
-        self.shared.requests_of_tasks.is_stopped(self.frame.request) || parent.is_some_and(Context::is_cancelled)
+        self.shared.stopped.has(self.frame.request) || parent.is_some_and(Context::is_cancelled)
     }
 }
 
@@ -129,7 +130,7 @@ impl<R> TaskRequest<R> {
     /// Drops its tasks that have not begun, except those of `join`, whose results are needed; those that run may check
     /// [`is_cancelled`].
     pub fn cancel(&self) {
-        self.shared.requests_of_tasks.stop(self.id);
+        self.shared.requests_of_tasks.stop(self.id, &self.shared.stopped);
     }
 }
 
@@ -190,51 +191,35 @@ impl<R: Send> Over for Answer<R> {
     }
 }
 
-/// Whether a request is stopped, and its answer.
-type Open = (bool, Arc<dyn Over>);
-
-/// The requests of a runtime that are closures.
+/// The requests of a runtime that are closures, with their answers.
 #[derive(Default)]
-pub(crate) struct Requests {
-    open: Mutex<BTreeMap<RequestId, Open>>,
-    /// How many of them are stopped: usually none, and then the lock is not taken.
-    stopped: AtomicUsize,
-}
+pub(crate) struct Requests(Mutex<BTreeMap<RequestId, Arc<dyn Over>>>);
 
 impl Requests {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<RequestId, Arc<dyn Over>>> {
+        self.0.lock().expect("nothing panics under this lock")
+    }
+
     fn begin(&self, id: RequestId, answer: Arc<dyn Over>) {
-        self.open.lock().expect("nothing panics under this lock").insert(id, (false, answer));
+        self.lock().insert(id, answer);
     }
 
-    fn end(&self, id: RequestId) {
-        let was = self.open.lock().expect("nothing panics under this lock").remove(&id);
-        if was.is_some_and(|(stopped, _)| stopped) {
-            self.stopped.fetch_sub(1, Ordering::Relaxed);
+    fn end(&self, id: RequestId, stopped: &Stopped) {
+        self.lock().remove(&id);
+        stopped.remove(id);
+    }
+
+    fn stop(&self, id: RequestId, stopped: &Stopped) {
+        let open = self.lock();
+        if open.contains_key(&id) {
+            stopped.add(id);
         }
-    }
-
-    fn stop(&self, id: RequestId) {
-        if let Some((stopped, _)) = self.open.lock().expect("nothing panics under this lock").get_mut(&id)
-            && !std::mem::replace(stopped, true)
-        {
-            self.stopped.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    #[inline]
-    pub(crate) fn is_stopped(&self, id: RequestId) -> bool {
-        // Relaxed: a task that misses the stop is only run in vain.
-        self.stopped.load(Ordering::Relaxed) > 0
-            && self.open.lock().expect("nothing panics under this lock").get(&id).is_some_and(|(stopped, _)| *stopped)
     }
 
     /// Stops all requests, and waits for them if told to.
-    pub(crate) fn end_all(&self, waits: bool) {
-        let open: Vec<_> = {
-            let open = self.open.lock().expect("nothing panics under this lock");
-            open.iter().map(|(id, (_, answer))| (*id, Arc::clone(answer))).collect()
-        };
-        open.iter().for_each(|(id, _)| self.stop(*id));
+    pub(crate) fn end_all(&self, stopped: &Stopped, waits: bool) {
+        let open: Vec<_> = self.lock().iter().map(|(id, answer)| (*id, Arc::clone(answer))).collect();
+        open.iter().for_each(|(id, _)| self.stop(*id, stopped));
         if waits {
             open.iter().for_each(|(id, answer)| answer.wait_until_over(Some(*id)));
         }
@@ -277,12 +262,12 @@ unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef) {
     // SAFETY: the job was made of a Box.
     let RequestJob { header, f, answer } = unsafe { *Box::from_raw(task.as_ptr().as_ptr().cast::<RequestJob<F, R>>()) };
     let work = AssertUnwindSafe(|| -> Option<R> {
-        let wanted = !shared.requests_of_tasks.is_stopped(header.request);
+        let wanted = !shared.stopped.has(header.request);
         wanted.then(f)
     });
     let result: Result<Option<R>, Box<dyn Any + Send>> = with_descendants(catch_unwind(work));
     end_task(&header);
-    shared.requests_of_tasks.end(header.request);
+    shared.requests_of_tasks.end(header.request, &shared.stopped);
     shared.accounts.end(header.request);
     answer.set(result.transpose());
     // If no handle is left, the result is dropped here.

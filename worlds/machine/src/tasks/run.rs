@@ -3,6 +3,7 @@
 use super::latch::Latch;
 use super::reserve::account_here;
 use super::{closure_class, end_task, with_descendants};
+use crate::caller;
 use crate::runtime::{Runtime, Shared};
 use crate::worker::{self, in_task, with_worker};
 use std::any::Any;
@@ -10,12 +11,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 use vicus_schedule::{ContextRef, RequestId, SeatId, TaskClass, TaskHeader, TaskRef};
 
 impl Runtime {
     /// Runs a closure as a task on one of its threads, as a request of its own, and waits for it. There [`crate::join`] and
     /// [`crate::scope`] use this runtime. Called in a task of this runtime, it calls the closure. Called in a task of another one, or in
-    /// a box that its caller runs, its tasks book what they [`reserve`](crate::reserve) with the request of that.
+    /// a box that its caller runs, its tasks book what they [`reserve`](crate::reserve) with the request of that. Those of such a box
+    /// are cancelled with its request.
     ///
     /// ```
     /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
@@ -67,6 +70,9 @@ impl Runtime {
     }
 }
 
+/// How often a caller that waits for tasks of a box which it runs asks whether the box's request goes on.
+const ASKS: Duration = Duration::from_millis(1);
+
 impl Shared {
     /// Whether the calling thread runs a task of this runtime.
     pub(crate) fn is_here(&self) -> bool {
@@ -77,6 +83,10 @@ impl Shared {
     fn wait_for_task<R: Send>(&self, f: impl FnOnce() -> R + Send, put: impl FnOnce(TaskRef)) -> R {
         let request = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
         let _booking = self.accounts.lend(request, account_here());
+        let is_given_up = caller::is_given_up();
+        if is_given_up {
+            self.stopped.add(request);
+        }
         let done = Done::new();
         let number =
             self.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(request));
@@ -84,8 +94,12 @@ impl Shared {
         #[expect(unsafe_code, reason = "the task lies in this frame")]
         // SAFETY: the header is its first field; this frame waits until it was run; closure and result are `Send`.
         put(unsafe { TaskRef::new(NonNull::new_unchecked(ptr::from_mut(&mut job).cast())) });
+        if caller::is_caller() && !is_given_up && !done.wait_unless(caller::is_given_up) {
+            self.stopped.add(request);
+        }
         // `None`: the closure runs in another runtime, otherwise there would be no need to wait.
         done.wait(None);
+        self.stopped.remove(request);
         job.result.expect("it was run").unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
@@ -136,6 +150,27 @@ impl Done {
             Done::Seat(latch, shared) => {
                 let _waiting = request.map(|request| shared.waits.begin(in_task(|worker| worker.requests()), request));
                 worker::wait(request, latch);
+            }
+        }
+    }
+
+    /// As [`Done::wait`] without a request; a thread that sits on no seat asks now and then whether it stops waiting. Whether it is
+    /// done. `stops` does not panic.
+    fn wait_unless(&self, stops: impl Fn() -> bool) -> bool {
+        let Done::Thread { is_done, changed } = self else {
+            self.wait(None);
+            return true;
+        };
+        loop {
+            let lock = is_done.lock().expect("nothing panics under this lock");
+            let (lock, _) =
+                changed.wait_timeout_while(lock, ASKS, |is_done| !*is_done).expect("nothing panics under this lock");
+            if *lock {
+                return true;
+            }
+            drop(lock);
+            if stops() {
+                return false;
             }
         }
     }

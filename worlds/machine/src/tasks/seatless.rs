@@ -5,6 +5,7 @@
 //! box's invocation. That may run more tasks than the awaited ones, which only delays the wait.
 
 use super::drop_quietly;
+use crate::caller;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -137,11 +138,14 @@ pub(super) fn cancel_group() -> bool {
 
 /// As [`is_cancelled`](super::is_cancelled).
 pub(super) fn is_cancelled() -> bool {
-    let is_parent = RUNNING.with_borrow(|running| matches!(running, Running::Parent(_)));
-    let level = if is_parent { with_children(|children| Rc::clone(&children.level)) } else { None };
+    let (is_box, level) = RUNNING.with_borrow(|running| match running {
+        Running::Nothing => (false, None),
+        Running::Box => (true, None),
+        Running::Parent(children) => (true, Some(Rc::clone(&children.level))),
+    });
     // Groups that the task has opened itself don't count.
     let around = level.and_then(|level| level.and_around().last().and_then(|task| task.group.clone()));
-    around.is_some_and(|group| group.is_dropped())
+    is_box && (around.is_some_and(|group| group.is_dropped()) || caller::is_given_up())
 }
 
 impl Children {
@@ -261,7 +265,7 @@ impl Drop for Level {
 /// Runs all children that have not begun, and those that they spawn.
 fn run_all() {
     while let Some((level, code)) = with_children(Children::take).flatten() {
-        if level.is_dropped() {
+        if level.is_dropped() || caller::is_given_up() {
             drop_quietly(code);
             continue;
         }

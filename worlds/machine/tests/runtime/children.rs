@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vicus_flow::{BoxModel, FlowError, Model, ModelBuilder, Schema, Turn};
 use vicus_machine::{
     Runtime, cancel_group, child, close_group, for_each, is_cancelled, join, open_group, scope, spawn_child,
@@ -654,4 +654,230 @@ fn children_with_priorities_may_be_many_where_the_caller_runs_the_box() {
     // Stable: of one priority, the first one first.
     wanted.sort_by_key(|at| std::cmp::Reverse(at * 7919 % 1000));
     assert_eq!(*order.lock().unwrap(), wanted);
+}
+
+/// How a request of boxes is ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    /// Its handle cancels it, or its caller gives up.
+    Cancelled,
+    /// Another box returns an error, which comes first or last in the network.
+    Failed { first: bool },
+}
+
+/// What the tasks of a box have seen.
+#[derive(Clone, Default)]
+struct Seen(Arc<SeenCounts>);
+
+#[derive(Default)]
+struct SeenCounts {
+    has_begun: AtomicBool,
+    /// Long tasks that saw the end of their request.
+    told: AtomicUsize,
+    late: AtomicUsize,
+    joined: AtomicUsize,
+}
+
+impl Seen {
+    fn has_begun(&self) -> bool {
+        self.0.has_begun.load(Ordering::Acquire)
+    }
+
+    /// A task that runs until it is told to end.
+    fn long(&self) {
+        self.0.has_begun.store(true, Ordering::Release);
+        let until = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < until {
+            if is_cancelled() {
+                self.0.told.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn late(&self) {
+        self.0.late.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The code of a box.
+    fn act(&self, spawns: bool) {
+        let long = self.clone();
+        if spawns {
+            spawn_child(move || long.long());
+            wait_for_children();
+        } else {
+            scope(|scope| scope.spawn(|_| long.long()));
+        }
+        if self.0.told.load(Ordering::Relaxed) > 0 {
+            assert!(is_cancelled(), "the box is a task of its request, too");
+        }
+        scope(|scope| (0..10).for_each(|_| scope.spawn(|_| self.late())));
+        for _ in 0..10 {
+            let late = self.clone();
+            spawn_child(move || late.late());
+        }
+        wait_for_children();
+        let joins = || self.0.joined.fetch_add(1, Ordering::Relaxed);
+        join(joins, joins);
+    }
+}
+
+/// A network of a box with tasks, and one that returns an error when the first task has begun if that is how it ends. If `leaves`, each
+/// of them leaves the other to the seats.
+fn ended_while_a_task_runs(seen: &Seen, spawns: bool, end: End, leaves: bool) -> Arc<Model> {
+    let schema = Schema::new::<&str>([]);
+    let mut net = ModelBuilder::new("two boxes");
+    let at_work = seen.clone();
+    let works = move || {
+        let seen = at_work.clone();
+        move |turn: &mut Turn<'_>| {
+            turn.take(0);
+            if leaves {
+                turn.blocking(|| ());
+            }
+            seen.act(spawns);
+            turn.send_pill(0);
+            Ok(())
+        }
+    };
+    let works = BoxModel::new("works", works).output(&schema);
+    let End::Failed { first } = end else {
+        let works = net.source(works);
+        net.end(works.output(0));
+        return net.build().unwrap();
+    };
+    let seen = seen.clone();
+    let fails = move || {
+        let seen = seen.clone();
+        move |turn: &mut Turn<'_>| {
+            if leaves {
+                turn.blocking(|| ());
+            }
+            while !seen.has_begun() {
+                std::thread::yield_now();
+            }
+            Err("it has seen enough".into())
+        }
+    };
+    let fails = BoxModel::new("fails", fails).output(&schema);
+    let both = || |_: &mut Turn<'_>| Ok(());
+    let both = net.add(BoxModel::new("both", both).input(&schema).input(&schema).output(&schema));
+    let sources = if first { [fails, works] } else { [works, fails] };
+    for (at, source) in sources.into_iter().enumerate() {
+        let source = net.source(source);
+        net.connect(source.output(0), both.input(at));
+    }
+    net.end(both.output(0));
+    net.build().unwrap()
+}
+
+/// What happened: a box's request was cancelled while a task of the box ran. `is_cancelled` was false until the task had ended by
+/// itself, the tasks that were spawned after the cancel were all run, and a time limit of a call waited for them.
+#[test]
+fn tasks_of_boxes_are_told_that_their_request_was_cancelled_or_has_failed() {
+    for runtime in runtimes_of_callers() {
+        let ends = [End::Cancelled, End::Failed { first: true }, End::Failed { first: false }];
+        let ways = ends.into_iter().flat_map(|end| [false, true].map(|here| (end, here)));
+        for (spawns, (end, here)) in ways.flat_map(|way| [(false, way), (true, way)]) {
+            let what = format!("{}: spawns {spawns}, {end:?}, here {here}", strategy(&runtime));
+            let seen = Seen::default();
+            let model = ended_while_a_task_runs(&seen, spawns, end, here);
+            let request = if here {
+                runtime.submit_here(&model, Vec::new(), u64::MAX, &|| end == End::Cancelled && seen.has_begun())
+            } else {
+                runtime.submit(&model)
+            };
+            if end == End::Cancelled && !here {
+                while !seen.has_begun() {
+                    std::thread::yield_now();
+                }
+                request.cancel();
+            }
+            match (end, request.wait()) {
+                (End::Cancelled, Err(FlowError::Cancelled)) => {}
+                (End::Failed { .. }, Err(FlowError::Failed { name, .. })) => assert_eq!(name, "fails", "{what}"),
+                (_, result) => panic!("{what}: {result:?}"),
+            }
+            let counts = &seen.0;
+            let count = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+            assert_eq!((count(&counts.told), count(&counts.late)), (1, 0), "{what}");
+            assert_eq!(count(&counts.joined), 2, "{what}: the results of a join are needed");
+        }
+        assert!(!runtime.run(is_cancelled), "{}: another request", strategy(&runtime));
+    }
+}
+
+/// The request is over for all boxes but this one, which had sent its pill and cleans up (Bobox report 2011/1, §4.1).
+#[test]
+fn tasks_of_a_box_that_cleans_up_after_the_end_of_its_request_are_run() {
+    let schema = Schema::new::<&str>([]);
+    for runtime in runtimes_of_callers() {
+        let counter = Counter::new();
+        let counted = counter.clone();
+        let mut net = ModelBuilder::new("one box");
+        let cleans = move || {
+            let counted = counted.clone();
+            let mut turns = 0;
+            move |turn: &mut Turn<'_>| {
+                turns += 1;
+                match turns {
+                    1 => turn.send_pill(0),
+                    2..20 => {}
+                    _ => {
+                        scope(|scope| (0..10).for_each(|_| scope.spawn(|_| counted.add())));
+                        let child = counted.clone();
+                        spawn_child(move || child.add());
+                        wait_for_children();
+                        assert!(!is_cancelled());
+                        return Ok(());
+                    }
+                }
+                turn.run_again();
+                Ok(())
+            }
+        };
+        let cleans = net.source(BoxModel::new("cleans", cleans).output(&schema));
+        net.end(cleans.output(0));
+        for result in results(&runtime, &net.build().unwrap()) {
+            assert!(result.is_ok(), "{}: {result:?}", strategy(&runtime));
+        }
+        assert_eq!(counter.get(), 2 * 11, "{}", strategy(&runtime));
+    }
+}
+
+/// What happened: the children of a box that had failed were all run.
+#[test]
+fn children_of_a_box_that_has_failed_do_not_begin() {
+    for each in ALL {
+        let builder = Runtime::builder().threads(1).strategy(each.name().parse().unwrap());
+        let runtime = builder.caller_works(Duration::MAX).quiet().start();
+        let counter = Counter::new();
+        let counted = counter.clone();
+        let model = one_box(move || {
+            let child = counted.clone();
+            spawn_child(move || child.add());
+            panic!("before its child");
+        });
+        for result in results(&runtime, &model) {
+            let Err(FlowError::Panicked { message, .. }) = result else { panic!("{}: {result:?}", each.name()) };
+            assert_eq!(message, "before its child");
+        }
+        assert_eq!(counter.get(), 0, "{}", each.name());
+    }
+}
+
+/// The question whether the caller gives up is a user's code.
+#[test]
+fn a_question_that_panics_while_tasks_of_a_box_run_fails_the_request() {
+    let runtime = runtimes_of_callers().next().unwrap();
+    for spawns in [false, true] {
+        let seen = Seen::default();
+        let model = ended_while_a_task_runs(&seen, spawns, End::Cancelled, false);
+        let asks = || if seen.has_begun() { panic!("of the question") } else { false };
+        let result = runtime.submit_here(&model, Vec::new(), u64::MAX, &asks).wait();
+        let Err(FlowError::Panicked { name, message }) = result else { panic!("{result:?}") };
+        assert_eq!((&*name, &*message), ("works", "of the question"));
+        assert_eq!((seen.0.told.load(Ordering::Relaxed), seen.0.late.load(Ordering::Relaxed)), (1, 0));
+    }
 }
