@@ -612,7 +612,7 @@ impl RawPool {
         Magazine { node, items, count, room: self.room }
     }
 
-    /// A magazine without items, the nearest used one if there is any. So there are never more than were in use at a time.
+    /// A magazine without items, the nearest used one if there is any.
     fn empty(&self, location: LocationId) -> Magazine {
         let used = self.near[location.index()].iter().find_map(|&at| self.local(at).empties.pop(self));
         let number = used.unwrap_or_else(|| {
@@ -808,7 +808,6 @@ mod tests {
 
     fn memory(nodes: usize) -> (Arc<Memory>, Arc<FakePages>) {
         let mut machine = Topology::parse(&format!("node:{nodes} core:1")).unwrap();
-        // In a row, so that the next node is near.
         for (from, row) in machine.distances.iter_mut().enumerate() {
             row.iter_mut().enumerate().for_each(|(to, distance)| *distance = 10 + 5 * from.abs_diff(to) as u32);
         }
@@ -1071,7 +1070,6 @@ mod loom_models {
     #[test]
     fn loom_an_item_has_one_owner_and_no_block_is_wasted() {
         let mut builder = loom::model::Builder::new();
-        // Bounded: all interleavings would take minutes.
         builder.preemption_bound = Some(2);
         builder.check(|| {
             let machine = Topology::parse("node:1 core:1").unwrap();

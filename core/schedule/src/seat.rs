@@ -316,6 +316,17 @@ impl<T> Seat<T> {
         if self.own.is_some() { Put::Keep } else { self.place(plan, Kind::Immediate) }
     }
 
+    /// As [`Seat::place`], for a task to which its spawner has dealt this queue, or with `None` the seat's own of this kind. On a deep
+    /// stack the seat keeps it as well, wherever it was to run.
+    #[inline]
+    pub fn place_dealt(&self, plan: &Plan, kind: Kind, queue: Option<QueueId>) -> Put {
+        if self.is_deep() {
+            return Put::Keep;
+        }
+        let (queue, kind) = self.send(plan, kind, queue);
+        Put::Into(queue, kind)
+    }
+
     /// The queue for a task: this one, or with `None` the seat's own of this kind.
     #[inline]
     pub fn send(&self, plan: &Plan, kind: Kind, queue: Option<QueueId>) -> (QueueId, Kind) {
@@ -342,12 +353,6 @@ impl<T> Seat<T> {
     pub fn home(&mut self, plan: &Plan, node: NodeId) -> Option<QueueId> {
         self.sent = self.sent.wrapping_add(1);
         plan.home_queue(self.id, node, self.sent)
-    }
-
-    /// The queue of a task that is to run near those seats whose own deferred tasks go to this queue. `None`: this seat is one of
-    /// them.
-    pub fn home_at(&self, plan: &Plan, queue: QueueId) -> Option<QueueId> {
-        (queue != plan.seats[self.id.index()].place[Kind::Deferred as usize]).then_some(queue)
     }
 
     /// The queue of a task with a footprint, if the plan deals it by that, or in turn. `None`: the seat's own.

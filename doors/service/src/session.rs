@@ -47,9 +47,11 @@ pub struct SessionOptions {
     pub parse: ParseOptions<'static>,
     /// What relative IRIs are resolved against until the text has a BASE of its own.
     pub base: Option<String>,
-    /// How queries are planned. The number of threads is the service's, and the limits on memory are the call's; how many boxes
-    /// hand out solutions follows from [`SessionOptions::parallel_answers`].
+    /// How queries are planned. The number of threads is [`SessionOptions::threads`], and the limits on memory are the call's; how many
+    /// boxes hand out solutions follows from [`SessionOptions::parallel_answers`].
     pub plan: PlanOptions,
+    /// For how many threads queries are planned; by default for the service's.
+    pub threads: Option<usize>,
     /// Whether several boxes may hand out the solutions of a query that asks for no order.
     pub parallel_answers: bool,
     /// What NOW is and RAND begins with; by default what the clock says when a call starts.
@@ -67,6 +69,7 @@ impl Default for SessionOptions {
             parse: ParseOptions::default(),
             base: None,
             plan: PlanOptions::default(),
+            threads: None,
             parallel_answers: false,
             moment: None,
             counts: false,
@@ -230,7 +233,7 @@ impl Call {
         let (parsed, text_bytes) = ticket.parse(text, options)?;
         let parsing = began.elapsed();
         let began = Instant::now();
-        let threads = session.service.runtime().plan().threads();
+        let threads = options.threads.unwrap_or_else(|| session.service.runtime().plan().threads());
         let plan_options = PlanOptions {
             threads,
             sinks: if options.parallel_answers { threads } else { 1 },

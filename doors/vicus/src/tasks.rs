@@ -58,7 +58,7 @@ where
     RA: Send,
     RB: Send,
 {
-    in_runtime(|| vicus_machine::join(a, b))
+    vicus_machine::join_or(|| Runtime::global(), a, b)
 }
 
 /// Runs a closure that may spawn tasks, and returns when all of them are over. Tasks may borrow what lives longer than the
@@ -159,7 +159,7 @@ fn in_runtime<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     if is_in_runtime() { f() } else { in_global(f) }
 }
 
-/// Apart, so that a `join` in a task is inlined.
+/// Apart, so that what runs in a task is inlined.
 #[cold]
 #[inline(never)]
 fn in_global<R: Send>(f: impl FnOnce() -> R + Send) -> R {

@@ -67,7 +67,7 @@ impl Runtime {
         let shared = &self.shared;
         let place = if shared.recording.is_some() || shared.is_here() { None } else { shared.callers.come(shared) };
         let Some(_place) = place else { return self.submit_within(model, operators, budget) };
-        let state = shared.new_request(model, operators, budget.into());
+        let state = shared.new_request(model, operators, Account::new(budget));
         let caller = Caller {
             shared,
             state: &state,
@@ -89,11 +89,19 @@ impl Runtime {
     /// # Panics
     /// If it runs none.
     pub(crate) fn of_this_thread<'a>() -> &'a Runtime {
+        Runtime::of_this_thread_or(Runtime::of_no_thread)
+    }
+
+    /// As [`Runtime::of_this_thread`]; the other one if it runs none.
+    pub(crate) fn of_this_thread_or<'a>(other: fn() -> &'static Runtime) -> &'a Runtime {
         #[expect(unsafe_code, reason = "the runtime whose request this thread runs")]
         // SAFETY: `submit_here` has it borrowed on this thread, and resets this before it returns. The callers of this function
         // use the reference for a call that returns before that.
-        unsafe { HERE.get().runtime.as_ref() }
-            .expect("tasks are spawned in a task or a box of a runtime; Runtime::run makes one")
+        unsafe { HERE.get().runtime.as_ref() }.unwrap_or_else(other)
+    }
+
+    pub(crate) fn of_no_thread() -> &'static Runtime {
+        panic!("tasks are spawned in a task or a box of a runtime; Runtime::run makes one")
     }
 }
 

@@ -39,7 +39,7 @@ pub use runtime::{Request, Runtime, RuntimeBuilder, StartError};
 pub use takes::Level;
 pub use tasks::{
     Append, Cancelled, ChildBuilder, Data, Part, Scope, SharedSlice, TaskBuilder, TaskRequest, Views, cancel_group,
-    child, close_group, collect, for_each, for_each_mut, in_place_scope, is_cancelled, join, map_reduce, open_group,
-    reserve, scope, spawn_child, wait_for_children,
+    child, close_group, collect, for_each, for_each_mut, in_place_scope, is_cancelled, join, join_or, map_reduce,
+    open_group, reserve, scope, spawn_child, wait_for_children,
 };
 pub use wait::block_on;

@@ -2,13 +2,11 @@
 
 use anyhow::Context;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 use vicus::Totals;
-use vicus_rdf::Store;
 use vicus_rdf::load::LoadOptions;
 use vicus_service::{Count, Dataset, Loaded, Outcome, Service, SessionOptions};
-use vicus_sparql::{Moment, Plan, PlanOptions};
+use vicus_sparql::{Moment, PlanOptions};
 
 /// Names and texts.
 const SP2B: [(&str, &str); 17] = [
@@ -77,12 +75,6 @@ pub(super) fn load(service: &Service, files: &[String]) -> anyhow::Result<Loaded
     crate::engine::load(service, sources, &reading, LoadOptions::default())
 }
 
-/// Plans a query for any number of threads.
-pub(crate) fn plan(store: &Arc<Store>, query: &Query, options: &PlanOptions) -> anyhow::Result<Plan> {
-    let parsed = vicus_sparql::parse(&query.text).with_context(|| format!("query {}", query.name))?;
-    vicus_sparql::plan(store, &parsed, options).with_context(|| format!("query {}", query.name))
-}
-
 /// The outcome of a run.
 pub(super) struct Run {
     pub(super) ms: f64,
@@ -91,7 +83,7 @@ pub(super) struct Run {
 }
 
 /// What measured queries are asked with: the same moment each time.
-pub(super) fn session_options(plan: &PlanOptions) -> SessionOptions {
+pub(crate) fn session_options(plan: &PlanOptions) -> SessionOptions {
     SessionOptions { plan: *plan, moment: Some(Moment::default()), ..SessionOptions::default() }
 }
 

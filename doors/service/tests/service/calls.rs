@@ -178,3 +178,17 @@ fn a_session_says_base_and_moment() {
     assert_eq!(session.count("ASK { <7> <p> \"7\" FILTER (DAY(NOW()) = 2) }").unwrap(), 1);
     assert_eq!(session.count("ASK { <7> <p> \"8\" }").unwrap(), 0);
 }
+
+/// For a plan that is recorded here and simulated elsewhere.
+#[test]
+fn a_query_is_planned_for_as_many_threads_as_the_session_says() {
+    let service = service("las", 1 << 30);
+    let boxes = |threads| {
+        let session = service.session(&dataset(), SessionOptions { threads, ..shared() });
+        let mut call = session.call().unwrap();
+        let prepared = call.prepare("SELECT ?o { ?s ?p ?o }").unwrap();
+        assert_eq!(call.answer(&prepared, Count).unwrap().1.rows, 3000);
+        prepared.plan().sinks().len()
+    };
+    assert_eq!([boxes(None), boxes(Some(1)), boxes(Some(5))], [3, 1, 5]);
+}

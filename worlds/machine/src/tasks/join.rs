@@ -32,7 +32,19 @@ where
     RA: Send,
     RB: Send,
 {
-    if is_seated() { join_here(a, b) } else { Runtime::of_this_thread().run(|| join_here(a, b)) }
+    join_or(Runtime::of_no_thread, a, b)
+}
+
+/// As [`join`], in this runtime where it is called outside of one.
+#[inline]
+pub fn join_or<A, B, RA, RB>(outside: fn() -> &'static Runtime, a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    if is_seated() { join_here(a, b) } else { Runtime::of_this_thread_or(outside).run(|| join_here(a, b)) }
 }
 
 #[inline]

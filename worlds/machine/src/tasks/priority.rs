@@ -34,8 +34,8 @@ impl Worker {
         self.record_queued(task, kind, kind == Kind::Immediate && queue.is_none());
         let ticket = Ticket { context, queue };
         #[expect(unsafe_code, reason = "follows a pointer, and makes a task that borrows")]
-        // SAFETY: the task is counted in the context, and was not run; from here on the ticket is counted there as well, and its
-        // closure uses nothing else.
+        // SAFETY: the task that runs owns the context or is counted there, so that the context is alive, whether another ticket has
+        // run the new task by then or not. From here on the ticket is counted there as well, and its closure uses nothing else.
         let task = unsafe {
             let context: &Context = context.get().expect("a task of a scope has a context");
             context.put_ready(queue, priority, task);

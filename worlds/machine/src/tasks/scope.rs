@@ -80,7 +80,8 @@ impl<'scope> Scope<'scope> {
 
     /// Spawns a task for the neighbourhood of a node or a core group, where its data lies. A group without threads, or without a
     /// queue of its own under the strategy, stands for its node. Under a strategy without queues for places, or if no thread is
-    /// nearer than the calling one, it is a deferred task like any other.
+    /// nearer than the calling one, it is a deferred task like any other. A thread on whose stack 64 tasks wait runs it itself, so that
+    /// stacks don't grow with the number of tasks.
     ///
     /// ```
     /// use vicus_machine::{Runtime, scope};
@@ -147,11 +148,14 @@ impl<'scope> Scope<'scope> {
 
     fn spawn_said(&self, worker: &mut Worker, said: Said, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) -> AtOnce {
         let queue = match said.place {
-            Some(place) => worker.home_of(place),
+            Some(place) => Some(worker.home_of(place)),
             None => worker.deal(&said.accesses),
         };
-        let kind = said.kind.filter(|_| queue.is_none()).unwrap_or(Kind::Deferred);
         let priority = said.priority;
+        // A task that is dealt to this seat by its bytes has a ticket for this seat's queue; tickets without a queue are for any seat.
+        let is_dealt = priority.is_some() && !said.accesses.is_empty() && worker.shared.plan.dealing.is_some();
+        let queue = queue.or_else(|| is_dealt.then(|| worker.own_deferred()));
+        let kind = said.kind.filter(|_| queue.is_none()).unwrap_or(Kind::Deferred);
         if said.ordered.is_empty() {
             let task = self.job(worker, f);
             worker.record_footprint(task, &said.accesses);
@@ -214,8 +218,11 @@ impl Worker {
     #[inline]
     pub(super) fn spawn(&mut self, task: TaskRef, kind: Kind, place: Option<Place>, priority: Option<i32>) -> AtOnce {
         if place.is_some() || priority.is_some() {
-            let queue = place.and_then(|place| self.home_of(place));
-            let kind = if place.is_some() { Kind::Deferred } else { kind };
+            let queue = match place {
+                Some(place) => Some(self.home_of(place)),
+                None => self.deal(&[]),
+            };
+            let kind = if queue.is_some() { Kind::Deferred } else { kind };
             return self.queue(ReadyTask { task, kind, queue, priority });
         }
         self.record_queued(task, kind, kind == Kind::Immediate);
@@ -225,7 +232,12 @@ impl Worker {
 
     /// Puts a task that names no place into the queue of the plan, or keeps it.
     fn put_anywhere(&mut self, task: TaskRef, kind: Kind) -> AtOnce {
-        match self.state.place(&self.shared.plan, kind) {
+        let put = self.state.place(&self.shared.plan, kind);
+        self.put_or_keep(task, put)
+    }
+
+    fn put_or_keep(&mut self, task: TaskRef, put: Put) -> AtOnce {
+        match put {
             Put::Keep => {
                 self.keep(task);
                 AtOnce::NONE
@@ -234,18 +246,24 @@ impl Worker {
         }
     }
 
-    /// The queue for tasks that are to run near a place, if not here.
-    fn home_of(&mut self, place: Place) -> Option<QueueId> {
+    /// The queue for tasks that are to run near a place.
+    fn home_of(&mut self, place: Place) -> QueueId {
         let node = match place {
             Place::Node(node) => node,
             Place::Group(group) => {
                 if let Some(queue) = self.shared.group_queues.of(group) {
-                    return self.state.home_at(&self.shared.plan, queue);
+                    return queue;
                 }
                 self.shared.topology().core_groups[group.index()].node
             }
         };
-        self.state.home(&self.shared.plan, node)
+        let queue = self.state.home(&self.shared.plan, node);
+        queue.unwrap_or_else(|| self.own_deferred())
+    }
+
+    /// The queue of this seat's own deferred tasks.
+    fn own_deferred(&self) -> QueueId {
+        self.shared.plan.seats[self.seat.index()].place[Kind::Deferred as usize]
     }
 
     /// Queues a task whose predecessors are over. Another seat may have spawned it, and others may have run the predecessors.
@@ -264,7 +282,7 @@ impl Worker {
         if kind == Kind::Immediate && queue.is_none() && self.put_own(task).is_ok() {
             return AtOnce::NONE;
         }
-        let (queue, kind) = self.state.send(&self.shared.plan, kind, queue);
-        self.put(task, queue, kind)
+        let put = self.state.place_dealt(&self.shared.plan, kind, queue);
+        self.put_or_keep(task, put)
     }
 }

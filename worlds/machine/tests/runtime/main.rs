@@ -5,6 +5,7 @@ mod budget;
 mod children;
 mod collect;
 mod dealing;
+mod deep;
 mod fixtures;
 mod flow;
 mod lending;

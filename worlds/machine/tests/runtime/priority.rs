@@ -7,6 +7,7 @@ use std::time::Duration;
 use vicus_flow::{BoxModel, Model, ModelBuilder, Schema, Turn, Type};
 use vicus_machine::{Runtime, child, close_group, open_group, scope, wait_for_children};
 use vicus_schedule::{ALL, Access, Mode};
+use vicus_topology::{NodeId, Topology};
 
 fn runtime(strategy: &str, threads: usize) -> Runtime {
     Runtime::builder().threads(threads).strategy(strategy.parse().unwrap()).quiet().start()
@@ -196,5 +197,58 @@ fn a_task_with_a_priority_may_wait_for_others_and_its_panic_comes_out() {
             assert_eq!(panic.downcast_ref::<&str>(), Some(&"the seventh"), "{strategy} on {threads} threads");
             assert_eq!(count.into_inner(), 100, "{strategy} on {threads} threads");
         }
+    }
+}
+
+/// What happened: a task that named the node of its spawner had a ticket that any seat could take the best task for, so that every
+/// fourth of these tasks ran on the other node.
+#[test]
+fn a_task_for_a_place_runs_there_whatever_its_priority() {
+    let machine = Topology::parse("node:2 core:1").unwrap();
+    let builder = Runtime::builder().topology(machine).threads(2);
+    // Its seats take no tasks from each other.
+    let runtime = builder.strategy("shepherd".parse().unwrap()).quiet().start();
+    let wrong = AtomicUsize::new(0);
+    runtime.run(|| {
+        scope(|scope| {
+            for spawner in 0..2 {
+                let wrong = &wrong;
+                scope.spawn_at(NodeId::new(spawner), move |scope| {
+                    for priority in 0..100 {
+                        for node in 0..2 {
+                            scope.task().at(NodeId::new(node)).priority(priority).spawn(move |()| {
+                                let name = std::thread::current().name().expect("threads have names").to_owned();
+                                let is_there = name.ends_with(['0', '1'][node]);
+                                wrong.fetch_add(usize::from(!is_there), Ordering::Relaxed);
+                            });
+                        }
+                    }
+                });
+            }
+        });
+    });
+    assert_eq!(wrong.load(Ordering::Relaxed), 0);
+}
+
+/// What happened: under `shepherd`, which deals tasks that name no place in turn, children with a priority all ran on one thread.
+#[test]
+fn children_with_a_priority_go_to_all_threads_as_those_without_do() {
+    let machine = Topology::parse("node:2 l3:2 core:1").unwrap();
+    let builder = Runtime::builder().topology(machine).threads(4);
+    let runtime = builder.strategy("shepherd".parse().unwrap()).quiet().start();
+    for (is_deferred, priority) in [(false, None), (false, Some(1)), (true, Some(1))] {
+        let threads = Arc::new(Mutex::new(BTreeSet::new()));
+        let seen = Arc::clone(&threads);
+        runtime.run(move || {
+            for _ in 0..40 {
+                let seen = Arc::clone(&seen);
+                let child = if is_deferred { child().deferred() } else { child() };
+                let child = priority.map_or(child, |priority| child.priority(priority));
+                child.spawn(move || _ = seen.lock().unwrap().insert(std::thread::current().name().map(str::to_owned)));
+            }
+            wait_for_children();
+        });
+        let threads = threads.lock().unwrap();
+        assert_eq!(threads.len(), 4, "deferred {is_deferred}, priority {priority:?}: {threads:?}");
     }
 }

@@ -108,6 +108,15 @@ impl Engine<'_> {
         self.ask(to);
     }
 
+    /// Its spawner keeps a task.
+    fn keep(&mut self, seat: usize, task: u32, kind: Kind, by: Option<u32>) {
+        let waiting = self.waiting(task);
+        self.seats[seat].state.keep(waiting);
+        self.record_decision(seat, Decision::Keeps(self.name_of(task)));
+        let enqueued = self.enqueued(task, kind, by);
+        self.note(seat, || enqueued);
+    }
+
     /// Queues a task, as one of this kind unless another queue was found for it.
     pub(super) fn enqueue(&mut self, seat: usize, task: u32, kind: Kind, by: Option<u32>) {
         if self.program.tasks[task as usize].pinned.is_some() {
@@ -119,13 +128,14 @@ impl Engine<'_> {
         let queue = match self.tasks[task as usize].goes {
             Goes::Near => None,
             Goes::To(queue) => Some(queue),
-            Goes::Kept => {
-                state.keep(waiting);
-                self.record_decision(seat, Decision::Keeps(self.name_of(task)));
-                let enqueued = self.enqueued(task, kind, by);
-                return self.note(seat, || enqueued);
-            }
+            Goes::Kept => return self.keep(seat, task, kind, by),
         };
+        // Its own queue takes immediate tasks on a stack of any depth, and boxes don't wait.
+        let is_own = kind == Kind::Immediate && queue.is_none() && state.own().is_some();
+        let is_box = self.program.tasks[task as usize].of_box.is_some();
+        if !is_own && !is_box && state.place_dealt(plan, kind, queue) == Put::Keep {
+            return self.keep(seat, task, kind, by);
+        }
         let (own, as_kind) = state.send(plan, kind, queue);
         let put = match self.program.tasks[task as usize].of_box {
             Some(_) => state.activated(plan, waiting, kind, queue, is_last),

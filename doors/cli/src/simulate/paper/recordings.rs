@@ -4,18 +4,17 @@
 //! one thread, so that no other thread disturbs its invocations. It runs several times, with the same invocations each time;
 //! the fastest of each counts, because in the other runs something else used the core.
 
-use crate::bench::queries;
+use crate::bench::queries::{self, Query};
 use crate::{engine, generate, input, query, trace};
 use anyhow::{Context, ensure};
 use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use vicus::Runtime;
-use vicus_rdf::Store;
 use vicus_rdf::load::{LoadOptions, Source, Syntax};
+use vicus_service::{Count, Dataset, SessionOptions};
 use vicus_sim::papers::{Figure, Recording};
-use vicus_sparql::{Moment, Plan, PlanOptions};
+use vicus_sparql::PlanOptions;
 use vicus_trace::{BoxId, Log, SeatLog, Trace, What};
 
 /// The number of runs of a query.
@@ -32,7 +31,7 @@ enum From {
     /// Files in this folder.
     Files(PathBuf),
     /// Runs on stores of this many triples; the recordings are also written to a folder, if there is one.
-    Here { triples: u64, keep: Option<PathBuf>, stores: BTreeMap<u64, Arc<Store>> },
+    Here { triples: u64, keep: Option<PathBuf>, stores: BTreeMap<u64, Dataset> },
 }
 
 impl Recordings {
@@ -68,11 +67,11 @@ impl Recordings {
             }
             From::Here { triples, keep, stores } => {
                 let triples = (*triples / recording.part).max(1);
-                let store = match stores.get(&triples) {
-                    Some(store) => store,
-                    None => stores.entry(triples).or_insert(store_of(triples)?),
+                let dataset = match stores.get(&triples) {
+                    Some(dataset) => dataset,
+                    None => stores.entry(triples).or_insert(dataset_of(triples)?),
                 };
-                let trace = record(store, recording).with_context(|| expected)?;
+                let trace = record(dataset, recording).with_context(|| expected)?;
                 if let Some(folder) = keep {
                     query::write_trace(&file(folder, recording), &trace)?;
                 }
@@ -104,22 +103,22 @@ fn last_model(trace: &Trace) -> Option<&str> {
     trace.header().models.iter().max_by_key(|model| requests(model)).map(|model| model.name.as_str())
 }
 
-/// A store of about this many triples, the same each time.
-fn store_of(triples: u64) -> anyhow::Result<Arc<Store>> {
+/// About this many triples, the same each time.
+fn dataset_of(triples: u64) -> anyhow::Result<Dataset> {
     let text = generate::sp2b_text(triples, 1)?;
     let source = Source::new("generated triples", Syntax::NTriples, Cursor::new(text));
     let service = engine::serve(Runtime::builder(), None)?;
     let loaded = engine::load(&service, vec![source], &input::Reading::default(), LoadOptions::default())?;
-    Ok(Arc::clone(loaded.dataset.store()))
+    Ok(loaded.dataset)
 }
 
-fn record(store: &Arc<Store>, recording: &Recording) -> anyhow::Result<Trace> {
+fn record(dataset: &Dataset, recording: &Recording) -> anyhow::Result<Trace> {
     let query = &queries::named(&[recording.query.to_owned()])?[0];
-    let options = PlanOptions { threads: recording.threads, sinks: recording.threads, ..PlanOptions::default() };
-    let plan = queries::plan(store, query, &options)?;
+    let planned = queries::session_options(&PlanOptions::default());
+    let options = SessionOptions { threads: Some(recording.threads), parallel_answers: true, ..planned };
     let mut room = Log::DEFAULT_ROOM;
-    let runs = (0..RUNS).map(|_| run(&plan, &mut room)).collect::<anyhow::Result<Vec<Trace>>>()?;
-    Ok(quickest(&runs))
+    let runs = (0..RUNS).map(|_| run(dataset, query, &options, &mut room)).collect::<anyhow::Result<Vec<Trace>>>();
+    Ok(quickest(&runs.with_context(|| format!("query {}", query.name))?))
 }
 
 /// The invocations of a log in their order, with their durations.
@@ -171,14 +170,17 @@ fn shorten(log: &mut SeatLog, durations: &[(BoxId, u64)]) {
     }
 }
 
-/// Runs a plan once on one thread, with enough room for its events.
-fn run(plan: &Plan, room: &mut usize) -> anyhow::Result<Trace> {
+/// Runs a query once on one thread, with enough room for its events.
+fn run(dataset: &Dataset, query: &Query, options: &SessionOptions, room: &mut usize) -> anyhow::Result<Trace> {
     let las: vicus::Setting = "las".parse().expect("the strategy exists");
     loop {
-        let runtime = engine::start(Runtime::builder().strategy(las.clone()).quiet().record(*room), Some(1))?;
-        let sink = |&sink| (sink, plan.sink_operator(|_: &vicus::Envelope| Ok(())));
-        let operators = plan.start(Moment::default()).operators(plan.sinks().iter().map(sink));
-        runtime.submit_with(plan.model(), operators).wait()?;
+        let service = engine::serve(Runtime::builder().strategy(las.clone()).quiet().record(*room), Some(1))?;
+        let session = service.session(dataset, options.clone());
+        let mut call = session.call()?;
+        let prepared = call.prepare(&query.text)?;
+        call.start(&prepared, Count)?.wait()?;
+        drop(session);
+        let runtime = service.into_runtime().expect("the only session of the service is over");
         let trace = runtime.trace().expect("it was asked to record");
         if trace.lost() == 0 {
             return Ok(trace);
