@@ -1,16 +1,22 @@
 //! Requests whose tasks are no longer to begin.
 
+use crate::sync::Padded;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use vicus_schedule::RequestId;
 
 /// The requests that were cancelled or have failed and are not over yet: closures, and instances of which a seat may have tasks.
-#[derive(Default)]
 pub(crate) struct Stopped {
     ids: Mutex<BTreeSet<RequestId>>,
-    /// How many: usually none, and then the lock is not taken. Changed under it.
-    many: AtomicUsize,
+    /// How many: usually none, and then the lock is not taken. Changed under it. Each task reads it.
+    many: Padded<AtomicUsize>,
+}
+
+impl Default for Stopped {
+    fn default() -> Stopped {
+        Stopped { ids: Mutex::default(), many: Padded(AtomicUsize::new(0)) }
+    }
 }
 
 impl Stopped {
@@ -18,23 +24,23 @@ impl Stopped {
     pub(crate) fn add(&self, id: RequestId) {
         let mut ids = self.lock();
         ids.insert(id);
-        self.many.store(ids.len(), Ordering::Relaxed);
+        self.many.0.store(ids.len(), Ordering::Relaxed);
     }
 
     /// The request is over.
     pub(crate) fn remove(&self, id: RequestId) {
         // Relaxed: if it was added, that was under a lock which the calling thread has held since.
-        if self.many.load(Ordering::Relaxed) > 0 {
+        if self.many.0.load(Ordering::Relaxed) > 0 {
             let mut ids = self.lock();
             ids.remove(&id);
-            self.many.store(ids.len(), Ordering::Relaxed);
+            self.many.0.store(ids.len(), Ordering::Relaxed);
         }
     }
 
     #[inline]
     pub(crate) fn has(&self, id: RequestId) -> bool {
         // Relaxed: a task that misses the stop is only run in vain.
-        self.many.load(Ordering::Relaxed) > 0 && self.lock().contains(&id)
+        self.many.0.load(Ordering::Relaxed) > 0 && self.lock().contains(&id)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeSet<RequestId>> {
