@@ -118,7 +118,12 @@ impl Instance {
     /// Bounds the bytes that its boxes and their tasks hold together; see [`Turn::book`](crate::Turn::book). To be called once,
     /// before it starts.
     pub fn set_budget(&self, budget: impl Into<Budget>) {
-        if let Some(account) = Account::new(budget) {
+        self.set_account(Account::new(budget));
+    }
+
+    /// As [`Instance::set_budget`], together with whatever else books with this account.
+    pub fn set_account(&self, account: Option<Arc<Account>>) {
+        if let Some(account) = account {
             assert!(self.account.set(account).is_ok(), "a request has one budget");
         }
     }

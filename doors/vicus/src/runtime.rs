@@ -29,7 +29,7 @@ pub struct Runtime(vicus_machine::Runtime);
 impl Runtime {
     /// What to start it with; at first, what the [environment](crate::environment) says.
     pub fn builder() -> RuntimeBuilder {
-        RuntimeBuilder::default().defaults(environment::defaults())
+        RuntimeBuilder::new(environment::defaults())
     }
 
     /// The runtime for programs that have not started one: [`tasks::join`](crate::tasks::join) and the like run there when they are

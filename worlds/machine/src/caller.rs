@@ -65,7 +65,7 @@ impl Runtime {
         let shared = &self.shared;
         let place = if shared.recording.is_some() || shared.is_here() { None } else { shared.callers.come(shared) };
         let Some(_place) = place else { return self.submit_within(model, operators, budget) };
-        let state = shared.new_request(model, operators, budget.into());
+        let state = shared.new_request(model, operators, Account::new(budget));
         let caller = Caller {
             shared,
             state: &state,

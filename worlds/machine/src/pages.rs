@@ -164,6 +164,21 @@ fn kept(zoneinfo: &str, page_bytes: u64) -> HashMap<u32, u64> {
     kept
 }
 
+/// Whether so many bytes can be mapped now: an error if not. Nothing is mapped after it.
+pub(crate) fn ensure_room(bytes: usize) -> io::Result<()> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    #[expect(unsafe_code, reason = "system calls that libc has no safe function for")]
+    // SAFETY: the kernel chooses unused addresses, which are unmapped before anything uses them.
+    unsafe {
+        let mapped = libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0);
+        if mapped == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        libc::munmap(mapped, bytes);
+    }
+    Ok(())
+}
+
 /// The system calls of this memory that the kernel refuses, one sentence each. `nodes`: how many the machine has.
 pub(crate) fn refused(nodes: usize) -> Vec<String> {
     let mut refused = Vec::new();

@@ -7,10 +7,11 @@ use crate::last_words::count_refusable_calls;
 use crate::queues::SharedQueues;
 use crate::recorder::Recording;
 use crate::sleep::{Barrier, SleepPool};
+use crate::sync::Padded;
 use crate::takes::Level;
-use crate::tasks::{self, Accounts, Blocks, Done, GroupQueues, Requests, Waits};
+use crate::tasks::{self, Accounts, Blocks, Done, GroupQueues, Requests, Waits, account_here};
 use crate::worker::{Worker, with_worker};
-use crate::{boxes, heaps, latency, pin};
+use crate::{boxes, heaps, latency, pages, pin};
 use std::alloc::Layout;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -51,6 +52,11 @@ struct Chosen {
 }
 
 impl<R: From<Runtime>> RuntimeBuilder<R> {
+    /// With these settings for what is not chosen. For doors, each of which has a way to its own builder.
+    pub fn new(defaults: Defaults) -> RuntimeBuilder<R> {
+        RuntimeBuilder { chosen: Chosen { defaults, ..Chosen::default() }, starts: PhantomData }
+    }
+
     /// Settings for what the other methods have not said.
     pub fn defaults(mut self, defaults: Defaults) -> Self {
         self.chosen.defaults = defaults;
@@ -196,12 +202,6 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
     }
 }
 
-impl<R> Default for RuntimeBuilder<R> {
-    fn default() -> RuntimeBuilder<R> {
-        RuntimeBuilder { chosen: Chosen::default(), starts: PhantomData }
-    }
-}
-
 impl<R> Clone for RuntimeBuilder<R> {
     fn clone(&self) -> RuntimeBuilder<R> {
         RuntimeBuilder { chosen: self.chosen.clone(), starts: PhantomData }
@@ -256,7 +256,7 @@ impl Chosen {
             callers: Callers::default(),
             caller_works: self.caller_works.unwrap_or(LONG),
             requests: Mutex::new(BTreeMap::new()),
-            alone: AtomicU64::new(NO_REQUEST),
+            alone: Padded(AtomicU64::new(NO_REQUEST)),
             requests_of_tasks: Requests::default(),
             accounts: Accounts::default(),
             waits: Waits::default(),
@@ -411,6 +411,10 @@ impl Gate {
 /// What a thread's stack may grow to; a page is taken when it is touched. A task that waits runs others on top of itself.
 const STACK_BYTES: usize = 16 << 20;
 
+/// What a thread that starts takes beside its stack, with room for other threads that start at the same time. The standard library
+/// ends the process if a thread can't have its stack for signals, and the thread's own stack would still be had.
+const BESIDE_STACK: usize = 1 << 20;
+
 /// What all threads of a runtime share.
 pub(crate) struct Shared {
     pub(crate) plan: Plan,
@@ -442,7 +446,7 @@ pub(crate) struct Shared {
     pub(crate) caller_works: Duration,
     requests: Mutex<BTreeMap<RequestId, Arc<RequestState>>>,
     /// The id of the only one of these; [`NO_REQUEST`] if there are none or several. Changed under their lock.
-    alone: AtomicU64,
+    alone: Padded<AtomicU64>,
     /// Those that are closures.
     pub(crate) requests_of_tasks: Requests,
     pub(crate) accounts: Accounts,
@@ -489,6 +493,7 @@ impl Shared {
     fn thread(self: &Arc<Self>, seat: SeatId, body: impl FnOnce(Arc<Shared>) + Send + 'static) -> std::io::Result<()> {
         let shared = Arc::clone(self);
         let name = format!("vicus {}", seat.index());
+        pages::ensure_room(STACK_BYTES + BESIDE_STACK)?;
         let thread = std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(move || {
             let affinity = &shared.plan.seats[seat.index()].affinity;
             if !affinity.is_empty()
@@ -517,11 +522,11 @@ impl Shared {
         &self,
         model: &Arc<Model>,
         operators: Vec<(BoxId, Box<dyn Operator>)>,
-        budget: Budget,
+        account: Option<Arc<Account>>,
     ) -> Arc<RequestState> {
         let id = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
         let instance = Instance::new(model, id, self.plan.seats.len(), &boxes::BOX, operators);
-        instance.set_budget(budget);
+        instance.set_account(account);
         Arc::new(RequestState { instance, answer: Mutex::default(), done: Condvar::new() })
     }
 
@@ -535,7 +540,7 @@ impl Shared {
         let result = change(&mut requests);
         let alone = requests.first_key_value().filter(|_| requests.len() == 1).map_or(NO_REQUEST, |(id, _)| id.0);
         // Relaxed: it decides nothing but where boxes run.
-        self.alone.store(alone, Ordering::Relaxed);
+        self.alone.0.store(alone, Ordering::Relaxed);
         result
     }
 
@@ -551,7 +556,7 @@ impl Shared {
     /// Whether boxes run for no other request.
     #[inline]
     pub(crate) fn is_alone(&self, id: RequestId) -> bool {
-        self.alone.load(Ordering::Relaxed) == id.0
+        self.alone.0.load(Ordering::Relaxed) == id.0
     }
 
     /// One entry after the other, so that independent requests start in different neighbourhoods.
@@ -743,7 +748,7 @@ pub struct Runtime {
 impl Runtime {
     /// What to start it with.
     pub fn builder() -> RuntimeBuilder {
-        RuntimeBuilder::default()
+        RuntimeBuilder::new(Defaults::default())
     }
 
     /// Submits an instance of a model as a request. Requests are numbered as they come; older ones go first.
@@ -765,16 +770,17 @@ impl Runtime {
         budget: impl Into<Budget>,
     ) -> Request {
         let entries = &self.shared.plan.entry;
-        self.submit_to(self.next_of(entries), model, operators, budget.into())
+        self.submit_to(self.next_of(entries), model, operators, Account::new(budget))
     }
 
-    /// Submits a request that begins on a node, if the plan has an entry there.
+    /// Submits a request that begins on a node, if the plan has an entry there. It books with the calling task's request, of which it
+    /// is a part.
     pub(crate) fn submit_near(&self, model: &Arc<Model>, node: NodeId) -> Request {
         let plan = &self.shared.plan;
         let is_near = |queue: &QueueId| plan.queues[queue.index()].home == node;
         let near: Vec<QueueId> = plan.entry.iter().copied().filter(is_near).collect();
         let entries = if near.is_empty() { &plan.entry } else { &near };
-        self.submit_to(self.next_of(entries), model, Vec::new(), Budget::UNBOUNDED)
+        self.submit_to(self.next_of(entries), model, Vec::new(), account_here())
     }
 
     /// As [`Shared::next_of`].
@@ -787,10 +793,10 @@ impl Runtime {
         queue: QueueId,
         model: &Arc<Model>,
         operators: Vec<(BoxId, Box<dyn Operator>)>,
-        budget: Budget,
+        account: Option<Arc<Account>>,
     ) -> Request {
         let shared = &self.shared;
-        let state = shared.new_request(model, operators, budget);
+        let state = shared.new_request(model, operators, account);
         shared.keep(&state);
         let instance = &state.instance;
         let first = instance.start(None);

@@ -3,6 +3,7 @@
 use crate::caller;
 use crate::worker::with_worker;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use vicus_flow::{Account, OverBudget, Reservation};
 use vicus_schedule::RequestId;
@@ -34,26 +35,37 @@ pub fn reserve(bytes: u64) -> Result<Reservation, OverBudget> {
 }
 
 /// The account of the running task's request; `None` if the request has no budget.
-pub(super) fn account_here() -> Option<Arc<Account>> {
+pub(crate) fn account_here() -> Option<Arc<Account>> {
     let of_task = with_worker(|worker| worker.shared.account_of(worker.frame.request));
     of_task.unwrap_or_else(caller::account_of_this_thread)
 }
 
 /// The accounts of a runtime's requests that are closures and have a budget.
 #[derive(Default)]
-pub(crate) struct Accounts(Mutex<BTreeMap<RequestId, Arc<Account>>>);
+pub(crate) struct Accounts {
+    open: Mutex<BTreeMap<RequestId, Arc<Account>>>,
+    /// How many there are: usually none, and then the lock is not taken.
+    count: AtomicUsize,
+}
 
 impl Accounts {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<RequestId, Arc<Account>>> {
-        self.0.lock().expect("nothing panics under this lock")
+        self.open.lock().expect("nothing panics under this lock")
     }
 
     pub(super) fn begin(&self, request: RequestId, account: Option<Arc<Account>>) {
-        account.map(|account| self.lock().insert(request, account));
+        if let Some(account) = account {
+            self.lock().insert(request, account);
+            self.count.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
+    /// Called for each request, whether it has an account or not.
     pub(super) fn end(&self, request: RequestId) {
-        self.lock().remove(&request);
+        // Relaxed: what was counted for this request was counted before it began.
+        if self.count.load(Ordering::Relaxed) > 0 && self.lock().remove(&request).is_some() {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Lets a request book with another request's account until the returned value is dropped.
@@ -64,7 +76,8 @@ impl Accounts {
     }
 
     pub(crate) fn of(&self, request: RequestId) -> Option<Arc<Account>> {
-        self.lock().get(&request).cloned()
+        // Relaxed: as in `end`.
+        (self.count.load(Ordering::Relaxed) > 0).then(|| self.lock().get(&request).cloned()).flatten()
     }
 }
 

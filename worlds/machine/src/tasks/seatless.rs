@@ -7,7 +7,8 @@
 use super::drop_quietly;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
 use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
@@ -23,30 +24,37 @@ enum Running {
 }
 
 struct Children {
-    /// Children that have not begun.
-    waiting: VecDeque<Child>,
+    /// Children that have not begun, in the order in which they were spawned.
+    waiting: VecDeque<Waiting>,
     /// The level in which the running task spawns now.
     level: Rc<Level>,
+    /// How many have been spawned.
+    spawned: u64,
 }
 
-struct Child {
+struct Waiting {
     /// What it was spawned in.
     level: Rc<Level>,
-    priority: Option<i32>,
-    code: Box<dyn FnOnce()>,
+    /// `None`: the best of its level's children that have said a priority.
+    code: Option<Code>,
 }
 
+type Code = Box<dyn FnOnce()>;
+
 /// A task, or a group that it has opened.
-#[derive(Default)]
 struct Level {
-    /// For a group, the level in which its task spawned before; for a child, the one in which it was spawned; `None` for the box
-    /// itself.
+    /// For a group, the level in which its task spawned before. For a child, the first one outwards of the one in which it was spawned
+    /// that was not over when it began: so of a chain of tasks that have ended none keeps the one before. `None` for the box itself.
     outer: Option<Rc<Level>>,
+    /// The innermost group that contains it; of a group, another one.
+    group: Option<Rc<Level>>,
     is_group: bool,
     is_cancelled: Cell<bool>,
     /// No task waits here any more: panics go up.
     is_over: Cell<bool>,
     panic: RefCell<Option<Box<dyn Any + Send>>>,
+    /// Its children with a priority that have not begun. The first one is of the largest priority; of several, it was spawned first.
+    best: RefCell<BTreeMap<(Reverse<i32>, u64), Code>>,
 }
 
 thread_local! {
@@ -78,7 +86,7 @@ pub(crate) fn act(code: impl FnOnce()) -> Option<Box<dyn Any + Send>> {
 fn with_children<R>(f: impl FnOnce(&mut Children) -> R) -> Option<R> {
     RUNNING.with_borrow_mut(|running| {
         if let Running::Box = running {
-            *running = Running::Parent(Children { waiting: VecDeque::new(), level: Rc::default() });
+            *running = Running::Parent(Children { waiting: VecDeque::new(), level: Level::of_box(), spawned: 0 });
         }
         if let Running::Parent(children) = running { Some(f(children)) } else { None }
     })
@@ -88,7 +96,7 @@ fn with_children<R>(f: impl FnOnce(&mut Children) -> R) -> Option<R> {
 pub(super) fn spawn(priority: Option<i32>, f: impl FnOnce() + Send + 'static) {
     let code = Box::new(f);
     let is_spawned = with_children(|children| {
-        children.waiting.push_back(Child { level: Rc::clone(&children.level), priority, code });
+        children.put(priority, code);
     });
     is_spawned.expect("spawn_child is called in a task; Runtime::run makes one, and scope does without");
 }
@@ -106,8 +114,7 @@ pub(super) fn wait() {
 /// As [`open_group`](super::open_group).
 pub(super) fn open_group() {
     let is_open = with_children(|children| {
-        let outer = Some(Rc::clone(&children.level));
-        children.level = Rc::new(Level { outer, is_group: true, ..Level::default() });
+        children.level = Level::of_group(&children.level);
     });
     is_open.expect("open_group is called in a task; Runtime::run makes one");
 }
@@ -124,8 +131,8 @@ pub(super) fn close_group() -> Option<Option<Box<dyn Any + Send>>> {
 /// As [`cancel_group`](super::cancel_group). Whether there is a group.
 pub(super) fn cancel_group() -> bool {
     let level = with_children(|children| Rc::clone(&children.level));
-    let is_cancelled = |level: &Level| level.is_group.then(|| level.is_cancelled.set(true));
-    level.is_some_and(|level| level.outwards().find_map(is_cancelled).is_some())
+    let group = level.and_then(|level| level.innermost_group());
+    group.map(|group| group.is_cancelled.set(true)).is_some()
 }
 
 /// As [`is_cancelled`](super::is_cancelled).
@@ -133,24 +140,72 @@ pub(super) fn is_cancelled() -> bool {
     let is_parent = RUNNING.with_borrow(|running| matches!(running, Running::Parent(_)));
     let level = if is_parent { with_children(|children| Rc::clone(&children.level)) } else { None };
     // Groups that the task has opened itself don't count.
-    let outer = level.and_then(|level| level.and_around().last().and_then(|task| task.outer.clone()));
-    outer.is_some_and(|outer| outer.is_dropped())
+    let around = level.and_then(|level| level.and_around().last().and_then(|task| task.group.clone()));
+    around.is_some_and(|group| group.is_dropped())
 }
 
 impl Children {
-    /// The first one; in its place, if it has a priority, the first one of the largest that was spawned in the same level.
-    fn take(&mut self) -> Option<Child> {
-        let first = self.waiting.front()?;
-        let best = |&(_, child): &(usize, &Child)| child.priority;
-        let rivals = self.waiting.iter().enumerate().filter(|(_, child)| Rc::ptr_eq(&child.level, &first.level)).rev();
-        let taken = first.priority.and_then(|_| rivals.max_by_key(best)).map_or(0, |(at, _)| at);
-        self.waiting.remove(taken)
+    fn put(&mut self, priority: Option<i32>, code: Code) {
+        let level = Rc::clone(&self.level);
+        let code = match priority {
+            None => Some(code),
+            Some(priority) => {
+                level.best.borrow_mut().insert((Reverse(priority), self.spawned), code);
+                None
+            }
+        };
+        self.spawned += 1;
+        self.waiting.push_back(Waiting { level, code });
+    }
+
+    /// The first one; in its place, if it has a priority, the best one of its level.
+    fn take(&mut self) -> Option<(Rc<Level>, Code)> {
+        let Waiting { level, code } = self.waiting.pop_front()?;
+        let code = code.unwrap_or_else(|| {
+            let (_, best) =
+                level.best.borrow_mut().pop_first().expect("each child with a priority is there until it is taken");
+            best
+        });
+        Some((level, code))
     }
 }
 
 impl Level {
-    fn outwards(&self) -> impl Iterator<Item = &Level> {
-        iter::successors(Some(self), |level| level.outer.as_deref())
+    fn new(outer: Option<Rc<Level>>, group: Option<Rc<Level>>, is_group: bool) -> Rc<Level> {
+        Rc::new(Level {
+            outer,
+            group,
+            is_group,
+            is_cancelled: Cell::new(false),
+            is_over: Cell::new(false),
+            panic: RefCell::new(None),
+            best: RefCell::new(BTreeMap::new()),
+        })
+    }
+
+    fn of_box() -> Rc<Level> {
+        Level::new(None, None, false)
+    }
+
+    /// For a task that was spawned in `spawned_in`.
+    fn of_task(spawned_in: &Rc<Level>) -> Rc<Level> {
+        Level::new(Some(Level::awaited(spawned_in)), spawned_in.innermost_group(), false)
+    }
+
+    /// For a group that is opened by a task which spawns in `outer`.
+    fn of_group(outer: &Rc<Level>) -> Rc<Level> {
+        Level::new(Some(Rc::clone(outer)), outer.innermost_group(), true)
+    }
+
+    /// The first one outwards where a task may still wait, perhaps this one.
+    fn awaited(self: &Rc<Level>) -> Rc<Level> {
+        let mut outwards = iter::successors(Some(self), |level| level.outer.as_ref());
+        Rc::clone(outwards.find(|level| !level.is_over.get()).expect("the box waits to the end"))
+    }
+
+    /// The innermost group to which the tasks belong that are spawned here.
+    fn innermost_group(self: &Rc<Level>) -> Option<Rc<Level>> {
+        if self.is_group { Some(Rc::clone(self)) } else { self.group.clone() }
     }
 
     /// This one and those around it that belong to the same task, which is the last of them.
@@ -160,7 +215,7 @@ impl Level {
 
     /// Whether tasks spawned here are no longer to begin.
     fn is_dropped(&self) -> bool {
-        self.outwards().any(|level| level.is_cancelled.get())
+        iter::successors(Some(self), |level| level.group.as_deref()).any(|level| level.is_cancelled.get())
     }
 
     fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
@@ -168,8 +223,8 @@ impl Level {
     }
 
     /// Keeps a panic for the first level outwards where a task may still wait, if it is the first one there.
-    fn keep_panic(&self, panic: Box<dyn Any + Send>) {
-        let level = self.outwards().find(|level| !level.is_over.get()).expect("the box waits to the end");
+    fn keep_panic(self: &Rc<Level>, panic: Box<dyn Any + Send>) {
+        let level = self.awaited();
         let mut slot = level.panic.borrow_mut();
         let other = if slot.is_none() { slot.replace(panic) } else { Some(panic) };
         drop(slot);
@@ -189,14 +244,28 @@ impl Level {
     }
 }
 
+/// Not one in the other: groups that their tasks leave open, each in a task of the one before, may be a long chain.
+impl Drop for Level {
+    fn drop(&mut self) {
+        // Allocates only for a level that is dropped with this one.
+        let last = |links: [&mut Option<Rc<Level>>; 2]| {
+            links.map(|link| link.take().and_then(Rc::into_inner)).into_iter().flatten()
+        };
+        let mut left: Vec<Level> = last([&mut self.outer, &mut self.group]).collect();
+        while let Some(mut level) = left.pop() {
+            left.extend(last([&mut level.outer, &mut level.group]));
+        }
+    }
+}
+
 /// Runs all children that have not begun, and those that they spawn.
 fn run_all() {
-    while let Some(Child { level, code, .. }) = with_children(Children::take).flatten() {
+    while let Some((level, code)) = with_children(Children::take).flatten() {
         if level.is_dropped() {
             drop_quietly(code);
             continue;
         }
-        let own = Rc::new(Level { outer: Some(Rc::clone(&level)), ..Level::default() });
+        let own = Level::of_task(&level);
         let before = with_children(|children| std::mem::replace(&mut children.level, own));
         let result = catch_unwind(AssertUnwindSafe(code));
         let before = before.expect("the box runs");

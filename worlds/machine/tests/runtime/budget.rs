@@ -100,7 +100,7 @@ fn what_is_refused_changes_nothing_and_says_what_the_request_holds() {
     }
 }
 
-/// What outlives its request stays booked with a larger whole that granted it.
+/// What outlives its request stays booked with that, though all else of it is gone.
 #[test]
 fn a_reservation_may_outlive_its_request_and_end_on_another_thread() {
     let runtime = runtimes().next().unwrap();
@@ -226,5 +226,25 @@ fn a_box_that_holds_too_much_beside_its_tasks_fails_and_the_error_names_both() {
             let names: Vec<&str> = error.holders.iter().map(|(name, _)| name.as_str()).collect();
             assert_eq!(names, ["parent", "tasks"], "{}", runtime.plan().strategy);
         }
+    }
+}
+
+/// What happened: what ran near its data booked with nothing, though the task that asked for it waited for it as for a loop.
+#[test]
+fn what_runs_near_its_data_books_with_the_task_that_waits_for_it() {
+    for runtime in runtimes() {
+        let runtime = Arc::new(runtime);
+        let node = runtime.topology().nodes[0].id;
+        let here = Arc::clone(&runtime);
+        let request = runtime.spawn_within(BUDGET, move || {
+            let refused = AtomicU64::new(0);
+            let try_both = |_: u32| {
+                assert_eq!(reserve(BUDGET / 100).unwrap().bytes(), BUDGET / 100);
+                refused.fetch_add(u64::from(reserve(BUDGET + 1).is_err()), Ordering::Relaxed);
+            };
+            here.each_near((0..10).map(|n| (n, node)), try_both).unwrap();
+            refused.into_inner()
+        });
+        assert_eq!(request.wait(), Ok(10), "{}", runtime.plan().strategy);
     }
 }

@@ -130,7 +130,10 @@ impl Engine<'_> {
             Goes::To(queue) => Some(queue),
             Goes::Kept => return self.keep(seat, task, kind, by),
         };
-        if self.program.tasks[task as usize].of_box.is_none() && state.place_dealt(plan, kind, queue) == Put::Keep {
+        // Its own queue takes immediate tasks on a stack of any depth, and boxes don't wait.
+        let is_own = kind == Kind::Immediate && queue.is_none() && state.own().is_some();
+        let is_box = self.program.tasks[task as usize].of_box.is_some();
+        if !is_own && !is_box && state.place_dealt(plan, kind, queue) == Put::Keep {
             return self.keep(seat, task, kind, by);
         }
         let (own, as_kind) = state.send(plan, kind, queue);
