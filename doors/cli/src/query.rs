@@ -5,6 +5,7 @@ mod report;
 use crate::input;
 use crate::interrupt;
 use crate::memory;
+use crate::strategy;
 use crate::tell::tell;
 use crate::{engine, engine::plain};
 use anyhow::{Context, anyhow, bail, ensure};
@@ -14,7 +15,7 @@ use std::io::{Stdout, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use vicus::{Runtime, Setting, Totals};
+use vicus::{Runtime, Setting, Totals, environment};
 use vicus_rdf::load::{LoadOptions, OnError, Syntax};
 use vicus_service::{
     Call, Count, Dataset, Error, Limits, MemoryBudget, Outcome, Prepared, Running, Service, Session, SessionOptions,
@@ -105,8 +106,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes)]
     max_line: u64,
     /// The key of the hashes of terms and rows; by default random, so that data and queries can't be made to slow the tables
-    /// down. The same number gives the same tables.
-    #[arg(long, value_name = "N", env = "VICUS_HASH_SEED")]
+    /// down. The same number gives the same tables. VICUS_HASH_SEED sets it, too.
+    #[arg(long, value_name = "N")]
     hash_seed: Option<u64>,
     /// Leaves malformed lines of the data out, and says how many.
     #[arg(long)]
@@ -119,7 +120,13 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The options of its session; each query has a moment of its own.
+    /// Sets the seed if it was not given: from the environment, else by chance.
+    fn choose_hash_seed(&mut self) -> anyhow::Result<u64> {
+        let given = self.hash_seed.map(Ok).or_else(environment::hash_seed).transpose().map_err(strategy::wrong)?;
+        Ok(*self.hash_seed.insert(given.unwrap_or_else(by_chance)))
+    }
+
+    /// The options of its session, after [`Args::choose_hash_seed`]; each query has a moment of its own.
     fn session_options(&self) -> SessionOptions {
         SessionOptions {
             parse: ParseOptions {
@@ -133,7 +140,7 @@ impl Args {
             base: self.base.clone(),
             plan: PlanOptions {
                 envelope_rows: self.envelope_rows,
-                hash_seed: self.hash_seed.unwrap_or_else(by_chance),
+                hash_seed: self.hash_seed.expect("it was chosen"),
                 plan_steps: self.max_plan_steps,
                 ..PlanOptions::default()
             },
@@ -255,7 +262,8 @@ impl Question {
 pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     interrupt::listen();
     engine::check_threads(args.threads)?;
-    let strategy = crate::strategy::one(args.strategy.as_ref())?;
+    let strategy = strategy::one(args.strategy.as_ref())?;
+    let hash_seed = args.choose_hash_seed()?;
     let questions = questions(&args)?;
     let mut builder = Runtime::builder().strategy(strategy);
     if let Some(path) = &args.trace {
@@ -281,7 +289,6 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     let service = Service::new(engine::start(builder, args.threads)?, memory);
     let on_error = if args.skip_malformed { OnError::Skip } else { OnError::Fail };
     let longest_line = usize::try_from(args.max_line).unwrap_or(usize::MAX);
-    let hash_seed = *args.hash_seed.get_or_insert_with(by_chance);
     let options = LoadOptions { on_error, longest_line, hash_seed, ..LoadOptions::default() };
     let loaded = engine::load(&service, sources, &reading, options)?;
     if let Some(first) = &loaded.first_skipped {

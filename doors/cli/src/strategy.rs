@@ -26,7 +26,7 @@ pub(crate) fn one(given: Option<&Setting>) -> anyhow::Result<Setting> {
     }
 }
 
-/// Makes an error look like that of a wrong option, with its exit status.
-fn wrong(error: String) -> anyhow::Error {
+/// Makes an error of the environment look like that of a wrong option, with its exit status.
+pub(crate) fn wrong(error: String) -> anyhow::Error {
     clap::Error::raw(ErrorKind::ValueValidation, format!("{error}\n")).into()
 }

@@ -7,10 +7,12 @@
 //! | `VICUS_ALLOCATOR` | `vicus`, or `system` to leave all vectors and columns to the system's allocator | `vicus` |
 //! | `VICUS_DECAY_MS` | after how many milliseconds freed memory goes back to the system if it is not used again | 10000 |
 //! | `VICUS_LATENCY_FILE` | the file in which `vicinity` keeps the latencies that it measures | one for each machine in `$XDG_CACHE_HOME/vicus`, or `~/.cache/vicus` |
+//! | `VICUS_HASH_SEED` | the key of the hashes of terms and rows, of `vicus query`; the same number gives the same tables | a random number |
 //!
-//! A variable that is empty counts as unset. One with a wrong value is a warning of the runtime that needs it, and of no other
-//! ([`Runtime::warnings`](crate::Runtime#method.warnings)). Each is read when [`Runtime::builder`](crate::Runtime::builder) makes a
-//! builder; what the program then says to the builder overrides it.
+//! A variable that is empty counts as unset. All but the last are read when [`Runtime::builder`](crate::Runtime::builder) makes a
+//! builder; what the program then says to the builder overrides them. A wrong value is a warning of the runtime that needs it, and of
+//! no other ([`Runtime::warnings`](crate::Runtime#method.warnings)). `VICUS_HASH_SEED` is for programs that load data: they call
+//! [`hash_seed`].
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -50,6 +52,12 @@ pub fn strategies() -> Option<Result<Settings, String>> {
 }
 
 const STRATEGY: &str = "VICUS_STRATEGY";
+
+/// The number that `VICUS_HASH_SEED` names, or what is wrong with its value.
+pub fn hash_seed() -> Option<Result<u64, String>> {
+    let seed = text("VICUS_HASH_SEED")?.parse();
+    Some(seed.map_err(|_| "VICUS_HASH_SEED: expected a whole number from 0 to 18446744073709551615".to_owned()))
+}
 
 fn allocator_places() -> Option<Result<bool, String>> {
     Some(match &*text("VICUS_ALLOCATOR")? {

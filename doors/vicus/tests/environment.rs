@@ -33,19 +33,21 @@ fn a_runtime_says_what_it_does() {
     println!("\nallocator {}", if node_of(large.as_ptr()).is_some() { "vicus" } else { "system" });
     println!("\ndecay {:?}", described.decay_ms);
     println!("\nlatencies {:?}", described.latencies);
+    println!("\nseed {:?}", environment::hash_seed());
     let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
     let vicinity = Runtime::builder().topology(machine).strategy("vicinity".parse().unwrap()).quiet().start();
     let is_measured = vicinity.warnings().iter().any(|warning| warning.contains("latenc"));
     assert!(!is_measured, "a described machine is not measured");
 }
 
-const ALL: [&str; 8] = [
+const ALL: [&str; 9] = [
     "VICUS_STRATEGY",
     "VICUS_DATA_DISTRIBUTION",
     "OMP_DATA_DISTRIBUTION",
     "VICUS_ALLOCATOR",
     "VICUS_DECAY_MS",
     "VICUS_LATENCY_FILE",
+    "VICUS_HASH_SEED",
     "XDG_CACHE_HOME",
     "HOME",
 ];
@@ -77,6 +79,21 @@ fn without_variables_there_are_defaults_and_no_warnings() {
     let empty = with(&ALL.map(|name| (name, "")));
     assert!(empty.contains("\nstrategy las\n") && empty.contains("\nlatencies None\n"), "{empty}");
     assert!(ALL.iter().all(|name| !text.contains(name) && !empty.contains(name)), "{text}{empty}");
+}
+
+/// Programs that load data ask for it; a runtime has no such setting, and does not warn.
+#[test]
+fn the_seed_of_hashes_is_a_number_or_an_error() {
+    let seed = |value| {
+        let text = with(&[("VICUS_HASH_SEED", value)]);
+        assert!(!text.contains("\nwarning VICUS_HASH_SEED"), "{text}");
+        text.lines().find_map(|line| line.strip_prefix("seed ")).expect("it is printed").to_owned()
+    };
+    assert_eq!(seed(""), "None");
+    assert_eq!(seed("18446744073709551615"), "Some(Ok(18446744073709551615))");
+    for wrong in ["seven", "-1", "18446744073709551616"] {
+        assert!(seed(wrong).starts_with("Some(Err(\"VICUS_HASH_SEED: expected a whole number"), "{wrong}");
+    }
 }
 
 /// The global runtime as well, which starts by itself.

@@ -84,7 +84,7 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         self
     }
 
-    /// The plan itself, for those who have made or changed one. It goes before strategy and threads: its seats say how many there are.
+    /// The plan itself, for programs that have made or changed one. It goes before strategy and threads: its seats say how many there are.
     ///
     /// ```
     /// use vicus_machine::Runtime;

@@ -62,6 +62,19 @@ impl SortKey {
 
 /// Orders rows of envelopes of one schema: by the first key, rows that are equal by it by the second, and so on. The function
 /// panics if an envelope lacks one of these columns.
+///
+/// ```
+/// use std::cmp::Ordering::{Equal, Greater, Less};
+/// use vicus_flow::Envelope;
+/// use vicus_flow::library::{SortKey, order_by};
+///
+/// let first = Envelope::new([vec![Some("oak"), Some("fir")].into(), vec![30u32, 20].into()]);
+/// let second = Envelope::new([vec![Some("ash")].into(), vec![30u32].into()]);
+/// let compare = order_by([SortKey::of(1).descending(), SortKey::of(0)]);
+/// assert_eq!(compare((&first, 0), (&first, 1)), Less); // 30 before 20
+/// assert_eq!(compare((&first, 0), (&second, 0)), Greater); // both 30; `ash` before `oak`
+/// assert_eq!(compare((&second, 0), (&second, 0)), Equal);
+/// ```
 pub fn order_by(
     keys: impl IntoIterator<Item = SortKey>,
 ) -> impl Fn((&Envelope, usize), (&Envelope, usize)) -> Ordering + Clone + Send + Sync + 'static {

@@ -31,6 +31,31 @@ where
 }
 
 /// The operator of [`sink`], to be given to a single request.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library, sequential};
+///
+/// let schema = Schema::new([("n", Type::U64)]);
+/// let mut net = ModelBuilder::new("numbers for several requests");
+/// let numbers = net.source(library::source("numbers", &schema, || [Envelope::new([vec![3u64, 5].into()])]));
+/// let end = net.add(library::sink("end", &schema, |_| Ok(())));
+/// net.connect(numbers.output(0), end.input(0));
+/// net.end(end.output(0));
+/// let model = net.build().unwrap();
+///
+/// // The function owns what it writes to, so that no request writes into another one's answer.
+/// let answer = |factor: u64| {
+///     let (send, receive) = mpsc::channel();
+///     let operator = library::sink_operator(move |envelope| {
+///         envelope.column(0).u64s().iter().try_for_each(|n| send.send(n * factor))?;
+///         Ok(())
+///     });
+///     sequential::run(&model, vec![(end, Box::new(operator))], |_| 0).unwrap();
+///     receive.iter().collect::<Vec<_>>()
+/// };
+/// assert_eq!((answer(1), answer(10)), (vec![3, 5], vec![30, 50]));
+/// ```
 pub fn sink_operator<F>(mut f: F) -> impl Operator
 where
     F: FnMut(Envelope) -> Result<(), BoxError> + Send,

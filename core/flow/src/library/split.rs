@@ -5,6 +5,28 @@ use std::ops::Range;
 use vicus_topology::NodeId;
 
 /// The columns that a splitter sends: the part's number, its first place, and the place behind its last one.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use vicus_flow::{ModelBuilder, library, sequential};
+///
+/// let mut net = ModelBuilder::new("parts");
+/// let split = net.source(library::split([(0..100).into()], 1, 10));
+/// let (send, receive) = mpsc::channel();
+/// let end = net.add(library::sink("parts", &library::range_schema(), move |part| {
+///     Ok(send.send([0, 1, 2].map(|column| part.column(column).u64s()[0]))?)
+/// }));
+/// net.connect(split.output(0), end.input(0));
+/// net.end(end.output(0));
+/// sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap();
+///
+/// let mut begin = 0;
+/// for (number, [index, from, to]) in receive.iter().enumerate() {
+///     assert_eq!((index, from), (number as u64, begin));
+///     begin = to;
+/// }
+/// assert_eq!(begin, 100);
+/// ```
 pub fn range_schema() -> Schema {
     Schema::new([("index", Type::U64), ("from", Type::U64), ("to", Type::U64)])
 }

@@ -52,4 +52,8 @@ fn any_hash_seed_gives_the_same_answers() {
     assert!(vicus().args(args).env("VICUS_HASH_SEED", "7").output().unwrap().stdout == by_chance);
     let wrong = vicus().args(args).env("VICUS_HASH_SEED", "seven").output().unwrap();
     assert_eq!(wrong.status.code(), Some(2));
+    // What happened: clap read the variable, and an empty one was an error, unlike all other variables.
+    assert!(vicus().args(args).env("VICUS_HASH_SEED", "").output().unwrap().stdout == by_chance);
+    let option = vicus().args(args).args(["--hash-seed", "7"]).env("VICUS_HASH_SEED", "seven").output().unwrap();
+    assert!(option.stdout == by_chance, "the option is there, so the variable is not looked at");
 }
