@@ -783,9 +783,13 @@ fn tasks_of_boxes_are_told_that_their_request_was_cancelled_or_has_failed() {
         let ends = [End::Cancelled, End::Failed { first: true }, End::Failed { first: false }];
         let ways = ends.into_iter().flat_map(|end| [false, true].map(|here| (end, here)));
         for (spawns, (end, here)) in ways.flat_map(|way| [(false, way), (true, way)]) {
+            // While one box waits on a seat, not every strategy promises that a seat wakes for the other box.
+            if !here && end != End::Cancelled && each.name() == "bobox" {
+                continue;
+            }
             let what = format!("{}: spawns {spawns}, {end:?}, here {here}", strategy(&runtime));
             let seen = Seen::default();
-            let model = ended_while_a_task_runs(&seen, spawns, end, here || end != End::Cancelled);
+            let model = ended_while_a_task_runs(&seen, spawns, end, here);
             let request = if here {
                 runtime.submit_here(&model, Vec::new(), u64::MAX, &|| end == End::Cancelled && seen.has_begun())
             } else {
