@@ -68,7 +68,13 @@ unsafe impl Pages for Wider {
         unsafe { self.pages.decommit(start, bytes, self.real(node)) };
     }
 
-    unsafe fn relocate(&self, start: NonNull<u8>, bytes: usize, to: NodeId, when_full: WhenFull) -> Result<(), PageError> {
+    unsafe fn relocate(
+        &self,
+        start: NonNull<u8>,
+        bytes: usize,
+        to: NodeId,
+        when_full: WhenFull,
+    ) -> Result<(), PageError> {
         // SAFETY: as for the caller.
         unsafe { self.pages.relocate(start, bytes, self.real(to), when_full) }
     }
