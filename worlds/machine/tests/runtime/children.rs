@@ -783,7 +783,8 @@ fn tasks_of_boxes_are_told_that_their_request_was_cancelled_or_has_failed() {
         let ends = [End::Cancelled, End::Failed { first: true }, End::Failed { first: false }];
         let ways = ends.into_iter().flat_map(|end| [false, true].map(|here| (end, here)));
         for (spawns, (end, here)) in ways.flat_map(|way| [(false, way), (true, way)]) {
-            // While one box waits on a seat, not every strategy promises that a seat wakes for the other box.
+            // Under bobox a thread alone takes its immediate tasks (report §3.4): the other box may be one of these, behind the task that
+            // waits for it to fail.
             if !here && end != End::Cancelled && each.name() == "bobox" {
                 continue;
             }
