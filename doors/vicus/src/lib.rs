@@ -89,14 +89,20 @@ pub mod tasks;
 
 pub use runtime::{Runtime, RuntimeBuilder};
 
+/// The runtime behind [`Runtime`], which has its methods, and its builder. It knows no environment.
+pub mod machine {
+    #[doc(inline)]
+    pub use vicus_machine::{Runtime, RuntimeBuilder};
+}
+
 #[doc = include_str!("guide.md")]
 pub mod guide {}
 
 /// Memory that knows its node.
 ///
-/// [`Runtime::alloc`](vicus_machine::Runtime::alloc) gives memory that lies over the nodes by a
+/// [`Runtime::alloc`](crate::machine::Runtime::alloc) gives memory that lies over the nodes by a
 /// [`Distribution`](memory::Distribution); one line makes [`Allocator`] the allocator of a whole program; the placed containers take
-/// [`Runtime::memory`](vicus_machine::Runtime::memory).
+/// [`Runtime::memory`](crate::machine::Runtime::memory).
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -116,7 +122,7 @@ pub mod guide {}
 ///
 /// The placed containers, a line each. All of them are told where the caller is in the same way, by a [`Place`]: a node or a core
 /// group. What each makes of it stands [at one spot](vicus_topology#where). A consumer that finds nothing can sleep. Work on an array is
-/// done near it by [`Runtime::each_near`](vicus_machine::Runtime::each_near).
+/// done near it by [`Runtime::each_near`](crate::machine::Runtime::each_near).
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
