@@ -1,9 +1,10 @@
 //! Memory that tasks reserve, under every strategy.
 
+use crate::one_box::one_box_that;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use vicus_flow::{BoxModel, Budget, FlowError, Grants, Model, ModelBuilder, OverBudget, Schema, Turn, Type};
+use vicus_flow::{Budget, FlowError, Grants, Model, OverBudget};
 use vicus_machine::{Runtime, close_group, for_each, join, open_group, reserve, scope, spawn_child};
 use vicus_schedule::ALL;
 
@@ -154,24 +155,6 @@ fn requests_share_a_larger_whole() {
     }
 }
 
-/// A network of one box, which does this once.
-fn one_box(act: impl Fn(&mut Turn<'_>) -> Result<(), OverBudget> + Clone + Send + Sync + 'static) -> Arc<Model> {
-    let schema = Schema::new([("n", Type::U64)]);
-    let mut net = ModelBuilder::new("one box");
-    let parent = move || {
-        let act = act.clone();
-        move |turn: &mut Turn<'_>| {
-            turn.take(0);
-            act(turn)?;
-            turn.send_pill(0);
-            Ok(())
-        }
-    };
-    let parent = net.source(BoxModel::new("parent", parent).output(&schema));
-    net.end(parent.output(0));
-    net.build().unwrap()
-}
-
 const BOX_BUDGET: u64 = 16 << 10;
 
 /// Has a model run by seats, and by its caller alone.
@@ -185,7 +168,7 @@ fn a_box_and_its_children_hold_together_what_their_request_may() {
     for runtime in runtimes() {
         let held = Arc::new(Held::default());
         let all = Arc::clone(&held);
-        let model = one_box(move |_| {
+        let model = one_box_that(move |_| {
             open_group();
             for task in 0..20 {
                 let held = Arc::clone(&all);
@@ -210,7 +193,7 @@ fn a_box_and_its_children_hold_together_what_their_request_may() {
 #[test]
 fn a_box_that_holds_too_much_beside_its_tasks_fails_and_the_error_names_both() {
     for runtime in runtimes() {
-        let model = one_box(|turn| {
+        let model = one_box_that(|turn| {
             let booked = reserve(3000)?;
             // It is booked in units of 1 KiB.
             turn.book(600)?;

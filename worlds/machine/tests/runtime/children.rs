@@ -1,5 +1,6 @@
 //! Children of tasks, and groups of them: which calls wait for which tasks, under every strategy.
 
+use crate::one_box::one_box;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -454,24 +455,6 @@ fn random_programs_do_all_that_they_spawn() {
             assert_eq!(counter.get(), counted(seed, DEPTH), "{what}, seed {seed}");
         }
     }
-}
-
-/// A network of one box with this code.
-fn one_box(act: impl Fn() + Clone + Send + Sync + 'static) -> Arc<Model> {
-    let schema = Schema::new::<&str>([]);
-    let mut net = ModelBuilder::new("one box");
-    let parent = move || {
-        let act = act.clone();
-        move |turn: &mut Turn<'_>| {
-            turn.take(0);
-            act();
-            turn.send_pill(0);
-            Ok(())
-        }
-    };
-    let parent = net.source(BoxModel::new("parent", parent).output(&schema));
-    net.end(parent.output(0));
-    net.build().unwrap()
 }
 
 /// Runs the model on seats, and by its caller alone.

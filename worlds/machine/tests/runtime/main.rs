@@ -13,6 +13,7 @@ mod library_boxes;
 mod near;
 #[path = "../../../../core/flow/tests/flow/networks.rs"]
 mod networks;
+mod one_box;
 mod places;
 mod priority;
 mod random_networks;

@@ -1,10 +1,10 @@
 //! Priorities of tasks, under every strategy.
 
+use crate::one_box::one_box;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use vicus_flow::{BoxModel, Model, ModelBuilder, Schema, Turn, Type};
 use vicus_machine::{Runtime, child, close_group, open_group, scope, wait_for_children};
 use vicus_schedule::{ALL, Access, Mode};
 use vicus_topology::{NodeId, Topology};
@@ -90,24 +90,6 @@ fn children_run_by_priority_as_tasks_of_a_scope_do_and_so_do_those_of_a_box_that
             }
         }
     }
-}
-
-/// A network of one box, which does this once.
-fn one_box(act: impl Fn() + Clone + Send + Sync + 'static) -> Arc<Model> {
-    let schema = Schema::new([("n", Type::U64)]);
-    let mut net = ModelBuilder::new("one box");
-    let parent = move || {
-        let act = act.clone();
-        move |turn: &mut Turn<'_>| {
-            turn.take(0);
-            act();
-            turn.send_pill(0);
-            Ok(())
-        }
-    };
-    let parent = net.source(BoxModel::new("parent", parent).output(&schema));
-    net.end(parent.output(0));
-    net.build().unwrap()
 }
 
 /// When a task begins, the better ones that have not begun are at most as many as other threads have taken and not recorded yet.
