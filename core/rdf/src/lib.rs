@@ -4,7 +4,7 @@
 //! * [`term`] and [`dictionary`]: from terms to ids and back.
 //! * [`index`](mod@index): all triples in one order, as columns; a pattern is a range of rows.
 //! * [`statistics`]: counts for a planner, and [`characteristic`]: which predicates occur together.
-//! * [`store`]: all of it together; start at [`Store`].
+//! * [`snapshot`]: all of it together; start at [`Snapshot`].
 //! * [`load`]: from N-Triples and Turtle to a store, in steps that can run at the same time.
 
 pub mod characteristic;
@@ -13,8 +13,8 @@ pub mod ids;
 pub mod index;
 pub mod load;
 mod placed;
+pub mod snapshot;
 pub mod statistics;
-pub mod store;
 pub mod term;
 
 pub use dictionary::Dictionary;
@@ -22,6 +22,6 @@ pub use ids::{Id, Kind};
 pub use index::{Cursor, Index, Order, Position};
 pub use load::{Loader, OnError, SyntaxError};
 pub use placed::Placement;
+pub use snapshot::{Snapshot, SnapshotMemory};
 pub use statistics::Statistics;
-pub use store::{Store, StoreMemory};
 pub use term::{Encoded, Encoder, TermView, inline};
