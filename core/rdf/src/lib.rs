@@ -8,6 +8,7 @@
 //! * [`load`]: from N-Triples and Turtle to a store, in steps that can run at the same time.
 
 pub mod characteristic;
+pub mod delta;
 pub mod dictionary;
 pub mod ids;
 pub mod index;
