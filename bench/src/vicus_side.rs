@@ -21,7 +21,7 @@ pub(crate) fn load(data: &Path, threads: usize, strategy: &Setting) -> anyhow::R
     let source = Source::new(data.display().to_string(), Syntax::NTriples, file);
     let loaded = service.load(vec![source], LoadOptions::default(), &Cancel::new()).finish()?;
     let (dataset, load_ms) = (loaded.dataset, loaded.time.as_secs_f64() * 1e3);
-    let triples = dataset.store().len() as u64;
+    let triples = dataset.snapshot().len() as u64;
     Ok(Side { name: "vicus", peer: Box::new(Vicus { service, dataset }), load_ms, triples })
 }
 

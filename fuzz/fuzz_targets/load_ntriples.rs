@@ -4,18 +4,18 @@
 
 use libfuzzer_sys::fuzz_target;
 use vicus_flow::sequential;
-use vicus_rdf::Store;
+use vicus_rdf::Snapshot;
 use vicus_rdf::load::{Load, LoadOptions, Source, Syntax};
 
 fuzz_target!(|text: &[u8]| {
-    let whole = Store::of_ntriples(text);
+    let whole = Snapshot::of_ntriples(text);
     let source = Source::new("fuzz", Syntax::NTriples, std::io::Cursor::new(text.to_vec()));
     let load = Load::new(vec![source], LoadOptions { workers: 2, chunk_bytes: 16, ..LoadOptions::default() });
     let ran = sequential::run(load.model(), Vec::new(), |_| 0);
     match whole {
         Ok(whole) => {
             ran.unwrap();
-            let pieces = load.finish().unwrap().store;
+            let pieces = load.finish().unwrap().snapshot;
             pieces.assert_valid();
             assert_eq!(pieces.len(), whole.len());
             for order in whole.orders() {

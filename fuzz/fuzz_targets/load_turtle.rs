@@ -2,11 +2,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use vicus_rdf::{Loader, OnError, Store};
+use vicus_rdf::{Loader, OnError, Snapshot};
 
 fuzz_target!(|text: &[u8]| {
-    match Store::of_turtle(text, Some("http://example.org/")) {
-        Ok(store) => store.assert_valid(),
+    match Snapshot::of_turtle(text, Some("http://example.org/")) {
+        Ok(snapshot) => snapshot.assert_valid(),
         Err(error) => assert!(error.line >= 1 && !error.to_string().is_empty()),
     }
     let mut loader = Loader::new(OnError::Skip);

@@ -6,13 +6,13 @@ use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use vicus::Runtime;
-use vicus_rdf::Store;
+use vicus_rdf::Snapshot;
 use vicus_service::{Dataset, ErrorKind, Format, Limits, MemoryBudget, Service, Session, SessionOptions, check};
 use vicus_sparql::{Moment, PlanOptions};
 
 static DATASET: LazyLock<Dataset> = LazyLock::new(|| {
     let text = br#"@prefix : <http://e/> . :a :p :b, 1, "x" . :b :p :a ; :q "x"@en, 2.5, true . _:c :q :a ."#;
-    Dataset::new(Arc::new(Store::of_turtle(text, None).unwrap()))
+    Dataset::new(Arc::new(Snapshot::of_turtle(text, None).unwrap()))
 });
 
 static SERVICE: LazyLock<Service> = LazyLock::new(|| {

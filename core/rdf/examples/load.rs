@@ -7,7 +7,7 @@
 use std::io::Read;
 use std::time::Instant;
 use vicus_rdf::load::{self, Assembled, Chunker, OnError, Parsed, Run, SortedTerms};
-use vicus_rdf::{Order, Store};
+use vicus_rdf::{Order, Snapshot};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let workers: usize = std::env::args().nth(1).map_or(Ok(1), |workers| workers.parse())?;
@@ -62,15 +62,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     drop((runs, numbering));
     let step = Instant::now();
-    let store = Store::new(dictionary, indexes)?;
+    let snapshot = Snapshot::new(dictionary, indexes)?;
     say("statistics", step);
     say("whole load", start);
-    let (all, terms) =
-        (store.heap_bytes() as f64 / f64::from(1 << 20), store.dictionary().heap_bytes() as f64 / f64::from(1 << 20));
+    let (all, terms) = (
+        snapshot.heap_bytes() as f64 / f64::from(1 << 20),
+        snapshot.dictionary().heap_bytes() as f64 / f64::from(1 << 20),
+    );
     println!(
         "{} triples, {} terms, {all:.1} MiB held ({terms:.1} dictionary), {} resident",
-        store.len(),
-        store.dictionary().len(),
+        snapshot.len(),
+        snapshot.dictionary().len(),
         resident_mib()
     );
     println!("{}", peak());

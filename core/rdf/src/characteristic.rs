@@ -44,14 +44,14 @@ pub struct CharacteristicSet {
 /// All characteristic sets of a store, or the most frequent ones.
 ///
 /// ```
-/// use vicus_rdf::{Store, characteristic::StarPart};
-/// let store = Store::of_ntriples(b"
+/// use vicus_rdf::{Snapshot, characteristic::StarPart};
+/// let snapshot = Snapshot::of_ntriples(b"
 ///     <http://e/ann> <http://e/name> \"Ann\" .
 ///     <http://e/ann> <http://e/knows> <http://e/bob> .
 ///     <http://e/ann> <http://e/knows> <http://e/eve> .
 ///     <http://e/bob> <http://e/name> \"Bob\" .
 /// ")?;
-/// let statistics = store.statistics();
+/// let statistics = snapshot.statistics();
 /// let [knows, name] = statistics.predicates() else { panic!() };
 /// let star = statistics.characteristic().star(&[StarPart::any(knows.id), StarPart::any(name.id)]);
 /// let both = star.estimate(0b11);

@@ -14,10 +14,10 @@ use vicus_flow::{Grow, NoMemory};
 ///
 /// ```
 /// use oxrdf::NamedNodeRef;
-/// use vicus_rdf::{Store, TermView};
-/// let store = Store::of_ntriples(b"<http://e/s> <http://e/p> \"text\" .")?;
-/// let id = store.dictionary().id(NamedNodeRef::new_unchecked("http://e/p").into()).unwrap();
-/// assert_eq!(store.dictionary().view(id), TermView::Iri("http://e/p"));
+/// use vicus_rdf::{Snapshot, TermView};
+/// let snapshot = Snapshot::of_ntriples(b"<http://e/s> <http://e/p> \"text\" .")?;
+/// let id = snapshot.dictionary().id(NamedNodeRef::new_unchecked("http://e/p").into()).unwrap();
+/// assert_eq!(snapshot.dictionary().view(id), TermView::Iri("http://e/p"));
 /// # Ok::<(), vicus_rdf::SyntaxError>(())
 /// ```
 #[derive(Default, Debug)]

@@ -86,9 +86,9 @@ impl Order {
 /// All triples in one order. Size: 16 bytes a triple and 12 for each distinct id of the first level.
 ///
 /// ```
-/// use vicus_rdf::{Order, Store};
-/// let store = Store::of_ntriples(b"<http://e/a> <http://e/p> \"1\" .\n<http://e/a> <http://e/p> \"2\" .")?;
-/// let index = store.index(Order::Pso);
+/// use vicus_rdf::{Order, Snapshot};
+/// let snapshot = Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"1\" .\n<http://e/a> <http://e/p> \"2\" .")?;
+/// let index = snapshot.index(Order::Pso);
 /// let rows = index.range(&[index.keys()[0]]);
 /// assert_eq!(rows, 0..2);
 /// assert!(index.third()[rows].is_sorted());
@@ -324,9 +324,9 @@ impl Index {
 /// Searches an index from where the last search ended. Searches for ascending values take O(log distance), others O(log n).
 ///
 /// ```
-/// use vicus_rdf::{Order, Store};
-/// let store = Store::of_ntriples(b"<http://e/a> <http://e/p> \"1\" .\n<http://e/b> <http://e/p> \"2\" .")?;
-/// let index = store.index(Order::Spo);
+/// use vicus_rdf::{Order, Snapshot};
+/// let snapshot = Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"1\" .\n<http://e/b> <http://e/p> \"2\" .")?;
+/// let index = snapshot.index(Order::Spo);
 /// let mut cursor = index.cursor();
 /// let rows: usize = index.keys().iter().map(|&subject| cursor.range(&[subject]).len()).sum();
 /// assert_eq!(rows, 2);

@@ -3,25 +3,29 @@
 //! * [`ids`]: 64-bit names of terms, which sort as SPARQL sorts the terms.
 //! * [`term`] and [`dictionary`]: from terms to ids and back.
 //! * [`index`](mod@index): all triples in one order, as columns; a pattern is a range of rows.
+//! * [`unranked`]: terms that a sorted dictionary lacks, and [`delta`]: changes of an index since it was built.
 //! * [`statistics`]: counts for a planner, and [`characteristic`]: which predicates occur together.
-//! * [`store`]: all of it together; start at [`Store`].
+//! * [`snapshot`]: all of it together; start at [`Snapshot`].
 //! * [`load`]: from N-Triples and Turtle to a store, in steps that can run at the same time.
 
 pub mod characteristic;
+pub mod delta;
 pub mod dictionary;
 pub mod ids;
 pub mod index;
 pub mod load;
 mod placed;
+pub mod snapshot;
 pub mod statistics;
-pub mod store;
 pub mod term;
+pub mod unranked;
 
 pub use dictionary::Dictionary;
 pub use ids::{Id, Kind};
 pub use index::{Cursor, Index, Order, Position};
 pub use load::{Loader, OnError, SyntaxError};
 pub use placed::Placement;
+pub use snapshot::{Snapshot, SnapshotMemory};
 pub use statistics::Statistics;
-pub use store::{Store, StoreMemory};
 pub use term::{Encoded, Encoder, TermView, inline};
+pub use unranked::{FreshTerms, Unranked};

@@ -9,9 +9,9 @@ use vicus_flow::{Grow, NoMemory};
 /// Counts over a whole store. All are exact, except as described at [`CharacteristicSets`].
 ///
 /// ```
-/// use vicus_rdf::{Kind, Store};
-/// let store = Store::of_ntriples(b"<http://e/a> <http://e/p> \"x\" .\n<http://e/a> <http://e/p> \"y\" .")?;
-/// let statistics = store.statistics();
+/// use vicus_rdf::{Kind, Snapshot};
+/// let snapshot = Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"x\" .\n<http://e/a> <http://e/p> \"y\" .")?;
+/// let statistics = snapshot.statistics();
 /// assert_eq!((statistics.triples, statistics.subjects, statistics.objects), (2, 1, 2));
 /// let [predicate] = statistics.predicates() else { panic!() };
 /// assert_eq!(predicate.objects.only_kind(), Some(Kind::String));

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_flow::sequential;
 use vicus_rdf::load::{Load, LoadOptions, Source, Syntax};
-use vicus_rdf::{Order, Store};
+use vicus_rdf::{Order, Snapshot};
 
 /// The system's allocator, with a count of the bytes that are allocated and not yet freed.
 struct Counting;
@@ -53,25 +53,25 @@ fn document(subjects: usize) -> String {
 #[test]
 fn a_store_holds_what_it_says() {
     let text = document(20_000);
-    let in_sequence = |text: &str| Store::of_ntriples(text.as_bytes()).unwrap();
+    let in_sequence = |text: &str| Snapshot::of_ntriples(text.as_bytes()).unwrap();
     let as_a_request = |text: &str| {
         let source = Source::new("text", Syntax::NTriples, std::io::Cursor::new(text.as_bytes().to_vec()));
         let load = Load::new(vec![source], LoadOptions { workers: 4, ..LoadOptions::default() });
         sequential::run(load.model(), Vec::new(), |_| 0).unwrap();
-        load.finish().unwrap().store
+        load.finish().unwrap().snapshot
     };
-    for load in [&in_sequence as &dyn Fn(&str) -> Store, &as_a_request] {
+    for load in [&in_sequence as &dyn Fn(&str) -> Snapshot, &as_a_request] {
         let before = LIVE.load(Ordering::Relaxed);
-        let store = load(&text);
-        let memory = store.memory();
+        let snapshot = load(&text);
+        let memory = snapshot.memory();
         let indexes = memory.indexes.len();
         let held = LIVE.load(Ordering::Relaxed) - before;
         // Also allocated: a list of four pairs, and the test thread's own data.
         let difference = held.abs_diff(memory.total());
         assert!(difference < 4096, "{memory:?} is {} bytes, and the allocator counts {held}", memory.total());
         assert_eq!(indexes, Order::USUAL.len());
-        assert_eq!(memory.total(), store.heap_bytes());
-        drop((store, memory));
+        assert_eq!(memory.total(), snapshot.heap_bytes());
+        drop((snapshot, memory));
         assert!(LIVE.load(Ordering::Relaxed) - before < 4096, "all of it is given back");
     }
 }

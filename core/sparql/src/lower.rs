@@ -291,7 +291,7 @@ impl Lowering<'_> {
         match &plan.op {
             Op::Values { table } => self.values(table),
             Op::Nodes => {
-                let model = BoxModel::new("nodes", move || nodes::Nodes::new(&terms.store, limit));
+                let model = BoxModel::new("nodes", move || nodes::Nodes::new(&terms.snapshot, limit));
                 smallvec![self.source(model.output(&self.schema(width))).output(0)]
             }
             Op::Walk { input, walk, join: spec, .. } => {
@@ -408,17 +408,17 @@ impl Lowering<'_> {
             .min(rows.end.saturating_sub(rows.start) as usize);
         let (terms, spec) = (Arc::clone(self.terms), Arc::clone(spec));
         if degree < 2 {
-            let model = BoxModel::new("scan", move || scan::Scan::new(&terms.store, &spec, limit));
+            let model = BoxModel::new("scan", move || scan::Scan::new(&terms.snapshot, &spec, limit));
             return smallvec![self.source(model.output(&self.schema(width))).output(0)];
         }
         // Parts have no more rows than an envelope, so that tests with small graphs and small envelopes have several parts,
         // too.
-        let pieces = self.terms.store.index(spec.order).pieces(spec.rows.clone());
+        let pieces = self.terms.snapshot.index(spec.order).pieces(spec.rows.clone());
         let split = self.source(library::split(pieces, degree, self.options.limits.part_rows.clamp(1, limit as u64)));
         self.stop.count_steps(degree * LINK_STEPS);
         let replica = |replica: usize| {
             let (terms, spec) = (Arc::clone(&terms), Arc::clone(&spec));
-            let model = BoxModel::new("scan", move || scan::Scan::of_ranges(&terms.store, &spec, limit));
+            let model = BoxModel::new("scan", move || scan::Scan::of_ranges(&terms.snapshot, &spec, limit));
             let scan = self.place(model.input(&self.ranges).output(&self.schema(width)));
             self.net.connect(split.output(replica), scan.input(0)).bound(Bound { envelopes: 1, ..Bound::default() });
             scan.output(0)

@@ -17,7 +17,7 @@ use crate::value::Numbers;
 use oxrdf::{Term, TermRef};
 use std::sync::Arc;
 use vicus_flow::{Bound, BoxCounts, BoxError, BoxId, Envelope, Model, Operator, library};
-use vicus_rdf::{Id, Store, TermView};
+use vicus_rdf::{Id, Snapshot, TermView};
 
 /// How a query is planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,15 +91,15 @@ pub enum Form {
 /// ```
 /// use std::sync::{Arc, mpsc};
 /// use vicus_flow::sequential;
-/// use vicus_rdf::{Id, Store};
+/// use vicus_rdf::{Id, Snapshot};
 /// use vicus_sparql::{Moment, PlanOptions, parse, plan};
 ///
-/// let store = Store::of_ntriples(b"
+/// let snapshot = Snapshot::of_ntriples(b"
 ///     <http://e/ann> <http://e/knows> <http://e/bob> .
 ///     <http://e/bob> <http://e/name> \"Bob\" .
 /// ")?;
 /// let parsed = parse("SELECT ?name { <http://e/ann> <http://e/knows> ?who . ?who <http://e/name> ?name }")?;
-/// let plan = plan(&Arc::new(store), &parsed, &PlanOptions::default())?;
+/// let plan = plan(&Arc::new(snapshot), &parsed, &PlanOptions::default())?;
 /// let (send, receive) = mpsc::channel();
 /// let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?));
 /// let run = plan.start(Moment { now_ms: 1_700_000_000_000, seed: 7 });
@@ -124,8 +124,8 @@ pub struct Plan {
 ///
 /// # Errors
 /// What the query asks for that is not supported yet; [`parse`](crate::parse()) has found that already.
-pub fn plan(store: &Arc<Store>, parsed: &Parsed, options: &PlanOptions) -> Result<Plan, QueryError> {
-    plan_until(store, parsed, options, &|| false)
+pub fn plan(snapshot: &Arc<Snapshot>, parsed: &Parsed, options: &PlanOptions) -> Result<Plan, QueryError> {
+    plan_until(snapshot, parsed, options, &|| false)
 }
 
 /// As [`plan()`], but gives up soon after `watch` says so ([`Watch`]); it is asked for each term and each operator of the query, and
@@ -133,12 +133,12 @@ pub fn plan(store: &Arc<Store>, parsed: &Parsed, options: &PlanOptions) -> Resul
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use vicus_rdf::Store;
+/// # use vicus_rdf::Snapshot;
 /// use vicus_sparql::{PlanOptions, QueryErrorKind, parse, plan_until};
-/// let store = Arc::new(Store::of_ntriples(b"<http://e/ann> <http://e/knows> <http://e/bob> .")?);
+/// let snapshot = Arc::new(Snapshot::of_ntriples(b"<http://e/ann> <http://e/knows> <http://e/bob> .")?);
 /// let parsed = parse("ASK { ?s ?p <http://e/bob> }")?;
-/// assert!(plan_until(&store, &parsed, &PlanOptions::default(), &|| false).is_ok());
-/// let error = plan_until(&store, &parsed, &PlanOptions::default(), &|| true).err().unwrap();
+/// assert!(plan_until(&snapshot, &parsed, &PlanOptions::default(), &|| false).is_ok());
+/// let error = plan_until(&snapshot, &parsed, &PlanOptions::default(), &|| true).err().unwrap();
 /// assert_eq!(error.kind, QueryErrorKind::Stopped);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -146,23 +146,28 @@ pub fn plan(store: &Arc<Store>, parsed: &Parsed, options: &PlanOptions) -> Resul
 /// # Errors
 /// As [`plan()`]; [`QueryErrorKind::Stopped`](crate::QueryErrorKind::Stopped) if `stopped` returned true.
 pub fn plan_until(
-    store: &Arc<Store>,
+    snapshot: &Arc<Snapshot>,
     parsed: &Parsed,
     options: &PlanOptions,
     watch: &dyn Watch,
 ) -> Result<Plan, QueryError> {
     // The caller's stack may be small, and the query's text decides how deep the recursion goes.
     let most = Costs { steps: options.plan_steps, bytes: options.plan_bytes };
-    of_planned(parsed.query.depth, || planned(store, parsed, options, &Stop::within(watch, most)))
+    of_planned(parsed.query.depth, || planned(snapshot, parsed, options, &Stop::within(watch, most)))
 }
 
 /// Steps counted for looking up a term.
 const TERM_STEPS: usize = 16;
 
-fn planned(store: &Arc<Store>, parsed: &Parsed, options: &PlanOptions, stop: &Stop<'_>) -> Result<Plan, QueryError> {
+fn planned(
+    snapshot: &Arc<Snapshot>,
+    parsed: &Parsed,
+    options: &PlanOptions,
+    stop: &Stop<'_>,
+) -> Result<Plan, QueryError> {
     let base = parsed.query.base.clone();
     let levels = parsed.query.depth;
-    let terms = Terms::with(store, base, options.limits, options.hash_seed);
+    let terms = Terms::with(snapshot, base, options.limits, options.hash_seed);
     let terms = Arc::new(terms.of_levels(levels));
     let mut numbers = Numbers::Exact;
     // Looking up terms takes most of the time of a translation.
@@ -185,7 +190,7 @@ fn planned(store: &Arc<Store>, parsed: &Parsed, options: &PlanOptions, stop: &St
     let physical = planner.query(&translated.node, slots.as_deref());
     stop.check()?;
     if physical.joins_by_value() {
-        numbers = Numbers::of(store, numbers.and(translated.node.makes()));
+        numbers = Numbers::of(snapshot, numbers.and(translated.node.makes()));
     }
     let terms = Arc::new(terms.settled(numbers));
     let lowered = lower::lower(&physical, &terms, options, stop)?;
@@ -261,10 +266,10 @@ impl Plan {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use vicus_rdf::Store;
+    /// # use vicus_rdf::Snapshot;
     /// # use vicus_sparql::{PlanOptions, parse, plan};
-    /// let store = Arc::new(Store::of_ntriples(b"")?);
-    /// let may_differ = |text| Ok::<_, vicus_sparql::QueryError>(plan(&store, &parse(text)?, &PlanOptions::default())?.may_differ());
+    /// let snapshot = Arc::new(Snapshot::of_ntriples(b"")?);
+    /// let may_differ = |text| Ok::<_, vicus_sparql::QueryError>(plan(&snapshot, &parse(text)?, &PlanOptions::default())?.may_differ());
     /// assert!(may_differ("SELECT * { ?s ?p ?o FILTER (RAND() < 0.5) }")?);
     /// assert!(!may_differ("SELECT * { ?s ?p ?o } LIMIT 10")?);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -309,10 +314,10 @@ impl Plan {
 /// ```
 /// # use std::sync::{Arc, mpsc};
 /// # use vicus_flow::sequential;
-/// # use vicus_rdf::{Id, Store};
+/// # use vicus_rdf::{Id, Snapshot};
 /// use vicus_sparql::{Moment, PlanOptions, parse, plan};
-/// let store = Arc::new(Store::of_ntriples(b"")?);
-/// let plan = plan(&store, &parse("SELECT ?now { BIND (NOW() AS ?now) }")?, &PlanOptions::default())?;
+/// let snapshot = Arc::new(Snapshot::of_ntriples(b"")?);
+/// let plan = plan(&snapshot, &parse("SELECT ?now { BIND (NOW() AS ?now) }")?, &PlanOptions::default())?;
 /// for (now_ms, text) in [(0, "1970-01-01T00:00:00Z"), (86_400_000, "1970-01-02T00:00:00Z")] {
 ///     let run = plan.start(Moment { now_ms, ..Moment::default() });
 ///     let (send, receive) = mpsc::channel();

@@ -9,7 +9,7 @@ use hashbrown::HashSet;
 use std::sync::Arc;
 use vicus_flow::Grow;
 use vicus_flow::library::HashKey;
-use vicus_rdf::{Id, Order, Store};
+use vicus_rdf::{Id, Order, Snapshot};
 
 /// A path as a tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -156,13 +156,13 @@ impl Automaton {
 }
 
 /// Whether a term is a subject or an object. Only those are ends of a path, except for terms written in the path.
-pub(crate) fn is_node(store: &Store, id: Id) -> bool {
-    store.index(Order::Spo).count(&[id]) > 0 || store.index(Order::Ops).count(&[id]) > 0
+pub(crate) fn is_node(snapshot: &Snapshot, id: Id) -> bool {
+    snapshot.index(Order::Spo).count(&[id]) > 0 || snapshot.index(Order::Ops).count(&[id]) > 0
 }
 
 /// The search for what one start reaches, some triples at a time.
 pub(crate) struct Search {
-    store: Arc<Store>,
+    snapshot: Arc<Snapshot>,
     automaton: Arc<Automaton>,
     target: Option<Id>,
     seen: HashSet<(u32, Id), HashKey>,
@@ -181,9 +181,9 @@ struct Visit {
 }
 
 impl Search {
-    pub(crate) fn new(store: &Arc<Store>, automaton: &Arc<Automaton>, by: HashKey) -> Search {
+    pub(crate) fn new(snapshot: &Arc<Snapshot>, automaton: &Arc<Automaton>, by: HashKey) -> Search {
         Search {
-            store: Arc::clone(store),
+            snapshot: Arc::clone(snapshot),
             automaton: Arc::clone(automaton),
             target: None,
             seen: HashSet::with_hasher(by),
@@ -225,9 +225,9 @@ impl Search {
 
     /// Continues for at most `triples` triples, or until there are `most` ends in `found`; true at the end of the search.
     pub(crate) fn go_on(&mut self, triples: &mut usize, most: usize, found: &mut Vec<u64>) -> bool {
-        let (store, automaton) = (Arc::clone(&self.store), Arc::clone(&self.automaton));
-        let forward = store.index(Order::Spo);
-        let backward = store.index(Order::Ops);
+        let (snapshot, automaton) = (Arc::clone(&self.snapshot), Arc::clone(&self.automaton));
+        let forward = snapshot.index(Order::Spo);
+        let backward = snapshot.index(Order::Ops);
         while let Some(&place) = self.open.last() {
             if self.is_over {
                 return true;
@@ -249,11 +249,11 @@ impl Search {
                     continue;
                 }
                 Move::Forward(predicate) => {
-                    let index = store.index(Order::Pso);
+                    let index = snapshot.index(Order::Pso);
                     (index.range(&[*predicate, place.node]), &[], index.third(), &[])
                 }
                 Move::Backward(predicate) => {
-                    let index = store.index(Order::Pos);
+                    let index = snapshot.index(Order::Pos);
                     (index.range(&[*predicate, place.node]), &[], index.third(), &[])
                 }
                 Move::ForwardNot(but) => (forward.range(&[place.node]), forward.second(), forward.third(), but),

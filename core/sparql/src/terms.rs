@@ -1,7 +1,6 @@
 //! The terms of a plan: those of the store, and those that its query mentions or computes.
 
 use crate::boxes::room_for_one;
-use crate::computed::Computed;
 use crate::limits::Limits;
 use crate::passing::{Passing, Segments, segment_of};
 use crate::value::{DateTime, Numbers};
@@ -16,14 +15,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, OverBudget, Turn, give_up};
-use vicus_rdf::{Encoded, Encoder, Id, Kind, Store, TermView};
+use vicus_rdf::{Encoded, Encoder, Id, Kind, Snapshot, TermView, Unranked};
 
 /// A store, the other terms that the query mentions, and those that one run of it computes.
 ///
 /// Invariant: each term has one id, unless it [passes](crate::passing). A term that is in the store is never added, and no term
 /// is added twice. So equal ids are equal terms, computed or not; and different ids are different terms if they don't pass.
 pub(crate) struct Terms {
-    pub(crate) store: Arc<Store>,
+    pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) limits: Limits,
     /// The number of levels of the query's tree.
     pub(crate) levels: usize,
@@ -34,7 +33,7 @@ pub(crate) struct Terms {
     base: Option<Arc<Iri<String>>>,
     moment: Moment,
     /// The terms that the query mentions: the same for all runs.
-    mentioned: Arc<Computed>,
+    mentioned: Arc<Unranked>,
     run: Arc<OfRun>,
     /// The segments of a box whose computed terms pass; `None` if they are kept until the run's end.
     passing: Option<Passing>,
@@ -43,7 +42,7 @@ pub(crate) struct Terms {
 /// The state shared by all boxes of a run.
 struct OfRun {
     /// Terms kept until the run's end.
-    kept: RwLock<Computed>,
+    kept: RwLock<Unranked>,
     /// Terms that pass.
     segments: Arc<Segments>,
     /// The blank nodes made so far, by the id of their label and the row.
@@ -122,32 +121,32 @@ pub struct Moment {
 impl fmt::Debug for Terms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (stored, kept, passing) =
-            (self.store.dictionary().len(), self.mentioned.end() + self.read().end(), self.run.segments.count());
+            (self.snapshot.dictionary().len(), self.mentioned.end() + self.read().end(), self.run.segments.count());
         write!(f, "{stored} terms of the store and {kept} more, and {passing} segments of terms that pass")
     }
 }
 
 impl Terms {
     #[cfg(test)]
-    pub(crate) fn new(store: &Arc<Store>) -> Terms {
-        Terms::with(store, None, Limits::default(), 0)
+    pub(crate) fn new(snapshot: &Arc<Snapshot>) -> Terms {
+        Terms::with(snapshot, None, Limits::default(), 0)
     }
 
     /// The terms of a query, whose IRIs are resolved against `base`, and whose hashes are keyed with a seed.
-    pub(crate) fn with(store: &Arc<Store>, base: Option<Iri<String>>, limits: Limits, hash_seed: u64) -> Terms {
-        let mentioned = Computed::new(RapidSecrets::seed(hash_seed));
-        Terms::behind(store, base.map(Arc::new), limits, HashKey::of_seed(hash_seed), Arc::new(mentioned))
+    pub(crate) fn with(snapshot: &Arc<Snapshot>, base: Option<Iri<String>>, limits: Limits, hash_seed: u64) -> Terms {
+        let mentioned = Unranked::new(RapidSecrets::seed(hash_seed));
+        Terms::behind(snapshot, base.map(Arc::new), limits, HashKey::of_seed(hash_seed), Arc::new(mentioned))
     }
 
     fn behind(
-        store: &Arc<Store>,
+        snapshot: &Arc<Snapshot>,
         base: Option<Arc<Iri<String>>>,
         limits: Limits,
         key: HashKey,
-        mentioned: Arc<Computed>,
+        mentioned: Arc<Unranked>,
     ) -> Terms {
         let run = OfRun {
-            kept: RwLock::new(Computed::behind(&mentioned)),
+            kept: RwLock::new(Unranked::behind(&mentioned)),
             segments: Arc::new(Segments::new(key)),
             blanks: Mutex::new(HashMap::with_hasher(key)),
             asked: AtomicU64::new(0),
@@ -155,7 +154,7 @@ impl Terms {
             is_overlong: AtomicBool::new(false),
         };
         Terms {
-            store: Arc::clone(store),
+            snapshot: Arc::clone(snapshot),
             limits,
             levels: 0,
             key,
@@ -178,7 +177,7 @@ impl Terms {
     pub(crate) fn passing(&self) -> Arc<Terms> {
         let passing = Passing::new(&self.run.segments, self.mentioned.secrets());
         Arc::new(Terms {
-            store: Arc::clone(&self.store),
+            snapshot: Arc::clone(&self.snapshot),
             limits: self.limits,
             levels: self.levels,
             key: self.key,
@@ -200,14 +199,14 @@ impl Terms {
     /// here.
     pub(crate) fn settled(&self, numbers: Numbers) -> Terms {
         let mentioned = self.run.kept.write().expect("nothing panics under this lock").take();
-        let settled = Terms::behind(&self.store, self.base.clone(), self.limits, self.key, Arc::new(mentioned));
+        let settled = Terms::behind(&self.snapshot, self.base.clone(), self.limits, self.key, Arc::new(mentioned));
         Terms { numbers, levels: self.levels, moment: self.moment, ..settled }
     }
 
     /// The terms at the beginning of a run.
     pub(crate) fn at(&self, moment: Moment) -> Terms {
         let mentioned = Arc::clone(&self.mentioned);
-        let settled = Terms::behind(&self.store, self.base.clone(), self.limits, self.key, mentioned);
+        let settled = Terms::behind(&self.snapshot, self.base.clone(), self.limits, self.key, mentioned);
         Terms { moment, numbers: self.numbers, levels: self.levels, ..settled }
     }
 
@@ -275,7 +274,7 @@ impl Terms {
         })
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, Computed> {
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Unranked> {
         self.run.kept.read().expect("nothing panics under this lock")
     }
 
@@ -332,7 +331,7 @@ impl Terms {
     }
 
     fn find(&self, kind: Kind, key: &str) -> Option<Id> {
-        let stored = self.store.dictionary().search(kind, key).ok();
+        let stored = self.snapshot.dictionary().search(kind, key).ok();
         stored.or_else(|| self.mentioned.find(kind, key)).or_else(|| self.read().find(kind, key))
     }
 
@@ -350,7 +349,7 @@ impl Terms {
         // Another box may have added it since the search.
         let added = kept
             .find(kind, key)
-            .map_or_else(|| kept.add(kind, key).inspect(|_| self.book(Computed::bytes_of(key))), Ok);
+            .map_or_else(|| kept.add(kind, key).inspect(|_| self.book(Unranked::bytes_of(key))), Ok);
         drop(kept);
         added.unwrap_or_else(|error| give_up(error))
     }
@@ -371,7 +370,7 @@ impl Terms {
     /// Passes a term to `look`; without a copy, unless it was computed.
     pub(crate) fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
         if !id.is_computed() {
-            return look(self.store.view(id));
+            return look(self.snapshot.view(id));
         }
         if self.mentioned.has(id) {
             return look(TermView::of_key(id.kind(), self.mentioned.key(id)));

@@ -7,7 +7,7 @@ use long::ALL;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use vicus_rdf::Store;
+use vicus_rdf::Snapshot;
 use vicus_sparql::{PlanOptions, QueryErrorKind, parse, parsing_bytes, plan};
 
 /// The system's allocator, which counts the bytes that were asked for and not yet given back, and how many they were at most.
@@ -45,10 +45,10 @@ fn texts(bytes: usize) -> impl Iterator<Item = (&'static str, String)> {
     })
 }
 
-fn store() -> Arc<Store> {
+fn snapshot() -> Arc<Snapshot> {
     // Enough that plans are worth a search.
     let line = |number: usize| format!("<a:s{number}> <a:p> <a:s{}> .\n", number * 7 % 1000);
-    Arc::new(Store::of_ntriples((0..1000).map(line).collect::<String>().as_bytes()).unwrap())
+    Arc::new(Snapshot::of_ntriples((0..1000).map(line).collect::<String>().as_bytes()).unwrap())
 }
 
 /// What was allocated at most while something was done.
@@ -62,7 +62,7 @@ fn peak<R>(work: impl FnOnce() -> R) -> (u64, R) {
 /// Nothing of a text's parse or plan was booked, however large it was; later only what was held in the end, and planning 995
 /// OPTIONALs took 1.3 GB on the way.
 fn parsing_and_planning_take_no_more_than_is_booked() {
-    let store = store();
+    let snapshot = snapshot();
     for (name, text) in texts(30_000) {
         let (most, parsed) = peak(|| parse(&text));
         let booked = parsing_bytes(&text);
@@ -71,7 +71,7 @@ fn parsing_and_planning_take_no_more_than_is_booked() {
         let Ok(parsed) = parsed else { continue };
         let before = LIVE.load(Ordering::Relaxed);
         let options = PlanOptions { threads: 4, sinks: 4, plan_steps: u64::MAX, ..PlanOptions::default() };
-        let (most, plan) = peak(|| plan(&store, &parsed, &options));
+        let (most, plan) = peak(|| plan(&snapshot, &parsed, &options));
         let plan = plan.unwrap_or_else(|error| panic!("{name}: {error}"));
         // The parsed text is there as well: what is booked for both is for both.
         let for_plan = booked + plan.planning_bytes();
@@ -89,12 +89,12 @@ fn parsing_and_planning_take_no_more_than_is_booked() {
 
 /// A text of some kilobytes had more than 100 MB while it was planned, whatever its query was allowed to hold.
 fn planning_ends_where_its_memory_does() {
-    let store = store();
+    let snapshot = snapshot();
     let mut ended = 0;
     for (name, text) in texts(100_000) {
         let Ok(parsed) = parse(&text) else { continue };
         let options = PlanOptions { plan_bytes: 4 << 20, plan_steps: u64::MAX, ..PlanOptions::default() };
-        let (most, plan) = peak(|| plan(&store, &parsed, &options));
+        let (most, plan) = peak(|| plan(&snapshot, &parsed, &options));
         match plan {
             Ok(plan) => assert!(plan.planning_bytes() <= options.plan_bytes, "{name}"),
             Err(error) => {

@@ -299,7 +299,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
         Asking { question, args: &args, service: &service, dataset: &loaded.dataset }.answer(&mut report)
     };
     let done = questions.iter().try_for_each(ask);
-    let reported = report.load(loaded.time.as_secs_f64() * 1e3, loaded.dataset.store().len());
+    let reported = report.load(loaded.time.as_secs_f64() * 1e3, loaded.dataset.snapshot().len());
     if let Some(path) = &args.trace {
         let runtime = service.into_runtime().expect("no session is left");
         let trace = runtime.trace().expect("it was asked to record");

@@ -6,30 +6,30 @@ use crate::service::Service;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vicus_rdf::load::{Load, LoadOptions, Loaded as LoadedStore, Malformed, Progress, Source};
-use vicus_rdf::{Placement, Store};
+use vicus_rdf::load::{Load, LoadOptions, Loaded as LoadedSnapshot, Malformed, Progress, Source};
+use vicus_rdf::{Placement, Snapshot};
 
 /// Data that is loaded, with its statistics. A clone is the same data; what was prepared for it keeps it alive.
 #[derive(Clone)]
 pub struct Dataset {
-    store: Arc<Store>,
+    snapshot: Arc<Snapshot>,
 }
 
 impl Dataset {
     /// The data of a store.
-    pub fn new(store: Arc<Store>) -> Dataset {
-        Dataset { store }
+    pub fn new(snapshot: Arc<Snapshot>) -> Dataset {
+        Dataset { snapshot }
     }
 
     /// What holds the data.
-    pub fn store(&self) -> &Arc<Store> {
-        &self.store
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
     }
 }
 
 impl fmt::Debug for Dataset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dataset").field("triples", &self.store.len()).finish_non_exhaustive()
+        f.debug_struct("Dataset").field("triples", &self.snapshot.len()).finish_non_exhaustive()
     }
 }
 
@@ -82,8 +82,9 @@ impl Loading {
     /// memory, or it was cancelled.
     pub fn finish(self) -> Result<Loaded, Error> {
         self.submitted.request.wait()?;
-        let LoadedStore { store, skipped, first_skipped } = self.load.finish().expect("its request has ended well");
-        let dataset = Dataset::new(Arc::new(store));
+        let LoadedSnapshot { snapshot, skipped, first_skipped } =
+            self.load.finish().expect("its request has ended well");
+        let dataset = Dataset::new(Arc::new(snapshot));
         Ok(Loaded { dataset, time: self.began.elapsed(), skipped, first_skipped })
     }
 }

@@ -240,7 +240,7 @@ impl Call {
             plan_bytes: options.plan.plan_bytes.min(ticket.most - text_bytes),
             ..options.plan
         };
-        let plan = plan_until(session.dataset.store(), &parsed, &plan_options, &Planner { ticket, text_bytes });
+        let plan = plan_until(session.dataset.snapshot(), &parsed, &plan_options, &Planner { ticket, text_bytes });
         // A plan that was stopped says so, and one that came too late is late all the same.
         ticket.check(Stage::Planning)?;
         let plan = plan.map_err(|error| match error.kind {

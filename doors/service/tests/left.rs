@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 use vicus::Runtime;
-use vicus_rdf::Store;
+use vicus_rdf::Snapshot;
 use vicus_service::{Dataset, ErrorKind, Limits, MemoryBudget, Service, SessionOptions};
 
 fn threads() -> usize {
@@ -13,12 +13,12 @@ fn threads() -> usize {
 /// What happened: a text whose time was up was still read by a thread that was left behind, for hours if it was long enough.
 #[test]
 fn no_thread_is_left_when_time_is_up() {
-    let store = Store::of_turtle(b"@prefix : <http://e/> . :a :p :b, :c, :d, :e . :b :p :a, :c .", None).unwrap();
+    let snapshot = Snapshot::of_turtle(b"@prefix : <http://e/> . :a :p :b, :c, :d, :e . :b :p :a, :c .", None).unwrap();
     let outside = threads();
     let service = Service::new(Runtime::builder().threads(2).quiet().start(), MemoryBudget::new(4 << 30));
     let limits = Limits { time: Some(Duration::from_millis(2)), ..Limits::default() };
     let session =
-        service.session(&Dataset::new(Arc::new(store)), SessionOptions { limits, ..SessionOptions::default() });
+        service.session(&Dataset::new(Arc::new(snapshot)), SessionOptions { limits, ..SessionOptions::default() });
     let long = format!("SELECT * {{ VALUES ?x {{ {} }} }}", "<http://e/a> ".repeat(200_000));
     let wide = format!("SELECT * {{ {} }}", "OPTIONAL { ?a ?b ?c } ?d ?e ?f . ".repeat(400));
     let endless =

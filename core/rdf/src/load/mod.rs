@@ -9,7 +9,7 @@
 //!  triples ── remap ─ Run::new ─ Run::derive ──▶ runs                   each chunk and order alone
 //!  runs ───── cut_runs ─ merge_runs ──▶ parts                           each order and part alone
 //!  parts ──── index ──▶ Index                                           each order alone
-//!  all ────── Store::new                                                once
+//!  all ────── Snapshot::new                                                once
 //! ```
 //!
 //! [`Loader`] and [`build`] run all steps in sequence; [`Load`] runs them as boxes of a flow request.
@@ -19,7 +19,7 @@
 
 mod chunk;
 #[cfg(test)]
-mod crafted;
+pub(crate) mod crafted;
 mod flow;
 mod merge;
 mod ntriples;
@@ -36,7 +36,7 @@ pub use runs::{Run, cut_runs, derive_runs, index, merge_runs, remap};
 pub use turtle::{TurtleReader, parse_turtle};
 
 use crate::index::Order;
-use crate::store::Store;
+use crate::snapshot::Snapshot;
 use crate::term::Encoder;
 use oxrdf::{TermRef, TripleRef};
 use plain::ROOM_BESIDE_TEXT;
@@ -273,7 +273,7 @@ fn merge_two<T: Copy>(mut a: &[T], mut b: &[T], compare: &impl Fn(&T, &T) -> Ord
 ///
 /// # Errors
 /// There is not enough memory.
-pub fn build(parsed: Vec<Parsed>, orders: &[Order]) -> Result<Store, NoMemory> {
+pub fn build(parsed: Vec<Parsed>, orders: &[Order]) -> Result<Snapshot, NoMemory> {
     let sorted: Vec<(SortedTerms, Vec<[u32; 3]>)> =
         parsed.into_iter().map(SortedTerms::new).collect::<Result<_, _>>()?;
     let (terms, mut triples): (Vec<SortedTerms>, Vec<Vec<[u32; 3]>>) = sorted.into_iter().unzip();
@@ -293,7 +293,7 @@ pub fn build(parsed: Vec<Parsed>, orders: &[Order]) -> Result<Store, NoMemory> {
     for order in missing.filter(|order| orders.contains(order) || Order::USUAL.contains(order)) {
         indexes.push(index(order, &[spo.derive(order)?], &numbering)?);
     }
-    Store::new(dictionary, indexes)
+    Snapshot::new(dictionary, indexes)
 }
 
 /// Loads files one after the other, on the calling thread. Panics if there is not enough memory.
@@ -351,7 +351,7 @@ impl Loader {
     }
 
     /// The store of everything that was added.
-    pub fn finish(self) -> Store {
+    pub fn finish(self) -> Snapshot {
         let mut parsed = self.turtle;
         parsed.push(self.parsed);
         had(build(parsed, &self.orders))

@@ -1,7 +1,7 @@
 //! Input that a user may give by mistake: each gets an answer soon, with its position.
 
 use vicus_rdf::load::{Chunk, Chunker, OnError, TurtleReader, parse_ntriples, parse_turtle};
-use vicus_rdf::{Store, SyntaxError};
+use vicus_rdf::{Snapshot, SyntaxError};
 
 const GOOD: &str = "<http://e/a> <http://e/b> \"c\" .\n";
 
@@ -54,8 +54,8 @@ fn text_that_is_not_utf8_has_a_place() {
 #[test]
 fn windows_line_ends_are_line_ends() {
     let text = format!("{GOOD}{GOOD}\n# comment\n<http://e/a> <http://e/b> _:c .\n").replace('\n', "\r\n");
-    assert_eq!(Store::of_ntriples(text.as_bytes()).unwrap().len(), 2);
-    assert_eq!(Store::of_turtle(text.as_bytes(), None).unwrap().len(), 2);
+    assert_eq!(Snapshot::of_ntriples(text.as_bytes()).unwrap().len(), 2);
+    assert_eq!(Snapshot::of_turtle(text.as_bytes(), None).unwrap().len(), 2);
 }
 
 #[test]
@@ -79,10 +79,10 @@ fn a_line_of_ten_million_bytes_has_a_verdict() {
         }
     }
     let text = [b"<http://e/a> <http://e/b> \"", &vec![b'x'; LONG][..], b"\" ."].concat();
-    assert_eq!(Store::of_ntriples(&text).unwrap().len(), 1);
+    assert_eq!(Snapshot::of_ntriples(&text).unwrap().len(), 1);
     let label = [b"<http://e/a> <http://e/b> _:", &b"f0_".repeat(LONG / 3)[..], b"x ."].concat();
-    let store = Store::of_ntriples(&label).unwrap();
-    assert_eq!(store.term(store.index(vicus_rdf::Order::Spo).third()[0]).to_string().len(), LONG / 3 * 3 + 3);
+    let snapshot = Snapshot::of_ntriples(&label).unwrap();
+    assert_eq!(snapshot.term(snapshot.index(vicus_rdf::Order::Spo).third()[0]).to_string().len(), LONG / 3 * 3 + 3);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn turtle_may_come_byte_by_byte() {
         pieces.push(reader.take());
     }
     pieces.push(reader.finish().unwrap());
-    let (whole, pieces) = (Store::from_parsed(vec![whole]), Store::from_parsed(pieces));
+    let (whole, pieces) = (Snapshot::from_parsed(vec![whole]), Snapshot::from_parsed(pieces));
     assert_eq!((pieces.len(), pieces.dictionary().len()), (whole.len(), whole.dictionary().len()));
     let order = vicus_rdf::Order::Spo;
     assert!((0..whole.len()).all(|row| whole.index(order).triple(row) == pieces.index(order).triple(row)));

@@ -5,32 +5,32 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use vicus_rdf::characteristic::{MOST, StarPart};
-use vicus_rdf::{Id, Order, Store};
+use vicus_rdf::{Id, Order, Snapshot};
 
 const RDF_TYPE: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type";
 
 /// A star's pattern: a predicate, and an object unless it is open.
 type Ask = (Id, Option<Id>);
 
-fn iri(store: &Store, iri: &str) -> Option<Id> {
-    store.id(oxrdf::NamedNodeRef::new_unchecked(iri).into())
+fn iri(snapshot: &Snapshot, iri: &str) -> Option<Id> {
+    snapshot.id(oxrdf::NamedNodeRef::new_unchecked(iri).into())
 }
 
-fn share(store: &Store, (predicate, object): Ask) -> f64 {
-    let triples = store.statistics().predicate(predicate).map_or(0, |predicate| predicate.triples);
-    object.map_or(1.0, |object| store.index(Order::Pos).count(&[predicate, object]) as f64 / triples as f64)
+fn share(snapshot: &Snapshot, (predicate, object): Ask) -> f64 {
+    let triples = snapshot.statistics().predicate(predicate).map_or(0, |predicate| predicate.triples);
+    object.map_or(1.0, |object| snapshot.index(Order::Pos).count(&[predicate, object]) as f64 / triples as f64)
 }
 
-fn expected(store: &Store, star: &[Ask]) -> (f64, f64) {
-    let sets = store.statistics().characteristic();
-    let parts: Vec<StarPart> = star.iter().map(|&ask| sets.part(ask.0, ask.1, share(store, ask))).collect();
+fn expected(snapshot: &Snapshot, star: &[Ask]) -> (f64, f64) {
+    let sets = snapshot.statistics().characteristic();
+    let parts: Vec<StarPart> = star.iter().map(|&ask| sets.part(ask.0, ask.1, share(snapshot, ask))).collect();
     let made = sets.star(&parts).estimate((1 << parts.len()) - 1);
     (made.subjects, made.rows)
 }
 
 /// Subjects and rows of a star, counted.
-fn counted(store: &Store, star: &[Ask]) -> (f64, f64) {
-    let spo = store.index(Order::Spo);
+fn counted(snapshot: &Snapshot, star: &[Ask]) -> (f64, f64) {
+    let spo = snapshot.index(Order::Spo);
     let rows = |subject: Id| {
         let fan = |&(predicate, object): &Ask| match object {
             Some(object) => spo.count(&[subject, predicate, object]),
@@ -43,9 +43,9 @@ fn counted(store: &Store, star: &[Ask]) -> (f64, f64) {
 }
 
 /// The estimate from the counts of single predicates: all subjects of the rarest one have the others, too.
-fn by_single_predicates(store: &Store, star: &[Ask]) -> f64 {
-    let predicate = |ask: &Ask| store.statistics().predicate(ask.0).expect("it has triples");
-    let triples = |ask: &Ask| predicate(ask).triples as f64 * share(store, *ask);
+fn by_single_predicates(snapshot: &Snapshot, star: &[Ask]) -> f64 {
+    let predicate = |ask: &Ask| snapshot.statistics().predicate(ask.0).expect("it has triples");
+    let triples = |ask: &Ask| predicate(ask).triples as f64 * share(snapshot, *ask);
     let subjects = |ask: &Ask| (predicate(ask).subjects.distinct as f64).min(triples(ask));
     let least = star.iter().map(subjects).fold(f64::INFINITY, f64::min);
     star.iter().map(|ask| triples(ask) / subjects(ask)).product::<f64>() * least
@@ -60,9 +60,9 @@ fn the_sets_are_those_of_the_subjects() {
             let predicate = if predicate == 0 { RDF_TYPE.to_owned() } else { format!("http://e/p{predicate}") };
             writeln!(text, "<http://e/s{subject}> <{predicate}> <http://e/o{object}> .").unwrap();
         }
-        let store = Store::of_ntriples(text.as_bytes()).unwrap();
-        let (sets, spo) = (store.statistics().characteristic(), store.index(Order::Spo));
-        let rdf_type = iri(&store, RDF_TYPE);
+        let snapshot = Snapshot::of_ntriples(text.as_bytes()).unwrap();
+        let (sets, spo) = (snapshot.statistics().characteristic(), snapshot.index(Order::Spo));
+        let rdf_type = iri(&snapshot, RDF_TYPE);
         let mut model: BTreeMap<BTreeSet<(Id, Id)>, BTreeSet<Id>> = BTreeMap::new();
         for &subject in spo.keys() {
             let rows = (0..spo.len()).map(|row| spo.triple(row)).filter(|triple| triple[0] == subject);
@@ -88,15 +88,16 @@ fn the_sets_are_those_of_the_subjects() {
             }
         }
         // All stars of open patterns and classes.
-        let predicates: Vec<Id> = store.statistics().predicates().iter().map(|predicate| predicate.id).collect();
+        let predicates: Vec<Id> = snapshot.statistics().predicates().iter().map(|predicate| predicate.id).collect();
         let mut asks: Vec<Ask> = predicates.iter().map(|&predicate| (predicate, None)).collect();
-        asks.extend(rdf_type.and_then(|id| Some((id, Some(iri(&store, "http://e/o1")?)))));
+        asks.extend(rdf_type.and_then(|id| Some((id, Some(iri(&snapshot, "http://e/o1")?)))));
         for chosen in 1..1_usize << asks.len() {
             let star: Vec<Ask> =
                 asks.iter().enumerate().filter(|(bit, _)| chosen >> bit & 1 == 1).map(|(_, ask)| *ask).collect();
-            let ((subjects, rows), (all, count)) = (counted(&store, &star), expected(&store, &star));
+            let ((subjects, rows), (all, count)) = (counted(&snapshot, &star), expected(&snapshot, &star));
             prop_assert_eq!(subjects, all);
-            let many = |ask: &&Ask| ask.1.is_none() && !store.statistics().predicate(ask.0).unwrap().is_single_valued();
+            let many =
+                |ask: &&Ask| ask.1.is_none() && !snapshot.statistics().predicate(ask.0).unwrap().is_single_valued();
             // The sizes of two predicates can be correlated only where both have several objects for a subject.
             if star.iter().filter(many).count() < 2 {
                 prop_assert!((rows - count).abs() < 1e-6 * rows.max(1.0), "{} rows, {} expected", rows, count);
@@ -124,18 +125,22 @@ fn of_too_many_sets_the_most_frequent_stay_exact() {
             describe(&format!("z{bits}"), bits);
         }
     }
-    let store = Store::of_ntriples(text.as_bytes()).unwrap();
-    let sets = store.statistics().characteristic();
+    let snapshot = Snapshot::of_ntriples(text.as_bytes()).unwrap();
+    let sets = snapshot.statistics().characteristic();
     assert!(!sets.is_complete());
     assert_eq!(sets.sets().len(), MOST);
     let twice = sets.sets().iter().filter(|set| set.subjects == 2).count();
     assert_eq!(twice, (1..2 * MOST).filter(|&bits| is_frequent(bits)).count());
-    let predicates: Vec<Id> = store.statistics().predicates().iter().map(|predicate| predicate.id).collect();
+    let predicates: Vec<Id> = snapshot.statistics().predicates().iter().map(|predicate| predicate.id).collect();
     for &a in &predicates {
-        assert_eq!(expected(&store, &[(a, None)]), counted(&store, &[(a, None)]), "nothing of one predicate is lost");
+        assert_eq!(
+            expected(&snapshot, &[(a, None)]),
+            counted(&snapshot, &[(a, None)]),
+            "nothing of one predicate is lost"
+        );
         for &b in predicates.iter().filter(|b| **b != a) {
             let star = [(a, None), (b, None)];
-            let error = expected(&store, &star).1 / counted(&store, &star).1;
+            let error = expected(&snapshot, &star).1 / counted(&snapshot, &star).1;
             assert!((0.8..1.25).contains(&error), "the predicates of the others are independent here: {error}");
         }
     }
@@ -144,7 +149,7 @@ fn of_too_many_sets_the_most_frequent_stay_exact() {
 #[test]
 fn stars_of_the_benchmark_are_estimated_better_than_from_single_predicates() {
     let Some(path) = shared("sp2b/data/sp2b-50000.nt.gz") else { return };
-    let store = Store::of_ntriples(&read(&path)).unwrap();
+    let snapshot = Snapshot::of_ntriples(&read(&path)).unwrap();
     let id = |name: &str| {
         let (prefix, local) = name.split_once(':').unwrap();
         let space = match prefix {
@@ -156,7 +161,7 @@ fn stars_of_the_benchmark_are_estimated_better_than_from_single_predicates() {
             "foaf" => "http://xmlns.com/foaf/0.1/",
             _ => "http://localhost/vocabulary/bench/",
         };
-        iri(&store, &format!("{space}{local}")).unwrap_or_else(|| panic!("{name} is in the data"))
+        iri(&snapshot, &format!("{space}{local}")).unwrap_or_else(|| panic!("{name} is in the data"))
     };
     let stars = [
         "rdf:type=bench:Inproceedings dc:creator bench:booktitle dc:title dcterms:partOf rdfs:seeAlso swrc:pages \
@@ -178,7 +183,7 @@ fn stars_of_the_benchmark_are_estimated_better_than_from_single_predicates() {
         };
         let star: Vec<Ask> = text.split_whitespace().map(ask).collect();
         let (rows, made, single) =
-            (counted(&store, &star).1, expected(&store, &star).1, by_single_predicates(&store, &star));
+            (counted(&snapshot, &star).1, expected(&snapshot, &star).1, by_single_predicates(&snapshot, &star));
         let error = |guess: f64| (guess.max(1.0) / rows.max(1.0)).max(rows.max(1.0) / guess.max(1.0));
         println!("{text}: {rows} rows; off by {:.3}, from single predicates by {:.3}", error(made), error(single));
         assert!(error(made) < 1.05 && error(made) <= error(single) + 0.05, "{text}: {rows} rows, {made} expected");

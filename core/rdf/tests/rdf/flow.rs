@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use vicus_flow::{FlowError, sequential};
 use vicus_memory::{FakePages, Memory, MemoryOptions, Region};
 use vicus_rdf::load::{Load, LoadError, LoadOptions, Loaded, Phase, Progress, Source, Syntax};
-use vicus_rdf::{Id, Kind, Loader, OnError, Order, Placement, Store};
+use vicus_rdf::{Id, Kind, Loader, OnError, Order, Placement, Snapshot};
 use vicus_topology::{NodeId, Topology};
 
 /// A reader that returns its bytes a few at a time, and then an error if it is told to.
@@ -103,9 +103,9 @@ fn any_schedule_chunks_and_workers_make_the_same_store() {
         let options = LoadOptions { workers, chunk_bytes, ..LoadOptions::default() };
         let loaded =
             load(piped(&texts, step), options, seed).map_err(|error| TestCaseError::fail(error.to_string()))?;
-        loaded.store.assert_valid();
+        loaded.snapshot.assert_valid();
         prop_assert_eq!((loaded.skipped, loaded.first_skipped), (0, None));
-        assert_same(&whole, &loaded.store)
+        assert_same(&whole, &loaded.snapshot)
     });
 }
 
@@ -129,11 +129,11 @@ fn a_large_store_is_laid_over_the_nodes_and_stays_the_same() {
             over: Some(Placement { memory: Arc::clone(&memory), threads: vec![1; nodes] }),
             ..LoadOptions::default()
         };
-        let store = load(piped(&sources, usize::MAX), options, 7).unwrap().store;
-        store.assert_valid();
-        assert_same(&whole, &store).unwrap();
+        let snapshot = load(piped(&sources, usize::MAX), options, 7).unwrap().snapshot;
+        snapshot.assert_valid();
+        assert_same(&whole, &snapshot).unwrap();
         for order in Order::USUAL {
-            let index = store.index(order);
+            let index = snapshot.index(order);
             let pieces = index.pieces(5..59_000);
             assert_eq!(pieces.len(), nodes, "a range on each node");
             assert_eq!((pieces[0].range.start, pieces[nodes - 1].range.end), (5, 59_000));
@@ -150,7 +150,7 @@ fn a_large_store_is_laid_over_the_nodes_and_stays_the_same() {
             }
         }
         if nodes > 1 {
-            let key = |rank: usize| store.dictionary().key(Id::ranked(Kind::String, rank)).as_ptr();
+            let key = |rank: usize| snapshot.dictionary().key(Id::ranked(Kind::String, rank)).as_ptr();
             let homes: BTreeSet<_> = (0..60_000).step_by(50).map(|rank| memory.node_of(key(rank))).collect();
             assert_eq!(homes.len(), nodes, "the dictionary's pages go round");
         }
@@ -164,8 +164,8 @@ fn nothing_loads_as_nothing() {
             for syntax in [Syntax::NTriples, Syntax::Turtle] {
                 let sources = (0..count).map(|_| Source::new("empty", syntax, io::empty())).collect();
                 let loaded = load(sources, LoadOptions { workers, ..LoadOptions::default() }, 5).unwrap();
-                loaded.store.assert_valid();
-                assert!(loaded.store.is_empty() && loaded.store.dictionary().is_empty());
+                loaded.snapshot.assert_valid();
+                assert!(loaded.snapshot.is_empty() && loaded.snapshot.dictionary().is_empty());
             }
         }
     }
@@ -215,7 +215,7 @@ fn skipped_lines_are_counted_and_the_first_is_told() {
         assert_eq!(loaded.skipped, skipped);
         let first = loaded.first_skipped.expect("some were skipped");
         assert_eq!((first.name.as_str(), first.error.line, first.error.column), ("file 1", 3, 1));
-        assert_same(&expected, &loaded.store).unwrap();
+        assert_same(&expected, &loaded.snapshot).unwrap();
     }
 }
 
@@ -249,7 +249,7 @@ fn a_load_is_one_request() {
     let failure = run(&load, 1).unwrap_err();
     assert!(matches!(error(&failure), LoadError::Again));
     // What the first one loaded is still there.
-    assert_eq!(load.finish().unwrap().store.len(), 1);
+    assert_eq!(load.finish().unwrap().snapshot.len(), 1);
 }
 
 #[test]
@@ -259,13 +259,13 @@ fn a_line_may_be_longer_than_many_chunks() {
     let options = || LoadOptions { workers: 2, chunk_bytes: 64 << 10, ..LoadOptions::default() };
     let source = |text: &str| vec![Source::new("long", Syntax::NTriples, Pipe::new(text, usize::MAX))];
     let loaded = load(source(&long), options(), 7).unwrap();
-    assert_same(&Store::of_ntriples(long.as_bytes()).unwrap(), &loaded.store).unwrap();
+    assert_same(&Snapshot::of_ntriples(long.as_bytes()).unwrap(), &loaded.snapshot).unwrap();
     // The lines after it keep their numbers.
     let failure = load(source(&format!("{long}nonsense")), options(), 7).unwrap_err();
     assert!(error(&failure).to_string().starts_with("long:4:1: "), "{failure}");
     // Without any newline at all.
     let line = long.lines().nth(1).unwrap();
-    assert_eq!(load(source(line), options(), 7).unwrap().store.len(), 1);
+    assert_eq!(load(source(line), options(), 7).unwrap().snapshot.len(), 1);
 }
 
 #[test]
@@ -273,10 +273,10 @@ fn further_orders_are_made() {
     let texts = [(Syntax::NTriples, b"<a:a> <a:b> <a:c> .\n<a:c> <a:b> <a:a> .\n".repeat(3))];
     let orders = vec![Order::Osp, Order::Pos];
     let loaded = load(piped(&texts, 10), LoadOptions { orders, ..LoadOptions::default() }, 0).unwrap();
-    loaded.store.assert_valid();
-    let made: Vec<Order> = loaded.store.orders().collect();
+    loaded.snapshot.assert_valid();
+    let made: Vec<Order> = loaded.snapshot.orders().collect();
     assert_eq!(made, [Order::Spo, Order::Pso, Order::Pos, Order::Osp, Order::Ops]);
-    assert_eq!(loaded.store.index(Order::Osp).len(), 2);
+    assert_eq!(loaded.snapshot.index(Order::Osp).len(), 2);
 }
 
 /// Notes at each read how far behind the parsers are.
@@ -322,7 +322,7 @@ fn readers_do_not_run_ahead_of_parsers() {
         let progress = load.progress();
         assert_eq!((progress.triples(), progress.bytes()), (1000, 1000 * line.len() as u64));
         assert_eq!(progress.phase(), Phase::Done);
-        assert_eq!(load.finish().unwrap().store.len(), 1);
+        assert_eq!(load.finish().unwrap().snapshot.len(), 1);
     }
 }
 
@@ -334,7 +334,7 @@ fn sp2bench_files_load_the_same() {
     let whole = in_sequence(&texts, OnError::Fail).finish();
     for (workers, seed) in [(1, 0), (2, 1), (5, 2)] {
         let options = LoadOptions { workers, ..LoadOptions::default() };
-        assert_same(&whole, &load(piped(&texts, usize::MAX), options, seed).unwrap().store).unwrap();
+        assert_same(&whole, &load(piped(&texts, usize::MAX), options, seed).unwrap().snapshot).unwrap();
     }
 }
 
@@ -394,7 +394,7 @@ fn a_line_of_the_longest_length_is_read_and_a_longer_one_is_not() {
             let source = Source::new("long", Syntax::NTriples, std::io::Cursor::new(text.clone().into_bytes()));
             let options = LoadOptions { chunk_bytes, longest_line: 1000, ..LoadOptions::default() };
             match load(vec![source], options, 3) {
-                Ok(loaded) => assert!(is_read && loaded.store.len() == 3),
+                Ok(loaded) => assert!(is_read && loaded.snapshot.len() == 3),
                 Err(failure) => {
                     let error = LoadError::of(&failure).expect("it says what is wrong").to_string();
                     assert!(!is_read && error.starts_with("long:31: more than 1000 bytes"), "{error}");

@@ -6,13 +6,13 @@ use oxttl::{NTriplesParser, TurtleParser};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use vicus_rdf::load::{self, Assembled, Chunker, OnError, Parsed, Run, SortedTerms};
-use vicus_rdf::{Id, Index, Kind, Loader, Order, Position, Store};
+use vicus_rdf::{Id, Index, Kind, Loader, Order, Position, Snapshot};
 
 type Model = BTreeSet<[Id; 3]>;
 
 /// The triples that oxttl reads, as the store's ids.
-fn model_of(store: &Store, triples: impl IntoIterator<Item = Triple>) -> Model {
-    let id = |term: Term| store.id(term.as_ref()).unwrap_or_else(|| panic!("{term} is not in the store"));
+fn model_of(snapshot: &Snapshot, triples: impl IntoIterator<Item = Triple>) -> Model {
+    let id = |term: Term| snapshot.id(term.as_ref()).unwrap_or_else(|| panic!("{term} is not in the store"));
     triples.into_iter().map(|t| [id(t.subject.into()), id(t.predicate.into()), id(t.object)]).collect()
 }
 
@@ -77,11 +77,11 @@ fn assert_index(index: &Index, model: &Model, probes: &[Id]) -> Result<(), TestC
 }
 
 /// Every pattern, in the order that the store chooses for it.
-fn assert_patterns(store: &Store, model: &Model, triple: [Id; 3]) -> Result<(), TestCaseError> {
+fn assert_patterns(snapshot: &Snapshot, model: &Model, triple: [Id; 3]) -> Result<(), TestCaseError> {
     for pattern in 0..8_usize {
         let bound = [0, 1, 2].map(|place| pattern >> place & 1 == 1);
         let matches = |other: &[Id; 3]| (0..3).all(|place| !bound[place] || other[place] == triple[place]);
-        let index = store.index(store.best_order(bound));
+        let index = snapshot.index(snapshot.best_order(bound));
         let prefix = &index.order().arrange(triple)[..index.order().prefix(bound)];
         let found = index.range(prefix).filter(|&row| matches(&index.triple(row))).count();
         prop_assert_eq!(found, model.iter().filter(|other| matches(other)).count(), "pattern {:?}", bound);
@@ -89,8 +89,8 @@ fn assert_patterns(store: &Store, model: &Model, triple: [Id; 3]) -> Result<(), 
     Ok(())
 }
 
-fn assert_statistics(store: &Store, model: &Model) -> Result<(), TestCaseError> {
-    let statistics = store.statistics();
+fn assert_statistics(snapshot: &Snapshot, model: &Model) -> Result<(), TestCaseError> {
+    let statistics = snapshot.statistics();
     let distinct = |place: usize| model.iter().map(|triple| triple[place]).collect::<BTreeSet<_>>().len();
     prop_assert_eq!(
         (statistics.triples, statistics.subjects, statistics.objects),
@@ -124,24 +124,24 @@ fn every_range_is_what_a_sorted_set_says() {
     check(120, random::triples(), |triples| {
         let mut loader = Loader::default().with_order(Order::Osp).with_order(Order::Sop);
         loader.ntriples(&random::document(&triples)).expect("oxttl wrote it");
-        let store = loader.finish();
-        store.assert_valid();
-        let model = model_of(&store, triples);
-        prop_assert_eq!(store.len(), model.len());
+        let snapshot = loader.finish();
+        snapshot.assert_valid();
+        let model = model_of(&snapshot, triples);
+        prop_assert_eq!(snapshot.len(), model.len());
         let mut probes = vec![Id::UNBOUND, Id::ranked(Kind::Iri, 0), Id::ranked(Kind::Iri, 1 << 40)];
         probes.extend([Id::integer(7).unwrap(), Id::from_bits(u64::MAX >> 1)]);
         for order in Order::ALL {
-            assert_index(store.index(order), &model, &probes)?;
+            assert_index(snapshot.index(order), &model, &probes)?;
         }
         for &triple in model.iter().take(8) {
-            assert_patterns(&store, &model, triple)?;
+            assert_patterns(&snapshot, &model, triple)?;
         }
-        assert_statistics(&store, &model)
+        assert_statistics(&snapshot, &model)
     });
 }
 
 /// All steps with several workers and parts, as parallel loading runs them.
-fn load_in_pieces(text: &[u8], chunk_bytes: usize, workers: usize) -> Store {
+fn load_in_pieces(text: &[u8], chunk_bytes: usize, workers: usize) -> Snapshot {
     let mut chunker = Chunker::new(chunk_bytes);
     let mut parsed: Vec<Parsed> = (0..workers).map(|_| Parsed::default()).collect();
     // Two buffers; the second one begins with what the first one left over.
@@ -165,10 +165,10 @@ fn load_in_pieces(text: &[u8], chunk_bytes: usize, workers: usize) -> Store {
         let parts: Vec<Run> = parts.iter().map(|part| load::merge_runs(&runs, part).unwrap()).collect();
         load::index(order, &parts, &numbering).unwrap()
     });
-    Store::new(dictionary, indexes).unwrap()
+    Snapshot::new(dictionary, indexes).unwrap()
 }
 
-pub(crate) fn assert_same(a: &Store, b: &Store) -> Result<(), TestCaseError> {
+pub(crate) fn assert_same(a: &Snapshot, b: &Snapshot) -> Result<(), TestCaseError> {
     prop_assert_eq!(a.dictionary().len(), b.dictionary().len());
     for kind in Kind::IN_DICTIONARY {
         prop_assert_eq!(a.dictionary().count(kind), b.dictionary().count(kind));
@@ -187,7 +187,7 @@ pub(crate) fn assert_same(a: &Store, b: &Store) -> Result<(), TestCaseError> {
 fn loading_in_pieces_is_loading_at_once() {
     check(200, (random::triples(), 1..2000_usize, 1..6_usize), |(triples, chunk_bytes, workers)| {
         let text = random::document(&triples);
-        let whole = Store::of_ntriples(&text).expect("oxttl wrote it");
+        let whole = Snapshot::of_ntriples(&text).expect("oxttl wrote it");
         let pieces = load_in_pieces(&text, chunk_bytes, workers);
         pieces.assert_valid();
         assert_same(&whole, &pieces)
@@ -201,47 +201,51 @@ fn files_have_blank_nodes_of_their_own() {
         loader.ntriples(b"_:x <http://e/p> _:f1_x .").unwrap();
         loader.turtle(b"_:x <http://e/p> [] , _:f1_x .", None).unwrap();
     }
-    let store = loader.finish();
-    assert_eq!((store.len(), store.dictionary().count(Kind::Blank)), (9, 15));
+    let snapshot = loader.finish();
+    assert_eq!((snapshot.len(), snapshot.dictionary().count(Kind::Blank)), (9, 15));
     // Outside the store they have different names as well, and each name leads back to its node.
     let ids = (0..15).map(|rank| Id::ranked(Kind::Blank, rank));
-    let names: BTreeSet<String> = ids.clone().map(|id| store.view(id).to_string()).collect();
+    let names: BTreeSet<String> = ids.clone().map(|id| snapshot.view(id).to_string()).collect();
     assert_eq!(names.len(), 15, "{names:?}");
-    assert!(ids.into_iter().all(|id| store.id(store.term(id).as_ref()) == Some(id)));
+    assert!(ids.into_iter().all(|id| snapshot.id(snapshot.term(id).as_ref()) == Some(id)));
 }
 
 #[test]
 fn turtle_loads_the_same_each_time() {
     let text = b"[ <http://e/p> [ <http://e/p> ( 1 2 [] ) ] ] <http://e/q> _:ffffffffffffffffffffffff , _:ab .";
-    let stores = [(); 2].map(|()| Store::of_turtle(text, None).unwrap());
+    let stores = [(); 2].map(|()| Snapshot::of_turtle(text, None).unwrap());
     assert_same(&stores[0], &stores[1]).unwrap();
     assert_eq!(stores[0].dictionary().count(Kind::Blank), 8);
 }
 
 #[test]
 fn nothing_loads_as_nothing() {
-    for store in
-        [Store::of_ntriples(b"").unwrap(), Store::of_turtle(b"", None).unwrap(), Store::from_parsed(Vec::new())]
-    {
-        store.assert_valid();
-        assert!(store.is_empty() && store.dictionary().is_empty() && store.statistics().predicates().is_empty());
+    for snapshot in [
+        Snapshot::of_ntriples(b"").unwrap(),
+        Snapshot::of_turtle(b"", None).unwrap(),
+        Snapshot::from_parsed(Vec::new()),
+    ] {
+        snapshot.assert_valid();
+        assert!(
+            snapshot.is_empty() && snapshot.dictionary().is_empty() && snapshot.statistics().predicates().is_empty()
+        );
         for order in Order::USUAL {
-            assert_eq!(store.index(order).range(&[]), 0..0);
-            assert_eq!(store.index(order).range(&[Id::integer(1).unwrap()]), 0..0);
-            assert_eq!(store.index(order).between(&[], Id::UNBOUND..Id::boolean(true)), 0..0);
+            assert_eq!(snapshot.index(order).range(&[]), 0..0);
+            assert_eq!(snapshot.index(order).range(&[Id::integer(1).unwrap()]), 0..0);
+            assert_eq!(snapshot.index(order).between(&[], Id::UNBOUND..Id::boolean(true)), 0..0);
         }
     }
 }
 
 #[test]
 fn the_best_order_puts_bound_places_in_front() {
-    let store = Store::of_ntriples(b"").unwrap();
-    let best = |s, p, o| store.best_order([s, p, o]);
+    let snapshot = Snapshot::of_ntriples(b"").unwrap();
+    let best = |s, p, o| snapshot.best_order([s, p, o]);
     assert_eq!((best(false, false, false), best(true, false, false)), (Order::Spo, Order::Spo));
     assert_eq!((best(false, true, false), best(false, false, true)), (Order::Pso, Order::Ops));
     assert_eq!((best(true, true, false), best(true, true, true)), (Order::Spo, Order::Spo));
     assert!(best(false, true, true).prefix([false, true, true]) == 2);
-    let sorted = |bound, position| store.best_order_for(bound, Some(position));
+    let sorted = |bound, position| snapshot.best_order_for(bound, Some(position));
     assert_eq!(sorted([false, true, false], Position::Object), Order::Pos);
     assert_eq!(sorted([false, true, false], Position::Subject), Order::Pso);
     assert_eq!(sorted([false, false, false], Position::Object), Order::Ops);
@@ -273,13 +277,13 @@ fn bibliography(papers: u32) -> Vec<u8> {
     text.into_bytes()
 }
 
-fn assert_whole(store: &Store, triples: Vec<Triple>) {
-    let model = model_of(store, triples);
-    assert_eq!(store.len(), model.len());
-    store.assert_valid();
-    assert_statistics(store, &model).unwrap();
+fn assert_whole(snapshot: &Snapshot, triples: Vec<Triple>) {
+    let model = model_of(snapshot, triples);
+    assert_eq!(snapshot.len(), model.len());
+    snapshot.assert_valid();
+    assert_statistics(snapshot, &model).unwrap();
     for order in Order::USUAL {
-        assert_eq!(contents(store.index(order)).into_iter().collect::<Model>(), model, "{order:?}");
+        assert_eq!(contents(snapshot.index(order)).into_iter().collect::<Model>(), model, "{order:?}");
     }
     // How often each pattern with one or two bound places occurs, counted in one pass.
     let mut counts: BTreeMap<[Option<Id>; 3], usize> = BTreeMap::new();
@@ -291,7 +295,7 @@ fn assert_whole(store: &Store, triples: Vec<Triple>) {
     }
     for (places, count) in counts {
         let bound = places.map(|place| place.is_some());
-        let index = store.index(store.best_order(bound));
+        let index = snapshot.index(snapshot.best_order(bound));
         let prefix: Vec<Id> = index.order().arrange(places).into_iter().map_while(|place| place).collect();
         let rows = index.range(&prefix);
         let object = places[2].filter(|_| bound == [true, false, true]);
@@ -304,9 +308,9 @@ fn assert_whole(store: &Store, triples: Vec<Triple>) {
 fn a_bibliography_is_counted_right() {
     let text = bibliography(600);
     let triples = NTriplesParser::new().for_slice(&text).collect::<Result<_, _>>().unwrap();
-    assert_whole(&Store::of_ntriples(&text).unwrap(), triples);
+    assert_whole(&Snapshot::of_ntriples(&text).unwrap(), triples);
     let same = load_in_pieces(&text, 5000, 3);
-    assert_same(&same, &Store::of_ntriples(&text).unwrap()).unwrap();
+    assert_same(&same, &Snapshot::of_ntriples(&text).unwrap()).unwrap();
 }
 
 #[test]
@@ -315,13 +319,13 @@ fn sp2bench_files_are_counted_right() {
         let Some(path) = shared(&format!("sp2b/data/{name}")) else { continue };
         let text = read(&path);
         let triples = NTriplesParser::new().for_slice(&text).collect::<Result<_, _>>().unwrap();
-        assert_whole(&Store::of_ntriples(&text).unwrap(), triples);
+        assert_whole(&Snapshot::of_ntriples(&text).unwrap(), triples);
     }
     for name in ["original-10k.ttl.gz", "original-25k.ttl.gz"] {
         let Some(path) = shared(&format!("sp2b/data/{name}")) else { continue };
         let text = read(&path);
         let triples = TurtleParser::new().for_slice(&text).collect::<Result<_, _>>().unwrap();
-        assert_whole(&Store::of_turtle(&text, None).unwrap(), triples);
+        assert_whole(&Snapshot::of_turtle(&text, None).unwrap(), triples);
     }
 }
 
@@ -329,18 +333,18 @@ fn sp2bench_files_are_counted_right() {
 fn a_million_triples_fit() {
     let Some(path) = shared("sp2b/data/sp2b-1000000.nt.gz") else { return };
     let text = read(&path);
-    let store = Store::of_ntriples(&text).unwrap();
-    store.assert_valid();
+    let snapshot = Snapshot::of_ntriples(&text).unwrap();
+    snapshot.assert_valid();
     // SP2Bench's README.
-    assert_eq!(store.len(), 1_000_478);
-    assert!(store.heap_bytes() < 100 << 20, "{} bytes", store.heap_bytes());
-    assert_same(&store, &load_in_pieces(&text, 1 << 20, 2)).unwrap();
+    assert_eq!(snapshot.len(), 1_000_478);
+    assert!(snapshot.heap_bytes() < 100 << 20, "{} bytes", snapshot.heap_bytes());
+    assert_same(&snapshot, &load_in_pieces(&text, 1 << 20, 2)).unwrap();
     // A cursor over every subject and its predicates yields the whole index.
-    let index = store.index(Order::Spo);
+    let index = snapshot.index(Order::Spo);
     let mut cursor = index.cursor();
-    assert_eq!(index.keys().iter().map(|&subject| cursor.range(&[subject]).len()).sum::<usize>(), store.len());
+    assert_eq!(index.keys().iter().map(|&subject| cursor.range(&[subject]).len()).sum::<usize>(), snapshot.len());
     let predicate = NamedNode::new_unchecked("http://purl.org/dc/elements/1.1/creator");
-    let id = store.id(predicate.as_ref().into()).unwrap();
+    let id = snapshot.id(predicate.as_ref().into()).unwrap();
     let lines = memchr::memmem::find_iter(&text, b"> <http://purl.org/dc/elements/1.1/creator> ").count();
-    assert_eq!(store.statistics().predicate(id).unwrap().triples, lines);
+    assert_eq!(snapshot.statistics().predicate(id).unwrap().triples, lines);
 }

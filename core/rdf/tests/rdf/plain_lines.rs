@@ -6,17 +6,17 @@ use oxttl::NTriplesParser;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use vicus_rdf::load::{Chunk, OnError, parse_ntriples};
-use vicus_rdf::{Order, Store};
+use vicus_rdf::{Order, Snapshot};
 
 fn by_oxttl(text: &[u8]) -> Result<BTreeSet<String>, oxttl::TurtleSyntaxError> {
     NTriplesParser::new().for_slice(text).map(|triple| triple.map(|triple| triple.to_string())).collect()
 }
 
-fn by_us(store: &Store) -> BTreeSet<String> {
-    let index = store.index(Order::Spo);
+fn by_us(snapshot: &Snapshot) -> BTreeSet<String> {
+    let index = snapshot.index(Order::Spo);
     (0..index.len())
         .map(|row| {
-            let [s, p, o] = index.triple(row).map(|id| store.view(id).to_string());
+            let [s, p, o] = index.triple(row).map(|id| snapshot.view(id).to_string());
             format!("{s} {p} {o}")
         })
         .collect()
@@ -24,15 +24,17 @@ fn by_us(store: &Store) -> BTreeSet<String> {
 
 fn assert_agree(text: &[u8]) -> Result<(), TestCaseError> {
     let shown = String::from_utf8_lossy(text).into_owned();
-    match (by_oxttl(text), Store::of_ntriples(text)) {
-        (Ok(expected), Ok(store)) => prop_assert_eq!(by_us(&store), expected, "{:?}", shown),
+    match (by_oxttl(text), Snapshot::of_ntriples(text)) {
+        (Ok(expected), Ok(snapshot)) => prop_assert_eq!(by_us(&snapshot), expected, "{:?}", shown),
         (Err(expected), Err(error)) => {
             // With several lines, oxttl may report an error on a later line, where it looked for the end of a string.
             let mut lines = text.split_inclusive(|&byte| byte == b'\n');
             let line = lines.position(|line| by_oxttl(line).is_err()).map(|line| line as u64 + 1);
             prop_assert_eq!(Some(error.line), line, "{:?}: {} and {}", shown, error, expected);
         }
-        (expected, ours) => prop_assert!(false, "{:?}: {:?} and {:?}", shown, expected, ours.map(|store| store.len())),
+        (expected, ours) => {
+            prop_assert!(false, "{:?}: {:?} and {:?}", shown, expected, ours.map(|snapshot| snapshot.len()))
+        }
     }
     Ok(())
 }
@@ -247,11 +249,11 @@ fn skipping_loses_the_malformed_lines_alone() {
             let parsed = parse_ntriples(Chunk::file(&text), 0, OnError::Skip).unwrap();
             prop_assert_eq!(parsed.skipped, malformed);
             prop_assert_eq!(parsed.first_skipped.is_some(), malformed > 0);
-            let store = Store::from_parsed(vec![parsed]);
-            prop_assert_eq!(by_us(&store), expected);
+            let snapshot = Snapshot::from_parsed(vec![parsed]);
+            prop_assert_eq!(by_us(&snapshot), expected);
             // Nor does a refused line leave terms behind.
-            let terms: BTreeSet<_> = Order::USUAL.iter().flat_map(|&order| store.index(order).keys()).collect();
-            prop_assert_eq!(terms.iter().filter(|id| !id.is_inlined()).count(), store.dictionary().len());
+            let terms: BTreeSet<_> = Order::USUAL.iter().flat_map(|&order| snapshot.index(order).keys()).collect();
+            prop_assert_eq!(terms.iter().filter(|id| !id.is_inlined()).count(), snapshot.dictionary().len());
             Ok(())
         },
     );

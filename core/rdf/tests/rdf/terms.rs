@@ -5,7 +5,7 @@ use oxrdf::vocab::xsd;
 use oxrdf::{Literal, NamedNode, Term, Triple};
 use proptest::prelude::*;
 use std::cmp::Ordering;
-use vicus_rdf::{Encoded, Encoder, Kind, Store, TermView};
+use vicus_rdf::{Encoded, Encoder, Kind, Snapshot, TermView};
 
 #[test]
 fn a_term_comes_back_as_it_was() {
@@ -28,10 +28,10 @@ fn a_term_comes_back_as_it_was() {
 }
 
 /// Terms as objects of one store.
-fn store_of(terms: &[Term]) -> Store {
+fn store_of(terms: &[Term]) -> Snapshot {
     let node = NamedNode::new_unchecked("http://e/s");
     let triples: Vec<Triple> = terms.iter().map(|term| Triple::new(node.clone(), node.clone(), term.clone())).collect();
-    Store::of_ntriples(&random::document(&triples)).expect("oxttl wrote it")
+    Snapshot::of_ntriples(&random::document(&triples)).expect("oxttl wrote it")
 }
 
 /// The value of an integer that is inlined: its text is canonical and it fits.
@@ -69,13 +69,13 @@ fn order(a: &Term, b: &Term) -> Option<Ordering> {
 #[test]
 fn ids_sort_as_terms_do() {
     check(300, proptest::collection::vec(random::term(), 2..40), |terms| {
-        let store = store_of(&terms);
-        store.assert_valid();
+        let snapshot = store_of(&terms);
+        snapshot.assert_valid();
         for a in &terms {
-            let id = store.id(a.as_ref()).expect("it is in the store");
-            prop_assert_eq!(&store.term(id), a);
+            let id = snapshot.id(a.as_ref()).expect("it is in the store");
+            prop_assert_eq!(&snapshot.term(id), a);
             for b in &terms {
-                let other = store.id(b.as_ref()).expect("it is in the store");
+                let other = snapshot.id(b.as_ref()).expect("it is in the store");
                 prop_assert_eq!(id == other, a == b);
                 if let Some(order) = order(a, b) {
                     prop_assert_eq!(id.cmp(&other), order, "{} and {}", a, b);
@@ -89,8 +89,8 @@ fn ids_sort_as_terms_do() {
 #[test]
 fn a_constant_that_is_not_there_has_a_place() {
     let strings = ["", "a", "ab", "b", "é"].map(|text| Term::from(Literal::new_simple_literal(text)));
-    let store = store_of(&strings);
-    let dictionary = store.dictionary();
+    let snapshot = store_of(&strings);
+    let dictionary = snapshot.dictionary();
     assert_eq!(dictionary.count(Kind::String), 5);
     for text in ["", "a", "aa", "ab", "abc", "c", "z", "ぁ"] {
         let below = strings.iter().filter(|term| matches!(term, Term::Literal(l) if l.value() < text)).count();
@@ -108,8 +108,8 @@ fn one_language_is_a_range() {
         .iter()
         .flat_map(|tag| ["a", "z"].map(|text| Literal::new_language_tagged_literal(text, *tag).unwrap().into()))
         .collect();
-    let store = store_of(&terms);
+    let snapshot = store_of(&terms);
     let keys = Encoder::qualified("en");
-    let ids = store.dictionary().range(Kind::LangString, &keys.start..&keys.end);
+    let ids = snapshot.dictionary().range(Kind::LangString, &keys.start..&keys.end);
     assert_eq!((ids.start.rank(), ids.end.rank()), (Some(2), Some(4)));
 }

@@ -6,7 +6,7 @@ use oxrdf::vocab::rdf;
 use oxrdf::{Graph, NamedNode, NamedNodeRef, NamedOrBlankNode, Term, TermRef, Triple};
 use oxttl::{NTriplesParser, TurtleParser};
 use std::path::{Path, PathBuf};
-use vicus_rdf::{Order, Store};
+use vicus_rdf::{Order, Snapshot};
 
 struct Test {
     name: String,
@@ -48,10 +48,10 @@ fn tests(folder: &Path) -> Vec<Test> {
         .collect()
 }
 
-fn graph_of(store: &Store) -> Graph {
-    let index = store.index(Order::Spo);
+fn graph_of(snapshot: &Snapshot) -> Graph {
+    let index = snapshot.index(Order::Spo);
     let triple = |row| {
-        let [subject, predicate, object] = index.triple(row).map(|id| store.term(id));
+        let [subject, predicate, object] = index.triple(row).map(|id| snapshot.term(id));
         let subject: NamedOrBlankNode = match subject {
             Term::NamedNode(node) => node.into(),
             Term::BlankNode(node) => node.into(),
@@ -69,13 +69,13 @@ fn ntriples_suite() {
     let tests = tests(&folder);
     for test in &tests {
         let text = read(&test.action);
-        let store = Store::of_ntriples(&text);
+        let snapshot = Snapshot::of_ntriples(&text);
         match test.kind.as_str() {
             "TestNTriplesPositiveSyntax" => {
                 let expected: Graph = NTriplesParser::new().for_slice(&text).collect::<Result<_, _>>().unwrap();
-                assert_eq!(graph_of(&store.unwrap_or_else(|error| panic!("{}: {error}", test.name))), expected);
+                assert_eq!(graph_of(&snapshot.unwrap_or_else(|error| panic!("{}: {error}", test.name))), expected);
             }
-            "TestNTriplesNegativeSyntax" => assert!(store.is_err(), "{} must be refused", test.name),
+            "TestNTriplesNegativeSyntax" => assert!(snapshot.is_err(), "{} must be refused", test.name),
             kind => panic!("no test of kind {kind} is known"),
         }
     }
@@ -90,24 +90,24 @@ fn turtle_suite() {
     for test in &tests {
         let file = test.action.file_name().unwrap().to_str().unwrap();
         let base = format!("https://w3c.github.io/rdf-tests/rdf/rdf11/rdf-turtle/{file}");
-        let store = Store::of_turtle(&read(&test.action), Some(&base));
+        let snapshot = Snapshot::of_turtle(&read(&test.action), Some(&base));
         match test.kind.as_str() {
             "TestTurtleEval" => {
-                let store = store.unwrap_or_else(|error| panic!("{}: {error}", test.name));
+                let snapshot = snapshot.unwrap_or_else(|error| panic!("{}: {error}", test.name));
                 let text = read(test.result.as_ref().expect("an expected result"));
                 let mut expected: Graph = NTriplesParser::new().for_slice(&text).collect::<Result<_, _>>().unwrap();
-                let mut graph = graph_of(&store);
+                let mut graph = graph_of(&snapshot);
                 graph.canonicalize(CanonicalizationAlgorithm::Unstable);
                 expected.canonicalize(CanonicalizationAlgorithm::Unstable);
                 assert_eq!(graph, expected, "{}", test.name);
                 // And the expected result by our other parser.
-                let mut other = graph_of(&Store::of_ntriples(&text).unwrap());
+                let mut other = graph_of(&Snapshot::of_ntriples(&text).unwrap());
                 other.canonicalize(CanonicalizationAlgorithm::Unstable);
                 assert_eq!(other, expected, "{}", test.name);
             }
-            "TestTurtlePositiveSyntax" => assert!(store.is_ok(), "{}: {}", test.name, store.err().unwrap()),
+            "TestTurtlePositiveSyntax" => assert!(snapshot.is_ok(), "{}: {}", test.name, snapshot.err().unwrap()),
             "TestTurtleNegativeEval" | "TestTurtleNegativeSyntax" => {
-                assert!(store.is_err(), "{} must be refused", test.name)
+                assert!(snapshot.is_err(), "{} must be refused", test.name)
             }
             kind => panic!("no test of kind {kind} is known"),
         }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::{Envelope, Room};
 use vicus_rdf::index::gallop;
-use vicus_rdf::{Id, Index, Order, Store};
+use vicus_rdf::{Id, Index, Order, Snapshot};
 
 /// Where a value to search for comes from.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -45,7 +45,7 @@ pub(crate) enum Want {
 
 #[derive(Clone)]
 pub(crate) struct IndexProbe {
-    store: Arc<Store>,
+    snapshot: Arc<Snapshot>,
     spec: Arc<IndexSpec>,
     /// The rows that match the prefix's leading constants.
     base: Range<usize>,
@@ -54,8 +54,8 @@ pub(crate) struct IndexProbe {
 }
 
 impl IndexProbe {
-    pub(crate) fn new(store: &Arc<Store>, spec: &Arc<IndexSpec>) -> IndexProbe {
-        let index = store.index(spec.order);
+    pub(crate) fn new(snapshot: &Arc<Snapshot>, spec: &Arc<IndexSpec>) -> IndexProbe {
+        let index = snapshot.index(spec.order);
         let constants: Vec<Id> = spec
             .prefix
             .iter()
@@ -67,7 +67,7 @@ impl IndexProbe {
         let base = index.range(&constants);
         let leading = constants.len();
         let mut probe = IndexProbe {
-            store: Arc::clone(store),
+            snapshot: Arc::clone(snapshot),
             spec: Arc::clone(spec),
             base,
             leading,
@@ -105,9 +105,9 @@ impl Probe for IndexProbe {
         (left, right): (&mut Vec<u32>, &mut Vec<u32>),
         _: &dyn Fn() -> bool,
     ) {
-        let store = Arc::clone(&self.store);
+        let snapshot = Arc::clone(&self.snapshot);
         let spec = Arc::clone(&self.spec);
-        let index = store.index(spec.order);
+        let index = snapshot.index(spec.order);
         let columns = slices(input);
         let column = self.column(index);
         let single = match spec.prefix[self.leading..] {
@@ -183,7 +183,7 @@ impl Probe for IndexProbe {
     }
 
     fn gather(&self, output: usize, right: &[u32], into: &mut Room<'_, u64>) {
-        let values = level_of(self.store.index(self.spec.order), self.spec.output[output]);
+        let values = level_of(self.snapshot.index(self.spec.order), self.spec.output[output]);
         into.extend(right.iter().map(|&place| values[place as usize].bits()));
     }
 }

@@ -327,7 +327,7 @@ pub(crate) struct IndexJoin {
 
 impl IndexJoin {
     pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, index: &Arc<IndexSpec>, limit: usize) -> IndexJoin {
-        IndexJoin { core: Core::new(terms, spec, limit), probe: IndexProbe::new(&terms.store, index) }
+        IndexJoin { core: Core::new(terms, spec, limit), probe: IndexProbe::new(&terms.snapshot, index) }
     }
 }
 

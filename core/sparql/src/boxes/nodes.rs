@@ -3,10 +3,10 @@
 use super::Growth;
 use std::sync::Arc;
 use vicus_flow::{BoxError, EnvelopeBuilder, Operator, Turn};
-use vicus_rdf::{Order, Store};
+use vicus_rdf::{Order, Snapshot};
 
 pub(crate) struct Nodes {
-    store: Arc<Store>,
+    snapshot: Arc<Snapshot>,
     /// How many subjects and objects were read.
     subjects: usize,
     objects: usize,
@@ -14,15 +14,15 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    pub(crate) fn new(store: &Arc<Store>, limit: usize) -> Nodes {
-        Nodes { store: Arc::clone(store), subjects: 0, objects: 0, growth: Growth::new(limit) }
+    pub(crate) fn new(snapshot: &Arc<Snapshot>, limit: usize) -> Nodes {
+        Nodes { snapshot: Arc::clone(snapshot), subjects: 0, objects: 0, growth: Growth::new(limit) }
     }
 }
 
 impl Operator for Nodes {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         turn.take(0);
-        let (subjects, objects) = (self.store.index(Order::Spo).keys(), self.store.index(Order::Ops).keys());
+        let (subjects, objects) = (self.snapshot.index(Order::Spo).keys(), self.snapshot.index(Order::Ops).keys());
         let mut builder = EnvelopeBuilder::of_u64s(1);
         builder.reserve(turn, self.growth.target);
         let mut ids = builder.u64s(0);

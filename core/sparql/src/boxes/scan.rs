@@ -4,7 +4,7 @@ use super::Growth;
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
-use vicus_rdf::{Id, Order, Store};
+use vicus_rdf::{Id, Order, Snapshot};
 
 /// What a scan reads. The rows match the pattern's leading constants; other constants and repeated variables are checked for
 /// each row.
@@ -40,7 +40,7 @@ impl ScanSpec {
 }
 
 pub(crate) struct Scan {
-    store: Arc<Store>,
+    snapshot: Arc<Snapshot>,
     spec: Arc<ScanSpec>,
     /// The rest of the range at hand.
     rows: Range<usize>,
@@ -51,19 +51,25 @@ pub(crate) struct Scan {
 
 impl Scan {
     /// A scan of all rows, which begins with the initialization pill.
-    pub(crate) fn new(store: &Arc<Store>, spec: &Arc<ScanSpec>, limit: usize) -> Scan {
+    pub(crate) fn new(snapshot: &Arc<Snapshot>, spec: &Arc<ScanSpec>, limit: usize) -> Scan {
         let rows = spec.rows.clone();
-        Scan { store: Arc::clone(store), spec: Arc::clone(spec), rows, is_whole: true, growth: Growth::new(limit) }
+        Scan {
+            snapshot: Arc::clone(snapshot),
+            spec: Arc::clone(spec),
+            rows,
+            is_whole: true,
+            growth: Growth::new(limit),
+        }
     }
 
     /// A scan of the ranges of rows that arrive on its input.
-    pub(crate) fn of_ranges(store: &Arc<Store>, spec: &Arc<ScanSpec>, limit: usize) -> Scan {
-        Scan { rows: 0..0, is_whole: false, ..Scan::new(store, spec, limit) }
+    pub(crate) fn of_ranges(snapshot: &Arc<Snapshot>, spec: &Arc<ScanSpec>, limit: usize) -> Scan {
+        Scan { rows: 0..0, is_whole: false, ..Scan::new(snapshot, spec, limit) }
     }
 
     /// The columns of the next rows that pass the checks.
     fn read(&mut self, turn: &Turn<'_>) -> Envelope {
-        let index = self.store.index(self.spec.order);
+        let index = self.snapshot.index(self.spec.order);
         // The first rows should come soon, so few are read at first; checks may drop most of what is read.
         let end = self.rows.end.min(self.rows.start + self.growth.target);
         let rows = self.rows.start..end;

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
-use vicus_rdf::{Id, Store};
+use vicus_rdf::{Id, Snapshot};
 
 /// How a path is walked for each input row. The only output is the other end.
 #[derive(Clone, PartialEq, Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct WalkSpec {
 }
 
 pub(crate) struct WalkProbe {
-    store: Arc<Store>,
+    snapshot: Arc<Snapshot>,
     spec: Arc<WalkSpec>,
     limits: Limits,
     search: Search,
@@ -39,12 +39,12 @@ pub(crate) struct WalkProbe {
 }
 
 impl WalkProbe {
-    fn new(store: &Arc<Store>, spec: &Arc<WalkSpec>, limits: Limits, by: HashKey) -> WalkProbe {
+    fn new(snapshot: &Arc<Snapshot>, spec: &Arc<WalkSpec>, limits: Limits, by: HashKey) -> WalkProbe {
         WalkProbe {
-            store: Arc::clone(store),
+            snapshot: Arc::clone(snapshot),
             spec: Arc::clone(spec),
             limits,
-            search: Search::new(store, &spec.automaton, by),
+            search: Search::new(snapshot, &spec.automaton, by),
             is_searching: false,
             found: Vec::new(),
             known: HashMap::with_hasher(by),
@@ -65,7 +65,7 @@ impl WalkProbe {
         }
         let first = self.found.len();
         // A term written in the path is an end of it even if no triple has that term (§18.4).
-        if matches!(self.spec.start, Source::Constant(_)) || is_node(&self.store, start) {
+        if matches!(self.spec.start, Source::Constant(_)) || is_node(&self.snapshot, start) {
             self.search.begin(start, target, &mut self.found);
             self.is_searching = true;
         }
@@ -143,7 +143,10 @@ pub(crate) struct Walk {
 
 impl Walk {
     pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, walk: &Arc<WalkSpec>, limit: usize) -> Walk {
-        Walk { core: Core::new(terms, spec, limit), probe: WalkProbe::new(&terms.store, walk, terms.limits, terms.key) }
+        Walk {
+            core: Core::new(terms, spec, limit),
+            probe: WalkProbe::new(&terms.snapshot, walk, terms.limits, terms.key),
+        }
     }
 }
 

@@ -248,8 +248,8 @@ impl Solver<'_> {
         match node {
             Node::Pattern(pattern) => {
                 let ends = pattern.0.map(|at| self.at(at, current));
-                let store = &self.terms.store;
-                let index = store.index(store.best_order(ends.map(|end| end.is_ok())));
+                let snapshot = &self.terms.snapshot;
+                let index = snapshot.index(snapshot.best_order(ends.map(|end| end.is_ok())));
                 let prefix: Vec<Id> = index.order().arrange(ends).into_iter().map_while(Result::ok).collect();
                 index.count(&prefix)
             }
@@ -274,9 +274,9 @@ impl Solver<'_> {
 
     fn pattern(&mut self, pattern: &Pattern, current: &[u64], emit: Emit<'_>) -> bool {
         let ends = pattern.0.map(|at| self.at(at, current));
-        let store = Arc::clone(&self.terms.store);
+        let snapshot = Arc::clone(&self.terms.snapshot);
         let bound = ends.map(|end| end.is_ok());
-        let index = store.index(store.best_order(bound));
+        let index = snapshot.index(snapshot.best_order(bound));
         let arranged = index.order().arrange(ends);
         let prefix: Vec<Id> = arranged.into_iter().map_while(Result::ok).collect();
         for number in index.range(&prefix) {
@@ -310,19 +310,20 @@ impl Solver<'_> {
         let (near, far, target) =
             if backward { (path.object, path.subject, a) } else { (path.subject, path.object, b) };
         let starts = match if backward { b } else { a } {
-            Ok(id) if matches!(near, At::Constant(_)) || is_node(&self.terms.store, id) => vec![id],
+            Ok(id) if matches!(near, At::Constant(_)) || is_node(&self.terms.snapshot, id) => vec![id],
             // A path of no steps leads from any term to itself, if the pattern names that term (§18.4).
             Ok(id) if far == At::Constant(id) => vec![id],
             Ok(_) => Vec::new(),
             Err(_) => {
-                let (subjects, objects) = (self.terms.store.index(Order::Spo), self.terms.store.index(Order::Ops));
+                let (subjects, objects) =
+                    (self.terms.snapshot.index(Order::Spo), self.terms.snapshot.index(Order::Ops));
                 let mut all: Vec<Id> = subjects.keys().iter().chain(objects.keys()).copied().collect();
                 all.sort_unstable();
                 all.dedup();
                 all
             }
         };
-        let mut search = Search::new(&self.terms.store, &automaton, self.terms.key);
+        let mut search = Search::new(&self.terms.snapshot, &automaton, self.terms.key);
         for start in starts {
             let target = if near == far { Some(start) } else { target.ok() };
             let mut found = Vec::new();

@@ -43,7 +43,7 @@ pub(crate) fn fetch(terms: &Terms, column: &[u64]) {
     let mut read = 0;
     for id in column.iter().map(|bits| Id::from_bits(*bits)) {
         if id.rank().is_some() && !id.is_computed() {
-            let key = terms.store.dictionary().bytes(id);
+            let key = terms.snapshot.dictionary().bytes(id);
             read ^= key.first().unwrap_or(&0) ^ key.last().unwrap_or(&0);
         }
     }

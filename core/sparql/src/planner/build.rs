@@ -339,11 +339,11 @@ impl Planner<'_> {
 
     /// Reads a pattern from an index that begins with its constants and, if there are several such, has `by` next.
     pub(crate) fn scan(&self, pattern: &Pattern, by: Option<Slot>, needed: &Slots, goal: Goal) -> Physical {
-        let store = &self.terms.store;
+        let snapshot = &self.terms.snapshot;
         let bound = pattern.0.map(|at| matches!(at, At::Constant(_)));
         let place = |slot| pattern.0.iter().position(|at| *at == At::Slot(slot));
         let by = by.and_then(place).map(|place| [Position::Subject, Position::Predicate, Position::Object][place]);
-        let order = store.best_order_for(bound, by);
+        let order = snapshot.best_order_for(bound, by);
         let arranged = order.arrange(pattern.0);
         let prefix = order.prefix(bound);
         let constant = |at: &At| match at {
@@ -377,7 +377,7 @@ impl Planner<'_> {
             Some(At::Slot(slot)) if output.contains(&prefix) => Some(*slot),
             _ => None,
         };
-        let rows = store.index(order).range(&ids);
+        let rows = snapshot.index(order).range(&ids);
         let spec = ScanSpec { order, rows: rows.clone(), output, constants, repeated, distinct };
         let mut estimate = self.of_pattern(pattern).restricted(&columns.iter().copied().collect());
         if let Some(level) = distinct {
@@ -399,14 +399,14 @@ impl Planner<'_> {
 
     /// How to search a pattern for each row of an input; also the slots of the search's output.
     fn index_spec(&self, pattern: &Pattern, input: &Physical) -> (IndexSpec, Vec<Slot>) {
-        let store = &self.terms.store;
+        let snapshot = &self.terms.snapshot;
         let known = pattern.0.map(|at| match at {
             At::Constant(_) => true,
             At::Slot(slot) => input.estimate.is_certain(slot),
         });
         let constants = pattern.0.map(|at| matches!(at, At::Constant(_)));
         let rank = |order: &Order| (order.prefix(known), order.prefix(constants));
-        let order = store.orders().max_by_key(rank).expect("a store has indexes");
+        let order = snapshot.orders().max_by_key(rank).expect("a store has indexes");
         let arranged = order.arrange(pattern.0);
         let source = |at: &At| match at {
             At::Constant(id) => Some(Source::Constant(*id)),
@@ -448,7 +448,7 @@ impl Planner<'_> {
         let mut slots = pattern.slots();
         let is_repeated = slots.next().is_some_and(|first| slots.any(|slot| slot == first));
         // A pattern with two constants has one slot.
-        count > 0 && !is_repeated && self.terms.store.orders().any(|order| order.prefix(constants) == count)
+        count > 0 && !is_repeated && self.terms.snapshot.orders().any(|order| order.prefix(constants) == count)
     }
 
     /// Searches the pattern for each row of the input.

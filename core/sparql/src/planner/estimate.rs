@@ -8,7 +8,7 @@ use crate::algebra::{At, Pattern, Slot, Slots};
 use crate::condition::Kinds;
 use crate::expression::{Compare, Expr};
 use crate::slots::BySlot;
-use vicus_rdf::{Id, Kind, Store, statistics};
+use vicus_rdf::{Id, Kind, Snapshot, statistics};
 
 /// The facts of one column.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -59,10 +59,10 @@ impl Estimate {
 }
 
 /// The facts of the triples that match a pattern.
-pub(crate) fn of_pattern(store: &Store, pattern: &Pattern) -> Estimate {
+pub(crate) fn of_pattern(snapshot: &Snapshot, pattern: &Pattern) -> Estimate {
     let bound = pattern.0.map(|at| matches!(at, At::Constant(_)));
-    let order = store.best_order(bound);
-    let index = store.index(order);
+    let order = snapshot.best_order(bound);
+    let index = snapshot.index(order);
     let arranged = order.arrange(pattern.0);
     let ids = arranged.map(|at| match at {
         At::Constant(id) => id,
@@ -77,7 +77,7 @@ pub(crate) fn of_pattern(store: &Store, pattern: &Pattern) -> Estimate {
     if distinct_slots.len() < pattern.slots().count() {
         rows *= 0.1;
     }
-    let statistics = store.statistics();
+    let statistics = snapshot.statistics();
     let predicate = match pattern.0[1] {
         At::Constant(id) => statistics.predicate(id),
         At::Slot(_) => None,

@@ -85,7 +85,7 @@ impl<'a> Planner<'a> {
     pub(crate) fn of_pattern(&self, pattern: &Pattern) -> Estimate {
         let mut patterns = self.patterns.borrow_mut();
         let known = patterns.entry(*pattern);
-        Estimate::clone(known.or_insert_with(|| Box::new(estimate::of_pattern(&self.terms.store, pattern))))
+        Estimate::clone(known.or_insert_with(|| Box::new(estimate::of_pattern(&self.terms.snapshot, pattern))))
     }
 
     /// The physical plan of a node. Its columns are the slots of `needed` that the node may bind.

@@ -18,7 +18,7 @@ use crate::slots::BySlot;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use vicus_rdf::Store;
+use vicus_rdf::Snapshot;
 use vicus_rdf::characteristic::{Expected, Star, StarPart};
 
 /// An operand of a group.
@@ -201,7 +201,7 @@ impl<'a> Ordering<'a> {
             pattern.slots().reduce(|best, slot| if uses(slot) > uses(best) { slot } else { best })
         };
         let hubs = leaves.iter().map(hub).collect();
-        let stars = stars(&planner.terms.store, &leaves);
+        let stars = stars(&planner.terms.snapshot, &leaves);
         let places = |leaf: &Leaf| {
             let Leaf::Pattern(pattern, _) = leaf else { return SmallVec::new() };
             let holders = |slot: Slot| slots.get(&slot).map(|shared| shared.holders).unwrap_or_default();
@@ -573,8 +573,8 @@ impl<'a> Ordering<'a> {
 const FEW: f64 = 32.0;
 
 /// The stars of two patterns or more, but for those that begin at few rows.
-fn stars(store: &Store, leaves: &[Leaf]) -> Vec<SubjectStar> {
-    let statistics = store.statistics();
+fn stars(snapshot: &Snapshot, leaves: &[Leaf]) -> Vec<SubjectStar> {
+    let statistics = snapshot.statistics();
     let mut by_subject: BTreeMap<Slot, (Vec<usize>, Vec<StarPart>)> = BTreeMap::new();
     let few = leaves.iter().map(Leaf::estimate).filter(|estimate| estimate.rows <= FEW);
     let small: Slots = few.flat_map(|estimate| estimate.facts.iter().map(|(slot, _)| slot)).collect();

@@ -89,7 +89,7 @@ impl Planner<'_> {
 
     /// What statistics tell about a path from subjects to objects.
     fn connected(&self, route: &Route) -> Connected {
-        let statistics = self.terms.store.statistics();
+        let statistics = self.terms.snapshot.statistics();
         match route {
             Route::Step(id) => match statistics.predicate(*id) {
                 Some(predicate) => Connected {
@@ -139,7 +139,7 @@ impl Planner<'_> {
     }
 
     fn nodes(&self, slot: Slot) -> Physical {
-        let statistics = self.terms.store.statistics();
+        let statistics = self.terms.snapshot.statistics();
         let rows = (statistics.subjects + statistics.objects) as f64;
         let facts = [(slot, Facts { distinct: rows, kinds: Kinds::ANY, certain: true })];
         self.made(Physical {

@@ -14,7 +14,7 @@ use crate::terms::Terms;
 use oxrdf::TermRef;
 use std::cmp::Ordering;
 use std::hash::{BuildHasher as _, Hash};
-use vicus_rdf::{Encoder, Id, Kind, Store, TermView};
+use vicus_rdf::{Encoder, Id, Kind, Snapshot, TermView};
 
 const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
 
@@ -234,10 +234,10 @@ pub(crate) enum Numbers {
 
 impl Numbers {
     /// The types in a store, and those that expressions make.
-    pub(crate) fn of(store: &Store, made: Numbers) -> Numbers {
+    pub(crate) fn of(snapshot: &Snapshot, made: Numbers) -> Numbers {
         let has = |name: &str| {
             let keys = Encoder::qualified(&format!("{XSD}{name}"));
-            let ids = store.dictionary().range(Kind::Typed, &keys.start..&keys.end);
+            let ids = snapshot.dictionary().range(Kind::Typed, &keys.start..&keys.end);
             ids.start != ids.end
         };
         match made {
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn numbers_that_are_equal_in_one_type_and_not_in_another_have_one_order() {
-        let terms = Terms::new(&Arc::new(Store::of_ntriples(b"").unwrap()));
+        let terms = Terms::new(&Arc::new(Snapshot::of_ntriples(b"").unwrap()));
         let id = |value: &str, datatype: &str| {
             terms.id(&Literal::new_typed_literal(value, NamedNode::new_unchecked(format!("{XSD}{datatype}"))))
         };
@@ -410,7 +410,7 @@ mod tests {
                 .filter(|(place, _)| stored >> place & 1 == 1)
                 .map(|(_, term)| format!("<http://s> <http://p> {term} .\n"))
                 .collect();
-            let terms = Terms::new(&Arc::new(Store::of_ntriples(stored.as_bytes()).unwrap()));
+            let terms = Terms::new(&Arc::new(Snapshot::of_ntriples(stored.as_bytes()).unwrap()));
             let ids: Vec<Id> = all.iter().rev().map(|term| terms.id(term)).collect();
             assert!(ids.windows(2).all(|pair| total_order(&terms, pair[0], pair[1]).is_gt()), "{stored}");
         }
@@ -422,8 +422,8 @@ mod tests {
     fn large_integers_have_keys_of_their_own_where_no_float_is_equal_to_several() {
         let base = 1_600_000_000_000_000_000i64;
         let keys = |stored: &str| {
-            let store = Arc::new(Store::of_ntriples(stored.as_bytes()).unwrap());
-            let terms = Terms::new(&store).settled(Numbers::of(&store, Numbers::Exact));
+            let snapshot = Arc::new(Snapshot::of_ntriples(stored.as_bytes()).unwrap());
+            let terms = Terms::new(&snapshot).settled(Numbers::of(&snapshot, Numbers::Exact));
             let id = |value: i64| terms.id(&Literal::new_typed_literal(value.to_string(), xsd::INTEGER));
             (0..4000).map(|n| value_key(&terms, id(base + n))).collect::<BTreeSet<u64>>().len()
         };
@@ -458,7 +458,7 @@ mod tests {
             (Numbers::Floats, &["integer", "decimal", "double", "float"][..]),
         ];
         for (numbers, types) in types {
-            let terms = Terms::new(&Arc::new(Store::of_ntriples(b"").unwrap())).settled(numbers);
+            let terms = Terms::new(&Arc::new(Snapshot::of_ntriples(b"").unwrap())).settled(numbers);
             let id = |value: &String, datatype: &&str| {
                 terms.id(&Literal::new_typed_literal(value, NamedNode::new_unchecked(format!("{XSD}{datatype}"))))
             };
@@ -480,7 +480,7 @@ mod tests {
 
     #[test]
     fn equal_values_have_one_key() {
-        let terms = Terms::new(&Arc::new(Store::of_ntriples(b"").unwrap()));
+        let terms = Terms::new(&Arc::new(Snapshot::of_ntriples(b"").unwrap()));
         let id = |value: &str, datatype: &str| {
             terms.id(&Literal::new_typed_literal(value, NamedNode::new_unchecked(format!("{XSD}{datatype}"))))
         };
@@ -523,7 +523,7 @@ mod tests {
 
     #[test]
     fn other_moments_have_other_keys() {
-        let terms = Terms::new(&Arc::new(Store::of_ntriples(b"").unwrap()));
+        let terms = Terms::new(&Arc::new(Snapshot::of_ntriples(b"").unwrap()));
         let keys = (0..60).flat_map(|n| {
             let texts = [
                 (format!("2020-01-01T00:00:{n:02}Z"), "dateTime"),

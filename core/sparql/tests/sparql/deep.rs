@@ -2,7 +2,7 @@
 
 use crate::rows::count_of;
 use std::sync::Arc;
-use vicus_rdf::Store;
+use vicus_rdf::Snapshot;
 use vicus_sparql::{ParseOptions, PlanOptions, QueryErrorKind, parse_with, plan};
 
 /// A construct: its name, and a text that nests it so many times.
@@ -105,8 +105,8 @@ const NESTED: &[Nested] = &[
     ("collections", |n| format!("SELECT * {{ ?s <a:p> {} }}", nest(n, "( ", "1", ")"))),
 ];
 
-fn store() -> Arc<Store> {
-    Arc::new(Store::of_ntriples(b"<a:s> <a:p> <a:o> .\n<a:o> <a:p> \"1\" .").expect("good N-Triples"))
+fn snapshot() -> Arc<Snapshot> {
+    Arc::new(Snapshot::of_ntriples(b"<a:s> <a:p> <a:o> .\n<a:o> <a:p> \"1\" .").expect("good N-Triples"))
 }
 
 /// Runs `work` on a stack of so many bytes.
@@ -136,7 +136,7 @@ fn deepest(text: fn(usize) -> String, depth: usize) -> usize {
 /// are refused.
 fn do_all(depth: usize, stack: usize, constructs: &[Nested]) {
     for &(name, text) in constructs {
-        let store = store();
+        let snapshot = snapshot();
         let levels = deepest(text, depth);
         assert!(levels >= depth / 10, "{name}: {levels} of {depth}");
         on_stack(stack, move || {
@@ -149,7 +149,7 @@ fn do_all(depth: usize, stack: usize, constructs: &[Nested]) {
             let copy = parsed.clone();
             assert!(!format!("{copy:?}").is_empty(), "{name}");
             drop(parsed);
-            let plan = match plan(&store, &copy, &PlanOptions::default()) {
+            let plan = match plan(&snapshot, &copy, &PlanOptions::default()) {
                 Ok(plan) => plan,
                 Err(error) => {
                     assert_eq!(error.kind, QueryErrorKind::TooManySteps, "{name}: {error}");

@@ -3,11 +3,11 @@
 use crate::rows::{count_of, rows_of};
 use std::fmt::Write as _;
 use std::sync::Arc;
-use vicus_rdf::Store;
+use vicus_rdf::Snapshot;
 use vicus_sparql::{Plan, PlanOptions, parse, plan};
 
 /// Nodes `n0` to `n17`, each with a link to the next one, to the one after that, and with its number.
-fn chain() -> Arc<Store> {
+fn chain() -> Arc<Snapshot> {
     let mut text = String::new();
     for node in 0..18 {
         for step in 1..=2 {
@@ -16,7 +16,7 @@ fn chain() -> Arc<Store> {
         writeln!(text, "<http://e/n{node}> <http://e/number> \"{node}\"^^<http://www.w3.org/2001/XMLSchema#integer> .")
             .expect("a string takes everything");
     }
-    Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples"))
+    Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples"))
 }
 
 fn planned(text: &str) -> Plan {

@@ -3,24 +3,24 @@
 use crate::rows::count_of;
 use std::fmt::Write as _;
 use std::sync::Arc;
-use vicus_rdf::Store;
+use vicus_rdf::Snapshot;
 use vicus_sparql::{PlanOptions, parse, plan};
 
 const ROWS: usize = 150_000;
 
 #[track_caller]
-fn assert_rows(store: &Arc<Store>, text: &str, rows: usize) {
+fn assert_rows(snapshot: &Arc<Snapshot>, text: &str, rows: usize) {
     let parsed = parse(&format!("PREFIX : <http://e/> {text}")).unwrap_or_else(|error| panic!("{error}"));
     for (optimise, threads) in [(true, 1), (true, 3), (false, 1)] {
         let options = PlanOptions { optimise, threads, ..PlanOptions::default() };
-        let plan = plan(store, &parsed, &options).expect("supported");
+        let plan = plan(snapshot, &parsed, &options).expect("supported");
         assert_eq!(count_of(&plan), rows, "{options:?}\n{}", plan.explain());
     }
 }
 
 /// Two sides of `ROWS` rows that bind ?k and ?l to the same values; on each side 20 more rows that bind ?k only, and 20 that
 /// bind ?l only.
-fn two_sides() -> Arc<Store> {
+fn two_sides() -> Arc<Snapshot> {
     let mut text = String::new();
     for side in ["left", "right"] {
         for row in 0..ROWS {
@@ -37,12 +37,12 @@ fn two_sides() -> Arc<Store> {
             }
         }
     }
-    Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples"))
+    Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples"))
 }
 
 #[test]
 fn rows_with_unbound_keys_meet_only_their_partners() {
-    let store = two_sides();
+    let snapshot = two_sides();
     let side = |name: &str, side: &str| {
         format!("?{name} :{side} ?{name}x OPTIONAL {{ ?{name} :k ?k }} OPTIONAL {{ ?{name} :l ?l }}")
     };
@@ -50,13 +50,13 @@ fn rows_with_unbound_keys_meet_only_their_partners() {
     // Two whole rows with the same number; a whole row with a row of ?k or ?l, both ways; rows of the same variable; and each
     // ?k with each ?l, both ways.
     let pairs = ROWS + 2 * (20 + 20) + (20 + 20) + 2 * 20 * 20;
-    assert_rows(&store, &format!("SELECT ?a ?b {{ {left} {{ {right} }} }}"), pairs);
-    assert_rows(&store, &format!("SELECT ?a ?b {{ {left} OPTIONAL {{ {right} }} }}"), pairs);
-    assert_rows(&store, &format!("SELECT DISTINCT ?a {{ {left} {{ {right} }} }}"), ROWS + 40);
+    assert_rows(&snapshot, &format!("SELECT ?a ?b {{ {left} {{ {right} }} }}"), pairs);
+    assert_rows(&snapshot, &format!("SELECT ?a ?b {{ {left} OPTIONAL {{ {right} }} }}"), pairs);
+    assert_rows(&snapshot, &format!("SELECT DISTINCT ?a {{ {left} {{ {right} }} }}"), ROWS + 40);
     // Every left row has a partner: beyond the twentieth, a whole one.
-    assert_rows(&store, &format!("SELECT ?a {{ {left} MINUS {{ {right} }} }}"), 0);
+    assert_rows(&snapshot, &format!("SELECT ?a {{ {left} MINUS {{ {right} }} }}"), 0);
     let parts = "?b :right ?bx OPTIONAL { ?b :k ?k } OPTIONAL { ?b :l ?l } FILTER (!bound(?l) || !bound(?k))";
-    assert_rows(&store, &format!("SELECT ?a {{ {left} MINUS {{ {parts} }} }}"), ROWS - 20);
+    assert_rows(&snapshot, &format!("SELECT ?a {{ {left} MINUS {{ {parts} }} }}"), ROWS - 20);
 }
 
 #[test]
@@ -74,9 +74,9 @@ fn moments_in_two_zones_are_joined_by_their_place_on_the_time_line() {
         )
         .unwrap();
     }
-    let store = Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples"));
+    let snapshot = Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples"));
     let options = PlanOptions::default();
     let query = parse("PREFIX : <http://e/> SELECT ?a ?b { ?a :at ?t . ?b :when ?u FILTER (?t = ?u) }").unwrap();
-    let plan = plan(&store, &query, &options).expect("supported");
+    let plan = plan(&snapshot, &query, &options).expect("supported");
     assert_eq!(count_of(&plan), rows, "{}", plan.explain());
 }

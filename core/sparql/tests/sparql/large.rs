@@ -5,12 +5,12 @@ use oxrdf::Term;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
-use vicus_rdf::Store;
+use vicus_rdf::Snapshot;
 use vicus_sparql::{Plan, PlanOptions, parse, plan};
 
 /// The graph's content: subjects have a key and a value.
 struct Data {
-    store: Arc<Store>,
+    snapshot: Arc<Snapshot>,
     pairs: Vec<(u64, u64)>,
     /// For each key how many other subjects link to it.
     links: BTreeMap<u64, u64>,
@@ -28,7 +28,7 @@ fn data(rows: usize, keys: usize, values: usize, seed: u64) -> Data {
         pairs.push((key, value));
         *links.entry(link).or_default() += 1;
     }
-    Data { store: Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples")), pairs, links }
+    Data { snapshot: Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples")), pairs, links }
 }
 
 fn integer(value: u64) -> String {
@@ -55,7 +55,7 @@ fn ask_with(data: &Data, query: &str, seed: u64, optimise: bool, look: impl Fn(&
     for (threads, cache_bytes) in [(1, 1 << 20), (1, 4 << 10), (3, 1 << 20), (3, 4 << 10), (8, 0)] {
         let sizes = PlanOptions { cache_bytes, parallel_rows: 1000, envelope_rows: 256, ..PlanOptions::default() };
         let options = PlanOptions { threads, optimise, ..sizes };
-        let plan = plan(&data.store, &parsed, &options).expect("supported");
+        let plan = plan(&data.snapshot, &parsed, &options).expect("supported");
         let mut order = Chance::new(seed);
         let rows: Vec<Row> = rows_of(&plan, |tasks| order.below(tasks));
         let rows: Vec<Vec<f64>> = rows.iter().map(|row| row.iter().map(number).collect()).collect();

@@ -5,7 +5,7 @@ mod texts;
 
 use std::sync::Arc;
 use texts::ALL;
-use vicus_rdf::Store;
+use vicus_rdf::Snapshot;
 use vicus_sparql::{PlanOptions, QueryErrorKind, parse, plan};
 
 /// Texts with many columns that pass many operators: planning makes their product.
@@ -31,21 +31,21 @@ const PRODUCTS: &[&str] = &[
     "SELECT backwards of VALUES",
 ];
 
-fn store() -> Arc<Store> {
+fn snapshot() -> Arc<Snapshot> {
     let line = |number: usize| format!("<a:s{number}> <a:p> <a:s{}> .\n", number * 7 % 1000);
-    Arc::new(Store::of_ntriples((0..1000).map(line).collect::<String>().as_bytes()).expect("good N-Triples"))
+    Arc::new(Snapshot::of_ntriples((0..1000).map(line).collect::<String>().as_bytes()).expect("good N-Triples"))
 }
 
 /// What happened: 995 OPTIONALs were planned for 11 s, 20,000 triples for more than ten, and twice as many took four times as
 /// long. Sets of variables were copied for each operator, all pairs of operands were compared, and all orders tried.
 #[test]
 fn twice_the_text_takes_about_twice_the_steps() {
-    let (store, mut wrong) = (store(), Vec::new());
+    let (snapshot, mut wrong) = (snapshot(), Vec::new());
     for long in ALL.iter().filter(|long| !PRODUCTS.contains(&long.name)) {
         let steps = |count: usize| {
             let parsed = parse(&(long.text)(count)).ok()?;
             Some(
-                plan(&store, &parsed, &PlanOptions::default())
+                plan(&snapshot, &parsed, &PlanOptions::default())
                     .unwrap_or_else(|error| panic!("{}: {error}", long.name))
                     .steps(),
             )
@@ -61,11 +61,11 @@ fn twice_the_text_takes_about_twice_the_steps() {
 
 #[test]
 fn products_grow_no_faster_than_with_the_square() {
-    let (store, mut wrong) = (store(), Vec::new());
+    let (snapshot, mut wrong) = (snapshot(), Vec::new());
     for long in ALL.iter().filter(|long| PRODUCTS.contains(&long.name)) {
         let steps = |count: usize| {
             let parsed = parse(&(long.text)(count)).unwrap_or_else(|error| panic!("{}: {error}", long.name));
-            plan(&store, &parsed, &PlanOptions::default())
+            plan(&snapshot, &parsed, &PlanOptions::default())
                 .unwrap_or_else(|error| panic!("{}: {error}", long.name))
                 .steps()
         };
@@ -79,12 +79,12 @@ fn products_grow_no_faster_than_with_the_square() {
 
 #[test]
 fn a_text_that_takes_more_steps_than_it_may_is_an_error_that_says_so() {
-    let store = store();
+    let snapshot = snapshot();
     let mut ended = 0;
     for long in ALL {
         let Ok(parsed) = parse(&(long.text)(300)) else { continue };
         let options = PlanOptions { plan_steps: 20_000, ..PlanOptions::default() };
-        match plan(&store, &parsed, &options) {
+        match plan(&snapshot, &parsed, &options) {
             Ok(plan) => assert!(plan.steps() <= options.plan_steps, "{}", long.name),
             Err(error) => {
                 assert_eq!(error.kind, QueryErrorKind::TooManySteps, "{}", long.name);
@@ -114,10 +114,11 @@ fn operators_that_stand_on_each_other_count_as_levels() {
 fn a_plan_of_many_levels_needs_no_large_stack() {
     let many: String = (0..60).map(|number| format!("?s <a:p> ?v{number}.")).collect();
     let text = format!("SELECT * {{ {}{} }}", format!("{many} OPTIONAL {{").repeat(300), "}".repeat(300));
-    let store = store();
+    let snapshot = snapshot();
     let work = move || {
         let options = PlanOptions { plan_steps: u64::MAX, ..PlanOptions::default() };
-        let plan = plan(&store, &parse(&text).expect("it is no deeper than may be"), &options).expect("it is planned");
+        let plan =
+            plan(&snapshot, &parse(&text).expect("it is no deeper than may be"), &options).expect("it is planned");
         assert!(plan.explain().lines().count() > 10_000);
     };
     let thread = std::thread::Builder::new().stack_size(512 << 10).spawn(work).expect("there is a thread");

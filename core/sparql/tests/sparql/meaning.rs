@@ -2,7 +2,7 @@
 
 use crate::rows::rows_of;
 use std::sync::Arc;
-use vicus_rdf::Store;
+use vicus_rdf::Snapshot;
 use vicus_sparql::{Form, PlanOptions, parse, plan};
 
 const DATA: &str = "
@@ -11,11 +11,11 @@ const DATA: &str = "
 
 /// The variables of a query over the data, and its rows, sorted.
 fn ask(text: &str) -> (Vec<String>, Vec<String>) {
-    let store = Arc::new(Store::of_turtle(DATA.as_bytes(), None).expect("good Turtle"));
+    let snapshot = Arc::new(Snapshot::of_turtle(DATA.as_bytes(), None).expect("good Turtle"));
     let parsed = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     let mut all = Vec::new();
     for optimise in [true, false] {
-        let plan = plan(&store, &parsed, &PlanOptions { optimise, ..PlanOptions::default() }).expect("supported");
+        let plan = plan(&snapshot, &parsed, &PlanOptions { optimise, ..PlanOptions::default() }).expect("supported");
         let cell = |term: &Option<oxrdf::Term>| match term {
             Some(oxrdf::Term::Literal(literal)) => literal.value().to_owned(),
             Some(term) => term.to_string().replace("<http://e/", "").replace('>', ""),
@@ -100,11 +100,12 @@ fn a_long_chain_is_answered() {
 /// What happened: ASK's OFFSET and LIMIT were ignored.
 #[test]
 fn an_ask_obeys_offset_and_limit() {
-    let store = Arc::new(Store::of_turtle(DATA.as_bytes(), None).expect("good Turtle"));
+    let snapshot = Arc::new(Snapshot::of_turtle(DATA.as_bytes(), None).expect("good Turtle"));
     for (text, answer) in [("OFFSET 3", true), ("OFFSET 4", false), ("LIMIT 0", false), ("LIMIT 1", true)] {
         let parsed = parse(&format!("ASK {{ ?s ?p ?o }} {text}")).expect("good SPARQL");
         for optimise in [true, false] {
-            let plan = plan(&store, &parsed, &PlanOptions { optimise, ..PlanOptions::default() }).expect("supported");
+            let plan =
+                plan(&snapshot, &parsed, &PlanOptions { optimise, ..PlanOptions::default() }).expect("supported");
             assert_eq!(!rows_of(&plan, |_| 0).is_empty(), answer, "{text}");
         }
     }

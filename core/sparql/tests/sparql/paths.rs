@@ -4,16 +4,16 @@ use crate::rows::{Chance, count_of, rows_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
-use vicus_rdf::Store;
+use vicus_rdf::Snapshot;
 use vicus_sparql::{Limits, Plan, PlanOptions, parse, plan};
 
-fn store(text: &str) -> Arc<Store> {
-    Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples"))
+fn snapshot(text: &str) -> Arc<Snapshot> {
+    Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples"))
 }
 
-fn planned(store: &Arc<Store>, text: &str, limits: Limits) -> Plan {
+fn planned(snapshot: &Arc<Snapshot>, text: &str, limits: Limits) -> Plan {
     let parsed = parse(&format!("PREFIX : <http://e/> {text}")).unwrap_or_else(|error| panic!("{error}"));
-    plan(store, &parsed, &PlanOptions { limits, ..PlanOptions::default() }).expect("supported")
+    plan(snapshot, &parsed, &PlanOptions { limits, ..PlanOptions::default() }).expect("supported")
 }
 
 /// Rows of IRIs without their common prefix, sorted.
@@ -34,8 +34,8 @@ fn all_pairs_of_a_large_cycle_are_found() {
         writeln!(text, "<http://e/c{node}> <http://e/p> <http://e/c{}> .", (node + 1) % nodes).expect("a string");
         text
     });
-    let store = store(&text);
-    assert_eq!(count_of(&planned(&store, "SELECT ?a ?b { ?a :p+ ?b }", Limits::default())), nodes * nodes);
+    let snapshot = snapshot(&text);
+    assert_eq!(count_of(&planned(&snapshot, "SELECT ?a ?b { ?a :p+ ?b }", Limits::default())), nodes * nodes);
 }
 
 /// As above, but the indexes were in use again for other ends, so that rows were wrong: `s0 :p+ ?b` had an end on the cycle.
@@ -58,11 +58,11 @@ fn a_repeated_start_has_its_own_ends_with_any_cache_size() {
         }
     }
     expected.sort_unstable();
-    let store = store(&text);
+    let snapshot = snapshot(&text);
     for remembered_ends in [0, 1, 39, 40, 41, 100, 1000, 1 << 20] {
         for steps in [1, 7, 4096] {
             let limits = Limits { remembered_ends, steps, ..Limits::default() };
-            let plan = planned(&store, "SELECT ?x ?a ?b { ?x :q ?a . ?a :p+ ?b }", limits);
+            let plan = planned(&snapshot, "SELECT ?x ?a ?b { ?x :q ?a . ?a :p+ ?b }", limits);
             assert_eq!(names(&plan), expected, "seed {seed}, {limits:?}\n{}", plan.explain());
         }
     }
@@ -97,7 +97,7 @@ fn a_path_between_variables_begins_where_its_first_step_can() {
     };
     let mut staying = pairs.clone();
     staying.extend((0..=3000).map(|number| (format!("n{number}"), format!("n{number}"))));
-    let store = store(&text);
+    let snapshot = snapshot(&text);
     for (path, expected) in [
         ("?a :p+ ?b", rows(&pairs)),
         ("?b ^:p+ ?a", rows(&pairs)),
@@ -107,7 +107,7 @@ fn a_path_between_variables_begins_where_its_first_step_can() {
         ("?b ^(:p*) ?a", rows(&staying)),
         ("?a (:p?)+ ?b", rows(&staying)),
     ] {
-        let plan = planned(&store, &format!("SELECT ?a ?b {{ {path} }}"), Limits::default());
+        let plan = planned(&snapshot, &format!("SELECT ?a ?b {{ {path} }}"), Limits::default());
         let explained = plan.explain();
         assert_eq!(names(&plan), expected, "{explained}");
         let estimate = |line: &str| -> f64 {
@@ -121,7 +121,7 @@ fn a_path_between_variables_begins_where_its_first_step_can() {
         assert!(!walked.contains("all nodes") && estimate(walked) < 20.0, "{explained}");
     }
     // With the rest of a group that has many rows.
-    let plan = planned(&store, "SELECT ?a ?b { ?a :other ?o . ?a :p+ ?b }", Limits::default());
+    let plan = planned(&snapshot, "SELECT ?a ?b { ?a :other ?o . ?a :p+ ?b }", Limits::default());
     assert!(plan.explain().contains("join on ?a"), "{}", plan.explain());
     assert_eq!(names(&plan), rows(&pairs));
 }

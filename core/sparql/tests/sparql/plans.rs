@@ -4,11 +4,11 @@ use crate::rows::{count_of, rows_at, rows_of};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_flow::{BoxCounts, sequential};
-use vicus_rdf::Store;
+use vicus_rdf::Snapshot;
 use vicus_sparql::{Moment, Plan, PlanOptions, parse, plan};
 
 /// Papers with a year, an author and a title; authors with a name. Every tenth name is written twice.
-fn library(papers: usize) -> Arc<Store> {
+fn library(papers: usize) -> Arc<Snapshot> {
     let mut text = String::new();
     for paper in 0..papers {
         let (author, year) = (paper % (papers / 3 + 1), 1950 + paper * 7 % 60);
@@ -24,89 +24,94 @@ fn library(papers: usize) -> Arc<Store> {
         )
         .expect("a string takes everything");
     }
-    Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples"))
+    Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples"))
 }
 
-fn planned(store: &Arc<Store>, text: &str) -> Plan {
+fn planned(snapshot: &Arc<Snapshot>, text: &str) -> Plan {
     let text = format!("PREFIX : <http://e/> {text}");
-    plan(store, &parse(&text).unwrap_or_else(|error| panic!("{error}")), &PlanOptions::default()).expect("supported")
+    plan(snapshot, &parse(&text).unwrap_or_else(|error| panic!("{error}")), &PlanOptions::default()).expect("supported")
 }
 
 #[track_caller]
-fn assert_plan(store: &Arc<Store>, text: &str, has: &[&str], lacks: &[&str]) {
-    let explained = planned(store, text).explain();
+fn assert_plan(snapshot: &Arc<Snapshot>, text: &str, has: &[&str], lacks: &[&str]) {
+    let explained = planned(snapshot, text).explain();
     assert!(has.iter().all(|part| explained.contains(part)), "{has:?} should be in\n{explained}");
     assert!(!lacks.iter().any(|part| explained.contains(part)), "{lacks:?} should not be in\n{explained}");
     let naive = PlanOptions { optimise: false, ..PlanOptions::default() };
-    let naive = plan(store, &parse(&format!("PREFIX : <http://e/> {text}")).expect("parsed above"), &naive);
-    assert_eq!(count_of(&planned(store, text)), count_of(&naive.expect("supported")), "{explained}");
+    let naive = plan(snapshot, &parse(&format!("PREFIX : <http://e/> {text}")).expect("parsed above"), &naive);
+    assert_eq!(count_of(&planned(snapshot, text)), count_of(&naive.expect("supported")), "{explained}");
 }
 
 #[test]
 fn equal_names_are_one_variable_and_equal_numbers_are_a_key() {
-    let store = library(60);
+    let snapshot = library(60);
     // All names are simple strings: equal ones are the same term.
     let names = "SELECT ?a ?b { ?a :name ?n . ?b :name ?m FILTER (?n = ?m) }";
-    assert_plan(&store, names, &["?n"], &["by value", "?m", "filter"]);
+    assert_plan(&snapshot, names, &["?n"], &["by value", "?m", "filter"]);
     // 31 and 31.0 are equal, but different terms.
     let numbers = "SELECT ?a ?p { ?a :age ?x . ?p :year ?y FILTER (?x = ?y) }";
-    assert_plan(&store, numbers, &["by value"], &["?x if bound"]);
+    assert_plan(&snapshot, numbers, &["by value"], &["?x if bound"]);
 }
 
 /// What happened: `SUM(SECONDS(?at))` made a term of each value, looked it up in the dictionary, and read the number from it
 /// again: 3.4 times as slow as another engine.
 #[test]
 fn values_that_are_only_summed_make_no_terms() {
-    let store = library(60);
+    let snapshot = library(60);
     let sums = [
         ("SELECT (SUM(?y / 4) AS ?s) { ?p :year ?y }", "extend [_:value]"),
         ("SELECT ?a (AVG(?y * 1.5) AS ?s) { ?p :year ?y ; :by ?a } GROUP BY ?a", "_:value"),
     ];
     for (text, lacks) in sums {
-        assert_plan(&store, text, &["aggregate"], &[lacks]);
+        assert_plan(&snapshot, text, &["aggregate"], &[lacks]);
     }
     // Years from 1950 to 2009, each once: 60 * 1950 + 59 * 60 / 2 = 118,770, of which a quarter is 29,692.5.
-    let row = rows_of(&planned(&store, sums[0].0), |_| 0);
+    let row = rows_of(&planned(&snapshot, sums[0].0), |_| 0);
     assert_eq!(format!("{row:?}").matches("29692.5").count(), 1, "{row:?}");
     // An error in one row makes the sum an error, also where no term is made that could be unbound.
-    let row = rows_of(&planned(&store, "SELECT (SUM(?t * 2) AS ?s) { ?p :title ?t }"), |_| 0);
+    let row = rows_of(&planned(&snapshot, "SELECT (SUM(?t * 2) AS ?s) { ?p :title ?t }"), |_| 0);
     assert_eq!(row.len(), 1);
     assert!(row[0].iter().all(Option::is_none), "{row:?}");
     // A value that another aggregate or a key needs is still computed once, for both.
     let both = "SELECT (SUM(?v) AS ?a) (MAX(?v) AS ?b) { ?p :year ?y BIND (?y / 4 AS ?v) }";
-    assert_plan(&store, both, &["extend"], &[]);
+    assert_plan(&snapshot, both, &["extend"], &[]);
 }
 
 /// What happened: a sub-select that shares no variable with a union was planned and run for each of its branches. BSBM's
 /// "reviewers above a producer's average" averaged all ratings five times.
 #[test]
 fn a_sub_select_beside_a_union_runs_once() {
-    let store = library(60);
+    let snapshot = library(60);
     let text = "SELECT ?p ?v { { SELECT (AVG(?y) AS ?m) { ?q :year ?y } } ?p :by ?a \
                 { ?p :year ?v } UNION { ?a :age ?v } FILTER (?v < ?m) }";
-    let explained = planned(&store, text).explain();
+    let explained = planned(&snapshot, text).explain();
     assert_eq!(explained.matches("aggregate by").count(), 1, "{explained}");
-    assert_plan(&store, text, &["union"], &[]);
+    assert_plan(&snapshot, text, &["union"], &[]);
 }
 
 /// What happened: patterns about one constant were multiplied through hash tables of one row each, three boxes a pattern.
 /// BSBM's query 12 took 1.3 times as long as in another engine.
 #[test]
 fn patterns_about_one_constant_need_no_tables() {
-    let store = library(60);
+    let snapshot = library(60);
     let text = "SELECT ?n ?y ?t { :paper7 :by ?a . ?a :name ?n . :paper7 :year ?y . :paper7 :title ?t }";
-    assert_plan(&store, text, &["index join"], &["hash join", "extend"]);
-    assert_plan(&store, "SELECT ?y ?z { :paper7 :year ?y OPTIONAL { :paper8 :none ?z } }", &["left index join"], &[]);
+    assert_plan(&snapshot, text, &["index join"], &["hash join", "extend"]);
+    assert_plan(
+        &snapshot,
+        "SELECT ?y ?z { :paper7 :year ?y OPTIONAL { :paper8 :none ?z } }",
+        &["left index join"],
+        &[],
+    );
     // The condition is evaluated before the multiplication, once for each title.
     let text = "SELECT ?y ?t { :paper7 :year ?y . ?p :title ?t FILTER (STRLEN(?t) > 7) }";
-    assert_plan(&store, text, &["hash join"], &[]);
+    assert_plan(&snapshot, text, &["hash join"], &[]);
 }
 
 /// What happened: a box of its own put columns into the order of SELECT, and another counted the rows of ORDER BY with LIMIT
 /// once more. In a short query each box costs some microseconds.
 #[test]
 fn columns_come_in_the_order_of_select() {
-    let store = library(60);
+    let snapshot = library(60);
     let asked = [
         "SELECT ?o ?s { ?s :year ?o }",
         "SELECT ?t ?a { ?p :by ?a ; :title ?t }",
@@ -119,9 +124,9 @@ fn columns_come_in_the_order_of_select() {
         "SELECT ?z ?p { ?p :year ?y OPTIONAL { ?p :none ?z } }",
     ];
     for text in asked {
-        let plan = planned(&store, text);
+        let plan = planned(&snapshot, text);
         let naive = PlanOptions { optimise: false, ..PlanOptions::default() };
-        let naive = plan_as_written(&store, text, &naive);
+        let naive = plan_as_written(&snapshot, text, &naive);
         let sorted = |plan: &Plan| {
             let mut rows: Vec<String> = rows_of(plan, |_| 0).iter().map(|row| format!("{row:?}")).collect();
             rows.sort();
@@ -134,75 +139,75 @@ fn columns_come_in_the_order_of_select() {
     }
 }
 
-fn plan_as_written(store: &Arc<Store>, text: &str, options: &PlanOptions) -> Plan {
-    plan(store, &parse(&format!("PREFIX : <http://e/> {text}")).expect("a query"), options).expect("supported")
+fn plan_as_written(snapshot: &Arc<Snapshot>, text: &str, options: &PlanOptions) -> Plan {
+    plan(snapshot, &parse(&format!("PREFIX : <http://e/> {text}")).expect("a query"), options).expect("supported")
 }
 
 #[test]
 fn a_new_value_for_each_row_makes_rows_distinct() {
-    let store = library(60);
+    let snapshot = library(60);
     for value in ["RAND()", "BNODE()", "BNODE(STR(?s))", "STRUUID()"] {
         let text = format!("SELECT DISTINCT ?s ?v {{ ?s ?p ?o BIND ({value} AS ?v) }}");
-        assert_eq!(count_of(&planned(&store, &text)), store.len(), "{value}");
+        assert_eq!(count_of(&planned(&snapshot, &text)), snapshot.len(), "{value}");
     }
 }
 
 #[test]
 fn a_constant_goes_into_the_index() {
-    let store = library(60);
+    let snapshot = library(60);
     let text = "SELECT ?s ?p { ?s ?p ?o FILTER (?p = :name) }";
-    assert_plan(&store, text, &["<http://e/name>", "extend"], &["filter"]);
+    assert_plan(&snapshot, text, &["<http://e/name>", "extend"], &["filter"]);
 }
 
 #[test]
 fn a_test_for_an_earlier_paper_keeps_the_least_year() {
-    let store = library(60);
+    let snapshot = library(60);
     let text = "SELECT ?p { ?p :by ?a ; :year ?y \
                 OPTIONAL { ?q :by ?b ; :year ?z FILTER (?a = ?b && ?z < ?y) } FILTER (!bound(?b)) }";
-    assert_plan(&store, text, &["anti hash join on ?a = ?b, least ?z"], &["left"]);
+    assert_plan(&snapshot, text, &["anti hash join on ?a = ?b, least ?z"], &["left"]);
 }
 
 #[test]
 fn a_join_with_a_union_goes_into_its_branches_if_that_is_cheaper() {
-    let store = library(600);
+    let snapshot = library(600);
     let text = "SELECT ?q { ?a :name \"name 9\" { ?q :by ?a } UNION { ?a :age ?q } }";
-    assert_plan(&store, text, &["union", "index join"], &["hash join"]);
+    assert_plan(&snapshot, text, &["union", "index join"], &["hash join"]);
 }
 
 #[test]
 fn an_unused_variable_is_only_tested() {
-    let store = library(60);
-    assert_plan(&store, "SELECT DISTINCT ?a { ?p :by ?a . ?a :name ?n }", &["semi index join", "any one"], &[]);
+    let snapshot = library(60);
+    assert_plan(&snapshot, "SELECT DISTINCT ?a { ?p :by ?a . ?a :name ?n }", &["semi index join", "any one"], &[]);
 }
 
 #[test]
 fn an_optional_part_begins_at_the_left_sides_values() {
-    let store = library(600);
+    let snapshot = library(600);
     let few = "SELECT ?p ?n { ?p :year 1957 ; :title \"title 1\" OPTIONAL { ?p :by ?a . ?a :name ?n } }";
-    assert_plan(&store, few, &["left hash join on ?p", "distinct [?p]"], &["scan Pso ?p <http://e/by>"]);
+    assert_plan(&snapshot, few, &["left hash join on ?p", "distinct [?p]"], &["scan Pso ?p <http://e/by>"]);
     let all = "SELECT ?p ?n { ?p :title ?t OPTIONAL { ?p :by ?a . ?a :name ?n } }";
-    assert_plan(&store, all, &["left hash join on ?p"], &["distinct"]);
+    assert_plan(&snapshot, all, &["left hash join on ?p"], &["distinct"]);
     let path = "SELECT ?p ?n { ?p :title \"title 1\" OPTIONAL { ?p :by ?a . ?a (:by|^:by)* ?q . ?q :year ?y } }";
-    assert_plan(&store, path, &["left hash join on ?p", "distinct [?p]"], &["scan Pso ?p <http://e/by>"]);
+    assert_plan(&snapshot, path, &["left hash join on ?p", "distinct [?p]"], &["scan Pso ?p <http://e/by>"]);
     let without = "SELECT ?p { ?p :title \"title 1\" MINUS { ?p :by ?a . ?a :name ?n } }";
-    assert_plan(&store, without, &["anti hash join on ?p"], &["scan Pso ?p <http://e/by>"]);
+    assert_plan(&snapshot, without, &["anti hash join on ?p"], &["scan Pso ?p <http://e/by>"]);
 }
 
 #[test]
 fn order_by_with_a_limit_keeps_the_first_rows_only() {
-    let store = library(60);
+    let snapshot = library(60);
     let text = "SELECT ?t { ?p :title ?t } ORDER BY DESC(?t) LIMIT 3 OFFSET 1";
-    assert_plan(&store, text, &["top 4"], &["sort"]);
+    assert_plan(&snapshot, text, &["top 4"], &["sort"]);
     let titles: Vec<String> =
-        rows_of(&planned(&store, text), |_| 0).iter().map(|row| row[0].as_ref().unwrap().to_string()).collect();
+        rows_of(&planned(&snapshot, text), |_| 0).iter().map(|row| row[0].as_ref().unwrap().to_string()).collect();
     assert_eq!(titles, ["\"title 8\"", "\"title 7\"", "\"title 6\""]);
 }
 
 #[test]
 fn a_question_is_answered_by_the_first_row() {
-    let store = library(9000);
+    let snapshot = library(9000);
     let work = |text: &str| {
-        let plan = planned(&store, text);
+        let plan = planned(&snapshot, text);
         sequential::run(plan.model(), Vec::new(), |_| 0).expect("it ends").acts
     };
     assert!(work("ASK { ?p :by ?a . ?a :name ?n . ?q :by ?a }") < 40);
@@ -213,9 +218,9 @@ fn a_question_is_answered_by_the_first_row() {
 /// run's terms, and every run had the same moment.
 #[test]
 fn each_run_of_a_plan_has_its_own_moment_and_its_own_terms() {
-    let store = library(30);
+    let snapshot = library(30);
     let plan = planned(
-        &store,
+        &snapshot,
         "SELECT ?x ?now ?chance { ?a :age ?n BIND (?n * 2.5 AS ?x) BIND (NOW() AS ?now) BIND (RAND() AS ?chance) }",
     );
     let (early, late) = (Moment { now_ms: 0, seed: 1 }, Moment { now_ms: 86_400_000, seed: 2 });
@@ -244,74 +249,74 @@ fn each_run_of_a_plan_has_its_own_moment_and_its_own_terms() {
 
 #[test]
 fn a_constant_that_the_store_lacks_gives_an_empty_table() {
-    let store = library(30);
+    let snapshot = library(30);
     for text in
         ["SELECT ?x { ?x :name \"nobody\" }", "SELECT * { :nothing ?p ?o . ?o ?q ?r }", "ASK { ?s :nowhere ?o }"]
     {
-        assert_eq!(count_of(&planned(&store, text)), 0, "{text}");
+        assert_eq!(count_of(&planned(&snapshot, text)), 0, "{text}");
     }
 }
 
 #[test]
 fn seventy_patterns_are_still_a_group() {
-    let store = library(30);
+    let snapshot = library(30);
     let mut text = "SELECT ?a { ?a :name ?n".to_owned();
     for number in 0..70 {
         write!(text, " . ?a :age ?x{number}").expect("a string takes everything");
     }
-    assert_eq!(count_of(&planned(&store, &format!("{text} }}"))), 11);
+    assert_eq!(count_of(&planned(&snapshot, &format!("{text} }}"))), 11);
 }
 
 #[test]
 fn a_path_is_walked_from_the_end_that_is_bound() {
-    let store = library(600);
+    let snapshot = library(600);
     let from = "SELECT ?q { :paper3 (:by/^:by)* ?q }";
-    assert_plan(&store, from, &["walk <http://e/paper3>"], &["all nodes"]);
+    assert_plan(&snapshot, from, &["walk <http://e/paper3>"], &["all nodes"]);
     let by_rows = "SELECT ?q { ?p :title \"title 3\" . ?p (:by/^:by)+ ?q . ?q :year ?y }";
-    assert_plan(&store, by_rows, &["walk ?p", "hash join on ?q"], &["all nodes"]);
+    assert_plan(&snapshot, by_rows, &["walk ?p", "hash join on ?q"], &["all nodes"]);
     let optional = "SELECT ?q { ?p :title \"title 3\" OPTIONAL { ?p (:by/^:by)+ ?q } }";
-    assert_plan(&store, optional, &["left walk ?p"], &["all nodes"]);
-    assert_plan(&store, "SELECT ?p ?q { ?p :by+ ?q }", &["distinct [?q]"], &["all nodes"]);
-    assert_plan(&store, "SELECT ?p ?q { ?p (!:name)+ ?q }", &["all nodes"], &[]);
+    assert_plan(&snapshot, optional, &["left walk ?p"], &["all nodes"]);
+    assert_plan(&snapshot, "SELECT ?p ?q { ?p :by+ ?q }", &["distinct [?q]"], &["all nodes"]);
+    assert_plan(&snapshot, "SELECT ?p ?q { ?p (!:name)+ ?q }", &["all nodes"], &[]);
 }
 
 #[test]
 fn a_test_for_solutions_is_a_join_where_it_can_be() {
-    let store = library(60);
+    let snapshot = library(60);
     let unnamed = "SELECT ?p { ?p :by ?a FILTER NOT EXISTS { ?a :nothing ?n } }";
-    assert_plan(&store, unnamed, &["anti ", "any one"], &["exists("]);
+    assert_plan(&snapshot, unnamed, &["anti ", "any one"], &["exists("]);
     let later = "SELECT ?p { ?p :by ?a ; :year ?y FILTER EXISTS { ?q :by ?a ; :year ?z FILTER (?z > ?y) } }";
-    assert_plan(&store, later, &["semi "], &["exists("]);
+    assert_plan(&snapshot, later, &["semi "], &["exists("]);
     let either = "SELECT ?p { ?p :by ?a ; :year ?y FILTER (?y > 2000 || EXISTS { ?a :name \"name 9\" }) }";
-    assert_plan(&store, either, &["mark ", "_:exists"], &["exists("]);
+    assert_plan(&snapshot, either, &["mark ", "_:exists"], &["exists("]);
 }
 
 /// What happened: the planner dropped the condition once the left join had become an anti join, because its variable was no
 /// longer bound.
 #[test]
 fn a_condition_on_an_unbound_variable_is_an_error_and_not_dropped() {
-    let store = library(30);
+    let snapshot = library(30);
     let text = "SELECT * { ?x :year ?c { ?d :nothing ?d } UNION \
                 { ?e :name ?a OPTIONAL { ?d ?e ?f } FILTER (!bound(?f)) } FILTER (sameTerm(?c, ?f)) }";
-    assert_eq!(count_of(&planned(&store, text)), 0);
+    assert_eq!(count_of(&planned(&snapshot, text)), 0);
 }
 
 #[test]
 fn a_group_has_one_row_for_each_key_and_none_has_one_row() {
-    let store = library(60);
-    assert_plan(&store, "SELECT ?a (COUNT(*) AS ?n) { ?p :by ?a } GROUP BY ?a", &["aggregate by ?a"], &[]);
-    assert_eq!(count_of(&planned(&store, "SELECT ?a (COUNT(*) AS ?n) { ?p :by ?a } GROUP BY ?a")), 21);
-    assert_eq!(count_of(&planned(&store, "SELECT (COUNT(*) AS ?n) { ?p :nothing ?a }")), 1);
-    assert_eq!(count_of(&planned(&store, "SELECT ?a (COUNT(*) AS ?n) { ?p :nothing ?a } GROUP BY ?a")), 0);
+    let snapshot = library(60);
+    assert_plan(&snapshot, "SELECT ?a (COUNT(*) AS ?n) { ?p :by ?a } GROUP BY ?a", &["aggregate by ?a"], &[]);
+    assert_eq!(count_of(&planned(&snapshot, "SELECT ?a (COUNT(*) AS ?n) { ?p :by ?a } GROUP BY ?a")), 21);
+    assert_eq!(count_of(&planned(&snapshot, "SELECT (COUNT(*) AS ?n) { ?p :nothing ?a }")), 1);
+    assert_eq!(count_of(&planned(&snapshot, "SELECT ?a (COUNT(*) AS ?n) { ?p :nothing ?a } GROUP BY ?a")), 0);
 }
 
 /// What happened: every value of BIND became a term that was kept until the query's end. COUNT over 2.4 million of them failed
 /// at 200 MB.
 #[test]
 fn values_that_are_only_counted_or_tested_are_not_kept() {
-    let store = library(60);
+    let snapshot = library(60);
     let kept = |text: &str| {
-        let plan = planned(&store, text);
+        let plan = planned(&snapshot, text);
         let run = plan.start(Moment::default());
         let (send, receive) = std::sync::mpsc::channel();
         let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?));
@@ -335,7 +340,7 @@ fn values_that_are_only_counted_or_tested_are_not_kept() {
 /// What happened: every other computed term was also kept until the query's end, even when nothing compared or kept it.
 #[test]
 fn computed_terms_go_with_the_last_row_that_has_them() {
-    let store = library(60);
+    let snapshot = library(60);
     let bind = "?p :title ?t BIND (CONCAT(?t, \"-\", STR(?p)) AS ?x)";
     for (text, rows, most) in [
         (format!("SELECT ?x {{ {bind} }}"), 60, 0),
@@ -360,7 +365,7 @@ fn computed_terms_go_with_the_last_row_that_has_them() {
         ] {
             let options = PlanOptions { envelope_rows: 7, ..options };
             let parsed = parse(&format!("PREFIX : <http://e/> {text}")).expect("good SPARQL");
-            let plan = plan(&store, &parsed, &options).expect("it is supported");
+            let plan = plan(&snapshot, &parsed, &options).expect("it is supported");
             let kept = || number_before(&format!("{:?}", plan.start(Moment::default())), " more");
             let mentioned = kept();
             let run = plan.start(Moment::default());
@@ -385,14 +390,14 @@ fn computed_terms_go_with_the_last_row_that_has_them() {
 /// What happened: each variable was a column of every row, even if the pattern never bound it: 2.6 GB for a text of a megabyte.
 #[test]
 fn a_key_that_is_never_bound_is_no_column() {
-    let store = library(60);
+    let snapshot = library(60);
     let keys: String = (0..20_000).map(|number| format!(" ?v{number}")).collect();
-    let plan = planned(&store, &format!("SELECT ?a (COUNT(*) AS ?n) {{ ?p :by ?a }} GROUP BY ?a{keys}"));
+    let plan = planned(&snapshot, &format!("SELECT ?a (COUNT(*) AS ?n) {{ ?p :by ?a }} GROUP BY ?a{keys}"));
     assert!(plan.explain().contains("aggregate by ?a ["), "{}", &plan.explain()[..200]);
     assert_eq!(count_of(&plan), 21);
     let never = |pattern: &str| format!("SELECT (COUNT(*) AS ?n) {{ {pattern} }} GROUP BY{keys}");
-    assert_eq!(count_of(&planned(&store, &never("?p :by ?a"))), 1);
-    assert_eq!(count_of(&planned(&store, &never("?p :nothing ?a"))), 0, "no rows are no group where there are keys");
+    assert_eq!(count_of(&planned(&snapshot, &never("?p :by ?a"))), 1);
+    assert_eq!(count_of(&planned(&snapshot, &never("?p :nothing ?a"))), 0, "no rows are no group where there are keys");
 }
 
 /// A ring of as many nodes as a walk visits in several turns.
@@ -403,40 +408,40 @@ fn a_walk_is_cut_into_turns_and_can_be_cancelled() {
         writeln!(text, "<http://e/{node}> <http://e/next> <http://e/{}> .", (node + 1) % nodes).expect("a string");
         text
     });
-    let store = Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples"));
-    let ring = planned(&store, "SELECT ?x { :0 :next+ ?x }");
+    let snapshot = Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples"));
+    let ring = planned(&snapshot, "SELECT ?x { :0 :next+ ?x }");
     assert_eq!(count_of(&ring), nodes);
     // All pairs would take too long.
-    let all = planned(&store, "SELECT ?x ?y { ?x :next* ?y }");
+    let all = planned(&snapshot, "SELECT ?x ?y { ?x :next* ?y }");
     let mut turns = 0;
     let ended = sequential::run_while(all.model(), Vec::new(), |_| {
         turns += 1;
         (turns < 200).then_some(0)
     });
     assert!(matches!(ended, Err(vicus_flow::FlowError::Cancelled)));
-    assert_eq!(count_of(&planned(&store, "SELECT ?x ?y { ?x :next* ?y } LIMIT 5")), 5);
-    assert_eq!(count_of(&planned(&store, "ASK { ?x :next* :7 . ?x :next :9 }")), 1);
+    assert_eq!(count_of(&planned(&snapshot, "SELECT ?x ?y { ?x :next* ?y } LIMIT 5")), 5);
+    assert_eq!(count_of(&planned(&snapshot, "ASK { ?x :next* :7 . ?x :next :9 }")), 1);
 }
 
 /// What happened: the number of orders for 64 unions of two branches is beyond 64 bits. Planning panicked in builds that check
 /// for overflow; other builds took it for 0.
 #[test]
 fn a_group_of_many_unions_is_planned() {
-    let store = library(3);
+    let snapshot = library(3);
     let unions = "{ ?p :year ?y } UNION { ?p :year ?y } ".repeat(64);
-    let explained = planned(&store, &format!("ASK {{ {unions} }}")).explain();
+    let explained = planned(&snapshot, &format!("ASK {{ {unions} }}")).explain();
     let scans = explained.lines().filter(|line| line.contains("?p year ?y") || line.contains("/year>")).count();
     assert!(scans >= 128, "{explained}");
 }
 
 #[test]
 fn deeply_nested_unions_are_planned_in_no_time() {
-    let store = library(30);
+    let snapshot = library(30);
     let mut text = "?a :name ?n".to_owned();
     for _ in 0..24 {
         text = format!("?a :name ?n {{ {text} }} UNION {{ ?a :nothing ?x }}");
     }
-    assert_eq!(count_of(&planned(&store, &format!("SELECT ?a {{ {text} }}"))), 11);
+    assert_eq!(count_of(&planned(&snapshot, &format!("SELECT ?a {{ {text} }}"))), 11);
 }
 
 /// Runs a plan; returns the number of its solutions, its boxes' counts, and its explanation with them.
@@ -490,12 +495,12 @@ fn one_box_and_several() -> [PlanOptions; 2] {
 
 #[test]
 fn the_first_operator_made_the_solutions_and_they_have_eight_bytes_a_column() {
-    let store = library(600);
+    let snapshot = library(600);
     for options in one_box_and_several() {
         for text in VARIED {
             let parsed = parse(&format!("PREFIX : <http://e/> {text}")).expect("it is SPARQL");
-            let plan = plan(&store, &parsed, &options).expect("supported");
-            let expected = rows_of(&planned(&store, text), |_| 0);
+            let plan = plan(&snapshot, &parsed, &options).expect("supported");
+            let expected = rows_of(&planned(&snapshot, text), |_| 0);
             let (rows, counts, explained) = explained_run(&plan);
             assert_eq!(rows, expected.len() as u64, "{explained}");
             assert_eq!(number_before(parts(&explained).0[0], " actual"), rows as f64, "{explained}");
@@ -507,11 +512,11 @@ fn the_first_operator_made_the_solutions_and_they_have_eight_bytes_a_column() {
 
 #[test]
 fn every_box_is_of_one_operator_or_brings_the_solutions_out() {
-    let store = library(600);
+    let snapshot = library(600);
     for options in one_box_and_several() {
         for text in VARIED {
             let parsed = parse(&format!("PREFIX : <http://e/> {text}")).expect("it is SPARQL");
-            let explained = plan(&store, &parsed, &options).expect("supported").explain();
+            let explained = plan(&snapshot, &parsed, &options).expect("supported").explain();
             let (tree, boxes) = parts(&explained);
             let mut owned: Vec<usize> = tree.iter().flat_map(|line| boxes_of(line)).collect();
             owned.sort_unstable();
@@ -529,10 +534,10 @@ fn every_box_is_of_one_operator_or_brings_the_solutions_out() {
 
 #[test]
 fn rows_that_are_far_from_the_estimate_are_marked() {
-    let store = library(600);
-    let exact = explained_run(&planned(&store, "SELECT ?t { ?p :title ?t }")).2;
+    let snapshot = library(600);
+    let exact = explained_run(&planned(&snapshot, "SELECT ?t { ?p :title ?t }")).2;
     assert!(exact.contains("~600 rows, 600 actual,") && !exact.contains("!!"), "{exact}");
-    let none = explained_run(&planned(&store, "SELECT ?t { ?p :title ?t FILTER (STRLEN(?t) > 1000) }")).2;
+    let none = explained_run(&planned(&snapshot, "SELECT ?t { ?p :title ?t FILTER (STRLEN(?t) > 1000) }")).2;
     let filter = parts(&none).0[0];
     let thought = number_before(filter, " rows, ");
     assert!(thought > 10.0, "{none}");

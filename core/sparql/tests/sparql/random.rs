@@ -9,7 +9,7 @@ use spargebra::{Query, SparqlParser};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
-use vicus_rdf::Store;
+use vicus_rdf::Snapshot;
 use vicus_sparql::{Form, Limits, PlanOptions, parse, plan};
 
 const SUBJECTS: [&str; 6] = ["<http://e/a>", "<http://e/b>", "<http://e/c>", "<http://e/p>", "_:x", "_:y"];
@@ -381,7 +381,7 @@ fn check_query(seed: u64, data: &str, text: &str) -> Option<String> {
     let (Query::Select { pattern, .. } | Query::Ask { pattern, .. }) = &query else { unreachable!("only these") };
     let (whole, skip, limit) = unsliced(pattern);
     let expected = naive::evaluate(&set, whole)?;
-    let store = Arc::new(Store::of_ntriples(data.as_bytes()).expect("good N-Triples"));
+    let snapshot = Arc::new(Snapshot::of_ntriples(data.as_bytes()).expect("good N-Triples"));
     let parsed = parse(text).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
     let mut explained = None;
     let mut numbers = Chance::new(seed ^ 5);
@@ -403,7 +403,7 @@ fn check_query(seed: u64, data: &str, text: &str) -> Option<String> {
                 limits,
                 ..PlanOptions::default()
             };
-            let plan = plan(&store, &parsed, &options).expect("supported");
+            let plan = plan(&snapshot, &parsed, &options).expect("supported");
             let mut order = Chance::new(seed ^ 77);
             let rows = rows_of(&plan, |_| order.next() as usize);
             let story = || format!("seed {seed}, {options:?}\n{text}\n{data}\n{}", plan.explain());

@@ -8,7 +8,7 @@ use oxrdf::Term;
 use oxttl::NTriplesParser;
 use spargebra::{Query, SparqlParser};
 use std::sync::Arc;
-use vicus_rdf::Store;
+use vicus_rdf::Snapshot;
 use vicus_sparql::{PlanOptions, parse, plan};
 
 const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
@@ -135,9 +135,9 @@ fn check(seed: u64) -> usize {
     let query = SparqlParser::new().parse_query(&text).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
     let Query::Select { pattern, .. } = &query else { unreachable!("it is a SELECT") };
     let wanted: Solution = naive::evaluate(&[], pattern).expect("few rows").remove(0);
-    let store = Arc::new(Store::of_ntriples(b"").expect("good N-Triples"));
+    let snapshot = Arc::new(Snapshot::of_ntriples(b"").expect("good N-Triples"));
     let parsed = parse(&text).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
-    let plan = plan(&store, &parsed, &PlanOptions::default()).expect("supported");
+    let plan = plan(&snapshot, &parsed, &PlanOptions::default()).expect("supported");
     let found = rows_of(&plan, |_| 0).remove(0);
     for (number, expression) in expressions.iter().enumerate() {
         let show = |term: Option<&Term>| term.map_or("error".to_owned(), ToString::to_string);
@@ -195,10 +195,10 @@ fn sums_are_what_the_naive_evaluator_adds_up() {
         let mut wanted: Vec<String> = naive::evaluate(&triples, pattern).expect("few rows").iter().map(line).collect();
         wanted.sort();
         sums += wanted.iter().filter(|line| !line.ends_with("error")).count();
-        let store = Arc::new(Store::of_ntriples(data.as_bytes()).expect("good N-Triples"));
+        let snapshot = Arc::new(Snapshot::of_ntriples(data.as_bytes()).expect("good N-Triples"));
         let parsed = parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
         for threads in [1, 4] {
-            let plan = plan(&store, &parsed, &PlanOptions { threads, ..PlanOptions::default() }).expect("supported");
+            let plan = plan(&snapshot, &parsed, &PlanOptions { threads, ..PlanOptions::default() }).expect("supported");
             let line = |row: &Row| {
                 let key = if keys.is_empty() { None } else { row[0].as_ref() };
                 [show(key), show(row.last().and_then(Option::as_ref))].join(" ")

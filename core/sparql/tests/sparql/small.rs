@@ -2,7 +2,7 @@
 
 use crate::rows::{Row, rows_of};
 use std::sync::Arc;
-use vicus_rdf::Store;
+use vicus_rdf::Snapshot;
 use vicus_sparql::{Form, PlanOptions, parse, plan};
 
 const DATA: &str = include_str!("../data/people.ttl");
@@ -16,7 +16,7 @@ fn line(row: &Row) -> String {
 
 #[test]
 fn a_small_graph_gives_the_rows_that_another_engine_found() {
-    let store = Arc::new(Store::of_turtle(DATA.as_bytes(), None).expect("good Turtle"));
+    let snapshot = Arc::new(Snapshot::of_turtle(DATA.as_bytes(), None).expect("good Turtle"));
     let mut lines = EXPECTED.lines().skip(1).peekable();
     let mut count = 0;
     while let (Some(name), Some(query)) = (lines.next(), lines.next()) {
@@ -27,7 +27,7 @@ fn a_small_graph_gives_the_rows_that_another_engine_found() {
         let parsed = parse(&format!("{PREFIXES}{query}")).unwrap_or_else(|error| panic!("{query}: {error}"));
         for optimise in [true, false] {
             let options = PlanOptions { optimise, envelope_rows: 3, ..PlanOptions::default() };
-            let plan = plan(&store, &parsed, &options).expect("supported");
+            let plan = plan(&snapshot, &parsed, &options).expect("supported");
             let rows = rows_of(&plan, |_| 0);
             let mut found: Vec<String> = match plan.form() {
                 Form::Ask => vec![if rows.is_empty() { "  no" } else { "  yes" }.to_owned()],

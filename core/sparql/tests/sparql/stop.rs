@@ -3,22 +3,22 @@
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::sync::Arc;
-use vicus_rdf::Store;
+use vicus_rdf::Snapshot;
 use vicus_sparql::{PlanOptions, QueryErrorKind, Watch, parse, plan_until};
 
-fn store() -> Arc<Store> {
-    Arc::new(Store::of_ntriples(b"<http://e/ann> <http://e/knows> <http://e/bob> .").expect("good N-Triples"))
+fn snapshot() -> Arc<Snapshot> {
+    Arc::new(Snapshot::of_ntriples(b"<http://e/ann> <http://e/knows> <http://e/bob> .").expect("good N-Triples"))
 }
 
 /// Plans a query and stops it at the look of this number; returns whether it was stopped, and how often planning looked.
-fn stopped_at(last: u64, store: &Arc<Store>, text: &str) -> (bool, u64) {
+fn stopped_at(last: u64, snapshot: &Arc<Snapshot>, text: &str) -> (bool, u64) {
     let parsed = parse(text).unwrap_or_else(|error| panic!("{error}"));
     let looks = Cell::new(0);
     let stopped = || {
         looks.set(looks.get() + 1);
         looks.get() == last
     };
-    match plan_until(store, &parsed, &PlanOptions::default(), &stopped) {
+    match plan_until(snapshot, &parsed, &PlanOptions::default(), &stopped) {
         Ok(_) => (false, looks.get()),
         Err(error) => {
             assert_eq!(error.kind, QueryErrorKind::Stopped);
@@ -48,32 +48,32 @@ fn texts() -> [String; 4] {
 #[test]
 fn planning_looks_for_each_term_and_operator_whether_it_is_stopped() {
     for text in texts() {
-        let (stopped, looks) = stopped_at(0, &store(), &text);
+        let (stopped, looks) = stopped_at(0, &snapshot(), &text);
         assert!(!stopped && looks >= MANY as u64, "{looks} looks: {}", &text[..60]);
     }
     // Two operators are planned and rewritten, however few terms there are.
     let unions = format!("SELECT * {{ {{ ?a ?b ?c }} {} }}", "UNION { ?a ?b ?c } ".repeat(500));
-    assert!(stopped_at(0, &store(), &unions).1 >= 500);
+    assert!(stopped_at(0, &snapshot(), &unions).1 >= 500);
 }
 
 #[test]
 fn planning_stops_at_whatever_look_it_is_told_and_looks_no_more() {
-    let store = store();
+    let snapshot = snapshot();
     let text = "SELECT ?a (COUNT(*) AS ?n) { VALUES ?a { <http://e/ann> <http://e/eve> } \
                 { ?a ?p ?b } UNION { ?b ?p ?a } OPTIONAL { ?b <http://e/knows>+ ?c } \
                 FILTER (?a != ?c || NOT EXISTS { ?c ?q ?d }) } GROUP BY ?a ORDER BY ?n LIMIT 3";
-    let (stopped, all) = stopped_at(0, &store, text);
+    let (stopped, all) = stopped_at(0, &snapshot, text);
     assert!(!stopped && all > 20, "{all} looks");
     for last in 1..=all {
-        assert_eq!(stopped_at(last, &store, text), (true, last), "of {all} looks");
+        assert_eq!(stopped_at(last, &snapshot, text), (true, last), "of {all} looks");
     }
     for text in texts() {
-        for last in [1, MANY as u64 / 2, stopped_at(0, &store, &text).1] {
-            assert_eq!(stopped_at(last, &store, &text), (true, last), "{}", &text[..60]);
+        for last in [1, MANY as u64 / 2, stopped_at(0, &snapshot, &text).1] {
+            assert_eq!(stopped_at(last, &snapshot, &text), (true, last), "{}", &text[..60]);
         }
     }
     // The store answers as before.
-    assert!(!stopped_at(0, &store, text).0);
+    assert!(!stopped_at(0, &snapshot, text).0);
 }
 
 /// Grants this many bytes, and notes what it was asked for.
@@ -100,7 +100,7 @@ fn planning_holds_what_it_is_granted_and_no_more() {
     let parsed = parse(text).expect("good SPARQL");
     let plan = |most: u64| {
         let watch = Grants { most, asked: Cell::new(0) };
-        let planned = plan_until(&store(), &parsed, &PlanOptions::default(), &watch);
+        let planned = plan_until(&snapshot(), &parsed, &PlanOptions::default(), &watch);
         (planned.map(|plan| plan.planning_bytes()).map_err(|error| error.kind), watch.asked.get())
     };
     let (held, asked) = plan(u64::MAX);

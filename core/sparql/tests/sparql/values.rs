@@ -4,17 +4,17 @@
 use crate::rows::rows_of;
 use oxrdf::Term;
 use std::sync::Arc;
-use vicus_rdf::Store;
+use vicus_rdf::Snapshot;
 use vicus_sparql::{PlanOptions, parse, plan};
 
 const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
 
 /// `1 integer`, `"text"`, `"text"@en`, `<iri>`, or `error`.
 pub(crate) fn value_of(expression: &str) -> String {
-    let store = Arc::new(Store::of_ntriples(b"").expect("good N-Triples"));
+    let snapshot = Arc::new(Snapshot::of_ntriples(b"").expect("good N-Triples"));
     let text = format!("PREFIX xsd: <{XSD}> SELECT ({expression} AS ?value) {{}}");
     let parsed = parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let plan = plan(&store, &parsed, &PlanOptions::default()).expect("supported");
+    let plan = plan(&snapshot, &parsed, &PlanOptions::default()).expect("supported");
     let rows = rows_of(&plan, |_| 0);
     match &rows[0][0] {
         None => "error".to_owned(),
@@ -88,8 +88,8 @@ fn decimals_are_exact_or_rounded_to_eighteen_digits() {
     let average = "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> \
                    SELECT (AVG(?v)*AVG(?v) AS ?square) (SUM(?v*?v)/COUNT(?v) - AVG(?v)*AVG(?v) AS ?variance) \
                    { VALUES ?v { 1 1 2 } }";
-    let store = Arc::new(Store::of_ntriples(b"").expect("good N-Triples"));
-    let plan = plan(&store, &parse(average).expect("good SPARQL"), &PlanOptions::default()).expect("supported");
+    let snapshot = Arc::new(Snapshot::of_ntriples(b"").expect("good N-Triples"));
+    let plan = plan(&snapshot, &parse(average).expect("good SPARQL"), &PlanOptions::default()).expect("supported");
     let shown: Vec<String> =
         rows_of(&plan, |_| 0)[0].iter().map(|term| term.as_ref().expect("bound").to_string()).collect();
     let decimal = |text: &str| format!("\"{text}\"^^<{XSD}decimal>");
@@ -746,11 +746,11 @@ fn moments_and_durations_are_compared_as_far_as_they_can_be() {
 /// What happened: languages were compared first, so that the least of "b"@de and "a"@en was "b"@de.
 #[test]
 fn the_least_string_with_a_language_is_the_least_text() {
-    let store = Arc::new(Store::of_ntriples(b"").expect("good N-Triples"));
+    let snapshot = Arc::new(Snapshot::of_ntriples(b"").expect("good N-Triples"));
     let text = r#"SELECT (MIN(?v) AS ?least) (MAX(?v) AS ?most) { VALUES ?v { "b"@de "a"@en "c"@aa "a"@fr } }"#;
     for threads in [1, 3] {
         let options = PlanOptions { threads, parallel_rows: 0, ..PlanOptions::default() };
-        let plan = plan(&store, &parse(text).expect("good SPARQL"), &options).expect("supported");
+        let plan = plan(&snapshot, &parse(text).expect("good SPARQL"), &options).expect("supported");
         let row = rows_of(&plan, |_| 0).remove(0);
         let shown: Vec<String> = row.iter().map(|term| term.as_ref().expect("bound").to_string()).collect();
         assert_eq!(shown, ["\"a\"@en", "\"c\"@aa"]);

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use vicus_flow::sequential;
-use vicus_rdf::{Id, Store};
+use vicus_rdf::{Id, Snapshot};
 use vicus_sparql::{Form, Moment, ParseOptions, PlanOptions, QueryError, QueryErrorKind, parse_with, plan};
 
 const NOT_PASSED: &str = include_str!("not-passed.txt");
@@ -48,7 +48,7 @@ fn text_of(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn store_of(test: &Test) -> Result<Arc<Store>, String> {
+fn store_of(test: &Test) -> Result<Arc<Snapshot>, String> {
     let mut all: Vec<Triple> = Vec::new();
     for (file, path) in test.data.iter().enumerate() {
         // Blank nodes of two files are different ones.
@@ -56,7 +56,7 @@ fn store_of(test: &Test) -> Result<Arc<Store>, String> {
         all.extend(results::graph(path, &manifest::iri(path))?.into_iter().map(|triple| renamed(&prefix, triple)));
     }
     let lines: String = all.iter().map(|triple| format!("{triple} .\n")).collect();
-    Ok(Arc::new(Store::of_ntriples(lines.as_bytes()).map_err(|error| error.to_string())?))
+    Ok(Arc::new(Snapshot::of_ntriples(lines.as_bytes()).map_err(|error| error.to_string())?))
 }
 
 fn renamed(prefix: &str, mut triple: Triple) -> Triple {
@@ -70,10 +70,10 @@ fn renamed(prefix: &str, mut triple: Triple) -> Triple {
     triple
 }
 
-fn answer(store: &Arc<Store>, text: &str, base: &str, options: &PlanOptions) -> Result<Answer, String> {
+fn answer(snapshot: &Arc<Snapshot>, text: &str, base: &str, options: &PlanOptions) -> Result<Answer, String> {
     let parsed = parse_with(text, &ParseOptions { base: Some(base), ..ParseOptions::default() })
         .map_err(|error| error.to_string())?;
-    let plan = plan(store, &parsed, options).map_err(|error| error.to_string())?;
+    let plan = plan(snapshot, &parsed, options).map_err(|error| error.to_string())?;
     let run = plan.start(Moment::default());
     let (send, receive) = mpsc::channel();
     let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?));
@@ -103,13 +103,13 @@ fn run(test: &Test) -> Result<(), String> {
         Kind::PositiveSyntax => syntax_error(&text, &base).map_or(Ok(()), |error| Err(error.to_string())),
         Kind::NegativeSyntax => syntax_error(&text, &base).map(|_| ()).ok_or_else(|| "it was accepted".to_owned()),
         Kind::Evaluation => {
-            let store = store_of(test)?;
+            let snapshot = store_of(test)?;
             let result = test.result.as_ref().ok_or("no expected result is named")?;
             let expected = results::read(result, &manifest::iri(result))?;
             for optimise in [true, false] {
                 for envelope_rows in [1, 2048] {
                     let options = PlanOptions { optimise, envelope_rows, ..PlanOptions::default() };
-                    let found = answer(&store, &text, &base, &options)?;
+                    let found = answer(&snapshot, &text, &base, &options)?;
                     compare::compare(&found, &expected, result.extension().is_some_and(|name| name == "csv"))
                         .map_err(|difference| format!("optimise: {optimise}: {difference}"))?;
                 }

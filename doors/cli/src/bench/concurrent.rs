@@ -23,7 +23,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let name = strategy.strategy().name();
     let services = [asked.start(strategy)?, asked.start("nls".parse().expect("the strategy exists"))?];
     let loaded = queries::load(&services[0], &asked.data)?;
-    say_line!("{} triples; {} copies at once, medians of {}", loaded.dataset.store().len(), asked.copies, args.repeats);
+    say_line!(
+        "{} triples; {} copies at once, medians of {}",
+        loaded.dataset.snapshot().len(),
+        asked.copies,
+        args.repeats
+    );
     say_line!("\nquery {:>11}      nls ms     ratio   95 % interval", format!("{name} ms"));
     let mut results = Vec::new();
     for query in &asked.queries()? {

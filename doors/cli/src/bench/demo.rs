@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let las = start(strategy.clone())?;
     let queries = queries::queries(args.queries.as_deref())?;
     let loaded = queries::load(&las, &args.data)?;
-    say_line!("{} triples loaded in {:.0} ms", loaded.dataset.store().len(), loaded.time.as_secs_f64() * 1e3);
+    say_line!("{} triples loaded in {:.0} ms", loaded.dataset.snapshot().len(), loaded.time.as_secs_f64() * 1e3);
     let name = strategy.strategy().name();
     say_line!("\nquery        rows {:>11}      nls ms       tasks        near         far", format!("{name} ms"));
     let nls = start("nls".parse().expect("the strategy exists"))?;

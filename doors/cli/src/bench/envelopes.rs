@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     drop(scratch);
     say_line!(
         "{} triples, {} threads, medians of {}",
-        dataset.store().len(),
+        dataset.snapshot().len(),
         service.runtime().plan().threads(),
         args.repeats
     );

@@ -10,7 +10,7 @@ use super::spin::{calibrate, spin};
 use crate::tell::tell;
 use crate::{engine, memory};
 use vicus::{Runtime, Setting};
-use vicus_rdf::StoreMemory;
+use vicus_rdf::SnapshotMemory;
 use vicus_service::{Dataset, Service};
 use vicus_sparql::PlanOptions;
 
@@ -43,7 +43,7 @@ struct Size {
     /// The median milliseconds and the number of rows of each query.
     times: Vec<(f64, u64)>,
     /// The memory that the store reports.
-    held: StoreMemory,
+    held: SnapshotMemory,
 }
 
 /// How the first load changed the process' memory.
@@ -67,8 +67,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         };
         let before = memory::resident_bytes();
         let dataset = queries::load(&service, &[path])?.dataset;
-        let store = dataset.store();
-        let triples = store.len();
+        let snapshot = dataset.snapshot();
+        let triples = snapshot.len();
         anyhow::ensure!(triples > 0, "a size of no triples has no growth");
         tell(format_args!("  {triples} triples loaded"));
         resident.get_or_insert_with(|| Resident {
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         if speed_up.is_none() {
             speed_up = Some(SpeedUp::measure(&start(Some(1))?, &service, &dataset, args.repeats)?);
         }
-        sizes.push(Size { triples, times, held: store.memory() });
+        sizes.push(Size { triples, times, held: snapshot.memory() });
     }
     // The generated files are deleted first, because the process may end while it prints to a closed pipe.
     drop(scratch);
@@ -150,7 +150,7 @@ impl SpeedUp {
         }
         let [one, all] = times.map(|times| median(&times));
         let [loop_one, loop_all] = loops.map(|times| median(&times));
-        Ok(SpeedUp { triples: dataset.store().len(), threads, one, all, of_loop: loop_one / loop_all })
+        Ok(SpeedUp { triples: dataset.snapshot().len(), threads, one, all, of_loop: loop_one / loop_all })
     }
 
     fn print(&self) -> Outcome {
@@ -202,7 +202,7 @@ fn print_memory(sizes: &[Size], resident: &Resident) -> Outcome {
     say!("\nbytes a triple, at       ");
     sizes.iter().for_each(|size| say!(" {:>11}", size.triples));
     say_line!("");
-    let line = |what: &str, bytes: &dyn Fn(&StoreMemory) -> usize| {
+    let line = |what: &str, bytes: &dyn Fn(&SnapshotMemory) -> usize| {
         say!("{what:25}");
         sizes.iter().for_each(|size| say!(" {:>11.2}", bytes(&size.held) as f64 / size.triples as f64));
         say_line!("");
@@ -213,7 +213,7 @@ fn print_memory(sizes: &[Size], resident: &Resident) -> Outcome {
     line("dictionary, text", &|held| held.dictionary_text);
     line("dictionary, ends", &|held| held.dictionary_ends);
     line("statistics", &|held| held.statistics);
-    line("held by the store", &StoreMemory::total);
+    line("held by the store", &SnapshotMemory::total);
     let growth = resident.growth_bytes / resident.triples as f64;
     let largest = sizes.last().expect("there is a size");
     let held = largest.held.total() as f64 / largest.triples as f64;

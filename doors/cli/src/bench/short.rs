@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     drop(scratch);
     say_line!(
         "{} triples, {} threads, medians of {}, in microseconds",
-        dataset.store().len(),
+        dataset.snapshot().len(),
         service.runtime().plan().threads(),
         args.repeats
     );
@@ -85,15 +85,15 @@ fn ask(session: &Session, text: &str) -> anyhow::Result<Asked> {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use vicus_rdf::Store;
+    use vicus_rdf::Snapshot;
     use vicus_service::Dataset;
 
     #[test]
     fn each_query_of_the_shop_has_rows_for_some_of_its_constants() {
         let text = shop::triples(60, 1);
-        let store = Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples"));
+        let snapshot = Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples"));
         let service = engine::serve(Runtime::builder(), Some(1)).expect("there is a thread");
-        let session = service.session(&Dataset::new(store), queries::session_options(&PlanOptions::default()));
+        let session = service.session(&Dataset::new(snapshot), queries::session_options(&PlanOptions::default()));
         for (name, texts) in shop::queries(60, 60, 1) {
             let rows: u64 = texts.iter().map(|text| ask(&session, text).expect("it runs").rows).sum();
             assert!(rows > 0, "{name}");

@@ -207,12 +207,12 @@ impl Taker for Count {
 /// ```
 /// use std::sync::{Arc, mpsc};
 /// use vicus::Runtime;
-/// use vicus_rdf::Store;
+/// use vicus_rdf::Snapshot;
 /// use vicus_service::{Dataset, Each, MemoryBudget, Service, SessionOptions};
 ///
 /// let service = Service::new(Runtime::builder().threads(1).start(), MemoryBudget::new(64 << 20));
-/// let store = Store::of_turtle(b"<http://e/ann> <http://e/age> 27 .", None).unwrap();
-/// let session = service.session(&Dataset::new(Arc::new(store)), SessionOptions::default());
+/// let snapshot = Snapshot::of_turtle(b"<http://e/ann> <http://e/age> 27 .", None).unwrap();
+/// let session = service.session(&Dataset::new(Arc::new(snapshot)), SessionOptions::default());
 /// let (send, receive) = mpsc::channel();
 /// let each = Each::new(move |batch| {
 ///     (0..batch.rows()).try_for_each(|row| send.send(batch.term(row, 0).expect("it is bound").to_string()))?;

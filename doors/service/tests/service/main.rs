@@ -6,7 +6,7 @@ mod sinks;
 
 use std::sync::Arc;
 use vicus::{Runtime, Setting};
-use vicus_rdf::Store;
+use vicus_rdf::Snapshot;
 use vicus_service::{Dataset, MemoryBudget, Service, SessionOptions};
 use vicus_sparql::PlanOptions;
 
@@ -20,7 +20,7 @@ const MODEST: &str = "SELECT ?a (COUNT(?c) AS ?n) { ?a ?b ?c } GROUP BY ?a ORDER
 /// 3,000 triples with 500 subjects.
 fn dataset() -> Dataset {
     let text: String = (0..3000).map(|n| format!("<http://e/{}> <http://e/p> \"{n}\" .\n", n % 500)).collect();
-    Dataset::new(Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples")))
+    Dataset::new(Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples")))
 }
 
 fn service(strategy: &str, bytes: u64) -> Service {

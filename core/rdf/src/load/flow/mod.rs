@@ -23,7 +23,7 @@ mod text;
 use super::{OnError, Parsed, SyntaxError, Unparsed};
 use crate::index::Order;
 use crate::placed::Placement;
-use crate::store::Store;
+use crate::snapshot::Snapshot;
 use memchr::memchr_iter;
 use std::collections::VecDeque;
 use std::fmt;
@@ -126,7 +126,7 @@ impl Default for LoadOptions {
 /// ];
 /// let load = Load::new(sources, LoadOptions { workers: 2, ..LoadOptions::default() });
 /// sequential::run(load.model(), Vec::new(), |_| 0)?;
-/// assert_eq!(load.finish()?.store.len(), 2); // Each file has its own _:x.
+/// assert_eq!(load.finish()?.snapshot.len(), 2); // Each file has its own _:x.
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Load {
@@ -157,7 +157,7 @@ impl Load {
             buffers: Mutex::default(),
             skipped: Mutex::default(),
             progress: Arc::default(),
-            store: Mutex::default(),
+            snapshot: Mutex::default(),
         });
         Load { model: network::network(&shared, readers, workers, &orders), shared }
     }
@@ -177,12 +177,12 @@ impl Load {
     /// # Errors
     /// [`LoadError::Unfinished`] if it has not.
     pub fn finish(self) -> Result<Loaded, LoadError> {
-        let store = self.shared.store.lock().expect("nothing panics under this lock").take();
-        let store = store.ok_or(LoadError::Unfinished)?;
+        let snapshot = self.shared.snapshot.lock().expect("nothing panics under this lock").take();
+        let snapshot = snapshot.ok_or(LoadError::Unfinished)?;
         let Skipped { count, first } =
             std::mem::take(&mut *self.shared.skipped.lock().expect("nothing panics under this lock"));
         let first_skipped = first.map(|error| self.shared.located(error));
-        Ok(Loaded { store, skipped: count, first_skipped })
+        Ok(Loaded { snapshot, skipped: count, first_skipped })
     }
 }
 
@@ -196,7 +196,7 @@ impl fmt::Debug for Load {
 #[derive(Debug)]
 pub struct Loaded {
     /// All triples of all sources.
-    pub store: Store,
+    pub snapshot: Snapshot,
     /// The number of skipped lines of N-Triples, and of errors in Turtle.
     pub skipped: u64,
     /// The first skipped error of the first source that had any.
@@ -370,7 +370,7 @@ struct LoadState {
     buffers: Mutex<Vec<Vec<u8>>>,
     skipped: Mutex<Skipped>,
     progress: Arc<Progress>,
-    store: Mutex<Option<Store>>,
+    snapshot: Mutex<Option<Snapshot>>,
 }
 
 impl LoadState {
@@ -445,8 +445,8 @@ impl LoadState {
         LoadError::Unreadable { name: self.names[file as usize].clone(), error }
     }
 
-    fn end(&self, store: Store) {
-        *self.store.lock().expect("nothing panics under this lock") = Some(store);
+    fn end(&self, snapshot: Snapshot) {
+        *self.snapshot.lock().expect("nothing panics under this lock") = Some(snapshot);
         self.progress.enter(Phase::Done);
     }
 }

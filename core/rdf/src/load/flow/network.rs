@@ -11,7 +11,7 @@ use crate::load::{
     merge_terms, remap,
 };
 use crate::placed::Placement;
-use crate::store::Store;
+use crate::snapshot::Snapshot;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -144,21 +144,21 @@ pub(super) fn network(shared: &Arc<LoadState>, readers: usize, workers: usize, o
     net.connect(assemble.output(workers), gather_runs.input(workers + 1));
 
     let indexes = Handover::new();
-    let store = {
+    let snapshot = {
         let (shared, indexes) = (Arc::clone(shared), indexes.clone());
         net.add(gather("store", orders.len() + 1, 1, move |mut came, _| {
             let dictionary = dictionaries.take(&came.pop().expect("the last input")[0]);
             let (indexes, sets): (Vec<Index>, Vec<_>) = came.iter().flatten().map(|index| indexes.take(index)).unzip();
             let sets = sets.into_iter().flatten().next().expect("they come with the index Spo");
-            shared.end(Store::with_characteristic(dictionary, indexes, sets)?);
+            shared.end(Snapshot::with_characteristic(dictionary, indexes, sets)?);
             Ok(())
         }))
     };
-    side_by_side(&mut net, orders.len(), gather_runs, store, || {
+    side_by_side(&mut net, orders.len(), gather_runs, snapshot, || {
         each::<IndexOf, Indexed>("index", &jobs, &indexes, make_index)
     });
-    net.connect(assemble.output(workers + 1), store.input(orders.len()));
-    net.end(store.output(0));
+    net.connect(assemble.output(workers + 1), snapshot.input(orders.len()));
+    net.end(snapshot.output(0));
     net.build().unwrap_or_else(|error| panic!("the network is well made: {error}"))
 }
 

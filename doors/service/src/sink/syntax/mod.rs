@@ -168,7 +168,7 @@ mod tests {
     use oxrdf::{Literal, NamedNode, Term, Variable};
     use sparesults::{QueryResultsFormat, QueryResultsParser, QueryResultsSerializer, SliceQueryResultsParserOutput};
     use std::sync::Arc;
-    use vicus_rdf::{Id, Store};
+    use vicus_rdf::{Id, Snapshot};
     use vicus_sparql::{Moment, PlanOptions, Run, parse};
 
     const PIECES: [&str; 29] = [
@@ -205,7 +205,7 @@ mod tests {
     const DATATYPES: [&str; 7] = ["boolean", "integer", "decimal", "double", "string", "date", "float"];
 
     /// Terms of all kinds, a store that has them as objects, and a plan for it.
-    fn random_terms(seed: u64) -> (Vec<Term>, Arc<Store>, Run) {
+    fn random_terms(seed: u64) -> (Vec<Term>, Arc<Snapshot>, Run) {
         let mut state = seed;
         let mut below = |end: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -228,10 +228,10 @@ mod tests {
         }
         let line = |term: &Term| format!("_:b <http://e/p> {term} .\n");
         let text: String = terms.iter().map(line).collect();
-        let store = Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples"));
+        let snapshot = Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples"));
         let parsed = parse("SELECT ?s ?o ?none { ?s ?p ?o }").expect("good SPARQL");
-        let plan = vicus_sparql::plan(&store, &parsed, &PlanOptions::default()).expect("supported");
-        (terms, store, plan.start(Moment::default()))
+        let plan = vicus_sparql::plan(&snapshot, &parsed, &PlanOptions::default()).expect("supported");
+        (terms, snapshot, plan.start(Moment::default()))
     }
 
     fn names(variables: &[&str]) -> Vec<String> {
@@ -271,10 +271,10 @@ mod tests {
     /// Any term of a store, and none, is written as sparesults writes it.
     #[test]
     fn random_terms_are_lines_as_sparesults_writes_them() {
-        let (terms, store, run) = random_terms(7);
-        let blank = store.index(vicus_rdf::Order::Spo).keys()[0];
+        let (terms, snapshot, run) = random_terms(7);
+        let blank = snapshot.index(vicus_rdf::Order::Spo).keys()[0];
         let ids: Vec<Vec<Option<Id>>> =
-            terms.iter().map(|term| vec![Some(blank), store.id(term.as_ref()), None]).collect();
+            terms.iter().map(|term| vec![Some(blank), snapshot.id(term.as_ref()), None]).collect();
         let names = names(&["s", "o", "none"]);
         let variables: Vec<Variable> = names.iter().map(Variable::new_unchecked).collect();
         for (ours, theirs) in [(Syntax::Csv, QueryResultsFormat::Csv), (Syntax::Tsv, QueryResultsFormat::Tsv)] {
@@ -300,11 +300,11 @@ mod tests {
         let terms = texts.map(|text| Term::from(Literal::new_language_tagged_literal_unchecked(text, "en")));
         let subject = NamedNode::new_unchecked("http://e/s");
         let lines: String = terms.map(|term| format!("{subject} <http://e/p> {term} .\n")).collect();
-        let store = Arc::new(Store::of_ntriples(lines.as_bytes()).unwrap());
+        let snapshot = Arc::new(Snapshot::of_ntriples(lines.as_bytes()).unwrap());
         let parsed = parse("SELECT * { ?s ?p ?o }").unwrap();
-        let run = vicus_sparql::plan(&store, &parsed, &PlanOptions::default()).unwrap().start(Moment::default());
+        let run = vicus_sparql::plan(&snapshot, &parsed, &PlanOptions::default()).unwrap().start(Moment::default());
         let names = names(&["o"]);
-        for &id in store.index(vicus_rdf::Order::Ops).keys() {
+        for &id in snapshot.index(vicus_rdf::Order::Ops).keys() {
             for syntax in [Syntax::Csv, Syntax::Tsv, Syntax::Json, Syntax::Xml] {
                 // XML refuses most control characters.
                 let _ = rows(syntax, &run, &names, &[vec![Some(id)]]);
@@ -328,15 +328,15 @@ mod tests {
     #[test]
     fn sparesults_reads_back_what_random_rows_had() {
         for seed in 0..3u64 {
-            let (terms, store, run) = random_terms(seed);
-            let blank = store.index(vicus_rdf::Order::Spo).keys()[0];
+            let (terms, snapshot, run) = random_terms(seed);
+            let blank = snapshot.index(vicus_rdf::Order::Spo).keys()[0];
             let names = names(&["s", "o", "none", "ünï_1"]);
             for count in [0, 1, 2, terms.len()] {
                 let ids: Vec<Vec<Option<Id>>> = terms[..count]
                     .iter()
                     .enumerate()
                     .map(|(number, term)| {
-                        let id = store.id(term.as_ref());
+                        let id = snapshot.id(term.as_ref());
                         let part = |bit: u32| number >> bit & 1 == 0;
                         vec![Some(blank).filter(|_| part(0)), id, None, id.filter(|_| part(1))]
                     })

@@ -14,47 +14,47 @@ use vicus_flow::library::HashKey;
 ///
 /// ```
 /// use oxrdf::NamedNodeRef;
-/// use vicus_rdf::{Order, Store};
+/// use vicus_rdf::{Order, Snapshot};
 ///
-/// let store = Store::of_ntriples(b"
+/// let snapshot = Snapshot::of_ntriples(b"
 ///     <http://e/ann> <http://e/knows> <http://e/bob> .
 ///     <http://e/ann> <http://e/name> \"Ann\" .
 /// ")?;
-/// let ann = store.id(NamedNodeRef::new_unchecked("http://e/ann").into()).unwrap();
-/// let index = store.index(store.best_order([true, false, false]));
+/// let ann = snapshot.id(NamedNodeRef::new_unchecked("http://e/ann").into()).unwrap();
+/// let index = snapshot.index(snapshot.best_order([true, false, false]));
 /// for row in index.range(&[ann]) {
-///     let object = store.view(index.third()[row]);
+///     let object = snapshot.view(index.third()[row]);
 ///     assert!(["<http://e/bob>", "\"Ann\""].contains(&object.to_string().as_str()));
 /// }
 /// # Ok::<(), vicus_rdf::SyntaxError>(())
 /// ```
 #[derive(Debug)]
-pub struct Store {
+pub struct Snapshot {
     dictionary: Dictionary,
     /// By [`Order`]; `None` for orders that were not asked for.
     indexes: [Option<Index>; Order::ALL.len()],
     statistics: Statistics,
 }
 
-impl Store {
-    /// Makes a store of its parts. Panics unless there are Spo, Pso, Pos and Ops ([`Order::USUAL`]), and all indexes have the
+impl Snapshot {
+    /// Makes one of its parts. Panics unless there are Spo, Pso, Pos and Ops ([`Order::USUAL`]), and all indexes have the
     /// same length.
     ///
     /// # Errors
     /// There is not enough memory for counting.
-    pub fn new(dictionary: Dictionary, indexes: impl IntoIterator<Item = Index>) -> Result<Store, NoMemory> {
+    pub fn new(dictionary: Dictionary, indexes: impl IntoIterator<Item = Index>) -> Result<Snapshot, NoMemory> {
         let indexes: Vec<Index> = indexes.into_iter().collect();
         let spo = indexes.iter().find(|index| index.order() == Order::Spo).expect("an index in order Spo");
         let sets = CharacteristicSets::new(spo, characteristic::rdf_type(&dictionary), HashKey::default())?;
-        Store::with_characteristic(dictionary, indexes, sets)
+        Snapshot::with_characteristic(dictionary, indexes, sets)
     }
 
-    /// As [`Store::new`], with the characteristic sets of the index Spo.
+    /// As [`Snapshot::new`], with the characteristic sets of the index Spo.
     pub(crate) fn with_characteristic(
         dictionary: Dictionary,
         indexes: Vec<Index>,
         characteristic: CharacteristicSets,
-    ) -> Result<Store, NoMemory> {
+    ) -> Result<Snapshot, NoMemory> {
         let mut by_order = [const { None }; Order::ALL.len()];
         for index in indexes {
             let place = index.order() as usize;
@@ -65,16 +65,16 @@ impl Store {
         let [spo, pso, pos, ops] = Order::USUAL.map(get);
         assert!(by_order.iter().flatten().all(|index| index.len() == spo.len()), "indexes have the same triples");
         let statistics = Statistics::new(pso, pos, spo.keys().len(), ops.keys().len(), characteristic)?;
-        Ok(Store { dictionary, indexes: by_order, statistics })
+        Ok(Snapshot { dictionary, indexes: by_order, statistics })
     }
 
     /// Runs all steps of [`load`] after parsing, one after the other. Panics if there is not enough memory.
-    pub fn from_parsed(parsed: Vec<Parsed>) -> Store {
+    pub fn from_parsed(parsed: Vec<Parsed>) -> Snapshot {
         load::had(load::build(parsed, &Order::USUAL))
     }
 
     /// Loads one N-Triples file; fails if a line is malformed. Panics if there is not enough memory.
-    pub fn of_ntriples(text: &[u8]) -> Result<Store, SyntaxError> {
+    pub fn of_ntriples(text: &[u8]) -> Result<Snapshot, SyntaxError> {
         let mut loader = Loader::default();
         loader.ntriples(text)?;
         Ok(loader.finish())
@@ -82,7 +82,7 @@ impl Store {
 
     /// Loads one Turtle file; fails if it is malformed. Relative IRIs are resolved against `base`. Panics if there is not
     /// enough memory.
-    pub fn of_turtle(text: &[u8], base: Option<&str>) -> Result<Store, SyntaxError> {
+    pub fn of_turtle(text: &[u8], base: Option<&str>) -> Result<Snapshot, SyntaxError> {
         let mut loader = Loader::default();
         loader.turtle(text, base)?;
         Ok(loader.finish())
@@ -108,33 +108,33 @@ impl Store {
         &self.statistics
     }
 
-    /// The triples in this order. Panics if the store was built without it; [`Order::USUAL`] are always there.
+    /// The triples in this order. Panics if it was built without it; [`Order::USUAL`] are always there.
     #[expect(
         clippy::should_implement_trait,
         reason = "the field's word; `store[order]` would hide which part is meant"
     )]
     pub fn index(&self, order: Order) -> &Index {
-        self.get_index(order).unwrap_or_else(|| panic!("the store was built without the order {order:?}"))
+        self.get_index(order).unwrap_or_else(|| panic!("the snapshot was built without the order {order:?}"))
     }
 
-    /// The triples in this order, if the store was built with it.
+    /// The triples in this order, if it was built with it.
     pub fn get_index(&self, order: Order) -> Option<&Index> {
         self.indexes[order as usize].as_ref()
     }
 
-    /// The orders that the store was built with.
+    /// The orders that it was built with.
     pub fn orders(&self) -> impl Iterator<Item = Order> + '_ {
         self.indexes.iter().flatten().map(Index::order)
     }
 
-    /// Of the store's orders, the first one with the most bound positions (subject, predicate, object) in front. If a bound
+    /// Of its orders, the first one with the most bound positions (subject, predicate, object) in front. If a bound
     /// position is not in the prefix ([`Order::prefix`]), rows must be filtered: only if just subject and object are bound and
-    /// the store has neither Sop nor Osp.
+    /// there is neither Sop nor Osp.
     pub fn best_order(&self, bound: [bool; 3]) -> Order {
         self.best_order_for(bound, None)
     }
 
-    /// As [`Store::best_order`]; of equally good orders, one whose rows are sorted by `sorted`, which then follows the prefix.
+    /// As [`Snapshot::best_order`]; of equally good orders, one whose rows are sorted by `sorted`, which then follows the prefix.
     pub fn best_order_for(&self, bound: [bool; 3], sorted: Option<Position>) -> Order {
         let rank = |order: &Order| {
             let prefix = order.prefix(bound);
@@ -143,10 +143,10 @@ impl Store {
         };
         // `max_by_key` returns the last of several maxima.
         let orders: Vec<Order> = self.orders().collect();
-        orders.into_iter().rev().max_by_key(rank).expect("a store has indexes")
+        orders.into_iter().rev().max_by_key(rank).expect("a snapshot has indexes")
     }
 
-    /// The id of a term, if the term is in this store or inlined.
+    /// The id of a term, if the term is here or inlined.
     pub fn id(&self, term: TermRef<'_>) -> Option<Id> {
         self.dictionary.id(term)
     }
@@ -162,8 +162,8 @@ impl Store {
     }
 
     /// The memory of each part.
-    pub fn memory(&self) -> StoreMemory {
-        StoreMemory {
+    pub fn memory(&self) -> SnapshotMemory {
+        SnapshotMemory {
             indexes: self.indexes.iter().flatten().map(|index| (index.order(), index.heap_bytes())).collect(),
             dictionary_text: self.dictionary.text_bytes(),
             dictionary_ends: self.dictionary.ends_bytes(),
@@ -171,7 +171,7 @@ impl Store {
         }
     }
 
-    /// The memory that it holds, in bytes: [`StoreMemory::total`].
+    /// The memory that it holds, in bytes: [`SnapshotMemory::total`].
     pub fn heap_bytes(&self) -> usize {
         self.memory().total()
     }
@@ -183,12 +183,12 @@ impl Store {
     }
 }
 
-/// The memory that a [`Store`] has allocated, in bytes, without the allocator's pages, headers and rounding.
+/// The memory that a [`Snapshot`] has allocated, in bytes, without the allocator's pages, headers and rounding.
 ///
 /// ```
-/// use vicus_rdf::Store;
-/// let store = Store::of_ntriples(b"<http://e/s> <http://e/p> <http://e/o> .")?;
-/// let memory = store.memory();
+/// use vicus_rdf::Snapshot;
+/// let snapshot = Snapshot::of_ntriples(b"<http://e/s> <http://e/p> <http://e/o> .")?;
+/// let memory = snapshot.memory();
 /// assert_eq!(memory.indexes.len(), 4);
 /// // The three IRIs, without their angle brackets.
 /// assert!(memory.dictionary_text >= 30);
@@ -196,7 +196,7 @@ impl Store {
 /// # Ok::<(), vicus_rdf::SyntaxError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct StoreMemory {
+pub struct SnapshotMemory {
     /// Each index that the store was built with.
     pub indexes: Vec<(Order, usize)>,
     /// The keys of all terms that are not their own ids.
@@ -207,7 +207,7 @@ pub struct StoreMemory {
     pub statistics: usize,
 }
 
-impl StoreMemory {
+impl SnapshotMemory {
     /// All parts together.
     pub fn total(&self) -> usize {
         let indexes: usize = self.indexes.iter().map(|(_, bytes)| bytes).sum();
