@@ -32,12 +32,7 @@ pub struct TaskGraph<T = ReadyTask> {
 
 impl<T> Default for TaskGraph<T> {
     fn default() -> TaskGraph<T> {
-        TaskGraph {
-            dependences: Dependences::default(),
-            first: 0,
-            nodes: VecDeque::new(),
-            predecessors: Vec::new(),
-        }
+        TaskGraph { dependences: Dependences::default(), first: 0, nodes: VecDeque::new(), predecessors: Vec::new() }
     }
 }
 
