@@ -183,6 +183,7 @@ fn expected(steps: &[Step]) -> Vec<u64> {
 #[test]
 fn children_with_data_do_what_they_would_do_one_after_the_other() {
     for seed in 1..6u64 {
+        println!("seed {seed}");
         let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let steps = program(&mut random, 60, 2);
         let expected = expected(&steps);
