@@ -420,7 +420,14 @@ impl Planner<'_> {
             At::Slot(slot) => input.estimate.is_certain(slot),
         });
         let constants = pattern.0.map(|at| matches!(at, At::Constant(_)));
-        let rank = |order: &Order| (order.prefix(known), order.prefix(constants));
+        let statistics = snapshot.statistics();
+        // Of two orders with one known level in front, the one with fewer rows for each value.
+        let values = |order: &Order| match order.positions()[0] {
+            Position::Subject => statistics.subjects,
+            Position::Predicate => statistics.predicates().len(),
+            Position::Object => statistics.objects,
+        };
+        let rank = |order: &Order| (order.prefix(known), order.prefix(constants), values(order));
         let order = snapshot.orders().max_by_key(rank).expect("a store has indexes");
         let arranged = order.arrange(pattern.0);
         let source = |at: &At| match at {

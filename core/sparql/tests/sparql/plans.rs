@@ -546,3 +546,31 @@ fn rows_that_are_far_from_the_estimate_are_marked() {
     let limit = explained_run(&planned(&library(9000), "SELECT * { ?p :by ?a } LIMIT 3")).2;
     assert!(limit.contains("stopped early") && !limit.contains("!!"), "{limit}");
 }
+
+/// What happened: a pattern whose subject and object are known, but not its predicate, was searched in the order that begins
+/// with the object, and all rows of that object were read for each subject. `?s a ?o . ?s ?p ?o` took quadratic time: 29 s for a
+/// million triples.
+#[test]
+fn a_subject_and_an_object_are_looked_up_without_reading_all_rows_of_either() {
+    let mut text = String::new();
+    for thing in 0..3000 {
+        writeln!(text, "<http://e/thing{thing}> <http://e/type> <http://e/Thing> .")
+            .expect("a string takes everything");
+        writeln!(text, "<http://e/thing{thing}> <http://e/is> <http://e/Thing> .").expect("a string takes everything");
+        writeln!(text, "<http://e/hub> <http://e/has{}> <http://e/thing{}> .", thing % 3, thing / 2).expect("as above");
+    }
+    let snapshot = Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples"));
+    let text = "SELECT * { ?s :type ?o . ?s ?p ?o }";
+    assert_plan(&snapshot, text, &["index join Spo"], &[]);
+    assert_eq!(count_of(&planned(&snapshot, text)), 6000);
+    // Subjects and objects with many rows, and a constant for one of them.
+    for text in [
+        "SELECT * { ?t :type ?o . ?h ?p ?t . ?h ?q ?t }",
+        "SELECT * { ?t :type :Thing . ?t ?p :Thing }",
+        "SELECT * { ?t :type :Thing . :hub ?p ?t }",
+        "SELECT ?t { ?t :type :Thing . ?t ?p :Thing FILTER (?p != :is) }",
+        "SELECT * { :hub ?p ?t . ?t ?q ?o . ?t ?r ?o }",
+    ] {
+        assert_plan(&snapshot, text, &[], &[]);
+    }
+}
