@@ -184,10 +184,11 @@ fn planned(
     if options.optimise {
         translated.node = optimise::optimise(translated.node, &mut translated.names, stop);
     }
-    let planner = Planner::new(&terms, options.optimise, stop);
+    let planner = Planner::new(&terms, options.optimise, translated.names.len(), stop);
     let slots: Option<Vec<Slot>> =
         translated.select.as_ref().map(|select| select.iter().map(|(_, slot)| *slot).collect());
     let physical = planner.query(&translated.node, slots.as_deref());
+    translated.names.resize(planner.end_of_slots(), "_:value".to_owned());
     stop.check()?;
     if physical.joins_by_value() {
         numbers = Numbers::of(snapshot, numbers.and(translated.node.makes()));
