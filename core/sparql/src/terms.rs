@@ -1,7 +1,6 @@
 //! The terms of a plan: those of the store, and those that its query mentions or computes.
 
 use crate::boxes::room_for_one;
-use crate::computed::Computed;
 use crate::limits::Limits;
 use crate::passing::{Passing, Segments, segment_of};
 use crate::value::{DateTime, Numbers};
@@ -16,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, OverBudget, Turn, give_up};
-use vicus_rdf::{Encoded, Encoder, Id, Kind, Snapshot, TermView};
+use vicus_rdf::{Encoded, Encoder, Id, Kind, Snapshot, TermView, Unranked};
 
 /// A store, the other terms that the query mentions, and those that one run of it computes.
 ///
@@ -34,7 +33,7 @@ pub(crate) struct Terms {
     base: Option<Arc<Iri<String>>>,
     moment: Moment,
     /// The terms that the query mentions: the same for all runs.
-    mentioned: Arc<Computed>,
+    mentioned: Arc<Unranked>,
     run: Arc<OfRun>,
     /// The segments of a box whose computed terms pass; `None` if they are kept until the run's end.
     passing: Option<Passing>,
@@ -43,7 +42,7 @@ pub(crate) struct Terms {
 /// The state shared by all boxes of a run.
 struct OfRun {
     /// Terms kept until the run's end.
-    kept: RwLock<Computed>,
+    kept: RwLock<Unranked>,
     /// Terms that pass.
     segments: Arc<Segments>,
     /// The blank nodes made so far, by the id of their label and the row.
@@ -135,7 +134,7 @@ impl Terms {
 
     /// The terms of a query, whose IRIs are resolved against `base`, and whose hashes are keyed with a seed.
     pub(crate) fn with(snapshot: &Arc<Snapshot>, base: Option<Iri<String>>, limits: Limits, hash_seed: u64) -> Terms {
-        let mentioned = Computed::new(RapidSecrets::seed(hash_seed));
+        let mentioned = Unranked::new(RapidSecrets::seed(hash_seed));
         Terms::behind(snapshot, base.map(Arc::new), limits, HashKey::of_seed(hash_seed), Arc::new(mentioned))
     }
 
@@ -144,10 +143,10 @@ impl Terms {
         base: Option<Arc<Iri<String>>>,
         limits: Limits,
         key: HashKey,
-        mentioned: Arc<Computed>,
+        mentioned: Arc<Unranked>,
     ) -> Terms {
         let run = OfRun {
-            kept: RwLock::new(Computed::behind(&mentioned)),
+            kept: RwLock::new(Unranked::behind(&mentioned)),
             segments: Arc::new(Segments::new(key)),
             blanks: Mutex::new(HashMap::with_hasher(key)),
             asked: AtomicU64::new(0),
@@ -275,7 +274,7 @@ impl Terms {
         })
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, Computed> {
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Unranked> {
         self.run.kept.read().expect("nothing panics under this lock")
     }
 
@@ -350,7 +349,7 @@ impl Terms {
         // Another box may have added it since the search.
         let added = kept
             .find(kind, key)
-            .map_or_else(|| kept.add(kind, key).inspect(|_| self.book(Computed::bytes_of(key))), Ok);
+            .map_or_else(|| kept.add(kind, key).inspect(|_| self.book(Unranked::bytes_of(key))), Ok);
         drop(kept);
         added.unwrap_or_else(|error| give_up(error))
     }
