@@ -3,11 +3,13 @@
 //! * [`ids`]: 64-bit names of terms, which sort as SPARQL sorts the terms.
 //! * [`term`] and [`dictionary`]: from terms to ids and back.
 //! * [`index`](mod@index): all triples in one order, as columns; a pattern is a range of rows.
+//! * [`unranked`]: terms that a sorted dictionary lacks, and [`delta`]: changes of an index since it was built.
 //! * [`statistics`]: counts for a planner, and [`characteristic`]: which predicates occur together.
 //! * [`snapshot`]: all of it together; start at [`Snapshot`].
 //! * [`load`]: from N-Triples and Turtle to a store, in steps that can run at the same time.
 
 pub mod characteristic;
+pub mod delta;
 pub mod dictionary;
 pub mod ids;
 pub mod index;
@@ -16,6 +18,7 @@ mod placed;
 pub mod snapshot;
 pub mod statistics;
 pub mod term;
+pub mod unranked;
 
 pub use dictionary::Dictionary;
 pub use ids::{Id, Kind};
@@ -25,3 +28,4 @@ pub use placed::Placement;
 pub use snapshot::{Snapshot, SnapshotMemory};
 pub use statistics::Statistics;
 pub use term::{Encoded, Encoder, TermView, inline};
+pub use unranked::{FreshTerms, Unranked};

@@ -16,6 +16,7 @@ mod last_words;
 mod latency;
 mod locality;
 mod lock;
+mod lookout;
 mod near;
 mod pages;
 mod pin;

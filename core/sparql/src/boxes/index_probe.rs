@@ -77,6 +77,16 @@ impl IndexProbe {
         probe
     }
 
+    /// If the first and the last level are known, and the second is not: the value of the last level, for `rows` that are many.
+    /// A group of the second level has it once at most, so it is searched for in each group. Types have very many subjects, and
+    /// reading all of them for each subject would take quadratic time.
+    fn between_groups(&self, rows: usize) -> Option<Source> {
+        match self.spec.checks[..] {
+            [(2, last)] if rows >= MANY && self.spec.prefix.len() == 1 && self.spec.repeated.is_empty() => Some(last),
+            _ => None,
+        }
+    }
+
     /// The ascending column that the first variable level is searched in.
     fn column<'a>(&self, index: &'a Index) -> &'a [Id] {
         match self.leading {
@@ -86,6 +96,20 @@ impl IndexProbe {
             _ => &[],
         }
     }
+}
+
+/// From so many rows on, one of the last level is searched for in each group of the second level; fewer are read one after the
+/// other.
+const MANY: usize = 16;
+
+/// The row of the first group of the second level whose last level is `id`, and where that group ends. The rows begin with the
+/// group and have one first id.
+fn find_in_group(index: &Index, rows: Range<usize>, id: Id) -> (Option<usize>, usize) {
+    let (second, third) = (index.second(), index.third());
+    let of_group = second[rows.start];
+    let end = rows.start + gallop(&second[rows.clone()], 0, |&other| other == of_group);
+    let place = rows.start + gallop(&third[rows.start..end], 0, |&other| other < id);
+    ((place < end && third[place] == id).then_some(place), end)
 }
 
 fn level_of(index: &Index, level: usize) -> &[Id] {
@@ -146,6 +170,19 @@ impl Probe for IndexProbe {
                     right.push(next as u32);
                 }
                 next = all.end;
+            } else if let Some(last) = self.between_groups(all.len()) {
+                let id = match last {
+                    Source::Constant(id) => id,
+                    Source::Column(column) => Id::from_bits(columns[column][row]),
+                };
+                while next < all.end && left.len() < limit {
+                    let (found, end) = find_in_group(index, next..all.end, id);
+                    if let Some(found) = found {
+                        left.push(row as u32);
+                        right.push(found as u32);
+                    }
+                    next = end;
+                }
             } else if spec.want == Want::Groups {
                 let groups = level_of(index, spec.prefix.len());
                 while next < all.end && left.len() < limit {
