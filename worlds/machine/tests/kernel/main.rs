@@ -12,6 +12,7 @@ mod heaps;
 mod pages;
 mod placed;
 mod spill;
+mod store;
 mod sysfs;
 mod topology;
 
