@@ -3,6 +3,7 @@
 //! * [`ids`]: 64-bit names of terms, which sort as SPARQL sorts the terms.
 //! * [`term`] and [`dictionary`]: from terms to ids and back.
 //! * [`index`](mod@index): all triples in one order, as columns; a pattern is a range of rows.
+//! * [`search`]: many look-ups in one index, each from where the last one ended.
 //! * [`statistics`]: counts for a planner, and [`characteristic`]: which predicates occur together.
 //! * [`snapshot`]: all of it together; start at [`Snapshot`].
 //! * [`load`]: from N-Triples and Turtle to a store, in steps that can run at the same time.
@@ -12,16 +13,19 @@ pub mod dictionary;
 pub mod ids;
 pub mod index;
 pub mod load;
+mod packed;
 mod placed;
+pub mod search;
 pub mod snapshot;
 pub mod statistics;
 pub mod term;
 
 pub use dictionary::Dictionary;
 pub use ids::{Id, Kind};
-pub use index::{Cursor, Index, Order, Position};
+pub use index::{Index, Order, Position};
 pub use load::{Loader, OnError, SyntaxError};
 pub use placed::Placement;
+pub use search::{Cursor, Reader, Searcher};
 pub use snapshot::{Snapshot, SnapshotMemory};
 pub use statistics::Statistics;
 pub use term::{Encoded, Encoder, TermView, inline};

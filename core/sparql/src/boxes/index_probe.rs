@@ -1,13 +1,11 @@
 //! Finds the partners of a row by searching an index: one side of an index nested-loop join.
 
 use super::join::{Probe, ProbeState};
-use super::search::Searcher;
 use super::slices;
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::{Envelope, Room};
-use vicus_rdf::index::gallop;
-use vicus_rdf::{Id, Index, Order, Snapshot};
+use vicus_rdf::{Id, Order, Reader, Searcher, Snapshot};
 
 /// Where a value to search for comes from.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -50,7 +48,10 @@ pub(crate) struct IndexProbe {
     /// The rows that match the prefix's leading constants.
     base: Range<usize>,
     leading: usize,
-    searcher: Searcher,
+    /// For the one id that follows these constants, if that is all of the prefix.
+    searcher: Option<Searcher>,
+    /// Of the level after the prefix, if one partner is wanted for each of its values.
+    groups: Option<Reader>,
 }
 
 impl IndexProbe {
@@ -66,33 +67,9 @@ impl IndexProbe {
             .collect();
         let base = index.range(&constants);
         let leading = constants.len();
-        let mut probe = IndexProbe {
-            snapshot: Arc::clone(snapshot),
-            spec: Arc::clone(spec),
-            base,
-            leading,
-            searcher: Searcher::new(&[]),
-        };
-        probe.searcher = Searcher::new(probe.column(index));
-        probe
-    }
-
-    /// The ascending column that the first variable level is searched in.
-    fn column<'a>(&self, index: &'a Index) -> &'a [Id] {
-        match self.leading {
-            0 => index.keys(),
-            1 => &index.second()[self.base.clone()],
-            2 => &index.third()[self.base.clone()],
-            _ => &[],
-        }
-    }
-}
-
-fn level_of(index: &Index, level: usize) -> &[Id] {
-    match level {
-        1 => index.second(),
-        2 => index.third(),
-        _ => panic!("the first level is always searched for, never read"),
+        let searcher = (spec.prefix.len() == leading + 1).then(|| index.searcher(&constants));
+        let groups = (spec.want == Want::Groups).then(|| index.reader(spec.prefix.len()));
+        IndexProbe { snapshot: Arc::clone(snapshot), spec: Arc::clone(spec), base, leading, searcher, groups }
     }
 }
 
@@ -109,24 +86,16 @@ impl Probe for IndexProbe {
         let spec = Arc::clone(&self.spec);
         let index = snapshot.index(spec.order);
         let columns = slices(input);
-        let column = self.column(index);
-        let single = match spec.prefix[self.leading..] {
-            [Source::Column(key)] => Some(columns[key]),
+        let mut single = match (&spec.prefix[self.leading..], &mut self.searcher) {
+            ([Source::Column(key)], Some(searcher)) => Some((columns[*key], searcher)),
             _ => None,
         };
         let mut cursor = index.cursor();
         let first_is_enough = spec.want == Want::First && spec.checks.is_empty() && spec.repeated.is_empty();
         while at.row < input.rows() && left.len() < limit {
             let row = at.row;
-            let all = match single {
-                Some(keys) => {
-                    let found = self.searcher.find(column, Id::from_bits(keys[row]));
-                    match self.leading {
-                        0 if found.is_empty() => 0..0,
-                        0 => index.rows_of_key(found.start),
-                        _ => self.base.start + found.start..self.base.start + found.end,
-                    }
-                }
+            let all = match &mut single {
+                Some((keys, searcher)) => searcher.find(index, Id::from_bits(keys[row])),
                 None if spec.prefix.len() == self.leading => self.base.clone(),
                 None => {
                     let mut ids = [Id::UNBOUND; 3];
@@ -146,13 +115,17 @@ impl Probe for IndexProbe {
                     right.push(next as u32);
                 }
                 next = all.end;
-            } else if spec.want == Want::Groups {
-                let groups = level_of(index, spec.prefix.len());
+            } else if let Some(groups) = &mut self.groups {
                 while next < all.end && left.len() < limit {
                     left.push(row as u32);
                     right.push(next as u32);
-                    let id = groups[next];
-                    next += gallop(&groups[next..all.end], 0, |&other| other == id);
+                    let ids = groups.slice(index, next..all.end);
+                    let run = ids.iter().take_while(|id| **id == ids[0]).count();
+                    next += run;
+                    if run == ids.len() && next < all.end {
+                        // The same id may be in the rows behind the slice.
+                        next = index.end_of_group(spec.prefix.len(), next - 1, all.end);
+                    }
                 }
             } else {
                 let take = (all.end - next).min(limit - left.len());
@@ -167,29 +140,28 @@ impl Probe for IndexProbe {
             }
         }
         for (level, source) in &spec.checks {
-            let values = level_of(index, *level);
+            let mut reader = index.reader(*level);
             match source {
-                Source::Constant(id) => keep(left, right, |_, place| values[place] == *id),
+                Source::Constant(id) => keep(left, right, |_, place| reader.get(index, place) == *id),
                 Source::Column(key) => {
                     let keys = columns[*key];
-                    keep(left, right, |row, place| values[place].bits() == keys[row]);
+                    keep(left, right, |row, place| reader.get(index, place).bits() == keys[row]);
                 }
             }
         }
         for (a, b) in &spec.repeated {
-            let (a, b) = (level_of(index, *a), level_of(index, *b));
-            keep(left, right, |_, place| a[place] == b[place]);
+            let (mut a, mut b) = (index.reader(*a), index.reader(*b));
+            keep(left, right, |_, place| a.get(index, place) == b.get(index, place));
         }
     }
 
     fn gather(&self, output: usize, right: &[u32], into: &mut Room<'_, u64>) {
-        let values = level_of(self.snapshot.index(self.spec.order), self.spec.output[output]);
-        into.extend(right.iter().map(|&place| values[place as usize].bits()));
+        self.snapshot.index(self.spec.order).gather(self.spec.output[output], right, into);
     }
 }
 
 /// Drops the pairs for which `pass` is false.
-fn keep(left: &mut Vec<u32>, right: &mut Vec<u32>, pass: impl Fn(usize, usize) -> bool) {
+fn keep(left: &mut Vec<u32>, right: &mut Vec<u32>, mut pass: impl FnMut(usize, usize) -> bool) {
     let mut count = 0;
     for place in 0..left.len() {
         if pass(left[place] as usize, right[place] as usize) {
