@@ -95,17 +95,19 @@ impl Planner<'_> {
         if let Some((nodes, conditions)) = with_union_apart(nodes, conditions, &self.terms.limits) {
             return self.joined_group(&nodes, &conditions, needed, goal);
         }
-        let plan = self.joined_group(nodes, conditions, needed, goal);
-        match distributed(nodes, conditions, &self.terms.limits) {
-            Some(branches) => {
-                let inputs =
-                    branches.iter().map(|(nodes, conditions)| self.group(nodes, conditions, needed, goal)).collect();
-                let columns = plan.columns.clone();
-                let other = self.union(inputs, columns);
-                if other.price(goal) < plan.price(goal) { other } else { plan }
+        let before = self.stop.spent().steps;
+        let mut plan = self.joined_group(nodes, conditions, needed, goal);
+        if let Some(branches) = distributed(nodes, conditions, &self.terms.limits) {
+            let inputs =
+                branches.iter().map(|(nodes, conditions)| self.group(nodes, conditions, needed, goal)).collect();
+            let columns = plan.columns.clone();
+            let other = self.union(inputs, columns);
+            if other.price(goal) < plan.price(goal) {
+                plan = other;
             }
-            None => plan,
         }
+        let steps = self.stop.spent().steps - before;
+        self.without_duplicates((nodes, conditions), &plan, steps, needed, goal).unwrap_or(plan)
     }
 
     /// Joins from left to right with hash tables, and then filters: the reference for tests of reordered plans.
@@ -300,7 +302,7 @@ impl Planner<'_> {
                 expr.slots().iter().all(is_only_here)
             };
             let is_forward = is_of(a, &left, &right) && is_of(b, &right, &left);
-            if !is_forward && !(is_of(a, &right, &left) && is_of(b, &left, &right)) {
+            if !(is_forward || is_of(a, &right, &left) && is_of(b, &left, &right)) {
                 continue;
             }
             let (of_left, of_right) = if is_forward { (a.clone(), b.clone()) } else { (b.clone(), a.clone()) };
