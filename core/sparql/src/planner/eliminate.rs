@@ -10,6 +10,7 @@
 //! Dechter, "Bucket elimination", Artificial Intelligence 113, 1999; Abo Khamis, Ngo, Rudra, "FAQ: questions asked frequently",
 //! PODS 2016, for sums of products. As an operator: Yan and Larson, "Eager aggregation and lazy aggregation", VLDB 1995.
 
+use super::build::cost;
 use super::estimate::{self, Estimate, Facts};
 use super::walk::is_open_walk;
 use super::{Goal, Physical, Planner};
@@ -23,8 +24,15 @@ use vicus_rdf::Kind;
 /// errors in the size of join results", SIGMOD 1991. So the bounded plan is preferred where it costs no more than that.
 const ERROR_OF_JOIN: f64 = 1.3;
 
-/// An operand alone is only reduced if it has that many rows for each combination of the variables that stay.
+/// Several variables stay, or those of one operand, only if there are that many rows for each of their combinations. A single
+/// variable bounds the rows of a join by its number of values, however unevenly these are distributed.
 const REDUCED: f64 = 1.5;
+
+/// So many variables are eliminated whatever is estimated to be saved.
+const MANY: usize = 4;
+
+/// Fewer variables are eliminated from a set if that is estimated to save this share of the cost.
+const SAVED: f64 = 0.5;
 
 /// The greatest number of operands; the search for the next variable looks at all of them for each variable.
 const MOST: usize = 24;
@@ -47,6 +55,9 @@ struct Eliminated {
     conditions: Vec<Expr>,
     /// Each row stands for the product of these.
     weights: Vec<Slot>,
+    /// How many joins were made for that, and how many rows they are estimated to drop.
+    made: usize,
+    dropped: f64,
 }
 
 /// Operands that are joined to eliminate variables.
@@ -75,7 +86,7 @@ impl Planner<'_> {
         }
         let keys: Slots = group.keys.iter().copied().collect();
         let joins = nodes.len() - 1;
-        let Eliminated { nodes, conditions, weights } = self.eliminated(nodes, conditions, &keys, true)?;
+        let Eliminated { nodes, conditions, weights, .. } = self.eliminated(nodes, conditions, &keys, true)?;
         let inner = Node::Join(nodes).filtered(conditions);
         let (inner, weight) = self.weighed(inner, &weights);
         let sum = |fold: &Aggregate| sum_of(fold.slot, weight);
@@ -98,7 +109,11 @@ impl Planner<'_> {
             return None;
         }
         let joins = nodes.len() - 1;
-        let Eliminated { nodes, conditions, .. } = self.eliminated(nodes, conditions, needed, false)?;
+        let Eliminated { nodes, conditions, made, dropped, .. } = self.eliminated(nodes, conditions, needed, false)?;
+        let always = self.terms.limits.eliminated_from_ns == 0;
+        if !always && made < MANY && dropped * cost::SEARCH_FAR < plan.cost * SAVED {
+            return None;
+        }
         self.if_better((plan, steps, joins), || self.group(&nodes, &conditions, needed, goal))
     }
 
@@ -130,9 +145,10 @@ impl Planner<'_> {
         }
         let mut factors: Vec<Factor> = nodes.iter().map(|node| self.factor(node)).collect();
         let mut conditions = conditions.to_vec();
-        let mut any = false;
+        let (mut made, mut dropped) = (0, 0.0);
         while let Some(bucket) = self.next_bucket(&factors, &conditions, kept) {
-            any = true;
+            made += 1;
+            let before = bucket.estimate.rows;
             let mut of_bucket = Vec::new();
             let mut rest = Vec::new();
             for (place, factor) in factors.into_iter().enumerate() {
@@ -144,9 +160,12 @@ impl Planner<'_> {
                 .partition(|condition| !condition.slots().is_empty() && condition.slots().is_subset(&slots));
             conditions = others;
             rest.push(self.joined_factor(of_bucket, own, bucket, counts));
+            dropped += before - rest.last().map_or(before, |factor| factor.estimate.rows);
             factors = rest;
         }
-        any.then(|| Eliminated {
+        (made > 0).then(|| Eliminated {
+            made,
+            dropped,
             conditions,
             weights: factors.iter().filter_map(|factor| factor.weight).collect(),
             nodes: factors.into_iter().map(|factor| factor.node).collect(),
@@ -235,7 +254,7 @@ fn bucket(variable: Slot, factors: &[Factor], conditions: &[Expr], kept: &Slots)
     }
     let estimate = estimate::join(members.iter().map(|&place| &factors[place].estimate));
     let combinations = rest.iter().map(|slot| estimate.distinct(*slot)).product::<f64>();
-    if members.len() == 1 && estimate.rows < combinations * REDUCED {
+    if (members.len() == 1 || rest.len() > 1) && estimate.rows < combinations * REDUCED {
         return None;
     }
     Some(Bucket { members, kept: rest, estimate })
