@@ -1,6 +1,6 @@
 //! Oxigraph, in this process. It evaluates a query on one thread.
 
-use crate::peer::{Answer, Peer, Query, Side};
+use crate::peer::{Answer, Peer, Query, Side, hash_of};
 use anyhow::Context;
 use oxigraph::io::{RdfFormat, RdfParser};
 use oxigraph::sparql::{CancellationToken, QueryResults, SparqlEvaluator};
@@ -49,6 +49,19 @@ impl Peer for Oxigraph {
                 (rows, took) => Ok(Answer::Rows { ms: took.as_secs_f64() * 1e3, rows: rows? }),
             }
         })
+    }
+
+    fn sum(&mut self, query: &Query) -> anyhow::Result<Option<u64>> {
+        let QueryResults::Solutions(solutions) =
+            SparqlEvaluator::new().parse_query(&query.text)?.on_store(&self.store).execute()?
+        else {
+            return Ok(None);
+        };
+        let mut sum = 0u64;
+        for solution in solutions {
+            sum = sum.wrapping_add(hash_of(solution?.values().iter().cloned()));
+        }
+        Ok(Some(sum))
     }
 }
 

@@ -9,6 +9,8 @@ pub(crate) struct Measured {
     /// Milliseconds.
     pub(crate) times: Vec<f64>,
     pub(crate) rows: Option<u64>,
+    /// The sum of the hashes of the rows, where it was asked for.
+    pub(crate) sum: Option<u64>,
     /// Why the measurement ended early.
     pub(crate) ended: Option<Ended>,
 }
@@ -27,6 +29,8 @@ enum Beside {
     Cut,
     /// The numbers of rows differ: Vicus' and the peer's.
     Differs(u64, u64),
+    /// As many rows, but others.
+    OtherTerms,
     Failed(String),
 }
 
@@ -40,11 +44,16 @@ impl Measured {
 
     fn beside(&self, ours: &Measured) -> Beside {
         match (ours.answer(), self.answer()) {
+            (Ok((_, rows)), Ok((_, other))) if rows == other && self.has_other_terms(ours) => Beside::OtherTerms,
             (Ok((mine, rows)), Ok((theirs, other))) if rows == other => Beside::Ratio(mine / theirs),
             (Ok((_, rows)), Ok((_, other))) => Beside::Differs(rows, other),
             (_, Err(Ended::Failed(error))) | (Err(Ended::Failed(error)), _) => Beside::Failed(error.clone()),
             _ => Beside::Cut,
         }
+    }
+
+    fn has_other_terms(&self, ours: &Measured) -> bool {
+        ours.sum.zip(self.sum).is_some_and(|(mine, theirs)| mine != theirs)
     }
 
     fn ms(&self) -> Option<f64> {
@@ -62,7 +71,7 @@ impl Measured {
 }
 
 pub(crate) fn print_head(sides: &[Side]) {
-    print!("query        rows    vicus ms");
+    print!("{:<20} {:>10} {:>11}", "query", "rows", "vicus ms");
     for side in &sides[1..] {
         print!(" {:>13}   ratio", format!("{} ms", side.name));
     }
@@ -71,7 +80,7 @@ pub(crate) fn print_head(sides: &[Side]) {
 
 pub(crate) fn print_loads(sides: &[Side]) {
     let (vicus, peers) = sides.split_first().expect("vicus is always there");
-    print!("load   {:>10} {:>11.2}", vicus.triples, vicus.load_ms);
+    print!("{:<20} {:>10} {:>11.2}", "load", vicus.triples, vicus.load_ms);
     for peer in peers {
         print!(" {:>13.2} {:>7.4}", peer.load_ms, vicus.load_ms / peer.load_ms);
     }
@@ -84,11 +93,11 @@ pub(crate) fn print_loads(sides: &[Side]) {
 pub(crate) fn print_line(name: &str, measured: &[Measured]) {
     let (ours, others) = measured.split_first().expect("vicus is always there");
     let rows = ours.rows.map_or_else(|| "?".to_owned(), |rows| rows.to_string());
-    print!("{name:6} {rows:>10} {:>11}", ours.shown());
+    print!("{name:<20} {rows:>10} {:>11}", ours.shown());
     for other in others {
         let ratio = match other.beside(ours) {
             Beside::Ratio(ratio) => format!("{ratio:.4}"),
-            Beside::Differs(..) => "differs".to_owned(),
+            Beside::Differs(..) | Beside::OtherTerms => "differs".to_owned(),
             Beside::Cut | Beside::Failed(_) => "-".to_owned(),
         };
         print!(" {:>13} {ratio:>7}", other.shown());
@@ -96,8 +105,8 @@ pub(crate) fn print_line(name: &str, measured: &[Measured]) {
     println!();
 }
 
-/// Prints the geometric mean for each peer, and unexpected outcomes.
-pub(crate) fn print_end(sides: &[Side], results: &[(String, Vec<Measured>)]) {
+/// Prints the geometric mean for each peer, and unexpected outcomes. Whether all results are alike, as far as sides answered.
+pub(crate) fn print_end(sides: &[Side], results: &[(String, Vec<Measured>)]) -> bool {
     println!("\ngeometric means of the ratios, over the queries that both answered within the limit and alike:");
     for (place, side) in sides.iter().enumerate().skip(1) {
         let ratios: Vec<f64> = results
@@ -109,21 +118,29 @@ pub(crate) fn print_end(sides: &[Side], results: &[(String, Vec<Measured>)]) {
             .collect();
         println!("  {:9} {}  ({} of {} queries)", side.name, shown_mean(&ratios), ratios.len(), results.len());
     }
+    let mut alike = true;
     for (name, measured) in results {
         if let Err(Ended::Failed(error)) = measured[0].answer() {
             println!("{name}: vicus failed: {error}");
+            alike = false;
             continue;
         }
         for (side, measured_here) in sides.iter().zip(measured).skip(1) {
             match measured_here.beside(&measured[0]) {
                 Beside::Differs(ours, theirs) => {
                     println!("{name}: the results differ: {ours} rows from vicus, {theirs} from {}", side.name);
+                    alike = false;
+                }
+                Beside::OtherTerms => {
+                    println!("{name}: the terms of vicus and of {} differ", side.name);
+                    alike = false;
                 }
                 Beside::Failed(error) => println!("{name}: {} failed: {error}", side.name),
                 Beside::Ratio(_) | Beside::Cut => {}
             }
         }
     }
+    alike
 }
 
 fn shown_mean(ratios: &[f64]) -> String {
@@ -149,7 +166,7 @@ pub(crate) fn json(sides: &[Side], results: &[(String, Vec<Measured>)]) -> Vec<V
             let (ratio, outcome) = match here.beside(&measured[0]) {
                 Beside::Ratio(ratio) => (Some(ratio), "answered"),
                 Beside::Cut => (None, "cut"),
-                Beside::Differs(..) => (None, "differs"),
+                Beside::Differs(..) | Beside::OtherTerms => (None, "differs"),
                 Beside::Failed(_) => (None, "failed"),
             };
             lines.push(json!({

@@ -1,20 +1,25 @@
 //! Vicus, in this process.
 
-use crate::peer::{Answer, Peer, Query, Side};
+use crate::peer::{Answer, Peer, Query, Side, hash_of};
 use anyhow::Context;
+use std::hint::black_box;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting};
 use vicus_rdf::load::{LoadOptions, Source, Syntax};
-use vicus_service::{Cancel, Count, Dataset, Error, Limits, MemoryBudget, Service, SessionOptions};
+use vicus_service::{Cancel, Count, Dataset, Each, Error, Limits, MemoryBudget, Service, SessionOptions};
 use vicus_sparql::Moment;
 
 struct Vicus {
     service: Service,
     dataset: Dataset,
+    /// Whether each term of each row is made.
+    terms: bool,
 }
 
-pub(crate) fn load(data: &Path, threads: usize, strategy: &Setting) -> anyhow::Result<Side> {
+pub(crate) fn load(data: &Path, threads: usize, strategy: &Setting, terms: bool) -> anyhow::Result<Side> {
     let runtime = Runtime::builder().strategy(strategy.clone()).threads(threads).start();
     let service = Service::new(runtime, MemoryBudget::new(u64::MAX));
     let file = std::fs::File::open(data).with_context(|| format!("{}: can't be opened", data.display()))?;
@@ -22,7 +27,7 @@ pub(crate) fn load(data: &Path, threads: usize, strategy: &Setting) -> anyhow::R
     let loaded = service.load(vec![source], LoadOptions::default(), &Cancel::new()).finish()?;
     let (dataset, load_ms) = (loaded.dataset, loaded.time.as_secs_f64() * 1e3);
     let triples = dataset.snapshot().len() as u64;
-    Ok(Side { name: "vicus", peer: Box::new(Vicus { service, dataset }), load_ms, triples })
+    Ok(Side { name: "vicus", peer: Box::new(Vicus { service, dataset, terms }), load_ms, triples })
 }
 
 impl Peer for Vicus {
@@ -33,10 +38,40 @@ impl Peer for Vicus {
         let began = Instant::now();
         let mut call = session.call()?;
         let prepared = call.prepare(&query.text)?;
-        match call.start(&prepared, Count)?.wait() {
+        let outcome = match self.terms {
+            false => call.start(&prepared, Count)?.wait(),
+            true => {
+                let each = Each::new(|batch| {
+                    for column in 0..batch.envelope().columns().len() {
+                        (0..batch.rows()).for_each(|row| drop(black_box(batch.term(row, column))));
+                    }
+                    Ok(())
+                });
+                call.answer(&prepared, each)
+            }
+        };
+        match outcome {
             Ok(((), outcome)) => Ok(Answer::Rows { ms: began.elapsed().as_secs_f64() * 1e3, rows: outcome.rows }),
             Err(Error::TimeLimit { .. }) => Ok(Answer::Cut),
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn sum(&mut self, query: &Query) -> anyhow::Result<Option<u64>> {
+        let options = SessionOptions { moment: Some(Moment::default()), ..SessionOptions::default() };
+        let session = self.service.session(&self.dataset, options);
+        let mut call = session.call()?;
+        let prepared = call.prepare(&query.text)?;
+        let sum = Arc::new(AtomicU64::new(0));
+        let into = Arc::clone(&sum);
+        let each = Each::new(move |batch| {
+            for row in 0..batch.rows() {
+                let terms = (0..batch.envelope().columns().len()).map(|column| batch.term(row, column));
+                into.fetch_add(hash_of(terms), Ordering::Relaxed);
+            }
+            Ok(())
+        });
+        call.answer(&prepared, each)?;
+        Ok(Some(sum.load(Ordering::Relaxed)))
     }
 }

@@ -167,7 +167,7 @@ fn main() -> anyhow::Result<()> {
             "{}: {} triples made, {} different ones; {} threads; medians of {} constants, in microseconds",
             mix.name,
             mix.count,
-            ours.dataset.store().len(),
+            ours.dataset.snapshot().len(),
             args.threads,
             args.repeats
         );

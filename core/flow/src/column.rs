@@ -103,11 +103,18 @@ impl Column {
     }
 
     /// Bytes of memory that its values take.
+    #[inline]
     pub fn bytes(&self) -> u64 {
         let values = self.rows * self.kind.width();
-        let Some(beside) = &self.beside else { return values as u64 };
-        let text = if beside.text.is_some() { size_of::<i32>() + self.text_range(0..self.rows).len() } else { 0 };
-        (values + text + beside.nulls.as_ref().map_or(0, Nulls::bytes)) as u64
+        let beside = self.beside.as_ref().map_or(0, |beside| self.bytes_beside(beside));
+        (values + beside) as u64
+    }
+
+    #[inline(never)]
+    fn bytes_beside(&self, beside: &Beside) -> usize {
+        let has_ends = self.kind.is_variable() && self.rows > 0;
+        let text = if has_ends { size_of::<i32>() + self.text_range(0..self.rows).len() } else { 0 };
+        text + beside.nulls.as_ref().map_or(0, Nulls::bytes)
     }
 
     /// The values of a column of this type; those of null rows are arbitrary. Panics if it is of another type: types are checked
@@ -188,6 +195,12 @@ impl Column {
     #[inline]
     pub fn null_count(&self) -> usize {
         self.nulls().map_or(0, |nulls| nulls.count)
+    }
+
+    /// Its type, and whether it has nulls.
+    #[inline]
+    pub(crate) fn kind_and_nulls(&self) -> (Type, bool) {
+        (self.kind, self.null_count() > 0)
     }
 
     /// Whether a row is a null. Panics if there is no such row.

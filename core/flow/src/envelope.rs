@@ -4,6 +4,7 @@ use crate::block::Blocks;
 use crate::builder;
 use crate::column::{Column, held_bytes, make_private};
 use crate::ring::Load;
+use crate::shape::Shape;
 use crate::{Native, Schema, give_up};
 use std::any::Any;
 use std::fmt;
@@ -34,9 +35,12 @@ pub struct Envelope(
     Box<Table>,
 );
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Table {
     columns: Vec<Column>,
+    /// The columns' shape and the bytes of their values. Both stay: values change, but not their types, sizes and nulls.
+    shape: Shape,
+    bytes: u64,
     rows: u32,
     pill: bool,
     /// The node that it was sent from.
@@ -112,21 +116,42 @@ impl Envelope {
     pub fn new(columns: impl Into<Vec<Column>>) -> Envelope {
         let columns = columns.into();
         let rows = columns.first().map_or(0, Column::len);
-        assert!(columns.iter().all(|column| column.len() == rows), "columns of one envelope have one length");
         Envelope::of_rows(columns, rows)
     }
 
     /// An envelope of so many rows; needed for rows without columns. Panics if a column's length differs, or beyond four billion
     /// rows.
     pub fn of_rows(columns: Vec<Column>, rows: usize) -> Envelope {
-        assert!(columns.iter().all(|column| column.len() == rows), "columns of one envelope have one length");
+        let mut bytes = 0;
+        for column in &columns {
+            assert!(column.len() == rows, "columns of one envelope have one length");
+            bytes += column.bytes();
+        }
         let rows = u32::try_from(rows).expect("an envelope is small: fewer than four billion rows");
-        Envelope(Box::new(Table { columns, rows, ..Table::default() }))
+        let shape = Shape::of(columns.iter().map(Column::kind_and_nulls));
+        Envelope::of_parts(columns, shape, bytes, rows, false)
+    }
+
+    /// With all fields written here: made from a default value, the table would be copied in full once more.
+    #[inline]
+    fn of_parts(columns: Vec<Column>, shape: Shape, bytes: u64, rows: u32, pill: bool) -> Envelope {
+        Envelope(Box::new(Table {
+            columns,
+            shape,
+            bytes,
+            rows,
+            pill,
+            node: NodeId::default(),
+            home: None,
+            stamp: 0,
+            blocks: Blocks::default(),
+            attached: Vec::new(),
+        }))
     }
 
     /// The poisoned pill (Bobox report §4.1): no rows, no columns, the end of the stream.
     pub fn pill() -> Envelope {
-        Envelope(Box::new(Table { pill: true, ..Table::default() }))
+        Envelope::of_parts(Vec::new(), Shape::default(), 0, 0, true)
     }
 
     /// Sets the home: the node of the data that it refers to, such as the rows of a range. A world whose strategy uses homes
@@ -232,7 +257,7 @@ impl Envelope {
 
     /// Bytes of memory that its values take, with what is attached to it.
     pub fn bytes(&self) -> u64 {
-        Attachment::bytes_of(&self.0.attached) + self.0.columns.iter().map(Column::bytes).sum::<u64>()
+        Attachment::bytes_of(&self.0.attached) + self.0.bytes
     }
 
     /// Bytes of memory that it keeps: more than [`Envelope::bytes`] if it has only some of the columns that were made together.
@@ -244,8 +269,8 @@ impl Envelope {
     /// For boxes that collect envelopes: copies the columns if they would keep more than twice as much memory as they take.
     pub fn compact(mut self) -> Envelope {
         let columns = &self.0.columns;
-        if held_bytes(columns) > 2 * columns.iter().map(Column::bytes).sum::<u64>() + LITTLE {
-            let copies = builder::copied(&self.0.columns, self.rows(), self.0.blocks);
+        if held_bytes(columns) > 2 * self.0.bytes + LITTLE {
+            let copies = builder::copied(columns, self.rows(), self.0.blocks);
             self.0.columns = copies.unwrap_or_else(|error| give_up(error));
         }
         self
@@ -254,18 +279,9 @@ impl Envelope {
     /// Whether it fits a via's schema. A pill fits every schema.
     #[inline]
     pub fn fits(&self, schema: &Schema) -> bool {
-        let (columns, wanted) = (&self.0.columns[..], schema.columns());
-        if columns.len() != wanted.len() {
-            return self.0.pill;
-        }
-        // A loop, because every sent envelope is checked, and iterators cost twice as much.
-        for place in 0..columns.len() {
-            let (column, field) = (&columns[place], &wanted[place]);
-            if column.kind() != field.kind || (column.null_count() > 0 && !field.nullable) {
-                return false;
-            }
-        }
-        true
+        self.0.shape.fits(schema.shape())
+            || self.0.pill
+            || schema.admits(self.0.columns.iter().map(Column::kind_and_nulls))
     }
 }
 
@@ -278,6 +294,7 @@ impl Load for Envelope {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Type;
 
     #[test]
     fn one_column_of_a_block_holds_all_of_it() {
@@ -322,5 +339,31 @@ mod tests {
         drop(envelope);
         add_one(&mut twice);
         assert_eq!([twice.column(0).i64s(), twice.column(1).i64s()], [[4, 5, 6], [3, 4, 5]], "a column of its own");
+    }
+    /// The bytes and the shape are computed once, when the columns are put together.
+    #[test]
+    fn an_envelope_whose_columns_are_copied_keeps_its_size_and_shape() {
+        let plain = Schema::new([("a", Type::Text), ("b", Type::U32), ("c", Type::Binary)]);
+        let schema = plain.with_nulls(["a", "b"]);
+        for rows in [0, 1, 2000] {
+            let texts: Column = (0..rows).map(|row| format!("{row}")).collect();
+            let numbers: Vec<Option<u32>> = (0..rows).map(|row| (row % 3 != 0).then_some(row)).collect();
+            let strings = Column::of_binaries((0..rows).map(|row| vec![0; row as usize % 5]));
+            let columns = [texts.with_nulls((0..rows as usize).step_by(2)), numbers.into(), strings];
+            let bytes = |envelope: &Envelope| envelope.columns().iter().map(Column::bytes).sum::<u64>();
+            let mut envelope = Envelope::new(columns);
+            let before = bytes(&envelope);
+            let half = envelope.slice(0..rows as usize / 2).compact();
+            assert_eq!(half.bytes(), bytes(&half), "{rows} rows");
+            (0..3).for_each(|column| envelope.unshare(column));
+            let other = envelope.clone();
+            envelope.u32s_mut(1).fill(7);
+            assert_eq!([envelope.bytes(), bytes(&envelope), bytes(&other)], [before; 3], "{rows} rows");
+            for envelope in [half, envelope, other] {
+                let nulls: Vec<_> = envelope.columns().iter().map(|column| column.null_count() > 0).collect();
+                assert!(envelope.fits(&schema));
+                assert_eq!(envelope.fits(&plain), !nulls.contains(&true), "{rows} rows");
+            }
+        }
     }
 }

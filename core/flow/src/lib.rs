@@ -32,6 +32,7 @@ mod room;
 mod running;
 mod schema;
 pub mod sequential;
+mod shape;
 mod stall;
 mod state;
 pub mod stepwise;

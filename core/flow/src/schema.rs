@@ -1,5 +1,6 @@
 //! The columns that a via carries: names and types, shared by all its envelopes.
 
+use crate::shape::Shape;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -66,6 +67,12 @@ pub struct Field {
     pub nullable: bool,
 }
 
+impl Field {
+    fn kind_and_nulls(&self) -> (Type, bool) {
+        (self.kind, self.nullable)
+    }
+}
+
 /// The columns of every envelope that passes a via. Cloning shares it.
 ///
 /// ```
@@ -82,6 +89,8 @@ pub struct Schema {
     /// The fields of the longest schema of which this is a prefix.
     all: Arc<[Field]>,
     len: usize,
+    /// Its columns' shape.
+    shape: Shape,
 }
 
 impl Schema {
@@ -110,7 +119,12 @@ impl Schema {
     /// ```
     pub fn prefix(&self, columns: usize) -> Schema {
         assert!(columns <= self.len, "a schema of {} columns has no {columns} first ones", self.len);
-        Schema { all: Arc::clone(&self.all), len: columns }
+        Schema::of(Arc::clone(&self.all), columns)
+    }
+
+    fn of(all: Arc<[Field]>, len: usize) -> Schema {
+        let shape = Shape::of(all[..len].iter().map(Field::kind_and_nulls));
+        Schema { all, len, shape }
     }
 
     /// No columns.
@@ -128,16 +142,28 @@ impl Schema {
     /// Whether envelopes of this schema fit a `reader`'s: the types agree, and columns that may have nulls here may have them
     /// there; names may differ.
     pub fn fits(&self, reader: &Schema) -> bool {
-        let fits = |(sent, read): (&Field, &Field)| sent.kind == read.kind && (read.nullable || !sent.nullable);
-        self.len == reader.len
-            && (Arc::ptr_eq(&self.all, &reader.all) || self.columns().iter().zip(reader.columns()).all(fits))
+        self.shape.fits(reader.shape) || reader.admits(self.columns().iter().map(Field::kind_and_nulls))
+    }
+
+    /// The columns' shape. If another shape fits it, [`Schema::admits`] its columns.
+    #[inline]
+    pub(crate) fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Whether columns of these types, of which some have nulls, fit this reader's: column by column.
+    #[cold]
+    pub(crate) fn admits(&self, columns: impl ExactSizeIterator<Item = (Type, bool)>) -> bool {
+        let fits = |((kind, nulls), field): ((Type, bool), &Field)| kind == field.kind && (field.nullable || !nulls);
+        columns.len() == self.len && columns.zip(self.columns()).all(fits)
     }
 }
 
 impl FromIterator<Field> for Schema {
     fn from_iter<I: IntoIterator<Item = Field>>(fields: I) -> Schema {
         let all: Arc<[Field]> = fields.into_iter().collect();
-        Schema { len: all.len(), all }
+        let len = all.len();
+        Schema::of(all, len)
     }
 }
 

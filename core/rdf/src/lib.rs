@@ -4,11 +4,13 @@
 //! * [`term`] and [`dictionary`]: from terms to ids and back.
 //! * [`index`](mod@index): all triples in one order, as columns; a pattern is a range of rows.
 //! * [`search`]: many look-ups in one index, each from where the last one ended.
+//! * [`unranked`]: terms that a sorted dictionary lacks, and [`delta`]: changes of an index since it was built.
 //! * [`statistics`]: counts for a planner, and [`characteristic`]: which predicates occur together.
 //! * [`snapshot`]: all of it together; start at [`Snapshot`].
 //! * [`load`]: from N-Triples and Turtle to a store, in steps that can run at the same time.
 
 pub mod characteristic;
+pub mod delta;
 pub mod dictionary;
 pub mod ids;
 pub mod index;
@@ -19,6 +21,7 @@ pub mod search;
 pub mod snapshot;
 pub mod statistics;
 pub mod term;
+pub mod unranked;
 
 pub use dictionary::Dictionary;
 pub use ids::{Id, Kind};
@@ -29,3 +32,4 @@ pub use search::{Cursor, Reader, Searcher};
 pub use snapshot::{Snapshot, SnapshotMemory};
 pub use statistics::Statistics;
 pub use term::{Encoded, Encoder, TermView, inline};
+pub use unranked::{FreshTerms, Unranked};

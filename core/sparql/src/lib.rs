@@ -15,7 +15,6 @@
 
 mod algebra;
 mod boxes;
-mod computed;
 mod condition;
 mod cost;
 mod error;

@@ -6,14 +6,13 @@
 //! contains the segment's number and the term's place in it. A run gives each number to one segment only, so a remembered id
 //! never means another term. Unlike other ids, two of these may mean the same term.
 
-use crate::computed::Computed;
 use hashbrown::HashMap;
 use rapidhash::v3::RapidSecrets;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use vicus_flow::library::HashKey;
 use vicus_flow::{Attachment, NoMemory};
-use vicus_rdf::{Id, Kind};
+use vicus_rdf::{Id, Kind, Unranked};
 
 /// An id has 56 bits: the first says that its term passes, these are the segment's number, and the rest is the place in the
 /// segment.
@@ -37,7 +36,7 @@ pub(crate) fn passes(id: Id) -> bool {
     segment_of(id).is_some()
 }
 
-type Shard = RwLock<HashMap<u32, Arc<Computed>, HashKey>>;
+type Shard = RwLock<HashMap<u32, Arc<Unranked>, HashKey>>;
 
 /// The living segments of a run.
 pub(crate) struct Segments {
@@ -64,7 +63,7 @@ impl Segments {
     }
 
     /// A segment that is attached to a living envelope. Panics if it is not.
-    pub(crate) fn get(&self, number: u32) -> Arc<Computed> {
+    pub(crate) fn get(&self, number: u32) -> Arc<Unranked> {
         let shard = self.shard(number).read().unwrap_or_else(PoisonError::into_inner);
         let found = shard.get(&number).map(Arc::clone);
         found.expect("a term that passes is looked at while an envelope has it")
@@ -80,7 +79,7 @@ impl Segments {
             .sum()
     }
 
-    fn put(&self, number: u32, segment: Computed) {
+    fn put(&self, number: u32, segment: Unranked) {
         let mut shard = self.shard(number).write().unwrap_or_else(PoisonError::into_inner);
         shard.insert(number, Arc::new(segment));
     }
@@ -107,7 +106,7 @@ pub(crate) struct Passing {
 struct Open {
     number: u32,
     bytes: u64,
-    terms: Computed,
+    terms: Unranked,
 }
 
 /// The attachment of an envelope: dropping it drops the segment.
@@ -169,14 +168,14 @@ impl Passing {
             let number = self.segments.next.fetch_add(1, Ordering::Relaxed);
             assert!(number >> SEGMENT_BITS == 0, "a run has fewer than 2^29 segments of computed terms");
             let first = PASSES | (number as usize) << PLACE_BITS;
-            Open { number, bytes: 0, terms: Computed::small(first, self.secrets) }
+            Open { number, bytes: 0, terms: Unranked::small(first, self.secrets) }
         });
         if let Some(id) = open.terms.find(kind, key) {
             return Ok(id);
         }
         assert!(open.terms.len() >> PLACE_BITS == 0, "an invocation computes fewer than 2^26 terms");
         let id = open.terms.add(kind, key)?;
-        let bytes = Computed::bytes_of(key) as u64;
+        let bytes = Unranked::bytes_of(key) as u64;
         open.bytes += bytes;
         self.alive.fetch_add(bytes, Ordering::Relaxed);
         Ok(id)

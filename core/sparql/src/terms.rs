@@ -1,14 +1,13 @@
 //! The terms of a plan: those of the store, and those that its query mentions or computes.
 
 use crate::boxes::room_for_one;
-use crate::computed::Computed;
 use crate::limits::Limits;
 use crate::passing::{Passing, Segments, segment_of};
 use crate::value::{DateTime, Numbers};
 use hashbrown::HashMap;
 use oxiri::Iri;
 use oxrdf::vocab::xsd;
-use oxrdf::{BlankNode, Literal, Term, TermRef};
+use oxrdf::{Literal, Term, TermRef};
 use rapidhash::v3::RapidSecrets;
 use std::cell::{Cell, OnceCell};
 use std::fmt;
@@ -16,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, OverBudget, Turn, give_up};
-use vicus_rdf::{Encoded, Encoder, Id, Kind, Snapshot, TermView};
+use vicus_rdf::{Encoded, Encoder, Id, Kind, Snapshot, TermView, Unranked};
 
 /// A store, the other terms that the query mentions, and those that one run of it computes.
 ///
@@ -34,7 +33,7 @@ pub(crate) struct Terms {
     base: Option<Arc<Iri<String>>>,
     moment: Moment,
     /// The terms that the query mentions: the same for all runs.
-    mentioned: Arc<Computed>,
+    mentioned: Arc<Unranked>,
     run: Arc<OfRun>,
     /// The segments of a box whose computed terms pass; `None` if they are kept until the run's end.
     passing: Option<Passing>,
@@ -43,7 +42,7 @@ pub(crate) struct Terms {
 /// The state shared by all boxes of a run.
 struct OfRun {
     /// Terms kept until the run's end.
-    kept: RwLock<Computed>,
+    kept: RwLock<Unranked>,
     /// Terms that pass.
     segments: Arc<Segments>,
     /// The blank nodes made so far, by the id of their label and the row.
@@ -55,6 +54,9 @@ struct OfRun {
     /// Whether a string longer than [`LONGEST`] was needed.
     is_overlong: AtomicBool,
 }
+
+/// Set in the place of a new blank node, which no dictionary has. The bit above it is set for terms that pass.
+const FRESH: usize = 1 << 54;
 
 /// The greatest number of bytes of a computed string. Functions of longer ones would delay a cancelled request too long.
 const LONGEST: usize = 1 << 26;
@@ -135,7 +137,7 @@ impl Terms {
 
     /// The terms of a query, whose IRIs are resolved against `base`, and whose hashes are keyed with a seed.
     pub(crate) fn with(snapshot: &Arc<Snapshot>, base: Option<Iri<String>>, limits: Limits, hash_seed: u64) -> Terms {
-        let mentioned = Computed::new(RapidSecrets::seed(hash_seed));
+        let mentioned = Unranked::new(RapidSecrets::seed(hash_seed));
         Terms::behind(snapshot, base.map(Arc::new), limits, HashKey::of_seed(hash_seed), Arc::new(mentioned))
     }
 
@@ -144,10 +146,10 @@ impl Terms {
         base: Option<Arc<Iri<String>>>,
         limits: Limits,
         key: HashKey,
-        mentioned: Arc<Computed>,
+        mentioned: Arc<Unranked>,
     ) -> Terms {
         let run = OfRun {
-            kept: RwLock::new(Computed::behind(&mentioned)),
+            kept: RwLock::new(Unranked::behind(&mentioned)),
             segments: Arc::new(Segments::new(key)),
             blanks: Mutex::new(HashMap::with_hasher(key)),
             asked: AtomicU64::new(0),
@@ -247,20 +249,23 @@ impl Terms {
         bits ^ bits >> 31
     }
 
-    /// A new blank node.
-    pub(crate) fn fresh_blank(&self) -> Id {
-        self.fresh(|kind, key| self.add(kind, key))
+    /// The numbers of `count` new blank nodes, for [`Terms::fresh_blank`]: the first one.
+    pub(crate) fn fresh_blanks(&self, count: u32) -> u64 {
+        self.run.asked.fetch_add(u64::from(count), Ordering::Relaxed) + 1
     }
 
-    fn fresh(&self, add: impl Fn(Kind, &str) -> Id) -> Id {
-        let mut encoder = Encoder::default();
-        loop {
-            let node = BlankNode::new_unchecked(format!("new{}", self.next()));
-            let Encoded::Key(kind, key) = encoder.term(node.as_ref().into()) else { unreachable!("a node has a key") };
-            if self.find(kind, key).is_none() {
-                return add(kind, key);
-            }
+    /// The new blank node with this number. Its id says all of it, so that no table has it.
+    pub(crate) fn fresh_blank(number: u64) -> Id {
+        debug_assert!(number < FRESH as u64, "a run makes fewer than 2^54 blank nodes");
+        Id::computed(Kind::Blank, FRESH | number as usize)
+    }
+
+    /// The number of a new blank node; `None` for other terms.
+    fn number_of_fresh(id: Id) -> Option<u64> {
+        if id.kind() != Kind::Blank || !id.is_computed() || segment_of(id).is_some() {
+            return None;
         }
+        id.rank().filter(|place| place & FRESH != 0).map(|place| (place & !FRESH) as u64)
     }
 
     /// The blank node for this label, a simple string, and row. Made at the first call.
@@ -271,11 +276,11 @@ impl Terms {
         room_for_one(blanks.len(), blanks.capacity(), size_of::<((Id, i64), Id)>(), || blanks.try_reserve(1).is_ok());
         *blanks.entry((label, row)).or_insert_with(|| {
             self.book(2 * size_of::<((Id, i64), Id)>());
-            self.fresh(|kind, key| self.add_kept(kind, key))
+            Terms::fresh_blank(self.fresh_blanks(1))
         })
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, Computed> {
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Unranked> {
         self.run.kept.read().expect("nothing panics under this lock")
     }
 
@@ -332,6 +337,11 @@ impl Terms {
     }
 
     fn find(&self, kind: Kind, key: &str) -> Option<Id> {
+        if kind == Kind::Blank
+            && let Some(number) = TermView::of_key(kind, key).fresh_number()
+        {
+            return Some(Terms::fresh_blank(number));
+        }
         let stored = self.snapshot.dictionary().search(kind, key).ok();
         stored.or_else(|| self.mentioned.find(kind, key)).or_else(|| self.read().find(kind, key))
     }
@@ -350,7 +360,7 @@ impl Terms {
         // Another box may have added it since the search.
         let added = kept
             .find(kind, key)
-            .map_or_else(|| kept.add(kind, key).inspect(|_| self.book(Computed::bytes_of(key))), Ok);
+            .map_or_else(|| kept.add(kind, key).inspect(|_| self.book(Unranked::bytes_of(key))), Ok);
         drop(kept);
         added.unwrap_or_else(|error| give_up(error))
     }
@@ -372,6 +382,11 @@ impl Terms {
     pub(crate) fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
         if !id.is_computed() {
             return look(self.snapshot.view(id));
+        }
+        if let Some(number) = Terms::number_of_fresh(id) {
+            let mut encoder = Encoder::default();
+            let Encoded::Key(kind, key) = encoder.fresh(number) else { unreachable!("a node has a key") };
+            return look(TermView::of_key(kind, key));
         }
         if self.mentioned.has(id) {
             return look(TermView::of_key(id.kind(), self.mentioned.key(id)));

@@ -76,7 +76,7 @@ unsafe fn give(block: NonNull<u8>, layout: Layout) {
         // SAFETY: as above.
         unsafe { process.memory.free(block) };
     }
-    freed();
+    freed(process);
 }
 
 /// Memory for the columns that a box of this seat fills: from its heap, to which it goes back from wherever it is dropped.

@@ -5,10 +5,12 @@
 //! if it sits on a seat that keeps it there, else on the node where it runs at that moment.
 
 use crate::defaults::{Defaults, said};
+use crate::lookout::{Duty, Lookout};
 use crate::pages::{SystemPages, nodes_online, refused};
 use crate::runtime::Shared;
+use crate::sync::Padded;
 use std::cell::{Cell, RefCell, UnsafeCell};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 #[cfg(not(loom))]
 use std::time::Duration;
@@ -32,6 +34,8 @@ pub(crate) struct Process {
     told: AtomicU64,
     /// A tick of [`Memory::tick`], in milliseconds: what waits is given back after [`MemoryOptions::decay_ticks`] of them.
     tick_ms: u64,
+    /// On lines of its own: each free reads it, and seats that work write what is beside it.
+    lookout: Padded<Lookout>,
 }
 
 static PROCESS: OnceLock<Process> = OnceLock::new();
@@ -111,8 +115,8 @@ fn install(
     let serves_all = said(&defaults.allocator_places, "", warnings).unwrap_or(true);
     let decay_ms = said(&defaults.decay_ms, &format!("; it stays at {DECAY_MS}"), warnings).unwrap_or(DECAY_MS);
     let tick_ms = (decay_ms / memory.options().decay_ticks.max(1)).max(1);
-    let process =
-        Process { memory, serves_all, numbers, near, began: Instant::now(), told: AtomicU64::new(0), tick_ms };
+    let (began, told, lookout) = (Instant::now(), AtomicU64::new(0), Padded(Lookout::new()));
+    let process = Process { memory, serves_all, numbers, near, began, told, tick_ms, lookout };
     let mut is_first = false;
     // Another thread may have been faster; then its memory stays, and this one goes.
     let process = PROCESS.get_or_init(|| {
@@ -211,10 +215,19 @@ struct Here {
     seat: Cell<Seat>,
     /// Whether the heap is in use: what it needs itself while it works comes from elsewhere.
     busy: Cell<bool>,
+    /// What the seat got when it began to look after what waits, until it ends.
+    duty: Cell<Option<Duty>>,
 }
 
 thread_local! {
-    static HERE: Here = const { Here { heap: UnsafeCell::new(None), seat: Cell::new(Seat::None), busy: Cell::new(false) } };
+    static HERE: Here = const {
+        Here {
+            heap: UnsafeCell::new(None),
+            seat: Cell::new(Seat::None),
+            busy: Cell::new(false),
+            duty: Cell::new(None),
+        }
+    };
 }
 
 impl Here {
@@ -308,12 +321,6 @@ pub(crate) fn trim() {
     tick();
 }
 
-/// Whether a seat will tell the time once more, so that what waits by then goes back.
-static KEPT: AtomicBool = AtomicBool::new(false);
-
-/// Whether something was freed from outside since it was asked last.
-static FREED: AtomicBool = AtomicBool::new(false);
-
 /// Whose seats are asked to look after what waits.
 static RUNTIMES: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
@@ -326,30 +333,28 @@ pub(crate) fn register(shared: &Arc<Shared>) {
 
 /// Something was freed. If this thread has no seat, all seats may sleep for good, and what waits now would wait for ever.
 #[inline]
-pub(crate) fn freed() {
-    // Either an earlier free has set it, and no seat has reset it since; or a seat is about to reset it, and tells the time
-    // afterwards.
-    if FREED.load(Ordering::Relaxed) {
+pub(crate) fn freed(process: &Process) {
+    if process.lookout.0.is_told() {
         return;
     }
     let has_no_seat = HERE.try_with(|here| here.seat.get() == Seat::None).unwrap_or(false);
     if has_no_seat {
-        freed_outside();
+        freed_outside(process);
     }
 }
 
 #[cold]
-fn freed_outside() {
-    // In this order; `leaves_off` has the other one.
-    FREED.store(true, Ordering::SeqCst);
-    if KEPT.load(Ordering::SeqCst) || KEPT.swap(true, Ordering::SeqCst) {
-        return;
+fn freed_outside(process: &Process) {
+    if let Some(duty) = process.lookout.0.tell() {
+        wake_seat_or_give_up(process, duty);
     }
-    // If the list of runtimes is in use, or no runtime has seats any more, the next free tries again: an allocator must not wait
-    // for a lock.
+}
+
+/// If the list of runtimes is in use, or no runtime has seats any more, the next free tries again: an allocator must not wait for a
+/// lock.
+fn wake_seat_or_give_up(process: &Process, duty: Duty) {
     if !wake_seat().unwrap_or(false) {
-        FREED.store(false, Ordering::SeqCst);
-        KEPT.store(false, Ordering::SeqCst);
+        process.lookout.0.give_up(duty);
     }
 }
 
@@ -373,27 +378,30 @@ fn wake_seat() -> Option<bool> {
     Some(has_seats)
 }
 
-/// How long a seat that sleeps waits before it tells the time: after that, nothing waits that was freed before.
+/// This seat sleeps, and begins to look after memory that waits to be given back. Returns how long it sleeps before it tells the time:
+/// after that, nothing waits that was freed before.
 #[cfg(not(loom))]
-pub(crate) fn looks_after() -> Option<std::time::Duration> {
-    KEPT.store(true, Ordering::SeqCst);
-    FREED.store(false, Ordering::SeqCst);
-    process().map(|process| Duration::from_millis((process.memory.options().decay_ticks + 1) * process.tick_ms))
+pub(crate) fn look_after() -> Option<Duration> {
+    let process = process()?;
+    let duty = process.lookout.0.begin();
+    let _ = HERE.try_with(|here| here.duty.set(Some(duty)));
+    Some(Duration::from_millis((process.memory.options().decay_ticks + 1) * process.tick_ms))
 }
 
-/// This seat stops looking after memory that waits to be given back. Returns whether some was freed meanwhile: then a seat has to
-/// look after it again.
+/// This seat has told the time, and stops looking after memory. Returns whether some was freed meanwhile: then it has to look after it
+/// again.
 #[cfg(not(loom))]
-pub(crate) fn leaves_off() -> bool {
-    KEPT.store(false, Ordering::SeqCst);
-    FREED.load(Ordering::SeqCst)
+pub(crate) fn leave_off() -> bool {
+    let duty = HERE.try_with(|here| here.duty.take()).ok().flatten();
+    process().zip(duty).is_some_and(|(process, duty)| process.lookout.0.end(duty))
 }
 
 /// A seat is left for good. What was freed and not looked after yet is for another one, maybe of another runtime.
-pub(crate) fn leaves_seat() {
-    KEPT.store(false, Ordering::SeqCst);
-    if FREED.swap(false, Ordering::SeqCst) {
-        freed_outside();
+pub(crate) fn leave_seat() {
+    let duty = HERE.try_with(|here| here.duty.take()).ok().flatten();
+    let Some(process) = process() else { return };
+    if let Some(duty) = process.lookout.0.leave(duty) {
+        wake_seat_or_give_up(process, duty);
     }
 }
 

@@ -192,7 +192,7 @@ fn sleep(sleepers: &SleepPool, slot: usize, pause: Option<Duration>, reason: imp
     }
     heaps::trim();
     #[cfg(not(loom))]
-    while let Some(decay) = heaps::looks_after() {
+    while let Some(decay) = heaps::look_after() {
         while heaps::give_back() {
             // Other threads want the node's lock as well, and it is not fair.
             if let Some(woken) = nap(Duration::from_millis(1)) {
@@ -203,7 +203,7 @@ fn sleep(sleepers: &SleepPool, slot: usize, pause: Option<Duration>, reason: imp
             return woken;
         }
         heaps::tick();
-        if !heaps::leaves_off() {
+        if !heaps::leave_off() {
             break;
         }
     }
@@ -482,8 +482,7 @@ impl<'a> Seated<'a> {
         }
         in_task(Worker::share_tasks);
         leave();
-        // A thread that frees next asks another seat.
-        heaps::leaves_seat();
+        heaps::leave_seat();
     }
 
     /// What the seat does next if it has found nothing since then.

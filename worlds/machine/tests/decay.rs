@@ -1,7 +1,6 @@
 //! Memory freed by a thread without a seat goes back to the system, though all seats sleep for good. A process of its own: its first
 //! runtime says how long that takes.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vicus_machine::{Allocator, Defaults, Runtime};
 use vicus_topology::NodeId;
@@ -13,28 +12,21 @@ static ALLOCATOR: Allocator = Allocator::new();
 fn what_is_freed_while_all_seats_sleep_goes_back() {
     let quickly = Defaults { decay_ms: Some(Ok(100)), ..Defaults::default() };
     let runtime = Runtime::builder().threads(2).quiet().defaults(quickly).start();
-    let memory = runtime.memory().expect("this process has addresses for it");
-    let waiting = || (0..memory.nodes()).map(|node| memory.counts(NodeId::new(node)).mapped_waiting).sum::<usize>();
     for round in 0..4 {
         let block = vec![1u8; 32 << 20];
-        assert!(memory.nodes() > 0 && block[round << 20] == 1);
+        assert!(runtime.memory().is_some_and(|memory| memory.nodes() > 0) && block[round << 20] == 1);
         // Long enough for the seats to sleep without looking at the time any more, most times.
         std::thread::sleep(Duration::from_millis(400));
         drop(block);
-        let began = Instant::now();
-        while waiting() > 0 {
-            assert!(began.elapsed() < Duration::from_secs(60), "round {round}: {} bytes wait for ever", waiting());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_until_all_has_gone_back(&runtime, round);
     }
-    ended_runtimes_are_not_asked(runtime);
+    let runtime = ended_runtimes_are_not_asked(runtime);
+    what_a_seat_that_is_left_looked_after_goes_back(runtime);
 }
 
 /// What happened: the runtime that was asked to give freed memory back had ended, or ended at that moment, and memory freed later
-/// was kept though another runtime had seats.
-fn ended_runtimes_are_not_asked(mut first: Runtime) {
-    let memory = Arc::clone(first.memory().expect("this process has addresses for it"));
-    let waiting = || (0..memory.nodes()).map(|node| memory.counts(NodeId::new(node)).mapped_waiting).sum::<usize>();
+/// was kept though another runtime had seats. Returns that one.
+fn ended_runtimes_are_not_asked(mut first: Runtime) -> Runtime {
     let mut handles = Vec::new();
     for round in 0..4 {
         // Its handle keeps what the first runtime's seats shared.
@@ -48,10 +40,37 @@ fn ended_runtimes_are_not_asked(mut first: Runtime) {
             std::thread::sleep(Duration::from_millis(400));
         }
         drop(other);
-        let began = Instant::now();
-        while waiting() > 0 {
-            assert!(began.elapsed() < Duration::from_secs(60), "round {round}: {} bytes wait for ever", waiting());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_until_all_has_gone_back(&first, round);
+    }
+    first
+}
+
+/// What happened: memory was freed while a seat looked after such memory, and that seat had a task and then began to look after it
+/// again. Its runtime ended before it told the time. The seat of another runtime slept for good, and the memory waited for ever.
+fn what_a_seat_that_is_left_looked_after_goes_back(mut first: Runtime) {
+    let mut handles = Vec::new();
+    for round in 0..4 {
+        handles.push(first.spawn(|| ()));
+        let second = Runtime::builder().threads(1).quiet().start();
+        let block = vec![1u8; 32 << 20];
+        std::thread::sleep(Duration::from_millis(400));
+        // Each time, the seat begins after a nap of ten milliseconds, and would tell the time a hundred later.
+        first.run(|| ());
+        std::thread::sleep(Duration::from_millis(20));
+        drop(block);
+        first.run(|| ());
+        std::thread::sleep(Duration::from_millis(20));
+        drop(std::mem::replace(&mut first, second));
+        wait_until_all_has_gone_back(&first, round);
+    }
+}
+
+fn wait_until_all_has_gone_back(runtime: &Runtime, round: usize) {
+    let memory = runtime.memory().expect("this process has addresses for it");
+    let waiting = || (0..memory.nodes()).map(|node| memory.counts(NodeId::new(node)).mapped_waiting).sum::<usize>();
+    let began = Instant::now();
+    while waiting() > 0 {
+        assert!(began.elapsed() < Duration::from_secs(60), "round {round}: {} bytes wait for ever", waiting());
+        std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -1,9 +1,9 @@
 //! The library's boxes over random tables of all types, in random orders of tasks. Failing cases print their seed.
 
-use crate::tables::{self, Chance, Table, assert_same, rows};
+use crate::tables::{self, Cell, Chance, Row, TYPES, Table, assert_same, cell, envelope, rows};
 use crate::trials::{Trial, envelopes, keep, seen};
 use vicus_flow::library::{self, Grouping, HashKey, More, SortKey};
-use vicus_flow::{Column, Envelope, FlowError, ModelBuilder, Schema, Type, sequential};
+use vicus_flow::{Column, Envelope, Field, FlowError, ModelBuilder, Schema, Type, sequential};
 
 #[test]
 fn tables_are_sorted_dealt_merged_and_grouped_as_by_plain_loops() {
@@ -125,4 +125,48 @@ fn nulls_come_only_where_the_schema_has_them() {
     let error = sequential::run(&build(&plain, &nullable).unwrap(), Vec::new(), |_| 0).unwrap_err();
     let expected = "output 0 has the schema (n: U64), and this envelope's columns are [U64 with nulls in 1 of 2 rows]";
     assert_eq!(error.to_string(), format!("box source panicked: {expected}"));
+}
+
+/// Envelopes and schemas that mostly differ in one thing: the type or the nulls of one column, or a column more or less.
+#[test]
+fn an_envelope_fits_a_schema_whose_columns_all_agree() {
+    for seed in 0..if cfg!(debug_assertions) { 3000 } else { 20_000 } {
+        let chance = &mut Chance::of_seed(seed);
+        let field = |chance: &mut Chance| Field {
+            name: "column".to_owned(),
+            kind: TYPES[chance.below(TYPES.len())],
+            nullable: chance.below(2) == 0,
+        };
+        let sent: Vec<Field> = (0..chance.below(16)).map(|_| field(chance)).collect();
+        let mut read = sent.clone();
+        for _ in 0..chance.below(3) {
+            let place = chance.below(read.len() + 1);
+            match chance.below(5) {
+                0 => read.insert(place, field(chance)),
+                1 if place < read.len() => _ = read.remove(place),
+                2 if place < read.len() => read[place].kind = field(chance).kind,
+                _ if place < read.len() => read[place].nullable ^= true,
+                _ => {}
+            }
+        }
+        let agree = |(sent, read): (&Field, &Field)| sent.kind == read.kind && (read.nullable || !sent.nullable);
+        let expected = sent.len() == read.len() && sent.iter().zip(&read).all(agree);
+        let (sent, read): (Schema, Schema) = (sent.into_iter().collect(), read.into_iter().collect());
+        assert_eq!(sent.fits(&read), expected, "seed {seed}: {sent} and {read}");
+        let first = chance.below(sent.columns().len() + 1);
+        let same = sent.columns()[..first].iter().cloned().collect();
+        assert!(sent.prefix(first).fits(&same) && same.fits(&sent.prefix(first)), "seed {seed}: {first} of {sent}");
+
+        // A null in each column that may have one, and then none.
+        let mut row = |null: bool| -> Row {
+            let cell = |field: &Field| if field.nullable && null { Cell::Null } else { cell(field.kind, chance) };
+            sent.columns().iter().map(cell).collect()
+        };
+        let whole = envelope(&sent, &[row(true), row(false)]);
+        assert_eq!(whole.fits(&read), expected, "seed {seed}: {sent} and {read}");
+        let part = whole.slice(1..2);
+        let kinds = |schema: &Schema| schema.columns().iter().map(|field| field.kind).collect::<Vec<_>>();
+        assert_eq!(part.fits(&read), kinds(&sent) == kinds(&read), "seed {seed}: {sent} without nulls and {read}");
+        assert!(Envelope::pill().fits(&read));
+    }
 }

@@ -19,7 +19,7 @@
 
 mod chunk;
 #[cfg(test)]
-mod crafted;
+pub(crate) mod crafted;
 mod flow;
 mod merge;
 mod ntriples;

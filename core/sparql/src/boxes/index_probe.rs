@@ -5,7 +5,7 @@ use super::slices;
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::{Envelope, Room};
-use vicus_rdf::{Id, Order, Reader, Searcher, Snapshot};
+use vicus_rdf::{Id, Index, Order, Reader, Searcher, Snapshot};
 
 /// Where a value to search for comes from.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -29,6 +29,30 @@ pub(crate) struct IndexSpec {
     pub(crate) output: Vec<usize>,
     /// Which of the partners that differ only in dropped columns are wanted.
     pub(crate) want: Want,
+}
+
+impl IndexSpec {
+    /// If the first and the last level are known, and the second is not: the value of the last level, for `rows` that are many.
+    /// A group of the second level has it once at most, so it is searched for in each group. Types have very many subjects, and
+    /// reading all of them for each subject would take quadratic time.
+    fn between_groups(&self, rows: usize) -> Option<Source> {
+        match self.checks[..] {
+            [(2, last)] if rows >= MANY && self.prefix.len() == 1 && self.repeated.is_empty() => Some(last),
+            _ => None,
+        }
+    }
+}
+
+/// From so many rows on, one of the last level is searched for in each group of the second level; fewer are read one after the
+/// other.
+const MANY: usize = 16;
+
+/// The row of the first group of the second level whose last level is `id`, and where that group ends. The rows begin with the
+/// group and have one first id.
+fn find_in_group(index: &Index, rows: Range<usize>, id: Id) -> (Option<usize>, usize) {
+    let end = index.end_of_group(1, rows.start, rows.end);
+    let place = index.lower_bound(2, rows.start..end, id);
+    ((place < end && index.get(2, place) == id).then_some(place), end)
 }
 
 /// Which partners are needed, where duplicates don't count.
@@ -115,6 +139,19 @@ impl Probe for IndexProbe {
                     right.push(next as u32);
                 }
                 next = all.end;
+            } else if let Some(last) = spec.between_groups(all.len()) {
+                let id = match last {
+                    Source::Constant(id) => id,
+                    Source::Column(column) => Id::from_bits(columns[column][row]),
+                };
+                while next < all.end && left.len() < limit {
+                    let (found, end) = find_in_group(index, next..all.end, id);
+                    if let Some(found) = found {
+                        left.push(row as u32);
+                        right.push(found as u32);
+                    }
+                    next = end;
+                }
             } else if let Some(groups) = &mut self.groups {
                 while next < all.end && left.len() < limit {
                     left.push(row as u32);

@@ -4,6 +4,8 @@
 //! and asks to run again if there is more; the pill is sent once; a box whose reader has lost interest closes its own inputs.
 
 pub(crate) mod aggregate;
+pub(crate) mod construct;
+pub(crate) mod describe;
 pub(crate) mod distinct;
 pub(crate) mod extend;
 pub(crate) mod filter;

@@ -6,6 +6,7 @@ use super::pick::pick;
 use super::{Goal, Planner};
 use crate::algebra::{At, Column, Path, Pattern, Slot, Slots, SortKey, Table};
 use crate::boxes::aggregate::AggregateSpec;
+use crate::boxes::construct::Template;
 use crate::boxes::extend::Make;
 use crate::boxes::hash_table::{By, HashSpec, Keep, Key};
 use crate::boxes::index_probe::{IndexSpec, Source, Want};
@@ -111,6 +112,16 @@ pub(crate) enum Op {
         input: Below,
         offset: usize,
         limit: Option<usize>,
+    },
+    /// The triples of a template, each once.
+    Construct {
+        input: Below,
+        template: Arc<Template>,
+    },
+    /// The descriptions of the values of all columns, and of these resources.
+    Describe {
+        input: Below,
+        resources: Arc<[Id]>,
     },
 }
 
@@ -218,7 +229,9 @@ impl Physical {
             | Op::Aggregate { input, .. }
             | Op::Sort { input, .. }
             | Op::Top { input, .. }
-            | Op::Slice { input, .. } => (Some(input), None, &[]),
+            | Op::Slice { input, .. }
+            | Op::Construct { input, .. }
+            | Op::Describe { input, .. } => (Some(input), None, &[]),
         };
         one.into_iter().chain(two).chain(more)
     }
@@ -257,7 +270,9 @@ impl Physical {
             | Op::Aggregate { input, .. }
             | Op::Sort { input, .. }
             | Op::Top { input, .. }
-            | Op::Slice { input, .. } => take(input),
+            | Op::Slice { input, .. }
+            | Op::Construct { input, .. }
+            | Op::Describe { input, .. } => take(input),
         }
     }
 
@@ -405,7 +420,14 @@ impl Planner<'_> {
             At::Slot(slot) => input.estimate.is_certain(slot),
         });
         let constants = pattern.0.map(|at| matches!(at, At::Constant(_)));
-        let rank = |order: &Order| (order.prefix(known), order.prefix(constants));
+        let statistics = snapshot.statistics();
+        // Of two orders with one known level in front, the one with fewer rows for each value.
+        let values = |order: &Order| match order.positions()[0] {
+            Position::Subject => statistics.subjects,
+            Position::Predicate => statistics.predicates().len(),
+            Position::Object => statistics.objects,
+        };
+        let rank = |order: &Order| (order.prefix(known), order.prefix(constants), values(order));
         let order = snapshot.orders().max_by_key(rank).expect("a store has indexes");
         let arranged = order.arrange(pattern.0);
         let source = |at: &At| match at {
@@ -751,7 +773,7 @@ impl Planner<'_> {
                 })),
             };
             computed += usize::from(matches!(make, Make::Expr(_)));
-            let unknown = Facts { distinct: rows.max(1.0), kinds: Kinds::ANY, certain: expr.never_fails(&certain) };
+            let unknown = Facts { distinct: rows.max(1.0), kinds: expr.kinds(), certain: expr.never_fails(&certain) };
             facts.push((slot, known.unwrap_or(unknown)));
             makes.push(make);
             columns.push(slot);

@@ -546,3 +546,52 @@ fn rows_that_are_far_from_the_estimate_are_marked() {
     let limit = explained_run(&planned(&library(9000), "SELECT * { ?p :by ?a } LIMIT 3")).2;
     assert!(limit.contains("stopped early") && !limit.contains("!!"), "{limit}");
 }
+
+/// What happened: a pattern whose subject and object are known, but not its predicate, was searched in the order that begins
+/// with the object, and all rows of that object were read for each subject. `?s a ?o . ?s ?p ?o` took quadratic time: 29 s for a
+/// million triples.
+#[test]
+fn a_subject_and_an_object_are_looked_up_without_reading_all_rows_of_either() {
+    let mut text = String::new();
+    for thing in 0..3000 {
+        writeln!(text, "<http://e/thing{thing}> <http://e/type> <http://e/Thing> .")
+            .expect("a string takes everything");
+        writeln!(text, "<http://e/thing{thing}> <http://e/is> <http://e/Thing> .").expect("a string takes everything");
+        writeln!(text, "<http://e/hub> <http://e/has{}> <http://e/thing{}> .", thing % 3, thing / 2).expect("as above");
+    }
+    let snapshot = Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples"));
+    let text = "SELECT * { ?s :type ?o . ?s ?p ?o }";
+    assert_plan(&snapshot, text, &["index join Spo"], &[]);
+    assert_eq!(count_of(&planned(&snapshot, text)), 6000);
+    // Subjects and objects with many rows, and a constant for one of them.
+    for text in [
+        "SELECT * { ?t :type ?o . ?h ?p ?t . ?h ?q ?t }",
+        "SELECT * { ?t :type :Thing . ?t ?p :Thing }",
+        "SELECT * { ?t :type :Thing . :hub ?p ?t }",
+        "SELECT ?t { ?t :type :Thing . ?t ?p :Thing FILTER (?p != :is) }",
+        "SELECT * { :hub ?p ?t . ?t ?q ?o . ?t ?r ?o }",
+    ] {
+        assert_plan(&snapshot, text, &[], &[]);
+    }
+}
+
+/// What happened: an equality of values computed from two operands was tested for each pair of their rows: 49 s for `STR` over
+/// a million triples.
+#[test]
+fn equal_computed_values_are_a_key() {
+    let snapshot = library(60);
+    // The texts are simple strings: equal ones are the same term.
+    let text = "SELECT ?a ?p { ?a :name ?n . ?p :title ?t FILTER (SUBSTR(?n, 1, 2) = LCASE(SUBSTR(?t, 4, 2))) }";
+    assert_plan(&snapshot, text, &["hash join on _:value = _:value ["], &["by value"]);
+    assert_plan(&snapshot, "SELECT ?a ?p { ?a :name ?n . ?p :title ?t FILTER (STR(?n) = STR(?t)) }", &["_:value"], &[]);
+    // Ages are decimals, and years integers.
+    let text = "SELECT ?a ?p { ?a :age ?x . ?p :year ?y FILTER (?x + 1940 = ?y) }";
+    assert_plan(&snapshot, text, &["hash join on", "by value"], &[]);
+    // Parts that are joined anyway are joined on both.
+    let text =
+        "SELECT ?p ?q { ?p :by ?a ; :title ?t . ?q :by ?a ; :title ?u FILTER (SUBSTR(?t, 1, 3) = SUBSTR(?u, 1, 3)) }";
+    assert_plan(&snapshot, text, &[], &[]);
+    // An expression that reads both sides can't be computed before the join.
+    let text = "SELECT ?a ?p { ?a :age ?x . ?p :year ?y FILTER (?x + ?y = ?y) }";
+    assert_plan(&snapshot, text, &[], &["_:value"]);
+}

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use vicus_rdf::Snapshot;
 use vicus_sparql::{Form, Limits, PlanOptions, parse, plan};
 
-const SUBJECTS: [&str; 6] = ["<http://e/a>", "<http://e/b>", "<http://e/c>", "<http://e/p>", "_:x", "_:y"];
-const PREDICATES: [&str; 4] = ["<http://e/p>", "<http://e/q>", "<http://e/r>", "<http://e/s>"];
-const LITERALS: [&str; 32] = [
+pub(crate) const SUBJECTS: [&str; 6] = ["<http://e/a>", "<http://e/b>", "<http://e/c>", "<http://e/p>", "_:x", "_:y"];
+pub(crate) const PREDICATES: [&str; 4] = ["<http://e/p>", "<http://e/q>", "<http://e/r>", "<http://e/s>"];
+pub(crate) const LITERALS: [&str; 32] = [
     "\"a\"",
     "\"b\"",
     "\"\"",
@@ -48,9 +48,9 @@ const LITERALS: [&str; 32] = [
     "\"2021-02-29\"^^<http://www.w3.org/2001/XMLSchema#date>",
     "\"10:00:00.50\"^^<http://www.w3.org/2001/XMLSchema#time>",
 ];
-const VARIABLES: [&str; 6] = ["?a", "?b", "?c", "?d", "?e", "?f"];
+pub(crate) const VARIABLES: [&str; 6] = ["?a", "?b", "?c", "?d", "?e", "?f"];
 
-fn graph(chance: &mut Chance) -> String {
+pub(crate) fn graph(chance: &mut Chance) -> String {
     let mut text = String::new();
     let predicates = &PREDICATES[..1 + chance.below(4)];
     // Now and then all objects are of one kind, so that statistics allow what they otherwise don't.
@@ -70,17 +70,17 @@ fn graph(chance: &mut Chance) -> String {
 }
 
 /// Writes queries. Variables that BIND makes have names of their own.
-struct Writer<'a> {
-    chance: &'a mut Chance,
-    bound: usize,
+pub(crate) struct Writer<'a> {
+    pub(crate) chance: &'a mut Chance,
+    pub(crate) bound: usize,
 }
 
 impl Writer<'_> {
-    fn variable(&mut self) -> &'static str {
+    pub(crate) fn variable(&mut self) -> &'static str {
         VARIABLES[self.chance.below(VARIABLES.len())]
     }
 
-    fn constant(&mut self) -> &'static str {
+    pub(crate) fn constant(&mut self) -> &'static str {
         match self.chance.below(8) {
             0 => "<http://e/nowhere>",
             1 => "\"nothing\"",
@@ -100,7 +100,7 @@ impl Writer<'_> {
         format!("{subject} {predicate} {object} .")
     }
 
-    fn group(&mut self, depth: usize) -> String {
+    pub(crate) fn group(&mut self, depth: usize) -> String {
         let mut text = String::new();
         for _ in 0..1 + self.chance.below(3) {
             text += &self.triple();
@@ -213,7 +213,7 @@ impl Writer<'_> {
         }
     }
 
-    fn condition(&mut self, depth: usize) -> String {
+    pub(crate) fn condition(&mut self, depth: usize) -> String {
         if depth > 0 && self.chance.one_in(2) {
             let (a, b) = (self.condition(depth - 1), self.condition(depth - 1));
             return match self.chance.below(5) {
@@ -243,7 +243,7 @@ impl Writer<'_> {
         }
     }
 
-    fn operand(&mut self, depth: usize) -> String {
+    pub(crate) fn operand(&mut self, depth: usize) -> String {
         match self.chance.below(19) {
             14 if depth > 0 => format!("({} / {})", self.operand(depth - 1), self.operand(depth - 1)),
             15 => format!("{}({})", self.chance.pick(&["ABS", "CEIL", "FLOOR", "ROUND"]), self.variable()),
@@ -368,7 +368,7 @@ fn low_limits(chance: &mut Chance) -> Limits {
 
 /// Compares what the engine finds with what the naive evaluator finds. Returns the optimised plan; `None` if the query has
 /// no answer that can be compared.
-fn check_query(seed: u64, data: &str, text: &str) -> Option<String> {
+pub(crate) fn check_query(seed: u64, data: &str, text: &str) -> Option<String> {
     let query = SparqlParser::new().parse_query(text).ok()?;
     let triples: Vec<Triple> =
         NTriplesParser::new().for_slice(data.as_bytes()).collect::<Result<_, _>>().expect("good N-Triples");
@@ -415,6 +415,7 @@ fn check_query(seed: u64, data: &str, text: &str) -> Option<String> {
                 Form::Select { variables } => {
                     compare(&rows, &expected, variables, (skip, limit), order_keys(whole), &story);
                 }
+                Form::Construct | Form::Describe => unreachable!("only these"),
             }
             explained.get_or_insert_with(|| plan.explain());
         }

@@ -6,6 +6,7 @@
 mod affinity;
 mod containers;
 mod dealt;
+mod files;
 mod foreign;
 mod heaps;
 mod pages;

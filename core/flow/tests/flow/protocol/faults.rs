@@ -39,10 +39,11 @@ fn run(
 fn an_envelope_that_does_not_fit_fails_its_sender() {
     // What happened: in release builds the schema was not checked, and the runtime looked for a missing column, which ended the
     // thread; a column of another type failed the box that read it.
-    let bad: [(Envelope, &str); 3] = [
+    let bad: [(Envelope, &str); 4] = [
         (Envelope::of_rows(Vec::new(), 3), "[]"),
         (Envelope::new([Column::from(vec![1.5f64])]), "[F64]"),
         (Envelope::new([vec![1u64].into(), vec![1u64].into()]), "[U64, U64]"),
+        (Envelope::new([Column::from(vec![None, Some(1u64)])]), "[U64 with nulls in 1 of 2 rows]"),
     ];
     for (envelope, is) in bad {
         let act = move |turn: &mut Turn<'_>| {

@@ -1,19 +1,22 @@
-//! The terms that a query computes: their keys, one after the other in a few large pieces of memory.
+//! Terms without a rank: those that a query mentions or computes, and those that came to a store since its dictionary was sorted.
 //!
-//! A query may compute millions of terms, and cancelling it waits until they are freed. So no term has an allocation of its
-//! own: adding a term copies its key, and dropping all terms frees a few pieces.
+//! Their keys lie one after the other in a few large pieces of memory. A query may compute millions of terms, and cancelling it
+//! waits until they are freed. So no term has an allocation of its own: adding a term copies its key, and dropping all terms frees
+//! a few pieces.
 
+use crate::ids::{Id, Kind};
 use hashbrown::HashTable;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
+use std::fmt;
+use std::sync::Arc;
 use vicus_flow::library::HashKey;
 use vicus_flow::{Grow, NoMemory, give_up, refusable};
-use vicus_rdf::{Id, Kind};
 
 /// A dictionary that grows. An id contains the place of its term.
-pub(crate) struct Computed {
+pub struct Unranked {
     /// The place of the first term here; smaller places belong to the dictionary that this one was put behind.
     first: usize,
-    /// Keys as `vicus_rdf::Encoder` writes them. Invariant: a piece never grows beyond the room that it was made with.
+    /// Keys as [`Encoder`](crate::Encoder) writes them. Invariant: a piece never grows beyond the room that it was made with.
     pieces: Vec<String>,
     /// The terms, by place.
     places: Vec<Stored>,
@@ -46,63 +49,78 @@ const TABLE_BITS: u32 = 6;
 const FIRST_PIECE: usize = 1 << 10;
 const LARGEST_PIECE: usize = 1 << 20;
 
-impl Computed {
+impl Unranked {
     /// An empty dictionary. The query's author chooses the computed terms; without knowing the secrets, they can't choose many
     /// terms with the same hash.
-    pub(crate) fn new(secrets: RapidSecrets) -> Computed {
+    pub fn new(secrets: RapidSecrets) -> Unranked {
         let (pieces, places, tables) = (Vec::new(), Vec::new(), Vec::new());
-        Computed { first: 0, pieces, places, tables, table_bits: TABLE_BITS, secrets }
+        Unranked { first: 0, pieces, places, tables, table_bits: TABLE_BITS, secrets }
     }
 
     /// A dictionary for few terms, which begins at this place.
-    pub(crate) fn small(first: usize, secrets: RapidSecrets) -> Computed {
-        Computed { first, table_bits: 0, ..Computed::new(secrets) }
+    pub fn small(first: usize, secrets: RapidSecrets) -> Unranked {
+        Unranked { first, table_bits: 0, ..Unranked::new(secrets) }
+    }
+
+    /// The terms of two dictionaries, of which one follows the other.
+    fn of_both(a: &Unranked, b: &Unranked) -> Result<Unranked, NoMemory> {
+        let mut both = Unranked { first: a.first, ..Unranked::new(a.secrets) };
+        for (terms, place) in [a, b].into_iter().flat_map(|terms| terms.places.iter().map(move |place| (terms, place)))
+        {
+            both.add(place.kind, terms.key_at(place))?;
+        }
+        Ok(both)
     }
 
     /// A dictionary whose places follow those of another one.
-    pub(crate) fn behind(other: &Computed) -> Computed {
-        Computed { first: other.end(), ..Computed::new(other.secrets) }
+    pub fn behind(other: &Unranked) -> Unranked {
+        Unranked { first: other.end(), ..Unranked::new(other.secrets) }
     }
 
     /// The key of the hash function.
-    pub(crate) fn secrets(&self) -> RapidSecrets {
+    pub fn secrets(&self) -> RapidSecrets {
         self.secrets
     }
 
     /// How many terms it has.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.places.len()
     }
 
+    /// Whether it has no terms.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
     /// The place after the last term.
-    pub(crate) fn end(&self) -> usize {
+    pub fn end(&self) -> usize {
         self.first + self.places.len()
     }
 
     /// Whether this computed term is in here.
-    pub(crate) fn has(&self, id: Id) -> bool {
+    pub fn has(&self, id: Id) -> bool {
         id.rank().is_some_and(|place| (self.first..self.end()).contains(&place))
     }
 
     /// Takes all terms out; an empty dictionary with the same secrets stays here.
-    pub(crate) fn take(&mut self) -> Computed {
-        let empty = Computed::new(self.secrets);
+    pub fn take(&mut self) -> Unranked {
+        let empty = Unranked::new(self.secrets);
         std::mem::replace(self, empty)
     }
 
     /// How many bytes a term with this key adds to the dictionary.
-    pub(crate) fn bytes_of(key: &str) -> usize {
+    pub fn bytes_of(key: &str) -> usize {
         // Tables are at least 7/16 full.
         key.len() + size_of::<Stored>() + 2 * size_of::<Entry>()
     }
 
     /// The key of a computed term. Panics if the term is not in here.
-    pub(crate) fn key(&self, id: Id) -> &str {
+    pub fn key(&self, id: Id) -> &str {
         self.key_at(&self.places[id.rank().expect("a computed term has a place") - self.first])
     }
 
     /// A copy of the key. If there is not enough memory for a long key, the box gives up.
-    pub(crate) fn key_copied(&self, id: Id) -> String {
+    pub fn key_copied(&self, id: Id) -> String {
         const LONG: usize = 64 << 10;
         let (key, mut copy) = (self.key(id), String::new());
         if key.len() >= LONG {
@@ -117,7 +135,8 @@ impl Computed {
         &self.pieces[place.piece as usize][place.start as usize..place.end as usize]
     }
 
-    pub(crate) fn find(&self, kind: Kind, key: &str) -> Option<Id> {
+    /// The id of the term with this key, if it is in here.
+    pub fn find(&self, kind: Kind, key: &str) -> Option<Id> {
         let hash = self.hash(kind, key);
         let is_it = |entry: &Entry| {
             let place = &self.places[entry.place as usize];
@@ -131,7 +150,7 @@ impl Computed {
     ///
     /// # Errors
     /// There is not enough memory; nothing has changed.
-    pub(crate) fn add(&mut self, kind: Kind, key: &str) -> Result<Id, NoMemory> {
+    pub fn add(&mut self, kind: Kind, key: &str) -> Result<Id, NoMemory> {
         let (hash, number) = (self.hash(kind, key), self.places.len());
         self.places.grow(1)?;
         let entry = Entry { hash, place: u32::try_from(number).expect("fewer than 2^32 terms") };
@@ -176,24 +195,93 @@ impl Computed {
     }
 }
 
+/// The terms that came to a store since its dictionary was sorted. A copy shares them; adding to one leaves the others as they are.
+#[derive(Clone)]
+pub struct FreshTerms {
+    /// Each begins where the one before ends, and has less than half of its terms: so there are few, and a term is copied
+    /// from one to the next as often.
+    pieces: Vec<Arc<Unranked>>,
+    secrets: RapidSecrets,
+}
+
+impl FreshTerms {
+    /// None yet.
+    pub fn new(secrets: RapidSecrets) -> FreshTerms {
+        FreshTerms { pieces: Vec::new(), secrets }
+    }
+
+    /// How many there are: the place after the last one.
+    pub fn len(&self) -> usize {
+        self.pieces.last().map_or(0, |last| last.end())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The id of the term with this key, if it is one of these.
+    pub fn find(&self, kind: Kind, key: &str) -> Option<Id> {
+        self.pieces.iter().find_map(|piece| piece.find(kind, key))
+    }
+
+    /// Whether the id is that of a term in here.
+    pub fn has(&self, id: Id) -> bool {
+        id.is_computed() && id.rank().is_some_and(|place| place < self.len())
+    }
+
+    /// The key of a term. Panics if it is not in here.
+    pub fn key(&self, id: Id) -> &str {
+        let place = id.rank().expect("a term without a rank has a place");
+        self.pieces[self.pieces.partition_point(|piece| piece.end() <= place)].key(id)
+    }
+
+    /// A dictionary for terms that follow these.
+    pub fn behind(&self) -> Unranked {
+        Unranked::small(self.len(), self.secrets)
+    }
+
+    /// With the terms of a dictionary that was put [behind](FreshTerms::behind) these.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn with(&self, added: Unranked) -> Result<FreshTerms, NoMemory> {
+        assert_eq!(added.first, self.len(), "they follow these");
+        let mut pieces = self.pieces.clone();
+        if !added.is_empty() {
+            pieces.push(Arc::new(added));
+        }
+        while let [.., a, b] = &pieces[..]
+            && a.len() < 2 * b.len()
+        {
+            let both = Arc::new(Unranked::of_both(a, b)?);
+            pieces.truncate(pieces.len() - 2);
+            pieces.push(both);
+        }
+        Ok(FreshTerms { pieces, secrets: self.secrets })
+    }
+}
+
+impl fmt::Debug for FreshTerms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} terms without a rank", self.len())
+    }
+}
+
 /// Spreads 32 bits to 64, because a table uses the lowest and the highest bits of 64.
 fn spread(hash: u32) -> u64 {
     HashKey::default().mix(hash.into())
 }
 
-// The tests of vicus-rdf use the same texts.
-#[cfg(test)]
-#[path = "../../rdf/src/load/crafted.rs"]
-mod crafted;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::crafted;
     use hashbrown::HashSet;
 
     #[test]
     fn a_key_is_found_by_its_kind_and_text_and_by_its_id() {
-        let mut computed = Computed::new(RapidSecrets::seed(0));
+        let mut computed = Unranked::new(RapidSecrets::seed(0));
         let keys: Vec<String> = (0..5000).map(|number| format!("{number}{}", "é".repeat(number % 700))).collect();
         let ids: Vec<Id> = keys.iter().map(|key| computed.add(Kind::String, key).unwrap()).collect();
         let iri = computed.add(Kind::Iri, &keys[7]).unwrap();
@@ -203,14 +291,39 @@ mod tests {
         assert_eq!((computed.find(Kind::Iri, &keys[7]), computed.key(iri)), (Some(iri), keys[7].as_str()));
         assert_eq!((computed.find(Kind::Iri, &keys[8]), computed.find(Kind::String, "none")), (None, None));
         assert_eq!(computed.end(), keys.len() + 1);
-        let mut more = Computed::behind(&computed);
+        let mut more = Unranked::behind(&computed);
         let next = more.add(Kind::String, "none").unwrap();
         assert_eq!((more.key(next), more.has(next), computed.has(next), more.has(iri)), ("none", true, false, false));
     }
 
+    /// One by one and in batches; each version stays as it was.
+    #[test]
+    fn fresh_terms_are_found_in_each_version_that_has_them() {
+        let mut versions = vec![FreshTerms::new(RapidSecrets::seed(1))];
+        let mut ids = Vec::new();
+        for batch in [1, 1, 1, 700, 1, 2, 40, 1, 1, 1, 1, 3000, 1] {
+            let mut added = versions[versions.len() - 1].behind();
+            for _ in 0..batch {
+                ids.push(added.add(Kind::Iri, &format!("http://e/{}", ids.len())).unwrap());
+            }
+            versions.push(versions[versions.len() - 1].with(added).unwrap());
+        }
+        for version in &versions {
+            for (number, &id) in ids.iter().enumerate() {
+                let key = format!("http://e/{number}");
+                let is_there = number < version.len();
+                assert_eq!((version.has(id), version.find(Kind::Iri, &key)), (is_there, is_there.then_some(id)));
+                assert!(!is_there || version.key(id) == key);
+            }
+            assert_eq!(version.find(Kind::String, "http://e/0"), None);
+            assert!(version.pieces.len() <= 13, "few pieces");
+        }
+        assert_eq!(versions[13].len(), ids.len());
+    }
+
     #[test]
     fn many_terms_lie_in_few_pieces_of_memory() {
-        let mut computed = Computed::new(RapidSecrets::seed(0));
+        let mut computed = Unranked::new(RapidSecrets::seed(0));
         let key = "x".repeat(90);
         for number in 0..100_000 {
             computed.add(Kind::String, &format!("{number}{key}")).unwrap();
@@ -223,7 +336,7 @@ mod tests {
         assert_eq!(computed.key(long).len(), 3 << 20);
     }
 
-    /// Computed terms were hashed without a key: 10,000 of one hash, CONCAT of two lists of 100, took 3 s where others take 0.04.
+    /// Unranked terms were hashed without a key: 10,000 of one hash, CONCAT of two lists of 100, took 3 s where others take 0.04.
     #[test]
     fn terms_chosen_to_collide_do_not() {
         use std::hash::BuildHasher;
@@ -231,7 +344,7 @@ mod tests {
         let known = |text: &String| rustc_hash::FxBuildHasher.hash_one((Kind::String, text.as_str()));
         assert!(crafted.iter().all(|text| known(text) == known(&crafted[0])), "they were chosen for it");
         for seed in 0..20 {
-            let computed = Computed::new(RapidSecrets::seed(seed));
+            let computed = Unranked::new(RapidSecrets::seed(seed));
             let hashes: HashSet<u32, rustc_hash::FxBuildHasher> =
                 crafted.iter().map(|text| computed.hash(Kind::String, text)).collect();
             // Among so many random texts, 0.01 pairs are expected to share a hash.

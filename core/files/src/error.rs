@@ -1,0 +1,129 @@
+//! What a file operation says when it fails: the file, the operation, and the system's reason.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+/// What was to be done with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// [`Directory::create`](crate::Directory::create)
+    Create,
+    /// [`Directory::open`](crate::Directory::open)
+    Open,
+    /// [`Directory::map`](crate::Directory::map)
+    Map,
+    /// [`Directory::rename`](crate::Directory::rename)
+    Rename,
+    /// [`Directory::remove`](crate::Directory::remove)
+    Remove,
+    /// [`Directory::list`](crate::Directory::list)
+    List,
+    /// [`Directory::sync`](crate::Directory::sync)
+    SyncDirectory,
+    /// [`Directory::lock`](crate::Directory::lock)
+    Lock,
+    /// [`File::len`](crate::File::len)
+    Measure,
+    /// [`File::read_at`](crate::File::read_at)
+    Read,
+    /// [`File::write_at`](crate::File::write_at)
+    Write,
+    /// [`File::set_len`](crate::File::set_len)
+    SetLength,
+    /// [`File::sync`](crate::File::sync)
+    Sync,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Operation::Create => "create",
+            Operation::Open => "open",
+            Operation::Map => "map",
+            Operation::Rename => "rename",
+            Operation::Remove => "remove",
+            Operation::List => "list",
+            Operation::SyncDirectory => "sync the directory",
+            Operation::Lock => "lock",
+            Operation::Measure => "measure",
+            Operation::Read => "read",
+            Operation::Write => "write",
+            Operation::SetLength => "set the length of",
+            Operation::Sync => "sync",
+        })
+    }
+}
+
+/// An operation on a file that failed.
+#[derive(Clone, Debug)]
+pub struct FileError {
+    /// The file's path, or the directory's.
+    pub file: String,
+    /// What was to be done.
+    pub operation: Operation,
+    /// Why it failed.
+    pub cause: Arc<io::Error>,
+}
+
+impl FileError {
+    /// An operation on a file that failed.
+    pub fn new(file: String, operation: Operation, cause: io::Error) -> FileError {
+        FileError { file, operation, cause: Arc::new(cause) }
+    }
+
+    /// Whether there is no such file.
+    pub fn is_missing(&self) -> bool {
+        self.cause.kind() == io::ErrorKind::NotFound
+    }
+
+    /// Whether the file ends before what was to be read.
+    pub fn is_short(&self) -> bool {
+        self.cause.kind() == io::ErrorKind::UnexpectedEof
+    }
+
+    /// Whether the disk, or what the user may use of it, is full.
+    pub fn is_full(&self) -> bool {
+        matches!(self.cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    }
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "can't {} {}: {}", self.operation, self.file, self.cause)
+    }
+}
+
+impl std::error::Error for FileError {}
+
+/// Why a directory could not be locked.
+#[derive(Clone, Debug)]
+pub enum LockError {
+    /// Another process has the lock, or another value in this process.
+    Held {
+        /// The lock file's path.
+        file: String,
+        /// The process that has it; `None` if it has just taken the lock and not yet written its id.
+        by: Option<u32>,
+    },
+    /// The lock file can't be created, locked or written.
+    Failed(FileError),
+}
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LockError::Held { file, by: Some(pid) } => write!(f, "{file} is locked by process {pid}"),
+            LockError::Held { file, by: None } => write!(f, "{file} is locked by another process"),
+            LockError::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for LockError {}
+
+impl From<FileError> for LockError {
+    fn from(error: FileError) -> LockError {
+        LockError::Failed(error)
+    }
+}

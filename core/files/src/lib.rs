@@ -1,0 +1,152 @@
+//! Files as a world provides them: one flat directory, with what a store needs to survive a crash, and no more.
+//!
+//! No operating system is called here. [`Directory`] and [`File`] are traits: worlds/machine implements them over the system, and
+//! [`FakeDisk`] is a disk for tests, which knows what was synced. It can lose power, fail at any operation, be full, and lie.
+//! [`conformance`] is what both must do, as a function that the tests of both call.
+//!
+//! What a caller may rely on after power was lost, and what it may not:
+//!
+//! | before | after |
+//! |---|---|
+//! | bytes written, [`File::sync`] returned | they are there |
+//! | bytes written, not synced | each sector of 512 bytes is as it was after one of the writes to it, or as it was before them |
+//! | the file has grown, not synced | it has one of the lengths that it had; what was not written reads as zeros |
+//! | a file created, renamed or removed, [`Directory::sync`] returned | it is so |
+//! | a file created, renamed or removed, not synced | each of these happened or did not, in any combination; a rename is never half done |
+//! | a sync failed | as if it had not been called; and **a later sync that succeeds says nothing about these bytes**: the system may have dropped them |
+
+pub mod conformance;
+mod error;
+mod fake;
+
+pub use error::{FileError, LockError, Operation};
+pub use fake::{Failure, FakeDirectory, FakeDisk};
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// What an opened file may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Reading alone, as for a reader without the right to write.
+    Read,
+    /// Reading and writing.
+    Write,
+}
+
+/// The bytes of a mapped file, read only; they begin at an address that is a multiple of 8. They stay readable when the file is
+/// renamed or removed.
+///
+/// A mapping of a real file is of use only while its file is never written or shortened. See the implementation in
+/// worlds/machine for what happens otherwise.
+pub type Mapping = Arc<dyn Deref<Target = [u8]> + Send + Sync>;
+
+/// A lock on a directory; it ends when this value is dropped, when the process ends, and when the machine does.
+pub trait Lock: fmt::Debug + Send + Sync {}
+
+/// A directory of files without directories in it. All names are plain: letters, digits, `.`, `-` and `_` ([`is_plain`]).
+///
+/// Its methods are called from any thread. None of them is called on a hot path.
+pub trait Directory: fmt::Debug + Send + Sync {
+    /// What to call a file of it in a message: its path.
+    fn path(&self, name: &str) -> String;
+
+    /// Creates an empty file, for reading and writing. Its entry in the directory lasts only after [`Directory::sync`].
+    ///
+    /// # Errors
+    /// There is a file of this name, or the system refuses.
+    fn create(&self, name: &str) -> Result<Arc<dyn File>, FileError>;
+
+    /// Opens a file that is there.
+    ///
+    /// # Errors
+    /// There is none ([`FileError::is_missing`]), or the system refuses.
+    fn open(&self, name: &str, access: Access) -> Result<Arc<dyn File>, FileError>;
+
+    /// Maps a whole file into memory.
+    ///
+    /// # Errors
+    /// As [`Directory::open`].
+    fn map(&self, name: &str) -> Result<Mapping, FileError>;
+
+    /// Gives a file another name, in one step: a file that had this name is gone.
+    ///
+    /// # Errors
+    /// The system refuses. The file has either name then.
+    fn rename(&self, from: &str, to: &str) -> Result<(), FileError>;
+
+    /// Removes a file. Those that have opened or mapped it can go on reading it.
+    ///
+    /// # Errors
+    /// There is none, or the system refuses.
+    fn remove(&self, name: &str) -> Result<(), FileError>;
+
+    /// The names of all files, sorted. Names that are not plain are left out.
+    ///
+    /// # Errors
+    /// The system refuses.
+    fn list(&self) -> Result<Vec<String>, FileError>;
+
+    /// Returns when all files that were created, renamed or removed will be so after power was lost.
+    ///
+    /// # Errors
+    /// The system could not write; see the crate's documentation for what that means.
+    fn sync(&self) -> Result<(), FileError>;
+
+    /// Locks a file of this name for this process alone, and writes the process's id into it. The file is created if there is
+    /// none, and stays.
+    ///
+    /// # Errors
+    /// [`LockError::Held`] if another process or another value of this one has the lock; [`LockError::Failed`] if the
+    /// system refuses.
+    fn lock(&self, name: &str) -> Result<Box<dyn Lock>, LockError>;
+}
+
+/// An open file.
+pub trait File: fmt::Debug + Send + Sync {
+    /// Its length in bytes.
+    ///
+    /// # Errors
+    /// The system refuses.
+    fn len(&self) -> Result<u64, FileError>;
+
+    /// Whether it has no bytes.
+    ///
+    /// # Errors
+    /// As [`File::len`].
+    fn is_empty(&self) -> Result<bool, FileError> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Fills all of `into` with the bytes at `offset`.
+    ///
+    /// # Errors
+    /// The file ends before that ([`FileError::is_short`]), or the system refuses.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), FileError>;
+
+    /// Writes all of `bytes` at `offset`; the file becomes longer if it ends before that.
+    ///
+    /// # Errors
+    /// The disk is full ([`FileError::is_full`]), or the system refuses. Any part of the bytes may have been written.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), FileError>;
+
+    /// Makes it so many bytes long.
+    ///
+    /// # Errors
+    /// The system refuses.
+    fn set_len(&self, bytes: u64) -> Result<(), FileError>;
+
+    /// Returns when all that was written to it, by any process, will be there after power was lost. That doesn't include its name:
+    /// see [`Directory::sync`].
+    ///
+    /// # Errors
+    /// The system could not write; see the crate's documentation for what that means.
+    fn sync(&self) -> Result<(), FileError>;
+}
+
+/// Whether a name is one that a [`Directory`] accepts.
+pub fn is_plain(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    !name.is_empty() && name.len() <= 200 && !name.starts_with('.') && name.bytes().all(plain)
+}

@@ -1,0 +1,48 @@
+//! The types of a table's columns in one word, so that one comparison tells whether a sent envelope fits its via.
+
+use crate::Type;
+
+/// The types of columns, and which of them have, or may have, nulls. Or [`MORE`], if there are more columns than it has room for.
+///
+/// Five bits for each column, the last one's lowest: the type, counted from 1, and above it the null bit. No column is 0.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Shape(u64);
+
+const BITS: usize = 5;
+
+/// It has room for so many columns.
+const MOST: usize = 12;
+
+/// A column's null bit.
+const NULL: u64 = 1 << (BITS - 1);
+
+/// The null bits of all columns.
+const NULLS: u64 = {
+    let (mut nulls, mut columns) = (0, 0);
+    while columns < MOST {
+        nulls = (nulls << BITS) | NULL;
+        columns += 1;
+    }
+    nulls
+};
+
+/// More columns than there is room for.
+const MORE: u64 = 1 << 63;
+
+const _: () = assert!((Type::Binary as u64) + 1 < NULL && BITS * MOST < 63, "the last type and all columns have room");
+
+impl Shape {
+    /// The shape of columns of these types, each with nulls or not.
+    #[inline]
+    pub(crate) fn of(columns: impl ExactSizeIterator<Item = (Type, bool)>) -> Shape {
+        let add = |shape, (kind, nulls)| (shape << BITS) | (kind as u64 + 1) | if nulls { NULL } else { 0 };
+        Shape(if columns.len() > MOST { MORE } else { columns.fold(0, add) })
+    }
+
+    /// Whether columns of this shape fit a reader's: the types agree, and nulls are only where the reader expects them. `false`
+    /// for [`MORE`] columns, whatever they are: those have to be compared one by one.
+    #[inline]
+    pub(crate) fn fits(self, reader: Shape) -> bool {
+        (self.0 | (reader.0 & NULLS)) == reader.0 && self.0 != MORE
+    }
+}

@@ -1,0 +1,219 @@
+//! The system's files: a directory of core/files over a directory of the operating system.
+//!
+//! **Syncs.** A file's sync is `fdatasync`: its bytes and its length. A directory's is `fsync` of the directory, which makes names
+//! last. What the drive does with its own cache is between the kernel and the drive; a drive that lies loses data here as well.
+//!
+//! **The lock** is `flock` on a file of its own: the kernel drops it when the process ends in any way. (`fcntl`'s own locks are
+//! dropped when *any* descriptor of the file is closed.) The process's id in the file is for messages; the lock alone decides.
+//!
+//! **Mappings.** Memory that is mapped from a file changes when the file is written, and a read behind its new end after it was
+//! shortened ends the process by a signal (`SIGBUS`). So what is mapped must never be written or shortened. Vicus maps base files
+//! alone: they are written once under another name, synced and renamed, never opened for writing afterwards, and removed only by
+//! `unlink`, after which the bytes live until the last mapping is gone. The directory's lock keeps other Vicus processes from
+//! writing; the file's rights must keep others from it. A drive that can't read a mapped page any more ends the process by the
+//! same signal: nothing can be computed without that page, and no file is left half written.
+
+use memmap2::Mmap;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vicus_files::{Access, Directory, File, FileError, Lock, LockError, Mapping, Operation, is_plain};
+
+/// A directory of the operating system's.
+///
+/// ```
+/// use vicus_files::Directory;
+/// use vicus_machine::SystemDirectory;
+///
+/// let path = std::env::temp_dir().join(format!("vicus-example-{}", std::process::id()));
+/// let directory = SystemDirectory::create(&path)?;
+/// let file = directory.create("greeting")?;
+/// file.write_at(0, b"salve")?;
+/// file.sync()?;
+/// directory.sync()?;
+/// assert_eq!(directory.list()?, ["greeting"]);
+/// # std::fs::remove_dir_all(path).unwrap();
+/// # Ok::<(), vicus_files::FileError>(())
+/// ```
+#[derive(Debug)]
+pub struct SystemDirectory {
+    path: PathBuf,
+    /// Opened once: the directory that is synced is the one that was opened, whatever is renamed above it.
+    opened: fs::File,
+}
+
+impl SystemDirectory {
+    /// Opens a directory that is there.
+    ///
+    /// # Errors
+    /// There is none, it is no directory, or the system refuses.
+    pub fn open(path: &Path) -> Result<SystemDirectory, FileError> {
+        let opened = OpenOptions::new().read(true).open(path).and_then(|opened| match opened.metadata()?.is_dir() {
+            true => Ok(opened),
+            false => Err(io::ErrorKind::NotADirectory.into()),
+        });
+        let opened = opened.map_err(|cause| FileError::new(text_of(path), Operation::Open, cause))?;
+        Ok(SystemDirectory { path: path.to_owned(), opened })
+    }
+
+    /// Opens a directory, and creates it if there is none, so that it lasts.
+    ///
+    /// # Errors
+    /// The directory above it is not there, it is no directory, or the system refuses.
+    pub fn create(path: &Path) -> Result<SystemDirectory, FileError> {
+        match fs::create_dir(path) {
+            Ok(()) => {
+                let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                SystemDirectory::open(above)?.sync()?;
+            }
+            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(cause) => return Err(FileError::new(text_of(path), Operation::Create, cause)),
+        }
+        SystemDirectory::open(path)
+    }
+
+    /// The path of a file in it.
+    fn inside(&self, name: &str) -> PathBuf {
+        assert!(is_plain(name), "{name:?} is no plain name");
+        self.path.join(name)
+    }
+
+    fn failed(&self, name: &str, operation: Operation) -> impl FnOnce(io::Error) -> FileError {
+        let file = self.path(name);
+        move |cause| FileError::new(file, operation, cause)
+    }
+
+    fn file(&self, name: &str, file: fs::File) -> Arc<dyn File> {
+        Arc::new(SystemFile { path: self.path(name), file })
+    }
+}
+
+fn text_of(path: &Path) -> String {
+    path.display().to_string()
+}
+
+impl Directory for SystemDirectory {
+    fn path(&self, name: &str) -> String {
+        match name {
+            "" => text_of(&self.path),
+            name => text_of(&self.path.join(name)),
+        }
+    }
+
+    fn create(&self, name: &str) -> Result<Arc<dyn File>, FileError> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(self.inside(name));
+        Ok(self.file(name, file.map_err(self.failed(name, Operation::Create))?))
+    }
+
+    fn open(&self, name: &str, access: Access) -> Result<Arc<dyn File>, FileError> {
+        let file = OpenOptions::new().read(true).write(access == Access::Write).open(self.inside(name));
+        Ok(self.file(name, file.map_err(self.failed(name, Operation::Open))?))
+    }
+
+    fn map(&self, name: &str) -> Result<Mapping, FileError> {
+        let file = OpenOptions::new().read(true).open(self.inside(name));
+        #[expect(unsafe_code, reason = "maps a file")]
+        // SAFETY: a mapping's bytes must not change. What is mapped is written once, before it has its name, and never again by a
+        // process that respects the directory's lock, as the head of this file says.
+        let mapping = file.and_then(|file| unsafe { Mmap::map(&file) });
+        Ok(Arc::new(mapping.map_err(self.failed(name, Operation::Map))?))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), FileError> {
+        fs::rename(self.inside(from), self.inside(to)).map_err(self.failed(from, Operation::Rename))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), FileError> {
+        fs::remove_file(self.inside(name)).map_err(self.failed(name, Operation::Remove))
+    }
+
+    fn list(&self) -> Result<Vec<String>, FileError> {
+        let names = || -> io::Result<Vec<String>> {
+            let mut names = Vec::new();
+            for entry in fs::read_dir(&self.path)? {
+                let entry = entry?;
+                let name = entry.file_name().into_string().ok().filter(|name| is_plain(name));
+                names.extend(name.filter(|_| entry.file_type().is_ok_and(|kind| kind.is_file())));
+            }
+            names.sort();
+            Ok(names)
+        };
+        names().map_err(self.failed("", Operation::List))
+    }
+
+    fn sync(&self) -> Result<(), FileError> {
+        self.opened.sync_all().map_err(self.failed("", Operation::SyncDirectory))
+    }
+
+    fn lock(&self, name: &str) -> Result<Box<dyn Lock>, LockError> {
+        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(self.inside(name));
+        let mut file = opened.map_err(self.failed(name, Operation::Lock))?;
+        #[expect(unsafe_code, reason = "asks the kernel for a lock")]
+        // SAFETY: the descriptor is open, since the file is alive.
+        let outcome = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+        if outcome != 0 {
+            let cause = io::Error::last_os_error();
+            if cause.kind() != io::ErrorKind::WouldBlock {
+                return Err(self.failed(name, Operation::Lock)(cause).into());
+            }
+            let mut text = String::new();
+            let by = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+            return Err(LockError::Held { file: self.path(name), by });
+        }
+        // Another process may read the file meanwhile: it sees the old id, none, or this one.
+        let written =
+            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
+        // A full disk must not keep a store from being opened; then the refused process can't tell which process this is.
+        match written {
+            Err(cause) if cause.kind() != io::ErrorKind::StorageFull => {
+                Err(self.failed(name, Operation::Lock)(cause).into())
+            }
+            _ => Ok(Box::new(SystemLock { _file: file })),
+        }
+    }
+}
+
+/// The kernel drops the lock when the last descriptor of the open file is closed.
+#[derive(Debug)]
+struct SystemLock {
+    _file: fs::File,
+}
+
+impl Lock for SystemLock {}
+
+#[derive(Debug)]
+struct SystemFile {
+    path: String,
+    file: fs::File,
+}
+
+impl SystemFile {
+    fn failed(&self, operation: Operation) -> impl FnOnce(io::Error) -> FileError {
+        move |cause| FileError::new(self.path.clone(), operation, cause)
+    }
+}
+
+impl File for SystemFile {
+    fn len(&self) -> Result<u64, FileError> {
+        self.file.metadata().map(|metadata| metadata.len()).map_err(self.failed(Operation::Measure))
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), FileError> {
+        self.file.read_exact_at(into, offset).map_err(self.failed(Operation::Read))
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), FileError> {
+        self.file.write_all_at(bytes, offset).map_err(self.failed(Operation::Write))
+    }
+
+    fn set_len(&self, bytes: u64) -> Result<(), FileError> {
+        self.file.set_len(bytes).map_err(self.failed(Operation::SetLength))
+    }
+
+    fn sync(&self) -> Result<(), FileError> {
+        self.file.sync_data().map_err(self.failed(Operation::Sync))
+    }
+}

@@ -1,0 +1,298 @@
+//! Which seat looks after memory that was freed and waits to go back to the system.
+//!
+//! A seat that sleeps tells the memory the time once more, and then sleeps for good. A thread without a seat that frees something
+//! after that has to wake a seat. Of several seats that look after freed memory, the one that began last is enough: it tells the time
+//! for everything that was freed before. So at most one seat or thread has the duty: a seat that begins takes it over, and so does a
+//! thread that has to wake a seat. A seat that had it before may end or be left, and nothing more is to be done.
+//!
+//! The state is one word, which each step changes by one exchange: two flags, and a number that changes when the duty passes on.
+//!
+//! | `KEPT` | `FREED` | |
+//! |---|---|---|
+//! | | | All seats sleep for good, or are about to. Nothing was freed since. |
+//! | | yes | Something was freed. The thread with the duty wakes a seat, or has woken one that will begin. |
+//! | yes | | The seat with the duty will tell the time for all that was freed. |
+//! | yes | yes | Something was freed since that seat began: it begins again. |
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// Something was freed since the last seat began.
+const FREED: u64 = 1;
+/// A seat has the duty. It may have been woken since it began: then it begins again when it sleeps.
+const KEPT: u64 = 2;
+const KEPT_AND_FREED: u64 = KEPT | FREED;
+/// The bits from here on are the number.
+const DUTY: u64 = 4;
+
+#[derive(Debug)]
+pub(crate) struct Lookout(AtomicU64);
+
+/// The number that a seat or a thread has got with the duty. Each gets another one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Duty(u64);
+
+impl Duty {
+    fn of(word: u64) -> Duty {
+        Duty(word / DUTY)
+    }
+
+    fn next(self) -> Duty {
+        Duty(self.0 + 1)
+    }
+
+    fn with(self, flags: u64) -> u64 {
+        self.0 * DUTY + flags
+    }
+}
+
+impl Lookout {
+    pub(crate) fn new() -> Lookout {
+        Lookout(AtomicU64::new(Duty(0).with(0)))
+    }
+
+    /// Whether an earlier free was told, so that nothing is to be done after this one. The caller has put the freed memory where it
+    /// waits, under the memory's lock. If the word that it reads is older than the beginning of a seat, that seat has not taken the
+    /// lock yet: it tells the time later.
+    #[inline]
+    pub(crate) fn is_told(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & FREED != 0
+    }
+
+    /// Something was freed, and waits. `Some` if the caller has to wake a seat: it has the duty.
+    pub(crate) fn tell(&self) -> Option<Duty> {
+        self.change(|duty, flags| match flags {
+            0 => duty.next().with(FREED),
+            _ => duty.with(flags | FREED),
+        })
+    }
+
+    /// The thread with this duty could wake no seat: the next one that frees something tries again.
+    pub(crate) fn give_up(&self, duty: Duty) {
+        // Unless a seat has begun or left meanwhile: then the duty has passed on, and with it what was freed.
+        let _ = self.0.compare_exchange(duty.with(FREED), duty.with(0), Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// A seat begins to look after what waits: it will tell the time, and then end, or leave.
+    #[cfg(any(test, not(loom)))]
+    pub(crate) fn begin(&self) -> Duty {
+        self.change(|duty, _| duty.next().with(KEPT)).expect("the duty passes on")
+    }
+
+    /// A seat that has told the time stops looking. Returns whether it has to begin again, because something was freed meanwhile.
+    #[cfg(any(test, not(loom)))]
+    pub(crate) fn end(&self, duty: Duty) -> bool {
+        let ended = self.0.compare_exchange(duty.with(KEPT), duty.with(0), Ordering::AcqRel, Ordering::Acquire);
+        ended.is_err_and(|word| Duty::of(word) == duty)
+    }
+
+    /// A seat is left for good; `duty` if it has begun and not ended. `Some` if the caller has to wake another seat: it has the duty.
+    pub(crate) fn leave(&self, duty: Option<Duty>) -> Option<Duty> {
+        self.change(|now, flags| match flags {
+            // Perhaps this seat was the one that was woken.
+            FREED => now.next().with(FREED),
+            // What was freed before it began is not said by a flag any more.
+            KEPT | KEPT_AND_FREED if duty == Some(now) => now.next().with(FREED),
+            _ => now.with(flags),
+        })
+    }
+
+    /// Changes the word by a step from the duty's number and the flags to the next word. Returns the duty, if it passes on to the caller.
+    ///
+    /// It is an exchange even if the word stays as it is. A thread that tells after a seat has left therefore sees that this seat's
+    /// runtime is closing, and wakes a seat of another one; if it tells before, the seat that leaves sees that.
+    fn change(&self, step: impl Fn(Duty, u64) -> u64) -> Option<Duty> {
+        let step = |word| step(Duty::of(word), word % DUTY);
+        let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| Some(step(word)));
+        let before = before.expect("each word has a next one");
+        let duty = Duty::of(step(before));
+        (duty != Duty::of(before)).then_some(duty)
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use loom::sync::atomic::AtomicBool;
+    use loom::sync::{Arc, Mutex};
+    use loom::thread;
+
+    struct Model {
+        lookout: Lookout,
+        waiting: Mutex<Waiting>,
+        /// Whether the seat's runtime ends.
+        closing: AtomicBool,
+    }
+
+    #[derive(Default)]
+    struct Waiting {
+        /// Freed, and not gone back.
+        blocks: usize,
+        /// How many seats were woken, and are not left.
+        woken: usize,
+    }
+
+    impl Model {
+        fn new() -> Arc<Model> {
+            let (lookout, waiting) = (Lookout::new(), Mutex::default());
+            Arc::new(Model { lookout, waiting, closing: AtomicBool::new(false) })
+        }
+
+        /// What a thread without a seat does, where `wakes` says whether it can wake one.
+        fn free(&self, wakes: impl FnOnce() -> bool) {
+            self.waiting.lock().unwrap().blocks += 1;
+            if !self.lookout.is_told()
+                && let Some(duty) = self.lookout.tell()
+            {
+                self.wake(duty, wakes);
+            }
+        }
+
+        fn wake(&self, duty: Duty, wakes: impl FnOnce() -> bool) {
+            match wakes() {
+                true => self.waiting.lock().unwrap().woken += 1,
+                false => self.lookout.give_up(duty),
+            }
+        }
+
+        fn tell_the_time(&self) {
+            self.waiting.lock().unwrap().blocks = 0;
+        }
+
+        /// What a seat does that has begun, sleeps and is not woken.
+        fn look_after(&self, mut duty: Duty) {
+            self.tell_the_time();
+            while self.lookout.end(duty) {
+                duty = self.lookout.begin();
+                self.tell_the_time();
+            }
+        }
+
+        /// What the thread on a seat does at its end.
+        fn leave(&self, duty: Option<Duty>) {
+            if let Some(duty) = self.lookout.leave(duty) {
+                self.wake(duty, || true);
+            }
+        }
+
+        /// A seat that was woken does what comes next, and is not counted on any more.
+        fn begin_or_leave_woken(&self) {
+            self.waiting.lock().unwrap().woken -= 1;
+        }
+
+        /// Returns how many seats were woken.
+        fn assert_all_gone_or_seat_woken(&self) -> usize {
+            let waiting = self.waiting.lock().unwrap();
+            assert!(waiting.blocks == 0 || waiting.woken > 0, "{} wait for ever", waiting.blocks);
+            waiting.woken
+        }
+    }
+
+    fn spawn(model: &Arc<Model>, does: impl FnOnce(&Model) + 'static) -> thread::JoinHandle<()> {
+        let model = Arc::clone(model);
+        thread::spawn(move || does(&model))
+    }
+
+    /// Bounded: all interleavings would take minutes. With three interruptions each thread is stopped once where the steps of the others
+    /// matter: between a free and its tell, or between the beginning of a seat and its end.
+    fn check(model: impl Fn() + Send + Sync + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(model);
+    }
+
+    /// Finds these mutants: `end` by a load and a store; `end` that ends although something was freed; memory that is put where it waits
+    /// after it is told.
+    #[test]
+    fn loom_what_is_freed_while_a_seat_falls_asleep_goes_back_or_wakes_one() {
+        check(|| {
+            let model = Model::new();
+            let duty = model.lookout.begin();
+            let outside = [(); 2].map(|()| spawn(&model, |model| model.free(|| true)));
+            model.look_after(duty);
+            outside.into_iter().for_each(|thread| thread.join().unwrap());
+            assert!(model.assert_all_gone_or_seat_woken() <= 1, "one is enough for both");
+        });
+    }
+
+    /// What happened: a seat that was woken for freed memory had begun to look after it, and was left before it told the time. What had
+    /// been freed before it began was said by no flag any more, and waited for ever. Finds these mutants: `leave` that tells only what
+    /// the flag says; one that leaves the state to the seats that stay.
+    #[test]
+    fn loom_what_a_seat_that_is_left_looked_after_is_for_another_one() {
+        check(|| {
+            let model = Model::new();
+            model.free(|| true);
+            let outside = spawn(&model, |model| model.free(|| true));
+            model.begin_or_leave_woken();
+            let duty = model.lookout.begin();
+            model.leave(Some(duty));
+            outside.join().unwrap();
+            model.assert_all_gone_or_seat_woken();
+        });
+    }
+
+    /// Two seats look after what waits, of which one is left and one falls asleep. Finds these mutants: `leave` or `end` that doesn't
+    /// look whether the duty is the seat's; a seat that begins and takes no number.
+    #[test]
+    fn loom_of_two_seats_that_look_after_what_waits_the_last_one_answers_for_it() {
+        check(|| {
+            let model = Model::new();
+            let stays = spawn(&model, |model| model.look_after(model.lookout.begin()));
+            let outside = spawn(&model, |model| model.free(|| true));
+            let duty = model.lookout.begin();
+            model.leave(Some(duty));
+            [stays, outside].into_iter().for_each(|thread| thread.join().unwrap());
+            model.assert_all_gone_or_seat_woken();
+        });
+    }
+
+    /// A seat that is left has not begun, or has ended, and another one falls asleep.
+    #[test]
+    fn loom_a_seat_that_is_left_does_not_speak_for_one_that_stays() {
+        check(|| {
+            let model = Model::new();
+            let stays = spawn(&model, |model| model.look_after(model.lookout.begin()));
+            let outside = spawn(&model, |model| model.free(|| true));
+            model.leave(None);
+            [stays, outside].into_iter().for_each(|thread| thread.join().unwrap());
+            model.assert_all_gone_or_seat_woken();
+        });
+    }
+
+    /// A runtime ends while a thread wakes its only seat. Either the thread sees that and gives up, or the seat that is left sees that
+    /// it was woken, and wakes one of another runtime. Finds these mutants: a relaxed exchange; none where the word stays as it is.
+    #[test]
+    fn loom_a_woken_seat_that_is_left_wakes_another_one() {
+        check(|| {
+            let model = Model::new();
+            let outside = spawn(&model, |model| model.free(|| !model.closing.load(Ordering::Relaxed)));
+            model.closing.store(true, Ordering::Relaxed);
+            let other = model.lookout.leave(None);
+            let has_told = other.is_some();
+            other.into_iter().for_each(|duty| model.wake(duty, || true));
+            outside.join().unwrap();
+            match model.waiting.lock().unwrap().woken {
+                0 => assert!(!model.lookout.is_told(), "the next thread that frees tries again"),
+                // Of two, the first one is the seat that was left.
+                seats => assert!(has_told, "{seats} woken"),
+            }
+        });
+    }
+
+    /// A thread can wake no seat while another one is left and wakes its successor, for both use the list of runtimes. Then the successor
+    /// is left as well. Finds these mutants: `give_up` that doesn't look whether the duty is the thread's; a duty that does not pass on
+    /// when a seat is left that has not begun.
+    #[test]
+    fn loom_a_thread_that_gives_up_does_not_undo_what_another_one_told() {
+        check(|| {
+            let model = Model::new();
+            let outside = spawn(&model, |model| model.free(|| false));
+            let duty = model.lookout.begin();
+            model.leave(Some(duty));
+            model.begin_or_leave_woken();
+            model.leave(None);
+            outside.join().unwrap();
+            model.assert_all_gone_or_seat_woken();
+        });
+    }
+}

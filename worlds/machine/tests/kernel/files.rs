@@ -1,0 +1,139 @@
+//! The system's files: the same rules as the fake's, and what only a real system can show.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use vicus_files::{Access, Directory, LockError, Operation, conformance};
+use vicus_machine::SystemDirectory;
+
+/// A fresh directory, which is removed when the test is over.
+struct Fresh(PathBuf);
+
+impl Fresh {
+    fn new(name: &str) -> Fresh {
+        let path = std::env::temp_dir().join(format!("vicus-files-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Fresh(path)
+    }
+
+    fn open(&self) -> SystemDirectory {
+        SystemDirectory::create(&self.0).expect("the temporary folder can be written")
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn the_system_does_what_every_directory_does() {
+    let fresh = Fresh::new("conformance");
+    conformance::check(&fresh.open());
+}
+
+/// Everything is in the files themselves, as another program sees them.
+#[test]
+fn other_programs_see_the_bytes() {
+    let fresh = Fresh::new("bytes");
+    let directory = fresh.open();
+    directory.create("a").unwrap().write_at(3, b"vicus").unwrap();
+    directory.rename("a", "b").unwrap();
+    assert_eq!(std::fs::read(fresh.0.join("b")).unwrap(), b"\0\0\0vicus");
+    std::fs::create_dir(fresh.0.join("folder")).unwrap();
+    std::fs::write(fresh.0.join(".hidden"), "").unwrap();
+    assert_eq!(directory.list().unwrap(), ["b"], "folders and names that no store has are left out");
+}
+
+#[test]
+fn a_directory_is_created_once_and_must_be_one() {
+    let fresh = Fresh::new("folder");
+    let missing = SystemDirectory::open(&fresh.0).unwrap_err();
+    assert!(missing.is_missing(), "{missing}");
+    fresh.open().create("a").unwrap();
+    fresh.open().open("a", Access::Read).expect("creating the directory again empties nothing");
+    let error = SystemDirectory::create(&fresh.0.join("a")).unwrap_err();
+    assert_eq!((error.operation, error.cause.kind()), (Operation::Open, std::io::ErrorKind::NotADirectory), "{error}");
+    let error = SystemDirectory::create(&fresh.0.join("x").join("y")).unwrap_err();
+    assert!(error.is_missing() && error.operation == Operation::Create, "{error}");
+}
+
+/// `/dev/full` is the kernel's own full disk.
+#[test]
+fn a_full_disk_is_told_from_other_errors() {
+    let directory = SystemDirectory::open(Path::new("/dev")).unwrap();
+    let full = directory.open("full", Access::Write).unwrap().write_at(0, b"x").unwrap_err();
+    assert!(full.is_full(), "{full}");
+    assert_eq!(
+        full.to_string(),
+        format!("can't write /dev/full: {}", std::io::Error::from_raw_os_error(libc_enospc()))
+    );
+}
+
+fn libc_enospc() -> i32 {
+    28
+}
+
+#[test]
+fn missing_rights_are_named() {
+    let fresh = Fresh::new("rights");
+    let directory = fresh.open();
+    directory.create("a").unwrap();
+    std::fs::set_permissions(fresh.0.join("a"), std::fs::Permissions::from_mode(0o000)).unwrap();
+    // The super-user may read everything.
+    if std::fs::File::open(fresh.0.join("a")).is_ok() {
+        return;
+    }
+    let error = directory.open("a", Access::Read).unwrap_err();
+    assert_eq!(error.cause.kind(), std::io::ErrorKind::PermissionDenied, "{error}");
+    assert!(error.to_string().contains(&directory.path("a")), "{error}");
+}
+
+/// The second process is this test program again, which holds the lock until it is killed.
+#[test]
+fn a_lock_of_another_process_is_refused_with_its_id_and_ends_with_it() {
+    const HOLD: &str = "VICUS_TEST_HOLDS_LOCK_OF";
+    if let Some(path) = std::env::var_os(HOLD) {
+        let directory = SystemDirectory::open(Path::new(&path)).unwrap();
+        let _lock = directory.lock("lock").unwrap();
+        directory.create("held").unwrap();
+        // Until it is killed, or the first process has ended without that.
+        std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
+        return;
+    }
+    let fresh = Fresh::new("lock");
+    let directory = fresh.open();
+    let mut other = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "files::a_lock_of_another_process_is_refused_with_its_id_and_ends_with_it"])
+        .env(HOLD, &fresh.0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    while directory.open("held", Access::Read).is_err() {
+        assert_eq!(other.try_wait().unwrap(), None, "the other process goes on");
+        std::thread::yield_now();
+    }
+    let refused = directory.lock("lock").unwrap_err();
+    assert!(matches!(refused, LockError::Held { by: Some(pid), .. } if pid == other.id()), "{refused:?}");
+    // `kill -9`
+    other.kill().unwrap();
+    other.wait().unwrap();
+    let lock = directory.lock("lock").expect("the kernel has dropped the lock");
+    assert_eq!(std::fs::read_to_string(fresh.0.join("lock")).unwrap(), format!("{}\n", std::process::id()));
+    drop(lock);
+}
+
+/// What protects readers: a base file that is replaced or removed stays mapped as it was.
+#[test]
+fn a_mapping_stays_when_its_file_is_replaced() {
+    let fresh = Fresh::new("mapping");
+    let directory = fresh.open();
+    directory.create("base").unwrap().write_at(0, &[1; 100_000]).unwrap();
+    let mapping = directory.map("base").unwrap();
+    directory.create("base.new").unwrap().write_at(0, &[2; 10]).unwrap();
+    directory.rename("base.new", "base").unwrap();
+    assert_eq!(directory.map("base").unwrap()[..], [2; 10]);
+    assert!(mapping.iter().all(|&byte| byte == 1) && mapping.len() == 100_000);
+}
