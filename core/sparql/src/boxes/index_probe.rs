@@ -154,13 +154,17 @@ impl Probe for IndexProbe {
                 }
             } else if let Some(groups) = &mut self.groups {
                 while next < all.end && left.len() < limit {
-                    left.push(row as u32);
-                    right.push(next as u32);
                     let ids = groups.slice(index, next..all.end);
-                    let run = ids.iter().take_while(|id| **id == ids[0]).count();
-                    next += run;
-                    if run == ids.len() && next < all.end {
-                        // The same id may be in the rows behind the slice.
+                    let mut place = 0;
+                    while place < ids.len() && left.len() < limit {
+                        left.push(row as u32);
+                        right.push((next + place) as u32);
+                        let id = ids[place];
+                        place += 1 + ids[place + 1..].iter().take_while(|other| **other == id).count();
+                    }
+                    next += place;
+                    if place == ids.len() && next < all.end {
+                        // The last group may go on behind the slice.
                         next = index.end_of_group(spec.prefix.len(), next - 1, all.end);
                     }
                 }
