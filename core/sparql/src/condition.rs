@@ -33,6 +33,11 @@ impl Kinds {
         Kinds(1 << id.kind().index() | computed)
     }
 
+    /// These kinds, of terms that may be computed.
+    pub(crate) fn or_computed(self) -> Kinds {
+        Kinds(self.0 | Kinds::COMPUTED)
+    }
+
     pub(crate) fn or(self, other: Kinds) -> Kinds {
         Kinds(self.0 | other.0)
     }

@@ -1,9 +1,10 @@
 //! Expressions as trees over slots; in a box, the slots are column numbers.
 
 use crate::algebra::{Node, Slot, Slots};
+use crate::condition::Kinds;
 use crate::value::Numbers;
 use std::sync::Arc;
-use vicus_rdf::Id;
+use vicus_rdf::{Id, Kind};
 
 /// A comparison operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -317,6 +318,37 @@ impl Expr {
         match self {
             Expr::And(all) => all.into_iter().flat_map(Expr::conjuncts).collect(),
             other => vec![other],
+        }
+    }
+
+    /// The two sides of `a = b` that can be computed apart from each other: both read slots, none of them the same, and each
+    /// computation gives the same value every time.
+    pub(crate) fn as_equality(&self) -> Option<(&Expr, &Expr)> {
+        let (Expr::Compare(Compare::Equal, a, b) | Expr::SameTerm(a, b)) = self else { return None };
+        let (left, right) = (a.slots(), b.slots());
+        let is_apart = !left.is_empty() && !right.is_empty() && left.intersection(&right).next().is_none();
+        let is_simple = |expr: &Expr| !expr.is_volatile() && !expr.has_exists();
+        (is_apart && is_simple(a) && is_simple(b)).then_some((a, b))
+    }
+
+    /// The kinds of terms that it may make. Its value may be a term of the store or a computed one.
+    pub(crate) fn kinds(&self) -> Kinds {
+        match self {
+            Expr::Constant(id) => Kinds::of_id(*id),
+            Expr::Call(function, _) => match function {
+                Function::Str | Function::Lang | Function::EncodeForUri | Function::Hash(_) | Function::StrUuid => {
+                    Kinds::of(Kind::String).or_computed()
+                }
+                Function::UCase
+                | Function::LCase
+                | Function::SubStr
+                | Function::StrBefore
+                | Function::StrAfter
+                | Function::Replace
+                | Function::Concat => Kinds::of(Kind::String).or(Kinds::of(Kind::LangString)).or_computed(),
+                _ => Kinds::ANY,
+            },
+            _ => Kinds::ANY,
         }
     }
 

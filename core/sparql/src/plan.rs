@@ -212,8 +212,9 @@ fn planned(
     if options.optimise {
         translated.node = optimise::optimise(translated.node, &mut translated.names, stop);
     }
-    let planner = Planner::new(&terms, options.optimise, stop);
+    let planner = Planner::new(&terms, options.optimise, translated.names.len(), stop);
     let physical = planner.query(&translated.node, &translated.wanted);
+    translated.names.resize(planner.end_of_slots(), "_:value".to_owned());
     stop.check()?;
     if physical.joins_by_value() {
         numbers = Numbers::of(snapshot, numbers.and(translated.node.makes()));

@@ -773,7 +773,7 @@ impl Planner<'_> {
                 })),
             };
             computed += usize::from(matches!(make, Make::Expr(_)));
-            let unknown = Facts { distinct: rows.max(1.0), kinds: Kinds::ANY, certain: expr.never_fails(&certain) };
+            let unknown = Facts { distinct: rows.max(1.0), kinds: expr.kinds(), certain: expr.never_fails(&certain) };
             facts.push((slot, known.unwrap_or(unknown)));
             makes.push(make);
             columns.push(slot);

@@ -142,7 +142,9 @@ pub(crate) fn join<'a>(tables: impl Iterator<Item = &'a Estimate>) -> Estimate {
 pub(crate) fn selectivity(condition: &Expr, distinct: &impl Fn(Slot) -> f64) -> f64 {
     let values = |expr: &Expr| match expr {
         Expr::Slot(slot) => distinct(*slot).max(1.0),
-        _ => 1.0,
+        Expr::Constant(_) => 1.0,
+        // Several operands may have one value.
+        computed => computed.slots().iter().map(|slot| distinct(*slot)).fold(1.0, f64::max).sqrt(),
     };
     match condition {
         Expr::Compare(Compare::Equal, a, b) | Expr::SameTerm(a, b) => 1.0 / values(a).max(values(b)).max(2.0),

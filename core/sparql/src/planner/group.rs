@@ -282,6 +282,54 @@ impl Planner<'_> {
         patterns.iter().filter_map(in_pattern).reduce(Kinds::and)
     }
 
+    /// Makes equalities of computed values, such as `STR(?a) = STR(?b)`, equalities of columns: where one side reads the left
+    /// operand only and the other the right one, the operands compute them. Where a value can't be computed, the equality would
+    /// fail, so that row is dropped.
+    pub(crate) fn with_computed_keys(
+        &self,
+        mut left: Physical,
+        mut right: Physical,
+        mut conditions: Vec<Expr>,
+    ) -> (Physical, Physical, Vec<Expr>) {
+        for condition in &mut conditions {
+            let Some((a, b)) = condition.as_equality().filter(|_| condition.as_slot_equality().is_none()) else {
+                continue;
+            };
+            let is_of = |expr: &Expr, plan: &Physical, other: &Physical| {
+                let is_only_here = |slot: &Slot| plan.estimate.is_certain(*slot) && other.column(*slot).is_none();
+                expr.slots().iter().all(is_only_here)
+            };
+            let is_forward = is_of(a, &left, &right) && is_of(b, &right, &left);
+            if !is_forward && !(is_of(a, &right, &left) && is_of(b, &left, &right)) {
+                continue;
+            }
+            let (of_left, of_right) = if is_forward { (a.clone(), b.clone()) } else { (b.clone(), a.clone()) };
+            let a = self.with_value(&mut left, of_left);
+            let b = self.with_value(&mut right, of_right);
+            let (a, b) = (Box::new(Expr::Slot(a)), Box::new(Expr::Slot(b)));
+            *condition = match condition {
+                Expr::SameTerm(..) => Expr::SameTerm(a, b),
+                _ => Expr::Compare(Compare::Equal, a, b),
+            };
+        }
+        (left, right, conditions)
+    }
+
+    /// Adds a column with an expression's value, and drops the rows that have none. Returns the column's slot.
+    fn with_value(&self, plan: &mut Physical, expr: Expr) -> Slot {
+        if let Expr::Slot(slot) = expr {
+            return slot;
+        }
+        let slot = self.new_slot();
+        let mut all: Slots = plan.columns.iter().copied().collect();
+        all.insert(slot);
+        let input = std::mem::replace(plan, self.values(&[], &Table::unit(), &Slots::new()));
+        let extended = self.extend(input, slot, &expr, &all);
+        *plan = self.filter(extended, &[Expr::Bound(slot)], &all);
+        plan.estimate.facts.get_mut(&slot).expect("it was just added").certain = true;
+        slot
+    }
+
     /// Divides conditions into join keys (equalities between slots of both sides) and the rest. An equality of values is both:
     /// a key, and a condition that checks it.
     pub(crate) fn equalities(

@@ -64,12 +64,15 @@ pub(crate) struct Planner<'a> {
     pairs: Cell<usize>,
     /// How many joins may still be tried for the best orders of groups.
     joins: Cell<usize>,
+    /// The number of slots: those of the query, and those that the planner added.
+    slots: Cell<usize>,
     /// The facts of patterns, kept because they are used several times, and finding them searches the store.
     patterns: RefCell<FxHashMap<Pattern, Box<Estimate>>>,
 }
 
 impl<'a> Planner<'a> {
-    pub(crate) fn new(terms: &Arc<Terms>, optimise: bool, stop: &'a Stop<'a>) -> Planner<'a> {
+    /// For a query with this many slots.
+    pub(crate) fn new(terms: &Arc<Terms>, optimise: bool, slots: usize, stop: &'a Stop<'a>) -> Planner<'a> {
         let (tries, joins) = (Cell::new(terms.limits.tries), Cell::new(terms.limits.ordered_joins));
         Planner {
             terms: Arc::clone(terms),
@@ -79,8 +82,21 @@ impl<'a> Planner<'a> {
             again: Cell::new(AGAIN_STEPS),
             pairs: Cell::new(MOST_PAIRS),
             joins,
+            slots: Cell::new(slots),
             patterns: RefCell::default(),
         }
+    }
+
+    /// A new slot, for a value that the query has no variable for.
+    pub(super) fn new_slot(&self) -> Slot {
+        let number = self.slots.get();
+        self.slots.set(number + 1);
+        Slot(number)
+    }
+
+    /// The number of slots, with those that were added.
+    pub(crate) fn end_of_slots(&self) -> usize {
+        self.slots.get()
     }
 
     /// The facts of the triples that match a pattern.

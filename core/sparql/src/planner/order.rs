@@ -114,14 +114,26 @@ struct Tested {
     /// For each of its slots, the leaves that have it; `None` if no leaf has one of the slots.
     slots: Option<Vec<Holders>>,
     selectivity: f64,
+    /// The sides of an equality, each with the leaves that have the slots of a side.
+    sides: Option<[Vec<Holders>; 2]>,
 }
 
 impl Tested {
     fn new(condition: Expr, slots: &Sharing) -> Tested {
         let distinct = |slot: Slot| slots.get(&slot).map_or(1.0, |s| s.distinct.iter().copied().fold(1.0, f64::max));
         let selectivity = estimate::selectivity(&condition, &distinct);
-        let holders = condition.slots().iter().map(|slot| slots.get(slot).map(|shared| shared.holders)).collect();
-        Tested { condition, slots: holders, selectivity }
+        let holders = |expr: &Expr| -> Option<Vec<Holders>> {
+            expr.slots().iter().map(|slot| slots.get(slot).map(|shared| shared.holders)).collect()
+        };
+        let sides = condition.as_equality().and_then(|(a, b)| Some([holders(a)?, holders(b)?]));
+        Tested { slots: holders(&condition), selectivity, sides, condition }
+    }
+
+    /// Whether it is an equality that a join of two sets can be a hash join on: each set has the slots of one side.
+    fn is_key(&self, left: Set, right: Set) -> bool {
+        let has = |side: &[Holders], set: Set| side.iter().all(|holders| holders.certain & set != 0);
+        let is_between = |[a, b]: &[Vec<Holders>; 2]| has(a, left) && has(b, right) || has(a, right) && has(b, left);
+        self.sides.as_ref().is_some_and(is_between)
     }
 
     /// Whether the condition's slots have their final values in the join of a set.
@@ -187,11 +199,10 @@ impl<'a> Ordering<'a> {
         let mut neighbours: Vec<Set> = vec![0; leaves.len()];
         let mut connect = |a: Set, b: Set| members(a).for_each(|leaf| neighbours[leaf] |= b & !(1 << leaf));
         slots.values().for_each(|shared| connect(shared.holders.all, shared.holders.all));
-        for (a, b) in conditions.iter().filter_map(Expr::as_slot_equality) {
-            if let (Some(a), Some(b)) = (slots.get(&a), slots.get(&b)) {
-                connect(a.holders.all, b.holders.all);
-                connect(b.holders.all, a.holders.all);
-            }
+        for (a, b) in conditions.iter().filter_map(Expr::as_equality) {
+            let (a, b) = (holders_of(a, &slots), holders_of(b, &slots));
+            connect(a, b);
+            connect(b, a);
         }
         let hub = |leaf: &Leaf| {
             let Leaf::Pattern(pattern, _) = leaf else { return None };
@@ -405,9 +416,10 @@ impl<'a> Ordering<'a> {
         best
     }
 
-    /// The number of candidate pairs, before the conditions that this join makes applicable.
+    /// The number of candidate pairs, before the conditions that this join makes applicable and that are no keys of it.
     fn pairs(&mut self, left: Set, right: Set) -> f64 {
-        let new = self.conditions.iter().filter(|condition| condition.is_new(left, right));
+        let is_tested = |condition: &&Tested| condition.is_new(left, right) && !condition.is_key(left, right);
+        let new = self.conditions.iter().filter(is_tested);
         let kept: f64 = new.map(|condition| condition.selectivity).product();
         self.rows(left | right) / kept
     }
@@ -546,6 +558,7 @@ impl<'a> Ordering<'a> {
             _ => {
                 let probe = self.build(left, best, &inside);
                 let build = self.build(right, best, &inside);
+                let (probe, build, conditions) = self.planner.with_computed_keys(probe, build, conditions);
                 let (keys, rest) = self.planner.equalities(&probe, &build, &conditions);
                 debug_assert!(keys.iter().all(|(.., by)| *by != By::Loose), "equalities are between certain slots");
                 let matching = Matching { equalities: &keys, ..Matching::SHARED };
@@ -567,6 +580,12 @@ impl<'a> Ordering<'a> {
         };
         self.planner.filter(plan, &conditions, needed)
     }
+}
+
+/// The leaves that have all slots of an expression.
+fn holders_of(expr: &Expr, slots: &Sharing) -> Set {
+    let of = |slot: &Slot| slots.get(slot).map_or(0, |shared| shared.holders.all);
+    expr.slots().iter().fold(Set::MAX, |all, slot| all & of(slot))
 }
 
 /// From so few rows on, searching is best whatever comes of it.

@@ -12,6 +12,7 @@ mod naive;
 mod paths;
 mod plans;
 mod random;
+mod random_shapes;
 mod random_values;
 mod rows;
 mod small;

@@ -80,7 +80,7 @@ impl Writer<'_> {
         VARIABLES[self.chance.below(VARIABLES.len())]
     }
 
-    fn constant(&mut self) -> &'static str {
+    pub(crate) fn constant(&mut self) -> &'static str {
         match self.chance.below(8) {
             0 => "<http://e/nowhere>",
             1 => "\"nothing\"",
@@ -213,7 +213,7 @@ impl Writer<'_> {
         }
     }
 
-    fn condition(&mut self, depth: usize) -> String {
+    pub(crate) fn condition(&mut self, depth: usize) -> String {
         if depth > 0 && self.chance.one_in(2) {
             let (a, b) = (self.condition(depth - 1), self.condition(depth - 1));
             return match self.chance.below(5) {
@@ -243,7 +243,7 @@ impl Writer<'_> {
         }
     }
 
-    fn operand(&mut self, depth: usize) -> String {
+    pub(crate) fn operand(&mut self, depth: usize) -> String {
         match self.chance.below(19) {
             14 if depth > 0 => format!("({} / {})", self.operand(depth - 1), self.operand(depth - 1)),
             15 => format!("{}({})", self.chance.pick(&["ABS", "CEIL", "FLOOR", "ROUND"]), self.variable()),
@@ -368,7 +368,7 @@ fn low_limits(chance: &mut Chance) -> Limits {
 
 /// Compares what the engine finds with what the naive evaluator finds. Returns the optimised plan; `None` if the query has
 /// no answer that can be compared.
-fn check_query(seed: u64, data: &str, text: &str) -> Option<String> {
+pub(crate) fn check_query(seed: u64, data: &str, text: &str) -> Option<String> {
     let query = SparqlParser::new().parse_query(text).ok()?;
     let triples: Vec<Triple> =
         NTriplesParser::new().for_slice(data.as_bytes()).collect::<Result<_, _>>().expect("good N-Triples");
