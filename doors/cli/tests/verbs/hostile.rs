@@ -92,7 +92,7 @@ fn what_query_can_not_take_is_said() {
         ("--data noise.ttl", "noise.ttl:1:1: "),
         ("--data noise.nt.gz", "noise.nt.gz could not be read: invalid gzip header"),
         ("--data empty.nt.gz", "empty.nt.gz could not be read"),
-        ("--data ok.rdf", "ok.rdf: the ending says no syntax…expected .nt or .ttl"),
+        ("--data ok.n3", "ok.n3: the ending says no syntax…expected .nt, .nq, .ttl"),
         ("--data /dev/null", "/dev/null: the ending says no syntax…--syntax"),
         ("--data ok.nt --data missing.nt", "missing.nt: can't be opened"),
         ("--data -", "standard input:1:1: "),

@@ -90,7 +90,7 @@ fn every_syntax_is_read_by_its_ending_plain_and_packed() {
             (format!("all.{ending}.zst"), &zstd),
             (format!("packed.gzip.{ending}"), &gzip),
             (format!("packed.zstd.{ending}"), &zstd),
-            (format!("plain.{ending}.GZ"), text.as_bytes()),
+            (format!("twice.{ending}.GZ"), &zstd),
         ] {
             let data = file(&name, contents);
             let output = run(&["query", "--data", &data, "CONSTRUCT WHERE { ?s ?p ?o } ORDER BY ?p", "--format", "nt"]);
