@@ -129,7 +129,7 @@ fn what_query_can_not_take_is_said() {
         ("--max-longer x", "--max-longer <TIMES>"),
         ("--max-path-signs x", "--max-path-signs <N>"),
         ("--format yaml", "--format <FORMAT>"),
-        ("--syntax rdf", "--syntax <SYNTAX>"),
+        ("--syntax n3", "--syntax <SYNTAX>"),
         ("--syntax ttl --data noise.nt", "noise.nt:1:1"),
         ("--strategy none", "there is no strategy `none`; there are las, "),
         ("--strategy las:", "--strategy <STRATEGY>"),
