@@ -7,7 +7,7 @@
 //! * [`unranked`]: terms that a sorted dictionary lacks, and [`delta`]: changes of an index since it was built.
 //! * [`statistics`]: counts for a planner, and [`characteristic`]: which predicates occur together.
 //! * [`snapshot`]: all of it together; start at [`Snapshot`].
-//! * [`load`]: from N-Triples and Turtle to a store, in steps that can run at the same time.
+//! * [`load`]: from all syntaxes of RDF to a store, in steps that can run at the same time.
 
 pub mod characteristic;
 pub mod delta;
