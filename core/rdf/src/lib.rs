@@ -4,6 +4,7 @@
 //! * [`term`] and [`dictionary`]: from terms to ids and back.
 //! * [`index`](mod@index): all triples in one order, as columns; a pattern is a range of rows.
 //! * [`unranked`]: terms that a sorted dictionary lacks, and [`delta`]: changes of an index since it was built.
+//! * [`search`]: many look-ups in one index, each from where the last one ended.
 //! * [`statistics`]: counts for a planner, and [`characteristic`]: which predicates occur together.
 //! * [`snapshot`]: all of it together; start at [`Snapshot`].
 //! * [`load`]: from N-Triples and Turtle to a store, in steps that can run at the same time.
@@ -14,7 +15,9 @@ pub mod dictionary;
 pub mod ids;
 pub mod index;
 pub mod load;
+mod packed;
 mod placed;
+pub mod search;
 pub mod snapshot;
 pub mod statistics;
 pub mod term;
@@ -22,9 +25,10 @@ pub mod unranked;
 
 pub use dictionary::Dictionary;
 pub use ids::{Id, Kind};
-pub use index::{Cursor, Index, Order, Position};
+pub use index::{Index, Order, Position};
 pub use load::{Loader, OnError, SyntaxError};
 pub use placed::Placement;
+pub use search::{Cursor, Reader, Searcher};
 pub use snapshot::{Snapshot, SnapshotMemory};
 pub use statistics::Statistics;
 pub use term::{Encoded, Encoder, TermView, inline};

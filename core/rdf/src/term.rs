@@ -14,7 +14,8 @@
 //!
 //! Blank nodes of different files are different. Outside of the store, nodes of file 0 keep their labels, `x` of file 3 is
 //! called `f3_x`, and the seventh nameless node of file 3 `g3_6`. A label of file 0 that looks like such a name gets `f0_` in
-//! front, so a name always identifies one node.
+//! front, so a name always identifies one node. The blank nodes that a query makes are the nameless ones of a file that no loader
+//! numbers; the sixth is called `new_6`.
 
 use crate::ids::{Id, Kind};
 use oxrdf::vocab::xsd;
@@ -28,6 +29,9 @@ const SEPARATOR: char = '\0';
 
 /// The number of files is limited by the characters that name them.
 const FILES: u32 = 0x11_0000 - 0x800;
+
+/// The file of blank nodes that a query makes; no source has this number.
+const FRESH: u32 = FILES - 1;
 
 /// A term, borrowed from a dictionary or an id. The strings are values, without quotes and escapes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,7 +75,9 @@ pub struct BlankView<'a> {
 
 impl fmt::Display for BlankView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.nameless {
+        if self.nameless && self.file == FRESH {
+            write!(f, "new_{}", self.name)
+        } else if self.nameless {
             write!(f, "g{}_{}", self.file, self.name)
         } else if self.file == 0 && outer_label(self.name).is_none() {
             f.write_str(self.name)
@@ -85,6 +91,9 @@ impl fmt::Display for BlankView<'_> {
 /// label that stands for itself.
 fn outer_label(label: &str) -> Option<(bool, u32, &str)> {
     let core = label.trim_start_matches("f0_");
+    if let Some(number) = core.strip_prefix("new_").filter(|number| is_canonical_number(number)) {
+        return Some(if core.len() == label.len() { (true, FRESH, number) } else { (false, 0, &label["f0_".len()..]) });
+    }
     let nameless = match core.as_bytes().first()? {
         b'f' => false,
         b'g' => true,
@@ -171,6 +180,14 @@ impl<'a> TermView<'a> {
     /// The term of an inlined id; `None` for kinds that are in a dictionary, and for unbound.
     pub fn inlined(id: Id) -> Option<TermView<'static>> {
         id.as_integer().map(TermView::Integer).or_else(|| id.as_boolean().map(TermView::Boolean))
+    }
+
+    /// The number of a blank node that [`Encoder::fresh`] encodes; `None` for other terms.
+    pub fn fresh_number(self) -> Option<u64> {
+        match self {
+            TermView::Blank(blank) if blank.nameless && blank.file == FRESH => blank.name.parse().ok(),
+            _ => None,
+        }
     }
 
     /// The term of a dictionary's key. Panics for kinds without keys.
@@ -312,6 +329,19 @@ impl Encoder {
         Encoded::Key(Kind::Blank, &self.key)
     }
 
+    /// A blank node that is in no file, because a query makes it, by its number among those.
+    ///
+    /// ```
+    /// use vicus_rdf::{Encoded, Encoder, TermView};
+    /// let mut encoder = Encoder::default();
+    /// let Encoded::Key(kind, key) = encoder.fresh(6) else { unreachable!() };
+    /// let view = TermView::of_key(kind, key);
+    /// assert_eq!((view.to_string().as_str(), view.fresh_number()), ("_:new_6", Some(6)));
+    /// ```
+    pub fn fresh(&mut self, number: u64) -> Encoded<'_> {
+        self.nameless(FRESH, number)
+    }
+
     /// Any literal.
     pub fn literal<'a>(&'a mut self, literal: LiteralRef<'a>) -> Encoded<'a> {
         match literal.language() {
@@ -380,6 +410,11 @@ mod tests {
             "g3_x",
             "f1_",
             "g",
+            "new_6",
+            "new_06",
+            "new_",
+            "f0_new_6",
+            "new6",
         ] {
             let term = Term::from(BlankNode::new_unchecked(label));
             assert_eq!(round(&term), term);
@@ -395,7 +430,7 @@ mod tests {
             assert!(seen.insert(TermView::of_key(kind, key).to_string()), "two nodes have one name");
         };
         for file in [0, 1, 2, 0xD7FF, 0xD800, FILES - 1] {
-            for label in ["x", "f1_x", "f0_f1_x", "f0_x", "g1_0", "g0_0"] {
+            for label in ["x", "f1_x", "f0_f1_x", "f0_x", "g1_0", "g0_0", "new_0", "f0_new_0"] {
                 name(encoder.blank(file, label));
             }
             name(encoder.nameless(file, 0));

@@ -2,6 +2,7 @@
 //! run, what it did.
 
 use crate::algebra::{At, Pattern, Slot};
+use crate::boxes::construct::{Part, Template};
 use crate::boxes::hash_table::{By, Keep};
 use crate::boxes::index_probe::Want;
 use crate::boxes::join::JoinKind;
@@ -51,6 +52,22 @@ impl Explainer<'_> {
             At::Constant(id) => self.id(*id),
         };
         pattern.0.iter().map(at).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The first triples of a template.
+    fn template(&self, template: &Template, input: &Physical) -> String {
+        const SHOWN: usize = 4;
+        let part = |part: &Part| match *part {
+            Part::Column(column) => self.slot(input.columns[column]),
+            Part::Constant(id) => self.id(id),
+            Part::Blank(number) => format!("_:{number}"),
+        };
+        let triple = |triple: &[Part; 3]| triple.iter().map(part).collect::<Vec<_>>().join(" ");
+        let all = template.plain.iter().chain(&template.fresh);
+        let shown: Vec<String> = all.take(SHOWN).map(triple).collect();
+        let more = template.plain.len() + template.fresh.len() - shown.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{}{more}", shown.join(" . "))
     }
 
     fn route(&self, route: &Route) -> String {
@@ -140,6 +157,12 @@ impl Explainer<'_> {
             Op::Slice { input, offset, limit } => {
                 let limit = limit.map_or(String::new(), |limit| format!(" limit {limit}"));
                 (format!("slice offset {offset}{limit}"), vec![input])
+            }
+            Op::Construct { input, template } => (format!("construct {}", self.template(template, input)), vec![input]),
+            Op::Describe { input, resources } => {
+                let constants = resources.iter().map(|id| self.id(*id));
+                let all: Vec<String> = input.columns.iter().map(|slot| self.slot(*slot)).chain(constants).collect();
+                (format!("describe {}", all.join(" ")), vec![input])
             }
         };
         let indent = "  ".repeat(depth);

@@ -13,11 +13,13 @@
 
 use crate::algebra::{Column, Table};
 use crate::boxes::aggregate::{AggregateSpec, Rows};
+use crate::boxes::construct::Template;
 use crate::boxes::hash_table::{By, HashSpec, Key};
 use crate::boxes::join::JoinSpec;
 use crate::boxes::union::To;
 use crate::boxes::{
-    self, aggregate, distinct, extend, filter, join, nodes, scan, slice, sort, top, union, values, walk,
+    self, aggregate, construct, describe, distinct, extend, filter, join, nodes, scan, slice, sort, top, union, values,
+    walk,
 };
 use crate::error::QueryError;
 use crate::plan::PlanOptions;
@@ -373,6 +375,18 @@ impl Lowering<'_> {
                 let model = BoxModel::new("slice", move || slice::Slice::new(offset, limit));
                 self.over(&[input], &[input_width], width, model)
             }
+            Op::Construct { input, template } => {
+                let streams = self.add(input, here);
+                self.construct(streams, input, template)
+            }
+            Op::Describe { input, resources } => {
+                let input_width = input.columns.len();
+                let input = self.single(input, above);
+                let resources = Arc::clone(resources);
+                let draft =
+                    Draft::new(&terms, "describe", move |terms| describe::Describe::new(terms, &resources, limit));
+                self.over(&[input], &[input_width], width, draft)
+            }
         }
     }
 
@@ -589,6 +603,34 @@ impl Lowering<'_> {
         self.deal(streams, (width, width), &columns, parts, || {
             BoxModel::new("distinct", move || distinct::Distinct::new(width, by, cache, limit, &limits))
         })
+    }
+
+    /// Makes triples in each stream. Those without blank nodes are dealt so that equal ones meet; the others, on outputs of their
+    /// own, differ already. Both go to one union for each stream, which takes from either, so neither can block the other.
+    fn construct(&mut self, streams: Streams, input: &Physical, template: &Arc<Template>) -> Streams {
+        let (terms, limit, from) = (Arc::clone(self.terms), self.limit, input.columns.len());
+        let outputs = usize::from(!template.plain.is_empty()) + usize::from(!template.fresh.is_empty());
+        let triples = self.schema(3);
+        let made: Vec<BoxId> = streams
+            .into_iter()
+            .map(|stream| {
+                let template = Arc::clone(template);
+                let draft =
+                    Draft::new(&terms, "construct", move |terms| construct::Construct::new(terms, &template, limit));
+                let draft = (0..outputs).fold(draft.input(&self.schema(from)), |draft, _| draft.output(&triples));
+                let made = self.place(draft);
+                self.net.connect(stream, made.input(0));
+                made
+            })
+            .collect();
+        if template.plain.is_empty() {
+            return made.iter().map(|made| made.output(0)).collect();
+        }
+        let plain = self.distinct(made.iter().map(|made| made.output(0)).collect(), 3, is_ordered(input));
+        if template.fresh.is_empty() {
+            return plain;
+        }
+        plain.into_iter().zip(made).map(|(plain, made)| self.united(smallvec![plain, made.output(1)], 3)).collect()
     }
 
     /// Folds each stream into parts of groups, and deals the parts so that those of a group meet. One box puts the parts

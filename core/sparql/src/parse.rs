@@ -1,6 +1,7 @@
 //! From text to a checked query.
 
 use crate::error::QueryError;
+use crate::plan::Form;
 use crate::stack::{Deep, of_levels, of_planned};
 use crate::syntax::ast::Query;
 use crate::syntax::{self, ParseOptions};
@@ -9,6 +10,13 @@ use std::fmt;
 /// A query whose text is valid and which this engine can answer.
 pub struct Parsed {
     pub(crate) query: Deep<Query>,
+}
+
+impl Parsed {
+    /// The form of the query's answer.
+    pub fn form(&self) -> Form {
+        Form::of(&self.query)
+    }
 }
 
 impl Clone for Parsed {
@@ -29,8 +37,7 @@ impl fmt::Debug for Parsed {
 /// ```
 /// use vicus_sparql::{QueryErrorKind, parse};
 /// assert!(parse("ASK { ?s ?p ?o }").is_ok());
-/// let error = parse("DESCRIBE <http://e/x>").err().unwrap();
-/// assert_eq!(error.kind, QueryErrorKind::Unsupported { what: "DESCRIBE queries".to_owned() });
+/// assert!(parse("DESCRIBE <http://e/x>").is_ok());
 /// let error = parse("INSERT DATA { <http://e/x> <http://e/y> 1 }").err().unwrap();
 /// assert_eq!(error.kind, QueryErrorKind::Unsupported { what: "updates".to_owned() });
 /// ```

@@ -1,6 +1,5 @@
 //! A query that is ready to run: a model, and the terms that its ids stand for.
 
-use crate::algebra::Slot;
 use crate::cost;
 use crate::error::QueryError;
 use crate::explain::Explainer;
@@ -11,6 +10,7 @@ use crate::parse::Parsed;
 use crate::planner::{Physical, Planner};
 use crate::stack::{Deep, of_planned};
 use crate::stop::{Costs, Stop, Watch};
+use crate::syntax::ast::{self, Query};
 use crate::terms::{Moment, Terms};
 use crate::translate;
 use crate::value::Numbers;
@@ -84,6 +84,31 @@ pub enum Form {
     },
     /// Whether there is any solution: yes, if any row arrives.
     Ask,
+    /// The triples of a template: columns subject, predicate and object. Each triple comes once; where the template has blank
+    /// nodes, they are new ones for each solution.
+    Construct,
+    /// The triples that describe resources: those with the resource as subject, and, where an object is a blank node, those of
+    /// that node, and so on. The columns are as above; each triple comes once.
+    Describe,
+}
+
+impl Form {
+    pub(crate) fn of(query: &Query) -> Form {
+        match query.form {
+            ast::Form::Select => {
+                let names = query.select.projected().map(|var| query.variables[var.0 as usize].clone());
+                Form::Select { variables: names.collect() }
+            }
+            ast::Form::Ask => Form::Ask,
+            ast::Form::Construct(_) => Form::Construct,
+            ast::Form::Describe(_) => Form::Describe,
+        }
+    }
+
+    /// Whether the answer is a set of triples: of CONSTRUCT and DESCRIBE.
+    pub fn is_graph(&self) -> bool {
+        matches!(self, Form::Construct | Form::Describe)
+    }
 }
 
 /// A query that is ready to run against the store that it was planned for, any number of times, also concurrently.
@@ -111,6 +136,7 @@ pub enum Form {
 /// ```
 pub struct Plan {
     form: Form,
+    prefixes: Vec<(String, String)>,
     /// A tree as deep as the query.
     physical: Deep<Physical>,
     names: Vec<String>,
@@ -180,14 +206,14 @@ fn planned(
     };
     let mut translated = translate::translate(&parsed.query, stop, &mut id);
     stop.check()?;
-    let may_differ = translated.node.may_differ();
+    let form = Form::of(&parsed.query);
+    // With other solutions, a CONSTRUCT or DESCRIBE may have more triples, even if the number of solutions is the same.
+    let may_differ = if form.is_graph() { translated.node.chooses() } else { translated.node.may_differ() };
     if options.optimise {
         translated.node = optimise::optimise(translated.node, &mut translated.names, stop);
     }
     let planner = Planner::new(&terms, options.optimise, translated.names.len(), stop);
-    let slots: Option<Vec<Slot>> =
-        translated.select.as_ref().map(|select| select.iter().map(|(_, slot)| *slot).collect());
-    let physical = planner.query(&translated.node, slots.as_deref());
+    let physical = planner.query(&translated.node, &translated.wanted);
     translated.names.resize(planner.end_of_slots(), "_:value".to_owned());
     stop.check()?;
     if physical.joins_by_value() {
@@ -196,12 +222,9 @@ fn planned(
     let terms = Arc::new(terms.settled(numbers));
     let lowered = lower::lower(&physical, &terms, options, stop)?;
     stop.check()?;
-    let form = match translated.select {
-        Some(select) => Form::Select { variables: select.into_iter().map(|(name, _)| name).collect() },
-        None => Form::Ask,
-    };
     Ok(Plan {
         form,
+        prefixes: parsed.query.prefixes.clone(),
         physical: Deep::new(levels, physical),
         names: translated.names,
         terms,
@@ -215,6 +238,11 @@ impl Plan {
     /// The form of the query's answer.
     pub fn form(&self) -> &Form {
         &self.form
+    }
+
+    /// The prefixes that the query declares, and what they stand for: a writer may abbreviate IRIs with them.
+    pub fn prefixes(&self) -> &[(String, String)] {
+        &self.prefixes
     }
 
     /// Begins a run. The operators of [`Run::operators`] belong to one submission of [`Plan::model`].

@@ -7,7 +7,7 @@ use crate::value::{DateTime, Numbers};
 use hashbrown::HashMap;
 use oxiri::Iri;
 use oxrdf::vocab::xsd;
-use oxrdf::{BlankNode, Literal, Term, TermRef};
+use oxrdf::{Literal, Term, TermRef};
 use rapidhash::v3::RapidSecrets;
 use std::cell::{Cell, OnceCell};
 use std::fmt;
@@ -54,6 +54,9 @@ struct OfRun {
     /// Whether a string longer than [`LONGEST`] was needed.
     is_overlong: AtomicBool,
 }
+
+/// Set in the place of a new blank node, which no dictionary has. The bit above it is set for terms that pass.
+const FRESH: usize = 1 << 54;
 
 /// The greatest number of bytes of a computed string. Functions of longer ones would delay a cancelled request too long.
 const LONGEST: usize = 1 << 26;
@@ -246,20 +249,23 @@ impl Terms {
         bits ^ bits >> 31
     }
 
-    /// A new blank node.
-    pub(crate) fn fresh_blank(&self) -> Id {
-        self.fresh(|kind, key| self.add(kind, key))
+    /// The numbers of `count` new blank nodes, for [`Terms::fresh_blank`]: the first one.
+    pub(crate) fn fresh_blanks(&self, count: u32) -> u64 {
+        self.run.asked.fetch_add(u64::from(count), Ordering::Relaxed) + 1
     }
 
-    fn fresh(&self, add: impl Fn(Kind, &str) -> Id) -> Id {
-        let mut encoder = Encoder::default();
-        loop {
-            let node = BlankNode::new_unchecked(format!("new{}", self.next()));
-            let Encoded::Key(kind, key) = encoder.term(node.as_ref().into()) else { unreachable!("a node has a key") };
-            if self.find(kind, key).is_none() {
-                return add(kind, key);
-            }
+    /// The new blank node with this number. Its id says all of it, so that no table has it.
+    pub(crate) fn fresh_blank(number: u64) -> Id {
+        debug_assert!(number < FRESH as u64, "a run makes fewer than 2^54 blank nodes");
+        Id::computed(Kind::Blank, FRESH | number as usize)
+    }
+
+    /// The number of a new blank node; `None` for other terms.
+    fn number_of_fresh(id: Id) -> Option<u64> {
+        if id.kind() != Kind::Blank || !id.is_computed() || segment_of(id).is_some() {
+            return None;
         }
+        id.rank().filter(|place| place & FRESH != 0).map(|place| (place & !FRESH) as u64)
     }
 
     /// The blank node for this label, a simple string, and row. Made at the first call.
@@ -270,7 +276,7 @@ impl Terms {
         room_for_one(blanks.len(), blanks.capacity(), size_of::<((Id, i64), Id)>(), || blanks.try_reserve(1).is_ok());
         *blanks.entry((label, row)).or_insert_with(|| {
             self.book(2 * size_of::<((Id, i64), Id)>());
-            self.fresh(|kind, key| self.add_kept(kind, key))
+            Terms::fresh_blank(self.fresh_blanks(1))
         })
     }
 
@@ -331,6 +337,11 @@ impl Terms {
     }
 
     fn find(&self, kind: Kind, key: &str) -> Option<Id> {
+        if kind == Kind::Blank
+            && let Some(number) = TermView::of_key(kind, key).fresh_number()
+        {
+            return Some(Terms::fresh_blank(number));
+        }
         let stored = self.snapshot.dictionary().search(kind, key).ok();
         stored.or_else(|| self.mentioned.find(kind, key)).or_else(|| self.read().find(kind, key))
     }
@@ -371,6 +382,11 @@ impl Terms {
     pub(crate) fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
         if !id.is_computed() {
             return look(self.snapshot.view(id));
+        }
+        if let Some(number) = Terms::number_of_fresh(id) {
+            let mut encoder = Encoder::default();
+            let Encoded::Key(kind, key) = encoder.fresh(number) else { unreachable!("a node has a key") };
+            return look(TermView::of_key(kind, key));
         }
         if self.mentioned.has(id) {
             return look(TermView::of_key(id.kind(), self.mentioned.key(id)));

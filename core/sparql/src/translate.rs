@@ -4,7 +4,7 @@ use crate::algebra::{Aggregate, At, Column, Fold, Group, Node, Operand, Path, Pa
 use crate::expression::{Arithmetic, Compare, Expr, Function};
 use crate::route::Route;
 use crate::stop::Stop;
-use crate::syntax::ast::{self, Element, Expression, FoldName, Item, Query, Select, Term, Var, Verb};
+use crate::syntax::ast::{self, Element, Expression, FoldName, Form, Item, Query, Select, Term, Var, Verb};
 use oxrdf::{NamedNode, TermRef};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -13,10 +13,30 @@ use vicus_rdf::Id;
 /// A query as algebra.
 pub(crate) struct Translated {
     pub(crate) node: Node,
-    /// The projected variables with their names, in order; `None` for ASK.
-    pub(crate) select: Option<Vec<(String, Slot)>>,
+    pub(crate) wanted: Wanted,
     /// The name of each slot, for explanations; blank nodes and inner variables have names, too.
     pub(crate) names: Vec<String>,
+}
+
+/// What is made of a query's solutions.
+pub(crate) enum Wanted {
+    /// A row for each, with these columns.
+    Rows(Vec<Slot>),
+    /// A row if there is any.
+    Any,
+    /// A template's triples, each once; the columns are the slots of subject, predicate and object.
+    Triples { template: Vec<[InTemplate; 3]>, columns: [Slot; 3] },
+    /// The triples that describe the values of these slots and these resources.
+    Descriptions { of: Vec<Slot>, resources: Vec<Id>, columns: [Slot; 3] },
+}
+
+/// What stands at one of the three positions of a template's triple.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum InTemplate {
+    Slot(Slot),
+    Constant(Id),
+    /// A blank node, by number: a fresh one for each solution.
+    Blank(u32),
 }
 
 /// Translates a query. `id` gives the id of a term, the same one for equal terms.
@@ -33,14 +53,21 @@ pub(crate) fn translate(query: &Query, stop: &Stop<'_>, id: &mut dyn FnMut(TermR
         groups: None,
     };
     let mut scope = Names::default();
-    let made = translator.select(&query.select, query.is_ask, &mut scope);
-    let name = |var: &Var| query.variables[var.0 as usize].clone();
-    let column = |item: &Item| match item {
-        Item::Var(var) | Item::Computed(_, Some(var)) => Some((name(var), scope[var])),
-        Item::Computed(_, None) => None,
+    let made = translator.select(&query.select, matches!(query.form, Form::Ask), &mut scope);
+    let projected = || query.select.projected().map(|var| scope[&var]).collect();
+    let wanted = match &query.form {
+        Form::Select => Wanted::Rows(projected()),
+        Form::Ask => Wanted::Any,
+        Form::Construct(template) => {
+            let template = translator.template(template, &scope);
+            Wanted::Triples { template, columns: translator.columns_of_triples() }
+        }
+        Form::Describe(resources) => {
+            let resources = resources.iter().map(|iri| translator.iri(iri)).collect();
+            Wanted::Descriptions { of: projected(), resources, columns: translator.columns_of_triples() }
+        }
     };
-    let select = (!query.is_ask).then(|| query.select.projection.iter().filter_map(column).collect());
-    Translated { node: made.node, select, names: translator.names }
+    Translated { node: made.node, wanted, names: translator.names }
 }
 
 /// Steps counted for a triple pattern, besides looking up its terms: here, and in each rule that visits it later.
@@ -156,6 +183,40 @@ impl Translator<'_> {
 
     fn iri(&mut self, node: &NamedNode) -> Id {
         (self.id)(node.as_ref().into())
+    }
+
+    /// The triples of a CONSTRUCT, whose blank nodes are numbered from 0. All its variables are in scope.
+    fn template(&mut self, template: &[ast::Triple], scope: &Names) -> Vec<[InTemplate; 3]> {
+        let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
+        let mut made = Vec::with_capacity(template.len());
+        for triple in template {
+            if self.stop.count_steps(PATTERN_STEPS) {
+                break;
+            }
+            let mut end = |term: &Term| match term {
+                Term::Iri(iri) => InTemplate::Constant((self.id)(iri.as_ref().into())),
+                Term::Literal(literal) => InTemplate::Constant((self.id)(literal.as_ref().into())),
+                Term::Var(var) => InTemplate::Slot(scope[var]),
+                Term::Blank(label) => {
+                    let next = numbers.len() as u32;
+                    InTemplate::Blank(*numbers.entry(*label).or_insert(next))
+                }
+            };
+            let (subject, object) = (end(&triple.subject), end(&triple.object));
+            let predicate = match &triple.verb {
+                Verb::Var(var) => InTemplate::Slot(scope[var]),
+                Verb::Path(path) => match &**path {
+                    ast::Path::Iri(iri) => InTemplate::Constant((self.id)(iri.as_ref().into())),
+                    path => unreachable!("a template has no path {path:?}"),
+                },
+            };
+            made.push([subject, predicate, object]);
+        }
+        made
+    }
+
+    fn columns_of_triples(&mut self) -> [Slot; 3] {
+        ["_:subject", "_:predicate", "_:object"].map(|name| self.fresh(name))
     }
 
     // SELECT.

@@ -49,6 +49,7 @@ pub(crate) fn load(
 pub(crate) fn plain(error: Error) -> anyhow::Error {
     let option = match &error {
         Error::Cancelled => return Interrupted.into(),
+        Error::Format(_) => " (--format)",
         Error::TimeLimit { .. } => " (--timeout)",
         Error::MemoryLimit(_) | Error::Busy(_) => " (--memory-limit)",
         Error::Failed { error, .. } if matches!(error.downcast_ref(), Some(LoadError::TooLong { .. })) => {
@@ -58,8 +59,12 @@ pub(crate) fn plain(error: Error) -> anyhow::Error {
             // Its reader has seen enough.
             Some(io) if io.kind() == ErrorKind::BrokenPipe => return io::Error::from(ErrorKind::BrokenPipe).into(),
             Some(io) => return anyhow::Error::msg(format!("standard output: {io}")),
-            None if failed.error().is::<Unwritable>() => "; --format json and tsv have",
-            None => "",
+            None => match failed.error().downcast_ref::<Unwritable>() {
+                Some(unwritable) => {
+                    return anyhow::Error::msg(format!("{error}; --format {} have", unwritable.others()));
+                }
+                None => "",
+            },
         },
         _ => "",
     };

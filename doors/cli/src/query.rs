@@ -42,9 +42,10 @@ pub(crate) struct Args {
     /// Further words after the query, which are an error: most likely files from a pattern that the shell has expanded.
     #[arg(hide = true)]
     rest: Vec<OsString>,
-    /// The format of results on standard output. `count` is one line for each query: its name, a tab, its rows or yes/no.
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    /// The format of results on standard output: `table` to `tsv` for SELECT and ASK, `nt` to `jsonld` for CONSTRUCT and DESCRIBE.
+    /// By default table, or ttl for triples. `count` is one line for each query: its name, a tab, its rows, triples or yes/no.
+    #[arg(long, value_enum)]
+    format: Option<Format>,
     /// The scheduling strategy, with parameters as in las:pin=pu; see `vicus strategies`; by default that of VICUS_STRATEGY, else
     /// las.
     #[arg(long)]
@@ -144,7 +145,8 @@ impl Args {
                 plan_steps: self.max_plan_steps,
                 ..PlanOptions::default()
             },
-            parallel_answers: self.format != Format::Table,
+            // A table is kept, and its rows stand in one order.
+            parallel_answers: !matches!(self.format, None | Some(Format::Table)),
             counts: self.explain,
             limits: Limits {
                 time: self.timeout,
@@ -176,7 +178,23 @@ enum Format {
     Csv,
     /// SPARQL 1.1 Query Results TSV Format.
     Tsv,
-    /// The query's name, a tab, the number of rows or yes/no.
+    /// N-Triples.
+    #[value(alias = "ntriples")]
+    Nt,
+    /// N-Quads.
+    #[value(alias = "nquads")]
+    Nq,
+    /// Turtle, with the query's prefixes.
+    #[value(alias = "turtle")]
+    Ttl,
+    /// TriG, with the query's prefixes.
+    Trig,
+    /// RDF/XML.
+    #[value(alias = "rdf")]
+    Rdfxml,
+    /// JSON-LD.
+    Jsonld,
+    /// The query's name, a tab, the number of rows or triples or yes/no.
     Count,
 }
 
@@ -189,8 +207,19 @@ impl Format {
             Format::Xml => Some(vicus_service::Format::Xml),
             Format::Csv => Some(vicus_service::Format::Csv),
             Format::Tsv => Some(vicus_service::Format::Tsv),
+            Format::Nt => Some(vicus_service::Format::NTriples),
+            Format::Nq => Some(vicus_service::Format::NQuads),
+            Format::Ttl => Some(vicus_service::Format::Turtle),
+            Format::Trig => Some(vicus_service::Format::TriG),
+            Format::Rdfxml => Some(vicus_service::Format::RdfXml),
+            Format::Jsonld => Some(vicus_service::Format::JsonLd),
             Format::Count => None,
         }
+    }
+
+    /// The format that people read, for an answer of this form.
+    fn usual(form: &Form) -> Format {
+        if form.is_graph() { Format::Ttl } else { Format::Table }
     }
 }
 
@@ -283,7 +312,10 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
         let bytes = options.parse.bytes;
         let too_long = || anyhow!("query {}: it has more than {bytes} bytes (--max-query-bytes)", question.name);
         ensure!(question.text.len() <= bytes, too_long());
-        check(&question.text, &memory, &options).map_err(|error| question.error(error))?;
+        let form = check(&question.text, &memory, &options).map_err(|error| question.error(error))?;
+        if let Some(format) = args.format.unwrap_or(Format::usual(&form)).of_text() {
+            format.check(&form).map_err(|wrong| question.error(Error::Format(wrong)))?;
+        }
     }
 
     let service = Service::new(engine::start(builder, args.threads)?, memory);
@@ -417,12 +449,13 @@ impl Asking<'_> {
     }
 
     /// The format of a copy's results, if they are written.
-    fn format(&self, repeat: usize, copy: usize) -> Option<vicus_service::Format> {
-        self.args.format.of_text().filter(|_| repeat == 1 && copy == 0 && !self.args.explain)
+    fn format(&self, form: &Form, repeat: usize, copy: usize) -> Option<vicus_service::Format> {
+        let format = self.args.format.unwrap_or(Format::usual(form)).of_text();
+        format.filter(|_| repeat == 1 && copy == 0 && !self.args.explain)
     }
 
     fn one(&self, call: Call, prepared: &Arc<Prepared>, repeat: usize) -> Result<Outcome, Error> {
-        match self.format(repeat, 0) {
+        match self.format(prepared.form(), repeat, 0) {
             Some(format) => Ok(call.answer(prepared, TextSink::new(format, std::io::stdout()))?.1),
             None => Ok(call.answer(prepared, Count)?.1),
         }
@@ -440,7 +473,7 @@ impl Asking<'_> {
         for _ in 1..self.args.concurrent {
             calls.push(session.call()?);
         }
-        let start = |(copy, call): (usize, Call)| match self.format(repeat, copy) {
+        let start = |(copy, call): (usize, Call)| match self.format(prepared.form(), repeat, copy) {
             Some(format) => call.start(prepared, TextSink::new(format, std::io::stdout())).map(Copy::Written),
             None => call.start(prepared, Count).map(Copy::Counted),
         };
@@ -454,8 +487,8 @@ impl Asking<'_> {
         }
         let (name, rows) = (&self.question.name, outcome.rows);
         match (self.args.format, prepared.form()) {
-            (Format::Count, Form::Ask) => show(&format!("{name}\t{}\n", if rows > 0 { "yes" } else { "no" })),
-            (Format::Count, Form::Select { .. }) => show(&format!("{name}\t{rows}\n")),
+            (Some(Format::Count), Form::Ask) => show(&format!("{name}\t{}\n", if rows > 0 { "yes" } else { "no" })),
+            (Some(Format::Count), _) => show(&format!("{name}\t{rows}\n")),
             _ => Ok(()),
         }
     }

@@ -1,6 +1,7 @@
 //! Why a call has no answer, in kinds that a door can map to an exit status or an HTTP status.
 
 use crate::budget::Busy;
+use crate::sink::WrongFormat;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -13,6 +14,8 @@ use vicus_sparql::{QueryError, QueryErrorKind};
 pub enum Error {
     /// The text is no query that is answered, or is too long or too deep; or planning it takes too many steps.
     Query(QueryError),
+    /// The answer can't be written in the format that was asked for.
+    Format(WrongFormat),
     /// Its time was up, while it was doing this.
     TimeLimit {
         /// What it was doing.
@@ -51,6 +54,7 @@ pub enum Error {
 /// | kind | what helps | HTTP |
 /// |---|---|---|
 /// | `Query`, `Failed` | another query | 400 |
+/// | `Format` | another format | 406 |
 /// | `PlanLimit`, `MemoryLimit` | a smaller query, or a higher limit | 413 |
 /// | `TimeLimit` | the same | 408 |
 /// | `Busy`, `NoMemory`, `NoThread` | asking again later | 503 |
@@ -60,6 +64,7 @@ pub enum Error {
 #[expect(missing_docs, reason = "the table says it")]
 pub enum ErrorKind {
     Query,
+    Format,
     PlanLimit,
     TimeLimit,
     MemoryLimit,
@@ -127,6 +132,7 @@ impl Error {
         match self {
             Error::Query(error) if error.kind == QueryErrorKind::TooManySteps => ErrorKind::PlanLimit,
             Error::Query(_) => ErrorKind::Query,
+            Error::Format(_) => ErrorKind::Format,
             Error::TimeLimit { .. } => ErrorKind::TimeLimit,
             Error::MemoryLimit(_) => ErrorKind::MemoryLimit,
             Error::Busy(_) => ErrorKind::Busy,
@@ -189,6 +195,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Query(error) => error.fmt(f),
+            Error::Format(error) => error.fmt(f),
             Error::TimeLimit { during } => write!(f, "its time was up while {during}: it was cancelled"),
             Error::MemoryLimit(error) => error.fmt(f),
             Error::Busy(error) => error.fmt(f),

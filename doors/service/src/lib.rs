@@ -26,4 +26,6 @@ pub use error::{Error, ErrorKind, SinkFailed, Stage};
 pub use load::{Dataset, Loaded, Loading};
 pub use service::Service;
 pub use session::{Call, Limits, Outcome, Prepared, Running, Session, SessionOptions, check};
-pub use sink::{Batch, Count, Each, EachTaker, Format, Sink, Solutions, Taker, TextSink, TextTaker, Unwritable};
+pub use sink::{
+    Batch, Count, Each, EachTaker, Format, Sink, Solutions, Taker, TextSink, TextTaker, Unwritable, WrongFormat,
+};

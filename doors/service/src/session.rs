@@ -84,12 +84,12 @@ impl SessionOptions {
     }
 }
 
-/// Whether a text is a query, within the limits of the options; for doors that say so before there is data.
+/// Whether a text is a query, within the limits of the options, and what it asks for; for doors that say so before there is data.
 ///
 /// # Errors
 /// As [`Call::prepare`], but for those of planning.
-pub fn check(text: &str, memory: &Arc<MemoryBudget>, options: &SessionOptions) -> Result<(), Error> {
-    Ticket::begin(memory, &options.limits)?.parse(text, options).map(drop)
+pub fn check(text: &str, memory: &Arc<MemoryBudget>, options: &SessionOptions) -> Result<Form, Error> {
+    Ticket::begin(memory, &options.limits)?.parse(text, options).map(|(parsed, _)| parsed.form())
 }
 
 /// Calls to one dataset.
@@ -290,6 +290,7 @@ impl Call {
         submit: impl FnOnce(&vicus::Runtime, &Plan, Vec<(BoxId, Box<dyn Operator>)>, Budget, &Ticket) -> Request,
     ) -> Result<Running<S>, Error> {
         let Call { session, ticket } = self;
+        sink.accepts(prepared.form()).map_err(Error::Format)?;
         let began = Instant::now();
         let beside_boxes = prepared.bytes();
         ticket.hold(beside_boxes, prepared.holders())?;

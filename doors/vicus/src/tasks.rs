@@ -21,6 +21,29 @@
 //! assert_eq!(sums[0], 49_995_000);
 //! ```
 //!
+//! A task may have children, which borrow nothing, and may end before them. They, too, run in the order of what they say that they
+//! read and write, by address:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+//! use vicus::tasks::{Access, Mode, child, wait_for_children};
+//!
+//! let steps: Arc<[AtomicU64; 3]> = Arc::default();
+//! vicus::Runtime::global().run(|| {
+//!     for step in 1..3 {
+//!         let before = Access::of(&steps[step - 1..step], Mode::Read);
+//!         let this = Access::of(&steps[step..=step], Mode::Write);
+//!         let steps = Arc::clone(&steps);
+//!         child().follows(&[before, this]).spawn(move || {
+//!             steps[step].store(steps[step - 1].load(Relaxed) + 1, Relaxed);
+//!         });
+//!     }
+//!     wait_for_children();
+//! });
+//! assert_eq!(steps[2].load(Relaxed), 2);
+//! ```
+//!
 //! They run in the runtime whose task or request calls them ([`Runtime::run`](crate::Runtime#method.run)), else in
 //! [`Runtime::global`].
 

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use vicus_machine::{Allocator, Runtime, Scope, scope};
+use vicus_machine::{Allocator, Runtime, Scope, child, scope, wait_for_children};
 use vicus_memory::Placed;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Mode};
@@ -123,6 +123,21 @@ fn a_task_that_waits_is_looked_at_when_its_turn_has_come() {
             scope.task().follows(&[access]).spawn(|()| unreachable!("it follows one that frees what it reads"));
         });
         assert_says(&message, access, "was to run", line!() - 2);
+    }
+}
+
+#[test]
+fn memory_that_is_freed_before_a_child_runs_is_named() {
+    let _alone = alone();
+    let runtime = Runtime::builder().threads(1).quiet().start();
+    for data in Data::of_each_kind(&runtime) {
+        let access = data.access();
+        let message = panic_of(&runtime, |_| {
+            child().touches(&[access]).spawn(|| unreachable!("its memory is freed"));
+            data.free();
+            wait_for_children();
+        });
+        assert_says(&message, access, "was to run", line!() - 4);
     }
 }
 

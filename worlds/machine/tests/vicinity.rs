@@ -3,7 +3,7 @@
 //! A process has one memory, so all tests here use the same machine.
 
 use std::alloc::Layout;
-use vicus_machine::{Runtime, scope};
+use vicus_machine::{Runtime, child, scope};
 use vicus_memory::Placed;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Mode};
@@ -71,7 +71,8 @@ fn a_coarse_allocation_is_always_dealt_to_the_same_cache_and_the_next_one_to_the
     }
     // An odd number of other data, which do not count.
     let again: Vec<Access> = (0..5).map(|at| data[7 * at % data.len()]).collect();
-    touch(&runtime, &again);
+    // Children are dealt as tasks of a scope are.
+    runtime.run(|| again.iter().for_each(|datum| child().follows(&[*datum]).spawn(|| ())));
     let seats = seats(&runtime.trace().unwrap());
     let first = seats[0];
     let home = |at: usize| (first + at) % CACHES;

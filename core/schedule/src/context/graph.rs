@@ -6,25 +6,57 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A context's tasks with described data: each waits for the earlier ones that write what it reads or use what it writes.
-#[derive(Default)]
-pub(super) struct Graph {
+/// An owner's tasks with described data: each waits for the earlier ones that write what it reads or use what it writes.
+///
+/// ```
+/// use std::sync::Arc;
+/// use vicus_schedule::{Access, Mode, TaskGraph, TaskNode};
+///
+/// let mut graph = TaskGraph::default();
+/// let [writer, reader] = [0, 1].map(|_| Arc::new(TaskNode::new()));
+/// graph.add(&[Access::new(0x1000, 8, Mode::Write)], &writer);
+/// graph.add(&[Access::new(0x1004, 8, Mode::Read)], &reader);
+/// assert_eq!(writer.spawn("writer"), Some("writer"));
+/// assert_eq!(reader.spawn("reader"), None);
+/// let mut ready = Vec::new();
+/// writer.end(true, |task| ready.push(task));
+/// assert_eq!(ready, ["reader"]);
+/// ```
+pub struct TaskGraph<T = ReadyTask> {
     dependences: Dependences,
     /// The number of the first task in `nodes`.
     first: usize,
-    nodes: VecDeque<Arc<TaskNode>>,
+    nodes: VecDeque<Arc<TaskNode<T>>>,
     predecessors: Vec<usize>,
 }
 
-impl Graph {
+impl<T> Default for TaskGraph<T> {
+    fn default() -> TaskGraph<T> {
+        TaskGraph { dependences: Dependences::default(), first: 0, nodes: VecDeque::new(), predecessors: Vec::new() }
+    }
+}
+
+impl<T> TaskGraph<T> {
+    /// The number of the task that is added next. Each is one more than that of the task before.
+    pub fn next_number(&self) -> usize {
+        self.first + self.nodes.len()
+    }
+
+    /// The owner has learnt of the panics of the tasks from this number on: later tasks that follow them are run again.
+    pub fn forget_panics(&mut self, from: usize) {
+        let over = self.nodes.iter().skip(from.saturating_sub(self.first)).filter(|node| node.is_over());
+        // Relaxed: nothing waits for these tasks, and later ones ask under the lock around this graph, if there is one.
+        over.for_each(|node| node.is_broken.store(false, Ordering::Relaxed));
+    }
+
     /// Adds a task with its accesses, and counts the earlier tasks for which it has to wait.
-    pub(super) fn add(&mut self, ordered: &[Access], node: &Arc<TaskNode>) {
-        while self.nodes.front().is_some_and(|first| first.is_sound_and_over()) {
+    pub fn add(&mut self, ordered: &[Access], node: &Arc<TaskNode<T>>) {
+        while self.nodes.front().is_some_and(|first| first.is_over() && !first.is_broken()) {
             self.dependences.retire(self.first);
             self.nodes.pop_front();
             self.first += 1;
         }
-        let number = self.first + self.nodes.len();
+        let number = self.next_number();
         self.predecessors.clear();
         self.dependences.add(number, ordered, &mut self.predecessors);
         for &earlier in &self.predecessors {
@@ -55,26 +87,27 @@ pub struct ReadyTask {
     pub priority: Option<i32>,
 }
 
-/// A task in the graph, with the tasks that wait for it.
-pub struct TaskNode {
+/// A task in a [`TaskGraph`], with the tasks that wait for it. `T` is what its spawner needs to have it run.
+pub struct TaskNode<T = ReadyTask> {
     /// How many tasks it waits for, and one more until it is spawned.
     missing: AtomicUsize,
     /// Whether this task, or one that it waited for, panicked: then its data may not have been written.
     is_broken: AtomicBool,
     /// The tasks that wait for this one; `None` when this one is over.
-    waiting: Mutex<Option<Vec<Arc<TaskNode>>>>,
-    /// The task and its queue, from [`TaskNode::spawn`] until the thread that removes the last predecessor takes it.
-    task: Cell<Option<ReadyTask>>,
+    waiting: Mutex<Option<Vec<Arc<TaskNode<T>>>>>,
+    /// The task, from [`TaskNode::spawn`] until the thread that removes the last predecessor takes it.
+    task: Cell<Option<T>>,
 }
 
 #[expect(unsafe_code, reason = "it has a cell")]
-// SAFETY: the cell is written before the last decrement of `missing`, and read once, by the thread that does this decrement.
-unsafe impl Sync for TaskNode {}
+// SAFETY: the cell is written before the last decrement of `missing`, and read once, by the thread that does this decrement: this
+// may be another one, so the task has to be `Send`.
+unsafe impl<T: Send> Sync for TaskNode<T> {}
 
 #[expect(clippy::new_without_default, reason = "a node is of no use alone")]
-impl TaskNode {
+impl<T> TaskNode<T> {
     /// A task that is not spawned yet.
-    pub fn new() -> TaskNode {
+    pub fn new() -> TaskNode<T> {
         TaskNode {
             missing: AtomicUsize::new(1),
             is_broken: AtomicBool::new(false),
@@ -89,13 +122,12 @@ impl TaskNode {
         self.is_broken.load(Ordering::Relaxed)
     }
 
-    fn is_sound_and_over(&self) -> bool {
-        let is_over = self.waiting.lock().expect("nothing panics under this lock").is_none();
-        is_over && !self.is_broken()
+    fn is_over(&self) -> bool {
+        self.waiting.lock().expect("nothing panics under this lock").is_none()
     }
 
     /// Makes another task wait for this one; `false` if this one is over.
-    fn add_successor(&self, other: &Arc<TaskNode>) -> bool {
+    fn add_successor(&self, other: &Arc<TaskNode<T>>) -> bool {
         let mut waiting = self.waiting.lock().expect("nothing panics under this lock");
         let Some(waiting) = &mut *waiting else { return false };
         // Relaxed: the lock orders the increment before the decrement in `end`.
@@ -105,19 +137,21 @@ impl TaskNode {
     }
 
     /// The task is spawned: from now on it may run as soon as it waits for no other. Returns it if it waits for none now.
-    pub fn spawn(&self, queued: ReadyTask) -> Option<ReadyTask> {
-        self.task.set(Some(queued));
+    pub fn spawn(&self, task: T) -> Option<T> {
+        self.task.set(Some(task));
         self.remove_predecessor()
     }
 
-    fn remove_predecessor(&self) -> Option<ReadyTask> {
+    fn remove_predecessor(&self) -> Option<T> {
         // Release and acquire: the thread that queues the task sees the writes of all tasks that it waited for, and its own
         // entry.
         (self.missing.fetch_sub(1, Ordering::AcqRel) == 1).then(|| self.task.take()).flatten()
     }
 
-    /// The task has ended, without a panic if `is_done`. `ready` gets each task that now waits for no other.
-    pub fn end(&self, is_done: bool, mut ready: impl FnMut(ReadyTask)) {
+    /// The task has ended, without a panic if `is_done`. `ready` gets each task that now waits for no other. Those that waited for a
+    /// task that panicked count as if they had panicked, too.
+    pub fn end(&self, is_done: bool, mut ready: impl FnMut(T)) {
+        let is_done = is_done && !self.is_broken();
         let waiting = {
             let mut waiting = self.waiting.lock().expect("nothing panics under this lock");
             if !is_done {
@@ -179,7 +213,7 @@ mod loom_models {
     fn loom_a_task_is_queued_once_when_all_that_it_waits_for_is_over() {
         for is_broken in [false, true] {
             loom::model(move || {
-                let mut graph = Graph::default();
+                let mut graph = TaskGraph::default();
                 let cells = [0x100, 0x200].map(|at| Access::new(at, 8, Mode::Write));
                 let writers = [0, 1].map(|_| Arc::new(TaskNode::new()));
                 for (access, writer) in cells.iter().zip(&writers) {

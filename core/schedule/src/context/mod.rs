@@ -11,8 +11,7 @@ mod ready;
 
 use crate::sync::{AtomicBool, Mutex, Ordering};
 use crate::{Access, QueueId, RequestId, SeatId, TaskRef};
-use graph::Graph;
-pub use graph::{ReadyTask, TaskNode};
+pub use graph::{ReadyTask, TaskGraph, TaskNode};
 pub use open::Wanted;
 use open::{Ended, Open, Then};
 use ready::Ready;
@@ -35,7 +34,9 @@ pub struct Context {
     is_cancelled: AtomicBool,
     /// The tasks that describe the data that they read and write. A group has none: its tasks are ordered among all children of
     /// its task.
-    graph: Mutex<Option<Box<Graph>>>,
+    graph: Mutex<Option<Box<TaskGraph>>>,
+    /// Of a group: the number that the first of its tasks has in the graph.
+    first_ordered: usize,
     /// Its ready tasks that have a priority.
     ready: Mutex<Option<Box<Ready>>>,
     /// The first panic of a task.
@@ -111,6 +112,7 @@ impl Context {
             open: Open::new(seat),
             is_cancelled: AtomicBool::new(false),
             graph: Mutex::new(None),
+            first_ordered: 0,
             ready: Mutex::new(None),
             panic: Mutex::new(None),
         }
@@ -131,7 +133,8 @@ impl Context {
     /// For the next children of a task that has spawned in `outer`: its own context, or another group of it. The task waits for
     /// [`Wanted::Subtrees`] before it spawns in `outer` again.
     pub fn of_group(outer: &Context, seat: SeatId) -> Context {
-        Context::new(ContextKind::Group, outer, outer.group(), outer.request, seat)
+        let first_ordered = outer.with_graph(|graph| graph.as_ref().map_or(0, |graph| graph.next_number()));
+        Context { first_ordered, ..Context::new(ContextKind::Group, outer, outer.group(), outer.request, seat) }
     }
 
     fn group(&self) -> *const Context {
@@ -216,17 +219,24 @@ impl Context {
         }
     }
 
-    /// The first panic of a task since the last call.
+    /// The first panic of a task since the last call. Tasks that are ordered from now on are run, though they follow tasks that
+    /// panicked before.
     pub fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
-        self.panic.lock().expect("nothing panics under this lock").take()
+        let panic = self.panic.lock().expect("nothing panics under this lock").take()?;
+        self.with_graph(|graph| graph.iter_mut().for_each(|graph| graph.forget_panics(self.first_ordered)));
+        Some(panic)
     }
 
     /// Makes a task wait for the earlier ones of this owner that write data which it reads, or that read or write data which it
     /// writes.
     pub fn order(&self, ordered: &[Access], node: &Arc<TaskNode>) {
+        self.with_graph(|graph| graph.get_or_insert_default().add(ordered, node));
+    }
+
+    /// Calls `f` with the graph of this owner's tasks, if there is one.
+    fn with_graph<R>(&self, f: impl FnOnce(&mut Option<Box<TaskGraph>>) -> R) -> R {
         let owner = self.of_this_task().last().expect("itself at least");
-        let mut graph = owner.graph.lock().expect("nothing panics under this lock");
-        graph.get_or_insert_default().add(ordered, node);
+        f(&mut owner.graph.lock().expect("nothing panics under this lock"))
     }
 
     /// A task of it that has a priority is ready. `queue` is the one that it was dealt to. The world makes sure that

@@ -4,6 +4,8 @@
 //! and asks to run again if there is more; the pill is sent once; a box whose reader has lost interest closes its own inputs.
 
 pub(crate) mod aggregate;
+pub(crate) mod construct;
+pub(crate) mod describe;
 pub(crate) mod distinct;
 pub(crate) mod extend;
 pub(crate) mod filter;
@@ -14,7 +16,6 @@ mod loose;
 pub(crate) mod nodes;
 pub(crate) mod parted;
 pub(crate) mod scan;
-pub(crate) mod search;
 pub(crate) mod slice;
 pub(crate) mod sort;
 pub(crate) mod top;

@@ -3,6 +3,7 @@
 use super::regexes::Replacement;
 use super::{Evaluator, LONG, Val, cast, with_room, with_string};
 use crate::expression::{Cast, DateField, Function, Hash};
+use crate::terms::Terms;
 use crate::value::{DateTime, Number, Rounding, Value, Zone, rounded};
 use md5::{Digest, Md5};
 use oxiri::Iri;
@@ -192,7 +193,7 @@ impl Evaluator<'_> {
                 Some(Val::Id(self.terms.id(&literal)))
             }
             Function::BNode => Some(Val::Id(match values {
-                [] => self.terms.fresh_blank(),
+                [] => Terms::fresh_blank(self.terms.fresh_blanks(1)),
                 [label, row, ..] => {
                     let label = self.simple(label)?;
                     let row = self.id_of(row.clone()).as_integer()?;

@@ -6,6 +6,7 @@ use super::pick::pick;
 use super::{Goal, Planner};
 use crate::algebra::{At, Column, Path, Pattern, Slot, Slots, SortKey, Table};
 use crate::boxes::aggregate::AggregateSpec;
+use crate::boxes::construct::Template;
 use crate::boxes::extend::Make;
 use crate::boxes::hash_table::{By, HashSpec, Keep, Key};
 use crate::boxes::index_probe::{IndexSpec, Source, Want};
@@ -111,6 +112,16 @@ pub(crate) enum Op {
         input: Below,
         offset: usize,
         limit: Option<usize>,
+    },
+    /// The triples of a template, each once.
+    Construct {
+        input: Below,
+        template: Arc<Template>,
+    },
+    /// The descriptions of the values of all columns, and of these resources.
+    Describe {
+        input: Below,
+        resources: Arc<[Id]>,
     },
 }
 
@@ -218,7 +229,9 @@ impl Physical {
             | Op::Aggregate { input, .. }
             | Op::Sort { input, .. }
             | Op::Top { input, .. }
-            | Op::Slice { input, .. } => (Some(input), None, &[]),
+            | Op::Slice { input, .. }
+            | Op::Construct { input, .. }
+            | Op::Describe { input, .. } => (Some(input), None, &[]),
         };
         one.into_iter().chain(two).chain(more)
     }
@@ -257,7 +270,9 @@ impl Physical {
             | Op::Aggregate { input, .. }
             | Op::Sort { input, .. }
             | Op::Top { input, .. }
-            | Op::Slice { input, .. } => take(input),
+            | Op::Slice { input, .. }
+            | Op::Construct { input, .. }
+            | Op::Describe { input, .. } => take(input),
         }
     }
 

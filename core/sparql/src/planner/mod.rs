@@ -15,6 +15,7 @@ mod outer;
 mod passing;
 mod pick;
 mod sideways;
+mod triples;
 mod walk;
 
 pub(crate) use build::{Op, Physical, cost, is_in_order};
@@ -26,6 +27,7 @@ use crate::expression::Expr;
 use crate::stack::deep;
 use crate::stop::Stop;
 use crate::terms::Terms;
+use crate::translate::Wanted;
 use estimate::Estimate;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::{Cell, RefCell};
@@ -255,36 +257,37 @@ impl<'a> Planner<'a> {
         self.cut(self.plan(inner, needed, goal), offset, limit)
     }
 
-    /// The plan of a whole query: its columns are exactly `select`; for an ASK it has at most one row.
-    pub(crate) fn query(&self, node: &Node, select: Option<&[Slot]>) -> Physical {
-        let mut plan = self.selected(node, select);
+    /// The plan of a whole query: for an ASK it has at most one row, for a CONSTRUCT and a DESCRIBE three columns.
+    pub(crate) fn query(&self, node: &Node, wanted: &Wanted) -> Physical {
+        let mut plan = match wanted {
+            Wanted::Any => {
+                let goal = Goal { set: self.optimise, first: self.optimise };
+                self.cut(self.plan(node, &Slots::new(), goal), 0, Some(1))
+            }
+            Wanted::Rows(select) => self.selected(node, select),
+            Wanted::Triples { template, columns } => self.constructed(node, template, columns),
+            Wanted::Descriptions { of, resources, columns } => self.described(node, of, resources, columns),
+        };
         passing::let_pass(&mut plan);
         plan
     }
 
-    fn selected(&self, node: &Node, select: Option<&[Slot]>) -> Physical {
-        match select {
-            None => {
-                let goal = Goal { set: self.optimise, first: self.optimise };
-                self.cut(self.plan(node, &Slots::new(), goal), 0, Some(1))
-            }
-            Some(select) => {
-                let needed = select.iter().copied().collect();
-                let plan = self.plan(node, &needed, Goal { set: false, first: false });
-                if *plan.columns == *select {
-                    return plan;
-                }
-                if let Some(kept) = select.iter().map(|slot| plan.column(*slot)).collect::<Option<Vec<usize>>>() {
-                    return self.picked(plan, kept);
-                }
-                let make = |slot: &Slot| match plan.column(*slot) {
-                    Some(column) => Make::Column(column),
-                    None => Make::Constant(0),
-                };
-                let makes = select.iter().map(make).collect();
-                self.arrange(plan, makes, select.to_vec())
-            }
+    /// A plan whose columns are exactly these.
+    fn selected(&self, node: &Node, select: &[Slot]) -> Physical {
+        let needed = select.iter().copied().collect();
+        let plan = self.plan(node, &needed, Goal { set: false, first: false });
+        if *plan.columns == *select {
+            return plan;
         }
+        if let Some(kept) = select.iter().map(|slot| plan.column(*slot)).collect::<Option<Vec<usize>>>() {
+            return self.picked(plan, kept);
+        }
+        let make = |slot: &Slot| match plan.column(*slot) {
+            Some(column) => Make::Column(column),
+            None => Make::Constant(0),
+        };
+        let makes = select.iter().map(make).collect();
+        self.arrange(plan, makes, select.to_vec())
     }
 }
 

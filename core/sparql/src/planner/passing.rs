@@ -4,6 +4,7 @@
 //! Works on the finished plan, because only that says which side of a join is built and which conditions compare ids.
 
 use super::{Op, Physical};
+use crate::boxes::construct::Part;
 use crate::boxes::extend::Make;
 use crate::boxes::index_probe::Source;
 use crate::boxes::join::{JoinSpec, Origin};
@@ -95,6 +96,21 @@ fn of_operator(plan: &mut Physical, kept: Kept) {
             below(input, inner);
         }
         Op::Slice { input, .. } => below(input, kept),
+        Op::Construct { input, template } => {
+            // Triples without blank nodes are compared.
+            let mut inner = vec![false; input.columns.len()];
+            for part in template.plain.iter().flatten() {
+                if let Part::Column(column) = part {
+                    inner[*column] = true;
+                }
+            }
+            below(input, inner);
+        }
+        Op::Describe { input, .. } => {
+            // A term that is not in the store has no description.
+            let inner = vec![false; input.columns.len()];
+            below(input, inner);
+        }
     }
 }
 

@@ -9,18 +9,32 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct Var(pub(crate) u32);
 
-/// A SELECT or an ASK.
+/// A query.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
+    pub(crate) form: Form,
     /// The base that the function IRI resolves against.
     pub(crate) base: Option<Iri<String>>,
+    /// The prefixes and what they stand for, as declared last.
+    pub(crate) prefixes: Vec<(String, String)>,
     /// The variables' names without `?`, in the order of the text.
     pub(crate) variables: Vec<String>,
-    pub(crate) is_ask: bool,
-    /// An ASK has an empty projection.
+    /// Its pattern and modifiers. The projection is empty for an ASK, and has the variables of the template of a CONSTRUCT, and
+    /// those that a DESCRIBE names.
     pub(crate) select: Select,
     /// The greatest number of levels of its tree.
     pub(crate) depth: usize,
+}
+
+/// What is made of a query's solutions.
+#[derive(Clone, Debug)]
+pub(crate) enum Form {
+    Select,
+    Ask,
+    /// The triples of this template, whose verbs are variables and IRIs.
+    Construct(Vec<Triple>),
+    /// The descriptions of the projected variables' values and of these resources.
+    Describe(Vec<NamedNode>),
 }
 
 /// A query or a sub-query.
@@ -58,6 +72,14 @@ impl Select {
             values: None,
             is_grouped: false,
         }
+    }
+
+    /// The variables of the projection, in order.
+    pub(crate) fn projected(&self) -> impl Iterator<Item = Var> {
+        self.projection.iter().filter_map(|item| match item {
+            Item::Var(var) | Item::Computed(_, Some(var)) => Some(*var),
+            Item::Computed(_, None) => None,
+        })
     }
 }
 

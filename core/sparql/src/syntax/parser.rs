@@ -1,6 +1,6 @@
 //! What all parts of the grammar use: the next token, depth, names, terms; and the beginning and the end of a text.
 
-use super::ast::{Group, Query, Select, Term, Var};
+use super::ast::{Form, Group, Query, Select, Term, Var};
 use super::names::Blanks;
 use super::token::{Kind, Token, Tokens};
 use super::{ParseOptions, Result, Wrong, unescape};
@@ -109,22 +109,18 @@ impl<'a> Parser<'a> {
     pub(super) fn query(mut self) -> Result<Query> {
         self.prologue()?;
         let start = self.place();
-        let mut is_ask = false;
-        let select = if self.at_word("SELECT") {
-            self.select(true)?.0
+        let (form, select) = if self.at_word("SELECT") {
+            (Form::Select, self.select(true)?.0)
         } else if self.take_word("ASK") {
-            is_ask = true;
-            self.ask()?
+            (Form::Ask, self.ask()?)
         } else if self.take_word("CONSTRUCT") {
-            self.not_supported(start, "CONSTRUCT queries");
             self.construct()?
         } else if self.take_word("DESCRIBE") {
-            self.not_supported(start, "DESCRIBE queries");
             self.describe()?
         } else if self.at_update() {
             self.not_supported(start, "updates");
             self.updates()?;
-            Select::of(Group::default())
+            (Form::Select, Select::of(Group::default()))
         } else {
             return Err(self.unexpected("SELECT, ASK, CONSTRUCT or DESCRIBE"));
         };
@@ -136,7 +132,9 @@ impl<'a> Parser<'a> {
             let at = self.unsupported.map_or(0, |(at, _)| at);
             return Err(Box::new(Wrong { at, message, kind }));
         }
-        Ok(Query { base: self.base, variables: self.variables, is_ask, select, depth: self.deepest })
+        let prefixes = self.prefixes.into_iter().map(|(name, iri)| (name.to_owned(), iri)).collect();
+        let (base, variables, depth) = (self.base, self.variables, self.deepest);
+        Ok(Query { form, base, prefixes, variables, select, depth })
     }
 
     /// BASE and PREFIX.

@@ -1,11 +1,23 @@
 //! SELECT, ASK, CONSTRUCT and DESCRIBE, their modifiers, and the rules for selected variables: SPARQL 1.1, §11.4, §18.2.1.
 
-use super::ast::{Expression, Group, Item, OrderKey, Select, Var};
+use super::ast::{Element, Expression, Form, Group, Item, OrderKey, Select, Term, Triple, Var, Verb};
 use super::names::Scope;
 use super::parser::{Aggregates, Parser};
 use super::pattern::Template;
 use super::token::Kind;
 use super::{Result, Wrong};
+
+/// The variables of a template, each once.
+fn variables_of(template: &[Triple]) -> Vec<Var> {
+    let ends = |triple: &Triple| [(*triple.subject).clone(), triple.object.clone()];
+    let of_end = |term: Term| if let Term::Var(var) = term { Some(var) } else { None };
+    let of_verb = |triple: &Triple| if let Verb::Var(var) = triple.verb { Some(var) } else { None };
+    let all = template.iter().flat_map(|triple| ends(triple).into_iter().filter_map(of_end).chain(of_verb(triple)));
+    let mut all: Vec<Var> = all.collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
 
 /// An item after SELECT, before the pattern is parsed.
 struct Selected {
@@ -142,12 +154,13 @@ impl<'a> Parser<'a> {
         Ok(select)
     }
 
-    pub(super) fn construct(&mut self) -> Result<Select> {
+    /// CONSTRUCT up to the query's end.
+    pub(super) fn construct(&mut self) -> Result<(Form, Select)> {
         let template = Template { variables: true, blanks: true, name: "a template" };
         self.aggregates = Aggregates::Allowed;
-        let (mut pattern, mut scope) = (Group::default(), Scope::default());
+        let (pattern, mut scope, triples);
         if self.take(Kind::BraceOpen) {
-            self.template(template, None)?;
+            triples = self.template(template, None)?;
             self.need(Kind::BraceClose, "`}` or a triple")?;
             self.dataset()?;
             self.take_word("WHERE");
@@ -156,22 +169,35 @@ impl<'a> Parser<'a> {
             self.dataset()?;
             self.need_word("WHERE")?;
             self.need(Kind::BraceOpen, "`{`")?;
-            self.template(template, None)?;
+            triples = self.template(template, None)?;
             self.need(Kind::BraceClose, "`}` or a triple")?;
+            // §16.2.4: the template is the pattern, in which its blank nodes are variables.
+            scope = Scope(variables_of(&triples).into_iter().collect());
+            pattern = Group { elements: vec![Element::Triples(triples.clone())] };
         }
         let mut select = Select::of(pattern);
         self.modifiers(&mut select, &mut scope)?;
-        Ok(select)
+        select.projection = variables_of(&triples).into_iter().map(Item::Var).collect();
+        Ok((Form::Construct(triples), select))
     }
 
-    pub(super) fn describe(&mut self) -> Result<Select> {
+    /// DESCRIBE up to the query's end.
+    pub(super) fn describe(&mut self) -> Result<(Form, Select)> {
         self.aggregates = Aggregates::Allowed;
-        if !self.take(Kind::Star) {
-            let mut count = 0;
-            while self.variable().is_some() || self.iri()?.is_some() {
-                count += 1;
+        let star_at = self.place();
+        let is_star = self.take(Kind::Star);
+        let (mut resources, mut described) = (Vec::new(), Vec::new());
+        if !is_star {
+            loop {
+                if let Some(var) = self.variable() {
+                    described.push(var);
+                } else if let Some(iri) = self.iri()? {
+                    resources.push(iri);
+                } else {
+                    break;
+                }
             }
-            if count == 0 {
+            if resources.is_empty() && described.is_empty() {
                 return Err(self.unexpected("`*`, a variable or an IRI"));
             }
         }
@@ -182,7 +208,17 @@ impl<'a> Parser<'a> {
         }
         let mut select = Select::of(pattern);
         self.modifiers(&mut select, &mut scope)?;
-        Ok(select)
+        if is_star {
+            if select.is_grouped {
+                let message = "`DESCRIBE *` can't stand with GROUP BY or aggregates: name what is described";
+                return Err(Wrong::new(star_at, message));
+            }
+            described = scope.0.iter().copied().collect();
+        }
+        described.sort_unstable();
+        described.dedup();
+        select.projection = described.into_iter().map(Item::Var).collect();
+        Ok((Form::Describe(resources), select))
     }
 
     /// FROM and FROM NAMED.

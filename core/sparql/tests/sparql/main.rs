@@ -18,4 +18,5 @@ mod rows;
 mod small;
 mod sp2b;
 mod stop;
+mod triples;
 mod values;

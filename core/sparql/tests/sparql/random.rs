@@ -12,9 +12,9 @@ use std::sync::Arc;
 use vicus_rdf::Snapshot;
 use vicus_sparql::{Form, Limits, PlanOptions, parse, plan};
 
-const SUBJECTS: [&str; 6] = ["<http://e/a>", "<http://e/b>", "<http://e/c>", "<http://e/p>", "_:x", "_:y"];
+pub(crate) const SUBJECTS: [&str; 6] = ["<http://e/a>", "<http://e/b>", "<http://e/c>", "<http://e/p>", "_:x", "_:y"];
 pub(crate) const PREDICATES: [&str; 4] = ["<http://e/p>", "<http://e/q>", "<http://e/r>", "<http://e/s>"];
-const LITERALS: [&str; 32] = [
+pub(crate) const LITERALS: [&str; 32] = [
     "\"a\"",
     "\"b\"",
     "\"\"",
@@ -100,7 +100,7 @@ impl Writer<'_> {
         format!("{subject} {predicate} {object} .")
     }
 
-    fn group(&mut self, depth: usize) -> String {
+    pub(crate) fn group(&mut self, depth: usize) -> String {
         let mut text = String::new();
         for _ in 0..1 + self.chance.below(3) {
             text += &self.triple();
@@ -416,6 +416,7 @@ pub(crate) fn check_query(seed: u64, data: &str, text: &str) -> Option<String> {
                 Form::Select { variables } => {
                     compare(&rows, &expected, variables, (skip, limit), order_keys(whole), &story);
                 }
+                Form::Construct | Form::Describe => unreachable!("only these"),
             }
             explained.get_or_insert_with(|| plan.explain());
         }

@@ -31,7 +31,7 @@ fn a_small_graph_gives_the_rows_that_another_engine_found() {
             let rows = rows_of(&plan, |_| 0);
             let mut found: Vec<String> = match plan.form() {
                 Form::Ask => vec![if rows.is_empty() { "  no" } else { "  yes" }.to_owned()],
-                Form::Select { .. } => rows.iter().map(line).collect(),
+                Form::Select { .. } | Form::Construct | Form::Describe => rows.iter().map(line).collect(),
             };
             found.sort();
             assert_eq!(found, expected, "{name}\n{query}\n{}", plan.explain());

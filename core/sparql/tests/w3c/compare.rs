@@ -1,4 +1,4 @@
-//! Whether two answers are the same: as multisets, up to the names of blank nodes.
+//! Whether two answers are the same: as multisets or graphs, up to the names of blank nodes.
 
 use crate::results::{Answer, Row};
 use oxrdf::{Literal, Term};
@@ -13,7 +13,10 @@ pub(crate) fn compare(found: &Answer, expected: &Answer, texts_only: bool) -> Re
             Answer::Rows { variables: found_variables, rows: found, .. },
             Answer::Rows { variables, rows: expected, ordered },
         ) => (found_variables, found, variables, expected, *ordered),
-        _ => return Err("a table and a boolean".to_owned()),
+        (Answer::Graph(found), Answer::Graph(expected)) => {
+            return if found == expected { Ok(()) } else { Err(format!("found\n{found}and not\n{expected}")) };
+        }
+        _ => return Err("answers of different forms".to_owned()),
     };
     let (mut a, mut b) = (found_variables.clone(), variables.clone());
     a.sort();

@@ -9,7 +9,7 @@ mod manifest;
 mod results;
 
 use manifest::{Kind, Test};
-use oxrdf::{Term, Triple};
+use oxrdf::{Graph, NamedOrBlankNode, Term, Triple};
 use results::{Answer, Row};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,7 @@ use vicus_sparql::{Form, Moment, ParseOptions, PlanOptions, QueryError, QueryErr
 const NOT_PASSED: &str = include_str!("not-passed.txt");
 
 /// Why a test may stand on the list.
-const REASONS: [&str; 5] =
-    ["needs named graphs", "needs SERVICE", "needs entailment", "needs CONSTRUCT or DESCRIBE", "needs update"];
+const REASONS: [&str; 4] = ["needs named graphs", "needs SERVICE", "needs entailment", "needs update"];
 
 /// The folder of the suites in `VICUS_SHARED`, or in `shared` beside the repository; `None`, said aloud, if it is not
 /// there.
@@ -88,7 +87,25 @@ fn answer(snapshot: &Arc<Snapshot>, text: &str, base: &str, options: &PlanOption
     Ok(match plan.form() {
         Form::Ask => Answer::Boolean(!rows.is_empty()),
         Form::Select { variables } => Answer::Rows { variables: variables.clone(), rows, ordered: false },
+        Form::Construct | Form::Describe => {
+            let triples: Result<Graph, String> = rows.into_iter().map(triple).collect();
+            Answer::graph(triples?)
+        }
     })
+}
+
+fn triple(row: Row) -> Result<Triple, String> {
+    match <[Option<Term>; 3]>::try_from(row) {
+        Ok([Some(subject), Some(Term::NamedNode(predicate)), Some(object)]) => {
+            let subject: NamedOrBlankNode = match subject {
+                Term::NamedNode(node) => node.into(),
+                Term::BlankNode(node) => node.into(),
+                other => return Err(format!("{other} is a subject")),
+            };
+            Ok(Triple { subject, predicate, object })
+        }
+        other => Err(format!("{other:?} is no triple")),
+    }
 }
 
 /// Runs a test; says what went wrong.

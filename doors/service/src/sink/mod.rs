@@ -1,9 +1,12 @@
 //! Where the solutions of an answer go: into a function by batches, into a number, or as text into anything that is written to.
 
+mod format;
+mod graph;
 mod syntax;
 mod text;
 
-pub use text::{Format, TextSink, TextTaker, Unwritable};
+pub use format::{Format, WrongFormat};
+pub use text::{TextSink, TextTaker, Unwritable};
 
 use crate::error::{SharedSinkFailed, SinkFailed};
 use oxrdf::Term;
@@ -56,6 +59,14 @@ pub trait Sink: Send + Sync + 'static {
     /// What is left when all have come.
     type Output;
 
+    /// Whether it takes answers of this form. Asked before anything runs.
+    ///
+    /// # Errors
+    /// Its format has no way to write them.
+    fn accepts(&self, _: &Form) -> Result<(), WrongFormat> {
+        Ok(())
+    }
+
     /// A taker for one more box.
     fn taker(self: &Arc<Self>, solutions: &Arc<Solutions>) -> Self::Taker;
 
@@ -88,7 +99,7 @@ impl fmt::Debug for Solutions {
 }
 
 impl Solutions {
-    /// Whether they are a table or a yes, and which columns the table has.
+    /// Whether they are a table, a yes or triples, and which columns the table has.
     pub fn form(&self) -> &Form {
         self.plan.form()
     }

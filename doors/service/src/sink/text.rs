@@ -1,6 +1,8 @@
-//! Solutions as text: written while the query runs, by several boxes at once if there are several; a table for people at the end.
+//! Answers as text: written while the query runs, by several boxes at once if there are several; a table for people at the end.
 
-use super::syntax::{NotInXml, Syntax};
+use super::format::{Format, WrongFormat};
+use super::graph::{self, Triples};
+use super::syntax::{NotInXml, Syntax, most_bytes};
 use super::{Batch, Sink, Solutions, Taker};
 use sparesults::{QueryResultsFormat, QueryResultsSerializer};
 use std::fmt;
@@ -10,40 +12,7 @@ use vicus::{BoxError, Envelope, NoMemory, Turn, refusable};
 use vicus_rdf::{Id, TermView};
 use vicus_sparql::{Form, Run};
 
-/// How solutions are written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Format {
-    /// Columns for people.
-    Table,
-    /// SPARQL 1.1 Query Results JSON Format.
-    Json,
-    /// SPARQL Query Results XML Format.
-    Xml,
-    /// SPARQL 1.1 Query Results CSV Format.
-    Csv,
-    /// SPARQL 1.1 Query Results TSV Format.
-    Tsv,
-}
-
-impl Format {
-    /// The syntax of a table of solutions, if its rows can be written as they come.
-    fn syntax(self) -> Option<Syntax> {
-        match self {
-            Format::Table => None,
-            Format::Json => Some(Syntax::Json),
-            Format::Xml => Some(Syntax::Xml),
-            Format::Csv => Some(Syntax::Csv),
-            Format::Tsv => Some(Syntax::Tsv),
-        }
-    }
-
-    /// Whether several boxes may write its rows at once.
-    pub fn is_parallel(self) -> bool {
-        self != Format::Table
-    }
-}
-
-/// Writes solutions in a format. They leave while the query runs, except for [`Format::Table`], whose widths are known at the end.
+/// Writes answers in a format. They leave while the query runs, except for [`Format::Table`], whose widths are known at the end.
 ///
 /// A writer that blocks keeps no thread of the runtime from its work: it blocks in [`Turn::blocking`].
 pub struct TextSink<W> {
@@ -71,21 +40,30 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
     type Output = W;
 
     fn taker(self: &Arc<Self>, solutions: &Arc<Solutions>) -> TextTaker<W> {
-        let kind = match (solutions.form(), self.format.syntax()) {
+        let begin = |head| self.written.lock().expect("nothing panics under this lock").head = Some(head);
+        let kind = match (solutions.form(), Syntax::of(self.format)) {
             (Form::Ask, _) => Kind::Count,
             (Form::Select { .. }, None) => Kind::Table { held: 0 },
             (Form::Select { variables }, Some(syntax)) => {
-                self.written.lock().expect("nothing panics under this lock").head = Some(syntax.head(variables));
+                begin(syntax.head(variables));
                 Kind::Text(Text {
                     syntax,
                     variables: variables.clone(),
                     before: syntax.columns(variables),
-                    ready: String::new(),
+                    ready: Ready::new(syntax.separator_bytes()),
                     row: (solutions.boxes() == 1).then_some(0),
                 })
             }
+            (Form::Construct | Form::Describe, _) => {
+                begin(graph::head(self.format).to_owned());
+                Kind::Triples(Box::new(Triples::new(self.format, solutions.plan.prefixes())))
+            }
         };
         TextTaker { sink: Arc::clone(self), kind }
+    }
+
+    fn accepts(&self, form: &Form) -> Result<(), WrongFormat> {
+        self.format.check(form)
     }
 
     fn finish(&self, solutions: &Solutions, rows: u64) -> io::Result<W> {
@@ -98,7 +76,8 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
                     Format::Xml => QueryResultsFormat::Xml,
                     Format::Csv => QueryResultsFormat::Csv,
                     Format::Tsv => QueryResultsFormat::Tsv,
-                    Format::Json | Format::Table => QueryResultsFormat::Json,
+                    // Others were refused.
+                    _ => QueryResultsFormat::Json,
                 };
                 let serializer = QueryResultsSerializer::from_format(format);
                 serializer.serialize_boolean_to_writer(&mut out, rows > 0)?;
@@ -108,11 +87,13 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
                 let table = std::mem::take(&mut *self.table.lock().expect("nothing panics under this lock"));
                 write_table(&mut out, &solutions.run, variables, &table)?;
             }
-            (Form::Select { .. }, format) => {
+            (form, format) => {
+                let tail =
+                    if form.is_graph() { graph::tail(format) } else { Syntax::of(format).map_or("", Syntax::tail) };
                 // There was no row to come after it.
                 let head = written.head.take();
                 out.write_all(head.unwrap_or_default().as_bytes())?;
-                out.write_all(format.syntax().map_or("", Syntax::tail).as_bytes())?;
+                out.write_all(tail.as_bytes())?;
             }
         }
         out.flush()?;
@@ -133,6 +114,7 @@ enum Kind {
         held: u64,
     },
     Text(Text),
+    Triples(Box<Triples>),
 }
 
 impl<W: Write + Send + 'static> Taker for TextTaker<W> {
@@ -145,6 +127,7 @@ impl<W: Write + Send + 'static> Taker for TextTaker<W> {
                 Ok(turn.book(*held)?)
             }
             Kind::Text(text) => text.take(&self.sink, &batch.solutions.run, batch.envelope, turn),
+            Kind::Triples(triples) => triples.take(&self.sink, &batch.solutions.run, batch.envelope, turn),
             Kind::Table { .. } | Kind::Count => Ok(()),
         }
     }
@@ -154,6 +137,18 @@ impl<W: Write + Send + 'static> Taker for TextTaker<W> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unwritable {
     message: String,
+    others: &'static str,
+}
+
+impl Unwritable {
+    pub(super) fn new(message: String, others: &'static str) -> Unwritable {
+        Unwritable { message, others }
+    }
+
+    /// The names of formats that can write it: `json and tsv`.
+    pub fn others(&self) -> &'static str {
+        self.others
+    }
 }
 
 impl fmt::Display for Unwritable {
@@ -167,26 +162,80 @@ impl std::error::Error for Unwritable {}
 /// The beginning of a row has no more bytes, and neither has its end.
 const ROW_BYTES: usize = 64;
 
-#[inline]
-fn make_room(text: &mut String, more: usize, turn: &Turn<'_>) -> Result<(), BoxError> {
-    if text.capacity() - text.len() >= more { Ok(()) } else { grow(text, more, turn) }
+/// Text that the writer has not got yet. Its room stays: what needed much once may do so again.
+pub(super) struct Ready {
+    pub(super) text: String,
+    /// It begins with so many bytes that separate it from what was written before.
+    separator: usize,
 }
 
-/// Makes room for so much more text, which the request must be allowed to hold. One long cell may be most of what it holds, so its
-/// room is booked before it is there.
-#[cold]
-fn grow(text: &mut String, more: usize, turn: &Turn<'_>) -> Result<(), BoxError> {
-    let least = text.len() + more;
-    // As much again where many rows may come, unless that is too much.
-    let grown = least.max(2 * text.capacity());
-    let room = if grown > least && turn.book(grown as u64).is_ok() { grown } else { least };
-    if room == least {
-        turn.book(least as u64)?;
+impl Ready {
+    /// Bytes that are worth a write when an envelope is at its end.
+    const ENOUGH: usize = 1 << 16;
+    /// Bytes that are written before.
+    const MUCH: usize = 1 << 18;
+
+    pub(super) fn new(separator: usize) -> Ready {
+        Ready { text: String::new(), separator }
     }
-    let more = |room: usize, text: &String| room - text.len();
-    refusable(|| text.try_reserve_exact(more(room, text)).or_else(|_| text.try_reserve_exact(more(least, text))))
-        .map_err(|_| NoMemory { bytes: least as u64 })?;
-    Ok(turn.book(text.capacity() as u64)?)
+
+    pub(super) fn is_enough(&self) -> bool {
+        self.text.len() >= Ready::ENOUGH
+    }
+
+    pub(super) fn is_much(&self) -> bool {
+        self.text.len() >= Ready::MUCH
+    }
+
+    pub(super) fn has_room(&self, more: usize) -> bool {
+        self.text.capacity() - self.text.len() >= more
+    }
+
+    #[inline]
+    pub(super) fn make_room(&mut self, more: usize, turn: &Turn<'_>) -> Result<(), BoxError> {
+        if self.has_room(more) { Ok(()) } else { self.grow(more, turn) }
+    }
+
+    /// Makes room for so much more text, which the request must be allowed to hold. One long cell may be most of what it holds, so
+    /// its room is booked before it is there.
+    #[cold]
+    fn grow(&mut self, more: usize, turn: &Turn<'_>) -> Result<(), BoxError> {
+        let text = &mut self.text;
+        let least = text.len() + more;
+        // As much again where many rows may come, unless that is too much.
+        let grown = least.max(2 * text.capacity());
+        let room = if grown > least && turn.book(grown as u64).is_ok() { grown } else { least };
+        if room == least {
+            turn.book(least as u64)?;
+        }
+        let more = |room: usize, text: &String| room - text.len();
+        refusable(|| text.try_reserve_exact(more(room, text)).or_else(|_| text.try_reserve_exact(more(least, text))))
+            .map_err(|_| NoMemory { bytes: least as u64 })?;
+        Ok(turn.book(text.capacity() as u64)?)
+    }
+
+    pub(super) fn book(&self, turn: &Turn<'_>) -> Result<(), BoxError> {
+        Ok(turn.book(self.text.capacity() as u64)?)
+    }
+
+    /// Writes what is ready. A slow reader must not keep a worker from its work.
+    pub(super) fn write<W: Write>(&mut self, sink: &TextSink<W>, turn: &mut Turn<'_>) -> io::Result<()> {
+        if self.text.is_empty() {
+            return Ok(());
+        }
+        turn.blocking(|| {
+            // The first writer has the head, and none comes between.
+            let mut written = sink.written.lock().map_err(|_| io::Error::other("the writer has panicked"))?;
+            let Written { out, head } = &mut *written;
+            let (Some(out), head) = (out, head.take()) else { return Ok(()) };
+            let begin = if head.is_some() { self.separator } else { 0 };
+            out.write_all(head.unwrap_or_default().as_bytes())?;
+            out.write_all(&self.text.as_bytes()[begin..])?;
+            out.flush()
+        })?;
+        self.text.clear();
+        Ok(())
+    }
 }
 
 /// Rows as text.
@@ -195,19 +244,13 @@ struct Text {
     /// What comes before each column's term.
     before: Vec<String>,
     variables: Vec<String>,
-    /// Whole rows that the writer has not got yet, but while one is being made. Its room stays: what needed much once
-    /// may do so again.
-    ready: String,
+    /// Whole rows, but while one is being made.
+    ready: Ready,
     /// How many rows have been made, where one box makes them all.
     row: Option<u64>,
 }
 
 impl Text {
-    /// Bytes that are worth a write when an envelope is at its end.
-    const ENOUGH: usize = 1 << 16;
-    /// Bytes that are written before.
-    const MUCH: usize = 1 << 18;
-
     /// Adds the rows of an envelope, and writes what is ready.
     fn take<W: Write>(
         &mut self,
@@ -219,62 +262,42 @@ impl Text {
         let columns: Vec<&[u64]> = envelope.columns().iter().map(|column| column.u64s()).collect();
         for row in 0..envelope.rows() {
             self.row = self.row.map(|row| row + 1);
-            make_room(&mut self.ready, ROW_BYTES, turn)?;
-            self.syntax.begin_row(&mut self.ready);
+            self.ready.make_room(ROW_BYTES, turn)?;
+            self.syntax.begin_row(&mut self.ready.text);
             for (number, (column, before)) in columns.iter().zip(&self.before).enumerate() {
                 let (syntax, id) = (self.syntax, Id::from_bits(column[row]));
                 let ready = &mut self.ready;
                 let done = if id.is_unbound() {
-                    make_room(ready, before.len() + ROW_BYTES, turn)?;
-                    syntax.cell(before, None, ready)
+                    ready.make_room(before.len() + ROW_BYTES, turn)?;
+                    syntax.cell(before, None, &mut ready.text)
                 } else {
                     loop {
                         let mut wanted = 0;
                         let done = run.view(id, |view| {
-                            wanted = Syntax::most_bytes(before, view);
-                            let fits = ready.capacity() - ready.len() >= wanted;
-                            fits.then(|| syntax.cell(before, Some(view), ready))
+                            wanted = most_bytes(before, view);
+                            ready.has_room(wanted).then(|| syntax.cell(before, Some(view), &mut ready.text))
                         });
                         match done {
                             Some(done) => break done,
-                            None => make_room(ready, wanted, turn)?,
+                            None => ready.make_room(wanted, turn)?,
                         }
                     }
                 };
                 done.map_err(|error| self.not_in_xml(error, run, number, id))?;
             }
-            make_room(&mut self.ready, ROW_BYTES, turn)?;
-            self.syntax.end_row(&mut self.ready);
-            if self.ready.len() >= Text::MUCH {
-                self.write(sink, turn)?;
+            self.ready.make_room(ROW_BYTES, turn)?;
+            self.syntax.end_row(&mut self.ready.text);
+            if self.ready.is_much() {
+                self.ready.write(sink, turn)?;
                 if turn.is_stopped() {
                     return Ok(());
                 }
             }
         }
-        if self.ready.len() >= Text::ENOUGH || envelope.is_pill() {
-            self.write(sink, turn)?;
+        if self.ready.is_enough() || envelope.is_pill() {
+            self.ready.write(sink, turn)?;
         }
-        Ok(turn.book(self.ready.capacity() as u64)?)
-    }
-
-    /// Writes what is ready. A slow reader must not keep a worker from its work.
-    fn write<W: Write>(&mut self, sink: &TextSink<W>, turn: &mut Turn<'_>) -> io::Result<()> {
-        if self.ready.is_empty() {
-            return Ok(());
-        }
-        turn.blocking(|| {
-            // The first writer has the head, and none comes between.
-            let mut written = sink.written.lock().map_err(|_| io::Error::other("the writer has panicked"))?;
-            let Written { out, head } = &mut *written;
-            let (Some(out), head) = (out, head.take()) else { return Ok(()) };
-            let begin = if head.is_some() { self.syntax.separator_bytes() } else { 0 };
-            out.write_all(head.unwrap_or_default().as_bytes())?;
-            out.write_all(&self.ready.as_bytes()[begin..])?;
-            out.flush()
-        })?;
-        self.ready.clear();
-        Ok(())
+        self.ready.book(turn)
     }
 
     #[cold]
@@ -286,7 +309,7 @@ impl Text {
             self.variables[column],
             u32::from(character)
         );
-        Unwritable { message }.into()
+        Unwritable::new(message, "json and tsv").into()
     }
 }
 
@@ -294,7 +317,7 @@ impl Text {
 const WIDEST: usize = 60;
 
 /// A term as people see it: in N-Triples, its control characters as escapes, the end left out if it is long.
-fn cut(view: TermView<'_>) -> String {
+pub(super) fn cut(view: TermView<'_>) -> String {
     use std::fmt::{self, Write as _};
     struct Cut(String, usize);
     impl fmt::Write for Cut {

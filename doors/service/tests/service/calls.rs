@@ -3,7 +3,7 @@
 use super::*;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use vicus_service::{Cancel, Count, Each, Error, ErrorKind, Limits, Stage, check};
+use vicus_service::{Cancel, Count, Each, Error, ErrorKind, Format, Limits, Stage, check};
 use vicus_sparql::{Form, Moment, ParseOptions};
 
 #[test]
@@ -155,7 +155,10 @@ fn errors_are_of_kinds_that_a_door_can_tell() {
         Err(Error::Query(error)) => assert_eq!((error.line, error.column), (2, 15)),
         other => panic!("{other:?}"),
     }
-    assert_eq!(kind("DESCRIBE <http://e/1>"), ErrorKind::Query);
+    assert_eq!(kind("DESCRIBE <http://e/1> FROM <http://e/g>"), ErrorKind::Query);
+    let refused = |text: &str, format| session.write(text, format, Vec::new()).map(drop).unwrap_err();
+    assert_eq!(refused("DESCRIBE <http://e/1>", Format::Csv).kind(), ErrorKind::Format);
+    assert_eq!(refused(MODEST, Format::Turtle).kind(), ErrorKind::Format);
     let steps = PlanOptions { plan_steps: 10, ..PlanOptions::default() };
     let session_of = |options| service.session(&dataset(), options);
     let few = session_of(SessionOptions { plan: steps, ..SessionOptions::default() });

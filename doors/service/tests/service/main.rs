@@ -1,6 +1,7 @@
 //! Calls to a service: what they share, how they end, and where their answers go.
 
 mod calls;
+mod graphs;
 mod memory;
 mod sinks;
 

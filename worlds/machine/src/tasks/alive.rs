@@ -9,7 +9,7 @@ use vicus_schedule::Access;
 
 /// The accesses that a task has described by address, with the place in the program: the compiler does not check that the memory
 /// lives until the task runs.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ByAddress {
     #[cfg(debug_assertions)]
     said: Vec<(Access, &'static Location<'static>)>,

@@ -4,12 +4,13 @@
 use super::Awaited;
 use super::job::Job;
 use super::place::assert_known;
+use super::said::Said;
 use super::seatless;
 use crate::worker::{self, Worker, in_task, is_seated, with_worker};
 use std::any::Any;
 use std::panic::resume_unwind;
 use std::ptr::NonNull;
-use vicus_schedule::{Context, Kind, Wanted};
+use vicus_schedule::{Access, Context, Kind, Wanted};
 use vicus_topology::Place;
 
 /// Spawns a child of the running task, an immediate task. The parent may end before it. These wait for the child:
@@ -41,7 +42,21 @@ use vicus_topology::Place;
 /// # Panics
 /// Outside of tasks. A panic of the child goes to the first of those that wait for it.
 pub fn spawn_child(f: impl FnOnce() + Send + 'static) {
-    child().spawn(f);
+    spawn_kind(Kind::Immediate, f);
+}
+
+fn spawn_kind(kind: Kind, f: impl FnOnce() + Send + 'static) {
+    if !is_seated() {
+        return seatless::spawn(Said::default(), f);
+    }
+    let at_once = in_task(|worker| {
+        let context = worker.context();
+        #[expect(unsafe_code, reason = "makes a task of a context of this task")]
+        // SAFETY: the closure borrows nothing; the context is alive as long as the task, and longer if it has open tasks.
+        let task = unsafe { Job::task(worker, context.as_ptr(), move |_| f()) };
+        worker.spawn(task, kind)
+    });
+    at_once.run();
 }
 
 /// A child of the task that runs, of which more is to be said before it is spawned. If nothing is, it is that of [`spawn_child`].
@@ -62,35 +77,90 @@ pub fn spawn_child(f: impl FnOnce() + Send + 'static) {
 /// assert_eq!(*order.lock().unwrap(), [5, 3, 1]);
 /// ```
 pub fn child() -> ChildBuilder {
-    ChildBuilder { kind: Kind::Immediate, place: None, priority: None }
+    ChildBuilder { said: Said { kind: Some(Kind::Immediate), ..Said::default() } }
 }
 
 /// A child that is being described; see [`child`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[must_use = "a child runs when it is spawned"]
 pub struct ChildBuilder {
-    kind: Kind,
-    place: Option<Place>,
-    priority: Option<i32>,
+    said: Said,
 }
 
 impl ChildBuilder {
     /// It begins something of its own: it is run where there is room.
     pub fn deferred(mut self) -> Self {
-        self.kind = Kind::Deferred;
+        self.said.kind = Some(Kind::Deferred);
         self
     }
 
     /// It is to run in the neighbourhood of this node or core group; see [`Scope::spawn_at`](crate::Scope::spawn_at).
     pub fn at(mut self, place: impl Into<Place>) -> Self {
-        self.place = Some(place.into());
+        self.said.place = Some(place.into());
         self
     }
 
-    /// Of the children of its task, or of its group if one is open, that have said a priority, the one of the largest is taken first;
-    /// see [`TaskBuilder::priority`](crate::TaskBuilder::priority).
+    /// Of the children of its task, or of its group if one is open, that have said a priority and wait for no sibling, the one of the
+    /// largest is taken first; see [`TaskBuilder::priority`](crate::TaskBuilder::priority).
     pub fn priority(mut self, priority: i32) -> Self {
-        self.priority = Some(priority);
+        self.said.priority = Some(priority);
+        self
+    }
+
+    /// Says which bytes it reads and writes. It runs after the earlier children of the same task that write what it reads, or that
+    /// read or write what it writes, as if all ran one after the other; and near most of its bytes, if the strategy uses places and
+    /// the child names none. May be called several times.
+    ///
+    /// Only siblings are ordered, in whichever groups they are: not the children of siblings, nor those of a closure of
+    /// [`join`](crate::join) or of a [`for_each`](crate::for_each) which another thread runs. A sibling is over when its closure has
+    /// returned and the groups that it has opened are closed; its own children may go on. If it panics, those that follow it are
+    /// dropped, and those that follow these, until the parent gets the panic, from [`wait_for_children`] or [`close_group`]. If it
+    /// is cancelled, those that follow it and are not in its group are run.
+    ///
+    /// Addresses are compared and never followed: an access gives the closure no right to the bytes, and keeps no memory alive.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    /// use vicus_machine::{Runtime, child, wait_for_children};
+    /// use vicus_schedule::{Access, Mode};
+    ///
+    /// let runtime = Runtime::builder().threads(2).start();
+    /// let cells: Arc<[AtomicU64]> = (0..2).map(AtomicU64::new).collect();
+    /// runtime.run(|| {
+    ///     let uses = |cell: usize, mode| Access::of(&cells[cell..][..1], mode);
+    ///     for factor in [2, 3, 5] {
+    ///         let cells = Arc::clone(&cells);
+    ///         // The sum of the first two, times the factor: each has to see what the one before has written.
+    ///         let sum = child().follows(&[uses(0, Mode::Read), uses(1, Mode::ReadWrite)]);
+    ///         sum.spawn(move || cells[1].store((cells[0].load(Relaxed) + cells[1].load(Relaxed)) * factor, Relaxed));
+    ///     }
+    ///     let first = Arc::clone(&cells);
+    ///     child().follows(&[uses(0, Mode::Write)]).spawn(move || first[0].store(100, Relaxed)); // not before they have read it
+    ///     wait_for_children();
+    /// });
+    /// assert_eq!([0, 1].map(|cell| cells[cell].load(Relaxed)), [100, ((0 + 1) * 2 * 3) * 5]);
+    /// ```
+    ///
+    /// In a build with debug assertions, panics if some of it is memory of this library that was freed; and so does the child,
+    /// instead of running, if the memory is freed by then.
+    #[track_caller]
+    pub fn follows(mut self, accesses: &[Access]) -> Self {
+        self.said.follows(accesses);
+        self
+    }
+
+    /// Says which bytes it reads and writes, only for its place; see [`TaskBuilder::touches`](crate::TaskBuilder::touches).
+    #[track_caller]
+    pub fn touches(mut self, accesses: &[Access]) -> Self {
+        self.said.touches(accesses);
+        self
+    }
+
+    /// It uses the last described bytes so intensely that this alone decides where it runs; see
+    /// [`TaskBuilder::intensely`](crate::TaskBuilder::intensely).
+    pub fn intensely(mut self) -> Self {
+        self.said.intensely();
         self
     }
 
@@ -99,17 +169,21 @@ impl ChildBuilder {
     /// # Panics
     /// Outside of tasks. If the machine has no such place, with its name and how many there are.
     pub fn spawn(self, f: impl FnOnce() + Send + 'static) {
-        let ChildBuilder { kind, place, priority } = self;
-        place.inspect(|place| assert_known(*place));
+        let ChildBuilder { said } = self;
+        if let Some(kind) = said.only_kind() {
+            return spawn_kind(kind, f);
+        }
+        said.place.inspect(|place| assert_known(*place));
         if !is_seated() {
-            return seatless::spawn(priority, f);
+            return seatless::spawn(said, f);
         }
         let at_once = in_task(|worker| {
             let context = worker.context();
             #[expect(unsafe_code, reason = "makes a task of a context of this task")]
-            // SAFETY: the closure borrows nothing; the context is alive as long as the task, and longer if it has open tasks.
-            let task = unsafe { Job::task(worker, context.as_ptr(), move |_| f()) };
-            worker.spawn(task, kind, place, priority)
+            // SAFETY: as in `spawn_kind`.
+            unsafe {
+                worker.spawn_said(context.as_ptr(), said, move |_| f())
+            }
         });
         at_once.run();
     }

@@ -1,13 +1,10 @@
 //! Tasks that describe the data that they read and write: they run in that order, near their bytes.
 
-use super::alive::ByAddress;
+use super::said::Said;
 use super::scope::Scope;
-use crate::locality::{self, Everywhere};
-use crate::worker::{Worker, in_task};
 use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
-use std::sync::Arc;
-use vicus_schedule::{Access, Kind, Mode, QueueId, ReadyTask, TaskNode, TaskRef};
+use vicus_schedule::{Access, Kind, Mode};
 use vicus_topology::Place;
 
 /// Elements that several tasks of a scope read and write, in the order of their descriptions. Copies refer to the same elements.
@@ -270,20 +267,7 @@ append! { A B C D E F G }
 pub struct TaskBuilder<'a, 'scope, V> {
     scope: &'a Scope<'scope>,
     said: Said,
-    by_address: ByAddress,
     views: V,
-}
-
-/// The description of a task before it is spawned.
-#[derive(Default)]
-pub(super) struct Said {
-    /// Its footprint.
-    pub(super) accesses: Vec<Access>,
-    /// The accesses that other tasks may describe, too.
-    pub(super) ordered: Vec<Access>,
-    pub(super) kind: Option<Kind>,
-    pub(super) place: Option<Place>,
-    pub(super) priority: Option<i32>,
 }
 
 impl<'scope> Scope<'scope> {
@@ -312,7 +296,7 @@ impl<'scope> Scope<'scope> {
     /// assert!(b.iter().all(|&element| element == 2));
     /// ```
     pub fn task<'a>(&'a self) -> TaskBuilder<'a, 'scope, ()> {
-        TaskBuilder { scope: self, said: Said::default(), by_address: ByAddress::default(), views: () }
+        TaskBuilder { scope: self, said: Said::default(), views: () }
     }
 }
 
@@ -357,8 +341,8 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
             assert!(scope == own, "a task of one scope says that it uses what is shared in another one");
             self.said.ordered.push(access);
         }
-        let TaskBuilder { scope, said, by_address, views } = self;
-        TaskBuilder { scope, said, by_address, views: views.append(data) }
+        let TaskBuilder { scope, said, views } = self;
+        TaskBuilder { scope, said, views: views.append(data) }
     }
 
     /// Describes bytes that it reads and writes, only for its order and its place: the closure does not get them. For data that
@@ -368,8 +352,8 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
     /// instead of running, if the memory is freed by then.
     #[track_caller]
     pub fn follows(mut self, accesses: &[Access]) -> Self {
-        self.said.ordered.extend_from_slice(accesses);
-        self.touches(accesses)
+        self.said.follows(accesses);
+        self
     }
 
     /// Describes bytes that it reads and writes, only for its place.
@@ -391,17 +375,14 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
     /// ```
     #[track_caller]
     pub fn touches(mut self, accesses: &[Access]) -> Self {
-        self.by_address.say(accesses);
-        self.said.accesses.extend_from_slice(accesses);
+        self.said.touches(accesses);
         self
     }
 
     /// It uses the last described data so intensely that this alone decides where it runs (`vicinity`: Muddukrishna et al.,
     /// algorithm 3).
     pub fn intensely(mut self) -> Self {
-        if let Some(last) = self.said.accesses.last_mut() {
-            last.intense = true;
-        }
+        self.said.intensely();
         self
     }
 
@@ -447,72 +428,13 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
         V: Views + Send + 'scope,
         F: for<'v> FnOnce(V::Of<'v>) + Send + 'scope,
     {
-        let TaskBuilder { scope, said, by_address, views } = self;
+        let TaskBuilder { scope, said, views } = self;
         scope.put_said(said, move |_| {
-            by_address.check();
             #[expect(unsafe_code, reason = "makes slices of parts")]
             // SAFETY: it is the task's turn: the tasks that it has to wait for are over, and those that have to wait for it do so
             // until this closure has returned. The closure can't keep the slices longer, because it is generic over their
             // lifetime.
             f(unsafe { views.views() });
         });
-    }
-}
-
-/// A task's turn: when it is dropped, waiting tasks may go on.
-pub(super) struct Turn {
-    node: Arc<TaskNode>,
-    is_done: bool,
-}
-
-impl Turn {
-    pub(super) fn new(node: &Arc<TaskNode>) -> Turn {
-        Turn { node: Arc::clone(node), is_done: false }
-    }
-
-    /// Whether none of the tasks that it waited for has panicked.
-    pub(super) fn is_sound(&self) -> bool {
-        !self.node.is_broken()
-    }
-
-    /// The task has ended without a panic.
-    pub(super) fn end(mut self) {
-        self.is_done = true;
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        in_task(|worker| worker.recorder.turn_ends());
-        self.node.end(self.is_done, |queued| {
-            // Near the data that was just written.
-            let kind = if queued.queue.is_some() { queued.kind } else { Kind::Immediate };
-            in_task(|worker| worker.queue_released(ReadyTask { kind, ..queued })).run();
-        });
-    }
-}
-
-impl Worker {
-    /// The queue of a task with this footprint that names no place; `None` if it is this seat's own.
-    #[inline]
-    pub(super) fn deal(&mut self, accesses: &[Access]) -> Option<QueueId> {
-        self.state.deal(&self.shared.plan, accesses, &mut Everywhere).queue
-    }
-
-    /// Records the data that a task reads and writes.
-    #[inline]
-    pub(super) fn record_footprint(&mut self, task: TaskRef, accesses: &[Access]) {
-        if self.recorder.keeps_events() {
-            self.record_bytes(task.header().number, accesses);
-        }
-    }
-
-    #[cold]
-    fn record_bytes(&mut self, number: u32, accesses: &[Access]) {
-        let own = self.shared.plan.seats[self.seat.index()].node.index();
-        let nodes = locality::footprint_of(accesses).nodes;
-        let near = nodes.get(own).copied().unwrap_or(0);
-        let far = nodes.iter().sum::<usize>() - near;
-        self.recorder.task_uses(self.frame.request, number, near, far);
     }
 }

@@ -16,6 +16,7 @@ mod priority;
 mod request;
 mod reserve;
 mod run;
+mod said;
 mod scope;
 pub(crate) mod seatless;
 mod slab;

@@ -1,4 +1,4 @@
-//! Tasks with a priority: of the ready ones of a scope, the one of the largest priority is taken first.
+//! Tasks with a priority: of the ready ones of a context, the one of the largest priority is taken first.
 //!
 //! Queues know no priorities. For such a task a *ticket* is queued, another task of its context; a seat that runs a ticket takes
 //! the best ready task at that time, and runs it. There are as many tickets as ready tasks, so each ticket finds one; and a task
@@ -34,13 +34,14 @@ impl Worker {
         self.record_queued(task, kind, kind == Kind::Immediate && queue.is_none());
         let ticket = Ticket { context, queue };
         #[expect(unsafe_code, reason = "follows a pointer, and makes a task that borrows")]
-        // SAFETY: the task that runs owns the context or is counted there, so that the context is alive, whether another ticket has
-        // run the new task by then or not. From here on the ticket is counted there as well, and its closure uses nothing else.
-        let task = unsafe {
-            let context: &Context = context.get().expect("a task of a scope has a context");
+        // SAFETY: no other ticket can find the new task yet, so it is not over, and its context is alive. From the ticket's birth on
+        // that is counted there as well, and its closure uses nothing else.
+        let ticket = unsafe {
+            let context: &Context = context.get().expect("a task with a priority has a context");
+            let ticket = Job::task(self, context, move |_| drop(ticket));
             context.put_ready(queue, priority, task);
-            Job::task(self, context, move |_| drop(ticket))
+            ticket
         };
-        self.queue(ReadyTask { task, kind, queue, priority: None })
+        self.queue(ReadyTask { task: ticket, kind, queue, priority: None })
     }
 }

@@ -1,9 +1,9 @@
 //! Many closures, all over when the scope ends.
 
 use super::child::wait_for;
-use super::data::{Said, Turn};
 use super::job::Job;
 use super::place::assert_known;
+use super::said::Said;
 use crate::runtime::Runtime;
 use crate::worker::{AtOnce, Worker, in_task, is_seated, with_worker};
 use std::any::Any;
@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
 use std::sync::{Arc, Mutex};
-use vicus_schedule::{Context, ContextRef, Kind, Put, QueueId, ReadyTask, SeatId, TaskNode, TaskRef, Wanted};
+use vicus_schedule::{Context, ContextRef, Kind, Put, ReadyTask, SeatId, TaskRef, Wanted};
 use vicus_topology::Place;
 
 /// Runs a closure that may spawn tasks, and returns when all of them are over. Tasks may borrow values that live longer than the
@@ -70,12 +70,12 @@ pub struct Scope<'scope> {
 impl<'scope> Scope<'scope> {
     /// Spawns an immediate task: one that shares most of its data with the task that spawns it. It is run soon and near.
     pub fn spawn(&self, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        self.put(Kind::Immediate, None, f);
+        self.put(Kind::Immediate, f);
     }
 
     /// Spawns a deferred task: one that begins a piece of work of its own. It is run where there is room.
     pub fn spawn_deferred(&self, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        self.put(Kind::Deferred, None, f);
+        self.put(Kind::Deferred, f);
     }
 
     /// Spawns a task for the neighbourhood of a node or a core group, where its data lies. A group without threads, or without a
@@ -100,7 +100,7 @@ impl<'scope> Scope<'scope> {
     /// # Panics
     /// If the machine has no such place, with its name and how many there are.
     pub fn spawn_at(&self, place: impl Into<Place>, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        self.put(Kind::Deferred, Some(place.into()), f);
+        self.put_said(Said { place: Some(place.into()), ..Said::default() }, f);
     }
 
     /// Drops the scope's tasks that have not begun. Those that run may check [`Scope::is_cancelled`].
@@ -131,68 +131,45 @@ impl<'scope> Scope<'scope> {
         result.expect("a scope's tasks are spawned by its own closure or by its tasks, on its own runtime's threads")
     }
 
-    fn put(&self, kind: Kind, place: Option<Place>, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        place.inspect(|place| assert_known(*place));
+    fn put(&self, kind: Kind, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
         let at_once = self.with_worker(|worker| {
             let task = self.job(worker, f);
-            worker.spawn(task, kind, place, None)
+            worker.spawn(task, kind)
         });
         at_once.run();
     }
 
-    /// Spawns a task with a description of its data.
+    /// Spawns a task with a description.
     pub(super) fn put_said(&self, said: Said, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
         said.place.inspect(|place| assert_known(*place));
-        self.with_worker(|worker| self.spawn_said(worker, said, f)).run();
-    }
-
-    fn spawn_said(&self, worker: &mut Worker, said: Said, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) -> AtOnce {
-        let queue = match said.place {
-            Some(place) => Some(worker.home_of(place)),
-            None => worker.deal(&said.accesses),
-        };
-        let priority = said.priority;
-        // A task that is dealt to this seat by its bytes has a ticket for this seat's queue; tickets without a queue are for any seat.
-        let is_dealt = priority.is_some() && !said.accesses.is_empty() && worker.shared.plan.dealing.is_some();
-        let queue = queue.or_else(|| is_dealt.then(|| worker.own_deferred()));
-        let kind = said.kind.filter(|_| queue.is_none()).unwrap_or(Kind::Deferred);
-        if said.ordered.is_empty() {
-            let task = self.job(worker, f);
-            worker.record_footprint(task, &said.accesses);
-            return worker.queue(ReadyTask { task, kind, queue, priority });
-        }
-        let node = Arc::new(TaskNode::new());
-        self.context.order(&said.ordered, &node);
-        let turn = Turn::new(&node);
-        let task = self.job(worker, move |scope| {
-            if turn.is_sound() {
-                f(scope);
-                turn.end();
+        let at_once = self.with_worker(|worker| {
+            #[expect(unsafe_code, reason = "the closure's lifetime is forgotten")]
+            // SAFETY: as in `Scope::job`.
+            unsafe {
+                worker.spawn_said(ptr::from_ref(self).cast(), said, Self::in_context(f))
             }
         });
-        worker.record_footprint(task, &said.accesses);
-        // The tasks that it follows may have run on other seats, and be over.
-        worker.recorder.observe_tasks();
-        worker.recorder.task_spawned(task);
-        match node.spawn(ReadyTask { task, kind, queue, priority }) {
-            Some(queued) => worker.queue_released(queued),
-            None => AtOnce::NONE,
-        }
+        at_once.run();
     }
 
     /// A task of this scope, for a queue.
     #[inline]
     fn job(&self, worker: &mut Worker, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) -> TaskRef {
-        let f = |context: ContextRef| {
+        #[expect(unsafe_code, reason = "the closure's lifetime is forgotten")]
+        // SAFETY: the closure lives as long as the scope, whose owner waits for it.
+        unsafe {
+            Job::task(worker, ptr::from_ref(self).cast(), Self::in_context(f))
+        }
+    }
+
+    /// The closure of a task that is made with a pointer to this scope.
+    #[inline]
+    fn in_context(f: impl FnOnce(&Scope<'scope>) + Send + 'scope) -> impl FnOnce(ContextRef) + Send {
+        |context: ContextRef| {
             let scope: *const Scope<'scope> = context.as_ptr().cast();
             #[expect(unsafe_code, reason = "a scope begins with its context")]
             // SAFETY: the pointer is to the whole of the scope which made this closure, and which waits for it.
             f(unsafe { &*scope });
-        };
-        #[expect(unsafe_code, reason = "the closure's lifetime is forgotten")]
-        // SAFETY: the closure lives as long as the scope, whose owner waits for it.
-        unsafe {
-            Job::task(worker, ptr::from_ref(self).cast(), f)
         }
     }
 }
@@ -214,17 +191,9 @@ pub(crate) fn drop_quietly<T>(value: T) {
 }
 
 impl Worker {
-    /// Queues a task of a scope, or a child.
+    /// Queues a task of a scope, or a child, of which only the kind is known.
     #[inline]
-    pub(super) fn spawn(&mut self, task: TaskRef, kind: Kind, place: Option<Place>, priority: Option<i32>) -> AtOnce {
-        if place.is_some() || priority.is_some() {
-            let queue = match place {
-                Some(place) => Some(self.home_of(place)),
-                None => self.deal(&[]),
-            };
-            let kind = if queue.is_some() { Kind::Deferred } else { kind };
-            return self.queue(ReadyTask { task, kind, queue, priority });
-        }
+    pub(super) fn spawn(&mut self, task: TaskRef, kind: Kind) -> AtOnce {
         self.record_queued(task, kind, kind == Kind::Immediate);
         let is_put = kind == Kind::Immediate && self.put_own(task).is_ok();
         if is_put { AtOnce::NONE } else { self.put_anywhere(task, kind) }
@@ -244,32 +213,6 @@ impl Worker {
             }
             Put::Into(queue, kind) => self.put(task, queue, kind),
         }
-    }
-
-    /// The queue for tasks that are to run near a place.
-    fn home_of(&mut self, place: Place) -> QueueId {
-        let node = match place {
-            Place::Node(node) => node,
-            Place::Group(group) => {
-                if let Some(queue) = self.shared.group_queues.of(group) {
-                    return queue;
-                }
-                self.shared.topology().core_groups[group.index()].node
-            }
-        };
-        let queue = self.state.home(&self.shared.plan, node);
-        queue.unwrap_or_else(|| self.own_deferred())
-    }
-
-    /// The queue of this seat's own deferred tasks.
-    fn own_deferred(&self) -> QueueId {
-        self.shared.plan.seats[self.seat.index()].place[Kind::Deferred as usize]
-    }
-
-    /// Queues a task whose predecessors are over. Another seat may have spawned it, and others may have run the predecessors.
-    pub(super) fn queue_released(&mut self, queued: ReadyTask) -> AtOnce {
-        self.recorder.observe_tasks();
-        self.queue(queued)
     }
 
     /// Queues a task that waits for no other.

@@ -1,10 +1,13 @@
 //! Children of a box that its caller runs, on no seat ([`Runtime::submit_here`](crate::Runtime::submit_here)): the same calls as
 //! on a seat, executed by one thread.
 //!
-//! A child is put into a list. A wait for children or for a group runs the list until it is empty, and so does the end of the
-//! box's invocation. That may run more tasks than the awaited ones, which only delays the wait.
+//! A child is put into a list, when the siblings that it follows are over. A wait for children or for a group runs the list until it
+//! is empty, and so does the end of the box's invocation. That may run more tasks than the awaited ones, which only delays the wait;
+//! and it runs all of these: a child that is not in the list follows one that is, or one that has begun, which stands on the stack
+//! above the waiting task or is over.
 
 use super::drop_quietly;
+use super::said::Said;
 use crate::caller;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -13,6 +16,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
+use std::sync::Arc;
+use vicus_schedule::{TaskGraph, TaskNode};
 
 /// The state of the calling thread, if it sits on no seat.
 enum Running {
@@ -25,22 +30,35 @@ enum Running {
 }
 
 struct Children {
-    /// Children that have not begun, in the order in which they were spawned.
-    waiting: VecDeque<Waiting>,
+    /// Children that have not begun and wait for no sibling, in the order in which that came true.
+    ready: VecDeque<Ready>,
+    /// Those that wait for siblings, by their numbers.
+    held: BTreeMap<u64, Child>,
     /// The level in which the running task spawns now.
     level: Rc<Level>,
-    /// How many have been spawned.
-    spawned: u64,
+    /// The next number.
+    next: u64,
 }
 
-struct Waiting {
+struct Ready {
     /// What it was spawned in.
     level: Rc<Level>,
     /// `None`: the best of its level's children that have said a priority.
-    code: Option<Code>,
+    task: Option<Task>,
 }
 
-type Code = Box<dyn FnOnce()>;
+/// A child that is to be put into the list.
+struct Child {
+    level: Rc<Level>,
+    priority: Option<i32>,
+    task: Task,
+}
+
+struct Task {
+    code: Box<dyn FnOnce()>,
+    /// Of one that has said what it reads and writes, for those that follow it.
+    node: Option<Arc<TaskNode<u64>>>,
+}
 
 /// A task, or a group that it has opened.
 struct Level {
@@ -54,8 +72,12 @@ struct Level {
     /// No task waits here any more: panics go up.
     is_over: Cell<bool>,
     panic: RefCell<Option<Box<dyn Any + Send>>>,
-    /// Its children with a priority that have not begun. The first one is of the largest priority; of several, it was spawned first.
-    best: RefCell<BTreeMap<(Reverse<i32>, u64), Code>>,
+    /// Its children in the list that have a priority. The first one is of the largest priority; of several, it came first.
+    best: RefCell<BTreeMap<(Reverse<i32>, u64), Task>>,
+    /// Of a task: its children that say what they read and write, those of its groups among them.
+    graph: RefCell<Option<Box<TaskGraph<u64>>>>,
+    /// Of a group: the number that the first of its tasks has in the graph.
+    first_ordered: usize,
 }
 
 thread_local! {
@@ -87,17 +109,26 @@ pub(crate) fn act(code: impl FnOnce()) -> Option<Box<dyn Any + Send>> {
 fn with_children<R>(f: impl FnOnce(&mut Children) -> R) -> Option<R> {
     RUNNING.with_borrow_mut(|running| {
         if let Running::Box = running {
-            *running = Running::Parent(Children { waiting: VecDeque::new(), level: Level::of_box(), spawned: 0 });
+            *running = Running::Parent(Children::of_box());
         }
         if let Running::Parent(children) = running { Some(f(children)) } else { None }
     })
 }
 
-/// As [`spawn_child`](super::spawn_child).
-pub(super) fn spawn(priority: Option<i32>, f: impl FnOnce() + Send + 'static) {
-    let code = Box::new(f);
+/// As [`spawn_child`](super::spawn_child), with a description. One thread has no choice of places.
+pub(super) fn spawn(said: Said, f: impl FnOnce() + Send + 'static) {
+    let Said { ordered, by_address, priority, .. } = said;
+    let code = Box::new(move || {
+        by_address.check();
+        f();
+    });
     let is_spawned = with_children(|children| {
-        children.put(priority, code);
+        let node = (!ordered.is_empty()).then(|| Arc::new(TaskNode::new()));
+        let level = Rc::clone(&children.level);
+        if let Some(node) = &node {
+            level.with_graph(|graph| graph.get_or_insert_default().add(&ordered, node));
+        }
+        children.spawn(Child { level, priority, task: Task { code, node } });
     });
     is_spawned.expect("spawn_child is called in a task; Runtime::run makes one, and scope does without");
 }
@@ -149,34 +180,56 @@ pub(super) fn is_cancelled() -> bool {
 }
 
 impl Children {
-    fn put(&mut self, priority: Option<i32>, code: Code) {
-        let level = Rc::clone(&self.level);
-        let code = match priority {
-            None => Some(code),
+    fn of_box() -> Children {
+        Children { ready: VecDeque::new(), held: BTreeMap::new(), level: Level::of_box(), next: 0 }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn spawn(&mut self, child: Child) {
+        let Some(node) = child.task.node.clone() else { return self.put(child) };
+        let number = self.number();
+        self.held.insert(number, child);
+        if let Some(number) = node.spawn(number) {
+            self.release(number);
+        }
+    }
+
+    /// The siblings that this one follows are over.
+    fn release(&mut self, number: u64) {
+        let child = self.held.remove(&number).expect("a child is held until it is ready");
+        self.put(child);
+    }
+
+    fn put(&mut self, Child { level, priority, task }: Child) {
+        let task = match priority {
+            None => Some(task),
             Some(priority) => {
-                level.best.borrow_mut().insert((Reverse(priority), self.spawned), code);
+                let number = self.number();
+                level.best.borrow_mut().insert((Reverse(priority), number), task);
                 None
             }
         };
-        self.spawned += 1;
-        self.waiting.push_back(Waiting { level, code });
+        self.ready.push_back(Ready { level, task });
     }
 
     /// The first one; in its place, if it has a priority, the best one of its level.
-    fn take(&mut self) -> Option<(Rc<Level>, Code)> {
-        let Waiting { level, code } = self.waiting.pop_front()?;
-        let code = code.unwrap_or_else(|| {
-            let (_, best) =
-                level.best.borrow_mut().pop_first().expect("each child with a priority is there until it is taken");
-            best
+    fn take(&mut self) -> Option<(Rc<Level>, Task)> {
+        let Ready { level, task } = self.ready.pop_front()?;
+        let task = task.unwrap_or_else(|| {
+            let best = level.best.borrow_mut().pop_first();
+            best.expect("each child with a priority is there until it is taken").1
         });
-        Some((level, code))
+        Some((level, task))
     }
 }
 
 impl Level {
-    fn new(outer: Option<Rc<Level>>, group: Option<Rc<Level>>, is_group: bool) -> Rc<Level> {
-        Rc::new(Level {
+    fn new(outer: Option<Rc<Level>>, group: Option<Rc<Level>>, is_group: bool) -> Level {
+        Level {
             outer,
             group,
             is_group,
@@ -184,21 +237,25 @@ impl Level {
             is_over: Cell::new(false),
             panic: RefCell::new(None),
             best: RefCell::new(BTreeMap::new()),
-        })
+            graph: RefCell::new(None),
+            first_ordered: 0,
+        }
     }
 
     fn of_box() -> Rc<Level> {
-        Level::new(None, None, false)
+        Rc::new(Level::new(None, None, false))
     }
 
     /// For a task that was spawned in `spawned_in`.
     fn of_task(spawned_in: &Rc<Level>) -> Rc<Level> {
-        Level::new(Some(Level::awaited(spawned_in)), spawned_in.innermost_group(), false)
+        Rc::new(Level::new(Some(Level::awaited(spawned_in)), spawned_in.innermost_group(), false))
     }
 
     /// For a group that is opened by a task which spawns in `outer`.
     fn of_group(outer: &Rc<Level>) -> Rc<Level> {
-        Level::new(Some(Rc::clone(outer)), outer.innermost_group(), true)
+        let mut group = Level::new(Some(Rc::clone(outer)), outer.innermost_group(), true);
+        group.first_ordered = outer.with_graph(|graph| graph.as_ref().map_or(0, |graph| graph.next_number()));
+        Rc::new(group)
     }
 
     /// The first one outwards where a task may still wait, perhaps this one.
@@ -222,8 +279,16 @@ impl Level {
         iter::successors(Some(self), |level| level.group.as_deref()).any(|level| level.is_cancelled.get())
     }
 
+    /// As [`Context::take_panic`](vicus_schedule::Context::take_panic).
     fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
-        self.panic.take()
+        let panic = self.panic.take()?;
+        self.with_graph(|graph| graph.iter_mut().for_each(|graph| graph.forget_panics(self.first_ordered)));
+        Some(panic)
+    }
+
+    /// Calls `f` with the graph of this task's children, if there is one.
+    fn with_graph<R>(&self, f: impl FnOnce(&mut Option<Box<TaskGraph<u64>>>) -> R) -> R {
+        f(&mut self.and_around().last().expect("itself at least").graph.borrow_mut())
     }
 
     /// Keeps a panic for the first level outwards where a task may still wait, if it is the first one there.
@@ -264,24 +329,46 @@ impl Drop for Level {
 
 /// Runs all children that have not begun, and those that they spawn.
 fn run_all() {
-    while let Some((level, code)) = with_children(Children::take).flatten() {
-        if level.is_dropped() || caller::is_given_up() {
+    while let Some((level, Task { code, node })) = with_children(Children::take).flatten() {
+        let follows_panic = node.as_ref().is_some_and(|node| node.is_broken());
+        let is_sound = if follows_panic || level.is_dropped() || caller::is_given_up() {
             drop_quietly(code);
-            continue;
+            !follows_panic
+        } else {
+            run(&level, code, node.is_some())
+        };
+        if let Some(node) = node {
+            node.end(is_sound, |number| {
+                with_children(|children| children.release(number)).expect("the box runs");
+            });
         }
-        let own = Level::of_task(&level);
-        let before = with_children(|children| std::mem::replace(&mut children.level, own));
-        let result = catch_unwind(AssertUnwindSafe(code));
-        let before = before.expect("the box runs");
-        let own = with_children(|children| std::mem::replace(&mut children.level, before)).expect("the box runs");
-        own.end_task();
-        result.unwrap_or_else(|panic| level.keep_panic(panic));
     }
+}
+
+/// Runs a child that was spawned in this level. Whether it has not panicked. If others may follow it, the groups that it has left open
+/// are a part of it.
+fn run(level: &Rc<Level>, code: Box<dyn FnOnce()>, is_followed: bool) -> bool {
+    let own = Level::of_task(level);
+    let before = with_children(|children| std::mem::replace(&mut children.level, own));
+    let result = catch_unwind(AssertUnwindSafe(code));
+    if is_followed && with_children(|children| children.level.is_group) == Some(true) {
+        run_all();
+    }
+    let before = before.expect("the box runs");
+    let own = with_children(|children| std::mem::replace(&mut children.level, before)).expect("the box runs");
+    own.end_task();
+    let is_sound = result.is_ok();
+    result.unwrap_or_else(|panic| level.keep_panic(panic));
+    is_sound
 }
 
 #[cold]
 fn end_box() -> Option<Box<dyn Any + Send>> {
     run_all();
+    debug_assert!(
+        with_children(|children| children.held.is_empty()) == Some(true),
+        "a child follows none that is not over"
+    );
     let level = with_children(|children| Rc::clone(&children.level))?;
     level.end_task();
     level.and_around().last().and_then(Level::take_panic)

@@ -23,12 +23,12 @@ fn runtimes() -> impl Iterator<Item = Runtime> {
     })
 }
 
-fn strategy(runtime: &Runtime) -> String {
+pub(crate) fn strategy(runtime: &Runtime) -> String {
     format!("{} on {} threads", runtime.plan().strategy, runtime.plan().threads())
 }
 
 /// The message of the panic.
-fn panic_of(f: impl FnOnce()) -> String {
+pub(crate) fn panic_of(f: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(f)).expect_err("it panics");
     let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).expect("a text")
@@ -377,7 +377,7 @@ enum Step {
     Scope(u64),
 }
 
-fn next(seed: &mut u64) -> u64 {
+pub(crate) fn next(seed: &mut u64) -> u64 {
     // xorshift64*
     *seed ^= *seed >> 12;
     *seed ^= *seed << 25;
@@ -458,7 +458,7 @@ fn random_programs_do_all_that_they_spawn() {
 }
 
 /// Runs the model on seats, and by its caller alone.
-fn results(runtime: &Runtime, model: &Arc<Model>) -> [Result<(), FlowError>; 2] {
+pub(crate) fn results(runtime: &Runtime, model: &Arc<Model>) -> [Result<(), FlowError>; 2] {
     let here = runtime.submit_here(model, Vec::new(), u64::MAX, &|| false);
     [runtime.submit(model), here].map(|request| request.wait().map(drop))
 }

@@ -18,6 +18,7 @@ mod places;
 mod priority;
 mod random_networks;
 mod shepherds;
+mod siblings;
 mod soak;
 mod start;
 #[path = "../../../../core/flow/tests/flow/tables.rs"]

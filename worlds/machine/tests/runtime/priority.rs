@@ -225,7 +225,7 @@ fn children_with_a_priority_go_to_all_threads_as_those_without_do() {
             for _ in 0..40 {
                 let seen = Arc::clone(&seen);
                 let child = if is_deferred { child().deferred() } else { child() };
-                let child = priority.map_or(child, |priority| child.priority(priority));
+                let child = if let Some(priority) = priority { child.priority(priority) } else { child };
                 child.spawn(move || _ = seen.lock().unwrap().insert(std::thread::current().name().map(str::to_owned)));
             }
             wait_for_children();

@@ -2,6 +2,7 @@
 
 mod asking;
 mod data;
+mod graphs;
 mod results;
 
 use std::path::Path;

@@ -61,7 +61,7 @@ fn quoted(name: &str) -> String {
 }
 
 /// A string's characters as RFC 8259, §7, has them.
-fn text(value: &str, out: &mut String) {
+pub(in crate::sink) fn text(value: &str, out: &mut String) {
     let is_special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
     escaped(value, out, is_special, |byte, out| match byte {
         b'"' => out.push_str("\\\""),

@@ -2,9 +2,10 @@
 //! several threads may make at once; what comes before, between and behind them is added when they are written.
 
 mod delimited;
-mod json;
-mod xml;
+pub(super) mod json;
+pub(super) mod xml;
 
+use super::format::Format;
 use delimited::{csv, tsv};
 use vicus_rdf::TermView;
 
@@ -22,6 +23,17 @@ pub(super) enum Syntax {
 pub(super) struct NotInXml(pub(super) char);
 
 impl Syntax {
+    /// The syntax of a table of solutions, if its rows can be written as they come.
+    pub(super) fn of(format: Format) -> Option<Syntax> {
+        match format {
+            Format::Json => Some(Syntax::Json),
+            Format::Xml => Some(Syntax::Xml),
+            Format::Csv => Some(Syntax::Csv),
+            Format::Tsv => Some(Syntax::Tsv),
+            _ => None,
+        }
+    }
+
     /// What comes before all rows.
     pub(super) fn head(self, variables: &[String]) -> String {
         match self {
@@ -84,22 +96,6 @@ impl Syntax {
         Ok(())
     }
 
-    /// How many bytes at most [`Syntax::cell`] adds.
-    #[inline]
-    pub(super) fn most_bytes(before: &str, view: TermView<'_>) -> usize {
-        // Tags, brackets and quotation marks; a number, too.
-        const BESIDE: usize = 192;
-        let text = match view {
-            TermView::Boolean(_) | TermView::Integer(_) => 0,
-            TermView::Blank(_) => length(view),
-            TermView::Iri(text) | TermView::String(text) => most_escaped(text),
-            TermView::LangString { value, language: beside } | TermView::Typed { value, datatype: beside } => {
-                most_escaped(value) + most_escaped(beside)
-            }
-        };
-        before.len() + text + BESIDE
-    }
-
     pub(super) fn end_row(self, out: &mut String) {
         out.push_str(match self {
             Syntax::Csv => "\r\n",
@@ -110,13 +106,29 @@ impl Syntax {
     }
 }
 
+/// How many bytes at most a term with `before` in front of it adds, in any syntax.
+#[inline]
+pub(super) fn most_bytes(before: &str, view: TermView<'_>) -> usize {
+    // Tags, brackets and quotation marks; a number, too.
+    const BESIDE: usize = 192;
+    let text = match view {
+        TermView::Boolean(_) | TermView::Integer(_) => 0,
+        TermView::Blank(_) => length(view),
+        TermView::Iri(text) | TermView::String(text) => most_escaped(text),
+        TermView::LangString { value, language: beside } | TermView::Typed { value, datatype: beside } => {
+            most_escaped(value) + most_escaped(beside)
+        }
+    };
+    before.len() + text + BESIDE
+}
+
 /// The text of a term without one of its own: a blank node's label, a number, a truth value.
-fn plain(view: TermView<'_>, out: &mut String) {
+pub(super) fn plain(view: TermView<'_>, out: &mut String) {
     view.write_lexical(out).expect("a string takes everything");
 }
 
 /// Appends a text in which some ASCII characters are replaced. They are rare: what is between them is copied at once.
-fn escaped(text: &str, out: &mut String, is_special: impl Fn(u8) -> bool, escape: impl Fn(u8, &mut String)) {
+pub(super) fn escaped(text: &str, out: &mut String, is_special: impl Fn(u8) -> bool, escape: impl Fn(u8, &mut String)) {
     let mut rest = text;
     while let Some(at) = first(rest.as_bytes(), &is_special) {
         out.push_str(&rest[..at]);
@@ -246,7 +258,7 @@ mod tests {
             for (before, id) in before.iter().zip(row) {
                 match *id {
                     Some(id) => run.view(id, |view| {
-                        let (began, most) = (out.len(), Syntax::most_bytes(before, view));
+                        let (began, most) = (out.len(), most_bytes(before, view));
                         let done = syntax.cell(before, Some(view), &mut out);
                         assert!(
                             out.len() - began <= most,
@@ -272,7 +284,7 @@ mod tests {
     #[test]
     fn random_terms_are_lines_as_sparesults_writes_them() {
         let (terms, snapshot, run) = random_terms(7);
-        let blank = snapshot.index(vicus_rdf::Order::Spo).keys()[0];
+        let blank = snapshot.index(vicus_rdf::Order::Spo).key(0);
         let ids: Vec<Vec<Option<Id>>> =
             terms.iter().map(|term| vec![Some(blank), snapshot.id(term.as_ref()), None]).collect();
         let names = names(&["s", "o", "none"]);
@@ -304,7 +316,7 @@ mod tests {
         let parsed = parse("SELECT * { ?s ?p ?o }").unwrap();
         let run = vicus_sparql::plan(&snapshot, &parsed, &PlanOptions::default()).unwrap().start(Moment::default());
         let names = names(&["o"]);
-        for &id in snapshot.index(vicus_rdf::Order::Ops).keys() {
+        for id in snapshot.index(vicus_rdf::Order::Ops).keys() {
             for syntax in [Syntax::Csv, Syntax::Tsv, Syntax::Json, Syntax::Xml] {
                 // XML refuses most control characters.
                 let _ = rows(syntax, &run, &names, &[vec![Some(id)]]);
@@ -329,7 +341,7 @@ mod tests {
     fn sparesults_reads_back_what_random_rows_had() {
         for seed in 0..3u64 {
             let (terms, snapshot, run) = random_terms(seed);
-            let blank = snapshot.index(vicus_rdf::Order::Spo).keys()[0];
+            let blank = snapshot.index(vicus_rdf::Order::Spo).key(0);
             let names = names(&["s", "o", "none", "ünï_1"]);
             for count in [0, 1, 2, terms.len()] {
                 let ids: Vec<Vec<Option<Id>>> = terms[..count]

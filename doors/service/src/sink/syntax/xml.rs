@@ -53,7 +53,7 @@ pub(super) fn binding(before: &str, view: TermView<'_>, out: &mut String) -> Res
 }
 
 /// A literal's text. A space at its beginning or end is written as a reference: many readers take spaces away there.
-fn bounded(value: &str, out: &mut String) -> Result<(), NotInXml> {
+pub(in crate::sink) fn bounded(value: &str, out: &mut String) -> Result<(), NotInXml> {
     let front = value.len() - value.trim_start_matches(' ').len();
     let core = value[front..].trim_end_matches(' ');
     let space = |count: usize, out: &mut String| (0..count).for_each(|_| out.push_str("&#32;"));
@@ -66,7 +66,7 @@ fn bounded(value: &str, out: &mut String) -> Result<(), NotInXml> {
 /// Characters of a text or an attribute's value. A reader makes a line feed of a carriage return, and a space of a line feed
 /// or tab in an attribute (XML 1.0, §2.11 and §3.3.3), so these are written as references, which stay what they are.
 /// What is no character of XML (§2.2) can't even be referred to.
-fn text(value: &str, out: &mut String) -> Result<(), NotInXml> {
+pub(in crate::sink) fn text(value: &str, out: &mut String) -> Result<(), NotInXml> {
     // U+FFFE and U+FFFF begin with 0xEF, as do others.
     let is_special = |byte: u8| byte < 0x20 || matches!(byte, b'<' | b'>' | b'&' | b'"' | b'\'' | 0xEF);
     let mut rest = value;

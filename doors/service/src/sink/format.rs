@@ -1,0 +1,122 @@
+//! The formats that answers are written in, and which answers each of them can hold.
+
+use std::fmt;
+use vicus_sparql::Form;
+
+/// How an answer is written: solutions and the yes or no of an ASK in the first five, the triples of CONSTRUCT and DESCRIBE in the
+/// others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// Columns for people.
+    Table,
+    /// SPARQL 1.1 Query Results JSON Format.
+    Json,
+    /// SPARQL Query Results XML Format.
+    Xml,
+    /// SPARQL 1.1 Query Results CSV Format.
+    Csv,
+    /// SPARQL 1.1 Query Results TSV Format.
+    Tsv,
+    /// RDF 1.1 N-Triples.
+    NTriples,
+    /// RDF 1.1 N-Quads.
+    NQuads,
+    /// RDF 1.1 Turtle, with the query's prefixes.
+    Turtle,
+    /// RDF 1.1 TriG, with the query's prefixes.
+    TriG,
+    /// RDF 1.1 XML Syntax. Some IRIs can't be predicates there ([`Unwritable`](super::Unwritable)).
+    RdfXml,
+    /// JSON-LD 1.1, in expanded form.
+    JsonLd,
+}
+
+impl Format {
+    /// All formats.
+    pub const ALL: [Format; 11] = [
+        Format::Table,
+        Format::Json,
+        Format::Xml,
+        Format::Csv,
+        Format::Tsv,
+        Format::NTriples,
+        Format::NQuads,
+        Format::Turtle,
+        Format::TriG,
+        Format::RdfXml,
+        Format::JsonLd,
+    ];
+
+    /// Its short name: `json`, `nt`, `rdfxml`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Table => "table",
+            Format::Json => "json",
+            Format::Xml => "xml",
+            Format::Csv => "csv",
+            Format::Tsv => "tsv",
+            Format::NTriples => "nt",
+            Format::NQuads => "nq",
+            Format::Turtle => "ttl",
+            Format::TriG => "trig",
+            Format::RdfXml => "rdfxml",
+            Format::JsonLd => "jsonld",
+        }
+    }
+
+    /// Whether it is a syntax of RDF.
+    pub fn is_rdf(self) -> bool {
+        match self {
+            Format::Table | Format::Json | Format::Xml | Format::Csv | Format::Tsv => false,
+            Format::NTriples | Format::NQuads | Format::Turtle | Format::TriG | Format::RdfXml | Format::JsonLd => true,
+        }
+    }
+
+    /// Whether several boxes may write its rows at once.
+    pub fn is_parallel(self) -> bool {
+        self != Format::Table
+    }
+
+    /// Whether answers of this form can be written in it.
+    ///
+    /// ```
+    /// use vicus_service::Format;
+    /// use vicus_sparql::Form;
+    /// assert!(Format::Csv.check(&Form::Ask).is_ok());
+    /// let error = Format::Csv.check(&Form::Construct).unwrap_err();
+    /// let text = "the triples of a CONSTRUCT can't be written as csv, but as nt, nq, ttl, trig, rdfxml or jsonld";
+    /// assert_eq!(error.to_string(), text);
+    /// ```
+    ///
+    /// # Errors
+    /// It has no way to write them.
+    pub fn check(self, form: &Form) -> Result<(), WrongFormat> {
+        if self.is_rdf() == form.is_graph() { Ok(()) } else { Err(WrongFormat { format: self, form: form.clone() }) }
+    }
+}
+
+/// A format that can't hold the answer of a query.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WrongFormat {
+    /// The format that was asked for.
+    pub format: Format,
+    /// What the query asks for.
+    pub form: Form,
+}
+
+impl fmt::Display for WrongFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.form {
+            Form::Select { .. } => "the rows of a SELECT",
+            Form::Ask => "the answer of an ASK",
+            Form::Construct => "the triples of a CONSTRUCT",
+            Form::Describe => "the triples of a DESCRIBE",
+        };
+        let fit = Format::ALL.into_iter().filter(|format| format.is_rdf() == self.form.is_graph());
+        let mut names: Vec<&str> = fit.map(Format::name).collect();
+        let last = names.pop().expect("there are formats for every form");
+        write!(f, "{what} can't be written as {}, but as {} or {last}", self.format.name(), names.join(", "))
+    }
+}
+
+impl std::error::Error for WrongFormat {}

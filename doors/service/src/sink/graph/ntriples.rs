@@ -1,0 +1,59 @@
+//! RDF 1.1 N-Triples, W3C Recommendation 2014. A line of N-Triples is one of N-Quads.
+
+use crate::sink::syntax::{escaped, plain};
+use std::fmt::Write as _;
+use vicus_rdf::TermView;
+
+pub(super) fn line([subject, predicate, object]: [TermView<'_>; 3], out: &mut String) {
+    term(subject, out);
+    out.push(' ');
+    term(predicate, out);
+    out.push(' ');
+    term(object, out);
+    out.push_str(" .\n");
+}
+
+fn term(view: TermView<'_>, out: &mut String) {
+    match view {
+        TermView::Blank(blank) => write!(out, "_:{blank}").expect("a string takes everything"),
+        TermView::Iri(text) => iri(text, out),
+        TermView::String(text) => quoted(text, out),
+        TermView::LangString { value, language } => {
+            quoted(value, out);
+            out.push('@');
+            out.push_str(language);
+        }
+        TermView::Typed { value, datatype } => {
+            quoted(value, out);
+            out.push_str("^^");
+            iri(datatype, out);
+        }
+        TermView::Boolean(_) | TermView::Integer(_) => {
+            out.push('"');
+            plain(view, out);
+            out.push_str("\"^^<");
+            out.push_str(view.datatype().expect("a literal has one"));
+            out.push('>');
+        }
+    }
+}
+
+fn iri(text: &str, out: &mut String) {
+    out.push('<');
+    out.push_str(text);
+    out.push('>');
+}
+
+fn quoted(text: &str, out: &mut String) {
+    out.push('"');
+    let is_special = |byte: u8| byte < 0x20 || matches!(byte, b'"' | b'\\' | 0x7F);
+    escaped(text, out, is_special, |byte, out| match byte {
+        b'"' => out.push_str("\\\""),
+        b'\\' => out.push_str("\\\\"),
+        b'\n' => out.push_str("\\n"),
+        b'\r' => out.push_str("\\r"),
+        b'\t' => out.push_str("\\t"),
+        control => write!(out, "\\u{control:04X}").expect("a string takes everything"),
+    });
+    out.push('"');
+}

@@ -1,0 +1,209 @@
+//! What is said about a task before it is spawned: what it reads and writes, where it is to run, its priority. Its queue follows from
+//! that, and when it is put there.
+
+use super::alive::ByAddress;
+use super::child::close_all_groups;
+use super::job::Job;
+use crate::locality::{self, Everywhere};
+use crate::worker::{AtOnce, Worker, in_task};
+use std::sync::Arc;
+use vicus_schedule::{Access, Context, ContextRef, Kind, QueueId, ReadyTask, TaskNode, TaskRef};
+use vicus_topology::Place;
+
+/// The description of a task before it is spawned.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Said {
+    /// Its footprint.
+    pub(super) accesses: Vec<Access>,
+    /// The accesses that its siblings may describe, too.
+    pub(super) ordered: Vec<Access>,
+    /// The accesses whose memory is checked, in a build with debug assertions.
+    pub(super) by_address: ByAddress,
+    /// `None`: it is deferred.
+    pub(super) kind: Option<Kind>,
+    pub(super) place: Option<Place>,
+    pub(super) priority: Option<i32>,
+}
+
+impl Said {
+    /// It comes after the earlier siblings that write what it reads, or that read or write what it writes.
+    #[track_caller]
+    pub(super) fn follows(&mut self, accesses: &[Access]) {
+        self.ordered.extend_from_slice(accesses);
+        self.touches(accesses);
+    }
+
+    /// It uses bytes in memory that has to be alive when it runs.
+    #[track_caller]
+    pub(super) fn touches(&mut self, accesses: &[Access]) {
+        self.by_address.say(accesses);
+        self.accesses.extend_from_slice(accesses);
+    }
+
+    /// The last access alone decides where it runs.
+    pub(super) fn intensely(&mut self) {
+        if let Some(last) = self.accesses.last_mut() {
+            last.intense = true;
+        }
+    }
+
+    /// Its kind, if nothing else is said.
+    pub(super) fn only_kind(&self) -> Option<Kind> {
+        let is_only_kind = self.accesses.is_empty() && self.place.is_none() && self.priority.is_none();
+        self.kind.filter(|_| is_only_kind)
+    }
+}
+
+/// A closure that comes after others.
+struct Ordered<F> {
+    /// First: what it has captured is dropped before other tasks may go on.
+    f: F,
+    turn: Turn,
+}
+
+impl<F> Ordered<F> {
+    /// Runs it, unless a task that it follows has panicked.
+    fn run<A>(self, argument: A)
+    where
+        F: FnOnce(A),
+    {
+        let Ordered { f, mut turn } = self;
+        if !turn.begin() {
+            return drop(f);
+        }
+        f(argument);
+        // The tasks of the groups that it has left open belong to it.
+        close_all_groups();
+        turn.end();
+    }
+}
+
+/// A task's turn: when it is dropped, waiting tasks may go on.
+struct Turn {
+    node: Arc<TaskNode>,
+    /// Whether the task has begun. One that was cancelled before only made others wait.
+    is_under_way: bool,
+}
+
+impl Turn {
+    /// The task begins. Whether none of those that it waited for has panicked.
+    fn begin(&mut self) -> bool {
+        self.is_under_way = true;
+        !self.node.is_broken()
+    }
+
+    /// The task has ended without a panic.
+    fn end(mut self) {
+        self.is_under_way = false;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        in_task(|worker| worker.recorder.turn_ends());
+        self.node.end(!self.is_under_way, |queued| {
+            // Near the data that was just written.
+            let kind = if queued.queue.is_some() { queued.kind } else { Kind::Immediate };
+            in_task(|worker| worker.queue_released(ReadyTask { kind, ..queued })).run();
+        });
+    }
+}
+
+impl Worker {
+    /// Spawns a task of this context.
+    ///
+    /// # Safety
+    /// As for [`Job::task`].
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see: the closure's lifetime")]
+    pub(super) unsafe fn spawn_said(
+        &mut self,
+        context: *const Context,
+        said: Said,
+        f: impl FnOnce(ContextRef) + Send,
+    ) -> AtOnce {
+        let Said { accesses, ordered, by_address, kind, place, priority } = said;
+        let queue = match place {
+            Some(place) => Some(self.home_of(place)),
+            None => self.deal(&accesses),
+        };
+        // A task that is dealt to this seat by its bytes has a ticket for this seat's queue; tickets without a queue are for any seat.
+        let is_dealt = priority.is_some() && !accesses.is_empty() && self.shared.plan.dealing.is_some();
+        let queue = queue.or_else(|| is_dealt.then(|| self.own_deferred()));
+        let kind = kind.filter(|_| queue.is_none()).unwrap_or(Kind::Deferred);
+        let f = move |context| {
+            by_address.check();
+            f(context);
+        };
+        if ordered.is_empty() {
+            // SAFETY: the caller's promise.
+            let task = unsafe { Job::task(self, context, f) };
+            self.record_footprint(task, &accesses);
+            return self.queue(ReadyTask { task, kind, queue, priority });
+        }
+        let node = Arc::new(TaskNode::new());
+        let turn = Turn { node: Arc::clone(&node), is_under_way: false };
+        let ordered_f = Ordered { f, turn };
+        // SAFETY: as above.
+        let task = unsafe {
+            (*context).order(&ordered, &node);
+            Job::task(self, context, move |context| ordered_f.run(context))
+        };
+        self.record_footprint(task, &accesses);
+        // The tasks that it follows may have run on other seats, and be over.
+        self.recorder.observe_tasks();
+        self.recorder.task_spawned(task);
+        match node.spawn(ReadyTask { task, kind, queue, priority }) {
+            Some(queued) => self.queue_released(queued),
+            None => AtOnce::NONE,
+        }
+    }
+
+    /// The queue of a task with this footprint that names no place; `None` if it is this seat's own.
+    #[inline]
+    fn deal(&mut self, accesses: &[Access]) -> Option<QueueId> {
+        self.state.deal(&self.shared.plan, accesses, &mut Everywhere).queue
+    }
+
+    /// Records the data that a task reads and writes.
+    #[inline]
+    fn record_footprint(&mut self, task: TaskRef, accesses: &[Access]) {
+        if self.recorder.keeps_events() {
+            self.record_bytes(task.header().number, accesses);
+        }
+    }
+
+    #[cold]
+    fn record_bytes(&mut self, number: u32, accesses: &[Access]) {
+        let own = self.shared.plan.seats[self.seat.index()].node.index();
+        let nodes = locality::footprint_of(accesses).nodes;
+        let near = nodes.get(own).copied().unwrap_or(0);
+        let far = nodes.iter().sum::<usize>() - near;
+        self.recorder.task_uses(self.frame.request, number, near, far);
+    }
+
+    /// The queue for tasks that are to run near a place.
+    fn home_of(&mut self, place: Place) -> QueueId {
+        let node = match place {
+            Place::Node(node) => node,
+            Place::Group(group) => {
+                if let Some(queue) = self.shared.group_queues.of(group) {
+                    return queue;
+                }
+                self.shared.topology().core_groups[group.index()].node
+            }
+        };
+        let queue = self.state.home(&self.shared.plan, node);
+        queue.unwrap_or_else(|| self.own_deferred())
+    }
+
+    /// The queue of this seat's own deferred tasks.
+    fn own_deferred(&self) -> QueueId {
+        self.shared.plan.seats[self.seat.index()].place[Kind::Deferred as usize]
+    }
+
+    /// Queues a task whose predecessors are over. Another seat may have spawned it, and others may have run the predecessors.
+    fn queue_released(&mut self, queued: ReadyTask) -> AtOnce {
+        self.recorder.observe_tasks();
+        self.queue(queued)
+    }
+}
