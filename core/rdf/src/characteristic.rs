@@ -263,8 +263,9 @@ impl Pass<'_> {
         };
         let mut places: HashMap<u64, usize, HashKey> = HashMap::with_hasher(self.by);
         let mut counted: Vec<(Attribute, usize)> = Vec::new();
-        for key in 0..self.spo.keys().len() {
-            let signature = self.count(key, &mut counted)?;
+        let mut rows = self.rows();
+        for count in self.triples() {
+            let signature = self.count(rows.by_ref().take(count), &mut counted)?;
             if chosen.is_none_or(|chosen| chosen.contains(&signature)) {
                 let place = *places.entry(signature).or_insert(made.sets.len());
                 if place == MOST {
@@ -299,9 +300,10 @@ impl Pass<'_> {
     fn frequent(&self) -> Result<HashSet<u64, HashKey>, NoMemory> {
         let mut subjects: HashMap<u64, u32, HashKey> = HashMap::with_hasher(self.by);
         let mut counted = Vec::new();
-        for key in 0..self.spo.keys().len() {
+        let mut rows = self.rows();
+        for count in self.triples() {
             make_room(&mut subjects)?;
-            *subjects.entry(self.count(key, &mut counted)?).or_default() += 1;
+            *subjects.entry(self.count(rows.by_ref().take(count), &mut counted)?).or_default() += 1;
         }
         let mut all: Vec<(u64, u32)> = Vec::with_room(subjects.len())?;
         all.extend(subjects);
@@ -312,15 +314,24 @@ impl Pass<'_> {
         Ok(chosen)
     }
 
-    /// Collects the attributes of a subject with their numbers of triples, ascending; returns a hash of the attributes. The
+    /// The predicate and the object of each row.
+    fn rows(&self) -> impl Iterator<Item = (Id, Id)> {
+        self.spo.values(1, 0..self.spo.len()).zip(self.spo.values(2, 0..self.spo.len()))
+    }
+
+    /// The number of triples of each subject.
+    fn triples(&self) -> impl Iterator<Item = usize> {
+        self.spo.rows_of_keys().map(|rows| rows.len())
+    }
+
+    /// Collects the attributes of a subject's rows with their numbers of triples, ascending; returns a hash of the attributes. The
     /// hash does not depend on a key, because it decides between equally frequent sets.
-    fn count(&self, key: usize, into: &mut Vec<(Attribute, usize)>) -> Result<u64, NoMemory> {
+    fn count(&self, rows: impl Iterator<Item = (Id, Id)>, into: &mut Vec<(Attribute, usize)>) -> Result<u64, NoMemory> {
         into.clear();
         let mut hasher = rustc_hash::FxHasher::default();
-        let rows = self.spo.rows_of_key(key);
         let (mut last, mut is_type) = (Id::UNBOUND, false);
         let mut of_last = 0;
-        for (&predicate, &object) in self.spo.second()[rows.clone()].iter().zip(&self.spo.third()[rows]) {
+        for (predicate, object) in rows {
             if predicate == last {
                 into[of_last].1 += 1;
             } else {

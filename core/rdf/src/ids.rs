@@ -160,22 +160,9 @@ impl Id {
         Id(bits)
     }
 
-    /// A column of ids as a column of numbers, without a copy.
-    #[expect(
-        unsafe_code,
-        reason = "columns of an envelope are u64, columns of an index are ids: neither should be copied"
-    )]
-    pub fn as_bits(ids: &[Id]) -> &[u64] {
-        // SAFETY: `Id` is `repr(transparent)` over `u64`, and every bit pattern is valid for both.
-        unsafe { std::slice::from_raw_parts(ids.as_ptr().cast(), ids.len()) }
-    }
-
-    /// A column of numbers that came from [`Id::as_bits`] as ids, without a copy.
-    #[expect(
-        unsafe_code,
-        reason = "columns of an envelope are u64, columns of an index are ids: neither should be copied"
-    )]
-    pub fn slice(bits: &[u64]) -> &[Id] {
+    /// A column of numbers that came from [`Id::bits`] as ids, without a copy.
+    #[expect(unsafe_code, reason = "unpacked columns are u64, and should not be copied to be ids")]
+    pub(crate) fn slice(bits: &[u64]) -> &[Id] {
         // SAFETY: `Id` is `repr(transparent)` over `u64`, and every bit pattern is valid for both.
         unsafe { std::slice::from_raw_parts(bits.as_ptr().cast(), bits.len()) }
     }
@@ -291,13 +278,5 @@ mod tests {
             }
         }
         assert!(Kind::ALL.windows(2).all(|pair| pair[0].bounds().end <= pair[1].bounds().start));
-    }
-
-    #[test]
-    fn a_column_of_ids_is_a_column_of_numbers() {
-        let ids = [Id::UNBOUND, Id::boolean(true), Id::ranked(Kind::Iri, 9)];
-        let bits = Id::as_bits(&ids);
-        assert_eq!(bits, [0, 0x4000_0000_0000_0001, 0x2000_0000_0000_0009]);
-        assert_eq!(Id::slice(bits), ids);
     }
 }

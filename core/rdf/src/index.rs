@@ -9,13 +9,16 @@
 //! ```
 //!
 //! A *row* is a triple's place in the order. Rows with a common prefix are contiguous, so a pattern is a range of rows, and a
-//! range can be divided among several readers.
+//! range can be divided among several readers. All columns are packed into as few bits as their blocks need
+//! (`core/rdf/src/packed.rs`), and are read through methods.
 
 use crate::ids::Id;
-use crate::placed::{Access, PlacedVec, Placement};
+use crate::packed::{Packed, Packing, Window};
+use crate::placed::Placement;
+use crate::search::{Cursor, Reader, Searcher};
 use std::ops::Range;
 use vicus_flow::library::Piece;
-use vicus_flow::{Grow, NoMemory, Room};
+use vicus_flow::{NoMemory, Room};
 use vicus_topology::NodeId;
 
 /// A position in a triple.
@@ -83,55 +86,51 @@ impl Order {
     }
 }
 
-/// All triples in one order. Size: 16 bytes a triple and 12 for each distinct id of the first level.
+/// All triples in one order. Size, for triples as SP2Bench makes them: 2 to 5 bytes a triple.
 ///
 /// ```
 /// use vicus_rdf::{Order, Snapshot};
 /// let snapshot = Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"1\" .\n<http://e/a> <http://e/p> \"2\" .")?;
 /// let index = snapshot.index(Order::Pso);
-/// let rows = index.range(&[index.keys()[0]]);
+/// let rows = index.range(&[index.key(0)]);
 /// assert_eq!(rows, 0..2);
-/// assert!(index.third()[rows].is_sorted());
+/// assert!(index.values(2, rows).is_sorted());
 /// # Ok::<(), vicus_rdf::SyntaxError>(())
 /// ```
 #[derive(Debug)]
 pub struct Index {
     order: Order,
-    /// The distinct ids of the first level. Invariant: strictly ascending.
-    keys: Vec<Id>,
-    /// The first row of each key, and at the end the number of rows. Invariant: strictly ascending.
-    starts: Vec<u32>,
-    second: PlacedVec<Id>,
-    third: PlacedVec<Id>,
+    /// The distinct ids of the first level with the first row of each, and at the end the greatest id again with the number of
+    /// rows. Invariant: the rows ascend strictly, and so do the ids except the last.
+    keys: Packed<2>,
+    /// The second and the third level.
+    rows: Packed<2>,
 }
+
+/// The columns of [`Index::keys`].
+const KEY: usize = 0;
+const START: usize = 1;
 
 impl Index {
     /// From rows in this order, ascending and distinct. Panics at 2^32 rows.
-    pub(crate) fn new(order: Order, count: usize, rows: impl Iterator<Item = [Id; 3]>) -> Result<Index, NoMemory> {
-        let row_of = |row: usize| u32::try_from(row).expect("fewer than 2^32 triples");
-        let (mut keys, mut starts) = (Vec::new(), Vec::new());
-        let (mut second, mut third) = (Vec::with_room(count)?, Vec::with_room(count)?);
+    pub(crate) fn new(order: Order, rows: impl Iterator<Item = [Id; 3]>) -> Result<Index, NoMemory> {
+        let (mut keys, mut packing) = (Packing::default(), Packing::default());
+        let mut last = None;
         for [a, b, c] in rows {
-            if keys.last() != Some(&a) {
-                // Room for the start of this key, and for the end after the last one.
-                keys.grow(1)?;
-                starts.grow(2)?;
-                keys.push(a);
-                starts.push(row_of(second.len()));
+            if last != Some(a) {
+                keys.push([a.bits(), packing.len() as u64])?;
+                last = Some(a);
             }
-            second.push(b);
-            third.push(c);
+            packing.push([b.bits(), c.bits()])?;
         }
-        starts.push(row_of(second.len()));
-        keys.shrink_to_fit();
-        starts.shrink_to_fit();
-        Ok(Index { order, keys, starts, second: second.into(), third: third.into() })
+        assert!(u32::try_from(packing.len()).is_ok(), "fewer than 2^32 triples");
+        keys.push([last.unwrap_or_default().bits(), packing.len() as u64])?;
+        Ok(Index { order, keys: keys.finish()?, rows: packing.finish()? })
     }
 
     /// Lays its rows over nodes, a range on each, if there are many rows and several nodes.
     pub(crate) fn lay(&mut self, over: &Placement) {
-        self.second.lay(over, Access::Ranges);
-        self.third.lay(over, Access::Ranges);
+        self.rows.lay(over);
     }
 
     /// Ranges of rows as pieces for [`split`](vicus_flow::library::split), cut where the node changes. All levels except the
@@ -139,12 +138,12 @@ impl Index {
     pub fn pieces(&self, rows: Range<usize>) -> Vec<Piece> {
         let piece =
             |(rows, home): (Range<usize>, Option<NodeId>)| Piece { range: rows.start as u64..rows.end as u64, home };
-        self.third.homes(rows).into_iter().map(piece).collect()
+        self.rows.homes(rows).into_iter().map(piece).collect()
     }
 
     /// The node of a row, if it is known. Panics if there is no such row.
     pub fn home(&self, row: usize) -> Option<NodeId> {
-        self.third.home(row)
+        self.rows.home(row)
     }
 
     /// Which order this is.
@@ -154,18 +153,26 @@ impl Index {
 
     /// How many rows it has: the number of triples.
     pub fn len(&self) -> usize {
-        self.second.len()
+        self.rows.len()
     }
 
     /// Whether it has no rows.
     pub fn is_empty(&self) -> bool {
-        self.second.is_empty()
+        self.len() == 0
     }
 
     /// The rows that begin with up to three ids, in the order of the index. If there are none, the empty range is where they
     /// would be. Takes O(log n). Panics for more than three ids.
     pub fn range(&self, prefix: &[Id]) -> Range<usize> {
-        self.cursor().range(prefix)
+        let [first, rest @ ..] = prefix else { return 0..self.len() };
+        assert!(rest.len() < 3, "a triple has three ids");
+        let key = self.find_key(self.key_count() / 2, *first, &mut Window::default());
+        let mut rows = self.start_of(key.start)..self.start_of(key.end);
+        for (level, id) in rest.iter().enumerate() {
+            let middle = rows.start.midpoint(rows.end);
+            rows = self.find(level + 1, rows, middle, *id, &mut Window::default());
+        }
+        rows
     }
 
     /// The number of rows that begin with these ids. Takes O(log n).
@@ -175,50 +182,131 @@ impl Index {
 
     /// The rows that begin with up to two ids and whose next id is within `ids`: a comparison with a constant.
     pub fn between(&self, prefix: &[Id], ids: Range<Id>) -> Range<usize> {
-        let (start, end) = match *prefix {
-            [] => {
-                let row = |id| self.starts[self.keys.partition_point(|&key| key < id)] as usize;
-                (row(ids.start), row(ids.end))
-            }
-            [_] | [_, _] => {
-                let rows = self.range(prefix);
-                let column = if prefix.len() == 1 { &self.second } else { &self.third };
-                let row = |id| rows.start + column[rows.clone()].partition_point(|&other| other < id);
-                (row(ids.start), row(ids.end))
-            }
+        let bound = |id: Id| match prefix.len() {
+            0 => self.start_of(self.keys.lower_bound(KEY, 0..self.key_count(), 0, id.bits())),
+            level @ (1 | 2) => self.lower_bound(level, self.range(prefix), id),
             _ => panic!("a prefix of two ids at most, so that one is left to compare"),
         };
+        let (start, end) = (bound(ids.start), bound(ids.end));
         start..end.max(start)
     }
 
     /// For many searches in ascending order; see [`Cursor`].
     pub fn cursor(&self) -> Cursor<'_> {
-        Cursor { index: self, key: 0, second: 0, third: 0 }
+        Cursor::new(self)
+    }
+
+    /// For many searches, in any order, for the id that follows a prefix of up to two ids; see [`Searcher`].
+    pub fn searcher(&self, prefix: &[Id]) -> Searcher {
+        Searcher::new(self, prefix)
+    }
+
+    /// For many reads near each other on the level 1 or 2; see [`Reader`].
+    pub fn reader(&self, level: usize) -> Reader {
+        Reader::new(level)
+    }
+
+    /// The number of distinct ids of the first level.
+    pub fn key_count(&self) -> usize {
+        self.keys.len() - 1
+    }
+
+    /// One of the distinct ids of the first level, which ascend. Panics if there are not so many.
+    #[inline]
+    pub fn key(&self, key: usize) -> Id {
+        assert!(key < self.key_count(), "key {key} of {}", self.key_count());
+        Id::from_bits(self.keys.get(KEY, key))
     }
 
     /// The distinct ids of the first level, ascending.
-    pub fn keys(&self) -> &[Id] {
-        &self.keys
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = Id> + '_ {
+        self.keys_from(0)
     }
 
-    /// The rows of the key at this place of [`Index::keys`].
+    /// The distinct ids of the first level from this place on, ascending. Panics if there are fewer.
+    pub fn keys_from(&self, key: usize) -> impl ExactSizeIterator<Item = Id> + '_ {
+        self.keys.values(KEY, key..self.key_count()).map(Id::from_bits)
+    }
+
+    /// The rows of the key at this place.
+    #[inline]
     pub fn rows_of_key(&self, key: usize) -> Range<usize> {
-        self.starts[key] as usize..self.starts[key + 1] as usize
+        self.start_of(key)..self.start_of(key + 1)
     }
 
-    /// The second level, by row: `&index.second()[rows]` is that part of the column.
-    pub fn second(&self) -> &[Id] {
-        &self.second
+    /// The rows of each key, one after the other.
+    pub fn rows_of_keys(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let ends = self.keys.values(START, 1..self.keys.len());
+        ends.scan(0, |start, end| {
+            let rows = *start..end as usize;
+            *start = rows.end;
+            Some(rows)
+        })
     }
 
-    /// The third level, by row.
-    pub fn third(&self) -> &[Id] {
-        &self.third
+    #[inline]
+    fn start_of(&self, key: usize) -> usize {
+        self.keys.get(START, key) as usize
     }
 
-    /// The place of a row's first id in [`Index::keys`]. Takes O(log n).
+    /// The place of the key with this id, as a range; if there is none, the empty range where it would be. Searched from `hint`.
+    #[inline]
+    pub(crate) fn find_key(&self, hint: usize, id: Id, window: &mut Window) -> Range<usize> {
+        self.keys.equal(KEY, 0..self.key_count(), hint, id.bits(), window)
+    }
+
+    /// As [`Index::rows_of_key`].
+    #[inline]
+    pub(crate) fn read_rows_of_key(&self, key: usize, window: &mut Window) -> Range<usize> {
+        self.keys.read(START, key, window) as usize..self.keys.read(START, key + 1, window) as usize
+    }
+
+    /// The rows of `rows` with this id on the level after the prefix that made `rows`, searched from the row `hint`. If there
+    /// are none, the empty range is where they would be. Panics unless the level is 1 or 2.
+    #[inline]
+    pub(crate) fn find(
+        &self,
+        level: usize,
+        rows: Range<usize>,
+        hint: usize,
+        id: Id,
+        window: &mut Window,
+    ) -> Range<usize> {
+        self.rows.equal(column(level), rows, hint, id.bits(), window)
+    }
+
+    /// As [`Index::get`].
+    #[inline]
+    pub(crate) fn read(&self, level: usize, row: usize, window: &mut Window) -> Id {
+        Id::from_bits(self.rows.read(column(level), row, window))
+    }
+
+    /// The ids of the first of these rows on the level 1 or 2: of at least one.
+    #[inline]
+    pub(crate) fn slice<'w>(&self, level: usize, rows: Range<usize>, window: &'w mut Window) -> &'w [Id] {
+        Id::slice(self.rows.slice(column(level), rows, window))
+    }
+
+    /// The first of these rows whose id on the level 1 or 2 is not below `id`, or their end. The rows must have the same ids on
+    /// the levels before. Panics for other levels.
+    pub fn lower_bound(&self, level: usize, rows: Range<usize>, id: Id) -> usize {
+        self.rows.lower_bound(column(level), rows.clone(), rows.start, id.bits())
+    }
+
+    /// The id of a row on the level 1 or 2. Panics for other levels, and if there is no such row.
+    #[inline]
+    pub fn get(&self, level: usize, row: usize) -> Id {
+        Id::from_bits(self.rows.get(column(level), row))
+    }
+
+    /// The ids of these rows on the level 1 or 2. Panics for other levels.
+    pub fn values(&self, level: usize, rows: Range<usize>) -> impl ExactSizeIterator<Item = Id> + '_ {
+        self.rows.values(column(level), rows).map(Id::from_bits)
+    }
+
+    /// The place of a row's key. Takes O(log n).
     pub fn key_of_row(&self, row: usize) -> usize {
-        self.starts.partition_point(|&start| start as usize <= row) - 1
+        self.keys.lower_bound(START, 0..self.keys.len(), 0, row as u64 + 1) - 1
     }
 
     /// Appends the first level of these rows, which is not stored by row, as [`Id::bits`].
@@ -229,26 +317,29 @@ impl Index {
         }
         let mut key = self.key_of_row(row);
         while row < rows.end {
-            let end = rows.end.min(self.starts[key + 1] as usize);
-            column.repeat(self.keys[key].bits(), end - row);
+            let end = rows.end.min(self.start_of(key + 1));
+            column.repeat(self.keys.get(KEY, key), end - row);
             row = end;
             key += 1;
         }
     }
 
     /// Appends any level of these rows as [`Id::bits`]. Panics for a level above 2.
-    pub fn fill(&self, level: usize, rows: Range<usize>, column: &mut Room<'_, u64>) {
+    pub fn fill(&self, level: usize, rows: Range<usize>, into: &mut Room<'_, u64>) {
         match level {
-            0 => self.fill_first(rows, column),
-            1 => column.extend_from_slice(Id::as_bits(&self.second[rows])),
-            2 => column.extend_from_slice(Id::as_bits(&self.third[rows])),
-            _ => panic!("a triple has three levels"),
+            0 => self.fill_first(rows, into),
+            level => self.rows.fill(column(level), rows, into),
         }
+    }
+
+    /// Appends the level 1 or 2 of rows in any order as [`Id::bits`]. Panics for other levels.
+    pub fn gather(&self, level: usize, rows: &[u32], into: &mut Room<'_, u64>) {
+        self.rows.gather(column(level), rows, into);
     }
 
     /// One row as subject, predicate, object. Takes O(log n).
     pub fn triple(&self, row: usize) -> [Id; 3] {
-        self.order.restore([self.keys[self.key_of_row(row)], self.second[row], self.third[row]])
+        self.order.restore([self.key(self.key_of_row(row)), self.get(1, row), self.get(2, row)])
     }
 
     /// The distinct ids of the second level within rows of one key, with the rows of each.
@@ -258,11 +349,9 @@ impl Index {
             if start >= rows.end {
                 return None;
             }
-            let id = self.second[start];
-            let end = start + gallop(&self.second[start..rows.end], 0, |&other| other <= id);
-            let group = start..end;
-            start = end;
-            Some((id, group))
+            let group = start..self.end_of_group(1, start, rows.end);
+            start = group.end;
+            Some((self.get(1, group.start), group))
         })
     }
 
@@ -283,156 +372,55 @@ impl Index {
     ) -> impl Iterator<Item = Range<usize>> + '_ {
         let mut from = rows.start;
         Index::split(rows.clone(), parts).filter_map(move |part| {
-            let to = if part.end == rows.end { rows.end } else { self.end_of_group(part.end - 1, level, rows.end) };
+            let to = if part.end == rows.end { rows.end } else { self.end_of_group(level, part.end - 1, rows.end) };
             let piece = from..to.max(from);
             from = piece.end;
             (!piece.is_empty()).then_some(piece)
         })
     }
 
-    fn end_of_group(&self, row: usize, level: usize, end: usize) -> usize {
-        let column = match level {
-            0 => return end.min(self.starts[self.key_of_row(row) + 1] as usize),
-            1 => &self.second,
-            2 => &self.third,
-            _ => panic!("a triple has three levels"),
-        };
-        let id = column[row];
-        row + gallop(&column[row..end], 0, |&other| other == id)
+    /// The first row after `row` with another id on this level, or `end`. The rows from `row` to `end` must have the same ids on
+    /// the levels before. Panics for a level above 2.
+    #[inline]
+    pub fn end_of_group(&self, level: usize, row: usize, end: usize) -> usize {
+        match level {
+            0 => end.min(self.start_of(self.key_of_row(row) + 1)),
+            level => self.rows.end_of_run(column(level), row, end),
+        }
     }
 
     /// The memory that it holds, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        let directory = self.keys.capacity() * size_of::<Id>() + self.starts.capacity() * size_of::<u32>();
-        directory + self.second.heap_bytes() + self.third.heap_bytes()
+        self.keys.heap_bytes() + self.rows.heap_bytes()
     }
 
     /// Panics if the rows don't ascend or the directory doesn't fit them.
     pub fn assert_valid(&self) {
-        assert!(self.keys.is_sorted_by(|a, b| a < b), "keys ascend");
-        assert!(self.starts.is_sorted_by(|a, b| a < b), "no key without rows");
-        assert_eq!(self.starts.len(), self.keys.len() + 1, "a start for each key, and the end");
-        assert_eq!(self.starts[self.keys.len()] as usize, self.len(), "the directory covers all rows");
-        for key in 0..self.keys.len() {
-            let rows = self.rows_of_key(key);
-            let pairs = self.second[rows.clone()].iter().zip(&self.third[rows]);
+        assert!(self.keys().is_sorted_by(|a, b| a < b), "keys ascend");
+        let starts = || self.keys.values(START, 0..self.keys.len());
+        assert!(starts().is_sorted_by(|a, b| a < b), "no key without rows");
+        assert_eq!(starts().next(), Some(0), "the first key begins at the first row");
+        assert_eq!(self.start_of(self.key_count()), self.len(), "the directory covers all rows");
+        for rows in self.rows_of_keys() {
+            let pairs = self.values(1, rows.clone()).zip(self.values(2, rows));
             assert!(pairs.is_sorted_by(|a, b| a < b), "rows of a key ascend, and none is twice there");
         }
     }
 }
 
-/// Searches an index from where the last search ended. Searches for ascending values take O(log distance), others O(log n).
-///
-/// ```
-/// use vicus_rdf::{Order, Snapshot};
-/// let snapshot = Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"1\" .\n<http://e/b> <http://e/p> \"2\" .")?;
-/// let index = snapshot.index(Order::Spo);
-/// let mut cursor = index.cursor();
-/// let rows: usize = index.keys().iter().map(|&subject| cursor.range(&[subject]).len()).sum();
-/// assert_eq!(rows, 2);
-/// # Ok::<(), vicus_rdf::SyntaxError>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct Cursor<'a> {
-    index: &'a Index,
-    /// Where the last searches ended: a place in the keys, and rows. These are hints; any values give correct results.
-    key: usize,
-    second: usize,
-    third: usize,
-}
-
-impl Cursor<'_> {
-    /// As [`Index::range`].
-    pub fn range(&mut self, prefix: &[Id]) -> Range<usize> {
-        let index = self.index;
-        match *prefix {
-            [] => 0..index.len(),
-            [a] => self.first(a),
-            [a, b] => {
-                let rows = self.first(a);
-                equal(&index.second, rows, b, &mut self.second)
-            }
-            [a, b, c] => {
-                let rows = self.first(a);
-                let rows = equal(&index.second, rows, b, &mut self.second);
-                equal(&index.third, rows, c, &mut self.third)
-            }
-            _ => panic!("a triple has three ids"),
-        }
-    }
-
-    fn first(&mut self, id: Id) -> Range<usize> {
-        let keys = &self.index.keys;
-        self.key = gallop(keys, self.key, |&key| key < id);
-        if keys.get(self.key) == Some(&id) {
-            self.index.rows_of_key(self.key)
-        } else {
-            let row = self.index.starts[self.key] as usize;
-            row..row
-        }
-    }
-}
-
-/// The rows in `rows` whose id is `id`, searched from `hint` on.
-fn equal(column: &[Id], rows: Range<usize>, id: Id, hint: &mut usize) -> Range<usize> {
-    let part = &column[rows.clone()];
-    let near = hint.saturating_sub(rows.start).min(part.len());
-    let start = gallop(part, near, |&other| other < id);
-    let count = gallop(&part[start..], 0, |&other| other == id);
-    *hint = rows.start + start;
-    *hint..*hint + count
-}
-
-/// The number of leading items for which `before` is true, as `partition_point`, but searched from `hint` outwards in doubling
-/// steps: logarithmic in the distance from there.
-///
-/// ```
-/// assert_eq!(vicus_rdf::index::gallop(&[1, 3, 5, 7], 2, |&item| item < 4), 2);
-/// ```
+/// The column of [`Index::rows`] that has this level.
 #[inline]
-pub fn gallop<T>(items: &[T], hint: usize, before: impl Fn(&T) -> bool) -> usize {
-    let hint = hint.min(items.len());
-    let (mut low, mut high) = (0, items.len());
-    let mut step = 1;
-    if hint < items.len() && before(&items[hint]) {
-        low = hint + 1;
-        while low + step <= items.len() {
-            if !before(&items[low + step - 1]) {
-                high = low + step - 1;
-                break;
-            }
-            low += step;
-            step *= 2;
-        }
-    } else {
-        high = hint;
-        while step <= high {
-            if before(&items[high - step]) {
-                low = high - step + 1;
-                break;
-            }
-            high -= step;
-            step *= 2;
-        }
+fn column(level: usize) -> usize {
+    match level {
+        1 => 0,
+        2 => 1,
+        _ => panic!("of a triple's three levels, the second and the third have a column"),
     }
-    low + items[low..high].partition_point(before)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn galloping_finds_the_same_place_from_anywhere() {
-        for length in 0..40_usize {
-            let items: Vec<usize> = (0..length).collect();
-            for bound in 0..=length {
-                for hint in 0..=length + 1 {
-                    assert_eq!(gallop(&items, hint, |&item| item < bound), bound, "of {length} from {hint}");
-                }
-            }
-        }
-    }
 
     #[test]
     fn parts_cover_a_range_without_gaps() {

@@ -36,7 +36,7 @@ pub(crate) enum Access {
 }
 
 /// With fewer bytes for each node, values stay in one piece: distributing them costs system calls and whole pages.
-const SMALLEST_SHARE: usize = 64 << 10;
+const SMALLEST_SHARE: usize = 16 << 10;
 
 /// A slice of values that don't change any more.
 pub(crate) struct PlacedVec<T>(Lies<T>);
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn what_is_small_or_read_on_one_node_stays_in_one_piece() {
-        let mut values = PlacedVec::from(vec![1u8; 1_000_000]);
+        let mut values = PlacedVec::from(vec![1u8; 300_000]);
         let before = values.as_ptr();
         values.lay(&over(&[0, 8, 0]), Access::Ranges);
         values.lay(&over(&[0, 0]), Access::Anywhere);

@@ -23,7 +23,7 @@ use vicus_flow::library::HashKey;
 /// let ann = snapshot.id(NamedNodeRef::new_unchecked("http://e/ann").into()).unwrap();
 /// let index = snapshot.index(snapshot.best_order([true, false, false]));
 /// for row in index.range(&[ann]) {
-///     let object = snapshot.view(index.third()[row]);
+///     let object = snapshot.view(index.get(2, row));
 ///     assert!(["<http://e/bob>", "\"Ann\""].contains(&object.to_string().as_str()));
 /// }
 /// # Ok::<(), vicus_rdf::SyntaxError>(())
@@ -64,7 +64,7 @@ impl Snapshot {
             |order: Order| by_order[order as usize].as_ref().unwrap_or_else(|| panic!("an index in order {order:?}"));
         let [spo, pso, pos, ops] = Order::USUAL.map(get);
         assert!(by_order.iter().flatten().all(|index| index.len() == spo.len()), "indexes have the same triples");
-        let statistics = Statistics::new(pso, pos, spo.keys().len(), ops.keys().len(), characteristic)?;
+        let statistics = Statistics::new(pso, pos, spo.key_count(), ops.key_count(), characteristic)?;
         Ok(Snapshot { dictionary, indexes: by_order, statistics })
     }
 

@@ -3,7 +3,7 @@
 use crate::characteristic::CharacteristicSets;
 use crate::ids::{Id, Kind};
 use crate::index::{Index, Order};
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use vicus_flow::{Grow, NoMemory};
 
 /// Counts over a whole store. All are exact, except as described at [`CharacteristicSets`].
@@ -67,18 +67,20 @@ impl Column {
         kinds.next().filter(|_| kinds.next().is_none())
     }
 
-    /// For the rows of one predicate: `column` ascends.
-    fn of(column: &[Id]) -> Column {
+    /// Of the second level in the rows of one predicate.
+    fn of(index: &Index, rows: Range<usize>) -> Column {
         let mut kinds = [0; Kind::ALL.len()];
-        let mut rest = column;
-        while let [first, ..] = rest {
-            let kind = first.kind();
-            let end = rest.partition_point(|&id| id < kind.bounds().end);
-            kinds[kind.index()] = end;
-            rest = &rest[end..];
+        let mut rest = rows.clone();
+        while !rest.is_empty() {
+            let kind = index.get(1, rest.start).kind();
+            let end = index.lower_bound(1, rest.clone(), kind.bounds().end);
+            kinds[kind.index()] = end - rest.start;
+            rest.start = end;
         }
-        let distinct = 1 + column.windows(2).filter(|pair| pair[0] != pair[1]).count();
-        Column { distinct, ids: column[0]..=column[column.len() - 1], kinds }
+        let (least, greatest) = (index.get(1, rows.start), index.get(1, rows.end - 1));
+        let mut last = Id::UNBOUND;
+        let distinct = index.values(1, rows).filter(|&id| std::mem::replace(&mut last, id) != id).count();
+        Column { distinct, ids: least..=greatest, kinds }
     }
 }
 
@@ -113,12 +115,12 @@ impl Statistics {
         characteristic: CharacteristicSets,
     ) -> Result<Statistics, NoMemory> {
         assert_eq!((pso.order(), pos.order()), (Order::Pso, Order::Pos), "statistics are by predicate");
-        let mut predicates = Vec::with_room(pso.keys().len())?;
-        predicates.extend((0..pso.keys().len()).map(|key| Predicate {
-            id: pso.keys()[key],
+        let mut predicates = Vec::with_room(pso.key_count())?;
+        predicates.extend((0..pso.key_count()).map(|key| Predicate {
+            id: pso.key(key),
             triples: pso.rows_of_key(key).len(),
-            subjects: Column::of(&pso.second()[pso.rows_of_key(key)]),
-            objects: Column::of(&pos.second()[pos.rows_of_key(key)]),
+            subjects: Column::of(pso, pso.rows_of_key(key)),
+            objects: Column::of(pos, pos.rows_of_key(key)),
         }));
         Ok(Statistics { triples: pso.len(), subjects, objects, predicates, characteristic })
     }

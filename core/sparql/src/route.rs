@@ -240,8 +240,8 @@ impl Search {
                 continue;
             };
             let at = self.open.len() - 1;
-            // For a negated step: the predicates of the rows and those to skip. And the nodes behind the rows.
-            let (rows, predicates, nodes, but): (_, &[Id], _, &[Id]) = match by {
+            // The nodes behind the rows are on the third level. For a negated step, the predicates to skip are on the second.
+            let (index, rows, but): (_, _, &[Id]) = match by {
                 Move::Stay => {
                     self.open[at].edge += 1;
                     *triples -= 1;
@@ -250,14 +250,14 @@ impl Search {
                 }
                 Move::Forward(predicate) => {
                     let index = snapshot.index(Order::Pso);
-                    (index.range(&[*predicate, place.node]), &[], index.third(), &[])
+                    (index, index.range(&[*predicate, place.node]), &[])
                 }
                 Move::Backward(predicate) => {
                     let index = snapshot.index(Order::Pos);
-                    (index.range(&[*predicate, place.node]), &[], index.third(), &[])
+                    (index, index.range(&[*predicate, place.node]), &[])
                 }
-                Move::ForwardNot(but) => (forward.range(&[place.node]), forward.second(), forward.third(), but),
-                Move::BackwardNot(but) => (backward.range(&[place.node]), backward.second(), backward.third(), but),
+                Move::ForwardNot(but) => (forward, forward.range(&[place.node]), but),
+                Move::BackwardNot(but) => (backward, backward.range(&[place.node]), but),
             };
             let next = rows.start + place.done;
             let end = rows.end.min(next + *triples);
@@ -268,8 +268,8 @@ impl Search {
                 self.open[at].done = end - rows.start;
             }
             for row in next..end {
-                if but.is_empty() || !but.contains(&predicates[row]) {
-                    self.reach(*to, nodes[row], found);
+                if but.is_empty() || !but.contains(&index.get(1, row)) {
+                    self.reach(*to, index.get(2, row), found);
                 }
             }
         }

@@ -171,7 +171,7 @@ pub fn index(order: Order, parts: &[Run], numbering: &Numbering) -> Result<Index
         "each part is behind the one before"
     );
     let rows = parts.iter().flat_map(|part| &part.rows).map(|row| row.map(|number| numbering.id(number)));
-    Index::new(order, parts.iter().map(Run::len).sum(), rows)
+    Index::new(order, rows)
 }
 
 #[cfg(test)]

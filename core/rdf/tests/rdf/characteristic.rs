@@ -38,7 +38,7 @@ fn counted(snapshot: &Snapshot, star: &[Ask]) -> (f64, f64) {
         };
         star.iter().map(fan).product::<usize>()
     };
-    let rows: Vec<usize> = spo.keys().iter().map(|&subject| rows(subject)).filter(|rows| *rows > 0).collect();
+    let rows: Vec<usize> = spo.keys().map(rows).filter(|rows| *rows > 0).collect();
     (rows.len() as f64, rows.iter().sum::<usize>() as f64)
 }
 
@@ -64,7 +64,7 @@ fn the_sets_are_those_of_the_subjects() {
         let (sets, spo) = (snapshot.statistics().characteristic(), snapshot.index(Order::Spo));
         let rdf_type = iri(&snapshot, RDF_TYPE);
         let mut model: BTreeMap<BTreeSet<(Id, Id)>, BTreeSet<Id>> = BTreeMap::new();
-        for &subject in spo.keys() {
+        for subject in spo.keys() {
             let rows = (0..spo.len()).map(|row| spo.triple(row)).filter(|triple| triple[0] == subject);
             let attributes = rows.flat_map(|[_, predicate, object]| {
                 let class = if rdf_type == Some(predicate) { object } else { Id::UNBOUND };

@@ -1,13 +1,11 @@
 //! Finds the partners of a row by searching an index: one side of an index nested-loop join.
 
 use super::join::{Probe, ProbeState};
-use super::search::Searcher;
 use super::slices;
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::{Envelope, Room};
-use vicus_rdf::index::gallop;
-use vicus_rdf::{Id, Index, Order, Snapshot};
+use vicus_rdf::{Id, Index, Order, Reader, Searcher, Snapshot};
 
 /// Where a value to search for comes from.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -33,6 +31,30 @@ pub(crate) struct IndexSpec {
     pub(crate) want: Want,
 }
 
+impl IndexSpec {
+    /// If the first and the last level are known, and the second is not: the value of the last level, for `rows` that are many.
+    /// A group of the second level has it once at most, so it is searched for in each group. Types have very many subjects, and
+    /// reading all of them for each subject would take quadratic time.
+    fn between_groups(&self, rows: usize) -> Option<Source> {
+        match self.checks[..] {
+            [(2, last)] if rows >= MANY && self.prefix.len() == 1 && self.repeated.is_empty() => Some(last),
+            _ => None,
+        }
+    }
+}
+
+/// From so many rows on, one of the last level is searched for in each group of the second level; fewer are read one after the
+/// other.
+const MANY: usize = 16;
+
+/// The row of the first group of the second level whose last level is `id`, and where that group ends. The rows begin with the
+/// group and have one first id.
+fn find_in_group(index: &Index, rows: Range<usize>, id: Id) -> (Option<usize>, usize) {
+    let end = index.end_of_group(1, rows.start, rows.end);
+    let place = index.lower_bound(2, rows.start..end, id);
+    ((place < end && index.get(2, place) == id).then_some(place), end)
+}
+
 /// Which partners are needed, where duplicates don't count.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Want {
@@ -50,7 +72,10 @@ pub(crate) struct IndexProbe {
     /// The rows that match the prefix's leading constants.
     base: Range<usize>,
     leading: usize,
-    searcher: Searcher,
+    /// For the one id that follows these constants, if that is all of the prefix.
+    searcher: Option<Searcher>,
+    /// Of the level after the prefix, if one partner is wanted for each of its values.
+    groups: Option<Reader>,
 }
 
 impl IndexProbe {
@@ -66,57 +91,9 @@ impl IndexProbe {
             .collect();
         let base = index.range(&constants);
         let leading = constants.len();
-        let mut probe = IndexProbe {
-            snapshot: Arc::clone(snapshot),
-            spec: Arc::clone(spec),
-            base,
-            leading,
-            searcher: Searcher::new(&[]),
-        };
-        probe.searcher = Searcher::new(probe.column(index));
-        probe
-    }
-
-    /// If the first and the last level are known, and the second is not: the value of the last level, for `rows` that are many.
-    /// A group of the second level has it once at most, so it is searched for in each group. Types have very many subjects, and
-    /// reading all of them for each subject would take quadratic time.
-    fn between_groups(&self, rows: usize) -> Option<Source> {
-        match self.spec.checks[..] {
-            [(2, last)] if rows >= MANY && self.spec.prefix.len() == 1 && self.spec.repeated.is_empty() => Some(last),
-            _ => None,
-        }
-    }
-
-    /// The ascending column that the first variable level is searched in.
-    fn column<'a>(&self, index: &'a Index) -> &'a [Id] {
-        match self.leading {
-            0 => index.keys(),
-            1 => &index.second()[self.base.clone()],
-            2 => &index.third()[self.base.clone()],
-            _ => &[],
-        }
-    }
-}
-
-/// From so many rows on, one of the last level is searched for in each group of the second level; fewer are read one after the
-/// other.
-const MANY: usize = 16;
-
-/// The row of the first group of the second level whose last level is `id`, and where that group ends. The rows begin with the
-/// group and have one first id.
-fn find_in_group(index: &Index, rows: Range<usize>, id: Id) -> (Option<usize>, usize) {
-    let (second, third) = (index.second(), index.third());
-    let of_group = second[rows.start];
-    let end = rows.start + gallop(&second[rows.clone()], 0, |&other| other == of_group);
-    let place = rows.start + gallop(&third[rows.start..end], 0, |&other| other < id);
-    ((place < end && third[place] == id).then_some(place), end)
-}
-
-fn level_of(index: &Index, level: usize) -> &[Id] {
-    match level {
-        1 => index.second(),
-        2 => index.third(),
-        _ => panic!("the first level is always searched for, never read"),
+        let searcher = (spec.prefix.len() == leading + 1).then(|| index.searcher(&constants));
+        let groups = (spec.want == Want::Groups).then(|| index.reader(spec.prefix.len()));
+        IndexProbe { snapshot: Arc::clone(snapshot), spec: Arc::clone(spec), base, leading, searcher, groups }
     }
 }
 
@@ -133,24 +110,16 @@ impl Probe for IndexProbe {
         let spec = Arc::clone(&self.spec);
         let index = snapshot.index(spec.order);
         let columns = slices(input);
-        let column = self.column(index);
-        let single = match spec.prefix[self.leading..] {
-            [Source::Column(key)] => Some(columns[key]),
+        let mut single = match (&spec.prefix[self.leading..], &mut self.searcher) {
+            ([Source::Column(key)], Some(searcher)) => Some((columns[*key], searcher)),
             _ => None,
         };
         let mut cursor = index.cursor();
         let first_is_enough = spec.want == Want::First && spec.checks.is_empty() && spec.repeated.is_empty();
         while at.row < input.rows() && left.len() < limit {
             let row = at.row;
-            let all = match single {
-                Some(keys) => {
-                    let found = self.searcher.find(column, Id::from_bits(keys[row]));
-                    match self.leading {
-                        0 if found.is_empty() => 0..0,
-                        0 => index.rows_of_key(found.start),
-                        _ => self.base.start + found.start..self.base.start + found.end,
-                    }
-                }
+            let all = match &mut single {
+                Some((keys, searcher)) => searcher.find(index, Id::from_bits(keys[row])),
                 None if spec.prefix.len() == self.leading => self.base.clone(),
                 None => {
                     let mut ids = [Id::UNBOUND; 3];
@@ -170,7 +139,7 @@ impl Probe for IndexProbe {
                     right.push(next as u32);
                 }
                 next = all.end;
-            } else if let Some(last) = self.between_groups(all.len()) {
+            } else if let Some(last) = spec.between_groups(all.len()) {
                 let id = match last {
                     Source::Constant(id) => id,
                     Source::Column(column) => Id::from_bits(columns[column][row]),
@@ -183,13 +152,21 @@ impl Probe for IndexProbe {
                     }
                     next = end;
                 }
-            } else if spec.want == Want::Groups {
-                let groups = level_of(index, spec.prefix.len());
+            } else if let Some(groups) = &mut self.groups {
                 while next < all.end && left.len() < limit {
-                    left.push(row as u32);
-                    right.push(next as u32);
-                    let id = groups[next];
-                    next += gallop(&groups[next..all.end], 0, |&other| other == id);
+                    let ids = groups.slice(index, next..all.end);
+                    let mut place = 0;
+                    while place < ids.len() && left.len() < limit {
+                        left.push(row as u32);
+                        right.push((next + place) as u32);
+                        let id = ids[place];
+                        place += 1 + ids[place + 1..].iter().take_while(|other| **other == id).count();
+                    }
+                    next += place;
+                    if place == ids.len() && next < all.end {
+                        // The last group may go on behind the slice.
+                        next = index.end_of_group(spec.prefix.len(), next - 1, all.end);
+                    }
                 }
             } else {
                 let take = (all.end - next).min(limit - left.len());
@@ -204,29 +181,28 @@ impl Probe for IndexProbe {
             }
         }
         for (level, source) in &spec.checks {
-            let values = level_of(index, *level);
+            let mut reader = index.reader(*level);
             match source {
-                Source::Constant(id) => keep(left, right, |_, place| values[place] == *id),
+                Source::Constant(id) => keep(left, right, |_, place| reader.get(index, place) == *id),
                 Source::Column(key) => {
                     let keys = columns[*key];
-                    keep(left, right, |row, place| values[place].bits() == keys[row]);
+                    keep(left, right, |row, place| reader.get(index, place).bits() == keys[row]);
                 }
             }
         }
         for (a, b) in &spec.repeated {
-            let (a, b) = (level_of(index, *a), level_of(index, *b));
-            keep(left, right, |_, place| a[place] == b[place]);
+            let (mut a, mut b) = (index.reader(*a), index.reader(*b));
+            keep(left, right, |_, place| a.get(index, place) == b.get(index, place));
         }
     }
 
     fn gather(&self, output: usize, right: &[u32], into: &mut Room<'_, u64>) {
-        let values = level_of(self.snapshot.index(self.spec.order), self.spec.output[output]);
-        into.extend(right.iter().map(|&place| values[place as usize].bits()));
+        self.snapshot.index(self.spec.order).gather(self.spec.output[output], right, into);
     }
 }
 
 /// Drops the pairs for which `pass` is false.
-fn keep(left: &mut Vec<u32>, right: &mut Vec<u32>, pass: impl Fn(usize, usize) -> bool) {
+fn keep(left: &mut Vec<u32>, right: &mut Vec<u32>, mut pass: impl FnMut(usize, usize) -> bool) {
     let mut count = 0;
     for place in 0..left.len() {
         if pass(left[place] as usize, right[place] as usize) {

@@ -16,7 +16,6 @@ mod loose;
 pub(crate) mod nodes;
 pub(crate) mod parted;
 pub(crate) mod scan;
-pub(crate) mod search;
 pub(crate) mod slice;
 pub(crate) mod sort;
 pub(crate) mod top;

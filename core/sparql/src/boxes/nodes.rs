@@ -22,18 +22,20 @@ impl Nodes {
 impl Operator for Nodes {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         turn.take(0);
-        let (subjects, objects) = (self.snapshot.index(Order::Spo).keys(), self.snapshot.index(Order::Ops).keys());
+        let (spo, ops) = (self.snapshot.index(Order::Spo), self.snapshot.index(Order::Ops));
+        let mut subjects = spo.keys_from(self.subjects).peekable();
+        let mut objects = ops.keys_from(self.objects).peekable();
         let mut builder = EnvelopeBuilder::of_u64s(1);
         builder.reserve(turn, self.growth.target);
         let mut ids = builder.u64s(0);
         while ids.len() < self.growth.target {
-            let next = match (subjects.get(self.subjects), objects.get(self.objects)) {
+            let next = match (subjects.peek(), objects.peek()) {
                 (Some(a), Some(b)) => *a.min(b),
                 (Some(id), None) | (None, Some(id)) => *id,
                 (None, None) => break,
             };
-            self.subjects += usize::from(subjects.get(self.subjects) == Some(&next));
-            self.objects += usize::from(objects.get(self.objects) == Some(&next));
+            self.subjects += usize::from(subjects.next_if_eq(&next).is_some());
+            self.objects += usize::from(objects.next_if_eq(&next).is_some());
             ids.push(next.bits());
         }
         let is_last = ids.len() < self.growth.target;

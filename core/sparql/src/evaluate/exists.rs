@@ -317,7 +317,7 @@ impl Solver<'_> {
             Err(_) => {
                 let (subjects, objects) =
                     (self.terms.snapshot.index(Order::Spo), self.terms.snapshot.index(Order::Ops));
-                let mut all: Vec<Id> = subjects.keys().iter().chain(objects.keys()).copied().collect();
+                let mut all: Vec<Id> = subjects.keys().chain(objects.keys()).collect();
                 all.sort_unstable();
                 all.dedup();
                 all

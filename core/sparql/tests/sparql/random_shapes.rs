@@ -1,7 +1,8 @@
 //! Random queries of shapes that the planner rewrites: with all settings, the engine finds what the naive evaluator finds.
 
-use crate::random::{PREDICATES, Writer, check_query, graph};
+use crate::random::{PREDICATES, VARIABLES, Writer, check_query, graph};
 use crate::rows::Chance;
+use std::fmt::Write as _;
 
 /// Checks queries of one shape, and that enough of their plans have a word.
 #[track_caller]
@@ -50,4 +51,91 @@ fn computed_equality(writer: &mut Writer<'_>) -> String {
 #[test]
 fn equalities_of_computed_values_are_what_the_naive_evaluator_finds() {
     check(computed_equality, 300, "_:value", 100);
+}
+
+/// A chain, a tree or a cycle of two to six patterns, now and then with conditions.
+fn connected(writer: &mut Writer<'_>) -> String {
+    let mut text = String::new();
+    for number in 1..3 + writer.chance.below(4) {
+        let (from, to) = match writer.chance.below(6) {
+            0 => (VARIABLES[writer.chance.below(number)], VARIABLES[writer.chance.below(6)]),
+            1 => (VARIABLES[number % 6], VARIABLES[0]),
+            _ => (VARIABLES[number - 1], VARIABLES[number % 6]),
+        };
+        let predicate = if writer.chance.one_in(6) { writer.variable() } else { writer.chance.pick(&PREDICATES) };
+        let (from, to) = if writer.chance.one_in(3) { (to, from) } else { (from, to) };
+        write!(text, "{from} {predicate} {to} . ").expect("a string takes everything");
+    }
+    match writer.chance.below(8) {
+        0 => write!(text, "{{ ?a ?b ?c }} UNION {{ ?a <http://e/q> ?c . ?b <http://e/p> ?c }}"),
+        1 => write!(text, "VALUES ?{} {{ <http://e/a> <http://e/b> <http://e/a> }}", writer.chance.pick(&["a", "c"])),
+        2 => write!(text, "{{ SELECT ?a (COUNT(*) AS ?n) {{ ?a <http://e/p> ?f }} GROUP BY ?a }}"),
+        3 | 4 => write!(text, "FILTER ({})", writer.condition(1)),
+        5 => write!(text, "FILTER ({} != {})", writer.variable(), writer.variable()),
+        _ => Ok(()),
+    }
+    .expect("a string takes everything");
+    text
+}
+
+fn counts(writer: &mut Writer<'_>) -> String {
+    let body = connected(writer);
+    let (a, b) = (writer.variable(), writer.variable());
+    match writer.chance.below(6) {
+        0 => format!("SELECT {a} (COUNT(*) AS ?z) {{ {body} }} GROUP BY {a}"),
+        1 => format!("SELECT {a} (COUNT({b}) AS ?z) (COUNT(*) AS ?y) {{ {body} }} GROUP BY {a}"),
+        2 => format!("SELECT (COUNT(DISTINCT {a}) AS ?z) {{ {body} }}"),
+        3 => format!("SELECT {a} (MAX({b}) AS ?z) {{ {body} }} GROUP BY {a} HAVING (COUNT(*) > 1)"),
+        _ => format!("SELECT (COUNT(*) AS ?z) {{ {body} }}"),
+    }
+}
+
+fn sets(writer: &mut Writer<'_>) -> String {
+    let body = connected(writer);
+    match writer.chance.below(3) {
+        0 => format!("SELECT DISTINCT {} {{ {body} }}", writer.variable()),
+        1 => format!("SELECT DISTINCT ?a ?c {{ {body} }}"),
+        _ => {
+            format!("SELECT * {{ ?a <http://e/q> ?b FILTER {}EXISTS {{ {body} }} }}", writer.chance.pick(&["", "NOT "]))
+        }
+    }
+}
+
+#[test]
+fn counts_with_eliminated_variables_are_what_the_naive_evaluator_finds() {
+    check(counts, 400, "_:value", 0);
+}
+
+#[test]
+fn sets_with_eliminated_variables_are_what_the_naive_evaluator_finds() {
+    check(sets, 400, "distinct", 0);
+}
+
+/// OPTIONAL, MINUS or EXISTS with something behind it.
+fn behind_a_test(writer: &mut Writer<'_>) -> String {
+    let triple = |writer: &mut Writer<'_>| {
+        let (a, b) = (writer.variable(), writer.variable());
+        format!("{a} {} {b} . ", writer.chance.pick(&PREDICATES))
+    };
+    let front = triple(writer);
+    let (inner, more) = (triple(writer), triple(writer));
+    let condition = if writer.chance.one_in(3) { format!("FILTER ({})", writer.condition(0)) } else { String::new() };
+    let test = match writer.chance.below(6) {
+        0 => format!("MINUS {{ {inner} {more} {condition} }}"),
+        1 => format!("FILTER NOT EXISTS {{ {inner} {more} {condition} }}"),
+        2 => format!("OPTIONAL {{ {inner} {condition} }} OPTIONAL {{ {more} }}"),
+        _ => format!("OPTIONAL {{ {inner} {more} {condition} }}"),
+    };
+    let (behind, last) = (triple(writer), triple(writer));
+    let filter = if writer.chance.one_in(3) { format!("FILTER ({})", writer.condition(1)) } else { String::new() };
+    match writer.chance.below(3) {
+        0 => format!("SELECT * {{ {front} {test} {behind} {filter} }}"),
+        1 => format!("SELECT * {{ {{ {front} {test} }} {behind} {last} {filter} }}"),
+        _ => format!("SELECT DISTINCT ?a ?b {{ {front} {test} {behind} {last} {filter} }}"),
+    }
+}
+
+#[test]
+fn what_follows_an_optional_part_is_what_the_naive_evaluator_finds() {
+    check(behind_a_test, 400, "left ", 100);
 }

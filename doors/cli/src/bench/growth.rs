@@ -222,7 +222,9 @@ fn print_memory(sizes: &[Size], resident: &Resident) -> Outcome {
         "{:.2} of them not the store's but what loading has left with the allocator, and threads.",
         growth - held
     );
-    say_line!("An index has two ids of 8 bytes for each triple, and 12 bytes for each distinct id of its first level.");
+    say_line!(
+        "An index has two ids for each triple and one for each of its first level, packed in blocks into as few bits as they need."
+    );
     say_line!("A term that is not its own id is text and 5 bytes for where it ends, once.");
     say_line!("The peak was {:.0} MiB.", resident.peak_mib);
     Outcome::new(format!("growth by loading {}", resident.triples), "bytes a triple", growth, "held by the store", held)

@@ -1,0 +1,173 @@
+//! Repeated searches in an index: each begins where the last one ended, or where its value says that it should.
+//!
+//! Demaine, López-Ortiz, Munro, "Adaptive set intersections", SODA 2000, for galloping from the last place; Peterson,
+//! "Addressing for random-access storage", IBM Journal 1957, for guessing the place from the value. Ranks are dense, so
+//! a guess is nearly always close; where it isn't, galloping repairs it.
+
+use crate::ids::Id;
+use crate::index::Index;
+use crate::packed::Window;
+use std::ops::Range;
+
+/// Searches an index from where the last search ended. Searches for ascending values take O(log distance), others O(log n).
+///
+/// ```
+/// use vicus_rdf::{Order, Snapshot};
+/// let snapshot = Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"1\" .\n<http://e/b> <http://e/p> \"2\" .")?;
+/// let index = snapshot.index(Order::Spo);
+/// let mut cursor = index.cursor();
+/// let rows: usize = index.keys().map(|subject| cursor.range(&[subject]).len()).sum();
+/// assert_eq!(rows, 2);
+/// # Ok::<(), vicus_rdf::SyntaxError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Cursor<'a> {
+    index: &'a Index,
+    /// Where the last searches ended: a place in the keys, and rows. These are hints; any values give correct results.
+    key: usize,
+    levels: [usize; 2],
+    /// Of keys and of their first rows, and of the second and the third level.
+    key_windows: [Window; 2],
+    level_windows: [Window; 2],
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(index: &'a Index) -> Cursor<'a> {
+        Cursor { index, key: 0, levels: [0; 2], key_windows: Default::default(), level_windows: Default::default() }
+    }
+
+    /// As [`Index::range`].
+    pub fn range(&mut self, prefix: &[Id]) -> Range<usize> {
+        let [first, rest @ ..] = prefix else { return 0..self.index.len() };
+        assert!(rest.len() < 3, "a triple has three ids");
+        let mut rows = self.first(*first);
+        for (level, id) in rest.iter().enumerate() {
+            rows = self.index.find(level + 1, rows, self.levels[level], *id, &mut self.level_windows[level]);
+            self.levels[level] = rows.start;
+        }
+        rows
+    }
+
+    fn first(&mut self, id: Id) -> Range<usize> {
+        let (index, [keys, starts]) = (self.index, &mut self.key_windows);
+        let found = index.find_key(self.key, id, keys);
+        self.key = found.start;
+        if found.start == index.key_count() {
+            return index.len()..index.len();
+        }
+        let rows = index.read_rows_of_key(found.start, starts);
+        if found.is_empty() { rows.start..rows.start } else { rows }
+    }
+}
+
+/// Searches one level of an index for ids in any order, within the rows of one prefix.
+///
+/// ```
+/// use vicus_rdf::{Order, Snapshot};
+/// let snapshot = Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"1\" .\n<http://e/b> <http://e/p> \"2\" .")?;
+/// let index = snapshot.index(Order::Pso);
+/// let predicate = index.key(0);
+/// let mut searcher = index.searcher(&[predicate]);
+/// for row in [1, 0] {
+///     assert_eq!(searcher.find(index, index.get(1, row)), row..row + 1);
+/// }
+/// # Ok::<(), vicus_rdf::SyntaxError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Searcher {
+    level: usize,
+    /// Where it searches: rows, or on the first level keys.
+    within: Range<usize>,
+    /// The last id, and where its search ended.
+    last: u64,
+    place: usize,
+    first: u64,
+    /// Average number of places per id, over the whole column.
+    density: f64,
+    /// The greatest distance of ids between which a search is shorter than after a guess.
+    near: u64,
+    /// Of the level; and of the first rows of keys.
+    ids: Window,
+    starts: Window,
+}
+
+/// Beyond this distance in places, a guess beats galloping.
+const NEAR: f64 = 64.0;
+
+impl Searcher {
+    pub(crate) fn new(index: &Index, prefix: &[Id]) -> Searcher {
+        let level = prefix.len();
+        let within = if level == 0 { 0..index.key_count() } else { index.range(prefix) };
+        let id = |place: usize| if level == 0 { index.key(place) } else { index.get(level, place) };
+        let (first, last) =
+            if within.is_empty() { (0, 0) } else { (id(within.start).bits(), id(within.end - 1).bits()) };
+        let density = if last > first { (within.len() - 1) as f64 / (last - first) as f64 } else { 0.0 };
+        Searcher {
+            level,
+            last: first,
+            place: within.start,
+            within,
+            first,
+            density,
+            near: (NEAR / density) as u64,
+            ids: Window::default(),
+            starts: Window::default(),
+        }
+    }
+
+    /// The rows with `id`; an empty range if there are none. `index` must be the one that it was made for.
+    #[inline]
+    pub fn find(&mut self, index: &Index, id: Id) -> Range<usize> {
+        let bits = id.bits();
+        let hint = if bits.abs_diff(self.last) <= self.near {
+            self.place
+        } else {
+            self.within.start.saturating_add((bits.saturating_sub(self.first) as i64 as f64 * self.density) as usize)
+        };
+        self.last = bits;
+        if self.level > 0 {
+            let found = index.find(self.level, self.within.clone(), hint, id, &mut self.ids);
+            self.place = found.start;
+            return found;
+        }
+        let found = index.find_key(hint, id, &mut self.ids);
+        self.place = found.start;
+        if found.is_empty() { 0..0 } else { index.read_rows_of_key(found.start, &mut self.starts) }
+    }
+}
+
+/// Reads the second or the third level of an index, faster than [`Index::get`] if many reads are near each other.
+///
+/// ```
+/// use vicus_rdf::{Order, Snapshot};
+/// let snapshot = Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"1\" .\n<http://e/a> <http://e/p> \"2\" .")?;
+/// let index = snapshot.index(Order::Spo);
+/// let mut reader = index.reader(1);
+/// let predicate = reader.get(index, 0);
+/// assert_eq!(reader.slice(index, 0..2), [predicate; 2]);
+/// # Ok::<(), vicus_rdf::SyntaxError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Reader {
+    level: usize,
+    window: Window,
+}
+
+impl Reader {
+    pub(crate) fn new(level: usize) -> Reader {
+        Reader { level, window: Window::default() }
+    }
+
+    /// As [`Index::get`]. `index` must be the one that it was made for.
+    #[inline]
+    pub fn get(&mut self, index: &Index, row: usize) -> Id {
+        index.read(self.level, row, &mut self.window)
+    }
+
+    /// The ids of the first of these rows: of at least one. Panics if there are no rows. `index` must be the one that it was made
+    /// for.
+    #[inline]
+    pub fn slice(&mut self, index: &Index, rows: Range<usize>) -> &[Id] {
+        index.slice(self.level, rows, &mut self.window)
+    }
+}
