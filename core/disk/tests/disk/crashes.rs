@@ -60,7 +60,7 @@ fn goes_on(disk: &FakeDisk, before: &Run, seed: u64) {
 }
 
 fn every_operation_fails(failure: Failure, until: usize) {
-    let seeds = if cfg!(debug_assertions) { 12 } else { 100 };
+    let seeds = if cfg!(debug_assertions) { 12 } else { 40 };
     for seed in 0..seeds {
         let failed = (0..).take_while(|&at| run_with_failure(seed, at, failure, until)).count();
         assert!(failed > 40, "the program has many operations: {failed}");
@@ -93,7 +93,7 @@ fn nothing_acknowledged_is_lost_when_the_disk_comes_back() {
 /// Only what needs room fails: the programs' other operations leave no error.
 #[test]
 fn nothing_acknowledged_is_lost_when_the_disk_is_full_at_any_operation() {
-    let seeds = if cfg!(debug_assertions) { 12 } else { 100 };
+    let seeds = if cfg!(debug_assertions) { 12 } else { 40 };
     for seed in 0..seeds {
         for at in 0..400 {
             run_with_failure(seed, at, Failure::Full, usize::MAX);
@@ -104,7 +104,7 @@ fn nothing_acknowledged_is_lost_when_the_disk_is_full_at_any_operation() {
 /// Recovery is written like everything else: power goes at each of its operations, and then at each of those of the next one.
 #[test]
 fn a_crash_while_a_crash_is_recovered_loses_nothing() {
-    let seeds = if cfg!(debug_assertions) { 6 } else { 60 };
+    let seeds = if cfg!(debug_assertions) { 6 } else { 30 };
     for seed in 0..seeds {
         let disk = FakeDisk::new(seed);
         let mut run = Run::new(&disk, seed);
