@@ -63,9 +63,14 @@ impl<const N: usize> Packed<N> {
     /// As [`Packed::get`], faster if many reads through the same window are near each other.
     #[inline]
     pub(crate) fn read(&self, column: usize, row: usize, window: &mut Window) -> u64 {
-        if let Some(value) = window.get(row) {
-            return value;
+        match window.get(row) {
+            Some(value) => value,
+            None => self.read_far(column, row, window),
         }
+    }
+
+    #[inline(never)]
+    fn read_far(&self, column: usize, row: usize, window: &mut Window) -> u64 {
         window.move_to(self, column, row / BLOCK);
         self.open(window.frame).value(row % BLOCK)
     }

@@ -143,8 +143,8 @@ impl Searcher {
 /// let snapshot = Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"1\" .\n<http://e/a> <http://e/p> \"2\" .")?;
 /// let index = snapshot.index(Order::Spo);
 /// let mut reader = index.reader(1);
-/// assert_eq!(reader.get(index, 0), reader.get(index, 1));
-/// assert_eq!(reader.slice(index, 0..2), [reader.clone().get(index, 0); 2]);
+/// let predicate = reader.get(index, 0);
+/// assert_eq!(reader.slice(index, 0..2), [predicate; 2]);
 /// # Ok::<(), vicus_rdf::SyntaxError>(())
 /// ```
 #[derive(Clone, Debug)]
