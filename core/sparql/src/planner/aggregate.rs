@@ -79,9 +79,9 @@ impl Planner<'_> {
         let facts = keys.iter().copied().map(key).chain(folded).collect();
         let each = match (&keys[..], input.sorted) {
             // The group of the row before.
-            ([key], Some(sorted)) if *key == sorted => cost::MAKE,
-            _ if rows > MANY_GROUPS => cost::DISTINCT + cost::SEARCH_FAR,
-            _ => cost::DISTINCT,
+            ([key], Some(sorted)) if *key == sorted => 2.0 * cost::DISTINCT,
+            _ if rows > MANY_GROUPS => 3.0 * cost::DISTINCT + cost::SEARCH_FAR,
+            _ => 3.0 * cost::DISTINCT,
         };
         let cost = input.cost + input.estimate.rows * each;
         let made = self.made(Physical {
