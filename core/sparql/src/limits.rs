@@ -43,6 +43,9 @@ pub struct Limits {
     pub tries: usize,
     /// See [`Limits::tries`].
     pub tried_from_ns: u64,
+    /// Counts and sets of joined rows are also planned with variables eliminated early, if the plan without that takes longer
+    /// than this. If 0, that other plan is always taken.
+    pub eliminated_from_ns: u64,
 }
 
 impl Default for Limits {
@@ -63,6 +66,7 @@ impl Default for Limits {
             unions: 5,
             tries: 32,
             tried_from_ns: 4000,
+            eliminated_from_ns: 100_000,
         }
     }
 }

@@ -123,6 +123,8 @@ pub(crate) struct Groups {
     /// For each DISTINCT aggregate, the set of pairs of a group's number and a value.
     seen: Vec<Option<Wide>>,
     count: usize,
+    /// The group of the last row that was added.
+    last: usize,
     /// Bytes of the strings that GROUP_CONCAT makes.
     text_bytes: u64,
     row: Vec<u64>,
@@ -286,6 +288,7 @@ impl Groups {
             states: Vec::new(),
             seen: spec.folds.iter().map(seen).collect(),
             count: 0,
+            last: 0,
             text_bytes: 0,
             row: Vec::new(),
             scratch: Scratch::default(),
@@ -319,6 +322,16 @@ impl Groups {
         if key.is_empty() && self.count > 0 {
             return 0;
         }
+        // Sorted rows have the group of the row before.
+        let last = self.last * key.len();
+        if self.count > 0 && self.keys[last..last + key.len()] == *key {
+            return self.last;
+        }
+        self.last = self.find_group(key);
+        self.last
+    }
+
+    fn find_group(&mut self, key: &[u64]) -> usize {
         let hash = self.terms.key.hash(key.iter().copied());
         let slot = self.slot(key, hash);
         if self.slots[slot] > 0 {

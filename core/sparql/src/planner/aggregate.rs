@@ -11,10 +11,22 @@ use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use vicus_rdf::Kind;
 
+/// A table of so many groups is not in the cache.
+const MANY_GROUPS: f64 = 65536.0;
+
 impl Planner<'_> {
     pub(crate) fn aggregate(&self, group: &Group, needed: &Slots) -> Physical {
+        let before = self.stop.spent().steps;
+        let plan = self.aggregated(group, needed);
+        let steps = self.stop.spent().steps - before;
+        self.counted_apart(group, &plan, steps, needed).unwrap_or(plan)
+    }
+
+    fn aggregated(&self, group: &Group, needed: &Slots) -> Physical {
         let mut inside: Slots = group.keys.iter().copied().collect();
-        inside.extend(group.folds.iter().flat_map(|fold| fold.of.iter().copied()));
+        // Rows are counted without a look at their columns.
+        let is_read = |fold: &&Aggregate| !fold.rows || fold.distinct;
+        inside.extend(group.folds.iter().filter(is_read).flat_map(|fold| fold.of.iter().copied()));
         // Duplicates don't change a least value, a greatest value or a sample.
         let set = |fold: &Aggregate| fold.distinct || matches!(fold.fold, Fold::Least | Fold::Greatest | Fold::Sample);
         let set = self.optimise && group.folds.iter().all(set);
@@ -23,6 +35,9 @@ impl Planner<'_> {
         let (inner, summed) = if self.optimise { without_summed(group, inner) } else { (inner, Vec::new()) };
         inside.extend(summed.iter().flat_map(|(_, expr)| expr.slots()));
         let mut input = self.plan(inner, &inside, Goal { set, first: false });
+        if group.folds.is_empty() && self.optimise && inside.iter().all(|key| input.column(*key).is_some()) {
+            return self.project(self.distinct(self.project(input, &inside)), needed);
+        }
         // If all folds are DISTINCT over the same slots, duplicates are dropped before: DISTINCT can be shared by several
         // boxes, and its tables fit the cache.
         let values = |fold: &Aggregate| fold.of.iter().copied().collect::<Slots>();
@@ -62,7 +77,13 @@ impl Planner<'_> {
             _ => (fold.slot, unknown),
         });
         let facts = keys.iter().copied().map(key).chain(folded).collect();
-        let cost = input.cost + input.estimate.rows * cost::DISTINCT;
+        let each = match (&keys[..], input.sorted) {
+            // The group of the row before.
+            ([key], Some(sorted)) if *key == sorted => cost::MAKE,
+            _ if rows > MANY_GROUPS => cost::DISTINCT + cost::SEARCH_FAR,
+            _ => cost::DISTINCT,
+        };
+        let cost = input.cost + input.estimate.rows * each;
         let made = self.made(Physical {
             columns: keys.iter().copied().chain(group.folds.iter().map(|fold| fold.slot)).collect(),
             cost,

@@ -95,17 +95,29 @@ impl Planner<'_> {
         if let Some((nodes, conditions)) = with_union_apart(nodes, conditions, &self.terms.limits) {
             return self.joined_group(&nodes, &conditions, needed, goal);
         }
-        let plan = self.joined_group(nodes, conditions, needed, goal);
-        match distributed(nodes, conditions, &self.terms.limits) {
-            Some(branches) => {
-                let inputs =
-                    branches.iter().map(|(nodes, conditions)| self.group(nodes, conditions, needed, goal)).collect();
-                let columns = plan.columns.clone();
-                let other = self.union(inputs, columns);
-                if other.price(goal) < plan.price(goal) { other } else { plan }
+        let before = self.stop.spent().steps;
+        let mut plan = self.joined_group(nodes, conditions, needed, goal);
+        if let Some(branches) = distributed(nodes, conditions, &self.terms.limits) {
+            let inputs =
+                branches.iter().map(|(nodes, conditions)| self.group(nodes, conditions, needed, goal)).collect();
+            let columns = plan.columns.clone();
+            let other = self.union(inputs, columns);
+            if other.price(goal) < plan.price(goal) {
+                plan = other;
             }
-            None => plan,
         }
+        if plan.cost >= self.terms.limits.tried_from_ns as f64
+            && let Some(tries) = self.tries.get().checked_sub(1)
+            && let Some(later) = with_test_last(nodes, conditions)
+        {
+            self.tries.set(tries);
+            let other = self.plan(&later, needed, goal);
+            if other.price(goal) < plan.price(goal) {
+                plan = other;
+            }
+        }
+        let steps = self.stop.spent().steps - before;
+        self.without_duplicates((nodes, conditions), &plan, steps, needed, goal).unwrap_or(plan)
     }
 
     /// Joins from left to right with hash tables, and then filters: the reference for tests of reordered plans.
@@ -300,7 +312,7 @@ impl Planner<'_> {
                 expr.slots().iter().all(is_only_here)
             };
             let is_forward = is_of(a, &left, &right) && is_of(b, &right, &left);
-            if !is_forward && !(is_of(a, &right, &left) && is_of(b, &left, &right)) {
+            if !(is_forward || is_of(a, &right, &left) && is_of(b, &left, &right)) {
                 continue;
             }
             let (of_left, of_right) = if is_forward { (a.clone(), b.clone()) } else { (b.clone(), a.clone()) };
@@ -397,6 +409,50 @@ fn with_union_apart(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Opt
     let together = Node::Join(together);
     apart.push(if own.is_empty() { together } else { Node::Filter(own, Operand::new(together)) });
     Some((apart, rest))
+}
+
+/// If an operand is an OPTIONAL part, EXISTS or MINUS behind something: the same group with that part behind all operands. So
+/// that it sees the same values there, what it shares with the other operands must always be bound in front of it already.
+fn with_test_last(nodes: &[Node], conditions: &[Expr]) -> Option<Node> {
+    let parts = |node: &Node| match node {
+        Node::LeftJoin { left, right, .. }
+        | Node::AntiJoin { left, right, .. }
+        | Node::SemiJoin { left, right, .. }
+        | Node::MarkJoin { left, right, .. }
+        | Node::Minus(left, right) => Some((left.clone(), right.clone())),
+        _ => None,
+    };
+    let fits = |place: &usize| {
+        let Some((left, right)) = parts(&nodes[*place]) else { return false };
+        let others = nodes.iter().enumerate().filter(|(other, _)| other != place);
+        let mut read: Slots = right.scope().possible.iter().copied().collect();
+        read.extend(nodes[*place].exprs().iter().flat_map(Expr::slots));
+        others
+            .flat_map(|(_, node)| node.scope().possible)
+            .all(|slot| left.scope().certain.contains(&slot) || !read.contains(&slot))
+    };
+    let place = (0..nodes.len()).filter(|_| nodes.len() > 1).find(fits)?;
+    let (left, _) = parts(&nodes[place]).expect("it fits");
+    let mut group = match left.into_node() {
+        Node::Join(nodes) => nodes,
+        other => vec![other],
+    };
+    group.extend(nodes.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, node)| node.clone()));
+    let certain = Scope::of_join(group.iter().map(Node::scope)).certain;
+    let (own, rest): (Vec<Expr>, Vec<Expr>) = conditions
+        .iter()
+        .cloned()
+        .partition(|condition| !condition.is_volatile() && condition.slots().is_subset(&certain));
+    let inner = Operand::new(Node::Join(group).filtered(own));
+    let last = match nodes[place].clone() {
+        Node::LeftJoin { right, conditions, .. } => Node::LeftJoin { left: inner, right, conditions },
+        Node::AntiJoin { right, conditions, .. } => Node::AntiJoin { left: inner, right, conditions },
+        Node::SemiJoin { right, conditions, .. } => Node::SemiJoin { left: inner, right, conditions },
+        Node::MarkJoin { right, conditions, mark, .. } => Node::MarkJoin { left: inner, right, conditions, mark },
+        Node::Minus(_, right) => Node::Minus(inner, right),
+        other => unreachable!("{other:?} has no right side"),
+    };
+    Some(last.filtered(rest))
 }
 
 /// The group as a union of groups, one for each branch of its first union; `None` without unions, or with too many branches.

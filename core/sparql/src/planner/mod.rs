@@ -7,6 +7,7 @@
 mod aggregate;
 mod build;
 mod columns;
+mod eliminate;
 mod estimate;
 mod group;
 mod order;

@@ -256,6 +256,13 @@ impl Planner<'_> {
         let join = |a: Physical, b: Physical| {
             let (probe, build) = if a.estimate.rows < b.estimate.rows { (b, a) } else { (a, b) };
             let task = JoinTask { kind: JoinKind::Inner, conditions: &[], needed: &inside };
+            if let Op::Scan { pattern, .. } = &probe.op
+                && self.can_search(pattern, &build.estimate)
+                && build.estimate.rows * cost::SEARCH_FAR < probe.cost + probe.estimate.rows * cost::PROBE
+            {
+                let pattern = *pattern;
+                return self.index_join(build, &pattern, task, goal);
+            }
             self.hash_join(probe, build, Matching::SHARED, task, goal)
         };
         loop {

@@ -363,6 +363,7 @@ fn low_limits(chance: &mut Chance) -> Limits {
         unions: chance.below(3),
         tries: chance.below(3),
         tried_from_ns: 0,
+        eliminated_from_ns: if chance.one_in(2) { 0 } else { u64::MAX },
     }
 }
 

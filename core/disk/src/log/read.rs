@@ -1,0 +1,198 @@
+//! Reading a log from its beginning, without changing it.
+
+use super::segment::{FRAME_HEADER, FrameHeader, HEADER, Header, has_unwritten_sector, name_of, number_of, whiten};
+use crate::base::u64_at;
+use crate::error::DiskError;
+use crate::manifest::Manifest;
+use std::sync::Arc;
+use vicus_files::{Access, Directory, File};
+
+/// What was found at the end of a log.
+#[derive(Debug, Default)]
+pub(crate) struct Tail {
+    /// The sequence number of the last record; 0 if there is none.
+    pub(crate) last: u64,
+    /// The segments that hold records, oldest first: their number, and the first sequence number in them.
+    pub(crate) holding: Vec<(u64, u64)>,
+    /// The highest number of a segment file; 0 if there is none.
+    pub(crate) highest: u64,
+    /// The last frame of the last segment: its first sequence number, and its records.
+    pub(crate) unproven: Option<(u64, Vec<u8>)>,
+}
+
+/// A segment that belongs to the log.
+struct Reading {
+    path: String,
+    file: Arc<dyn File>,
+    header: Header,
+    salt: u32,
+}
+
+/// Reads the log of a store, and shows all records that its base does not include with their sequence numbers, in order. Another
+/// process may be appending to it: what it has not finished is left out.
+///
+/// # Errors
+/// The system refuses, or a segment is missing, damaged, or of a newer version. Records may have been shown before that.
+pub(crate) fn read_log(
+    directory: &dyn Directory,
+    manifest: &Manifest,
+    show: &mut dyn FnMut(u64, &[u8]),
+) -> Result<Tail, DiskError> {
+    let names = directory.list()?;
+    let numbers = names.iter().filter_map(|name| number_of(name));
+    let highest = numbers.clone().map(|(number, _)| number).max().unwrap_or(0);
+    let newest =
+        numbers.filter(|&(number, is_finished)| is_finished && number >= manifest.log).map(|(number, _)| number);
+    let mut tail = Tail { highest, ..Tail::default() };
+    let chain = newest.max().map_or(Ok(Vec::new()), |newest| chain(directory, manifest, newest))?;
+    for (at, segment) in chain.iter().enumerate() {
+        let end = chain.get(at + 1).map(|next| next.header.first);
+        read_segment(segment, end, manifest.included, show, &mut tail)?;
+    }
+    Ok(tail)
+}
+
+/// The segments from the one with the first record that the base does not include to the newest.
+fn chain(directory: &dyn Directory, manifest: &Manifest, newest: u64) -> Result<Vec<Reading>, DiskError> {
+    let (store, included) = (manifest.store, manifest.included);
+    let mut segment = open(directory, store, newest)?;
+    let mut chain = Vec::new();
+    while segment.header.first > included + 1 {
+        let (previous, first) = (segment.header.previous, segment.header.first);
+        if previous < manifest.log {
+            let what = format!("it begins with record {first}, and records from {} on are missing", included + 1);
+            return Err(DiskError::damaged(segment.path, 0, what));
+        }
+        let older = open(directory, store, previous)?;
+        if older.header.first >= first || previous >= segment.header.number {
+            return Err(DiskError::damaged(older.path, 0, "it does not begin before the segment that goes on from it"));
+        }
+        chain.push(std::mem::replace(&mut segment, older));
+    }
+    chain.push(segment);
+    chain.reverse();
+    Ok(chain)
+}
+
+fn open(directory: &dyn Directory, store: u64, number: u64) -> Result<Reading, DiskError> {
+    let name = name_of(number);
+    let (path, file) = (directory.path(&name), directory.open(&name, Access::Read)?);
+    let mut bytes = [0; HEADER];
+    let length = file.len()?;
+    if length < HEADER as u64 {
+        return Err(DiskError::damaged(path, length, "it ends in its header"));
+    }
+    file.read_at(0, &mut bytes)?;
+    let (header, salt) = Header::decode(&bytes, &path)?;
+    if (header.store, header.number) != (store, number) {
+        let what = format!(
+            "it says that it is segment {} of store {:016x}, and not {number} of {store:016x}",
+            header.number, header.store
+        );
+        return Err(DiskError::damaged(path, 0, what));
+    }
+    Ok(Reading { path, file, header, salt })
+}
+
+/// How much memory a part of a file needs.
+fn memory_for(path: &str, bytes: u64) -> Result<usize, DiskError> {
+    usize::try_from(bytes).map_err(|_| DiskError::damaged(path.to_owned(), 0, "it is too long for this machine"))
+}
+
+/// Reads a segment up to the record `end`, with which a later segment goes on, or as far as it was written.
+fn read_segment(
+    segment: &Reading,
+    end: Option<u64>,
+    included: u64,
+    show: &mut dyn FnMut(u64, &[u8]),
+    tail: &mut Tail,
+) -> Result<(), DiskError> {
+    let length = segment.file.len()?;
+    let mut next = segment.header.first;
+    let mut at = HEADER as u64;
+    while end != Some(next) {
+        let damaged = |what: String| DiskError::damaged(segment.path.clone(), at, what);
+        let records = match read_frame(segment, at, length, next)? {
+            Frame::Records(records) => records,
+            Frame::End if end.is_none() => return Ok(()),
+            Frame::End => return Err(damaged(format!("records from {next} on are missing"))),
+        };
+        let first = next;
+        let mut rest = &records[..];
+        while !rest.is_empty() {
+            let split = rest.split_at_checked(8).and_then(|(length, rest)| {
+                let length = usize::try_from(u64_at(length, 0)).ok()?;
+                rest.split_at_checked(length)
+            });
+            let Some((record, others)) = split else { return Err(damaged("a record is longer than its frame".into())) };
+            if next > included {
+                show(next, record);
+            }
+            (next, rest) = (next + 1, others);
+        }
+        if end.is_some_and(|end| next > end) {
+            return Err(damaged(format!("it holds record {}, with which a later segment goes on", next - 1)));
+        }
+        if first == segment.header.first {
+            tail.holding.push((segment.header.number, first));
+        }
+        at += (FRAME_HEADER + records.len().next_multiple_of(8)) as u64;
+        tail.last = next - 1;
+        tail.unproven = end.is_none().then_some((first, records));
+    }
+    Ok(())
+}
+
+enum Frame {
+    Records(Vec<u8>),
+    /// There is no frame there that was finished, nor behind it.
+    End,
+}
+
+/// The frame at a place, whose first record must be `next`, in a segment that is this long.
+fn read_frame(segment: &Reading, at: u64, length: u64, next: u64) -> Result<Frame, DiskError> {
+    let mut header = [0; FRAME_HEADER];
+    if at + FRAME_HEADER as u64 <= length {
+        segment.file.read_at(at, &mut header)?;
+        let found = FrameHeader::decode(&header, segment.salt).filter(|found| found.first == next);
+        // The zeros behind it need not be there: a disk that was full may have taken only the rest.
+        let fits = |found: &FrameHeader| found.bytes <= length - at - FRAME_HEADER as u64;
+        if let Some(found) = found.filter(fits) {
+            let mut records = vec![0; memory_for(&segment.path, found.bytes)?];
+            segment.file.read_at(at + FRAME_HEADER as u64, &mut records)?;
+            if crc32c::crc32c_append(segment.salt, &records) == found.checksum && !records.is_empty() {
+                whiten(&mut records);
+                return Ok(Frame::Records(records));
+            }
+        }
+    }
+    // Power was lost while it was written, or it was damaged later.
+    let mut rest = vec![0; memory_for(&segment.path, length.saturating_sub(at))?];
+    segment.file.read_at(at.min(length), &mut rest)?;
+    let damaged = |what: &str| Err(DiskError::damaged(segment.path.clone(), at, what));
+    let later = |start: usize| {
+        let header = FrameHeader::decode(rest[start..].first_chunk()?, segment.salt)?;
+        (header.first > next).then_some(header.first)
+    };
+    if let Some(first) = (8..rest.len()).step_by(8).find_map(later) {
+        return damaged(&format!("record {next} is not as it was written, and record {first} follows it"));
+    }
+    // A segment has its name only when its first frame is durable.
+    match at > HEADER as u64 && is_torn(&rest, at, segment.salt) {
+        true => Ok(Frame::End),
+        false => damaged(&format!("record {next} is not as it was written, though all of it was")),
+    }
+}
+
+/// Whether what is left of a file can be a frame of which some sectors were not written.
+fn is_torn(rest: &[u8], at: u64, salt: u32) -> bool {
+    let Some(header) = rest.first_chunk::<FRAME_HEADER>() else { return true };
+    let Some(header) = FrameHeader::decode(header, salt) else {
+        return has_unwritten_sector(rest, at, 0..FRAME_HEADER);
+    };
+    let end = usize::try_from(header.bytes).ok().and_then(|bytes| bytes.checked_add(FRAME_HEADER));
+    match end.filter(|&end| end <= rest.len()) {
+        Some(end) => has_unwritten_sector(rest, at, FRAME_HEADER..end),
+        None => true,
+    }
+}

@@ -1,0 +1,132 @@
+//! The manifest: which files are the store. It is the file `CURRENT`, a few lines of text, replaced by a rename.
+//!
+//! ```text
+//! vicus store
+//! format 1
+//! store 00000000000004d2
+//! generation 7
+//! included 3456
+//! log 12
+//! file base-00000007-spo 1234567 89abcdef
+//! checksum 01234567
+//! ```
+//!
+//! Numbers are written in one way only, and the checksum covers all before it: a manifest with any other byte is refused.
+
+use crate::base::Fingerprint;
+use crate::error::DiskError;
+use std::fmt::Write;
+use vicus_files::{Access, Directory, is_plain};
+
+/// The manifest's file.
+pub(crate) const CURRENT: &str = "CURRENT";
+/// The next manifest, while it is written.
+pub(crate) const NEXT: &str = "CURRENT.new";
+const FIRST_LINE: &str = "vicus store\n";
+const FORMAT: u32 = 1;
+/// A longer file is no manifest.
+const LONGEST: u64 = 16 << 20;
+
+/// One of a store's base files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaseEntry {
+    /// Its file's name.
+    pub name: String,
+    /// What tells it from other files.
+    pub fingerprint: Fingerprint,
+}
+
+/// Which files are the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// The store's number, chosen when it was created: files of another store are refused.
+    pub store: u64,
+    /// How many generations of base files were published or tried before. It only grows.
+    pub generation: u64,
+    /// The base files include the log up to the record of this sequence number.
+    pub included: u64,
+    /// The number of the first segment of the log that is needed, whether there is one yet or not. An older one may come back when
+    /// power is lost, since nothing waits until its removal lasts; it is no part of the store.
+    pub log: u64,
+    /// The base files.
+    pub files: Vec<BaseEntry>,
+}
+
+impl Manifest {
+    /// Reads the manifest of a directory; `None` if it has none.
+    ///
+    /// # Errors
+    /// The system refuses, or the file is no manifest, damaged, or of a newer version.
+    pub(crate) fn read(directory: &dyn Directory) -> Result<Option<Manifest>, DiskError> {
+        let file = match directory.open(CURRENT, Access::Read) {
+            Err(error) if error.is_missing() => return Ok(None),
+            opened => opened?,
+        };
+        let bytes = file.len()?;
+        let path = directory.path(CURRENT);
+        let length = usize::try_from(bytes).ok().filter(|_| bytes <= LONGEST);
+        let Some(length) = length else {
+            return Err(DiskError::Foreign { file: path, expected: "a store's manifest" });
+        };
+        let mut text = vec![0; length];
+        file.read_at(0, &mut text)?;
+        Manifest::parse(&text, &path).map(Some)
+    }
+
+    /// Writes it as the next manifest, and makes it the current one. The caller syncs the directory.
+    pub(crate) fn write_next(&self, directory: &dyn Directory) -> Result<(), DiskError> {
+        match directory.remove(NEXT) {
+            Err(error) if !error.is_missing() => return Err(error.into()),
+            _ => {}
+        }
+        let file = directory.create(NEXT)?;
+        file.write_at(0, self.text().as_bytes())?;
+        Ok(file.sync()?)
+    }
+
+    fn text(&self) -> String {
+        let mut text =
+            format!("{FIRST_LINE}format {FORMAT}\nstore {:016x}\ngeneration {}\n", self.store, self.generation);
+        writeln!(text, "included {}\nlog {}", self.included, self.log).expect("text grows");
+        for BaseEntry { name, fingerprint } in &self.files {
+            writeln!(text, "file {name} {} {:08x}", fingerprint.bytes, fingerprint.checksum).expect("text grows");
+        }
+        let checksum = crc32c::crc32c(text.as_bytes());
+        writeln!(text, "checksum {checksum:08x}").expect("text grows");
+        text
+    }
+
+    fn parse(bytes: &[u8], path: &str) -> Result<Manifest, DiskError> {
+        let Some(rest) = bytes.strip_prefix(FIRST_LINE.as_bytes()) else {
+            return Err(DiskError::Foreign { file: path.to_owned(), expected: "a store's manifest" });
+        };
+        let format = rest.strip_prefix(b"format ").and_then(|rest| rest.split(|&byte| byte == b'\n').next());
+        let format = format.and_then(|format| std::str::from_utf8(format).ok()?.parse::<u32>().ok());
+        if let Some(version) = format.filter(|&format| format > FORMAT) {
+            return Err(DiskError::Newer { file: path.to_owned(), version, newest: FORMAT });
+        }
+        let parsed = std::str::from_utf8(bytes).ok().and_then(Manifest::parse_lines);
+        // Whatever the reading of lines lets through, only the text that would be written for the same is right.
+        parsed
+            .filter(|manifest| manifest.text().as_bytes() == bytes)
+            .ok_or_else(|| DiskError::damaged(path.to_owned(), 0, "its lines do not have their checksum"))
+    }
+
+    fn parse_lines(text: &str) -> Option<Manifest> {
+        let mut lines = text.strip_prefix(FIRST_LINE)?.lines().skip(1);
+        let mut after = |key: &str| lines.next()?.strip_prefix(key)?.strip_prefix(' ');
+        let store = u64::from_str_radix(after("store")?, 16).ok()?;
+        let generation = after("generation")?.parse().ok()?;
+        let included = after("included")?.parse().ok()?;
+        let log = after("log")?.parse().ok()?;
+        let mut files = Vec::new();
+        while let Some(line) = after("file") {
+            let mut words = line.split(' ');
+            let name = words.next().filter(|name| is_plain(name))?.to_owned();
+            let bytes = words.next()?.parse().ok()?;
+            let checksum = u32::from_str_radix(words.next()?, 16).ok()?;
+            files.push(BaseEntry { name, fingerprint: Fingerprint { bytes, checksum } });
+        }
+        Some(Manifest { store, generation, included, log, files })
+    }
+}

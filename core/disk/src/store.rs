@@ -1,0 +1,267 @@
+//! The files of one store: who may write, what is there, and how a new generation takes the place of the old one.
+//!
+//! **Publishing** a generation: its base files are written under names that end in `.new`, and synced; then they get their names, the
+//! directory is synced, `CURRENT.new` is written and synced, renamed to `CURRENT`, and the directory is synced again. Until the rename, a
+//! failure leaves the store as it was, and the new files are removed. From the rename on, a crash may bring back either manifest: so
+//! the files of both stay until a later manifest is surely the current one.
+//!
+//! **Opening to write** publishes the manifest again before anything is removed: that it can be read doesn't prove that it would be
+//! there after power loss. Then the files of generations that were never finished are removed, and segments of the log that no base
+//! needs. Files whose names are not of the kinds that are written here are left alone.
+//!
+//! **Reading** beside a writer takes no lock and changes nothing. The writer may publish meanwhile, and remove files: reading begins
+//! again then. A reader may see records that are on their way to the disk, and not yet acknowledged.
+
+use crate::base::{BaseFile, BaseWriter};
+use crate::error::DiskError;
+use crate::log::{Log, Tail, number_of, read_log};
+use crate::manifest::{BaseEntry, CURRENT, Manifest, NEXT};
+use std::fmt;
+use std::sync::Arc;
+use vicus_files::{Directory, Lock};
+
+const LOCK: &str = "LOCK";
+const UNFINISHED: &str = ".new";
+
+/// What a store's files held when they were opened.
+#[derive(Debug)]
+pub struct Recovered {
+    /// Which files they are.
+    pub manifest: Manifest,
+    /// The base files, in the manifest's order.
+    pub bases: Vec<Arc<BaseFile>>,
+    /// All records that the base does not include, in order.
+    pub records: Vec<Vec<u8>>,
+}
+
+impl Recovered {
+    /// Reads a store beside a process that may be writing to it. `kind` is that of its base files.
+    ///
+    /// # Errors
+    /// There is no store, it is damaged or newer, or the system refuses.
+    pub fn read(directory: &dyn Directory, kind: [u8; 8]) -> Result<Recovered, DiskError> {
+        let mut manifest = manifest_of(directory)?;
+        loop {
+            let followed = Recovered::follow(directory, kind, &manifest);
+            // A writer removes files only when another manifest is the current one. So if this one still is, all of its files were there.
+            let current = manifest_of(directory)?;
+            if current == manifest {
+                return followed.map(|(recovered, _)| recovered);
+            }
+            manifest = current;
+        }
+    }
+
+    fn follow(directory: &dyn Directory, kind: [u8; 8], manifest: &Manifest) -> Result<(Recovered, Tail), DiskError> {
+        let open = |entry: &BaseEntry| BaseFile::open(directory, &entry.name, kind, Some(entry.fingerprint));
+        let bases = manifest.files.iter().map(open).collect::<Result<_, _>>()?;
+        let mut records = Vec::new();
+        let mut show = |_, record: &[u8]| records.push(record.to_vec());
+        let tail = read_log(directory, manifest, &mut show)?;
+        Ok((Recovered { manifest: manifest.clone(), bases, records }, tail))
+    }
+}
+
+fn manifest_of(directory: &dyn Directory) -> Result<Manifest, DiskError> {
+    Manifest::read(directory)?.ok_or_else(|| DiskError::NoStore(directory.path("")))
+}
+
+/// The files of a store that this process may write to, as the only one.
+///
+/// ```
+/// use std::sync::Arc;
+/// use vicus_disk::{Recovered, StoreFiles};
+/// use vicus_files::FakeDisk;
+///
+/// let disk = FakeDisk::new(1);
+/// let mut store = StoreFiles::create(Arc::new(disk.process(1)), *b"example ", 4711)?;
+/// store.log().stage(b"first");
+/// store.log().stage(b"second");
+/// assert_eq!(store.log().flush().expect("nothing fails"), 2);
+/// disk.crash(1);
+///
+/// let (_, recovered) = StoreFiles::open(Arc::new(disk.process(2)), *b"example ")?;
+/// assert_eq!(recovered.records, [b"first".to_vec(), b"second".to_vec()]);
+/// # Ok::<(), vicus_disk::DiskError>(())
+/// ```
+#[derive(Debug)]
+pub struct StoreFiles {
+    directory: Arc<dyn Directory>,
+    kind: [u8; 8],
+    manifest: Manifest,
+    /// The generation that is written next. No file of it or a later one is there.
+    next_generation: u64,
+    log: Log,
+    _lock: Box<dyn Lock>,
+}
+
+/// Why a generation was not published.
+#[derive(Clone, Debug)]
+pub struct NotPublished {
+    /// What failed.
+    pub error: DiskError,
+    /// Whether it may be the current one all the same when the store is opened again. Nothing is lost either way, and the process
+    /// can go on with the generation that it has.
+    pub in_doubt: bool,
+}
+
+impl fmt::Display for NotPublished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for NotPublished {}
+
+impl StoreFiles {
+    /// Makes an empty directory a store, with base files of this kind (as [`BaseWriter::create`] takes it). `store` is any number
+    /// that other stores don't have.
+    ///
+    /// # Errors
+    /// There is a store, another process is making one, or the system refuses.
+    pub fn create(directory: Arc<dyn Directory>, kind: [u8; 8], store: u64) -> Result<StoreFiles, DiskError> {
+        let lock = directory.lock(LOCK)?;
+        if Manifest::read(&*directory)?.is_some() {
+            return Err(DiskError::IsStore(directory.path("")));
+        }
+        let is_part = |name: &String| number_of(name).is_some() || generation_of(name).is_some();
+        if let Some(part) = directory.list()?.into_iter().find(is_part) {
+            let what = format!("it is missing, though there is {part}, which belongs to a store");
+            return Err(DiskError::damaged(directory.path(CURRENT), 0, what));
+        }
+        let manifest = Manifest { store, generation: 0, included: 0, log: 1, files: Vec::new() };
+        let log = Log::create(directory.clone(), store);
+        let files = StoreFiles { directory, kind, manifest, next_generation: 1, log, _lock: lock };
+        files.publish_manifest(files.manifest.clone()).map_err(|error| error.error)?;
+        Ok(files)
+    }
+
+    /// Opens a store to write to it.
+    ///
+    /// # Errors
+    /// There is none, it is damaged or newer, another process writes to it, or the system refuses, as a full disk does.
+    pub fn open(directory: Arc<dyn Directory>, kind: [u8; 8]) -> Result<(StoreFiles, Recovered), DiskError> {
+        // Before the lock is made in a directory that is none of ours.
+        manifest_of(&*directory)?;
+        let lock = directory.lock(LOCK)?;
+        let manifest = manifest_of(&*directory)?;
+        let (recovered, tail) = Recovered::follow(&*directory, kind, &manifest)?;
+        let names = directory.list()?;
+        let last = names.iter().filter_map(|name| generation_of(name)).fold(manifest.generation, u64::max);
+        let log = Log::resume(directory.clone(), &manifest, tail)?;
+        let files = StoreFiles { directory, kind, manifest, next_generation: last + 1, log, _lock: lock };
+        files.publish_manifest(files.manifest.clone()).map_err(|error| error.error)?;
+        files.remove_strays(true);
+        Ok((files, recovered))
+    }
+
+    /// Which files are the store.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The log.
+    pub fn log(&mut self) -> &mut Log {
+        &mut self.log
+    }
+
+    /// The name of a base file of the next generation, and a writer for it. [`StoreFiles::publish`] takes the name.
+    ///
+    /// # Errors
+    /// The system refuses. Then, or if the writer fails, the whole generation is to be given up: [`StoreFiles::give_up`].
+    pub fn write_base(&self, name: &str) -> Result<(String, BaseWriter), DiskError> {
+        let name = format!("base-{:08}-{name}", self.next_generation);
+        let writer = BaseWriter::create(&*self.directory, &format!("{name}{UNFINISHED}"), self.kind)?;
+        Ok((name, writer))
+    }
+
+    /// Makes these base files the store's, which include the log up to a durable record. They were finished by writers
+    /// of [`StoreFiles::write_base`], or are among the current ones. Afterwards, what the store doesn't need any more is removed.
+    ///
+    /// # Errors
+    /// The system refuses. Unless it is in doubt, the new files are removed. In both cases new ones have to be written.
+    pub fn publish(&mut self, included: u64, files: Vec<BaseEntry>) -> Result<(), NotPublished> {
+        assert!(
+            (self.manifest.included..=self.log.durable()).contains(&included),
+            "a base includes what the one before it did, and nothing that may be lost"
+        );
+        let generation = self.next_generation;
+        self.next_generation += 1;
+        let log = self.log.first_needed(included);
+        let manifest = Manifest { store: self.manifest.store, generation, included, log, files };
+        let outcome = self.name_files(&manifest).map_err(|error| NotPublished { error, in_doubt: false });
+        let outcome = outcome.and_then(|()| self.publish_manifest(manifest.clone()));
+        match &outcome {
+            Ok(()) => {
+                self.log.forget_before(manifest.log);
+                self.manifest = manifest;
+                self.remove_strays(false);
+            }
+            Err(error) if !error.in_doubt => self.remove_generation(generation),
+            Err(_) => {}
+        }
+        outcome
+    }
+
+    /// Removes the base files that were written for the next generation, since one of them could not be. What they took of a full disk is
+    /// free again.
+    pub fn give_up(&mut self) {
+        self.remove_generation(self.next_generation);
+        self.next_generation += 1;
+    }
+
+    /// Removes all base files of a generation that the store does not use. Those that can't be removed now are found again when the store
+    /// is opened.
+    fn remove_generation(&self, generation: u64) {
+        for name in self.directory.list().unwrap_or_default() {
+            if generation_of(&name) == Some(generation) {
+                let _ = self.directory.remove(&name);
+            }
+        }
+    }
+
+    /// Gives the new files their names, so that these last.
+    fn name_files(&self, manifest: &Manifest) -> Result<(), DiskError> {
+        for BaseEntry { name, .. } in &manifest.files {
+            match generation_of(name) == Some(manifest.generation) {
+                true => self.directory.rename(&format!("{name}{UNFINISHED}"), name)?,
+                false => assert!(self.manifest.files.iter().any(|entry| entry.name == *name), "{name} is no base file"),
+            }
+        }
+        Ok(self.directory.sync()?)
+    }
+
+    fn publish_manifest(&self, manifest: Manifest) -> Result<(), NotPublished> {
+        let refused = |error| NotPublished { error, in_doubt: false };
+        let in_doubt = |error: vicus_files::FileError| NotPublished { error: error.into(), in_doubt: true };
+        manifest.write_next(&*self.directory).map_err(refused)?;
+        self.directory.rename(NEXT, CURRENT).map_err(in_doubt)?;
+        self.directory.sync().map_err(in_doubt)
+    }
+
+    /// Removes files of the kinds written here that aren't the store's. Base files of the next generation are being
+    /// written, unless the store has just been opened.
+    fn remove_strays(&self, opened: bool) {
+        // A file that can't be removed now is found again when the store is opened.
+        for name in self.directory.list().unwrap_or_default() {
+            let is_needed = match (number_of(&name), generation_of(&name)) {
+                (Some((segment, _)), _) => self.log.needs(segment),
+                (None, Some(generation)) => {
+                    let current = self.manifest.files.iter().any(|entry| entry.name == name);
+                    current || (!opened && generation >= self.next_generation)
+                }
+                (None, None) => name != NEXT,
+            };
+            if !is_needed {
+                let _ = self.directory.remove(&name);
+            }
+        }
+    }
+}
+
+/// The generation of a base file, finished or not, by its name.
+fn generation_of(name: &str) -> Option<u64> {
+    let (generation, name) = name.strip_prefix("base-")?.split_once('-')?;
+    let digits = generation.len() >= 8 && generation.bytes().all(|byte| byte.is_ascii_digit());
+    generation.parse().ok().filter(|_| digits && !name.is_empty())
+}

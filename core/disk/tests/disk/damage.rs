@@ -1,0 +1,157 @@
+//! Every flip of a byte and every cut of a store's small files: what is read is right, or the file is named.
+
+use crate::log::publish;
+use crate::model::{KIND, read};
+use std::sync::Arc;
+use vicus_disk::{DiskError, StoreFiles};
+use vicus_files::FakeDisk;
+
+/// A store with a base of two records, and three segments with seven more, the last of which has two frames.
+fn store() -> (FakeDisk, Vec<Vec<u8>>) {
+    let disk = FakeDisk::new(1);
+    let mut store = StoreFiles::create(Arc::new(disk.process(1)), KIND, 7).unwrap();
+    let records: Vec<Vec<u8>> = (0..9_u8).map(|at| vec![at; [3, 90, 0, 700, 8][usize::from(at) % 5]]).collect();
+    let mut staged = 0;
+    for (count, rotates) in [(2, true), (2, false), (1, true), (1, true), (2, false), (1, false)] {
+        records[staged..staged + count].iter().for_each(|record| {
+            store.log().stage(record);
+        });
+        staged += count;
+        store.log().flush().unwrap();
+        if rotates {
+            store.log().rotate();
+        }
+    }
+    assert_eq!(staged, records.len());
+    publish(&mut store, &[&records[0], &records[1]]);
+    assert_eq!(read(&disk.process(2)).unwrap(), records);
+    disk.kill();
+    (disk, records)
+}
+
+fn logs(disk: &FakeDisk) -> Vec<String> {
+    disk.names().into_iter().filter(|name| name.starts_with("log-")).collect()
+}
+
+/// What a reader finds, and that a writer finds the same.
+fn found(disk: &FakeDisk, name: &str) -> Option<Vec<Vec<u8>>> {
+    let found = read(&disk.process(2));
+    let written = StoreFiles::open(Arc::new(disk.copy().process(3)), KIND);
+    match (found, written) {
+        (Ok(found), Ok((_, recovered))) => {
+            assert_eq!(found[found.len() - recovered.records.len()..], recovered.records);
+            Some(found)
+        }
+        (Err(error), Err(other)) => {
+            assert_eq!(error.to_string(), other.to_string());
+            assert!(error.to_string().contains(&format!("fake/{name}")), "{error}");
+            None
+        }
+        (found, written) => panic!("{found:?}, but a writer: {written:?}"),
+    }
+}
+
+#[test]
+fn a_flipped_byte_of_the_log_is_found_or_does_no_harm() {
+    let (disk, records) = store();
+    assert_eq!(logs(&disk).len(), 3);
+    for name in logs(&disk) {
+        let good = disk.contents(&name).unwrap();
+        let mut harmless = 0;
+        for (at, mask) in (0..good.len()).flat_map(|at| [1, 0x40, 0xff].map(|mask| (at, mask))) {
+            let mut flipped = good.clone();
+            flipped[at] ^= mask;
+            disk.put(&name, &flipped);
+            if let Some(found) = found(&disk, &name) {
+                assert_eq!(found, records, "{name}, byte {at}");
+                harmless += 1;
+            }
+        }
+        // The zeros that fill a frame up belong to no record.
+        assert!(harmless <= 2 * 7 * 3, "{name}: {harmless}");
+        disk.put(&name, &good);
+    }
+}
+
+#[test]
+fn a_cut_log_is_refused_or_ends_where_a_crash_could_have_ended_it() {
+    let (disk, records) = store();
+    for (turn, name) in logs(&disk).iter().enumerate() {
+        let good = disk.contents(name).unwrap();
+        let mut shorter = 0;
+        for at in 0..good.len() {
+            disk.put(name, &good[..at]);
+            if let Some(found) = found(&disk, name) {
+                assert!(records.starts_with(&found), "{name}, cut at {at}");
+                let fits = turn == 2 && found.len() == 8;
+                assert!(fits || found == records, "{name}, cut at {at}: {}", found.len());
+                shorter += u32::from(found != records);
+            }
+        }
+        assert_eq!(shorter > 0, turn == 2, "only the last frame of the last segment may never have been there");
+        disk.put(name, &good);
+        disk.take_away(name);
+        match found(&disk, name) {
+            None => assert!(turn < 2, "it is missed"),
+            // Nothing says that there was a newest segment; the one before it is whole.
+            Some(found) => assert!(turn == 2 && found == records[..6]),
+        }
+        disk.put(name, &good);
+    }
+}
+
+#[test]
+fn a_manifest_with_any_other_byte_is_refused() {
+    let (disk, _) = store();
+    let good = disk.contents("CURRENT").unwrap();
+    for at in 0..good.len() {
+        for mask in (0..8).map(|bit| 1 << bit).chain([0xff]) {
+            let mut flipped = good.clone();
+            flipped[at] ^= mask;
+            disk.put("CURRENT", &flipped);
+            assert_eq!(found(&disk, "CURRENT"), None, "byte {at} with {mask:x}");
+        }
+        disk.put("CURRENT", &good[..at]);
+        assert_eq!(found(&disk, "CURRENT"), None, "cut at {at}");
+    }
+    disk.put("CURRENT", &[&good[..], b"\n"].concat());
+    assert_eq!(found(&disk, "CURRENT"), None);
+}
+
+#[test]
+fn a_log_of_garbage_is_refused() {
+    let (disk, _) = store();
+    let name = logs(&disk).pop().unwrap();
+    let refused = |bytes: &[u8]| {
+        disk.put(&name, bytes);
+        assert_eq!(found(&disk, &name), None);
+        read(&disk.process(2)).unwrap_err().to_string()
+    };
+    let good = disk.contents(&name).unwrap();
+    let path = format!("fake/{name}");
+    assert_eq!(refused(&[0x5a; 5000]), format!("{path} is not a log of Vicus"));
+    assert_eq!(refused(&[0; 5000]), format!("{path} is not a log of Vicus"));
+    assert_eq!(refused(b""), format!("{path} is damaged at byte 0: it ends in its header"));
+    let mut newer = good.clone();
+    newer[8] = 9;
+    assert_eq!(refused(&newer), format!("{path} has format 9, from a newer Vicus; this one reads formats up to 1"));
+    let garbage = [&good[..], &[0x5a; 300]].concat();
+    assert!(refused(&garbage).contains(&format!("damaged at byte {}: record 10 is not as it was written", good.len())));
+    // Zeros behind the last frame are what a crash may leave.
+    disk.put(&name, &[&good[..], &[0; 300]].concat());
+    assert_eq!(found(&disk, &name).unwrap().len(), 9);
+}
+
+#[test]
+fn the_log_of_another_store_is_refused() {
+    let (disk, _) = store();
+    let other = FakeDisk::new(2);
+    let mut store = StoreFiles::create(Arc::new(other.process(1)), KIND, 8).unwrap();
+    store.log().stage(b"another store's");
+    store.log().flush().unwrap();
+    let name = logs(&disk).pop().unwrap();
+    disk.put(&name, &other.contents("log-00000001").unwrap());
+    let error = read(&disk.process(2)).unwrap_err();
+    let what = "it says that it is segment 1 of store 0000000000000008";
+    assert!(matches!(&error, DiskError::Damaged(damage) if damage.what.starts_with(what)), "{error}");
+}

@@ -1,0 +1,180 @@
+//! Who may open a store, and what opening does to its files.
+
+use crate::log::publish;
+use crate::model::{KIND, all_of, read};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use vicus_disk::{DiskError, Recovered, StoreFiles};
+use vicus_files::{Access, Directory, FakeDirectory, FakeDisk, File, FileError, Lock, LockError, Mapping};
+
+fn open(disk: &FakeDisk, pid: u32) -> Result<(StoreFiles, Recovered), DiskError> {
+    StoreFiles::open(Arc::new(disk.process(pid)), KIND)
+}
+
+#[test]
+fn the_second_writer_is_refused_with_the_firsts_id_and_readers_are_not() {
+    let disk = FakeDisk::new(1);
+    let mut first = StoreFiles::create(Arc::new(disk.process(41)), KIND, 7).unwrap();
+    first.log().stage(b"a");
+    first.log().flush().unwrap();
+    assert_eq!(open(&disk, 42).unwrap_err().to_string(), "fake/LOCK is locked by process 41");
+    let error = StoreFiles::create(Arc::new(disk.process(42)), KIND, 8).unwrap_err();
+    assert_eq!(error.to_string(), "fake/LOCK is locked by process 41");
+    let (names, manifest) = (disk.names(), disk.contents("CURRENT"));
+    assert_eq!(read(&disk.process(43)).unwrap(), [b"a"]);
+    assert_eq!((disk.names(), disk.contents("CURRENT")), (names, manifest), "reading changes nothing");
+    drop(first);
+    open(&disk, 42).unwrap();
+}
+
+#[test]
+fn what_is_no_store_is_said_to_be_none_and_left_alone() {
+    let disk = FakeDisk::new(1);
+    disk.put("letter.txt", b"Dear all");
+    assert_eq!(open(&disk, 1).unwrap_err().to_string(), "fake/ holds no store: there is no file CURRENT in it");
+    assert!(matches!(read(&disk.process(1)), Err(DiskError::NoStore(_))));
+    assert_eq!(disk.names(), ["letter.txt"]);
+    disk.put("CURRENT", b"Dear all");
+    assert_eq!(open(&disk, 1).unwrap_err().to_string(), "fake/CURRENT is not a store's manifest");
+    disk.put("CURRENT", b"vicus store\nformat 2\nwhatever is new\n");
+    let newer = "fake/CURRENT has format 2, from a newer Vicus; this one reads formats up to 1";
+    assert_eq!(open(&disk, 1).unwrap_err().to_string(), newer);
+    assert_eq!(StoreFiles::create(Arc::new(disk.process(1)), KIND, 7).unwrap_err().to_string(), newer);
+    assert_eq!(disk.names(), ["CURRENT", "LOCK", "letter.txt"]);
+}
+
+#[test]
+fn a_store_is_created_once_and_never_over_the_files_of_another() {
+    let disk = FakeDisk::new(1);
+    let create = || StoreFiles::create(Arc::new(disk.process(1)), KIND, 7);
+    let mut store = create().unwrap();
+    store.log().stage(b"a");
+    store.log().flush().unwrap();
+    publish(&mut store, &[b"a"]);
+    drop(store);
+    assert_eq!(create().unwrap_err().to_string(), "fake/ holds a store already");
+    disk.take_away("CURRENT");
+    let names = disk.names();
+    let error = create().unwrap_err().to_string();
+    assert!(error.starts_with("fake/CURRENT is damaged at byte 0: it is missing, though there is base-"), "{error}");
+    assert_eq!(disk.names(), names);
+}
+
+#[test]
+fn files_that_belong_to_nothing_are_removed_by_a_writer_and_not_by_a_reader() {
+    let disk = FakeDisk::new(1);
+    let mut store = StoreFiles::create(Arc::new(disk.process(1)), KIND, 7).unwrap();
+    store.log().stage(b"a");
+    store.log().flush().unwrap();
+    publish(&mut store, &[b"a"]);
+    drop(store);
+    let own = disk.names();
+    let strays =
+        ["CURRENT.new", "base-00000009-all.new", "base-00000001-other", "base-00000012-all", "log-00000077.new"];
+    let foreign = ["backup.zip", "base-camp", "log-book", "log-1"];
+    strays.iter().chain(&foreign).for_each(|name| disk.put(name, b"?"));
+    let all = disk.names();
+    assert_eq!(read(&disk.process(2)).unwrap(), [b"a"]);
+    assert_eq!(disk.names(), all);
+    let (mut store, _) = open(&disk, 3).unwrap();
+    let mut expected = [&own[..], &foreign.map(str::to_owned)].concat();
+    expected.sort();
+    assert_eq!(disk.names(), expected);
+    // Neither generations nor segments get a number that a stray had.
+    assert_eq!(store.write_base("all").unwrap().0, "base-00000013-all");
+    store.log().rotate();
+    store.log().stage(b"b");
+    store.log().flush().unwrap();
+    assert!(disk.names().contains(&"log-00000078".to_owned()), "{disk:?}");
+}
+
+/// A directory in which a writer goes on at one of the operations of a reader.
+struct Meanwhile<F> {
+    inner: FakeDirectory,
+    left: AtomicU64,
+    writer: F,
+}
+
+impl<F: Fn() + Send + Sync> Meanwhile<F> {
+    fn turn(&self) -> &FakeDirectory {
+        if self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
+            (self.writer)();
+        }
+        &self.inner
+    }
+}
+
+impl<F> std::fmt::Debug for Meanwhile<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl<F: Fn() + Send + Sync> Directory for Meanwhile<F> {
+    fn path(&self, name: &str) -> String {
+        self.inner.path(name)
+    }
+
+    fn open(&self, name: &str, access: Access) -> Result<Arc<dyn File>, FileError> {
+        self.turn().open(name, access)
+    }
+
+    fn map(&self, name: &str) -> Result<Mapping, FileError> {
+        self.turn().map(name)
+    }
+
+    fn list(&self) -> Result<Vec<String>, FileError> {
+        self.turn().list()
+    }
+
+    fn create(&self, name: &str) -> Result<Arc<dyn File>, FileError> {
+        panic!("a reader creates nothing: {name}")
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), FileError> {
+        panic!("a reader renames nothing: {from} to {to}")
+    }
+
+    fn remove(&self, name: &str) -> Result<(), FileError> {
+        panic!("a reader removes nothing: {name}")
+    }
+
+    fn sync(&self) -> Result<(), FileError> {
+        panic!("a reader syncs nothing")
+    }
+
+    fn lock(&self, name: &str) -> Result<Box<dyn Lock>, LockError> {
+        panic!("a reader locks nothing: {name}")
+    }
+}
+
+/// What happened: a reader read the manifest, then the writer published and removed the log's segments, then the reader listed none, and
+/// took that for a log without records.
+#[test]
+fn a_reader_finds_one_generation_whole_while_a_writer_publishes_another() {
+    let (first, second): ([&[u8]; 2], [&[u8]; 3]) = ([b"a", b"b"], [b"a", b"b", b"c"]);
+    let mut published = 0;
+    for at in 0..12 {
+        let disk = FakeDisk::new(at);
+        let mut store = StoreFiles::create(Arc::new(disk.process(1)), KIND, 7).unwrap();
+        store.log().set_segment_bytes(1);
+        for record in first {
+            store.log().stage(record);
+            store.log().flush().unwrap();
+        }
+        publish(&mut store, &first[..1]);
+        let store = Mutex::new(store);
+        let writer = || {
+            let store = &mut *store.lock().unwrap();
+            store.log().stage(b"c");
+            store.log().flush().unwrap();
+            store.log().rotate();
+            publish(store, &second);
+        };
+        let directory = Meanwhile { inner: disk.process(2), left: AtomicU64::new(at), writer };
+        let found = all_of(&Recovered::read(&directory, KIND).unwrap()).unwrap();
+        assert!(found == first || found == second, "operation {at}: {found:?}");
+        published += u32::from(directory.left.load(Ordering::Relaxed) > at);
+    }
+    assert!((4..12).contains(&published), "the reader has fewer operations: {published}");
+}
