@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut parsed: Vec<Parsed> = (0..workers).map(|_| Parsed::default()).collect();
     let (chunks, _) = Chunker::new(4 << 20).cut(&text, true);
     for (place, chunk) in chunks.into_iter().enumerate() {
-        load::parse_ntriples_into(&mut parsed[place % workers], chunk, 0, OnError::Fail)?;
+        load::parse_lines_into(&mut parsed[place % workers], chunk, load::Syntax::NTriples, 0, OnError::Fail)?;
     }
     drop(text);
     say("parse", step);

@@ -3,11 +3,11 @@
 //! * [`ids`]: 64-bit names of terms, which sort as SPARQL sorts the terms.
 //! * [`term`] and [`dictionary`]: from terms to ids and back.
 //! * [`index`](mod@index): all triples in one order, as columns; a pattern is a range of rows.
-//! * [`unranked`]: terms that a sorted dictionary lacks, and [`delta`]: changes of an index since it was built.
 //! * [`search`]: many look-ups in one index, each from where the last one ended.
+//! * [`unranked`]: terms that a sorted dictionary lacks, and [`delta`]: changes of an index since it was built.
 //! * [`statistics`]: counts for a planner, and [`characteristic`]: which predicates occur together.
 //! * [`snapshot`]: all of it together; start at [`Snapshot`].
-//! * [`load`]: from N-Triples and Turtle to a store, in steps that can run at the same time.
+//! * [`load`]: from all syntaxes of RDF to a store, in steps that can run at the same time.
 
 pub mod characteristic;
 pub mod delta;

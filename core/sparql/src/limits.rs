@@ -66,7 +66,7 @@ impl Default for Limits {
             unions: 5,
             tries: 32,
             tried_from_ns: 4000,
-            eliminated_from_ns: 100_000,
+            eliminated_from_ns: 200_000,
         }
     }
 }

@@ -26,11 +26,12 @@ use vicus_sparql::{Form, Moment, ParseOptions, PlanOptions, QueryError, QueryErr
 /// See `vicus query --help`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// N-Triples or Turtle by the ending (.nt, .ttl, with .gz or without); - is standard input. May be given several times: the
-    /// files are one graph, whose blank nodes are kept apart by file.
+    /// A file of RDF, in the syntax of its ending (.nt, .nq, .ttl, .trig, .rdf, .xml, .owl, .jsonld), plain or packed by gzip or zstd,
+    /// with .gz or .zst behind the ending or not; - is standard input. May be given several times: the files are one graph, whose
+    /// blank nodes are kept apart by file. Named graphs can't be loaded yet.
     #[arg(long, value_name = "FILE", required = true)]
     data: Vec<OsString>,
-    /// The syntax of all data files, whatever their endings.
+    /// The syntax of all data files, whatever their endings; of standard input nt by default.
     #[arg(long, value_enum)]
     syntax: Option<SyntaxName>,
     /// A query's file; may be given several times, each is answered in turn.
@@ -102,15 +103,16 @@ pub(crate) struct Args {
     /// on these threads.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// The longest line of data, in Turtle the longest statement: 64K, 10M, 2G. A longer one, such as all of /dev/zero, is an
-    /// error, because it must fit in memory as a whole.
+    /// The longest line of data, in Turtle, TriG and RDF/XML the longest statement, in JSON-LD the longest file: 64K, 10M, 2G. A longer
+    /// one, such as all of /dev/zero, is an error, because it must fit in memory as a whole.
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes)]
     max_line: u64,
     /// The key of the hashes of terms and rows; by default random, so that data and queries can't be made to slow the tables
     /// down. The same number gives the same tables. VICUS_HASH_SEED sets it, too.
     #[arg(long, value_name = "N")]
     hash_seed: Option<u64>,
-    /// Leaves malformed lines of the data out, and says how many.
+    /// Leaves malformed lines of the data out, and quads of named graphs, and says how many. A file of RDF/XML or JSON-LD ends at its
+    /// first error.
     #[arg(long)]
     skip_malformed: bool,
     /// Prints each query's plan instead of running it: operators with estimated rows and their boxes; boxes with their vias.
@@ -226,9 +228,21 @@ impl Format {
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum SyntaxName {
     /// N-Triples.
+    #[value(alias = "ntriples")]
     Nt,
+    /// N-Quads.
+    #[value(alias = "nquads")]
+    Nq,
     /// Turtle.
+    #[value(alias = "turtle")]
     Ttl,
+    /// TriG.
+    Trig,
+    /// RDF/XML.
+    #[value(alias = "rdf")]
+    Rdfxml,
+    /// JSON-LD, without contexts elsewhere.
+    Jsonld,
 }
 
 fn rows(text: &str) -> Result<usize, String> {
@@ -302,7 +316,11 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     }
     let syntax = args.syntax.map(|name| match name {
         SyntaxName::Nt => Syntax::NTriples,
+        SyntaxName::Nq => Syntax::NQuads,
         SyntaxName::Ttl => Syntax::Turtle,
+        SyntaxName::Trig => Syntax::TriG,
+        SyntaxName::Rdfxml => Syntax::RdfXml,
+        SyntaxName::Jsonld => Syntax::JsonLd,
     });
     let (sources, reading) = input::open(&args.data, syntax)?;
     // Errors in the queries are reported before the data is read.

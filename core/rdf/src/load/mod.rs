@@ -1,8 +1,8 @@
 //! From text to a store, in steps that are functions over data: the caller decides which steps run in parallel.
 //!
 //! ```text
-//!  buffers ── Chunker::cut ──▶ chunks ── parse_ntriples ──▶ Parsed      each chunk alone
-//!             TurtleReader ───────────────────────────────▶ Parsed      each file alone
+//!  buffers ── Chunker::cut ──▶ chunks ── parse_lines ─────▶ Parsed      each chunk of N-Triples or N-Quads alone
+//!             TurtleReader, PulledReader ─────────────────▶ Parsed      each file of another syntax alone
 //!  Parsed ─── SortedTerms::new ──▶ terms, triples                       each chunk alone
 //!  terms ──── cut_terms ─ merge_terms ─▶ parts                          each part alone
 //!  parts ──── assemble ──▶ dictionary, numbering, a table per chunk     once
@@ -21,30 +21,55 @@ mod chunk;
 #[cfg(test)]
 pub(crate) mod crafted;
 mod flow;
+mod guard;
 mod merge;
 mod ntriples;
 mod plain;
+mod pulled;
 mod runs;
+mod statements;
 mod terms;
 mod turtle;
 
 pub use chunk::{Chunk, Chunker};
-pub use flow::{Load, LoadError, LoadOptions, Loaded, Malformed, Phase, Progress, Source, Syntax};
+pub use flow::{Load, LoadError, LoadOptions, Loaded, Malformed, Phase, Progress, Source};
 pub use merge::{Assembled, MergedTerms, Numbering, SortedTerms, assemble, cut_terms, merge_terms};
-pub use ntriples::{parse_ntriples, parse_ntriples_into};
+pub use ntriples::{parse_lines_into, parse_ntriples};
+pub use pulled::PulledReader;
 pub use runs::{Run, cut_runs, derive_runs, index, merge_runs, remap};
-pub use turtle::{TurtleReader, parse_turtle};
+pub use turtle::{TurtleReader, parse_trig, parse_turtle};
 
+use crate::ids::{Id, Kind};
 use crate::index::Order;
 use crate::snapshot::Snapshot;
-use crate::term::Encoder;
-use oxrdf::{TermRef, TripleRef};
+use crate::term::{Encoder, TermView};
+use oxrdf::{GraphNameRef, QuadRef, Term, TermRef};
 use plain::ROOM_BESIDE_TEXT;
 use rapidhash::v3::RapidSecrets;
 use std::cmp::Ordering;
 use std::fmt;
+use std::io::Cursor;
 use terms::Terms;
 use vicus_flow::{Grow, NoMemory};
+
+/// A syntax of RDF.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Syntax {
+    NTriples,
+    NQuads,
+    Turtle,
+    TriG,
+    RdfXml,
+    JsonLd,
+}
+
+impl Syntax {
+    /// Whether each line is a statement by itself, so that a text can be cut.
+    pub fn is_of_lines(self) -> bool {
+        matches!(self, Syntax::NTriples | Syntax::NQuads)
+    }
+}
 
 /// How text that breaks the grammar is handled.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -135,8 +160,12 @@ pub(crate) fn could_have(bytes: usize) -> Result<(), NoMemory> {
 pub struct Parsed {
     terms: Terms,
     triples: Vec<[u32; 3]>,
+    /// Invariant: empty while no triple is of a named graph; else one graph for each triple.
+    graphs: Vec<u32>,
+    /// Whether quads of named graphs are kept; otherwise such a quad is an error.
+    keeps_graphs: bool,
     encoder: Encoder,
-    /// The number of skipped lines (of Turtle: errors).
+    /// The number of skipped lines (of syntaxes without lines: errors, and quads of named graphs).
     pub skipped: u64,
     /// The first skipped error.
     pub first_skipped: Option<SyntaxError>,
@@ -158,13 +187,20 @@ impl Parsed {
 
     fn with_secrets(secrets: RapidSecrets) -> Parsed {
         let (terms, encoder) = (Terms::new(secrets), Encoder::default());
-        Parsed { terms, triples: Vec::new(), encoder, skipped: 0, first_skipped: None }
+        let (triples, graphs) = (Vec::new(), Vec::new());
+        Parsed { terms, triples, graphs, keeps_graphs: false, encoder, skipped: 0, first_skipped: None }
+    }
+
+    /// As it is, but quads of named graphs are kept ([`Parsed::graphs`]). Otherwise such a quad is an error, because a
+    /// [`Snapshot`] has one graph.
+    pub fn with_graphs(self) -> Parsed {
+        Parsed { keeps_graphs: true, ..self }
     }
 
     /// Takes everything out; what is parsed later is hashed with the same key.
     fn take(&mut self) -> Parsed {
-        let secrets = self.terms.secrets();
-        std::mem::replace(self, Parsed::with_secrets(secrets))
+        let empty = Parsed { keeps_graphs: self.keeps_graphs, ..Parsed::with_secrets(self.terms.secrets()) };
+        std::mem::replace(self, empty)
     }
 
     /// Subject, predicate and object as local numbers; there may be duplicates.
@@ -172,16 +208,35 @@ impl Parsed {
         &self.triples
     }
 
+    /// The graph of each triple, as the local number of its name or [`DEFAULT_GRAPH`]; empty if all are of the default graph.
+    pub fn graphs(&self) -> &[u32] {
+        &self.graphs
+    }
+
+    /// The term with this local number. Panics if there is none.
+    pub fn term(&self, number: u32) -> Term {
+        let (&tag, key) = self.terms.entry(number).split_first().expect("an entry has a tag");
+        let view = match Kind::of_tag(tag).filter(|kind| kind.section().is_some()) {
+            Some(kind) => TermView::of_key(kind, str::from_utf8(key).expect("keys are UTF-8")),
+            None => {
+                let mut bits = [tag; 8];
+                bits[1..].copy_from_slice(key);
+                TermView::inlined(Id::from_bits(u64::from_be_bytes(bits))).expect("it is not in a dictionary")
+            }
+        };
+        view.to_term()
+    }
+
     /// The number of distinct terms.
     pub fn term_count(&self) -> usize {
         self.terms.len()
     }
 
-    /// Makes room for one triple whose terms have this many bytes of text together.
+    /// Makes room for one quad whose terms have this many bytes of text together.
     #[inline]
     fn make_room(&mut self, bytes: usize) -> Result<(), NoMemory> {
         self.triples.grow(1)?;
-        self.terms.make_room(3, bytes + ROOM_BESIDE_TEXT)?;
+        self.terms.make_room(4, bytes + ROOM_BESIDE_TEXT)?;
         self.encoder.make_room(bytes + ROOM_BESIDE_TEXT)
     }
 
@@ -194,13 +249,49 @@ impl Parsed {
         self.terms.intern(term)
     }
 
-    fn push(&mut self, triple: TripleRef<'_>, file: u32) -> Result<(), NoMemory> {
-        self.make_room(text_bytes(triple))?;
-        let subject = self.intern(triple.subject.into(), file);
-        let predicate = self.intern(triple.predicate.into(), file);
-        let object = self.intern(triple.object, file);
-        self.triples.push([subject, predicate, object]);
+    /// Adds a quad of N-Quads.
+    fn push(&mut self, quad: QuadRef<'_>, file: u32) -> Result<(), NoMemory> {
+        self.make_room(text_bytes(quad))?;
+        let subject = self.intern(quad.subject.into(), file);
+        let predicate = self.intern(quad.predicate.into(), file);
+        let object = self.intern(quad.object, file);
+        let graph = match quad.graph_name {
+            GraphNameRef::DefaultGraph => DEFAULT_GRAPH,
+            GraphNameRef::NamedNode(node) => self.intern(node.into(), file),
+            GraphNameRef::BlankNode(node) => self.intern(node.into(), file),
+        };
+        self.add([subject, predicate, object], graph)
+    }
+
+    /// Adds a triple of a graph.
+    #[inline]
+    fn add(&mut self, triple: [u32; 3], graph: u32) -> Result<(), NoMemory> {
+        self.triples.grow(1)?;
+        if graph != DEFAULT_GRAPH || !self.graphs.is_empty() {
+            self.add_graph(graph)?;
+        }
+        self.triples.push(triple);
         Ok(())
+    }
+
+    #[cold]
+    fn add_graph(&mut self, graph: u32) -> Result<(), NoMemory> {
+        let before = self.triples.len();
+        self.graphs.grow(before + 1 - self.graphs.len())?;
+        self.graphs.resize(before, DEFAULT_GRAPH);
+        self.graphs.push(graph);
+        Ok(())
+    }
+
+    /// The error that a quad of a named graph stands here.
+    #[cold]
+    fn named_graph(graph: GraphNameRef<'_>, file: u32, line: u64, column: u64) -> SyntaxError {
+        let shown = graph.to_string();
+        let (name, more) = shown.char_indices().nth(80).map_or((&*shown, ""), |(end, _)| (&shown[..end], "..."));
+        let message = format!(
+            "a quad of the graph {name}{more}: only the default graph can be loaded yet; remove the graph's name, or leave such quads out"
+        );
+        SyntaxError::new(file, line, column, &message)
     }
 
     fn refuse(&mut self, error: SyntaxError, on_error: OnError) -> Result<(), SyntaxError> {
@@ -215,8 +306,11 @@ impl Parsed {
     }
 }
 
-/// The length of the text of a triple's terms.
-fn text_bytes(triple: TripleRef<'_>) -> usize {
+/// The graph of triples that are in none that has a name: no term's number.
+pub const DEFAULT_GRAPH: u32 = u32::MAX;
+
+/// The length of the text of a quad's terms.
+fn text_bytes(quad: QuadRef<'_>) -> usize {
     let of = |term: TermRef<'_>| match term {
         TermRef::NamedNode(node) => node.as_str().len(),
         TermRef::BlankNode(node) => node.as_str().len(),
@@ -224,7 +318,12 @@ fn text_bytes(triple: TripleRef<'_>) -> usize {
             literal.value().len() + literal.language().unwrap_or(literal.datatype().as_str()).len()
         }
     };
-    of(triple.subject.into()) + of(triple.predicate.into()) + of(triple.object)
+    let graph = match quad.graph_name {
+        GraphNameRef::DefaultGraph => 0,
+        GraphNameRef::NamedNode(node) => node.as_str().len(),
+        GraphNameRef::BlankNode(node) => node.as_str().len(),
+    };
+    of(quad.subject.into()) + of(quad.predicate.into()) + of(quad.object) + graph
 }
 
 impl fmt::Debug for Parsed {
@@ -312,9 +411,9 @@ pub struct Loader {
     on_error: OnError,
     orders: Vec<Order>,
     parsed: Parsed,
-    /// The pieces of Turtle files, kept apart from `parsed`: a known term is not checked again, and N-Triples must be checked
+    /// The pieces of files of other syntaxes than N-Triples, kept apart from `parsed`: a known term is not checked again, and N-Triples must be checked
     /// as strictly as if it were loaded alone.
-    turtle: Vec<Parsed>,
+    others: Vec<Parsed>,
     /// The number of the next file.
     file: u32,
 }
@@ -333,26 +432,42 @@ impl Loader {
 
     /// Adds a whole N-Triples file. Files are numbered from 0 in the order of these calls.
     pub fn ntriples(&mut self, text: &[u8]) -> Result<(), SyntaxError> {
-        self.file += 1;
-        parse_ntriples_into(&mut self.parsed, Chunk::file(text), self.file - 1, self.on_error)
+        self.file(text, Syntax::NTriples, None)
     }
 
     /// Adds a whole Turtle file, whose relative IRIs are resolved against `base`.
     pub fn turtle(&mut self, text: &[u8], base: Option<&str>) -> Result<(), SyntaxError> {
+        self.file(text, Syntax::Turtle, base)
+    }
+
+    /// Adds a whole file of any syntax, whose relative IRIs are resolved against `base`.
+    pub fn file(&mut self, text: &[u8], syntax: Syntax, base: Option<&str>) -> Result<(), SyntaxError> {
+        let (file, on_error) = (self.file, self.on_error);
         self.file += 1;
-        let parsed = parse_turtle(text, self.file - 1, base, self.on_error)?;
-        self.turtle.push(parsed);
+        let parsed = match syntax {
+            Syntax::NTriples | Syntax::NQuads => {
+                return parse_lines_into(&mut self.parsed, Chunk::file(text), syntax, file, on_error);
+            }
+            Syntax::Turtle => parse_turtle(text, file, base, on_error)?,
+            Syntax::TriG => parse_trig(text, file, base, on_error)?,
+            Syntax::RdfXml | Syntax::JsonLd => {
+                // The parsers own what they read from.
+                let source = Box::new(Cursor::new(text.to_vec()));
+                PulledReader::new(source, syntax, file, base, on_error)?.finish()?
+            }
+        };
+        self.others.push(parsed);
         Ok(())
     }
 
-    /// The number of skipped lines of N-Triples, and of errors in Turtle, so far.
+    /// The number of skipped lines of N-Triples and N-Quads, and of errors in other syntaxes, so far.
     pub fn skipped(&self) -> u64 {
-        self.turtle.iter().map(|parsed| parsed.skipped).sum::<u64>() + self.parsed.skipped
+        self.others.iter().map(|parsed| parsed.skipped).sum::<u64>() + self.parsed.skipped
     }
 
     /// The store of everything that was added.
     pub fn finish(self) -> Snapshot {
-        let mut parsed = self.turtle;
+        let mut parsed = self.others;
         parsed.push(self.parsed);
         had(build(parsed, &self.orders))
     }

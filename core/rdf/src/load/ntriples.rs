@@ -1,11 +1,11 @@
-//! N-Triples, line by line: the fast path first, and oxttl for every line that it is not sure about.
+//! N-Triples and N-Quads, line by line: the fast path first, and oxttl for every line that it is not sure about.
 
 use super::chunk::Chunk;
 use super::plain::{Plain, PlainLines};
-use super::{OnError, Parsed, SyntaxError, Unparsed, could_have};
+use super::{DEFAULT_GRAPH, OnError, Parsed, Syntax, SyntaxError, Unparsed, could_have};
 use memchr::memchr;
-use oxttl::NTriplesParser;
-use vicus_flow::Grow;
+use oxrdf::{GraphName, Quad};
+use oxttl::{NQuadsParser, NTriplesParser, TurtleSyntaxError};
 
 /// Parses whole lines of file number `file` (below 1,112,064).
 ///
@@ -23,39 +23,60 @@ use vicus_flow::Grow;
 /// ```
 pub fn parse_ntriples(chunk: Chunk<'_>, file: u32, on_error: OnError) -> Result<Parsed, SyntaxError> {
     let mut parsed = Parsed::default();
-    parse_ntriples_into(&mut parsed, chunk, file, on_error)?;
+    parse_lines_into(&mut parsed, chunk, Syntax::NTriples, file, on_error)?;
     Ok(parsed)
 }
 
-/// As [`parse_ntriples`], but adds to what was parsed before: the fewer pieces, the less there is to merge. After an error,
-/// `parsed` has the lines before it.
-pub fn parse_ntriples_into(
+/// As [`parse_ntriples`], also for N-Quads, but adds to what was parsed before: the fewer pieces, the less there is to merge. After an
+/// error, `parsed` has the lines before it.
+///
+/// ```
+/// use vicus_rdf::load::{Chunk, DEFAULT_GRAPH, OnError, Parsed, Syntax, parse_lines_into};
+/// let text = b"<http://e/a> <http://e/p> _:x .\n<http://e/a> <http://e/p> _:y <http://e/g> .\n";
+/// let mut parsed = Parsed::default().with_graphs();
+/// parse_lines_into(&mut parsed, Chunk::file(text), Syntax::NQuads, 0, OnError::Fail)?;
+/// assert_eq!((parsed.triples().len(), parsed.graphs()[0]), (2, DEFAULT_GRAPH));
+/// assert!(parsed.graphs()[1] < parsed.term_count() as u32);
+/// let mut parsed = Parsed::default();
+/// let error = parse_lines_into(&mut parsed, Chunk::file(text), Syntax::NQuads, 0, OnError::Fail).unwrap_err();
+/// assert_eq!((error.line, error.column), (2, 1));
+/// # Ok::<(), vicus_rdf::SyntaxError>(())
+/// ```
+pub fn parse_lines_into(
     parsed: &mut Parsed,
     chunk: Chunk<'_>,
+    syntax: Syntax,
     file: u32,
     on_error: OnError,
 ) -> Result<(), SyntaxError> {
-    parse_lines(parsed, chunk, file, on_error).map_err(Unparsed::malformed)
+    parse_lines(parsed, chunk, syntax, file, on_error).map_err(Unparsed::malformed)
 }
 
-/// As [`parse_ntriples_into`]; lack of memory is an error.
-pub(super) fn parse_lines(parsed: &mut Parsed, chunk: Chunk<'_>, file: u32, on_error: OnError) -> Result<(), Unparsed> {
+/// As [`parse_lines_into`]; lack of memory is an error. Panics for a syntax that is not of lines.
+pub(super) fn parse_lines(
+    parsed: &mut Parsed,
+    chunk: Chunk<'_>,
+    syntax: Syntax,
+    file: u32,
+    on_error: OnError,
+) -> Result<(), Unparsed> {
+    assert!(syntax.is_of_lines(), "{syntax:?} can't be cut into lines");
+    let quads = syntax == Syntax::NQuads;
     let mut plain = PlainLines::default();
     let mut number = chunk.first_line;
     let mut rest = chunk.bytes;
     while !rest.is_empty() {
         let (line, tail) = rest.split_at(memchr(b'\n', rest).map_or(rest.len(), |at| at + 1));
         let known = parsed.terms.len();
-        match plain.line(line, file, &mut parsed.terms)? {
-            Plain::Triple(triple) => {
-                parsed.triples.grow(1)?;
-                parsed.triples.push(triple);
-            }
+        match plain.line(line, quads, file, &mut parsed.terms)? {
+            Plain::Triple(triple) => parsed.add(triple, DEFAULT_GRAPH)?,
+            Plain::Quad(triple, graph) if parsed.keeps_graphs => parsed.add(triple, graph)?,
             Plain::Empty => (),
-            Plain::Unsure => {
+            // A quad that is refused is parsed again, for its error.
+            Plain::Unsure | Plain::Quad(..) => {
                 parsed.terms.truncate(known);
                 plain.forget();
-                match any_line(parsed, line, number, file) {
+                match any_line(parsed, line, quads, number, file) {
                     Err(Unparsed::Malformed(error)) => parsed.refuse(error, on_error)?,
                     done => done?,
                 }
@@ -67,29 +88,41 @@ pub(super) fn parse_lines(parsed: &mut Parsed, chunk: Chunk<'_>, file: u32, on_e
     Ok(())
 }
 
-/// Parses a line with oxttl. If it is malformed, nothing is added.
+/// Parses a line with oxttl. If it is malformed, or a quad that is not kept, nothing is added.
 #[cold]
-fn any_line(parsed: &mut Parsed, line: &[u8], number: u64, file: u32) -> Result<(), Unparsed> {
+fn any_line(parsed: &mut Parsed, line: &[u8], is_quads: bool, number: u64, file: u32) -> Result<(), Unparsed> {
     // oxttl copies terms, some of them twice.
     if line.len() > LONG_LINE {
         could_have(3 * line.len())?;
     }
-    let mut triples = Vec::new();
-    for triple in NTriplesParser::new().for_slice(line) {
-        triples.push(triple.map_err(|error| {
-            // The column is counted here, because oxttl places errors differently: an error at a line's end on the next line, a
-            // lone carriage return as a line's end, and invalid UTF-8 within an IRI one byte too early.
-            let offset = match str::from_utf8(line) {
-                Err(invalid) if error.message().contains("UTF-8") => invalid.valid_up_to(),
-                _ => error.location().start.offset as usize,
-            };
-            let before = &line[..offset.min(line.trim_ascii_end().len())];
-            let column = 1 + String::from_utf8_lossy(before).chars().count() as u64;
-            SyntaxError::new(file, number, column, expected(error.message()))
-        })?);
+    let wrong = |error: TurtleSyntaxError| {
+        // The column is counted here, because oxttl places errors differently: an error at a line's end on the next line, a
+        // lone carriage return as a line's end, and invalid UTF-8 within an IRI one byte too early.
+        let offset = match str::from_utf8(line) {
+            Err(invalid) if error.message().contains("UTF-8") => invalid.valid_up_to(),
+            _ => error.location().start.offset as usize,
+        };
+        let before = &line[..offset.min(line.trim_ascii_end().len())];
+        let column = 1 + String::from_utf8_lossy(before).chars().count() as u64;
+        SyntaxError::new(file, number, column, expected(error.message()))
+    };
+    let mut quads: Vec<Quad> = Vec::new();
+    if is_quads {
+        for quad in NQuadsParser::new().for_slice(line) {
+            quads.push(quad.map_err(wrong)?);
+        }
+    } else {
+        for triple in NTriplesParser::new().for_slice(line) {
+            quads.push(triple.map_err(wrong)?.in_graph(GraphName::DefaultGraph));
+        }
     }
-    for triple in &triples {
-        parsed.push(triple.as_ref(), file)?;
+    if !parsed.keeps_graphs
+        && let Some(quad) = quads.iter().find(|quad| !quad.graph_name.is_default_graph())
+    {
+        return Err(Parsed::named_graph(quad.graph_name.as_ref(), file, number, 1).into());
+    }
+    for quad in &quads {
+        parsed.push(quad.as_ref(), file)?;
     }
     Ok(())
 }

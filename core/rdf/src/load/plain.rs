@@ -1,9 +1,9 @@
-//! The fast path for N-Triples lines of the usual form. A line that it is not sure about is left to oxttl.
+//! The fast path for lines of N-Triples and N-Quads of the usual form. A line that it is not sure about is left to oxttl.
 //!
 //! It must never accept a line that oxttl rejects, nor parse another triple from it: `tests/rdf/plain_lines.rs` compares the
 //! two on random and damaged lines. It is sure about: absolute IRIs of ASCII characters without IP literals, strings without
 //! escapes, blank node labels of ASCII letters, digits, `_` and `-`, the commonest forms of language tags, and one triple in
-//! the line.
+//! the line, or one quad.
 
 use super::terms::Terms;
 use crate::ids::Kind;
@@ -15,6 +15,8 @@ use vicus_flow::NoMemory;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Plain {
     Triple([u32; 3]),
+    /// A triple and its graph's name.
+    Quad([u32; 3], u32),
     Empty,
     /// oxttl has to parse the line. Some of its terms may have been interned.
     Unsure,
@@ -39,19 +41,27 @@ impl<'a> PlainLines<'a> {
         self.subject = None;
     }
 
-    /// Parses a line, with or without its newline.
-    pub(crate) fn line(&mut self, line: &'a [u8], file: u32, terms: &mut Terms) -> Result<Plain, NoMemory> {
+    /// Parses a line, with or without its newline. `quads` says whether a graph's name may stand in it.
+    #[inline]
+    pub(crate) fn line(
+        &mut self,
+        line: &'a [u8],
+        quads: bool,
+        file: u32,
+        terms: &mut Terms,
+    ) -> Result<Plain, NoMemory> {
         let line = skip_blanks(line);
         if matches!(line, [] | [b'\n'] | [b'\r', b'\n']) {
             return Ok(Plain::Empty);
         }
-        // Their keys are no longer than the line, apart from a file's number, tags and inlined ids.
-        terms.make_room(3, line.len() + ROOM_BESIDE_TEXT)?;
+        // Their keys are no longer than the line, apart from files' numbers, tags and inlined ids.
+        terms.make_room(4, line.len() + ROOM_BESIDE_TEXT)?;
         self.encoder.make_room(line.len() + ROOM_BESIDE_TEXT)?;
-        Ok(self.triple(line, file, terms).map_or(Plain::Unsure, Plain::Triple))
+        Ok(self.statement(line, quads, file, terms).unwrap_or(Plain::Unsure))
     }
 
-    fn triple(&mut self, line: &'a [u8], file: u32, terms: &mut Terms) -> Option<[u32; 3]> {
+    #[inline]
+    fn statement(&mut self, line: &'a [u8], quads: bool, file: u32, terms: &mut Terms) -> Option<Plain> {
         let (subject, rest) = self.subject(line, file, terms)?;
         let (predicate, rest) = iri(skip_blanks(rest), terms)?;
         let rest = skip_blanks(rest);
@@ -60,8 +70,15 @@ impl<'a> PlainLines<'a> {
             b'"' => self.literal(rest, terms)?,
             _ => self.blank(rest, file, terms)?,
         };
-        let rest = skip_blanks(skip_blanks(rest).strip_prefix(b".")?);
-        matches!(rest, [] | [b'\n'] | [b'\r', b'\n']).then_some([subject, predicate, object])
+        let (triple, mut rest) = ([subject, predicate, object], skip_blanks(rest));
+        let mut made = Plain::Triple(triple);
+        if quads && rest.first() != Some(&b'.') {
+            let (graph, behind) =
+                if rest.first() == Some(&b'<') { iri(rest, terms)? } else { self.blank(rest, file, terms)? };
+            (made, rest) = (Plain::Quad(triple, graph), skip_blanks(behind));
+        }
+        let rest = skip_blanks(rest.strip_prefix(b".")?);
+        matches!(rest, [] | [b'\n'] | [b'\r', b'\n']).then_some(made)
     }
 
     fn subject(&mut self, line: &'a [u8], file: u32, terms: &mut Terms) -> Option<(u32, &'a [u8])> {

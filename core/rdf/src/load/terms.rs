@@ -67,6 +67,11 @@ impl Terms {
         self.entries.len()
     }
 
+    /// The entry of a term.
+    pub(crate) fn entry(&self, number: u32) -> &[u8] {
+        self.entries.get(number)
+    }
+
     pub(crate) fn into_entries(self) -> Entries {
         self.entries
     }

@@ -1,24 +1,24 @@
-//! Turtle, which can't be cut: oxttl is given one buffer after the other, and the parsed pieces are taken out in between.
+//! Turtle and TriG, which can't be cut: oxttl is given one buffer after the other, and the parsed pieces are taken out in between.
 
-use super::{OnError, Parsed, SyntaxError, Unparsed, could_have, text_bytes};
-use hashbrown::HashMap;
+use super::statements::Statements;
+use super::{OnError, Parsed, SyntaxError, Unparsed, could_have};
 use memchr::memchr_iter;
-use oxrdf::{BlankNodeRef, NamedOrBlankNodeRef, TermRef, TripleRef};
-use oxttl::TurtleParser;
+use oxrdf::GraphNameRef;
+use oxttl::trig::LowLevelTriGParser;
 use oxttl::turtle::LowLevelTurtleParser;
-use vicus_flow::library::HashKey;
-use vicus_flow::{Grow, NoMemory};
+use oxttl::{TriGParser, TurtleParser, TurtleSyntaxError};
+use vicus_flow::Grow;
 
 /// After this many errors on one line, the file is refused.
 const ERRORS_ON_A_LINE: u32 = 100;
 
+/// A statement of TriG that is longer than this is not given line by line any more.
+const LONG_STATEMENT: usize = 64 << 10;
+
 /// oxttl keeps a line as long as it can, so it is given a long buffer in parts.
 const FEED_BYTES: usize = 1 << 20;
 
-/// oxttl names nameless blank nodes by 128 random bits; a shorter hexadecimal label is from the file.
-const LEAST_RANDOM: u128 = 1 << 64;
-
-/// Parses a Turtle file that arrives in buffers of any size. Panics if there is not enough memory.
+/// Parses a Turtle or TriG file that arrives in buffers of any size. Panics if there is not enough memory.
 ///
 /// ```
 /// use vicus_rdf::load::{OnError, TurtleReader};
@@ -31,13 +31,8 @@ const LEAST_RANDOM: u128 = 1 << 64;
 /// # Ok::<(), vicus_rdf::SyntaxError>(())
 /// ```
 pub struct TurtleReader {
-    parser: LowLevelTurtleParser,
-    file: u32,
-    on_error: OnError,
-    parsed: Parsed,
-    /// The numbers of nameless blank nodes, by oxttl's random names. Those names must not become visible, as results must not
-    /// depend on randomness.
-    nameless: HashMap<u128, u32, HashKey>,
+    parser: Parser,
+    statements: Statements,
     /// The line of the last error, and the number of errors on it.
     errors: (u64, u32),
     /// Bytes that oxttl was not given yet. oxttl reads an unfinished token again from its beginning with each portion. So after
@@ -51,38 +46,67 @@ pub struct TurtleReader {
     lines: u64,
 }
 
+/// What reads the grammar. TriG is given line by line, so that the line of a quad is known.
+enum Parser {
+    Turtle(LowLevelTurtleParser),
+    TriG(LowLevelTriGParser),
+}
+
 impl TurtleReader {
-    /// A reader for file number `file` (below 1,112,064). Relative IRIs are resolved against `base`; it is an error (of line 0)
+    /// A reader of Turtle for file number `file` (below 1,112,064). Relative IRIs are resolved against `base`; it is an error (of line 0)
     /// if that is not an IRI.
     ///
     /// With [`OnError::Skip`], parsing continues where oxttl recovers: after the wrong token, as if a statement began there.
     /// Each error is counted in [`Parsed::skipped`], and the triples that the statement had before the error stay. The
     /// hundredth error on one line always fails.
     pub fn new(file: u32, base: Option<&str>, on_error: OnError) -> Result<TurtleReader, SyntaxError> {
-        let mut parser = TurtleParser::new();
-        if let Some(base) = base {
-            parser = parser
-                .with_base_iri(base)
-                .map_err(|error| SyntaxError::new(file, 0, 0, &format!("the base must be an IRI: {error}")))?;
-        }
-        Ok(TurtleReader {
-            parser: parser.low_level(),
-            file,
-            on_error,
-            parsed: Parsed::default(),
-            nameless: HashMap::default(),
+        let parser = TurtleParser::new();
+        let parser = match base {
+            Some(base) => parser.with_base_iri(base).map_err(|error| no_base(file, error))?,
+            None => parser,
+        };
+        Ok(TurtleReader::of(Parser::Turtle(parser.low_level()), file, on_error))
+    }
+
+    /// As [`TurtleReader::new`], for TriG. A quad of a named graph is an error; with [`OnError::Skip`] it is left out.
+    ///
+    /// ```
+    /// use vicus_rdf::load::{OnError, TurtleReader};
+    /// let mut reader = TurtleReader::trig(0, None, OnError::Fail)?;
+    /// let error = reader.feed(b"@prefix e: <http://e/> .\ne:a e:p e:b .\n e:g { e:a e:p e:c }").unwrap_err();
+    /// assert_eq!(error.line, 3);
+    /// # Ok::<(), vicus_rdf::SyntaxError>(())
+    /// ```
+    pub fn trig(file: u32, base: Option<&str>, on_error: OnError) -> Result<TurtleReader, SyntaxError> {
+        let parser = TriGParser::new();
+        let parser = match base {
+            Some(base) => parser.with_base_iri(base).map_err(|error| no_base(file, error))?,
+            None => parser,
+        };
+        Ok(TurtleReader::of(Parser::TriG(parser.low_level()), file, on_error))
+    }
+
+    fn of(parser: Parser, file: u32, on_error: OnError) -> TurtleReader {
+        TurtleReader {
+            parser,
+            statements: Statements::new(file, on_error),
             errors: (0, 0),
             waiting: Vec::new(),
             unfinished: 0,
             unfinished_lines: 0,
             lines: 0,
-        })
+        }
+    }
+
+    /// The same reader, which keeps quads of named graphs ([`Parsed::graphs`]). Call it before [`TurtleReader::feed`].
+    pub fn with_graphs(mut self) -> TurtleReader {
+        self.statements.parsed.keeps_graphs = true;
+        self
     }
 
     /// The same reader with another key for its hashes; see [`Parsed::of_seed`]. Call it before [`TurtleReader::feed`].
     pub fn of_seed(mut self, seed: u64) -> TurtleReader {
-        self.parsed = Parsed::of_seed(seed);
-        self.nameless = HashMap::with_hasher(HashKey::of_seed(seed));
+        self.statements = self.statements.of_seed(seed);
         self
     }
 
@@ -108,17 +132,32 @@ impl TurtleReader {
         let waiting = std::mem::take(&mut self.waiting);
         // oxttl keeps an unfinished token in a buffer that doubles, and copies the token.
         could_have(3 * (self.unfinished + waiting.len()))?;
-        self.parser.extend_from_slice(&waiting);
-        self.unfinished += waiting.len();
-        self.unfinished_lines += memchr_iter(b'\n', &waiting).count() as u64;
-        if self.drain()? {
-            self.unfinished = 0;
-            self.lines += std::mem::take(&mut self.unfinished_lines);
+        match &self.parser {
+            Parser::Turtle(_) => self.parse(&waiting)?,
+            // While a statement is not finished, oxttl reads its last token again with each portion: then a line is too little.
+            Parser::TriG(_) if self.unfinished > LONG_STATEMENT => self.parse(&waiting)?,
+            Parser::TriG(_) => waiting.split_inclusive(|&byte| byte == b'\n').try_for_each(|line| self.parse(line))?,
         }
         // The buffer is reused, unless a long token has grown it.
         if waiting.capacity() <= 2 * FEED_BYTES {
             self.waiting = waiting;
             self.waiting.clear();
+        }
+        Ok(())
+    }
+
+    /// Gives a portion to oxttl.
+    fn parse(&mut self, portion: &[u8]) -> Result<(), Unparsed> {
+        match &mut self.parser {
+            Parser::Turtle(parser) => parser.extend_from_slice(portion),
+            Parser::TriG(parser) => parser.extend_from_slice(portion),
+        }
+        self.unfinished += portion.len();
+        let found = self.drain()?;
+        self.unfinished_lines += memchr_iter(b'\n', portion).count() as u64;
+        if found {
+            self.unfinished = 0;
+            self.lines += std::mem::take(&mut self.unfinished_lines);
         }
         Ok(())
     }
@@ -131,12 +170,12 @@ impl TurtleReader {
 
     /// Takes what was parsed since the last call. Equal blank nodes in different pieces have equal names.
     pub fn take(&mut self) -> Parsed {
-        self.parsed.take()
+        self.statements.parsed.take()
     }
 
     /// What was parsed since the last [`TurtleReader::take`].
     pub fn parsed(&self) -> &Parsed {
-        &self.parsed
+        &self.statements.parsed
     }
 
     /// Parses the end of the file.
@@ -147,60 +186,55 @@ impl TurtleReader {
     /// As [`TurtleReader::finish`]; lack of memory is an error.
     pub(crate) fn try_finish(mut self) -> Result<Parsed, Unparsed> {
         self.pass_on()?;
-        self.parser.end();
+        match &mut self.parser {
+            Parser::Turtle(parser) => parser.end(),
+            Parser::TriG(parser) => parser.end(),
+        }
         self.drain()?;
-        Ok(self.parsed)
+        Ok(self.statements.parsed)
     }
 
-    /// Takes all triples and errors that oxttl finds in the bytes it has. True if there were any.
+    /// Takes all statements and errors that oxttl finds in the bytes it has. True if there were any.
     fn drain(&mut self) -> Result<bool, Unparsed> {
         let mut found = false;
-        while let Some(triple) = self.parser.parse_next() {
+        loop {
+            let refused = match &mut self.parser {
+                Parser::Turtle(parser) => match parser.parse_next() {
+                    None => return Ok(found),
+                    Some(Ok(triple)) => {
+                        self.statements.push(triple.as_ref().in_graph(GraphNameRef::DefaultGraph), 0, 0)?;
+                        None
+                    }
+                    Some(Err(error)) => Some(error),
+                },
+                Parser::TriG(parser) => match parser.parse_next() {
+                    None => return Ok(found),
+                    Some(Ok(quad)) => {
+                        let line = self.lines + self.unfinished_lines + 1;
+                        self.statements.push(quad.as_ref(), line, 1)?;
+                        None
+                    }
+                    Some(Err(error)) => Some(error),
+                },
+            };
             found = true;
-            match triple {
-                Ok(triple) => self.push(triple.as_ref())?,
-                Err(error) => {
-                    let place = error.location().start;
-                    let error = SyntaxError::new(self.file, place.line + 1, place.column + 1, error.message());
-                    self.errors = (error.line, if self.errors.0 == error.line { self.errors.1 + 1 } else { 1 });
-                    // After each error, oxttl reads the line again from its start.
-                    let on_error = if self.errors.1 == ERRORS_ON_A_LINE { OnError::Fail } else { self.on_error };
-                    self.parsed.refuse(error, on_error)?;
-                }
-            }
+            refused.map_or(Ok(()), |error| self.refuse(&error))?;
         }
-        Ok(found)
     }
 
-    fn push(&mut self, triple: TripleRef<'_>) -> Result<(), NoMemory> {
-        self.parsed.make_room(text_bytes(triple))?;
-        if self.nameless.capacity() - self.nameless.len() < 2 {
-            let bytes = 2 * self.nameless.len() * size_of::<(u128, u32)>();
-            vicus_flow::refusable(|| self.nameless.try_reserve(2)).map_err(|_| NoMemory { bytes: bytes as u64 })?;
-        }
-        let subject = match triple.subject {
-            NamedOrBlankNodeRef::NamedNode(node) => self.parsed.intern(node.into(), self.file),
-            NamedOrBlankNodeRef::BlankNode(node) => self.blank(node),
-        };
-        let predicate = self.parsed.intern(triple.predicate.into(), self.file);
-        let object = match triple.object {
-            TermRef::BlankNode(node) => self.blank(node),
-            term => self.parsed.intern(term, self.file),
-        };
-        self.parsed.triples.push([subject, predicate, object]);
-        Ok(())
+    fn refuse(&mut self, error: &TurtleSyntaxError) -> Result<(), SyntaxError> {
+        let place = error.location().start;
+        let error = SyntaxError::new(self.statements.file, place.line + 1, place.column + 1, error.message());
+        self.errors = (error.line, if self.errors.0 == error.line { self.errors.1 + 1 } else { 1 });
+        // After each error, oxttl reads the line again from its start.
+        let on_error = if self.errors.1 == ERRORS_ON_A_LINE { OnError::Fail } else { self.statements.on_error };
+        self.statements.refuse(error, on_error)
     }
+}
 
-    fn blank(&mut self, node: BlankNodeRef<'_>) -> u32 {
-        match node.unique_id().filter(|&id| id >= LEAST_RANDOM) {
-            Some(id) => {
-                let next = u32::try_from(self.nameless.len()).expect("fewer than 2^32 nameless blank nodes in a file");
-                let number = *self.nameless.entry(id).or_insert(next);
-                self.parsed.terms.intern(self.parsed.encoder.nameless(self.file, number))
-            }
-            None => self.parsed.intern(node.into(), self.file),
-        }
-    }
+/// The error that a base is no IRI; it has no place.
+pub(super) fn no_base(file: u32, error: impl std::fmt::Display) -> SyntaxError {
+    SyntaxError::new(file, 0, 0, &format!("the base must be an IRI: {error}"))
 }
 
 /// Parses a whole Turtle file; see [`TurtleReader::new`]. Panics if there is not enough memory.
@@ -214,6 +248,13 @@ impl TurtleReader {
 /// ```
 pub fn parse_turtle(bytes: &[u8], file: u32, base: Option<&str>, on_error: OnError) -> Result<Parsed, SyntaxError> {
     let mut reader = TurtleReader::new(file, base, on_error)?;
+    reader.feed(bytes)?;
+    reader.finish()
+}
+
+/// As [`parse_turtle`], for TriG; see [`TurtleReader::trig`].
+pub fn parse_trig(bytes: &[u8], file: u32, base: Option<&str>, on_error: OnError) -> Result<Parsed, SyntaxError> {
+    let mut reader = TurtleReader::trig(file, base, on_error)?;
     reader.feed(bytes)?;
     reader.finish()
 }

@@ -69,11 +69,7 @@ const BASE: &str = "http://e/";
 fn in_sequence(sources: &[(Syntax, Vec<u8>)], on_error: OnError) -> Loader {
     let mut loader = Loader::new(on_error);
     for (syntax, text) in sources {
-        match syntax {
-            Syntax::NTriples => loader.ntriples(text),
-            Syntax::Turtle => loader.turtle(text, Some(BASE)),
-        }
-        .expect("it is well-formed, or errors are skipped");
+        loader.file(text, *syntax, Some(BASE)).expect("it is well-formed, or errors are skipped");
     }
     loader
 }
@@ -87,14 +83,17 @@ fn piped(sources: &[(Syntax, Vec<u8>)], step: usize) -> Vec<Source> {
 
 #[test]
 fn any_schedule_chunks_and_workers_make_the_same_store() {
-    let syntax = prop_oneof![2 => Just(Syntax::NTriples), 1 => Just(Syntax::Turtle)];
+    let syntax = prop_oneof![
+        3 => Just(Syntax::NTriples), 1 => Just(Syntax::NQuads), 2 => Just(Syntax::Turtle), 1 => Just(Syntax::TriG),
+        1 => Just(Syntax::RdfXml), 1 => Just(Syntax::JsonLd)
+    ];
     let sources = proptest::collection::vec((syntax, random::triples(), any::<bool>()), 0..5);
     let numbers = (1..9_usize, 1..3000_usize, prop_oneof![Just(1_usize), Just(7), Just(usize::MAX)], any::<u64>());
     check(300, (sources, numbers), |(sources, (workers, chunk_bytes, step, seed))| {
         let mut texts = Vec::new();
         for (syntax, triples, ends_with_newline) in sources {
-            let mut text = random::document(&triples);
-            if !ends_with_newline {
+            let mut text = random::document_in(syntax, &triples);
+            if !ends_with_newline && syntax.is_of_lines() {
                 text.pop();
             }
             texts.push((syntax, text));

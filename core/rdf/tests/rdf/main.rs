@@ -11,6 +11,7 @@ mod flow;
 mod model;
 mod plain_lines;
 mod random;
+mod syntaxes;
 mod terms;
 mod w3c;
 

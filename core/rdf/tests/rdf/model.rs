@@ -158,7 +158,8 @@ fn load_in_pieces(text: &[u8], chunk_bytes: usize, workers: usize) -> Snapshot {
     let (first, used) = chunker.cut(&text[..text.len() / 2], false);
     let (second, _) = chunker.cut(&text[used..], true);
     for (place, chunk) in first.into_iter().chain(second).enumerate() {
-        load::parse_ntriples_into(&mut parsed[place % workers], chunk, 0, OnError::Fail).expect("oxttl wrote it");
+        load::parse_lines_into(&mut parsed[place % workers], chunk, load::Syntax::NTriples, 0, OnError::Fail)
+            .expect("oxttl wrote it");
     }
     let (terms, mut triples): (Vec<_>, Vec<_>) =
         parsed.into_iter().map(|parsed| SortedTerms::new(parsed).unwrap()).unzip();

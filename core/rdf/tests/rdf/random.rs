@@ -1,9 +1,13 @@
 //! Random terms, triples and documents, with many of the hard cases.
 
+use oxjsonld::JsonLdSerializer;
+use oxrdf::GraphNameRef;
 use oxrdf::vocab::xsd;
 use oxrdf::{BlankNode, Literal, NamedNode, NamedOrBlankNode, Term, Triple};
-use oxttl::NTriplesSerializer;
+use oxrdfxml::RdfXmlSerializer;
+use oxttl::{NTriplesSerializer, TriGSerializer, TurtleSerializer};
 use proptest::prelude::*;
+use vicus_rdf::load::Syntax;
 
 pub(crate) fn iri() -> impl Strategy<Value = NamedNode> {
     prop_oneof![
@@ -90,4 +94,54 @@ pub(crate) fn document(triples: &[Triple]) -> Vec<u8> {
         serializer.serialize_triple(triple).expect("memory takes everything");
     }
     serializer.finish()
+}
+
+/// Whether oxrdfxml writes a triple such that it can be read back: no control characters, and labels that are XML's names.
+pub(crate) fn is_xml(triple: &Triple) -> bool {
+    let is_char = |c: char| matches!(c, ' '..='\u{FFFD}' | '\u{10000}'..) && !matches!(c, '\u{7F}'..='\u{9F}');
+    let is_label = |node: &BlankNode| !node.as_str().starts_with(|c: char| c.is_ascii_digit());
+    let is_subject = match &triple.subject {
+        NamedOrBlankNode::BlankNode(node) => is_label(node),
+        NamedOrBlankNode::NamedNode(_) => true,
+    };
+    is_subject
+        && match &triple.object {
+            Term::BlankNode(node) => is_label(node),
+            Term::Literal(literal) => literal.value().chars().all(is_char),
+            Term::NamedNode(_) => true,
+        }
+}
+
+/// A document in any syntax, as the crates for it write it. In RDF/XML some triples are left out.
+pub(crate) fn document_in(syntax: Syntax, triples: &[Triple]) -> Vec<u8> {
+    const FULL: &str = "memory takes everything";
+    match syntax {
+        Syntax::NTriples | Syntax::NQuads => document(triples),
+        Syntax::Turtle => {
+            let serializer = TurtleSerializer::new().with_prefix("e", "http://e/").expect("an IRI");
+            let mut serializer = serializer.for_writer(Vec::new());
+            triples.iter().for_each(|triple| serializer.serialize_triple(triple).expect(FULL));
+            serializer.finish().expect(FULL)
+        }
+        Syntax::TriG => {
+            let mut serializer = TriGSerializer::new().for_writer(Vec::new());
+            let quad = |triple: &Triple| triple.clone().in_graph(oxrdf::GraphName::DefaultGraph);
+            triples.iter().for_each(|triple| serializer.serialize_quad(&quad(triple)).expect(FULL));
+            serializer.finish().expect(FULL)
+        }
+        Syntax::RdfXml => {
+            let mut serializer = RdfXmlSerializer::new().for_writer(Vec::new());
+            let written = triples.iter().filter(|triple| is_xml(triple));
+            written.for_each(|triple| serializer.serialize_triple(triple).expect(FULL));
+            serializer.finish().expect(FULL)
+        }
+        Syntax::JsonLd => {
+            let mut serializer = JsonLdSerializer::new().for_writer(Vec::new());
+            let write = |triple: &Triple| {
+                serializer.serialize_quad(triple.as_ref().in_graph(GraphNameRef::DefaultGraph)).expect(FULL)
+            };
+            triples.iter().for_each(write);
+            serializer.finish().expect(FULL)
+        }
+    }
 }

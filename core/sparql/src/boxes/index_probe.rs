@@ -43,6 +43,18 @@ impl IndexSpec {
     }
 }
 
+/// From so many rows on, one of the last level is searched for in each group of the second level; fewer are read one after the
+/// other.
+const MANY: usize = 16;
+
+/// The row of the first group of the second level whose last level is `id`, and where that group ends. The rows begin with the
+/// group and have one first id.
+fn find_in_group(index: &Index, rows: Range<usize>, id: Id) -> (Option<usize>, usize) {
+    let end = index.end_of_group(1, rows.start, rows.end);
+    let place = index.lower_bound(2, rows.start..end, id);
+    ((place < end && index.get(2, place) == id).then_some(place), end)
+}
+
 /// Which partners are needed, where duplicates don't count.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Want {
@@ -83,18 +95,6 @@ impl IndexProbe {
         let groups = (spec.want == Want::Groups).then(|| index.reader(spec.prefix.len()));
         IndexProbe { snapshot: Arc::clone(snapshot), spec: Arc::clone(spec), base, leading, searcher, groups }
     }
-}
-
-/// From so many rows on, one of the last level is searched for in each group of the second level; fewer are read one after the
-/// other.
-const MANY: usize = 16;
-
-/// The row of the first group of the second level whose last level is `id`, and where that group ends. The rows begin with the
-/// group and have one first id.
-fn find_in_group(index: &Index, rows: Range<usize>, id: Id) -> (Option<usize>, usize) {
-    let end = index.end_of_group(1, rows.start, rows.end);
-    let place = index.lower_bound(2, rows.start..end, id);
-    ((place < end && index.get(2, place) == id).then_some(place), end)
 }
 
 impl Probe for IndexProbe {

@@ -414,14 +414,16 @@ fn with_union_apart(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Opt
 /// If an operand is an OPTIONAL part, EXISTS or MINUS behind something: the same group with that part behind all operands. So
 /// that it sees the same values there, what it shares with the other operands must always be bound in front of it already.
 fn with_test_last(nodes: &[Node], conditions: &[Expr]) -> Option<Node> {
-    let parts = |node: &Node| match node {
-        Node::LeftJoin { left, right, .. }
-        | Node::AntiJoin { left, right, .. }
-        | Node::SemiJoin { left, right, .. }
-        | Node::MarkJoin { left, right, .. }
-        | Node::Minus(left, right) => Some((left.clone(), right.clone())),
-        _ => None,
-    };
+    fn parts(node: &Node) -> Option<(&Operand, &Operand)> {
+        match node {
+            Node::LeftJoin { left, right, .. }
+            | Node::AntiJoin { left, right, .. }
+            | Node::SemiJoin { left, right, .. }
+            | Node::MarkJoin { left, right, .. }
+            | Node::Minus(left, right) => Some((left, right)),
+            _ => None,
+        }
+    }
     let fits = |place: &usize| {
         let Some((left, right)) = parts(&nodes[*place]) else { return false };
         let others = nodes.iter().enumerate().filter(|(other, _)| other != place);
@@ -433,9 +435,9 @@ fn with_test_last(nodes: &[Node], conditions: &[Expr]) -> Option<Node> {
     };
     let place = (0..nodes.len()).filter(|_| nodes.len() > 1).find(fits)?;
     let (left, _) = parts(&nodes[place]).expect("it fits");
-    let mut group = match left.into_node() {
-        Node::Join(nodes) => nodes,
-        other => vec![other],
+    let mut group = match &**left {
+        Node::Join(nodes) => nodes.clone(),
+        other => vec![other.clone()],
     };
     group.extend(nodes.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, node)| node.clone()));
     let certain = Scope::of_join(group.iter().map(Node::scope)).certain;

@@ -110,3 +110,32 @@ fn counts_with_eliminated_variables_are_what_the_naive_evaluator_finds() {
 fn sets_with_eliminated_variables_are_what_the_naive_evaluator_finds() {
     check(sets, 400, "distinct", 0);
 }
+
+/// OPTIONAL, MINUS or EXISTS with something behind it.
+fn behind_a_test(writer: &mut Writer<'_>) -> String {
+    let triple = |writer: &mut Writer<'_>| {
+        let (a, b) = (writer.variable(), writer.variable());
+        format!("{a} {} {b} . ", writer.chance.pick(&PREDICATES))
+    };
+    let front = triple(writer);
+    let (inner, more) = (triple(writer), triple(writer));
+    let condition = if writer.chance.one_in(3) { format!("FILTER ({})", writer.condition(0)) } else { String::new() };
+    let test = match writer.chance.below(6) {
+        0 => format!("MINUS {{ {inner} {more} {condition} }}"),
+        1 => format!("FILTER NOT EXISTS {{ {inner} {more} {condition} }}"),
+        2 => format!("OPTIONAL {{ {inner} {condition} }} OPTIONAL {{ {more} }}"),
+        _ => format!("OPTIONAL {{ {inner} {more} {condition} }}"),
+    };
+    let (behind, last) = (triple(writer), triple(writer));
+    let filter = if writer.chance.one_in(3) { format!("FILTER ({})", writer.condition(1)) } else { String::new() };
+    match writer.chance.below(3) {
+        0 => format!("SELECT * {{ {front} {test} {behind} {filter} }}"),
+        1 => format!("SELECT * {{ {{ {front} {test} }} {behind} {last} {filter} }}"),
+        _ => format!("SELECT DISTINCT ?a ?b {{ {front} {test} {behind} {last} {filter} }}"),
+    }
+}
+
+#[test]
+fn what_follows_an_optional_part_is_what_the_naive_evaluator_finds() {
+    check(behind_a_test, 400, "left ", 100);
+}

@@ -3,7 +3,7 @@
 //! ```text
 //!  read ──▶ deal ──▶ parse ──▶ cut terms ──▶ merge terms ──▶ assemble ──▶ sort ──▶ cut runs ──▶ merge runs ─┐
 //!   │ m       1        k           1              k             1  │ │      k          1             k      │
-//!   └─── pieces of Turtle ─────────▲                               │ │ numbering                            ▼
+//!   └─── pieces of other syntaxes ──▲                              │ │ numbering                            ▼
 //!                                                        dictionary│ └──────────────────────────▶ gather runs
 //!                                                                  ▼                                    1 │
 //!                                                                store ◀──────────── index ◀──────────────┘
@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Each box calls functions of [`load`](super), and each piece of heavy work is one invocation of one of k boxes, so the
-//! scheduler of boxes schedules the loading. N-Triples is cut into chunks, which go to the parser with the fewest bytes in its
-//! queue. Turtle can't be cut, so the box that reads a Turtle source parses it. The data has no columnar form, so envelopes
+//! scheduler of boxes schedules the loading. N-Triples and N-Quads are cut into chunks, which go to the parser with the fewest bytes
+//! in its queue. Other syntaxes can't be cut, so the box that reads such a source parses it. The data has no columnar form, so envelopes
 //! carry handles ([`handover`]).
 //! The store does not depend on the number of workers, on chunks or on the schedule: it equals that of [`Loader`](super::Loader).
 
@@ -20,7 +20,7 @@ mod handover;
 mod network;
 mod text;
 
-use super::{OnError, Parsed, SyntaxError, Unparsed};
+use super::{OnError, Parsed, Syntax, SyntaxError, Unparsed};
 use crate::index::Order;
 use crate::placed::Placement;
 use crate::snapshot::Snapshot;
@@ -32,21 +32,13 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use vicus_flow::{BoxError, FlowError, Model};
 
-/// The format of a source.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Syntax {
-    NTriples,
-    Turtle,
-}
-
 /// A file, a pipe, or another source of bytes.
 pub struct Source {
     /// The name in errors, for example a path.
     pub name: String,
     /// The format.
     pub syntax: Syntax,
-    /// The base of relative IRIs in Turtle.
+    /// The base of relative IRIs, in syntaxes that have them.
     pub base: Option<String>,
     /// The unpacked bytes. Reading may block: it happens in a blocking section.
     pub reader: Box<dyn Read + Send>,
@@ -81,8 +73,8 @@ pub struct LoadOptions {
     pub on_error: OnError,
     /// How many bytes are read and parsed at once. Only a longer line makes a longer chunk.
     pub chunk_bytes: usize,
-    /// A longer line of N-Triples, or statement of Turtle up to its first triple, is an error, so that an endless one fails
-    /// before memory runs out.
+    /// A longer line of N-Triples or N-Quads, statement of Turtle, TriG or RDF/XML up to its first triple, or text of JSON-LD is an
+    /// error, so that an endless one fails before memory runs out.
     pub longest_line: usize,
     /// The key of hash functions over terms; see [`Parsed::of_seed`](super::Parsed::of_seed).
     pub hash_seed: u64,
@@ -197,7 +189,7 @@ impl fmt::Debug for Load {
 pub struct Loaded {
     /// All triples of all sources.
     pub snapshot: Snapshot,
-    /// The number of skipped lines of N-Triples, and of errors in Turtle.
+    /// The number of skipped lines of N-Triples and N-Quads, and of errors and quads of named graphs in other syntaxes.
     pub skipped: u64,
     /// The first skipped error of the first source that had any.
     pub first_skipped: Option<Malformed>,
@@ -233,12 +225,12 @@ pub enum LoadError {
         /// The reader's error.
         error: io::Error,
     },
-    /// A line of N-Triples is longer than [`LoadOptions::longest_line`], or that many bytes of Turtle contain no complete
-    /// triple.
+    /// A line of N-Triples or N-Quads is longer than [`LoadOptions::longest_line`], or that many bytes of another syntax contain no
+    /// complete triple, or a text of JSON-LD is longer.
     TooLong {
         /// The source.
         name: String,
-        /// The line, from 1; in Turtle, about the line where the statement begins.
+        /// The line, from 1; in syntaxes without lines, about the line where the statement begins or where the limit is.
         line: u64,
         /// The greatest number of bytes.
         limit: usize,
@@ -276,7 +268,10 @@ impl fmt::Display for LoadError {
             LoadError::Malformed(malformed) => malformed.fmt(f),
             LoadError::Unreadable { name, error } => write!(f, "{name} could not be read: {error}"),
             LoadError::TooLong { name, line, limit } => {
-                write!(f, "{name}:{line}: more than {limit} bytes without the end of a line, in Turtle of a statement")
+                write!(
+                    f,
+                    "{name}:{line}: more than {limit} bytes without the end of a line or statement (a text of JSON-LD is one)"
+                )
             }
             LoadError::Again => f.write_str("the sources have been read already: a load is one request"),
             LoadError::Unfinished => f.write_str("there is no store: the request has not ended, or it failed"),

@@ -5,8 +5,9 @@
 //! each reader and parser are in memory, however fast the readers are.
 
 use super::handover::{Handover, handle};
-use super::{LoadError, LoadState, Source, Syntax};
-use crate::load::{Chunk, Chunker, Parsed, SortedTerms, SyntaxError, TurtleReader, ntriples};
+use super::{LoadError, LoadState, Source};
+use crate::load::pulled::Ended;
+use crate::load::{Chunk, Chunker, Parsed, PulledReader, SortedTerms, Syntax, SyntaxError, TurtleReader, ntriples};
 use memchr::memrchr;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -24,10 +25,11 @@ const RESERVE_BYTES: usize = 16 << 20;
 pub(super) struct Text {
     bytes: Vec<u8>,
     first_line: u64,
+    syntax: Syntax,
     file: u32,
 }
 
-/// The result of one parser or of one Turtle source.
+/// The result of one parser, or of one source that can't be cut.
 pub(super) struct Piece {
     pub(super) terms: SortedTerms,
     pub(super) triples: Vec<[u32; 3]>,
@@ -46,7 +48,7 @@ fn text_schema() -> Schema {
     Schema::new([("handle", Type::U64), ("bytes", Type::U64)])
 }
 
-/// A box that reads. Outputs: text for `deal`, pieces of Turtle.
+/// A box that reads. Outputs: text for `deal`, pieces of sources that can't be cut.
 pub(super) fn read(shared: &Arc<LoadState>, texts: &Handover<Text>, pieces: &Handover<Piece>, first: bool) -> BoxModel {
     let (shared, texts, pieces) = (Arc::clone(shared), texts.clone(), pieces.clone());
     let factory = move || Reader {
@@ -79,8 +81,9 @@ struct Open {
 
 enum Format {
     /// Chunks of any length: the reader cuts them by how much it reads.
-    Lines(Chunker),
+    Lines(Chunker, Syntax),
     Turtle(Box<TurtleReader>),
+    Pulled(Box<PulledReader>),
 }
 
 impl Operator for Reader {
@@ -100,14 +103,23 @@ impl Operator for Reader {
                 }
             },
         };
+        if let Format::Pulled(mut parser) = open.format {
+            if let Some(piece) = pull(&mut parser, shared, open.file, turn)? {
+                turn.send(1, self.pieces.put(piece));
+            } else {
+                self.open = Some(Open { format: Format::Pulled(parser), ..open });
+            }
+            turn.run_again();
+            return Ok(());
+        }
         let before = open.buffer.len();
         let ended = open.read(shared.chunk_bytes, turn)?.map_err(|error| shared.unreadable(open.file, error))?;
         shared.progress.add_bytes(open.buffer.len() - before);
         let Open { file, reader, mut buffer, mut format } = open;
         match &mut format {
-            Format::Lines(chunker) => {
+            Format::Lines(chunker, syntax) => {
                 if let Some((bytes, first_line)) = cut(chunker, &mut buffer, before, ended, shared)? {
-                    turn.send(0, envelope_of(&self.texts, Text { bytes, first_line, file }));
+                    turn.send(0, envelope_of(&self.texts, Text { bytes, first_line, syntax: *syntax, file }));
                 }
                 // The rest is the beginning of a line.
                 shared.check_lines(&buffer, chunker.next_line(), file)?;
@@ -127,6 +139,7 @@ impl Operator for Reader {
                 shared.progress.add_triples(parser.parsed().triples().len() - known);
                 buffer.clear();
             }
+            Format::Pulled(_) => unreachable!("it reads by itself"),
         }
         match format {
             Format::Turtle(parser) if ended => {
@@ -136,12 +149,40 @@ impl Operator for Reader {
                 shared.note_skipped(&mut parsed);
                 turn.send(1, self.pieces.put(Piece::new(parsed)?));
             }
-            Format::Lines(_) if ended => {}
+            Format::Lines(..) if ended => {}
             format => self.open = Some(Open { file, reader, buffer, format }),
         }
         turn.run_again();
         Ok(())
     }
+}
+
+/// Statements that a parser reads at once, some milliseconds' worth.
+const PULLED: usize = 4096;
+
+/// Has a parser read some statements; the piece at the end of its source.
+fn pull(
+    parser: &mut PulledReader,
+    shared: &LoadState,
+    file: u32,
+    turn: &mut Turn<'_>,
+) -> Result<Option<Piece>, BoxError> {
+    let (known, bytes) = (parser.parsed().triples().len(), parser.bytes());
+    let goes_on = turn.blocking(|| parser.pull(PULLED)).map_err(|ended| -> BoxError {
+        match ended {
+            Ended::Unparsed(error) => shared.unparsed(error),
+            Ended::Unreadable(error) => shared.unreadable(file, error).into(),
+            Ended::TooLong(line) => shared.too_long(file, line).into(),
+        }
+    })?;
+    shared.progress.add_bytes((parser.bytes() - bytes) as usize);
+    shared.progress.add_triples(parser.parsed().triples().len() - known);
+    if goes_on {
+        return Ok(None);
+    }
+    let mut parsed = parser.take_parsed();
+    shared.note_skipped(&mut parsed);
+    Ok(Some(Piece::new(parsed)?))
 }
 
 fn envelope_of(texts: &Handover<Text>, text: Text) -> Envelope {
@@ -153,14 +194,22 @@ fn envelope_of(texts: &Handover<Text>, text: Text) -> Envelope {
 
 impl Open {
     fn new(file: u32, source: Source, shared: &LoadState) -> Result<Open, SyntaxError> {
+        let (mut reader, base, on_error) = (source.reader, source.base.as_deref(), shared.on_error);
         let format = match source.syntax {
-            Syntax::NTriples => Format::Lines(Chunker::new(usize::MAX)),
+            syntax @ (Syntax::NTriples | Syntax::NQuads) => Format::Lines(Chunker::new(usize::MAX), syntax),
             Syntax::Turtle => {
-                let reader = TurtleReader::new(file, source.base.as_deref(), shared.on_error)?;
-                Format::Turtle(Box::new(reader.of_seed(shared.hash_seed)))
+                Format::Turtle(Box::new(TurtleReader::new(file, base, on_error)?.of_seed(shared.hash_seed)))
+            }
+            Syntax::TriG => {
+                Format::Turtle(Box::new(TurtleReader::trig(file, base, on_error)?.of_seed(shared.hash_seed)))
+            }
+            syntax @ (Syntax::RdfXml | Syntax::JsonLd) => {
+                let source = std::mem::replace(&mut reader, Box::new(io::empty()));
+                let reader = PulledReader::new(source, syntax, file, base, on_error)?;
+                Format::Pulled(Box::new(reader.of_seed(shared.hash_seed).with_longest(shared.longest_line)))
             }
         };
-        Ok(Open { file, reader: source.reader, buffer: Vec::new(), format })
+        Ok(Open { file, reader, buffer: Vec::new(), format })
     }
 
     /// Reads until the buffer has a chunk, or another whole chunk if a long line has filled it. True at the end of the source.
@@ -240,7 +289,7 @@ pub(super) fn deal(inputs: usize, loads: &Arc<[AtomicUsize]>) -> BoxModel {
     model
 }
 
-/// A box that parses N-Triples. Everything it parses becomes one piece.
+/// A box that parses N-Triples and N-Quads. Everything it parses becomes one piece.
 pub(super) fn parse(
     shared: &Arc<LoadState>,
     texts: &Handover<Text>,
@@ -262,11 +311,11 @@ pub(super) fn parse(
                     turn.send_pill(0);
                 }
                 Some(envelope) => {
-                    let Text { bytes, first_line, file } = texts.take(&envelope);
+                    let Text { bytes, first_line, syntax, file } = texts.take(&envelope);
                     shared.check_lines(&bytes, first_line, file)?;
                     let known = parsed.triples().len();
                     let chunk = Chunk { bytes: &bytes, first_line };
-                    ntriples::parse_lines(&mut parsed, chunk, file, shared.on_error)
+                    ntriples::parse_lines(&mut parsed, chunk, syntax, file, shared.on_error)
                         .map_err(|error| shared.unparsed(error))?;
                     shared.progress.add_triples(parsed.triples().len() - known);
                     shared.note_skipped(&mut parsed);

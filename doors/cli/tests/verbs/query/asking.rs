@@ -592,7 +592,7 @@ fn a_file_that_can_not_be_opened_or_written_is_named() {
     let data = file("opened.nt", PEOPLE);
     fails(&["query", "--data", "/no/such/file.nt", NAMES], &["/no/such/file.nt", "No such file"]);
     fails(&["query", "--data", &data, "--query", "/no/such.sparql"], &["/no/such.sparql"]);
-    fails(&["query", "--data", "data.csv", NAMES], &["data.csv", ".nt or .ttl"]);
+    fails(&["query", "--data", "data.csv", NAMES], &["data.csv", "expected .nt, .nq, .ttl"]);
     fails(
         &["query", "--data", &data, NAMES, "--trace", "/no/such/folder/t"],
         &["/no/such/folder/t", "can't be written"],

@@ -1,0 +1,171 @@
+//! Watches the bytes on their way to a parser of others for what makes that parser take far more memory or stack than the text has
+//! bytes: JSON that is nested deeply, and entities of XML that contain each other.
+
+use std::collections::BTreeMap;
+
+/// The deepest nesting of objects and lists in JSON-LD. oxjsonld replays nested objects by recursion.
+pub(super) const MOST_LEVELS: usize = 256;
+
+/// The longest declaration of an entity, and the longest name of one that is looked for.
+const LONGEST_DECLARATION: usize = 16 << 10;
+const LONGEST_NAME: usize = 256;
+
+/// What was seen so far of a text.
+pub(super) enum Guard {
+    Json { levels: usize, in_string: bool, is_escaped: bool },
+    Xml(Box<Entities>),
+}
+
+/// The text goes beyond a limit.
+#[derive(Debug)]
+pub(super) enum Beyond {
+    Nested,
+    Declaration,
+}
+
+/// The entities of a document.
+#[derive(Default)]
+pub(super) struct Entities {
+    /// The lengths of their texts, with the entities in them replaced, by name.
+    lengths: BTreeMap<Vec<u8>, usize>,
+    seen: Seen,
+}
+
+/// Where in XML the last byte was.
+#[derive(Default)]
+enum Seen {
+    #[default]
+    Text,
+    /// So many bytes of `<!ENTITY`.
+    Opening(usize),
+    /// A declaration behind that, and the quotation mark that is open in it.
+    Declaration(Vec<u8>, Option<u8>),
+    /// A reference behind its `&`.
+    Reference(Vec<u8>),
+}
+
+const OPENING: &[u8] = b"<!ENTITY";
+
+impl Guard {
+    pub(super) fn json() -> Guard {
+        Guard::Json { levels: 0, in_string: false, is_escaped: false }
+    }
+
+    pub(super) fn xml() -> Guard {
+        Guard::Xml(Box::default())
+    }
+
+    /// Looks at the next bytes; returns by how many bytes their entities make them longer.
+    pub(super) fn look(&mut self, bytes: &[u8]) -> Result<usize, Beyond> {
+        match self {
+            Guard::Json { levels, in_string, is_escaped } => {
+                for &byte in bytes {
+                    match byte {
+                        _ if *is_escaped => *is_escaped = false,
+                        b'\\' if *in_string => *is_escaped = true,
+                        b'"' => *in_string = !*in_string,
+                        b'{' | b'[' if !*in_string => *levels += 1,
+                        b'}' | b']' if !*in_string => *levels = levels.saturating_sub(1),
+                        _ => {}
+                    }
+                    if *levels > MOST_LEVELS {
+                        return Err(Beyond::Nested);
+                    }
+                }
+                Ok(0)
+            }
+            Guard::Xml(entities) => {
+                let mut longer = 0;
+                for &byte in bytes {
+                    longer += entities.next(byte)?;
+                }
+                Ok(longer)
+            }
+        }
+    }
+}
+
+impl Entities {
+    fn next(&mut self, byte: u8) -> Result<usize, Beyond> {
+        let mut longer = 0;
+        self.seen = match (std::mem::take(&mut self.seen), byte) {
+            (Seen::Text, b'<') => Seen::Opening(1),
+            (Seen::Text, b'&') => Seen::Reference(Vec::new()),
+            (Seen::Text, _) => Seen::Text,
+            (Seen::Opening(count), _) if byte == OPENING[count] => match count + 1 {
+                count if count == OPENING.len() => Seen::Declaration(Vec::new(), None),
+                count => Seen::Opening(count),
+            },
+            (Seen::Opening(_), b'<') => Seen::Opening(1),
+            (Seen::Opening(_), b'&') => Seen::Reference(Vec::new()),
+            (Seen::Opening(_), _) => Seen::Text,
+            (Seen::Declaration(text, None), b'>') => {
+                longer = self.declare(&text);
+                Seen::Text
+            }
+            (Seen::Declaration(text, _), _) if text.len() >= LONGEST_DECLARATION => return Err(Beyond::Declaration),
+            (Seen::Declaration(mut text, quoted), _) => {
+                text.push(byte);
+                let quoted = match (quoted, byte) {
+                    (None, b'"' | b'\'') => Some(byte),
+                    (Some(mark), _) if mark == byte => None,
+                    (quoted, _) => quoted,
+                };
+                Seen::Declaration(text, quoted)
+            }
+            (Seen::Reference(name), b';') => {
+                longer = self.lengths.get(&name).copied().unwrap_or(0);
+                Seen::Text
+            }
+            (Seen::Reference(_), b'<') => Seen::Opening(1),
+            (Seen::Reference(_), b'&') => Seen::Reference(Vec::new()),
+            (Seen::Reference(name), _) if name.len() >= LONGEST_NAME => Seen::Text,
+            (Seen::Reference(mut name), _) => {
+                name.push(byte);
+                Seen::Reference(name)
+            }
+        };
+        Ok(longer)
+    }
+
+    /// Remembers how long an entity is. Its text is kept by the parser.
+    fn declare(&mut self, text: &[u8]) -> usize {
+        let text = text.trim_ascii();
+        let text = text.strip_prefix(b"%").unwrap_or(text).trim_ascii_start();
+        let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
+        let (name, value) = text.split_at(end);
+        let mut length = value.len();
+        for reference in value.split(|&byte| byte == b'&').skip(1) {
+            let name = reference.split(|&byte| byte == b';').next().unwrap_or_default();
+            length = length.saturating_add(self.lengths.get(name).copied().unwrap_or(0));
+        }
+        let known = self.lengths.entry(name.to_vec()).or_default();
+        *known = length.max(*known);
+        length
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entities_are_as_long_as_what_they_stand_for() {
+        let text = b"<!DOCTYPE r [ <!ENTITY a \"12345\"><!ENTITY b '&a;&a;>'>\n]><r x='&b;'>&a;&amp;&c;</r>";
+        for step in [1, 7, text.len()] {
+            let mut guard = Guard::xml();
+            let longer: usize = text.chunks(step).map(|bytes| guard.look(bytes).unwrap()).sum();
+            // The lengths with quotation marks and a space.
+            let (a, b) = (8, 10 + 2 * 8);
+            assert_eq!(longer, a + b + b + a, "{step}");
+        }
+    }
+
+    #[test]
+    fn levels_are_counted_outside_of_strings() {
+        let mut guard = Guard::json();
+        let text = format!("{}\"[{{[\\\"[[\"{}", "[".repeat(MOST_LEVELS), "]".repeat(MOST_LEVELS));
+        assert!(text.as_bytes().chunks(3).all(|bytes| guard.look(bytes).is_ok()));
+        assert!(matches!(guard.look("{\"a\":".repeat(MOST_LEVELS + 1).as_bytes()), Err(Beyond::Nested)));
+    }
+}

@@ -1,0 +1,318 @@
+//! RDF/XML and JSON-LD. Their parsers read from the source themselves, so a reader of ours stands in between: it says where they are,
+//! and ends a statement that is too long.
+
+use super::guard::{Beyond, Guard, MOST_LEVELS};
+use super::statements::Statements;
+use super::turtle::no_base;
+use super::{OnError, Parsed, Syntax, SyntaxError, Unparsed, could_have};
+use memchr::memchr;
+use oxjsonld::{JsonLdParseError, JsonLdParser, ReaderJsonLdParser};
+use oxrdf::GraphNameRef;
+use oxrdfxml::{RdfXmlParseError, RdfXmlParser, ReaderRdfXmlParser};
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex, MutexGuard};
+use vicus_flow::NoMemory;
+
+/// Parses a file of RDF/XML or JSON-LD, some statements at a time. Panics if there is not enough memory.
+///
+/// JSON-LD is held in memory as a whole, because names may be explained behind their use. It can't refer to contexts elsewhere.
+///
+/// ```
+/// use vicus_rdf::load::{OnError, PulledReader, Syntax};
+/// let text = &br#"{ "@context": { "e": "http://e/" }, "@id": "e:a", "e:p": [ 1, { "@id": "e:b" } ] }"#[..];
+/// let reader = PulledReader::new(Box::new(text), Syntax::JsonLd, 0, None, OnError::Fail)?;
+/// assert_eq!(reader.finish()?.triples().len(), 2);
+/// let text = &b"<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#'>\n <rdf:Wrong\n</rdf:RDF>"[..];
+/// let reader = PulledReader::new(Box::new(text), Syntax::RdfXml, 0, None, OnError::Fail)?;
+/// assert_eq!(reader.finish().unwrap_err().line, 3);
+/// # Ok::<(), vicus_rdf::SyntaxError>(())
+/// ```
+pub struct PulledReader {
+    parser: Parser,
+    statements: Statements,
+    place: Arc<Mutex<Place>>,
+}
+
+/// What reads the grammar.
+enum Parser {
+    Xml(Box<ReaderRdfXmlParser<Watched>>),
+    Json(Box<ReaderJsonLdParser<Watched>>),
+}
+
+/// Why a file was not parsed further.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    Unparsed(Unparsed),
+    Unreadable(io::Error),
+    /// About on this line there are more bytes without a statement than may be, of JSON-LD more bytes.
+    TooLong(u64),
+}
+
+impl From<Unparsed> for Ended {
+    fn from(error: Unparsed) -> Ended {
+        Ended::Unparsed(error)
+    }
+}
+
+/// How far the parser has read, and how far it may.
+struct Place {
+    /// Bytes up to the current line; below, its line feeds.
+    before: u64,
+    lines: u64,
+    /// The beginning of the current line, as far as it was read.
+    line: Vec<u8>,
+    /// Bytes of this line that were read.
+    line_bytes: u64,
+    /// Bytes since the last statement; of JSON-LD all.
+    since: usize,
+    /// At most so many.
+    most: usize,
+    /// Memory that the parser needs for each of these bytes, about.
+    copies: usize,
+    guard: Guard,
+    /// Why the last read failed.
+    failed: Option<Failed>,
+}
+
+/// Why reading ended early.
+enum Failed {
+    TooLong,
+    Beyond(Beyond),
+    NoMemory(NoMemory),
+}
+
+/// What a line's columns are counted in; further on a line they are bytes.
+const LINE_BYTES: usize = 64 << 10;
+
+impl Place {
+    fn bytes(&self) -> u64 {
+        self.before + self.line_bytes
+    }
+
+    /// Line and column of what comes behind so many bytes, which is on the current line or before it.
+    fn of(&self, offset: u64) -> (u64, u64) {
+        match offset.checked_sub(self.before) {
+            Some(within) => {
+                let whole = (within as usize).min(self.line.len());
+                let characters = String::from_utf8_lossy(&self.line[..whole]).chars().count() as u64;
+                (self.lines + 1, 1 + characters + (within - whole as u64))
+            }
+            // The parser noticed it at the end of the line before.
+            None => (self.lines.max(1), 1),
+        }
+    }
+}
+
+/// The source, of which at most a line is passed on at a time: what parsers find, they find on the last line that they got.
+struct Watched {
+    source: Box<dyn Read + Send>,
+    place: Arc<Mutex<Place>>,
+    /// Bytes that were read and not passed on: from the first to the second place.
+    buffer: Vec<u8>,
+    passed: usize,
+    filled: usize,
+}
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// Memory is checked each time that this many bytes have come without a statement.
+const CHECKED_BYTES: usize = 1 << 20;
+
+fn lock(place: &Mutex<Place>) -> MutexGuard<'_, Place> {
+    place.lock().expect("nothing panics under this lock")
+}
+
+impl Read for Watched {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.passed == self.filled {
+            (self.passed, self.filled) = (0, self.source.read(&mut self.buffer)?);
+        }
+        let rest = &self.buffer[self.passed..self.filled];
+        let line = memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+        let now = &rest[..line.min(into.len())];
+        let mut place = lock(&self.place);
+        if place.line.last() == Some(&b'\n') || place.line_bytes > 0 && place.line.is_empty() {
+            (place.before, place.lines, place.line_bytes) = (place.bytes(), place.lines + 1, 0);
+            place.line.clear();
+        }
+        let longer = match place.guard.look(now) {
+            Ok(longer) => longer,
+            Err(beyond) => {
+                place.failed = Some(Failed::Beyond(beyond));
+                return Err(io::Error::other("too much"));
+            }
+        };
+        let (checked, since) = (place.since / CHECKED_BYTES, place.since.saturating_add(now.len() + longer));
+        place.since = since;
+        if since > place.most {
+            place.failed = Some(Failed::TooLong);
+            return Err(io::Error::other("too long"));
+        }
+        if since / CHECKED_BYTES > checked
+            && let Err(error) = could_have(since.saturating_mul(place.copies).min(isize::MAX as usize))
+        {
+            place.failed = Some(Failed::NoMemory(error));
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        place.line_bytes += now.len() as u64;
+        let room = LINE_BYTES.saturating_sub(place.line.len());
+        match now {
+            // The line is too long to be kept; its end must be seen all the same.
+            [.., b'\n'] if now.len() > room => place.line.clear(),
+            _ => place.line.extend_from_slice(&now[..now.len().min(room)]),
+        }
+        into[..now.len()].copy_from_slice(now);
+        self.passed += now.len();
+        Ok(now.len())
+    }
+}
+
+impl PulledReader {
+    /// A reader of this source, which is file number `file` (below 1,112,064). Relative IRIs are resolved against `base`; it is an
+    /// error (of line 0) if that is not an IRI. With [`OnError::Skip`] the first error in a file's grammar ends the file without
+    /// failing: what came before stays. Panics for other syntaxes.
+    pub fn new(
+        source: Box<dyn Read + Send>,
+        syntax: Syntax,
+        file: u32,
+        base: Option<&str>,
+        on_error: OnError,
+    ) -> Result<PulledReader, SyntaxError> {
+        let (copies, guard) = if syntax == Syntax::JsonLd { (8, Guard::json()) } else { (3, Guard::xml()) };
+        let (before, lines, line, line_bytes, since, most) = (0, 0, Vec::new(), 0, 0, usize::MAX);
+        let place = Place { before, lines, line, line_bytes, since, most, copies, guard, failed: None };
+        let place = Arc::new(Mutex::new(place));
+        let watched = Watched { source, place: Arc::clone(&place), buffer: vec![0; READ_BYTES], passed: 0, filled: 0 };
+        let parser = match syntax {
+            Syntax::RdfXml => {
+                let parser = RdfXmlParser::new();
+                let parser = match base {
+                    Some(base) => parser.with_base_iri(base).map_err(|error| no_base(file, error))?,
+                    None => parser,
+                };
+                Parser::Xml(Box::new(parser.for_reader(watched)))
+            }
+            Syntax::JsonLd => {
+                let parser = JsonLdParser::new();
+                let parser = match base {
+                    Some(base) => parser.with_base_iri(base).map_err(|error| no_base(file, error))?,
+                    None => parser,
+                };
+                Parser::Json(Box::new(parser.for_reader(watched)))
+            }
+            other => panic!("{other:?} is not read by its parser"),
+        };
+        Ok(PulledReader { parser, statements: Statements::new(file, on_error), place })
+    }
+
+    /// The same reader with another key for its hashes; see [`Parsed::of_seed`]. Call it before the first statement is read.
+    pub fn of_seed(mut self, seed: u64) -> PulledReader {
+        self.statements = self.statements.of_seed(seed);
+        self
+    }
+
+    /// The same reader, which keeps quads of named graphs ([`Parsed::graphs`]). Call it before the first statement is read.
+    pub fn with_graphs(mut self) -> PulledReader {
+        self.statements.parsed.keeps_graphs = true;
+        self
+    }
+
+    /// The same reader, for which more bytes than this without a statement are an error, of JSON-LD more bytes at all.
+    pub(crate) fn with_longest(self, most: usize) -> PulledReader {
+        lock(&self.place).most = most;
+        self
+    }
+
+    /// What was parsed so far.
+    pub fn parsed(&self) -> &Parsed {
+        &self.statements.parsed
+    }
+
+    /// How many bytes were read.
+    pub(crate) fn bytes(&self) -> u64 {
+        lock(&self.place).bytes()
+    }
+
+    /// Parses the rest of the file.
+    pub fn finish(mut self) -> Result<Parsed, SyntaxError> {
+        while self.pull(usize::MAX).map_err(|ended| match ended {
+            Ended::Unparsed(error) => error.malformed(),
+            Ended::Unreadable(error) => {
+                let (line, column) = self.here();
+                SyntaxError::new(self.statements.file, line, column, &error.to_string())
+            }
+            Ended::TooLong(_) => unreachable!("there is no limit"),
+        })? {}
+        Ok(self.statements.parsed)
+    }
+
+    /// Takes what was parsed since the last call.
+    pub(crate) fn take_parsed(&mut self) -> Parsed {
+        self.statements.parsed.take()
+    }
+
+    /// Parses up to `count` statements; false at the end of the file. Reading may block.
+    pub(crate) fn pull(&mut self, count: usize) -> Result<bool, Ended> {
+        for _ in 0..count {
+            let refused = match &mut self.parser {
+                Parser::Xml(parser) => match parser.next() {
+                    None => return Ok(false),
+                    Some(Ok(triple)) => {
+                        self.statements.push(triple.as_ref().in_graph(GraphNameRef::DefaultGraph), 0, 0)?;
+                        lock(&self.place).since = 0;
+                        continue;
+                    }
+                    Some(Err(RdfXmlParseError::Io(error))) => return Err(self.unreadable(error)),
+                    Some(Err(RdfXmlParseError::Syntax(error))) => (error.to_string(), None),
+                },
+                Parser::Json(parser) => match parser.next() {
+                    None => return Ok(false),
+                    Some(Ok(quad)) => {
+                        let (line, column) = self.here();
+                        self.statements.push(quad.as_ref(), line, column)?;
+                        continue;
+                    }
+                    Some(Err(JsonLdParseError::Io(error))) => return Err(self.unreadable(error)),
+                    Some(Err(JsonLdParseError::Syntax(error))) => {
+                        let place = error.location().map(|location| location.start);
+                        (error.to_string(), place.map(|place| (place.line + 1, place.column + 1)))
+                    }
+                },
+            };
+            let (message, place) = refused;
+            let (line, column) = place.unwrap_or_else(|| self.here());
+            let error = SyntaxError::new(self.statements.file, line, column, &message);
+            self.statements.refuse(error, self.statements.on_error).map_err(Unparsed::from)?;
+            // What follows can't be understood.
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Where the parser is. JSON-LD doesn't say it exactly: at the end of what was read.
+    fn here(&self) -> (u64, u64) {
+        let place = lock(&self.place);
+        place.of(match &self.parser {
+            Parser::Xml(parser) => parser.buffer_position(),
+            Parser::Json(_) => place.bytes(),
+        })
+    }
+
+    fn unreadable(&self, error: io::Error) -> Ended {
+        let mut place = lock(&self.place);
+        match place.failed.take() {
+            Some(Failed::TooLong) => Ended::TooLong(place.lines + 1),
+            Some(Failed::NoMemory(error)) => Ended::Unparsed(error.into()),
+            Some(Failed::Beyond(beyond)) => {
+                let message = match beyond {
+                    Beyond::Nested => format!("objects and lists are nested more than {MOST_LEVELS} levels deep"),
+                    Beyond::Declaration => "the declaration of an entity is too long".to_owned(),
+                };
+                let (line, column) = place.of(place.bytes());
+                Ended::Unparsed(SyntaxError::new(self.statements.file, line, column, &message).into())
+            }
+            None => Ended::Unreadable(error),
+        }
+    }
+}

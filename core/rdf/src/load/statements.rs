@@ -1,0 +1,76 @@
+//! The statements that a parser of others finds in one file, whose nameless blank nodes have random names.
+
+use super::{DEFAULT_GRAPH, OnError, Parsed, SyntaxError, Unparsed, text_bytes};
+use hashbrown::HashMap;
+use oxrdf::{BlankNodeRef, GraphNameRef, NamedOrBlankNodeRef, QuadRef, TermRef};
+use vicus_flow::NoMemory;
+use vicus_flow::library::HashKey;
+
+/// oxrdf names nameless blank nodes by 128 random bits; a shorter hexadecimal label is from the file.
+const LEAST_RANDOM: u128 = 1 << 64;
+
+/// What was found so far.
+pub(super) struct Statements {
+    pub(super) file: u32,
+    pub(super) on_error: OnError,
+    pub(super) parsed: Parsed,
+    /// The numbers of nameless blank nodes, by their random names. Those names must not become visible, as results must not
+    /// depend on randomness.
+    nameless: HashMap<u128, u32, HashKey>,
+}
+
+impl Statements {
+    pub(super) fn new(file: u32, on_error: OnError) -> Statements {
+        Statements { file, on_error, parsed: Parsed::default(), nameless: HashMap::default() }
+    }
+
+    /// With another key for its hashes; see [`Parsed::of_seed`].
+    pub(super) fn of_seed(self, seed: u64) -> Statements {
+        let parsed = Parsed { keeps_graphs: self.parsed.keeps_graphs, ..Parsed::of_seed(seed) };
+        Statements { parsed, nameless: HashMap::with_hasher(HashKey::of_seed(seed)), ..self }
+    }
+
+    /// Adds a quad, found about there. A quad of a named graph is refused if these are not kept.
+    pub(super) fn push(&mut self, quad: QuadRef<'_>, line: u64, column: u64) -> Result<(), Unparsed> {
+        if !self.parsed.keeps_graphs && !quad.graph_name.is_default_graph() {
+            let error = Parsed::named_graph(quad.graph_name, self.file, line, column);
+            return Ok(self.parsed.refuse(error, self.on_error)?);
+        }
+        self.parsed.make_room(text_bytes(quad))?;
+        if self.nameless.capacity() - self.nameless.len() < 3 {
+            let bytes = 2 * self.nameless.len() * size_of::<(u128, u32)>();
+            vicus_flow::refusable(|| self.nameless.try_reserve(3)).map_err(|_| NoMemory { bytes: bytes as u64 })?;
+        }
+        let subject = match quad.subject {
+            NamedOrBlankNodeRef::NamedNode(node) => self.parsed.intern(node.into(), self.file),
+            NamedOrBlankNodeRef::BlankNode(node) => self.blank(node),
+        };
+        let predicate = self.parsed.intern(quad.predicate.into(), self.file);
+        let object = match quad.object {
+            TermRef::BlankNode(node) => self.blank(node),
+            term => self.parsed.intern(term, self.file),
+        };
+        let graph = match quad.graph_name {
+            GraphNameRef::DefaultGraph => DEFAULT_GRAPH,
+            GraphNameRef::NamedNode(node) => self.parsed.intern(node.into(), self.file),
+            GraphNameRef::BlankNode(node) => self.blank(node),
+        };
+        Ok(self.parsed.add([subject, predicate, object], graph)?)
+    }
+
+    /// Counts an error, or fails with it.
+    pub(super) fn refuse(&mut self, error: SyntaxError, on_error: OnError) -> Result<(), SyntaxError> {
+        self.parsed.refuse(error, on_error)
+    }
+
+    fn blank(&mut self, node: BlankNodeRef<'_>) -> u32 {
+        match node.unique_id().filter(|&id| id >= LEAST_RANDOM) {
+            Some(id) => {
+                let next = u32::try_from(self.nameless.len()).expect("fewer than 2^32 nameless blank nodes in a file");
+                let number = *self.nameless.entry(id).or_insert(next);
+                self.parsed.terms.intern(self.parsed.encoder.nameless(self.file, number))
+            }
+            None => self.parsed.intern(node.into(), self.file),
+        }
+    }
+}
