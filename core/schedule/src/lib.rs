@@ -35,7 +35,7 @@ mod valid;
 
 pub use access::{Access, Mode};
 pub use by_request::ByRequest;
-pub use context::{Context, ContextRef, ReadyTask, TaskGraph, TaskNode, Wanted};
+pub use context::{Context, ContextRef, ReadyTask, TaskGraph, TaskNode, Unspawned, Wanted};
 pub use dealing::{Dealing, Dealt, Shares, Whereabouts};
 pub use decision::{Decision, TaskName};
 pub use depend::Dependences;

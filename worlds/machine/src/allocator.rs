@@ -124,6 +124,10 @@ unsafe impl<S: GlobalAlloc> GlobalAlloc for Allocator<S> {
             let changed =
                 with_heap(process, |heap| unsafe { heap.realloc(NonNull::new_unchecked(block), layout, size) });
             if let Some(Ok(changed)) = changed {
+                // A larger block in the same place has freed nothing.
+                if changed.as_ptr() != block || size < layout.size() {
+                    freed(process);
+                }
                 return changed.as_ptr();
             }
         } else if !ours && (was_large || size < SMALLEST) {

@@ -215,7 +215,7 @@ struct Here {
     seat: Cell<Seat>,
     /// Whether the heap is in use: what it needs itself while it works comes from elsewhere.
     busy: Cell<bool>,
-    /// What the seat got when it began to look after what waits, until it ends.
+    /// What the seat got when it began to look after what waits, until it ends or is woken.
     duty: Cell<Option<Duty>>,
 }
 
@@ -396,11 +396,20 @@ pub(crate) fn leave_off() -> bool {
     process().zip(duty).is_some_and(|(process, duty)| process.lookout.0.end(duty))
 }
 
+/// This seat is awake. What it has looked after and told no time for is for another one, as this one may have a long task.
+#[cfg(not(loom))]
+pub(crate) fn put_down() {
+    let duty = HERE.try_with(|here| here.duty.take()).ok().flatten();
+    let Some((process, duty)) = process().zip(duty) else { return };
+    if let Some(duty) = process.lookout.0.put_down(duty) {
+        wake_seat_or_give_up(process, duty);
+    }
+}
+
 /// A seat is left for good. What was freed and not looked after yet is for another one, maybe of another runtime.
 pub(crate) fn leave_seat() {
-    let duty = HERE.try_with(|here| here.duty.take()).ok().flatten();
     let Some(process) = process() else { return };
-    if let Some(duty) = process.lookout.0.leave(duty) {
+    if let Some(duty) = process.lookout.0.leave() {
         wake_seat_or_give_up(process, duty);
     }
 }

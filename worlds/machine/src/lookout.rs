@@ -3,7 +3,10 @@
 //! A seat that sleeps tells the memory the time once more, and then sleeps for good. A thread without a seat that frees something
 //! after that has to wake a seat. Of several seats that look after freed memory, the one that began last is enough: it tells the time
 //! for everything that was freed before. So at most one seat or thread has the duty: a seat that begins takes it over, and so does a
-//! thread that has to wake a seat. A seat that had it before may end or be left, and nothing more is to be done.
+//! thread that has to wake a seat. A seat that had it before may end or be woken, and nothing more is to be done.
+//!
+//! A seat that is woken before it has told the time puts the duty down, since its task may be long, or its runtime may end: it wakes
+//! another seat.
 //!
 //! The state is one word, which each step changes by one exchange: two flags, and a number that changes when the duty passes on.
 //!
@@ -11,16 +14,15 @@
 //! |---|---|---|
 //! | | | All seats sleep for good, or are about to. Nothing was freed since. |
 //! | | yes | Something was freed. The thread with the duty wakes a seat, or has woken one that will begin. |
-//! | yes | | The seat with the duty will tell the time for all that was freed. |
+//! | yes | | The seat with the duty sleeps, and will tell the time for all that was freed. |
 //! | yes | yes | Something was freed since that seat began: it begins again. |
 
 use crate::sync::{AtomicU64, Ordering};
 
 /// Something was freed since the last seat began.
 const FREED: u64 = 1;
-/// A seat has the duty. It may have been woken since it began: then it begins again when it sleeps.
+/// A seat has the duty, and has neither ended nor been woken.
 const KEPT: u64 = 2;
-const KEPT_AND_FREED: u64 = KEPT | FREED;
 /// The bits from here on are the number.
 const DUTY: u64 = 4;
 
@@ -72,28 +74,31 @@ impl Lookout {
         let _ = self.0.compare_exchange(duty.with(FREED), duty.with(0), Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// A seat begins to look after what waits: it will tell the time, and then end, or leave.
+    /// A seat begins to look after what waits: it will tell the time and end, or be woken and put the duty down.
     #[cfg(any(test, not(loom)))]
     pub(crate) fn begin(&self) -> Duty {
         self.change(|duty, _| duty.next().with(KEPT)).expect("the duty passes on")
     }
 
-    /// A seat that has told the time stops looking. Returns whether it has to begin again, because something was freed meanwhile.
+    /// A seat that has told the time stops looking. Returns whether it has to begin again, because something was freed meanwhile. Even
+    /// if another seat has the duty: that one may be woken, and have a long task.
     #[cfg(any(test, not(loom)))]
     pub(crate) fn end(&self, duty: Duty) -> bool {
         let ended = self.0.compare_exchange(duty.with(KEPT), duty.with(0), Ordering::AcqRel, Ordering::Acquire);
-        ended.is_err_and(|word| Duty::of(word) == duty)
+        ended.is_err_and(|word| word & FREED != 0)
     }
 
-    /// A seat is left for good; `duty` if it has begun and not ended. `Some` if the caller has to wake another seat: it has the duty.
-    pub(crate) fn leave(&self, duty: Option<Duty>) -> Option<Duty> {
-        self.change(|now, flags| match flags {
-            // Perhaps this seat was the one that was woken.
-            FREED => now.next().with(FREED),
-            // What was freed before it began is not said by a flag any more.
-            KEPT | KEPT_AND_FREED if duty == Some(now) => now.next().with(FREED),
-            _ => now.with(flags),
-        })
+    /// A seat that has begun was woken, and has not ended. `Some` if the caller has to wake another seat: it has the duty.
+    #[cfg(any(test, not(loom)))]
+    pub(crate) fn put_down(&self, duty: Duty) -> Option<Duty> {
+        // What was freed before it began is not said by a flag any more.
+        self.change(|now, flags| if now == duty { now.next().with(FREED) } else { now.with(flags) })
+    }
+
+    /// A seat is left for good. `Some` if the caller has to wake another seat: it has the duty.
+    pub(crate) fn leave(&self) -> Option<Duty> {
+        // Perhaps this seat was the one that was woken.
+        self.change(|now, flags| if flags == FREED { now.next().with(FREED) } else { now.with(flags) })
     }
 
     /// Changes the word by a step from the duty's number and the flags to the next word. Returns the duty, if it passes on to the caller.
@@ -167,9 +172,16 @@ mod loom_models {
             }
         }
 
+        /// What a seat does that has begun, and is woken.
+        fn put_down(&self, duty: Duty) {
+            if let Some(duty) = self.lookout.put_down(duty) {
+                self.wake(duty, || true);
+            }
+        }
+
         /// What the thread on a seat does at its end.
-        fn leave(&self, duty: Option<Duty>) {
-            if let Some(duty) = self.lookout.leave(duty) {
+        fn leave(&self) {
+            if let Some(duty) = self.lookout.leave() {
                 self.wake(duty, || true);
             }
         }
@@ -215,7 +227,7 @@ mod loom_models {
     }
 
     /// What happened: a seat that was woken for freed memory had begun to look after it, and was left before it told the time. What had
-    /// been freed before it began was said by no flag any more, and waited for ever. Finds these mutants: `leave` that tells only what
+    /// been freed before it began was said by no flag any more, and waited for ever. Finds these mutants: `put_down` that tells only what
     /// the flag says; one that leaves the state to the seats that stay.
     #[test]
     fn loom_what_a_seat_that_is_left_looked_after_is_for_another_one() {
@@ -225,13 +237,46 @@ mod loom_models {
             let outside = spawn(&model, |model| model.free(|| true));
             model.begin_or_leave_woken();
             let duty = model.lookout.begin();
-            model.leave(Some(duty));
+            model.put_down(duty);
+            model.leave();
             outside.join().unwrap();
             model.assert_all_gone_or_seat_woken();
         });
     }
 
-    /// Two seats look after what waits, of which one is left and one falls asleep. Finds these mutants: `leave` or `end` that doesn't
+    /// What happened: the seat that had begun last was woken for a long task, and told the time for nothing. The other one saw that it
+    /// did not have the duty, and slept for good; what was freed before it slept or after waited as long as the task took. Finds this
+    /// mutant: a seat that is woken and keeps the duty.
+    #[test]
+    fn loom_what_waits_while_the_last_seat_to_begin_is_busy_is_for_another_one() {
+        check(|| {
+            let model = Model::new();
+            let stays = model.lookout.begin();
+            let outside = spawn(&model, |model| model.free(|| true));
+            let stays = spawn(&model, move |model| model.look_after(stays));
+            let busy = model.lookout.begin();
+            model.put_down(busy);
+            [outside, stays].into_iter().for_each(|thread| thread.join().unwrap());
+            model.assert_all_gone_or_seat_woken();
+        });
+    }
+
+    /// The seat that is woken for freed memory has a task before it begins. Finds this mutant: `end` that looks whether the duty is the
+    /// seat's before it looks whether something was freed.
+    #[test]
+    fn loom_a_seat_that_ends_begins_again_for_one_that_was_woken_and_is_busy() {
+        check(|| {
+            let model = Model::new();
+            let stays = model.lookout.begin();
+            let busy = model.lookout.begin();
+            model.put_down(busy);
+            model.tell_the_time();
+            model.free(|| unreachable!("the seat that is busy has woken one"));
+            assert!(model.lookout.end(stays), "that one may be busy as well");
+        });
+    }
+
+    /// Two seats look after what waits, of which one is left and one falls asleep. Finds these mutants: `put_down` or `end` that doesn't
     /// look whether the duty is the seat's; a seat that begins and takes no number.
     #[test]
     fn loom_of_two_seats_that_look_after_what_waits_the_last_one_answers_for_it() {
@@ -240,7 +285,8 @@ mod loom_models {
             let stays = spawn(&model, |model| model.look_after(model.lookout.begin()));
             let outside = spawn(&model, |model| model.free(|| true));
             let duty = model.lookout.begin();
-            model.leave(Some(duty));
+            model.put_down(duty);
+            model.leave();
             [stays, outside].into_iter().for_each(|thread| thread.join().unwrap());
             model.assert_all_gone_or_seat_woken();
         });
@@ -253,7 +299,7 @@ mod loom_models {
             let model = Model::new();
             let stays = spawn(&model, |model| model.look_after(model.lookout.begin()));
             let outside = spawn(&model, |model| model.free(|| true));
-            model.leave(None);
+            model.leave();
             [stays, outside].into_iter().for_each(|thread| thread.join().unwrap());
             model.assert_all_gone_or_seat_woken();
         });
@@ -267,7 +313,7 @@ mod loom_models {
             let model = Model::new();
             let outside = spawn(&model, |model| model.free(|| !model.closing.load(Ordering::Relaxed)));
             model.closing.store(true, Ordering::Relaxed);
-            let other = model.lookout.leave(None);
+            let other = model.lookout.leave();
             let has_told = other.is_some();
             other.into_iter().for_each(|duty| model.wake(duty, || true));
             outside.join().unwrap();
@@ -288,9 +334,10 @@ mod loom_models {
             let model = Model::new();
             let outside = spawn(&model, |model| model.free(|| false));
             let duty = model.lookout.begin();
-            model.leave(Some(duty));
+            model.put_down(duty);
+            model.leave();
             model.begin_or_leave_woken();
-            model.leave(None);
+            model.leave();
             outside.join().unwrap();
             model.assert_all_gone_or_seat_woken();
         });

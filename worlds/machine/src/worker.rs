@@ -467,6 +467,9 @@ impl<'a> Seated<'a> {
                     let at_most = at_most_ns.map(Duration::from_nanos);
                     let is_called = || !goes_on() || self.inbox().is_waiting();
                     let found = self.sleep(sleeper, || Some(sleep(sleepers, self.slot, at_most, is_called)));
+                    // The seat is not announced any more: it would be no use to have itself woken.
+                    #[cfg(not(loom))]
+                    heaps::put_down();
                     // A task that was found is out of its queue: it is run, even if the thread is to leave the seat.
                     if let Some((task, way)) = found {
                         run(task, way);

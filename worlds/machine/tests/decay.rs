@@ -1,6 +1,8 @@
 //! Memory freed by a thread without a seat goes back to the system, though all seats sleep for good. A process of its own: its first
 //! runtime says how long that takes.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use vicus_machine::{Allocator, Defaults, Runtime};
 use vicus_topology::NodeId;
@@ -22,6 +24,9 @@ fn what_is_freed_while_all_seats_sleep_goes_back() {
     }
     let runtime = ended_runtimes_are_not_asked(runtime);
     what_a_seat_that_is_left_looked_after_goes_back(runtime);
+    let runtime = Runtime::builder().threads(2).quiet().start();
+    what_is_freed_while_one_of_two_seats_is_busy_goes_back(&runtime);
+    what_a_block_was_larger_goes_back(&runtime);
 }
 
 /// What happened: the runtime that was asked to give freed memory back had ended, or ended at that moment, and memory freed later
@@ -63,6 +68,49 @@ fn what_a_seat_that_is_left_looked_after_goes_back(mut first: Runtime) {
         drop(std::mem::replace(&mut first, second));
         wait_until_all_has_gone_back(&first, round);
     }
+}
+
+/// What happened: the seat that had begun last to look after freed memory was woken for a long task. The other one left it to that seat,
+/// and slept for good; memory freed meanwhile was kept until the task was over.
+fn what_is_freed_while_one_of_two_seats_is_busy_goes_back(runtime: &Runtime) {
+    struct Over(Arc<AtomicBool>);
+    impl Drop for Over {
+        fn drop(&mut self) {
+            self.0.store(true, Relaxed);
+        }
+    }
+    for round in 0..4 {
+        let block = vec![1u8; 32 << 20];
+        std::thread::sleep(Duration::from_millis(300));
+        // One seat begins when it has slept for ten milliseconds, and the other one later: before the first one has told the time, or
+        // after it.
+        let busy = [50, if round % 2 == 0 { 70 } else { 250 }];
+        let busy = busy.map(|ms| runtime.spawn(move || std::thread::sleep(Duration::from_millis(ms))));
+        busy.into_iter().for_each(|task| task.wait().unwrap());
+        std::thread::sleep(Duration::from_millis(25));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Over(Arc::clone(&is_over));
+        let long = runtime.spawn(move || {
+            while !is_over.load(Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        std::thread::sleep(Duration::from_millis(5));
+        drop(block);
+        wait_until_all_has_gone_back(runtime, round);
+        drop(over);
+        long.wait().unwrap();
+    }
+}
+
+/// What happened: a block was made smaller elsewhere, and the memory that it had lain in waited for ever.
+fn what_a_block_was_larger_goes_back(runtime: &Runtime) {
+    let mut block = vec![1u8; 32 << 20];
+    std::thread::sleep(Duration::from_millis(400));
+    block.truncate(20_000);
+    block.shrink_to_fit();
+    wait_until_all_has_gone_back(runtime, 0);
+    assert_eq!(block, [1; 20_000]);
 }
 
 fn wait_until_all_has_gone_back(runtime: &Runtime, round: usize) {

@@ -1,6 +1,6 @@
 //! Tasks that wait for earlier ones, by the data that they read and write.
 
-use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
+use crate::sync::{AtomicUsize, Mutex, Ordering};
 use crate::{Access, Dependences, Kind, QueueId, TaskRef};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -10,16 +10,16 @@ use std::sync::Arc;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use vicus_schedule::{Access, Mode, TaskGraph, TaskNode};
+/// use vicus_schedule::{Access, Mode, TaskGraph};
 ///
 /// let mut graph = TaskGraph::default();
-/// let [writer, reader] = [0, 1].map(|_| Arc::new(TaskNode::new()));
-/// graph.add(&[Access::new(0x1000, 8, Mode::Write)], &writer);
-/// graph.add(&[Access::new(0x1004, 8, Mode::Read)], &reader);
+/// let writer = graph.add(&[Access::new(0x1000, 8, Mode::Write)]);
+/// let reader = graph.add(&[Access::new(0x1004, 8, Mode::Read)]);
+/// let written = Arc::clone(writer.node());
 /// assert_eq!(writer.spawn("writer"), Some("writer"));
 /// assert_eq!(reader.spawn("reader"), None);
 /// let mut ready = Vec::new();
-/// writer.end(true, |task| ready.push(task));
+/// written.end(true, |task| ready.push(task));
 /// assert_eq!(ready, ["reader"]);
 /// ```
 pub struct TaskGraph<T = ReadyTask> {
@@ -42,35 +42,56 @@ impl<T> TaskGraph<T> {
         self.first + self.nodes.len()
     }
 
-    /// The owner has learnt of the panics of the tasks from this number on: later tasks that follow them are run again.
+    /// The owner has learnt of the panics of the tasks from this number on: later tasks that follow them are run again, unless they
+    /// follow an earlier task that panicked as well.
     pub fn forget_panics(&mut self, from: usize) {
-        let over = self.nodes.iter().skip(from.saturating_sub(self.first)).filter(|node| node.is_over());
+        let later = self.nodes.iter().skip(from.saturating_sub(self.first));
         // Relaxed: nothing waits for these tasks, and later ones ask under the lock around this graph, if there is one.
-        over.for_each(|node| node.is_broken.store(false, Ordering::Relaxed));
+        let learnt = later.filter(|node| node.is_over() && node.cause.load(Ordering::Relaxed) >= from);
+        learnt.for_each(|node| node.cause.store(NONE, Ordering::Relaxed));
     }
 
     /// Adds a task with its accesses, and counts the earlier tasks for which it has to wait.
-    pub fn add(&mut self, ordered: &[Access], node: &Arc<TaskNode<T>>) {
+    pub fn add(&mut self, ordered: &[Access]) -> Unspawned<T> {
         while self.nodes.front().is_some_and(|first| first.is_over() && !first.is_broken()) {
             self.dependences.retire(self.first);
             self.nodes.pop_front();
             self.first += 1;
         }
         let number = self.next_number();
+        let node = Arc::new(TaskNode::new(number));
         self.predecessors.clear();
         self.dependences.add(number, ordered, &mut self.predecessors);
         for &earlier in &self.predecessors {
             let earlier_node = &self.nodes[earlier - self.first];
-            if earlier_node.add_successor(node) {
+            if earlier_node.add_successor(&node) {
                 continue;
             }
             if earlier_node.is_broken() {
-                node.is_broken.store(true, Ordering::Relaxed);
+                node.inherit(earlier_node.cause.load(Ordering::Relaxed));
             } else {
                 self.dependences.retire(earlier);
             }
         }
-        self.nodes.push_back(Arc::clone(node));
+        self.nodes.push_back(Arc::clone(&node));
+        Unspawned(node)
+    }
+}
+
+/// A task of a [`TaskGraph`] until it is spawned, which happens once: this value can't be copied.
+#[must_use = "those that follow the task wait for its end"]
+pub struct Unspawned<T = ReadyTask>(Arc<TaskNode<T>>);
+
+impl<T> Unspawned<T> {
+    /// The task's node, which is told when the task ends.
+    pub fn node(&self) -> &Arc<TaskNode<T>> {
+        &self.0
+    }
+
+    /// The task is spawned: from now on it may run as soon as it waits for no other. Returns it if it waits for none now.
+    pub fn spawn(self, task: T) -> Option<T> {
+        self.0.task.set(Some(task));
+        self.0.remove_predecessor()
     }
 }
 
@@ -91,26 +112,33 @@ pub struct ReadyTask {
 pub struct TaskNode<T = ReadyTask> {
     /// How many tasks it waits for, and one more until it is spawned.
     missing: AtomicUsize,
-    /// Whether this task, or one that it waited for, panicked: then its data may not have been written.
-    is_broken: AtomicBool,
+    /// Its number in the graph.
+    number: usize,
+    /// The number of the earliest task that panicked, of this one and those that it waited for, directly or not: then its data may
+    /// not have been written. [`NONE`] if none did, or if the owner has learnt of it.
+    cause: AtomicUsize,
     /// The tasks that wait for this one; `None` when this one is over.
     waiting: Mutex<Option<Vec<Arc<TaskNode<T>>>>>,
-    /// The task, from [`TaskNode::spawn`] until the thread that removes the last predecessor takes it.
+    /// The task, from [`Unspawned::spawn`] until the thread that removes the last predecessor takes it.
     task: Cell<Option<T>>,
 }
 
+/// No task's number.
+const NONE: usize = usize::MAX;
+
 #[expect(unsafe_code, reason = "it has a cell")]
-// SAFETY: the cell is written before the last decrement of `missing`, and read once, by the thread that does this decrement: this
-// may be another one, so the task has to be `Send`.
+// SAFETY: the cell is written once, by `Unspawned::spawn`, as a node has one `Unspawned`, which is consumed. That is before the last
+// decrement of `missing`, since it counts the spawn; the thread that does this decrement reads the cell. This may be another one, so
+// the task has to be `Send`. Each of the other decrements is by an entry in a list `waiting`, which is taken out once.
 unsafe impl<T: Send> Sync for TaskNode<T> {}
 
-#[expect(clippy::new_without_default, reason = "a node is of no use alone")]
 impl<T> TaskNode<T> {
     /// A task that is not spawned yet.
-    pub fn new() -> TaskNode<T> {
+    fn new(number: usize) -> TaskNode<T> {
         TaskNode {
             missing: AtomicUsize::new(1),
-            is_broken: AtomicBool::new(false),
+            number,
+            cause: AtomicUsize::new(NONE),
             waiting: Mutex::new(Some(Vec::new())),
             task: Cell::new(None),
         }
@@ -118,8 +146,14 @@ impl<T> TaskNode<T> {
 
     /// Whether this task, or one that it waited for, panicked.
     pub fn is_broken(&self) -> bool {
-        // Relaxed: the caller has waited for this task, or holds the lock under which the flag is set.
-        self.is_broken.load(Ordering::Relaxed)
+        // Relaxed: the caller has waited for this task, or holds the lock under which the cause is set.
+        self.cause.load(Ordering::Relaxed) != NONE
+    }
+
+    /// It waits, or would have waited, for a task with this cause.
+    fn inherit(&self, cause: usize) {
+        // Relaxed: as in `is_broken`.
+        self.cause.fetch_min(cause, Ordering::Relaxed);
     }
 
     fn is_over(&self) -> bool {
@@ -136,12 +170,6 @@ impl<T> TaskNode<T> {
         true
     }
 
-    /// The task is spawned: from now on it may run as soon as it waits for no other. Returns it if it waits for none now.
-    pub fn spawn(&self, task: T) -> Option<T> {
-        self.task.set(Some(task));
-        self.remove_predecessor()
-    }
-
     fn remove_predecessor(&self) -> Option<T> {
         // Release and acquire: the thread that queues the task sees the writes of all tasks that it waited for, and its own
         // entry.
@@ -151,18 +179,16 @@ impl<T> TaskNode<T> {
     /// The task has ended, without a panic if `is_done`. `ready` gets each task that now waits for no other. Those that waited for a
     /// task that panicked count as if they had panicked, too.
     pub fn end(&self, is_done: bool, mut ready: impl FnMut(T)) {
-        let is_done = is_done && !self.is_broken();
-        let waiting = {
+        let (waiting, cause) = {
             let mut waiting = self.waiting.lock().expect("nothing panics under this lock");
             if !is_done {
-                // Relaxed: readers hold the lock, or have waited for this task.
-                self.is_broken.store(true, Ordering::Relaxed);
+                self.inherit(self.number);
             }
-            waiting.take()
+            (waiting.take(), self.cause.load(Ordering::Relaxed))
         };
         for next in waiting.into_iter().flatten() {
-            if !is_done {
-                next.is_broken.store(true, Ordering::Relaxed);
+            if cause != NONE {
+                next.inherit(cause);
             }
             if let Some(queued) = next.remove_predecessor() {
                 ready(queued);
@@ -215,11 +241,12 @@ mod loom_models {
             loom::model(move || {
                 let mut graph = TaskGraph::default();
                 let cells = [0x100, 0x200].map(|at| Access::new(at, 8, Mode::Write));
-                let writers = [0, 1].map(|_| Arc::new(TaskNode::new()));
-                for (access, writer) in cells.iter().zip(&writers) {
-                    graph.add(std::slice::from_ref(access), writer);
+                let writers = cells.each_ref().map(|access| {
+                    let writer = graph.add(std::slice::from_ref(access));
+                    let node = Arc::clone(writer.node());
                     assert!(writer.spawn(queued()).is_some(), "it waits for no task");
-                }
+                    node
+                });
                 let (data, times) = (Arc::new([0, 1].map(|_| Data(UnsafeCell::new(0)))), Arc::new(AtomicU32::new(0)));
                 let queue = {
                     let (data, times) = (Arc::clone(&data), Arc::clone(&times));
@@ -243,9 +270,9 @@ mod loom_models {
                         })
                     })
                     .collect();
-                let reader = Arc::new(TaskNode::new());
-                graph.add(&cells, &reader);
-                reader.spawn(queued()).into_iter().for_each(&queue);
+                let unspawned = graph.add(&cells);
+                let reader = Arc::clone(unspawned.node());
+                unspawned.spawn(queued()).into_iter().for_each(&queue);
                 threads.into_iter().for_each(|thread| thread.join().unwrap());
                 assert_eq!(times.load(Ordering::Relaxed), 1);
                 assert_eq!(reader.is_broken(), is_broken, "what a task did not write is told");

@@ -11,14 +11,13 @@ mod ready;
 
 use crate::sync::{AtomicBool, Mutex, Ordering};
 use crate::{Access, QueueId, RequestId, SeatId, TaskRef};
-pub use graph::{ReadyTask, TaskGraph, TaskNode};
+pub use graph::{ReadyTask, TaskGraph, TaskNode, Unspawned};
 pub use open::Wanted;
 use open::{Ended, Open, Then};
 use ready::Ready;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::Arc;
 
 /// The shared state of the tasks that one task, scope or group has spawned: their counts, their order, their first panic.
 pub struct Context {
@@ -28,6 +27,8 @@ pub struct Context {
     /// The innermost scope or group that waits for its tasks, possibly itself; null if there is none. Invariant: alive, since it
     /// waits.
     group: *const Context,
+    /// Of a group: the context of its task. Null for others. Invariant: it is alive.
+    task: *const Context,
     kind: ContextKind,
     request: RequestId,
     open: Open,
@@ -107,6 +108,7 @@ impl Context {
         Context {
             parent,
             group,
+            task: ptr::null(),
             kind,
             request,
             open: Open::new(seat),
@@ -134,11 +136,19 @@ impl Context {
     /// [`Wanted::Subtrees`] before it spawns in `outer` again.
     pub fn of_group(outer: &Context, seat: SeatId) -> Context {
         let first_ordered = outer.with_graph(|graph| graph.as_ref().map_or(0, |graph| graph.next_number()));
-        Context { first_ordered, ..Context::new(ContextKind::Group, outer, outer.group(), outer.request, seat) }
+        let group = Context::new(ContextKind::Group, outer, outer.group(), outer.request, seat);
+        Context { first_ordered, task: outer.task(), ..group }
     }
 
     fn group(&self) -> *const Context {
         if self.kind == ContextKind::Task { self.group } else { ptr::from_ref(self) }
+    }
+
+    /// The context of the task whose group this is, or itself.
+    fn task(&self) -> &Context {
+        #[expect(unsafe_code, reason = "follows a pointer")]
+        // SAFETY: by the field's invariant.
+        unsafe { self.task.as_ref() }.unwrap_or(self)
     }
 
     /// The request of its tasks.
@@ -229,14 +239,13 @@ impl Context {
 
     /// Makes a task wait for the earlier ones of this owner that write data which it reads, or that read or write data which it
     /// writes.
-    pub fn order(&self, ordered: &[Access], node: &Arc<TaskNode>) {
-        self.with_graph(|graph| graph.get_or_insert_default().add(ordered, node));
+    pub fn order(&self, ordered: &[Access]) -> Unspawned {
+        self.with_graph(|graph| graph.get_or_insert_default().add(ordered))
     }
 
     /// Calls `f` with the graph of this owner's tasks, if there is one.
     fn with_graph<R>(&self, f: impl FnOnce(&mut Option<Box<TaskGraph>>) -> R) -> R {
-        let owner = self.of_this_task().last().expect("itself at least");
-        f(&mut owner.graph.lock().expect("nothing panics under this lock"))
+        f(&mut self.task().graph.lock().expect("nothing panics under this lock"))
     }
 
     /// A task of it that has a priority is ready. `queue` is the one that it was dealt to. The world makes sure that

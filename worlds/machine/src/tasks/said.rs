@@ -6,6 +6,7 @@ use super::child::close_all_groups;
 use super::job::Job;
 use crate::locality::{self, Everywhere};
 use crate::worker::{AtOnce, Worker, in_task};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use vicus_schedule::{Access, Context, ContextRef, Kind, QueueId, ReadyTask, TaskNode, TaskRef};
 use vicus_topology::Place;
@@ -19,7 +20,8 @@ pub(super) struct Said {
     pub(super) ordered: Vec<Access>,
     /// The accesses whose memory is checked, in a build with debug assertions.
     pub(super) by_address: ByAddress,
-    /// `None`: it is deferred.
+    /// `None`: it is deferred; or, if it waits for others, queued as an immediate one by the last of them, near the data that this one
+    /// has written.
     pub(super) kind: Option<Kind>,
     pub(super) place: Option<Place>,
     pub(super) priority: Option<i32>,
@@ -71,10 +73,16 @@ impl<F> Ordered<F> {
         if !turn.begin() {
             return drop(f);
         }
-        f(argument);
+        let result = catch_unwind(AssertUnwindSafe(|| f(argument)));
         // The tasks of the groups that it has left open belong to it.
         close_all_groups();
-        turn.end();
+        match result {
+            Ok(()) => turn.end(),
+            Err(panic) => {
+                drop(turn);
+                resume_unwind(panic);
+            }
+        }
     }
 }
 
@@ -101,11 +109,7 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         in_task(|worker| worker.recorder.turn_ends());
-        self.node.end(!self.is_under_way, |queued| {
-            // Near the data that was just written.
-            let kind = if queued.queue.is_some() { queued.kind } else { Kind::Immediate };
-            in_task(|worker| worker.queue_released(ReadyTask { kind, ..queued })).run();
-        });
+        self.node.end(!self.is_under_way, |queued| in_task(|worker| worker.queue_released(queued)).run());
     }
 }
 
@@ -129,7 +133,8 @@ impl Worker {
         // A task that is dealt to this seat by its bytes has a ticket for this seat's queue; tickets without a queue are for any seat.
         let is_dealt = priority.is_some() && !accesses.is_empty() && self.shared.plan.dealing.is_some();
         let queue = queue.or_else(|| is_dealt.then(|| self.own_deferred()));
-        let kind = kind.filter(|_| queue.is_none()).unwrap_or(Kind::Deferred);
+        let kind_or = |unsaid| if queue.is_none() { kind.unwrap_or(unsaid) } else { Kind::Deferred };
+        let kind = kind_or(Kind::Deferred);
         let f = move |context| {
             by_address.check();
             f(context);
@@ -140,20 +145,18 @@ impl Worker {
             self.record_footprint(task, &accesses);
             return self.queue(ReadyTask { task, kind, queue, priority });
         }
-        let node = Arc::new(TaskNode::new());
-        let turn = Turn { node: Arc::clone(&node), is_under_way: false };
+        // SAFETY: as above.
+        let unspawned = unsafe { (*context).order(&ordered) };
+        let turn = Turn { node: Arc::clone(unspawned.node()), is_under_way: false };
         let ordered_f = Ordered { f, turn };
         // SAFETY: as above.
-        let task = unsafe {
-            (*context).order(&ordered, &node);
-            Job::task(self, context, move |context| ordered_f.run(context))
-        };
+        let task = unsafe { Job::task(self, context, move |context| ordered_f.run(context)) };
         self.record_footprint(task, &accesses);
         // The tasks that it follows may have run on other seats, and be over.
         self.recorder.observe_tasks();
         self.recorder.task_spawned(task);
-        match node.spawn(ReadyTask { task, kind, queue, priority }) {
-            Some(queued) => self.queue_released(queued),
+        match unspawned.spawn(ReadyTask { task, kind: kind_or(Kind::Immediate), queue, priority }) {
+            Some(queued) => self.queue_released(ReadyTask { kind, ..queued }),
             None => AtOnce::NONE,
         }
     }

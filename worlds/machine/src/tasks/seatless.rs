@@ -17,7 +17,7 @@ use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
-use vicus_schedule::{TaskGraph, TaskNode};
+use vicus_schedule::{TaskGraph, TaskNode, Unspawned};
 
 /// The state of the calling thread, if it sits on no seat.
 enum Running {
@@ -67,6 +67,8 @@ struct Level {
     outer: Option<Rc<Level>>,
     /// The innermost group that contains it; of a group, another one.
     group: Option<Rc<Level>>,
+    /// Of a group: that of its task.
+    task: Option<Rc<Level>>,
     is_group: bool,
     is_cancelled: Cell<bool>,
     /// No task waits here any more: panics go up.
@@ -123,12 +125,13 @@ pub(super) fn spawn(said: Said, f: impl FnOnce() + Send + 'static) {
         f();
     });
     let is_spawned = with_children(|children| {
-        let node = (!ordered.is_empty()).then(|| Arc::new(TaskNode::new()));
         let level = Rc::clone(&children.level);
-        if let Some(node) = &node {
-            level.with_graph(|graph| graph.get_or_insert_default().add(&ordered, node));
+        if ordered.is_empty() {
+            return children.put(Child { level, priority, task: Task { code, node: None } });
         }
-        children.spawn(Child { level, priority, task: Task { code, node } });
+        let unspawned = level.with_graph(|graph| graph.get_or_insert_default().add(&ordered));
+        let task = Task { code, node: Some(Arc::clone(unspawned.node())) };
+        children.hold(Child { level, priority, task }, unspawned);
     });
     is_spawned.expect("spawn_child is called in a task; Runtime::run makes one, and scope does without");
 }
@@ -189,11 +192,10 @@ impl Children {
         self.next
     }
 
-    fn spawn(&mut self, child: Child) {
-        let Some(node) = child.task.node.clone() else { return self.put(child) };
+    fn hold(&mut self, child: Child, unspawned: Unspawned<u64>) {
         let number = self.number();
         self.held.insert(number, child);
-        if let Some(number) = node.spawn(number) {
+        if let Some(number) = unspawned.spawn(number) {
             self.release(number);
         }
     }
@@ -232,6 +234,7 @@ impl Level {
         Level {
             outer,
             group,
+            task: None,
             is_group,
             is_cancelled: Cell::new(false),
             is_over: Cell::new(false),
@@ -254,6 +257,7 @@ impl Level {
     /// For a group that is opened by a task which spawns in `outer`.
     fn of_group(outer: &Rc<Level>) -> Rc<Level> {
         let mut group = Level::new(Some(Rc::clone(outer)), outer.innermost_group(), true);
+        group.task = Some(Rc::clone(outer.task.as_ref().unwrap_or(outer)));
         group.first_ordered = outer.with_graph(|graph| graph.as_ref().map_or(0, |graph| graph.next_number()));
         Rc::new(group)
     }
@@ -288,7 +292,7 @@ impl Level {
 
     /// Calls `f` with the graph of this task's children, if there is one.
     fn with_graph<R>(&self, f: impl FnOnce(&mut Option<Box<TaskGraph<u64>>>) -> R) -> R {
-        f(&mut self.and_around().last().expect("itself at least").graph.borrow_mut())
+        f(&mut self.task.as_deref().unwrap_or(self).graph.borrow_mut())
     }
 
     /// Keeps a panic for the first level outwards where a task may still wait, if it is the first one there.
@@ -317,12 +321,12 @@ impl Level {
 impl Drop for Level {
     fn drop(&mut self) {
         // Allocates only for a level that is dropped with this one.
-        let last = |links: [&mut Option<Rc<Level>>; 2]| {
+        let last = |links: [&mut Option<Rc<Level>>; 3]| {
             links.map(|link| link.take().and_then(Rc::into_inner)).into_iter().flatten()
         };
-        let mut left: Vec<Level> = last([&mut self.outer, &mut self.group]).collect();
+        let mut left: Vec<Level> = last([&mut self.outer, &mut self.group, &mut self.task]).collect();
         while let Some(mut level) = left.pop() {
-            left.extend(last([&mut level.outer, &mut level.group]));
+            left.extend(last([&mut level.outer, &mut level.group, &mut level.task]));
         }
     }
 }

@@ -13,6 +13,7 @@ use vicus_machine::{
 };
 use vicus_schedule::{ALL, Access, Mode};
 use vicus_topology::{NodeId, Topology};
+use vicus_trace::{TaskKind, What};
 
 /// A runtime for each strategy and for one to three threads, whose callers leave no work to its threads.
 fn runtimes() -> impl Iterator<Item = Runtime> {
@@ -317,6 +318,110 @@ fn children_that_follow_one_that_panicked_are_dropped_until_its_parent_gets_the_
         assert_eq!(panic_of(wait_for_children), "outside again");
         assert_eq!(ran.load(Relaxed), 2);
     });
+}
+
+/// What happened: the panic of a group let tasks run again that followed one of its readers, which had been dropped, and was the only
+/// task between them and a writer from before the group that had panicked. They read what was not written.
+#[test]
+fn the_panic_of_a_group_says_nothing_of_a_panic_from_before_it() {
+    for (mode, closes) in [(Mode::Write, true), (Mode::ReadWrite, true), (Mode::ReadWrite, false)] {
+        everywhere(move || {
+            let (outside, inside) = (AtomicU64::new(0), AtomicU64::new(0));
+            let ran = Arc::new(AtomicUsize::new(0));
+            let runs = |mode| {
+                let ran = Arc::clone(&ran);
+                uses(&outside, mode).spawn(move || _ = ran.fetch_add(1, Relaxed));
+            };
+            uses(&outside, Mode::Write).spawn(|| panic!("outside"));
+            open_group();
+            runs(Mode::Read);
+            uses(&inside, Mode::Write).spawn(|| panic!("in the group"));
+            assert_eq!(panic_of(if closes { close_group } else { wait_for_children }), "in the group");
+            runs(mode);
+            assert_eq!(panic_of(wait_for_children), "outside");
+            assert_eq!(ran.load(Relaxed), 0, "{mode:?}, {closes}");
+            runs(mode);
+            wait_for_children();
+            assert_eq!(ran.load(Relaxed), 1, "{mode:?}, {closes}");
+        });
+    }
+}
+
+/// What happened: the children that followed one that had panicked were dropped while the tasks of the group still ran that it had left
+/// open.
+#[test]
+fn a_child_that_panics_is_over_when_the_groups_that_it_has_left_open_are() {
+    struct Sees(Arc<AtomicU64>, Arc<AtomicU64>);
+    impl Drop for Sees {
+        fn drop(&mut self) {
+            self.1.store(self.0.load(Relaxed), Relaxed);
+        }
+    }
+    everywhere(|| {
+        let (word, seen) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(0)));
+        let written = Arc::clone(&word);
+        uses(&word, Mode::Write).spawn(move || {
+            open_group();
+            spawn_child(move || {
+                std::thread::sleep(Duration::from_millis(2));
+                written.store(2, Relaxed);
+            });
+            panic!("with an open group");
+        });
+        let sees = Sees(Arc::clone(&word), Arc::clone(&seen));
+        uses(&word, Mode::Read).spawn(move || unreachable!("{}", sees.0.load(Relaxed)));
+        assert_eq!(panic_of(wait_for_children), "with an open group");
+        assert_eq!(seen.load(Relaxed), 2);
+    });
+}
+
+/// What happened: a child that was said to be deferred was queued as an immediate one if it had to wait for a sibling.
+#[test]
+fn a_child_that_waits_keeps_the_kind_that_was_said() {
+    for each in ALL {
+        let builder = Runtime::builder().threads(1).strategy(each.name().parse().unwrap());
+        let runtime = builder.quiet().record(1 << 10).start();
+        runtime.run(|| {
+            let word = AtomicU64::new(0);
+            uses(&word, Mode::Write).spawn(|| ());
+            uses(&word, Mode::ReadWrite).deferred().spawn(|| ());
+            uses(&word, Mode::ReadWrite).spawn(|| ());
+            wait_for_children();
+        });
+        let trace = runtime.trace().unwrap();
+        let events = || trace.logs().iter().flat_map(|log| &log.events);
+        let mut spawned: Vec<_> = events()
+            .filter_map(|event| if let What::Spawned { who, .. } = event.what { Some(who) } else { None })
+            .collect();
+        spawned.sort_unstable_by_key(|who| who.index);
+        let kind = |task| {
+            let kind =
+                |what| if let What::Enqueued { who, kind, .. } = what { (who == task).then_some(kind) } else { None };
+            events().find_map(|event| kind(event.what)).expect("it was queued")
+        };
+        let kinds: Vec<_> = spawned.into_iter().map(kind).collect();
+        let [first, deferred, last] = kinds[..] else { panic!("{}: {kinds:?}", each.name()) };
+        assert_eq!((deferred, first), (TaskKind::Deferred, last), "{}", each.name());
+    }
+}
+
+/// What happened: to open a group looked through all that were open.
+#[test]
+fn many_groups_may_be_open_one_in_the_other() {
+    const DEEP: usize = 200_000;
+    let runtime = Runtime::builder().threads(1).quiet().start();
+    let act = || {
+        (0..DEEP).for_each(|_| open_group());
+        let (word, ran) = (AtomicU64::new(0), Arc::new(AtomicUsize::new(0)));
+        for _ in 0..2 {
+            let ran = Arc::clone(&ran);
+            uses(&word, Mode::ReadWrite).spawn(move || _ = ran.fetch_add(1, Relaxed));
+        }
+        (0..DEEP).for_each(|_| close_group());
+        assert_eq!(ran.load(Relaxed), 2);
+    };
+    runtime.run(act);
+    results(&runtime, &one_box(act)).into_iter().for_each(Result::unwrap);
 }
 
 /// A panic of a descendant is none of the sibling's, which has done what it said.
