@@ -130,6 +130,42 @@ impl Column {
     }
 }
 
+/// A group that an endpoint answers: SPARQL 1.1 Federated Query.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Service {
+    pub(crate) endpoint: Endpoint,
+    /// Whether a failure is an answer: one solution without values.
+    pub(crate) silent: bool,
+    /// The group as written, with its braces; before it, the prefixes and the base.
+    pub(crate) prologue: Arc<str>,
+    pub(crate) group: Arc<str>,
+    /// The variables that the group may bind.
+    pub(crate) variables: Vec<(String, Slot)>,
+}
+
+/// Where a group is answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Endpoint {
+    Iri(Arc<str>),
+    Slot(Slot),
+}
+
+impl Service {
+    /// The slots that the group may bind.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.variables.iter().map(|(_, slot)| *slot)
+    }
+
+    /// The slots that it reads or binds.
+    pub(crate) fn mentioned(&self) -> impl Iterator<Item = Slot> + '_ {
+        let endpoint = match self.endpoint {
+            Endpoint::Slot(slot) => Some(slot),
+            Endpoint::Iri(_) => None,
+        };
+        self.slots().chain(endpoint)
+    }
+}
+
 /// An operator with its operands.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Node {
@@ -172,6 +208,8 @@ pub(crate) enum Node {
     Sort(Operand, Vec<SortKey>),
     /// The border of a sub-select, and the top of a query: only these slots are visible outside.
     Project(Operand, Vec<Slot>),
+    /// All compatible pairs of the operand's solutions and those of an endpoint, which is given the former's values.
+    Service(Operand, Arc<Service>),
     Distinct(Operand),
     Slice(Operand, usize, Option<usize>),
 }
@@ -316,6 +354,11 @@ impl Node {
                 }
                 Scope { possible: possible.into_iter().flatten().collect(), certain }
             }
+            Node::Service(inner, service) => {
+                let mut scope = inner.scope().clone();
+                scope.possible.extend(service.slots());
+                scope
+            }
             Node::Extend(inner, slot, expr) => {
                 let mut scope = inner.scope().clone();
                 if expr.never_fails(&scope.certain) {
@@ -353,6 +396,7 @@ impl Node {
             | Node::Distinct(inner)
             | Node::Slice(inner, ..)
             | Node::Extend(inner, ..)
+            | Node::Service(inner, _)
             | Node::Project(inner, _) => (&[], Some(inner), None),
             Node::Group(group) => (&[], Some(&group.inner), None),
             Node::LeftJoin { left, right, .. }
@@ -374,6 +418,7 @@ impl Node {
             | Node::Distinct(inner)
             | Node::Slice(inner, ..)
             | Node::Extend(inner, ..)
+            | Node::Service(inner, _)
             | Node::Project(inner, _) => (&mut [], Some(inner), None),
             Node::Group(group) => (&mut [], Some(&mut group.inner), None),
             Node::LeftJoin { left, right, .. }
@@ -400,12 +445,15 @@ impl Node {
 
     /// Whether two evaluations may give different solutions, because an expression is volatile.
     pub(crate) fn is_volatile(&self) -> bool {
-        self.exprs().iter().any(Expr::is_volatile) || self.children().any(Node::is_volatile)
+        matches!(self, Node::Service(..))
+            || self.exprs().iter().any(Expr::is_volatile)
+            || self.children().any(Node::is_volatile)
     }
 
     /// Which types of numbers the expressions may produce.
     pub(crate) fn makes(&self) -> Numbers {
-        let here = self.exprs().iter().fold(Numbers::Exact, |all, expr| all.and(expr.makes()));
+        let own = if matches!(self, Node::Service(..)) { Numbers::Floats } else { Numbers::Exact };
+        let here = self.exprs().iter().fold(own, |all, expr| all.and(expr.makes()));
         self.children().fold(here, |all, child| all.and(deep(|| child.makes())))
     }
 
@@ -421,7 +469,7 @@ impl Node {
 
     pub(crate) fn chooses(&self) -> bool {
         let here = match self {
-            Node::Slice(..) => true,
+            Node::Slice(..) | Node::Service(..) => true,
             Node::Group(group) => group.folds.iter().any(|fold| matches!(fold.fold, Fold::Sample | Fold::Concat(_))),
             _ => self.exprs().iter().any(Expr::chooses),
         };
@@ -457,6 +505,7 @@ impl Node {
                 slots.extend(group.folds.iter().flat_map(|fold| fold.of.iter().chain([&fold.slot])));
             }
             Node::Sort(_, keys) => slots.extend(keys.iter().map(|key| key.slot)),
+            Node::Service(_, service) => slots.extend(service.mentioned()),
             Node::Join(_) | Node::Union(_) | Node::Minus(..) | Node::Distinct(_) | Node::Slice(..) => {}
         }
         self.children().for_each(|child| child.collect_slots(slots));

@@ -6,6 +6,7 @@ use crate::boxes::construct::{Part, Template};
 use crate::boxes::hash_table::{By, Keep};
 use crate::boxes::index_probe::Want;
 use crate::boxes::join::JoinKind;
+use crate::boxes::service::EndpointFrom;
 use crate::expression::{Arithmetic, Expr};
 use crate::lower::OperatorBoxes;
 use crate::planner::{Op, Physical, is_in_order};
@@ -143,6 +144,15 @@ impl Explainer<'_> {
                     Keep::Greatest(column) => format!(", greatest {}", self.slot(build.columns[column])),
                 };
                 (format!("{}hash join on {keys}{keep}", kind(join.kind)), vec![probe, build])
+            }
+            Op::Service { input, service, .. } => {
+                let endpoint = match &service.endpoint {
+                    EndpointFrom::Iri(iri) => format!("<{iri}>"),
+                    EndpointFrom::Column(column) => self.slot(input.columns[*column]),
+                    EndpointFrom::Unbound => "of no value".to_owned(),
+                };
+                let silent = if service.silent { "silent " } else { "" };
+                (format!("service {silent}{endpoint}"), vec![input])
             }
             Op::Filter { input, .. } => ("filter".to_owned(), vec![input]),
             Op::Extend { input, .. } => ("extend".to_owned(), vec![input]),

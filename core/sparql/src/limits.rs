@@ -27,6 +27,8 @@ pub struct Limits {
     pub waiting_ids: usize,
     /// How many rows at least a part of a shared scan has.
     pub part_rows: u64,
+    /// How many rows are collected for a question to an endpoint, and how many rows of values it is sent at most.
+    pub service_rows: usize,
     /// Up to this many operands, all orders of joining a group are tried; a larger group is ordered greedily, the cheapest join
     /// first.
     pub ordered_exhaustively: usize,
@@ -59,6 +61,7 @@ impl Default for Limits {
             candidates: 1 << 16,
             waiting_ids: 2048,
             part_rows: 256,
+            service_rows: 512,
             ordered_exhaustively: 10,
             ordered_joins: 1 << 20,
             ordered_together: 60,

@@ -18,8 +18,8 @@ use crate::boxes::hash_table::{By, HashSpec, Key};
 use crate::boxes::join::JoinSpec;
 use crate::boxes::union::To;
 use crate::boxes::{
-    self, aggregate, construct, describe, distinct, extend, filter, join, nodes, scan, slice, sort, top, union, values,
-    walk,
+    self, aggregate, construct, describe, distinct, extend, filter, join, nodes, scan, service, slice, sort, top,
+    union, values, walk,
 };
 use crate::error::QueryError;
 use crate::plan::PlanOptions;
@@ -303,6 +303,14 @@ impl Lowering<'_> {
                     let (walk, spec) = (Arc::clone(walk), Arc::clone(spec));
                     Draft::new(&terms, "walk", move |terms| walk::Walk::new(terms, &spec, &walk, limit))
                 })
+            }
+            Op::Service { input, service, join: spec } => {
+                let input_width = input.columns.len();
+                let input = self.single(input, Pipeline::default());
+                let (service, spec) = (Arc::clone(service), Arc::clone(spec));
+                let draft =
+                    Draft::new(&terms, "service", move |terms| service::Service::new(terms, &spec, &service, limit));
+                self.over(&[input], &[input_width], width, draft)
             }
             Op::Scan { spec, .. } => self.scan(spec, width, here),
             Op::IndexJoin { input, index, join: spec, .. } => self.each(input, here, width, || {

@@ -8,6 +8,7 @@ use crate::lower::{self, Lowered, Maker};
 use crate::optimise;
 use crate::parse::Parsed;
 use crate::planner::{Physical, Planner};
+use crate::service::Endpoints;
 use crate::stack::{Deep, of_planned};
 use crate::stop::{Costs, Stop, Watch};
 use crate::syntax::ast::{self, Query};
@@ -247,7 +248,12 @@ impl Plan {
 
     /// Begins a run. The operators of [`Run::operators`] belong to one submission of [`Plan::model`].
     pub fn start(&self, moment: Moment) -> Run {
-        Run { terms: Arc::new(self.terms.at(moment)), makers: Arc::clone(&self.lowered.makers) }
+        Run { terms: Arc::new(self.terms.at(moment, None)), makers: Arc::clone(&self.lowered.makers) }
+    }
+
+    /// As [`Plan::start`]; SERVICE asks these endpoints. Without any, it fails.
+    pub fn start_with(&self, moment: Moment, endpoints: Arc<dyn Endpoints>) -> Run {
+        Run { terms: Arc::new(self.terms.at(moment, Some(endpoints))), makers: Arc::clone(&self.lowered.makers) }
     }
 
     /// The network that answers the query. Its own operators are those of a run at [`Moment::default`]; submissions that use

@@ -3,6 +3,7 @@
 use crate::boxes::room_for_one;
 use crate::limits::Limits;
 use crate::passing::{Passing, Segments, segment_of};
+use crate::service::Endpoints;
 use crate::value::{DateTime, Numbers};
 use hashbrown::HashMap;
 use oxiri::Iri;
@@ -51,6 +52,8 @@ struct OfRun {
     asked: AtomicU64,
     /// Bytes of kept terms that no box has booked yet.
     unbooked: AtomicU64,
+    /// Whom SERVICE asks.
+    endpoints: Option<Arc<dyn Endpoints>>,
     /// Whether a string longer than [`LONGEST`] was needed.
     is_overlong: AtomicBool,
 }
@@ -154,6 +157,7 @@ impl Terms {
             blanks: Mutex::new(HashMap::with_hasher(key)),
             asked: AtomicU64::new(0),
             unbooked: AtomicU64::new(0),
+            endpoints: None,
             is_overlong: AtomicBool::new(false),
         };
         Terms {
@@ -206,11 +210,17 @@ impl Terms {
         Terms { numbers, levels: self.levels, moment: self.moment, ..settled }
     }
 
-    /// The terms at the beginning of a run.
-    pub(crate) fn at(&self, moment: Moment) -> Terms {
+    /// The terms at the beginning of a run, and whom it asks.
+    pub(crate) fn at(&self, moment: Moment, endpoints: Option<Arc<dyn Endpoints>>) -> Terms {
         let mentioned = Arc::clone(&self.mentioned);
-        let settled = Terms::behind(&self.snapshot, self.base.clone(), self.limits, self.key, mentioned);
+        let mut settled = Terms::behind(&self.snapshot, self.base.clone(), self.limits, self.key, mentioned);
+        Arc::get_mut(&mut settled.run).expect("it was just made").endpoints = endpoints;
         Terms { moment, numbers: self.numbers, levels: self.levels, ..settled }
+    }
+
+    /// Whom SERVICE asks, if it may ask at all.
+    pub(crate) fn endpoints(&self) -> Option<&Arc<dyn Endpoints>> {
+        self.run.endpoints.as_ref()
     }
 
     /// Checks the length of a string to be made. False if it is too long; then the query ends with an error: see

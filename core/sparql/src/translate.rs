@@ -1,6 +1,8 @@
 //! From the syntax tree to the algebra of slots and ids: SPARQL 1.1, §18.2.
 
-use crate::algebra::{Aggregate, At, Column, Fold, Group, Node, Operand, Path, Pattern, Slot, Slots, SortKey, Table};
+use crate::algebra::{
+    Aggregate, At, Column, Endpoint, Fold, Group, Node, Operand, Path, Pattern, Service, Slot, Slots, SortKey, Table,
+};
 use crate::expression::{Arithmetic, Compare, Expr, Function};
 use crate::route::Route;
 use crate::stop::Stop;
@@ -47,6 +49,7 @@ pub(crate) fn translate(query: &Query, stop: &Stop<'_>, id: &mut dyn FnMut(TermR
         id,
         stop,
         variables: &query.variables,
+        prologue: prologue(query),
         names: Vec::new(),
         blanks: FxHashMap::default(),
         outer: Slots::new(),
@@ -68,6 +71,13 @@ pub(crate) fn translate(query: &Query, stop: &Stop<'_>, id: &mut dyn FnMut(TermR
         }
     };
     Translated { node: made.node, wanted, names: translator.names }
+}
+
+/// The base and the prefixes of a query as text.
+fn prologue(query: &Query) -> Arc<str> {
+    let base = query.base.iter().map(|base| format!("BASE <{base}>\n"));
+    let prefixes = query.prefixes.iter().map(|(name, iri)| format!("PREFIX {name}: <{iri}>\n"));
+    base.chain(prefixes).collect::<String>().into()
 }
 
 /// Steps counted for a triple pattern, besides looking up its terms: here, and in each rule that visits it later.
@@ -156,6 +166,8 @@ struct Translator<'a> {
     id: &'a mut dyn FnMut(TermRef<'_>) -> Id,
     stop: &'a Stop<'a>,
     variables: &'a [String],
+    /// The query's base and prefixes as text, for endpoints.
+    prologue: Arc<str>,
     names: Vec<String>,
     /// The slots of blank nodes. A label is used in one basic graph pattern only.
     blanks: FxHashMap<u32, Slot>,
@@ -485,6 +497,8 @@ impl Translator<'_> {
     /// A group without its filters, and the filters.
     fn unfiltered<'e>(&mut self, group: &'e ast::Group, scope: &mut Names) -> (Built, Vec<&'e Expression>) {
         let mut filters = Vec::new();
+        // Endpoints that are asked when all other operands up to the next such element are joined.
+        let mut services: Vec<&ast::Service> = Vec::new();
         // Operands joined since the last element that applies to everything before it.
         let mut parts: Vec<Node> = Vec::new();
         let mut possible = Slots::new();
@@ -495,7 +509,11 @@ impl Translator<'_> {
             if self.stop.count_steps(3 * own + 1) || self.stop.count_bytes(2 * size_of::<Slot>() * own) {
                 break;
             }
+            if has_own {
+                self.services(&mut services, &mut parts, &mut possible, scope);
+            }
             match element {
+                Element::Service(service) => services.push(service),
                 Element::Triples(triples) => {
                     let mut bound = Vec::with_capacity(2 * triples.len());
                     for triple in triples {
@@ -556,7 +574,39 @@ impl Translator<'_> {
                 }
             }
         }
+        self.services(&mut services, &mut parts, &mut possible, scope);
         (Built { node: joined(parts), possible }, filters)
+    }
+
+    /// Puts the endpoints on top of the operands: they are given the values that these have.
+    fn services(
+        &mut self,
+        services: &mut Vec<&ast::Service>,
+        parts: &mut Vec<Node>,
+        possible: &mut Slots,
+        scope: &mut Names,
+    ) {
+        for service in services.drain(..) {
+            let names = self.variables;
+            let named = |var: &Var| (names[var.0 as usize].clone(), *var);
+            let variables: Vec<(String, Var)> = service.variables.iter().map(named).collect();
+            let variables: Vec<(String, Slot)> =
+                variables.into_iter().map(|(name, var)| (name, self.slot(var, scope))).collect();
+            let endpoint = match &service.endpoint {
+                ast::Endpoint::Iri(iri) => Endpoint::Iri(iri.as_str().into()),
+                ast::Endpoint::Var(var) => Endpoint::Slot(self.slot(*var, scope)),
+            };
+            possible.extend(variables.iter().map(|(_, slot)| *slot));
+            let made = Service {
+                endpoint,
+                silent: service.silent,
+                prologue: Arc::clone(&self.prologue),
+                group: service.text.as_str().into(),
+                variables,
+            };
+            let inner = joined(std::mem::take(parts));
+            parts.push(Node::Service(Operand::new(inner), Arc::new(made)));
+        }
     }
 
     fn values(&mut self, values: &ast::Values, scope: &mut Names) -> Built {

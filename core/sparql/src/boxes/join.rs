@@ -127,6 +127,24 @@ impl Core {
         }
     }
 
+    /// Whether no envelope is at hand.
+    pub(super) fn is_idle(&self) -> bool {
+        self.input.is_none()
+    }
+
+    /// Puts an envelope at hand, for an operator that takes its input itself. There must be none.
+    pub(super) fn give(&mut self, envelope: Envelope) {
+        self.input = Some(envelope);
+        self.at = ProbeState::default();
+        self.settled = 0;
+    }
+
+    /// Sends what is left and the pill.
+    pub(super) fn end(&mut self, turn: &mut Turn<'_>) {
+        self.outbox.flush(turn);
+        turn.send_pill(0);
+    }
+
     /// One invocation: continues with the envelope at hand, or takes the next one.
     pub(super) fn act(&mut self, turn: &mut Turn<'_>, probe: &mut impl Probe) -> Result<(), BoxError> {
         self.advance(turn, probe);
@@ -137,16 +155,8 @@ impl Core {
         if self.input.is_none() {
             match turn.take(0) {
                 None => return,
-                Some(pill) if pill.is_pill() => {
-                    self.outbox.flush(turn);
-                    turn.send_pill(0);
-                    return;
-                }
-                Some(envelope) => {
-                    self.input = Some(envelope);
-                    self.at = ProbeState::default();
-                    self.settled = 0;
-                }
+                Some(pill) if pill.is_pill() => return self.end(turn),
+                Some(envelope) => self.give(envelope),
             }
         }
         let input = self.input.take().expect("taken above");

@@ -16,6 +16,7 @@ mod loose;
 pub(crate) mod nodes;
 pub(crate) mod parted;
 pub(crate) mod scan;
+pub(crate) mod service;
 pub(crate) mod slice;
 pub(crate) mod sort;
 pub(crate) mod top;

@@ -472,6 +472,7 @@ impl Solver<'_> {
                 });
                 wants_more
             }
+            Node::Service(..) => unreachable!("the grammar refuses SERVICE within EXISTS"),
             Node::Pattern(_) | Node::Path(_) | Node::Join(_) | Node::Union(_) | Node::Values(..) => {
                 self.solve(node, &nothing, emit)
             }

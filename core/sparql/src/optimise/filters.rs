@@ -132,6 +132,13 @@ fn push_into(node: Node, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
                 conditions.into_iter().partition(|condition| condition.slots().contains(&slot));
             Node::Extend(below(inner, down, stop), slot, expr).filtered(stay)
         }
+        Node::Service(inner, service) => {
+            // The endpoint may bind the other slots.
+            let certain = &inner.scope().certain;
+            let (down, stay): (Vec<Expr>, Vec<Expr>) =
+                conditions.into_iter().partition(|condition| condition.slots().is_subset(certain));
+            Node::Service(below(inner, down, stop), service).filtered(stay)
+        }
         Node::Sort(inner, keys) => Node::Sort(below(inner, conditions, stop), keys),
         Node::Project(inner, slots) => Node::Project(below(inner, conditions, stop), slots),
         Node::Distinct(inner) => Node::Distinct(below(inner, conditions, stop)),

@@ -12,6 +12,7 @@ use crate::boxes::hash_table::{By, HashSpec, Keep, Key};
 use crate::boxes::index_probe::{IndexSpec, Source, Want};
 use crate::boxes::join::{JoinKind, JoinSpec, Origin};
 use crate::boxes::scan::ScanSpec;
+use crate::boxes::service::ServiceSpec;
 use crate::boxes::sort;
 use crate::boxes::union::To;
 use crate::boxes::walk::WalkSpec;
@@ -63,6 +64,11 @@ pub(crate) enum Op {
         input: Below,
         path: Path,
         walk: Arc<WalkSpec>,
+        join: Arc<JoinSpec>,
+    },
+    Service {
+        input: Below,
+        service: Arc<ServiceSpec>,
         join: Arc<JoinSpec>,
     },
     IndexJoin {
@@ -222,6 +228,7 @@ impl Physical {
             Op::HashJoin { probe, build, .. } => (Some(probe), Some(build), &[]),
             Op::Union { inputs, .. } => (None, None, inputs),
             Op::Walk { input, .. }
+            | Op::Service { input, .. }
             | Op::IndexJoin { input, .. }
             | Op::Filter { input, .. }
             | Op::Extend { input, .. }
@@ -263,6 +270,7 @@ impl Physical {
             Op::HashJoin { probe, build, .. } => [probe, build].into_iter().for_each(take),
             Op::Union { inputs, .. } => inputs.iter_mut().for_each(|input| input.take_below(into)),
             Op::Walk { input, .. }
+            | Op::Service { input, .. }
             | Op::IndexJoin { input, .. }
             | Op::Filter { input, .. }
             | Op::Extend { input, .. }

@@ -14,6 +14,7 @@ mod order;
 mod outer;
 mod passing;
 mod pick;
+mod service;
 mod sideways;
 mod triples;
 mod walk;
@@ -140,6 +141,7 @@ impl<'a> Planner<'a> {
                 self.union(inputs, columns)
             }
             Node::Extend(..) => self.values_on_top(node, needed, goal),
+            Node::Service(inner, service) => self.service(inner, service, needed, goal),
             Node::Group(group) => self.aggregate(group, needed),
             Node::Values(slots, table) => self.values(slots, table, needed),
             Node::Sort(inner, keys) => {

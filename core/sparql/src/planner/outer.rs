@@ -4,10 +4,11 @@ use super::build::{JoinTask, Matching, cost};
 use super::group::single_inequality;
 use super::walk::is_open_walk;
 use super::{Goal, Physical, Planner};
-use crate::algebra::{Node, Path, Pattern, Slots};
+use crate::algebra::{Node, Path, Pattern, Service, Slots};
 use crate::boxes::hash_table::{By, Keep};
 use crate::boxes::join::JoinKind;
 use crate::expression::{Compare, Expr};
+use std::sync::Arc;
 
 impl Planner<'_> {
     pub(crate) fn outer(&self, node: &Node, needed: &Slots, goal: Goal) -> Physical {
@@ -29,6 +30,8 @@ impl Planner<'_> {
         let mut inside = needed.clone();
         inside.extend(conditions.iter().flat_map(Expr::slots).chain(shared.iter().copied()));
         let of_right: Slots = inside.intersection(&right_scope.possible).copied().collect();
+        let service = as_service(right_node).filter(|_| kind == JoinKind::Left && self.optimise);
+        inside.extend(service.iter().flat_map(|(service, _)| service.mentioned()));
         inside.retain(|slot| left_scope.possible.contains(slot));
         let left = self.plan(left_node, &inside, goal);
         if kind == JoinKind::Left
@@ -59,6 +62,10 @@ impl Planner<'_> {
                     return self.index_join(left, &pattern, task, right_goal_of(goal));
                 }
             }
+        }
+        if let Some((service, more)) = service {
+            let all = [conditions, more].concat();
+            return self.ask(left, service, JoinTask { kind, conditions: &all, needed });
         }
         if let (Some((path, more)), true) = (as_path(right_node), self.optimise && !is_minus) {
             let mut all = conditions.to_vec();
@@ -97,6 +104,24 @@ impl Planner<'_> {
 /// The goal of a join whose kind is decided: all that still matters is whether duplicates may be dropped.
 fn right_goal_of(goal: Goal) -> Goal {
     Goal { first: false, ..goal }
+}
+
+/// The endpoint and the conditions on its solutions, if the node is an endpoint alone.
+fn as_service(node: &Node) -> Option<(&Arc<Service>, &[Expr])> {
+    match node {
+        Node::Service(inner, service) if matches!(&**inner, Node::Join(nodes) if nodes.is_empty()) => {
+            Some((service, &[]))
+        }
+        Node::Join(nodes) => match &nodes[..] {
+            [service] => as_service(service),
+            _ => None,
+        },
+        Node::Filter(conditions, inner) => match as_service(inner)? {
+            (service, []) => Some((service, conditions)),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// The path and the conditions on it, if the node is a single path between variables.

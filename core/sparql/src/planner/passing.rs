@@ -8,6 +8,7 @@ use crate::boxes::construct::Part;
 use crate::boxes::extend::Make;
 use crate::boxes::index_probe::Source;
 use crate::boxes::join::{JoinSpec, Origin};
+use crate::boxes::service::EndpointFrom;
 use crate::expression::Expr;
 use crate::stack::deep;
 use std::sync::Arc;
@@ -43,6 +44,16 @@ fn of_operator(plan: &mut Physical, kept: Kept) {
         Op::IndexJoin { input, index, join, .. } => {
             let mut inner = probed(join, &kept, input);
             compare(&mut inner, index.prefix.iter().chain(index.checks.iter().map(|(_, source)| source)));
+            below(input, inner);
+        }
+        Op::Service { input, service, join } => {
+            let mut inner = probed(join, &kept, input);
+            let endpoint = match service.endpoint {
+                EndpointFrom::Column(column) => Some(column),
+                EndpointFrom::Iri(_) | EndpointFrom::Unbound => None,
+            };
+            let given = service.variables.iter().filter_map(|variable| variable.input);
+            given.chain(endpoint).for_each(|column| inner[column] = true);
             below(input, inner);
         }
         Op::HashJoin { probe, build, hash, join } => {

@@ -116,6 +116,26 @@ pub(crate) enum Element {
     Union(Vec<Group>),
     Values(Values),
     Select(Box<Select>),
+    Service(Service),
+}
+
+/// A group that an endpoint answers.
+#[derive(Clone, Debug)]
+pub(crate) struct Service {
+    pub(crate) endpoint: Endpoint,
+    /// Whether a failure is an answer: one solution without values.
+    pub(crate) silent: bool,
+    /// The group as written, with its braces.
+    pub(crate) text: String,
+    /// The variables that the group may bind, ascending.
+    pub(crate) variables: Vec<Var>,
+}
+
+/// Where a group is answered.
+#[derive(Clone, Debug)]
+pub(crate) enum Endpoint {
+    Iri(NamedNode),
+    Var(Var),
 }
 
 /// A triple pattern, or a path between two terms.

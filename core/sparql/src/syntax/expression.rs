@@ -360,7 +360,9 @@ impl<'a> Parser<'a> {
 
     fn exists(&mut self) -> Result<Expression> {
         let pattern = self.blanks.pattern;
+        self.in_exists += 1;
         let group = self.test(|parser| parser.without_aggregates(Self::group))?.0;
+        self.in_exists -= 1;
         self.blanks.pattern = pattern;
         Ok(Expression::Exists(group))
     }

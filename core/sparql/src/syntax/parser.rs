@@ -51,7 +51,9 @@ pub(super) struct Parser<'a> {
     /// The signs of paths that are repeated for another object.
     repeated: usize,
     /// The first thing in the text that is not supported.
-    unsupported: Option<(usize, &'static str)>,
+    pub(super) unsupported: Option<(usize, &'static str)>,
+    /// How many EXISTS the current place is in.
+    pub(super) in_exists: usize,
     /// Whether an aggregate may stand here.
     pub(super) aggregates: Aggregates,
     /// The number of aggregates in the SELECT that is being parsed.
@@ -99,6 +101,7 @@ impl<'a> Parser<'a> {
             longer: 0,
             repeated: 0,
             unsupported: None,
+            in_exists: 0,
             aggregates: Aggregates::InPattern,
             aggregate_count: 0,
             tests: 0,
@@ -179,6 +182,11 @@ impl<'a> Parser<'a> {
     /// The position of the next token.
     pub(super) fn place(&self) -> usize {
         self.token().start as usize
+    }
+
+    /// The text from a place up to the end of the last token.
+    pub(super) fn text_since(&self, from: usize) -> &'a str {
+        &self.text[from..self.end]
     }
 
     pub(super) fn slice(&self, token: Token) -> &'a str {

@@ -1,6 +1,6 @@
 //! Groups, triples and paths: SPARQL 1.1, §19.8, rules 53 to 106.
 
-use super::ast::{Element, Group, Path, Term, Triple, Values, Verb};
+use super::ast::{Element, Endpoint, Group, Path, Service, Term, Triple, Values, Var, Verb};
 use super::names::Scope;
 use super::parser::{Aggregates, Parser};
 use super::token::Kind;
@@ -124,12 +124,10 @@ impl<'a> Parser<'a> {
             scope.add_all(inner);
             Element::Union(vec![group])
         } else if self.take_word("SERVICE") {
-            self.not_supported(at, "SERVICE patterns");
-            self.take_word("SILENT");
-            self.name_in_scope(scope)?;
-            let (group, inner) = self.group()?;
-            scope.add_all(inner);
-            Element::Union(vec![group])
+            if self.in_exists > 0 {
+                self.not_supported(at, "SERVICE patterns within EXISTS");
+            }
+            Element::Service(self.service(scope)?)
         } else if self.take_word("BIND") {
             self.need(Kind::Open, "`(`")?;
             let value = self.expression()?;
@@ -155,7 +153,31 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// The variable or IRI after GRAPH or SERVICE.
+    /// What follows SERVICE.
+    fn service(&mut self, scope: &mut Scope) -> Result<Service> {
+        let silent = self.take_word("SILENT");
+        let endpoint = match self.variable() {
+            Some(var) => {
+                scope.add(var);
+                Endpoint::Var(var)
+            }
+            None => match self.iri()? {
+                Some(iri) => Endpoint::Iri(iri),
+                None => return Err(self.unexpected("a variable or an IRI")),
+            },
+        };
+        // Another engine answers the group, which may be able to do more.
+        let unsupported = self.unsupported;
+        let from = self.place();
+        let (_, inner) = self.group()?;
+        self.unsupported = unsupported;
+        let mut variables: Vec<Var> = inner.0.iter().copied().collect();
+        variables.sort_unstable();
+        scope.add_all(inner);
+        Ok(Service { endpoint, silent, text: self.text_since(from).to_owned(), variables })
+    }
+
+    /// The variable or IRI after GRAPH.
     fn name_in_scope(&mut self, scope: &mut Scope) -> Result<()> {
         match self.variable() {
             Some(var) => scope.add(var),

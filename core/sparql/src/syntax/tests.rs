@@ -137,7 +137,7 @@ fn what_is_not_supported_is_named() {
     for (text, what, column) in [
         ("SELECT * { GRAPH ?g { ?s ?p ?o } }", "GRAPH patterns", 12),
         ("SELECT * FROM <http://e/g> { ?s ?p ?o }", "FROM clauses", 10),
-        ("SELECT * { SERVICE <http://e/s> { ?s ?p ?o } }", "SERVICE patterns", 12),
+        ("ASK { FILTER EXISTS { SERVICE <http://e/s> { ?s ?p ?o } } }", "SERVICE patterns within EXISTS", 23),
         ("CLEAR ALL ; INSERT { ?s ?p 1 } WHERE { ?s ?p ?o }", "updates", 1),
     ] {
         let error = wrong(text);

@@ -15,6 +15,7 @@ mod random;
 mod random_shapes;
 mod random_values;
 mod rows;
+mod service;
 mod small;
 mod sp2b;
 mod stop;

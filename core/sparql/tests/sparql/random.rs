@@ -356,6 +356,7 @@ fn low_limits(chance: &mut Chance) -> Limits {
         candidates: 1 + chance.below(4),
         waiting_ids: chance.below(9),
         part_rows: 1 + chance.below(3) as u64,
+        service_rows: 1 + chance.below(4),
         ordered_exhaustively: chance.below(4),
         ordered_joins: chance.below(200),
         ordered_together: 2 + chance.below(3),

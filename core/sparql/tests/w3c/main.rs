@@ -16,12 +16,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use vicus_flow::sequential;
 use vicus_rdf::{Id, Snapshot};
-use vicus_sparql::{Form, Moment, ParseOptions, PlanOptions, QueryError, QueryErrorKind, parse_with, plan};
+use vicus_sparql::{
+    Endpoints, Form, Found, Moment, ParseOptions, PlanOptions, QueryError, QueryErrorKind, parse_with, plan,
+};
 
 const NOT_PASSED: &str = include_str!("not-passed.txt");
 
 /// Why a test may stand on the list.
-const REASONS: [&str; 4] = ["needs named graphs", "needs SERVICE", "needs entailment", "needs update"];
+const REASONS: [&str; 3] = ["needs named graphs", "needs entailment", "needs update"];
 
 /// The folder of the suites in `VICUS_SHARED`, or in `shared` beside the repository; `None`, said aloud, if it is not
 /// there.
@@ -47,9 +49,9 @@ fn text_of(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn store_of(test: &Test) -> Result<Arc<Snapshot>, String> {
+fn store_of(data: &[PathBuf]) -> Result<Arc<Snapshot>, String> {
     let mut all: Vec<Triple> = Vec::new();
-    for (file, path) in test.data.iter().enumerate() {
+    for (file, path) in data.iter().enumerate() {
         // Blank nodes of two files are different ones.
         let prefix = format!("d{file}");
         all.extend(results::graph(path, &manifest::iri(path))?.into_iter().map(|triple| renamed(&prefix, triple)));
@@ -69,11 +71,43 @@ fn renamed(prefix: &str, mut triple: Triple) -> Triple {
     triple
 }
 
-fn answer(snapshot: &Arc<Snapshot>, text: &str, base: &str, options: &PlanOptions) -> Result<Answer, String> {
+/// Endpoints that this engine answers for. The expected results are the suite's.
+struct Local {
+    snapshots: BTreeMap<String, Arc<Snapshot>>,
+    options: PlanOptions,
+}
+
+impl Endpoints for Local {
+    fn ask(
+        &self,
+        endpoint: &str,
+        query: &str,
+        found: Found<'_>,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let snapshot = self.snapshots.get(endpoint).ok_or("there is no such endpoint")?;
+        let others = Arc::new(Local { snapshots: self.snapshots.clone(), options: self.options });
+        let Answer::Rows { variables, rows, .. } = answer(snapshot, query, endpoint, &self.options, &others)? else {
+            return Err("an endpoint is asked for solutions".into());
+        };
+        for row in rows {
+            let bound = variables.iter().zip(row).filter_map(|(name, term)| Some((name.as_str(), term?)));
+            found(&bound.collect::<Vec<_>>());
+        }
+        Ok(())
+    }
+}
+
+fn answer(
+    snapshot: &Arc<Snapshot>,
+    text: &str,
+    base: &str,
+    options: &PlanOptions,
+    endpoints: &Arc<Local>,
+) -> Result<Answer, String> {
     let parsed = parse_with(text, &ParseOptions { base: Some(base), ..ParseOptions::default() })
         .map_err(|error| error.to_string())?;
     let plan = plan(snapshot, &parsed, options).map_err(|error| error.to_string())?;
-    let run = plan.start(Moment::default());
+    let run = plan.start_with(Moment::default(), Arc::clone(endpoints) as Arc<dyn Endpoints>);
     let (send, receive) = mpsc::channel();
     let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?));
     sequential::run(plan.model(), run.operators([(plan.sink(), sink)]), |_| 0).map_err(|error| error.to_string())?;
@@ -120,13 +154,18 @@ fn run(test: &Test) -> Result<(), String> {
         Kind::PositiveSyntax => syntax_error(&text, &base).map_or(Ok(()), |error| Err(error.to_string())),
         Kind::NegativeSyntax => syntax_error(&text, &base).map(|_| ()).ok_or_else(|| "it was accepted".to_owned()),
         Kind::Evaluation => {
-            let snapshot = store_of(test)?;
+            let snapshot = store_of(&test.data)?;
+            let services = test.services.iter();
+            let services =
+                services.map(|(endpoint, data)| Ok((endpoint.clone(), store_of(std::slice::from_ref(data))?)));
+            let services: BTreeMap<String, Arc<Snapshot>> = services.collect::<Result<_, String>>()?;
             let result = test.result.as_ref().ok_or("no expected result is named")?;
             let expected = results::read(result, &manifest::iri(result))?;
             for optimise in [true, false] {
                 for envelope_rows in [1, 2048] {
                     let options = PlanOptions { optimise, envelope_rows, ..PlanOptions::default() };
-                    let found = answer(&snapshot, &text, &base, &options)?;
+                    let endpoints = Arc::new(Local { snapshots: services.clone(), options });
+                    let found = answer(&snapshot, &text, &base, &options, &endpoints)?;
                     compare::compare(&found, &expected, result.extension().is_some_and(|name| name == "csv"))
                         .map_err(|difference| format!("optimise: {optimise}: {difference}"))?;
                 }

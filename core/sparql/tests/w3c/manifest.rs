@@ -19,6 +19,8 @@ pub(crate) struct Test {
     pub(crate) kind: Kind,
     pub(crate) query: PathBuf,
     pub(crate) data: Vec<PathBuf>,
+    /// What endpoints have.
+    pub(crate) services: Vec<(String, PathBuf)>,
     pub(crate) result: Option<PathBuf>,
 }
 
@@ -75,16 +77,35 @@ fn tests_of(folder: &Path) -> Vec<Test> {
             panic!("{test} has no action")
         };
         let of_action = |word: &str| -> Vec<PathBuf> {
-            let word =
-                NamedNode::new_unchecked(format!("http://www.w3.org/2001/sw/DataAccess/tests/test-query#{word}"));
             let node = as_node(action).expect("an action is a node");
-            manifest.objects_for_subject_predicate(node, word.as_ref()).filter_map(path).collect()
+            manifest.objects_for_subject_predicate(node, query_word(word).as_ref()).filter_map(path).collect()
         };
+        let services = as_node(action).into_iter().flat_map(|node| {
+            let services = manifest.objects_for_subject_predicate(node, query_word("serviceData").as_ref());
+            services.filter_map(as_node).collect::<Vec<_>>()
+        });
+        let service = |node: NamedOrBlankNodeRef<'_>| {
+            let TermRef::NamedNode(endpoint) =
+                manifest.object_for_subject_predicate(node, query_word("endpoint").as_ref())?
+            else {
+                return None;
+            };
+            let data = manifest.object_for_subject_predicate(node, query_word("data").as_ref()).and_then(path)?;
+            Some((endpoint.as_str().to_owned(), data))
+        };
+        let services = services.filter_map(service).collect();
         let query = of_action("query").into_iter().next().or_else(|| path(action)).unwrap_or_default();
         let result = manifest.object_for_subject_predicate(test, manifest_word("result").as_ref()).and_then(path);
         let label = test.to_string();
         let label = label.trim_matches(['<', '>']).rsplit(['#', '/']).next().unwrap_or_default().to_owned();
-        all.push(Test { name: format!("{suite}/{name}/{label}"), kind, query, data: of_action("data"), result });
+        all.push(Test {
+            name: format!("{suite}/{name}/{label}"),
+            kind,
+            query,
+            data: of_action("data"),
+            services,
+            result,
+        });
     }
     all
 }
@@ -114,4 +135,8 @@ fn as_node(term: TermRef<'_>) -> Option<NamedOrBlankNodeRef<'_>> {
 fn manifest_word(word: &str) -> NamedNode {
     let base = NamedNodeRef::new_unchecked("http://www.w3.org/2001/sw/DataAccess/tests/test-manifest#");
     NamedNode::new_unchecked(format!("{}{word}", base.as_str()))
+}
+
+fn query_word(word: &str) -> NamedNode {
+    NamedNode::new_unchecked(format!("http://www.w3.org/2001/sw/DataAccess/tests/test-query#{word}"))
 }

@@ -1,0 +1,342 @@
+//! SERVICE: rows joined with the solutions of an endpoint. SPARQL 1.1 Federated Query.
+//!
+//! The box collects rows, and sends the values that the endpoint's group shares with them as a table (VALUES). A blank node means
+//! nothing to an endpoint, so none is sent: the row is compared with all solutions that come back.
+
+use super::join::{Core, JoinSpec, Probe, ProbeState};
+use crate::terms::{Booking, Terms};
+use hashbrown::HashMap;
+use oxrdf::Term;
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::ops::Range;
+use std::sync::Arc;
+use vicus_flow::library::HashKey;
+use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
+use vicus_rdf::{Id, TermView};
+
+/// What an endpoint is asked.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct ServiceSpec {
+    pub(crate) endpoint: EndpointFrom,
+    pub(crate) silent: bool,
+    /// The base and prefixes, and the group.
+    pub(crate) prologue: Arc<str>,
+    pub(crate) group: Arc<str>,
+    pub(crate) variables: Vec<Variable>,
+    /// For each output, its place in `variables`.
+    pub(crate) output: Vec<usize>,
+}
+
+/// Where an endpoint's name comes from.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum EndpointFrom {
+    Iri(Arc<str>),
+    Column(usize),
+    /// A variable that has no value in any row.
+    Unbound,
+}
+
+/// A variable of the group.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Variable {
+    pub(crate) name: String,
+    /// The input's column of it.
+    pub(crate) input: Option<usize>,
+}
+
+pub(crate) struct Service {
+    core: Core,
+    asker: Asker,
+    /// Rows for the next questions.
+    waiting: Vec<Envelope>,
+    rows: usize,
+    /// Rows whose partners are known.
+    asked: VecDeque<(Envelope, Vec<(u32, u32)>)>,
+    answers: Answers,
+    ended: bool,
+}
+
+struct Asker {
+    terms: Arc<Terms>,
+    booking: Booking,
+    spec: Arc<ServiceSpec>,
+    /// The shared variables, by their places in the list of all, and their columns.
+    shared: Vec<(usize, usize)>,
+}
+
+/// The solutions that came for the rows at hand, and which rows they go with.
+#[derive(Default)]
+struct Answers {
+    /// A column of ids for each variable.
+    columns: Vec<Vec<u64>>,
+    rows: u32,
+    output: Vec<usize>,
+    /// Rows of the envelope at hand and solutions, ascending by row.
+    pairs: Vec<(u32, u32)>,
+}
+
+impl Probe for Answers {
+    fn partners(
+        &mut self,
+        input: &Envelope,
+        at: &mut ProbeState,
+        limit: usize,
+        (left, right): (&mut Vec<u32>, &mut Vec<u32>),
+        _: &dyn Fn() -> bool,
+    ) {
+        let end = self.pairs.len().min(at.done + limit);
+        left.extend(self.pairs[at.done..end].iter().map(|(row, _)| row));
+        right.extend(self.pairs[at.done..end].iter().map(|(_, solution)| solution));
+        let row = self.pairs.get(end).map_or(input.rows(), |(row, _)| *row as usize);
+        *at = ProbeState { row, done: end };
+    }
+
+    fn gather(&self, output: usize, right: &[u32], into: &mut Room<'_, u64>) {
+        super::gather(&self.columns[self.output[output]], right, into);
+    }
+
+    fn bytes(&self) -> u64 {
+        (self.columns.iter().map(Vec::capacity).sum::<usize>() * size_of::<u64>()) as u64
+            + (self.pairs.capacity() * size_of::<(u32, u32)>()) as u64
+    }
+}
+
+impl Service {
+    pub(crate) fn new(terms: &Arc<Terms>, join: &Arc<JoinSpec>, spec: &Arc<ServiceSpec>, limit: usize) -> Service {
+        let column = |(place, variable): (usize, &Variable)| variable.input.map(|column| (place, column));
+        let shared = spec.variables.iter().enumerate().filter_map(column).collect();
+        Service {
+            core: Core::new(terms, join, limit),
+            asker: Asker { terms: Arc::clone(terms), booking: Booking::default(), spec: Arc::clone(spec), shared },
+            waiting: Vec::new(),
+            rows: 0,
+            asked: VecDeque::new(),
+            answers: Answers { output: spec.output.clone(), ..Answers::default() },
+            ended: false,
+        }
+    }
+}
+
+impl Operator for Service {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        if self.core.is_idle()
+            && let Some((envelope, pairs)) = self.asked.pop_front()
+        {
+            self.answers.pairs = pairs;
+            self.core.give(envelope);
+        }
+        if !self.core.is_idle() {
+            self.core.act(turn, &mut self.answers)?;
+            turn.run_again();
+            return Ok(());
+        }
+        match turn.take(0) {
+            None if self.ended => {}
+            None => return Ok(()),
+            Some(pill) if pill.is_pill() => self.ended = true,
+            Some(envelope) => {
+                self.rows += envelope.rows();
+                self.waiting.push(envelope);
+            }
+        }
+        if self.rows >= self.asker.terms.limits.service_rows || self.ended && self.rows > 0 {
+            self.rows = 0;
+            let waiting = std::mem::take(&mut self.waiting);
+            let pairs = self.asker.ask(turn, &waiting, &mut self.answers)?;
+            self.asked.extend(waiting.into_iter().zip(pairs));
+            turn.run_again();
+        } else if self.ended {
+            self.core.end(turn);
+        } else if turn.head(0).is_some() {
+            turn.run_again();
+        }
+        Ok(())
+    }
+}
+
+/// Rows that ask the same: those that have the same values in the shared variables.
+struct Asking {
+    endpoint: Id,
+    values: Vec<Id>,
+    /// The solutions that go with these values.
+    solutions: Vec<u32>,
+}
+
+impl Asker {
+    /// Asks endpoints for the partners of rows. Returns, for each envelope, pairs of a row and a solution.
+    fn ask(
+        &self,
+        turn: &mut Turn<'_>,
+        envelopes: &[Envelope],
+        answers: &mut Answers,
+    ) -> Result<Vec<Vec<(u32, u32)>>, BoxError> {
+        answers.rows = 0;
+        answers.columns = vec![Vec::new(); self.spec.variables.len()];
+        let mut known: HashMap<Vec<u64>, usize, HashKey> = HashMap::with_hasher(self.terms.key);
+        let mut asking: Vec<Asking> = Vec::new();
+        let mut of_rows = Vec::with_capacity(envelopes.len());
+        for envelope in envelopes {
+            let columns = super::slices(envelope);
+            let of_row = |row: usize| {
+                let endpoint = match self.spec.endpoint {
+                    EndpointFrom::Column(column) => columns[column][row],
+                    EndpointFrom::Iri(_) | EndpointFrom::Unbound => 0,
+                };
+                let values = self.shared.iter().map(|(_, column)| columns[*column][row]);
+                let key: Vec<u64> = std::iter::once(endpoint).chain(values).collect();
+                *known.entry(key).or_insert_with_key(|key| {
+                    let values = key[1..].iter().copied().map(Id::from_bits).collect();
+                    asking.push(Asking { endpoint: Id::from_bits(endpoint), values, solutions: Vec::new() });
+                    asking.len() - 1
+                })
+            };
+            of_rows.push((0..envelope.rows()).map(of_row).collect::<Vec<usize>>());
+        }
+        // Those of one endpoint are asked together.
+        let mut order: Vec<usize> = (0..asking.len()).collect();
+        let endpoints: Vec<Id> = asking.iter().map(|asking| asking.endpoint).collect();
+        order.sort_by_key(|&place| endpoints[place]);
+        for same in order.chunk_by(|&a, &b| endpoints[a] == endpoints[b]) {
+            for together in same.chunks(self.terms.limits.service_rows.max(1)) {
+                self.ask_together(turn, together, &mut asking, answers)?;
+            }
+        }
+        let pairs = |asked: Vec<usize>| {
+            let with = |(row, place): (usize, usize)| {
+                asking[place].solutions.iter().map(move |&solution| (row as u32, solution))
+            };
+            asked.into_iter().enumerate().flat_map(with).collect()
+        };
+        Ok(of_rows.into_iter().map(pairs).collect())
+    }
+
+    /// Asks one endpoint for the partners of these rows.
+    fn ask_together(
+        &self,
+        turn: &mut Turn<'_>,
+        together: &[usize],
+        asking: &mut [Asking],
+        answers: &mut Answers,
+    ) -> Result<(), BoxError> {
+        let before = answers.rows;
+        let asked = self.endpoint(asking[together[0]].endpoint).and_then(|endpoint| {
+            let endpoints =
+                self.terms.endpoints().ok_or_else(|| format!("SERVICE <{endpoint}>: this run can ask no endpoint"))?;
+            let query = self.query(together.iter().map(|&place| &asking[place].values[..]));
+            let mut blanks = HashMap::with_hasher(self.terms.key);
+            let terms = &self.terms;
+            let variables = &self.spec.variables;
+            let mut found = |solution: &[(&str, Term)]| {
+                answers.columns.iter_mut().for_each(|column| column.push(0));
+                for (name, term) in solution {
+                    let Some(place) = variables.iter().position(|variable| variable.name == *name) else { continue };
+                    let id = match term {
+                        // The endpoint's blank nodes are its own.
+                        Term::BlankNode(node) => *blanks
+                            .entry(node.as_str().to_owned())
+                            .or_insert_with(|| Terms::fresh_blank(terms.fresh_blanks(1))),
+                        term => terms.id(term),
+                    };
+                    answers.columns[place][answers.rows as usize] = id.bits();
+                }
+                answers.rows += 1;
+            };
+            let asked = turn.blocking(|| endpoints.ask(&endpoint, &query, &mut found));
+            asked.map_err(|error| format!("SERVICE <{endpoint}>: {error}").into())
+        });
+        match asked {
+            Ok(()) => {}
+            Err(_) if self.spec.silent => {
+                // One solution without values.
+                answers.columns.iter_mut().for_each(|column| {
+                    column.truncate(before as usize);
+                    column.push(0);
+                });
+                answers.rows = before + 1;
+            }
+            Err(error) => return Err(error),
+        }
+        self.match_up(before..answers.rows, together, asking, answers);
+        self.booking.hold(&self.terms, turn, answers.bytes())
+    }
+
+    /// Notes which solutions go with which values.
+    fn match_up(&self, solutions: Range<u32>, together: &[usize], asking: &mut [Asking], answers: &Answers) {
+        let is_exact = |id: &Id| !id.is_unbound() && !id.is_blank();
+        let mut by_values: HashMap<Vec<Id>, usize, HashKey> = HashMap::with_hasher(self.terms.key);
+        // Values with gaps go with several solutions' values.
+        let mut others = Vec::new();
+        for &place in together {
+            match asking[place].values.iter().all(is_exact) {
+                true => _ = by_values.insert(asking[place].values.clone(), place),
+                false => others.push(place),
+            }
+        }
+        let mut values = Vec::with_capacity(self.shared.len());
+        for solution in solutions {
+            values.clear();
+            values
+                .extend(self.shared.iter().map(|(place, _)| Id::from_bits(answers.columns[*place][solution as usize])));
+            let compare = |asking: &mut Asking| {
+                let fits = |(a, b): (&Id, &Id)| a == b || a.is_unbound() || b.is_unbound();
+                if asking.values.iter().zip(&values).all(fits) {
+                    asking.solutions.push(solution);
+                }
+            };
+            if values.iter().all(is_exact) {
+                others.iter().for_each(|&place| compare(&mut asking[place]));
+                if let Some(&place) = by_values.get(&values) {
+                    asking[place].solutions.push(solution);
+                }
+            } else {
+                together.iter().for_each(|&place| compare(&mut asking[place]));
+            }
+        }
+    }
+
+    /// The IRI of an endpoint.
+    fn endpoint(&self, id: Id) -> Result<String, BoxError> {
+        match &self.spec.endpoint {
+            EndpointFrom::Iri(iri) => Ok(iri.to_string()),
+            EndpointFrom::Unbound => Err("SERVICE: its variable has no value".into()),
+            EndpointFrom::Column(_) if id.is_unbound() => {
+                Err("SERVICE: its variable has no value in a solution".into())
+            }
+            EndpointFrom::Column(_) => self.terms.view(id, |view| match view {
+                TermView::Iri(iri) => Ok(iri.to_owned()),
+                other => Err(format!("SERVICE: its variable has the value {other}, which is no IRI").into()),
+            }),
+        }
+    }
+
+    /// The query for these values of the shared variables.
+    fn query<'v>(&self, values: impl Iterator<Item = &'v [Id]>) -> String {
+        let ServiceSpec { prologue, group, variables, .. } = &*self.spec;
+        let mut text = format!("{prologue}SELECT");
+        variables.iter().for_each(|variable| text.extend([" ?", &variable.name]));
+        if variables.is_empty() {
+            text += " *";
+        }
+        text += " WHERE {";
+        if !self.shared.is_empty() {
+            text += " VALUES (";
+            self.shared.iter().for_each(|(place, _)| text.extend(["?", &variables[*place].name, " "]));
+            text += ") {";
+            for row in values {
+                text += " (";
+                for &id in row {
+                    if id.is_unbound() || id.is_blank() {
+                        text += "UNDEF ";
+                    } else {
+                        self.terms.view(id, |view| write!(text, "{view} ")).expect("a string takes everything");
+                    }
+                }
+                text += ")";
+            }
+            text += " }";
+        }
+        text.extend([" ", group, " }"]);
+        text
+    }
+}
