@@ -194,7 +194,7 @@ fn a_query_that_takes_too_long_is_cancelled() {
     let began = std::time::Instant::now();
     for query in [
         "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }",
-        "ASK { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i FILTER (STR(?a) = STR(?f) && STR(?g) = STR(?c)) }",
+        "ASK { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i FILTER (STRLEN(STR(?a)) + STRLEN(STR(?f)) + STRLEN(STR(?g)) < 0) }",
     ] {
         fails(
             &["query", "--data", &data, "--timeout", "300ms", "--format", "count", query],
