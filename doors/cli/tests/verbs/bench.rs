@@ -113,8 +113,8 @@ fn the_parts_of_the_memory_add_up() {
     let sum: f64 = parts.into_iter().map(of).sum();
     let held = of(line(&text, "held"));
     assert!((sum - held).abs() < 0.05, "{sum} and {held}");
-    // Four indexes of two ids of 8 bytes, at least.
-    assert!(held > 64.0, "{held}");
+    // The texts of the terms alone take more than 20; four indexes of two ids of 8 bytes would take 64.
+    assert!((20.0..64.0).contains(&held), "{held}");
     // One size has no growth.
     assert_eq!(line(&text, "q1")[2..], ["-", "-"]);
 }
