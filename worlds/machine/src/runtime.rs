@@ -413,8 +413,9 @@ impl Gate {
 const STACK_BYTES: usize = 16 << 20;
 
 /// What a thread that starts takes beside its stack, with room for other threads that start at the same time. The standard library
-/// ends the process if a thread can't have its stack for signals, and the thread's own stack would still be had.
-const BESIDE_STACK: usize = 1 << 20;
+/// ends the process if a thread can't have its stack for signals, and the C library if it can't note a destructor of the thread's
+/// variables, for which its allocator maps a MiB where its heap can't grow; the thread's own stack would still be had.
+const BESIDE_STACK: usize = 4 << 20;
 
 /// What all threads of a runtime share.
 pub(crate) struct Shared {
