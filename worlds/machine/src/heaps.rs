@@ -108,6 +108,8 @@ fn install(
     if let Some(process) = PROCESS.get() {
         return Ok(process);
     }
+    // The C library ends the process if it has no memory to note this variable's destructor: it does so before addresses are reserved.
+    let _ = HERE.try_with(|_| ());
     let cpus = topology.pus.iter().map(|pu| pu.os_index as usize + 1).max().unwrap_or(0);
     let mut near = vec![NodeId::new(0); cpus];
     topology.pus.iter().for_each(|pu| near[pu.os_index as usize] = pu.node);
