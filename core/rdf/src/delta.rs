@@ -13,6 +13,7 @@
 //! of numbered rows.
 
 use crate::ids::Id;
+use crate::packed::partition_point;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -185,8 +186,7 @@ impl Delta {
     fn seek(&self, place: usize) -> (At, usize) {
         let place = place as isize;
         let is_before = |entry: &Entry, net: isize| (entry.at as isize + entry.net as isize + net) < place;
-        let chunk = self.chunks.iter().zip(&self.nets);
-        let chunk = partition(chunk.len(), |n| is_before(&self.chunks[n].entries[0], self.nets[n]));
+        let chunk = partition_point(0..self.chunks.len(), |n| is_before(&self.chunks[n].entries[0], self.nets[n]));
         let Some(chunk) = chunk.checked_sub(1) else { return (At { chunk: 0, entry: 0 }, place as usize) };
         let entries = &self.chunks[chunk].entries;
         let at = At { chunk, entry: entries.partition_point(|entry| is_before(entry, self.nets[chunk])) };
@@ -216,20 +216,6 @@ impl Delta {
         let Some(chunk) = self.chunks.get(at.chunk) else { return self.net };
         self.nets[at.chunk] + chunk.entries.get(at.entry).map_or_else(|| chunk.net(), |entry| entry.net as isize)
     }
-}
-
-/// The number of places below `len` for which `before` is true, which are the first ones.
-fn partition(len: usize, before: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (0, len);
-    while low < high {
-        let middle = low.midpoint(high);
-        if before(middle) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    low
 }
 
 /// The entries with changes among them. A change takes away the entry that it undoes.
