@@ -30,7 +30,7 @@ impl Planner<'_> {
         let mut inside = needed.clone();
         inside.extend(conditions.iter().flat_map(Expr::slots).chain(shared.iter().copied()));
         let of_right: Slots = inside.intersection(&right_scope.possible).copied().collect();
-        let service = as_service(right_node).filter(|_| kind == JoinKind::Left && self.optimise);
+        let service = alone(right_node, &as_service).filter(|_| kind == JoinKind::Left && self.optimise);
         inside.extend(service.iter().flat_map(|(service, _)| service.mentioned()));
         inside.retain(|slot| left_scope.possible.contains(slot));
         let left = self.plan(left_node, &inside, goal);
@@ -45,7 +45,7 @@ impl Planner<'_> {
         let set = self.optimise && (goal.set || matches!(kind, JoinKind::Anti | JoinKind::Semi | JoinKind::Mark(_)));
         // The table is complete before the first row is sent, so the time to its first row doesn't matter.
         let right_goal = Goal { set, first: false };
-        if let (Some((pattern, more)), true) = (as_pattern(right_node), self.optimise && !is_minus) {
+        if let (Some((pattern, more)), true) = (alone(right_node, &as_pattern), self.optimise && !is_minus) {
             let mut all = conditions.to_vec();
             all.extend(more.iter().cloned());
             // The slots shared with the left are always bound there, so the search knows the values to look for.
@@ -67,7 +67,7 @@ impl Planner<'_> {
             let all = [conditions, more].concat();
             return self.ask(left, service, JoinTask { kind, conditions: &all, needed });
         }
-        if let (Some((path, more)), true) = (as_path(right_node), self.optimise && !is_minus) {
+        if let (Some((path, more)), true) = (alone(right_node, &as_path), self.optimise && !is_minus) {
             let mut all = conditions.to_vec();
             all.extend(more.iter().cloned());
             if self.can_walk(path, &left.estimate) {
@@ -106,52 +106,42 @@ fn right_goal_of(goal: Goal) -> Goal {
     Goal { first: false, ..goal }
 }
 
-/// The endpoint and the conditions on its solutions, if the node is an endpoint alone.
-fn as_service(node: &Node) -> Option<(&Arc<Service>, &[Expr])> {
+/// The operand that `leaf` knows and the conditions on it, if the node is that operand alone.
+fn alone<'n, T>(node: &'n Node, leaf: &impl Fn(&'n Node) -> Option<T>) -> Option<(T, &'n [Expr])> {
+    if let Some(found) = leaf(node) {
+        return Some((found, &[]));
+    }
     match node {
-        Node::Service(inner, service) if matches!(&**inner, Node::Join(nodes) if nodes.is_empty()) => {
-            Some((service, &[]))
-        }
         Node::Join(nodes) => match &nodes[..] {
-            [service] => as_service(service),
+            [only] => alone(only, leaf),
             _ => None,
         },
-        Node::Filter(conditions, inner) => match as_service(inner)? {
-            (service, []) => Some((service, conditions)),
+        Node::Filter(conditions, inner) => match alone(inner, leaf)? {
+            (found, []) => Some((found, conditions)),
             _ => None,
         },
         _ => None,
     }
 }
 
-/// The path and the conditions on it, if the node is a single path between variables.
-fn as_path(node: &Node) -> Option<(&Path, &[Expr])> {
+fn as_service(node: &Node) -> Option<&Arc<Service>> {
     match node {
-        Node::Path(path) if is_open_walk(node) => Some((path, &[])),
-        Node::Join(nodes) => match &nodes[..] {
-            [path] => as_path(path),
-            _ => None,
-        },
-        Node::Filter(conditions, inner) => match as_path(inner)? {
-            (path, []) => Some((path, conditions)),
-            _ => None,
-        },
+        Node::Service(inner, service) if matches!(&**inner, Node::Join(nodes) if nodes.is_empty()) => Some(service),
         _ => None,
     }
 }
 
-/// The pattern and the conditions on it, if the node is a single pattern.
-fn as_pattern(node: &Node) -> Option<(Pattern, &[Expr])> {
+/// A path between variables.
+fn as_path(node: &Node) -> Option<&Path> {
     match node {
-        Node::Pattern(pattern) => Some((*pattern, &[])),
-        Node::Join(nodes) => match &nodes[..] {
-            [Node::Pattern(pattern)] => Some((*pattern, &[])),
-            _ => None,
-        },
-        Node::Filter(conditions, inner) => match as_pattern(inner)? {
-            (pattern, []) => Some((pattern, conditions)),
-            _ => None,
-        },
+        Node::Path(path) if is_open_walk(node) => Some(path),
+        _ => None,
+    }
+}
+
+fn as_pattern(node: &Node) -> Option<Pattern> {
+    match node {
+        Node::Pattern(pattern) => Some(*pattern),
         _ => None,
     }
 }
