@@ -4,7 +4,7 @@
 //! fresh blank node leave on an output of their own: no other solution has their blank nodes, so no operator has to remember them
 //! to find duplicates.
 
-use super::{attach, envelope_of, slices};
+use super::{Unfinished, attach, envelope_of, slices};
 use crate::terms::Terms;
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Grow, Operator, Turn};
@@ -40,8 +40,7 @@ pub(crate) struct Construct {
     terms: Arc<Terms>,
     template: Arc<Template>,
     limit: usize,
-    /// The envelope at hand, and the first row of it that has no triples yet.
-    input: Option<(Envelope, usize)>,
+    input: Unfinished,
     plain: Vec<[u64; 3]>,
     fresh: Vec<[u64; 3]>,
 }
@@ -53,7 +52,14 @@ impl Construct {
     /// Sends envelopes of about `limit` triples: a solution's are not cut.
     pub(crate) fn new(terms: &Arc<Terms>, template: &Arc<Template>, limit: usize) -> Construct {
         let (terms, template) = (Arc::clone(terms), Arc::clone(template));
-        Construct { terms, template, limit: limit.max(1), input: None, plain: Vec::new(), fresh: Vec::new() }
+        Construct {
+            terms,
+            template,
+            limit: limit.max(1),
+            input: Unfinished::default(),
+            plain: Vec::new(),
+            fresh: Vec::new(),
+        }
     }
 
     /// Makes the triples of rows from `row` on until there are enough; returns the first row that is left.
@@ -117,29 +123,14 @@ fn drop_repeated(triples: &mut Vec<[u64; 3]>, from: usize) {
 
 impl Operator for Construct {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        let (envelope, first) = match self.input.take() {
-            Some(rest) => rest,
-            None => match turn.take(0) {
-                None => return Ok(()),
-                Some(pill) if pill.is_pill() => {
-                    turn.send_pills();
-                    return Ok(());
-                }
-                Some(envelope) => (envelope, 0),
-            },
-        };
+        let Some((envelope, first)) = self.input.take(turn) else { return Ok(()) };
         let end = self.make(&slices(&envelope), first, envelope.rows());
         turn.book(((self.plain.capacity() + self.fresh.capacity()) * size_of::<[u64; 3]>()) as u64)?;
         let has_plain = usize::from(!self.template.plain.is_empty());
         Construct::send(turn, 0, &mut self.plain, &envelope);
         Construct::send(turn, has_plain, &mut self.fresh, &envelope);
-        if end < envelope.rows() && !turn.is_stopped() {
-            self.input = Some((envelope, end));
-            turn.run_again();
-        } else if turn.head(0).is_some() {
-            // The envelope that arrived while this box was busy does not invoke the box again.
-            turn.run_again();
-        }
+        let end = if turn.is_stopped() { envelope.rows() } else { end };
+        self.input.keep(turn, envelope, end);
         Ok(())
     }
 }

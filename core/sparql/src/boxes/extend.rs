@@ -1,7 +1,7 @@
 //! Makes columns of an input: values of expressions, constants, copies, or unbound ones. Columns can be dropped and reordered
 //! as well.
 
-use super::slices;
+use super::{Unfinished, slices};
 use crate::evaluate::{Evaluator, FETCHED, Scratch, fetch};
 use crate::expression::Expr;
 use crate::passing::Passing;
@@ -29,8 +29,7 @@ pub(crate) struct Extend {
     scratch: Scratch,
     /// For columns whose terms pass; `None` if there are none.
     passing: Option<Pass>,
-    /// The envelope at hand, and the first row of it that was not computed yet.
-    input: Option<(Envelope, usize)>,
+    input: Unfinished,
 }
 
 /// The evaluator and the segment of columns that pass.
@@ -50,7 +49,7 @@ impl Extend {
                 .iter()
                 .any(|make| matches!(make, Make::Passing(_)))
                 .then(|| Pass { terms: terms.passing(), scratch: Scratch::default() }),
-            input: None,
+            input: Unfinished::default(),
         }
     }
 
@@ -66,27 +65,11 @@ const MOST_COMPUTED: u64 = 1 << 20;
 
 impl Operator for Extend {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        let (envelope, first) = match self.input.take() {
-            Some(rest) => rest,
-            None => match turn.take(0) {
-                None => return Ok(()),
-                Some(pill) if pill.is_pill() => {
-                    turn.send_pill(0);
-                    return Ok(());
-                }
-                Some(envelope) => (envelope, 0),
-            },
-        };
+        let Some((envelope, first)) = self.input.take(turn) else { return Ok(()) };
         let (made, end) = self.compute(turn, &envelope, first);
         self.booking.hold(&self.terms, turn, self.bytes())?;
         turn.send(0, made);
-        if end < envelope.rows() {
-            self.input = Some((envelope, end));
-            turn.run_again();
-        } else if turn.head(0).is_some() {
-            // The envelope that arrived while this box was busy does not invoke the box again.
-            turn.run_again();
-        }
+        self.input.keep(turn, envelope, end);
         Ok(())
     }
 }

@@ -82,6 +82,35 @@ impl Inputs {
     }
 }
 
+/// The envelope that a box works on, if an invocation has left rows of it, and the first of these rows.
+#[derive(Default, Debug)]
+pub(crate) struct Unfinished(Option<(Envelope, usize)>);
+
+impl Unfinished {
+    /// The rest of the envelope at hand, or the next one. `None` if there is none yet, or no more: then the pills are sent.
+    pub(crate) fn take(&mut self, turn: &mut Turn<'_>) -> Option<(Envelope, usize)> {
+        if let Some(rest) = self.0.take() {
+            return Some(rest);
+        }
+        let envelope = turn.take(0)?;
+        if envelope.is_pill() {
+            turn.send_pills();
+            return None;
+        }
+        Some((envelope, 0))
+    }
+
+    /// The rows from `row` on are for the next invocation. If there are none, the next envelope is.
+    pub(crate) fn keep(&mut self, turn: &mut Turn<'_>, envelope: Envelope, row: usize) {
+        let has_rest = row < envelope.rows();
+        self.0 = has_rest.then_some((envelope, row));
+        // An envelope that arrived while this box was busy does not invoke the box again.
+        if has_rest || turn.head(0).is_some() {
+            turn.run_again();
+        }
+    }
+}
+
 /// The target size of the next envelope: a single row first, so that the first answer arrives soon, then 64 rows, doubling up
 /// to a limit.
 #[derive(Clone, Copy, Debug)]
