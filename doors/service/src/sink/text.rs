@@ -187,13 +187,34 @@ impl Ready {
         self.text.len() >= Ready::MUCH
     }
 
-    pub(super) fn has_room(&self, more: usize) -> bool {
+    fn has_room(&self, more: usize) -> bool {
         self.text.capacity() - self.text.len() >= more
     }
 
     #[inline]
     pub(super) fn make_room(&mut self, more: usize, turn: &Turn<'_>) -> Result<(), BoxError> {
         if self.has_room(more) { Ok(()) } else { self.grow(more, turn) }
+    }
+
+    /// The text, if it has room for so much more; else that number, for [`Ready::with_room`].
+    #[inline]
+    pub(super) fn room_for(&mut self, more: usize) -> Result<&mut String, usize> {
+        if self.has_room(more) { Ok(&mut self.text) } else { Err(more) }
+    }
+
+    /// What `attempt` returns. If it lacks room, it says how much, and is called again.
+    #[inline]
+    pub(super) fn with_room<R>(
+        &mut self,
+        turn: &Turn<'_>,
+        mut attempt: impl FnMut(&mut Ready) -> Result<R, usize>,
+    ) -> Result<R, BoxError> {
+        loop {
+            match attempt(self) {
+                Ok(done) => return Ok(done),
+                Err(more) => self.make_room(more, turn)?,
+            }
+        }
     }
 
     /// Makes room for so much more text, which the request must be allowed to hold. One long cell may be most of what it holds, so
@@ -271,17 +292,12 @@ impl Text {
                     ready.make_room(before.len() + ROW_BYTES, turn)?;
                     syntax.cell(before, None, &mut ready.text)
                 } else {
-                    loop {
-                        let mut wanted = 0;
-                        let done = run.view(id, |view| {
-                            wanted = most_bytes(before, view);
-                            ready.has_room(wanted).then(|| syntax.cell(before, Some(view), &mut ready.text))
-                        });
-                        match done {
-                            Some(done) => break done,
-                            None => ready.make_room(wanted, turn)?,
-                        }
-                    }
+                    ready.with_room(turn, |ready| {
+                        run.view(id, |view| {
+                            let text = ready.room_for(most_bytes(before, view))?;
+                            Ok(syntax.cell(before, Some(view), text))
+                        })
+                    })?
                 };
                 done.map_err(|error| self.not_in_xml(error, run, number, id))?;
             }

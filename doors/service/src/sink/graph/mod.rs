@@ -103,18 +103,13 @@ impl Triples {
         for ((&subject, &predicate), &object) in subjects.iter().zip(predicates).zip(objects) {
             let ids = [subject, predicate, object].map(Id::from_bits);
             let Triples { syntax, ready } = self;
-            let done = loop {
-                let mut wanted = 0;
-                let done = of_views(run, ids, |views @ [subject, predicate, object]| {
+            let done = ready.with_room(turn, |ready| {
+                of_views(run, ids, |views @ [subject, predicate, object]| {
                     // A name in RDF/XML is written twice.
-                    wanted = most_bytes("", subject) + 2 * most_bytes("", predicate) + most_bytes("", object);
-                    ready.has_room(wanted).then(|| syntax.triple(ids, views, &mut ready.text))
-                });
-                match done {
-                    Some(done) => break done,
-                    None => ready.make_room(wanted, turn)?,
-                }
-            };
+                    let wanted = most_bytes("", subject) + 2 * most_bytes("", predicate) + most_bytes("", object);
+                    Ok(syntax.triple(ids, views, ready.room_for(wanted)?))
+                })
+            })?;
             done.map_err(|refused| unwritable(&refused, run, ids))?;
             if self.ready.is_much() {
                 self.write(sink, turn)?;
