@@ -368,18 +368,41 @@ fn low_limits(chance: &mut Chance) -> Limits {
     }
 }
 
+/// Settings under which a query must have the same answer.
+pub(crate) fn settings() -> impl Iterator<Item = PlanOptions> {
+    let sizes = [(1, 1), (1, 3), (2, 1), (2, 2), (7, 8), (2048, 1), (2048, 4)];
+    let all = [true, false].into_iter().flat_map(move |optimise| sizes.map(|size| (optimise, size)));
+    all.map(|(optimise, (envelope_rows, threads))| PlanOptions {
+        envelope_rows,
+        // With one envelope a via, boxes that wait for each other would stall.
+        via_envelopes: if threads == 1 { 8 } else { 1 },
+        // With threads, every pipeline is shared among several boxes.
+        threads,
+        parallel_rows: 0,
+        // Without a cache, tables are split as soon as there is a row.
+        cache_bytes: if (envelope_rows, threads) == (2, 2) { 0 } else { 1 << 20 },
+        optimise,
+        ..PlanOptions::default()
+    })
+}
+
+/// The triples of N-Triples, each once.
+pub(crate) fn data_of(text: &str) -> Vec<Triple> {
+    let mut set: Vec<Triple> = Vec::new();
+    for triple in NTriplesParser::new().for_slice(text) {
+        let triple = triple.expect("good N-Triples");
+        if !set.contains(&triple) {
+            set.push(triple);
+        }
+    }
+    set
+}
+
 /// Compares what the engine finds with what the naive evaluator finds. Returns the optimised plan; `None` if the query has
 /// no answer that can be compared.
 pub(crate) fn check_query(seed: u64, data: &str, text: &str) -> Option<String> {
     let query = SparqlParser::new().parse_query(text).ok()?;
-    let triples: Vec<Triple> =
-        NTriplesParser::new().for_slice(data.as_bytes()).collect::<Result<_, _>>().expect("good N-Triples");
-    let mut set: Vec<Triple> = Vec::new();
-    triples.into_iter().for_each(|triple| {
-        if !set.contains(&triple) {
-            set.push(triple);
-        }
-    });
+    let set = data_of(data);
     let (Query::Select { pattern, .. } | Query::Ask { pattern, .. }) = &query else { unreachable!("only these") };
     let (whole, skip, limit) = unsliced(pattern);
     let expected = naive::evaluate(&set, whole)?;
@@ -387,40 +410,24 @@ pub(crate) fn check_query(seed: u64, data: &str, text: &str) -> Option<String> {
     let parsed = parse(text).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
     let mut explained = None;
     let mut numbers = Chance::new(seed ^ 5);
-    for optimise in [true, false] {
-        for (envelope_rows, threads) in [(1, 1), (1, 3), (2, 1), (2, 2), (7, 8), (2048, 1), (2048, 4)] {
-            // With threads, every pipeline is shared among several boxes.
-            // With one envelope a via, boxes that wait for each other would stall.
-            let via_envelopes = if threads == 1 { 8 } else { 1 };
-            // Without a cache, tables are split as soon as there is a row.
-            let cache_bytes = if (envelope_rows, threads) == (2, 2) { 0 } else { 1 << 20 };
-            let limits = if envelope_rows % 2 == 0 { Limits::default() } else { low_limits(&mut numbers) };
-            let options = PlanOptions {
-                envelope_rows,
-                via_envelopes,
-                threads,
-                parallel_rows: 0,
-                cache_bytes,
-                optimise,
-                limits,
-                ..PlanOptions::default()
-            };
-            let plan = plan(&snapshot, &parsed, &options).expect("supported");
-            let mut order = Chance::new(seed ^ 77);
-            let rows = rows_of(&plan, |_| order.next() as usize);
-            let story = || format!("seed {seed}, {options:?}\n{text}\n{data}\n{}", plan.explain());
-            match plan.form() {
-                Form::Ask => {
-                    assert!(rows.len() <= 1, "{}", story());
-                    assert_eq!(!rows.is_empty(), !expected.is_empty(), "{}", story());
-                }
-                Form::Select { variables } => {
-                    compare(&rows, &expected, variables, (skip, limit), order_keys(whole), &story);
-                }
-                Form::Construct | Form::Describe => unreachable!("only these"),
+    for options in settings() {
+        let limits = if options.envelope_rows % 2 == 0 { Limits::default() } else { low_limits(&mut numbers) };
+        let options = PlanOptions { limits, ..options };
+        let plan = plan(&snapshot, &parsed, &options).expect("supported");
+        let mut order = Chance::new(seed ^ 77);
+        let rows = rows_of(&plan, |_| order.next() as usize);
+        let story = || format!("seed {seed}, {options:?}\n{text}\n{data}\n{}", plan.explain());
+        match plan.form() {
+            Form::Ask => {
+                assert!(rows.len() <= 1, "{}", story());
+                assert_eq!(!rows.is_empty(), !expected.is_empty(), "{}", story());
             }
-            explained.get_or_insert_with(|| plan.explain());
+            Form::Select { variables } => {
+                compare(&rows, &expected, variables, (skip, limit), order_keys(whole), &story);
+            }
+            Form::Construct | Form::Describe => unreachable!("only these"),
         }
+        explained.get_or_insert_with(|| plan.explain());
     }
     explained
 }

@@ -1,7 +1,7 @@
 //! CONSTRUCT and DESCRIBE: with all settings, random ones give the triples that follow from the naive evaluator's solutions.
 
 use crate::naive::{self, Solution};
-use crate::random::{PREDICATES, SUBJECTS, Writer, graph};
+use crate::random::{PREDICATES, SUBJECTS, Writer, data_of, graph, settings};
 use crate::rows::{Chance, Row, rows_of};
 use oxrdf::graph::CanonicalizationAlgorithm;
 use oxrdf::{BlankNode, Graph, NamedNode, NamedOrBlankNode, Term, Triple};
@@ -85,52 +85,28 @@ fn canonical(triples: impl IntoIterator<Item = String>) -> Graph {
 fn compare(seed: u64, data: &str, text: &str, expected: &BTreeSet<String>) {
     let snapshot = Arc::new(Snapshot::of_ntriples(data.as_bytes()).expect("good N-Triples"));
     let parsed = parse(text).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
-    for optimise in [true, false] {
-        for (envelope_rows, threads) in [(1, 1), (1, 3), (2, 2), (7, 8), (2048, 1), (2048, 4)] {
-            let via_envelopes = if threads == 1 { 8 } else { 1 };
-            let cache_bytes = if (envelope_rows, threads) == (2, 2) { 0 } else { 1 << 20 };
-            let options = PlanOptions {
-                envelope_rows,
-                via_envelopes,
-                threads,
-                parallel_rows: 0,
-                cache_bytes,
-                optimise,
-                ..PlanOptions::default()
-            };
-            let plan = plan(&snapshot, &parsed, &options).expect("supported");
-            let mut order = Chance::new(seed ^ 77);
-            let rows: Vec<Row> = rows_of(&plan, |_| order.next() as usize);
-            let story = || format!("seed {seed}, {options:?}\n{text}\n{data}\n{}", plan.explain());
-            let found = rows.into_iter().map(|row| {
-                let terms: Option<Vec<Term>> = row.into_iter().collect();
-                let terms = terms.and_then(|terms| <[Term; 3]>::try_from(terms).ok());
-                terms.and_then(triple).unwrap_or_else(|| panic!("{}: an ill-formed triple", story())).to_string()
-            });
-            let found: Vec<String> = found.collect();
-            let set: BTreeSet<String> = found.iter().cloned().collect();
-            assert_eq!(found.len(), set.len(), "{}: a triple came twice\n{found:#?}", story());
-            assert_eq!(found.len(), expected.len(), "{}\nfound {found:#?}\nexpected {expected:#?}", story());
-            let is_plain = !expected.iter().any(|triple| triple.contains("_:"));
-            // Many blank nodes that are alike make canonical names slow to find.
-            if is_plain {
-                assert_eq!(&set, expected, "{}", story());
-            } else if expected.len() <= 24 {
-                assert_eq!(canonical(set), canonical(expected.iter().cloned()), "{}", story());
-            }
+    for options in settings() {
+        let plan = plan(&snapshot, &parsed, &options).expect("supported");
+        let mut order = Chance::new(seed ^ 77);
+        let rows: Vec<Row> = rows_of(&plan, |_| order.next() as usize);
+        let story = || format!("seed {seed}, {options:?}\n{text}\n{data}\n{}", plan.explain());
+        let found = rows.into_iter().map(|row| {
+            let terms: Option<Vec<Term>> = row.into_iter().collect();
+            let terms = terms.and_then(|terms| <[Term; 3]>::try_from(terms).ok());
+            terms.and_then(triple).unwrap_or_else(|| panic!("{}: an ill-formed triple", story())).to_string()
+        });
+        let found: Vec<String> = found.collect();
+        let set: BTreeSet<String> = found.iter().cloned().collect();
+        assert_eq!(found.len(), set.len(), "{}: a triple came twice\n{found:#?}", story());
+        assert_eq!(found.len(), expected.len(), "{}\nfound {found:#?}\nexpected {expected:#?}", story());
+        let is_plain = !expected.iter().any(|triple| triple.contains("_:"));
+        // Many blank nodes that are alike make canonical names slow to find.
+        if is_plain {
+            assert_eq!(&set, expected, "{}", story());
+        } else if expected.len() <= 24 {
+            assert_eq!(canonical(set), canonical(expected.iter().cloned()), "{}", story());
         }
     }
-}
-
-fn data_of(text: &str) -> Vec<Triple> {
-    let mut set: Vec<Triple> = Vec::new();
-    for triple in NTriplesParser::new().for_slice(text) {
-        let triple = triple.expect("good N-Triples");
-        if !set.contains(&triple) {
-            set.push(triple);
-        }
-    }
-    set
 }
 
 /// The solutions of `SELECT *` with a pattern; `None` if it is no query that can be compared.
