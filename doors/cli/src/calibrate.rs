@@ -47,7 +47,7 @@ pub(crate) struct Effort {
 
 impl Effort {
     pub(crate) const THOROUGH: Effort = Effort { samples: 9, sample: Duration::from_millis(8), most_bytes: 2 << 30 };
-    const QUICK: Effort = Effort { samples: 1, sample: Duration::from_micros(100), most_bytes: 4 << 20 };
+    const QUICK: Effort = Effort { samples: 3, sample: Duration::from_micros(100), most_bytes: 4 << 20 };
 
     fn samples(self, measure: impl FnMut() -> f64) -> Vec<f64> {
         std::iter::repeat_with(measure).take(self.samples).collect()
@@ -193,7 +193,7 @@ impl Text {
         for (leaf, per_ns) in &leaves.per_ns {
             match per_ns.is_finite() {
                 true => self.line(format_args!("{leaf:?} = {:.4e}", per_ns / clock_ghz)),
-                false => self.line(format_args!("# {leaf:?}: its bytes take all of its time")),
+                false => self.line(format_args!("# {leaf:?}: its bytes or joins take all of its time")),
             }
         }
         self.line("\n# Of all bytes that a leaf declares, halos included, while they come from the core's own node.\n[leaf_bandwidth]");

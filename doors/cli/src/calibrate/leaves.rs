@@ -121,7 +121,8 @@ fn near(effort: Effort, machine: &Machine) -> anyhow::Result<BTreeMap<&'static s
     Ok(leaves)
 }
 
-/// The leaves of these kernels only count operations; their time is the time between joins.
+/// The leaves of these kernels only count operations; their time is the time between joins. It is zero, and the speed is not
+/// finite, if the joins were measured to take all of it: other load was measured with them.
 fn without_joins(
     effort: Effort,
     kernel: &AnyKernel,
@@ -135,7 +136,7 @@ fn without_joins(
         whole.push(once(kernel, runtime)?.0 * 1e9);
     }
     let join_ns = 2.0 * machine.parameters.own_cycles / machine.clock_ghz;
-    Ok((quartiles(&whole).0 - joins * join_ns).max(1.0))
+    Ok((quartiles(&whole).0 - joins * join_ns).max(0.0))
 }
 
 /// The nanoseconds of reading the clock.

@@ -497,7 +497,9 @@ fn a_measured_machine_can_be_simulated() {
     printed(&["calibrate", "--quick", "--output", &file]);
     let text = std::fs::read_to_string(&file).expect("the file is there");
     let leaves = ["bdiv", "bmod", "cross", "fib", "fwd", "lu0", "map", "merge", "multiply", "node", "place"];
-    assert!(leaves.iter().all(|leaf| text.contains(&format!("\n\"{leaf}\" = "))), "{text}");
+    // With a comment if other load hid its speed.
+    let told = |leaf: &&str| text.contains(&format!("\n\"{leaf}\" = ")) || text.contains(&format!("\n# \"{leaf}\": its "));
+    assert!(leaves.iter().all(told), "{text}");
     assert!(text.contains("\n[leaf_bandwidth]\n\"cross\" = "), "{text}");
     let table = printed(&["simulate", "--machine", &file, "--kernel", "vecmul", "--threads", "1"]);
     // What was measured counts, not the defaults.
