@@ -231,7 +231,7 @@ impl Index {
     /// The rows of the key at this place.
     #[inline]
     pub fn rows_of_key(&self, key: usize) -> Range<usize> {
-        self.start_of(key)..self.start_of(key + 1)
+        self.read_rows_of_key(key, &mut Window::default())
     }
 
     /// The rows of each key, one after the other.
@@ -258,7 +258,8 @@ impl Index {
     /// As [`Index::rows_of_key`].
     #[inline]
     pub(crate) fn read_rows_of_key(&self, key: usize, window: &mut Window) -> Range<usize> {
-        self.keys.read(START, key, window) as usize..self.keys.read(START, key + 1, window) as usize
+        let [start, end] = self.keys.read_two(START, key, window);
+        start as usize..end as usize
     }
 
     /// The rows of `rows` with this id on the level after the prefix that made `rows`, searched from the row `hint`. If there

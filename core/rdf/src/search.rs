@@ -81,48 +81,44 @@ pub struct Searcher {
     /// The last id, and where its search ended.
     last: u64,
     place: usize,
-    first: u64,
-    /// Average number of places per id, over the whole column.
-    density: f64,
-    /// The greatest distance of ids between which a search is shorter than after a guess.
+    /// The distance of ids within which a search from `place` is shorter than after a guess.
     near: u64,
+    /// A line from the first to the last id; if there are many searches, lines through more of them.
+    line: Line,
+    guide: Option<Box<Guide>>,
+    /// How many searches began with a guess, until the guide is made.
+    guesses: u32,
     /// Of the level; and of the first rows of keys.
     ids: Window,
     starts: Window,
 }
 
-/// Beyond this distance in places, a guess beats galloping.
+/// Up to this distance in places, galloping beats a guess.
 const NEAR: f64 = 64.0;
+
+/// After so many guesses, making the guide takes little time beside them.
+const GUESSES: u32 = 64;
 
 impl Searcher {
     pub(crate) fn new(index: &Index, prefix: &[Id]) -> Searcher {
         let level = prefix.len();
         let within = if level == 0 { 0..index.key_count() } else { index.range(prefix) };
-        let id = |place: usize| if level == 0 { index.key(place) } else { index.get(level, place) };
-        let (first, last) =
-            if within.is_empty() { (0, 0) } else { (id(within.start).bits(), id(within.end - 1).bits()) };
-        let density = if last > first { (within.len() - 1) as f64 / (last - first) as f64 } else { 0.0 };
-        Searcher {
-            level,
-            last: first,
-            place: within.start,
-            within,
-            first,
-            density,
-            near: (NEAR / density) as u64,
-            ids: Window::default(),
-            starts: Window::default(),
-        }
+        let last_place = within.end.max(within.start + 1) - 1;
+        let ends = [within.start, last_place].map(|at| if within.is_empty() { 0 } else { id_at(index, level, at) });
+        let line = Line::through((ends[0], within.start), (ends[1], last_place));
+        let (ids, starts) = (Window::default(), Window::default());
+        let (last, place, near) = (ends[0], within.start, NEAR as u64);
+        Searcher { level, last, place, within, near, line, guide: None, guesses: 0, ids, starts }
     }
 
     /// The rows with `id`; an empty range if there are none. `index` must be the one that it was made for.
     #[inline]
     pub fn find(&mut self, index: &Index, id: Id) -> Range<usize> {
         let bits = id.bits();
-        let hint = if bits.abs_diff(self.last) <= self.near {
-            self.place
-        } else {
-            self.within.start.saturating_add((bits.saturating_sub(self.first) as i64 as f64 * self.density) as usize)
+        let hint = match &self.guide {
+            _ if bits.abs_diff(self.last) <= self.near => self.place,
+            Some(guide) => guide.guess(bits),
+            None => self.guess(index, bits),
         };
         self.last = bits;
         if self.level > 0 {
@@ -133,6 +129,83 @@ impl Searcher {
         let found = index.find_key(hint, id, &mut self.ids);
         self.place = found.start;
         if found.is_empty() { 0..0 } else { index.read_rows_of_key(found.start, &mut self.starts) }
+    }
+
+    #[cold]
+    fn guess(&mut self, index: &Index, id: u64) -> usize {
+        self.guesses += 1;
+        if self.guesses == GUESSES && !self.within.is_empty() {
+            let guide = Guide::new(&self.within, |place| id_at(index, self.level, place));
+            self.near = (NEAR / guide.usual_slope()) as u64;
+            self.guide = Some(Box::new(guide));
+        }
+        self.line.guess(id)
+    }
+}
+
+fn id_at(index: &Index, level: usize, place: usize) -> u64 {
+    let id = if level == 0 { index.key(place) } else { index.get(level, place) };
+    id.bits()
+}
+
+/// Places as a linear function of ids.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    id: u64,
+    place: usize,
+    /// Places per id.
+    slope: f64,
+}
+
+impl Line {
+    fn through(a: (u64, usize), b: (u64, usize)) -> Line {
+        let slope = (b.1 - a.1) as f64 / b.0.saturating_sub(a.0).max(1) as f64;
+        Line { id: a.0, place: a.1, slope }
+    }
+
+    #[inline]
+    fn guess(&self, id: u64) -> usize {
+        self.place.saturating_add((id.saturating_sub(self.id) as i64 as f64 * self.slope) as usize)
+    }
+}
+
+/// Where ids lie, as lines between a few of them. The ranks of one kind are dense, but kinds are far apart, so that a single line
+/// may be far from all ids.
+#[derive(Clone, Debug)]
+struct Guide {
+    lines: [Line; LINES],
+    /// Where they begin.
+    ids: [u64; LINES],
+}
+
+const LINES: usize = STEP * STEP;
+
+const STEP: usize = 8;
+
+impl Guide {
+    /// Of the ids at these places, which ascend. Panics if there are none.
+    fn new(within: &Range<usize>, id: impl Fn(usize) -> u64) -> Guide {
+        let knot = |number: usize| {
+            let place = within.start + (within.len() - 1) * number / LINES;
+            (id(place), place)
+        };
+        let lines = std::array::from_fn(|number| Line::through(knot(number), knot(number + 1)));
+        Guide { lines, ids: lines.map(|line| line.id) }
+    }
+
+    #[inline]
+    fn guess(&self, id: u64) -> usize {
+        // Comparisons that do not depend on each other take less time than the fewest that do.
+        let coarse = (1..STEP).filter(|number| self.ids[number * STEP] <= id).count() * STEP;
+        let fine = (1..STEP).filter(|number| self.ids[coarse + number] <= id).count();
+        self.lines[coarse + fine].guess(id)
+    }
+
+    /// The median.
+    fn usual_slope(&self) -> f64 {
+        let mut slopes = self.lines.map(|line| line.slope);
+        slopes.sort_unstable_by(f64::total_cmp);
+        slopes[LINES / 2]
     }
 }
 
