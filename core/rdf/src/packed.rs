@@ -72,8 +72,10 @@ impl<const N: usize> Packed<N> {
     /// The values of a column in a row and in the next one, as [`Packed::read`].
     #[inline]
     pub(crate) fn read_two(&self, column: usize, row: usize, window: &mut Window) -> [u64; 2] {
-        match (window.get(row), window.get(row + 1)) {
-            (Some(one), Some(two)) => [one, two],
+        match window.values.as_deref() {
+            Some(values) if window.unpacked.start <= row && row + 1 < window.unpacked.end => {
+                [values[row % BLOCK], values[(row + 1) % BLOCK]]
+            }
             _ => self.read_two_far(column, row, window),
         }
     }
@@ -210,6 +212,22 @@ impl<const N: usize> Packed<N> {
     ) -> Range<usize> {
         match window.equal_near(&rows, hint, value) {
             Some(found) => found,
+            None => self.search_equal(column, rows, hint, value, window),
+        }
+    }
+
+    /// As [`Packed::equal`], of rows without equal values.
+    #[inline]
+    pub(crate) fn only(
+        &self,
+        column: usize,
+        rows: Range<usize>,
+        hint: usize,
+        value: u64,
+        window: &mut Window,
+    ) -> Range<usize> {
+        match window.only_near(&rows, hint, value) {
+            Some(found) => found..found + 1,
             None => self.search_equal(column, rows, hint, value, window),
         }
     }
@@ -427,6 +445,14 @@ impl Window {
     #[inline]
     fn unpacked_block(&self) -> Option<&[u64; BLOCK]> {
         if self.reads == READS { self.values.as_deref() } else { None }
+    }
+
+    /// As [`Packed::only`], if that is in this window at `hint` or soon behind.
+    #[inline]
+    fn only_near(&self, rows: &Range<usize>, hint: usize, value: u64) -> Option<usize> {
+        let values = self.values.as_deref()?;
+        let (low, high) = (rows.start.max(self.unpacked.start), rows.end.min(self.unpacked.end));
+        (hint.max(low)..high.min(hint.saturating_add(4))).find(|row| values[row % BLOCK] == value)
     }
 
     /// The value of a row, if it is unpacked.
