@@ -270,12 +270,18 @@ impl Index {
             rest => (0..self.key_count(), rest),
         };
         let [first, rest @ ..] = rest else { return self.start_of(keys.start)..self.start_of(keys.end) };
-        let middle = keys.start.midpoint(keys.end);
-        let key = self.find_key(keys, middle, *first, &mut Window::default());
-        let mut rows = self.start_of(key.start)..self.start_of(key.end);
+        let key = self.keys.equal_once(KEY, keys, first.bits());
+        let mut rows = if key.is_empty() {
+            self.start_of(key.start)..self.start_of(key.start)
+        } else {
+            self.rows_of_key(key.start)
+        };
         for (level, id) in (self.key_level() + 1..).zip(rest) {
-            let middle = rows.start.midpoint(rows.end);
-            rows = self.find(level, rows, middle, *id, &mut Window::default());
+            rows = match self.lies(level) {
+                Lies::Last => self.last.equal_once(0, rows, id.bits()),
+                Lies::Rows(column) => self.rows.equal_once(column, rows, id.bits()),
+                Lies::Graphs | Lies::Keys => no_column(),
+            };
         }
         rows
     }
@@ -290,12 +296,12 @@ impl Index {
         assert!(prefix.len() < 4, "a prefix of three ids at most, so that one is left to compare");
         let bound = |id: Id| match self.lies(prefix.len()) {
             Lies::Graphs => {
-                let graph = self.graphs.lower_bound(GRAPH, 0..self.graph_count(), 0, id.bits());
+                let graph = self.graphs.lower_bound(GRAPH, 0..self.graph_count(), None, id.bits());
                 self.start_of(self.first_key(graph))
             }
             Lies::Keys => {
                 let keys = prefix.first().map_or(0..self.key_count(), |graph| self.keys_of(*graph));
-                self.start_of(self.keys.lower_bound(KEY, keys.clone(), keys.start, id.bits()))
+                self.start_of(self.keys.lower_bound(KEY, keys, None, id.bits()))
             }
             Lies::Rows(_) | Lies::Last => self.lower_bound(prefix.len(), self.range(prefix), id),
         };
@@ -360,7 +366,7 @@ impl Index {
         if self.only == Some(graph) || !self.order.is_by_graph() {
             return 0..self.key_count();
         }
-        let graph = self.find_graph(self.graph_count() / 2, graph, &mut Window::default());
+        let graph = self.graphs.equal_once(GRAPH, 0..self.graph_count(), graph.bits());
         self.first_key(graph.start)..self.first_key(graph.end)
     }
 
@@ -460,8 +466,8 @@ impl Index {
     /// ids on the levels before. Panics for other levels.
     pub fn lower_bound(&self, level: usize, rows: Range<usize>, id: Id) -> usize {
         match self.lies(level) {
-            Lies::Rows(column) => self.rows.lower_bound(column, rows.clone(), rows.start, id.bits()),
-            Lies::Last => self.last.lower_bound(0, rows.clone(), rows.start, id.bits()),
+            Lies::Rows(column) => self.rows.lower_bound(column, rows, None, id.bits()),
+            Lies::Last => self.last.lower_bound(0, rows, None, id.bits()),
             Lies::Graphs | Lies::Keys => no_column(),
         }
     }
@@ -484,7 +490,7 @@ impl Index {
 
     /// The place of a row's key. Takes O(log n).
     pub fn key_of_row(&self, row: usize) -> usize {
-        self.keys.lower_bound(START, 0..self.keys.len(), 0, row as u64 + 1) - 1
+        self.keys.lower_bound(START, 0..self.keys.len(), None, row as u64 + 1) - 1
     }
 
     /// The place of a key's graph. Takes O(log n).
@@ -492,7 +498,7 @@ impl Index {
         if self.only.is_some() {
             return 0;
         }
-        self.graphs.lower_bound(FIRST, 0..self.graphs.len(), 0, key as u64 + 1) - 1
+        self.graphs.lower_bound(FIRST, 0..self.graphs.len(), None, key as u64 + 1) - 1
     }
 
     /// Appends any level of these rows as [`Id::bits`]. Panics for a level above 3.
