@@ -161,8 +161,8 @@ const KEY: usize = 0;
 const START: usize = 1;
 
 /// Where the ids of a level are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Lies {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lies {
     Graphs,
     Keys,
     Rows(usize),
@@ -242,7 +242,7 @@ impl Index {
     }
 
     #[inline]
-    fn lies(&self, level: usize) -> Lies {
+    pub(crate) fn lies(&self, level: usize) -> Lies {
         // As if orders that end with the graph had an empty level in front.
         match level + usize::from(!self.order.is_by_graph()) {
             0 => Lies::Graphs,
@@ -435,10 +435,32 @@ impl Index {
         id: Id,
         window: &mut Window,
     ) -> Range<usize> {
-        match self.lies(level) {
+        self.find_in(self.lies(level), rows, hint, id, window)
+    }
+
+    /// As [`Index::find`], where a level lies.
+    #[inline]
+    pub(crate) fn find_in(
+        &self,
+        lies: Lies,
+        rows: Range<usize>,
+        hint: usize,
+        id: Id,
+        window: &mut Window,
+    ) -> Range<usize> {
+        match lies {
             Lies::Rows(column) => self.rows.equal(column, rows, hint, id.bits(), window),
             Lies::Last => self.last.equal(0, rows, hint, id.bits(), window),
             Lies::Graphs | Lies::Keys => no_column(),
+        }
+    }
+
+    /// The id at a place of a level: a graph, a key, or that of a row.
+    pub(crate) fn id_at(&self, level: usize, place: usize) -> Id {
+        match self.lies(level) {
+            Lies::Graphs => self.graph(place),
+            Lies::Keys => self.key(place),
+            Lies::Rows(_) | Lies::Last => self.get(level, place),
         }
     }
 
