@@ -99,12 +99,12 @@ impl Order {
 /// ```
 #[derive(Debug)]
 pub struct Index {
-    order: Order,
+    pub(crate) order: Order,
     /// The distinct ids of the first level with the first row of each, and at the end the greatest id again with the number of
     /// rows. Invariant: the rows ascend strictly, and so do the ids except the last.
-    keys: Packed<2>,
+    pub(crate) keys: Packed<2>,
     /// The second and the third level.
-    rows: Packed<2>,
+    pub(crate) rows: Packed<2>,
 }
 
 /// The columns of [`Index::keys`].

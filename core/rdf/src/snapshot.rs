@@ -55,17 +55,24 @@ impl Snapshot {
         indexes: Vec<Index>,
         characteristic: CharacteristicSets,
     ) -> Result<Snapshot, NoMemory> {
-        let mut by_order = [const { None }; Order::ALL.len()];
-        for index in indexes {
-            let place = index.order() as usize;
-            by_order[place] = Some(index);
-        }
-        let get =
-            |order: Order| by_order[order as usize].as_ref().unwrap_or_else(|| panic!("an index in order {order:?}"));
+        let get = |order: Order| {
+            let index = indexes.iter().find(|index| index.order() == order);
+            index.unwrap_or_else(|| panic!("an index in order {order:?}"))
+        };
         let [spo, pso, pos, ops] = Order::USUAL.map(get);
-        assert!(by_order.iter().flatten().all(|index| index.len() == spo.len()), "indexes have the same triples");
+        assert!(indexes.iter().all(|index| index.len() == spo.len()), "indexes have the same triples");
         let statistics = Statistics::new(pso, pos, spo.key_count(), ops.key_count(), characteristic)?;
-        Ok(Snapshot { dictionary, indexes: by_order, statistics })
+        Ok(Snapshot::of_parts(dictionary, indexes, statistics))
+    }
+
+    /// Of parts that belong together.
+    pub(crate) fn of_parts(dictionary: Dictionary, parts: Vec<Index>, statistics: Statistics) -> Snapshot {
+        let mut indexes = [const { None }; Order::ALL.len()];
+        for index in parts {
+            let place = index.order() as usize;
+            indexes[place] = Some(index);
+        }
+        Snapshot { dictionary, indexes, statistics }
     }
 
     /// Runs all steps of [`load`] after parsing, one after the other. Panics if there is not enough memory.
