@@ -1,0 +1,6 @@
+//! The store on a disk that fails: what is found is compared with a set of quads.
+
+mod crashes;
+mod damage;
+mod model;
+mod opening;
