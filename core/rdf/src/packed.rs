@@ -71,6 +71,26 @@ impl<const N: usize> Packed<N> {
         }
     }
 
+    /// The values of a column in a row and in the next one, as [`Packed::read`].
+    #[inline]
+    pub(crate) fn read_two(&self, column: usize, row: usize, window: &mut Window) -> [u64; 2] {
+        match window.values.as_deref() {
+            Some(values) if window.unpacked.start <= row && row + 1 < window.unpacked.end => {
+                [values[row % BLOCK], values[(row + 1) % BLOCK]]
+            }
+            _ => self.read_two_far(column, row, window),
+        }
+    }
+
+    #[inline(never)]
+    fn read_two_far(&self, column: usize, row: usize, window: &mut Window) -> [u64; 2] {
+        window.move_to(self, column, row / BLOCK);
+        let codes = self.open(window.frame);
+        let place = row % BLOCK;
+        let two = if place + 1 < BLOCK { codes.value(place + 1) } else { self.get(column, row + 1) };
+        [codes.value(place), two]
+    }
+
     #[inline(never)]
     fn read_far(&self, column: usize, row: usize, window: &mut Window) -> u64 {
         window.move_to(self, column, row / BLOCK);
@@ -168,21 +188,19 @@ impl<const N: usize> Packed<N> {
     }
 
     /// The last block of these rows that begins below `value`, or their first block: the first row whose value is not below
-    /// `value` is in it, or right behind it.
+    /// `value` is in it, or right behind it. Searched from the block `hint`.
     fn block_of(&self, column: usize, rows: &Range<usize>, hint: usize, value: u64) -> usize {
-        let (first, mut end) = (rows.start / BLOCK, rows.end.div_ceil(BLOCK));
-        // Where all rows of a block ascend, its base is its first value. In the last block, other rows may be behind these.
-        if !rows.end.is_multiple_of(BLOCK) {
-            end -= 1;
-            if self.get(column, end * BLOCK) < value {
-                return end;
-            }
-        }
+        let (first, last) = (rows.start / BLOCK, (rows.end - 1) / BLOCK);
         let base = |block: usize| {
             let at = (block * N + column) * FRAME;
             self.frames.part(at..at + FRAME).first_chunk().map_or(0, |base| u64::from_le_bytes(*base))
         };
-        gallop(first + 1..end, hint, |block| base(block) < value) - 1
+        // Where all rows of a block ascend, its base is its first value. In the last block, other rows may be behind these.
+        let is_below = |block: usize| match block {
+            _ if block < last || rows.end.is_multiple_of(BLOCK) => base(block) < value,
+            _ => self.get(column, block * BLOCK) < value,
+        };
+        gallop(first + 1..last + 1, hint, is_below) - 1
     }
 
     /// The rows whose value is `value`, searched from `hint`; if there are none, the empty range where they would be. The
@@ -202,6 +220,22 @@ impl<const N: usize> Packed<N> {
         }
     }
 
+    /// As [`Packed::equal`], of rows without equal values.
+    #[inline]
+    pub(crate) fn only(
+        &self,
+        column: usize,
+        rows: Range<usize>,
+        hint: usize,
+        value: u64,
+        window: &mut Window,
+    ) -> Range<usize> {
+        match window.only_near(&rows, hint, value) {
+            Some(found) => found..found + 1,
+            None => self.search_equal(column, rows, hint, value, window),
+        }
+    }
+
     #[inline(never)]
     fn search_equal(
         &self,
@@ -217,14 +251,17 @@ impl<const N: usize> Packed<N> {
         let hint = hint.clamp(rows.start, rows.end - 1);
         let block = hint / BLOCK;
         window.move_to(self, column, block);
-        let part = part_of(block, &rows);
+        let (part, place) = (part_of(block, &rows), hint % BLOCK);
         let found = match window.unpacked_block() {
-            Some(values) => equal_in(|place| values[place], &part, hint % BLOCK, value),
+            Some(values) => equal_in(|place| values[place], &part, place, value),
             None => {
                 let codes = self.open(window.frame);
                 // A value with several bases may have no code, even if it is between others.
-                let bound = if codes.bases == 0 { value.checked_sub(codes.base) } else { None };
-                bound.and_then(|bound| equal_in(|place| codes.code(place), &part, hint % BLOCK, bound))
+                match if codes.bases == 0 { value.checked_sub(codes.base) } else { None } {
+                    Some(bound) if codes.is_alone(&part, place, bound) => return hint..hint + 1,
+                    Some(bound) => equal_in(|place| codes.code(place), &part, place, bound),
+                    None => None,
+                }
             }
         };
         let first = block * BLOCK;
@@ -430,6 +467,14 @@ impl Window {
         if self.reads == READS { self.values.as_deref() } else { None }
     }
 
+    /// As [`Packed::only`], if that is in this window at `hint` or soon behind.
+    #[inline]
+    fn only_near(&self, rows: &Range<usize>, hint: usize, value: u64) -> Option<usize> {
+        let values = self.values.as_deref()?;
+        let (low, high) = (rows.start.max(self.unpacked.start), rows.end.min(self.unpacked.end));
+        (hint.max(low)..high.min(hint.saturating_add(4))).find(|row| values[row % BLOCK] == value)
+    }
+
     /// The value of a row, if it is unpacked.
     #[inline]
     fn get(&self, row: usize) -> Option<u64> {
@@ -513,6 +558,16 @@ impl Codes<'_> {
         let word =
             self.data.get(at..at + 8).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
         word >> (bit % 8) & self.mask
+    }
+
+    /// Whether the place and no other one has this code, and is not at an end of the part.
+    #[inline]
+    fn is_alone(&self, part: &Range<usize>, place: usize, code: u64) -> bool {
+        part.start < place
+            && place + 1 < part.end
+            && self.code(place) == code
+            && self.code(place - 1) < code
+            && self.code(place + 1) > code
     }
 
     /// The bits of a code below those that choose its base. Zero bits are taken as such of a damaged frame.

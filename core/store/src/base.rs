@@ -102,18 +102,18 @@ impl Store {
         Ok(())
     }
 
-    /// Merges all changes into a new base file, while readers go on, and writers but for its last step. Does nothing if there are no
-    /// changes since the last one.
+    /// Merges all changes into a new base file, while readers go on, and writers but for its last step. Does nothing, and returns
+    /// `false`, if there are no changes since the last one.
     ///
     /// # Errors
     /// As [`Store::load`].
-    pub fn merge(&self, pause: &mut dyn FnMut(u64)) -> Result<(), StoreError> {
+    pub fn merge(&self, pause: &mut dyn FnMut(u64)) -> Result<bool, StoreError> {
         let bases = self.bases.wait(&*self.waiting);
         let (begun, included) = {
             let mut state = lock(&self.state);
             let included = state.files.log().durable();
             if included == state.files.manifest().included {
-                return Ok(());
+                return Ok(false);
             }
             state.since = Some(Vec::new());
             // So that the files before this can go when the base has what is in them.
@@ -122,7 +122,7 @@ impl Store {
         };
         let merged = self.merge_from(&begun, included, pause, &bases);
         lock(&self.state).since = None;
-        merged
+        merged.map(|()| true)
     }
 
     fn merge_from(

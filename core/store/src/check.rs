@@ -10,7 +10,7 @@ use std::hash::BuildHasher;
 use vicus_disk::Recovered;
 use vicus_files::Directory;
 use vicus_flow::{BoxError, or_given_up};
-use vicus_rdf::{Id, Kind, Snapshot};
+use vicus_rdf::{Id, Kind, Order, Position, Snapshot};
 
 /// A store that is whole, and what was looked at.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,11 +75,13 @@ fn wrong(snapshot: &Snapshot) -> Option<String> {
             }
         }
     }
-    let mut sums = Vec::new();
+    // The sums of what is in an order, by what it should have: all quads, or those of named graphs.
+    let mut sums: [Option<(Order, u64)>; 2] = [None; 2];
+    let mut named = 0_u64;
     for order in snapshot.orders() {
         let (mut sum, mut last) = (0_u64, None);
         for quad in stand_in::quads_in(snapshot, order) {
-            let row = order.arrange([quad[0], quad[1], quad[2]]);
+            let row = order.arrange(quad);
             if last.is_some_and(|last| last >= row) {
                 return Some(format!("the index {order:?} does not ascend"));
             }
@@ -89,11 +91,18 @@ fn wrong(snapshot: &Snapshot) -> Option<String> {
                 return Some(format!("the index {order:?} has {id:?}, which no term has"));
             }
             last = Some(row);
-            sum = sum.wrapping_add(FxBuildHasher.hash_one(quad));
+            let hash = FxBuildHasher.hash_one(quad);
+            sum = sum.wrapping_add(hash);
+            if order == Order::Gspo && !quad[Position::Graph as usize].is_unbound() {
+                named = named.wrapping_add(hash);
+            }
         }
-        sums.push((order, sum));
+        let (first, expected) = *sums[usize::from(!order.is_by_graph())].get_or_insert((order, sum));
+        if sum != expected {
+            return Some(format!("the indexes {first:?} and {order:?} do not have the same quads"));
+        }
     }
-    let (first, others) = sums.split_first()?;
-    let other = others.iter().find(|(_, sum)| *sum != first.1)?;
-    Some(format!("the indexes {:?} and {:?} do not have the same triples", first.0, other.0))
+    let of_named = sums[1].map_or(0, |(_, sum)| sum);
+    (named != of_named)
+        .then(|| "the indexes of all graphs and those of named graphs do not have the same quads".to_owned())
 }

@@ -7,13 +7,13 @@ use vicus_flow::NoMemory;
 use vicus_rdf::{FreshTerms, Id, Kind, Order, Snapshot, TermView, Unranked};
 
 /// What becomes of a snapshot.
-pub struct Changes {
+pub(crate) struct Changes {
     /// Terms that follow the snapshot's.
-    pub fresh: Unranked,
+    pub(crate) fresh: Unranked,
     /// Subject, predicate, object, graph.
-    pub inserts: Vec<[Id; 4]>,
+    pub(crate) inserts: Vec<[Id; 4]>,
     /// Subject, predicate, object, graph.
-    pub deletes: Vec<[Id; 4]>,
+    pub(crate) deletes: Vec<[Id; 4]>,
 }
 
 pub(crate) fn fresh(_: &Snapshot) -> FreshTerms {
@@ -29,15 +29,12 @@ pub(crate) fn key(snapshot: &Snapshot, id: Id) -> &str {
 }
 
 pub(crate) fn quads(snapshot: &Snapshot) -> impl Iterator<Item = [Id; 4]> + '_ {
-    quads_in(snapshot, Order::Spo)
+    quads_in(snapshot, Order::Gspo)
 }
 
 pub(crate) fn quads_in(snapshot: &Snapshot, order: Order) -> impl Iterator<Item = [Id; 4]> + '_ {
     let index = snapshot.index(order);
-    (0..index.len()).map(|row| {
-        let [s, p, o] = index.triple(row);
-        [s, p, o, Id::UNBOUND]
-    })
+    (0..index.len()).map(|row| index.quad(row))
 }
 
 pub(crate) fn with(snapshot: &Snapshot, changes: &Changes) -> Result<Snapshot, NoMemory> {
@@ -48,8 +45,8 @@ pub(crate) fn with(snapshot: &Snapshot, changes: &Changes) -> Result<Snapshot, N
         }
     };
     let shown = |quad: &[Id; 4]| {
-        let [s, p, o, _] = quad.map(|id| if id.is_unbound() { String::new() } else { term(id).to_string() });
-        format!("{s} {p} {o} .\n")
+        let [s, p, o, g] = quad.map(|id| if id.is_unbound() { String::new() } else { term(id).to_string() });
+        format!("{s} {p} {o} {g} .\n")
     };
     let mut all: BTreeSet<String> = quads(snapshot).map(|quad| shown(&quad)).collect();
     for quad in &changes.deletes {
@@ -58,7 +55,9 @@ pub(crate) fn with(snapshot: &Snapshot, changes: &Changes) -> Result<Snapshot, N
     all.extend(changes.inserts.iter().map(shown));
     let mut text = String::new();
     all.iter().for_each(|line| text.write_str(line).expect("text grows"));
-    Ok(Snapshot::of_ntriples(text.as_bytes()).expect("terms are written as N-Triples"))
+    let mut loader = vicus_rdf::Loader::default();
+    loader.file(text.as_bytes(), vicus_rdf::load::Syntax::NQuads, None).expect("terms are written as N-Quads");
+    Ok(loader.finish())
 }
 
 pub(crate) fn merged(snapshot: &Snapshot) -> Result<Snapshot, NoMemory> {

@@ -6,7 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 use vicus_disk::DiskError;
 use vicus_files::{FakeDirectory, FakeDisk};
-use vicus_rdf::{Loader, Order, Snapshot};
+use vicus_rdf::load::Syntax;
+use vicus_rdf::{Id, Loader, Order, Snapshot};
 use vicus_store::{CommitError, NoWaiting, Store, StoreError};
 
 pub(crate) type Quads = BTreeSet<String>;
@@ -28,18 +29,19 @@ impl Dice {
     }
 }
 
-/// All quads of a snapshot, as text, by one of its orders.
-pub(crate) fn quads_by(snapshot: &Snapshot, order: Order) -> Quads {
+/// The quads of a snapshot in one of its orders, as text.
+fn quads_by(snapshot: &Snapshot, order: Order) -> Quads {
     let index = snapshot.index(order);
-    let shown = |row| index.triple(row).map(|id| snapshot.view(id).to_string()).join(" ");
-    (0..index.len()).map(shown).collect()
+    let shown = |id: Id| if id.is_unbound() { String::new() } else { snapshot.view(id).to_string() };
+    (0..index.len()).map(|row| index.quad(row).map(shown).join(" ")).collect()
 }
 
 /// All quads of a snapshot, as text; each of its orders must have the same.
 pub(crate) fn quads(snapshot: &Snapshot) -> Quads {
-    let all = quads_by(snapshot, Order::Spo);
+    let all = quads_by(snapshot, Order::Gspo);
+    let named: Quads = all.iter().filter(|quad| !quad.ends_with(' ')).cloned().collect();
     for order in snapshot.orders() {
-        assert_eq!(quads_by(snapshot, order), all, "{order:?}");
+        assert_eq!(quads_by(snapshot, order), *if order.is_by_graph() { &all } else { &named }, "{order:?}");
     }
     assert_eq!(snapshot.len(), all.len());
     all
@@ -57,12 +59,18 @@ pub(crate) fn quad(dice: &mut Dice) -> Quad {
         3 => Literal::from(number as i64 - 2).into(),
         _ => Literal::new_typed_literal(format!("{number}.50"), iri("datatype", 1)).into(),
     };
-    Quad::new(s, p, o, GraphName::DefaultGraph)
+    let graph = match dice.below(4) {
+        0 | 1 => GraphName::DefaultGraph,
+        number => iri("graph", number).into(),
+    };
+    Quad::new(s, p, o, graph)
 }
 
-fn shown(quad: &Quad) -> String {
-    let Quad { subject, predicate, object, .. } = quad;
-    format!("{subject} {predicate} {object}")
+/// As [`quads`] shows it.
+pub(crate) fn shown(quad: &Quad) -> String {
+    let Quad { subject, predicate, object, graph_name } = quad;
+    let graph = if graph_name.is_default_graph() { String::new() } else { graph_name.to_string() };
+    format!("{subject} {predicate} {object} {graph}")
 }
 
 /// A store, and what should be in it.
@@ -211,14 +219,16 @@ impl Run {
             text.push_str(&format!("{} .\n", shown(&quad)));
         }
         let mut loader = Loader::default();
-        loader.ntriples(text.as_bytes()).unwrap();
+        loader.file(text.as_bytes(), Syntax::NQuads, None).unwrap();
         let loaded = self.store.as_ref().unwrap().load(loader.finish(), &mut |_| {});
         self.based(loaded, model, 1);
     }
 
     fn merge(&mut self) {
-        let merged = self.store.as_ref().unwrap().merge(&mut |_| {});
-        self.based(merged, self.acknowledged.clone(), 2);
+        match self.store.as_ref().unwrap().merge(&mut |_| {}) {
+            Ok(false) => {}
+            merged => self.based(merged.map(drop), self.acknowledged.clone(), 2),
+        }
     }
 
     fn based(&mut self, outcome: Result<(), StoreError>, model: Quads, kind: usize) {

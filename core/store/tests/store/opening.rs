@@ -1,6 +1,6 @@
 //! What is refused, and how that is said.
 
-use crate::model::{Dice, quad, quads};
+use crate::model::{Dice, quad, quads, shown};
 use std::sync::Arc;
 use vicus_files::{Access, Directory, Failure, FakeDisk};
 use vicus_rdf::Snapshot;
@@ -19,7 +19,7 @@ fn insert(store: &Store, seed: u64) -> String {
     let mut transaction = store.write();
     transaction.insert_quad(quad.as_ref()).unwrap();
     transaction.commit().unwrap();
-    format!("{} {} {}", quad.subject, quad.predicate, quad.object)
+    shown(&quad)
 }
 
 #[test]
@@ -144,7 +144,8 @@ fn merging_empties_the_log() {
     let store = create(&disk);
     let inserted: std::collections::BTreeSet<String> = (0..40).map(|seed| insert(&store, seed)).collect();
     let mut paused = 0;
-    store.merge(&mut |_| paused += 1).unwrap();
+    assert!(store.merge(&mut |_| paused += 1).unwrap());
+    assert!(!store.merge(&mut |_| {}).unwrap(), "nothing is left");
     assert!(paused > 10);
     assert_eq!(quads(&store.snapshot()), inserted);
     assert!(disk.names().iter().any(|name| name.starts_with("base-")));
