@@ -4,3 +4,4 @@ mod crashes;
 mod damage;
 mod model;
 mod opening;
+mod writers;
