@@ -19,11 +19,13 @@ pub mod lent;
 pub mod load;
 mod packed;
 mod placed;
+pub mod quads;
 pub mod search;
 pub mod snapshot;
 pub mod statistics;
 pub mod stored;
 pub mod term;
+mod unite;
 pub mod unranked;
 
 pub use dictionary::Dictionary;

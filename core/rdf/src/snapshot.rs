@@ -195,6 +195,11 @@ impl Snapshot {
         self.dictionary.term(id)
     }
 
+    /// The key of a term, in the form that [`term`](crate::term) describes. Panics for ids that are their own terms, and for computed ids.
+    pub fn key(&self, id: Id) -> &str {
+        self.dictionary.key(id)
+    }
+
     /// The term of an id, borrowed. Panics for unbound and computed ids.
     pub fn view(&self, id: Id) -> crate::term::TermView<'_> {
         self.dictionary.view(id)

@@ -293,7 +293,7 @@ impl About {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::lent::tests::Damaged;
     use crate::load::{Loader, Syntax};
@@ -318,7 +318,8 @@ mod tests {
         }
     }
 
-    fn sections(snapshot: &Snapshot) -> BTreeMap<String, Vec<u8>> {
+    /// What is written.
+    pub(crate) fn sections(snapshot: &Snapshot) -> BTreeMap<String, Vec<u8>> {
         let mut into = InMemory::default();
         snapshot.write(&mut into).unwrap();
         into.0
