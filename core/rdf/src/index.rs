@@ -138,6 +138,8 @@ impl Order {
 #[derive(Debug)]
 pub struct Index {
     order: Order,
+    /// The number of levels up to the keys.
+    before: usize,
     /// In an order by graph, the graphs with the first key of each, and at the end the greatest graph again with the number of
     /// keys; empty in other orders. Invariant: the keys ascend strictly, and so do the graphs except the last.
     graphs: Packed<2>,
@@ -204,7 +206,8 @@ impl Index {
         }
         keys.push([key.unwrap_or_default().bits(), packing.len() as u64])?;
         let (graphs, keys, rows, last) = (graphs.finish()?, keys.finish()?, packing.finish()?, last.finish()?);
-        Ok(Index { order, graphs, only, keys, rows, last })
+        let before = 1 + usize::from(order.is_by_graph());
+        Ok(Index { order, before, graphs, only, keys, rows, last })
     }
 
     /// Lays its rows over nodes, a range on each, if there are many rows and several nodes.
@@ -241,15 +244,27 @@ impl Index {
         self.len() == 0
     }
 
+    /// The column of [`Index::rows`] that has this level; for other levels, a greater number.
+    #[inline]
+    fn column(&self, level: usize) -> usize {
+        level.wrapping_sub(self.before)
+    }
+
+    /// The column of the last level, if it is apart from the others. Panics for other levels.
+    fn last(&self, level: usize) -> &Packed<1> {
+        assert!(self.lies(level) == Lies::Last, "of the four levels, those after the keys have a column");
+        &self.last
+    }
+
     #[inline]
     fn lies(&self, level: usize) -> Lies {
         // As if orders that end with the graph had an empty level in front.
-        match level + usize::from(!self.order.is_by_graph()) {
+        match level + 2 - self.before {
             0 => Lies::Graphs,
             1 => Lies::Keys,
             2 => Lies::Rows(0),
             3 => Lies::Rows(1),
-            4 if !self.order.is_by_graph() => Lies::Last,
+            4 if self.before == 1 => Lies::Last,
             _ => panic!("a quad has four levels"),
         }
     }
@@ -257,7 +272,7 @@ impl Index {
     /// The level of the keys: the first one, or the one after the graph.
     #[inline]
     pub fn key_level(&self) -> usize {
-        usize::from(self.order.is_by_graph())
+        self.before - 1
     }
 
     /// The rows that begin with up to four ids, in the order of the index. If there are none, the empty range is where they
@@ -428,56 +443,60 @@ impl Index {
         id: Id,
         window: &mut Window,
     ) -> Range<usize> {
-        match self.lies(level) {
-            Lies::Rows(column) => self.rows.equal(column, rows, hint, id.bits(), window),
-            Lies::Last => self.last.equal(0, rows, hint, id.bits(), window),
-            Lies::Graphs | Lies::Keys => no_column(),
+        match self.column(level) {
+            column @ 0..2 => self.rows.equal(column, rows, hint, id.bits(), window),
+            _ => self.last(level).equal(0, rows, hint, id.bits(), window),
         }
     }
 
-    /// As [`Index::get`].
+    /// As [`Index::get`], of a level after the keys.
     #[inline]
     pub(crate) fn read(&self, level: usize, row: usize, window: &mut Window) -> Id {
-        Id::from_bits(match self.lies(level) {
-            Lies::Rows(column) => self.rows.read(column, row, window),
-            Lies::Last => self.last.read(0, row, window),
-            Lies::Graphs | Lies::Keys => no_column(),
-        })
+        match self.column(level) {
+            column @ 0..2 => Id::from_bits(self.rows.read(column, row, window)),
+            _ => self.get(level, row),
+        }
     }
 
     /// The ids of the first of these rows on a level after the keys: of at least one.
     #[inline]
     pub(crate) fn slice<'w>(&self, level: usize, rows: Range<usize>, window: &'w mut Window) -> &'w [Id] {
-        Id::slice(match self.lies(level) {
-            Lies::Rows(column) => self.rows.slice(column, rows, window),
-            Lies::Last => self.last.slice(0, rows, window),
-            Lies::Graphs | Lies::Keys => no_column(),
+        Id::slice(match self.column(level) {
+            column @ 0..2 => self.rows.slice(column, rows, window),
+            _ => self.last(level).slice(0, rows, window),
         })
     }
 
     /// The first of these rows whose id on a level after the keys is not below `id`, or their end. The rows must have the same
     /// ids on the levels before. Panics for other levels.
     pub fn lower_bound(&self, level: usize, rows: Range<usize>, id: Id) -> usize {
-        match self.lies(level) {
-            Lies::Rows(column) => self.rows.lower_bound(column, rows.clone(), rows.start, id.bits()),
-            Lies::Last => self.last.lower_bound(0, rows.clone(), rows.start, id.bits()),
-            Lies::Graphs | Lies::Keys => no_column(),
+        match self.column(level) {
+            column @ 0..2 => self.rows.lower_bound(column, rows.clone(), rows.start, id.bits()),
+            _ => self.last(level).lower_bound(0, rows.clone(), rows.start, id.bits()),
         }
     }
 
-    /// The id of a row on a level after the keys. Panics for other levels, and if there is no such row.
+    /// The id of a row on a level. Takes O(log n) on the levels up to the keys. Panics for a level above 3, and if there is no such
+    /// row.
     #[inline]
     pub fn get(&self, level: usize, row: usize) -> Id {
-        Id::from_bits(match self.lies(level) {
-            Lies::Rows(column) => self.rows.get(column, row),
-            Lies::Last => self.last.get(0, row),
-            Lies::Graphs | Lies::Keys => no_column(),
-        })
+        match self.column(level) {
+            column @ 0..2 => Id::from_bits(self.rows.get(column, row)),
+            _ => self.get_elsewhere(level, row),
+        }
+    }
+
+    fn get_elsewhere(&self, level: usize, row: usize) -> Id {
+        match self.lies(level) {
+            Lies::Graphs => self.graph(self.graph_of_key(self.key_of_row(row))),
+            Lies::Keys => self.key(self.key_of_row(row)),
+            Lies::Rows(_) | Lies::Last => Id::from_bits(self.last(level).get(0, row)),
+        }
     }
 
     /// The ids of these rows on one of the two levels after the keys. Panics for other levels.
     pub fn values(&self, level: usize, rows: Range<usize>) -> impl ExactSizeIterator<Item = Id> + '_ {
-        let Lies::Rows(column) = self.lies(level) else { no_column() };
+        let Lies::Rows(column) = self.lies(level) else { panic!("level {level} is none of the two after the keys") };
         self.rows.values(column, rows).map(Id::from_bits)
     }
 
@@ -519,23 +538,30 @@ impl Index {
         }
     }
 
-    /// Appends a level after the keys of these rows, in any order, as [`Id::bits`]. Panics for other levels.
+    /// Appends any level of these rows, in any order, as [`Id::bits`]. Panics for a level above 3.
     pub fn gather(&self, level: usize, rows: &[u32], into: &mut Room<'_, u64>) {
         match self.lies(level) {
             Lies::Rows(column) => self.rows.gather(column, rows, into),
             Lies::Last => self.last.gather(0, rows, into),
-            Lies::Graphs | Lies::Keys => no_column(),
+            Lies::Graphs => into.extend(rows.iter().map(|&row| self.get(level, row as usize).bits())),
+            Lies::Keys => {
+                // Rows often have the key of the row before.
+                let (mut same, mut key, mut id) = (0..0, 0, 0);
+                into.extend(rows.iter().map(|&row| {
+                    let row = row as usize;
+                    if !same.contains(&row) {
+                        key = self.keys.lower_bound(START, 0..self.keys.len(), key, row as u64 + 1) - 1;
+                        (same, id) = (self.rows_of_key(key), self.keys.get(KEY, key));
+                    }
+                    id
+                }));
+            }
         }
     }
 
     /// One row as subject, predicate, object, graph. Takes O(log n).
     pub fn quad(&self, row: usize) -> [Id; 4] {
-        let key = self.key_of_row(row);
-        self.order.restore([0, 1, 2, 3].map(|level| match self.lies(level) {
-            Lies::Graphs => self.graph(self.graph_of_key(key)),
-            Lies::Keys => self.key(key),
-            Lies::Rows(_) | Lies::Last => self.get(level, row),
-        }))
+        self.order.restore([0, 1, 2, 3].map(|level| self.get(level, row)))
     }
 
     /// One row as subject, predicate, object. Takes O(log n).
@@ -627,11 +653,6 @@ impl Index {
             assert!(rows.map(row).is_sorted_by(|a, b| a < b), "rows of a key ascend, and none is twice there");
         }
     }
-}
-
-#[cold]
-fn no_column() -> ! {
-    panic!("of the four levels, those after the keys have a column")
 }
 
 #[cfg(test)]
