@@ -137,21 +137,19 @@ impl Order {
 /// ```
 #[derive(Debug)]
 pub struct Index {
-    order: Order,
-    /// The number of levels up to the keys.
-    before: usize,
+    pub(crate) order: Order,
     /// In an order by graph, the graphs with the first key of each, and at the end the greatest graph again with the number of
     /// keys; empty in other orders. Invariant: the keys ascend strictly, and so do the graphs except the last.
-    graphs: Packed<2>,
+    pub(crate) graphs: Packed<2>,
     /// The only graph, if there is no other: it is found without a search.
-    only: Option<Id>,
+    pub(crate) only: Option<Id>,
     /// The distinct ids of the level after the graph, in other orders of the first level, with the first row of each; and at the
     /// end the greatest id again with the number of rows. Invariant: the rows ascend strictly, and so do the ids of each graph.
-    keys: Packed<2>,
+    pub(crate) keys: Packed<2>,
     /// The two levels after the keys.
-    rows: Packed<2>,
+    pub(crate) rows: Packed<2>,
     /// The last level of an order that ends with the graph.
-    last: Packed<1>,
+    pub(crate) last: Packed<1>,
 }
 
 /// The columns of [`Index::graphs`].
@@ -163,8 +161,8 @@ const KEY: usize = 0;
 const START: usize = 1;
 
 /// Where the ids of a level are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Lies {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lies {
     Graphs,
     Keys,
     Rows(usize),
@@ -206,8 +204,7 @@ impl Index {
         }
         keys.push([key.unwrap_or_default().bits(), packing.len() as u64])?;
         let (graphs, keys, rows, last) = (graphs.finish()?, keys.finish()?, packing.finish()?, last.finish()?);
-        let before = 1 + usize::from(order.is_by_graph());
-        Ok(Index { order, before, graphs, only, keys, rows, last })
+        Ok(Index { order, graphs, only, keys, rows, last })
     }
 
     /// Lays its rows over nodes, a range on each, if there are many rows and several nodes.
@@ -244,27 +241,15 @@ impl Index {
         self.len() == 0
     }
 
-    /// The column of [`Index::rows`] that has this level; for other levels, a greater number.
     #[inline]
-    fn column(&self, level: usize) -> usize {
-        level.wrapping_sub(self.before)
-    }
-
-    /// The column of the last level, if it is apart from the others. Panics for other levels.
-    fn last(&self, level: usize) -> &Packed<1> {
-        assert!(self.lies(level) == Lies::Last, "of the four levels, those after the keys have a column");
-        &self.last
-    }
-
-    #[inline]
-    fn lies(&self, level: usize) -> Lies {
+    pub(crate) fn lies(&self, level: usize) -> Lies {
         // As if orders that end with the graph had an empty level in front.
-        match level + 2 - self.before {
+        match level + usize::from(!self.order.is_by_graph()) {
             0 => Lies::Graphs,
             1 => Lies::Keys,
             2 => Lies::Rows(0),
             3 => Lies::Rows(1),
-            4 if self.before == 1 => Lies::Last,
+            4 if !self.order.is_by_graph() => Lies::Last,
             _ => panic!("a quad has four levels"),
         }
     }
@@ -272,7 +257,7 @@ impl Index {
     /// The level of the keys: the first one, or the one after the graph.
     #[inline]
     pub fn key_level(&self) -> usize {
-        self.before - 1
+        usize::from(self.order.is_by_graph())
     }
 
     /// The rows that begin with up to four ids, in the order of the index. If there are none, the empty range is where they
@@ -285,12 +270,18 @@ impl Index {
             rest => (0..self.key_count(), rest),
         };
         let [first, rest @ ..] = rest else { return self.start_of(keys.start)..self.start_of(keys.end) };
-        let middle = keys.start.midpoint(keys.end);
-        let key = self.find_key(keys, middle, *first, &mut Window::default());
-        let mut rows = self.start_of(key.start)..self.start_of(key.end);
+        let key = self.keys.equal_once(KEY, keys, first.bits());
+        let mut rows = if key.is_empty() {
+            self.start_of(key.start)..self.start_of(key.start)
+        } else {
+            self.rows_of_key(key.start)
+        };
         for (level, id) in (self.key_level() + 1..).zip(rest) {
-            let middle = rows.start.midpoint(rows.end);
-            rows = self.find(level, rows, middle, *id, &mut Window::default());
+            rows = match self.lies(level) {
+                Lies::Last => self.last.equal_once(0, rows, id.bits()),
+                Lies::Rows(column) => self.rows.equal_once(column, rows, id.bits()),
+                Lies::Graphs | Lies::Keys => no_column(),
+            };
         }
         rows
     }
@@ -305,12 +296,12 @@ impl Index {
         assert!(prefix.len() < 4, "a prefix of three ids at most, so that one is left to compare");
         let bound = |id: Id| match self.lies(prefix.len()) {
             Lies::Graphs => {
-                let graph = self.graphs.lower_bound(GRAPH, 0..self.graph_count(), 0, id.bits());
+                let graph = self.graphs.lower_bound(GRAPH, 0..self.graph_count(), None, id.bits());
                 self.start_of(self.first_key(graph))
             }
             Lies::Keys => {
                 let keys = prefix.first().map_or(0..self.key_count(), |graph| self.keys_of(*graph));
-                self.start_of(self.keys.lower_bound(KEY, keys.clone(), keys.start, id.bits()))
+                self.start_of(self.keys.lower_bound(KEY, keys, None, id.bits()))
             }
             Lies::Rows(_) | Lies::Last => self.lower_bound(prefix.len(), self.range(prefix), id),
         };
@@ -375,7 +366,7 @@ impl Index {
         if self.only == Some(graph) || !self.order.is_by_graph() {
             return 0..self.key_count();
         }
-        let graph = self.find_graph(self.graph_count() / 2, graph, &mut Window::default());
+        let graph = self.graphs.equal_once(GRAPH, 0..self.graph_count(), graph.bits());
         self.first_key(graph.start)..self.first_key(graph.end)
     }
 
@@ -400,7 +391,7 @@ impl Index {
     /// The rows of the key at this place.
     #[inline]
     pub fn rows_of_key(&self, key: usize) -> Range<usize> {
-        self.start_of(key)..self.start_of(key + 1)
+        self.read_rows_of_key(key, &mut Window::default())
     }
 
     /// The rows of each of these keys, one after the other. Panics if there are fewer.
@@ -423,13 +414,14 @@ impl Index {
     /// be. Searched from `hint`.
     #[inline]
     pub(crate) fn find_key(&self, keys: Range<usize>, hint: usize, id: Id, window: &mut Window) -> Range<usize> {
-        self.keys.equal(KEY, keys, hint, id.bits(), window)
+        self.keys.only(KEY, keys, hint, id.bits(), window)
     }
 
     /// As [`Index::rows_of_key`].
     #[inline]
     pub(crate) fn read_rows_of_key(&self, key: usize, window: &mut Window) -> Range<usize> {
-        self.keys.read(START, key, window) as usize..self.keys.read(START, key + 1, window) as usize
+        let [start, end] = self.keys.read_two(START, key, window);
+        start as usize..end as usize
     }
 
     /// The rows of `rows` with this id on the level after the prefix that made `rows`, searched from the row `hint`. If there
@@ -443,36 +435,62 @@ impl Index {
         id: Id,
         window: &mut Window,
     ) -> Range<usize> {
-        match self.column(level) {
-            column @ 0..2 => self.rows.equal(column, rows, hint, id.bits(), window),
-            _ => self.last(level).equal(0, rows, hint, id.bits(), window),
+        self.find_in(self.lies(level), rows, hint, id, window)
+    }
+
+    /// As [`Index::find`], where a level lies.
+    #[inline]
+    pub(crate) fn find_in(
+        &self,
+        lies: Lies,
+        rows: Range<usize>,
+        hint: usize,
+        id: Id,
+        window: &mut Window,
+    ) -> Range<usize> {
+        match lies {
+            Lies::Rows(column) => self.rows.equal(column, rows, hint, id.bits(), window),
+            Lies::Last => self.last.equal(0, rows, hint, id.bits(), window),
+            Lies::Graphs | Lies::Keys => no_column(),
         }
     }
 
-    /// As [`Index::get`], of a level after the keys.
+    /// The id at a place of a level: a graph, a key, or that of a row.
+    pub(crate) fn id_at(&self, level: usize, place: usize) -> Id {
+        match self.lies(level) {
+            Lies::Graphs => self.graph(place),
+            Lies::Keys => self.key(place),
+            Lies::Rows(_) | Lies::Last => self.get(level, place),
+        }
+    }
+
+    /// As [`Index::get`].
     #[inline]
     pub(crate) fn read(&self, level: usize, row: usize, window: &mut Window) -> Id {
-        match self.column(level) {
-            column @ 0..2 => Id::from_bits(self.rows.read(column, row, window)),
-            _ => self.get(level, row),
+        match self.lies(level) {
+            Lies::Rows(column) => Id::from_bits(self.rows.read(column, row, window)),
+            Lies::Last => Id::from_bits(self.last.read(0, row, window)),
+            Lies::Graphs | Lies::Keys => self.get(level, row),
         }
     }
 
     /// The ids of the first of these rows on a level after the keys: of at least one.
     #[inline]
     pub(crate) fn slice<'w>(&self, level: usize, rows: Range<usize>, window: &'w mut Window) -> &'w [Id] {
-        Id::slice(match self.column(level) {
-            column @ 0..2 => self.rows.slice(column, rows, window),
-            _ => self.last(level).slice(0, rows, window),
+        Id::slice(match self.lies(level) {
+            Lies::Rows(column) => self.rows.slice(column, rows, window),
+            Lies::Last => self.last.slice(0, rows, window),
+            Lies::Graphs | Lies::Keys => no_column(),
         })
     }
 
     /// The first of these rows whose id on a level after the keys is not below `id`, or their end. The rows must have the same
     /// ids on the levels before. Panics for other levels.
     pub fn lower_bound(&self, level: usize, rows: Range<usize>, id: Id) -> usize {
-        match self.column(level) {
-            column @ 0..2 => self.rows.lower_bound(column, rows.clone(), rows.start, id.bits()),
-            _ => self.last(level).lower_bound(0, rows.clone(), rows.start, id.bits()),
+        match self.lies(level) {
+            Lies::Rows(column) => self.rows.lower_bound(column, rows, None, id.bits()),
+            Lies::Last => self.last.lower_bound(0, rows, None, id.bits()),
+            Lies::Graphs | Lies::Keys => no_column(),
         }
     }
 
@@ -480,29 +498,23 @@ impl Index {
     /// row.
     #[inline]
     pub fn get(&self, level: usize, row: usize) -> Id {
-        match self.column(level) {
-            column @ 0..2 => Id::from_bits(self.rows.get(column, row)),
-            _ => self.get_elsewhere(level, row),
-        }
-    }
-
-    fn get_elsewhere(&self, level: usize, row: usize) -> Id {
         match self.lies(level) {
-            Lies::Graphs => self.graph(self.graph_of_key(self.key_of_row(row))),
+            Lies::Rows(column) => Id::from_bits(self.rows.get(column, row)),
+            Lies::Last => Id::from_bits(self.last.get(0, row)),
             Lies::Keys => self.key(self.key_of_row(row)),
-            Lies::Rows(_) | Lies::Last => Id::from_bits(self.last(level).get(0, row)),
+            Lies::Graphs => self.graph(self.graph_of_key(self.key_of_row(row))),
         }
     }
 
     /// The ids of these rows on one of the two levels after the keys. Panics for other levels.
     pub fn values(&self, level: usize, rows: Range<usize>) -> impl ExactSizeIterator<Item = Id> + '_ {
-        let Lies::Rows(column) = self.lies(level) else { panic!("level {level} is none of the two after the keys") };
+        let Lies::Rows(column) = self.lies(level) else { no_column() };
         self.rows.values(column, rows).map(Id::from_bits)
     }
 
     /// The place of a row's key. Takes O(log n).
     pub fn key_of_row(&self, row: usize) -> usize {
-        self.keys.lower_bound(START, 0..self.keys.len(), 0, row as u64 + 1) - 1
+        self.keys.lower_bound(START, 0..self.keys.len(), None, row as u64 + 1) - 1
     }
 
     /// The place of a key's graph. Takes O(log n).
@@ -510,7 +522,7 @@ impl Index {
         if self.only.is_some() {
             return 0;
         }
-        self.graphs.lower_bound(FIRST, 0..self.graphs.len(), 0, key as u64 + 1) - 1
+        self.graphs.lower_bound(FIRST, 0..self.graphs.len(), None, key as u64 + 1) - 1
     }
 
     /// Appends any level of these rows as [`Id::bits`]. Panics for a level above 3.
@@ -550,7 +562,7 @@ impl Index {
                 into.extend(rows.iter().map(|&row| {
                     let row = row as usize;
                     if !same.contains(&row) {
-                        key = self.keys.lower_bound(START, 0..self.keys.len(), key, row as u64 + 1) - 1;
+                        key = self.keys.lower_bound(START, 0..self.keys.len(), Some(key), row as u64 + 1) - 1;
                         (same, id) = (self.rows_of_key(key), self.keys.get(KEY, key));
                     }
                     id
@@ -653,6 +665,11 @@ impl Index {
             assert!(rows.map(row).is_sorted_by(|a, b| a < b), "rows of a key ascend, and none is twice there");
         }
     }
+}
+
+#[cold]
+fn no_column() -> ! {
+    panic!("of the four levels, those after the keys have a column")
 }
 
 #[cfg(test)]

@@ -19,8 +19,10 @@
 //! The form is the same in memory and in a file: bytes, numbers least byte first. Wrong bytes give wrong values, and a read
 //! beyond the data gives zero bits.
 
+use crate::lent::Pages;
 use crate::placed::{Access, PlacedVec, Placement};
 use std::ops::Range;
+use std::sync::Arc;
 use vicus_flow::{Grow, NoMemory, Room};
 use vicus_topology::NodeId;
 
@@ -69,6 +71,26 @@ impl<const N: usize> Packed<N> {
         }
     }
 
+    /// The values of a column in a row and in the next one, as [`Packed::read`].
+    #[inline]
+    pub(crate) fn read_two(&self, column: usize, row: usize, window: &mut Window) -> [u64; 2] {
+        match window.values.as_deref() {
+            Some(values) if window.unpacked.start <= row && row + 1 < window.unpacked.end => {
+                [values[row % BLOCK], values[(row + 1) % BLOCK]]
+            }
+            _ => self.read_two_far(column, row, window),
+        }
+    }
+
+    #[inline(never)]
+    fn read_two_far(&self, column: usize, row: usize, window: &mut Window) -> [u64; 2] {
+        window.move_to(self, column, row / BLOCK);
+        let codes = self.open(window.frame);
+        let place = row % BLOCK;
+        let two = if place + 1 < BLOCK { codes.value(place + 1) } else { self.get(column, row + 1) };
+        [codes.value(place), two]
+    }
+
     #[inline(never)]
     fn read_far(&self, column: usize, row: usize, window: &mut Window) -> u64 {
         window.move_to(self, column, row / BLOCK);
@@ -84,7 +106,7 @@ impl<const N: usize> Packed<N> {
     #[inline]
     fn frame(&self, column: usize, block: usize) -> Frame {
         let at = (block * N + column) * FRAME;
-        let [base, about] = self.frames[at..at + FRAME].as_chunks().0 else { panic!("a frame has two numbers") };
+        let [base, about] = self.frames.part(at..at + FRAME).as_chunks().0 else { panic!("a frame has two numbers") };
         let about = u64::from_le_bytes(*about);
         Frame {
             base: u64::from_le_bytes(*base),
@@ -96,12 +118,15 @@ impl<const N: usize> Packed<N> {
 
     #[inline]
     fn open(&self, frame: Frame) -> Codes<'_> {
+        let (width, bases) = (usize::from(frame.width), usize::from(frame.bases));
+        // The last group of codes is loaded with eight bytes more than it has.
+        let bytes = bases * 8 + width * (BLOCK / 8) + PADDING;
         Codes {
             base: frame.base,
-            width: u32::from(frame.width),
-            bases: usize::from(frame.bases),
-            mask: low(u32::from(frame.width)),
-            data: self.data.get(frame.place as usize..).unwrap_or_default(),
+            width: width as u32,
+            bases,
+            mask: low(width as u32),
+            data: self.data.onwards(frame.place as usize, bytes),
         }
     }
 
@@ -149,36 +174,38 @@ impl<const N: usize> Packed<N> {
     }
 
     /// The first of these rows whose value is not below `value`, or their end. The values in these rows must ascend. Takes
-    /// O(log distance) from `hint`, which may be any row.
-    pub(crate) fn lower_bound(&self, column: usize, rows: Range<usize>, hint: usize, value: u64) -> usize {
+    /// O(log distance) from `hint`, which may be any row; without a hint O(log rows).
+    pub(crate) fn lower_bound(&self, column: usize, rows: Range<usize>, hint: Option<usize>, value: u64) -> usize {
         if rows.is_empty() {
             return rows.start;
         }
         let (first, last) = (rows.start / BLOCK, (rows.end - 1) / BLOCK);
-        let block = if first == last { first } else { self.block_of(column, &rows, hint / BLOCK, value) };
+        let block =
+            if first == last { first } else { self.block_of(column, &rows, hint.map(|hint| hint / BLOCK), value) };
         let codes = self.codes(column, block);
         let (part, bound) = (part_of(block, &rows), codes.bound(value));
-        let near = (hint / BLOCK == block).then_some(hint % BLOCK);
+        let near = hint.filter(|hint| hint / BLOCK == block).map(|hint| hint % BLOCK);
         block * BLOCK + search_ascending(|place| codes.code(place), part, near, bound)
     }
 
     /// The last block of these rows that begins below `value`, or their first block: the first row whose value is not below
-    /// `value` is in it, or right behind it.
-    fn block_of(&self, column: usize, rows: &Range<usize>, hint: usize, value: u64) -> usize {
-        let (first, mut end) = (rows.start / BLOCK, rows.end.div_ceil(BLOCK));
-        // Where all rows of a block ascend, its base is its first value. In the last block, other rows may be behind these.
-        if !rows.end.is_multiple_of(BLOCK) {
-            end -= 1;
-            if self.get(column, end * BLOCK) < value {
-                return end;
-            }
-        }
-        let frames = &*self.frames;
+    /// `value` is in it, or right behind it. Searched from the block `hint`.
+    fn block_of(&self, column: usize, rows: &Range<usize>, hint: Option<usize>, value: u64) -> usize {
+        let (first, last) = (rows.start / BLOCK, (rows.end - 1) / BLOCK);
         let base = |block: usize| {
             let at = (block * N + column) * FRAME;
-            frames[at..at + FRAME].first_chunk().map_or(0, |base| u64::from_le_bytes(*base))
+            self.frames.part(at..at + FRAME).first_chunk().map_or(0, |base| u64::from_le_bytes(*base))
         };
-        gallop(first + 1..end, hint, |block| base(block) < value) - 1
+        // Where all rows of a block ascend, its base is its first value. In the last block, other rows may be behind these.
+        let is_below = |block: usize| match block {
+            _ if block < last || rows.end.is_multiple_of(BLOCK) => base(block) < value,
+            _ => self.get(column, block * BLOCK) < value,
+        };
+        let blocks = first + 1..last + 1;
+        match hint {
+            Some(hint) => gallop(blocks, hint, is_below) - 1,
+            None => partition_point(blocks, is_below) - 1,
+        }
     }
 
     /// The rows whose value is `value`, searched from `hint`; if there are none, the empty range where they would be. The
@@ -198,6 +225,22 @@ impl<const N: usize> Packed<N> {
         }
     }
 
+    /// As [`Packed::equal`], of rows without equal values.
+    #[inline]
+    pub(crate) fn only(
+        &self,
+        column: usize,
+        rows: Range<usize>,
+        hint: usize,
+        value: u64,
+        window: &mut Window,
+    ) -> Range<usize> {
+        match window.only_near(&rows, hint, value) {
+            Some(found) => found..found + 1,
+            None => self.search_equal(column, rows, hint, value, window),
+        }
+    }
+
     #[inline(never)]
     fn search_equal(
         &self,
@@ -213,14 +256,17 @@ impl<const N: usize> Packed<N> {
         let hint = hint.clamp(rows.start, rows.end - 1);
         let block = hint / BLOCK;
         window.move_to(self, column, block);
-        let part = part_of(block, &rows);
+        let (part, place) = (part_of(block, &rows), hint % BLOCK);
         let found = match window.unpacked_block() {
-            Some(values) => equal_in(|place| values[place], &part, hint % BLOCK, value),
+            Some(values) => equal_in(|place| values[place], &part, place, value),
             None => {
                 let codes = self.open(window.frame);
                 // A value with several bases may have no code, even if it is between others.
-                let bound = if codes.bases == 0 { value.checked_sub(codes.base) } else { None };
-                bound.and_then(|bound| equal_in(|place| codes.code(place), &part, hint % BLOCK, bound))
+                match if codes.bases == 0 { value.checked_sub(codes.base) } else { None } {
+                    Some(bound) if codes.is_alone(&part, place, bound) => return hint..hint + 1,
+                    Some(bound) => equal_in(|place| codes.code(place), &part, place, bound),
+                    None => None,
+                }
             }
         };
         let first = block * BLOCK;
@@ -230,11 +276,18 @@ impl<const N: usize> Packed<N> {
         {
             return first + found.start..first + found.end;
         }
-        let start = self.lower_bound(column, rows.clone(), hint, value);
-        if start == rows.end || self.get(column, start) != value {
-            return start..start;
-        }
-        start..self.end_of_run(column, start, rows.end)
+        self.equal_from(self.lower_bound(column, rows.clone(), Some(hint), value), column, rows.end, value)
+    }
+
+    /// As [`Packed::equal`], for a single search.
+    pub(crate) fn equal_once(&self, column: usize, rows: Range<usize>, value: u64) -> Range<usize> {
+        self.equal_from(self.lower_bound(column, rows.clone(), None, value), column, rows.end, value)
+    }
+
+    /// The rows up to `end` whose value is `value`, if they begin at `start`.
+    fn equal_from(&self, start: usize, column: usize, end: usize, value: u64) -> Range<usize> {
+        let has_it = start < end && self.get(column, start) == value;
+        start..if has_it { self.end_of_run(column, start, end) } else { start }
     }
 
     /// The first row from `row` on that has another value than `row`, or `end`. The values from `row` to `end` must ascend.
@@ -247,9 +300,25 @@ impl<const N: usize> Packed<N> {
             return block * BLOCK + next;
         }
         match codes.value(part.start).checked_add(1) {
-            Some(above) => self.lower_bound(column, row..end, row + BLOCK, above),
+            Some(above) => self.lower_bound(column, row..end, Some(row + BLOCK), above),
             None => end,
         }
+    }
+
+    /// So many rows that another owner keeps, as [`Packed::frames`] and [`Packed::data`] had them; `None` if there can't be so many.
+    pub(crate) fn lent(rows: usize, frames: Arc<dyn Pages>, data: Arc<dyn Pages>) -> Option<Packed<N>> {
+        let fits = frames.bytes().len() == rows.div_ceil(BLOCK).checked_mul(N * FRAME)?;
+        fits.then(|| Packed { rows, frames: PlacedVec::lent(frames, false), data: PlacedVec::lent(data, false) })
+    }
+
+    /// The frames of all blocks.
+    pub(crate) fn frames(&self) -> &PlacedVec<u8> {
+        &self.frames
+    }
+
+    /// The data of all blocks.
+    pub(crate) fn data(&self) -> &PlacedVec<u8> {
+        &self.data
     }
 
     /// Lays its rows over nodes, a range on each, if there are many rows and several nodes.
@@ -285,7 +354,7 @@ impl<const N: usize> Packed<N> {
     /// Where a block's data begins. Ascends with the blocks.
     fn place(&self, block: usize) -> usize {
         let at = block * N * FRAME + 8;
-        let about = u64::from_le_bytes(*self.frames[at..at + 8].first_chunk().expect("it has so many bytes"));
+        let about = u64::from_le_bytes(*self.frames.part(at..at + 8).first_chunk().expect("it has so many bytes"));
         (about & ((1 << 48) - 1)) as usize
     }
 
@@ -410,6 +479,14 @@ impl Window {
         if self.reads == READS { self.values.as_deref() } else { None }
     }
 
+    /// As [`Packed::only`], if that is in this window at `hint` or soon behind.
+    #[inline]
+    fn only_near(&self, rows: &Range<usize>, hint: usize, value: u64) -> Option<usize> {
+        let values = self.values.as_deref()?;
+        let (low, high) = (rows.start.max(self.unpacked.start), rows.end.min(self.unpacked.end));
+        (hint.max(low)..high.min(hint.saturating_add(4))).find(|row| values[row % BLOCK] == value)
+    }
+
     /// The value of a row, if it is unpacked.
     #[inline]
     fn get(&self, row: usize) -> Option<u64> {
@@ -493,6 +570,16 @@ impl Codes<'_> {
         let word =
             self.data.get(at..at + 8).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
         word >> (bit % 8) & self.mask
+    }
+
+    /// Whether the place and no other one has this code, and is not at an end of the part.
+    #[inline]
+    fn is_alone(&self, part: &Range<usize>, place: usize, code: u64) -> bool {
+        part.start < place
+            && place + 1 < part.end
+            && self.code(place) == code
+            && self.code(place - 1) < code
+            && self.code(place + 1) > code
     }
 
     /// The bits of a code below those that choose its base. Zero bits are taken as such of a damaged frame.
@@ -924,7 +1011,10 @@ mod tests {
                 let hint = hint.index(values.len() + 10);
                 let place = |bound: &dyn Fn(u64) -> bool| rows.start + values[rows.clone()].partition_point(|&other| bound(other));
                 let (start, end) = (place(&|other| other < value), place(&|other| other <= value));
-                prop_assert_eq!(packed.lower_bound(0, rows.clone(), hint, value), start, "{} from {}", value, hint);
+                for hint in [Some(hint), None] {
+                    prop_assert_eq!(packed.lower_bound(0, rows.clone(), hint, value), start, "{} from {:?}", value, hint);
+                }
+                prop_assert_eq!(packed.equal_once(0, rows.clone(), value), start..end, "{}", value);
                 prop_assert_eq!(packed.equal(0, rows.clone(), hint, value, &mut window), start..end, "{} from {}", value, hint);
             }
         }
@@ -1013,7 +1103,7 @@ mod tests {
             assert_eq!([packed.home(rows.start), packed.home(rows.end - 1)], [home; 2]);
             // The blocks' own addresses, without the last one, which may reach over the cut.
             let places = packed.place(rows.start / BLOCK)..packed.place((rows.end - 1) / BLOCK);
-            let footprint = memory.footprint(&packed.data[places.clone()]);
+            let footprint = memory.footprint(packed.data.part(places.clone()));
             assert_eq!(footprint.nodes[home.unwrap().index()], places.len(), "{footprint:?}");
         }
     }

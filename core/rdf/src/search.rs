@@ -5,9 +5,8 @@
 //! a guess is nearly always close; where it isn't, galloping repairs it.
 
 use crate::ids::Id;
-use crate::index::Index;
+use crate::index::{Index, Lies};
 use crate::packed::Window;
-use std::cmp::Ordering;
 use std::ops::Range;
 
 /// Searches an index from where the last search ended. Searches for ascending values take O(log distance), others O(log n).
@@ -101,90 +100,197 @@ impl<'a> Cursor<'a> {
 #[derive(Clone, Debug)]
 pub struct Searcher {
     level: usize,
-    of: Of,
+    lies: Lies,
     /// Where it searches: graphs, keys or rows.
     within: Range<usize>,
     /// The last id, and where its search ended.
     last: u64,
     place: usize,
-    first: u64,
-    /// Average number of places per id, over the whole column.
-    density: f64,
-    /// The greatest distance of ids between which a search is shorter than after a guess.
+    /// The distance of ids within which a search from `place` is shorter than after a guess.
     near: u64,
+    /// A line from the first to the last id; if there are many searches, lines through more of them.
+    line: Line,
+    /// The difference of the last and the first id.
+    span: u64,
+    guide: Option<Box<Guide>>,
+    /// How many searches began with a guess, until the guide is made.
+    guesses: u32,
     /// Of the level; and of the first rows of keys.
     ids: Window,
     starts: Window,
 }
 
-/// What a level consists of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Of {
-    Graphs,
-    Keys,
-    Rows,
-}
-
-/// Beyond this distance in places, a guess beats galloping.
+/// Up to this distance in places, galloping beats a guess.
 const NEAR: f64 = 64.0;
+
+/// After so many guesses, making the guide takes little time beside them.
+const GUESSES: u32 = 16;
 
 impl Searcher {
     pub(crate) fn new(index: &Index, prefix: &[Id]) -> Searcher {
         let level = prefix.len();
-        let of = match level.cmp(&index.key_level()) {
-            Ordering::Less => Of::Graphs,
-            Ordering::Equal => Of::Keys,
-            Ordering::Greater => Of::Rows,
+        let lies = index.lies(level);
+        let within = match lies {
+            Lies::Graphs => 0..index.graph_count(),
+            Lies::Keys => prefix.first().map_or(0..index.key_count(), |graph| index.keys_of(*graph)),
+            Lies::Rows(_) | Lies::Last => index.range(prefix),
         };
-        let within = match of {
-            Of::Graphs => 0..index.graph_count(),
-            Of::Keys => prefix.first().map_or(0..index.key_count(), |graph| index.keys_of(*graph)),
-            Of::Rows => index.range(prefix),
-        };
-        let id = |place: usize| match of {
-            Of::Graphs => index.graph(place),
-            Of::Keys => index.key(place),
-            Of::Rows => index.get(level, place),
-        };
-        let (first, last) =
-            if within.is_empty() { (0, 0) } else { (id(within.start).bits(), id(within.end - 1).bits()) };
-        let density = if last > first { (within.len() - 1) as f64 / (last - first) as f64 } else { 0.0 };
-        Searcher {
-            level,
-            of,
-            last: first,
-            place: within.start,
-            within,
-            first,
-            density,
-            near: (NEAR / density) as u64,
-            ids: Window::default(),
-            starts: Window::default(),
-        }
+        let last_place = within.end.max(within.start + 1) - 1;
+        let ends =
+            [within.start, last_place].map(|at| if within.is_empty() { 0 } else { index.id_at(level, at).bits() });
+        let line = Line::through((ends[0], within.start), (ends[1], last_place));
+        let (ids, starts) = (Window::default(), Window::default());
+        let (last, place, near, span) = (ends[0], within.start, NEAR as u64, ends[1] - ends[0]);
+        Searcher { level, lies, last, place, within, near, line, span, guide: None, guesses: 0, ids, starts }
     }
 
     /// The rows with `id`; an empty range if there are none. `index` must be the one that it was made for.
     #[inline]
     pub fn find(&mut self, index: &Index, id: Id) -> Range<usize> {
-        let bits = id.bits();
-        let hint = if bits.abs_diff(self.last) <= self.near {
-            self.place
-        } else {
-            self.within.start.saturating_add((bits.saturating_sub(self.first) as i64 as f64 * self.density) as usize)
-        };
-        self.last = bits;
-        let found = match self.of {
-            Of::Rows => index.find(self.level, self.within.clone(), hint, id, &mut self.ids),
-            Of::Keys => index.find_key(self.within.clone(), hint, id, &mut self.ids),
-            Of::Graphs => index.find_graph(hint, id, &mut self.ids),
-        };
-        self.place = found.start;
-        match self.of {
-            Of::Rows => found,
-            _ if found.is_empty() => 0..0,
-            Of::Keys => index.read_rows_of_key(found.start, &mut self.starts),
-            Of::Graphs => index.rows_of_graph(found.start),
+        let mut rows = 0..0;
+        self.find_each(index, &[id.bits()], |_, found| {
+            rows = found;
+            true
+        });
+        rows
+    }
+
+    /// As [`Searcher::find`], for many ids, given as [`Id::bits`]: `found` gets the place of an id with its rows, and says whether
+    /// to go on.
+    #[inline]
+    pub fn find_each(&mut self, index: &Index, ids: &[u64], found: impl FnMut(usize, Range<usize>) -> bool) {
+        // Where the level lies is asked once for all of them.
+        match self.lies {
+            Lies::Rows(column) => {
+                let find = |within, hint, id, ids: &mut Window, _: &mut Window| {
+                    let rows = index.find_in(Lies::Rows(column), within, hint, id, ids);
+                    (rows.start, rows)
+                };
+                self.each(index, ids, find, found);
+            }
+            Lies::Last => {
+                let find = |within, hint, id, ids: &mut Window, _: &mut Window| {
+                    let rows = index.find_in(Lies::Last, within, hint, id, ids);
+                    (rows.start, rows)
+                };
+                self.each(index, ids, find, found);
+            }
+            Lies::Keys => {
+                let find = |within, hint, id, ids: &mut Window, starts: &mut Window| {
+                    let key = index.find_key(within, hint, id, ids);
+                    (key.start, if key.is_empty() { 0..0 } else { index.read_rows_of_key(key.start, starts) })
+                };
+                self.each(index, ids, find, found);
+            }
+            Lies::Graphs => {
+                let find = |_, hint, id, ids: &mut Window, _: &mut Window| {
+                    let graph = index.find_graph(hint, id, ids);
+                    (graph.start, if graph.is_empty() { 0..0 } else { index.rows_of_graph(graph.start) })
+                };
+                self.each(index, ids, find, found);
+            }
         }
+    }
+
+    #[inline]
+    fn each(
+        &mut self,
+        index: &Index,
+        ids: &[u64],
+        find: impl Fn(Range<usize>, usize, Id, &mut Window, &mut Window) -> (usize, Range<usize>),
+        mut found: impl FnMut(usize, Range<usize>) -> bool,
+    ) {
+        for (number, &id) in ids.iter().enumerate() {
+            // Many of the rows that are joined may be of another kind altogether.
+            if id.wrapping_sub(self.line.id) > self.span {
+                if !found(number, 0..0) {
+                    return;
+                }
+                continue;
+            }
+            let hint = match &self.guide {
+                _ if id.abs_diff(self.last) <= self.near => self.place,
+                Some(guide) => guide.guess(id),
+                None => self.guess(index, id),
+            };
+            let (place, rows) = find(self.within.clone(), hint, Id::from_bits(id), &mut self.ids, &mut self.starts);
+            (self.last, self.place) = (id, place);
+            if !found(number, rows) {
+                return;
+            }
+        }
+    }
+
+    #[cold]
+    fn guess(&mut self, index: &Index, id: u64) -> usize {
+        self.guesses += 1;
+        if self.guesses == GUESSES && !self.within.is_empty() {
+            let guide = Guide::new(&self.within, |place| index.id_at(self.level, place).bits());
+            self.near = (NEAR / guide.usual_slope()) as u64;
+            self.guide = Some(Box::new(guide));
+        }
+        self.line.guess(id)
+    }
+}
+
+/// Places as a linear function of ids.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    id: u64,
+    place: usize,
+    /// Places per id.
+    slope: f64,
+}
+
+impl Line {
+    fn through(a: (u64, usize), b: (u64, usize)) -> Line {
+        let slope = (b.1 - a.1) as f64 / b.0.saturating_sub(a.0).max(1) as f64;
+        Line { id: a.0, place: a.1, slope }
+    }
+
+    #[inline]
+    fn guess(&self, id: u64) -> usize {
+        self.place.saturating_add((id.saturating_sub(self.id) as i64 as f64 * self.slope) as usize)
+    }
+}
+
+/// Where ids lie, as lines between a few of them. The ranks of one kind are dense, but kinds are far apart, so that a single line
+/// may be far from all ids.
+#[derive(Clone, Debug)]
+struct Guide {
+    lines: [Line; LINES],
+    /// Where they begin.
+    ids: [u64; LINES],
+}
+
+const LINES: usize = STEP * STEP;
+
+const STEP: usize = 8;
+
+impl Guide {
+    /// Of the ids at these places, which ascend. Panics if there are none.
+    fn new(within: &Range<usize>, id: impl Fn(usize) -> u64) -> Guide {
+        let knot = |number: usize| {
+            let place = within.start + (within.len() - 1) * number / LINES;
+            (id(place), place)
+        };
+        let lines = std::array::from_fn(|number| Line::through(knot(number), knot(number + 1)));
+        Guide { lines, ids: lines.map(|line| line.id) }
+    }
+
+    #[inline]
+    fn guess(&self, id: u64) -> usize {
+        // Comparisons that do not depend on each other take less time than the fewest that do.
+        let coarse = (1..STEP).filter(|number| self.ids[number * STEP] <= id).count() * STEP;
+        let fine = (1..STEP).filter(|number| self.ids[coarse + number] <= id).count();
+        self.lines[coarse + fine].guess(id)
+    }
+
+    /// The median.
+    fn usual_slope(&self) -> f64 {
+        let mut slopes = self.lines.map(|line| line.slope);
+        slopes.sort_unstable_by(f64::total_cmp);
+        slopes[LINES / 2]
     }
 }
 

@@ -60,15 +60,12 @@ impl Snapshot {
         indexes: Vec<Index>,
         characteristic: impl IntoIterator<Item = (Order, CharacteristicSets)>,
     ) -> Result<Snapshot, NoMemory> {
-        let mut by_order = [const { None }; Order::ALL.len()];
-        for index in indexes {
-            let place = index.order() as usize;
-            by_order[place] = Some(index);
-        }
-        let get =
-            |order: Order| by_order[order as usize].as_ref().unwrap_or_else(|| panic!("an index in order {order:?}"));
+        let get = |order: Order| {
+            let index = indexes.iter().find(|index| index.order() == order);
+            index.unwrap_or_else(|| panic!("an index in order {order:?}"))
+        };
         let [gspo, gpso, gpos, gops, spog, psog, posg, opsg] = Order::USUAL.map(get);
-        for index in by_order.iter().flatten() {
+        for index in &indexes {
             let like = if index.order().is_by_graph() { gspo } else { spog };
             assert_eq!(index.len(), like.len(), "indexes have the same quads");
         }
@@ -80,7 +77,21 @@ impl Snapshot {
         let [of_default, of_named] = sets;
         let statistics = Statistics::new([gspo, gpso, gpos, gops], of_default)?;
         let named = Statistics::new([spog, psog, posg, opsg], of_named)?;
-        Ok(Snapshot { dictionary, indexes: by_order, statistics, named })
+        Ok(Snapshot::of_parts(dictionary, indexes, [statistics, named]))
+    }
+
+    /// Of parts that belong together: the counts are those of the default graph, and of all named graphs.
+    pub(crate) fn of_parts(
+        dictionary: Dictionary,
+        parts: Vec<Index>,
+        [statistics, named]: [Statistics; 2],
+    ) -> Snapshot {
+        let mut indexes = [const { None }; Order::ALL.len()];
+        for index in parts {
+            let place = index.order() as usize;
+            indexes[place] = Some(index);
+        }
+        Snapshot { dictionary, indexes, statistics, named }
     }
 
     /// Runs all steps of [`load`] after parsing, one after the other. Panics if there is not enough memory.
@@ -182,6 +193,11 @@ impl Snapshot {
     /// The term of an id as oxrdf's type. Panics for unbound and computed ids.
     pub fn term(&self, id: Id) -> Term {
         self.dictionary.term(id)
+    }
+
+    /// The key of a term, in the form that [`term`](crate::term) describes. Panics for ids that are their own terms, and for computed ids.
+    pub fn key(&self, id: Id) -> &str {
+        self.dictionary.key(id)
     }
 
     /// The term of an id, borrowed. Panics for unbound and computed ids.
