@@ -467,11 +467,11 @@ impl Index {
     /// As [`Index::get`].
     #[inline]
     pub(crate) fn read(&self, level: usize, row: usize, window: &mut Window) -> Id {
-        Id::from_bits(match self.lies(level) {
-            Lies::Rows(column) => self.rows.read(column, row, window),
-            Lies::Last => self.last.read(0, row, window),
-            Lies::Graphs | Lies::Keys => no_column(),
-        })
+        match self.lies(level) {
+            Lies::Rows(column) => Id::from_bits(self.rows.read(column, row, window)),
+            Lies::Last => Id::from_bits(self.last.read(0, row, window)),
+            Lies::Graphs | Lies::Keys => self.get(level, row),
+        }
     }
 
     /// The ids of the first of these rows on a level after the keys: of at least one.
@@ -494,14 +494,16 @@ impl Index {
         }
     }
 
-    /// The id of a row on a level after the keys. Panics for other levels, and if there is no such row.
+    /// The id of a row on a level. Takes O(log n) on the levels up to the keys. Panics for a level above 3, and if there is no such
+    /// row.
     #[inline]
     pub fn get(&self, level: usize, row: usize) -> Id {
-        Id::from_bits(match self.lies(level) {
-            Lies::Rows(column) => self.rows.get(column, row),
-            Lies::Last => self.last.get(0, row),
-            Lies::Graphs | Lies::Keys => no_column(),
-        })
+        match self.lies(level) {
+            Lies::Rows(column) => Id::from_bits(self.rows.get(column, row)),
+            Lies::Last => Id::from_bits(self.last.get(0, row)),
+            Lies::Keys => self.key(self.key_of_row(row)),
+            Lies::Graphs => self.graph(self.graph_of_key(self.key_of_row(row))),
+        }
     }
 
     /// The ids of these rows on one of the two levels after the keys. Panics for other levels.
@@ -548,23 +550,30 @@ impl Index {
         }
     }
 
-    /// Appends a level after the keys of these rows, in any order, as [`Id::bits`]. Panics for other levels.
+    /// Appends any level of these rows, in any order, as [`Id::bits`]. Panics for a level above 3.
     pub fn gather(&self, level: usize, rows: &[u32], into: &mut Room<'_, u64>) {
         match self.lies(level) {
             Lies::Rows(column) => self.rows.gather(column, rows, into),
             Lies::Last => self.last.gather(0, rows, into),
-            Lies::Graphs | Lies::Keys => no_column(),
+            Lies::Graphs => into.extend(rows.iter().map(|&row| self.get(level, row as usize).bits())),
+            Lies::Keys => {
+                // Rows often have the key of the row before.
+                let (mut same, mut key, mut id) = (0..0, 0, 0);
+                into.extend(rows.iter().map(|&row| {
+                    let row = row as usize;
+                    if !same.contains(&row) {
+                        key = self.keys.lower_bound(START, 0..self.keys.len(), Some(key), row as u64 + 1) - 1;
+                        (same, id) = (self.rows_of_key(key), self.keys.get(KEY, key));
+                    }
+                    id
+                }));
+            }
         }
     }
 
     /// One row as subject, predicate, object, graph. Takes O(log n).
     pub fn quad(&self, row: usize) -> [Id; 4] {
-        let key = self.key_of_row(row);
-        self.order.restore([0, 1, 2, 3].map(|level| match self.lies(level) {
-            Lies::Graphs => self.graph(self.graph_of_key(key)),
-            Lies::Keys => self.key(key),
-            Lies::Rows(_) | Lies::Last => self.get(level, row),
-        }))
+        self.order.restore([0, 1, 2, 3].map(|level| self.get(level, row)))
     }
 
     /// One row as subject, predicate, object. Takes O(log n).
