@@ -90,6 +90,7 @@ pub(crate) fn of_pattern(snapshot: &Snapshot, pattern: &Pattern) -> Estimate {
         let all = |kinds: Kinds| if snapshot.fresh().is_empty() { kinds } else { kinds.or_computed() };
         let (distinct, kinds) = match (place, column) {
             (1, _) => (statistics.predicates().len(), all(Kinds::of(Kind::Iri))),
+            (3, _) => (snapshot.graphs().len(), all(Kinds::of(Kind::Iri).or(Kinds::of(Kind::Blank)))),
             (_, Some(column)) => (column.distinct, kinds_of(column)),
             // No triple has this predicate.
             (_, None) if known => (0, Kinds::NONE),
