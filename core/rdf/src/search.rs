@@ -4,6 +4,8 @@
 //! "Addressing for random-access storage", IBM Journal 1957, for guessing the place from the value. Ranks are dense, so
 //! a guess is nearly always close; where it isn't, galloping repairs it.
 
+use crate::base::Base;
+use crate::delta::{Delta, Spot};
 use crate::ids::Id;
 use crate::index::Index;
 use crate::packed::Window;
@@ -24,7 +26,9 @@ use std::ops::Range;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
-    index: &'a Index,
+    base: &'a Base,
+    /// The rows changed since, and where the last search in them ended.
+    changed: Option<(&'a Delta, Spot)>,
     /// The graph of the last search and its keys; in an order that ends with the graph, all keys.
     graph: Id,
     keys: Range<usize>,
@@ -38,10 +42,17 @@ pub struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(index: &'a Index) -> Cursor<'a> {
+        let changed = index.changed().map(|changed| (changed.rows(), Spot::default()));
+        Cursor { changed, ..Cursor::of_base(index.base()) }
+    }
+
+    /// A cursor that does not know of changes.
+    pub(crate) fn of_base(base: &'a Base) -> Cursor<'a> {
         Cursor {
-            index,
+            base,
+            changed: None,
             graph: Id::UNBOUND,
-            keys: index.keys_of(Id::UNBOUND),
+            keys: base.keys_of(Id::UNBOUND),
             key: 0,
             levels: [0; 3],
             key_windows: Default::default(),
@@ -50,37 +61,46 @@ impl<'a> Cursor<'a> {
     }
 
     /// As [`Index::range`].
+    #[inline]
     pub fn range(&mut self, prefix: &[Id]) -> Range<usize> {
+        let rows = self.range_in_base(prefix);
+        match &mut self.changed {
+            None => rows,
+            Some((delta, hint)) => delta.around(prefix, rows, hint),
+        }
+    }
+
+    fn range_in_base(&mut self, prefix: &[Id]) -> Range<usize> {
         let rest = match prefix {
-            [] => return 0..self.index.len(),
-            [graph, rest @ ..] if self.index.order().is_by_graph() => {
+            [] => return 0..self.base.len(),
+            [graph, rest @ ..] if self.base.order().is_by_graph() => {
                 if *graph != self.graph {
-                    (self.graph, self.keys) = (*graph, self.index.keys_of(*graph));
+                    (self.graph, self.keys) = (*graph, self.base.keys_of(*graph));
                 }
                 rest
             }
             rest => rest,
         };
-        let [first, rest @ ..] = rest else { return self.index.range(prefix) };
+        let [first, rest @ ..] = rest else { return self.base.range(prefix) };
         assert!(rest.len() < 4, "a quad has four ids");
         let mut rows = self.first(*first);
-        let above = self.index.key_level() + 1;
+        let above = self.base.key_level() + 1;
         for (place, id) in rest.iter().enumerate() {
             let (hint, window) = (self.levels[place], &mut self.level_windows[place]);
-            rows = self.index.find(above + place, rows, hint, *id, window);
+            rows = self.base.find(above + place, rows, hint, *id, window);
             self.levels[place] = rows.start;
         }
         rows
     }
 
     fn first(&mut self, id: Id) -> Range<usize> {
-        let (index, [keys, starts]) = (self.index, &mut self.key_windows);
-        let found = index.find_key(self.keys.clone(), self.key, id, keys);
+        let (base, [keys, starts]) = (self.base, &mut self.key_windows);
+        let found = base.find_key(self.keys.clone(), self.key, id, keys);
         self.key = found.start;
-        if found.start == index.key_count() {
-            return index.len()..index.len();
+        if found.start == base.key_count() {
+            return base.len()..base.len();
         }
-        let rows = index.read_rows_of_key(found.start, starts);
+        let rows = base.read_rows_of_key(found.start, starts);
         if found.is_empty() { rows.start..rows.start } else { rows }
     }
 }
@@ -101,6 +121,8 @@ impl<'a> Cursor<'a> {
 #[derive(Clone, Debug)]
 pub struct Searcher {
     level: usize,
+    /// The changes of rows with the prefix, and where the last search in them ended; `None` if the index has no changes at all.
+    changes: Option<(Range<Spot>, Spot)>,
     of: Of,
     /// Where it searches: graphs, keys or rows.
     within: Range<usize>,
@@ -131,6 +153,9 @@ const NEAR: f64 = 64.0;
 impl Searcher {
     pub(crate) fn new(index: &Index, prefix: &[Id]) -> Searcher {
         let level = prefix.len();
+        let changes =
+            index.changed().map(|changed| changed.rows().spots(prefix)).map(|spots| (spots.clone(), spots.start));
+        let index = index.base();
         let of = match level.cmp(&index.key_level()) {
             Ordering::Less => Of::Graphs,
             Ordering::Equal => Of::Keys,
@@ -151,6 +176,7 @@ impl Searcher {
         let density = if last > first { (within.len() - 1) as f64 / (last - first) as f64 } else { 0.0 };
         Searcher {
             level,
+            changes,
             of,
             last: first,
             place: within.start,
@@ -173,18 +199,38 @@ impl Searcher {
             self.within.start.saturating_add((bits.saturating_sub(self.first) as i64 as f64 * self.density) as usize)
         };
         self.last = bits;
+        let base = index.base();
         let found = match self.of {
-            Of::Rows => index.find(self.level, self.within.clone(), hint, id, &mut self.ids),
-            Of::Keys => index.find_key(self.within.clone(), hint, id, &mut self.ids),
-            Of::Graphs => index.find_graph(hint, id, &mut self.ids),
+            Of::Rows => base.find(self.level, self.within.clone(), hint, id, &mut self.ids),
+            Of::Keys => base.find_key(self.within.clone(), hint, id, &mut self.ids),
+            Of::Graphs => base.find_graph(hint, id, &mut self.ids),
         };
         self.place = found.start;
+        if let Some(changed) = index.changed() {
+            return self.add_changes(base, changed.rows(), found, id);
+        }
         match self.of {
             Of::Rows => found,
             _ if found.is_empty() => 0..0,
-            Of::Keys => index.read_rows_of_key(found.start, &mut self.starts),
-            Of::Graphs => index.rows_of_graph(found.start),
+            Of::Keys => base.read_rows_of_key(found.start, &mut self.starts),
+            Of::Graphs => base.rows_of_graph(found.start),
         }
+    }
+
+    /// The merged rows with `id`, given where it was found in the base.
+    #[inline(never)]
+    fn add_changes(&mut self, base: &Base, delta: &Delta, found: Range<usize>, id: Id) -> Range<usize> {
+        let rows = match self.of {
+            Of::Rows => found,
+            Of::Keys if found.start == base.key_count() => base.len()..base.len(),
+            Of::Keys => {
+                let rows = base.read_rows_of_key(found.start, &mut self.starts);
+                if found.is_empty() { rows.start..rows.start } else { rows }
+            }
+            Of::Graphs => base.start_of_graph(found.start)..base.start_of_graph(found.end),
+        };
+        let (within, hint) = self.changes.as_mut().expect("the index that it was made for has changes");
+        delta.around_id((self.level, id), within, rows, hint)
     }
 }
 
