@@ -141,12 +141,18 @@ impl Base {
             rest => (0..self.key_count(), rest),
         };
         let [first, rest @ ..] = rest else { return self.start_of(keys.start)..self.start_of(keys.end) };
-        let middle = keys.start.midpoint(keys.end);
-        let key = self.find_key(keys, middle, *first, &mut Window::default());
-        let mut rows = self.start_of(key.start)..self.start_of(key.end);
+        let key = self.keys.equal_once(KEY, keys, first.bits());
+        let mut rows = if key.is_empty() {
+            self.start_of(key.start)..self.start_of(key.start)
+        } else {
+            self.rows_of_key(key.start)
+        };
         for (level, id) in (self.key_level() + 1..).zip(rest) {
-            let middle = rows.start.midpoint(rows.end);
-            rows = self.find(level, rows, middle, *id, &mut Window::default());
+            rows = match self.lies(level) {
+                Lies::Last => self.last.equal_once(0, rows, id.bits()),
+                Lies::Rows(column) => self.rows.equal_once(column, rows, id.bits()),
+                Lies::Graphs | Lies::Keys => no_column(),
+            };
         }
         rows
     }
@@ -155,12 +161,12 @@ impl Base {
         assert!(prefix.len() < 4, "a prefix of three ids at most, so that one is left to compare");
         let bound = |id: Id| match self.lies(prefix.len()) {
             Lies::Graphs => {
-                let graph = self.graphs.lower_bound(GRAPH, 0..self.graph_count(), 0, id.bits());
+                let graph = self.graphs.lower_bound(GRAPH, 0..self.graph_count(), None, id.bits());
                 self.start_of(self.first_key(graph))
             }
             Lies::Keys => {
                 let keys = prefix.first().map_or(0..self.key_count(), |graph| self.keys_of(*graph));
-                self.start_of(self.keys.lower_bound(KEY, keys.clone(), keys.start, id.bits()))
+                self.start_of(self.keys.lower_bound(KEY, keys, None, id.bits()))
             }
             Lies::Rows(_) | Lies::Last => self.lower_bound(prefix.len(), self.range(prefix), id),
         };
@@ -209,7 +215,7 @@ impl Base {
         if self.only == Some(graph) || !self.order.is_by_graph() {
             return 0..self.key_count();
         }
-        let graph = self.find_graph(self.graph_count() / 2, graph, &mut Window::default());
+        let graph = self.graph_range(graph);
         self.first_key(graph.start)..self.first_key(graph.end)
     }
 
@@ -230,7 +236,7 @@ impl Base {
 
     #[inline]
     pub(crate) fn rows_of_key(&self, key: usize) -> Range<usize> {
-        self.start_of(key)..self.start_of(key + 1)
+        self.read_rows_of_key(key, &mut Window::default())
     }
 
     pub(crate) fn rows_of_keys(&self, keys: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
@@ -252,13 +258,14 @@ impl Base {
     /// be. Searched from `hint`.
     #[inline]
     pub(crate) fn find_key(&self, keys: Range<usize>, hint: usize, id: Id, window: &mut Window) -> Range<usize> {
-        self.keys.equal(KEY, keys, hint, id.bits(), window)
+        self.keys.only(KEY, keys, hint, id.bits(), window)
     }
 
     /// As [`Base::rows_of_key`].
     #[inline]
     pub(crate) fn read_rows_of_key(&self, key: usize, window: &mut Window) -> Range<usize> {
-        self.keys.read(START, key, window) as usize..self.keys.read(START, key + 1, window) as usize
+        let [start, end] = self.keys.read_two(START, key, window);
+        start as usize..end as usize
     }
 
     /// The rows of `rows` with this id on the level after the prefix that made `rows`, searched from the row `hint`. If there
@@ -301,8 +308,8 @@ impl Base {
 
     pub(crate) fn lower_bound(&self, level: usize, rows: Range<usize>, id: Id) -> usize {
         match self.lies(level) {
-            Lies::Rows(column) => self.rows.lower_bound(column, rows.clone(), rows.start, id.bits()),
-            Lies::Last => self.last.lower_bound(0, rows.clone(), rows.start, id.bits()),
+            Lies::Rows(column) => self.rows.lower_bound(column, rows, None, id.bits()),
+            Lies::Last => self.last.lower_bound(0, rows, None, id.bits()),
             Lies::Graphs | Lies::Keys => no_column(),
         }
     }
@@ -322,7 +329,7 @@ impl Base {
     }
 
     pub(crate) fn key_of_row(&self, row: usize) -> usize {
-        self.keys.lower_bound(START, 0..self.keys.len(), 0, row as u64 + 1) - 1
+        self.keys.lower_bound(START, 0..self.keys.len(), None, row as u64 + 1) - 1
     }
 
     /// The place of a key's graph. Takes O(log n).
@@ -330,7 +337,7 @@ impl Base {
         if self.only.is_some() {
             return 0;
         }
-        self.graphs.lower_bound(FIRST, 0..self.graphs.len(), 0, key as u64 + 1) - 1
+        self.graphs.lower_bound(FIRST, 0..self.graphs.len(), None, key as u64 + 1) - 1
     }
 
     pub(crate) fn fill(&self, level: usize, rows: Range<usize>, column: &mut Room<'_, u64>) {
@@ -396,12 +403,12 @@ impl Base {
             [id] if !self.order.is_by_graph() => (0..self.key_count(), id),
             _ => panic!("{} ids are no key", prefix.len()),
         };
-        self.find_key(keys.clone(), keys.start.midpoint(keys.end), id, &mut Window::default())
+        self.keys.equal_once(KEY, keys, id.bits())
     }
 
     /// The place of this graph, as a range; if there is none, the empty range where it would be.
     pub(crate) fn graph_range(&self, graph: Id) -> Range<usize> {
-        self.find_graph(self.graph_count() / 2, graph, &mut Window::default())
+        self.graphs.equal_once(GRAPH, 0..self.graph_count(), graph.bits())
     }
 
     /// The ids of a key, and of its graph in front if the order is by graph.

@@ -129,11 +129,13 @@ pub struct Searcher {
     /// The last id, and where its search ended.
     last: u64,
     place: usize,
-    first: u64,
-    /// Average number of places per id, over the whole column.
-    density: f64,
-    /// The greatest distance of ids between which a search is shorter than after a guess.
+    /// The distance of ids within which a search from `place` is shorter than after a guess.
     near: u64,
+    /// A line from the first to the last id; if there are many searches, lines through more of them.
+    line: Line,
+    guide: Option<Box<Guide>>,
+    /// How many searches began with a guess, until the guide is made.
+    guesses: u32,
     /// Of the level; and of the first rows of keys.
     ids: Window,
     starts: Window,
@@ -147,8 +149,23 @@ enum Of {
     Rows,
 }
 
-/// Beyond this distance in places, a guess beats galloping.
+impl Of {
+    /// The id at a place of the level.
+    fn id(self, index: &Base, level: usize, place: usize) -> u64 {
+        let id = match self {
+            Of::Graphs => index.graph(place),
+            Of::Keys => index.key(place),
+            Of::Rows => index.get(level, place),
+        };
+        id.bits()
+    }
+}
+
+/// Up to this distance in places, galloping beats a guess.
 const NEAR: f64 = 64.0;
+
+/// After so many guesses, making the guide takes little time beside them.
+const GUESSES: u32 = 16;
 
 impl Searcher {
     pub(crate) fn new(index: &Index, prefix: &[Id]) -> Searcher {
@@ -166,40 +183,24 @@ impl Searcher {
             Of::Keys => prefix.first().map_or(0..index.key_count(), |graph| index.keys_of(*graph)),
             Of::Rows => index.range(prefix),
         };
-        let id = |place: usize| match of {
-            Of::Graphs => index.graph(place),
-            Of::Keys => index.key(place),
-            Of::Rows => index.get(level, place),
-        };
-        let (first, last) =
-            if within.is_empty() { (0, 0) } else { (id(within.start).bits(), id(within.end - 1).bits()) };
-        let density = if last > first { (within.len() - 1) as f64 / (last - first) as f64 } else { 0.0 };
-        Searcher {
-            level,
-            changes,
-            of,
-            last: first,
-            place: within.start,
-            within,
-            first,
-            density,
-            near: (NEAR / density) as u64,
-            ids: Window::default(),
-            starts: Window::default(),
-        }
+        let last_place = within.end.max(within.start + 1) - 1;
+        let ends = [within.start, last_place].map(|at| if within.is_empty() { 0 } else { of.id(index, level, at) });
+        let line = Line::through((ends[0], within.start), (ends[1], last_place));
+        let (ids, starts) = (Window::default(), Window::default());
+        let (last, place, near) = (ends[0], within.start, NEAR as u64);
+        Searcher { level, changes, of, last, place, within, near, line, guide: None, guesses: 0, ids, starts }
     }
 
     /// The rows with `id`; an empty range if there are none. `index` must be the one that it was made for.
     #[inline]
     pub fn find(&mut self, index: &Index, id: Id) -> Range<usize> {
-        let bits = id.bits();
-        let hint = if bits.abs_diff(self.last) <= self.near {
-            self.place
-        } else {
-            self.within.start.saturating_add((bits.saturating_sub(self.first) as i64 as f64 * self.density) as usize)
+        let (base, bits) = (index.base(), id.bits());
+        let hint = match &self.guide {
+            _ if bits.abs_diff(self.last) <= self.near => self.place,
+            Some(guide) => guide.guess(bits),
+            None => self.guess(base, bits),
         };
         self.last = bits;
-        let base = index.base();
         let found = match self.of {
             Of::Rows => base.find(self.level, self.within.clone(), hint, id, &mut self.ids),
             Of::Keys => base.find_key(self.within.clone(), hint, id, &mut self.ids),
@@ -231,6 +232,78 @@ impl Searcher {
         };
         let (within, hint) = self.changes.as_mut().expect("the index that it was made for has changes");
         delta.around_id((self.level, id), within, rows, hint)
+    }
+
+    #[cold]
+    fn guess(&mut self, base: &Base, id: u64) -> usize {
+        self.guesses += 1;
+        if self.guesses == GUESSES && !self.within.is_empty() {
+            let guide = Guide::new(&self.within, |place| self.of.id(base, self.level, place));
+            self.near = (NEAR / guide.usual_slope()) as u64;
+            self.guide = Some(Box::new(guide));
+        }
+        self.line.guess(id)
+    }
+}
+
+/// Places as a linear function of ids.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    id: u64,
+    place: usize,
+    /// Places per id.
+    slope: f64,
+}
+
+impl Line {
+    fn through(a: (u64, usize), b: (u64, usize)) -> Line {
+        let slope = (b.1 - a.1) as f64 / b.0.saturating_sub(a.0).max(1) as f64;
+        Line { id: a.0, place: a.1, slope }
+    }
+
+    #[inline]
+    fn guess(&self, id: u64) -> usize {
+        self.place.saturating_add((id.saturating_sub(self.id) as i64 as f64 * self.slope) as usize)
+    }
+}
+
+/// Where ids lie, as lines between a few of them. The ranks of one kind are dense, but kinds are far apart, so that a single line
+/// may be far from all ids.
+#[derive(Clone, Debug)]
+struct Guide {
+    lines: [Line; LINES],
+    /// Where they begin.
+    ids: [u64; LINES],
+}
+
+const LINES: usize = STEP * STEP;
+
+const STEP: usize = 8;
+
+impl Guide {
+    /// Of the ids at these places, which ascend. Panics if there are none.
+    fn new(within: &Range<usize>, id: impl Fn(usize) -> u64) -> Guide {
+        let knot = |number: usize| {
+            let place = within.start + (within.len() - 1) * number / LINES;
+            (id(place), place)
+        };
+        let lines = std::array::from_fn(|number| Line::through(knot(number), knot(number + 1)));
+        Guide { lines, ids: lines.map(|line| line.id) }
+    }
+
+    #[inline]
+    fn guess(&self, id: u64) -> usize {
+        // Comparisons that do not depend on each other take less time than the fewest that do.
+        let coarse = (1..STEP).filter(|number| self.ids[number * STEP] <= id).count() * STEP;
+        let fine = (1..STEP).filter(|number| self.ids[coarse + number] <= id).count();
+        self.lines[coarse + fine].guess(id)
+    }
+
+    /// The median.
+    fn usual_slope(&self) -> f64 {
+        let mut slopes = self.lines.map(|line| line.slope);
+        slopes.sort_unstable_by(f64::total_cmp);
+        slopes[LINES / 2]
     }
 }
 
