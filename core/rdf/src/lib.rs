@@ -5,6 +5,7 @@
 //! * [`index`](mod@index): all quads in one order, as columns; a pattern is a range of rows.
 //! * [`search`]: many look-ups in one index, each from where the last one ended.
 //! * [`unranked`]: terms that a sorted dictionary lacks, and [`delta`]: changes of an index since it was built.
+//! * [`Changes`] make a new snapshot of an old one; [`rebuild`] gives it a new base.
 //! * [`statistics`]: counts for a planner, and [`characteristic`]: which predicates occur together.
 //! * [`snapshot`]: all of it together; start at [`Snapshot`].
 //! * [`load`]: from all syntaxes of RDF to a store, in steps that can run at the same time.
@@ -20,6 +21,7 @@ pub mod load;
 mod merged;
 mod packed;
 mod placed;
+pub mod rebuild;
 pub mod search;
 pub mod snapshot;
 pub mod statistics;

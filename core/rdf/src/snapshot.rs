@@ -12,6 +12,7 @@ use crate::term::{Encoded, Encoder, TermView};
 use crate::unranked::FreshTerms;
 use oxrdf::{Term, TermRef};
 use rapidhash::v3::RapidSecrets;
+use std::cmp::Ordering;
 use std::sync::Arc;
 use vicus_flow::NoMemory;
 use vicus_flow::library::HashKey;
@@ -111,9 +112,13 @@ impl Snapshot {
 
     /// The same with another key of the hash function over fresh terms: authors of updates who don't know the seed can't choose many
     /// terms with the same hash. Panics if there are fresh terms.
-    pub fn hashed_with(mut self, seed: u64) -> Snapshot {
+    pub fn hashed_with(self, seed: u64) -> Snapshot {
+        self.with_secrets(RapidSecrets::seed(seed))
+    }
+
+    pub(crate) fn with_secrets(mut self, secrets: RapidSecrets) -> Snapshot {
         assert!(self.fresh.is_empty(), "the key is chosen before there are terms to hash");
-        self.fresh = FreshTerms::new(RapidSecrets::seed(seed));
+        self.fresh = FreshTerms::new(secrets);
         self
     }
 
@@ -123,7 +128,7 @@ impl Snapshot {
     /// There is not enough memory.
     pub fn with(&self, changes: Changes) -> Result<Snapshot, NoMemory> {
         let Changes { fresh, inserts, deletes } = changes;
-        let fresh = self.fresh.with(fresh)?;
+        let fresh = self.fresh.with(fresh, &self.dictionary)?;
         let changes = Changes::effective(inserts, deletes, self.index(Order::Gspo))?;
         let mut indexes = [const { None }; Order::ALL.len()];
         // For counting: those of the default graph in the orders Gpso and Gpos, and those of named graphs in Psog and Posg.
@@ -243,6 +248,26 @@ impl Snapshot {
     #[inline]
     pub fn has(&self, id: Id) -> bool {
         !id.is_computed() || self.fresh.has(id)
+    }
+
+    /// The order of two terms that are here as if all had ranks: that of their ids, but fresh terms stand among the others of their
+    /// kind by their keys. So it is the order of values for the kinds of [`Id::is_value`]. Panics for computed terms.
+    #[inline]
+    pub fn compare(&self, a: Id, b: Id) -> Ordering {
+        if a.is_computed() || b.is_computed() { self.compare_fresh(a, b) } else { a.cmp(&b) }
+    }
+
+    #[inline(never)]
+    fn compare_fresh(&self, a: Id, b: Id) -> Ordering {
+        // A fresh term stands right before the next greater one of the dictionary.
+        let number = |id: Id| match id.is_computed() {
+            false => id.bits() << 1 | 1,
+            true => Id::ranked(id.kind(), self.fresh.next_rank(id)).bits() << 1,
+        };
+        // Only two fresh ones may stand in one place.
+        number(a)
+            .cmp(&number(b))
+            .then_with(|| if a == b { Ordering::Equal } else { self.fresh.key(a).cmp(self.fresh.key(b)) })
     }
 
     /// Whether a literal with this datatype is here that is neither a simple string nor inlined.

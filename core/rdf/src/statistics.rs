@@ -40,8 +40,8 @@ pub struct Statistics {
 /// The greatest number of predicates in a page. A change copies the pages of its predicates.
 const PAGE: usize = 32;
 
-/// The number of triples may change by half before characteristic sets are made anew: so this takes constant time for each change.
-const STALE: usize = 2;
+/// The number of triples may change by an eighth before characteristic sets are made anew: so this takes constant time for each change.
+const STALE: usize = 8;
 
 /// Counts over the triples of one predicate.
 #[derive(Clone, Debug)]

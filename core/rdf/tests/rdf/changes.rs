@@ -1,9 +1,11 @@
 //! Changed snapshots compared with sorted sets of quads.
 
-use crate::model::{Model, assert_index, assert_patterns, assert_statistics};
+use crate::model::{Model, assert_index, assert_patterns, assert_same, assert_statistics};
 use oxrdf::{BlankNode, Literal, NamedNode, Term};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use vicus_rdf::load::Syntax;
+use vicus_rdf::rebuild::Rebuild;
 use vicus_rdf::{Changes, Id, Kind, Loader, Order, Snapshot};
 
 /// A generator of numbers: Steele et al., "Fast splittable pseudorandom number generators", OOPSLA 2014.
@@ -88,6 +90,28 @@ fn check(snapshot: &Snapshot, quads: &BTreeSet<Numbers>) {
     assert_statistics(snapshot, &model).unwrap();
 }
 
+/// A rebuilt snapshot is what loading the data anew gives, and the map to its ids keeps the order of terms.
+fn check_rebuilt(snapshot: &Arc<Snapshot>, quads: &BTreeSet<Numbers>) {
+    let (rebuild, _) = Rebuild::new(snapshot).unwrap();
+    let rebuilt = snapshot.rebuilt().unwrap();
+    rebuilt.assert_valid();
+    let loaded = loaded(quads);
+    assert_eq!((rebuilt.change_count(), rebuilt.fresh().len()), (0, 0));
+    assert_same(&rebuilt, &loaded).unwrap();
+    for order in Order::ALL {
+        let (a, b) = (rebuilt.index(order), loaded.index(order));
+        assert!(a.len() == b.len() && (0..a.len()).all(|row| a.quad(row) == b.quad(row)), "{order:?}");
+    }
+    assert_statistics(&rebuilt, &model_of(&loaded, quads)).unwrap();
+    let all: BTreeSet<Id> = model_of(snapshot, quads).into_iter().flatten().collect();
+    for id in all.iter().filter(|id| !id.is_unbound()) {
+        assert_eq!(rebuilt.term(rebuild.id(*id)), snapshot.term(*id));
+    }
+    let mut sorted: Vec<Id> = all.into_iter().collect();
+    sorted.sort_unstable_by(|a, b| snapshot.compare(*a, *b));
+    assert!(sorted.is_sorted_by_key(|id| rebuild.id(*id)), "fresh terms stand among the others");
+}
+
 /// Some changes; `quads` becomes what is there after them.
 fn change(snapshot: &Snapshot, quads: &mut BTreeSet<Numbers>, batch: u64, size: u64, chance: &mut Chance) -> Snapshot {
     let mut changes = Changes::of(snapshot);
@@ -124,15 +148,16 @@ fn a_changed_snapshot_has_what_a_set_of_quads_has() {
         let mut chance = Chance(seed);
         let size = [0, 30, 300, 2500][seed as usize % 4];
         let mut quads: BTreeSet<Numbers> = (0..size).map(|_| random(&mut chance, size)).collect();
-        let mut versions = vec![(loaded(&quads), quads.clone())];
+        let mut versions = vec![(Arc::new(loaded(&quads)), quads.clone())];
         for _ in 0..8 {
             let batch = [1, 3, 40, 700][chance.below(4) as usize];
             let (before, _) = &versions[versions.len() - 1];
             let after = change(before, &mut quads, batch, size.max(60), &mut chance);
-            versions.push((after, quads.clone()));
+            versions.push((Arc::new(after), quads.clone()));
         }
         for (snapshot, quads) in [0, 1, 4, 8].map(|version: usize| &versions[version]) {
             check(snapshot, quads);
+            check_rebuilt(snapshot, quads);
         }
         // Without any quads, and back to what was loaded.
         let (last, (first, loaded)) = (&versions[8].0, &versions[0]);
