@@ -151,7 +151,12 @@ pub struct Index {
 impl Index {
     /// From rows in this order, ascending and distinct. Panics at 2^32 rows.
     pub(crate) fn new(order: Order, rows: impl Iterator<Item = Row>) -> Result<Index, NoMemory> {
-        Ok(Index { base: Arc::new(Base::new(order, rows)?), changed: None })
+        Ok(Index::of_base(Base::new(order, rows)?))
+    }
+
+    /// Without changes.
+    pub(crate) fn of_base(base: Base) -> Index {
+        Index { base: Arc::new(base), changed: None }
     }
 
     /// With these changes of rows, which ascend strictly: what is inserted is not there now, what is deleted is. Shares the base

@@ -5,9 +5,10 @@
 //! * [`index`](mod@index): all quads in one order, as columns; a pattern is a range of rows.
 //! * [`search`]: many look-ups in one index, each from where the last one ended.
 //! * [`unranked`]: terms that a sorted dictionary lacks, and [`delta`]: changes of an index since it was built.
-//! * [`Changes`] make a new snapshot of an old one; [`rebuild`] gives it a new base.
+//! * [`Changes`] make a new snapshot of an old one; [`Snapshot::united`] gives it a new base.
 //! * [`statistics`]: counts for a planner, and [`characteristic`]: which predicates occur together.
 //! * [`snapshot`]: all of it together; start at [`Snapshot`].
+//! * [`stored`]: a snapshot as sections of a file, and [`lent`]: reading them in place.
 //! * [`load`]: from all syntaxes of RDF to a store, in steps that can run at the same time.
 
 mod base;
@@ -17,15 +18,18 @@ pub mod delta;
 pub mod dictionary;
 pub mod ids;
 pub mod index;
+pub mod lent;
 pub mod load;
 mod merged;
 mod packed;
 mod placed;
-pub mod rebuild;
+pub mod quads;
 pub mod search;
 pub mod snapshot;
 pub mod statistics;
+pub mod stored;
 pub mod term;
+mod unite;
 pub mod unranked;
 
 pub use changes::Changes;

@@ -68,14 +68,12 @@ impl Snapshot {
         indexes: Vec<Index>,
         characteristic: impl IntoIterator<Item = (Order, CharacteristicSets)>,
     ) -> Result<Snapshot, NoMemory> {
-        let mut by_order = [const { None }; Order::ALL.len()];
-        for index in indexes {
-            let place = index.order() as usize;
-            by_order[place] = Some(index);
-        }
-        let (of_default, of_named) = (in_orders(&by_order, OF_DEFAULT), in_orders(&by_order, OF_NAMED));
-        let ([gspo, ..], [spog, ..]) = (of_default, of_named);
-        for index in by_order.iter().flatten() {
+        let get = |order: Order| {
+            let index = indexes.iter().find(|index| index.order() == order);
+            index.unwrap_or_else(|| panic!("an index in order {order:?}"))
+        };
+        let [gspo, gpso, gpos, gops, spog, psog, posg, opsg] = Order::USUAL.map(get);
+        for index in &indexes {
             let like = if index.order().is_by_graph() { gspo } else { spog };
             assert_eq!(index.len(), like.len(), "indexes have the same quads");
         }
@@ -84,10 +82,25 @@ impl Snapshot {
         for (order, made) in characteristic {
             sets[usize::from(!order.is_by_graph())] = made;
         }
-        let [sets, named_sets] = sets;
-        let (statistics, named) = (Statistics::new(of_default, sets)?, Statistics::new(of_named, named_sets)?);
+        let [of_default, of_named] = sets;
+        let statistics = Statistics::new([gspo, gpso, gpos, gops], of_default)?;
+        let named = Statistics::new([spog, psog, posg, opsg], of_named)?;
+        Ok(Snapshot::of_parts(dictionary, indexes, [statistics, named]))
+    }
+
+    /// Of parts that belong together: the counts are those of the default graph, and of all named graphs.
+    pub(crate) fn of_parts(
+        dictionary: Dictionary,
+        parts: Vec<Index>,
+        [statistics, named]: [Statistics; 2],
+    ) -> Snapshot {
+        let mut indexes = [const { None }; Order::ALL.len()];
+        for index in parts {
+            let place = index.order() as usize;
+            indexes[place] = Some(index);
+        }
         let (dictionary, fresh) = (Arc::new(dictionary), FreshTerms::new(RapidSecrets::seed(0)));
-        Ok(Snapshot { dictionary, fresh, indexes: by_order, statistics, named })
+        Snapshot { dictionary, fresh, indexes, statistics, named }
     }
 
     /// Runs all steps of [`load`] after parsing, one after the other. Panics if there is not enough memory.
@@ -281,11 +294,17 @@ impl Snapshot {
         self.view(id).to_term()
     }
 
+    /// The key of a term, in the form that [`term`](crate::term) describes. Panics for ids that are their own terms, and for those that a request
+    /// computed.
+    pub fn key(&self, id: Id) -> &str {
+        if id.is_computed() { self.fresh.key(id) } else { self.dictionary.key(id) }
+    }
+
     /// The term of an id, borrowed. Panics for unbound ids, and for those that a request computed.
     pub fn view(&self, id: Id) -> TermView<'_> {
         match id.is_computed() {
             false => self.dictionary.view(id),
-            true => TermView::of_key(id.kind(), self.fresh.key(id)),
+            true => TermView::of_key(id.kind(), self.key(id)),
         }
     }
 

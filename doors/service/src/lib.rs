@@ -18,6 +18,7 @@ mod load;
 mod service;
 mod session;
 mod sink;
+mod store;
 mod timer;
 
 pub use budget::{Admission, Busy, MemoryBudget};
@@ -29,3 +30,4 @@ pub use session::{Call, Limits, Outcome, Prepared, Running, Session, SessionOpti
 pub use sink::{
     Batch, Count, Each, EachTaker, Format, Sink, Solutions, Taker, TextSink, TextTaker, Unwritable, WrongFormat,
 };
+pub use store::{back_up_store, check_store, create_store, open_store, read_store};
