@@ -10,6 +10,8 @@
 //! * [`stored`]: a snapshot as sections of a file, and [`lent`]: reading them in place.
 //! * [`load`]: from all syntaxes of RDF to a store, in steps that can run at the same time.
 
+mod base;
+mod changes;
 pub mod characteristic;
 pub mod delta;
 pub mod dictionary;
@@ -17,6 +19,7 @@ pub mod ids;
 pub mod index;
 pub mod lent;
 pub mod load;
+mod merged;
 mod packed;
 mod placed;
 pub mod quads;
@@ -28,6 +31,7 @@ pub mod term;
 mod unite;
 pub mod unranked;
 
+pub use changes::Changes;
 pub use dictionary::Dictionary;
 pub use ids::{Id, Kind};
 pub use index::{Index, Order, Position};

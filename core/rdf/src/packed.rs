@@ -174,22 +174,23 @@ impl<const N: usize> Packed<N> {
     }
 
     /// The first of these rows whose value is not below `value`, or their end. The values in these rows must ascend. Takes
-    /// O(log distance) from `hint`, which may be any row.
-    pub(crate) fn lower_bound(&self, column: usize, rows: Range<usize>, hint: usize, value: u64) -> usize {
+    /// O(log distance) from `hint`, which may be any row; without a hint O(log rows).
+    pub(crate) fn lower_bound(&self, column: usize, rows: Range<usize>, hint: Option<usize>, value: u64) -> usize {
         if rows.is_empty() {
             return rows.start;
         }
         let (first, last) = (rows.start / BLOCK, (rows.end - 1) / BLOCK);
-        let block = if first == last { first } else { self.block_of(column, &rows, hint / BLOCK, value) };
+        let block =
+            if first == last { first } else { self.block_of(column, &rows, hint.map(|hint| hint / BLOCK), value) };
         let codes = self.codes(column, block);
         let (part, bound) = (part_of(block, &rows), codes.bound(value));
-        let near = (hint / BLOCK == block).then_some(hint % BLOCK);
+        let near = hint.filter(|hint| hint / BLOCK == block).map(|hint| hint % BLOCK);
         block * BLOCK + search_ascending(|place| codes.code(place), part, near, bound)
     }
 
     /// The last block of these rows that begins below `value`, or their first block: the first row whose value is not below
     /// `value` is in it, or right behind it. Searched from the block `hint`.
-    fn block_of(&self, column: usize, rows: &Range<usize>, hint: usize, value: u64) -> usize {
+    fn block_of(&self, column: usize, rows: &Range<usize>, hint: Option<usize>, value: u64) -> usize {
         let (first, last) = (rows.start / BLOCK, (rows.end - 1) / BLOCK);
         let base = |block: usize| {
             let at = (block * N + column) * FRAME;
@@ -200,7 +201,11 @@ impl<const N: usize> Packed<N> {
             _ if block < last || rows.end.is_multiple_of(BLOCK) => base(block) < value,
             _ => self.get(column, block * BLOCK) < value,
         };
-        gallop(first + 1..last + 1, hint, is_below) - 1
+        let blocks = first + 1..last + 1;
+        match hint {
+            Some(hint) => gallop(blocks, hint, is_below) - 1,
+            None => partition_point(blocks, is_below) - 1,
+        }
     }
 
     /// The rows whose value is `value`, searched from `hint`; if there are none, the empty range where they would be. The
@@ -271,11 +276,18 @@ impl<const N: usize> Packed<N> {
         {
             return first + found.start..first + found.end;
         }
-        let start = self.lower_bound(column, rows.clone(), hint, value);
-        if start == rows.end || self.get(column, start) != value {
-            return start..start;
-        }
-        start..self.end_of_run(column, start, rows.end)
+        self.equal_from(self.lower_bound(column, rows.clone(), Some(hint), value), column, rows.end, value)
+    }
+
+    /// As [`Packed::equal`], for a single search.
+    pub(crate) fn equal_once(&self, column: usize, rows: Range<usize>, value: u64) -> Range<usize> {
+        self.equal_from(self.lower_bound(column, rows.clone(), None, value), column, rows.end, value)
+    }
+
+    /// The rows up to `end` whose value is `value`, if they begin at `start`.
+    fn equal_from(&self, start: usize, column: usize, end: usize, value: u64) -> Range<usize> {
+        let has_it = start < end && self.get(column, start) == value;
+        start..if has_it { self.end_of_run(column, start, end) } else { start }
     }
 
     /// The first row from `row` on that has another value than `row`, or `end`. The values from `row` to `end` must ascend.
@@ -288,7 +300,7 @@ impl<const N: usize> Packed<N> {
             return block * BLOCK + next;
         }
         match codes.value(part.start).checked_add(1) {
-            Some(above) => self.lower_bound(column, row..end, row + BLOCK, above),
+            Some(above) => self.lower_bound(column, row..end, Some(row + BLOCK), above),
             None => end,
         }
     }
@@ -410,6 +422,29 @@ impl Window {
         self.unpacked = rows;
     }
 
+    /// Notes a read of a block of rows that are not packed as they are numbered. Whether they should be [put](Window::put) here:
+    /// if the last reads were of this block as well.
+    pub(crate) fn is_due(&mut self, block: usize) -> bool {
+        if self.block != block {
+            (self.block, self.reads) = (block, 0);
+        }
+        self.reads = (self.reads + 1).min(READS);
+        self.reads == READS
+    }
+
+    /// Lets `unpack` write the values of these rows, which are in one block, to their places in the block.
+    pub(crate) fn put(&mut self, rows: Range<usize>, unpack: impl FnOnce(&mut [u64; BLOCK])) {
+        unpack(self.values.get_or_insert_with(|| Box::new([0; BLOCK])));
+        self.unpacked = rows;
+    }
+
+    /// The values of rows of one block that are here.
+    #[inline]
+    pub(crate) fn slice_of(&self, rows: Range<usize>) -> &[u64] {
+        let first = rows.start % BLOCK;
+        self.values.as_deref().map_or(&[], |values| &values[first..first + rows.len()])
+    }
+
     /// The values of the first of these rows: all that are in the same block. Panics if there are none.
     #[inline]
     fn slice<const N: usize>(&mut self, packed: &Packed<N>, column: usize, rows: Range<usize>) -> &[u64] {
@@ -477,7 +512,7 @@ impl Window {
 
     /// The value of a row, if it is unpacked.
     #[inline]
-    fn get(&self, row: usize) -> Option<u64> {
+    pub(crate) fn get(&self, row: usize) -> Option<u64> {
         if self.unpacked.contains(&row) { self.values.as_deref().map(|values| values[row % BLOCK]) } else { None }
     }
 }
@@ -999,7 +1034,10 @@ mod tests {
                 let hint = hint.index(values.len() + 10);
                 let place = |bound: &dyn Fn(u64) -> bool| rows.start + values[rows.clone()].partition_point(|&other| bound(other));
                 let (start, end) = (place(&|other| other < value), place(&|other| other <= value));
-                prop_assert_eq!(packed.lower_bound(0, rows.clone(), hint, value), start, "{} from {}", value, hint);
+                for hint in [Some(hint), None] {
+                    prop_assert_eq!(packed.lower_bound(0, rows.clone(), hint, value), start, "{} from {:?}", value, hint);
+                }
+                prop_assert_eq!(packed.equal_once(0, rows.clone(), value), start..end, "{}", value);
                 prop_assert_eq!(packed.equal(0, rows.clone(), hint, value, &mut window), start..end, "{} from {}", value, hint);
             }
         }

@@ -9,6 +9,7 @@
 //!
 //! Numbers are words, least byte first. All but `about` and the counts is read in place, when a query needs it.
 
+use crate::base::Base;
 use crate::characteristic::CharacteristicSets;
 use crate::dictionary::{Dictionary, Section};
 use crate::ids::{Id, Kind};
@@ -177,8 +178,8 @@ struct AboutIndex {
 }
 
 impl AboutIndex {
-    fn of(index: &Index) -> AboutIndex {
-        let Index { order, graphs, only, keys, rows, last } = index;
+    fn of(base: &Base) -> AboutIndex {
+        let Base { order, graphs, only, keys, rows, last } = base;
         let (graphs, keys, rows, last) = (graphs.len(), keys.len(), rows.len(), last.len());
         AboutIndex { order: *order, graphs, keys, rows, last, only: *only }
     }
@@ -206,12 +207,12 @@ impl AboutIndex {
         let name = |part: &str| format!("{order:?}.{part}");
         let (graphs, keys) = (found.packed(&name("graphs"), graphs)?, found.packed(&name("keys"), keys)?);
         let (rows, last) = (found.packed(&name("rows"), rows)?, found.packed(&name("last"), last)?);
-        Ok(Index { order, graphs, only, keys, rows, last })
+        Ok(Index::of_base(Base { order, graphs, only, keys, rows, last }))
     }
 }
 
-fn write_index(index: &Index, into: &mut dyn Sections) -> Result<(), BoxError> {
-    let Index { order, graphs, keys, rows, last, .. } = index;
+fn write_index(base: &Base, into: &mut dyn Sections) -> Result<(), BoxError> {
+    let Base { order, graphs, keys, rows, last, .. } = base;
     write_packed(&format!("{order:?}.graphs"), graphs, into)?;
     write_packed(&format!("{order:?}.keys"), keys, into)?;
     write_packed(&format!("{order:?}.rows"), rows, into)?;
@@ -222,7 +223,7 @@ fn write_index(index: &Index, into: &mut dyn Sections) -> Result<(), BoxError> {
 const COUNTS: [[&str; 2]; 2] = [["statistics", "sets"], ["named.statistics", "named.sets"]];
 
 impl Snapshot {
-    /// Writes all of it.
+    /// Writes all of it. Panics if there are changes since its indexes were built ([`Snapshot::united`] makes them a part of it).
     ///
     /// # Errors
     /// A section can't be written.
@@ -231,14 +232,16 @@ impl Snapshot {
         let sections = self.dictionary().sections();
         sections.iter().for_each(|section| about.push(section.len()));
         about.push(self.orders().count());
-        self.orders().for_each(|order| AboutIndex::of(self.index(order)).store(&mut about));
+        assert_eq!(self.change_count(), 0, "changes are united with their base before it is written");
+        let base = |order| self.index(order).base();
+        self.orders().for_each(|order| AboutIndex::of(base(order)).store(&mut about));
         about.write("about", into)?;
         for (section, name) in sections.iter().zip(KINDS) {
             let (text, ends) = section.parts();
             write_values(&format!("{name}.text"), text, |bytes| bytes, into)?;
             write_values(&format!("{name}.ends"), ends, |ends| ends.as_flattened(), into)?;
         }
-        self.orders().try_for_each(|order| write_index(self.index(order), into))?;
+        self.orders().try_for_each(|order| write_index(base(order), into))?;
         for (counts, names) in [self.statistics(), self.named_statistics()].into_iter().zip(COUNTS) {
             let (mut statistics, mut sets) = Default::default();
             counts.store(&mut statistics);
@@ -377,7 +380,8 @@ pub(crate) mod tests {
             assert_eq!(all(&stored), all(&written));
             for counts in [Snapshot::statistics, Snapshot::named_statistics] {
                 let [a, b] = [&stored, &written].map(counts);
-                assert_eq!(format!("{:?}", a.predicates()), format!("{:?}", b.predicates()));
+                let [shown, expected] = [a, b].map(|counts| format!("{:?}", counts.predicates().collect::<Vec<_>>()));
+                assert_eq!(shown, expected);
                 assert_eq!((a.triples, a.subjects, a.objects), (b.triples, b.subjects, b.objects));
                 let [a, b] = [a, b].map(|counts| counts.characteristic());
                 assert_eq!((a.sets(), a.is_complete()), (b.sets(), b.is_complete()));

@@ -1,12 +1,11 @@
 //! Base files: a snapshot's sections in one file; written by loading, merging and copying, and read in place.
 
 use crate::error::StoreError;
-use crate::stand_in;
 use crate::store::{KIND, State, Store, replayed};
 use crate::turn::{Turn, lock};
 use std::ops::Range;
 use std::sync::Arc;
-use vicus_disk::{BaseEntry, BaseFile, BaseWriter, Section, StoreFiles};
+use vicus_disk::{BaseEntry, BaseFile, BaseWriter, Manifest, Section, StoreFiles};
 use vicus_files::Directory;
 use vicus_flow::{BoxError, or_given_up};
 use vicus_rdf::Snapshot;
@@ -34,14 +33,15 @@ impl Pages for Mapped {
     }
 }
 
-/// The data of a generation's base files. Reads no more than counts.
-pub(crate) fn open(bases: &[Arc<BaseFile>]) -> Result<Snapshot, StoreError> {
+/// The data of a store's base files. Reads no more than counts. Terms that come later are hashed with the store's number, which authors of
+/// data don't know.
+pub(crate) fn open(bases: &[Arc<BaseFile>], manifest: &Manifest) -> Result<Snapshot, StoreError> {
     if bases.is_empty() {
-        return Ok(Snapshot::from_parsed(Vec::new()));
+        return Ok(Snapshot::from_parsed(Vec::new()).hashed_with(manifest.store));
     }
     let find = |name: &str| bases.iter().find_map(|base| base.section(name));
     let lent = Snapshot::lent(&|name| find(name).map(|section| Arc::new(Mapped(section)) as Arc<dyn Pages>));
-    lent.map_err(StoreError::given_up)
+    lent.map(|snapshot| snapshot.hashed_with(manifest.store)).map_err(StoreError::given_up)
 }
 
 /// Writes sections to a base file, and lets others work now and then.
@@ -91,7 +91,8 @@ impl Store {
         let head = Arc::clone(&lock(&self.state).head);
         let all = match head.is_empty() {
             true => loaded,
-            false => or_given_up(|| stand_in::union(&head, &loaded)).map_err(StoreError::given_up)??,
+            false => or_given_up(|| Snapshot::united(&[&head, &loaded], &mut || pause(0)))
+                .map_err(StoreError::given_up)??,
         };
         let (entry, snapshot) = self.write_base(&all, pause)?;
         drop(all);
@@ -132,7 +133,7 @@ impl Store {
         pause: &mut dyn FnMut(u64),
         _bases: &Turn<'_>,
     ) -> Result<(), StoreError> {
-        let merged = or_given_up(|| stand_in::merged(begun)).map_err(StoreError::given_up)??;
+        let merged = or_given_up(|| Snapshot::united(&[begun], &mut || pause(0))).map_err(StoreError::given_up)??;
         let (entry, snapshot) = self.write_base(&merged, pause)?;
         drop(merged);
         // What came meanwhile is applied twice over: while writers go on, then what little came during that.
@@ -159,8 +160,9 @@ impl Store {
     fn write_base(&self, snapshot: &Snapshot, pause: &mut dyn FnMut(u64)) -> Result<(BaseEntry, Snapshot), StoreError> {
         let written = write(snapshot, || lock(&self.state).files.write_base(NAME), pause);
         let opened = written.and_then(|entry| {
-            let file = lock(&self.state).files.open_finished(&entry)?;
-            Ok((entry, open(&[file])?))
+            let state = lock(&self.state);
+            let snapshot = open(&[state.files.open_finished(&entry)?], state.files.manifest())?;
+            Ok((entry, snapshot))
         });
         opened.inspect_err(|_| lock(&self.state).files.give_up())
     }
@@ -188,7 +190,7 @@ pub(crate) fn copy(
     pause: &mut dyn FnMut(u64),
 ) -> Result<(), StoreError> {
     let mut files = StoreFiles::create(directory, KIND, number)?;
-    let merged = or_given_up(|| stand_in::merged(snapshot)).map_err(StoreError::given_up)??;
+    let merged = or_given_up(|| Snapshot::united(&[snapshot], &mut || pause(0))).map_err(StoreError::given_up)??;
     let entry = write(&merged, || files.write_base(NAME), pause)?;
     Ok(files.publish(0, vec![entry])?)
 }

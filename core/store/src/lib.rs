@@ -23,7 +23,6 @@ mod base;
 mod check;
 mod error;
 mod record;
-mod stand_in;
 mod store;
 mod transaction;
 mod turn;

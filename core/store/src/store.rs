@@ -3,7 +3,6 @@
 use crate::base;
 use crate::error::{CommitError, StoreError};
 use crate::record::{NamedTerm, Record};
-use crate::stand_in::{self, Changes};
 use crate::transaction::{Transaction, id_of};
 use crate::turn::{Turns, Waiting, lock};
 use hashbrown::HashMap;
@@ -14,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use vicus_disk::{Landing, Recovered, Refusal, StoreFiles};
 use vicus_files::Directory;
 use vicus_flow::or_given_up;
-use vicus_rdf::{Id, Snapshot};
+use vicus_rdf::{Changes, Id, Snapshot};
 
 /// The kind of its base files.
 pub(crate) const KIND: [u8; 8] = *b"rdf     ";
@@ -63,7 +62,7 @@ pub fn read(directory: &dyn Directory) -> Result<Arc<Snapshot>, StoreError> {
 
 /// The data of a store's files.
 pub(crate) fn snapshot_of(recovered: &Recovered) -> Result<Arc<Snapshot>, StoreError> {
-    let base = base::open(&recovered.bases)?;
+    let base = base::open(&recovered.bases, &recovered.manifest)?;
     let first = recovered.manifest.included + 1;
     let records = recovered.records.iter().zip(first..).map(|(record, number)| (&record[..], number));
     Ok(Arc::new(replayed(base, records)?))
@@ -74,7 +73,7 @@ pub(crate) fn replayed<'a>(
     snapshot: Snapshot,
     records: impl Iterator<Item = (&'a [u8], u64)>,
 ) -> Result<Snapshot, StoreError> {
-    let mut fresh = stand_in::fresh(&snapshot).behind();
+    let mut fresh = snapshot.fresh().behind();
     let mut changes: HashMap<[Id; 4], bool, FxBuildHasher> = HashMap::default();
     for (record, number) in records {
         let record = Record::read(record).map_err(|what| StoreError::Record { number, what })?;
@@ -99,7 +98,7 @@ pub(crate) fn replayed<'a>(
     }
     let of = |there: bool| changes.iter().filter(|(_, is)| **is == there).map(|(quad, _)| *quad).collect();
     let changes = Changes { fresh, inserts: of(true), deletes: of(false) };
-    Ok(or_given_up(|| stand_in::with(&snapshot, &changes)).map_err(StoreError::given_up)??)
+    Ok(or_given_up(|| snapshot.with(changes)).map_err(StoreError::given_up)??)
 }
 
 impl Store {
@@ -109,7 +108,8 @@ impl Store {
     /// There is a store, another process is making one, or the system refuses.
     pub fn create(directory: Arc<dyn Directory>, number: u64, waiting: Arc<dyn Waiting>) -> Result<Store, StoreError> {
         let files = StoreFiles::create(directory, KIND, number)?;
-        Ok(Store::of(files, Arc::new(base::open(&[])?), waiting))
+        let empty = base::open(&[], files.manifest())?;
+        Ok(Store::of(files, Arc::new(empty), waiting))
     }
 
     /// Opens a store to change it.

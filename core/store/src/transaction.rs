@@ -2,7 +2,6 @@
 
 use crate::error::{CommitError, StoreError};
 use crate::record::Writer;
-use crate::stand_in::{self, Changes};
 use crate::store::Store;
 use crate::turn::{Turn, lock};
 use hashbrown::HashMap;
@@ -11,7 +10,7 @@ use rustc_hash::FxBuildHasher;
 use std::fmt;
 use std::sync::Arc;
 use vicus_flow::{NoMemory, or_given_up};
-use vicus_rdf::{Encoded, Encoder, Id, Kind, Snapshot, Unranked};
+use vicus_rdf::{Changes, Encoded, Encoder, Id, Kind, Snapshot, Unranked};
 
 /// Changes that are made together or not at all. Dropped without [`Transaction::commit`], they are not made.
 ///
@@ -44,7 +43,7 @@ impl<'a> Transaction<'a> {
             let state = lock(&store.state);
             (Arc::clone(&state.head), state.refused)
         };
-        let fresh = stand_in::fresh(&snapshot).behind();
+        let fresh = snapshot.fresh().behind();
         let (changes, record, encoder) = Default::default();
         Transaction { store, turn, refused, snapshot, fresh, changes, record, encoder }
     }
@@ -64,16 +63,16 @@ impl<'a> Transaction<'a> {
                 quads
             };
             let (deletes, inserts) = (of(false), of(true));
-            let fresh = std::mem::replace(&mut self.fresh, stand_in::fresh(&self.snapshot).behind());
+            let fresh = std::mem::replace(&mut self.fresh, self.snapshot.fresh().behind());
             let made = or_given_up(|| -> Result<Snapshot, NoMemory> {
                 let key = |id: Id| {
-                    if fresh.has(id) && id.is_computed() { fresh.key(id) } else { stand_in::key(&self.snapshot, id) }
+                    if fresh.has(id) && id.is_computed() { fresh.key(id) } else { self.snapshot.key(id) }
                 };
                 self.record.step(&deletes, &inserts, key);
-                stand_in::with(&self.snapshot, &Changes { fresh, inserts, deletes })
+                self.snapshot.with(Changes { fresh, inserts, deletes })
             });
             self.snapshot = Arc::new(made.map_err(StoreError::given_up)??);
-            self.fresh = stand_in::fresh(&self.snapshot).behind();
+            self.fresh = self.snapshot.fresh().behind();
         }
         Ok(Arc::clone(&self.snapshot))
     }
@@ -148,7 +147,7 @@ impl<'a> Transaction<'a> {
         match self.encoder.term(term) {
             Encoded::Inlined(id) => Ok(Some(id)),
             Encoded::Key(kind, key) => {
-                let stored = or_given_up(|| stand_in::find(&self.snapshot, kind, key)).map_err(StoreError::given_up)?;
+                let stored = or_given_up(|| self.snapshot.find(kind, key)).map_err(StoreError::given_up)?;
                 Ok(stored.or_else(|| self.fresh.find(kind, key)))
             }
         }
@@ -177,7 +176,7 @@ pub(crate) fn id_of(snapshot: &Snapshot, fresh: &mut Unranked, kind: Kind, key: 
     if let Some(id) = fresh.find(kind, key) {
         return Ok(id);
     }
-    match or_given_up(|| stand_in::find(snapshot, kind, key)).map_err(StoreError::given_up)? {
+    match or_given_up(|| snapshot.find(kind, key)).map_err(StoreError::given_up)? {
         Some(id) => Ok(id),
         None => Ok(fresh.add(kind, key)?),
     }

@@ -29,22 +29,22 @@ impl Dice {
     }
 }
 
-/// The quads of a snapshot in one of its orders, as text.
-fn quads_by(snapshot: &Snapshot, order: Order) -> Quads {
-    let index = snapshot.index(order);
-    let shown = |id: Id| if id.is_unbound() { String::new() } else { snapshot.view(id).to_string() };
-    (0..index.len()).map(|row| index.quad(row).map(shown).join(" ")).collect()
-}
-
 /// All quads of a snapshot, as text; each of its orders must have the same.
 pub(crate) fn quads(snapshot: &Snapshot) -> Quads {
-    let all = quads_by(snapshot, Order::Gspo);
-    let named: Quads = all.iter().filter(|quad| !quad.ends_with(' ')).cloned().collect();
+    let in_order = |order| {
+        let index = snapshot.index(order);
+        let mut quads: Vec<[Id; 4]> = index.quads(0..index.len()).collect();
+        quads.sort_unstable();
+        quads
+    };
+    let all = in_order(Order::Gspo);
+    let named: Vec<[Id; 4]> = all.iter().copied().filter(|[.., graph]| !graph.is_unbound()).collect();
     for order in snapshot.orders() {
-        assert_eq!(quads_by(snapshot, order), *if order.is_by_graph() { &all } else { &named }, "{order:?}");
+        assert_eq!(in_order(order), *if order.is_by_graph() { &all } else { &named }, "{order:?}");
     }
     assert_eq!(snapshot.len(), all.len());
-    all
+    let shown = |id: Id| if id.is_unbound() { String::new() } else { snapshot.view(id).to_string() };
+    all.into_iter().map(|quad| quad.map(shown).join(" ")).collect()
 }
 
 /// One of a few hundred quads, with terms of all kinds but blank nodes.
