@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use vicus_disk::{Landing, Recovered, Refusal, StoreFiles};
 use vicus_files::Directory;
@@ -177,13 +178,16 @@ impl Store {
             match flight {
                 Some(mut flight) => {
                     flight.run();
-                    let mut state = lock(&self.state);
-                    let landing = state.files.log().land(flight);
-                    state.settle(landing, &self.published);
-                    drop(state);
-                    self.waiting.wake();
+                    let (told, next) = {
+                        let mut state = lock(&self.state);
+                        let landing = state.files.log().land(flight);
+                        let told = state.settle(landing, &self.published);
+                        (told, state.staged.front().map(|staged| staged.ticket))
+                    };
+                    // One of those that were staged meanwhile writes for them.
+                    told.chain(next).for_each(|ticket| self.waiting.wake(ticket));
                 }
-                None => self.waiting.wait(&mut || {
+                None => self.waiting.wait(ticket, &mut || {
                     let mut state = lock(&self.state);
                     state.outcomes.contains_key(&ticket) || state.files.log().can_take_off()
                 }),
@@ -191,36 +195,19 @@ impl Store {
         }
     }
 
-    /// Waits until all that is staged is durable or refused. The caller has the turn to change data, so no more is staged meanwhile.
+    /// Waits until all that is staged is durable or refused: the callers of [`Store::land`] see to that. This caller has the turn to change
+    /// data, so no more is staged meanwhile.
     pub(crate) fn land_all(&self) {
-        loop {
-            let last = match lock(&self.state).staged.back() {
-                Some(last) => last.ticket,
-                None => return,
-            };
-            // Another caller asks for the outcome of that ticket. This one only helps, and waits.
-            let mut flight = lock(&self.state).files.log().take_off();
-            match &mut flight {
-                Some(flight) => flight.run(),
-                None => self.waiting.wait(&mut || {
-                    let mut state = lock(&self.state);
-                    state.staged.back().is_none_or(|staged| staged.ticket > last) || state.files.log().can_take_off()
-                }),
-            }
-            if let Some(flight) = flight {
-                let mut state = lock(&self.state);
-                let landing = state.files.log().land(flight);
-                state.settle(landing, &self.published);
-                drop(state);
-                self.waiting.wake();
-            }
+        let last = lock(&self.state).staged.back().map(|staged| staged.ticket);
+        if let Some(last) = last {
+            self.waiting.wait(last, &mut || lock(&self.state).staged.is_empty());
         }
     }
 }
 
 impl State {
-    /// Notes what became of a flight, and publishes what is durable now.
-    fn settle(&mut self, landing: Landing, published: &Mutex<Arc<Snapshot>>) {
+    /// Notes what became of a flight, and publishes what is durable now. Returns the tickets of which it was told.
+    fn settle(&mut self, landing: Landing, published: &Mutex<Arc<Snapshot>>) -> Range<u64> {
         match landing.outcome {
             Ok(()) => {
                 let mut number = self.files.log().durable() - (landing.flown.end - landing.flown.start);
@@ -243,6 +230,7 @@ impl State {
                 self.head = Arc::clone(&lock(published));
             }
         }
+        landing.flown.start..landing.refused.end
     }
 }
 

@@ -21,11 +21,11 @@ struct Threads {
 }
 
 impl Waiting for Threads {
-    fn wait(&self, ready: &mut dyn FnMut() -> bool) {
+    fn wait(&self, _: u64, ready: &mut dyn FnMut() -> bool) {
         drop(self.changed.wait_while(self.mutex.lock().unwrap(), |()| !ready()).unwrap());
     }
 
-    fn wake(&self) {
+    fn wake(&self, _: u64) {
         drop(self.mutex.lock().unwrap());
         self.changed.notify_all();
     }
