@@ -16,7 +16,7 @@ fn open(disk: &FakeDisk, pid: u32) -> Result<Store, String> {
 
 fn insert(store: &Store, seed: u64) -> String {
     let quad = quad(&mut Dice::new(seed));
-    let mut transaction = store.write();
+    let mut transaction = store.write().unwrap();
     transaction.insert_quad(quad.as_ref()).unwrap();
     transaction.commit().unwrap();
     shown(&quad)
@@ -93,13 +93,13 @@ fn a_record_that_makes_no_sense_is_named() {
 fn a_transaction_that_is_dropped_has_not_happened() {
     let disk = FakeDisk::new(1);
     let store = create(&disk);
-    let mut transaction = store.write();
-    assert!(store.try_write().is_none());
+    let mut transaction = store.write().unwrap();
+    assert!(store.try_write().unwrap().is_none());
     transaction.insert_quad(quad(&mut Dice::new(1)).as_ref()).unwrap();
     assert_eq!(transaction.snapshot().unwrap().len(), 1);
     assert!(store.snapshot().is_empty());
     drop(transaction);
-    let transaction = store.try_write().expect("the turn has ended");
+    let transaction = store.try_write().unwrap().expect("the turn has ended");
     assert_eq!(transaction.commit().unwrap().number, None, "nothing has changed");
     assert!(store.snapshot().is_empty() && read(&disk.process(2)).unwrap().is_empty());
 }
@@ -112,7 +112,7 @@ fn a_refused_commit_says_whether_it_is_in_doubt() {
         let disk = FakeDisk::new(at);
         let store = create(&disk);
         insert(&store, 1);
-        let mut transaction = store.write();
+        let mut transaction = store.write().unwrap();
         transaction.insert_quad(quad(&mut Dice::new(2)).as_ref()).unwrap();
         disk.fail_after(at, Failure::Errors);
         let Err(error) = transaction.commit() else { continue };
@@ -120,7 +120,7 @@ fn a_refused_commit_says_whether_it_is_in_doubt() {
         assert_eq!(error.to_string().contains("may be found when the store is opened again"), error.in_doubt());
         assert_eq!(store.snapshot().len(), 1);
         disk.heal();
-        assert_eq!(store.write().commit().unwrap().snapshot.len(), 1);
+        assert_eq!(store.write().unwrap().commit().unwrap().snapshot.len(), 1);
     }
     assert!(doubts[1] > 0, "{doubts:?}");
 }
