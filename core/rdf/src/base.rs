@@ -38,7 +38,7 @@ const KEY: usize = 0;
 const START: usize = 1;
 
 /// Where the ids of a level are.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lies {
     Graphs,
     Keys,
@@ -279,10 +279,32 @@ impl Base {
         id: Id,
         window: &mut Window,
     ) -> Range<usize> {
-        match self.lies(level) {
+        self.find_in(self.lies(level), rows, hint, id, window)
+    }
+
+    /// As [`Base::find`], where a level lies.
+    #[inline]
+    pub(crate) fn find_in(
+        &self,
+        lies: Lies,
+        rows: Range<usize>,
+        hint: usize,
+        id: Id,
+        window: &mut Window,
+    ) -> Range<usize> {
+        match lies {
             Lies::Rows(column) => self.rows.equal(column, rows, hint, id.bits(), window),
             Lies::Last => self.last.equal(0, rows, hint, id.bits(), window),
             Lies::Graphs | Lies::Keys => no_column(),
+        }
+    }
+
+    /// The id at a place of a level: a graph, a key, or that of a row.
+    pub(crate) fn id_at(&self, level: usize, place: usize) -> Id {
+        match self.lies(level) {
+            Lies::Graphs => self.graph(place),
+            Lies::Keys => self.key(place),
+            Lies::Rows(_) | Lies::Last => self.get(level, place),
         }
     }
 

@@ -127,7 +127,6 @@ impl Order {
         Position::ALL.map(|position| row[self.level(position)])
     }
 }
-
 /// All quads in one order, or those of named graphs. Size, for triples as SP2Bench makes them: 2 to 5 bytes a triple.
 ///
 /// It is an immutable base, which versions share, and what was inserted and deleted since: a [`Delta`](crate::delta::Delta). All
@@ -155,16 +154,16 @@ impl Index {
         Ok(Index::of_base(Base::new(order, rows)?))
     }
 
+    /// Without changes.
+    pub(crate) fn of_base(base: Base) -> Index {
+        Index { base: Arc::new(base), changed: None }
+    }
+
     /// With these changes of rows, which ascend strictly: what is inserted is not there now, what is deleted is. Shares the base
     /// and most of the earlier changes with this index.
     pub(crate) fn with(&self, changes: &[(Row, Change)]) -> Result<Index, NoMemory> {
         let changed = Changed::with(self, changes)?.map(Arc::new);
         Ok(Index { base: Arc::clone(&self.base), changed })
-    }
-
-    /// An index without changes.
-    pub(crate) fn of_base(base: Base) -> Index {
-        Index { base: Arc::new(base), changed: None }
     }
 
     #[inline]

@@ -290,7 +290,7 @@ fn merge_rows(
     let mut count = 0_usize;
     let rows = std::iter::from_fn(|| {
         count += 1;
-        if count % BETWEEN_PAUSES == 0 {
+        if count.is_multiple_of(BETWEEN_PAUSES) {
             pause();
         }
         let least = match &next[..] {

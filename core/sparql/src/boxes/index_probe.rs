@@ -15,6 +15,16 @@ pub(crate) enum Source {
     Column(usize),
 }
 
+impl Source {
+    #[inline]
+    fn id(self, columns: &[&[u64]], row: usize) -> Id {
+        match self {
+            Source::Constant(id) => id,
+            Source::Column(column) => Id::from_bits(columns[column][row]),
+        }
+    }
+}
+
 /// How a pattern is searched for each row of an input.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct IndexSpec {
@@ -110,74 +120,34 @@ impl Probe for IndexProbe {
         let spec = Arc::clone(&self.spec);
         let index = snapshot.index(spec.order);
         let columns = slices(input);
-        let mut single = match (&spec.prefix[self.leading..], &mut self.searcher) {
-            ([Source::Column(key)], Some(searcher)) => Some((columns[*key], searcher)),
-            _ => None,
+        let mut taking = Taking {
+            index,
+            spec: &spec,
+            columns: &columns,
+            first_is_enough: spec.want == Want::First && spec.checks.is_empty() && spec.repeated.is_empty(),
+            groups: self.groups.as_mut(),
+            at,
+            limit,
+            left,
+            right,
         };
-        let mut cursor = index.cursor();
-        let first_is_enough = spec.want == Want::First && spec.checks.is_empty() && spec.repeated.is_empty();
-        while at.row < input.rows() && left.len() < limit {
-            let row = at.row;
-            let all = match &mut single {
-                Some((keys, searcher)) => searcher.find(index, Id::from_bits(keys[row])),
-                None if spec.prefix.len() == self.leading => self.base.clone(),
-                None => {
-                    let mut ids = [Id::UNBOUND; 4];
-                    for (id, source) in ids.iter_mut().zip(&spec.prefix) {
-                        *id = match source {
-                            Source::Constant(id) => *id,
-                            Source::Column(column) => Id::from_bits(columns[*column][row]),
-                        };
-                    }
-                    cursor.range(&ids[..spec.prefix.len()])
-                }
-            };
-            let mut next = all.start + at.done;
-            if first_is_enough {
-                if next < all.end {
-                    left.push(row as u32);
-                    right.push(next as u32);
-                }
-                next = all.end;
-            } else if let Some(last) = spec.between_groups(all.len()) {
-                let id = match last {
-                    Source::Constant(id) => id,
-                    Source::Column(column) => Id::from_bits(columns[column][row]),
-                };
-                while next < all.end && left.len() < limit {
-                    let (found, end) = find_in_group(index, next..all.end, id);
-                    if let Some(found) = found {
-                        left.push(row as u32);
-                        right.push(found as u32);
-                    }
-                    next = end;
-                }
-            } else if let Some(groups) = &mut self.groups {
-                while next < all.end && left.len() < limit {
-                    let ids = groups.slice(index, next..all.end);
-                    let mut place = 0;
-                    while place < ids.len() && left.len() < limit {
-                        left.push(row as u32);
-                        right.push((next + place) as u32);
-                        let id = ids[place];
-                        place += 1 + ids[place + 1..].iter().take_while(|other| **other == id).count();
-                    }
-                    next += place;
-                    if place == ids.len() && next < all.end {
-                        // The last group may go on behind the slice.
-                        next = index.end_of_group(spec.prefix.len(), next - 1, all.end);
-                    }
-                }
-            } else {
-                let take = (all.end - next).min(limit - left.len());
-                left.extend(std::iter::repeat_n(row as u32, take));
-                right.extend(next as u32..(next + take) as u32);
-                next += take;
+        let rows = taking.at.row..input.rows();
+        match (&spec.prefix[self.leading..], &mut self.searcher) {
+            _ if rows.is_empty() || taking.is_full() => {}
+            ([Source::Column(key)], Some(searcher)) => {
+                let ids = &columns[*key][rows.clone()];
+                searcher.find_each(index, ids, |number, all| taking.take(rows.start + number, all));
             }
-            if next < all.end {
-                at.done = next - all.start;
-            } else {
-                *at = ProbeState { row: row + 1, done: 0 };
+            ([], _) => {
+                let _ = rows.clone().find(|row| !taking.take(*row, self.base.clone()));
+            }
+            _ => {
+                let mut cursor = index.cursor();
+                let mut ids = [Id::UNBOUND; 4];
+                let _ = rows.clone().find(|row| {
+                    ids.iter_mut().zip(&spec.prefix).for_each(|(id, source)| *id = source.id(&columns, *row));
+                    !taking.take(*row, cursor.range(&ids[..spec.prefix.len()]))
+                });
             }
         }
         for (level, source) in &spec.checks {
@@ -198,6 +168,97 @@ impl Probe for IndexProbe {
 
     fn gather(&self, output: usize, right: &[u32], into: &mut Room<'_, u64>) {
         self.snapshot.index(self.spec.order).gather(self.spec.output[output], right, into);
+    }
+}
+
+/// Writes down which rows of the input have which partners, up to a limit.
+struct Taking<'a> {
+    index: &'a Index,
+    spec: &'a IndexSpec,
+    columns: &'a [&'a [u64]],
+    first_is_enough: bool,
+    groups: Option<&'a mut Reader>,
+    /// Where the next call goes on.
+    at: &'a mut ProbeState,
+    limit: usize,
+    left: &'a mut Vec<u32>,
+    right: &'a mut Vec<u32>,
+}
+
+impl Taking<'_> {
+    fn is_full(&self) -> bool {
+        self.left.len() >= self.limit
+    }
+
+    #[inline]
+    fn push(&mut self, row: usize, partner: usize) {
+        self.left.push(row as u32);
+        self.right.push(partner as u32);
+    }
+
+    /// Takes the partners that are wanted of a row's matches, or some of them; whether the next row can be taken.
+    #[inline]
+    fn take(&mut self, row: usize, all: Range<usize>) -> bool {
+        // Most rows have no partner or one, whichever are wanted.
+        match all.len() {
+            0 => {}
+            1 => self.push(row, all.start),
+            _ => return self.take_of_many(row, all),
+        }
+        *self.at = ProbeState { row: row + 1, done: 0 };
+        !self.is_full()
+    }
+
+    fn take_of_many(&mut self, row: usize, all: Range<usize>) -> bool {
+        let mut next = all.start + self.at.done;
+        if self.first_is_enough {
+            self.push(row, next);
+            next = all.end;
+        } else if let Some(last) = self.spec.between_groups(all.len()) {
+            let id = last.id(self.columns, row);
+            while next < all.end && !self.is_full() {
+                let (found, end) = find_in_group(self.index, next..all.end, id);
+                found.into_iter().for_each(|found| self.push(row, found));
+                next = end;
+            }
+        } else if self.groups.is_some() {
+            next = self.take_groups(row, next..all.end);
+        } else {
+            let take = (all.end - next).min(self.limit - self.left.len());
+            self.left.extend(std::iter::repeat_n(row as u32, take));
+            self.right.extend(next as u32..(next + take) as u32);
+            next += take;
+        }
+        let is_done = next == all.end;
+        *self.at =
+            if is_done { ProbeState { row: row + 1, done: 0 } } else { ProbeState { row, done: next - all.start } };
+        is_done && !self.is_full()
+    }
+
+    /// Takes the first of each group; returns the first row that is left.
+    #[inline]
+    fn take_groups(&mut self, row: usize, rows: Range<usize>) -> usize {
+        let mut next = rows.start;
+        let Some(groups) = &mut self.groups else { return next };
+        while next < rows.end && self.left.len() < self.limit {
+            let ids = groups.slice(self.index, next..rows.end);
+            let mut place = 0;
+            while place < ids.len() && self.left.len() < self.limit {
+                self.left.push(row as u32);
+                self.right.push((next + place) as u32);
+                let id = ids[place];
+                place += 1;
+                while place < ids.len() && ids[place] == id {
+                    place += 1;
+                }
+            }
+            next += place;
+            if place == ids.len() && next < rows.end {
+                // The last group may go on behind the slice.
+                next = self.index.end_of_group(self.spec.prefix.len(), next - 1, rows.end);
+            }
+        }
+        next
     }
 }
 
