@@ -43,7 +43,7 @@ pub use error::{QueryError, QueryErrorKind};
 pub use limits::Limits;
 pub use parse::{Parsed, parse, parse_with};
 pub use plan::{Form, Plan, PlanOptions, Run, plan, plan_until};
-pub use service::{Endpoints, Found};
+pub use service::{Endpoints, Found, ServiceFailed};
 pub use stop::Watch;
 pub use syntax::ParseOptions;
 pub use terms::Moment;

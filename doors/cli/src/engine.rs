@@ -11,7 +11,8 @@ use std::time::Duration;
 use vicus::{Runtime, RuntimeBuilder, Topology};
 use vicus_rdf::load::{LoadError, LoadOptions, Phase, Source};
 use vicus_schedule::MOST_THREADS;
-use vicus_service::{Error, Loaded, MemoryBudget, Service, Unwritable};
+use vicus_service::{Error, Loaded, MemoryBudget, Service, Unwritable, WebError};
+use vicus_sparql::ServiceFailed;
 
 /// Loads sources with the threads of a service, with a bar on a terminal.
 pub(crate) fn load(
@@ -55,6 +56,7 @@ pub(crate) fn plain(error: Error) -> anyhow::Error {
         Error::Failed { error, .. } if matches!(error.downcast_ref(), Some(LoadError::TooLong { .. })) => {
             " (--max-line)"
         }
+        Error::Failed { error, .. } => error.downcast_ref().map_or("", of_endpoint),
         Error::Sink(failed) => match failed.io() {
             // Its reader has seen enough.
             Some(io) if io.kind() == ErrorKind::BrokenPipe => return io::Error::from(ErrorKind::BrokenPipe).into(),
@@ -69,6 +71,16 @@ pub(crate) fn plain(error: Error) -> anyhow::Error {
         _ => "",
     };
     anyhow::Error::msg(format!("{error}{option}"))
+}
+
+/// The option that the failure of an endpoint depends on.
+fn of_endpoint(failed: &ServiceFailed) -> &'static str {
+    match failed.error.downcast_ref() {
+        Some(WebError::NotPermitted { .. }) => " (--allow-service)",
+        Some(WebError::TimedOut { .. }) => " (--service-timeout)",
+        Some(WebError::TooManyBytes { .. }) => " (--service-bytes)",
+        _ => "",
+    }
 }
 
 fn bar(reading: &Reading) -> ProgressBar {

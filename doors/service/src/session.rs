@@ -15,6 +15,7 @@ use crate::error::{Error, Stage};
 use crate::load::Dataset;
 use crate::service::Service;
 use crate::sink::{Count, Format, Sink, Solutions, TextSink, operator};
+use crate::web::Web;
 use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
@@ -58,6 +59,8 @@ pub struct SessionOptions {
     pub moment: Option<Moment>,
     /// Whether [`Outcome::counts`] has what each box did.
     pub counts: bool,
+    /// How SERVICE asks the web; by default nothing may be asked.
+    pub web: Arc<Web>,
     /// What each of its calls may take.
     pub limits: Limits,
 }
@@ -73,6 +76,7 @@ impl Default for SessionOptions {
             parallel_answers: false,
             moment: None,
             counts: false,
+            web: Arc::default(),
             limits: Limits::default(),
         }
     }
@@ -296,7 +300,8 @@ impl Call {
         ticket.hold(beside_boxes, prepared.holders())?;
         ticket.share.set_beside_boxes(beside_boxes);
         let plan = &prepared.plan;
-        let run = plan.start(session.options.moment.unwrap_or_else(now));
+        let web = Arc::clone(&session.options.web);
+        let run = plan.start_with(session.options.moment.unwrap_or_else(now), web);
         let solutions = Arc::new(Solutions { run, plan: Arc::clone(plan) });
         let (sink, rows) = (Arc::new(sink), Arc::new(AtomicU64::new(0)));
         let sinks = plan.sinks().iter().map(|id| (*id, operator(&sink, &solutions, &rows)));

@@ -82,6 +82,7 @@ impl Endpoints for Local {
         &self,
         endpoint: &str,
         query: &str,
+        _: &dyn Fn() -> bool,
         found: Found<'_>,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let snapshot = self.snapshots.get(endpoint).ok_or("there is no such endpoint")?;

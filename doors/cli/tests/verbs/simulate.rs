@@ -498,7 +498,8 @@ fn a_measured_machine_can_be_simulated() {
     let text = std::fs::read_to_string(&file).expect("the file is there");
     let leaves = ["bdiv", "bmod", "cross", "fib", "fwd", "lu0", "map", "merge", "multiply", "node", "place"];
     // With a comment if other load hid its speed.
-    let told = |leaf: &&str| text.contains(&format!("\n\"{leaf}\" = ")) || text.contains(&format!("\n# \"{leaf}\": its "));
+    let told =
+        |leaf: &&str| text.contains(&format!("\n\"{leaf}\" = ")) || text.contains(&format!("\n# \"{leaf}\": its "));
     assert!(leaves.iter().all(told), "{text}");
     assert!(text.contains("\n[leaf_bandwidth]\n\"cross\" = "), "{text}");
     let table = printed(&["simulate", "--machine", &file, "--kernel", "vecmul", "--threads", "1"]);

@@ -4,6 +4,7 @@ mod calls;
 mod graphs;
 mod memory;
 mod sinks;
+mod web;
 
 use std::sync::Arc;
 use vicus::{Runtime, Setting};
