@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let step = Instant::now();
     let sorted = parsed.into_iter().map(SortedTerms::new).collect::<Result<Vec<_>, _>>()?;
-    let (terms, mut triples): (Vec<_>, Vec<_>) = sorted.into_iter().unzip();
+    let (terms, mut quads): (Vec<_>, Vec<_>) = sorted.into_iter().unzip();
     say("sort terms", step);
     let step = Instant::now();
     let parts = load::cut_terms(&terms, workers);
@@ -41,12 +41,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let Assembled { dictionary, numbering, tables } = load::assemble(terms, parts)?;
     say("assemble dictionary", step);
     let step = Instant::now();
-    triples.iter_mut().zip(&tables).for_each(|(triples, table)| load::remap(triples, table));
+    quads.iter_mut().zip(&tables).for_each(|(quads, table)| load::remap(quads, table));
     drop(tables);
     say("remap", step);
     let step = Instant::now();
-    let runs = triples.into_iter().map(|triples| Run::new(Order::Spo, triples)).collect::<Result<Vec<Run>, _>>()?;
-    say("sort runs by Spo", step);
+    let runs = quads.into_iter().map(|quads| Run::new(Order::Gspo, quads)).collect::<Result<Vec<Run>, _>>()?;
+    say("sort runs by Gspo", step);
     let mut indexes = Vec::new();
     for order in Order::USUAL {
         let step = Instant::now();

@@ -8,10 +8,11 @@
 
 use crate::dictionary::Dictionary;
 use crate::ids::Id;
-use crate::index::{Index, Order};
+use crate::index::{Index, Order, Position};
 use hashbrown::{HashMap, HashSet};
 use oxrdf::vocab::rdf;
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
 use vicus_flow::library::HashKey;
 use vicus_flow::{Grow, NoMemory};
 
@@ -41,7 +42,7 @@ pub struct CharacteristicSet {
     pub attributes: Vec<(Attribute, usize)>,
 }
 
-/// All characteristic sets of a store, or the most frequent ones.
+/// All characteristic sets of the default graph, or of all named graphs together; or the most frequent ones.
 ///
 /// ```
 /// use vicus_rdf::{Snapshot, characteristic::StarPart};
@@ -117,14 +118,15 @@ pub struct Expected {
 }
 
 impl CharacteristicSets {
-    /// From an index in the order Spo, in one pass; in three passes if there are more than [`MOST`] sets. Panics for another
-    /// order. Its hash tables are keyed with `by`, which does not change the result.
+    /// Of the default graph from an index in the order Gspo, or of all named graphs together from one in the order Spog, in one
+    /// pass; in three passes if there are more than [`MOST`] sets. Panics for another order. Its hash tables are keyed with `by`,
+    /// which does not change the result.
     ///
     /// # Errors
     /// There is not enough memory for its tables, which grow with the numbers of classes and sets.
-    pub fn new(spo: &Index, rdf_type: Option<Id>, by: HashKey) -> Result<CharacteristicSets, NoMemory> {
-        assert_eq!(spo.order(), Order::Spo, "characteristic sets are by subject");
-        let pass = Pass { spo, rdf_type, by };
+    pub fn new(index: &Index, rdf_type: Option<Id>, by: HashKey) -> Result<CharacteristicSets, NoMemory> {
+        assert!(matches!(index.order(), Order::Gspo | Order::Spog), "characteristic sets are by subject");
+        let pass = Pass { index, keys: index.keys_of(Id::UNBOUND), rdf_type, by };
         let mut made = match pass.collect(None)? {
             Some(made) => made,
             None => {
@@ -247,7 +249,9 @@ fn make_room<K: Eq + Hash, V>(table: &mut HashMap<K, V, HashKey>) -> Result<(), 
 
 /// A pass over the subjects.
 struct Pass<'a> {
-    spo: &'a Index,
+    index: &'a Index,
+    /// The subjects.
+    keys: Range<usize>,
     rdf_type: Option<Id>,
     by: HashKey,
 }
@@ -316,12 +320,15 @@ impl Pass<'_> {
 
     /// The predicate and the object of each row.
     fn rows(&self) -> impl Iterator<Item = (Id, Id)> {
-        self.spo.values(1, 0..self.spo.len()).zip(self.spo.values(2, 0..self.spo.len()))
+        let index = self.index;
+        let rows = if index.order().is_by_graph() { index.range(&[Id::UNBOUND]) } else { 0..index.len() };
+        let values = |position| index.values(index.order().level(position), rows.clone());
+        values(Position::Predicate).zip(values(Position::Object))
     }
 
     /// The number of triples of each subject.
     fn triples(&self) -> impl Iterator<Item = usize> {
-        self.spo.rows_of_keys().map(|rows| rows.len())
+        self.index.rows_of_keys(self.keys.clone()).map(|rows| rows.len())
     }
 
     /// Collects the attributes of a subject's rows with their numbers of triples, ascending; returns a hash of the attributes. The
@@ -330,17 +337,20 @@ impl Pass<'_> {
         into.clear();
         let mut hasher = rustc_hash::FxHasher::default();
         let (mut last, mut is_type) = (Id::UNBOUND, false);
-        let mut of_last = 0;
+        let (mut of_last, mut class) = (0, Id::UNBOUND);
         for (predicate, object) in rows {
             if predicate == last {
                 into[of_last].1 += 1;
             } else {
                 (last, is_type, of_last) = (predicate, self.rdf_type == Some(predicate), into.len());
+                class = Id::UNBOUND;
                 predicate.hash(&mut hasher);
                 into.grow(1)?;
                 into.push((Attribute { predicate, class: Id::UNBOUND }, 1));
             }
-            if is_type {
+            // A class that comes again is that of another graph.
+            if is_type && object != class {
+                class = object;
                 object.hash(&mut hasher);
                 into.grow(1)?;
                 into.push((Attribute { predicate, class: object }, 1));

@@ -69,6 +69,26 @@ impl<const N: usize> Packed<N> {
         }
     }
 
+    /// The values of a column in a row and in the next one, as [`Packed::read`].
+    #[inline]
+    pub(crate) fn read_two(&self, column: usize, row: usize, window: &mut Window) -> [u64; 2] {
+        match window.values.as_deref() {
+            Some(values) if window.unpacked.start <= row && row + 1 < window.unpacked.end => {
+                [values[row % BLOCK], values[(row + 1) % BLOCK]]
+            }
+            _ => self.read_two_far(column, row, window),
+        }
+    }
+
+    #[inline(never)]
+    fn read_two_far(&self, column: usize, row: usize, window: &mut Window) -> [u64; 2] {
+        window.move_to(self, column, row / BLOCK);
+        let codes = self.open(window.frame);
+        let place = row % BLOCK;
+        let two = if place + 1 < BLOCK { codes.value(place + 1) } else { self.get(column, row + 1) };
+        [codes.value(place), two]
+    }
+
     #[inline(never)]
     fn read_far(&self, column: usize, row: usize, window: &mut Window) -> u64 {
         window.move_to(self, column, row / BLOCK);
@@ -149,36 +169,39 @@ impl<const N: usize> Packed<N> {
     }
 
     /// The first of these rows whose value is not below `value`, or their end. The values in these rows must ascend. Takes
-    /// O(log distance) from `hint`, which may be any row.
-    pub(crate) fn lower_bound(&self, column: usize, rows: Range<usize>, hint: usize, value: u64) -> usize {
+    /// O(log distance) from `hint`, which may be any row; without a hint O(log rows).
+    pub(crate) fn lower_bound(&self, column: usize, rows: Range<usize>, hint: Option<usize>, value: u64) -> usize {
         if rows.is_empty() {
             return rows.start;
         }
         let (first, last) = (rows.start / BLOCK, (rows.end - 1) / BLOCK);
-        let block = if first == last { first } else { self.block_of(column, &rows, hint / BLOCK, value) };
+        let block =
+            if first == last { first } else { self.block_of(column, &rows, hint.map(|hint| hint / BLOCK), value) };
         let codes = self.codes(column, block);
         let (part, bound) = (part_of(block, &rows), codes.bound(value));
-        let near = (hint / BLOCK == block).then_some(hint % BLOCK);
+        let near = hint.filter(|hint| hint / BLOCK == block).map(|hint| hint % BLOCK);
         block * BLOCK + search_ascending(|place| codes.code(place), part, near, bound)
     }
 
     /// The last block of these rows that begins below `value`, or their first block: the first row whose value is not below
-    /// `value` is in it, or right behind it.
-    fn block_of(&self, column: usize, rows: &Range<usize>, hint: usize, value: u64) -> usize {
-        let (first, mut end) = (rows.start / BLOCK, rows.end.div_ceil(BLOCK));
-        // Where all rows of a block ascend, its base is its first value. In the last block, other rows may be behind these.
-        if !rows.end.is_multiple_of(BLOCK) {
-            end -= 1;
-            if self.get(column, end * BLOCK) < value {
-                return end;
-            }
-        }
+    /// `value` is in it, or right behind it. Searched from the block `hint`.
+    fn block_of(&self, column: usize, rows: &Range<usize>, hint: Option<usize>, value: u64) -> usize {
+        let (first, last) = (rows.start / BLOCK, (rows.end - 1) / BLOCK);
         let frames = &*self.frames;
         let base = |block: usize| {
             let at = (block * N + column) * FRAME;
             frames[at..at + FRAME].first_chunk().map_or(0, |base| u64::from_le_bytes(*base))
         };
-        gallop(first + 1..end, hint, |block| base(block) < value) - 1
+        // Where all rows of a block ascend, its base is its first value. In the last block, other rows may be behind these.
+        let is_below = |block: usize| match block {
+            _ if block < last || rows.end.is_multiple_of(BLOCK) => base(block) < value,
+            _ => self.get(column, block * BLOCK) < value,
+        };
+        let blocks = first + 1..last + 1;
+        match hint {
+            Some(hint) => gallop(blocks, hint, is_below) - 1,
+            None => partition_point(blocks, is_below) - 1,
+        }
     }
 
     /// The rows whose value is `value`, searched from `hint`; if there are none, the empty range where they would be. The
@@ -198,6 +221,22 @@ impl<const N: usize> Packed<N> {
         }
     }
 
+    /// As [`Packed::equal`], of rows without equal values.
+    #[inline]
+    pub(crate) fn only(
+        &self,
+        column: usize,
+        rows: Range<usize>,
+        hint: usize,
+        value: u64,
+        window: &mut Window,
+    ) -> Range<usize> {
+        match window.only_near(&rows, hint, value) {
+            Some(found) => found..found + 1,
+            None => self.search_equal(column, rows, hint, value, window),
+        }
+    }
+
     #[inline(never)]
     fn search_equal(
         &self,
@@ -213,14 +252,17 @@ impl<const N: usize> Packed<N> {
         let hint = hint.clamp(rows.start, rows.end - 1);
         let block = hint / BLOCK;
         window.move_to(self, column, block);
-        let part = part_of(block, &rows);
+        let (part, place) = (part_of(block, &rows), hint % BLOCK);
         let found = match window.unpacked_block() {
-            Some(values) => equal_in(|place| values[place], &part, hint % BLOCK, value),
+            Some(values) => equal_in(|place| values[place], &part, place, value),
             None => {
                 let codes = self.open(window.frame);
                 // A value with several bases may have no code, even if it is between others.
-                let bound = if codes.bases == 0 { value.checked_sub(codes.base) } else { None };
-                bound.and_then(|bound| equal_in(|place| codes.code(place), &part, hint % BLOCK, bound))
+                match if codes.bases == 0 { value.checked_sub(codes.base) } else { None } {
+                    Some(bound) if codes.is_alone(&part, place, bound) => return hint..hint + 1,
+                    Some(bound) => equal_in(|place| codes.code(place), &part, place, bound),
+                    None => None,
+                }
             }
         };
         let first = block * BLOCK;
@@ -230,11 +272,18 @@ impl<const N: usize> Packed<N> {
         {
             return first + found.start..first + found.end;
         }
-        let start = self.lower_bound(column, rows.clone(), hint, value);
-        if start == rows.end || self.get(column, start) != value {
-            return start..start;
-        }
-        start..self.end_of_run(column, start, rows.end)
+        self.equal_from(self.lower_bound(column, rows.clone(), Some(hint), value), column, rows.end, value)
+    }
+
+    /// As [`Packed::equal`], for a single search.
+    pub(crate) fn equal_once(&self, column: usize, rows: Range<usize>, value: u64) -> Range<usize> {
+        self.equal_from(self.lower_bound(column, rows.clone(), None, value), column, rows.end, value)
+    }
+
+    /// The rows up to `end` whose value is `value`, if they begin at `start`.
+    fn equal_from(&self, start: usize, column: usize, end: usize, value: u64) -> Range<usize> {
+        let has_it = start < end && self.get(column, start) == value;
+        start..if has_it { self.end_of_run(column, start, end) } else { start }
     }
 
     /// The first row from `row` on that has another value than `row`, or `end`. The values from `row` to `end` must ascend.
@@ -247,7 +296,7 @@ impl<const N: usize> Packed<N> {
             return block * BLOCK + next;
         }
         match codes.value(part.start).checked_add(1) {
-            Some(above) => self.lower_bound(column, row..end, row + BLOCK, above),
+            Some(above) => self.lower_bound(column, row..end, Some(row + BLOCK), above),
             None => end,
         }
     }
@@ -410,6 +459,14 @@ impl Window {
         if self.reads == READS { self.values.as_deref() } else { None }
     }
 
+    /// As [`Packed::only`], if that is in this window at `hint` or soon behind.
+    #[inline]
+    fn only_near(&self, rows: &Range<usize>, hint: usize, value: u64) -> Option<usize> {
+        let values = self.values.as_deref()?;
+        let (low, high) = (rows.start.max(self.unpacked.start), rows.end.min(self.unpacked.end));
+        (hint.max(low)..high.min(hint.saturating_add(4))).find(|row| values[row % BLOCK] == value)
+    }
+
     /// The value of a row, if it is unpacked.
     #[inline]
     fn get(&self, row: usize) -> Option<u64> {
@@ -493,6 +550,16 @@ impl Codes<'_> {
         let word =
             self.data.get(at..at + 8).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
         word >> (bit % 8) & self.mask
+    }
+
+    /// Whether the place and no other one has this code, and is not at an end of the part.
+    #[inline]
+    fn is_alone(&self, part: &Range<usize>, place: usize, code: u64) -> bool {
+        part.start < place
+            && place + 1 < part.end
+            && self.code(place) == code
+            && self.code(place - 1) < code
+            && self.code(place + 1) > code
     }
 
     /// The bits of a code below those that choose its base. Zero bits are taken as such of a damaged frame.
@@ -924,7 +991,10 @@ mod tests {
                 let hint = hint.index(values.len() + 10);
                 let place = |bound: &dyn Fn(u64) -> bool| rows.start + values[rows.clone()].partition_point(|&other| bound(other));
                 let (start, end) = (place(&|other| other < value), place(&|other| other <= value));
-                prop_assert_eq!(packed.lower_bound(0, rows.clone(), hint, value), start, "{} from {}", value, hint);
+                for hint in [Some(hint), None] {
+                    prop_assert_eq!(packed.lower_bound(0, rows.clone(), hint, value), start, "{} from {:?}", value, hint);
+                }
+                prop_assert_eq!(packed.equal_once(0, rows.clone(), value), start..end, "{}", value);
                 prop_assert_eq!(packed.equal(0, rows.clone(), hint, value, &mut window), start..end, "{} from {}", value, hint);
             }
         }

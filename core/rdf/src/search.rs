@@ -7,50 +7,75 @@
 use crate::ids::Id;
 use crate::index::Index;
 use crate::packed::Window;
+use std::cmp::Ordering;
 use std::ops::Range;
 
 /// Searches an index from where the last search ended. Searches for ascending values take O(log distance), others O(log n).
 ///
 /// ```
-/// use vicus_rdf::{Order, Snapshot};
+/// use vicus_rdf::{Id, Order, Snapshot};
 /// let snapshot = Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"1\" .\n<http://e/b> <http://e/p> \"2\" .")?;
-/// let index = snapshot.index(Order::Spo);
+/// let index = snapshot.index(Order::Gspo);
 /// let mut cursor = index.cursor();
-/// let rows: usize = index.keys().map(|subject| cursor.range(&[subject]).len()).sum();
+/// let subjects = index.keys(index.keys_of(Id::UNBOUND));
+/// let rows: usize = subjects.map(|subject| cursor.range(&[Id::UNBOUND, subject]).len()).sum();
 /// assert_eq!(rows, 2);
 /// # Ok::<(), vicus_rdf::SyntaxError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     index: &'a Index,
+    /// The graph of the last search and its keys; in an order that ends with the graph, all keys.
+    graph: Id,
+    keys: Range<usize>,
     /// Where the last searches ended: a place in the keys, and rows. These are hints; any values give correct results.
     key: usize,
-    levels: [usize; 2],
-    /// Of keys and of their first rows, and of the second and the third level.
+    levels: [usize; 3],
+    /// Of keys and of their first rows, and of the levels after them.
     key_windows: [Window; 2],
-    level_windows: [Window; 2],
+    level_windows: [Window; 3],
 }
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(index: &'a Index) -> Cursor<'a> {
-        Cursor { index, key: 0, levels: [0; 2], key_windows: Default::default(), level_windows: Default::default() }
+        Cursor {
+            index,
+            graph: Id::UNBOUND,
+            keys: index.keys_of(Id::UNBOUND),
+            key: 0,
+            levels: [0; 3],
+            key_windows: Default::default(),
+            level_windows: Default::default(),
+        }
     }
 
     /// As [`Index::range`].
     pub fn range(&mut self, prefix: &[Id]) -> Range<usize> {
-        let [first, rest @ ..] = prefix else { return 0..self.index.len() };
-        assert!(rest.len() < 3, "a triple has three ids");
+        let rest = match prefix {
+            [] => return 0..self.index.len(),
+            [graph, rest @ ..] if self.index.order().is_by_graph() => {
+                if *graph != self.graph {
+                    (self.graph, self.keys) = (*graph, self.index.keys_of(*graph));
+                }
+                rest
+            }
+            rest => rest,
+        };
+        let [first, rest @ ..] = rest else { return self.index.range(prefix) };
+        assert!(rest.len() < 4, "a quad has four ids");
         let mut rows = self.first(*first);
-        for (level, id) in rest.iter().enumerate() {
-            rows = self.index.find(level + 1, rows, self.levels[level], *id, &mut self.level_windows[level]);
-            self.levels[level] = rows.start;
+        let above = self.index.key_level() + 1;
+        for (place, id) in rest.iter().enumerate() {
+            let (hint, window) = (self.levels[place], &mut self.level_windows[place]);
+            rows = self.index.find(above + place, rows, hint, *id, window);
+            self.levels[place] = rows.start;
         }
         rows
     }
 
     fn first(&mut self, id: Id) -> Range<usize> {
         let (index, [keys, starts]) = (self.index, &mut self.key_windows);
-        let found = index.find_key(self.key, id, keys);
+        let found = index.find_key(self.keys.clone(), self.key, id, keys);
         self.key = found.start;
         if found.start == index.key_count() {
             return index.len()..index.len();
@@ -63,86 +88,188 @@ impl<'a> Cursor<'a> {
 /// Searches one level of an index for ids in any order, within the rows of one prefix.
 ///
 /// ```
-/// use vicus_rdf::{Order, Snapshot};
+/// use vicus_rdf::{Id, Order, Snapshot};
 /// let snapshot = Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"1\" .\n<http://e/b> <http://e/p> \"2\" .")?;
-/// let index = snapshot.index(Order::Pso);
+/// let index = snapshot.index(Order::Gpso);
 /// let predicate = index.key(0);
-/// let mut searcher = index.searcher(&[predicate]);
+/// let mut searcher = index.searcher(&[Id::UNBOUND, predicate]);
 /// for row in [1, 0] {
-///     assert_eq!(searcher.find(index, index.get(1, row)), row..row + 1);
+///     assert_eq!(searcher.find(index, index.get(2, row)), row..row + 1);
 /// }
 /// # Ok::<(), vicus_rdf::SyntaxError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Searcher {
     level: usize,
-    /// Where it searches: rows, or on the first level keys.
+    of: Of,
+    /// Where it searches: graphs, keys or rows.
     within: Range<usize>,
     /// The last id, and where its search ended.
     last: u64,
     place: usize,
-    first: u64,
-    /// Average number of places per id, over the whole column.
-    density: f64,
-    /// The greatest distance of ids between which a search is shorter than after a guess.
+    /// The distance of ids within which a search from `place` is shorter than after a guess.
     near: u64,
+    /// A line from the first to the last id; if there are many searches, lines through more of them.
+    line: Line,
+    guide: Option<Box<Guide>>,
+    /// How many searches began with a guess, until the guide is made.
+    guesses: u32,
     /// Of the level; and of the first rows of keys.
     ids: Window,
     starts: Window,
 }
 
-/// Beyond this distance in places, a guess beats galloping.
+/// What a level consists of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Of {
+    Graphs,
+    Keys,
+    Rows,
+}
+
+impl Of {
+    /// The id at a place of the level.
+    fn id(self, index: &Index, level: usize, place: usize) -> u64 {
+        let id = match self {
+            Of::Graphs => index.graph(place),
+            Of::Keys => index.key(place),
+            Of::Rows => index.get(level, place),
+        };
+        id.bits()
+    }
+}
+
+/// Up to this distance in places, galloping beats a guess.
 const NEAR: f64 = 64.0;
+
+/// After so many guesses, making the guide takes little time beside them.
+const GUESSES: u32 = 16;
 
 impl Searcher {
     pub(crate) fn new(index: &Index, prefix: &[Id]) -> Searcher {
         let level = prefix.len();
-        let within = if level == 0 { 0..index.key_count() } else { index.range(prefix) };
-        let id = |place: usize| if level == 0 { index.key(place) } else { index.get(level, place) };
-        let (first, last) =
-            if within.is_empty() { (0, 0) } else { (id(within.start).bits(), id(within.end - 1).bits()) };
-        let density = if last > first { (within.len() - 1) as f64 / (last - first) as f64 } else { 0.0 };
-        Searcher {
-            level,
-            last: first,
-            place: within.start,
-            within,
-            first,
-            density,
-            near: (NEAR / density) as u64,
-            ids: Window::default(),
-            starts: Window::default(),
-        }
+        let of = match level.cmp(&index.key_level()) {
+            Ordering::Less => Of::Graphs,
+            Ordering::Equal => Of::Keys,
+            Ordering::Greater => Of::Rows,
+        };
+        let within = match of {
+            Of::Graphs => 0..index.graph_count(),
+            Of::Keys => prefix.first().map_or(0..index.key_count(), |graph| index.keys_of(*graph)),
+            Of::Rows => index.range(prefix),
+        };
+        let last_place = within.end.max(within.start + 1) - 1;
+        let ends = [within.start, last_place].map(|at| if within.is_empty() { 0 } else { of.id(index, level, at) });
+        let line = Line::through((ends[0], within.start), (ends[1], last_place));
+        let (ids, starts) = (Window::default(), Window::default());
+        let (last, place, near) = (ends[0], within.start, NEAR as u64);
+        Searcher { level, of, last, place, within, near, line, guide: None, guesses: 0, ids, starts }
     }
 
     /// The rows with `id`; an empty range if there are none. `index` must be the one that it was made for.
     #[inline]
     pub fn find(&mut self, index: &Index, id: Id) -> Range<usize> {
         let bits = id.bits();
-        let hint = if bits.abs_diff(self.last) <= self.near {
-            self.place
-        } else {
-            self.within.start.saturating_add((bits.saturating_sub(self.first) as i64 as f64 * self.density) as usize)
+        let hint = match &self.guide {
+            _ if bits.abs_diff(self.last) <= self.near => self.place,
+            Some(guide) => guide.guess(bits),
+            None => self.guess(index, bits),
         };
         self.last = bits;
-        if self.level > 0 {
-            let found = index.find(self.level, self.within.clone(), hint, id, &mut self.ids);
-            self.place = found.start;
-            return found;
-        }
-        let found = index.find_key(hint, id, &mut self.ids);
+        let found = match self.of {
+            Of::Rows => index.find(self.level, self.within.clone(), hint, id, &mut self.ids),
+            Of::Keys => index.find_key(self.within.clone(), hint, id, &mut self.ids),
+            Of::Graphs => index.find_graph(hint, id, &mut self.ids),
+        };
         self.place = found.start;
-        if found.is_empty() { 0..0 } else { index.read_rows_of_key(found.start, &mut self.starts) }
+        match self.of {
+            Of::Rows => found,
+            _ if found.is_empty() => 0..0,
+            Of::Keys => index.read_rows_of_key(found.start, &mut self.starts),
+            Of::Graphs => index.rows_of_graph(found.start),
+        }
+    }
+
+    #[cold]
+    fn guess(&mut self, index: &Index, id: u64) -> usize {
+        self.guesses += 1;
+        if self.guesses == GUESSES && !self.within.is_empty() {
+            let guide = Guide::new(&self.within, |place| self.of.id(index, self.level, place));
+            self.near = (NEAR / guide.usual_slope()) as u64;
+            self.guide = Some(Box::new(guide));
+        }
+        self.line.guess(id)
     }
 }
 
-/// Reads the second or the third level of an index, faster than [`Index::get`] if many reads are near each other.
+/// Places as a linear function of ids.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    id: u64,
+    place: usize,
+    /// Places per id.
+    slope: f64,
+}
+
+impl Line {
+    fn through(a: (u64, usize), b: (u64, usize)) -> Line {
+        let slope = (b.1 - a.1) as f64 / b.0.saturating_sub(a.0).max(1) as f64;
+        Line { id: a.0, place: a.1, slope }
+    }
+
+    #[inline]
+    fn guess(&self, id: u64) -> usize {
+        self.place.saturating_add((id.saturating_sub(self.id) as i64 as f64 * self.slope) as usize)
+    }
+}
+
+/// Where ids lie, as lines between a few of them. The ranks of one kind are dense, but kinds are far apart, so that a single line
+/// may be far from all ids.
+#[derive(Clone, Debug)]
+struct Guide {
+    lines: [Line; LINES],
+    /// Where they begin.
+    ids: [u64; LINES],
+}
+
+const LINES: usize = STEP * STEP;
+
+const STEP: usize = 8;
+
+impl Guide {
+    /// Of the ids at these places, which ascend. Panics if there are none.
+    fn new(within: &Range<usize>, id: impl Fn(usize) -> u64) -> Guide {
+        let knot = |number: usize| {
+            let place = within.start + (within.len() - 1) * number / LINES;
+            (id(place), place)
+        };
+        let lines = std::array::from_fn(|number| Line::through(knot(number), knot(number + 1)));
+        Guide { lines, ids: lines.map(|line| line.id) }
+    }
+
+    #[inline]
+    fn guess(&self, id: u64) -> usize {
+        // Comparisons that do not depend on each other take less time than the fewest that do.
+        let coarse = (1..STEP).filter(|number| self.ids[number * STEP] <= id).count() * STEP;
+        let fine = (1..STEP).filter(|number| self.ids[coarse + number] <= id).count();
+        self.lines[coarse + fine].guess(id)
+    }
+
+    /// The median.
+    fn usual_slope(&self) -> f64 {
+        let mut slopes = self.lines.map(|line| line.slope);
+        slopes.sort_unstable_by(f64::total_cmp);
+        slopes[LINES / 2]
+    }
+}
+
+/// Reads a level after the keys of an index, faster than [`Index::get`] if many reads are near each other.
 ///
 /// ```
 /// use vicus_rdf::{Order, Snapshot};
 /// let snapshot = Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"1\" .\n<http://e/a> <http://e/p> \"2\" .")?;
-/// let index = snapshot.index(Order::Spo);
-/// let mut reader = index.reader(1);
+/// let index = snapshot.index(Order::Gspo);
+/// let mut reader = index.reader(2);
 /// let predicate = reader.get(index, 0);
 /// assert_eq!(reader.slice(index, 0..2), [predicate; 2]);
 /// # Ok::<(), vicus_rdf::SyntaxError>(())

@@ -1,29 +1,30 @@
-//! A loaded data set: its terms, its triples in several orders, and counts. It never changes.
+//! A loaded data set: its terms, its quads in several orders, and counts. It never changes.
 
 use crate::characteristic::{self, CharacteristicSets};
 use crate::dictionary::Dictionary;
 use crate::ids::Id;
 use crate::index::{Index, Order, Position};
 use crate::load::{self, Loader, Parsed, SyntaxError};
+use crate::packed::Window;
 use crate::statistics::Statistics;
 use oxrdf::{Term, TermRef};
 use vicus_flow::NoMemory;
 use vicus_flow::library::HashKey;
 
-/// A set of triples, which any number of queries can read concurrently.
+/// A set of quads: a default graph and named graphs. Any number of queries can read it concurrently.
 ///
 /// ```
 /// use oxrdf::NamedNodeRef;
-/// use vicus_rdf::{Order, Snapshot};
+/// use vicus_rdf::{Id, Order, Snapshot};
 ///
 /// let snapshot = Snapshot::of_ntriples(b"
 ///     <http://e/ann> <http://e/knows> <http://e/bob> .
 ///     <http://e/ann> <http://e/name> \"Ann\" .
 /// ")?;
 /// let ann = snapshot.id(NamedNodeRef::new_unchecked("http://e/ann").into()).unwrap();
-/// let index = snapshot.index(snapshot.best_order([true, false, false]));
-/// for row in index.range(&[ann]) {
-///     let object = snapshot.view(index.get(2, row));
+/// let index = snapshot.index(snapshot.best_order([true, false, false, true]));
+/// for row in index.range(&[Id::UNBOUND, ann]) {
+///     let object = snapshot.view(index.get(3, row));
 ///     assert!(["<http://e/bob>", "\"Ann\""].contains(&object.to_string().as_str()));
 /// }
 /// # Ok::<(), vicus_rdf::SyntaxError>(())
@@ -34,26 +35,30 @@ pub struct Snapshot {
     /// By [`Order`]; `None` for orders that were not asked for.
     indexes: [Option<Index>; Order::ALL.len()],
     statistics: Statistics,
+    /// Of all named graphs.
+    named: Statistics,
 }
 
 impl Snapshot {
-    /// Makes one of its parts. Panics unless there are Spo, Pso, Pos and Ops ([`Order::USUAL`]), and all indexes have the
-    /// same length.
+    /// Makes one of its parts. Panics unless there are all of [`Order::USUAL`], and all indexes have the same quads.
     ///
     /// # Errors
     /// There is not enough memory for counting.
     pub fn new(dictionary: Dictionary, indexes: impl IntoIterator<Item = Index>) -> Result<Snapshot, NoMemory> {
         let indexes: Vec<Index> = indexes.into_iter().collect();
-        let spo = indexes.iter().find(|index| index.order() == Order::Spo).expect("an index in order Spo");
-        let sets = CharacteristicSets::new(spo, characteristic::rdf_type(&dictionary), HashKey::default())?;
+        let rdf_type = characteristic::rdf_type(&dictionary);
+        let by_subject = indexes.iter().filter(|index| matches!(index.order(), Order::Gspo | Order::Spog));
+        let sets = by_subject
+            .map(|index| Ok((index.order(), CharacteristicSets::new(index, rdf_type, HashKey::default())?)))
+            .collect::<Result<Vec<_>, NoMemory>>()?;
         Snapshot::with_characteristic(dictionary, indexes, sets)
     }
 
-    /// As [`Snapshot::new`], with the characteristic sets of the index Spo.
+    /// As [`Snapshot::new`], with the characteristic sets of the indexes Gspo and Spog.
     pub(crate) fn with_characteristic(
         dictionary: Dictionary,
         indexes: Vec<Index>,
-        characteristic: CharacteristicSets,
+        characteristic: impl IntoIterator<Item = (Order, CharacteristicSets)>,
     ) -> Result<Snapshot, NoMemory> {
         let mut by_order = [const { None }; Order::ALL.len()];
         for index in indexes {
@@ -62,10 +67,20 @@ impl Snapshot {
         }
         let get =
             |order: Order| by_order[order as usize].as_ref().unwrap_or_else(|| panic!("an index in order {order:?}"));
-        let [spo, pso, pos, ops] = Order::USUAL.map(get);
-        assert!(by_order.iter().flatten().all(|index| index.len() == spo.len()), "indexes have the same triples");
-        let statistics = Statistics::new(pso, pos, spo.key_count(), ops.key_count(), characteristic)?;
-        Ok(Snapshot { dictionary, indexes: by_order, statistics })
+        let [gspo, gpso, gpos, gops, spog, psog, posg, opsg] = Order::USUAL.map(get);
+        for index in by_order.iter().flatten() {
+            let like = if index.order().is_by_graph() { gspo } else { spog };
+            assert_eq!(index.len(), like.len(), "indexes have the same quads");
+        }
+        assert_eq!(gspo.len() - gspo.count(&[Id::UNBOUND]), spog.len(), "all quads of named graphs, and no others");
+        let mut sets: [CharacteristicSets; 2] = Default::default();
+        for (order, made) in characteristic {
+            sets[usize::from(!order.is_by_graph())] = made;
+        }
+        let [of_default, of_named] = sets;
+        let statistics = Statistics::new([gspo, gpso, gpos, gops], of_default)?;
+        let named = Statistics::new([spog, psog, posg, opsg], of_named)?;
+        Ok(Snapshot { dictionary, indexes: by_order, statistics, named })
     }
 
     /// Runs all steps of [`load`] after parsing, one after the other. Panics if there is not enough memory.
@@ -88,12 +103,12 @@ impl Snapshot {
         Ok(loader.finish())
     }
 
-    /// How many triples it has.
+    /// How many quads it has.
     pub fn len(&self) -> usize {
-        self.statistics.triples
+        self.statistics.triples + self.named.triples
     }
 
-    /// Whether it has no triples.
+    /// Whether it has no quads.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -103,12 +118,23 @@ impl Snapshot {
         &self.dictionary
     }
 
-    /// Counts for a planner.
+    /// Counts for a planner, of the default graph.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// The triples in this order. Panics if it was built without it; [`Order::USUAL`] are always there.
+    /// Counts for a planner, of all named graphs together.
+    pub fn named_statistics(&self) -> &Statistics {
+        &self.named
+    }
+
+    /// The names of its graphs, ascending: a graph without quads has none.
+    pub fn graphs(&self) -> impl ExactSizeIterator<Item = Id> + '_ {
+        let index = self.index(Order::Gspo);
+        index.graphs_from(index.find_graph(0, Id::UNBOUND, &mut Window::default()).end)
+    }
+
+    /// The quads in this order. Panics if it was built without it; [`Order::USUAL`] are always there.
     #[expect(
         clippy::should_implement_trait,
         reason = "the field's word; `store[order]` would hide which part is meant"
@@ -117,7 +143,7 @@ impl Snapshot {
         self.get_index(order).unwrap_or_else(|| panic!("the snapshot was built without the order {order:?}"))
     }
 
-    /// The triples in this order, if it was built with it.
+    /// The quads in this order, if it was built with it.
     pub fn get_index(&self, order: Order) -> Option<&Index> {
         self.indexes[order as usize].as_ref()
     }
@@ -127,22 +153,24 @@ impl Snapshot {
         self.indexes.iter().flatten().map(Index::order)
     }
 
-    /// Of its orders, the first one with the most bound positions (subject, predicate, object) in front. If a bound
-    /// position is not in the prefix ([`Order::prefix`]), rows must be filtered: only if just subject and object are bound and
-    /// there is neither Sop nor Osp.
-    pub fn best_order(&self, bound: [bool; 3]) -> Order {
+    /// Of its orders, the first one with the most bound positions (subject, predicate, object, graph) in front. If a bound
+    /// position is not in the prefix ([`Order::prefix`]), rows must be filtered: only if just subject and object are bound, perhaps
+    /// with the graph, and there is neither Gsop nor Gosp. If the graph is not bound, the rows of all named graphs are meant: an
+    /// order that ends with the graph has no others.
+    pub fn best_order(&self, bound: [bool; 4]) -> Order {
         self.best_order_for(bound, None)
     }
 
     /// As [`Snapshot::best_order`]; of equally good orders, one whose rows are sorted by `sorted`, which then follows the prefix.
-    pub fn best_order_for(&self, bound: [bool; 3], sorted: Option<Position>) -> Order {
+    pub fn best_order_for(&self, bound: [bool; 4], sorted: Option<Position>) -> Order {
         let rank = |order: &Order| {
             let prefix = order.prefix(bound);
             let follows = sorted.is_some_and(|position| order.positions().get(prefix) == Some(&position));
             (prefix, follows)
         };
+        let by_graph = bound[Position::Graph as usize];
         // `max_by_key` returns the last of several maxima.
-        let orders: Vec<Order> = self.orders().collect();
+        let orders: Vec<Order> = self.orders().filter(|order| order.is_by_graph() == by_graph).collect();
         orders.into_iter().rev().max_by_key(rank).expect("a snapshot has indexes")
     }
 
@@ -167,7 +195,7 @@ impl Snapshot {
             indexes: self.indexes.iter().flatten().map(|index| (index.order(), index.heap_bytes())).collect(),
             dictionary_text: self.dictionary.text_bytes(),
             dictionary_ends: self.dictionary.ends_bytes(),
-            statistics: self.statistics.heap_bytes(),
+            statistics: self.statistics.heap_bytes() + self.named.heap_bytes(),
         }
     }
 
@@ -189,7 +217,7 @@ impl Snapshot {
 /// use vicus_rdf::Snapshot;
 /// let snapshot = Snapshot::of_ntriples(b"<http://e/s> <http://e/p> <http://e/o> .")?;
 /// let memory = snapshot.memory();
-/// assert_eq!(memory.indexes.len(), 4);
+/// assert_eq!(memory.indexes.len(), 8);
 /// // The three IRIs, without their angle brackets.
 /// assert!(memory.dictionary_text >= 30);
 /// assert_eq!(memory.dictionary_ends, 3 * 5);

@@ -6,7 +6,8 @@ use crate::index::{Index, Order};
 use std::ops::{Range, RangeInclusive};
 use vicus_flow::{Grow, NoMemory};
 
-/// Counts over a whole store. All are exact, except as described at [`CharacteristicSets`].
+/// Counts over the default graph, or over all named graphs together, where a triple counts once for each graph that has it. All are
+/// exact, except as described at [`CharacteristicSets`].
 ///
 /// ```
 /// use vicus_rdf::{Kind, Snapshot};
@@ -67,19 +68,20 @@ impl Column {
         kinds.next().filter(|_| kinds.next().is_none())
     }
 
-    /// Of the second level in the rows of one predicate.
+    /// Of the level after the keys, in the rows of one predicate.
     fn of(index: &Index, rows: Range<usize>) -> Column {
+        let level = index.key_level() + 1;
         let mut kinds = [0; Kind::ALL.len()];
         let mut rest = rows.clone();
         while !rest.is_empty() {
-            let kind = index.get(1, rest.start).kind();
-            let end = index.lower_bound(1, rest.clone(), kind.bounds().end);
+            let kind = index.get(level, rest.start).kind();
+            let end = index.lower_bound(level, rest.clone(), kind.bounds().end);
             kinds[kind.index()] = end - rest.start;
             rest.start = end;
         }
-        let (least, greatest) = (index.get(1, rows.start), index.get(1, rows.end - 1));
+        let (least, greatest) = (index.get(level, rows.start), index.get(level, rows.end - 1));
         let mut last = Id::UNBOUND;
-        let distinct = index.values(1, rows).filter(|&id| std::mem::replace(&mut last, id) != id).count();
+        let distinct = index.values(level, rows).filter(|&id| std::mem::replace(&mut last, id) != id).count();
         Column { distinct, ids: least..=greatest, kinds }
     }
 }
@@ -102,27 +104,31 @@ impl Predicate {
 }
 
 impl Statistics {
-    /// From the indexes Pso and Pos of the same triples, and their characteristic sets; `subjects` and `objects` are the
-    /// numbers of distinct ones. Panics for other orders.
+    /// Of the default graph from the indexes Gspo, Gpso, Gpos and Gops, or of all named graphs from Spog, Psog, Posg and Opsg; and
+    /// their characteristic sets. Panics for other orders.
     ///
     /// # Errors
     /// There is not enough memory for the counts.
-    pub fn new(
-        pso: &Index,
-        pos: &Index,
-        subjects: usize,
-        objects: usize,
-        characteristic: CharacteristicSets,
-    ) -> Result<Statistics, NoMemory> {
-        assert_eq!((pso.order(), pos.order()), (Order::Pso, Order::Pos), "statistics are by predicate");
-        let mut predicates = Vec::with_room(pso.key_count())?;
-        predicates.extend((0..pso.key_count()).map(|key| Predicate {
-            id: pso.key(key),
-            triples: pso.rows_of_key(key).len(),
-            subjects: Column::of(pso, pso.rows_of_key(key)),
-            objects: Column::of(pos, pos.rows_of_key(key)),
-        }));
-        Ok(Statistics { triples: pso.len(), subjects, objects, predicates, characteristic })
+    pub fn new(indexes: [&Index; 4], characteristic: CharacteristicSets) -> Result<Statistics, NoMemory> {
+        let orders = indexes.map(Index::order);
+        assert!(orders == Order::USUAL[..4] || orders == Order::USUAL[4..], "all by graph, or none");
+        let [subjects, by_subject, by_object, objects] = indexes;
+        let (of_subjects, of_objects) = (by_subject.keys_of(Id::UNBOUND), by_object.keys_of(Id::UNBOUND));
+        let mut predicates = Vec::with_room(of_subjects.len())?;
+        let mut triples = 0;
+        for (key, other) in of_subjects.zip(of_objects) {
+            let rows = by_subject.rows_of_key(key);
+            triples += rows.len();
+            predicates.push(Predicate {
+                id: by_subject.key(key),
+                triples: rows.len(),
+                subjects: Column::of(by_subject, rows),
+                objects: Column::of(by_object, by_object.rows_of_key(other)),
+            });
+        }
+        let distinct = |index: &Index| index.keys_of(Id::UNBOUND).len();
+        let (subjects, objects) = (distinct(subjects), distinct(objects));
+        Ok(Statistics { triples, subjects, objects, predicates, characteristic })
     }
 
     /// Which predicates subjects have together.

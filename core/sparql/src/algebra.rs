@@ -21,7 +21,7 @@ pub(crate) struct Slot(pub(crate) usize);
 
 pub(crate) use crate::slots::Slots;
 
-/// What stands at one of the three positions of a triple pattern.
+/// What stands at one of the positions of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum At {
     Slot(Slot),
@@ -29,11 +29,24 @@ pub(crate) enum At {
     Constant(Id),
 }
 
-/// A triple pattern: subject, predicate, object.
+/// A pattern: subject, predicate, object, graph.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Pattern(pub(crate) [At; 3]);
+pub(crate) struct Pattern(pub(crate) [At; 4]);
+
+/// In a pattern: the default graph of the data.
+pub(crate) const DEFAULT_GRAPH: At = At::Constant(Id::UNBOUND);
 
 impl Pattern {
+    /// Subject, predicate and object.
+    pub(crate) fn ends(&self) -> [At; 3] {
+        let [subject, predicate, object, _] = self.0;
+        [subject, predicate, object]
+    }
+
+    pub(crate) fn graph(&self) -> At {
+        self.0[3]
+    }
+
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
         self.0.into_iter().filter_map(|at| match at {
             At::Slot(slot) => Some(slot),

@@ -1,7 +1,7 @@
 //! A physical plan as text: an indented tree, each line an operator with its columns, the rows expected of it, and, after a
 //! run, what it did.
 
-use crate::algebra::{At, Pattern, Slot};
+use crate::algebra::{At, DEFAULT_GRAPH, Pattern, Slot};
 use crate::boxes::construct::{Part, Template};
 use crate::boxes::hash_table::{By, Keep};
 use crate::boxes::index_probe::Want;
@@ -52,7 +52,11 @@ impl Explainer<'_> {
             At::Slot(slot) => self.slot(*slot),
             At::Constant(id) => self.id(*id),
         };
-        pattern.0.iter().map(at).collect::<Vec<_>>().join(" ")
+        let ends = pattern.ends().iter().map(at).collect::<Vec<_>>().join(" ");
+        match pattern.graph() {
+            DEFAULT_GRAPH => ends,
+            graph => format!("graph {} {ends}", at(&graph)),
+        }
     }
 
     /// The first triples of a template.
@@ -102,7 +106,7 @@ impl Explainer<'_> {
         let (what, inputs): (String, Vec<&Physical>) = match &plan.op {
             Op::Values { table } => (format!("values of {} rows", table.rows), Vec::new()),
             Op::Scan { pattern, spec } => {
-                let distinct = if spec.distinct.is_some() { ", distinct" } else { "" };
+                let distinct = if spec.distinct { ", distinct" } else { "" };
                 (format!("scan {:?} {}{distinct}", spec.order, self.pattern(pattern)), Vec::new())
             }
             Op::Nodes => ("all nodes".to_owned(), Vec::new()),

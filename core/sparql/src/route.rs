@@ -157,7 +157,7 @@ impl Automaton {
 
 /// Whether a term is a subject or an object. Only those are ends of a path, except for terms written in the path.
 pub(crate) fn is_node(snapshot: &Snapshot, id: Id) -> bool {
-    snapshot.index(Order::Spo).count(&[id]) > 0 || snapshot.index(Order::Ops).count(&[id]) > 0
+    [Order::Gspo, Order::Gops].iter().any(|order| snapshot.index(*order).count(&[Id::UNBOUND, id]) > 0)
 }
 
 /// The search for what one start reaches, some triples at a time.
@@ -226,8 +226,8 @@ impl Search {
     /// Continues for at most `triples` triples, or until there are `most` ends in `found`; true at the end of the search.
     pub(crate) fn go_on(&mut self, triples: &mut usize, most: usize, found: &mut Vec<u64>) -> bool {
         let (snapshot, automaton) = (Arc::clone(&self.snapshot), Arc::clone(&self.automaton));
-        let forward = snapshot.index(Order::Spo);
-        let backward = snapshot.index(Order::Ops);
+        let forward = snapshot.index(Order::Gspo);
+        let backward = snapshot.index(Order::Gops);
         while let Some(&place) = self.open.last() {
             if self.is_over {
                 return true;
@@ -240,7 +240,7 @@ impl Search {
                 continue;
             };
             let at = self.open.len() - 1;
-            // The nodes behind the rows are on the third level. For a negated step, the predicates to skip are on the second.
+            // The nodes behind the rows are on the last level. For a negated step, the predicates to skip are on the one before.
             let (index, rows, but): (_, _, &[Id]) = match by {
                 Move::Stay => {
                     self.open[at].edge += 1;
@@ -249,15 +249,15 @@ impl Search {
                     continue;
                 }
                 Move::Forward(predicate) => {
-                    let index = snapshot.index(Order::Pso);
-                    (index, index.range(&[*predicate, place.node]), &[])
+                    let index = snapshot.index(Order::Gpso);
+                    (index, index.range(&[Id::UNBOUND, *predicate, place.node]), &[])
                 }
                 Move::Backward(predicate) => {
-                    let index = snapshot.index(Order::Pos);
-                    (index, index.range(&[*predicate, place.node]), &[])
+                    let index = snapshot.index(Order::Gpos);
+                    (index, index.range(&[Id::UNBOUND, *predicate, place.node]), &[])
                 }
-                Move::ForwardNot(but) => (forward, forward.range(&[place.node]), but),
-                Move::BackwardNot(but) => (backward, backward.range(&[place.node]), but),
+                Move::ForwardNot(but) => (forward, forward.range(&[Id::UNBOUND, place.node]), but),
+                Move::BackwardNot(but) => (backward, backward.range(&[Id::UNBOUND, place.node]), but),
             };
             let next = rows.start + place.done;
             let end = rows.end.min(next + *triples);
@@ -268,8 +268,8 @@ impl Search {
                 self.open[at].done = end - rows.start;
             }
             for row in next..end {
-                if but.is_empty() || !but.contains(&index.get(1, row)) {
-                    self.reach(*to, index.get(2, row), found);
+                if but.is_empty() || !but.contains(&index.get(2, row)) {
+                    self.reach(*to, index.get(3, row), found);
                 }
             }
         }

@@ -1,7 +1,8 @@
 //! From the syntax tree to the algebra of slots and ids: SPARQL 1.1, §18.2.
 
 use crate::algebra::{
-    Aggregate, At, Column, Endpoint, Fold, Group, Node, Operand, Path, Pattern, Service, Slot, Slots, SortKey, Table,
+    Aggregate, At, Column, DEFAULT_GRAPH, Endpoint, Fold, Group, Node, Operand, Path, Pattern, Service, Slot, Slots,
+    SortKey, Table,
 };
 use crate::expression::{Arithmetic, Compare, Expr, Function};
 use crate::route::Route;
@@ -635,7 +636,7 @@ impl Translator<'_> {
             Verb::Var(var) => {
                 let slot = self.slot(*var, scope);
                 possible.push(slot);
-                Node::Pattern(Pattern([subject, At::Slot(slot), object]))
+                Node::Pattern(Pattern([subject, At::Slot(slot), object, DEFAULT_GRAPH]))
             }
             Verb::Path(path) => self.path(subject, path, object),
         }
@@ -660,7 +661,9 @@ impl Translator<'_> {
     /// §18.2.2.4, §9.3 and §18.4.
     fn path(&mut self, subject: At, path: &ast::Path, object: At) -> Node {
         match path {
-            ast::Path::Iri(node) => Node::Pattern(Pattern([subject, At::Constant(self.iri(node)), object])),
+            ast::Path::Iri(node) => {
+                Node::Pattern(Pattern([subject, At::Constant(self.iri(node)), object, DEFAULT_GRAPH]))
+            }
             ast::Path::Inverse(inner) => self.path(object, inner, subject),
             ast::Path::Sequence(steps) => {
                 let mut all = Vec::with_capacity(steps.len());
@@ -696,7 +699,7 @@ impl Translator<'_> {
             let node = Box::new(Expr::Constant(self.iri(node)));
             conditions.push(Expr::Compare(Compare::NotEqual, Box::new(Expr::Slot(slot)), node));
         }
-        Node::Pattern(Pattern([subject, At::Slot(slot), object])).filtered(conditions)
+        Node::Pattern(Pattern([subject, At::Slot(slot), object, DEFAULT_GRAPH])).filtered(conditions)
     }
 
     /// A path of which only the ends matter.

@@ -50,8 +50,8 @@ impl HashKey {
             bits ^ bits >> 31
         };
         let mask = next();
-        let multiplier = std::iter::repeat_with(|| next() | 1).find(|&multiplier| spreads(multiplier));
-        HashKey { mask, multiplier: multiplier.expect("one in some hundreds does") }
+        let multiplier = std::iter::repeat_with(|| of_quotients(&mut next)).find(|&multiplier| spreads(multiplier));
+        HashKey { mask, multiplier: multiplier.expect("about every second does") }
     }
 
     /// The hash of one value.
@@ -121,6 +121,24 @@ pub(crate) fn hash_rows(
         });
     }
     Ok(())
+}
+
+/// A multiplier whose first quotients are chosen at random; those after them come from rounding. Of multipliers that are random
+/// themselves, one in some hundreds spreads.
+fn of_quotients(mut random: impl FnMut() -> u64) -> u64 {
+    // The last two convergents p / q of the continued fraction.
+    let ([mut p, mut before_p], [mut q, mut before_q], mut bits) = ([0_u64, 1], [1_u64, 0], 0);
+    while q >> 32 == 0 {
+        // A random number has 21 choices of three bits; the bit above them shows when they are spent.
+        if bits < GREATEST_QUOTIENT {
+            bits = random() | 1 << 63;
+        }
+        let quotient = 1 + bits % GREATEST_QUOTIENT;
+        bits /= GREATEST_QUOTIENT;
+        (p, before_p) = (quotient * p + before_p, p);
+        (q, before_q) = (quotient * q + before_q, q);
+    }
+    ((u128::from(p) << 64) / u128::from(q)) as u64 | 1
 }
 
 /// Whether a fraction of 2^64 has a continued fraction of small quotients, as far as tables have fewer than 2^40 slots.

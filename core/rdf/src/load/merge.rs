@@ -5,7 +5,7 @@
 //! [`assemble`] copies.
 
 use super::terms::Entries;
-use super::{Parsed, merge_sorted};
+use super::{Parsed, Quads, merge_sorted};
 use crate::dictionary::{Dictionary, Section};
 use crate::ids::{Id, Kind};
 use std::ops::Range;
@@ -19,14 +19,14 @@ pub struct SortedTerms {
 }
 
 impl SortedTerms {
-    /// Sorts the parsed terms; returns the triples, of local numbers, beside them.
+    /// Sorts the parsed terms; returns the quads, of local numbers, beside them.
     ///
     /// # Errors
     /// There is not enough memory for sorting: 16 bytes for each term.
-    pub fn new(parsed: Parsed) -> Result<(SortedTerms, Vec<[u32; 3]>), NoMemory> {
+    pub fn new(parsed: Parsed) -> Result<(SortedTerms, Quads), NoMemory> {
         let entries = parsed.terms.into_entries();
         let order = sort(&entries)?;
-        Ok((SortedTerms { entries, order }, parsed.triples))
+        Ok((SortedTerms { entries, order }, parsed.quads))
     }
 
     /// How many terms there are.

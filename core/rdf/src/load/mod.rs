@@ -3,10 +3,10 @@
 //! ```text
 //!  buffers ── Chunker::cut ──▶ chunks ── parse_lines ─────▶ Parsed      each chunk of N-Triples or N-Quads alone
 //!             TurtleReader, PulledReader ─────────────────▶ Parsed      each file of another syntax alone
-//!  Parsed ─── SortedTerms::new ──▶ terms, triples                       each chunk alone
+//!  Parsed ─── SortedTerms::new ──▶ terms, quads                         each chunk alone
 //!  terms ──── cut_terms ─ merge_terms ─▶ parts                          each part alone
 //!  parts ──── assemble ──▶ dictionary, numbering, a table per chunk     once
-//!  triples ── remap ─ Run::new ─ Run::derive ──▶ runs                   each chunk and order alone
+//!  quads ──── remap ─ Run::new ─ Run::derive ──▶ runs                   each chunk and order alone
 //!  runs ───── cut_runs ─ merge_runs ──▶ parts                           each order and part alone
 //!  parts ──── index ──▶ Index                                           each order alone
 //!  all ────── Snapshot::new                                                once
@@ -36,7 +36,7 @@ pub use flow::{Load, LoadError, LoadOptions, Loaded, Malformed, Phase, Progress,
 pub use merge::{Assembled, MergedTerms, Numbering, SortedTerms, assemble, cut_terms, merge_terms};
 pub use ntriples::{parse_lines_into, parse_ntriples};
 pub use pulled::PulledReader;
-pub use runs::{Run, cut_runs, derive_runs, index, merge_runs, remap};
+pub use runs::{Cut, Quads, Run, cut_runs, derive_runs, index, merge_runs, remap};
 pub use turtle::{TurtleReader, parse_trig, parse_turtle};
 
 use crate::ids::{Id, Kind};
@@ -156,16 +156,12 @@ pub(crate) fn could_have(bytes: usize) -> Result<(), NoMemory> {
     Vec::<u8>::with_room(bytes).map(drop)
 }
 
-/// The terms and triples of a part of the data, with their own numbering.
+/// The terms and quads of a part of the data, with their own numbering.
 pub struct Parsed {
     terms: Terms,
-    triples: Vec<[u32; 3]>,
-    /// Invariant: empty while no triple is of a named graph; else one graph for each triple.
-    graphs: Vec<u32>,
-    /// Whether quads of named graphs are kept; otherwise such a quad is an error.
-    keeps_graphs: bool,
+    quads: Quads,
     encoder: Encoder,
-    /// The number of skipped lines (of syntaxes without lines: errors, and quads of named graphs).
+    /// The number of skipped lines (of syntaxes without lines: errors).
     pub skipped: u64,
     /// The first skipped error.
     pub first_skipped: Option<SyntaxError>,
@@ -187,30 +183,18 @@ impl Parsed {
 
     fn with_secrets(secrets: RapidSecrets) -> Parsed {
         let (terms, encoder) = (Terms::new(secrets), Encoder::default());
-        let (triples, graphs) = (Vec::new(), Vec::new());
-        Parsed { terms, triples, graphs, keeps_graphs: false, encoder, skipped: 0, first_skipped: None }
-    }
-
-    /// As it is, but quads of named graphs are kept ([`Parsed::graphs`]). Otherwise such a quad is an error, because a
-    /// [`Snapshot`] has one graph.
-    pub fn with_graphs(self) -> Parsed {
-        Parsed { keeps_graphs: true, ..self }
+        Parsed { terms, quads: Quads::default(), encoder, skipped: 0, first_skipped: None }
     }
 
     /// Takes everything out; what is parsed later is hashed with the same key.
     fn take(&mut self) -> Parsed {
-        let empty = Parsed { keeps_graphs: self.keeps_graphs, ..Parsed::with_secrets(self.terms.secrets()) };
+        let empty = Parsed::with_secrets(self.terms.secrets());
         std::mem::replace(self, empty)
     }
 
-    /// Subject, predicate and object as local numbers; there may be duplicates.
-    pub fn triples(&self) -> &[[u32; 3]] {
-        &self.triples
-    }
-
-    /// The graph of each triple, as the local number of its name or [`DEFAULT_GRAPH`]; empty if all are of the default graph.
-    pub fn graphs(&self) -> &[u32] {
-        &self.graphs
+    /// The quads of local numbers; there may be duplicates.
+    pub fn quads(&self) -> &Quads {
+        &self.quads
     }
 
     /// The term with this local number. Panics if there is none.
@@ -235,7 +219,6 @@ impl Parsed {
     /// Makes room for one quad whose terms have this many bytes of text together.
     #[inline]
     fn make_room(&mut self, bytes: usize) -> Result<(), NoMemory> {
-        self.triples.grow(1)?;
         self.terms.make_room(4, bytes + ROOM_BESIDE_TEXT)?;
         self.encoder.make_room(bytes + ROOM_BESIDE_TEXT)
     }
@@ -256,42 +239,28 @@ impl Parsed {
         let predicate = self.intern(quad.predicate.into(), file);
         let object = self.intern(quad.object, file);
         let graph = match quad.graph_name {
-            GraphNameRef::DefaultGraph => DEFAULT_GRAPH,
-            GraphNameRef::NamedNode(node) => self.intern(node.into(), file),
-            GraphNameRef::BlankNode(node) => self.intern(node.into(), file),
+            GraphNameRef::DefaultGraph => None,
+            GraphNameRef::NamedNode(node) => Some(self.intern(node.into(), file)),
+            GraphNameRef::BlankNode(node) => Some(self.intern(node.into(), file)),
         };
         self.add([subject, predicate, object], graph)
     }
 
-    /// Adds a triple of a graph.
+    /// Adds a triple of the default graph, or of one with a name.
     #[inline]
-    fn add(&mut self, triple: [u32; 3], graph: u32) -> Result<(), NoMemory> {
-        self.triples.grow(1)?;
-        if graph != DEFAULT_GRAPH || !self.graphs.is_empty() {
-            self.add_graph(graph)?;
+    fn add(&mut self, triple: [u32; 3], graph: Option<u32>) -> Result<(), NoMemory> {
+        match graph {
+            None => {
+                self.quads.triples.grow(1)?;
+                self.quads.triples.push(triple);
+            }
+            Some(graph) => {
+                let [subject, predicate, object] = triple;
+                self.quads.named.grow(1)?;
+                self.quads.named.push([subject, predicate, object, graph]);
+            }
         }
-        self.triples.push(triple);
         Ok(())
-    }
-
-    #[cold]
-    fn add_graph(&mut self, graph: u32) -> Result<(), NoMemory> {
-        let before = self.triples.len();
-        self.graphs.grow(before + 1 - self.graphs.len())?;
-        self.graphs.resize(before, DEFAULT_GRAPH);
-        self.graphs.push(graph);
-        Ok(())
-    }
-
-    /// The error that a quad of a named graph stands here.
-    #[cold]
-    fn named_graph(graph: GraphNameRef<'_>, file: u32, line: u64, column: u64) -> SyntaxError {
-        let shown = graph.to_string();
-        let (name, more) = shown.char_indices().nth(80).map_or((&*shown, ""), |(end, _)| (&shown[..end], "..."));
-        let message = format!(
-            "a quad of the graph {name}{more}: only the default graph can be loaded yet; remove the graph's name, or leave such quads out"
-        );
-        SyntaxError::new(file, line, column, &message)
     }
 
     fn refuse(&mut self, error: SyntaxError, on_error: OnError) -> Result<(), SyntaxError> {
@@ -305,9 +274,6 @@ impl Parsed {
         }
     }
 }
-
-/// The graph of triples that are in none that has a name: no term's number.
-pub const DEFAULT_GRAPH: u32 = u32::MAX;
 
 /// The length of the text of a quad's terms.
 fn text_bytes(quad: QuadRef<'_>) -> usize {
@@ -330,7 +296,7 @@ impl fmt::Debug for Parsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Parsed")
             .field("terms", &self.terms.len())
-            .field("triples", &self.triples.len())
+            .field("quads", &self.quads.len())
             .field("skipped", &self.skipped)
             .finish_non_exhaustive()
     }
@@ -373,24 +339,24 @@ fn merge_two<T: Copy>(mut a: &[T], mut b: &[T], compare: &impl Fn(&T, &T) -> Ord
 /// # Errors
 /// There is not enough memory.
 pub fn build(parsed: Vec<Parsed>, orders: &[Order]) -> Result<Snapshot, NoMemory> {
-    let sorted: Vec<(SortedTerms, Vec<[u32; 3]>)> =
-        parsed.into_iter().map(SortedTerms::new).collect::<Result<_, _>>()?;
-    let (terms, mut triples): (Vec<SortedTerms>, Vec<Vec<[u32; 3]>>) = sorted.into_iter().unzip();
+    let sorted: Vec<(SortedTerms, Quads)> = parsed.into_iter().map(SortedTerms::new).collect::<Result<_, _>>()?;
+    let (terms, mut quads): (Vec<SortedTerms>, Vec<Quads>) = sorted.into_iter().unzip();
     let parts = cut_terms(&terms, 1).iter().map(|part| merge_terms(&terms, part)).collect::<Result<_, _>>()?;
     let Assembled { dictionary, numbering, tables } = assemble(terms, parts)?;
-    for (triples, table) in triples.iter_mut().zip(&tables) {
-        remap(triples, table);
+    for (quads, table) in quads.iter_mut().zip(&tables) {
+        remap(quads, table);
     }
     drop(tables);
-    // All triples become one run: radix-sorting all of them is no slower than merging sorted runs.
-    let mut all = if triples.is_empty() { Vec::new() } else { triples.remove(0) };
-    all.grow_exactly(triples.iter().map(Vec::len).sum())?;
-    triples.into_iter().for_each(|triples| all.extend(triples));
-    let spo = Run::new(Order::Spo, all)?;
-    let mut indexes = vec![index(Order::Spo, std::slice::from_ref(&spo), &numbering)?];
-    let missing = Order::ALL.into_iter().filter(|order| *order != Order::Spo);
+    // All quads become one run: radix-sorting all of them is no slower than merging sorted runs.
+    let mut all = Quads::default();
+    for quads in quads {
+        all.append(quads)?;
+    }
+    let first = Run::new(Order::Gspo, all)?;
+    let mut indexes = vec![index(Order::Gspo, std::slice::from_ref(&first), &numbering)?];
+    let missing = Order::ALL.into_iter().filter(|order| *order != Order::Gspo);
     for order in missing.filter(|order| orders.contains(order) || Order::USUAL.contains(order)) {
-        indexes.push(index(order, &[spo.derive(order)?], &numbering)?);
+        indexes.push(index(order, &[first.derive(order)?], &numbering)?);
     }
     Snapshot::new(dictionary, indexes)
 }

@@ -2,7 +2,7 @@
 
 use super::chunk::Chunk;
 use super::plain::{Plain, PlainLines};
-use super::{DEFAULT_GRAPH, OnError, Parsed, Syntax, SyntaxError, Unparsed, could_have};
+use super::{OnError, Parsed, Syntax, SyntaxError, Unparsed, could_have};
 use memchr::memchr;
 use oxrdf::{GraphName, Quad};
 use oxttl::{NQuadsParser, NTriplesParser, TurtleSyntaxError};
@@ -19,7 +19,7 @@ use oxttl::{NQuadsParser, NTriplesParser, TurtleSyntaxError};
 /// let error = parse_ntriples(Chunk::file(text), 0, OnError::Fail).unwrap_err();
 /// assert_eq!((error.line, error.column), (2, 14));
 /// let parsed = parse_ntriples(Chunk::file(text), 0, OnError::Skip).unwrap();
-/// assert_eq!((parsed.triples().len(), parsed.skipped), (1, 1));
+/// assert_eq!((parsed.quads().len(), parsed.skipped), (1, 1));
 /// ```
 pub fn parse_ntriples(chunk: Chunk<'_>, file: u32, on_error: OnError) -> Result<Parsed, SyntaxError> {
     let mut parsed = Parsed::default();
@@ -31,15 +31,13 @@ pub fn parse_ntriples(chunk: Chunk<'_>, file: u32, on_error: OnError) -> Result<
 /// error, `parsed` has the lines before it.
 ///
 /// ```
-/// use vicus_rdf::load::{Chunk, DEFAULT_GRAPH, OnError, Parsed, Syntax, parse_lines_into};
+/// use vicus_rdf::load::{Chunk, OnError, Parsed, Syntax, parse_lines_into};
 /// let text = b"<http://e/a> <http://e/p> _:x .\n<http://e/a> <http://e/p> _:y <http://e/g> .\n";
-/// let mut parsed = Parsed::default().with_graphs();
-/// parse_lines_into(&mut parsed, Chunk::file(text), Syntax::NQuads, 0, OnError::Fail)?;
-/// assert_eq!((parsed.triples().len(), parsed.graphs()[0]), (2, DEFAULT_GRAPH));
-/// assert!(parsed.graphs()[1] < parsed.term_count() as u32);
 /// let mut parsed = Parsed::default();
-/// let error = parse_lines_into(&mut parsed, Chunk::file(text), Syntax::NQuads, 0, OnError::Fail).unwrap_err();
-/// assert_eq!((error.line, error.column), (2, 1));
+/// parse_lines_into(&mut parsed, Chunk::file(text), Syntax::NQuads, 0, OnError::Fail)?;
+/// let (triples, named) = (&parsed.quads().triples, &parsed.quads().named);
+/// assert_eq!((triples.len(), named.len()), (1, 1));
+/// assert_eq!(parsed.term(named[0][3]).to_string(), "<http://e/g>");
 /// # Ok::<(), vicus_rdf::SyntaxError>(())
 /// ```
 pub fn parse_lines_into(
@@ -69,11 +67,10 @@ pub(super) fn parse_lines(
         let (line, tail) = rest.split_at(memchr(b'\n', rest).map_or(rest.len(), |at| at + 1));
         let known = parsed.terms.len();
         match plain.line(line, quads, file, &mut parsed.terms)? {
-            Plain::Triple(triple) => parsed.add(triple, DEFAULT_GRAPH)?,
-            Plain::Quad(triple, graph) if parsed.keeps_graphs => parsed.add(triple, graph)?,
+            Plain::Triple(triple) => parsed.add(triple, None)?,
+            Plain::Quad(triple, graph) => parsed.add(triple, Some(graph))?,
             Plain::Empty => (),
-            // A quad that is refused is parsed again, for its error.
-            Plain::Unsure | Plain::Quad(..) => {
+            Plain::Unsure => {
                 parsed.terms.truncate(known);
                 plain.forget();
                 match any_line(parsed, line, quads, number, file) {
@@ -88,7 +85,7 @@ pub(super) fn parse_lines(
     Ok(())
 }
 
-/// Parses a line with oxttl. If it is malformed, or a quad that is not kept, nothing is added.
+/// Parses a line with oxttl. If it is malformed, nothing is added.
 #[cold]
 fn any_line(parsed: &mut Parsed, line: &[u8], is_quads: bool, number: u64, file: u32) -> Result<(), Unparsed> {
     // oxttl copies terms, some of them twice.
@@ -115,11 +112,6 @@ fn any_line(parsed: &mut Parsed, line: &[u8], is_quads: bool, number: u64, file:
         for triple in NTriplesParser::new().for_slice(line) {
             quads.push(triple.map_err(wrong)?.in_graph(GraphName::DefaultGraph));
         }
-    }
-    if !parsed.keeps_graphs
-        && let Some(quad) = quads.iter().find(|quad| !quad.graph_name.is_default_graph())
-    {
-        return Err(Parsed::named_graph(quad.graph_name.as_ref(), file, number, 1).into());
     }
     for quad in &quads {
         parsed.push(quad.as_ref(), file)?;

@@ -21,7 +21,7 @@ use vicus_flow::NoMemory;
 /// use vicus_rdf::load::{OnError, PulledReader, Syntax};
 /// let text = &br#"{ "@context": { "e": "http://e/" }, "@id": "e:a", "e:p": [ 1, { "@id": "e:b" } ] }"#[..];
 /// let reader = PulledReader::new(Box::new(text), Syntax::JsonLd, 0, None, OnError::Fail)?;
-/// assert_eq!(reader.finish()?.triples().len(), 2);
+/// assert_eq!(reader.finish()?.quads().len(), 2);
 /// let text = &b"<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#'>\n <rdf:Wrong\n</rdf:RDF>"[..];
 /// let reader = PulledReader::new(Box::new(text), Syntax::RdfXml, 0, None, OnError::Fail)?;
 /// assert_eq!(reader.finish().unwrap_err().line, 3);
@@ -48,9 +48,9 @@ pub(crate) enum Ended {
     TooLong(u64),
 }
 
-impl From<Unparsed> for Ended {
-    fn from(error: Unparsed) -> Ended {
-        Ended::Unparsed(error)
+impl<E: Into<Unparsed>> From<E> for Ended {
+    fn from(error: E) -> Ended {
+        Ended::Unparsed(error.into())
     }
 }
 
@@ -212,12 +212,6 @@ impl PulledReader {
         self
     }
 
-    /// The same reader, which keeps quads of named graphs ([`Parsed::graphs`]). Call it before the first statement is read.
-    pub fn with_graphs(mut self) -> PulledReader {
-        self.statements.parsed.keeps_graphs = true;
-        self
-    }
-
     /// The same reader, for which more bytes than this without a statement are an error, of JSON-LD more bytes at all.
     pub(crate) fn with_longest(self, most: usize) -> PulledReader {
         lock(&self.place).most = most;
@@ -259,7 +253,7 @@ impl PulledReader {
                 Parser::Xml(parser) => match parser.next() {
                     None => return Ok(false),
                     Some(Ok(triple)) => {
-                        self.statements.push(triple.as_ref().in_graph(GraphNameRef::DefaultGraph), 0, 0)?;
+                        self.statements.push(triple.as_ref().in_graph(GraphNameRef::DefaultGraph))?;
                         lock(&self.place).since = 0;
                         continue;
                     }
@@ -269,8 +263,7 @@ impl PulledReader {
                 Parser::Json(parser) => match parser.next() {
                     None => return Ok(false),
                     Some(Ok(quad)) => {
-                        let (line, column) = self.here();
-                        self.statements.push(quad.as_ref(), line, column)?;
+                        self.statements.push(quad.as_ref())?;
                         continue;
                     }
                     Some(Err(JsonLdParseError::Io(error))) => return Err(self.unreadable(error)),
@@ -283,7 +276,7 @@ impl PulledReader {
             let (message, place) = refused;
             let (line, column) = place.unwrap_or_else(|| self.here());
             let error = SyntaxError::new(self.statements.file, line, column, &message);
-            self.statements.refuse(error, self.statements.on_error).map_err(Unparsed::from)?;
+            self.statements.refuse(error, self.statements.on_error)?;
             // What follows can't be understood.
             return Ok(false);
         }

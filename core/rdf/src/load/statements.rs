@@ -1,6 +1,6 @@
 //! The statements that a parser of others finds in one file, whose nameless blank nodes have random names.
 
-use super::{DEFAULT_GRAPH, OnError, Parsed, SyntaxError, Unparsed, text_bytes};
+use super::{OnError, Parsed, SyntaxError, text_bytes};
 use hashbrown::HashMap;
 use oxrdf::{BlankNodeRef, GraphNameRef, NamedOrBlankNodeRef, QuadRef, TermRef};
 use vicus_flow::NoMemory;
@@ -26,16 +26,11 @@ impl Statements {
 
     /// With another key for its hashes; see [`Parsed::of_seed`].
     pub(super) fn of_seed(self, seed: u64) -> Statements {
-        let parsed = Parsed { keeps_graphs: self.parsed.keeps_graphs, ..Parsed::of_seed(seed) };
-        Statements { parsed, nameless: HashMap::with_hasher(HashKey::of_seed(seed)), ..self }
+        Statements { parsed: Parsed::of_seed(seed), nameless: HashMap::with_hasher(HashKey::of_seed(seed)), ..self }
     }
 
-    /// Adds a quad, found about there. A quad of a named graph is refused if these are not kept.
-    pub(super) fn push(&mut self, quad: QuadRef<'_>, line: u64, column: u64) -> Result<(), Unparsed> {
-        if !self.parsed.keeps_graphs && !quad.graph_name.is_default_graph() {
-            let error = Parsed::named_graph(quad.graph_name, self.file, line, column);
-            return Ok(self.parsed.refuse(error, self.on_error)?);
-        }
+    /// Adds a quad.
+    pub(super) fn push(&mut self, quad: QuadRef<'_>) -> Result<(), NoMemory> {
         self.parsed.make_room(text_bytes(quad))?;
         if self.nameless.capacity() - self.nameless.len() < 3 {
             let bytes = 2 * self.nameless.len() * size_of::<(u128, u32)>();
@@ -51,11 +46,11 @@ impl Statements {
             term => self.parsed.intern(term, self.file),
         };
         let graph = match quad.graph_name {
-            GraphNameRef::DefaultGraph => DEFAULT_GRAPH,
-            GraphNameRef::NamedNode(node) => self.parsed.intern(node.into(), self.file),
-            GraphNameRef::BlankNode(node) => self.blank(node),
+            GraphNameRef::DefaultGraph => None,
+            GraphNameRef::NamedNode(node) => Some(self.parsed.intern(node.into(), self.file)),
+            GraphNameRef::BlankNode(node) => Some(self.blank(node)),
         };
-        Ok(self.parsed.add([subject, predicate, object], graph)?)
+        self.parsed.add([subject, predicate, object], graph)
     }
 
     /// Counts an error, or fails with it.

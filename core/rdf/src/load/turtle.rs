@@ -27,7 +27,7 @@ const FEED_BYTES: usize = 1 << 20;
 /// let first = reader.take();
 /// reader.feed(b"e:c ] .")?;
 /// let second = reader.finish()?;
-/// assert_eq!((first.triples().len(), second.triples().len()), (1, 2));
+/// assert_eq!((first.quads().len(), second.quads().len()), (1, 2));
 /// # Ok::<(), vicus_rdf::SyntaxError>(())
 /// ```
 pub struct TurtleReader {
@@ -68,13 +68,14 @@ impl TurtleReader {
         Ok(TurtleReader::of(Parser::Turtle(parser.low_level()), file, on_error))
     }
 
-    /// As [`TurtleReader::new`], for TriG. A quad of a named graph is an error; with [`OnError::Skip`] it is left out.
+    /// As [`TurtleReader::new`], for TriG.
     ///
     /// ```
     /// use vicus_rdf::load::{OnError, TurtleReader};
     /// let mut reader = TurtleReader::trig(0, None, OnError::Fail)?;
-    /// let error = reader.feed(b"@prefix e: <http://e/> .\ne:a e:p e:b .\n e:g { e:a e:p e:c }").unwrap_err();
-    /// assert_eq!(error.line, 3);
+    /// reader.feed(b"@prefix e: <http://e/> .\ne:a e:p e:b .\n e:g { e:a e:p e:c }")?;
+    /// let parsed = reader.finish()?;
+    /// assert_eq!((parsed.quads().triples.len(), parsed.quads().named.len()), (1, 1));
     /// # Ok::<(), vicus_rdf::SyntaxError>(())
     /// ```
     pub fn trig(file: u32, base: Option<&str>, on_error: OnError) -> Result<TurtleReader, SyntaxError> {
@@ -96,12 +97,6 @@ impl TurtleReader {
             unfinished_lines: 0,
             lines: 0,
         }
-    }
-
-    /// The same reader, which keeps quads of named graphs ([`Parsed::graphs`]). Call it before [`TurtleReader::feed`].
-    pub fn with_graphs(mut self) -> TurtleReader {
-        self.statements.parsed.keeps_graphs = true;
-        self
     }
 
     /// The same reader with another key for its hashes; see [`Parsed::of_seed`]. Call it before [`TurtleReader::feed`].
@@ -202,7 +197,7 @@ impl TurtleReader {
                 Parser::Turtle(parser) => match parser.parse_next() {
                     None => return Ok(found),
                     Some(Ok(triple)) => {
-                        self.statements.push(triple.as_ref().in_graph(GraphNameRef::DefaultGraph), 0, 0)?;
+                        self.statements.push(triple.as_ref().in_graph(GraphNameRef::DefaultGraph))?;
                         None
                     }
                     Some(Err(error)) => Some(error),
@@ -210,8 +205,7 @@ impl TurtleReader {
                 Parser::TriG(parser) => match parser.parse_next() {
                     None => return Ok(found),
                     Some(Ok(quad)) => {
-                        let line = self.lines + self.unfinished_lines + 1;
-                        self.statements.push(quad.as_ref(), line, 1)?;
+                        self.statements.push(quad.as_ref())?;
                         None
                     }
                     Some(Err(error)) => Some(error),
@@ -243,7 +237,7 @@ pub(super) fn no_base(file: u32, error: impl std::fmt::Display) -> SyntaxError {
 /// use vicus_rdf::load::{OnError, parse_turtle};
 /// let error = parse_turtle(b"<a> <b> \"c\" .", 0, None, OnError::Fail).unwrap_err();
 /// assert_eq!((error.line, error.column), (1, 1)); // A relative IRI needs a base.
-/// assert_eq!(parse_turtle(b"<a> <b> \"c\" .", 0, Some("http://e/"), OnError::Fail)?.triples().len(), 1);
+/// assert_eq!(parse_turtle(b"<a> <b> \"c\" .", 0, Some("http://e/"), OnError::Fail)?.quads().len(), 1);
 /// # Ok::<(), vicus_rdf::SyntaxError>(())
 /// ```
 pub fn parse_turtle(bytes: &[u8], file: u32, base: Option<&str>, on_error: OnError) -> Result<Parsed, SyntaxError> {
@@ -277,7 +271,7 @@ mod tests {
                 looks += u32::from(reader.waiting.is_empty());
             }
             assert!(looks <= 2 + (text.len() / BITE).ilog2(), "{looks} looks");
-            assert_eq!(reader.finish().unwrap().triples().len(), 2);
+            assert_eq!(reader.finish().unwrap().quads().len(), 2);
         }
     }
 
@@ -292,6 +286,6 @@ mod tests {
             assert_eq!(reader.unfinished(), (15 + 4 * portion, 8));
         }
         reader.feed(b"''' .\n").unwrap();
-        assert_eq!(reader.finish().unwrap().triples().len(), 8);
+        assert_eq!(reader.finish().unwrap().quads().len(), 8);
     }
 }

@@ -70,7 +70,7 @@ fn a_line_of_ten_million_bytes_has_a_verdict() {
         ] {
             for on_error in [OnError::Fail, OnError::Skip] {
                 match parse_ntriples(Chunk::file(&text), 0, on_error) {
-                    Ok(parsed) => assert!(parsed.triples().is_empty()),
+                    Ok(parsed) => assert!(parsed.quads().is_empty()),
                     Err(error) => assert!(error.line == 1 && error.message.len() < 500),
                 }
             }
@@ -82,7 +82,7 @@ fn a_line_of_ten_million_bytes_has_a_verdict() {
     assert_eq!(Snapshot::of_ntriples(&text).unwrap().len(), 1);
     let label = [b"<http://e/a> <http://e/b> _:", &b"f0_".repeat(LONG / 3)[..], b"x ."].concat();
     let snapshot = Snapshot::of_ntriples(&label).unwrap();
-    assert_eq!(snapshot.term(snapshot.index(vicus_rdf::Order::Spo).get(2, 0)).to_string().len(), LONG / 3 * 3 + 3);
+    assert_eq!(snapshot.term(snapshot.index(vicus_rdf::Order::Gspo).get(3, 0)).to_string().len(), LONG / 3 * 3 + 3);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn skipped_turtle_is_counted() {
     let first = parsed.first_skipped.clone().unwrap();
     assert_eq!((first.file, first.line), (5, 3));
     assert!(parsed.skipped >= 1);
-    assert_eq!(parsed.triples().len(), 2);
+    assert_eq!(parsed.quads().len(), 2);
     let error = TurtleReader::new(5, Some("no IRI"), OnError::Skip).err().unwrap();
     assert_eq!((error.file, error.line), (5, 0));
 }
@@ -125,6 +125,6 @@ fn turtle_may_come_byte_by_byte() {
     pieces.push(reader.finish().unwrap());
     let (whole, pieces) = (Snapshot::from_parsed(vec![whole]), Snapshot::from_parsed(pieces));
     assert_eq!((pieces.len(), pieces.dictionary().len()), (whole.len(), whole.dictionary().len()));
-    let order = vicus_rdf::Order::Spo;
+    let order = vicus_rdf::Order::Gspo;
     assert!((0..whole.len()).all(|row| whole.index(order).triple(row) == pieces.index(order).triple(row)));
 }

@@ -18,7 +18,9 @@ fn iri(snapshot: &Snapshot, iri: &str) -> Option<Id> {
 
 fn share(snapshot: &Snapshot, (predicate, object): Ask) -> f64 {
     let triples = snapshot.statistics().predicate(predicate).map_or(0, |predicate| predicate.triples);
-    object.map_or(1.0, |object| snapshot.index(Order::Pos).count(&[predicate, object]) as f64 / triples as f64)
+    object.map_or(1.0, |object| {
+        snapshot.index(Order::Gpos).count(&[Id::UNBOUND, predicate, object]) as f64 / triples as f64
+    })
 }
 
 fn expected(snapshot: &Snapshot, star: &[Ask]) -> (f64, f64) {
@@ -30,15 +32,15 @@ fn expected(snapshot: &Snapshot, star: &[Ask]) -> (f64, f64) {
 
 /// Subjects and rows of a star, counted.
 fn counted(snapshot: &Snapshot, star: &[Ask]) -> (f64, f64) {
-    let spo = snapshot.index(Order::Spo);
+    let spo = snapshot.index(Order::Gspo);
     let rows = |subject: Id| {
         let fan = |&(predicate, object): &Ask| match object {
-            Some(object) => spo.count(&[subject, predicate, object]),
-            None => spo.count(&[subject, predicate]),
+            Some(object) => spo.count(&[Id::UNBOUND, subject, predicate, object]),
+            None => spo.count(&[Id::UNBOUND, subject, predicate]),
         };
         star.iter().map(fan).product::<usize>()
     };
-    let rows: Vec<usize> = spo.keys().map(rows).filter(|rows| *rows > 0).collect();
+    let rows: Vec<usize> = spo.keys(0..spo.key_count()).map(rows).filter(|rows| *rows > 0).collect();
     (rows.len() as f64, rows.iter().sum::<usize>() as f64)
 }
 
@@ -61,10 +63,10 @@ fn the_sets_are_those_of_the_subjects() {
             writeln!(text, "<http://e/s{subject}> <{predicate}> <http://e/o{object}> .").unwrap();
         }
         let snapshot = Snapshot::of_ntriples(text.as_bytes()).unwrap();
-        let (sets, spo) = (snapshot.statistics().characteristic(), snapshot.index(Order::Spo));
+        let (sets, spo) = (snapshot.statistics().characteristic(), snapshot.index(Order::Gspo));
         let rdf_type = iri(&snapshot, RDF_TYPE);
         let mut model: BTreeMap<BTreeSet<(Id, Id)>, BTreeSet<Id>> = BTreeMap::new();
-        for subject in spo.keys() {
+        for subject in spo.keys(0..spo.key_count()) {
             let rows = (0..spo.len()).map(|row| spo.triple(row)).filter(|triple| triple[0] == subject);
             let attributes = rows.flat_map(|[_, predicate, object]| {
                 let class = if rdf_type == Some(predicate) { object } else { Id::UNBOUND };
@@ -81,8 +83,8 @@ fn the_sets_are_those_of_the_subjects() {
             prop_assert_eq!(set.subjects, subjects.len());
             for (attribute, triples) in &set.attributes {
                 let fan = |subject: &Id| match attribute.class {
-                    Id::UNBOUND => spo.count(&[*subject, attribute.predicate]),
-                    class => spo.count(&[*subject, attribute.predicate, class]),
+                    Id::UNBOUND => spo.count(&[Id::UNBOUND, *subject, attribute.predicate]),
+                    class => spo.count(&[Id::UNBOUND, *subject, attribute.predicate, class]),
                 };
                 prop_assert_eq!(*triples, subjects.iter().map(fan).sum::<usize>());
             }

@@ -1,11 +1,10 @@
 //! Random terms, triples and documents, with many of the hard cases.
 
 use oxjsonld::JsonLdSerializer;
-use oxrdf::GraphNameRef;
 use oxrdf::vocab::xsd;
-use oxrdf::{BlankNode, Literal, NamedNode, NamedOrBlankNode, Term, Triple};
+use oxrdf::{BlankNode, GraphName, Literal, NamedNode, NamedOrBlankNode, Quad, Term, Triple};
 use oxrdfxml::RdfXmlSerializer;
-use oxttl::{NTriplesSerializer, TriGSerializer, TurtleSerializer};
+use oxttl::{NQuadsSerializer, NTriplesSerializer, TriGSerializer, TurtleSerializer};
 use proptest::prelude::*;
 use vicus_rdf::load::Syntax;
 
@@ -87,6 +86,30 @@ pub(crate) fn triples() -> impl Strategy<Value = Vec<Triple>> {
     proptest::collection::vec(triple(), 0..60)
 }
 
+/// Some of the default graph, others of few named graphs.
+pub(crate) fn quads() -> impl Strategy<Value = Vec<Quad>> {
+    let graph = prop_oneof![
+        3 => Just(GraphName::DefaultGraph),
+        3 => (0..3_u32).prop_map(|n| NamedNode::new_unchecked(format!("http://e/g{n}")).into()),
+        1 => iri().prop_map(GraphName::from),
+        1 => blank().prop_map(GraphName::from),
+    ];
+    proptest::collection::vec((triple(), graph).prop_map(|(triple, graph)| triple.in_graph(graph)), 0..60)
+}
+
+pub(crate) fn of_default_graph(triples: &[Triple]) -> Vec<Quad> {
+    triples.iter().map(|triple| triple.clone().in_graph(GraphName::DefaultGraph)).collect()
+}
+
+/// N-Quads as oxttl writes it.
+pub(crate) fn document_of_quads(quads: &[Quad]) -> Vec<u8> {
+    let mut serializer = NQuadsSerializer::new().for_writer(Vec::new());
+    for quad in quads {
+        serializer.serialize_quad(quad).expect("memory takes everything");
+    }
+    serializer.finish()
+}
+
 /// N-Triples as oxttl writes it.
 pub(crate) fn document(triples: &[Triple]) -> Vec<u8> {
     let mut serializer = NTriplesSerializer::new().for_writer(Vec::new());
@@ -112,11 +135,14 @@ pub(crate) fn is_xml(triple: &Triple) -> bool {
         }
 }
 
-/// A document in any syntax, as the crates for it write it. In RDF/XML some triples are left out.
-pub(crate) fn document_in(syntax: Syntax, triples: &[Triple]) -> Vec<u8> {
+/// A document in any syntax, as the crates for it write it. Syntaxes without graphs have all triples in one; in RDF/XML some are left
+/// out.
+pub(crate) fn document_in(syntax: Syntax, quads: &[Quad]) -> Vec<u8> {
     const FULL: &str = "memory takes everything";
+    let triples: Vec<Triple> = quads.iter().cloned().map(Triple::from).collect();
     match syntax {
-        Syntax::NTriples | Syntax::NQuads => document(triples),
+        Syntax::NTriples => document(&triples),
+        Syntax::NQuads => document_of_quads(quads),
         Syntax::Turtle => {
             let serializer = TurtleSerializer::new().with_prefix("e", "http://e/").expect("an IRI");
             let mut serializer = serializer.for_writer(Vec::new());
@@ -125,8 +151,7 @@ pub(crate) fn document_in(syntax: Syntax, triples: &[Triple]) -> Vec<u8> {
         }
         Syntax::TriG => {
             let mut serializer = TriGSerializer::new().for_writer(Vec::new());
-            let quad = |triple: &Triple| triple.clone().in_graph(oxrdf::GraphName::DefaultGraph);
-            triples.iter().for_each(|triple| serializer.serialize_quad(&quad(triple)).expect(FULL));
+            quads.iter().for_each(|quad| serializer.serialize_quad(quad).expect(FULL));
             serializer.finish().expect(FULL)
         }
         Syntax::RdfXml => {
@@ -137,10 +162,7 @@ pub(crate) fn document_in(syntax: Syntax, triples: &[Triple]) -> Vec<u8> {
         }
         Syntax::JsonLd => {
             let mut serializer = JsonLdSerializer::new().for_writer(Vec::new());
-            let write = |triple: &Triple| {
-                serializer.serialize_quad(triple.as_ref().in_graph(GraphNameRef::DefaultGraph)).expect(FULL)
-            };
-            triples.iter().for_each(write);
+            quads.iter().for_each(|quad| serializer.serialize_quad(quad).expect(FULL));
             serializer.finish().expect(FULL)
         }
     }

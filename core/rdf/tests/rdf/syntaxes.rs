@@ -5,17 +5,18 @@ use oxrdf::Graph;
 use oxrdf::graph::CanonicalizationAlgorithm;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use vicus_rdf::load::{
-    Chunk, DEFAULT_GRAPH, OnError, Parsed, PulledReader, Syntax, TurtleReader, parse_lines_into, parse_trig,
-};
-use vicus_rdf::{Loader, Order, Snapshot, SyntaxError};
+use vicus_rdf::load::{Chunk, OnError, Parsed, PulledReader, Syntax, TurtleReader, parse_lines_into, parse_trig};
+use vicus_rdf::{Id, Loader, Order, Snapshot, SyntaxError};
 
 const ALL: [Syntax; 6] =
     [Syntax::NTriples, Syntax::NQuads, Syntax::Turtle, Syntax::TriG, Syntax::RdfXml, Syntax::JsonLd];
 
 fn lines(snapshot: &Snapshot) -> BTreeSet<String> {
-    let index = snapshot.index(Order::Spo);
-    let line = |row| index.triple(row).map(|id| snapshot.view(id).to_string()).join(" ");
+    let index = snapshot.index(Order::Gspo);
+    let line = |row| {
+        let named = index.quad(row).into_iter().filter(|id| !id.is_unbound());
+        named.map(|id| snapshot.view(id).to_string()).collect::<Vec<_>>().join(" ")
+    };
     (0..index.len()).map(line).collect()
 }
 
@@ -34,7 +35,7 @@ fn random_triples_are_the_same_in_every_syntax() {
             let kept: Vec<_> =
                 triples.iter().filter(|t| syntax != Syntax::RdfXml || random::is_xml(t)).cloned().collect();
             let expected = Snapshot::of_ntriples(&random::document(&kept)).expect("good N-Triples");
-            let text = random::document_in(syntax, &triples);
+            let text = random::document_in(syntax, &random::of_default_graph(&triples));
             let found = load(syntax, &text, OnError::Fail);
             let (found, skipped) = found.map_err(|error| {
                 TestCaseError::fail(format!("{syntax:?}: {error}\n{}", String::from_utf8_lossy(&text)))
@@ -96,51 +97,65 @@ fn what_is_malformed_can_be_left_out() {
 }
 
 #[test]
-fn a_quad_of_a_named_graph_is_refused_with_its_line_left_out_or_kept() {
-    let plain = "<a:a> <a:b> <a:c> .\n<a:a> <a:b> \"x\\u0041\" .\n";
-    for (syntax, text, line) in [
-        (Syntax::NQuads, format!("{plain}<a:a> <a:b> <a:d> <a:g> .\n<a:a> <a:b> _:x _:g .\n"), 3),
-        (Syntax::NQuads, format!("{plain}<a:a> <a:b> \"\\u0041\" <a:g> .\n<a:a> <a:b> _:x _:g .\n"), 3),
-        (Syntax::TriG, format!("{plain}\n<a:g> {{\n <a:a> <a:b> <a:d>\n}}\n_:g {{ <a:a> <a:b> _:x }}"), 5),
-        (Syntax::JsonLd, "[ { \"@id\": \"a:a\", \"a:b\": [ { \"@id\": \"a:c\" }, 1 ] },\n { \"@id\": \"a:g\", \"@graph\": [\n { \"@id\": \"a:a\",\n  \"a:b\": { \"@id\": \"a:d\" } } ] },\n { \"@id\": \"_:g\", \"@graph\": { \"@id\": \"a:a\", \"a:b\": 2 } } ]".to_owned(), 4),
-    ] {
-        let error = load(syntax, text.as_bytes(), OnError::Fail).expect_err(&text);
-        assert_eq!(error.line, line, "{syntax:?}: {error}");
-        assert!(error.message.contains("<a:g>: only the default graph can be loaded yet; remove the graph's name"), "{error}");
-        let (snapshot, skipped) = load(syntax, text.as_bytes(), OnError::Skip).unwrap();
-        snapshot.assert_valid();
-        assert_eq!((snapshot.len(), skipped), (2, 2), "{syntax:?}");
-        let parsed = parsed_with_graphs(syntax, text.as_bytes());
-        assert_eq!(parsed.triples().len(), 4, "{syntax:?}");
-        let names: BTreeSet<u32> = parsed.graphs().iter().copied().collect();
-        assert!(parsed.graphs().len() == 4 && names.len() == 3 && names.contains(&DEFAULT_GRAPH), "{syntax:?}: {names:?}");
-        assert_eq!(parsed.graphs().iter().filter(|&&graph| graph == DEFAULT_GRAPH).count(), 2);
-    }
-    assert!(parsed_with_graphs(Syntax::NQuads, plain.as_bytes()).graphs().is_empty(), "one graph has no column");
+fn random_quads_are_the_same_in_every_syntax_of_graphs() {
+    check(150, random::quads(), |quads| {
+        let text = random::document_of_quads(&quads);
+        let expected: BTreeSet<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
+        let nquads = Snapshot::from_parsed(vec![parse(Syntax::NQuads, &text, None).expect("oxttl wrote it")]);
+        for syntax in [Syntax::NQuads, Syntax::TriG, Syntax::JsonLd] {
+            let text = random::document_in(syntax, &quads);
+            let (found, skipped) = load(syntax, &text, OnError::Fail).map_err(|error| {
+                TestCaseError::fail(format!("{syntax:?}: {error}\n{}", String::from_utf8_lossy(&text)))
+            })?;
+            found.assert_valid();
+            prop_assert_eq!(skipped, 0);
+            prop_assert_eq!(found.len(), expected.len(), "{:?}", syntax);
+            prop_assert_eq!(lines(&found), lines(&nquads), "{:?}: {}", syntax, String::from_utf8_lossy(&text));
+        }
+        Ok(())
+    });
 }
 
-/// A whole file, of which no quad is refused.
+#[test]
+fn named_graphs_are_kept_apart_from_the_default_graph() {
+    let plain = "<a:a> <a:b> <a:c> .\n<a:a> <a:b> \"x\\u0041\" .\n";
+    for (syntax, text) in [
+        (Syntax::NQuads, format!("{plain}<a:a> <a:b> <a:d> <a:g> .\n<a:a> <a:b> _:x _:g .\n")),
+        (Syntax::NQuads, format!("{plain}<a:a> <a:b> \"\\u0041\" <a:g> .\n<a:a> <a:b> _:x _:g .\n")),
+        (Syntax::TriG, format!("{plain}\n<a:g> {{\n <a:a> <a:b> <a:d>\n}}\n_:g {{ <a:a> <a:b> _:x }}")),
+        (Syntax::JsonLd, "[ { \"@id\": \"a:a\", \"a:b\": [ { \"@id\": \"a:c\" }, 1 ] },\n { \"@id\": \"a:g\", \"@graph\": [\n { \"@id\": \"a:a\",\n  \"a:b\": { \"@id\": \"a:d\" } } ] },\n { \"@id\": \"_:g\", \"@graph\": { \"@id\": \"a:a\", \"a:b\": 2 } } ]".to_owned()),
+    ] {
+        let parsed = parse(syntax, text.as_bytes(), None).unwrap();
+        assert_eq!((parsed.quads().triples.len(), parsed.quads().named.len()), (2, 2), "{syntax:?}");
+        let snapshot = Snapshot::from_parsed(vec![parsed]);
+        snapshot.assert_valid();
+        let (statistics, named) = (snapshot.statistics(), snapshot.named_statistics());
+        assert_eq!((snapshot.len(), statistics.triples, named.triples), (4, 2, 2), "{syntax:?}");
+        let graphs: Vec<Id> = snapshot.graphs().collect();
+        let names: Vec<String> = graphs.iter().map(|id| snapshot.view(*id).to_string()).collect();
+        assert!(matches!(&names[..], [blank, iri] if blank.starts_with("_:") && iri == "<a:g>"), "{names:?}");
+        assert!(graphs.iter().all(|graph| snapshot.index(Order::Gspo).count(&[*graph]) == 1));
+    }
+}
+
+/// A whole file.
 pub(crate) fn parse(syntax: Syntax, text: &[u8], base: Option<&str>) -> Result<Parsed, SyntaxError> {
     match syntax {
         Syntax::NTriples | Syntax::NQuads => {
-            let mut parsed = Parsed::default().with_graphs();
+            let mut parsed = Parsed::default();
             parse_lines_into(&mut parsed, Chunk::file(text), syntax, 0, OnError::Fail).map(|()| parsed)
         }
         Syntax::Turtle | Syntax::TriG => {
             let reader = if syntax == Syntax::TriG { TurtleReader::trig } else { TurtleReader::new };
-            let mut reader = reader(0, base, OnError::Fail)?.with_graphs();
+            let mut reader = reader(0, base, OnError::Fail)?;
             reader.feed(text)?;
             reader.finish()
         }
         syntax => {
             let source = Box::new(std::io::Cursor::new(text.to_vec()));
-            PulledReader::new(source, syntax, 0, base, OnError::Fail)?.with_graphs().finish()
+            PulledReader::new(source, syntax, 0, base, OnError::Fail)?.finish()
         }
     }
-}
-
-fn parsed_with_graphs(syntax: Syntax, text: &[u8]) -> Parsed {
-    parse(syntax, text, None).unwrap()
 }
 
 /// Nothing that is nested deeply ends the process or takes long.

@@ -8,7 +8,7 @@ use oxrdf::{Dataset, Graph, GraphName, NamedNode, NamedNodeRef, NamedOrBlankNode
 use oxttl::{NQuadsParser, NTriplesParser, TurtleParser};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use vicus_rdf::load::{DEFAULT_GRAPH, Parsed, Syntax};
+use vicus_rdf::load::{Parsed, Syntax};
 use vicus_rdf::{Order, Snapshot};
 
 struct Test {
@@ -52,7 +52,7 @@ fn tests(folder: &Path) -> Vec<Test> {
 }
 
 fn graph_of(snapshot: &Snapshot) -> Graph {
-    let index = snapshot.index(Order::Spo);
+    let index = snapshot.index(Order::Gspo);
     let triple = |row| {
         let [subject, predicate, object] = index.triple(row).map(|id| snapshot.term(id));
         let subject: NamedOrBlankNode = match subject {
@@ -184,11 +184,11 @@ fn dataset_of(parsed: &Parsed) -> Dataset {
             Term::Literal(_) => panic!("a literal is no node"),
         }
     };
-    let quad = |(place, triple): (usize, &[u32; 3])| {
+    let quad = |(triple, graph): ([u32; 3], Option<u32>)| {
         let [subject, predicate, object] = triple.map(|number| parsed.term(number));
-        let graph_name = match parsed.graphs().get(place) {
-            None | Some(&DEFAULT_GRAPH) => GraphName::DefaultGraph,
-            Some(&name) => match named(parsed.term(name)) {
+        let graph_name = match graph {
+            None => GraphName::DefaultGraph,
+            Some(name) => match named(parsed.term(name)) {
                 NamedOrBlankNode::NamedNode(node) => node.into(),
                 NamedOrBlankNode::BlankNode(node) => node.into(),
             },
@@ -196,7 +196,9 @@ fn dataset_of(parsed: &Parsed) -> Dataset {
         let Term::NamedNode(predicate) = predicate else { panic!("a predicate is an IRI") };
         Quad { subject: named(subject), predicate, object, graph_name }
     };
-    canonical(parsed.triples().iter().enumerate().map(quad).collect())
+    let of_default = parsed.quads().triples.iter().map(|triple| (*triple, None));
+    let of_named = parsed.quads().named.iter().map(|&[s, p, o, graph]| ([s, p, o], Some(graph)));
+    canonical(of_default.chain(of_named).map(quad).collect())
 }
 
 fn canonical(mut dataset: Dataset) -> Dataset {

@@ -56,10 +56,10 @@ impl Describe {
     /// Appends the triples that come next, up to the target size.
     fn read(&mut self, turn: &Turn<'_>, columns: &mut [Vec<u64>; 3]) {
         let snapshot = Arc::clone(&self.snapshot);
-        let index = snapshot.index(Order::Spo);
+        let index = snapshot.index(Order::Gspo);
         while columns[0].len() < self.growth.target && !turn.is_stopped() {
             let Some((subject, rows)) =
-                self.current.take().or_else(|| self.waiting.pop().map(|id| (id, index.range(&[id]))))
+                self.current.take().or_else(|| self.waiting.pop().map(|id| (id, index.range(&[Id::UNBOUND, id]))))
             else {
                 return;
             };
@@ -70,7 +70,7 @@ impl Describe {
             }
             let mut levels: [Vec<u64>; 2] = Default::default();
             for (level, column) in levels.iter_mut().enumerate() {
-                Room::of(column, now.len(), |room| index.fill(level + 1, now.clone(), room));
+                Room::of(column, now.len(), |room| index.fill(level + 2, now.clone(), room));
             }
             for (column, level) in columns[1..].iter_mut().zip(&levels) {
                 had(column.grow(now.len()));

@@ -32,27 +32,27 @@ pub(crate) struct IndexSpec {
 }
 
 impl IndexSpec {
-    /// If the first and the last level are known, and the second is not: the value of the last level, for `rows` that are many.
-    /// A group of the second level has it once at most, so it is searched for in each group. Types have very many subjects, and
+    /// If the graph, the first level after it and the last one are known: the value of the last level, for `rows` that are many.
+    /// A group of the level between has it once at most, so it is searched for in each group. Types have very many subjects, and
     /// reading all of them for each subject would take quadratic time.
     fn between_groups(&self, rows: usize) -> Option<Source> {
         match self.checks[..] {
-            [(2, last)] if rows >= MANY && self.prefix.len() == 1 && self.repeated.is_empty() => Some(last),
+            [(3, last)] if rows >= MANY && self.prefix.len() == 2 && self.repeated.is_empty() => Some(last),
             _ => None,
         }
     }
 }
 
-/// From so many rows on, one of the last level is searched for in each group of the second level; fewer are read one after the
+/// From so many rows on, one of the last level is searched for in each group of the level before; fewer are read one after the
 /// other.
 const MANY: usize = 16;
 
-/// The row of the first group of the second level whose last level is `id`, and where that group ends. The rows begin with the
-/// group and have one first id.
+/// The row of the first group of the level before the last whose last level is `id`, and where that group ends. The rows begin with
+/// the group and have one graph and one key.
 fn find_in_group(index: &Index, rows: Range<usize>, id: Id) -> (Option<usize>, usize) {
-    let end = index.end_of_group(1, rows.start, rows.end);
-    let place = index.lower_bound(2, rows.start..end, id);
-    ((place < end && index.get(2, place) == id).then_some(place), end)
+    let end = index.end_of_group(2, rows.start, rows.end);
+    let place = index.lower_bound(3, rows.start..end, id);
+    ((place < end && index.get(3, place) == id).then_some(place), end)
 }
 
 /// Which partners are needed, where duplicates don't count.
@@ -122,7 +122,7 @@ impl Probe for IndexProbe {
                 Some((keys, searcher)) => searcher.find(index, Id::from_bits(keys[row])),
                 None if spec.prefix.len() == self.leading => self.base.clone(),
                 None => {
-                    let mut ids = [Id::UNBOUND; 3];
+                    let mut ids = [Id::UNBOUND; 4];
                     for (id, source) in ids.iter_mut().zip(&spec.prefix) {
                         *id = match source {
                             Source::Constant(id) => *id,

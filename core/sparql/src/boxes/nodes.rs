@@ -3,7 +3,7 @@
 use super::Growth;
 use std::sync::Arc;
 use vicus_flow::{BoxError, EnvelopeBuilder, Operator, Turn};
-use vicus_rdf::{Order, Snapshot};
+use vicus_rdf::{Id, Order, Snapshot};
 
 pub(crate) struct Nodes {
     snapshot: Arc<Snapshot>,
@@ -22,9 +22,12 @@ impl Nodes {
 impl Operator for Nodes {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         turn.take(0);
-        let (spo, ops) = (self.snapshot.index(Order::Spo), self.snapshot.index(Order::Ops));
-        let mut subjects = spo.keys_from(self.subjects).peekable();
-        let mut objects = ops.keys_from(self.objects).peekable();
+        let keys = |order: Order, read: usize| {
+            let index = self.snapshot.index(order);
+            let keys = index.keys_of(Id::UNBOUND);
+            index.keys(keys.start + read..keys.end).peekable()
+        };
+        let (mut subjects, mut objects) = (keys(Order::Gspo, self.subjects), keys(Order::Gops, self.objects));
         let mut builder = EnvelopeBuilder::of_u64s(1);
         builder.reserve(turn, self.growth.target);
         let mut ids = builder.u64s(0);

@@ -19,8 +19,9 @@ pub(crate) struct ScanSpec {
     pub(crate) constants: Vec<(usize, Id)>,
     /// Pairs of levels that must be equal.
     pub(crate) repeated: Vec<(usize, usize)>,
-    /// Of rows that differ only in the levels after this one, the first is put out. There are no other checks then.
-    pub(crate) distinct: Option<usize>,
+    /// Whether of rows with the same output only the first is put out. The output is then all levels after the constants up to some
+    /// level, and there are no other checks.
+    pub(crate) distinct: bool,
 }
 
 impl ScanSpec {
@@ -29,13 +30,12 @@ impl ScanSpec {
         self.output.contains(&level)
             || self.constants.iter().any(|(checked, _)| *checked == level)
             || self.repeated.iter().any(|(a, b)| *a == level || *b == level)
-            // A first level before `last` is an output, which is tested above, or the same in all rows.
-            || self.distinct.is_some_and(|last| last == level || 0 < level && level < last)
     }
 
-    /// Bytes that reading a row takes. The first level has no column of its own.
+    /// Bytes that reading a row takes. The keys and the graphs in front of them have no columns of their own.
     fn bytes_of_row(&self) -> u64 {
-        [1, 2].into_iter().filter(|&level| self.looks_at(level)).count() as u64 * size_of::<Id>() as u64
+        let first = 1 + usize::from(self.order.is_by_graph());
+        (first..4).filter(|&level| self.looks_at(level)).count() as u64 * size_of::<Id>() as u64
     }
 }
 
@@ -79,7 +79,7 @@ impl Scan {
         }
         self.growth.grow();
         let spec = &self.spec;
-        if spec.constants.is_empty() && spec.repeated.is_empty() && spec.distinct.is_none() {
+        if spec.constants.is_empty() && spec.repeated.is_empty() && !spec.distinct {
             return super::envelope_of(turn, spec.output.len(), rows.len(), |builder| {
                 for (column, &level) in spec.output.iter().enumerate() {
                     index.fill(level, rows.clone(), &mut builder.u64s(column));
@@ -88,9 +88,9 @@ impl Scan {
         }
         // The row before them is read as well, to tell whether the first one repeats it. That row was put out with another
         // envelope, or by another replica.
-        let is_in_front = spec.distinct.is_some() && rows.start > spec.rows.start && !rows.is_empty();
+        let is_in_front = spec.distinct && rows.start > spec.rows.start && !rows.is_empty();
         let rows = rows.start - usize::from(is_in_front)..rows.end;
-        let mut levels: [Vec<u64>; 3] = Default::default();
+        let mut levels: [Vec<u64>; 4] = Default::default();
         for (level, column) in levels.iter_mut().enumerate().filter(|(level, _)| spec.looks_at(*level)) {
             Room::of(column, rows.len(), |room| index.fill(level, rows.clone(), room));
         }
@@ -101,12 +101,11 @@ impl Scan {
         for (a, b) in &spec.repeated {
             kept.retain(|&row| levels[*a][row as usize] == levels[*b][row as usize]);
         }
-        if let Some(last) = spec.distinct {
-            let from = usize::from(!spec.looks_at(0));
+        if spec.distinct {
             let mut before: Option<u32> = None;
             kept.retain(|&row| {
                 let same = |other: u32| {
-                    (from..=last).all(|level| levels[level][row as usize] == levels[level][other as usize])
+                    spec.output.iter().all(|&level| levels[level][row as usize] == levels[level][other as usize])
                 };
                 let is_first = !before.is_some_and(same);
                 before = Some(row);

@@ -21,7 +21,7 @@ use hashbrown::{HashMap, HashSet};
 use std::cell::Cell;
 use std::sync::Arc;
 use vicus_flow::library::HashKey;
-use vicus_rdf::{Id, Order};
+use vicus_rdf::{Id, Index, Order};
 
 /// A solution: ids by slot, 0 for an unbound slot.
 type Row = Vec<u64>;
@@ -283,9 +283,9 @@ impl Solver<'_> {
             if self.count_look() {
                 return false;
             }
-            let triple = index.triple(number);
+            let quad = index.quad(number);
             let mut row = current.to_vec();
-            let fits = ends.iter().zip(triple).zip(pattern.0).all(|((end, id), at)| {
+            let fits = ends.iter().zip(quad).zip(pattern.0).all(|((end, id), at)| {
                 if let At::Slot(slot) = at {
                     // A slot that stands in two positions was free in both.
                     let free = end.is_err() && row[slot.0] == 0;
@@ -316,8 +316,10 @@ impl Solver<'_> {
             Ok(_) => Vec::new(),
             Err(_) => {
                 let (subjects, objects) =
-                    (self.terms.snapshot.index(Order::Spo), self.terms.snapshot.index(Order::Ops));
-                let mut all: Vec<Id> = subjects.keys().chain(objects.keys()).collect();
+                    (self.terms.snapshot.index(Order::Gspo), self.terms.snapshot.index(Order::Gops));
+                let keys = |index: &Index| index.keys(index.keys_of(Id::UNBOUND)).collect::<Vec<Id>>();
+                let mut all = keys(subjects);
+                all.extend(keys(objects));
                 all.sort_unstable();
                 all.dedup();
                 all

@@ -36,11 +36,16 @@ pub(crate) fn anti_join(node: Node) -> Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algebra::{At, Operand, Pattern};
+    use crate::algebra::{At, DEFAULT_GRAPH, Operand, Pattern};
     use vicus_rdf::Id;
 
     fn pattern(a: usize, b: usize) -> Operand {
-        Operand::new(Node::Pattern(Pattern([At::Slot(Slot(a)), At::Constant(Id::boolean(true)), At::Slot(Slot(b))])))
+        Operand::new(Node::Pattern(Pattern([
+            At::Slot(Slot(a)),
+            At::Constant(Id::boolean(true)),
+            At::Slot(Slot(b)),
+            DEFAULT_GRAPH,
+        ])))
     }
 
     fn optional() -> Node {

@@ -77,10 +77,11 @@ fn equality(condition: &Expr) -> Option<(Slot, Id)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algebra::DEFAULT_GRAPH;
 
     #[test]
     fn an_iri_goes_into_the_pattern_and_a_number_does_not() {
-        let pattern = |object| Node::Pattern(Pattern([At::Slot(Slot(0)), At::Slot(Slot(1)), object]));
+        let pattern = |object| Node::Pattern(Pattern([At::Slot(Slot(0)), At::Slot(Slot(1)), object, DEFAULT_GRAPH]));
         let equals = |id| Expr::Compare(Compare::Equal, Box::new(Expr::Slot(Slot(2))), Box::new(Expr::Constant(id)));
         let iri = Id::ranked(Kind::Iri, 7);
         let node = pattern(At::Slot(Slot(2))).filtered(vec![equals(iri)]);

@@ -170,13 +170,13 @@ fn keeps(node: &Node, outer: &Slots) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algebra::{At, Pattern, Slot};
+    use crate::algebra::{At, DEFAULT_GRAPH, Pattern, Slot};
     use crate::expression::Compare;
     use std::sync::Arc;
     use vicus_rdf::Id;
 
     fn pattern(a: usize, b: usize) -> Node {
-        Node::Pattern(Pattern([At::Slot(Slot(a)), At::Constant(Id::boolean(true)), At::Slot(Slot(b))]))
+        Node::Pattern(Pattern([At::Slot(Slot(a)), At::Constant(Id::boolean(true)), At::Slot(Slot(b)), DEFAULT_GRAPH]))
     }
 
     fn exists(node: Node, slots: &[usize]) -> Expr {

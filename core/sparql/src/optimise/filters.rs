@@ -225,12 +225,12 @@ fn split_for_right(left: &Operand, right: &Operand, conditions: Vec<Expr>, stop:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algebra::{At, Pattern};
+    use crate::algebra::{At, DEFAULT_GRAPH, Pattern};
     use crate::expression::Compare;
     use vicus_rdf::Id;
 
     fn pattern(a: usize, b: usize) -> Node {
-        Node::Pattern(Pattern([At::Slot(Slot(a)), At::Constant(Id::boolean(true)), At::Slot(Slot(b))]))
+        Node::Pattern(Pattern([At::Slot(Slot(a)), At::Constant(Id::boolean(true)), At::Slot(Slot(b)), DEFAULT_GRAPH]))
     }
 
     fn less(a: usize, b: usize) -> Expr {

@@ -43,6 +43,9 @@ pub(crate) mod cost {
     pub(crate) const TABLE: f64 = 5000.0;
 }
 
+/// The last level of an index.
+const LAST: usize = 3;
+
 /// Steps counted for making an operator; below, for each column of it or of its inputs.
 const OPERATOR_STEPS: usize = 128;
 const COLUMN_STEPS: usize = 3;
@@ -365,7 +368,7 @@ impl Planner<'_> {
         let snapshot = &self.terms.snapshot;
         let bound = pattern.0.map(|at| matches!(at, At::Constant(_)));
         let place = |slot| pattern.0.iter().position(|at| *at == At::Slot(slot));
-        let by = by.and_then(place).map(|place| [Position::Subject, Position::Predicate, Position::Object][place]);
+        let by = by.and_then(place).map(|place| Position::ALL[place]);
         let order = snapshot.best_order_for(bound, by);
         let arranged = order.arrange(pattern.0);
         let prefix = order.prefix(bound);
@@ -389,13 +392,10 @@ impl Planner<'_> {
                 }
             }
         }
-        let deepest = output.last().copied();
         let is_simple = constants.is_empty() && repeated.is_empty();
-        let distinct = match deepest {
-            // Rows come sorted. If the levels in front of this one are all put out or constant, equal rows follow each other.
-            Some(level) if goal.set && is_simple && level < 2 && output.len() == level + 1 - prefix => Some(level),
-            _ => None,
-        };
+        // Rows come sorted. If the levels in front of the deepest one are all put out or constant, equal rows follow each other.
+        let is_sorted = |level: usize| level < LAST && output.len() == level + 1 - prefix;
+        let distinct = goal.set && is_simple && output.last().copied().is_some_and(is_sorted);
         let sorted = match arranged.get(prefix) {
             Some(At::Slot(slot)) if output.contains(&prefix) => Some(*slot),
             _ => None,
@@ -403,10 +403,9 @@ impl Planner<'_> {
         let rows = snapshot.index(order).range(&ids);
         let spec = ScanSpec { order, rows: rows.clone(), output, constants, repeated, distinct };
         let mut estimate = self.of_pattern(pattern).restricted(&columns.iter().copied().collect());
-        if let Some(level) = distinct {
+        if distinct {
             let distinct = estimate.facts.values().map(|facts| facts.distinct).product::<f64>();
             let rows = estimate.rows.min(distinct);
-            debug_assert!(level < 2, "the last level always differs");
             estimate = estimate.with_rows(rows);
         }
         self.made(Physical {
@@ -429,14 +428,17 @@ impl Planner<'_> {
         });
         let constants = pattern.0.map(|at| matches!(at, At::Constant(_)));
         let statistics = snapshot.statistics();
-        // Of two orders with one known level in front, the one with fewer rows for each value.
-        let values = |order: &Order| match order.positions()[0] {
+        // Of two orders with one known level in front, besides the graph, the one with fewer rows for each value.
+        let values = |order: &Order| match order.positions()[usize::from(order.is_by_graph())] {
             Position::Subject => statistics.subjects,
             Position::Predicate => statistics.predicates().len(),
             Position::Object => statistics.objects,
+            Position::Graph => unreachable!("the graph is the first or the last"),
         };
         let rank = |order: &Order| (order.prefix(known), order.prefix(constants), values(order));
-        let order = snapshot.orders().max_by_key(rank).expect("a store has indexes");
+        let by_graph = known[Position::Graph as usize];
+        let orders = snapshot.orders().filter(|order| order.is_by_graph() == by_graph);
+        let order = orders.max_by_key(rank).expect("a store has indexes");
         let arranged = order.arrange(pattern.0);
         let source = |at: &At| match at {
             At::Constant(id) => Some(Source::Constant(*id)),
@@ -477,8 +479,10 @@ impl Planner<'_> {
         let count = constants.iter().filter(|constant| **constant).count();
         let mut slots = pattern.slots();
         let is_repeated = slots.next().is_some_and(|first| slots.any(|slot| slot == first));
-        // A pattern with two constants has one slot.
-        count > 0 && !is_repeated && self.terms.snapshot.orders().any(|order| order.prefix(constants) == count)
+        // A pattern with two constants besides the graph has one slot.
+        constants[..LAST].contains(&true)
+            && !is_repeated
+            && self.terms.snapshot.orders().any(|order| order.prefix(constants) == count)
     }
 
     /// Searches the pattern for each row of the input.
@@ -503,7 +507,7 @@ impl Planner<'_> {
             if slots.is_empty() {
                 index.want = Want::First;
             } else if index.output == [depth]
-                && (1..2).contains(&depth)
+                && (1..LAST).contains(&depth)
                 && index.checks.is_empty()
                 && index.repeated.is_empty()
             {

@@ -89,6 +89,7 @@ pub(crate) fn of_pattern(snapshot: &Snapshot, pattern: &Pattern) -> Estimate {
         let column = predicate.map(|predicate| if place == 0 { &predicate.subjects } else { &predicate.objects });
         let (distinct, kinds) = match (place, column) {
             (1, _) => (statistics.predicates().len(), Kinds::of(Kind::Iri)),
+            (3, _) => (snapshot.graphs().len(), Kinds::of(Kind::Iri).or(Kinds::of(Kind::Blank))),
             (_, Some(column)) => (column.distinct, kinds_of(column)),
             // No triple has this predicate.
             (_, None) if known => (0, Kinds::NONE),

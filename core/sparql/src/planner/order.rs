@@ -598,7 +598,7 @@ fn stars(snapshot: &Snapshot, leaves: &[Leaf]) -> Vec<SubjectStar> {
     let few = leaves.iter().map(Leaf::estimate).filter(|estimate| estimate.rows <= FEW);
     let small: Slots = few.flat_map(|estimate| estimate.facts.iter().map(|(slot, _)| slot)).collect();
     for (leaf, operand) in leaves.iter().enumerate() {
-        let Leaf::Pattern(Pattern([At::Slot(subject), At::Constant(predicate), object]), estimate) = operand else {
+        let Leaf::Pattern(Pattern([At::Slot(subject), At::Constant(predicate), object, _]), estimate) = operand else {
             continue;
         };
         let (object, counts) = match object {

@@ -29,7 +29,7 @@ fn pick_in(op: &mut Op, kept: &[usize], width: usize) -> bool {
         Op::Scan { spec, .. } => {
             let Some(spec) = Arc::get_mut(spec) else { return false };
             // With fewer columns, other rows would be equal.
-            if spec.distinct.is_some() && kept.len() < width {
+            if spec.distinct && kept.len() < width {
                 return false;
             }
             spec.output = kept.iter().map(|&column| spec.output[column]).collect();

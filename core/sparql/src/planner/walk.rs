@@ -3,7 +3,7 @@
 use super::build::{Below, JoinTask, Matching, Op, Physical, ProbeOutput, cost};
 use super::estimate::{Estimate, Facts};
 use super::{Goal, Planner};
-use crate::algebra::{At, Node, Path, Pattern, Slot, Slots, Table};
+use crate::algebra::{At, DEFAULT_GRAPH, Node, Path, Pattern, Slot, Slots, Table};
 use crate::boxes::index_probe::Source;
 use crate::boxes::join::JoinKind;
 use crate::boxes::walk::WalkSpec;
@@ -74,8 +74,8 @@ impl Planner<'_> {
         let needed: Slots = [slot].into_iter().collect();
         let scan = |begin: &Begin| {
             let pattern = match *begin {
-                Begin::Subjects(id) => [At::Slot(slot), At::Constant(id), ANYTHING],
-                Begin::Objects(id) => [ANYTHING, At::Constant(id), At::Slot(slot)],
+                Begin::Subjects(id) => [At::Slot(slot), At::Constant(id), ANYTHING, DEFAULT_GRAPH],
+                Begin::Objects(id) => [ANYTHING, At::Constant(id), At::Slot(slot), DEFAULT_GRAPH],
                 Begin::Anywhere => return None,
             };
             Some(self.scan(&Pattern(pattern), Some(slot), &needed, Goal { set: true, first: false }))

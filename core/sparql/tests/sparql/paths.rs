@@ -122,6 +122,6 @@ fn a_path_between_variables_begins_where_its_first_step_can() {
     }
     // With the rest of a group that has many rows.
     let plan = planned(&snapshot, "SELECT ?a ?b { ?a :other ?o . ?a :p+ ?b }", Limits::default());
-    assert!(plan.explain().contains("index join Pso ?a"), "{}", plan.explain());
+    assert!(plan.explain().contains("index join Gpso ?a"), "{}", plan.explain());
     assert_eq!(names(&plan), rows(&pairs));
 }

@@ -184,13 +184,13 @@ fn an_unused_variable_is_only_tested() {
 fn an_optional_part_begins_at_the_left_sides_values() {
     let snapshot = library(600);
     let few = "SELECT ?p ?n { ?p :year 1957 ; :title \"title 1\" OPTIONAL { ?p :by ?a . ?a :name ?n } }";
-    assert_plan(&snapshot, few, &["left hash join on ?p", "distinct [?p]"], &["scan Pso ?p <http://e/by>"]);
+    assert_plan(&snapshot, few, &["left hash join on ?p", "distinct [?p]"], &["scan Gpso ?p <http://e/by>"]);
     let all = "SELECT ?p ?n { ?p :title ?t OPTIONAL { ?p :by ?a . ?a :name ?n } }";
     assert_plan(&snapshot, all, &["left hash join on ?p"], &["distinct"]);
     let path = "SELECT ?p ?n { ?p :title \"title 1\" OPTIONAL { ?p :by ?a . ?a (:by|^:by)* ?q . ?q :year ?y } }";
-    assert_plan(&snapshot, path, &["left hash join on ?p", "distinct [?p]"], &["scan Pso ?p <http://e/by>"]);
+    assert_plan(&snapshot, path, &["left hash join on ?p", "distinct [?p]"], &["scan Gpso ?p <http://e/by>"]);
     let without = "SELECT ?p { ?p :title \"title 1\" MINUS { ?p :by ?a . ?a :name ?n } }";
-    assert_plan(&snapshot, without, &["anti hash join on ?p"], &["scan Pso ?p <http://e/by>"]);
+    assert_plan(&snapshot, without, &["anti hash join on ?p"], &["scan Gpso ?p <http://e/by>"]);
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn a_path_is_walked_from_the_end_that_is_bound() {
     let from = "SELECT ?q { :paper3 (:by/^:by)* ?q }";
     assert_plan(&snapshot, from, &["walk <http://e/paper3>"], &["all nodes"]);
     let by_rows = "SELECT ?q { ?p :title \"title 3\" . ?p (:by/^:by)+ ?q . ?q :year ?y }";
-    assert_plan(&snapshot, by_rows, &["walk ?p", "index join Pso ?q"], &["all nodes"]);
+    assert_plan(&snapshot, by_rows, &["walk ?p", "index join Gpso ?q"], &["all nodes"]);
     let optional = "SELECT ?q { ?p :title \"title 3\" OPTIONAL { ?p (:by/^:by)+ ?q } }";
     assert_plan(&snapshot, optional, &["left walk ?p"], &["all nodes"]);
     assert_plan(&snapshot, "SELECT ?p ?q { ?p :by+ ?q }", &["distinct [?q]"], &["all nodes"]);
@@ -561,7 +561,7 @@ fn a_subject_and_an_object_are_looked_up_without_reading_all_rows_of_either() {
     }
     let snapshot = Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples"));
     let text = "SELECT * { ?s :type ?o . ?s ?p ?o }";
-    assert_plan(&snapshot, text, &["index join Spo"], &[]);
+    assert_plan(&snapshot, text, &["index join Gspo"], &[]);
     assert_eq!(count_of(&planned(&snapshot, text)), 6000);
     // Subjects and objects with many rows, and a constant for one of them.
     for text in [

@@ -133,10 +133,13 @@ impl Load {
         let workers = options.workers.max(1);
         let readers = sources.len().clamp(1, workers);
         // The sender's seat continues with the box that was activated last, and a thief takes the first. The two orders that
-        // take longest, Pos and Ops, are put at the two ends, so that they start first.
+        // take longest, Gpos and Gops, are put at the two ends, so that they start first.
         let is_wanted = |order: &Order| Order::USUAL.contains(order) || options.orders.contains(order);
-        let orders = [Order::Ops, Order::Osp, Order::Spo, Order::Pso, Order::Sop, Order::Pos];
-        let orders: Vec<Order> = orders.into_iter().filter(is_wanted).collect();
+        let by_graph = [Order::Gops, Order::Gosp, Order::Gspo];
+        let last = [Order::Opsg, Order::Spog, Order::Psog, Order::Posg];
+        let others = [Order::Gpso, Order::Gsop, Order::Gpos];
+        let orders = by_graph.into_iter().chain(last).chain(others);
+        let orders: Vec<Order> = orders.filter(is_wanted).collect();
         let shared = Arc::new(LoadState {
             names: sources.iter().map(|source| source.name.clone()).collect(),
             sources: Mutex::new((0..).zip(sources).collect()),
@@ -189,7 +192,7 @@ impl fmt::Debug for Load {
 pub struct Loaded {
     /// All triples of all sources.
     pub snapshot: Snapshot,
-    /// The number of skipped lines of N-Triples and N-Quads, and of errors and quads of named graphs in other syntaxes.
+    /// The number of skipped lines of N-Triples and N-Quads, and of errors in other syntaxes.
     pub skipped: u64,
     /// The first skipped error of the first source that had any.
     pub first_skipped: Option<Malformed>,

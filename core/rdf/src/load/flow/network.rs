@@ -7,8 +7,8 @@ use crate::characteristic::{self, CharacteristicSets};
 use crate::ids::Id;
 use crate::index::{Index, Order};
 use crate::load::{
-    Assembled, MergedTerms, Numbering, Run, SortedTerms, assemble, cut_runs, cut_terms, derive_runs, index, merge_runs,
-    merge_terms, remap,
+    Assembled, Cut, MergedTerms, Numbering, Quads, Run, SortedTerms, assemble, cut_runs, cut_terms, derive_runs, index,
+    merge_runs, merge_terms, remap,
 };
 use crate::placed::Placement;
 use crate::snapshot::Snapshot;
@@ -28,28 +28,28 @@ struct TermPart {
     ranges: Vec<Range<usize>>,
 }
 
-/// All terms, and the triples of each piece.
+/// All terms, and the quads of each piece.
 struct Everything {
     terms: Arc<Vec<SortedTerms>>,
-    triples: Vec<Vec<[u32; 3]>>,
+    quads: Vec<Quads>,
 }
 
-/// Triples of local numbers, and the table from local to global numbers.
+/// Quads of local numbers, and the table from local to global numbers.
 struct Local {
-    triples: Vec<[u32; 3]>,
+    quads: Quads,
     table: Vec<u32>,
 }
 
 /// A part of all runs, to be merged.
 struct RunPart {
     runs: Arc<Vec<Run>>,
-    ranges: Vec<Range<usize>>,
+    cuts: Vec<Cut>,
 }
 
-/// All triples in the order Spo, from which the index in another order is made.
+/// All quads in the order Gspo, from which the index in another order is made.
 struct IndexOf {
     order: Order,
-    spo: Arc<Vec<Run>>,
+    runs: Arc<Vec<Run>>,
     numbering: Arc<Numbering>,
     rdf_type: Option<Id>,
     by: HashKey,
@@ -85,20 +85,20 @@ pub(super) fn network(shared: &Arc<LoadState>, readers: usize, workers: usize, o
         let (shared, merged, everything) = (Arc::clone(shared), merged_terms.clone(), everything.clone());
         let (locals, numberings, dictionaries) = (locals.clone(), numberings.clone(), dictionaries.clone());
         net.add(gather("assemble", workers + 1, workers + 2, move |mut came, turn| {
-            let Everything { terms, triples } = everything.take(&came.pop().expect("the last input")[0]);
+            let Everything { terms, quads } = everything.take(&came.pop().expect("the last input")[0]);
             let parts = in_turn(came).iter().map(|part| merged.take(part)).collect();
             let terms = Arc::into_inner(terms).expect("no merge uses the terms any more");
             let Assembled { mut dictionary, numbering, tables } = assemble(terms, parts)?;
             shared.over.iter().for_each(|over| dictionary.lay(over));
             shared.progress.enter(Phase::Triples);
             let mut pairs: Vec<Local> =
-                triples.into_iter().zip(tables).map(|(triples, table)| Local { triples, table }).collect();
+                quads.into_iter().zip(tables).map(|(quads, table)| Local { quads, table }).collect();
             // The longest first, each to the box with the least work.
-            pairs.sort_by_key(|local| std::cmp::Reverse(local.triples.len()));
+            pairs.sort_by_key(|local| std::cmp::Reverse(local.quads.len()));
             let mut loads = vec![0; workers];
             for local in pairs {
                 let to = (0..workers).min_by_key(|&to| loads[to]).expect("there is a worker");
-                loads[to] += local.triples.len();
+                loads[to] += local.quads.len();
                 turn.send(to, locals.put(local));
             }
             turn.send(workers, numberings.put((numbering, characteristic::rdf_type(&dictionary))));
@@ -124,19 +124,19 @@ pub(super) fn network(shared: &Arc<LoadState>, readers: usize, workers: usize, o
             let (numbering, rdf_type) = numberings.take(&came.pop().expect("the last input")[0]);
             let numbering = Arc::new(numbering);
             let alone = came.pop().expect("the input before");
-            let spo: Vec<Run> = alone.into_iter().chain(in_turn(came)).map(|part| merged.take(&part)).collect();
-            let spo = Arc::new(spo);
+            let runs: Vec<Run> = alone.into_iter().chain(in_turn(came)).map(|part| merged.take(&part)).collect();
+            let runs = Arc::new(runs);
             shared.progress.enter(Phase::Indexes);
             for (output, &order) in orders.iter().enumerate() {
-                let (spo, numbering, over) = (Arc::clone(&spo), Arc::clone(&numbering), shared.over.clone());
+                let (runs, numbering, over) = (Arc::clone(&runs), Arc::clone(&numbering), shared.over.clone());
                 let by = HashKey::of_seed(shared.hash_seed);
-                let job = IndexOf { order, spo, numbering, rdf_type, by, over };
+                let job = IndexOf { order, runs, numbering, rdf_type, by, over };
                 turn.send(output, jobs.put(job));
             }
             Ok(())
         }))
     };
-    let merge_runs = |part: RunPart, _: &Turn<'_>| merge_runs(&part.runs, &part.ranges).map(Some);
+    let merge_runs = |part: RunPart, _: &Turn<'_>| merge_runs(&part.runs, &part.cuts).map(Some);
     side_by_side(&mut net, workers, cut_runs, gather_runs, || {
         each::<RunPart, Run>("merge runs", &run_parts, &merged_runs, merge_runs)
     });
@@ -149,7 +149,7 @@ pub(super) fn network(shared: &Arc<LoadState>, readers: usize, workers: usize, o
         net.add(gather("store", orders.len() + 1, 1, move |mut came, _| {
             let dictionary = dictionaries.take(&came.pop().expect("the last input")[0]);
             let (indexes, sets): (Vec<Index>, Vec<_>) = came.iter().flatten().map(|index| indexes.take(index)).unzip();
-            let sets = sets.into_iter().flatten().next().expect("they come with the index Spo");
+            let sets = sets.into_iter().flatten();
             shared.end(Snapshot::with_characteristic(dictionary, indexes, sets)?);
             Ok(())
         }))
@@ -196,22 +196,22 @@ fn cut_terms_box(
     gather("cut terms", inputs, workers + 1, move |came, turn| {
         shared.all_is_parsed();
         let pieces = came.iter().flatten().map(|piece| pieces.take(piece));
-        let (terms, triples): (Vec<_>, Vec<_>) = pieces.map(|piece| (piece.terms, piece.triples)).unzip();
+        let (terms, quads): (Vec<_>, Vec<_>) = pieces.map(|piece| (piece.terms, piece.quads)).unzip();
         let terms = Arc::new(terms);
         let count = parts(workers, terms.iter().map(SortedTerms::len).sum());
         for (number, ranges) in cut_terms(&terms, count).into_iter().enumerate() {
             turn.send(number % workers, term_parts.put(TermPart { terms: Arc::clone(&terms), ranges }));
         }
-        turn.send(workers, everything.put(Everything { terms, triples }));
+        turn.send(workers, everything.put(Everything { terms, quads }));
         Ok(())
     })
 }
 
 fn sort(local: Local, turn: &Turn<'_>) -> Result<Option<Run>, NoMemory> {
-    let Local { mut triples, table } = local;
-    remap(&mut triples, &table);
+    let Local { mut quads, table } = local;
+    remap(&mut quads, &table);
     drop(table);
-    if turn.is_stopped() { Ok(None) } else { Run::new(Order::Spo, triples).map(Some) }
+    if turn.is_stopped() { Ok(None) } else { Run::new(Order::Gspo, quads).map(Some) }
 }
 
 /// A single run needs no merging; it goes to output `workers`.
@@ -230,32 +230,33 @@ fn cut_runs_box(
         }
         let runs = Arc::new(runs);
         let count = parts(workers, runs.iter().map(Run::len).sum());
-        for (number, ranges) in cut_runs(&runs, count).into_iter().enumerate() {
-            turn.send(number % workers, run_parts.put(RunPart { runs: Arc::clone(&runs), ranges }));
+        for (number, cuts) in cut_runs(&runs, count).into_iter().enumerate() {
+            turn.send(number % workers, run_parts.put(RunPart { runs: Arc::clone(&runs), cuts }));
         }
         Ok(())
     })
 }
 
-/// An index; for the order Spo, also the characteristic sets found in it.
-type Indexed = (Index, Option<CharacteristicSets>);
+/// An index; for the orders Gspo and Spog, also the characteristic sets found in it.
+type Indexed = (Index, Option<(Order, CharacteristicSets)>);
 
 fn make_index(job: IndexOf, turn: &Turn<'_>) -> Result<Option<Indexed>, NoMemory> {
-    let IndexOf { order, spo, numbering, rdf_type, by, over } = job;
-    let lay = |index: &mut Index| over.iter().for_each(|over| index.lay(over));
-    if order == Order::Spo {
-        // The triples are in this order already, so the characteristic sets are collected here.
-        let mut index = index(order, &spo, &numbering)?;
-        lay(&mut index);
-        let sets = CharacteristicSets::new(&index, rdf_type, by)?;
-        return Ok(Some((index, Some(sets))));
-    }
-    let run = derive_runs(&spo, order)?;
-    drop(spo);
-    if turn.is_stopped() {
-        return Ok(None);
-    }
-    let mut index = index(order, &[run], &numbering)?;
-    lay(&mut index);
-    Ok(Some((index, None)))
+    let IndexOf { order, runs, numbering, rdf_type, by, over } = job;
+    let mut index = if order == Order::Gspo {
+        // The quads are in this order already.
+        index(order, &runs, &numbering)?
+    } else {
+        let run = derive_runs(&runs, order)?;
+        drop(runs);
+        if turn.is_stopped() {
+            return Ok(None);
+        }
+        index(order, &[run], &numbering)?
+    };
+    over.iter().for_each(|over| index.lay(over));
+    let sets = match order {
+        Order::Gspo | Order::Spog => Some((order, CharacteristicSets::new(&index, rdf_type, by)?)),
+        _ => None,
+    };
+    Ok(Some((index, sets)))
 }

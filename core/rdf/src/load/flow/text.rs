@@ -7,7 +7,9 @@
 use super::handover::{Handover, handle};
 use super::{LoadError, LoadState, Source};
 use crate::load::pulled::Ended;
-use crate::load::{Chunk, Chunker, Parsed, PulledReader, SortedTerms, Syntax, SyntaxError, TurtleReader, ntriples};
+use crate::load::{
+    Chunk, Chunker, Parsed, PulledReader, Quads, SortedTerms, Syntax, SyntaxError, TurtleReader, ntriples,
+};
 use memchr::memrchr;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -32,14 +34,14 @@ pub(super) struct Text {
 /// The result of one parser, or of one source that can't be cut.
 pub(super) struct Piece {
     pub(super) terms: SortedTerms,
-    pub(super) triples: Vec<[u32; 3]>,
+    pub(super) quads: Quads,
 }
 
 impl Piece {
     /// Sorts the terms. The caller has already counted what was skipped.
     fn new(parsed: Parsed) -> Result<Piece, NoMemory> {
-        let (terms, triples) = SortedTerms::new(parsed)?;
-        Ok(Piece { terms, triples })
+        let (terms, quads) = SortedTerms::new(parsed)?;
+        Ok(Piece { terms, quads })
     }
 }
 
@@ -125,7 +127,7 @@ impl Operator for Reader {
                 shared.check_lines(&buffer, chunker.next_line(), file)?;
             }
             Format::Turtle(parser) => {
-                let known = parser.parsed().triples().len();
+                let known = parser.parsed().quads().len();
                 for bite in buffer.chunks(BITE_BYTES.min(shared.longest_line).max(1)) {
                     if turn.is_stopped() {
                         return Ok(());
@@ -136,16 +138,16 @@ impl Operator for Reader {
                         return Err(shared.too_long(file, line).into());
                     }
                 }
-                shared.progress.add_triples(parser.parsed().triples().len() - known);
+                shared.progress.add_triples(parser.parsed().quads().len() - known);
                 buffer.clear();
             }
             Format::Pulled(_) => unreachable!("it reads by itself"),
         }
         match format {
             Format::Turtle(parser) if ended => {
-                let known = parser.parsed().triples().len();
+                let known = parser.parsed().quads().len();
                 let mut parsed = parser.try_finish().map_err(|error| shared.unparsed(error))?;
-                shared.progress.add_triples(parsed.triples().len() - known);
+                shared.progress.add_triples(parsed.quads().len() - known);
                 shared.note_skipped(&mut parsed);
                 turn.send(1, self.pieces.put(Piece::new(parsed)?));
             }
@@ -167,7 +169,7 @@ fn pull(
     file: u32,
     turn: &mut Turn<'_>,
 ) -> Result<Option<Piece>, BoxError> {
-    let (known, bytes) = (parser.parsed().triples().len(), parser.bytes());
+    let (known, bytes) = (parser.parsed().quads().len(), parser.bytes());
     let goes_on = turn.blocking(|| parser.pull(PULLED)).map_err(|ended| -> BoxError {
         match ended {
             Ended::Unparsed(error) => shared.unparsed(error),
@@ -176,7 +178,7 @@ fn pull(
         }
     })?;
     shared.progress.add_bytes((parser.bytes() - bytes) as usize);
-    shared.progress.add_triples(parser.parsed().triples().len() - known);
+    shared.progress.add_triples(parser.parsed().quads().len() - known);
     if goes_on {
         return Ok(None);
     }
@@ -313,11 +315,11 @@ pub(super) fn parse(
                 Some(envelope) => {
                     let Text { bytes, first_line, syntax, file } = texts.take(&envelope);
                     shared.check_lines(&bytes, first_line, file)?;
-                    let known = parsed.triples().len();
+                    let known = parsed.quads().len();
                     let chunk = Chunk { bytes: &bytes, first_line };
                     ntriples::parse_lines(&mut parsed, chunk, syntax, file, shared.on_error)
                         .map_err(|error| shared.unparsed(error))?;
-                    shared.progress.add_triples(parsed.triples().len() - known);
+                    shared.progress.add_triples(parsed.quads().len() - known);
                     shared.note_skipped(&mut parsed);
                     loads[number].fetch_sub(bytes.len(), Ordering::Relaxed);
                     shared.give_back(bytes);

@@ -120,12 +120,6 @@ fn bad_data_of_every_syntax_is_told_with_file_line_and_column() {
             "bad.rdf:3:",
         ),
         ("bad.jsonld", "{\n  \"@id\": \"http://e/a\"\n  \"http://e/b\": 1 }", "bad.jsonld:3:3: "),
-        (
-            "graph.nq",
-            "<a:a> <a:b> <a:c> .\n<a:a> <a:b> <a:c> <a:g> .\n",
-            "graph.nq:2:1: a quad of the graph <a:g>: only the default graph",
-        ),
-        ("graph.trig", "<a:a> <a:b> <a:c> .\n<a:g> { <a:a> <a:b> <a:d> }", "graph.trig:2:1: a quad of the graph <a:g>"),
     ] {
         let data = file(name, text);
         fails(&["query", "--data", &data, ALL], &[says]);
