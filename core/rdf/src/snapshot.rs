@@ -2,12 +2,16 @@
 
 use crate::characteristic::{self, CharacteristicSets};
 use crate::dictionary::Dictionary;
-use crate::ids::Id;
+use crate::ids::{Id, Kind};
 use crate::index::{Index, Order, Position};
 use crate::load::{self, Loader, Parsed, SyntaxError};
 use crate::packed::Window;
 use crate::statistics::Statistics;
+use crate::term::{Encoded, Encoder, TermView};
+use crate::unranked::FreshTerms;
 use oxrdf::{Term, TermRef};
+use rapidhash::v3::RapidSecrets;
+use std::sync::Arc;
 use vicus_flow::NoMemory;
 use vicus_flow::library::HashKey;
 
@@ -31,7 +35,9 @@ use vicus_flow::library::HashKey;
 /// ```
 #[derive(Debug)]
 pub struct Snapshot {
-    dictionary: Dictionary,
+    dictionary: Arc<Dictionary>,
+    /// The terms that came since the dictionary was sorted.
+    fresh: FreshTerms,
     /// By [`Order`]; `None` for orders that were not asked for.
     indexes: [Option<Index>; Order::ALL.len()],
     statistics: Statistics,
@@ -80,7 +86,8 @@ impl Snapshot {
         let [of_default, of_named] = sets;
         let statistics = Statistics::new([gspo, gpso, gpos, gops], of_default)?;
         let named = Statistics::new([spog, psog, posg, opsg], of_named)?;
-        Ok(Snapshot { dictionary, indexes: by_order, statistics, named })
+        let (dictionary, fresh) = (Arc::new(dictionary), FreshTerms::new(RapidSecrets::seed(0)));
+        Ok(Snapshot { dictionary, fresh, indexes: by_order, statistics, named })
     }
 
     /// Runs all steps of [`load`] after parsing, one after the other. Panics if there is not enough memory.
@@ -113,9 +120,14 @@ impl Snapshot {
         self.len() == 0
     }
 
-    /// The terms that are not inlined in their ids.
+    /// The terms that are not inlined in their ids, in sorted order, without the [fresh](Snapshot::fresh) ones.
     pub fn dictionary(&self) -> &Dictionary {
         &self.dictionary
+    }
+
+    /// The terms that came since the dictionary was sorted. Their ids have no order.
+    pub fn fresh(&self) -> &FreshTerms {
+        &self.fresh
     }
 
     /// Counts for a planner, of the default graph.
@@ -176,17 +188,40 @@ impl Snapshot {
 
     /// The id of a term, if the term is here or inlined.
     pub fn id(&self, term: TermRef<'_>) -> Option<Id> {
-        self.dictionary.id(term)
+        match Encoder::default().term(term) {
+            Encoded::Inlined(id) => Some(id),
+            Encoded::Key(kind, key) => self.find(kind, key),
+        }
     }
 
-    /// The term of an id as oxrdf's type. Panics for unbound and computed ids.
+    /// The id of the term with this key, if it is here: in the dictionary or fresh.
+    pub fn find(&self, kind: Kind, key: &str) -> Option<Id> {
+        self.dictionary.search(kind, key).ok().or_else(|| self.fresh.find(kind, key))
+    }
+
+    /// Whether the id is that of a term here: not that of a term which a request computed. Takes a comparison.
+    #[inline]
+    pub fn has(&self, id: Id) -> bool {
+        !id.is_computed() || self.fresh.has(id)
+    }
+
+    /// Whether a literal with this datatype is here that is neither a simple string nor inlined.
+    pub fn has_datatype(&self, datatype: &str) -> bool {
+        let keys = Encoder::qualified(datatype);
+        !self.dictionary.range(Kind::Typed, &keys.start..&keys.end).is_empty() || self.fresh.has_datatype(datatype)
+    }
+
+    /// The term of an id as oxrdf's type. Panics for unbound ids, and for those that a request computed.
     pub fn term(&self, id: Id) -> Term {
-        self.dictionary.term(id)
+        self.view(id).to_term()
     }
 
-    /// The term of an id, borrowed. Panics for unbound and computed ids.
-    pub fn view(&self, id: Id) -> crate::term::TermView<'_> {
-        self.dictionary.view(id)
+    /// The term of an id, borrowed. Panics for unbound ids, and for those that a request computed.
+    pub fn view(&self, id: Id) -> TermView<'_> {
+        match id.is_computed() {
+            false => self.dictionary.view(id),
+            true => TermView::of_key(id.kind(), self.fresh.key(id)),
+        }
     }
 
     /// The memory of each part.

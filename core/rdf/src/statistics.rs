@@ -53,6 +53,8 @@ pub struct Column {
     pub ids: RangeInclusive<Id>,
     /// Triples by kind, in the order of [`Kind::ALL`].
     kinds: [usize; Kind::ALL.len()],
+    /// Triples with a fresh term here.
+    fresh: usize,
 }
 
 impl Column {
@@ -62,10 +64,16 @@ impl Column {
     }
 
     /// The kind of all ids here; `None` if there are several. For IRIs, blank nodes, simple strings, booleans and inlined
-    /// integers, equal ids then mean equal values, and the order of ids is the order of values.
+    /// integers, equal ids then mean equal values, and the order of ids is the order of values, unless some terms are
+    /// [fresh](Column::has_fresh).
     pub fn only_kind(&self) -> Option<Kind> {
         let mut kinds = Kind::ALL.into_iter().filter(|&kind| self.of_kind(kind) > 0);
         kinds.next().filter(|_| kinds.next().is_none())
+    }
+
+    /// Whether a [fresh](crate::Snapshot::fresh) term is here: then the order of ids is not that of terms.
+    pub fn has_fresh(&self) -> bool {
+        self.fresh > 0
     }
 
     /// Of the level after the keys, in the rows of one predicate.
@@ -82,7 +90,7 @@ impl Column {
         let (least, greatest) = (index.get(level, rows.start), index.get(level, rows.end - 1));
         let mut last = Id::UNBOUND;
         let distinct = index.values(level, rows).filter(|&id| std::mem::replace(&mut last, id) != id).count();
-        Column { distinct, ids: least..=greatest, kinds }
+        Column { distinct, ids: least..=greatest, kinds, fresh: 0 }
     }
 }
 

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use vicus_flow::library::HashKey;
 use vicus_rdf::{Id, Kind};
 
-/// The kinds of terms that a column may hold: a bit for each of [`Kind::ALL`], and one for computed terms.
+/// The kinds of terms that a column may hold: a bit for each of [`Kind::ALL`], and one for terms whose ids have no order: computed
+/// ones, and fresh ones of the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Kinds(u16);
 

@@ -74,7 +74,7 @@ impl<'a> Evaluator<'a> {
     /// The same evaluator with the memory of an earlier one for the same terms; [`Evaluator::into_scratch`] gives the memory
     /// back.
     pub(crate) fn with(self, mut scratch: Scratch) -> Evaluator<'a> {
-        scratch.forget_made();
+        scratch.forget_made(self.terms);
         Evaluator { scratch, ..self }
     }
 

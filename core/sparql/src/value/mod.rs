@@ -14,7 +14,7 @@ use crate::terms::Terms;
 use oxrdf::TermRef;
 use std::cmp::Ordering;
 use std::hash::{BuildHasher as _, Hash};
-use vicus_rdf::{Encoder, Id, Kind, Snapshot, TermView};
+use vicus_rdf::{Id, Kind, Snapshot, TermView};
 
 const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
 
@@ -235,11 +235,7 @@ pub(crate) enum Numbers {
 impl Numbers {
     /// The types in a store, and those that expressions make.
     pub(crate) fn of(snapshot: &Snapshot, made: Numbers) -> Numbers {
-        let has = |name: &str| {
-            let keys = Encoder::qualified(&format!("{XSD}{name}"));
-            let ids = snapshot.dictionary().range(Kind::Typed, &keys.start..&keys.end);
-            ids.start != ids.end
-        };
+        let has = |name: &str| snapshot.has_datatype(&format!("{XSD}{name}"));
         match made {
             Numbers::Floats => made,
             _ if has("float") => Numbers::Floats,
