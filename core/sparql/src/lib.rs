@@ -36,6 +36,7 @@ mod stop;
 mod syntax;
 mod terms;
 mod translate;
+mod update;
 mod value;
 
 pub use cost::{parsing_bytes, parsing_bytes_with};
@@ -47,3 +48,7 @@ pub use service::{Endpoints, Found, ServiceFailed};
 pub use stop::Watch;
 pub use syntax::ParseOptions;
 pub use terms::Moment;
+pub use update::{
+    Change, Changes, Filled, Filling, Graphs, Load, Operation, Step, Update, UpdateError, parse_update,
+    parse_update_with,
+};

@@ -14,16 +14,19 @@
 
 mod budget;
 mod cancel;
+mod document;
 mod error;
 mod load;
 mod service;
 mod session;
 mod sink;
 mod timer;
+mod update;
 mod web;
 
 pub use budget::{Admission, Busy, MemoryBudget};
 pub use cancel::Cancel;
+pub use document::{file_iri, syntax_by_ending, unpacked};
 pub use error::{Error, ErrorKind, SinkFailed, Stage};
 pub use load::{Dataset, Loaded, Loading};
 pub use service::Service;
@@ -31,4 +34,5 @@ pub use session::{Call, Limits, Outcome, Prepared, Running, Session, SessionOpti
 pub use sink::{
     Batch, Count, Each, EachTaker, Format, Sink, Solutions, Taker, TextSink, TextTaker, Unwritable, WrongFormat,
 };
+pub use update::{Updated, Updating, check_update};
 pub use web::{Permit, Web, WebError, WebOptions};

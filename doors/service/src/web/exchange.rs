@@ -23,6 +23,8 @@ pub(super) struct Head {
     pub(super) status: u16,
     pub(super) reason: &'static str,
     pub(super) media_type: Option<String>,
+    /// Where the answer is from, after redirects.
+    pub(super) url: String,
 }
 
 enum Message {
@@ -91,7 +93,7 @@ impl Asking {
                 continue;
             }
             let reason = status.canonical_reason().unwrap_or_default();
-            let head = Head { status: status.as_u16(), reason, media_type: text(CONTENT_TYPE) };
+            let head = Head { status: status.as_u16(), reason, media_type: text(CONTENT_TYPE), url };
             if send.send(Message::Head(head)).is_err() {
                 return Ok(());
             }
@@ -168,7 +170,7 @@ fn in_ascii(url: &str) -> Result<String, WebError> {
 }
 
 /// The bytes of an answer as they come.
-pub(super) struct Incoming<S> {
+pub(crate) struct Incoming<S> {
     receive: Receiver<Message>,
     limits: Limits,
     until: Instant,

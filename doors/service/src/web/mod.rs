@@ -1,4 +1,5 @@
-//! The web, as queries and updates ask it: endpoints of SERVICE over the SPARQL Protocol. Nothing is asked without a permission.
+//! The web, as queries and updates ask it: endpoints of SERVICE over the SPARQL Protocol, and documents of LOAD. Nothing is asked
+//! without a permission.
 //!
 //! A question has a limit on its time and on the bytes of its answer. The answer is read as it comes. The thread that waits for it is one
 //! that may block; it looks every few milliseconds whether the run that asked still needs the answer.
@@ -8,6 +9,7 @@ mod permit;
 
 pub use permit::Permit;
 
+use crate::document::RDF;
 use exchange::{Head, Incoming, Question};
 use oxrdf::Term;
 use sparesults::{QueryResultsFormat, QueryResultsParseError, QueryResultsParser, ReaderQueryResultsParserOutput};
@@ -118,6 +120,16 @@ impl Web {
         exchange::ask(&self.agent, question, permits, limits, stopped)
     }
 
+    /// Reads a document of RDF.
+    pub(crate) fn fetch<S: Fn() -> bool>(&self, url: &str, stopped: S) -> Result<Document<S>, WebError> {
+        let mut bytes = self.begin(Question { url: url.to_owned(), form: None, accept: RDF }, stopped)?;
+        let Head { status, reason, media_type, url } = bytes.head()?;
+        match status {
+            200 => Ok(Document { media_type, url, bytes }),
+            _ => Err(WebError::Status { status, reason, line: bytes.first_line() }),
+        }
+    }
+
     fn solutions(
         &self,
         endpoint: &str,
@@ -127,7 +139,7 @@ impl Web {
     ) -> Result<(), WebError> {
         let form = Some(format!("query={}", escaped(query)));
         let mut incoming = self.begin(Question { url: endpoint.to_owned(), form, accept: SOLUTIONS }, stopped)?;
-        let Head { status, reason, media_type } = incoming.head()?;
+        let Head { status, reason, media_type, .. } = incoming.head()?;
         if status != 200 {
             return Err(WebError::Status { status, reason, line: incoming.first_line() });
         }
@@ -178,6 +190,14 @@ fn escaped(text: &str) -> String {
         }
     }
     escaped
+}
+
+/// A document as it comes.
+pub(crate) struct Document<S> {
+    pub(crate) media_type: Option<String>,
+    /// Where it is from, after redirects.
+    pub(crate) url: String,
+    pub(crate) bytes: Incoming<S>,
 }
 
 impl Endpoints for Web {
@@ -241,6 +261,11 @@ pub enum WebError {
         /// Its first line.
         line: String,
     },
+    /// Neither the server nor the URL's ending says in which syntax a document is.
+    NoSyntax {
+        /// What the server says.
+        media_type: Option<String>,
+    },
     /// The answer is not what the server says it is.
     Junk {
         /// What is wrong.
@@ -275,6 +300,9 @@ impl fmt::Display for WebError {
             }
             WebError::WrongType { media_type: None, line } => {
                 write!(f, "it does not say which format its answer has{}", begins(line))
+            }
+            WebError::NoSyntax { media_type } => {
+                write!(f, "it is {}, which is no syntax of RDF", media_type.as_deref().unwrap_or("of no named type"))
             }
             WebError::Junk { why, line } => write!(f, "its answer can't be read: {why}{}", begins(line)),
             WebError::YesOrNo => f.write_str("it answers yes or no, where solutions were asked for"),
