@@ -103,6 +103,12 @@ pub enum Run {
     Inserted(Row),
 }
 
+/// As [`Run`], without a copy.
+pub(crate) enum Part<'a> {
+    Base(Range<usize>),
+    Inserted(&'a Row),
+}
+
 /// The place of an entry, or the end. Invariant: the entry is less than its chunk's length, so that a place has one name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct Spot {
@@ -185,8 +191,27 @@ impl Delta {
     /// The row at this place of the merged sequence.
     pub fn locate(&self, place: usize) -> Run {
         let (spot, base) = self.first_there(place);
+        self.at(spot, base)
+    }
+
+    /// The row at a place of the merged sequence with the rows of the base around it: the places of all of these, and the first of
+    /// them. An inserted row is alone.
+    pub(crate) fn run_at(&self, place: usize) -> (Range<usize>, Run) {
+        let (spot, base) = self.first_there(place);
+        match self.at(spot, base) {
+            Run::Inserted(row) => (place..place + 1, Run::Inserted(row)),
+            Run::Base(_) => {
+                let end = self.entry(spot).map_or(u32::MAX as usize, |entry| entry.at as usize);
+                (place..place + (end - base), Run::Base(base..end))
+            }
+        }
+    }
+
+    /// The row that stands at a place that [`Delta::first_there`] found.
+    #[inline]
+    pub(crate) fn at(&self, spot: Spot, base: usize) -> Run {
         match self.entry(spot) {
-            Some(entry) if entry.at as usize == base && entry.change == Change::Insert => Run::Inserted(entry.row),
+            Some(entry) if entry.at as usize == base => Run::Inserted(entry.row),
             _ => Run::Base(base..base + 1),
         }
     }
@@ -233,35 +258,31 @@ impl Delta {
         (spot, base)
     }
 
-    /// Passes the parts of a range of the merged sequence on, in order: rows of the base, and inserted rows.
+    /// Passes the parts of a range of the merged sequence on, in order.
     #[inline]
-    pub(crate) fn walk(&self, range: Range<usize>, mut base_rows: impl FnMut(Range<usize>), mut row: impl FnMut(&Row)) {
+    pub(crate) fn walk(&self, range: Range<usize>, mut part: impl FnMut(Part<'_>)) {
         let (spot, mut base) = self.seek(range.start);
         let mut rest = range.len();
         for entry in self.entries(spot) {
-            if rest == 0 {
-                return;
-            }
-            let at = entry.at as usize;
-            if at > base {
-                let end = at.min(base + rest);
-                base_rows(base..end);
+            let end = base + rest.min(entry.at as usize - base);
+            if end > base {
+                part(Part::Base(base..end));
                 rest -= end - base;
                 base = end;
-                if rest == 0 {
-                    return;
-                }
+            }
+            if rest == 0 {
+                return;
             }
             match entry.change {
                 Change::Delete => base += 1,
                 Change::Insert => {
-                    row(&entry.row);
+                    part(Part::Inserted(&entry.row));
                     rest -= 1;
                 }
             }
         }
         if rest > 0 {
-            base_rows(base..base + rest);
+            part(Part::Base(base..base + rest));
         }
     }
 
@@ -498,10 +519,12 @@ mod tests {
     }
 
     fn walked(delta: &Delta, base: &[Row], range: Range<usize>) -> Vec<Row> {
-        let rows = std::cell::RefCell::new(Vec::new());
-        let base_rows = |range: Range<usize>| rows.borrow_mut().extend_from_slice(&base[range]);
-        delta.walk(range, base_rows, |row| rows.borrow_mut().push(*row));
-        rows.into_inner()
+        let mut rows = Vec::new();
+        delta.walk(range, |part| match part {
+            Part::Base(range) => rows.extend_from_slice(&base[range]),
+            Part::Inserted(row) => rows.push(*row),
+        });
+        rows
     }
 
     /// Searches by prefix and by one id, each from where the last one ended or from anywhere.

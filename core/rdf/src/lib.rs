@@ -9,12 +9,15 @@
 //! * [`snapshot`]: all of it together; start at [`Snapshot`].
 //! * [`load`]: from all syntaxes of RDF to a store, in steps that can run at the same time.
 
+mod base;
+mod changes;
 pub mod characteristic;
 pub mod delta;
 pub mod dictionary;
 pub mod ids;
 pub mod index;
 pub mod load;
+mod merged;
 mod packed;
 mod placed;
 pub mod search;
@@ -23,6 +26,7 @@ pub mod statistics;
 pub mod term;
 pub mod unranked;
 
+pub use changes::Changes;
 pub use dictionary::Dictionary;
 pub use ids::{Id, Kind};
 pub use index::{Index, Order, Position};

@@ -4,6 +4,8 @@
 //! "Addressing for random-access storage", IBM Journal 1957, for guessing the place from the value. Ranks are dense, so
 //! a guess is nearly always close; where it isn't, galloping repairs it.
 
+use crate::base::Base;
+use crate::delta::{Delta, Spot};
 use crate::ids::Id;
 use crate::index::Index;
 use crate::packed::Window;
@@ -24,7 +26,9 @@ use std::ops::Range;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
-    index: &'a Index,
+    base: &'a Base,
+    /// The rows changed since, and where the last search in them ended.
+    changed: Option<(&'a Delta, Spot)>,
     /// The graph of the last search and its keys; in an order that ends with the graph, all keys.
     graph: Id,
     keys: Range<usize>,
@@ -38,10 +42,17 @@ pub struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(index: &'a Index) -> Cursor<'a> {
+        let changed = index.changed().map(|changed| (changed.rows(), Spot::default()));
+        Cursor { changed, ..Cursor::of_base(index.base()) }
+    }
+
+    /// A cursor that does not know of changes.
+    pub(crate) fn of_base(base: &'a Base) -> Cursor<'a> {
         Cursor {
-            index,
+            base,
+            changed: None,
             graph: Id::UNBOUND,
-            keys: index.keys_of(Id::UNBOUND),
+            keys: base.keys_of(Id::UNBOUND),
             key: 0,
             levels: [0; 3],
             key_windows: Default::default(),
@@ -50,37 +61,46 @@ impl<'a> Cursor<'a> {
     }
 
     /// As [`Index::range`].
+    #[inline]
     pub fn range(&mut self, prefix: &[Id]) -> Range<usize> {
+        let rows = self.range_in_base(prefix);
+        match &mut self.changed {
+            None => rows,
+            Some((delta, hint)) => delta.around(prefix, rows, hint),
+        }
+    }
+
+    fn range_in_base(&mut self, prefix: &[Id]) -> Range<usize> {
         let rest = match prefix {
-            [] => return 0..self.index.len(),
-            [graph, rest @ ..] if self.index.order().is_by_graph() => {
+            [] => return 0..self.base.len(),
+            [graph, rest @ ..] if self.base.order().is_by_graph() => {
                 if *graph != self.graph {
-                    (self.graph, self.keys) = (*graph, self.index.keys_of(*graph));
+                    (self.graph, self.keys) = (*graph, self.base.keys_of(*graph));
                 }
                 rest
             }
             rest => rest,
         };
-        let [first, rest @ ..] = rest else { return self.index.range(prefix) };
+        let [first, rest @ ..] = rest else { return self.base.range(prefix) };
         assert!(rest.len() < 4, "a quad has four ids");
         let mut rows = self.first(*first);
-        let above = self.index.key_level() + 1;
+        let above = self.base.key_level() + 1;
         for (place, id) in rest.iter().enumerate() {
             let (hint, window) = (self.levels[place], &mut self.level_windows[place]);
-            rows = self.index.find(above + place, rows, hint, *id, window);
+            rows = self.base.find(above + place, rows, hint, *id, window);
             self.levels[place] = rows.start;
         }
         rows
     }
 
     fn first(&mut self, id: Id) -> Range<usize> {
-        let (index, [keys, starts]) = (self.index, &mut self.key_windows);
-        let found = index.find_key(self.keys.clone(), self.key, id, keys);
+        let (base, [keys, starts]) = (self.base, &mut self.key_windows);
+        let found = base.find_key(self.keys.clone(), self.key, id, keys);
         self.key = found.start;
-        if found.start == index.key_count() {
-            return index.len()..index.len();
+        if found.start == base.key_count() {
+            return base.len()..base.len();
         }
-        let rows = index.read_rows_of_key(found.start, starts);
+        let rows = base.read_rows_of_key(found.start, starts);
         if found.is_empty() { rows.start..rows.start } else { rows }
     }
 }
@@ -101,6 +121,8 @@ impl<'a> Cursor<'a> {
 #[derive(Clone, Debug)]
 pub struct Searcher {
     level: usize,
+    /// The changes of rows with the prefix, and where the last search in them ended; `None` if the index has no changes at all.
+    changes: Option<(Range<Spot>, Spot)>,
     of: Of,
     /// Where it searches: graphs, keys or rows.
     within: Range<usize>,
@@ -129,7 +151,7 @@ enum Of {
 
 impl Of {
     /// The id at a place of the level.
-    fn id(self, index: &Index, level: usize, place: usize) -> u64 {
+    fn id(self, index: &Base, level: usize, place: usize) -> u64 {
         let id = match self {
             Of::Graphs => index.graph(place),
             Of::Keys => index.key(place),
@@ -148,6 +170,9 @@ const GUESSES: u32 = 16;
 impl Searcher {
     pub(crate) fn new(index: &Index, prefix: &[Id]) -> Searcher {
         let level = prefix.len();
+        let changes =
+            index.changed().map(|changed| changed.rows().spots(prefix)).map(|spots| (spots.clone(), spots.start));
+        let index = index.base();
         let of = match level.cmp(&index.key_level()) {
             Ordering::Less => Of::Graphs,
             Ordering::Equal => Of::Keys,
@@ -163,38 +188,57 @@ impl Searcher {
         let line = Line::through((ends[0], within.start), (ends[1], last_place));
         let (ids, starts) = (Window::default(), Window::default());
         let (last, place, near) = (ends[0], within.start, NEAR as u64);
-        Searcher { level, of, last, place, within, near, line, guide: None, guesses: 0, ids, starts }
+        Searcher { level, changes, of, last, place, within, near, line, guide: None, guesses: 0, ids, starts }
     }
 
     /// The rows with `id`; an empty range if there are none. `index` must be the one that it was made for.
     #[inline]
     pub fn find(&mut self, index: &Index, id: Id) -> Range<usize> {
-        let bits = id.bits();
+        let (base, bits) = (index.base(), id.bits());
         let hint = match &self.guide {
             _ if bits.abs_diff(self.last) <= self.near => self.place,
             Some(guide) => guide.guess(bits),
-            None => self.guess(index, bits),
+            None => self.guess(base, bits),
         };
         self.last = bits;
         let found = match self.of {
-            Of::Rows => index.find(self.level, self.within.clone(), hint, id, &mut self.ids),
-            Of::Keys => index.find_key(self.within.clone(), hint, id, &mut self.ids),
-            Of::Graphs => index.find_graph(hint, id, &mut self.ids),
+            Of::Rows => base.find(self.level, self.within.clone(), hint, id, &mut self.ids),
+            Of::Keys => base.find_key(self.within.clone(), hint, id, &mut self.ids),
+            Of::Graphs => base.find_graph(hint, id, &mut self.ids),
         };
         self.place = found.start;
+        if let Some(changed) = index.changed() {
+            return self.add_changes(base, changed.rows(), found, id);
+        }
         match self.of {
             Of::Rows => found,
             _ if found.is_empty() => 0..0,
-            Of::Keys => index.read_rows_of_key(found.start, &mut self.starts),
-            Of::Graphs => index.rows_of_graph(found.start),
+            Of::Keys => base.read_rows_of_key(found.start, &mut self.starts),
+            Of::Graphs => base.rows_of_graph(found.start),
         }
     }
 
+    /// The merged rows with `id`, given where it was found in the base.
+    #[inline(never)]
+    fn add_changes(&mut self, base: &Base, delta: &Delta, found: Range<usize>, id: Id) -> Range<usize> {
+        let rows = match self.of {
+            Of::Rows => found,
+            Of::Keys if found.start == base.key_count() => base.len()..base.len(),
+            Of::Keys => {
+                let rows = base.read_rows_of_key(found.start, &mut self.starts);
+                if found.is_empty() { rows.start..rows.start } else { rows }
+            }
+            Of::Graphs => base.start_of_graph(found.start)..base.start_of_graph(found.end),
+        };
+        let (within, hint) = self.changes.as_mut().expect("the index that it was made for has changes");
+        delta.around_id((self.level, id), within, rows, hint)
+    }
+
     #[cold]
-    fn guess(&mut self, index: &Index, id: u64) -> usize {
+    fn guess(&mut self, base: &Base, id: u64) -> usize {
         self.guesses += 1;
         if self.guesses == GUESSES && !self.within.is_empty() {
-            let guide = Guide::new(&self.within, |place| self.of.id(index, self.level, place));
+            let guide = Guide::new(&self.within, |place| self.of.id(base, self.level, place));
             self.near = (NEAR / guide.usual_slope()) as u64;
             self.guide = Some(Box::new(guide));
         }

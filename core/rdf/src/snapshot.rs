@@ -1,11 +1,12 @@
 //! A loaded data set: its terms, its quads in several orders, and counts. It never changes.
 
+use crate::changes::{Changes, in_order};
 use crate::characteristic::{self, CharacteristicSets};
+use crate::delta::{Change, Row};
 use crate::dictionary::Dictionary;
 use crate::ids::{Id, Kind};
 use crate::index::{Index, Order, Position};
 use crate::load::{self, Loader, Parsed, SyntaxError};
-use crate::packed::Window;
 use crate::statistics::Statistics;
 use crate::term::{Encoded, Encoder, TermView};
 use crate::unranked::FreshTerms;
@@ -71,9 +72,8 @@ impl Snapshot {
             let place = index.order() as usize;
             by_order[place] = Some(index);
         }
-        let get =
-            |order: Order| by_order[order as usize].as_ref().unwrap_or_else(|| panic!("an index in order {order:?}"));
-        let [gspo, gpso, gpos, gops, spog, psog, posg, opsg] = Order::USUAL.map(get);
+        let (of_default, of_named) = (in_orders(&by_order, OF_DEFAULT), in_orders(&by_order, OF_NAMED));
+        let ([gspo, ..], [spog, ..]) = (of_default, of_named);
         for index in by_order.iter().flatten() {
             let like = if index.order().is_by_graph() { gspo } else { spog };
             assert_eq!(index.len(), like.len(), "indexes have the same quads");
@@ -83,9 +83,8 @@ impl Snapshot {
         for (order, made) in characteristic {
             sets[usize::from(!order.is_by_graph())] = made;
         }
-        let [of_default, of_named] = sets;
-        let statistics = Statistics::new([gspo, gpso, gpos, gops], of_default)?;
-        let named = Statistics::new([spog, psog, posg, opsg], of_named)?;
+        let [sets, named_sets] = sets;
+        let (statistics, named) = (Statistics::new(of_default, sets)?, Statistics::new(of_named, named_sets)?);
         let (dictionary, fresh) = (Arc::new(dictionary), FreshTerms::new(RapidSecrets::seed(0)));
         Ok(Snapshot { dictionary, fresh, indexes: by_order, statistics, named })
     }
@@ -108,6 +107,47 @@ impl Snapshot {
         let mut loader = Loader::default();
         loader.turtle(text, base)?;
         Ok(loader.finish())
+    }
+
+    /// The same with another key of the hash function over fresh terms: authors of updates who don't know the seed can't choose many
+    /// terms with the same hash. Panics if there are fresh terms.
+    pub fn hashed_with(mut self, seed: u64) -> Snapshot {
+        assert!(self.fresh.is_empty(), "the key is chosen before there are terms to hash");
+        self.fresh = FreshTerms::new(RapidSecrets::seed(seed));
+        self
+    }
+
+    /// The snapshot after changes. Takes O(log n) for each change, and shares with this one what does not change.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn with(&self, changes: Changes) -> Result<Snapshot, NoMemory> {
+        let Changes { fresh, inserts, deletes } = changes;
+        let fresh = self.fresh.with(fresh)?;
+        let changes = Changes::effective(inserts, deletes, self.index(Order::Gspo))?;
+        let mut indexes = [const { None }; Order::ALL.len()];
+        // For counting: those of the default graph in the orders Gpso and Gpos, and those of named graphs in Psog and Posg.
+        let mut counted: [Vec<(Row, Change)>; Order::ALL.len()] = Default::default();
+        for index in self.indexes.iter().flatten() {
+            let order = index.order();
+            let mut arranged = in_order(&changes, order)?;
+            indexes[order as usize] = Some(if arranged.is_empty() { index.clone() } else { index.with(&arranged)? });
+            if order.is_by_graph() {
+                arranged.truncate(arranged.partition_point(|(row, _)| row[0].is_unbound()));
+            }
+            counted[order as usize] = arranged;
+        }
+        let with = |statistics: &Statistics, orders: [Order; 4]| {
+            let [_, by_subject, by_object, _] = orders.map(|order| &counted[order as usize][..]);
+            statistics.with(in_orders(&self.indexes, orders), in_orders(&indexes, orders), [by_subject, by_object])
+        };
+        let (statistics, named) = (with(&self.statistics, OF_DEFAULT)?, with(&self.named, OF_NAMED)?);
+        Ok(Snapshot { dictionary: Arc::clone(&self.dictionary), fresh, indexes, statistics, named })
+    }
+
+    /// How many quads were inserted or deleted since its indexes were built.
+    pub fn change_count(&self) -> usize {
+        self.index(Order::Gspo).change_count()
     }
 
     /// How many quads it has.
@@ -143,7 +183,7 @@ impl Snapshot {
     /// The names of its graphs, ascending: a graph without quads has none.
     pub fn graphs(&self) -> impl ExactSizeIterator<Item = Id> + '_ {
         let index = self.index(Order::Gspo);
-        index.graphs_from(index.find_graph(0, Id::UNBOUND, &mut Window::default()).end)
+        index.graphs_from(usize::from(index.count(&[Id::UNBOUND]) > 0))
     }
 
     /// The quads in this order. Panics if it was built without it; [`Order::USUAL`] are always there.
@@ -230,6 +270,7 @@ impl Snapshot {
             indexes: self.indexes.iter().flatten().map(|index| (index.order(), index.heap_bytes())).collect(),
             dictionary_text: self.dictionary.text_bytes(),
             dictionary_ends: self.dictionary.ends_bytes(),
+            fresh_terms: self.fresh.heap_bytes(),
             statistics: self.statistics.heap_bytes() + self.named.heap_bytes(),
         }
     }
@@ -244,6 +285,16 @@ impl Snapshot {
         self.dictionary.assert_valid();
         self.indexes.iter().flatten().for_each(Index::assert_valid);
     }
+}
+
+/// The orders by which the default graph is counted.
+const OF_DEFAULT: [Order; 4] = [Order::Gspo, Order::Gpso, Order::Gpos, Order::Gops];
+
+/// The orders by which named graphs are counted.
+const OF_NAMED: [Order; 4] = [Order::Spog, Order::Psog, Order::Posg, Order::Opsg];
+
+fn in_orders<const N: usize>(indexes: &[Option<Index>], orders: [Order; N]) -> [&Index; N] {
+    orders.map(|order| indexes[order as usize].as_ref().unwrap_or_else(|| panic!("an index in order {order:?}")))
 }
 
 /// The memory that a [`Snapshot`] has allocated, in bytes, without the allocator's pages, headers and rounding.
@@ -266,6 +317,8 @@ pub struct SnapshotMemory {
     pub dictionary_text: usize,
     /// Where each of these keys ends.
     pub dictionary_ends: usize,
+    /// The terms that came since the dictionary was sorted.
+    pub fresh_terms: usize,
     /// Counts by predicate.
     pub statistics: usize,
 }
@@ -274,6 +327,6 @@ impl SnapshotMemory {
     /// All parts together.
     pub fn total(&self) -> usize {
         let indexes: usize = self.indexes.iter().map(|(_, bytes)| bytes).sum();
-        indexes + self.dictionary_text + self.dictionary_ends + self.statistics
+        indexes + self.dictionary_text + self.dictionary_ends + self.fresh_terms + self.statistics
     }
 }

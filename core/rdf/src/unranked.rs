@@ -213,6 +213,12 @@ impl Unranked {
     }
 }
 
+impl fmt::Debug for Unranked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} terms without a rank from place {} on", self.len(), self.first)
+    }
+}
+
 /// The terms that came to a store since its dictionary was sorted. A copy shares them; adding to one leaves the others as they are.
 #[derive(Clone)]
 pub struct FreshTerms {

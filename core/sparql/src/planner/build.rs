@@ -431,7 +431,7 @@ impl Planner<'_> {
         // Of two orders with one known level in front, besides the graph, the one with fewer rows for each value.
         let values = |order: &Order| match order.positions()[usize::from(order.is_by_graph())] {
             Position::Subject => statistics.subjects,
-            Position::Predicate => statistics.predicates().len(),
+            Position::Predicate => statistics.predicate_count(),
             Position::Object => statistics.objects,
             Position::Graph => unreachable!("the graph is the first or the last"),
         };

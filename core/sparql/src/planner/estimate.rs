@@ -89,7 +89,7 @@ pub(crate) fn of_pattern(snapshot: &Snapshot, pattern: &Pattern) -> Estimate {
         let column = predicate.map(|predicate| if place == 0 { &predicate.subjects } else { &predicate.objects });
         let all = |kinds: Kinds| if snapshot.fresh().is_empty() { kinds } else { kinds.or_computed() };
         let (distinct, kinds) = match (place, column) {
-            (1, _) => (statistics.predicates().len(), all(Kinds::of(Kind::Iri))),
+            (1, _) => (statistics.predicate_count(), all(Kinds::of(Kind::Iri))),
             (3, _) => (snapshot.graphs().len(), all(Kinds::of(Kind::Iri).or(Kinds::of(Kind::Blank)))),
             (_, Some(column)) => (column.distinct, kinds_of(column)),
             // No triple has this predicate.
@@ -97,7 +97,7 @@ pub(crate) fn of_pattern(snapshot: &Snapshot, pattern: &Pattern) -> Estimate {
             (0, None) => (statistics.subjects, all(Kinds::of(Kind::Iri).or(Kinds::of(Kind::Blank)))),
             _ => (
                 statistics.objects,
-                statistics.predicates().iter().fold(Kinds::NONE, |all, predicate| all.or(kinds_of(&predicate.objects))),
+                statistics.predicates().fold(Kinds::NONE, |all, predicate| all.or(kinds_of(&predicate.objects))),
             ),
         };
         let distinct = (distinct as f64).min(rows.max(1.0));
