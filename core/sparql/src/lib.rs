@@ -49,6 +49,5 @@ pub use stop::Watch;
 pub use syntax::ParseOptions;
 pub use terms::Moment;
 pub use update::{
-    Change, Changes, Filled, Filling, Graphs, Load, Operation, Step, Update, UpdateError, parse_update,
-    parse_update_with,
+    Change, Filled, Filling, Graphs, Load, Operation, Step, Update, UpdateError, parse_update, parse_update_with,
 };

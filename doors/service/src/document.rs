@@ -189,19 +189,13 @@ fn by_media_type(media_type: &str) -> Option<Syntax> {
     })
 }
 
-/// A path without the escapes of an IRI.
+/// An IRI's path without its escapes.
 fn unescaped(path: &str) -> Result<String, BoxError> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.bytes();
     while let Some(byte) = rest.next() {
-        let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
-        bytes.push(match byte {
-            b'%' => match (digit(rest.next()), digit(rest.next())) {
-                (Some(high), Some(low)) => (high * 16 + low) as u8,
-                _ => return Err(format!("`{path}` has a `%` without two digits").into()),
-            },
-            byte => byte,
-        });
+        let mut digit = || rest.next().and_then(|byte| char::from(byte).to_digit(16)).expect("an IRI was parsed");
+        bytes.push(if byte == b'%' { (digit() * 16 + digit()) as u8 } else { byte });
     }
     String::from_utf8(bytes).map_err(|_| format!("`{path}` is no UTF-8").into())
 }

@@ -34,5 +34,5 @@ pub use session::{Call, Limits, Outcome, Prepared, Running, Session, SessionOpti
 pub use sink::{
     Batch, Count, Each, EachTaker, Format, Sink, Solutions, Taker, TextSink, TextTaker, Unwritable, WrongFormat,
 };
-pub use update::{Updated, Updating, check_update};
+pub use update::{Draft, Updated, Updating, check_update};
 pub use web::{Permit, Web, WebError, WebOptions};

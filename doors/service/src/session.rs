@@ -193,6 +193,11 @@ impl Ticket {
         self.share.raise_to(bytes).map(drop).ok_or_else(|| self.busy())
     }
 
+    /// Gives its share back, when all is over.
+    pub(crate) fn give_back(&self) {
+        self.share.give_back();
+    }
+
     fn busy(&self) -> Error {
         Error::Busy(self.share.refused().expect("its share was not raised"))
     }
@@ -422,7 +427,7 @@ impl<S: Sink> Running<S> {
         let totals = match self.submitted.request.wait() {
             Ok(totals) => totals,
             Err(error) => {
-                self.ticket.share.give_back();
+                self.ticket.give_back();
                 return Err(self.reason(error));
             }
         };
@@ -433,7 +438,7 @@ impl<S: Sink> Running<S> {
         let Running { submitted, ticket, .. } = self;
         drop(submitted);
         // A thread may still have a reference to what has ended.
-        ticket.share.give_back();
+        ticket.give_back();
         Ok((output, Outcome { rows, time, totals, counts }))
     }
 

@@ -33,6 +33,51 @@ pub trait Updating {
     fn change(&mut self, change: Change) -> Result<(), Arc<dyn std::error::Error + Send + Sync>>;
 }
 
+/// A dataset in memory as an update changes it; the dataset itself stays as it is.
+///
+/// ```
+/// use std::sync::Arc;
+/// use vicus::Runtime;
+/// use vicus_rdf::Snapshot;
+/// use vicus_service::{Dataset, Draft, MemoryBudget, Service, SessionOptions};
+///
+/// let service = Service::new(Runtime::builder().threads(2).start(), MemoryBudget::new(64 << 20));
+/// let before = Dataset::new(Arc::new(Snapshot::of_turtle(b"<http://e/ann> <http://e/age> 27 .", None).unwrap()));
+/// let mut draft = Draft::of(&before);
+/// let text = "DELETE { ?x ?p ?age } INSERT { ?x ?p ?more } WHERE { ?x ?p ?age BIND (?age + 1 AS ?more) }";
+/// service.update(text, &mut draft, SessionOptions::default())?;
+/// let after = draft.dataset();
+/// let session = service.session(&after, SessionOptions::default());
+/// assert_eq!(session.count("SELECT * { ?x <http://e/age> 28 }")?, 1);
+/// # Ok::<(), vicus_service::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Draft(Dataset);
+
+impl Draft {
+    /// One that has the data of this dataset so far.
+    pub fn of(dataset: &Dataset) -> Draft {
+        Draft(dataset.clone())
+    }
+
+    /// The data as it is now.
+    pub fn dataset(self) -> Dataset {
+        self.0
+    }
+}
+
+impl Updating for Draft {
+    fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(self.0.snapshot())
+    }
+
+    fn change(&mut self, change: Change) -> Result<(), Arc<dyn std::error::Error + Send + Sync>> {
+        let after = change.apply(self.0.snapshot()).map_err(|error| Arc::new(error) as Arc<_>)?;
+        self.0 = Dataset::new(after);
+        Ok(())
+    }
+}
+
 /// What an update came to.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Updated {
@@ -77,7 +122,8 @@ pub(crate) fn run(
             error => Error::Operation { number: place + 1, name: operation.name(), error: Arc::new(error) },
         })?;
     }
-    Ok(Updated { operations: update.operations().len(), time: began.elapsed(), ..running.updated })
+    let updated = running.updated;
+    Ok(Updated { operations: update.operations().len(), time: began.elapsed(), ..updated })
 }
 
 struct Running<'a> {
@@ -86,6 +132,13 @@ struct Running<'a> {
     options: Arc<SessionOptions>,
     text_bytes: u64,
     updated: Updated,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        // A thread may still have a reference to a request that has ended.
+        self.ticket.give_back();
+    }
 }
 
 impl Running<'_> {

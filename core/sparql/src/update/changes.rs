@@ -1,7 +1,7 @@
 //! What an operation of an update does to the data, as ids.
 
-use std::fmt;
-use vicus_rdf::{Id, Unranked};
+use vicus_flow::{Grow, NoMemory};
+use vicus_rdf::{Changes, Id, Order, Snapshot};
 
 /// A step of an operation.
 #[derive(Debug)]
@@ -23,46 +23,49 @@ pub enum Graphs {
     One(Id),
 }
 
-/// Quads that go and quads that come: subject, predicate, object, and the graph's name, [`Id::UNBOUND`] for the default graph.
-///
-/// Invariant: both lists are sorted, none has a quad twice, and no quad is in both.
-pub struct Changes {
-    /// Terms that the snapshot lacks, behind its [fresh ones](vicus_rdf::Snapshot::fresh).
-    pub fresh: Unranked,
-    /// Quads that go; some may not be there.
-    pub deletes: Vec<[Id; 4]>,
-    /// Quads that come; some may be there already.
-    pub inserts: Vec<[Id; 4]>,
-}
-
-impl Changes {
-    /// Deletes happen before inserts, so a quad that is in both lists stays.
-    pub(super) fn new(fresh: Unranked, mut deletes: Vec<[Id; 4]>, mut inserts: Vec<[Id; 4]>) -> Changes {
-        for quads in [&mut deletes, &mut inserts] {
-            quads.sort_unstable();
-            quads.dedup();
-        }
-        if !inserts.is_empty() {
-            let mut rest = &inserts[..];
-            deletes.retain(|quad| {
-                while rest.first().is_some_and(|first| first < quad) {
-                    rest = &rest[1..];
-                }
-                rest.first() != Some(quad)
-            });
-        }
-        Changes { fresh, deletes, inserts }
-    }
-
-    /// Whether nothing goes and nothing comes.
-    pub fn is_empty(&self) -> bool {
-        self.deletes.is_empty() && self.inserts.is_empty()
+impl Graphs {
+    /// The deletion of all their quads.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn deletes(self, snapshot: &Snapshot) -> Result<Changes, NoMemory> {
+        let index = snapshot.index(Order::Gspo);
+        let rows = match self {
+            Graphs::All => 0..index.len(),
+            // The default graph comes first.
+            Graphs::Named => index.range(&[Id::UNBOUND]).end..index.len(),
+            Graphs::One(graph) => index.range(&[graph]),
+        };
+        let mut changes = Changes::of(snapshot);
+        changes.deletes.grow_exactly(rows.len())?;
+        changes.deletes.extend(rows.map(|row| index.quad(row)));
+        Ok(changes)
     }
 }
 
-impl fmt::Debug for Changes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Changes { fresh, deletes, inserts } = self;
-        write!(f, "{} deletes, {} inserts, {} new terms", deletes.len(), inserts.len(), fresh.len())
+impl Change {
+    /// The snapshot after it.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use vicus_rdf::Snapshot;
+    /// use vicus_sparql::{Moment, Step, parse_update};
+    ///
+    /// let before = Arc::new(Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"1\" .")?);
+    /// let update = parse_update("INSERT DATA { GRAPH <http://e/g> { <http://e/a> <http://e/p> 1, 2 } }")?;
+    /// let Step::Change(changes) = update.operations()[0].step(&before, Moment::default())? else { unreachable!() };
+    /// let after = changes.into_iter().try_fold(before, |snapshot, change| change.apply(&snapshot))?;
+    /// assert_eq!((after.len(), after.graphs().len()), (3, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn apply(self, snapshot: &Snapshot) -> Result<std::sync::Arc<Snapshot>, NoMemory> {
+        let changes = match self {
+            Change::Clear(graphs) => graphs.deletes(snapshot)?,
+            Change::Quads(changes) => changes,
+        };
+        snapshot.with(changes).map(std::sync::Arc::new)
     }
 }

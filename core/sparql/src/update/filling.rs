@@ -3,7 +3,6 @@
 //! Several boxes may fill at once, each into a [`Filled`] of its own; what they share are the terms that the snapshot lacks.
 
 use super::UpdateError;
-use super::changes::Changes;
 use crate::boxes::construct::is_triple;
 use crate::parse::Parsed;
 use crate::plan::Run;
@@ -16,7 +15,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use vicus_flow::library::HashKey;
 use vicus_flow::{Envelope, Grow, NoMemory};
-use vicus_rdf::{Encoded, Encoder, Id, Kind, Order, Snapshot, Unranked};
+use vicus_rdf::{Changes, Encoded, Encoder, Id, Kind, Order, Snapshot, Unranked};
 
 /// Fills the templates of an operation.
 pub struct Filling {
@@ -281,7 +280,7 @@ impl Filling {
                 inserts.append(&mut part.inserts);
             }
         }
-        Changes::new(self.lock().fresh.take(), deletes, inserts)
+        Changes { fresh: self.lock().fresh.take(), inserts, deletes }
     }
 }
 

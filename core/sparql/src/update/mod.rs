@@ -16,7 +16,7 @@
 mod changes;
 mod filling;
 
-pub use changes::{Change, Changes, Graphs};
+pub use changes::{Change, Graphs};
 pub use filling::{Filled, Filling};
 
 use crate::error::QueryError;

@@ -3,11 +3,12 @@
 use crate::naive::{self, Solution};
 use crate::random::{self, PREDICATES, SUBJECTS, Writer};
 use crate::rows::Chance;
-use crate::updating::{Quads, nothing};
+use crate::updating::{self, lines_of, nothing, snapshot_of};
 use oxrdf::{Term, Triple};
 use oxttl::NTriplesParser;
 use spargebra::{Query, SparqlParser};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use vicus_sparql::{PlanOptions, QueryErrorKind, parse, parse_update, plan};
 
 /// A quad as texts; the default graph is the empty text.
@@ -227,14 +228,13 @@ fn random_programs_do_to_quads_what_the_specification_says() {
                 [triple.subject.to_string(), triple.predicate.to_string(), triple.object.to_string(), (*graph).into()]
             }));
         }
-        let before = Quads(lines(&quads));
+        let before = snapshot_of(&lines(&quads));
         let program: Vec<Operation> = (0..1 + chance.below(4)).map(|_| Operation::random(&mut chance)).collect();
         let text = program.iter().map(Operation::text).collect::<Vec<_>>().join(" ;\n");
         let differs = |operation: &Operation| match operation {
             Operation::Modify { pattern, .. } => {
                 let query = parse(&format!("SELECT * {{ {pattern} }}")).ok();
-                let snapshot = before.snapshot();
-                let planned = query.and_then(|query| plan(&snapshot, &query, &PlanOptions::default()).ok());
+                let planned = query.and_then(|query| plan(&before, &query, &PlanOptions::default()).ok());
                 planned.is_none_or(|plan| plan.may_differ())
             }
             _ => false,
@@ -248,11 +248,11 @@ fn random_programs_do_to_quads_what_the_specification_says() {
         let Ok(update) = parse_update(&text) else { continue };
         let small = PlanOptions { envelope_rows: 2, parallel_rows: 0, threads: 3, sinks: 3, ..PlanOptions::default() };
         for options in [small, PlanOptions { optimise: false, ..PlanOptions::default() }] {
-            let mut found = before.clone();
-            let done = found.update(&update, &options, seed, &nothing);
-            let about = format!("seed {seed}, optimise: {}\n{text}\n{before:#?}", options.optimise);
-            done.unwrap_or_else(|error| panic!("{error}: {about}"));
-            assert_eq!(found.0, lines(&expected), "{about}");
+            let about = format!("seed {seed}, optimise: {}\n{text}\n{:#?}", options.optimise, lines_of(&before));
+            let after = updating::updated(&before, &update, &options, seed, &nothing);
+            let after = after.unwrap_or_else(|error| panic!("{error}: {about}"));
+            after.assert_valid();
+            assert_eq!(lines_of(&after), lines(&expected), "{about}");
         }
         compared += 1;
     }
@@ -261,10 +261,9 @@ fn random_programs_do_to_quads_what_the_specification_says() {
 }
 
 fn updated(quads: &[&str], text: &str) -> Result<BTreeSet<String>, String> {
-    let mut all = Quads(quads.iter().map(|line| (*line).to_owned()).collect());
     let update = parse_update(text).map_err(|error| error.to_string())?;
-    all.update(&update, &PlanOptions::default(), 1, &nothing)?;
-    Ok(all.0)
+    let after = updating::updated(&snapshot_of(quads), &update, &PlanOptions::default(), 1, &nothing)?;
+    Ok(lines_of(&after))
 }
 
 fn set(quads: &[&str]) -> BTreeSet<String> {
@@ -275,22 +274,17 @@ const A: &str = "<http://e/a> <http://e/p> \"1\"";
 const B: &str = "<http://e/b> <http://e/p> \"2\"";
 const IN_G: &str = "<http://e/a> <http://e/p> \"3\" <http://e/g>";
 
-/// What happened is nothing, also for the operations before the one that fails.
 #[test]
-fn an_update_happens_as_a_whole_or_not_at_all() {
+fn an_operation_that_fails_ends_the_update() {
     let quads = [A, IN_G];
     for (text, says) in [
         ("CLEAR ALL ; INSERT DATA { <http://e/x> <http://e/p> 1 } ; DELETE { ?s ?p } WHERE {}", "line 1, column 74"),
         ("CLEAR DEFAULT ; CREATE GRAPH <http://e/g>", "CREATE: the graph <http://e/g> is there already"),
         ("CLEAR ALL ; COPY <http://e/none> TO DEFAULT", "there is no graph <http://e/none>"),
-        ("CLEAR ALL ; LOAD <http://e/none>", "<http://e/none>"),
+        ("CLEAR ALL ; LOAD <http://e/none>", "http://e/none can't be had"),
     ] {
-        let mut all = Quads(set(&quads));
-        let done = parse_update(text).map_err(|error| error.to_string());
-        let done =
-            done.and_then(|update| all.update(&update, &PlanOptions::default(), 1, &|iri| Err(format!("<{iri}>"))));
+        let done = updated(&quads, text);
         assert!(done.as_ref().is_err_and(|error| error.contains(says)), "{text}: {done:?}");
-        assert_eq!(all.0, set(&quads), "{text}");
     }
     // SILENT: the rest happens.
     for text in [
@@ -322,12 +316,12 @@ fn blank_nodes_of_templates_are_new_ones() {
     let blanks: BTreeSet<&str> =
         after.iter().flat_map(|line| line.split(' ')).filter(|term| term.starts_with("_:")).collect();
     assert_eq!((after.len(), blanks.len()), (8, 4), "{after:?}");
-    // The same text again makes others.
-    let text = "INSERT DATA { _:x <http://e/p> _:y } ; INSERT DATA { _:z <http://e/p> _:z }";
-    let mut all = Quads::default();
+    // The same text again makes others, also with the same seed.
+    let update = parse_update("INSERT DATA { _:x <http://e/p> _:y } ; INSERT DATA { _:z <http://e/p> _:z }").unwrap();
+    let mut all = snapshot_of([""; 0]);
     for round in 1..=4 {
-        all.update(&parse_update(text).unwrap(), &PlanOptions::default(), 10 * round, &nothing).unwrap();
-        assert_eq!(all.0.len() as u64, 2 * round, "{all:?}");
+        all = updating::updated(&all, &update, &PlanOptions::default(), 1, &nothing).unwrap();
+        assert_eq!(all.len(), 2 * round, "{:?}", lines_of(&all));
     }
     // Those that the pattern makes or finds stay what they are.
     let text = "INSERT { ?s <http://e/q> ?b . ?b <http://e/r> ?s } WHERE { ?s ?p ?o BIND (BNODE(STR(?o)) AS ?b) }";
@@ -374,22 +368,22 @@ fn templates_take_terms_of_the_data_and_computed_ones() {
 
 #[test]
 fn a_document_is_loaded_with_blank_nodes_of_its_own() {
-    let document = |_: &str| Ok(Quads(set(&["_:x <http://e/p> _:y", "<http://e/a> <http://e/p> \"1\""])));
-    let mut all = Quads(set(&["_:x <http://e/p> \"old\""]));
-    let update = parse_update("LOAD <http://e/d> ; LOAD <http://e/d> INTO GRAPH <http://e/g>").unwrap();
-    all.update(&update, &PlanOptions::default(), 3, &document).unwrap();
-    assert_eq!(all.0.len(), 5, "{all:?}");
+    let load = |text: &str, document: &[&str]| {
+        let (before, document) = (snapshot_of(["_:x <http://e/p> \"old\""]), snapshot_of(document));
+        let update = parse_update(text).unwrap();
+        let after = updating::updated(&before, &update, &PlanOptions::default(), 3, &|_| Ok(Arc::clone(&document)));
+        after.map(|after| lines_of(&after))
+    };
+    let twice = "LOAD <http://e/d> ; LOAD <http://e/d> INTO GRAPH <http://e/g>";
+    let all = load(twice, &["_:x <http://e/p> _:y", A]).unwrap();
     let blanks: BTreeSet<&str> =
-        all.0.iter().flat_map(|line| line.split(' ')).filter(|term| term.starts_with("_:")).collect();
-    assert_eq!(blanks.len(), 5, "{all:?}");
-    assert!(all.0.contains(A) && all.0.contains(&format!("{A} <http://e/g>")), "{all:?}");
+        all.iter().flat_map(|line| line.split(' ')).filter(|term| term.starts_with("_:")).collect();
+    assert_eq!((all.len(), blanks.len()), (5, 5), "{all:?}");
+    assert!(all.contains(A) && all.contains(&format!("{A} <http://e/g>")), "{all:?}");
     // A document with graphs keeps them, and is no single graph.
-    let document = |_: &str| Ok(Quads(set(&[IN_G, A])));
-    let mut all = Quads::default();
-    all.update(&parse_update("LOAD <http://e/d>").unwrap(), &PlanOptions::default(), 3, &document).unwrap();
-    assert_eq!(all.0, set(&[IN_G, A]));
-    let update = parse_update("LOAD <http://e/d> INTO GRAPH <http://e/h>").unwrap();
-    let error = all.update(&update, &PlanOptions::default(), 3, &document).unwrap_err();
+    let all = load("LOAD <http://e/d>", &[IN_G, A]).unwrap();
+    assert!(all.len() == 3 && all.contains(IN_G) && all.contains(A), "{all:?}");
+    let error = load("LOAD <http://e/d> INTO GRAPH <http://e/h>", &[IN_G, A]).unwrap_err();
     assert!(error.contains("the document has named graphs"), "{error}");
 }
 

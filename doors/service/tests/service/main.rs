@@ -4,6 +4,7 @@ mod calls;
 mod graphs;
 mod memory;
 mod sinks;
+mod updates;
 mod web;
 
 use std::sync::Arc;

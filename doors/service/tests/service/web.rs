@@ -9,15 +9,15 @@ use vicus_service::{Cancel, Error, ErrorKind, Format, Limits, Permit, Session, W
 use vicus_sparql::ServiceFailed;
 
 /// A request as a server has read it.
-struct Asked {
+pub(crate) struct Asked {
     /// Method and target.
-    line: String,
-    headers: Vec<String>,
-    body: String,
+    pub(crate) line: String,
+    pub(crate) headers: Vec<String>,
+    pub(crate) body: String,
 }
 
 /// Serves each connection on a thread until the process ends; gives the URL.
-fn serve(answer: impl Fn(Asked, &mut TcpStream) + Send + Sync + 'static) -> String {
+pub(crate) fn serve(answer: impl Fn(Asked, &mut TcpStream) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let answer = Arc::new(answer);
@@ -44,7 +44,7 @@ fn serve(answer: impl Fn(Asked, &mut TcpStream) + Send + Sync + 'static) -> Stri
 }
 
 /// Writes a whole response. The client may have gone.
-fn respond(connection: &mut TcpStream, status: &str, headers: &str, body: &str) {
+pub(crate) fn respond(connection: &mut TcpStream, status: &str, headers: &str, body: &str) {
     let length = body.len();
     let _ =
         write!(connection, "HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}");
@@ -56,7 +56,7 @@ fn says(status: &'static str, headers: impl Into<String>, body: impl Into<String
     serve(move |_, connection| respond(connection, status, &headers, &body))
 }
 
-fn of_type(media_type: &str) -> String {
+pub(crate) fn of_type(media_type: &str) -> String {
     format!("Content-Type: {media_type}\r\n")
 }
 
