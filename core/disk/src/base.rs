@@ -251,7 +251,18 @@ impl BaseFile {
         kind: [u8; 8],
         fingerprint: Option<Fingerprint>,
     ) -> Result<Arc<BaseFile>, DiskError> {
-        let path = directory.path(name);
+        BaseFile::open_before_rename(directory, name, name, kind, fingerprint)
+    }
+
+    /// As [`BaseFile::open`], with another name in errors: the one that the file will have.
+    pub(crate) fn open_before_rename(
+        directory: &dyn Directory,
+        name: &str,
+        next_name: &str,
+        kind: [u8; 8],
+        fingerprint: Option<Fingerprint>,
+    ) -> Result<Arc<BaseFile>, DiskError> {
+        let path = directory.path(next_name);
         let bytes = directory.map(name)?;
         let damaged = |offset: usize, what: &str| DiskError::damaged(path.clone(), offset as u64, what);
         let foreign = |expected| DiskError::Foreign { file: path.clone(), expected };
@@ -390,6 +401,12 @@ impl Section {
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
+    }
+
+    /// The damage that bytes from here on are as they were written, and make no sense to their reader.
+    pub fn senseless(&self, at: usize, what: &str) -> Damage {
+        let offset = (self.range.start + at) as u64;
+        Damage { file: self.file.path.clone(), offset, what: what.to_owned() }
     }
 
     /// Some of its bytes, whose pages are checked if they never were. Later calls cost a test of a bit.

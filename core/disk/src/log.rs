@@ -154,9 +154,14 @@ impl Log {
         self.durable
     }
 
+    /// Whether records are staged, and no flight is on its way.
+    pub fn can_take_off(&self) -> bool {
+        self.flying.is_none() && !self.staged.is_empty()
+    }
+
     /// Takes what is staged. `None` if nothing is, or a flight has not landed yet.
     pub fn take_off(&mut self) -> Option<Flight> {
-        (self.flying.is_none() && !self.staged.is_empty()).then(|| self.fly())
+        self.can_take_off().then(|| self.fly())
     }
 
     fn fly(&mut self) -> Flight {

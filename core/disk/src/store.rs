@@ -175,6 +175,15 @@ impl StoreFiles {
         Ok((name, writer))
     }
 
+    /// Opens a base file that was finished and not published yet. It stays readable when it is published.
+    ///
+    /// # Errors
+    /// As [`BaseFile::open`].
+    pub fn open_finished(&self, entry: &BaseEntry) -> Result<Arc<BaseFile>, DiskError> {
+        let unfinished = format!("{}{UNFINISHED}", entry.name);
+        BaseFile::open_before_rename(&*self.directory, &unfinished, &entry.name, self.kind, Some(entry.fingerprint))
+    }
+
     /// Makes these base files the store's, which include the log up to a durable record. They were finished by writers
     /// of [`StoreFiles::write_base`], or are among the current ones. Afterwards, what the store doesn't need any more is removed.
     ///

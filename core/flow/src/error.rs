@@ -129,7 +129,8 @@ impl std::error::Error for SentTooMuch {}
 pub(crate) struct GivenUp(pub(crate) BoxError);
 
 /// Leaves a box's code with an error where none can be returned, such as in a function that was given to a library box: the
-/// invocation ends by unwinding, and the request fails with the error and the box's name. Outside of boxes it is a panic.
+/// invocation ends by unwinding, and the request fails with the error and the box's name. Outside of boxes it is a panic, unless the
+/// caller asks for the error ([`or_given_up`]).
 ///
 /// ```
 /// use vicus_flow::{NoMemory, give_up};
@@ -140,6 +141,28 @@ pub(crate) struct GivenUp(pub(crate) BoxError);
 #[cold]
 pub fn give_up(error: impl Into<BoxError>) -> ! {
     resume_unwind(Box::new(GivenUp(error.into())))
+}
+
+/// Calls a function that may [`give_up`] outside of boxes, and returns the error that it left with.
+///
+/// ```
+/// use vicus_flow::{NoMemory, give_up, or_given_up};
+///
+/// let left = or_given_up(|| -> u32 { give_up(NoMemory { bytes: 1 << 40 }) });
+/// assert_eq!(left.unwrap_err().to_string(), "1024.0 GiB of memory can't be had");
+/// assert_eq!(or_given_up(|| 7).unwrap(), 7);
+/// ```
+///
+/// # Errors
+/// The function gave up.
+///
+/// # Panics
+/// The function panics.
+pub fn or_given_up<R>(function: impl FnOnce() -> R) -> Result<R, BoxError> {
+    catch_unwind(AssertUnwindSafe(function)).map_err(|panic| match panic.downcast::<GivenUp>() {
+        Ok(given_up) => given_up.0,
+        Err(panic) => resume_unwind(panic),
+    })
 }
 
 /// Drops a user's value, which may panic; the panic is ignored.

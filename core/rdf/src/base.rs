@@ -14,19 +14,19 @@ use vicus_topology::NodeId;
 /// Quads in one order, packed.
 #[derive(Debug)]
 pub(crate) struct Base {
-    order: Order,
+    pub(crate) order: Order,
     /// In an order by graph, the graphs with the first key of each, and at the end the greatest graph again with the number of
     /// keys; empty in other orders. Invariant: the keys ascend strictly, and so do the graphs except the last.
-    graphs: Packed<2>,
+    pub(crate) graphs: Packed<2>,
     /// The only graph, if there is no other: it is found without a search.
-    only: Option<Id>,
+    pub(crate) only: Option<Id>,
     /// The distinct ids of the level after the graph, in other orders of the first level, with the first row of each; and at the
     /// end the greatest id again with the number of rows. Invariant: the rows ascend strictly, and so do the ids of each graph.
-    keys: Packed<2>,
+    pub(crate) keys: Packed<2>,
     /// The two levels after the keys.
-    rows: Packed<2>,
+    pub(crate) rows: Packed<2>,
     /// The last level of an order that ends with the graph.
-    last: Packed<1>,
+    pub(crate) last: Packed<1>,
 }
 
 /// The columns of [`Base::graphs`].

@@ -9,6 +9,7 @@
 use crate::dictionary::Dictionary;
 use crate::ids::Id;
 use crate::index::{Index, Order, Position};
+use crate::stored::{Reading, Words};
 use hashbrown::{HashMap, HashSet};
 use oxrdf::vocab::rdf;
 use std::hash::{Hash, Hasher};
@@ -31,6 +32,17 @@ pub struct Attribute {
     pub predicate: Id,
     /// The class; unbound for any object.
     pub class: Id,
+}
+
+impl Attribute {
+    fn store(&self, into: &mut Words) {
+        into.push_id(self.predicate);
+        into.push_id(self.class);
+    }
+
+    fn stored(words: &mut Reading<'_>) -> Option<Attribute> {
+        Some(Attribute { predicate: words.id()?, class: words.id()? })
+    }
 }
 
 /// The subjects that have exactly these attributes.
@@ -134,15 +146,63 @@ impl CharacteristicSets {
                 pass.collect(Some(&frequent))?.expect("there are no more than were chosen")
             }
         };
-        for (place, set) in made.sets.iter().enumerate() {
+        made.note_attributes()?;
+        Ok(made)
+    }
+
+    /// Notes which sets have an attribute.
+    fn note_attributes(&mut self) -> Result<(), NoMemory> {
+        for (place, set) in self.sets.iter().enumerate() {
             for (attribute, triples) in &set.attributes {
-                make_room(&mut made.having)?;
-                let sets = made.having.entry(*attribute).or_default();
+                make_room(&mut self.having)?;
+                let sets = self.having.entry(*attribute).or_default();
                 sets.grow(1)?;
                 sets.push((place, *triples));
             }
         }
-        Ok(made)
+        Ok(())
+    }
+
+    /// Writes all of it.
+    pub(crate) fn store(&self, into: &mut Words) {
+        into.push_id(self.rdf_type.unwrap_or_default());
+        into.push(self.others);
+        into.push(self.sets.len());
+        for set in &self.sets {
+            into.push(set.subjects);
+            into.push(set.attributes.len());
+            for (attribute, triples) in &set.attributes {
+                attribute.store(into);
+                into.push(*triples);
+            }
+        }
+        let mut of_others: Vec<_> = self.of_others.iter().collect();
+        of_others.sort_unstable();
+        into.push(of_others.len());
+        for (attribute, (subjects, triples)) in of_others {
+            attribute.store(into);
+            into.push(*subjects);
+            into.push(*triples);
+        }
+    }
+
+    /// What [`CharacteristicSets::store`] wrote; `None` if that can't be.
+    pub(crate) fn stored(words: &mut Reading<'_>) -> Option<CharacteristicSets> {
+        let rdf_type = Some(words.id()?).filter(|id| !id.is_unbound());
+        let mut made = CharacteristicSets { rdf_type, others: words.number()?, ..CharacteristicSets::default() };
+        for _ in 0..words.count(2)? {
+            let subjects = words.number()?;
+            let mut attributes = Vec::new();
+            for _ in 0..words.count(3)? {
+                attributes.push((Attribute::stored(words)?, words.number()?));
+            }
+            made.sets.push(CharacteristicSet { subjects, attributes });
+        }
+        for _ in 0..words.count(4)? {
+            made.of_others.insert(Attribute::stored(words)?, (words.number()?, words.number()?));
+        }
+        made.note_attributes().ok()?;
+        Some(made)
     }
 
     /// The kept sets, in no particular order.

@@ -4,11 +4,13 @@
 //! the id of a text a binary search.
 
 use crate::ids::{Id, Kind};
+use crate::lent::{Pages, is_boundary};
 use crate::placed::{Access, PlacedVec, Placement};
 use crate::term::{Encoded, Encoder, TermView};
 use oxrdf::{Term, TermRef};
 use std::ops::Range;
-use vicus_flow::{Grow, NoMemory};
+use std::sync::Arc;
+use vicus_flow::{Grow, NoMemory, give_up};
 
 /// All terms of a store that are not inlined in their ids, sorted. Size: their texts, and five bytes for each.
 ///
@@ -46,7 +48,7 @@ impl Ends {
     }
 
     fn get(&self, rank: usize) -> usize {
-        let [a, b, c, d, e] = self.0[rank];
+        let [a, b, c, d, e] = self.0.get(rank);
         u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]) as usize
     }
 }
@@ -66,21 +68,40 @@ impl Section {
         Ok(Section { text: text.into_bytes().into(), ends: Ends(ends.into()) })
     }
 
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ends.0.len()
     }
 
     fn key(&self, rank: usize) -> &str {
         #[expect(unsafe_code, reason = "checking each key's characters again would take longer than finding it")]
-        // SAFETY: `new` made sure that all keys together are UTF-8 and that each ends where a character does.
+        // SAFETY: `new` made sure that all keys together are UTF-8 and that each ends where a character does. The text of another owner
+        // is UTF-8 page by page, and `bytes` made sure that this key begins and ends where a character does.
         unsafe {
             str::from_utf8_unchecked(self.bytes(rank))
         }
     }
 
+    /// Keys that another owner keeps; `None` if there can't be so many.
+    pub(crate) fn lent(len: usize, text: Arc<dyn Pages>, ends: Arc<dyn Pages>) -> Option<Section> {
+        let fits = ends.bytes().len() == len.checked_mul(size_of::<[u8; 5]>())?;
+        fits.then(|| Section { text: PlacedVec::lent(text, true), ends: Ends(PlacedVec::lent(ends, false)) })
+    }
+
+    /// The texts of all keys, and the ends of these.
+    pub(crate) fn parts(&self) -> (&PlacedVec<u8>, &PlacedVec<[u8; 5]>) {
+        (&self.text, &self.ends.0)
+    }
+
     fn bytes(&self, rank: usize) -> &[u8] {
         let start = if rank == 0 { 0 } else { self.ends.get(rank - 1) };
-        &self.text[start..self.ends.get(rank)]
+        let end = self.ends.get(rank);
+        if let Some(owner) = self.text.owner() {
+            let text = owner.bytes();
+            if start > end || end > text.len() || !is_boundary(text, start) || !is_boundary(text, end) {
+                give_up(owner.senseless(start, "a term does not begin and end where characters do"));
+            }
+        }
+        self.text.part(start..end)
     }
 
     /// The number of keys that are less than this one.
@@ -101,6 +122,10 @@ impl Section {
 impl Dictionary {
     pub(crate) fn new(sections: [Section; 5]) -> Dictionary {
         Dictionary { sections }
+    }
+
+    pub(crate) fn sections(&self) -> &[Section; 5] {
+        &self.sections
     }
 
     /// Lays its keys over nodes, page by page, if there are many keys and several nodes.

@@ -127,6 +127,7 @@ impl Order {
         Position::ALL.map(|position| row[self.level(position)])
     }
 }
+
 /// All quads in one order, or those of named graphs. Size, for triples as SP2Bench makes them: 2 to 5 bytes a triple.
 ///
 /// It is an immutable base, which versions share, and what was inserted and deleted since: a [`Delta`](crate::delta::Delta). All
@@ -151,7 +152,7 @@ pub struct Index {
 impl Index {
     /// From rows in this order, ascending and distinct. Panics at 2^32 rows.
     pub(crate) fn new(order: Order, rows: impl Iterator<Item = Row>) -> Result<Index, NoMemory> {
-        Ok(Index { base: Arc::new(Base::new(order, rows)?), changed: None })
+        Ok(Index::of_base(Base::new(order, rows)?))
     }
 
     /// With these changes of rows, which ascend strictly: what is inserted is not there now, what is deleted is. Shares the base
@@ -159,6 +160,11 @@ impl Index {
     pub(crate) fn with(&self, changes: &[(Row, Change)]) -> Result<Index, NoMemory> {
         let changed = Changed::with(self, changes)?.map(Arc::new);
         Ok(Index { base: Arc::clone(&self.base), changed })
+    }
+
+    /// An index without changes.
+    pub(crate) fn of_base(base: Base) -> Index {
+        Index { base: Arc::new(base), changed: None }
     }
 
     #[inline]

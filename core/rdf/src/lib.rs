@@ -7,6 +7,7 @@
 //! * [`unranked`]: terms that a sorted dictionary lacks, and [`delta`]: changes of an index since it was built.
 //! * [`statistics`]: counts for a planner, and [`characteristic`]: which predicates occur together.
 //! * [`snapshot`]: all of it together; start at [`Snapshot`].
+//! * [`stored`]: a snapshot as sections of a file, and [`lent`]: reading them in place.
 //! * [`load`]: from all syntaxes of RDF to a store, in steps that can run at the same time.
 
 mod base;
@@ -16,14 +17,18 @@ pub mod delta;
 pub mod dictionary;
 pub mod ids;
 pub mod index;
+pub mod lent;
 pub mod load;
 mod merged;
 mod packed;
 mod placed;
+pub mod quads;
 pub mod search;
 pub mod snapshot;
 pub mod statistics;
+pub mod stored;
 pub mod term;
+mod unite;
 pub mod unranked;
 
 pub use changes::Changes;

@@ -19,8 +19,10 @@
 //! The form is the same in memory and in a file: bytes, numbers least byte first. Wrong bytes give wrong values, and a read
 //! beyond the data gives zero bits.
 
+use crate::lent::Pages;
 use crate::placed::{Access, PlacedVec, Placement};
 use std::ops::Range;
+use std::sync::Arc;
 use vicus_flow::{Grow, NoMemory, Room};
 use vicus_topology::NodeId;
 
@@ -104,7 +106,7 @@ impl<const N: usize> Packed<N> {
     #[inline]
     fn frame(&self, column: usize, block: usize) -> Frame {
         let at = (block * N + column) * FRAME;
-        let [base, about] = self.frames[at..at + FRAME].as_chunks().0 else { panic!("a frame has two numbers") };
+        let [base, about] = self.frames.part(at..at + FRAME).as_chunks().0 else { panic!("a frame has two numbers") };
         let about = u64::from_le_bytes(*about);
         Frame {
             base: u64::from_le_bytes(*base),
@@ -116,12 +118,15 @@ impl<const N: usize> Packed<N> {
 
     #[inline]
     fn open(&self, frame: Frame) -> Codes<'_> {
+        let (width, bases) = (usize::from(frame.width), usize::from(frame.bases));
+        // The last group of codes is loaded with eight bytes more than it has.
+        let bytes = bases * 8 + width * (BLOCK / 8) + PADDING;
         Codes {
             base: frame.base,
-            width: u32::from(frame.width),
-            bases: usize::from(frame.bases),
-            mask: low(u32::from(frame.width)),
-            data: self.data.get(frame.place as usize..).unwrap_or_default(),
+            width: width as u32,
+            bases,
+            mask: low(width as u32),
+            data: self.data.onwards(frame.place as usize, bytes),
         }
     }
 
@@ -187,10 +192,9 @@ impl<const N: usize> Packed<N> {
     /// `value` is in it, or right behind it. Searched from the block `hint`.
     fn block_of(&self, column: usize, rows: &Range<usize>, hint: Option<usize>, value: u64) -> usize {
         let (first, last) = (rows.start / BLOCK, (rows.end - 1) / BLOCK);
-        let frames = &*self.frames;
         let base = |block: usize| {
             let at = (block * N + column) * FRAME;
-            frames[at..at + FRAME].first_chunk().map_or(0, |base| u64::from_le_bytes(*base))
+            self.frames.part(at..at + FRAME).first_chunk().map_or(0, |base| u64::from_le_bytes(*base))
         };
         // Where all rows of a block ascend, its base is its first value. In the last block, other rows may be behind these.
         let is_below = |block: usize| match block {
@@ -301,6 +305,22 @@ impl<const N: usize> Packed<N> {
         }
     }
 
+    /// So many rows that another owner keeps, as [`Packed::frames`] and [`Packed::data`] had them; `None` if there can't be so many.
+    pub(crate) fn lent(rows: usize, frames: Arc<dyn Pages>, data: Arc<dyn Pages>) -> Option<Packed<N>> {
+        let fits = frames.bytes().len() == rows.div_ceil(BLOCK).checked_mul(N * FRAME)?;
+        fits.then(|| Packed { rows, frames: PlacedVec::lent(frames, false), data: PlacedVec::lent(data, false) })
+    }
+
+    /// The frames of all blocks.
+    pub(crate) fn frames(&self) -> &PlacedVec<u8> {
+        &self.frames
+    }
+
+    /// The data of all blocks.
+    pub(crate) fn data(&self) -> &PlacedVec<u8> {
+        &self.data
+    }
+
     /// Lays its rows over nodes, a range on each, if there are many rows and several nodes.
     pub(crate) fn lay(&mut self, over: &Placement) {
         self.frames.lay(over, Access::Ranges);
@@ -334,7 +354,7 @@ impl<const N: usize> Packed<N> {
     /// Where a block's data begins. Ascends with the blocks.
     fn place(&self, block: usize) -> usize {
         let at = block * N * FRAME + 8;
-        let about = u64::from_le_bytes(*self.frames[at..at + 8].first_chunk().expect("it has so many bytes"));
+        let about = u64::from_le_bytes(*self.frames.part(at..at + 8).first_chunk().expect("it has so many bytes"));
         (about & ((1 << 48) - 1)) as usize
     }
 
@@ -1106,7 +1126,7 @@ mod tests {
             assert_eq!([packed.home(rows.start), packed.home(rows.end - 1)], [home; 2]);
             // The blocks' own addresses, without the last one, which may reach over the cut.
             let places = packed.place(rows.start / BLOCK)..packed.place((rows.end - 1) / BLOCK);
-            let footprint = memory.footprint(&packed.data[places.clone()]);
+            let footprint = memory.footprint(packed.data.part(places.clone()));
             assert_eq!(footprint.nodes[home.unwrap().index()], places.len(), "{footprint:?}");
         }
     }

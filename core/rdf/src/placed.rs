@@ -1,8 +1,10 @@
-//! Where the parts of a store lie: in one piece, or spread over the nodes of the machine.
+//! Where the parts of a store lie: in one piece, spread over the nodes of the machine, or with another owner, as a mapped file is.
 
+use crate::lent::{Lent, Pages};
 use std::alloc::Layout;
 use std::fmt;
-use std::ops::{Deref, Range};
+use std::ops::Range;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Memory, Placed, Region};
@@ -39,20 +41,117 @@ pub(crate) enum Access {
 const SMALLEST_SHARE: usize = 16 << 10;
 
 /// A slice of values that don't change any more.
-pub(crate) struct PlacedVec<T>(Lies<T>);
+pub(crate) struct PlacedVec<T> {
+    /// Invariant: there are `len` values, which live as long as `lies` and never change. Kept here so that a read need not ask which
+    /// of the variants it is.
+    start: NonNull<T>,
+    len: usize,
+    lies: Lies<T>,
+}
 
 enum Lies<T> {
     /// In one piece, on this node if it is known.
     Together(Vec<T>, Option<NodeId>),
-    /// Spread over several nodes: the number of values.
-    Apart(Placed, usize),
+    /// Spread over several nodes.
+    Apart(Placed),
+    /// With another owner, who checks what is read for the first time.
+    Elsewhere(Lent),
+}
+
+#[expect(unsafe_code, reason = "a pointer says nothing of threads")]
+// SAFETY: it is a slice of values that don't change, and their owner, which can go to another thread.
+unsafe impl<T: Send> Send for PlacedVec<T> where Lies<T>: Send {}
+
+#[expect(unsafe_code, reason = "a pointer says nothing of threads")]
+// SAFETY: it is a slice of values that don't change, and their owner, which threads can share.
+unsafe impl<T: Sync> Sync for PlacedVec<T> where Lies<T>: Sync {}
+
+/// Values that any bytes are, wherever they begin.
+pub(crate) trait OfBytes: Copy {
+    fn of(bytes: &[u8]) -> &[Self];
+}
+
+impl OfBytes for u8 {
+    fn of(bytes: &[u8]) -> &[u8] {
+        bytes
+    }
+}
+
+impl<const N: usize> OfBytes for [u8; N] {
+    fn of(bytes: &[u8]) -> &[[u8; N]] {
+        bytes.as_chunks().0
+    }
+}
+
+impl<T: OfBytes> PlacedVec<T> {
+    /// Values that another owner keeps; `is_text` if their bytes have to be UTF-8.
+    pub(crate) fn lent(owner: Arc<dyn Pages>, is_text: bool) -> PlacedVec<T> {
+        let values = T::of(owner.bytes());
+        let (start, len) = (NonNull::from(values).cast(), values.len());
+        PlacedVec { start, len, lies: Lies::Elsewhere(Lent::new(owner, is_text)) }
+    }
 }
 
 impl<T: Copy> PlacedVec<T> {
+    /// How many values there are.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// All values. What another owner keeps may be wrong.
+    #[inline]
+    fn all(&self) -> &[T] {
+        #[expect(unsafe_code, reason = "the values lie in raw memory")]
+        // SAFETY: this many values are there, and nothing changes them. Those of a vector or of placed memory were put there when this was
+        // made. Those of another owner were borrowed from it, and it is neither dropped nor borrowed mutably before this is dropped.
+        unsafe {
+            std::slice::from_raw_parts(self.start.as_ptr(), self.len)
+        }
+    }
+
+    /// These values. Panics if there are fewer. If another owner finds that they are not as they were, the caller's box gives up.
+    #[inline]
+    pub(crate) fn part(&self, range: Range<usize>) -> &[T] {
+        self.ensure(range.clone());
+        &self.all()[range]
+    }
+
+    /// The values from a place on, of which at least so many are right; empty if there is no such place.
+    #[inline]
+    pub(crate) fn onwards(&self, start: usize, right: usize) -> &[T] {
+        self.ensure(start..start.saturating_add(right).min(self.len));
+        self.all().get(start..).unwrap_or_default()
+    }
+
+    /// One value. Panics if there are fewer; otherwise as [`PlacedVec::part`].
+    #[inline]
+    pub(crate) fn get(&self, place: usize) -> T {
+        self.ensure(place..place + 1);
+        self.all()[place]
+    }
+
+    #[inline]
+    fn ensure(&self, range: Range<usize>) {
+        if let Lies::Elsewhere(lent) = &self.lies
+            && range.start < range.end
+        {
+            lent.ensure(range.start * size_of::<T>()..range.end * size_of::<T>());
+        }
+    }
+
+    /// The other owner, if there is one.
+    pub(crate) fn owner(&self) -> Option<&Arc<dyn Pages>> {
+        match &self.lies {
+            Lies::Elsewhere(lent) => Some(lent.owner()),
+            _ => None,
+        }
+    }
+
     /// Spreads the values over the nodes, if there are several nodes and enough values for each. If the memory is refused, the
     /// values stay where they are.
     pub(crate) fn lay(&mut self, over: &Placement, access: Access) {
-        let Lies::Together(values, home) = &mut self.0 else { return };
+        let Lies::Together(values, home) = &mut self.lies else { return };
         let (memory, weights) = (&over.memory, over.weights());
         if let [only] = memory.locations() {
             *home = Some(*only);
@@ -71,26 +170,29 @@ impl<T: Copy> PlacedVec<T> {
         #[expect(unsafe_code, reason = "fills raw memory")]
         // SAFETY: the memory has the layout of the values, and was just allocated.
         unsafe {
-            placed.start().cast::<T>().copy_from_nonoverlapping(non_null(values), values.len());
+            placed.start().cast::<T>().copy_from_nonoverlapping(self.start, values.len());
         }
-        self.0 = Lies::Apart(placed, values.len());
+        self.start = placed.start().cast();
+        self.lies = Lies::Apart(placed);
     }
 
-    /// The memory that it holds, in bytes.
+    /// The memory that it holds, in bytes: not what another owner keeps.
     pub(crate) fn heap_bytes(&self) -> usize {
-        match &self.0 {
+        match &self.lies {
             Lies::Together(values, _) => values.capacity() * size_of::<T>(),
-            Lies::Apart(placed, _) => placed.len(),
+            Lies::Apart(placed) => placed.len(),
+            Lies::Elsewhere(_) => 0,
         }
     }
 
     /// A range of places, cut where the node changes, with the node of each part if it is known. Pages that a full node has
     /// passed on to another still count as the former's.
     pub(crate) fn homes(&self, range: Range<usize>) -> Vec<(Range<usize>, Option<NodeId>)> {
-        let placed = match &self.0 {
+        let placed = match &self.lies {
             Lies::Together(_, home) => return vec![(range, *home)],
-            Lies::Apart(placed, _) if placed.refusal().is_some() => return vec![(range, None)],
-            Lies::Apart(placed, _) => placed,
+            Lies::Elsewhere(_) => return vec![(range, None)],
+            Lies::Apart(placed) if placed.refusal().is_some() => return vec![(range, None)],
+            Lies::Apart(placed) => placed,
         };
         let memory = placed.memory();
         let page = memory.pages().page_bytes();
@@ -106,35 +208,18 @@ impl<T: Copy> PlacedVec<T> {
 
     /// The node of one place, if it is known. Panics if there is no such place.
     pub(crate) fn home(&self, place: usize) -> Option<NodeId> {
-        match &self.0 {
+        match &self.lies {
             Lies::Together(_, home) => *home,
-            Lies::Apart(placed, _) if placed.refusal().is_some() => None,
-            Lies::Apart(placed, _) => placed.node_at(place * size_of::<T>()),
-        }
-    }
-}
-
-fn non_null<T>(values: &mut Vec<T>) -> std::ptr::NonNull<T> {
-    std::ptr::NonNull::from(values.as_mut_slice()).cast()
-}
-
-impl<T> Deref for PlacedVec<T> {
-    type Target = [T];
-
-    #[inline]
-    fn deref(&self) -> &[T] {
-        match &self.0 {
-            Lies::Together(values, _) => values,
-            #[expect(unsafe_code, reason = "the values lie in raw memory")]
-            // SAFETY: this many values were copied there, and nothing changes them.
-            Lies::Apart(placed, len) => unsafe { std::slice::from_raw_parts(placed.start().cast().as_ptr(), *len) },
+            Lies::Elsewhere(_) => None,
+            Lies::Apart(placed) if placed.refusal().is_some() => None,
+            Lies::Apart(placed) => placed.node_at(place * size_of::<T>()),
         }
     }
 }
 
 impl<T> From<Vec<T>> for PlacedVec<T> {
     fn from(values: Vec<T>) -> PlacedVec<T> {
-        PlacedVec(Lies::Together(values, None))
+        PlacedVec { start: NonNull::from(&*values).cast(), len: values.len(), lies: Lies::Together(values, None) }
     }
 }
 
@@ -146,9 +231,11 @@ impl<T> Default for PlacedVec<T> {
 
 impl<T> fmt::Debug for PlacedVec<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Lies::Together(values, home) => write!(f, "{} values on {home:?}", values.len()),
-            Lies::Apart(placed, len) => write!(f, "{len} values, {:?}", placed.arrangement()),
+        let len = self.len;
+        match &self.lies {
+            Lies::Together(_, home) => write!(f, "{len} values on {home:?}"),
+            Lies::Apart(placed) => write!(f, "{len} values, {:?}", placed.arrangement()),
+            Lies::Elsewhere(lent) => write!(f, "{len} values of {:?}", lent.owner()),
         }
     }
 }
@@ -181,9 +268,9 @@ mod tests {
             let mut placed = PlacedVec::from(values.clone());
             assert_eq!(placed.homes(5..9), [(5..9, None)]);
             placed.lay(&over, access);
-            assert_eq!(&*placed, values);
+            assert_eq!(placed.part(0..values.len()), values);
             assert_eq!(placed.heap_bytes(), 800_000);
-            let footprint = over.memory.footprint(&placed);
+            let footprint = over.memory.footprint(placed.all());
             let even = if access == Access::Anywhere && all == 4 { [1, 1, 1, 1] } else { threads };
             for (bytes, weight) in footprint.nodes.iter().zip(even) {
                 assert!(bytes.abs_diff((800_000 * weight / all) as usize) <= 2 * 4096, "{threads:?}: {footprint:?}");
@@ -208,12 +295,28 @@ mod tests {
     #[test]
     fn what_is_small_or_read_on_one_node_stays_in_one_piece() {
         let mut values = PlacedVec::from(vec![1u8; 300_000]);
-        let before = values.as_ptr();
+        let before = values.all().as_ptr();
         values.lay(&over(&[0, 8, 0]), Access::Ranges);
         values.lay(&over(&[0, 0]), Access::Anywhere);
         values.lay(&over(&[1; 20]), Access::Ranges);
-        assert_eq!((values.as_ptr(), values.home(0)), (before, None), "the node of allocated values is unknown");
+        assert_eq!((values.all().as_ptr(), values.home(0)), (before, None), "the node of allocated values is unknown");
         values.lay(&over(&[1]), Access::Ranges);
-        assert_eq!((values.as_ptr(), values.homes(0..7)), (before, vec![(0..7, Some(NodeId::new(0)))]));
+        assert_eq!((values.all().as_ptr(), values.homes(0..7)), (before, vec![(0..7, Some(NodeId::new(0)))]));
+    }
+
+    /// Wrong bytes are never given out, and those around them are.
+    #[test]
+    fn what_another_owner_keeps_is_checked_before_it_is_read() {
+        let bytes: Vec<u8> = (0..200_000_u32).map(|at| at as u8).collect();
+        let owner: Arc<dyn Pages> = Arc::new(crate::lent::tests::Damaged { bytes: bytes.clone(), from: 131_072 });
+        let values = PlacedVec::<[u8; 5]>::lent(owner, false);
+        assert_eq!((values.len(), values.heap_bytes(), values.home(3)), (40_000, 0, None));
+        assert_eq!(values.part(3..8).as_flattened(), &bytes[15..40]);
+        assert_eq!(values.onwards(26_000, 10)[..10].as_flattened(), &bytes[130_000..130_050]);
+        assert!(values.onwards(40_001, 7).is_empty());
+        for place in [26_214, 30_000, 39_999] {
+            let read = vicus_flow::or_given_up(|| values.get(place));
+            assert_eq!(read.unwrap_err().to_string(), "damaged from byte 131072 on");
+        }
     }
 }

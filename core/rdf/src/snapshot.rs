@@ -67,11 +67,7 @@ impl Snapshot {
         indexes: Vec<Index>,
         characteristic: impl IntoIterator<Item = (Order, CharacteristicSets)>,
     ) -> Result<Snapshot, NoMemory> {
-        let mut by_order = [const { None }; Order::ALL.len()];
-        for index in indexes {
-            let place = index.order() as usize;
-            by_order[place] = Some(index);
-        }
+        let by_order = by_order(indexes);
         let (of_default, of_named) = (in_orders(&by_order, OF_DEFAULT), in_orders(&by_order, OF_NAMED));
         let ([gspo, ..], [spog, ..]) = (of_default, of_named);
         for index in by_order.iter().flatten() {
@@ -87,6 +83,16 @@ impl Snapshot {
         let (statistics, named) = (Statistics::new(of_default, sets)?, Statistics::new(of_named, named_sets)?);
         let (dictionary, fresh) = (Arc::new(dictionary), FreshTerms::new(RapidSecrets::seed(0)));
         Ok(Snapshot { dictionary, fresh, indexes: by_order, statistics, named })
+    }
+
+    /// Of parts that belong together: the counts are those of the default graph, and of all named graphs.
+    pub(crate) fn of_parts(
+        dictionary: Dictionary,
+        parts: Vec<Index>,
+        [statistics, named]: [Statistics; 2],
+    ) -> Snapshot {
+        let (dictionary, fresh) = (Arc::new(dictionary), FreshTerms::new(RapidSecrets::seed(0)));
+        Snapshot { dictionary, fresh, indexes: by_order(parts), statistics, named }
     }
 
     /// Runs all steps of [`load`] after parsing, one after the other. Panics if there is not enough memory.
@@ -256,12 +262,18 @@ impl Snapshot {
         self.view(id).to_term()
     }
 
+    /// The key of a term, in the form that [`term`](crate::term) describes. Panics for ids that are their own terms, and for those that a
+    /// request computed.
+    pub fn key(&self, id: Id) -> &str {
+        match id.is_computed() {
+            false => self.dictionary.key(id),
+            true => self.fresh.key(id),
+        }
+    }
+
     /// The term of an id, borrowed. Panics for unbound ids, and for those that a request computed.
     pub fn view(&self, id: Id) -> TermView<'_> {
-        match id.is_computed() {
-            false => self.dictionary.view(id),
-            true => TermView::of_key(id.kind(), self.fresh.key(id)),
-        }
+        TermView::inlined(id).unwrap_or_else(|| TermView::of_key(id.kind(), self.key(id)))
     }
 
     /// The memory of each part.
@@ -295,6 +307,15 @@ const OF_NAMED: [Order; 4] = [Order::Spog, Order::Psog, Order::Posg, Order::Opsg
 
 fn in_orders<const N: usize>(indexes: &[Option<Index>], orders: [Order; N]) -> [&Index; N] {
     orders.map(|order| indexes[order as usize].as_ref().unwrap_or_else(|| panic!("an index in order {order:?}")))
+}
+
+fn by_order(indexes: Vec<Index>) -> [Option<Index>; Order::ALL.len()] {
+    let mut by_order = [const { None }; Order::ALL.len()];
+    for index in indexes {
+        let place = index.order() as usize;
+        by_order[place] = Some(index);
+    }
+    by_order
 }
 
 /// The memory that a [`Snapshot`] has allocated, in bytes, without the allocator's pages, headers and rounding.

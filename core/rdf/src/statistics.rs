@@ -4,6 +4,7 @@ use crate::characteristic::CharacteristicSets;
 use crate::delta::{Change, Row};
 use crate::ids::{Id, Kind};
 use crate::index::{Index, Order};
+use crate::stored::{Reading, Words};
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use vicus_flow::library::HashKey;
@@ -73,6 +74,22 @@ impl Column {
     /// The number of triples with an id of this kind here.
     pub fn of_kind(&self, kind: Kind) -> usize {
         self.kinds[kind.index()]
+    }
+
+    fn store(&self, into: &mut Words) {
+        into.push(self.distinct);
+        into.push_id(*self.ids.start());
+        into.push_id(*self.ids.end());
+        self.kinds.iter().for_each(|&count| into.push(count));
+    }
+
+    fn stored(words: &mut Reading<'_>) -> Option<Column> {
+        let (distinct, ids) = (words.number()?, words.id()?..=words.id()?);
+        let mut kinds = [0; Kind::ALL.len()];
+        for count in &mut kinds {
+            *count = words.number()?;
+        }
+        Some(Column { distinct, ids, kinds, fresh: 0 })
     }
 
     /// The kind of all ids here; `None` if there are several. For IRIs, blank nodes, simple strings, booleans and inlined
@@ -259,6 +276,35 @@ impl Statistics {
             characteristic,
             changes,
         })
+    }
+
+    /// Writes all but the characteristic sets.
+    pub(crate) fn store(&self, into: &mut Words) {
+        for number in [self.triples, self.subjects, self.objects, self.predicate_count] {
+            into.push(number);
+        }
+        for Predicate { id, triples, subjects, objects } in self.predicates() {
+            into.push_id(*id);
+            into.push(*triples);
+            subjects.store(into);
+            objects.store(into);
+        }
+    }
+
+    /// What [`Statistics::store`] wrote; `None` if that can't be.
+    pub(crate) fn stored(words: &mut Reading<'_>, characteristic: CharacteristicSets) -> Option<Statistics> {
+        let [triples, subjects, objects] = [words.number()?, words.number()?, words.number()?];
+        let predicate_count = words.count(2)?;
+        let mut predicates = Vec::with_room(predicate_count).ok()?;
+        for _ in 0..predicate_count {
+            let (id, triples) = (words.id()?, words.number()?);
+            let (subjects, objects) = (Column::stored(words)?, Column::stored(words)?);
+            predicates.push(Predicate { id, triples, subjects, objects });
+        }
+        let mut pages = Vec::new();
+        divide(predicates, &mut pages).ok()?;
+        let characteristic = Arc::new(characteristic);
+        Some(Statistics { triples, subjects, objects, predicates: pages, predicate_count, characteristic, changes: 0 })
     }
 
     /// Which predicates subjects have together.

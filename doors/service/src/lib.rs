@@ -20,6 +20,7 @@ mod load;
 mod service;
 mod session;
 mod sink;
+mod store;
 mod timer;
 mod update;
 mod web;
@@ -34,5 +35,6 @@ pub use session::{Call, Limits, Outcome, Prepared, Running, Session, SessionOpti
 pub use sink::{
     Batch, Count, Each, EachTaker, Format, Sink, Solutions, Taker, TextSink, TextTaker, Unwritable, WrongFormat,
 };
+pub use store::{back_up_store, check_store, create_store, open_store, read_store};
 pub use update::{Draft, Updated, Updating, check_update};
 pub use web::{Permit, Web, WebError, WebOptions};

@@ -1,0 +1,434 @@
+//! A snapshot as named sections of bytes, and a snapshot that reads sections where they are.
+//!
+//! | section | what it has |
+//! |---|---|
+//! | `about` | [`FORMAT`]; the numbers of terms of each kind; the orders, with the numbers of their rows |
+//! | `KIND.text`, `KIND.ends` | the keys of a kind of terms ([`Dictionary`]) |
+//! | `ORDER.PART.frames`, `ORDER.PART.data` | packed columns of an index: of its graphs, keys, rows, and last level |
+//! | `statistics`, `sets` | counts for the planner, of the default graph; with `named.` in front, of all named graphs |
+//!
+//! Numbers are words, least byte first. All but `about` and the counts is read in place, when a query needs it.
+
+use crate::base::Base;
+use crate::characteristic::CharacteristicSets;
+use crate::dictionary::{Dictionary, Section};
+use crate::ids::{Id, Kind};
+use crate::index::{Index, Order};
+use crate::lent::Pages;
+use crate::packed::Packed;
+use crate::placed::PlacedVec;
+use crate::snapshot::Snapshot;
+use crate::statistics::Statistics;
+use std::fmt;
+use std::sync::Arc;
+use vicus_flow::BoxError;
+
+/// The version of the sections.
+pub const FORMAT: u64 = 1;
+
+/// Where sections are written, one after the other.
+pub trait Sections {
+    /// Begins a section. Its name has at most 24 letters, digits and dots.
+    ///
+    /// # Errors
+    /// It can't be written.
+    fn begin(&mut self, name: &str) -> Result<(), BoxError>;
+
+    /// Adds bytes to it.
+    ///
+    /// # Errors
+    /// They can't be written.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), BoxError>;
+}
+
+/// Why sections are no snapshot.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NotStored {
+    /// There is no section of this name.
+    Missing(String),
+    /// It is of a newer format.
+    Newer(u64),
+}
+
+impl fmt::Display for NotStored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotStored::Missing(name) => write!(f, "there is no section {name}"),
+            NotStored::Newer(format) => {
+                write!(f, "it has format {format}, from a newer Vicus; this one reads formats up to {FORMAT}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for NotStored {}
+
+/// Words in a row, for what is small.
+#[derive(Default)]
+pub(crate) struct Words(Vec<u64>);
+
+impl Words {
+    pub(crate) fn push(&mut self, word: usize) {
+        self.0.push(word as u64);
+    }
+
+    pub(crate) fn push_id(&mut self, id: Id) {
+        self.0.push(id.bits());
+    }
+
+    fn write(&self, name: &str, into: &mut dyn Sections) -> Result<(), BoxError> {
+        into.begin(name)?;
+        self.0.iter().try_for_each(|word| into.write(&word.to_le_bytes()))
+    }
+}
+
+/// Reads words one after the other.
+pub(crate) struct Reading<'a>(&'a [u8]);
+
+impl Reading<'_> {
+    fn word(&mut self) -> Option<u64> {
+        let (word, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*word))
+    }
+
+    pub(crate) fn number(&mut self) -> Option<usize> {
+        usize::try_from(self.word()?).ok()
+    }
+
+    pub(crate) fn id(&mut self) -> Option<Id> {
+        self.word().map(Id::from_bits)
+    }
+
+    /// A number of things of which each has so many words at least.
+    pub(crate) fn count(&mut self, words: usize) -> Option<usize> {
+        let left = self.0.len() / 8;
+        self.number().filter(|count| count.checked_mul(words).is_some_and(|words| words < left))
+    }
+}
+
+const KINDS: [&str; 5] = ["blank", "iri", "string", "lang", "typed"];
+const _: () = assert!(KINDS.len() == Kind::IN_DICTIONARY.len());
+
+/// Writes values that may be another owner's, in parts that are checked before they are written.
+fn write_values<T: Copy>(
+    name: &str,
+    values: &PlacedVec<T>,
+    bytes: impl Fn(&[T]) -> &[u8],
+    into: &mut dyn Sections,
+) -> Result<(), BoxError> {
+    const AT_ONCE: usize = 64 << 10;
+    into.begin(name)?;
+    let mut start = 0;
+    while start < values.len() {
+        let end = values.len().min(start + AT_ONCE);
+        into.write(bytes(values.part(start..end)))?;
+        start = end;
+    }
+    Ok(())
+}
+
+fn write_packed<const N: usize>(name: &str, packed: &Packed<N>, into: &mut dyn Sections) -> Result<(), BoxError> {
+    write_values(&format!("{name}.frames"), packed.frames(), |bytes| bytes, into)?;
+    write_values(&format!("{name}.data"), packed.data(), |bytes| bytes, into)
+}
+
+/// Finds sections.
+struct Found<'a>(&'a dyn Fn(&str) -> Option<Arc<dyn Pages>>);
+
+impl Found<'_> {
+    fn get(&self, name: &str) -> Result<Arc<dyn Pages>, BoxError> {
+        (self.0)(name).ok_or_else(|| NotStored::Missing(name.to_owned()).into())
+    }
+
+    /// Reads a section as a whole.
+    fn read<R>(
+        &self,
+        name: &str,
+        read: impl FnOnce(&mut Reading<'_>) -> Result<Option<R>, BoxError>,
+    ) -> Result<R, BoxError> {
+        let section = self.get(name)?;
+        section.check(0..section.bytes().len())?;
+        let made = read(&mut Reading(section.bytes()))?;
+        made.ok_or_else(|| section.senseless(0, "its numbers make no sense"))
+    }
+
+    fn packed<const N: usize>(&self, name: &str, rows: usize) -> Result<Packed<N>, BoxError> {
+        let frames = self.get(&format!("{name}.frames"))?;
+        let packed = Packed::lent(rows, frames.clone(), self.get(&format!("{name}.data"))?);
+        packed.ok_or_else(|| frames.senseless(0, "it is not as long as its rows need"))
+    }
+}
+
+/// What the section `about` says.
+struct About {
+    terms: [usize; 5],
+    indexes: Vec<AboutIndex>,
+}
+
+/// What it says of an index.
+struct AboutIndex {
+    order: Order,
+    /// The rows of its columns.
+    graphs: usize,
+    keys: usize,
+    rows: usize,
+    last: usize,
+    only: Option<Id>,
+}
+
+impl AboutIndex {
+    fn of(base: &Base) -> AboutIndex {
+        let Base { order, graphs, only, keys, rows, last } = base;
+        let (graphs, keys, rows, last) = (graphs.len(), keys.len(), rows.len(), last.len());
+        AboutIndex { order: *order, graphs, keys, rows, last, only: *only }
+    }
+
+    fn store(&self, into: &mut Words) {
+        let AboutIndex { order, graphs, keys, rows, last, only } = self;
+        for number in [*order as usize, *graphs, *keys, *rows, *last, usize::from(only.is_some())] {
+            into.push(number);
+        }
+        into.push_id(only.unwrap_or_default());
+    }
+
+    fn stored(words: &mut Reading<'_>) -> Option<AboutIndex> {
+        let number = words.number()?;
+        let order = Order::ALL.into_iter().find(|order| *order as usize == number)?;
+        let (graphs, keys, rows, last) = (words.number()?, words.number()?, words.number()?, words.number()?);
+        let has_only = words.number()? == 1;
+        let only = Some(words.id()?).filter(|_| has_only);
+        Some(AboutIndex { order, graphs, keys, rows, last, only })
+    }
+
+    /// Columns that stay where they are.
+    fn index(&self, found: &Found<'_>) -> Result<Index, BoxError> {
+        let AboutIndex { order, graphs, keys, rows, last, only } = *self;
+        let name = |part: &str| format!("{order:?}.{part}");
+        let (graphs, keys) = (found.packed(&name("graphs"), graphs)?, found.packed(&name("keys"), keys)?);
+        let (rows, last) = (found.packed(&name("rows"), rows)?, found.packed(&name("last"), last)?);
+        Ok(Index::of_base(Base { order, graphs, only, keys, rows, last }))
+    }
+}
+
+fn write_index(base: &Base, into: &mut dyn Sections) -> Result<(), BoxError> {
+    let Base { order, graphs, keys, rows, last, .. } = base;
+    write_packed(&format!("{order:?}.graphs"), graphs, into)?;
+    write_packed(&format!("{order:?}.keys"), keys, into)?;
+    write_packed(&format!("{order:?}.rows"), rows, into)?;
+    write_packed(&format!("{order:?}.last"), last, into)
+}
+
+/// The sections with the counts of the default graph, and of all named graphs.
+const COUNTS: [[&str; 2]; 2] = [["statistics", "sets"], ["named.statistics", "named.sets"]];
+
+impl Snapshot {
+    /// Writes all of it. Panics if there are changes since its indexes were built ([`Snapshot::united`] makes them a part of it).
+    ///
+    /// # Errors
+    /// A section can't be written.
+    pub fn write(&self, into: &mut dyn Sections) -> Result<(), BoxError> {
+        let mut about = Words(vec![FORMAT]);
+        let sections = self.dictionary().sections();
+        sections.iter().for_each(|section| about.push(section.len()));
+        about.push(self.orders().count());
+        assert_eq!(self.change_count(), 0, "changes are united with their base before it is written");
+        let base = |order| self.index(order).base();
+        self.orders().for_each(|order| AboutIndex::of(base(order)).store(&mut about));
+        about.write("about", into)?;
+        for (section, name) in sections.iter().zip(KINDS) {
+            let (text, ends) = section.parts();
+            write_values(&format!("{name}.text"), text, |bytes| bytes, into)?;
+            write_values(&format!("{name}.ends"), ends, |ends| ends.as_flattened(), into)?;
+        }
+        self.orders().try_for_each(|order| write_index(base(order), into))?;
+        for (counts, names) in [self.statistics(), self.named_statistics()].into_iter().zip(COUNTS) {
+            let (mut statistics, mut sets) = Default::default();
+            counts.store(&mut statistics);
+            counts.characteristic().store(&mut sets);
+            statistics.write(names[0], into)?;
+            sets.write(names[1], into)?;
+        }
+        Ok(())
+    }
+
+    /// A snapshot of sections that [`Snapshot::write`] wrote, which stay where they are. Only the section `about` and the counts are read
+    /// now. A page of another is checked when a reader first needs it; if it is not as it was written, that reader's box
+    /// gives up ([`give_up`](vicus_flow::give_up)) with the owner's error.
+    ///
+    /// # Errors
+    /// A section is missing, not as it was written, or of a newer format.
+    pub fn lent(sections: &dyn Fn(&str) -> Option<Arc<dyn Pages>>) -> Result<Snapshot, BoxError> {
+        let found = Found(sections);
+        let about = found.read("about", |words| match words.word() {
+            Some(format) if format > FORMAT => Err(NotStored::Newer(format).into()),
+            _ => Ok(About::read(words)),
+        })?;
+        let mut kinds: [Section; 5] = Default::default();
+        for ((kind, name), len) in kinds.iter_mut().zip(KINDS).zip(about.terms) {
+            let ends = found.get(&format!("{name}.ends"))?;
+            let section = Section::lent(len, found.get(&format!("{name}.text"))?, ends.clone());
+            *kind = section.ok_or_else(|| ends.senseless(0, "it is not as long as its terms need"))?;
+        }
+        let indexes = about.indexes.iter().map(|about| about.index(&found)).collect::<Result<Vec<Index>, _>>()?;
+        let counts = |[statistics, sets]: [&str; 2]| {
+            let sets = found.read(sets, |words| Ok(CharacteristicSets::stored(words)))?;
+            found.read(statistics, |words| Ok(Statistics::stored(words, sets)))
+        };
+        let [of_default, of_named] = COUNTS.map(counts);
+        Ok(Snapshot::of_parts(Dictionary::new(kinds), indexes, [of_default?, of_named?]))
+    }
+}
+
+impl About {
+    fn read(words: &mut Reading<'_>) -> Option<About> {
+        let mut terms = [0; 5];
+        for count in &mut terms {
+            *count = words.number()?;
+        }
+        let mut indexes: Vec<AboutIndex> = Vec::new();
+        for _ in 0..words.count(7)? {
+            indexes.push(AboutIndex::stored(words)?);
+        }
+        let has = |order: &Order| indexes.iter().any(|index| index.order == *order);
+        Order::USUAL.iter().all(has).then_some(About { terms, indexes })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::lent::tests::Damaged;
+    use crate::load::{Loader, Syntax};
+    use std::collections::BTreeMap;
+    use std::fmt::Write as _;
+    use vicus_flow::or_given_up;
+
+    #[derive(Default)]
+    struct InMemory(BTreeMap<String, Vec<u8>>, String);
+
+    impl Sections for InMemory {
+        fn begin(&mut self, name: &str) -> Result<(), BoxError> {
+            assert!(name.len() <= 24 && !self.0.contains_key(name), "{name}");
+            name.clone_into(&mut self.1);
+            self.0.insert(name.to_owned(), Vec::new());
+            Ok(())
+        }
+
+        fn write(&mut self, bytes: &[u8]) -> Result<(), BoxError> {
+            self.0.get_mut(&self.1).expect("it was begun").extend_from_slice(bytes);
+            Ok(())
+        }
+    }
+
+    /// What is written.
+    pub(crate) fn sections(snapshot: &Snapshot) -> BTreeMap<String, Vec<u8>> {
+        let mut into = InMemory::default();
+        snapshot.write(&mut into).unwrap();
+        into.0
+    }
+
+    fn lent(sections: &BTreeMap<String, Vec<u8>>, damaged: Option<(&str, usize)>) -> Result<Snapshot, BoxError> {
+        Snapshot::lent(&|name| {
+            let bytes = sections.get(name)?.clone();
+            let from = damaged.filter(|(damaged, _)| name == *damaged).map_or(usize::MAX, |(_, from)| from);
+            Some(Arc::new(Damaged { bytes, from }))
+        })
+    }
+
+    /// Terms of all kinds, and so many triples that sections have several pages.
+    fn sample(subjects: u32) -> Snapshot {
+        let mut text = String::new();
+        for subject in 0..subjects {
+            let s = format!("<http://example.org/resource/with/a/long/name/{subject}>");
+            writeln!(
+                text,
+                "{s} <http://e/number> {:?}^^<http://www.w3.org/2001/XMLSchema#integer> .",
+                subject.to_string()
+            )
+            .unwrap();
+            writeln!(text, "{s} <http://e/name> \"name é {subject}\"@en .\n{s} <http://e/next> _:b{} .", subject % 100)
+                .unwrap();
+            writeln!(text, "{s} <http://e/{}> \"{}\" .", subject % 70, subject / 3).unwrap();
+            writeln!(
+                text,
+                "{s} <http://e/at> \"{subject}.50\"^^<http://www.w3.org/2001/XMLSchema#decimal> <http://e/g{}> .",
+                subject % 9
+            )
+            .unwrap();
+        }
+        let mut loader = Loader::default();
+        loader.file(text.as_bytes(), Syntax::NQuads, None).unwrap();
+        loader.finish()
+    }
+
+    /// All triples in all orders, as text.
+    fn all(snapshot: &Snapshot) -> Vec<Vec<String>> {
+        let shown = |index: &Index| {
+            let term = |id: Id| if id.is_unbound() { String::new() } else { snapshot.view(id).to_string() };
+            (0..index.len()).map(|row| index.quad(row).map(term).join(" ")).collect()
+        };
+        snapshot.orders().map(|order| shown(snapshot.index(order))).collect()
+    }
+
+    #[test]
+    fn a_stored_snapshot_is_the_one_that_was_written() {
+        for subjects in [0, 1, 300, 3000] {
+            let written = sample(subjects);
+            let stored = lent(&sections(&written), None).unwrap();
+            stored.assert_valid();
+            assert_eq!(all(&stored), all(&written));
+            for counts in [Snapshot::statistics, Snapshot::named_statistics] {
+                let [a, b] = [&stored, &written].map(counts);
+                let [shown, expected] = [a, b].map(|counts| format!("{:?}", counts.predicates().collect::<Vec<_>>()));
+                assert_eq!(shown, expected);
+                assert_eq!((a.triples, a.subjects, a.objects), (b.triples, b.subjects, b.objects));
+                let [a, b] = [a, b].map(|counts| counts.characteristic());
+                assert_eq!((a.sets(), a.is_complete()), (b.sets(), b.is_complete()));
+            }
+            assert_eq!(sections(&stored), sections(&written), "it can be written again");
+            assert!(stored.heap_bytes() < 70_000, "only counts are in memory");
+        }
+    }
+
+    /// Wherever a section is damaged, reading gives what was written or the owner's error.
+    #[test]
+    fn damage_is_an_error_and_never_a_wrong_answer() {
+        let written = sample(3000);
+        let (sections, expected) = (sections(&written), all(&written));
+        let mut found = 0;
+        for (name, bytes) in &sections {
+            for from in (0..bytes.len()).step_by(64 << 10) {
+                let read = lent(&sections, Some((name, from))).and_then(|stored| or_given_up(|| all(&stored)));
+                match read {
+                    Ok(read) => assert_eq!(read, expected),
+                    Err(error) => {
+                        assert_eq!(error.to_string(), format!("damaged from byte {from} on"));
+                        found += 1;
+                    }
+                }
+            }
+        }
+        assert!(found > 60, "{found}");
+    }
+
+    #[test]
+    fn what_is_no_snapshot_is_refused() {
+        let right = sections(&sample(5));
+        for name in right.keys() {
+            let mut wrong = right.clone();
+            wrong.remove(name);
+            assert_eq!(lent(&wrong, None).unwrap_err().to_string(), format!("there is no section {name}"));
+        }
+        let mut newer = right.clone();
+        newer.get_mut("about").unwrap()[0] = 9;
+        let error = lent(&newer, None).unwrap_err().to_string();
+        assert!(error.contains("format 9, from a newer Vicus"), "{error}");
+        for name in ["about", "statistics", "named.sets", "Gpso.keys.frames", "iri.ends"] {
+            let mut cut = right.clone();
+            let bytes = cut.get_mut(name).unwrap();
+            bytes.truncate(bytes.len() - 8);
+            assert!(lent(&cut, None).is_err(), "{name}");
+        }
+    }
+}

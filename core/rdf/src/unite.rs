@@ -1,0 +1,334 @@
+//! The quads of several snapshots as those of one, whose terms are all ranked: how changes become part of a new base, and how data is added
+//! to what is there.
+//!
+//! ```text
+//!  terms of each part ──▶ which are used ──▶ merged by key ──▶ dictionary, and for each part from its ids to new ones
+//!  rows of each part, in each order ── new ids ──▶ merged ──▶ index
+//! ```
+//!
+//! New ids of ranked terms ascend as the old ones do, so the rows of an order stay sorted. Only rows with terms that have no rank yet have
+//! to be sorted: those are among the changes since a base was built, and few.
+
+use crate::dictionary::{Dictionary, Section};
+use crate::ids::{Id, Kind};
+use crate::index::{Index, Order};
+use crate::quads::Quads;
+use crate::snapshot::Snapshot;
+use hashbrown::HashMap;
+use vicus_flow::library::HashKey;
+use vicus_flow::{Grow, NoMemory, refusable};
+
+/// The work pauses after so many rows or terms.
+const BETWEEN_PAUSES: usize = 4096;
+
+impl Snapshot {
+    /// All quads of several snapshots, in all orders that the first has. The result is the same as of loading them together: terms that no
+    /// quad has are left out. `pause` is called now and then, so that the caller can let others work.
+    ///
+    /// ```
+    /// use vicus_rdf::Snapshot;
+    /// let a = Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"1\" .\n<http://e/a> <http://e/p> \"2\" .")?;
+    /// let b = Snapshot::of_ntriples(b"<http://e/b> <http://e/p> \"1\" .\n<http://e/a> <http://e/p> \"2\" .")?;
+    /// assert_eq!(Snapshot::united(&[&a, &b], &mut || {}).unwrap().len(), 3);
+    /// # Ok::<(), vicus_rdf::SyntaxError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn united(parts: &[&Snapshot], pause: &mut dyn FnMut()) -> Result<Snapshot, NoMemory> {
+        let [first, ..] = parts else { return Ok(Snapshot::from_parsed(Vec::new())) };
+        let used = parts.iter().map(|part| Used::of(part, pause)).collect::<Result<Vec<_>, _>>()?;
+        let (dictionary, numbers) = merge_terms(parts, &used, pause)?;
+        drop(used);
+        let index = |order| merge_rows(order, parts, &numbers, pause);
+        let indexes = first.orders().map(index).collect::<Result<Vec<_>, _>>()?;
+        Snapshot::new(dictionary, indexes)
+    }
+}
+
+/// Which terms a snapshot's quads have.
+struct Used {
+    /// For each kind in the dictionary, a bit for each rank.
+    ranks: [Vec<u64>; 5],
+    /// Terms without a rank; in no order.
+    fresh: Vec<Id>,
+}
+
+impl Used {
+    fn of(snapshot: &Snapshot, pause: &mut dyn FnMut()) -> Result<Used, NoMemory> {
+        let bits = |kind| Vec::zeroed(snapshot.dictionary().count(kind).div_ceil(64));
+        let mut ranks: [Vec<u64>; 5] = Default::default();
+        for (ranks, kind) in ranks.iter_mut().zip(Kind::IN_DICTIONARY) {
+            *ranks = bits(kind)?;
+        }
+        let mut fresh: HashMap<Id, (), HashKey> = HashMap::default();
+        let index = snapshot.index(Order::Gspo);
+        let mut last = [Id::UNBOUND; 4];
+        for (number, quad) in index.quads(0..index.len()).enumerate() {
+            if number % BETWEEN_PAUSES == 0 {
+                pause();
+            }
+            for (id, last) in quad.into_iter().zip(&mut last) {
+                // In this order, graphs, subjects and predicates come many times in a row.
+                if std::mem::replace(last, id) == id {
+                    continue;
+                }
+                match (id.kind().section(), id.rank()) {
+                    (Some(_), _) if id.is_computed() => {
+                        let bytes = (2 * (fresh.len() + 1) * size_of::<Id>()) as u64;
+                        refusable(|| fresh.try_reserve(1)).map_err(|_| NoMemory { bytes })?;
+                        fresh.insert(id, ());
+                    }
+                    (Some(section), Some(rank)) => ranks[section][rank / 64] |= 1 << (rank % 64),
+                    _ => {}
+                }
+            }
+        }
+        Ok(Used { ranks, fresh: fresh.into_keys().collect() })
+    }
+
+    /// The ranks of a kind, ascending.
+    fn ranks(&self, section: usize) -> impl Iterator<Item = usize> + '_ {
+        self.ranks[section].iter().enumerate().flat_map(|(place, &word)| {
+            let mut rest = word;
+            std::iter::from_fn(move || {
+                let bit = rest.trailing_zeros();
+                rest &= rest.wrapping_sub(1);
+                (bit < 64).then_some(place * 64 + bit as usize)
+            })
+        })
+    }
+}
+
+/// From the ids of a snapshot to those of the united one.
+struct Renumbered {
+    /// For each kind in the dictionary, the new rank of each rank that is used.
+    ranks: [Vec<u32>; 5],
+    fresh: HashMap<Id, Id, HashKey>,
+}
+
+impl Renumbered {
+    #[inline]
+    fn id(&self, id: Id) -> Id {
+        match (id.kind().section(), id.rank()) {
+            (Some(_), _) if id.is_computed() => self.fresh[&id],
+            (Some(section), Some(rank)) => Id::ranked(id.kind(), self.ranks[section][rank] as usize),
+            _ => id,
+        }
+    }
+}
+
+/// Merges the terms that are used into one dictionary.
+fn merge_terms(
+    parts: &[&Snapshot],
+    used: &[Used],
+    pause: &mut dyn FnMut(),
+) -> Result<(Dictionary, Vec<Renumbered>), NoMemory> {
+    let mut numbers = Vec::new();
+    for part in parts {
+        let mut ranks: [Vec<u32>; 5] = Default::default();
+        for (ranks, kind) in ranks.iter_mut().zip(Kind::IN_DICTIONARY) {
+            *ranks = Vec::zeroed(part.dictionary().count(kind))?;
+        }
+        numbers.push(Renumbered { ranks, fresh: HashMap::default() });
+    }
+    let mut sections: [Section; 5] = Default::default();
+    for (section, kind) in Kind::IN_DICTIONARY.into_iter().enumerate() {
+        let mut lists = Vec::new();
+        for (number, (part, used)) in parts.iter().zip(used).enumerate() {
+            let ranked = used.ranks(section).map(move |rank| Id::ranked(kind, rank));
+            lists.push(List::new(number, part, Box::new(ranked)));
+            let mut fresh: Vec<Id> = used.fresh.iter().copied().filter(|id| id.kind() == kind).collect();
+            fresh.sort_unstable_by_key(|&id| part.key(id));
+            lists.push(List::new(number, part, Box::new(fresh.into_iter())));
+        }
+        let (mut text, mut lengths): (Vec<u8>, Vec<usize>) = Default::default();
+        while let Some(key) = lists.iter().filter_map(|list| list.key).min() {
+            if lengths.len() % BETWEEN_PAUSES == 0 {
+                pause();
+            }
+            text.grow(key.len())?;
+            text.extend_from_slice(key.as_bytes());
+            let rank = lengths.len();
+            lengths.grow(1)?;
+            lengths.push(key.len());
+            for list in lists.iter_mut().filter(|list| list.key == Some(key)) {
+                let numbers = &mut numbers[list.part];
+                if list.id.is_computed() {
+                    let bytes = (2 * (numbers.fresh.len() + 1) * size_of::<[Id; 2]>()) as u64;
+                    refusable(|| numbers.fresh.try_reserve(1)).map_err(|_| NoMemory { bytes })?;
+                    numbers.fresh.insert(list.id, Id::ranked(kind, rank));
+                } else if let Some(old) = list.id.rank() {
+                    numbers.ranks[section][old] = u32::try_from(rank).expect("fewer than 2^32 distinct terms");
+                }
+                list.advance();
+            }
+        }
+        text.shrink_to_fit();
+        sections[section] = Section::new(text, lengths.into_iter())?;
+    }
+    Ok((Dictionary::new(sections), numbers))
+}
+
+/// Terms of a part, by their keys.
+struct List<'a> {
+    part: usize,
+    snapshot: &'a Snapshot,
+    rest: Box<dyn Iterator<Item = Id> + 'a>,
+    /// The next term, and its key; `None` at the end.
+    id: Id,
+    key: Option<&'a str>,
+}
+
+impl<'a> List<'a> {
+    fn new(part: usize, snapshot: &'a Snapshot, rest: Box<dyn Iterator<Item = Id> + 'a>) -> List<'a> {
+        let mut list = List { part, snapshot, rest, id: Id::UNBOUND, key: None };
+        list.advance();
+        list
+    }
+
+    fn advance(&mut self) {
+        let next = self.rest.next();
+        self.id = next.unwrap_or_default();
+        self.key = next.map(|id| self.snapshot.key(id));
+    }
+}
+
+/// Rows with new ids, ascending.
+enum Source<'a> {
+    /// The rows of a part, without those that have terms without a rank.
+    Ranked(Quads<'a>, &'a Renumbered),
+    /// Those that have some.
+    Fresh(std::vec::IntoIter<[Id; 4]>),
+}
+
+impl Iterator for Source<'_> {
+    type Item = [Id; 4];
+
+    #[inline]
+    fn next(&mut self) -> Option<[Id; 4]> {
+        match self {
+            Source::Fresh(rows) => rows.next(),
+            Source::Ranked(rows, numbers) => loop {
+                let row = rows.next_row()?;
+                if !row.iter().any(|id| id.is_computed()) {
+                    break Some(row.map(|id| numbers.id(id)));
+                }
+            },
+        }
+    }
+}
+
+/// Merges the rows of an order.
+fn merge_rows(
+    order: Order,
+    parts: &[&Snapshot],
+    numbers: &[Renumbered],
+    pause: &mut dyn FnMut(),
+) -> Result<Index, NoMemory> {
+    let mut sources = Vec::new();
+    for (part, numbers) in parts.iter().zip(numbers) {
+        let Some(index) = part.get_index(order) else {
+            // Loading sorts anew what this part does not have in this order.
+            let mut rows = Vec::with_room(part.len())?;
+            let all = part.index(Order::Gspo);
+            rows.extend(all.quads(0..all.len()).map(|quad| order.arrange(quad.map(|id| numbers.id(id)))));
+            rows.sort_unstable();
+            sources.push(Source::Fresh(rows.into_iter()));
+            continue;
+        };
+        sources.push(Source::Ranked(index.quads(0..index.len()), numbers));
+        if !numbers.fresh.is_empty() {
+            let mut rows = Vec::new();
+            let mut all = index.quads(0..index.len());
+            while let Some(row) = all.next_row() {
+                if row.iter().any(|id| id.is_computed()) {
+                    rows.grow(1)?;
+                    rows.push(row.map(|id| numbers.id(id)));
+                }
+            }
+            rows.sort_unstable();
+            sources.push(Source::Fresh(rows.into_iter()));
+        }
+    }
+    let mut next: Vec<Option<[Id; 4]>> = sources.iter_mut().map(Iterator::next).collect();
+    let mut count = 0_usize;
+    let rows = std::iter::from_fn(|| {
+        count += 1;
+        if count % BETWEEN_PAUSES == 0 {
+            pause();
+        }
+        let least = match &next[..] {
+            [only] => (*only)?,
+            all => all.iter().flatten().copied().min()?,
+        };
+        for (next, source) in next.iter_mut().zip(&mut sources) {
+            if *next == Some(least) {
+                *next = source.next();
+            }
+        }
+        Some(least)
+    });
+    Index::new(order, rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::{Loader, Syntax};
+
+    /// Quads with terms of all kinds, of which other numbers have some, too.
+    fn text(numbers: impl Iterator<Item = u32>) -> String {
+        numbers
+            .map(|n| {
+                let graph = if n % 3 == 0 { format!("<http://e/g{}>", n % 2) } else { String::new() };
+                let object = match n % 5 {
+                    0 => format!("_:b{n}"),
+                    1 => format!("\"été {n}\"@fr"),
+                    2 => format!("\"{n}\"^^<http://www.w3.org/2001/XMLSchema#integer>"),
+                    3 => format!("\"{n}\"^^<http://e/type{}>", n % 4),
+                    _ => format!("\"{}\"", n / 7),
+                };
+                format!("<http://e/{}> <http://e/p{}> {object} {graph} .\n", n * 7919 % 1000, n % 11)
+            })
+            .collect()
+    }
+
+    fn load(text: &str) -> Snapshot {
+        let mut loader = Loader::default();
+        loader.file(text.as_bytes(), Syntax::NQuads, None).unwrap();
+        loader.finish()
+    }
+
+    /// All sections, as they would be written.
+    fn bytes(snapshot: &Snapshot) -> Vec<u8> {
+        crate::stored::tests::sections(snapshot).into_values().flatten().collect()
+    }
+
+    #[test]
+    fn united_snapshots_are_what_loading_all_at_once_gives() {
+        let ranges = [0..0, 0..700, 300..1100, 5000..5001];
+        for a in ranges.clone() {
+            for b in ranges.clone() {
+                let parts = [&a, &b].map(|range| load(&text(range.clone())));
+                let mut pauses = 0;
+                let united = Snapshot::united(&parts.each_ref(), &mut || pauses += 1).unwrap();
+                united.assert_valid();
+                let expected = load(&text(a.clone().chain(b.clone())));
+                assert_eq!(united.len(), expected.len());
+                assert_eq!(bytes(&united), bytes(&expected), "{a:?} and {b:?}");
+                assert!(pauses > 0 || parts.iter().all(Snapshot::is_empty));
+            }
+        }
+    }
+
+    #[test]
+    fn orders_that_only_the_first_has_are_made_for_the_others() {
+        let mut loader = Loader::default().with_order(Order::Gosp);
+        loader.file(text(0..300).as_bytes(), Syntax::NQuads, None).unwrap();
+        let united = Snapshot::united(&[&loader.finish(), &load(&text(200..600))], &mut || {}).unwrap();
+        united.assert_valid();
+        assert_eq!(united.orders().count(), Order::USUAL.len() + 1);
+        assert_eq!(united.index(Order::Gosp).len(), load(&text(0..600)).len());
+    }
+}

@@ -1,0 +1,225 @@
+//! Base files: a snapshot's sections in one file; written by loading, merging and copying, and read in place.
+
+use crate::error::StoreError;
+use crate::store::{KIND, State, Store, replayed};
+use crate::turn::{Turn, lock};
+use std::ops::Range;
+use std::sync::Arc;
+use vicus_disk::{BaseEntry, BaseFile, BaseWriter, Manifest, Section, StoreFiles};
+use vicus_files::Directory;
+use vicus_flow::{BoxError, or_given_up};
+use vicus_rdf::Snapshot;
+use vicus_rdf::lent::Pages;
+use vicus_rdf::stored::Sections;
+
+/// The only base file of a generation.
+const NAME: &str = "data";
+
+/// A section of a base file, as core/rdf reads it.
+#[derive(Debug)]
+struct Mapped(Section);
+
+impl Pages for Mapped {
+    fn bytes(&self) -> &[u8] {
+        self.0.unchecked()
+    }
+
+    fn check(&self, range: Range<usize>) -> Result<(), BoxError> {
+        Ok(self.0.bytes(range).map(drop)?)
+    }
+
+    fn senseless(&self, at: usize, what: &str) -> BoxError {
+        Box::new(self.0.senseless(at, what))
+    }
+}
+
+/// The data of a store's base files. Reads no more than counts. Terms that come later are hashed with the store's number, which authors of
+/// data don't know.
+pub(crate) fn open(bases: &[Arc<BaseFile>], manifest: &Manifest) -> Result<Snapshot, StoreError> {
+    if bases.is_empty() {
+        return Ok(Snapshot::from_parsed(Vec::new()).hashed_with(manifest.store));
+    }
+    let find = |name: &str| bases.iter().find_map(|base| base.section(name));
+    let lent = Snapshot::lent(&|name| find(name).map(|section| Arc::new(Mapped(section)) as Arc<dyn Pages>));
+    lent.map(|snapshot| snapshot.hashed_with(manifest.store)).map_err(StoreError::given_up)
+}
+
+/// Writes sections to a base file, and lets others work now and then.
+struct Written<'a> {
+    writer: BaseWriter,
+    pause: &'a mut dyn FnMut(u64),
+    bytes: u64,
+}
+
+impl Sections for Written<'_> {
+    fn begin(&mut self, name: &str) -> Result<(), BoxError> {
+        Ok(self.writer.begin(name)?)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), BoxError> {
+        self.writer.write(bytes)?;
+        self.bytes += bytes.len() as u64;
+        (self.pause)(self.bytes);
+        Ok(())
+    }
+}
+
+/// Writes a snapshot as the base file that `begin` begins. The snapshot must have no changes since its base was built.
+fn write(
+    snapshot: &Snapshot,
+    begin: impl FnOnce() -> Result<(String, BaseWriter), vicus_disk::DiskError>,
+    pause: &mut dyn FnMut(u64),
+) -> Result<BaseEntry, StoreError> {
+    let (name, writer) = begin()?;
+    let mut written = Written { writer, pause, bytes: 0 };
+    let outcome = or_given_up(|| snapshot.write(&mut written)).and_then(|outcome| outcome);
+    outcome.map_err(StoreError::given_up)?;
+    Ok(BaseEntry { name, fingerprint: written.writer.finish()? })
+}
+
+impl Store {
+    /// Adds the data of a snapshot, such as a loader has built in memory. It goes to a new base file, together with what is there, and not
+    /// through the log. Until that is published, readers see what was there before, and writers wait. `pause` is called now and then with
+    /// the number of bytes written so far.
+    ///
+    /// # Errors
+    /// The disk is full, or the system refuses: the store is as it was. Unless it is in doubt ([`StoreError::NotPublished`]).
+    pub fn load(&self, loaded: Snapshot, pause: &mut dyn FnMut(u64)) -> Result<(), StoreError> {
+        let _bases = self.bases.wait(&*self.waiting);
+        let _turn = self.writers.wait(&*self.waiting);
+        self.land_all();
+        let head = Arc::clone(&lock(&self.state).head);
+        let all = match head.is_empty() {
+            true => loaded,
+            false => or_given_up(|| Snapshot::united(&[&head, &loaded], &mut || pause(0)))
+                .map_err(StoreError::given_up)??,
+        };
+        let (entry, snapshot) = self.write_base(&all, pause)?;
+        drop(all);
+        let mut state = lock(&self.state);
+        let included = state.files.log().durable();
+        state.publish(included, entry)?;
+        state.replace(Arc::new(snapshot), self);
+        Ok(())
+    }
+
+    /// Merges all changes into a new base file, while readers go on, and writers but for its last step. Does nothing, and returns
+    /// `false`, if there are no changes since the last one.
+    ///
+    /// # Errors
+    /// As [`Store::load`].
+    pub fn merge(&self, pause: &mut dyn FnMut(u64)) -> Result<bool, StoreError> {
+        let bases = self.bases.wait(&*self.waiting);
+        let (begun, included) = {
+            let mut state = lock(&self.state);
+            let included = state.files.log().durable();
+            if included == state.files.manifest().included {
+                return Ok(false);
+            }
+            state.since = Some(Vec::new());
+            // So that the files before this can go when the base has what is in them.
+            state.files.log().rotate();
+            (self.snapshot(), included)
+        };
+        let merged = self.merge_from(&begun, included, pause, &bases);
+        lock(&self.state).since = None;
+        merged.map(|()| true)
+    }
+
+    fn merge_from(
+        &self,
+        begun: &Snapshot,
+        included: u64,
+        pause: &mut dyn FnMut(u64),
+        _bases: &Turn<'_>,
+    ) -> Result<(), StoreError> {
+        let merged = or_given_up(|| Snapshot::united(&[begun], &mut || pause(0))).map_err(StoreError::given_up)??;
+        let (entry, snapshot) = self.write_base(&merged, pause)?;
+        drop(merged);
+        // What came meanwhile is applied twice over: while writers go on, then what little came during that.
+        let mut applied = 0;
+        let mut apply = |snapshot: Snapshot| {
+            let records = lock(&self.state).since.as_ref().map_or(Vec::new(), |since| since[applied..].to_vec());
+            let numbers = included + applied as u64 + 1..;
+            applied += records.len();
+            replayed(snapshot, records.iter().map(|record| &**record).zip(numbers))
+        };
+        let caught_up = apply(snapshot).and_then(|snapshot| {
+            let turn = self.writers.wait(&*self.waiting);
+            self.land_all();
+            Ok((apply(snapshot)?, turn))
+        });
+        let (snapshot, _turn) = caught_up.inspect_err(|_| lock(&self.state).files.give_up())?;
+        let mut state = lock(&self.state);
+        state.publish(included, entry)?;
+        state.replace(Arc::new(snapshot), self);
+        Ok(())
+    }
+
+    /// Writes a snapshot as the next generation's base file, and opens it. The caller has the turn to write base files.
+    fn write_base(&self, snapshot: &Snapshot, pause: &mut dyn FnMut(u64)) -> Result<(BaseEntry, Snapshot), StoreError> {
+        let written = write(snapshot, || lock(&self.state).files.write_base(NAME), pause);
+        let opened = written.and_then(|entry| {
+            let state = lock(&self.state);
+            let snapshot = open(&[state.files.open_finished(&entry)?], state.files.manifest())?;
+            Ok((entry, snapshot))
+        });
+        opened.inspect_err(|_| lock(&self.state).files.give_up())
+    }
+
+    /// Copies the data as it is now to a store of its own in an empty directory, while others go on reading and writing. `number` is any that
+    /// other stores don't have. All bytes that are copied are checked.
+    ///
+    /// # Errors
+    /// The directory is no empty one, the disk is full, this store is damaged, or the system refuses.
+    pub fn backup(
+        &self,
+        directory: Arc<dyn Directory>,
+        number: u64,
+        pause: &mut dyn FnMut(u64),
+    ) -> Result<(), StoreError> {
+        copy(&self.snapshot(), directory, number, pause)
+    }
+}
+
+/// Writes a snapshot as a store of its own.
+pub(crate) fn copy(
+    snapshot: &Snapshot,
+    directory: Arc<dyn Directory>,
+    number: u64,
+    pause: &mut dyn FnMut(u64),
+) -> Result<(), StoreError> {
+    let mut files = StoreFiles::create(directory, KIND, number)?;
+    let merged = or_given_up(|| Snapshot::united(&[snapshot], &mut || pause(0))).map_err(StoreError::given_up)??;
+    let entry = write(&merged, || files.write_base(NAME), pause)?;
+    Ok(files.publish(0, vec![entry])?)
+}
+
+impl State {
+    /// Makes a base file the store's.
+    fn publish(&mut self, included: u64, entry: BaseEntry) -> Result<(), StoreError> {
+        let published = self.files.publish(included, vec![entry]);
+        self.base_in_doubt = match &published {
+            Ok(()) => false,
+            Err(error) => error.in_doubt || self.base_in_doubt,
+        };
+        Ok(published?)
+    }
+
+    /// After a base was published in doubt, makes sure that it is not the store's, before changes are made durable that were built on the
+    /// one before.
+    pub(crate) fn resolve(&mut self) -> Result<(), StoreError> {
+        if self.base_in_doubt {
+            let manifest = self.files.manifest().clone();
+            self.files.publish(manifest.included, manifest.files)?;
+            self.base_in_doubt = false;
+        }
+        Ok(())
+    }
+
+    /// Data in a new base takes the place of what is there. The caller has the turn to change data, and nothing is staged.
+    fn replace(&mut self, snapshot: Arc<Snapshot>, store: &Store) {
+        self.head = Arc::clone(&snapshot);
+        *lock(&store.published) = snapshot;
+    }
+}

@@ -1,0 +1,107 @@
+//! Whether a store is whole: every page's checksum, and every index against the others.
+
+use crate::base;
+use crate::error::StoreError;
+use crate::store::KIND;
+use rustc_hash::FxBuildHasher;
+use std::fmt;
+use std::hash::BuildHasher;
+use vicus_disk::Recovered;
+use vicus_files::Directory;
+use vicus_flow::{BoxError, or_given_up};
+use vicus_rdf::{Id, Kind, Order, Position, Snapshot};
+
+/// A store that is whole, and what was looked at.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Checked {
+    /// The base files, and the bytes of all of them.
+    pub files: Vec<(String, u64)>,
+    /// The records of the log that no base includes.
+    pub records: usize,
+    /// The quads, in each order.
+    pub quads: usize,
+    /// The terms of the base.
+    pub terms: usize,
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes: u64 = self.files.iter().map(|(_, bytes)| bytes).sum();
+        let Checked { files, records, quads, terms } = self;
+        write!(
+            f,
+            "{quads} quads and {terms} terms in {} base files of {bytes} bytes, and {records} later changes",
+            files.len()
+        )
+    }
+}
+
+/// Checks a store as it is now, beside a process that may be writing to it.
+///
+/// # Errors
+/// The first thing that is not as it should be.
+pub fn check(directory: &dyn Directory) -> Result<Checked, StoreError> {
+    let recovered = Recovered::read(directory, KIND)?;
+    for file in &recovered.bases {
+        file.verify().map_err(vicus_disk::DiskError::from)?;
+    }
+    let entries = recovered.manifest.files.iter();
+    let files = entries.map(|entry| (directory.path(&entry.name), entry.fingerprint.bytes)).collect();
+    // The base by itself, then with the log's changes.
+    let base = base::open(&recovered.bases, &recovered.manifest)?;
+    let terms = base.dictionary().len();
+    compare(&base)?;
+    let records = recovered.records.len();
+    let snapshot = crate::store::snapshot_of(&recovered)?;
+    compare(&snapshot)?;
+    Ok(Checked { files, records, quads: snapshot.len(), terms })
+}
+
+/// Compares the parts of a snapshot with each other.
+fn compare(snapshot: &Snapshot) -> Result<(), StoreError> {
+    let wrong = or_given_up(|| wrong(snapshot)).map_err(StoreError::given_up)?;
+    wrong.map_or(Ok(()), |what| Err(StoreError::Unreadable(BoxError::from(what).into())))
+}
+
+/// What is wrong with a snapshot, if anything is.
+fn wrong(snapshot: &Snapshot) -> Option<String> {
+    let dictionary = snapshot.dictionary();
+    for kind in Kind::IN_DICTIONARY {
+        for rank in 1..dictionary.count(kind) {
+            let [a, b] = [rank - 1, rank].map(|rank| dictionary.key(Id::ranked(kind, rank)));
+            if a >= b {
+                return Some(format!("the terms {a:?} and {b:?} do not ascend"));
+            }
+        }
+    }
+    // The sums of what is in an order, by what it should have: all quads, or those of named graphs.
+    let mut sums: [Option<(Order, u64)>; 2] = [None; 2];
+    let mut named = 0_u64;
+    for order in snapshot.orders() {
+        let (mut sum, mut last) = (0_u64, None);
+        for quad in snapshot.index(order).quads(0..snapshot.index(order).len()) {
+            let row = order.arrange(quad);
+            if last.is_some_and(|last| last >= row) {
+                return Some(format!("the index {order:?} does not ascend"));
+            }
+            let unknown =
+                |id: &&Id| id.rank().is_some_and(|rank| !id.is_computed() && rank >= dictionary.count(id.kind()));
+            if let Some(id) = quad.iter().find(unknown) {
+                return Some(format!("the index {order:?} has {id:?}, which no term has"));
+            }
+            last = Some(row);
+            let hash = FxBuildHasher.hash_one(quad);
+            sum = sum.wrapping_add(hash);
+            if order == Order::Gspo && !quad[Position::Graph as usize].is_unbound() {
+                named = named.wrapping_add(hash);
+            }
+        }
+        let (first, expected) = *sums[usize::from(!order.is_by_graph())].get_or_insert((order, sum));
+        if sum != expected {
+            return Some(format!("the indexes {first:?} and {order:?} do not have the same quads"));
+        }
+    }
+    let of_named = sums[1].map_or(0, |(_, sum)| sum);
+    (named != of_named)
+        .then(|| "the indexes of all graphs and those of named graphs do not have the same quads".to_owned())
+}

@@ -1,0 +1,135 @@
+//! Why a store can't do what it was asked to.
+
+use std::fmt;
+use std::sync::Arc;
+use vicus_disk::{Damage, DiskError, NotPublished, Refusal};
+use vicus_files::FileError;
+use vicus_flow::{BoxError, NoMemory};
+
+/// Why a store can't be opened, read, or built.
+#[derive(Clone, Debug)]
+pub enum StoreError {
+    /// A file can't be read or written, is damaged, or belongs to something else.
+    Disk(DiskError),
+    /// What a page holds is as it was written, and still no part of a store; or it belongs to a newer version. Also damage that was found
+    /// while data was read.
+    Unreadable(Arc<dyn std::error::Error + Send + Sync>),
+    /// A record of the log can't be understood.
+    Record {
+        /// Its sequence number.
+        number: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// The new base file was written and can't be published.
+    NotPublished(NotPublished),
+    /// There is not enough memory.
+    NoMemory(NoMemory),
+}
+
+impl StoreError {
+    /// Whether the disk is full.
+    pub fn is_full(&self) -> bool {
+        match self {
+            StoreError::Disk(error) => error.is_full(),
+            StoreError::NotPublished(error) => error.error.is_full(),
+            _ => false,
+        }
+    }
+
+    /// An error that data was left with, on its way through code that can't return it.
+    pub(crate) fn given_up(error: BoxError) -> StoreError {
+        let error = match error.downcast::<Damage>() {
+            Ok(damage) => return StoreError::Disk(DiskError::Damaged(damage)),
+            Err(error) => error,
+        };
+        let error = match error.downcast::<DiskError>() {
+            Ok(error) => return StoreError::Disk(*error),
+            Err(error) => error,
+        };
+        match error.downcast::<NoMemory>() {
+            Ok(error) => StoreError::NoMemory(*error),
+            Err(error) => StoreError::Unreadable(error.into()),
+        }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreError::Disk(error) => error.fmt(f),
+            StoreError::Unreadable(error) => error.fmt(f),
+            StoreError::Record { number, what } => write!(f, "record {number} of the log can't be understood: {what}"),
+            StoreError::NotPublished(NotPublished { error, in_doubt: false }) => error.fmt(f),
+            StoreError::NotPublished(NotPublished { error, in_doubt: true }) => {
+                write!(f, "{error}; the new base may be found when the store is opened again")
+            }
+            StoreError::NoMemory(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+impl From<DiskError> for StoreError {
+    fn from(error: DiskError) -> StoreError {
+        StoreError::Disk(error)
+    }
+}
+
+impl From<FileError> for StoreError {
+    fn from(error: FileError) -> StoreError {
+        StoreError::Disk(error.into())
+    }
+}
+
+impl From<NotPublished> for StoreError {
+    fn from(error: NotPublished) -> StoreError {
+        StoreError::NotPublished(error)
+    }
+}
+
+impl From<NoMemory> for StoreError {
+    fn from(error: NoMemory) -> StoreError {
+        StoreError::NoMemory(error)
+    }
+}
+
+/// Why a transaction did not end well. Unless it is [in doubt](CommitError::in_doubt), nothing of it has happened.
+#[derive(Clone, Debug)]
+pub enum CommitError {
+    /// The log can't be written.
+    Refused(Refusal),
+    /// A transaction before it, on which it was built, could not be made durable. It can be run again.
+    BuiltOnRefused,
+    /// Its changes can't be applied: there is not enough memory, or data that it needs is damaged.
+    Failed(StoreError),
+}
+
+impl CommitError {
+    /// Whether its changes may be found, as a whole, when the store is opened again. They surely won't as soon as a later transaction has
+    /// been committed.
+    pub fn in_doubt(&self) -> bool {
+        matches!(self, CommitError::Refused(refusal) if refusal.in_doubt)
+    }
+}
+
+impl fmt::Display for CommitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CommitError::Refused(refusal) => refusal.fmt(f),
+            CommitError::BuiltOnRefused => {
+                f.write_str("a change just before this one could not be made durable, so nothing of this one happened; it can be tried again")
+            }
+            CommitError::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CommitError {}
+
+impl From<StoreError> for CommitError {
+    fn from(error: StoreError) -> CommitError {
+        CommitError::Failed(error)
+    }
+}

@@ -1,0 +1,183 @@
+//! A transaction as bytes for the log.
+//!
+//! ```text
+//!  record  1, number of terms, terms, number of steps, steps
+//!  term    tag of the kind, length of the key, key; or the eight bytes of an id that is its own term, most significant first
+//!  step    number of deleted quads, these, number of inserted quads, these
+//!  quad    subject, predicate, object, graph: each the number of a term from 1, or 0 for the default graph
+//! ```
+//!
+//! The steps follow each other; within one, no quad is both deleted and inserted. Numbers are written seven bits at a time, the least first,
+//! with the highest bit set in all bytes but the last.
+
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+use vicus_rdf::{Id, Kind};
+
+const VERSION: u8 = 1;
+
+/// A quad by the numbers of its terms; 0 stands for the default graph.
+pub(crate) type Numbers = [u32; 4];
+
+/// Writes a record.
+#[derive(Debug, Default)]
+pub(crate) struct Writer {
+    terms: Vec<u8>,
+    count: u64,
+    steps: Vec<u8>,
+    step_count: u64,
+}
+
+fn put(mut number: u64, into: &mut Vec<u8>) {
+    while number >= 0x80 {
+        into.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    into.push(number as u8);
+}
+
+impl Writer {
+    /// Adds what follows what is there. `key` gives the key of an id that is not its own term.
+    pub(crate) fn step<'k>(&mut self, deletes: &[[Id; 4]], inserts: &[[Id; 4]], key: impl Fn(Id) -> &'k str) {
+        let mut numbers: HashMap<Id, u64, FxBuildHasher> = HashMap::default();
+        for quads in [deletes, inserts] {
+            put(quads.len() as u64, &mut self.steps);
+            for &id in quads.as_flattened() {
+                if id.is_unbound() {
+                    put(0, &mut self.steps);
+                    continue;
+                }
+                let number = *numbers.entry(id).or_insert_with(|| {
+                    if id.kind().section().is_some() {
+                        let key = key(id);
+                        self.terms.push(id.kind() as u8);
+                        put(key.len() as u64, &mut self.terms);
+                        self.terms.extend_from_slice(key.as_bytes());
+                    } else {
+                        self.terms.extend_from_slice(&id.bits().to_be_bytes());
+                    }
+                    self.count += 1;
+                    self.count
+                });
+                put(number, &mut self.steps);
+            }
+        }
+        self.step_count += 1;
+    }
+
+    /// Whether there are no steps.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.step_count == 0
+    }
+
+    /// The record.
+    pub(crate) fn finish(self) -> Vec<u8> {
+        let mut record = vec![VERSION];
+        put(self.count, &mut record);
+        record.extend_from_slice(&self.terms);
+        put(self.step_count, &mut record);
+        record.extend_from_slice(&self.steps);
+        record
+    }
+}
+
+/// A term of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NamedTerm<'a> {
+    Key(Kind, &'a str),
+    Itself(Id),
+}
+
+/// A record that was read.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Record<'a> {
+    pub(crate) terms: Vec<NamedTerm<'a>>,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// A step of a transaction.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) deletes: Vec<Numbers>,
+    pub(crate) inserts: Vec<Numbers>,
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn number(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let (&byte, rest) = self.0.split_first()?;
+            self.0 = rest;
+            number |= u64::from(byte & 0x7F).checked_shl(shift)?;
+            if byte < 0x80 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// A number of things of which each has so many bytes at least.
+    fn count(&mut self, bytes: usize) -> Option<usize> {
+        let count = usize::try_from(self.number()?).ok()?;
+        (count.checked_mul(bytes)? <= self.0.len()).then_some(count)
+    }
+
+    fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    fn term(&mut self) -> Option<NamedTerm<'a>> {
+        let &tag = self.0.first()?;
+        let kind = Kind::ALL.into_iter().find(|&kind| kind as u8 == tag && kind != Kind::Unbound)?;
+        if kind.section().is_none() {
+            let bits = u64::from_be_bytes(self.bytes(8)?.try_into().ok()?);
+            return Some(NamedTerm::Itself(Id::from_bits(bits)));
+        }
+        self.bytes(1)?;
+        let length = self.count(1)?;
+        Some(NamedTerm::Key(kind, str::from_utf8(self.bytes(length)?).ok()?))
+    }
+
+    fn quads(&mut self, terms: usize) -> Option<Vec<Numbers>> {
+        let count = self.count(4)?;
+        let mut quads = Vec::with_capacity(count);
+        for _ in 0..count {
+            let mut quad = [0; 4];
+            for (position, number) in quad.iter_mut().enumerate() {
+                *number = u32::try_from(self.number()?).ok().filter(|&number| number as usize <= terms)?;
+                (*number > 0 || position == 3).then_some(())?;
+            }
+            quads.push(quad);
+        }
+        Some(quads)
+    }
+}
+
+impl Record<'_> {
+    /// Reads a record; on failure, says what it lacks.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Record<'_>, String> {
+        let (&version, rest) = bytes.split_first().ok_or("it is empty")?;
+        if version != VERSION {
+            return Err(format!("its form is {version}, and this Vicus reads {VERSION}"));
+        }
+        let mut reader = Reader(rest);
+        let mut record = Record::default();
+        let complete = (|| -> Option<()> {
+            for _ in 0..reader.count(2)? {
+                record.terms.push(reader.term()?);
+            }
+            for _ in 0..reader.count(2)? {
+                let deletes = reader.quads(record.terms.len())?;
+                record.steps.push(Step { deletes, inserts: reader.quads(record.terms.len())? });
+            }
+            reader.0.is_empty().then_some(())
+        })();
+        complete
+            .map(|()| record)
+            .ok_or_else(|| format!("it ends or breaks off {} bytes before its end", reader.0.len()))
+    }
+}

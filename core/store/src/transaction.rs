@@ -1,0 +1,189 @@
+//! One writer's changes: seen by itself at once, by others when they are durable.
+
+use crate::error::{CommitError, StoreError};
+use crate::record::Writer;
+use crate::store::Store;
+use crate::turn::{Turn, lock};
+use hashbrown::HashMap;
+use oxrdf::{GraphNameRef, QuadRef, TermRef};
+use rustc_hash::FxBuildHasher;
+use std::fmt;
+use std::sync::Arc;
+use vicus_flow::{NoMemory, or_given_up};
+use vicus_rdf::{Changes, Encoded, Encoder, Id, Kind, Snapshot, Unranked};
+
+/// Changes that are made together or not at all. Dropped without [`Transaction::commit`], they are not made.
+///
+/// Ids are those of [`Transaction::snapshot`] as it was returned last, and those that [`Transaction::id`] has given since.
+pub struct Transaction<'a> {
+    store: &'a Store,
+    turn: Turn<'a>,
+    /// How often staged transactions had been refused when this began.
+    refused: u64,
+    snapshot: Arc<Snapshot>,
+    fresh: Unranked,
+    /// What became of quads since `snapshot`: whether they are there.
+    changes: HashMap<[Id; 4], bool, FxBuildHasher>,
+    record: Writer,
+    encoder: Encoder,
+}
+
+/// What a transaction has come to.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// The data as this transaction left it.
+    pub snapshot: Arc<Snapshot>,
+    /// The sequence number of its record in the log; `None` if nothing has changed.
+    pub number: Option<u64>,
+}
+
+impl<'a> Transaction<'a> {
+    pub(crate) fn new(store: &'a Store, turn: Turn<'a>) -> Transaction<'a> {
+        let (snapshot, refused) = {
+            let state = lock(&store.state);
+            (Arc::clone(&state.head), state.refused)
+        };
+        let fresh = snapshot.fresh().behind();
+        let (changes, record, encoder) = Default::default();
+        Transaction { store, turn, refused, snapshot, fresh, changes, record, encoder }
+    }
+
+    /// The data with all changes so far.
+    ///
+    /// # Errors
+    /// There is not enough memory, or data that is needed is damaged.
+    pub fn snapshot(&mut self) -> Result<Arc<Snapshot>, StoreError> {
+        if !self.changes.is_empty() {
+            let changes = std::mem::take(&mut self.changes);
+            let of = |there: bool| {
+                let mut quads: Vec<[Id; 4]> =
+                    changes.iter().filter(|(_, is)| **is == there).map(|(quad, _)| *quad).collect();
+                // In an order that does not depend on the table's size.
+                quads.sort_unstable();
+                quads
+            };
+            let (deletes, inserts) = (of(false), of(true));
+            let fresh = std::mem::replace(&mut self.fresh, self.snapshot.fresh().behind());
+            let made = or_given_up(|| -> Result<Snapshot, NoMemory> {
+                let key = |id: Id| {
+                    if fresh.has(id) && id.is_computed() { fresh.key(id) } else { self.snapshot.key(id) }
+                };
+                self.record.step(&deletes, &inserts, key);
+                self.snapshot.with(Changes { fresh, inserts, deletes })
+            });
+            self.snapshot = Arc::new(made.map_err(StoreError::given_up)??);
+            self.fresh = self.snapshot.fresh().behind();
+        }
+        Ok(Arc::clone(&self.snapshot))
+    }
+
+    /// The id of a term, which becomes one of the store's if it is none yet.
+    ///
+    /// # Errors
+    /// As [`Transaction::snapshot`].
+    pub fn id(&mut self, term: TermRef<'_>) -> Result<Id, StoreError> {
+        match self.encoder.term(term) {
+            Encoded::Inlined(id) => Ok(id),
+            Encoded::Key(kind, key) => id_of(&self.snapshot, &mut self.fresh, kind, key),
+        }
+    }
+
+    /// As [`Transaction::id`], by the key of the term ([`vicus_rdf::term`]).
+    ///
+    /// # Errors
+    /// As [`Transaction::snapshot`].
+    pub fn id_of_key(&mut self, kind: Kind, key: &str) -> Result<Id, StoreError> {
+        id_of(&self.snapshot, &mut self.fresh, kind, key)
+    }
+
+    /// From now on the quad (subject, predicate, object, graph or [`Id::UNBOUND`]) is there.
+    pub fn insert(&mut self, quad: [Id; 4]) {
+        self.changes.insert(quad, true);
+    }
+
+    /// From now on the quad is not there.
+    pub fn delete(&mut self, quad: [Id; 4]) {
+        self.changes.insert(quad, false);
+    }
+
+    /// As [`Transaction::insert`], by terms.
+    ///
+    /// # Errors
+    /// As [`Transaction::snapshot`].
+    pub fn insert_quad(&mut self, quad: QuadRef<'_>) -> Result<(), StoreError> {
+        let graph = match quad.graph_name {
+            GraphNameRef::DefaultGraph => Id::UNBOUND,
+            GraphNameRef::NamedNode(node) => self.id(node.into())?,
+            GraphNameRef::BlankNode(node) => self.id(node.into())?,
+        };
+        let [s, p, o] = [quad.subject.into(), quad.predicate.into(), quad.object];
+        let quad = [self.id(s)?, self.id(p)?, self.id(o)?, graph];
+        self.insert(quad);
+        Ok(())
+    }
+
+    /// As [`Transaction::delete`], by terms.
+    ///
+    /// # Errors
+    /// As [`Transaction::snapshot`].
+    pub fn delete_quad(&mut self, quad: QuadRef<'_>) -> Result<(), StoreError> {
+        let graph = match quad.graph_name {
+            GraphNameRef::DefaultGraph => Some(Id::UNBOUND),
+            GraphNameRef::NamedNode(node) => self.find(node.into())?,
+            GraphNameRef::BlankNode(node) => self.find(node.into())?,
+        };
+        let [s, p, o] = [quad.subject.into(), quad.predicate.into(), quad.object];
+        if let (Some(s), Some(p), Some(o), Some(graph)) = (self.find(s)?, self.find(p)?, self.find(o)?, graph) {
+            self.delete([s, p, o, graph]);
+        }
+        Ok(())
+    }
+
+    /// The id of a term if the store has it, or this transaction has made it.
+    ///
+    /// # Errors
+    /// As [`Transaction::snapshot`].
+    pub fn find(&mut self, term: TermRef<'_>) -> Result<Option<Id>, StoreError> {
+        match self.encoder.term(term) {
+            Encoded::Inlined(id) => Ok(Some(id)),
+            Encoded::Key(kind, key) => {
+                let stored = or_given_up(|| self.snapshot.find(kind, key)).map_err(StoreError::given_up)?;
+                Ok(stored.or_else(|| self.fresh.find(kind, key)))
+            }
+        }
+    }
+
+    /// Makes the changes durable, then visible to readers. Waits for the drive, alone or together with other transactions.
+    ///
+    /// # Errors
+    /// The changes are not made; or it is [in doubt](CommitError::in_doubt) whether they are.
+    pub fn commit(mut self) -> Result<Committed, CommitError> {
+        let snapshot = self.snapshot()?;
+        let Transaction { store, turn, record, refused, .. } = self;
+        if record.is_empty() {
+            return Ok(Committed { snapshot, number: None });
+        }
+        let ticket = store.stage(record.finish(), &snapshot, refused)?;
+        // The next writer begins while the drive works.
+        drop(turn);
+        let number = store.land(ticket).map_err(CommitError::Refused)?;
+        Ok(Committed { snapshot, number: Some(number) })
+    }
+}
+
+/// The id of a term with this key, which is added to the fresh ones if the snapshot does not have it.
+pub(crate) fn id_of(snapshot: &Snapshot, fresh: &mut Unranked, kind: Kind, key: &str) -> Result<Id, StoreError> {
+    if let Some(id) = fresh.find(kind, key) {
+        return Ok(id);
+    }
+    match or_given_up(|| snapshot.find(kind, key)).map_err(StoreError::given_up)? {
+        Some(id) => Ok(id),
+        None => Ok(fresh.add(kind, key)?),
+    }
+}
+
+impl fmt::Debug for Transaction<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction").field("changes", &self.changes.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,82 @@
+//! How callers wait for each other: in the order in which they came.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How a caller waits until another one has done something. Below the worlds nothing blocks a thread, so they say how.
+///
+/// An implementation has a mutex and a condition variable: `wait` calls `ready` with the mutex locked, and goes on waiting while it says
+/// no; `wake` locks the mutex and wakes all.
+pub trait Waiting: fmt::Debug + Send + Sync {
+    /// Returns when `ready` has said so. It is asked at once, and again after each [`Waiting::wake`].
+    fn wait(&self, ready: &mut dyn FnMut() -> bool);
+
+    /// What callers wait for may have happened.
+    fn wake(&self);
+}
+
+/// For a program with one thread: a caller that would have to wait panics, since nothing could end its waiting.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoWaiting;
+
+impl Waiting for NoWaiting {
+    fn wait(&self, ready: &mut dyn FnMut() -> bool) {
+        assert!(ready(), "a program with one thread would wait for itself");
+    }
+
+    fn wake(&self) {}
+}
+
+/// A thing that one caller has at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Turns(Mutex<Numbers>);
+
+#[derive(Debug, Default)]
+struct Numbers {
+    next: u64,
+    current: u64,
+}
+
+/// The caller that has it; ends when dropped.
+pub(crate) struct Turn<'a> {
+    turns: &'a Turns,
+    waiting: &'a dyn Waiting,
+}
+
+impl Turns {
+    fn lock(&self) -> MutexGuard<'_, Numbers> {
+        lock(&self.0)
+    }
+
+    /// Waits for the caller's turn.
+    pub(crate) fn wait<'a>(&'a self, waiting: &'a dyn Waiting) -> Turn<'a> {
+        let mine = {
+            let mut numbers = self.lock();
+            numbers.next += 1;
+            numbers.next - 1
+        };
+        waiting.wait(&mut || self.lock().current == mine);
+        Turn { turns: self, waiting }
+    }
+
+    /// The turn, if no caller has it or waits for it.
+    pub(crate) fn try_now<'a>(&'a self, waiting: &'a dyn Waiting) -> Option<Turn<'a>> {
+        let mut numbers = self.lock();
+        (numbers.next == numbers.current).then(|| {
+            numbers.next += 1;
+            Turn { turns: self, waiting }
+        })
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.turns.lock().current += 1;
+        self.waiting.wake();
+    }
+}
+
+/// A panic of another caller leaves what is locked as valid as it was: it is only changed in single steps.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

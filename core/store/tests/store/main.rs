@@ -1,0 +1,7 @@
+//! The store on a disk that fails: what is found is compared with a set of quads.
+
+mod crashes;
+mod damage;
+mod model;
+mod opening;
+mod writers;

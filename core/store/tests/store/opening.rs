@@ -1,0 +1,162 @@
+//! What is refused, and how that is said.
+
+use crate::model::{Dice, quad, quads, shown};
+use std::sync::Arc;
+use vicus_files::{Access, Directory, Failure, FakeDisk};
+use vicus_rdf::Snapshot;
+use vicus_store::{NoWaiting, Store, check, read};
+
+fn create(disk: &FakeDisk) -> Store {
+    Store::create(Arc::new(disk.process(1)), 4711, Arc::new(NoWaiting)).unwrap()
+}
+
+fn open(disk: &FakeDisk, pid: u32) -> Result<Store, String> {
+    Store::open(Arc::new(disk.process(pid)), Arc::new(NoWaiting)).map_err(|error| error.to_string())
+}
+
+fn insert(store: &Store, seed: u64) -> String {
+    let quad = quad(&mut Dice::new(seed));
+    let mut transaction = store.write();
+    transaction.insert_quad(quad.as_ref()).unwrap();
+    transaction.commit().unwrap();
+    shown(&quad)
+}
+
+#[test]
+fn a_second_writer_is_refused_with_the_firsts_process_and_readers_are_not() {
+    let disk = FakeDisk::new(1);
+    let store = create(&disk);
+    let inserted = insert(&store, 1);
+    assert_eq!(open(&disk, 2).unwrap_err(), "fake/LOCK is locked by process 1");
+    assert_eq!(quads(&read(&disk.process(2)).unwrap()), [inserted.clone()].into());
+    drop(store);
+    assert_eq!(quads(&open(&disk, 2).unwrap().snapshot()), [inserted].into());
+}
+
+#[test]
+fn a_directory_without_a_store_is_left_alone() {
+    let disk = FakeDisk::new(1);
+    assert_eq!(open(&disk, 1).unwrap_err(), "fake/ holds no store: there is no file CURRENT in it");
+    assert!(read(&disk.process(1)).is_err() && check(&disk.process(1)).is_err());
+    assert!(disk.names().is_empty());
+    drop(create(&disk));
+    let again = Store::create(Arc::new(disk.process(2)), 4712, Arc::new(NoWaiting));
+    assert_eq!(again.unwrap_err().to_string(), "fake/ holds a store already");
+}
+
+/// Base files whose pages are right, and whose sections are of a later version.
+#[test]
+fn a_newer_store_is_refused_clearly() {
+    let disk = FakeDisk::new(1);
+    drop(create(&disk));
+    let text = String::from_utf8(disk.contents("CURRENT").unwrap()).unwrap();
+    let newer = text.replace("format 1", "format 7");
+    disk.put("CURRENT", newer.as_bytes());
+    let error = open(&disk, 2).unwrap_err();
+    assert!(error.contains("CURRENT has format 7, from a newer Vicus"), "{error}");
+}
+
+#[test]
+fn garbage_in_place_of_a_file_is_refused_with_its_name() {
+    let disk = FakeDisk::new(1);
+    let store = create(&disk);
+    store.load(Snapshot::of_ntriples(b"<http://e/s> <http://e/p> \"o\" .").unwrap(), &mut |_| {}).unwrap();
+    insert(&store, 2);
+    drop(store);
+    for name in disk.names().into_iter().filter(|name| name != "LOCK") {
+        for garbage in [&b""[..], b"garbage", &[0; 300], &[0x55; 70_000]] {
+            let disk = disk.copy();
+            disk.put(&name, garbage);
+            let error = open(&disk, 2).expect_err("it is garbage");
+            assert!(error.contains(&name), "{name}: {error}");
+            assert!(read(&disk.process(2)).is_err() && check(&disk.process(2)).is_err());
+        }
+    }
+}
+
+/// A log of records that are whole and make no sense.
+#[test]
+fn a_record_that_makes_no_sense_is_named() {
+    let disk = FakeDisk::new(1);
+    drop(create(&disk));
+    let (mut files, _) = vicus_disk::StoreFiles::open(Arc::new(disk.process(1)), *b"rdf     ").unwrap();
+    files.log().stage(&[1, 0, 0]);
+    files.log().stage(&[1, 9, 9, 9]);
+    files.log().flush().unwrap();
+    drop(files);
+    let error = open(&disk, 1).unwrap_err();
+    assert!(error.contains("record 2 of the log can't be understood"), "{error}");
+}
+
+/// One transaction is open at a time; dropped, it leaves nothing.
+#[test]
+fn a_transaction_that_is_dropped_has_not_happened() {
+    let disk = FakeDisk::new(1);
+    let store = create(&disk);
+    let mut transaction = store.write();
+    assert!(store.try_write().is_none());
+    transaction.insert_quad(quad(&mut Dice::new(1)).as_ref()).unwrap();
+    assert_eq!(transaction.snapshot().unwrap().len(), 1);
+    assert!(store.snapshot().is_empty());
+    drop(transaction);
+    let transaction = store.try_write().expect("the turn has ended");
+    assert_eq!(transaction.commit().unwrap().number, None, "nothing has changed");
+    assert!(store.snapshot().is_empty() && read(&disk.process(2)).unwrap().is_empty());
+}
+
+/// An error says whether what failed may be found later.
+#[test]
+fn a_refused_commit_says_whether_it_is_in_doubt() {
+    let mut doubts = [0; 2];
+    for at in 0..8 {
+        let disk = FakeDisk::new(at);
+        let store = create(&disk);
+        insert(&store, 1);
+        let mut transaction = store.write();
+        transaction.insert_quad(quad(&mut Dice::new(2)).as_ref()).unwrap();
+        disk.fail_after(at, Failure::Errors);
+        let Err(error) = transaction.commit() else { continue };
+        doubts[usize::from(error.in_doubt())] += 1;
+        assert_eq!(error.to_string().contains("may be found when the store is opened again"), error.in_doubt());
+        assert_eq!(store.snapshot().len(), 1);
+        disk.heal();
+        assert_eq!(store.write().commit().unwrap().snapshot.len(), 1);
+    }
+    assert!(doubts[1] > 0, "{doubts:?}");
+}
+
+#[test]
+fn a_backup_is_a_store_of_its_own_and_needs_a_place_without_one() {
+    let [disk, other] = [1, 2].map(FakeDisk::new);
+    let store = create(&disk);
+    let inserted = insert(&store, 1);
+    store.backup(Arc::new(other.process(1)), 4712, &mut |_| {}).unwrap();
+    insert(&store, 5);
+    assert_eq!(quads(&read(&other.process(2)).unwrap()), [inserted].into());
+    let again = store.backup(Arc::new(other.process(1)), 4713, &mut |_| {}).unwrap_err();
+    assert_eq!(again.to_string(), "fake/ holds a store already");
+}
+
+/// The base takes what the log has, and the log's files go.
+#[test]
+fn merging_empties_the_log() {
+    let disk = FakeDisk::new(1);
+    let store = create(&disk);
+    let inserted: std::collections::BTreeSet<String> = (0..40).map(|seed| insert(&store, seed)).collect();
+    let mut paused = 0;
+    assert!(store.merge(&mut |_| paused += 1).unwrap());
+    assert!(!store.merge(&mut |_| {}).unwrap(), "nothing is left");
+    assert!(paused > 10);
+    assert_eq!(quads(&store.snapshot()), inserted);
+    assert!(disk.names().iter().any(|name| name.starts_with("base-")));
+    insert(&store, 99);
+    drop(store);
+    let records: u64 = disk
+        .names()
+        .iter()
+        .filter(|name| name.starts_with("log-"))
+        .map(|name| disk.process(3).open(name, Access::Read).unwrap().len().unwrap())
+        .sum();
+    assert!(records < 400, "one record is left, not forty: {records} bytes");
+    assert_eq!(open(&disk, 2).unwrap().snapshot().len(), check(&disk.process(3)).unwrap().quads);
+}

@@ -1,0 +1,163 @@
+//! Many threads that write, read, load and merge at the same time.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test is a world of its own: it may start threads, and have them wait"
+)]
+
+use crate::model::{Quads, found, quads, shown};
+use oxrdf::{GraphName, Literal, NamedNode, Quad};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use vicus_files::{Failure, FakeDisk};
+use vicus_store::{CommitError, Store, Waiting};
+
+#[derive(Debug, Default)]
+struct Threads {
+    mutex: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Waiting for Threads {
+    fn wait(&self, ready: &mut dyn FnMut() -> bool) {
+        drop(self.changed.wait_while(self.mutex.lock().unwrap(), |()| !ready()).unwrap());
+    }
+
+    fn wake(&self) {
+        drop(self.mutex.lock().unwrap());
+        self.changed.notify_all();
+    }
+}
+
+fn quad(writer: usize, number: usize) -> Quad {
+    let s = NamedNode::new_unchecked(format!("http://example.org/writer/{writer}"));
+    let p = NamedNode::new_unchecked(format!("http://example.org/p/{}", number % 3));
+    Quad::new(s, p, Literal::new_simple_literal(number.to_string()), GraphName::DefaultGraph)
+}
+
+/// What became of the transactions of one thread.
+#[derive(Default)]
+struct Told {
+    acknowledged: Quads,
+    refused: Quads,
+    in_doubt: Quads,
+}
+
+/// Each writer inserts so many quads, one in each transaction.
+fn write(store: &Store, writer: usize, count: usize) -> Told {
+    let mut told = Told::default();
+    for number in 0..count {
+        let quad = quad(writer, number);
+        let mut transaction = store.write();
+        transaction.insert_quad(quad.as_ref()).unwrap();
+        let to = match transaction.commit() {
+            Ok(committed) => {
+                assert!(quads(&committed.snapshot).contains(&shown(&quad)));
+                assert!(quads(&store.snapshot()).contains(&shown(&quad)), "readers see what is acknowledged");
+                &mut told.acknowledged
+            }
+            Err(error) if error.in_doubt() => &mut told.in_doubt,
+            Err(CommitError::Refused(_) | CommitError::BuiltOnRefused) => &mut told.refused,
+            Err(error) => panic!("{error}"),
+        };
+        to.insert(shown(&quad));
+    }
+    told
+}
+
+/// Readers see more and more, and at any time only what is whole.
+fn read(store: &Store, is_over: &AtomicBool) {
+    let mut last = BTreeSet::new();
+    while !is_over.load(Ordering::Relaxed) {
+        let now = quads(&store.snapshot());
+        assert!(now.is_superset(&last), "what was seen is durable");
+        last = now;
+    }
+}
+
+fn run(seed: u64, fails_after: Option<(u64, Failure)>, merges: usize) {
+    eprintln!("seed {seed}, {fails_after:?}, {merges} merges");
+    let (writers, count) = (5, if cfg!(debug_assertions) { 8 } else { 30 });
+    let disk = FakeDisk::new(seed);
+    let store = Store::create(Arc::new(disk.process(1)), 4711, Arc::new(Threads::default())).unwrap();
+    if let Some((operations, failure)) = fails_after {
+        disk.fail_after(operations, failure);
+    }
+    let is_over = AtomicBool::new(false);
+    let told = thread::scope(|scope| {
+        let threads: Vec<_> = (0..writers)
+            .map(|writer| {
+                scope.spawn({
+                    let store = &store;
+                    move || write(store, writer, count)
+                })
+            })
+            .collect();
+        let reader = scope.spawn(|| read(&store, &is_over));
+        for _ in 0..merges {
+            let merged = store.merge(&mut |_| thread::yield_now());
+            assert!(merged.is_ok() || fails_after.is_some(), "{merged:?}");
+        }
+        let told: Vec<Told> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        is_over.store(true, Ordering::Relaxed);
+        reader.join().unwrap();
+        told
+    });
+    let all = |of: fn(&Told) -> &Quads| told.iter().flat_map(of).cloned().collect::<Quads>();
+    let (acknowledged, refused, in_doubt) =
+        (all(|told| &told.acknowledged), all(|told| &told.refused), all(|told| &told.in_doubt));
+    assert_eq!(acknowledged.len() + refused.len() + in_doubt.len(), writers * count);
+    assert_eq!(quads(&store.snapshot()), acknowledged);
+    drop(store);
+    disk.crash(seed);
+    let found = found(&disk.process(2)).unwrap();
+    assert!(found.is_superset(&acknowledged), "nothing acknowledged is lost");
+    assert!(found.is_disjoint(&refused), "nothing refused is there");
+}
+
+#[test]
+fn all_writers_get_their_turns_and_share_syncs() {
+    for seed in 0..3 {
+        run(seed, None, 0);
+    }
+}
+
+#[test]
+fn writers_go_on_while_a_new_base_is_written() {
+    for seed in 0..3 {
+        run(seed, None, 4);
+    }
+}
+
+/// Some of the transactions that were staged behind one that fails are refused, too; none of them is lost that was acknowledged.
+#[test]
+fn a_failure_among_many_writers_refuses_what_was_built_on_it() {
+    for seed in 0..12 {
+        run(seed, Some((seed * 4, Failure::Error)), 2);
+        run(seed, Some((seed * 4, Failure::Full)), 2);
+    }
+}
+
+/// One writer's record is on its way to the drive while others stage theirs: all of these go with the next sync.
+#[test]
+fn records_that_are_staged_while_the_drive_works_share_a_sync() {
+    let disk = FakeDisk::new(1);
+    let store = Store::create(Arc::new(disk.process(1)), 4711, Arc::new(Threads::default())).unwrap();
+    let before = disk.operations();
+    let count = 16;
+    let barrier = std::sync::Barrier::new(count);
+    thread::scope(|scope| {
+        for writer in 0..count {
+            let (store, barrier) = (&store, &barrier);
+            scope.spawn(move || {
+                barrier.wait();
+                write(store, writer, 4)
+            });
+        }
+    });
+    // The segment's five operations, and a write and a sync for each flight.
+    assert!(disk.operations() - before <= 5 + 2 * 4 * count as u64);
+    assert_eq!(store.snapshot().len(), 4 * count);
+}

@@ -1,0 +1,130 @@
+//! Measures a store in a folder: `store FOLDER load FILE.nt | open | commits N | writers THREADS N | merge | check`.
+
+use oxrdf::{GraphName, Literal, NamedNode, Quad};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use vicus_rdf::{Kind, Loader, Order};
+use vicus_service::{check_store, create_store, open_store, read_store};
+use vicus_store::Store;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let [folder, what, rest @ ..] = &arguments[..] else { return Err("store FOLDER WHAT ...".into()) };
+    let folder = Path::new(folder);
+    let number = |place: usize| rest.get(place).map_or(Ok(1000), |number| number.parse::<usize>());
+    match *what {
+        "load" => load(folder, rest.first().ok_or("a file")?),
+        "open" => open(folder),
+        "commits" => commits(folder, number(0)?),
+        "writers" => writers(folder, number(0)?, number(1)?),
+        "merge" => {
+            let store = open_store(folder)?;
+            let start = Instant::now();
+            println!("merged: {} in {:?}", store.merge(&mut |_| {})?, start.elapsed());
+            Ok(())
+        }
+        "check" => {
+            let start = Instant::now();
+            println!("{}, in {:?}", check_store(folder)?, start.elapsed());
+            Ok(())
+        }
+        other => Err(format!("{other}?").into()),
+    }
+}
+
+fn load(folder: &Path, file: &str) -> Result<(), Failure> {
+    let text = std::fs::read(file)?;
+    let start = Instant::now();
+    let mut loader = Loader::default();
+    loader.ntriples(&text)?;
+    drop(text);
+    let loaded = loader.finish();
+    let quads = loaded.len();
+    println!("{quads} quads in memory in {:?}", start.elapsed());
+    let store = create_store(folder).or_else(|_| open_store(folder))?;
+    let start = Instant::now();
+    store.load(loaded, &mut |_| {})?;
+    println!("written in {:?}", start.elapsed());
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder)? {
+        bytes += entry?.metadata()?.len();
+    }
+    println!("{bytes} bytes, {:.1} a quad", bytes as f64 / quads as f64);
+    Ok(())
+}
+
+fn open(folder: &Path) -> Result<(), Failure> {
+    let start = Instant::now();
+    let snapshot = read_store(folder)?;
+    println!("{} quads, opened in {:?}", snapshot.len(), start.elapsed());
+    let start = Instant::now();
+    let index = snapshot.index(Order::Gspo);
+    let quad = index.quad(index.len() / 2);
+    let shown = |id: vicus_rdf::Id| if id.is_unbound() { String::new() } else { snapshot.view(id).to_string() };
+    println!("a quad from the middle: {} in {:?}", quad.map(shown).join(" "), start.elapsed());
+    let start = Instant::now();
+    let key = snapshot.dictionary().key(quad[1]).to_owned();
+    println!("its predicate found: {:?} in {:?}", snapshot.dictionary().search(Kind::Iri, &key), start.elapsed());
+    Ok(())
+}
+
+fn insert(store: &Store, subject: usize, object: String) -> Result<(), Failure> {
+    let node = |kind: &str, number| NamedNode::new_unchecked(format!("http://example.org/{kind}/{number}"));
+    let object = Literal::new_simple_literal(object);
+    let quad = Quad::new(node("s", subject), node("p", subject % 7), object, GraphName::DefaultGraph);
+    let mut transaction = store.write();
+    transaction.insert_quad(quad.as_ref())?;
+    transaction.commit()?;
+    Ok(())
+}
+
+/// One-quad transactions of one thread, in turns with bare writes of about the same length, with a sync each.
+fn commits(folder: &Path, count: usize) -> Result<(), Failure> {
+    let store = open_store(folder)?;
+    let first = store.snapshot().len();
+    insert(&store, first, "first".to_owned())?;
+    let bare = std::fs::File::create(folder.join("bare"))?;
+    let record = [0x5A_u8; 168];
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for number in 0..count {
+        let start = Instant::now();
+        insert(&store, first + number, number.to_string())?;
+        ours.push(start.elapsed());
+        let start = Instant::now();
+        bare.write_all_at(&record, (number * record.len()) as u64)?;
+        bare.sync_data()?;
+        theirs.push(start.elapsed());
+    }
+    std::fs::remove_file(folder.join("bare"))?;
+    for (name, mut times) in [("commit", ours), ("write, fdatasync", theirs)] {
+        times.sort();
+        let mean = times.iter().sum::<Duration>() / count as u32;
+        println!("{name:>18}: median {:?}, mean {mean:?}", times[count / 2]);
+    }
+    Ok(())
+}
+
+/// One-quad transactions of many threads.
+fn writers(folder: &Path, threads: usize, count: usize) -> Result<(), Failure> {
+    let store = open_store(folder)?;
+    let first = store.snapshot().len();
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let store = &store;
+            scope.spawn(move || {
+                for number in 0..count {
+                    insert(store, first + number, format!("{thread} {number}")).expect("nothing fails");
+                }
+            });
+        }
+    });
+    let (all, time) = (threads * count, start.elapsed());
+    println!("{all} transactions in {time:?}: {:.0} a second", all as f64 / time.as_secs_f64());
+    assert_eq!(store.snapshot().len(), first + all);
+    Ok(())
+}

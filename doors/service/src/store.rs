@@ -1,0 +1,78 @@
+//! Stores in folders of the system, for threads that may wait.
+
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use vicus_machine::SystemDirectory;
+use vicus_rdf::Snapshot;
+use vicus_store::{Checked, Store, StoreError, Waiting};
+
+/// Lets threads sleep until another one has done something.
+#[derive(Debug, Default)]
+struct Threads {
+    mutex: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Waiting for Threads {
+    fn wait(&self, ready: &mut dyn FnMut() -> bool) {
+        let locked = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.changed.wait_while(locked, |()| !ready()));
+    }
+
+    fn wake(&self) {
+        // A thread that has found nothing and does not sleep yet has this lock.
+        drop(self.mutex.lock());
+        self.changed.notify_all();
+    }
+}
+
+/// A number that no other store has but by a great chance.
+fn number() -> u64 {
+    // Keyed by the system's chance.
+    RandomState::new().hash_one("a store")
+}
+
+fn folder(path: &Path) -> Result<Arc<SystemDirectory>, StoreError> {
+    Ok(Arc::new(SystemDirectory::open(path)?))
+}
+
+/// Makes a store in a folder, which is created if it is not there.
+///
+/// # Errors
+/// There is a store, the folder above is not there, or the system refuses.
+pub fn create_store(path: &Path) -> Result<Store, StoreError> {
+    Store::create(Arc::new(SystemDirectory::create(path)?), number(), Arc::new(Threads::default()))
+}
+
+/// Opens a store to change it.
+///
+/// # Errors
+/// There is none, it is damaged or newer, another process writes to it, or the system refuses.
+pub fn open_store(path: &Path) -> Result<Store, StoreError> {
+    Store::open(folder(path)?, Arc::new(Threads::default()))
+}
+
+/// The data of a store as it is now, beside a process that may be writing to it.
+///
+/// # Errors
+/// There is no store, it is damaged or newer, or the system refuses.
+pub fn read_store(path: &Path) -> Result<Arc<Snapshot>, StoreError> {
+    vicus_store::read(&*folder(path)?)
+}
+
+/// Checks a store, beside a process that may be writing to it.
+///
+/// # Errors
+/// The first thing that is not as it should be.
+pub fn check_store(path: &Path) -> Result<Checked, StoreError> {
+    vicus_store::check(&*folder(path)?)
+}
+
+/// Copies a store as it is now to a folder of its own, which is created if it is not there.
+///
+/// # Errors
+/// The folder has a store, the disk is full, the store is damaged, or the system refuses.
+pub fn back_up_store(store: &Store, path: &Path, pause: &mut dyn FnMut(u64)) -> Result<(), StoreError> {
+    store.backup(Arc::new(SystemDirectory::create(path)?), number(), pause)
+}

@@ -1,0 +1,142 @@
+//! A store in a folder of the system: what a process acknowledged is there after `kill -9`, and two processes do no harm. A program of its
+//! own, which starts itself again as the process that is killed.
+
+use oxrdf::{GraphName, Literal, NamedNode, Quad};
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use vicus_rdf::{Order, Snapshot};
+use vicus_service::{back_up_store, check_store, create_store, open_store, read_store};
+use vicus_store::Store;
+
+/// The folder of the store, for the process that is killed.
+const STORE: &str = "VICUS_TEST_WRITES_STORE";
+
+struct Fresh(PathBuf);
+
+impl Fresh {
+    fn new(name: &str) -> Fresh {
+        let path = std::env::temp_dir().join(format!("vicus-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Fresh(path)
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The numbers that the data has as objects.
+fn numbers(snapshot: &Snapshot) -> BTreeSet<i64> {
+    let index = snapshot.index(Order::Gspo);
+    (0..index.len()).map(|row| index.quad(row)[2].as_integer().expect("an integer")).collect()
+}
+
+fn insert(store: &Store, writer: u64, number: i64) {
+    let node = |kind: &str, number| NamedNode::new_unchecked(format!("http://example.org/{kind}/{number}"));
+    let quad = Quad::new(node("writer", writer), node("p", 1), Literal::from(number), GraphName::DefaultGraph);
+    let mut transaction = store.write();
+    transaction.insert_quad(quad.as_ref()).expect("there is memory");
+    transaction.commit().expect("nothing fails");
+}
+
+/// Three threads commit one number after another until the process is killed, and say so after each; a fourth merges.
+fn write_for_ever(path: &Path) -> ! {
+    let store = open_store(path).expect("it is a store");
+    let first = numbers(&store.snapshot()).last().map_or(0, |last| last + 1000);
+    std::thread::scope(|scope| {
+        for writer in 0..3 {
+            let store = &store;
+            scope.spawn(move || {
+                for number in (first + writer as i64..).step_by(3) {
+                    insert(store, writer, number);
+                    println!("durable {number}");
+                }
+            });
+        }
+        loop {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            store.merge(&mut |_| {}).expect("nothing fails");
+        }
+    })
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_kill_9_and_two_processes_do_no_harm() {
+    if let Some(path) = std::env::var_os(STORE) {
+        write_for_ever(Path::new(&path));
+    }
+    let fresh = Fresh::new("killed");
+    drop(create_store(&fresh.0).unwrap());
+    let mut acknowledged = BTreeSet::new();
+    for turn in 0..6 {
+        let mut writer = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "what_was_acknowledged_is_there_after_kill_9_and_two_processes_do_no_harm",
+                "--nocapture",
+            ])
+            .env(STORE, &fresh.0)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let until = acknowledged.len() + 40 + turn * 7;
+        let mut lines = BufReader::new(writer.stdout.take().unwrap()).lines();
+        let mut note = |line: String| {
+            let number = line.split_once("durable ").map(|(_, number)| number.parse::<i64>().expect("a number"));
+            acknowledged.extend(number);
+            acknowledged.len()
+        };
+        while note(lines.next().expect("it goes on until it is killed").unwrap()) < until {}
+        // The writer goes on meanwhile.
+        let refused = open_store(&fresh.0).unwrap_err().to_string();
+        assert!(refused.ends_with(&format!("LOCK is locked by process {}", writer.id())), "{refused}");
+        let read = numbers(&read_store(&fresh.0).unwrap());
+        check_store(&fresh.0).unwrap();
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        lines.for_each(|line| {
+            note(line.unwrap());
+        });
+        let found = numbers(&open_store(&fresh.0).expect("the lock has ended").snapshot());
+        assert!(found.is_superset(&read), "what was read is durable or on its way there, and power was not lost");
+        assert!(found.is_superset(&acknowledged), "nothing acknowledged is lost");
+        assert!(found.len() <= acknowledged.len() + 3, "each writer had one commit that it did not tell of");
+        acknowledged = found;
+    }
+}
+
+#[test]
+fn a_store_is_backed_up_while_others_write() {
+    let (fresh, copy) = (Fresh::new("written"), Fresh::new("copied"));
+    let store = create_store(&fresh.0).unwrap();
+    (0..5).for_each(|number| insert(&store, 0, number));
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| (5..25).for_each(|number| insert(&store, 1, number)));
+        back_up_store(&store, &copy.0, &mut |_| {}).unwrap();
+        writer.join().unwrap();
+    });
+    let copied = numbers(&read_store(&copy.0).unwrap());
+    assert!(copied.len() >= 5 && copied.iter().copied().eq(0..copied.len() as i64), "{copied:?}");
+    check_store(&copy.0).unwrap();
+}
+
+#[test]
+fn what_is_no_store_is_said_to_be_none() {
+    let fresh = Fresh::new("no-store");
+    let missing = open_store(&fresh.0).unwrap_err().to_string();
+    assert!(missing.starts_with("can't open ") && missing.contains("vicus-no-store"), "{missing}");
+    std::fs::create_dir(&fresh.0).unwrap();
+    for error in
+        [open_store(&fresh.0).unwrap_err(), read_store(&fresh.0).unwrap_err(), check_store(&fresh.0).unwrap_err()]
+    {
+        let error = error.to_string();
+        assert!(error.contains("holds no store: there is no file CURRENT in it"), "{error}");
+    }
+    std::fs::write(fresh.0.join("CURRENT"), "my notes").unwrap();
+    let foreign = open_store(&fresh.0).unwrap_err().to_string();
+    assert!(foreign.ends_with("CURRENT is not a store's manifest"), "{foreign}");
+}
