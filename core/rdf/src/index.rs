@@ -383,12 +383,23 @@ impl Index {
         }
     }
 
-    /// The id of a row on a level after the keys. Panics for other levels, and if there is no such row.
+    /// The id of a row on a level. Takes O(log n) on the levels up to the keys. Panics for a level above 3, and if there is no such
+    /// row.
     #[inline]
     pub fn get(&self, level: usize, row: usize) -> Id {
+        if level <= self.key_level() {
+            return self.row(row)[level];
+        }
         match self.merged() {
             None => self.base.get(level, row),
             Some(merged) => merged.get(level, row),
+        }
+    }
+
+    fn row(&self, row: usize) -> Row {
+        match self.merged() {
+            None => self.base.row(row),
+            Some(merged) => merged.row(row),
         }
     }
 
@@ -416,8 +427,11 @@ impl Index {
         }
     }
 
-    /// Appends a level after the keys of these rows, in any order, as [`Id::bits`]. Panics for other levels.
+    /// Appends any level of these rows, in any order, as [`Id::bits`]. Panics for a level above 3.
     pub fn gather(&self, level: usize, rows: &[u32], into: &mut Room<'_, u64>) {
+        if level <= self.key_level() {
+            return into.extend(rows.iter().map(|&row| self.get(level, row as usize).bits()));
+        }
         match self.merged() {
             None => self.base.gather(level, rows, into),
             Some(merged) => merged.gather(level, rows, into),
@@ -426,10 +440,7 @@ impl Index {
 
     /// One row as subject, predicate, object, graph. Takes O(log n).
     pub fn quad(&self, row: usize) -> [Id; 4] {
-        self.order().restore(match self.merged() {
-            None => self.base.row(row),
-            Some(merged) => merged.row(row),
-        })
+        self.order().restore(self.row(row))
     }
 
     /// One row as subject, predicate, object. Takes O(log n).

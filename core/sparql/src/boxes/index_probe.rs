@@ -2,6 +2,7 @@
 
 use super::join::{Probe, ProbeState};
 use super::slices;
+use crate::graphs::Merged;
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::{Envelope, Room};
@@ -25,6 +26,8 @@ pub(crate) struct IndexSpec {
     pub(crate) checks: Vec<(usize, Source)>,
     /// Pairs of free levels that must be equal.
     pub(crate) repeated: Vec<(usize, usize)>,
+    /// The graphs that partners may be of, if they are read as one: of partners with the same triple there is one.
+    pub(crate) merged: Option<Merged>,
     /// Levels that become columns, none of them in the prefix.
     pub(crate) output: Vec<usize>,
     /// Which of the partners that differ only in dropped columns are wanted.
@@ -115,7 +118,9 @@ impl Probe for IndexProbe {
             _ => None,
         };
         let mut cursor = index.cursor();
-        let first_is_enough = spec.want == Want::First && spec.checks.is_empty() && spec.repeated.is_empty();
+        let all_graphs = !matches!(spec.merged, Some(Merged::These(_)));
+        let first_is_enough =
+            spec.want == Want::First && spec.checks.is_empty() && spec.repeated.is_empty() && all_graphs;
         while at.row < input.rows() && left.len() < limit {
             let row = at.row;
             let all = match &mut single {
@@ -194,11 +199,30 @@ impl Probe for IndexProbe {
             let (mut a, mut b) = (index.reader(*a), index.reader(*b));
             keep(left, right, |_, place| a.get(index, place) == b.get(index, place));
         }
+        if let Some(merged) = spec.merged.as_ref().filter(|_| spec.want != Want::Groups) {
+            merge(index, merged, left, right);
+        }
     }
 
     fn gather(&self, output: usize, right: &[u32], into: &mut Room<'_, u64>) {
         self.snapshot.index(self.spec.order).gather(self.spec.output[output], right, into);
     }
+}
+
+/// Drops the pairs of other graphs, and those of triples that the same row has a partner of already.
+fn merge(index: &Index, merged: &Merged, left: &mut Vec<u32>, right: &mut Vec<u32>) {
+    let mut graphs = index.reader(3);
+    keep(left, right, |_, place| merged.has(graphs.get(index, place)));
+    let mut before: Option<(usize, usize)> = None;
+    let (mut second, mut third) = (index.reader(1), index.reader(2));
+    keep(left, right, |row, place| match before.replace((row, place)) {
+        // The last batch may have ended within the rows of a triple.
+        None => !merged.repeats(index, place),
+        Some((other, last)) => {
+            let same = |reader: &mut Reader| reader.get(index, last) == reader.get(index, place);
+            other != row || !same(&mut third) || !same(&mut second) || index.key_of_row(last) != index.key_of_row(place)
+        }
+    });
 }
 
 /// Drops the pairs for which `pass` is false.

@@ -1,6 +1,6 @@
 //! What all parts of the grammar use: the next token, depth, names, terms; and the beginning and the end of a text.
 
-use super::ast::{Form, Query, Select, Term, Update, Var};
+use super::ast::{Dataset, Form, Query, Select, Term, Update, Var};
 use super::names::Blanks;
 use super::token::{Kind, Token, Tokens};
 use super::{ParseOptions, Result, Wrong, unescape};
@@ -43,6 +43,10 @@ pub(super) struct Parser<'a> {
     shared_prefixes: Option<Arc<[(String, String)]>>,
     /// The names of variables, by number.
     variables: Vec<String>,
+    /// For each variable, how often it was parsed.
+    mentions: Vec<u32>,
+    /// What FROM and FROM NAMED say.
+    pub(super) dataset: Option<Dataset>,
     // Not a hash map, because a text may be written so that many of its names have the same hash.
     by_name: BTreeMap<&'a str, Var>,
     pub(super) blanks: Blanks<'a>,
@@ -100,6 +104,8 @@ impl<'a> Parser<'a> {
             prefixes: BTreeMap::new(),
             shared_prefixes: None,
             variables: Vec::new(),
+            mentions: Vec::new(),
+            dataset: None,
             by_name: BTreeMap::new(),
             blanks: Blanks::default(),
             depth: 0,
@@ -165,8 +171,9 @@ impl<'a> Parser<'a> {
             }
         };
         self.by_name.clear();
+        self.mentions.clear();
         let (base, variables) = (self.base.clone(), std::mem::take(&mut self.variables));
-        Query { form, base, prefixes, variables, select, depth: self.deepest }
+        Query { form, base, prefixes, variables, dataset: self.dataset.take(), select, depth: self.deepest }
     }
 
     /// Counts the prefixes as longer names, if a query needs a copy of them: each operation of an update may declare one more.
@@ -400,12 +407,19 @@ impl<'a> Parser<'a> {
         let name = &self.slice(self.token())[1..];
         self.skip();
         if let Some(var) = self.by_name.get(name) {
+            self.mentions[var.0 as usize] += 1;
             return Some(*var);
         }
         let var = Var(self.variables.len() as u32);
+        self.mentions.push(1);
         self.variables.push(name.to_owned());
         self.by_name.insert(name, var);
         Some(var)
+    }
+
+    /// How often a variable was parsed so far.
+    pub(super) fn mentions(&self, var: Var) -> u32 {
+        self.mentions[var.0 as usize]
     }
 
     pub(super) fn need_variable(&mut self) -> Result<Var> {

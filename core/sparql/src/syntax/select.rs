@@ -1,6 +1,6 @@
 //! SELECT, ASK, CONSTRUCT and DESCRIBE, their modifiers, and the rules for selected variables: SPARQL 1.1, §11.4, §18.2.1.
 
-use super::ast::{Element, Expression, Form, Group, Item, OrderKey, Select, Term, Triple, Var, Verb};
+use super::ast::{Dataset, Element, Expression, Form, Group, Item, OrderKey, Select, Term, Triple, Var, Verb};
 use super::names::Scope;
 use super::parser::{Aggregates, Parser};
 use super::pattern::Template;
@@ -41,7 +41,7 @@ impl<'a> Parser<'a> {
         let is_star = self.take(Kind::Star);
         let selected = if is_star { Vec::new() } else { self.selected()? };
         if is_query {
-            self.dataset()?;
+            self.dataset("FROM")?;
         }
         self.take_word("WHERE");
         let (pattern, mut scope) = self.without_aggregates(Self::group)?;
@@ -146,7 +146,7 @@ impl<'a> Parser<'a> {
     /// The pattern and the modifiers after ASK.
     pub(super) fn ask(&mut self) -> Result<Select> {
         self.aggregates = Aggregates::Allowed;
-        self.dataset()?;
+        self.dataset("FROM")?;
         self.take_word("WHERE");
         let (pattern, mut scope) = self.without_aggregates(Self::group)?;
         let mut select = Select::of(pattern);
@@ -162,11 +162,11 @@ impl<'a> Parser<'a> {
         if self.take(Kind::BraceOpen) {
             triples = self.template(template, None)?;
             self.need(Kind::BraceClose, "`}` or a triple")?;
-            self.dataset()?;
+            self.dataset("FROM")?;
             self.take_word("WHERE");
             (pattern, scope) = self.without_aggregates(Self::group)?;
         } else {
-            self.dataset()?;
+            self.dataset("FROM")?;
             self.need_word("WHERE")?;
             self.need(Kind::BraceOpen, "`{`")?;
             triples = self.template(template, None)?;
@@ -201,7 +201,7 @@ impl<'a> Parser<'a> {
                 return Err(self.unexpected("`*`, a variable or an IRI"));
             }
         }
-        self.dataset()?;
+        self.dataset("FROM")?;
         let (mut pattern, mut scope) = (Group::default(), Scope::default());
         if self.take_word("WHERE") || self.kind() == Kind::BraceOpen {
             (pattern, scope) = self.without_aggregates(Self::group)?;
@@ -221,14 +221,16 @@ impl<'a> Parser<'a> {
         Ok((Form::Describe(resources), select))
     }
 
-    /// FROM and FROM NAMED.
-    fn dataset(&mut self) -> Result<()> {
-        while self.at_word("FROM") {
-            let at = self.place();
-            self.not_supported(at, "FROM clauses");
-            self.skip();
-            self.take_word("NAMED");
-            self.need_iri()?;
+    /// FROM and FROM NAMED, or in an update USING and USING NAMED.
+    pub(super) fn dataset(&mut self, word: &str) -> Result<()> {
+        while self.take_word(word) {
+            let named = self.take_word("NAMED");
+            let graph = self.need_iri()?;
+            let dataset = self.dataset.get_or_insert_with(|| Dataset { default: Vec::new(), named: Some(Vec::new()) });
+            match &mut dataset.named {
+                Some(all) if named => all.push(graph),
+                _ => dataset.default.push(graph),
+            }
         }
         Ok(())
     }

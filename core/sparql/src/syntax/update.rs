@@ -1,7 +1,8 @@
 //! SPARQL 1.1 Update, §19.8, rules 29 to 52.
 
 use super::ast::{
-    Element, Form, Graphs, Group, Item, Modify, Operation, Quads, Select, Term, Transfer, Triple, Var, Verb,
+    Dataset, Element, Form, GraphName, Graphs, Group, InGraph, Item, Modify, Operation, Quads, Select, Term, Transfer,
+    Triple, Var, Verb,
 };
 use super::parser::Parser;
 use super::pattern::Template;
@@ -90,9 +91,8 @@ impl<'a> Parser<'a> {
             return Ok(Operation::Delete(self.quads(DELETE_DATA, None, None)?));
         }
         if self.take_word("WHERE") {
-            let at = self.place();
             let delete = self.quads(DELETE, None, None)?;
-            let pattern = self.pattern_of(&delete, at);
+            let pattern = Group { elements: delete.iter().map(element_of).collect() };
             return self.modify_of(delete, Vec::new(), pattern);
         }
         self.modify(None, true)
@@ -100,19 +100,14 @@ impl<'a> Parser<'a> {
 
     /// What follows the word DELETE or INSERT of an operation with a WHERE.
     fn modify(&mut self, with: Option<NamedNode>, deletes: bool) -> Result<Operation> {
-        let at = self.place();
         let graph = with.clone().map(Term::Iri);
         let delete = if deletes { self.quads(DELETE, None, graph.as_ref())? } else { Vec::new() };
         let inserts = !deletes || self.take_word("INSERT");
         let insert = if inserts { self.quads(INSERT, None, graph.as_ref())? } else { Vec::new() };
-        if with.is_some() {
-            self.not_supported(at, "updates with WITH");
-        }
-        while self.at_word("USING") {
-            self.not_supported(self.place(), "updates with USING");
-            self.skip();
-            self.take_word("NAMED");
-            self.need_iri()?;
+        self.dataset("USING")?;
+        // §3.1.3: USING overrides WITH for the pattern. WITH alone leaves all named graphs to it.
+        if let (Some(with), None) = (with, &self.dataset) {
+            self.dataset = Some(Dataset { default: vec![with], named: None });
         }
         self.need_word("WHERE")?;
         let (pattern, _) = self.group()?;
@@ -128,14 +123,6 @@ impl<'a> Parser<'a> {
         self.lengthen_by_prefixes()?;
         let query = self.query_of(Form::Select, select);
         Ok(Operation::Modify(Box::new(Modify { delete, insert, query })))
-    }
-
-    /// The pattern of a DELETE WHERE, whose template it is as well.
-    fn pattern_of(&mut self, quads: &[Quads], at: usize) -> Group {
-        if quads.iter().any(|quads| quads.graph.is_some()) {
-            self.not_supported(at, "GRAPH patterns");
-        }
-        Group { elements: quads.iter().map(|quads| Element::Triples(quads.triples.clone())).collect() }
     }
 
     /// GRAPH and an IRI.
@@ -156,13 +143,11 @@ impl<'a> Parser<'a> {
     fn quads(&mut self, template: Template, pattern: Option<u32>, graph: Option<&Term>) -> Result<Vec<Quads>> {
         self.need(Kind::BraceOpen, "`{`")?;
         let mut all = Vec::new();
-        let mut add = |graph: Option<Term>, triples: Vec<Triple>| {
-            if !triples.is_empty() {
-                all.push(Quads { graph, triples });
-            }
-        };
         loop {
-            add(graph.cloned(), self.template(template, pattern)?);
+            let triples = self.template(template, pattern)?;
+            if !triples.is_empty() {
+                all.push(Quads { graph: graph.cloned(), triples });
+            }
             if !self.take_word("GRAPH") {
                 break;
             }
@@ -173,13 +158,30 @@ impl<'a> Parser<'a> {
                 None => Term::Iri(self.need_iri()?),
             };
             self.need(Kind::BraceOpen, "`{`")?;
-            add(Some(name), self.template(template, pattern)?);
+            // Without triples, a block is still a part of the pattern of a DELETE WHERE.
+            all.push(Quads { graph: Some(name), triples: self.template(template, pattern)? });
             self.need(Kind::BraceClose, "`}` or a triple")?;
             self.take(Kind::Dot);
         }
         self.need(Kind::BraceClose, "`}`, GRAPH or a triple")?;
         Ok(all)
     }
+}
+
+/// The part of the pattern of a DELETE WHERE that these quads of its template are as well.
+fn element_of(quads: &Quads) -> Element {
+    let triples = Element::Triples(quads.triples.clone());
+    let name = match &quads.graph {
+        None => return triples,
+        Some(Term::Iri(iri)) => GraphName::Iri(iri.clone()),
+        Some(Term::Var(var)) => {
+            let inside = Quads { graph: None, triples: quads.triples.clone() };
+            let occurs = variables_of(&inside).any(|other| other == *var);
+            GraphName::Var(*var, occurs)
+        }
+        Some(other) => unreachable!("{other:?} names no graph"),
+    };
+    Element::Graph(InGraph { name, group: Group { elements: vec![triples] } })
 }
 
 /// The variables of a template's quads.

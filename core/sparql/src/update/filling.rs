@@ -310,7 +310,7 @@ impl Template<'_> {
     ) -> Result<Vec<[Part; 4]>, NoMemory> {
         let mut all = Vec::new();
         all.grow(quads.iter().map(|quads| quads.triples.len()).sum())?;
-        for Quads { graph, triples } in quads {
+        for Quads { graph, triples } in quads.iter().filter(|quads| !quads.triples.is_empty()) {
             let graph = match graph {
                 Some(graph) => self.part(graph, &mut id)?,
                 None => Some(Part::Constant(Id::UNBOUND)),

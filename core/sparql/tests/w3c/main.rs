@@ -15,10 +15,12 @@ use manifest::{Kind, Test};
 use oxrdf::{Graph, NamedOrBlankNode, Term, Triple};
 use results::{Answer, Row};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use vicus_flow::sequential;
-use vicus_rdf::{Id, Snapshot};
+use vicus_rdf::load::Syntax;
+use vicus_rdf::{Id, Loader, Snapshot};
 use vicus_sparql::{
     Endpoints, Form, Found, Moment, ParseOptions, PlanOptions, QueryError, QueryErrorKind, parse_with, plan,
 };
@@ -26,7 +28,7 @@ use vicus_sparql::{
 const NOT_PASSED: &str = include_str!("not-passed.txt");
 
 /// Why a test may stand on the list.
-const REASONS: [&str; 2] = ["needs named graphs", "needs entailment"];
+const REASONS: [&str; 1] = ["needs entailment"];
 
 /// The folder of the suites in `VICUS_SHARED`, or in `shared` beside the repository; `None`, said aloud, if it is not
 /// there.
@@ -52,15 +54,20 @@ fn text_of(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn store_of(data: &[PathBuf]) -> Result<Arc<Snapshot>, String> {
-    let mut all: Vec<Triple> = Vec::new();
-    for (file, path) in data.iter().enumerate() {
+/// The data of a default graph and of named graphs.
+fn store_of(data: &[PathBuf], graphs: &[PathBuf]) -> Result<Arc<Snapshot>, String> {
+    let mut lines = String::new();
+    for (file, path) in data.iter().chain(graphs).enumerate() {
         // Blank nodes of two files are different ones.
         let prefix = format!("d{file}");
-        all.extend(results::graph(path, &manifest::iri(path))?.into_iter().map(|triple| renamed(&prefix, triple)));
+        let name = if file < data.len() { String::new() } else { format!(" <{}>", manifest::iri(path)) };
+        for triple in results::graph(path, &manifest::iri(path))? {
+            writeln!(lines, "{}{name} .", renamed(&prefix, triple)).expect("a string takes everything");
+        }
     }
-    let lines: String = all.iter().map(|triple| format!("{triple} .\n")).collect();
-    Ok(Arc::new(Snapshot::of_ntriples(lines.as_bytes()).map_err(|error| error.to_string())?))
+    let mut loader = Loader::default();
+    loader.file(lines.as_bytes(), Syntax::NQuads, None).map_err(|error| error.to_string())?;
+    Ok(Arc::new(loader.finish()))
 }
 
 fn renamed(prefix: &str, mut triple: Triple) -> Triple {
@@ -159,10 +166,10 @@ fn run(test: &Test) -> Result<(), String> {
         Kind::PositiveSyntax => syntax_error(&text, &base).map_or(Ok(()), |error| Err(error.to_string())),
         Kind::NegativeSyntax => syntax_error(&text, &base).map(|_| ()).ok_or_else(|| "it was accepted".to_owned()),
         Kind::Evaluation => {
-            let snapshot = store_of(&test.data)?;
+            let snapshot = store_of(&test.data, &test.graphs)?;
             let services = test.services.iter();
             let services =
-                services.map(|(endpoint, data)| Ok((endpoint.clone(), store_of(std::slice::from_ref(data))?)));
+                services.map(|(endpoint, data)| Ok((endpoint.clone(), store_of(std::slice::from_ref(data), &[])?)));
             let services: BTreeMap<String, Arc<Snapshot>> = services.collect::<Result<_, String>>()?;
             let result = test.result.as_ref().ok_or("no expected result is named")?;
             let expected = results::read(result, &manifest::iri(result))?;

@@ -28,6 +28,8 @@ pub(crate) struct Test {
     pub(crate) kind: Kind,
     pub(crate) query: PathBuf,
     pub(crate) data: Vec<PathBuf>,
+    /// Named graphs, each with the IRI of its file as name.
+    pub(crate) graphs: Vec<PathBuf>,
     /// What endpoints have.
     pub(crate) services: Vec<(String, PathBuf)>,
     pub(crate) result: Option<PathBuf>,
@@ -112,21 +114,27 @@ fn tests_of(folder: &Path) -> Vec<Test> {
         let query = of_action("query").into_iter().next().or_else(|| path(action)).or_else(request);
         let query = query.unwrap_or_default();
         let expected = manifest.object_for_subject_predicate(test, manifest_word("result").as_ref());
-        let data = |node: Option<TermRef<'_>>| {
+        let quads = |node: Option<TermRef<'_>>| {
             node.and_then(as_node).map_or_else(Data::default, |node| data_of(&manifest, node, &path))
         };
         let result = manifest.object_for_subject_predicate(test, manifest_word("result").as_ref()).and_then(path);
         let label = test.to_string();
         let label = label.trim_matches(['<', '>']).rsplit(['#', '/']).next().unwrap_or_default().to_owned();
+        let (data, mut graphs) = (of_action("data"), of_action("graphData"));
+        if data.is_empty() && graphs.is_empty() {
+            // The query says with FROM which files it reads.
+            graphs = data_files(folder);
+        }
         all.push(Test {
             name: format!("{suite}/{name}/{label}"),
             kind,
             query,
-            data: of_action("data"),
+            data,
+            graphs,
             services,
             result,
-            before: data(Some(action)),
-            after: data(expected),
+            before: quads(Some(action)),
+            after: quads(expected),
         });
     }
     all
@@ -150,6 +158,19 @@ fn data_of(manifest: &Graph, node: NamedOrBlankNodeRef<'_>, path: &impl Fn(TermR
         (label.value().to_owned(), files_of(manifest, node, "graph", path).pop().expect("a graph has a file"))
     };
     Data { default: files_of(manifest, node, "data", path), graphs: named.map(graph).collect() }
+}
+
+/// The files of a folder that may be data.
+fn data_files(folder: &Path) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(folder).expect("a suite is a folder");
+    let files = files.map(|entry| entry.expect("a readable folder").path());
+    let is_data = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("data") && name.ends_with(".ttl")
+    };
+    let mut files: Vec<PathBuf> = files.filter(is_data).collect();
+    files.sort();
+    files
 }
 
 /// The tests that a manifest lists, in its order. One that is described and not listed is out of use.
