@@ -56,7 +56,15 @@ pub(crate) fn plain(error: Error) -> anyhow::Error {
         Error::Failed { error, .. } if matches!(error.downcast_ref(), Some(LoadError::TooLong { .. })) => {
             " (--max-line)"
         }
-        Error::Failed { error, .. } => error.downcast_ref().map_or("", of_endpoint),
+        Error::Failed { error, .. } => {
+            let of_web = error
+                .downcast_ref::<ServiceFailed>()
+                .map_or(error.downcast_ref(), |failed| failed.error.downcast_ref());
+            of_web.map_or("", of_web_error)
+        }
+        Error::Operation { number, name, error } => {
+            return plain(Error::clone(error)).context(format!("operation {number}, {name}"));
+        }
         Error::Sink(failed) => match failed.io() {
             // Its reader has seen enough.
             Some(io) if io.kind() == ErrorKind::BrokenPipe => return io::Error::from(ErrorKind::BrokenPipe).into(),
@@ -73,12 +81,12 @@ pub(crate) fn plain(error: Error) -> anyhow::Error {
     anyhow::Error::msg(format!("{error}{option}"))
 }
 
-/// The option that the failure of an endpoint depends on.
-fn of_endpoint(failed: &ServiceFailed) -> &'static str {
-    match failed.error.downcast_ref() {
-        Some(WebError::NotPermitted { .. }) => " (--allow-service)",
-        Some(WebError::TimedOut { .. }) => " (--service-timeout)",
-        Some(WebError::TooManyBytes { .. }) => " (--service-bytes)",
+/// The option that the failure of a server depends on.
+fn of_web_error(error: &WebError) -> &'static str {
+    match error {
+        WebError::NotPermitted { .. } => " (--allow-service)",
+        WebError::TimedOut { .. } => " (--service-timeout)",
+        WebError::TooManyBytes { .. } => " (--service-bytes)",
         _ => "",
     }
 }

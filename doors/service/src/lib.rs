@@ -35,6 +35,6 @@ pub use session::{Call, Limits, Outcome, Prepared, Running, Session, SessionOpti
 pub use sink::{
     Batch, Count, Each, EachTaker, Format, Sink, Solutions, Taker, TextSink, TextTaker, Unwritable, WrongFormat,
 };
-pub use store::{back_up_store, check_store, create_store, open_store, read_store};
+pub use store::{back_up_store, check_store, copy_store, create_store, graph_name, open_store, or_damaged, read_store};
 pub use update::{Draft, Updated, Updating, check_update};
 pub use web::{Permit, Web, WebError, WebOptions};

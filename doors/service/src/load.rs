@@ -22,6 +22,11 @@ impl Dataset {
         Dataset { snapshot }
     }
 
+    /// What holds the data, without this owner.
+    pub fn into_snapshot(self) -> Arc<Snapshot> {
+        self.snapshot
+    }
+
     /// What holds the data.
     pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot

@@ -20,17 +20,44 @@ use vicus_rdf::load::LoadOptions;
 use vicus_sparql::{
     Change, Filled, Filling, Load, Moment, Operation, Parsed, Step, Update, UpdateError, parse_update_with,
 };
+use vicus_store::Transaction;
 
 /// Data that an update changes: a transaction. Dropping it without a commit leaves the data as it was; so does an error.
 pub trait Updating {
     /// The data, as changed so far.
-    fn snapshot(&self) -> Arc<Snapshot>;
-
-    /// Changes the data. The next snapshot has it.
     ///
     /// # Errors
-    /// It can't be changed. The message is for users.
-    fn change(&mut self, change: Change) -> Result<(), Arc<dyn std::error::Error + Send + Sync>>;
+    /// It can't be had. The message is for users.
+    fn snapshot(&mut self) -> Result<Arc<Snapshot>, Shared>;
+
+    /// Changes the data, as an operation says that was asked with the last snapshot. The next snapshot has it.
+    ///
+    /// # Errors
+    /// As [`Updating::snapshot`].
+    fn change(&mut self, change: Change) -> Result<(), Shared>;
+}
+
+/// An error that several may have.
+type Shared = Arc<dyn std::error::Error + Send + Sync>;
+
+fn shared(error: impl std::error::Error + Send + Sync + 'static) -> Shared {
+    Arc::new(error)
+}
+
+impl Updating for Transaction<'_> {
+    fn snapshot(&mut self) -> Result<Arc<Snapshot>, Shared> {
+        Transaction::snapshot(self).map_err(shared)
+    }
+
+    fn change(&mut self, change: Change) -> Result<(), Shared> {
+        let changes = match change {
+            // Of the changes before this one, too.
+            Change::Clear(graphs) => graphs.deletes(&*Transaction::snapshot(self).map_err(shared)?).map_err(shared)?,
+            Change::Quads(changes) => changes,
+        };
+        Transaction::change(self, changes);
+        Ok(())
+    }
 }
 
 /// A dataset in memory as an update changes it; the dataset itself stays as it is.
@@ -67,12 +94,12 @@ impl Draft {
 }
 
 impl Updating for Draft {
-    fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::clone(self.0.snapshot())
+    fn snapshot(&mut self) -> Result<Arc<Snapshot>, Shared> {
+        Ok(Arc::clone(self.0.snapshot()))
     }
 
-    fn change(&mut self, change: Change) -> Result<(), Arc<dyn std::error::Error + Send + Sync>> {
-        let after = change.apply(self.0.snapshot()).map_err(|error| Arc::new(error) as Arc<_>)?;
+    fn change(&mut self, change: Change) -> Result<(), Shared> {
+        let after = change.apply(self.0.snapshot()).map_err(shared)?;
         self.0 = Dataset::new(after);
         Ok(())
     }
@@ -143,7 +170,7 @@ impl Drop for Running<'_> {
 
 impl Running<'_> {
     fn step(&mut self, operation: &Operation, data: &mut dyn Updating, moment: Moment) -> Result<(), Error> {
-        let snapshot = data.snapshot();
+        let snapshot = data.snapshot().map_err(Error::Store)?;
         let changes = match operation.step(&snapshot, moment).map_err(of_update)? {
             Step::Change(changes) => changes,
             Step::Solve(pattern, filling) => vec![self.solve(snapshot, pattern, filling)?],
@@ -192,6 +219,7 @@ impl Running<'_> {
 fn of_update(error: UpdateError) -> Error {
     match error {
         UpdateError::NoMemory(error) => Error::NoMemory { name: "update".to_owned(), error },
+        UpdateError::Unreadable(error) => Error::Store(error),
         error => Error::Failed { name: "update".to_owned(), error: Arc::new(error) },
     }
 }

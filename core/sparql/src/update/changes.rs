@@ -1,5 +1,7 @@
 //! What an operation of an update does to the data, as ids.
 
+use super::UpdateError;
+use std::sync::Arc;
 use vicus_flow::{Grow, NoMemory};
 use vicus_rdf::{Changes, Id, Order, Snapshot};
 
@@ -27,8 +29,12 @@ impl Graphs {
     /// The deletion of all their quads.
     ///
     /// # Errors
-    /// There is not enough memory.
-    pub fn deletes(self, snapshot: &Snapshot) -> Result<Changes, NoMemory> {
+    /// There is not enough memory, or the data can't be read.
+    pub fn deletes(self, snapshot: &Snapshot) -> Result<Changes, UpdateError> {
+        UpdateError::or_given_up(|| self.all(snapshot))
+    }
+
+    fn all(self, snapshot: &Snapshot) -> Result<Changes, NoMemory> {
         let index = snapshot.index(Order::Gspo);
         let rows = match self {
             Graphs::All => 0..index.len(),
@@ -60,12 +66,20 @@ impl Change {
     /// ```
     ///
     /// # Errors
-    /// There is not enough memory.
-    pub fn apply(self, snapshot: &Snapshot) -> Result<std::sync::Arc<Snapshot>, NoMemory> {
-        let changes = match self {
-            Change::Clear(graphs) => graphs.deletes(snapshot)?,
-            Change::Quads(changes) => changes,
-        };
-        snapshot.with(changes).map(std::sync::Arc::new)
+    /// There is not enough memory, or the data can't be read.
+    pub fn apply(self, snapshot: &Snapshot) -> Result<Arc<Snapshot>, UpdateError> {
+        let changes = self.quads(snapshot)?;
+        UpdateError::or_given_up(|| snapshot.with(changes)).map(Arc::new)
+    }
+
+    /// It as quads.
+    ///
+    /// # Errors
+    /// As [`Graphs::deletes`].
+    pub fn quads(self, snapshot: &Snapshot) -> Result<Changes, UpdateError> {
+        match self {
+            Change::Clear(graphs) => graphs.deletes(snapshot),
+            Change::Quads(changes) => Ok(changes),
+        }
     }
 }

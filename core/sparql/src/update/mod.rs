@@ -78,7 +78,7 @@ pub struct Load<'a> {
 }
 
 /// Why an operation can't be carried out.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum UpdateError {
     /// CREATE: there is such a graph.
@@ -89,6 +89,8 @@ pub enum UpdateError {
     DocumentHasGraphs,
     /// There is not enough memory.
     NoMemory(NoMemory),
+    /// The data can't be read: it is damaged.
+    Unreadable(Arc<dyn std::error::Error + Send + Sync>),
 }
 
 impl fmt::Display for UpdateError {
@@ -100,11 +102,25 @@ impl fmt::Display for UpdateError {
                 f.write_str("the document has named graphs, and is to become one graph: LOAD it without INTO")
             }
             UpdateError::NoMemory(error) => error.fmt(f),
+            UpdateError::Unreadable(error) => error.fmt(f),
         }
     }
 }
 
 impl std::error::Error for UpdateError {}
+
+impl UpdateError {
+    /// The outcome of a function that reads data, or why it had to give up.
+    pub(crate) fn or_given_up<R, E: Into<UpdateError>>(
+        function: impl FnOnce() -> Result<R, E>,
+    ) -> Result<R, UpdateError> {
+        let outcome = vicus_flow::or_given_up(function).map_err(|error| match error.downcast() {
+            Ok(no_memory) => UpdateError::NoMemory(*no_memory),
+            Err(error) => UpdateError::Unreadable(error.into()),
+        })?;
+        outcome.map_err(Into::into)
+    }
+}
 
 impl From<NoMemory> for UpdateError {
     fn from(error: NoMemory) -> UpdateError {
@@ -198,6 +214,10 @@ impl Operation {
     /// # Errors
     /// The graph that it names does or does not exist.
     pub fn step(&self, snapshot: &Arc<Snapshot>, moment: Moment) -> Result<Step<'_>, UpdateError> {
+        UpdateError::or_given_up(|| self.step_of(snapshot, moment))
+    }
+
+    fn step_of(&self, snapshot: &Arc<Snapshot>, moment: Moment) -> Result<Step<'_>, UpdateError> {
         let graph_id = |graph: &NamedNode| snapshot.id(graph.as_ref().into());
         Ok(Step::Change(match &self.0 {
             Kind::Load { silent, from, into } => {
