@@ -311,11 +311,11 @@ impl Base {
     /// As [`Base::get`].
     #[inline]
     pub(crate) fn read(&self, level: usize, row: usize, window: &mut Window) -> Id {
-        Id::from_bits(match self.lies(level) {
-            Lies::Rows(column) => self.rows.read(column, row, window),
-            Lies::Last => self.last.read(0, row, window),
-            Lies::Graphs | Lies::Keys => no_column(),
-        })
+        match self.lies(level) {
+            Lies::Rows(column) => Id::from_bits(self.rows.read(column, row, window)),
+            Lies::Last => Id::from_bits(self.last.read(0, row, window)),
+            Lies::Graphs | Lies::Keys => self.get(level, row),
+        }
     }
 
     /// The ids of the first of these rows on a level after the keys: of at least one.
@@ -338,11 +338,12 @@ impl Base {
 
     #[inline]
     pub(crate) fn get(&self, level: usize, row: usize) -> Id {
-        Id::from_bits(match self.lies(level) {
-            Lies::Rows(column) => self.rows.get(column, row),
-            Lies::Last => self.last.get(0, row),
-            Lies::Graphs | Lies::Keys => no_column(),
-        })
+        match self.lies(level) {
+            Lies::Rows(column) => Id::from_bits(self.rows.get(column, row)),
+            Lies::Last => Id::from_bits(self.last.get(0, row)),
+            Lies::Keys => self.key(self.key_of_row(row)),
+            Lies::Graphs => self.graph(self.graph_of_key(self.key_of_row(row))),
+        }
     }
 
     pub(crate) fn values(&self, level: usize, rows: Range<usize>) -> impl ExactSizeIterator<Item = Id> + '_ {
@@ -404,17 +405,24 @@ impl Base {
         match self.lies(level) {
             Lies::Rows(column) => self.rows.gather(column, rows, into),
             Lies::Last => self.last.gather(0, rows, into),
-            Lies::Graphs | Lies::Keys => no_column(),
+            Lies::Graphs => into.extend(rows.iter().map(|&row| self.get(level, row as usize).bits())),
+            Lies::Keys => {
+                // Rows often have the key of the row before.
+                let (mut same, mut key, mut id) = (0..0, 0, 0);
+                into.extend(rows.iter().map(|&row| {
+                    let row = row as usize;
+                    if !same.contains(&row) {
+                        key = self.keys.lower_bound(START, 0..self.keys.len(), Some(key), row as u64 + 1) - 1;
+                        (same, id) = (self.rows_of_key(key), self.keys.get(KEY, key));
+                    }
+                    id
+                }));
+            }
         }
     }
 
     pub(crate) fn row(&self, row: usize) -> Row {
-        let key = self.key_of_row(row);
-        [0, 1, 2, 3].map(|level| match self.lies(level) {
-            Lies::Graphs => self.graph(self.graph_of_key(key)),
-            Lies::Keys => self.key(key),
-            Lies::Rows(_) | Lies::Last => self.get(level, row),
-        })
+        [0, 1, 2, 3].map(|level| self.get(level, row))
     }
 
     /// The place of the key that begins with these ids: of a graph and an id, or in an order that ends with the graph, of an id. If

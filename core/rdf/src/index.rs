@@ -382,7 +382,8 @@ impl Index {
         }
     }
 
-    /// The id of a row on a level after the keys. Panics for other levels, and if there is no such row.
+    /// The id of a row on a level. Takes O(log n) on the levels up to the keys. Panics for a level above 3, and if there is no such
+    /// row.
     #[inline]
     pub fn get(&self, level: usize, row: usize) -> Id {
         match self.merged() {
@@ -415,7 +416,7 @@ impl Index {
         }
     }
 
-    /// Appends a level after the keys of these rows, in any order, as [`Id::bits`]. Panics for other levels.
+    /// Appends any level of these rows, in any order, as [`Id::bits`]. Panics for a level above 3.
     pub fn gather(&self, level: usize, rows: &[u32], into: &mut Room<'_, u64>) {
         match self.merged() {
             None => self.base.gather(level, rows, into),

@@ -27,6 +27,24 @@ pub(crate) enum At {
     Slot(Slot),
     /// A term; if the store doesn't have it, an id that no triple has.
     Constant(Id),
+    /// As a graph: the merge of several named graphs. Which ones is the same in the whole query ([`Merged`](crate::graphs::Merged)).
+    Merged,
+}
+
+impl At {
+    pub(crate) fn slot(self) -> Option<Slot> {
+        match self {
+            At::Slot(slot) => Some(slot),
+            At::Constant(_) | At::Merged => None,
+        }
+    }
+
+    pub(crate) fn constant(self) -> Option<Id> {
+        match self {
+            At::Constant(id) => Some(id),
+            At::Slot(_) | At::Merged => None,
+        }
+    }
 }
 
 /// A pattern: subject, predicate, object, graph.
@@ -48,10 +66,7 @@ impl Pattern {
     }
 
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
-        self.0.into_iter().filter_map(|at| match at {
-            At::Slot(slot) => Some(slot),
-            At::Constant(_) => None,
-        })
+        self.0.into_iter().filter_map(At::slot)
     }
 }
 
@@ -61,14 +76,13 @@ pub(crate) struct Path {
     pub(crate) subject: At,
     pub(crate) route: Arc<Route>,
     pub(crate) object: At,
+    /// The graph that all of it is in.
+    pub(crate) graph: At,
 }
 
 impl Path {
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
-        [self.subject, self.object].into_iter().filter_map(|at| match at {
-            At::Slot(slot) => Some(slot),
-            At::Constant(_) => None,
-        })
+        [self.subject, self.object, self.graph].into_iter().filter_map(At::slot)
     }
 }
 
@@ -212,7 +226,9 @@ pub(crate) enum Node {
         conditions: Vec<Expr>,
         mark: Slot,
     },
-    Minus(Operand, Operand),
+    /// The slot is that of the graph which both sides are in, if they are in each graph by itself. It is the same in compatible
+    /// solutions, but is no variable that they share.
+    Minus(Operand, Operand, Option<Slot>),
     Union(Vec<Node>),
     Extend(Operand, Slot, Expr),
     Group(Group),
@@ -224,7 +240,8 @@ pub(crate) enum Node {
     /// All compatible pairs of the operand's solutions and those of an endpoint, which is given the former's values.
     Service(Operand, Arc<Service>),
     Distinct(Operand),
-    Slice(Operand, usize, Option<usize>),
+    /// OFFSET and LIMIT; with a slot, by which the solutions are sorted, for each of its values.
+    Slice(Operand, usize, Option<usize>, Option<Slot>),
 }
 
 /// The operand of an operator, with its scope computed once. Without this, each operator of a deep tree would visit all
@@ -259,7 +276,7 @@ impl Operand {
             Node::Filter(_, inner) | Node::Sort(inner, _) | Node::Distinct(inner) | Node::Slice(inner, ..) => {
                 Arc::clone(deep(|| inner.shared_scope()))
             }
-            Node::AntiJoin { left, .. } | Node::SemiJoin { left, .. } | Node::Minus(left, _) => {
+            Node::AntiJoin { left, .. } | Node::SemiJoin { left, .. } | Node::Minus(left, ..) => {
                 Arc::clone(deep(|| left.shared_scope()))
             }
             node => Arc::new(deep(|| node.scope())),
@@ -350,7 +367,7 @@ impl Node {
                 scope.possible.extend(&right.scope().possible);
                 scope
             }
-            Node::AntiJoin { left, .. } | Node::SemiJoin { left, .. } | Node::Minus(left, _) => left.scope().clone(),
+            Node::AntiJoin { left, .. } | Node::SemiJoin { left, .. } | Node::Minus(left, ..) => left.scope().clone(),
             Node::MarkJoin { left, mark, .. } => {
                 let mut scope = left.scope().clone();
                 scope.possible.insert(*mark);
@@ -416,7 +433,7 @@ impl Node {
             | Node::AntiJoin { left, right, .. }
             | Node::SemiJoin { left, right, .. }
             | Node::MarkJoin { left, right, .. }
-            | Node::Minus(left, right) => (&[], Some(left), Some(right)),
+            | Node::Minus(left, right, _) => (&[], Some(left), Some(right)),
         };
         many.iter().chain(one).chain(two)
     }
@@ -438,7 +455,7 @@ impl Node {
             | Node::AntiJoin { left, right, .. }
             | Node::SemiJoin { left, right, .. }
             | Node::MarkJoin { left, right, .. }
-            | Node::Minus(left, right) => (&mut [], Some(left), Some(right)),
+            | Node::Minus(left, right, _) => (&mut [], Some(left), Some(right)),
         };
         many.iter_mut().chain(one).chain(two)
     }
@@ -519,6 +536,9 @@ impl Node {
             }
             Node::Sort(_, keys) => slots.extend(keys.iter().map(|key| key.slot)),
             Node::Service(_, service) => slots.extend(service.mentioned()),
+            Node::Minus(_, _, Some(slot)) | Node::Slice(.., Some(slot)) => {
+                slots.insert(*slot);
+            }
             Node::Join(_) | Node::Union(_) | Node::Minus(..) | Node::Distinct(_) | Node::Slice(..) => {}
         }
         self.children().for_each(|child| child.collect_slots(slots));

@@ -8,6 +8,7 @@ use crate::boxes::index_probe::Want;
 use crate::boxes::join::JoinKind;
 use crate::boxes::service::EndpointFrom;
 use crate::expression::{Arithmetic, Expr};
+use crate::graphs::Merged;
 use crate::lower::OperatorBoxes;
 use crate::planner::{Op, Physical, is_in_order};
 use crate::route::Route;
@@ -48,15 +49,24 @@ impl Explainer<'_> {
     }
 
     fn pattern(&self, pattern: &Pattern) -> String {
-        let at = |at: &At| match at {
-            At::Slot(slot) => self.slot(*slot),
-            At::Constant(id) => self.id(*id),
-        };
-        let ends = pattern.ends().iter().map(at).collect::<Vec<_>>().join(" ");
-        match pattern.graph() {
-            DEFAULT_GRAPH => ends,
-            graph => format!("graph {} {ends}", at(&graph)),
+        let ends = pattern.ends().iter().map(|at| self.at(*at)).collect::<Vec<_>>().join(" ");
+        format!("{}{ends}", self.in_graph(pattern.graph()))
+    }
+
+    fn at(&self, at: At) -> String {
+        match at {
+            At::Slot(slot) => self.slot(slot),
+            At::Constant(id) => self.id(id),
+            At::Merged => match &self.terms.merged {
+                Merged::All => "of all".to_owned(),
+                Merged::These(all) => format!("of {}", all.len()),
+            },
         }
+    }
+
+    /// In which graph something is, if it isn't the data's default graph.
+    fn in_graph(&self, graph: At) -> String {
+        if graph == DEFAULT_GRAPH { String::new() } else { format!("graph {} ", self.at(graph)) }
     }
 
     /// The first triples of a template.
@@ -109,20 +119,17 @@ impl Explainer<'_> {
                 let distinct = if spec.distinct { ", distinct" } else { "" };
                 (format!("scan {:?} {}{distinct}", spec.order, self.pattern(pattern)), Vec::new())
             }
-            Op::Nodes => ("all nodes".to_owned(), Vec::new()),
+            Op::Nodes { graph } => (format!("{}all nodes", self.in_graph(*graph)), Vec::new()),
             Op::Walk { input, path, walk, join } => {
-                let at = |at: &At| match at {
-                    At::Slot(slot) => self.slot(*slot),
-                    At::Constant(id) => self.id(*id),
-                };
                 let how = if walk.target.is_some() { ", both ends known" } else { "" };
-                let (from, to) = (at(&path.subject), at(&path.object));
-                (format!("{}walk {from} {} {to}{how}", kind(join.kind), self.route(&path.route)), vec![input])
+                let (graph, from, to) = (self.in_graph(path.graph), self.at(path.subject), self.at(path.object));
+                (format!("{}walk {graph}{from} {} {to}{how}", kind(join.kind), self.route(&path.route)), vec![input])
             }
             Op::IndexJoin { input, pattern, index, join } => {
                 let want = match index.want {
                     Want::All => "",
                     Want::Groups => ", one for each group",
+                    Want::Values => ", one for each value",
                     Want::First => ", any one",
                 };
                 let merged = if is_in_order(index, input) { ", in order" } else { "" };
@@ -168,15 +175,16 @@ impl Explainer<'_> {
             }
             Op::Sort { input, .. } => ("sort".to_owned(), vec![input]),
             Op::Top { input, count, .. } => (format!("top {count}"), vec![input]),
-            Op::Slice { input, offset, limit } => {
+            Op::Slice { input, offset, limit, each } => {
                 let limit = limit.map_or(String::new(), |limit| format!(" limit {limit}"));
-                (format!("slice offset {offset}{limit}"), vec![input])
+                let each = each.map_or(String::new(), |each| format!(" for each {}", self.slot(input.columns[each])));
+                (format!("slice offset {offset}{limit}{each}"), vec![input])
             }
             Op::Construct { input, template } => (format!("construct {}", self.template(template, input)), vec![input]),
-            Op::Describe { input, resources } => {
+            Op::Describe { input, resources, graph } => {
                 let constants = resources.iter().map(|id| self.id(*id));
                 let all: Vec<String> = input.columns.iter().map(|slot| self.slot(*slot)).chain(constants).collect();
-                (format!("describe {}", all.join(" ")), vec![input])
+                (format!("describe {}{}", self.in_graph(*graph), all.join(" ")), vec![input])
             }
         };
         let indent = "  ".repeat(depth);

@@ -21,6 +21,7 @@ mod error;
 mod evaluate;
 mod explain;
 mod expression;
+mod graphs;
 mod limits;
 mod lower;
 mod optimise;
@@ -40,6 +41,7 @@ mod value;
 
 pub use cost::{parsing_bytes, parsing_bytes_with};
 pub use error::{QueryError, QueryErrorKind};
+pub use graphs::DefaultGraph;
 pub use limits::Limits;
 pub use parse::{Parsed, parse, parse_with};
 pub use plan::{Form, Plan, PlanOptions, Run, plan, plan_until};

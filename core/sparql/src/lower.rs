@@ -22,6 +22,7 @@ use crate::boxes::{
     union, values, walk,
 };
 use crate::error::QueryError;
+use crate::graphs::Active;
 use crate::plan::PlanOptions;
 use crate::planner::{Op, Physical, cost};
 use crate::stack::{Deep, deep, of_levels};
@@ -292,8 +293,9 @@ impl Lowering<'_> {
         let here = above.and(plan.estimate.rows);
         match &plan.op {
             Op::Values { table } => self.values(table),
-            Op::Nodes => {
-                let model = BoxModel::new("nodes", move || nodes::Nodes::new(&terms.snapshot, limit));
+            Op::Nodes { graph } => {
+                let graph = graph.slot().is_none().then(|| Active::of(*graph, &terms.merged));
+                let model = BoxModel::new("nodes", move || nodes::Nodes::new(&terms.snapshot, graph.clone(), limit));
                 smallvec![self.source(model.output(&self.schema(width))).output(0)]
             }
             Op::Walk { input, walk, join: spec, .. } => {
@@ -374,7 +376,14 @@ impl Lowering<'_> {
                 let model = BoxModel::new("slice", move || slice::Slice::new(0, Some(count)));
                 self.over(&[merged], &[width], width, model)
             }
-            Op::Slice { input, offset, limit } => {
+            Op::Slice { input, offset, limit, each: Some(each) } => {
+                let (offset, limit, each) = (*offset, *limit, *each);
+                let input_width = input.columns.len();
+                let input = self.single(input, above);
+                let model = BoxModel::new("slice", move || slice::SliceEach::new(each, offset, limit));
+                self.over(&[input], &[input_width], width, model)
+            }
+            Op::Slice { input, offset, limit, each: None } => {
                 let (offset, limit) = (*offset, *limit);
                 let wanted = limit.map_or(f64::INFINITY, |limit| (offset as f64) + (limit as f64));
                 let few = wanted < self.options.parallel_rows as f64;
@@ -387,12 +396,13 @@ impl Lowering<'_> {
                 let streams = self.add(input, here);
                 self.construct(streams, input, template)
             }
-            Op::Describe { input, resources } => {
+            Op::Describe { input, resources, graph } => {
                 let input_width = input.columns.len();
                 let input = self.single(input, above);
-                let resources = Arc::clone(resources);
-                let draft =
-                    Draft::new(&terms, "describe", move |terms| describe::Describe::new(terms, &resources, limit));
+                let (resources, graph) = (Arc::clone(resources), Active::of(*graph, &terms.merged));
+                let draft = Draft::new(&terms, "describe", move |terms| {
+                    describe::Describe::new(terms, graph.clone(), &resources, limit)
+                });
                 self.over(&[input], &[input_width], width, draft)
             }
         }

@@ -3,6 +3,7 @@
 use crate::cost;
 use crate::error::QueryError;
 use crate::explain::Explainer;
+use crate::graphs::{Dataset, DefaultGraph};
 use crate::limits::Limits;
 use crate::lower::{self, Lowered, Maker};
 use crate::optimise;
@@ -41,6 +42,8 @@ pub struct PlanOptions {
     /// Whether to rewrite the query and to reorder its joins. Without, it is answered as written: slower, but a check on the
     /// optimiser.
     pub optimise: bool,
+    /// What a query without FROM reads as its default graph.
+    pub default_graph: DefaultGraph,
     /// Limits inside of planning and of boxes.
     pub limits: Limits,
     /// The greatest number of steps of planning. A step is a look at an operator, at a variable of an operator, or at a way to
@@ -67,6 +70,7 @@ impl Default for PlanOptions {
             cache_bytes: 1 << 20,
             sinks: 1,
             optimise: true,
+            default_graph: DefaultGraph::Own,
             limits: Limits::default(),
             plan_steps: 50_000_000,
             plan_bytes: u64::MAX,
@@ -195,7 +199,9 @@ fn planned(
     let base = parsed.query.base.clone();
     let levels = parsed.query.depth;
     let terms = Terms::with(snapshot, base, options.limits, options.hash_seed);
-    let terms = Arc::new(terms.of_levels(levels));
+    let written = parsed.query.dataset.as_ref();
+    let dataset = Dataset::new(written, options.default_graph, snapshot, |name| terms.id(name.as_ref()));
+    let terms = Arc::new(terms.of_levels(levels).of_merged(dataset.merged.clone()));
     let mut numbers = Numbers::Exact;
     // Looking up terms takes most of the time of a translation.
     let mut id = |term: TermRef<'_>| {
@@ -205,7 +211,7 @@ fn planned(
         numbers = numbers.and(Numbers::of_term(term));
         terms.id(term)
     };
-    let mut translated = translate::translate(&parsed.query, stop, &mut id);
+    let mut translated = translate::translate(&parsed.query, &dataset, stop, &mut id);
     stop.check()?;
     let form = Form::of(&parsed.query);
     // With other solutions, a CONSTRUCT or DESCRIBE may have more triples, even if the number of solutions is the same.

@@ -5,6 +5,7 @@
 //! each pair of a state and a node once, however operators are nested.
 
 use crate::boxes::room_for_one;
+use crate::graphs::Active;
 use hashbrown::HashSet;
 use std::sync::Arc;
 use vicus_flow::Grow;
@@ -155,15 +156,11 @@ impl Automaton {
     }
 }
 
-/// Whether a term is a subject or an object. Only those are ends of a path, except for terms written in the path.
-pub(crate) fn is_node(snapshot: &Snapshot, id: Id) -> bool {
-    [Order::Gspo, Order::Gops].iter().any(|order| snapshot.index(*order).count(&[Id::UNBOUND, id]) > 0)
-}
-
 /// The search for what one start reaches, some triples at a time.
 pub(crate) struct Search {
     snapshot: Arc<Snapshot>,
     automaton: Arc<Automaton>,
+    graph: Active,
     target: Option<Id>,
     seen: HashSet<(u32, Id), HashKey>,
     open: Vec<Visit>,
@@ -185,6 +182,7 @@ impl Search {
         Search {
             snapshot: Arc::clone(snapshot),
             automaton: Arc::clone(automaton),
+            graph: Active::One(Id::UNBOUND),
             target: None,
             seen: HashSet::with_hasher(by),
             open: Vec::new(),
@@ -192,8 +190,9 @@ impl Search {
         }
     }
 
-    /// Begins at a node. With a target, only the target is reported.
-    pub(crate) fn begin(&mut self, start: Id, target: Option<Id>, found: &mut Vec<u64>) {
+    /// Begins at a node of a graph. With a target, only the target is reported.
+    pub(crate) fn begin(&mut self, graph: &Active, start: Id, target: Option<Id>, found: &mut Vec<u64>) {
+        self.graph.clone_from(graph);
         self.seen.clear();
         self.open.clear();
         self.target = target;
@@ -226,8 +225,7 @@ impl Search {
     /// Continues for at most `triples` triples, or until there are `most` ends in `found`; true at the end of the search.
     pub(crate) fn go_on(&mut self, triples: &mut usize, most: usize, found: &mut Vec<u64>) -> bool {
         let (snapshot, automaton) = (Arc::clone(&self.snapshot), Arc::clone(&self.automaton));
-        let forward = snapshot.index(Order::Gspo);
-        let backward = snapshot.index(Order::Gops);
+        let graph = self.graph.clone();
         while let Some(&place) = self.open.last() {
             if self.is_over {
                 return true;
@@ -240,25 +238,22 @@ impl Search {
                 continue;
             };
             let at = self.open.len() - 1;
-            // The nodes behind the rows are on the last level. For a negated step, the predicates to skip are on the one before.
-            let (index, rows, but): (_, _, &[Id]) = match by {
+            // The nodes behind the rows are on the second level after the keys. For a negated step, the predicates to skip are on
+            // the first one.
+            let (order, ids, count, but): (_, _, _, &[Id]) = match by {
                 Move::Stay => {
                     self.open[at].edge += 1;
                     *triples -= 1;
                     self.reach(*to, place.node, found);
                     continue;
                 }
-                Move::Forward(predicate) => {
-                    let index = snapshot.index(Order::Gpso);
-                    (index, index.range(&[Id::UNBOUND, *predicate, place.node]), &[])
-                }
-                Move::Backward(predicate) => {
-                    let index = snapshot.index(Order::Gpos);
-                    (index, index.range(&[Id::UNBOUND, *predicate, place.node]), &[])
-                }
-                Move::ForwardNot(but) => (forward, forward.range(&[Id::UNBOUND, place.node]), but),
-                Move::BackwardNot(but) => (backward, backward.range(&[Id::UNBOUND, place.node]), but),
+                Move::Forward(predicate) => (Order::Gpso, [*predicate, place.node], 2, &[]),
+                Move::Backward(predicate) => (Order::Gpos, [*predicate, place.node], 2, &[]),
+                Move::ForwardNot(but) => (Order::Gspo, [place.node; 2], 1, but),
+                Move::BackwardNot(but) => (Order::Gops, [place.node; 2], 1, but),
             };
+            let (index, rows) = graph.rows(&snapshot, order, ids, count);
+            let above = index.key_level();
             let next = rows.start + place.done;
             let end = rows.end.min(next + *triples);
             *triples = triples.saturating_sub((end - next).max(1));
@@ -268,8 +263,8 @@ impl Search {
                 self.open[at].done = end - rows.start;
             }
             for row in next..end {
-                if but.is_empty() || !but.contains(&index.get(2, row)) {
-                    self.reach(*to, index.get(3, row), found);
+                if graph.has(index, row) && (but.is_empty() || !but.contains(&index.get(above + 1, row))) {
+                    self.reach(*to, index.get(above + 2, row), found);
                 }
             }
         }

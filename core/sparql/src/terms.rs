@@ -1,6 +1,7 @@
 //! The terms of a plan: those of the store, and those that its query mentions or computes.
 
 use crate::boxes::room_for_one;
+use crate::graphs::Merged;
 use crate::limits::Limits;
 use crate::passing::{Passing, Segments, segment_of};
 use crate::service::Endpoints;
@@ -25,6 +26,8 @@ use vicus_rdf::{Encoded, Encoder, Id, Kind, Snapshot, TermView, Unranked};
 pub(crate) struct Terms {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) limits: Limits,
+    /// What [`At::Merged`](crate::algebra::At::Merged) stands for.
+    pub(crate) merged: Merged,
     /// The number of levels of the query's tree.
     pub(crate) levels: usize,
     /// The key of hash functions over ids.
@@ -163,6 +166,7 @@ impl Terms {
         Terms {
             snapshot: Arc::clone(snapshot),
             limits,
+            merged: Merged::All,
             levels: 0,
             key,
             numbers: Numbers::Floats,
@@ -179,6 +183,11 @@ impl Terms {
         Terms { levels, ..self }
     }
 
+    /// The same terms for a query that reads these graphs as one.
+    pub(crate) fn of_merged(self, merged: Merged) -> Terms {
+        Terms { merged, ..self }
+    }
+
     /// The same terms for a box whose computed terms pass: they live until [`Passing::discard`] or, after [`Passing::seal`], as
     /// long as the envelopes that the attachment is put on.
     pub(crate) fn passing(&self) -> Arc<Terms> {
@@ -186,6 +195,7 @@ impl Terms {
         Arc::new(Terms {
             snapshot: Arc::clone(&self.snapshot),
             limits: self.limits,
+            merged: self.merged.clone(),
             levels: self.levels,
             key: self.key,
             numbers: self.numbers,
@@ -207,7 +217,7 @@ impl Terms {
     pub(crate) fn settled(&self, numbers: Numbers) -> Terms {
         let mentioned = self.run.kept.write().expect("nothing panics under this lock").take();
         let settled = Terms::behind(&self.snapshot, self.base.clone(), self.limits, self.key, Arc::new(mentioned));
-        Terms { numbers, levels: self.levels, moment: self.moment, ..settled }
+        Terms { numbers, merged: self.merged.clone(), levels: self.levels, moment: self.moment, ..settled }
     }
 
     /// The terms at the beginning of a run, and whom it asks.
@@ -215,7 +225,7 @@ impl Terms {
         let mentioned = Arc::clone(&self.mentioned);
         let mut settled = Terms::behind(&self.snapshot, self.base.clone(), self.limits, self.key, mentioned);
         Arc::get_mut(&mut settled.run).expect("it was just made").endpoints = endpoints;
-        Terms { moment, numbers: self.numbers, levels: self.levels, ..settled }
+        Terms { moment, numbers: self.numbers, merged: self.merged.clone(), levels: self.levels, ..settled }
     }
 
     /// Whom SERVICE asks, if it may ask at all.

@@ -1,14 +1,17 @@
 //! From the syntax tree to the algebra of slots and ids: SPARQL 1.1, §18.2.
 
 use crate::algebra::{
-    Aggregate, At, Column, DEFAULT_GRAPH, Endpoint, Fold, Group, Node, Operand, Path, Pattern, Service, Slot, Slots,
-    SortKey, Table,
+    Aggregate, At, Column, Endpoint, Fold, Group, Node, Operand, Path, Pattern, Service, Slot, Slots, SortKey, Table,
 };
 use crate::expression::{Arithmetic, Compare, Expr, Function};
+use crate::graphs::Dataset;
 use crate::route::Route;
 use crate::stop::Stop;
-use crate::syntax::ast::{self, Element, Expression, FoldName, Form, Item, Query, Select, Term, Var, Verb};
-use oxrdf::{NamedNode, TermRef};
+use crate::syntax::ast::{
+    self, Element, Expression, FoldName, Form, GraphName, InGraph, Item, Query, Select, Term, Var, Verb,
+};
+use oxrdf::vocab::xsd;
+use oxrdf::{Literal, NamedNode, TermRef};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use vicus_rdf::Id;
@@ -29,8 +32,8 @@ pub(crate) enum Wanted {
     Any,
     /// A template's triples, each once; the columns are the slots of subject, predicate and object.
     Triples { template: Vec<[InTemplate; 3]>, columns: [Slot; 3] },
-    /// The triples that describe the values of these slots and these resources.
-    Descriptions { of: Vec<Slot>, resources: Vec<Id>, columns: [Slot; 3] },
+    /// The triples of a graph that describe the values of these slots and these resources.
+    Descriptions { of: Vec<Slot>, resources: Vec<Id>, graph: At, columns: [Slot; 3] },
 }
 
 /// What stands at one of the three positions of a template's triple.
@@ -45,10 +48,17 @@ pub(crate) enum InTemplate {
 /// Translates a query. `id` gives the id of a term, the same one for equal terms.
 ///
 /// Ends early if `stop` says so; the result is wrong then.
-pub(crate) fn translate(query: &Query, stop: &Stop<'_>, id: &mut dyn FnMut(TermRef<'_>) -> Id) -> Translated {
+pub(crate) fn translate(
+    query: &Query,
+    dataset: &Dataset,
+    stop: &Stop<'_>,
+    id: &mut dyn FnMut(TermRef<'_>) -> Id,
+) -> Translated {
     let mut translator = Translator {
         id,
         stop,
+        dataset,
+        graph: dataset.default,
         variables: &query.variables,
         prologue: prologue(query),
         names: Vec::new(),
@@ -68,7 +78,12 @@ pub(crate) fn translate(query: &Query, stop: &Stop<'_>, id: &mut dyn FnMut(TermR
         }
         Form::Describe(resources) => {
             let resources = resources.iter().map(|iri| translator.iri(iri)).collect();
-            Wanted::Descriptions { of: projected(), resources, columns: translator.columns_of_triples() }
+            Wanted::Descriptions {
+                of: projected(),
+                resources,
+                graph: dataset.default,
+                columns: translator.columns_of_triples(),
+            }
         }
     };
     Translated { node: made.node, wanted, names: translator.names }
@@ -139,12 +154,8 @@ fn add_all(slots: &mut Slots, mut other: Slots, stop: &Stop<'_>) {
     slots.extend(other);
 }
 
-/// OFFSET and LIMIT, also of an ASK.
-fn sliced(mut made: Built, select: &Select) -> Built {
-    if select.offset > 0 || select.limit.is_some() {
-        made.node = Node::Slice(Operand::new(made.node), select.offset, select.limit);
-    }
-    made
+fn is_sliced(select: &Select) -> bool {
+    select.offset > 0 || select.limit.is_some()
 }
 
 /// The groups of a SELECT whose expressions are being translated.
@@ -166,6 +177,10 @@ struct Groups {
 struct Translator<'a> {
     id: &'a mut dyn FnMut(TermRef<'_>) -> Id,
     stop: &'a Stop<'a>,
+    dataset: &'a Dataset,
+    /// The graph that patterns are in. Within GRAPH with a variable, that is its slot, which all operators carry along; so each graph
+    /// is treated by itself.
+    graph: At,
     variables: &'a [String],
     /// The query's base and prefixes as text, for endpoints.
     prologue: Arc<str>,
@@ -237,7 +252,8 @@ impl Translator<'_> {
     /// §18.2.4 and §18.2.5. Only the projected variables belong to the scope outside.
     fn select(&mut self, select: &Select, is_ask: bool, scope: &mut Names) -> Built {
         if is_ask {
-            return sliced(self.rows_of(select, scope), select);
+            let rows = self.rows_of(select, scope);
+            return self.sliced(rows, select);
         }
         let mut slots = Vec::with_capacity(select.projection.len());
         for item in &select.projection {
@@ -265,11 +281,29 @@ impl Translator<'_> {
         made.possible = made.possible.intersection(&projected).copied().collect();
         // The scopes of this operator and of the one below copy the set.
         self.stop.count_bytes(5 * size_of::<Slot>() * made.possible.len());
+        if let At::Slot(graph) = self.graph {
+            made.possible.remove(&graph);
+            slots.retain(|slot| *slot != graph);
+            slots.push(graph);
+        }
         made.node = Node::Project(Operand::new(made.node), slots);
         if select.distinct {
             made.node = Node::Distinct(Operand::new(made.node));
         }
-        sliced(made, select)
+        self.sliced(made, select)
+    }
+
+    /// OFFSET and LIMIT, also of an ASK.
+    fn sliced(&mut self, mut made: Built, select: &Select) -> Built {
+        if is_sliced(select) {
+            if let At::Slot(slot) = self.graph
+                && select.order_by.is_empty()
+            {
+                made.node = Node::Sort(Operand::new(made.node), vec![SortKey { slot, descending: false }]);
+            }
+            made.node = Node::Slice(Operand::new(made.node), select.offset, select.limit, self.graph.slot());
+        }
+        made
     }
 
     /// The rows of a SELECT in their order, before projection.
@@ -306,11 +340,23 @@ impl Translator<'_> {
             order.push((self.visible(&key.value, &possible, scope), key.descending));
         }
         if let Some(groups) = std::mem::replace(&mut self.groups, outside) {
-            let Groups { inner, keys, folds, .. } = groups;
+            let Groups { mut inner, mut keys, mut folds, .. } = groups;
+            let each = self.graph.slot();
+            let alone = each.filter(|_| keys.is_empty()).map(|graph| (graph, self.defaults(&mut folds)));
+            keys.extend(each);
+            inner.possible.extend(each);
             let by: Slots = keys.iter().copied().collect();
             let mut possible: Slots = inner.possible.intersection(&by).copied().collect();
             possible.extend(folds.iter().map(|fold| fold.slot));
             made = Built { node: Node::Group(Group { inner: Operand::new(inner.node), keys, folds }), possible };
+            if let Some((graph, defaults)) = alone {
+                // A graph without rows has a group, too.
+                let (left, right) = (Operand::new(self.graph_names(graph)), Operand::new(made.node));
+                made.node = Node::LeftJoin { left, right, conditions: Vec::new() };
+                for (slot, expr) in defaults {
+                    made.extend(slot, expr);
+                }
+            }
         }
         made.node = made.node.filtered(conditions);
         if let Some(values) = values {
@@ -321,7 +367,10 @@ impl Translator<'_> {
             made.extend(slot, expr);
         }
         if !order.is_empty() {
-            let mut keys = Vec::with_capacity(order.len());
+            let mut keys = Vec::with_capacity(order.len() + 1);
+            if let Some(slot) = self.graph.slot().filter(|_| is_sliced(select)) {
+                keys.push(SortKey { slot, descending: false });
+            }
             for (expr, descending) in order {
                 keys.push(SortKey { slot: self.computed(expr, &mut made), descending });
             }
@@ -365,6 +414,28 @@ impl Translator<'_> {
             samples: FxHashMap::default(),
             computed: Vec::new(),
         }
+    }
+
+    /// For aggregates of the one group that there is without GROUP BY: makes their results those of a graph that has rows, and returns
+    /// their values and how each is computed from that or, for a graph without rows, is the aggregate of nothing.
+    fn defaults(&mut self, folds: &mut Vec<Aggregate>) -> Vec<(Slot, Expr)> {
+        let has_rows = self.fresh("_:rows");
+        let mut made = Vec::with_capacity(folds.len());
+        for fold in &mut *folds {
+            let of_rows = self.fresh("_:aggregate");
+            let slot = std::mem::replace(&mut fold.slot, of_rows);
+            let of_none = match &fold.fold {
+                Fold::Count | Fold::Sum | Fold::Average => {
+                    Expr::Constant((self.id)(Literal::new_typed_literal("0", xsd::INTEGER).as_ref().into()))
+                }
+                Fold::Concat(_) => Expr::Constant((self.id)(Literal::new_simple_literal("").as_ref().into())),
+                Fold::Least | Fold::Greatest | Fold::Sample => Expr::Error,
+            };
+            let (has_rows, of_rows) = (Box::new(Expr::Bound(has_rows)), Box::new(Expr::Slot(of_rows)));
+            made.push((slot, Expr::If(has_rows, of_rows, Box::new(of_none))));
+        }
+        folds.push(Aggregate { slot: has_rows, fold: Fold::Count, of: Vec::new(), rows: true, distinct: false });
+        made
     }
 
     /// The slot of an aggregate's result. Equal aggregates share a slot.
@@ -503,6 +574,8 @@ impl Translator<'_> {
         // Operands joined since the last element that applies to everything before it.
         let mut parts: Vec<Node> = Vec::new();
         let mut possible = Slots::new();
+        // Within GRAPH with a variable: whether the operands bind it.
+        let mut has_graph = self.graph.slot().is_none();
         for element in &group.elements {
             // Such an element has a set of variables of its own.
             let has_own = matches!(element, Element::Optional(_) | Element::Minus(_) | Element::Bind(..));
@@ -511,6 +584,7 @@ impl Translator<'_> {
                 break;
             }
             if has_own {
+                self.bind_graph(&mut parts, &mut has_graph);
                 self.services(&mut services, &mut parts, &mut possible, scope);
             }
             match element {
@@ -525,6 +599,12 @@ impl Translator<'_> {
                         parts.extend(operands(node));
                     }
                     possible.extend(bound);
+                    has_graph |= !triples.is_empty();
+                }
+                Element::Graph(inner) => {
+                    let made = self.in_graph(inner, scope);
+                    add_all(&mut possible, made.possible, self.stop);
+                    parts.extend(operands(made.node));
                 }
                 Element::Filter(filter) => filters.push(filter),
                 Element::Union(groups) => {
@@ -538,6 +618,7 @@ impl Translator<'_> {
                         }
                     }
                     parts.extend(if all.len() == 1 { operands(all.remove(0)) } else { vec![Node::Union(all)] });
+                    has_graph = true;
                 }
                 Element::Values(values) => {
                     let made = self.values(values, scope);
@@ -548,6 +629,7 @@ impl Translator<'_> {
                     let made = self.select(select, false, scope);
                     add_all(&mut possible, made.possible, self.stop);
                     parts.push(made.node);
+                    has_graph = true;
                 }
                 Element::Optional(group) => {
                     let (right, filters) = self.unfiltered(group, scope);
@@ -562,7 +644,8 @@ impl Translator<'_> {
                     // Without a shared variable, MINUS removes nothing.
                     if !possible.is_disjoint(&right.possible) {
                         let left = joined(std::mem::take(&mut parts));
-                        parts.push(Node::Minus(Operand::new(left), Operand::new(right.node)));
+                        let (left, right) = (Operand::new(left), Operand::new(right.node));
+                        parts.push(Node::Minus(left, right, self.graph.slot()));
                     }
                 }
                 Element::Bind(value, var) => {
@@ -575,6 +658,7 @@ impl Translator<'_> {
                 }
             }
         }
+        self.bind_graph(&mut parts, &mut has_graph);
         self.services(&mut services, &mut parts, &mut possible, scope);
         (Built { node: joined(parts), possible }, filters)
     }
@@ -610,6 +694,75 @@ impl Translator<'_> {
         }
     }
 
+    /// Makes the operands bind the graph that they are in.
+    fn bind_graph(&mut self, parts: &mut Vec<Node>, has_graph: &mut bool) {
+        if let At::Slot(slot) = self.graph
+            && !std::mem::replace(has_graph, true)
+        {
+            parts.push(self.graph_names(slot));
+        }
+    }
+
+    /// The names of all graphs.
+    fn graph_names(&mut self, slot: Slot) -> Node {
+        let names = self.dataset.names();
+        self.stop.count_steps(names.len() / 8);
+        self.stop.count_bytes(size_of_val(&*names));
+        let rows = names.len();
+        Node::Values(vec![slot], Arc::new(Table { columns: vec![Column::new(names)], rows }))
+    }
+
+    /// §18.6: the group's solutions in one graph, or those in each graph with its name.
+    fn in_graph(&mut self, inner: &InGraph, scope: &mut Names) -> Built {
+        let outside = self.graph;
+        let made = match &inner.name {
+            GraphName::Iri(name) => {
+                let name = self.iri(name);
+                self.graph = At::Constant(name);
+                let mut made = self.group(&inner.group, scope);
+                if !self.dataset.has(name) {
+                    let slots: Vec<Slot> = made.possible.iter().copied().collect();
+                    let columns = slots.iter().map(|_| Column::new(Vec::new())).collect();
+                    made.node = Node::Values(slots, Arc::new(Table { columns, rows: 0 }));
+                }
+                made
+            }
+            GraphName::Var(var, occurs) => {
+                let slot = self.slot(*var, scope);
+                self.graph = At::Slot(slot);
+                // Inside, the variable has a value only if the group gives it one, which must then be the graph's name. In triples that
+                // nothing else reads, it can have the name at once.
+                let is_plain = |element: &Element| matches!(element, Element::Triples(_));
+                let is_apart = *occurs && !inner.group.elements.iter().all(is_plain);
+                let mut made = if is_apart {
+                    let variables = self.variables;
+                    let inside = self.fresh(&variables[var.0 as usize]);
+                    scope.insert(*var, inside);
+                    let mut made = self.group(&inner.group, scope);
+                    scope.insert(*var, slot);
+                    if made.possible.remove(&inside) {
+                        let same = Expr::SameTerm(Box::new(Expr::Slot(inside)), Box::new(Expr::Slot(slot)));
+                        let is_certain = made.node.scope().certain.contains(&inside);
+                        let none = Expr::Not(Box::new(Expr::Bound(inside)));
+                        let condition = if is_certain { same } else { Expr::Or(vec![none, same]) };
+                        made.node = made.node.filtered(vec![condition]);
+                    }
+                    made
+                } else {
+                    self.group(&inner.group, scope)
+                };
+                made.possible.insert(slot);
+                if self.dataset.is_named() {
+                    let names = self.graph_names(slot);
+                    made.join(Built { node: names, possible: Slots::new() }, self.stop);
+                }
+                made
+            }
+        };
+        self.graph = outside;
+        made
+    }
+
     fn values(&mut self, values: &ast::Values, scope: &mut Names) -> Built {
         let slots: Vec<Slot> = values.variables.iter().map(|var| self.slot(*var, scope)).collect();
         let width = slots.len();
@@ -636,7 +789,7 @@ impl Translator<'_> {
             Verb::Var(var) => {
                 let slot = self.slot(*var, scope);
                 possible.push(slot);
-                Node::Pattern(Pattern([subject, At::Slot(slot), object, DEFAULT_GRAPH]))
+                Node::Pattern(Pattern([subject, At::Slot(slot), object, self.graph]))
             }
             Verb::Path(path) => self.path(subject, path, object),
         }
@@ -661,9 +814,7 @@ impl Translator<'_> {
     /// §18.2.2.4, §9.3 and §18.4.
     fn path(&mut self, subject: At, path: &ast::Path, object: At) -> Node {
         match path {
-            ast::Path::Iri(node) => {
-                Node::Pattern(Pattern([subject, At::Constant(self.iri(node)), object, DEFAULT_GRAPH]))
-            }
+            ast::Path::Iri(node) => Node::Pattern(Pattern([subject, At::Constant(self.iri(node)), object, self.graph])),
             ast::Path::Inverse(inner) => self.path(object, inner, subject),
             ast::Path::Sequence(steps) => {
                 let mut all = Vec::with_capacity(steps.len());
@@ -686,7 +837,7 @@ impl Translator<'_> {
                 Node::Union(vec![there, self.not_path(object, backward, subject)])
             }
             ast::Path::Optional(_) | ast::Path::Any(_) | ast::Path::Many(_) => {
-                Node::Path(Path { subject, route: Arc::new(self.route(path)), object })
+                Node::Path(Path { subject, route: Arc::new(self.route(path)), object, graph: self.graph })
             }
         }
     }
@@ -699,7 +850,7 @@ impl Translator<'_> {
             let node = Box::new(Expr::Constant(self.iri(node)));
             conditions.push(Expr::Compare(Compare::NotEqual, Box::new(Expr::Slot(slot)), node));
         }
-        Node::Pattern(Pattern([subject, At::Slot(slot), object, DEFAULT_GRAPH])).filtered(conditions)
+        Node::Pattern(Pattern([subject, At::Slot(slot), object, self.graph])).filtered(conditions)
     }
 
     /// A path of which only the ends matter.
@@ -754,7 +905,10 @@ impl Translator<'_> {
         };
         let none = Slots::new();
         let results = self.groups.as_ref().map_or(&none, |groups| &groups.results);
-        let is_seen = |slot: Slot| possible.contains(&slot) || self.outer.contains(&slot) || results.contains(&slot);
+        let graph = self.graph.slot();
+        let is_seen = |slot: Slot| {
+            possible.contains(&slot) || self.outer.contains(&slot) || results.contains(&slot) || Some(slot) == graph
+        };
         expr.replace(&|slot| if is_seen(slot) { Expr::Slot(slot) } else { Expr::Error });
         expr
     }
@@ -804,7 +958,7 @@ impl Translator<'_> {
                 let node = self.group(group, &mut inside).node;
                 self.groups = groups;
                 let mut outside = node.mentioned();
-                outside.retain(|slot| self.outer.contains(slot));
+                outside.retain(|slot| self.outer.contains(slot) || Some(*slot) == self.graph.slot());
                 Expr::Exists(Arc::new(node), outside.into_iter().map(|slot| (slot, Expr::Slot(slot))).collect())
             }
             Expression::Aggregate(aggregate) => self.fold(aggregate),

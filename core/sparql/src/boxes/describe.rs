@@ -5,16 +5,18 @@
 //! Each subject is described once, so no triple is sent twice, and a circle of blank nodes ends.
 
 use super::{Growth, had, room_for_one, slices};
+use crate::graphs::Active;
 use crate::terms::Terms;
 use hashbrown::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, Grow, Operator, Room, Turn};
-use vicus_rdf::{Id, Kind, Order, Snapshot};
+use vicus_rdf::{Id, Kind, Order, Position, Snapshot};
 
 pub(crate) struct Describe {
     snapshot: Arc<Snapshot>,
+    graph: Active,
     /// The subjects that were or will be described.
     seen: HashSet<Id, HashKey>,
     /// Those that will be, and the rest of the one at hand.
@@ -26,9 +28,10 @@ pub(crate) struct Describe {
 
 impl Describe {
     /// Describes these resources and those in the input's columns.
-    pub(crate) fn new(terms: &Terms, resources: &[Id], limit: usize) -> Describe {
+    pub(crate) fn new(terms: &Terms, graph: Active, resources: &[Id], limit: usize) -> Describe {
         let mut describe = Describe {
             snapshot: Arc::clone(&terms.snapshot),
+            graph,
             seen: HashSet::with_hasher(terms.key),
             waiting: Vec::new(),
             current: None,
@@ -56,28 +59,37 @@ impl Describe {
     /// Appends the triples that come next, up to the target size.
     fn read(&mut self, turn: &Turn<'_>, columns: &mut [Vec<u64>; 3]) {
         let snapshot = Arc::clone(&self.snapshot);
-        let index = snapshot.index(Order::Gspo);
+        let graph = self.graph.clone();
+        let index = graph.index(&snapshot, Order::Gspo);
+        let behind = [index.order().level(Position::Predicate), index.order().level(Position::Object)];
         while columns[0].len() < self.growth.target && !turn.is_stopped() {
-            let Some((subject, rows)) =
-                self.current.take().or_else(|| self.waiting.pop().map(|id| (id, index.range(&[Id::UNBOUND, id]))))
-            else {
+            let next = || Some((self.waiting.pop()?, None));
+            let Some((subject, rows)) = self.current.take().map(|(id, rows)| (id, Some(rows))).or_else(next) else {
                 return;
             };
+            let rows = rows.unwrap_or_else(|| graph.rows(&snapshot, Order::Gspo, [subject; 2], 1).1);
             let end = rows.end.min(rows.start + self.growth.target - columns[0].len());
             let now = rows.start..end;
             if let Some(home) = (!now.is_empty()).then(|| index.home(now.start)).flatten() {
                 turn.count_read(home, 16 * now.len() as u64);
             }
             let mut levels: [Vec<u64>; 2] = Default::default();
-            for (level, column) in levels.iter_mut().enumerate() {
-                Room::of(column, now.len(), |room| index.fill(level + 2, now.clone(), room));
+            for (column, level) in levels.iter_mut().zip(behind) {
+                Room::of(column, now.len(), |room| index.fill(level, now.clone(), room));
             }
+            if let Active::Merged(_) = &graph {
+                for column in &mut levels {
+                    let mut row = now.clone();
+                    column.retain(|_| row.next().is_some_and(|row| graph.keeps(index, row)));
+                }
+            }
+            let count = levels[0].len();
             for (column, level) in columns[1..].iter_mut().zip(&levels) {
-                had(column.grow(now.len()));
+                had(column.grow(count));
                 column.extend_from_slice(level);
             }
-            had(columns[0].grow(now.len()));
-            columns[0].extend(std::iter::repeat_n(subject.bits(), now.len()));
+            had(columns[0].grow(count));
+            columns[0].extend(std::iter::repeat_n(subject.bits(), count));
             let objects = levels[1].iter().map(|&bits| Id::from_bits(bits));
             objects.filter(|id| id.kind() == Kind::Blank).for_each(|id| self.note(id));
             self.current = (end < rows.end).then_some((subject, end..rows.end));

@@ -52,7 +52,7 @@ pub(crate) struct HashSpec {
     pub(crate) keep: Keep,
     /// Built columns that the join reads.
     pub(crate) output: Vec<usize>,
-    /// MINUS: a pair counts only if both sides have a value for at least one key.
+    /// MINUS: a pair counts only if both sides have a value for at least one key that is not always bound.
     pub(crate) needs_overlap: bool,
 }
 
@@ -313,7 +313,7 @@ impl Probe for HashTable {
         (left, right): (&mut Vec<u32>, &mut Vec<u32>),
         stopped: &dyn Fn() -> bool,
     ) {
-        if self.spec.needs_overlap && self.spec.keys.is_empty() {
+        if self.spec.needs_overlap && self.spec.loose().next().is_none() {
             *at = ProbeState { row: input.rows(), done: 0 };
             return;
         }

@@ -2,6 +2,7 @@
 
 use super::join::{Probe, ProbeState};
 use super::slices;
+use crate::graphs::Merged;
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::{Envelope, Room};
@@ -35,6 +36,8 @@ pub(crate) struct IndexSpec {
     pub(crate) checks: Vec<(usize, Source)>,
     /// Pairs of free levels that must be equal.
     pub(crate) repeated: Vec<(usize, usize)>,
+    /// The graphs that partners may be of, if they are read as one: of partners with the same triple there is one.
+    pub(crate) merged: Option<Merged>,
     /// Levels that become columns, none of them in the prefix.
     pub(crate) output: Vec<usize>,
     /// Which of the partners that differ only in dropped columns are wanted.
@@ -71,6 +74,8 @@ pub(crate) enum Want {
     All,
     /// One for each value of the level after the prefix.
     Groups,
+    /// As groups, where only that value is kept of both sides: so one for each value that was not found for other rows.
+    Values,
     /// Any one.
     First,
 }
@@ -86,6 +91,8 @@ pub(crate) struct IndexProbe {
     searcher: Option<Searcher>,
     /// Of the level after the prefix, if one partner is wanted for each of its values.
     groups: Option<Reader>,
+    /// If one is enough for all rows.
+    recent: Option<Recent>,
 }
 
 impl IndexProbe {
@@ -102,8 +109,9 @@ impl IndexProbe {
         let base = index.range(&constants);
         let leading = constants.len();
         let searcher = (spec.prefix.len() == leading + 1).then(|| index.searcher(&constants));
-        let groups = (spec.want == Want::Groups).then(|| index.reader(spec.prefix.len()));
-        IndexProbe { snapshot: Arc::clone(snapshot), spec: Arc::clone(spec), base, leading, searcher, groups }
+        let groups = matches!(spec.want, Want::Groups | Want::Values).then(|| index.reader(spec.prefix.len()));
+        let recent = (spec.want == Want::Values).then(Recent::default);
+        IndexProbe { snapshot: Arc::clone(snapshot), spec: Arc::clone(spec), base, leading, searcher, groups, recent }
     }
 }
 
@@ -120,12 +128,15 @@ impl Probe for IndexProbe {
         let spec = Arc::clone(&self.spec);
         let index = snapshot.index(spec.order);
         let columns = slices(input);
+        let all_graphs = !matches!(spec.merged, Some(Merged::These(_)));
+        let is_checked = !spec.checks.is_empty() || !spec.repeated.is_empty();
         let mut taking = Taking {
             index,
             spec: &spec,
             columns: &columns,
-            first_is_enough: spec.want == Want::First && spec.checks.is_empty() && spec.repeated.is_empty(),
+            first_is_enough: spec.want == Want::First && !is_checked && all_graphs,
             groups: self.groups.as_mut(),
+            recent: self.recent.as_mut(),
             at,
             limit,
             left,
@@ -164,11 +175,30 @@ impl Probe for IndexProbe {
             let (mut a, mut b) = (index.reader(*a), index.reader(*b));
             keep(left, right, |_, place| a.get(index, place) == b.get(index, place));
         }
+        if let Some(merged) = spec.merged.as_ref().filter(|_| spec.want != Want::Groups) {
+            merge(index, merged, left, right);
+        }
     }
 
     fn gather(&self, output: usize, right: &[u32], into: &mut Room<'_, u64>) {
         self.snapshot.index(self.spec.order).gather(self.spec.output[output], right, into);
     }
+}
+
+/// Drops the pairs of other graphs, and those of triples that the same row has a partner of already.
+fn merge(index: &Index, merged: &Merged, left: &mut Vec<u32>, right: &mut Vec<u32>) {
+    let mut graphs = index.reader(3);
+    keep(left, right, |_, place| merged.has(graphs.get(index, place)));
+    let mut before: Option<(usize, usize)> = None;
+    let (mut second, mut third) = (index.reader(1), index.reader(2));
+    keep(left, right, |row, place| match before.replace((row, place)) {
+        // The last batch may have ended within the rows of a triple.
+        None => !merged.repeats(index, place),
+        Some((other, last)) => {
+            let same = |reader: &mut Reader| reader.get(index, last) == reader.get(index, place);
+            other != row || !same(&mut third) || !same(&mut second) || index.key_of_row(last) != index.key_of_row(place)
+        }
+    });
 }
 
 /// Writes down which rows of the input have which partners, up to a limit.
@@ -178,11 +208,36 @@ struct Taking<'a> {
     columns: &'a [&'a [u64]],
     first_is_enough: bool,
     groups: Option<&'a mut Reader>,
+    recent: Option<&'a mut Recent>,
     /// Where the next call goes on.
     at: &'a mut ProbeState,
     limit: usize,
     left: &'a mut Vec<u32>,
     right: &'a mut Vec<u32>,
+}
+
+/// Some of the values that were found already. It forgets some: others drop what is a duplicate still, so this need not be
+/// complete, only fast.
+#[derive(Clone)]
+struct Recent([Id; RECENT]);
+
+const RECENT: usize = 256;
+
+impl Default for Recent {
+    fn default() -> Recent {
+        Recent([Id::UNBOUND; RECENT])
+    }
+}
+
+impl Recent {
+    #[inline]
+    fn is_new(&mut self, id: Id) -> bool {
+        // Ranks are dense, so their lowest bits differ.
+        let place = &mut self.0[id.bits() as usize % RECENT];
+        let is_new = *place != id;
+        *place = id;
+        is_new
+    }
 }
 
 impl Taking<'_> {
@@ -202,7 +257,7 @@ impl Taking<'_> {
         // Most rows have no partner or one, whichever are wanted.
         match all.len() {
             0 => {}
-            1 => self.push(row, all.start),
+            1 if self.recent.is_none() => self.push(row, all.start),
             _ => return self.take_of_many(row, all),
         }
         *self.at = ProbeState { row: row + 1, done: 0 };
@@ -244,9 +299,11 @@ impl Taking<'_> {
             let ids = groups.slice(self.index, next..rows.end);
             let mut place = 0;
             while place < ids.len() && self.left.len() < self.limit {
-                self.left.push(row as u32);
-                self.right.push((next + place) as u32);
                 let id = ids[place];
+                if self.recent.as_mut().is_none_or(|recent| recent.is_new(id)) {
+                    self.left.push(row as u32);
+                    self.right.push((next + place) as u32);
+                }
                 place += 1;
                 while place < ids.len() && ids[place] == id {
                     place += 1;

@@ -37,7 +37,7 @@ pub(super) struct Sides<'a> {
 /// Which candidates are partners.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Choice {
-    /// Both sides must have a value for at least one key.
+    /// Both sides must have a value for at least one loose key.
     pub(super) needs_overlap: bool,
     /// One partner is enough.
     pub(super) any: bool,
@@ -52,7 +52,7 @@ impl<'a> Sides<'a> {
     fn are_partners(&self, row: usize, partner: usize, choice: Choice) -> bool {
         let overlaps = || {
             let both = |(a, b): &(&[u64], &[u64])| a[row] != 0 && b[partner] != 0;
-            !choice.needs_overlap || self.strict.iter().chain(&self.loose).any(both)
+            !choice.needs_overlap || self.loose.iter().any(both)
         };
         self.strict.iter().all(|(a, b)| a[row] == b[partner])
             && self.loose.iter().all(|(a, b)| a[row] == b[partner] || a[row] == 0 || b[partner] == 0)
@@ -165,7 +165,7 @@ impl KeyTable {
         let row = at.row;
         let mut before = 0;
         for &bound in &self.bound {
-            if choice.needs_overlap && bound == 0 && sides.strict.is_empty() && sides.loose.len() <= sides.searched {
+            if choice.needs_overlap && bound == 0 && sides.loose.len() <= sides.searched {
                 // Such rows bind no key that the probed row binds.
                 continue;
             }

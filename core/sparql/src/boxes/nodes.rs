@@ -1,48 +1,83 @@
-//! Source: all terms that are a subject or an object, once each, in ascending order.
+//! Source: all terms that are a subject or an object in a graph, once each, in ascending order; or those of each named graph, with
+//! its name.
 
 use super::Growth;
+use crate::graphs::Active;
 use std::sync::Arc;
 use vicus_flow::{BoxError, EnvelopeBuilder, Operator, Turn};
 use vicus_rdf::{Id, Order, Snapshot};
 
 pub(crate) struct Nodes {
     snapshot: Arc<Snapshot>,
-    /// How many subjects and objects were read.
+    /// The graph that is read; `None` if all are read, one after the other, and how many of them were.
+    only: Option<Active>,
+    graph: usize,
+    /// How many subjects and objects of the graph were read.
     subjects: usize,
     objects: usize,
     growth: Growth,
 }
 
 impl Nodes {
-    pub(crate) fn new(snapshot: &Arc<Snapshot>, limit: usize) -> Nodes {
-        Nodes { snapshot: Arc::clone(snapshot), subjects: 0, objects: 0, growth: Growth::new(limit) }
+    pub(crate) fn new(snapshot: &Arc<Snapshot>, only: Option<Active>, limit: usize) -> Nodes {
+        let (snapshot, growth) = (Arc::clone(snapshot), Growth::new(limit));
+        Nodes { snapshot, only, graph: 0, subjects: 0, objects: 0, growth }
     }
 }
 
 impl Operator for Nodes {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         turn.take(0);
-        let keys = |order: Order, read: usize| {
-            let index = self.snapshot.index(order);
-            let keys = index.keys_of(Id::UNBOUND);
-            index.keys(keys.start + read..keys.end).peekable()
-        };
-        let (mut subjects, mut objects) = (keys(Order::Gspo, self.subjects), keys(Order::Gops, self.objects));
-        let mut builder = EnvelopeBuilder::of_u64s(1);
-        builder.reserve(turn, self.growth.target);
-        let mut ids = builder.u64s(0);
-        while ids.len() < self.growth.target {
-            let next = match (subjects.peek(), objects.peek()) {
-                (Some(a), Some(b)) => *a.min(b),
-                (Some(id), None) | (None, Some(id)) => *id,
-                (None, None) => break,
+        let snapshot = Arc::clone(&self.snapshot);
+        let (target, is_of_all) = (self.growth.target, self.only.is_none());
+        let mut builder = EnvelopeBuilder::of_u64s(1 + usize::from(is_of_all));
+        builder.reserve(turn, target);
+        let (mut found, mut is_last) = (0, false);
+        let mut graphs = snapshot.graphs().skip(self.graph);
+        while found < target {
+            let active = match &self.only {
+                Some(only) => Some(only.clone()),
+                None => graphs.next().map(Active::One),
             };
-            self.subjects += usize::from(subjects.next_if_eq(&next).is_some());
-            self.objects += usize::from(objects.next_if_eq(&next).is_some());
-            ids.push(next.bits());
+            let Some(active) = active else {
+                is_last = true;
+                break;
+            };
+            let before = found;
+            let mut subjects = active.keys(&snapshot, Order::Gspo, self.subjects).peekable();
+            let mut objects = active.keys(&snapshot, Order::Gops, self.objects).peekable();
+            let mut ids = builder.u64s(0);
+            let mut is_over = false;
+            while found < target {
+                let next: Id = match (subjects.peek(), objects.peek()) {
+                    (Some((_, a)), Some((_, b))) => *a.min(b),
+                    (Some((_, id)), None) | (None, Some((_, id))) => *id,
+                    (None, None) => {
+                        is_over = true;
+                        break;
+                    }
+                };
+                if let Some((place, _)) = subjects.next_if(|(_, id)| *id == next) {
+                    self.subjects = place;
+                }
+                if let Some((place, _)) = objects.next_if(|(_, id)| *id == next) {
+                    self.objects = place;
+                }
+                ids.push(next.bits());
+                found += 1;
+            }
+            if let (true, Active::One(graph)) = (is_of_all, &active) {
+                builder.u64s(1).repeat(graph.bits(), found - before);
+            }
+            if is_over {
+                (self.graph, self.subjects, self.objects) = (self.graph + 1, 0, 0);
+                is_last = !is_of_all;
+                if is_last {
+                    break;
+                }
+            }
         }
-        let is_last = ids.len() < self.growth.target;
-        if !ids.is_empty() {
+        if found > 0 {
             let envelope = builder.finish(turn);
             turn.send(0, envelope);
             self.growth.grow();

@@ -1,6 +1,7 @@
 //! Source: the rows of an index that match a pattern without any input.
 
 use super::Growth;
+use crate::graphs::Merged;
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
@@ -19,6 +20,8 @@ pub(crate) struct ScanSpec {
     pub(crate) constants: Vec<(usize, Id)>,
     /// Pairs of levels that must be equal.
     pub(crate) repeated: Vec<(usize, usize)>,
+    /// The graphs that rows may be of, if they are read as one: of rows with the same triple one is put out.
+    pub(crate) merged: Option<Merged>,
     /// Whether of rows with the same output only the first is put out. The output is then all levels after the constants up to some
     /// level, and there are no other checks.
     pub(crate) distinct: bool,
@@ -30,6 +33,7 @@ impl ScanSpec {
         self.output.contains(&level)
             || self.constants.iter().any(|(checked, _)| *checked == level)
             || self.repeated.iter().any(|(a, b)| *a == level || *b == level)
+            || self.merged.is_some() && !self.distinct
     }
 
     /// Bytes that reading a row takes. The keys and the graphs in front of them have no columns of their own.
@@ -79,7 +83,7 @@ impl Scan {
         }
         self.growth.grow();
         let spec = &self.spec;
-        if spec.constants.is_empty() && spec.repeated.is_empty() && !spec.distinct {
+        if spec.constants.is_empty() && spec.repeated.is_empty() && !spec.distinct && spec.merged.is_none() {
             return super::envelope_of(turn, spec.output.len(), rows.len(), |builder| {
                 for (column, &level) in spec.output.iter().enumerate() {
                     index.fill(level, rows.clone(), &mut builder.u64s(column));
@@ -100,6 +104,17 @@ impl Scan {
         }
         for (a, b) in &spec.repeated {
             kept.retain(|&row| levels[*a][row as usize] == levels[*b][row as usize]);
+        }
+        if let Some(merged) = spec.merged.as_ref().filter(|_| !spec.distinct && !rows.is_empty()) {
+            // Rows of one triple follow each other, and only the first ones may repeat one that was read before.
+            let repeats = merged.repeats(index, rows.start);
+            kept.retain(|&row| merged.has(Id::from_bits(levels[3][row as usize])));
+            let mut before = repeats.then_some(0);
+            kept.retain(|&row| {
+                let same =
+                    |other: u32| (0..3).all(|level| levels[level][row as usize] == levels[level][other as usize]);
+                !before.replace(row).is_some_and(same)
+            });
         }
         if spec.distinct {
             let mut before: Option<u32> = None;

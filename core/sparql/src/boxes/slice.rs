@@ -1,4 +1,4 @@
-//! LIMIT and OFFSET: skips some rows, passes some on, then closes its input.
+//! LIMIT and OFFSET: skips some rows, passes some on, then closes its input. Or does so for each run of rows with one value.
 
 use vicus_flow::{BoxError, Operator, Turn};
 
@@ -41,6 +41,54 @@ impl Operator for Slice {
         }
         if self.left == 0 {
             self.finish(turn);
+        }
+        Ok(())
+    }
+}
+
+/// LIMIT and OFFSET for each value of a column, by which the rows are sorted.
+pub(crate) struct SliceEach {
+    column: usize,
+    skip: usize,
+    limit: usize,
+    /// The value at hand, and how many of its rows came.
+    value: u64,
+    came: usize,
+}
+
+impl SliceEach {
+    pub(crate) fn new(column: usize, skip: usize, limit: Option<usize>) -> SliceEach {
+        SliceEach { column, skip, limit: limit.unwrap_or(usize::MAX), value: 0, came: 0 }
+    }
+}
+
+impl Operator for SliceEach {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        let Some(envelope) = turn.take(0) else { return Ok(()) };
+        if envelope.is_pill() {
+            turn.send_pill(0);
+            return Ok(());
+        }
+        let columns = super::slices(&envelope);
+        let mut kept: Vec<u32> = Vec::new();
+        for (row, value) in columns[self.column].iter().enumerate() {
+            if *value != self.value {
+                (self.value, self.came) = (*value, 0);
+            }
+            if self.came >= self.skip && self.came - self.skip < self.limit {
+                kept.push(row as u32);
+            }
+            self.came += 1;
+        }
+        if kept.len() == envelope.rows() {
+            turn.send(0, envelope);
+        } else if !kept.is_empty() {
+            let part = super::envelope_of(turn, columns.len(), kept.len(), |builder| {
+                for (place, column) in columns.iter().enumerate() {
+                    super::gather(column, &kept, &mut builder.u64s(place));
+                }
+            });
+            turn.send(0, super::attach(part, envelope.attached()));
         }
         Ok(())
     }

@@ -3,8 +3,9 @@
 use super::index_probe::Source;
 use super::join::{Core, JoinSpec, Probe, ProbeState};
 use super::{room_for_one, slices};
+use crate::graphs::Active;
 use crate::limits::Limits;
-use crate::route::{Automaton, Search, is_node};
+use crate::route::{Automaton, Search};
 use crate::terms::Terms;
 use hashbrown::HashMap;
 use std::ops::Range;
@@ -17,9 +18,20 @@ use vicus_rdf::{Id, Snapshot};
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct WalkSpec {
     pub(crate) automaton: Arc<Automaton>,
+    pub(crate) graph: In,
     pub(crate) start: Source,
     /// Where the path must end, if that end is bound.
     pub(crate) target: Option<Source>,
+}
+
+type Walked = (Id, Option<Id>, Id);
+
+/// The graph that a path is in.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum In {
+    Graph(Active),
+    /// The graph that a column of the input names, which is never unbound.
+    Column(usize),
 }
 
 pub(crate) struct WalkProbe {
@@ -32,8 +44,8 @@ pub(crate) struct WalkProbe {
     /// The ends found, one start after the other. Invariant: nothing is removed between the making of a batch of pairs and its
     /// gathering, because the pairs are indices into this list.
     found: Vec<u64>,
-    /// For a start and a target, the range of their ends in `found`.
-    known: HashMap<(Id, Option<Id>), Range<usize>, HashKey>,
+    /// For a start and a target, and the graph if rows name it, the range of their ends in `found`.
+    known: HashMap<Walked, Range<usize>, HashKey>,
     /// The range of the current row.
     current: Range<usize>,
 }
@@ -58,15 +70,20 @@ impl WalkProbe {
     }
 
     /// Looks up the ends for a row, or begins the search for them.
-    fn begin(&mut self, start: Id, target: Option<Id>) {
-        if let Some(known) = self.known.get(&(start, target)) {
+    fn begin(&mut self, walked: Walked) {
+        if let Some(known) = self.known.get(&walked) {
             self.current = known.clone();
             return;
         }
         let first = self.found.len();
         // A term written in the path is an end of it even if no triple has that term (§18.4).
-        if matches!(self.spec.start, Source::Constant(_)) || is_node(&self.snapshot, start) {
-            self.search.begin(start, target, &mut self.found);
+        let (start, target, graph) = walked;
+        let graph = match &self.spec.graph {
+            In::Graph(active) => active,
+            In::Column(_) => &Active::One(graph),
+        };
+        if matches!(self.spec.start, Source::Constant(_)) || graph.has_node(&self.snapshot, start) {
+            self.search.begin(graph, start, target, &mut self.found);
             self.is_searching = true;
         }
         self.current = first..self.found.len();
@@ -89,7 +106,11 @@ impl Probe for WalkProbe {
                 Source::Constant(id) => *id,
                 Source::Column(column) => Id::from_bits(columns[*column][at.row]),
             };
-            let (start, target) = (value(&self.spec.start), self.spec.target.as_ref().map(value));
+            let graph = match &self.spec.graph {
+                In::Graph(_) => Id::UNBOUND,
+                In::Column(column) => Id::from_bits(columns[*column][at.row]),
+            };
+            let walked = (value(&self.spec.start), self.spec.target.as_ref().map(value), graph);
             if at.done == 0 {
                 if self.is_full() {
                     if !left.is_empty() {
@@ -99,7 +120,7 @@ impl Probe for WalkProbe {
                     self.found.clear();
                     self.known.clear();
                 }
-                self.begin(start, target);
+                self.begin(walked);
                 at.done = 1;
                 steps -= 1;
             }
@@ -110,9 +131,9 @@ impl Probe for WalkProbe {
                 self.is_searching = !self.search.go_on(&mut steps, most, &mut self.found);
                 self.current.end = self.found.len();
                 if !self.is_searching {
-                    let (known, size) = (&mut self.known, size_of::<((Id, Option<Id>), Range<usize>)>());
+                    let (known, size) = (&mut self.known, size_of::<(Walked, Range<usize>)>());
                     room_for_one(known.len(), known.capacity(), size, || known.try_reserve(1).is_ok());
-                    self.known.insert((start, target), self.current.clone());
+                    self.known.insert(walked, self.current.clone());
                 }
             }
             let take = (self.current.len() - given).min(limit - left.len());
@@ -131,7 +152,7 @@ impl Probe for WalkProbe {
     }
 
     fn bytes(&self) -> u64 {
-        let known = self.known.capacity() * size_of::<((Id, Option<Id>), Range<usize>)>();
+        let known = self.known.capacity() * size_of::<(Walked, Range<usize>)>();
         (self.found.capacity() * 8 + known) as u64 + self.search.bytes()
     }
 }

@@ -13,7 +13,8 @@ use crate::algebra::{At, Group, Node, Path, Pattern, Slot};
 use crate::boxes::aggregate::{AggregateSpec, FoldSpec, Groups, Rows};
 use crate::boxes::parted::Table as _;
 use crate::expression::Expr;
-use crate::route::{Automaton, Search, is_node};
+use crate::graphs::Active;
+use crate::route::{Automaton, Search};
 use crate::stack::deep;
 use crate::terms::Terms;
 use crate::value::total_order;
@@ -21,7 +22,7 @@ use hashbrown::{HashMap, HashSet};
 use std::cell::Cell;
 use std::sync::Arc;
 use vicus_flow::library::HashKey;
-use vicus_rdf::{Id, Index, Order};
+use vicus_rdf::{Id, Order};
 
 /// A solution: ids by slot, 0 for an unbound slot.
 type Row = Vec<u64>;
@@ -179,6 +180,8 @@ impl Solver<'_> {
     fn at(&self, at: At, current: &[u64]) -> Result<Id, Slot> {
         match at {
             At::Constant(id) => Ok(id),
+            // No slot: never bound.
+            At::Merged => Err(Slot(usize::MAX)),
             At::Slot(slot) => match current[slot.0] | self.given[slot.0] {
                 0 => Err(slot),
                 // If both have a value, the two are equal.
@@ -284,6 +287,10 @@ impl Solver<'_> {
                 return false;
             }
             let quad = index.quad(number);
+            let merged = (pattern.graph() == At::Merged).then_some(&self.terms.merged);
+            if merged.is_some_and(|merged| !merged.has(quad[3]) || merged.repeats(index, number)) {
+                continue;
+            }
             let mut row = current.to_vec();
             let fits = ends.iter().zip(quad).zip(pattern.0).all(|((end, id), at)| {
                 if let At::Slot(slot) = at {
@@ -293,7 +300,7 @@ impl Solver<'_> {
                     row[slot.0] = id.bits();
                     free || same
                 } else {
-                    *end == Ok(id)
+                    at == At::Merged || *end == Ok(id)
                 }
             });
             if fits && !emit(self, &row) {
@@ -304,22 +311,32 @@ impl Solver<'_> {
     }
 
     fn path(&mut self, path: &Path, current: &[u64], emit: Emit<'_>) -> bool {
+        let graph = match (path.graph, self.at(path.graph, current)) {
+            (_, Ok(graph)) => Active::One(graph),
+            (At::Merged, Err(_)) => Active::Merged(self.terms.merged.clone()),
+            (_, Err(slot)) => {
+                // In each graph by itself.
+                let names: Vec<Id> = self.terms.snapshot.graphs().collect();
+                return names.into_iter().all(|name| {
+                    let mut row = current.to_vec();
+                    row[slot.0] = name.bits();
+                    self.path(path, &row, emit)
+                });
+            }
+        };
         let (a, b) = (self.at(path.subject, current), self.at(path.object, current));
         let backward = a.is_err() && b.is_ok();
         let automaton = Arc::new(Automaton::new(&path.route, backward));
         let (near, far, target) =
             if backward { (path.object, path.subject, a) } else { (path.subject, path.object, b) };
         let starts = match if backward { b } else { a } {
-            Ok(id) if matches!(near, At::Constant(_)) || is_node(&self.terms.snapshot, id) => vec![id],
+            Ok(id) if matches!(near, At::Constant(_)) || graph.has_node(&self.terms.snapshot, id) => vec![id],
             // A path of no steps leads from any term to itself, if the pattern names that term (§18.4).
             Ok(id) if far == At::Constant(id) => vec![id],
             Ok(_) => Vec::new(),
             Err(_) => {
-                let (subjects, objects) =
-                    (self.terms.snapshot.index(Order::Gspo), self.terms.snapshot.index(Order::Gops));
-                let keys = |index: &Index| index.keys(index.keys_of(Id::UNBOUND)).collect::<Vec<Id>>();
-                let mut all = keys(subjects);
-                all.extend(keys(objects));
+                let keys = |order| graph.keys(&self.terms.snapshot, order, 0).map(|(_, id)| id);
+                let mut all: Vec<Id> = keys(Order::Gspo).chain(keys(Order::Gops)).collect();
                 all.sort_unstable();
                 all.dedup();
                 all
@@ -329,7 +346,7 @@ impl Solver<'_> {
         for start in starts {
             let target = if near == far { Some(start) } else { target.ok() };
             let mut found = Vec::new();
-            search.begin(start, target, &mut found);
+            search.begin(&graph, start, target, &mut found);
             loop {
                 let is_done = search.go_on(&mut 1024, usize::MAX, &mut found);
                 for end in found.drain(..) {
@@ -413,11 +430,14 @@ impl Solver<'_> {
                     emit(solver, &row)
                 })
             }
-            Node::Minus(left, right) => {
+            Node::Minus(left, right, graph) => {
                 let partners = self.collect(right);
                 self.solve(left, &nothing, &mut |solver, row| {
                     let takes = |partner: &Row| {
-                        merge(row, partner).is_some() && row.iter().zip(partner).any(|(a, b)| *a != 0 && *b != 0)
+                        let shares = |(slot, (a, b)): (usize, (&u64, &u64))| {
+                            *a != 0 && *b != 0 && graph.is_none_or(|graph| graph.0 != slot)
+                        };
+                        merge(row, partner).is_some() && row.iter().zip(partner).enumerate().any(shares)
                     };
                     partners.iter().any(|partner| solver.count_look() || takes(partner)) || emit(solver, row)
                 })
@@ -457,7 +477,18 @@ impl Solver<'_> {
                     !seen.insert(row.to_vec()) || !solver.keep(row) && emit(solver, row)
                 })
             }
-            Node::Slice(inner, offset, limit) => {
+            Node::Slice(inner, offset, limit, Some(each)) => {
+                let (mut value, mut came) = (0, 0);
+                self.solve(inner, &nothing, &mut |solver, row| {
+                    if row[each.0] != value {
+                        (value, came) = (row[each.0], 0);
+                    }
+                    came += 1;
+                    let is_taken = came > *offset && limit.is_none_or(|limit| came - offset <= limit);
+                    !is_taken || emit(solver, row)
+                })
+            }
+            Node::Slice(inner, offset, limit, None) => {
                 let (mut skip, mut left) = (*offset, limit.unwrap_or(usize::MAX));
                 let mut wants_more = true;
                 self.solve(inner, &nothing, &mut |solver, row| {

@@ -64,7 +64,7 @@ fn right_side(pattern: &Node, names: &mut Vec<String>, stop: &Stop<'_>) -> (Oper
     let (inner, mut conditions) = match pattern.clone() {
         Node::Filter(conditions, inner) => (inner.into_node(), conditions),
         // Whether there is a row does not depend on LIMIT or on order.
-        Node::Slice(inner, 0, Some(1..)) => (inner.into_node(), Vec::new()),
+        Node::Slice(inner, 0, Some(1..), None) => (inner.into_node(), Vec::new()),
         other => (other, Vec::new()),
     };
     let mut inner = as_joins(inner, names, stop);
@@ -125,7 +125,7 @@ fn is_plain(node: &Node, outer: &Slots, visible: &Slots) -> bool {
     outer.is_subset(visible)
         && !node.is_volatile()
         && match node {
-            Node::Filter(_, inner) | Node::Slice(inner, 0, Some(1..)) => keeps(inner, outer),
+            Node::Filter(_, inner) | Node::Slice(inner, 0, Some(1..), None) => keeps(inner, outer),
             other => keeps(other, outer),
         }
 }
@@ -148,7 +148,7 @@ fn keeps(node: &Node, outer: &Slots) -> bool {
             let inner = conditions.iter().all(|condition| sees_the_same(condition, certain));
             keeps(left, outer) && inner && keeps(right, outer) && inside(right.mentioned(), certain)
         }
-        Node::Minus(left, right) => {
+        Node::Minus(left, right, _) => {
             keeps(left, outer) && keeps(right, outer) && inside(right.mentioned(), &left.scope().certain)
         }
         Node::Project(inner, _) | Node::Distinct(inner) | Node::Sort(inner, _) => keeps(inner, outer),

@@ -112,7 +112,9 @@ fn push_into(node: Node, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
             let (left, right, own, stay) = push_into_test(left, right, own, conditions, stop);
             Node::MarkJoin { left, right, conditions: own, mark }.filtered(stay)
         }
-        Node::Minus(left, right) => Node::Minus(below(left, conditions, stop), below(right, Vec::new(), stop)),
+        Node::Minus(left, right, graph) => {
+            Node::Minus(below(left, conditions, stop), below(right, Vec::new(), stop), graph)
+        }
         Node::Union(nodes) => {
             let branch = |node: Node| {
                 if conditions.is_empty() {
@@ -154,8 +156,8 @@ fn push_into(node: Node, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
             Node::Group(group).filtered(stay)
         }
         // A condition below a slice would change which rows the slice takes.
-        Node::Slice(inner, offset, limit) => {
-            Node::Slice(below(inner, Vec::new(), stop), offset, limit).filtered(conditions)
+        Node::Slice(inner, offset, limit, each) => {
+            Node::Slice(below(inner, Vec::new(), stop), offset, limit, each).filtered(conditions)
         }
         leaf @ (Node::Pattern(_) | Node::Path(_) | Node::Values(..)) => leaf.filtered(conditions),
     }
@@ -270,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_slice_keeps_its_conditions_above() {
-        let node = Node::Slice(Operand::new(pattern(0, 1)), 0, Some(3)).filtered(vec![less(0, 1)]);
+        let node = Node::Slice(Operand::new(pattern(0, 1)), 0, Some(3), None).filtered(vec![less(0, 1)]);
         assert_eq!(push_down(node.clone(), &Stop::new(&|| false)), node);
     }
 

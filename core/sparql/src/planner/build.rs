@@ -18,6 +18,7 @@ use crate::boxes::union::To;
 use crate::boxes::walk::WalkSpec;
 use crate::condition::{Condition, Kinds};
 use crate::expression::Expr;
+use crate::graphs::Merged;
 use smallvec::{SmallVec, smallvec};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -61,8 +62,10 @@ pub(crate) enum Op {
         pattern: Pattern,
         spec: Arc<ScanSpec>,
     },
-    /// All terms that are a subject or an object.
-    Nodes,
+    /// All terms that are a subject or an object in a graph; for a slot, in each named graph, with its name.
+    Nodes {
+        graph: At,
+    },
     Walk {
         input: Below,
         path: Path,
@@ -121,6 +124,8 @@ pub(crate) enum Op {
         input: Below,
         offset: usize,
         limit: Option<usize>,
+        /// The column by which the rows are sorted, if it is for each of its values.
+        each: Option<usize>,
     },
     /// The triples of a template, each once.
     Construct {
@@ -131,6 +136,7 @@ pub(crate) enum Op {
     Describe {
         input: Below,
         resources: Arc<[Id]>,
+        graph: At,
     },
 }
 
@@ -151,7 +157,7 @@ pub(crate) struct Matching<'a> {
     pub(crate) equalities: &'a [(Slot, Slot, By)],
     /// Which of the built rows with the same keys are kept.
     pub(crate) keep: Keep,
-    /// MINUS: both sides must have a value for at least one key.
+    /// MINUS: both sides must have a value for at least one key that is not always bound.
     pub(crate) needs_overlap: bool,
 }
 
@@ -227,7 +233,7 @@ impl Physical {
     /// The operator's inputs.
     pub(crate) fn inputs(&self) -> impl Iterator<Item = &Physical> {
         let (one, two, more): (Option<&Physical>, Option<&Physical>, &[Physical]) = match &self.op {
-            Op::Values { .. } | Op::Scan { .. } | Op::Nodes => (None, None, &[]),
+            Op::Values { .. } | Op::Scan { .. } | Op::Nodes { .. } => (None, None, &[]),
             Op::HashJoin { probe, build, .. } => (Some(probe), Some(build), &[]),
             Op::Union { inputs, .. } => (None, None, inputs),
             Op::Walk { input, .. }
@@ -269,7 +275,7 @@ impl Physical {
     fn take_below(&mut self, into: &mut Vec<Physical>) {
         let mut take = |below: &mut Below| into.extend(below.0.take().map(|below| *below));
         match &mut self.op {
-            Op::Values { .. } | Op::Scan { .. } | Op::Nodes => {}
+            Op::Values { .. } | Op::Scan { .. } | Op::Nodes { .. } => {}
             Op::HashJoin { probe, build, .. } => [probe, build].into_iter().for_each(take),
             Op::Union { inputs, .. } => inputs.iter_mut().for_each(|input| input.take_below(into)),
             Op::Walk { input, .. }
@@ -366,22 +372,22 @@ impl Planner<'_> {
     /// Reads a pattern from an index that begins with its constants and, if there are several such, has `by` next.
     pub(crate) fn scan(&self, pattern: &Pattern, by: Option<Slot>, needed: &Slots, goal: Goal) -> Physical {
         let snapshot = &self.terms.snapshot;
-        let bound = pattern.0.map(|at| matches!(at, At::Constant(_)));
+        let bound = pattern.0.map(|at| at.constant().is_some());
         let place = |slot| pattern.0.iter().position(|at| *at == At::Slot(slot));
         let by = by.and_then(place).map(|place| Position::ALL[place]);
-        let order = snapshot.best_order_for(bound, by);
+        // Named graphs one after the other are rows of an order by graph.
+        let each_graph = by == Some(Position::Graph) && bound == [false; 4];
+        let order = if each_graph { Order::Gspo } else { snapshot.best_order_for(bound, by) };
         let arranged = order.arrange(pattern.0);
         let prefix = order.prefix(bound);
-        let constant = |at: &At| match at {
-            At::Constant(id) => Some(*id),
-            At::Slot(_) => None,
-        };
-        let ids: Vec<Id> = arranged[..prefix].iter().filter_map(constant).collect();
+        let ids: Vec<Id> = arranged[..prefix].iter().filter_map(|at| at.constant()).collect();
+        let merged = (pattern.graph() == At::Merged).then(|| self.terms.merged.clone());
         let mut columns = Vec::new();
         let (mut output, mut constants, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
         for (level, at) in arranged.iter().enumerate().skip(prefix) {
             match at {
                 At::Constant(id) => constants.push((level, *id)),
+                At::Merged => (),
                 At::Slot(slot) => {
                     if let Some(first) = arranged[..level].iter().position(|other| other == at) {
                         repeated.push((first, level));
@@ -392,7 +398,7 @@ impl Planner<'_> {
                 }
             }
         }
-        let is_simple = constants.is_empty() && repeated.is_empty();
+        let is_simple = constants.is_empty() && repeated.is_empty() && !matches!(merged, Some(Merged::These(_)));
         // Rows come sorted. If the levels in front of the deepest one are all put out or constant, equal rows follow each other.
         let is_sorted = |level: usize| level < LAST && output.len() == level + 1 - prefix;
         let distinct = goal.set && is_simple && output.last().copied().is_some_and(is_sorted);
@@ -400,8 +406,9 @@ impl Planner<'_> {
             Some(At::Slot(slot)) if output.contains(&prefix) => Some(*slot),
             _ => None,
         };
-        let rows = snapshot.index(order).range(&ids);
-        let spec = ScanSpec { order, rows: rows.clone(), output, constants, repeated, distinct };
+        let index = snapshot.index(order);
+        let rows = if each_graph { index.count(&[Id::UNBOUND])..index.len() } else { index.range(&ids) };
+        let spec = ScanSpec { order, rows: rows.clone(), output, constants, repeated, merged, distinct };
         let mut estimate = self.of_pattern(pattern).restricted(&columns.iter().copied().collect());
         if distinct {
             let distinct = estimate.facts.values().map(|facts| facts.distinct).product::<f64>();
@@ -425,9 +432,10 @@ impl Planner<'_> {
         let known = pattern.0.map(|at| match at {
             At::Constant(_) => true,
             At::Slot(slot) => input.estimate.is_certain(slot),
+            At::Merged => false,
         });
-        let constants = pattern.0.map(|at| matches!(at, At::Constant(_)));
-        let statistics = snapshot.statistics();
+        let constants = pattern.0.map(|at| at.constant().is_some());
+        let statistics = estimate::statistics_of(snapshot, pattern.graph());
         // Of two orders with one known level in front, besides the graph, the one with fewer rows for each value.
         let values = |order: &Order| match order.positions()[usize::from(order.is_by_graph())] {
             Position::Subject => statistics.subjects,
@@ -443,7 +451,7 @@ impl Planner<'_> {
         let source = |at: &At| match at {
             At::Constant(id) => Some(Source::Constant(*id)),
             At::Slot(slot) if input.estimate.is_certain(*slot) => input.column(*slot).map(Source::Column),
-            At::Slot(_) => None,
+            At::Slot(_) | At::Merged => None,
         };
         let prefix: Vec<Source> = arranged.iter().map_while(source).collect();
         let (mut checks, mut repeated, mut output, mut slots) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -457,10 +465,12 @@ impl Planner<'_> {
                         slots.push(*slot);
                     }
                 },
+                (None, At::Merged) => (),
                 (None, At::Constant(_)) => unreachable!("constants have a source"),
             }
         }
-        (IndexSpec { order, prefix, checks, repeated, output, want: Want::All }, slots)
+        let merged = (pattern.graph() == At::Merged).then(|| self.terms.merged.clone());
+        (IndexSpec { order, prefix, checks, repeated, output, merged, want: Want::All }, slots)
     }
 
     /// Whether a pattern can be searched for each row of a table: the shared slots must always be bound.
@@ -475,7 +485,7 @@ impl Planner<'_> {
     /// Whether a pattern's rows are contiguous in an index. Then one search finds them for all rows that they are joined with,
     /// so the join needs no table.
     pub(super) fn is_found_once(&self, pattern: &Pattern) -> bool {
-        let constants = pattern.0.map(|at| matches!(at, At::Constant(_)));
+        let constants = pattern.0.map(|at| at.constant().is_some());
         let count = constants.iter().filter(|constant| **constant).count();
         let mut slots = pattern.slots();
         let is_repeated = slots.next().is_some_and(|first| slots.any(|slot| slot == first));
@@ -507,9 +517,10 @@ impl Planner<'_> {
             if slots.is_empty() {
                 index.want = Want::First;
             } else if index.output == [depth]
-                && (1..LAST).contains(&depth)
+                && (1 + usize::from(index.order.is_by_graph())..LAST).contains(&depth)
                 && index.checks.is_empty()
                 && index.repeated.is_empty()
+                && !matches!(index.merged, Some(Merged::These(_)))
             {
                 index.want = Want::Groups;
             }
@@ -522,6 +533,15 @@ impl Planner<'_> {
             ProbeOutput { slots: &slots, merged: &Slots::new() },
             &both,
         );
+        let is_of_partner = |origin: &Origin| matches!(origin, Origin::Right(_));
+        if index.want == Want::Groups
+            && kind == JoinKind::Inner
+            && goal.set
+            && conditions.is_empty()
+            && join.output.iter().all(is_of_partner)
+        {
+            index.want = Want::Values;
+        }
         let estimate = self.joined(kind, &input.estimate, both.clone(), conditions, &columns);
         let sorted = input.sorted.filter(|slot| columns.has(*slot));
         self.made(Physical {
@@ -894,7 +914,22 @@ impl Planner<'_> {
             sorted: input.sorted,
             columns: input.columns.clone(),
             estimate: input.estimate.clone().with_rows(rows),
-            op: Op::Slice { input: Below::new(input), offset, limit },
+            op: Op::Slice { input: Below::new(input), offset, limit, each: None },
+            conditions: Vec::new(),
+        })
+    }
+
+    /// As [`Planner::cut`], for each value of a slot, by which the rows are sorted.
+    pub(super) fn cut_each(&self, input: Physical, offset: usize, limit: Option<usize>, each: Slot) -> Physical {
+        let column = input.column(each).expect("what the rows are sorted by is a column");
+        let most = limit.map_or(f64::INFINITY, |limit| limit as f64 * input.estimate.distinct(each));
+        self.made(Physical {
+            cost: input.cost,
+            startup: input.startup,
+            sorted: input.sorted,
+            columns: input.columns.clone(),
+            estimate: input.estimate.clone().with_rows(input.estimate.rows.min(most)),
+            op: Op::Slice { input: Below::new(input), offset, limit, each: Some(column) },
             conditions: Vec::new(),
         })
     }

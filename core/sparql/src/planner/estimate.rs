@@ -4,11 +4,12 @@
 //! values is contained in the larger: Selinger et al., "Access path selection in a relational database management system",
 //! SIGMOD 1979, §4.
 
-use crate::algebra::{At, Pattern, Slot, Slots};
+use crate::algebra::{At, DEFAULT_GRAPH, Pattern, Slot, Slots};
 use crate::condition::Kinds;
 use crate::expression::{Compare, Expr};
+use crate::graphs::Merged;
 use crate::slots::BySlot;
-use vicus_rdf::{Id, Kind, Snapshot, statistics};
+use vicus_rdf::{Kind, Snapshot, Statistics, statistics};
 
 /// The facts of one column.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -58,18 +59,18 @@ impl Estimate {
     }
 }
 
-/// The facts of the triples that match a pattern.
-pub(crate) fn of_pattern(snapshot: &Snapshot, pattern: &Pattern) -> Estimate {
-    let bound = pattern.0.map(|at| matches!(at, At::Constant(_)));
+/// The facts of the triples that match a pattern. `merged` is what merged graphs are.
+pub(crate) fn of_pattern(snapshot: &Snapshot, merged: &Merged, pattern: &Pattern) -> Estimate {
+    let bound = pattern.0.map(|at| at.constant().is_some());
     let order = snapshot.best_order(bound);
     let index = snapshot.index(order);
     let arranged = order.arrange(pattern.0);
-    let ids = arranged.map(|at| match at {
-        At::Constant(id) => id,
-        At::Slot(_) => Id::UNBOUND,
-    });
+    let ids = arranged.map(|at| at.constant().unwrap_or_default());
     let prefix = &ids[..order.prefix(bound)];
     let mut rows = index.count(prefix) as f64;
+    if pattern.graph() == At::Merged {
+        rows *= merged.share(snapshot);
+    }
     if prefix.len() < bound.iter().filter(|bound| **bound).count() {
         rows *= 0.1;
     }
@@ -77,12 +78,9 @@ pub(crate) fn of_pattern(snapshot: &Snapshot, pattern: &Pattern) -> Estimate {
     if distinct_slots.len() < pattern.slots().count() {
         rows *= 0.1;
     }
-    let statistics = snapshot.statistics();
-    let predicate = match pattern.0[1] {
-        At::Constant(id) => statistics.predicate(id),
-        At::Slot(_) => None,
-    };
-    let known = matches!(pattern.0[1], At::Constant(_));
+    let statistics = statistics_of(snapshot, pattern.graph());
+    let predicate = pattern.0[1].constant().and_then(|id| statistics.predicate(id));
+    let known = pattern.0[1].constant().is_some();
     let mut facts: BySlot<Facts> = BySlot::default();
     for (place, at) in pattern.0.iter().enumerate() {
         let At::Slot(slot) = at else { continue };
@@ -111,6 +109,11 @@ pub(crate) fn of_pattern(snapshot: &Snapshot, pattern: &Pattern) -> Estimate {
         }
     }
     Estimate { rows, facts }
+}
+
+/// The counts of a graph or, for a named one, of all named graphs together.
+pub(crate) fn statistics_of(snapshot: &Snapshot, graph: At) -> &Statistics {
+    if graph == DEFAULT_GRAPH { snapshot.statistics() } else { snapshot.named_statistics() }
 }
 
 fn kinds_of(column: &statistics::Column) -> Kinds {

@@ -420,7 +420,7 @@ fn with_test_last(nodes: &[Node], conditions: &[Expr]) -> Option<Node> {
             | Node::AntiJoin { left, right, .. }
             | Node::SemiJoin { left, right, .. }
             | Node::MarkJoin { left, right, .. }
-            | Node::Minus(left, right) => Some((left, right)),
+            | Node::Minus(left, right, _) => Some((left, right)),
             _ => None,
         }
     }
@@ -451,7 +451,7 @@ fn with_test_last(nodes: &[Node], conditions: &[Expr]) -> Option<Node> {
         Node::AntiJoin { right, conditions, .. } => Node::AntiJoin { left: inner, right, conditions },
         Node::SemiJoin { right, conditions, .. } => Node::SemiJoin { left: inner, right, conditions },
         Node::MarkJoin { right, conditions, mark, .. } => Node::MarkJoin { left: inner, right, conditions, mark },
-        Node::Minus(_, right) => Node::Minus(inner, right),
+        Node::Minus(_, right, graph) => Node::Minus(inner, right, graph),
         other => unreachable!("{other:?} has no right side"),
     };
     Some(last.filtered(rest))

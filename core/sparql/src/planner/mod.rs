@@ -105,7 +105,9 @@ impl<'a> Planner<'a> {
     pub(crate) fn of_pattern(&self, pattern: &Pattern) -> Estimate {
         let mut patterns = self.patterns.borrow_mut();
         let known = patterns.entry(*pattern);
-        Estimate::clone(known.or_insert_with(|| Box::new(estimate::of_pattern(&self.terms.snapshot, pattern))))
+        Estimate::clone(
+            known.or_insert_with(|| Box::new(estimate::of_pattern(&self.terms.snapshot, &self.terms.merged, pattern))),
+        )
     }
 
     /// The physical plan of a node. Its columns are the slots of `needed` that the node may bind.
@@ -165,7 +167,7 @@ impl<'a> Planner<'a> {
                 let distinct = self.distinct(self.plan(inner, all, set));
                 self.project(distinct, needed)
             }
-            Node::Slice(inner, offset, limit) => self.slice(inner, *offset, *limit, needed),
+            Node::Slice(inner, offset, limit, each) => self.slice(inner, (*offset, *limit), *each, needed),
         }
     }
 
@@ -238,9 +240,21 @@ impl<'a> Planner<'a> {
         self.values(&slots, &Table { columns, rows: 0 }, needed)
     }
 
-    fn slice(&self, inner: &Node, offset: usize, limit: Option<usize>, needed: &Slots) -> Physical {
+    fn slice(
+        &self,
+        inner: &Node,
+        (offset, limit): (usize, Option<usize>),
+        each: Option<Slot>,
+        needed: &Slots,
+    ) -> Physical {
         // Below a slice, duplicates count.
-        let goal = Goal { set: false, first: self.optimise && limit.is_some() };
+        let goal = Goal { set: false, first: self.optimise && limit.is_some() && each.is_none() };
+        if let Some(each) = each {
+            let mut inside = needed.clone();
+            inside.insert(each);
+            let cut = self.cut_each(self.plan(inner, &inside, goal), offset, limit, each);
+            return self.project(cut, needed);
+        }
         let mut core = inner;
         let mut visible = needed.clone();
         while let Node::Project(inside, slots) = core {
@@ -268,7 +282,9 @@ impl<'a> Planner<'a> {
             }
             Wanted::Rows(select) => self.selected(node, select),
             Wanted::Triples { template, columns } => self.constructed(node, template, columns),
-            Wanted::Descriptions { of, resources, columns } => self.described(node, of, resources, columns),
+            Wanted::Descriptions { of, resources, graph, columns } => {
+                self.described(node, of, (resources, *graph), columns)
+            }
         };
         passing::let_pass(&mut plan);
         plan

@@ -10,16 +10,17 @@
 use super::build::{JoinTask, Matching, cost, price};
 use super::estimate::{self, Estimate};
 use super::{Goal, Physical, Planner};
-use crate::algebra::{At, Pattern, Slot, Slots, Table};
+use crate::algebra::{At, DEFAULT_GRAPH, Pattern, Slot, Slots, Table};
 use crate::boxes::hash_table::By;
 use crate::boxes::join::JoinKind;
 use crate::expression::Expr;
+use crate::graphs::Merged;
 use crate::slots::BySlot;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use vicus_rdf::Snapshot;
 use vicus_rdf::characteristic::{Expected, Star, StarPart};
+use vicus_rdf::{Order, Snapshot};
 
 /// An operand of a group.
 pub(crate) enum Leaf {
@@ -212,7 +213,7 @@ impl<'a> Ordering<'a> {
             pattern.slots().reduce(|best, slot| if uses(slot) > uses(best) { slot } else { best })
         };
         let hubs = leaves.iter().map(hub).collect();
-        let stars = stars(&planner.terms.snapshot, &leaves);
+        let stars = stars(&planner.terms.snapshot, &planner.terms.merged, &leaves);
         let places = |leaf: &Leaf| {
             let Leaf::Pattern(pattern, _) = leaf else { return SmallVec::new() };
             let holders = |slot: Slot| slots.get(&slot).map(|shared| shared.holders).unwrap_or_default();
@@ -507,13 +508,18 @@ impl<'a> Ordering<'a> {
     }
 
     /// The weight of joining two sets: the cost that the join adds, and the later cost of its rows. `None` if they share
-    /// nothing.
+    /// nothing. What plans cost is spent whichever join comes next; a pattern may be searched instead of read, so reading it is a
+    /// cost of the join.
     fn weight(&mut self, left: Set, right: Set, best: &FxHashMap<Set, Best>) -> Option<f64> {
         if left == right || !self.is_connected(left, right) {
             return None;
         }
         let joined = self.join(left, right, &best[&left], &best[&right]);
-        let added = self.price(&joined) - self.price(&best[&left]) - self.price(&best[&right]);
+        let spent = |ordering: &Self, set: Set| match ordering.leaves[set.trailing_zeros() as usize] {
+            Some(Leaf::Pattern(..)) if set.count_ones() == 1 => 0.0,
+            _ => ordering.price(&best[&set]),
+        };
+        let added = self.price(&joined) - spent(self, left) - spent(self, right);
         Some(added + self.rows(left | right) * cost::SEARCH_FAR)
     }
 
@@ -592,32 +598,46 @@ fn holders_of(expr: &Expr, slots: &Sharing) -> Set {
 const FEW: f64 = 32.0;
 
 /// The stars of two patterns or more, but for those that begin at few rows.
-fn stars(snapshot: &Snapshot, leaves: &[Leaf]) -> Vec<SubjectStar> {
-    let statistics = snapshot.statistics();
-    let mut by_subject: BTreeMap<Slot, (Vec<usize>, Vec<StarPart>)> = BTreeMap::new();
+fn stars(snapshot: &Snapshot, merged: &Merged, leaves: &[Leaf]) -> Vec<SubjectStar> {
+    let mut graphs: Vec<At> = Vec::new();
+    let mut by_subject: BTreeMap<(Slot, usize), (Vec<usize>, Vec<StarPart>)> = BTreeMap::new();
     let few = leaves.iter().map(Leaf::estimate).filter(|estimate| estimate.rows <= FEW);
     let small: Slots = few.flat_map(|estimate| estimate.facts.iter().map(|(slot, _)| slot)).collect();
     for (leaf, operand) in leaves.iter().enumerate() {
-        let Leaf::Pattern(Pattern([At::Slot(subject), At::Constant(predicate), object, _]), estimate) = operand else {
+        let Leaf::Pattern(Pattern([At::Slot(subject), At::Constant(predicate), object, graph]), estimate) = operand
+        else {
             continue;
         };
+        let statistics = estimate::statistics_of(snapshot, *graph);
         let (object, counts) = match object {
             At::Constant(id) => (Some(*id), statistics.predicate(*predicate)),
             At::Slot(slot) if slot == subject => continue,
-            At::Slot(_) => (None, None),
+            At::Slot(_) | At::Merged => (None, None),
         };
+        let place = graphs.iter().position(|other| other == graph).unwrap_or(graphs.len());
+        if place == graphs.len() {
+            graphs.push(*graph);
+        }
         let share = counts.map_or(0.0, |counts| estimate.rows / counts.triples as f64);
-        let (leaves, parts) = by_subject.entry(*subject).or_default();
+        let (leaves, parts) = by_subject.entry((*subject, place)).or_default();
         leaves.push(leaf);
         parts.push(statistics.characteristic().part(*predicate, object, share));
     }
-    let star = |(subject, (leaves, parts)): (Slot, (Vec<usize>, Vec<StarPart>))| SubjectStar {
+    let star = |((subject, graph), (leaves, parts)): ((Slot, usize), (Vec<usize>, Vec<StarPart>))| SubjectStar {
         subject,
         set: leaves.iter().fold(0, |set, leaf| set | 1 << leaf),
-        star: statistics.characteristic().star(&parts),
+        star: estimate::statistics_of(snapshot, graphs[graph]).characteristic().star(&parts),
         leaves,
     };
-    let is_worth = |(subject, (leaves, _)): &(Slot, (Vec<usize>, _))| leaves.len() > 1 && !small.contains(subject);
+    // The sets are those of all named graphs together. They say nothing of a small one among them.
+    let is_most = |graph: At| match graph {
+        DEFAULT_GRAPH | At::Slot(_) => true,
+        At::Constant(id) => 2 * snapshot.index(Order::Gspo).count(&[id]) > snapshot.named_statistics().triples,
+        At::Merged => merged.share(snapshot) > 0.5,
+    };
+    let is_worth = |((subject, graph), (leaves, _)): &((Slot, usize), (Vec<usize>, _))| {
+        leaves.len() > 1 && !small.contains(subject) && is_most(graphs[*graph])
+    };
     by_subject.into_iter().filter(is_worth).map(star).collect()
 }
 

@@ -4,7 +4,7 @@ use super::build::{JoinTask, Matching, cost};
 use super::group::single_inequality;
 use super::walk::is_open_walk;
 use super::{Goal, Physical, Planner};
-use crate::algebra::{Node, Path, Pattern, Service, Slots};
+use crate::algebra::{Node, Path, Pattern, Service, Slot, Slots};
 use crate::boxes::hash_table::{By, Keep};
 use crate::boxes::join::JoinKind;
 use crate::expression::{Compare, Expr};
@@ -12,15 +12,15 @@ use std::sync::Arc;
 
 impl Planner<'_> {
     pub(crate) fn outer(&self, node: &Node, needed: &Slots, goal: Goal) -> Physical {
-        let (kind, left_node, right_node, conditions, is_minus) = match node {
-            Node::LeftJoin { left, right, conditions } => (JoinKind::Left, left, right, &conditions[..], false),
-            Node::AntiJoin { left, right, conditions } => (JoinKind::Anti, left, right, &conditions[..], false),
-            Node::SemiJoin { left, right, conditions } => (JoinKind::Semi, left, right, &conditions[..], false),
+        let (kind, left_node, right_node, conditions, minus) = match node {
+            Node::LeftJoin { left, right, conditions } => (JoinKind::Left, left, right, &conditions[..], None),
+            Node::AntiJoin { left, right, conditions } => (JoinKind::Anti, left, right, &conditions[..], None),
+            Node::SemiJoin { left, right, conditions } => (JoinKind::Semi, left, right, &conditions[..], None),
             Node::MarkJoin { left, mark, .. } if !needed.contains(mark) => return self.plan(left, needed, goal),
             Node::MarkJoin { left, right, conditions, mark } => {
-                (JoinKind::Mark(*mark), left, right, &conditions[..], false)
+                (JoinKind::Mark(*mark), left, right, &conditions[..], None)
             }
-            Node::Minus(left, right) => (JoinKind::Anti, left, right, &[][..], true),
+            Node::Minus(left, right, graph) => (JoinKind::Anti, left, right, &[][..], Some(*graph)),
             other => unreachable!("{other:?} is no outer join"),
         };
         let (left_scope, right_scope) = (left_node.scope(), right_node.scope());
@@ -45,7 +45,7 @@ impl Planner<'_> {
         let set = self.optimise && (goal.set || matches!(kind, JoinKind::Anti | JoinKind::Semi | JoinKind::Mark(_)));
         // The table is complete before the first row is sent, so the time to its first row doesn't matter.
         let right_goal = Goal { set, first: false };
-        if let (Some((pattern, more)), true) = (alone(right_node, &as_pattern), self.optimise && !is_minus) {
+        if let (Some((pattern, more)), true) = (alone(right_node, &as_pattern), self.optimise && minus.is_none()) {
             let mut all = conditions.to_vec();
             all.extend(more.iter().cloned());
             // The slots shared with the left are always bound there, so the search knows the values to look for.
@@ -67,7 +67,7 @@ impl Planner<'_> {
             let all = [conditions, more].concat();
             return self.ask(left, service, JoinTask { kind, conditions: &all, needed });
         }
-        if let (Some((path, more)), true) = (alone(right_node, &as_path), self.optimise && !is_minus) {
+        if let (Some((path, more)), true) = (alone(right_node, &as_path), self.optimise && minus.is_none()) {
             let mut all = conditions.to_vec();
             all.extend(more.iter().cloned());
             if self.can_walk(path, &left.estimate) {
@@ -95,7 +95,11 @@ impl Planner<'_> {
                 _ => Keep::Greatest(column),
             };
         }
-        let matching = Matching { equalities: &keys, keep, needs_overlap: is_minus };
+        // What both sides always bind is an overlap, unless it is their graph.
+        let is_overlap = |slot: &Slot| left.estimate.is_certain(*slot) && right.estimate.is_certain(*slot);
+        let needs_overlap =
+            minus.is_some_and(|graph| !shared.iter().any(|slot| Some(*slot) != graph && is_overlap(slot)));
+        let matching = Matching { equalities: &keys, keep, needs_overlap };
         let task = JoinTask { kind, conditions: &rest, needed };
         self.hash_join(left, right, matching, task, right_goal_of(goal))
     }

@@ -35,7 +35,7 @@ fn below(plan: &mut Physical, kept: Kept) {
 
 fn of_operator(plan: &mut Physical, kept: Kept) {
     match &mut plan.op {
-        Op::Values { .. } | Op::Scan { .. } | Op::Nodes => {}
+        Op::Values { .. } | Op::Scan { .. } | Op::Nodes { .. } => {}
         Op::Walk { input, walk, join, .. } => {
             let mut inner = probed(join, &kept, input);
             compare(&mut inner, [Some(&walk.start), walk.target.as_ref()].into_iter().flatten());

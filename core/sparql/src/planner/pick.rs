@@ -74,7 +74,9 @@ fn pick_in(op: &mut Op, kept: &[usize], width: usize) -> bool {
         }
         // DISTINCT compares all columns.
         Op::Distinct { input } => kept.len() == width && pick(input, kept),
-        Op::Slice { input, .. } => pick(input, kept),
-        Op::Nodes | Op::Aggregate { .. } | Op::Construct { .. } | Op::Describe { .. } => false,
+        Op::Slice { input, each: None, .. } => pick(input, kept),
+        Op::Nodes { .. } | Op::Slice { .. } | Op::Aggregate { .. } | Op::Construct { .. } | Op::Describe { .. } => {
+            false
+        }
     }
 }

@@ -62,7 +62,7 @@ fn asking(mut node: &Node) -> Option<Node> {
     | Node::AntiJoin { left: below, .. }
     | Node::SemiJoin { left: below, .. }
     | Node::MarkJoin { left: below, .. }
-    | Node::Minus(below, _)
+    | Node::Minus(below, ..)
     | Node::Extend(below, ..)
     | Node::Sort(below, _)
     | Node::Distinct(below) = node

@@ -4,7 +4,7 @@ use super::build::{Below, Op, Physical, cost};
 use super::columns::Columns;
 use super::estimate::{Estimate, Facts};
 use super::{Goal, Planner};
-use crate::algebra::{Column, Node, Slot, Table};
+use crate::algebra::{At, Column, Node, Slot, Table};
 use crate::boxes::construct::{Part, Template};
 use crate::condition::Kinds;
 use crate::translate::InTemplate;
@@ -76,14 +76,20 @@ impl Planner<'_> {
         Template { plain, fresh, blanks }
     }
 
-    /// The descriptions of the values of these slots and of some resources.
-    pub(super) fn described(&self, node: &Node, of: &[Slot], resources: &[Id], columns: &[Slot; 3]) -> Physical {
+    /// The descriptions in a graph of the values of these slots and of some resources.
+    pub(super) fn described(
+        &self,
+        node: &Node,
+        of: &[Slot],
+        (resources, graph): (&[Id], At),
+        columns: &[Slot; 3],
+    ) -> Physical {
         let needed = of.iter().copied().collect();
         let input = self.plan(node, &needed, Goal { set: self.optimise, first: false });
         let rows = (input.estimate.rows * input.columns.len() as f64 + resources.len() as f64) * OF_EACH;
         let price = rows * (cost::SCAN + cost::MAKE);
         let resources = resources.into();
-        self.made_triples(input, (rows, price), columns, |input| Op::Describe { input, resources })
+        self.made_triples(input, (rows, price), columns, |input| Op::Describe { input, resources, graph })
     }
 
     fn made_triples(

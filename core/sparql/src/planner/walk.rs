@@ -1,17 +1,19 @@
 //! Property paths of any length: from which end they are walked, and when in a group.
 
 use super::build::{Below, JoinTask, Matching, Op, Physical, ProbeOutput, cost};
-use super::estimate::{Estimate, Facts};
+use super::estimate::{self, Estimate, Facts};
 use super::{Goal, Planner};
-use crate::algebra::{At, DEFAULT_GRAPH, Node, Path, Pattern, Slot, Slots, Table};
+use crate::algebra::{At, Column, Node, Path, Pattern, Slot, Slots, Table};
 use crate::boxes::index_probe::Source;
 use crate::boxes::join::JoinKind;
-use crate::boxes::walk::WalkSpec;
+use crate::boxes::walk::{In, WalkSpec};
 use crate::condition::Kinds;
 use crate::expression::Expr;
+use crate::graphs::Active;
 use crate::route::{Automaton, Begin, Route};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
+use vicus_rdf::Id;
 
 /// How many times more pairs are assumed to be connected by any number of steps than by one.
 const REACHED: f64 = 8.0;
@@ -37,28 +39,32 @@ impl Planner<'_> {
     /// are fewer. If the path may have no step, all other nodes are connected with themselves.
     pub(crate) fn walk_alone(&self, path: &Path, needed: &Slots) -> Physical {
         let (At::Slot(subject), At::Slot(object)) = (path.subject, path.object) else {
-            return self.walk(self.values(&[], &Table::unit(), needed), path, JoinKind::Inner, &[], needed);
+            return self.walk(self.graphs_of(path.graph), path, JoinKind::Inner, &[], needed);
         };
+        if [path.subject, path.object].contains(&path.graph) {
+            return self.walk(self.graphs_of(path.graph), path, JoinKind::Inner, &[], needed);
+        }
         let choices = [(subject, path.route.begins(false)), (object, path.route.begins(true))];
-        let choices = choices.map(|(slot, begins)| (slot, self.beginnings(slot, &begins), begins));
+        let choices = choices.map(|(slot, begins)| (slot, self.beginnings(slot, &begins, path.graph), begins));
         let [forward, backward] = choices;
         let rows = |starts: &Option<Physical>| starts.as_ref().map_or(f64::INFINITY, |plan| plan.estimate.rows);
         let (slot, starts, begins) = if rows(&backward.1) < rows(&forward.1) { backward } else { forward };
         let Some(starts) = starts.filter(|_| self.optimise) else {
-            return self.walk(self.nodes(subject), path, JoinKind::Inner, &[], needed);
+            return self.walk(self.nodes(subject, path.graph), path, JoinKind::Inner, &[], needed);
         };
         if !path.route.may_stay() {
             return self.walk(starts, path, JoinKind::Inner, &[], needed);
         }
-        let others = self.nodes(slot);
-        if starts.cost + (starts.estimate.rows * cost::BUILD) + (others.estimate.rows * cost::PROBE)
-            > (others.estimate.rows - starts.estimate.rows) * WALK
+        let others = self.nodes(slot, path.graph);
+        if path.graph.slot().is_some()
+            || starts.cost + (starts.estimate.rows * cost::BUILD) + (others.estimate.rows * cost::PROBE)
+                > (others.estimate.rows - starts.estimate.rows) * WALK
         {
             return self.walk(others, path, JoinKind::Inner, &[], needed);
         }
         let both: Slots = [subject, object].into_iter().collect();
         let goal = Goal { set: false, first: false };
-        let again = self.beginnings(slot, &begins).expect("it was made before");
+        let again = self.beginnings(slot, &begins, path.graph).expect("it was made before");
         let kept: Slots = [slot].into_iter().collect();
         let task = JoinTask { kind: JoinKind::Anti, conditions: &[], needed: &kept };
         let alone = self.hash_join(others, again, Matching::SHARED, task, goal);
@@ -69,13 +75,22 @@ impl Planner<'_> {
         self.union(vec![walked, alone], columns)
     }
 
-    /// The nodes at which a first step can begin, each once; `None` if it can begin anywhere.
-    fn beginnings(&self, slot: Slot, begins: &[Begin]) -> Option<Physical> {
-        let needed: Slots = [slot].into_iter().collect();
+    /// The names of all graphs, if a slot stands for them; else one row without columns.
+    fn graphs_of(&self, graph: At) -> Physical {
+        let Some(slot) = graph.slot() else { return self.values(&[], &Table::unit(), &Slots::new()) };
+        let names: Vec<u64> = self.terms.snapshot.graphs().map(Id::bits).collect();
+        self.stop.count_bytes(size_of_val(&*names));
+        let table = Table { rows: names.len(), columns: vec![Column::new(names)] };
+        self.values(&[slot], &table, &[slot].into_iter().collect())
+    }
+
+    /// The nodes at which a first step can begin, each once in each graph; `None` if it can begin anywhere.
+    fn beginnings(&self, slot: Slot, begins: &[Begin], graph: At) -> Option<Physical> {
+        let needed: Slots = [slot].into_iter().chain(graph.slot()).collect();
         let scan = |begin: &Begin| {
             let pattern = match *begin {
-                Begin::Subjects(id) => [At::Slot(slot), At::Constant(id), ANYTHING, DEFAULT_GRAPH],
-                Begin::Objects(id) => [ANYTHING, At::Constant(id), At::Slot(slot), DEFAULT_GRAPH],
+                Begin::Subjects(id) => [At::Slot(slot), At::Constant(id), ANYTHING, graph],
+                Begin::Objects(id) => [ANYTHING, At::Constant(id), At::Slot(slot), graph],
                 Begin::Anywhere => return None,
             };
             Some(self.scan(&Pattern(pattern), Some(slot), &needed, Goal { set: true, first: false }))
@@ -84,12 +99,12 @@ impl Planner<'_> {
         if all.len() == 1 {
             return all.pop();
         }
-        Some(self.distinct(self.union(all, vec![slot])))
+        Some(self.distinct(self.union(all, needed.iter().copied().collect::<Vec<Slot>>())))
     }
 
     /// What statistics tell about a path from subjects to objects.
-    fn connected(&self, route: &Route) -> Connected {
-        let statistics = self.terms.snapshot.statistics();
+    fn connected(&self, route: &Route, graph: At) -> Connected {
+        let statistics = estimate::statistics_of(&self.terms.snapshot, graph);
         match route {
             Route::Step(id) => match statistics.predicate(*id) {
                 Some(predicate) => Connected {
@@ -105,11 +120,11 @@ impl Planner<'_> {
                 Connected { starts, ends, pairs: statistics.triples as f64, stays: false }
             }
             Route::Reverse(inner) => {
-                let inner = self.connected(inner);
+                let inner = self.connected(inner, graph);
                 Connected { starts: inner.ends, ends: inner.starts, ..inner }
             }
             Route::Sequence(a, b) => {
-                let (a, b) = (self.connected(a), self.connected(b));
+                let (a, b) = (self.connected(a, graph), self.connected(b, graph));
                 let mut pairs = a.pairs * b.pairs / a.ends.max(b.starts).max(1.0);
                 let (mut starts, mut ends) = (a.starts.min(pairs), b.ends.min(pairs));
                 // If one part may have no step, the other part alone is the whole path.
@@ -121,7 +136,7 @@ impl Planner<'_> {
                 Connected { starts, ends, pairs, stays: a.stays && b.stays }
             }
             Route::Either(a, b) => {
-                let (a, b) = (self.connected(a), self.connected(b));
+                let (a, b) = (self.connected(a, graph), self.connected(b, graph));
                 Connected {
                     starts: a.starts + b.starts,
                     ends: a.ends + b.ends,
@@ -129,40 +144,45 @@ impl Planner<'_> {
                     stays: a.stays || b.stays,
                 }
             }
-            Route::Optional(inner) => Connected { stays: true, ..self.connected(inner) },
+            Route::Optional(inner) => Connected { stays: true, ..self.connected(inner, graph) },
             Route::Any(inner) | Route::Many(inner) => {
-                let inner = self.connected(inner);
+                let inner = self.connected(inner, graph);
                 let pairs = (inner.pairs * REACHED).min(inner.starts * inner.ends).max(inner.pairs);
                 Connected { pairs, stays: inner.stays || matches!(route, Route::Any(_)), ..inner }
             }
         }
     }
 
-    fn nodes(&self, slot: Slot) -> Physical {
-        let statistics = self.terms.snapshot.statistics();
-        let rows = (statistics.subjects + statistics.objects) as f64;
-        let facts = [(slot, Facts { distinct: rows, kinds: Kinds::ANY, certain: true })];
+    fn nodes(&self, slot: Slot, graph: At) -> Physical {
+        let statistics = estimate::statistics_of(&self.terms.snapshot, graph);
+        let rows = match graph {
+            At::Slot(_) => (statistics.subjects + statistics.objects) as f64,
+            graph => Active::of(graph, &self.terms.merged).node_count(&self.terms.snapshot) as f64,
+        };
+        let of_node = Facts { distinct: rows, kinds: Kinds::ANY, certain: true };
+        let of_graph = Facts { distinct: self.terms.snapshot.graphs().len() as f64, ..of_node };
+        let facts = [(slot, of_node)].into_iter().chain(graph.slot().map(|slot| (slot, of_graph)));
         self.made(Physical {
-            op: Op::Nodes,
-            columns: vec![slot].into(),
-            estimate: Estimate { rows, facts: facts.into_iter().collect() },
+            op: Op::Nodes { graph },
+            columns: [slot].into_iter().chain(graph.slot()).collect(),
+            estimate: Estimate { rows, facts: facts.collect() },
             cost: rows * cost::SCAN,
             startup: 0.0,
-            sorted: Some(slot),
+            sorted: Some(slot).filter(|_| graph.slot().is_none()),
             conditions: Vec::new(),
         })
     }
 
-    /// Whether a path can be walked for each row of a table: at least one end is always bound, and the other is always bound or
-    /// never.
+    /// Whether a path can be walked for each row of a table: the graph and at least one end are always bound, and the other end is
+    /// always bound or never.
     pub(crate) fn can_walk(&self, path: &Path, input: &Estimate) -> bool {
         let known = |at: At| match at {
             At::Slot(slot) => input.is_certain(slot),
-            At::Constant(_) => true,
+            At::Constant(_) | At::Merged => true,
         };
         let open = |at: At| matches!(at, At::Slot(slot) if !input.facts.contains_key(&slot));
         let (a, b) = (path.subject, path.object);
-        (known(a) || known(b)) && (known(a) || open(a)) && (known(b) || open(b))
+        known(path.graph) && (known(a) || known(b)) && (known(a) || open(a)) && (known(b) || open(b))
     }
 
     /// Walks the path from each row of the input. Panics unless [`Planner::can_walk`].
@@ -177,6 +197,7 @@ impl Planner<'_> {
         let source = |at: At| match at {
             At::Constant(id) => Some(Source::Constant(id)),
             At::Slot(slot) => input.column(slot).map(Source::Column),
+            At::Merged => None,
         };
         let (a, b) = (source(path.subject), source(path.object));
         // If a row binds one end and the other is a constant, walk from the row's end: from the constant, all that it reaches
@@ -190,14 +211,14 @@ impl Planner<'_> {
             _ => Vec::new(),
         };
         let mut both = input.estimate.clone();
-        let mut connected = self.connected(&path.route);
+        let mut connected = self.connected(&path.route, path.graph);
         if backward {
             (connected.starts, connected.ends) = (connected.ends, connected.starts);
         }
         // The share of rows whose value is a start is estimated as `starts / distinct`, at most 1.
         let distinct = match at_start {
             At::Slot(slot) => input.estimate.facts.get(&slot).map_or(1.0, |facts| facts.distinct.max(1.0)),
-            At::Constant(_) => 1.0,
+            At::Constant(_) | At::Merged => 1.0,
         };
         let walked = input.estimate.rows * (connected.starts / distinct).min(1.0);
         let reached = walked * connected.pairs / connected.starts.max(1.0);
@@ -210,7 +231,11 @@ impl Planner<'_> {
         for slot in &slots {
             both.facts.insert(*slot, Facts { distinct: rows.max(1.0), kinds: Kinds::ANY, certain: true });
         }
-        let spec = WalkSpec { automaton: Arc::new(Automaton::new(&path.route, backward)), start, target };
+        let graph = match path.graph.slot() {
+            Some(slot) => In::Column(input.column(slot).expect("the graph of the path is known")),
+            None => In::Graph(Active::of(path.graph, &self.terms.merged)),
+        };
+        let spec = WalkSpec { automaton: Arc::new(Automaton::new(&path.route, backward)), graph, start, target };
         let (join, columns) = self.join_spec(
             JoinTask { kind, conditions, needed },
             &input,
@@ -317,9 +342,14 @@ impl Planner<'_> {
     }
 }
 
-/// Whether both ends of the path are variables.
+/// Whether both ends of a path are variables, or the graph that it is in.
 pub(crate) fn is_open_walk(node: &Node) -> bool {
-    matches!(node, Node::Path(Path { subject: At::Slot(_), object: At::Slot(_), .. }))
+    match node {
+        Node::Path(path) => {
+            path.graph.slot().is_some() || path.subject.slot().is_some() && path.object.slot().is_some()
+        }
+        _ => false,
+    }
 }
 
 /// Divides nodes into parts that have no variable in common.

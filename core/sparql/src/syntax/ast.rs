@@ -19,11 +19,22 @@ pub(crate) struct Query {
     pub(crate) prefixes: Vec<(String, String)>,
     /// The variables' names without `?`, in the order of the text.
     pub(crate) variables: Vec<String>,
+    /// The graphs that it names with FROM and FROM NAMED.
+    pub(crate) dataset: Option<Dataset>,
     /// Its pattern and modifiers. The projection is empty for an ASK, and has the variables of the template of a CONSTRUCT, and
     /// those that a DESCRIBE names.
     pub(crate) select: Select,
     /// The greatest number of levels of its tree.
     pub(crate) depth: usize,
+}
+
+/// The graphs that a query reads: SPARQL 1.1, §13.2.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Dataset {
+    /// The default graph is the merge of these.
+    pub(crate) default: Vec<NamedNode>,
+    /// The named graphs; `None` for all that there are.
+    pub(crate) named: Option<Vec<NamedNode>>,
 }
 
 /// What is made of a query's solutions.
@@ -116,7 +127,23 @@ pub(crate) enum Element {
     Union(Vec<Group>),
     Values(Values),
     Select(Box<Select>),
+    Graph(InGraph),
     Service(Service),
+}
+
+/// A group that is matched in a named graph, or in each.
+#[derive(Clone, Debug)]
+pub(crate) struct InGraph {
+    pub(crate) name: GraphName,
+    pub(crate) group: Group,
+}
+
+/// What stands after GRAPH.
+#[derive(Clone, Debug)]
+pub(crate) enum GraphName {
+    Iri(NamedNode),
+    /// A variable, and whether it occurs in the group as well.
+    Var(Var, bool),
 }
 
 /// A group that an endpoint answers.

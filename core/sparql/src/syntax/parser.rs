@@ -1,6 +1,6 @@
 //! What all parts of the grammar use: the next token, depth, names, terms; and the beginning and the end of a text.
 
-use super::ast::{Form, Group, Query, Select, Term, Var};
+use super::ast::{Dataset, Form, Group, Query, Select, Term, Var};
 use super::names::Blanks;
 use super::token::{Kind, Token, Tokens};
 use super::{ParseOptions, Result, Wrong, unescape};
@@ -38,6 +38,10 @@ pub(super) struct Parser<'a> {
     prefixes: BTreeMap<&'a str, String>,
     /// The names of variables, by number.
     variables: Vec<String>,
+    /// For each variable, how often it was parsed.
+    mentions: Vec<u32>,
+    /// What FROM and FROM NAMED say.
+    pub(super) dataset: Option<Dataset>,
     // Not a hash map, because a text may be written so that many of its names have the same hash.
     by_name: BTreeMap<&'a str, Var>,
     pub(super) blanks: Blanks<'a>,
@@ -93,6 +97,8 @@ impl<'a> Parser<'a> {
             base,
             prefixes: BTreeMap::new(),
             variables: Vec::new(),
+            mentions: Vec::new(),
+            dataset: None,
             by_name: BTreeMap::new(),
             blanks: Blanks::default(),
             depth: 0,
@@ -137,7 +143,7 @@ impl<'a> Parser<'a> {
         }
         let prefixes = self.prefixes.into_iter().map(|(name, iri)| (name.to_owned(), iri)).collect();
         let (base, variables, depth) = (self.base, self.variables, self.deepest);
-        Ok(Query { form, base, prefixes, variables, select, depth })
+        Ok(Query { form, base, prefixes, variables, dataset: self.dataset, select, depth })
     }
 
     /// BASE and PREFIX.
@@ -358,12 +364,19 @@ impl<'a> Parser<'a> {
         let name = &self.slice(self.token())[1..];
         self.skip();
         if let Some(var) = self.by_name.get(name) {
+            self.mentions[var.0 as usize] += 1;
             return Some(*var);
         }
         let var = Var(self.variables.len() as u32);
+        self.mentions.push(1);
         self.variables.push(name.to_owned());
         self.by_name.insert(name, var);
         Some(var)
+    }
+
+    /// How often a variable was parsed so far.
+    pub(super) fn mentions(&self, var: Var) -> u32 {
+        self.mentions[var.0 as usize]
     }
 
     pub(super) fn need_variable(&mut self) -> Result<Var> {

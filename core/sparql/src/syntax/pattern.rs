@@ -1,6 +1,6 @@
 //! Groups, triples and paths: SPARQL 1.1, §19.8, rules 53 to 106.
 
-use super::ast::{Element, Endpoint, Group, Path, Service, Term, Triple, Values, Var, Verb};
+use super::ast::{Element, Endpoint, GraphName, Group, InGraph, Path, Service, Term, Triple, Values, Var, Verb};
 use super::names::Scope;
 use super::parser::{Aggregates, Parser};
 use super::token::Kind;
@@ -118,11 +118,7 @@ impl<'a> Parser<'a> {
         } else if self.take_word("MINUS") {
             Element::Minus(self.group()?.0)
         } else if self.take_word("GRAPH") {
-            self.not_supported(at, "GRAPH patterns");
-            self.name_in_scope(scope)?;
-            let (group, inner) = self.group()?;
-            scope.add_all(inner);
-            Element::Union(vec![group])
+            Element::Graph(self.in_graph(scope)?)
         } else if self.take_word("SERVICE") {
             if self.in_exists > 0 {
                 self.not_supported(at, "SERVICE patterns within EXISTS");
@@ -177,14 +173,23 @@ impl<'a> Parser<'a> {
         Ok(Service { endpoint, silent, text: self.text_since(from).to_owned(), variables })
     }
 
-    /// The variable or IRI after GRAPH.
-    fn name_in_scope(&mut self, scope: &mut Scope) -> Result<()> {
-        match self.variable() {
-            Some(var) => scope.add(var),
-            None if self.iri()?.is_some() => {}
-            None => return Err(self.unexpected("a variable or an IRI")),
+    /// What follows GRAPH.
+    fn in_graph(&mut self, scope: &mut Scope) -> Result<InGraph> {
+        let mut name = match self.variable() {
+            Some(var) => GraphName::Var(var, false),
+            None => match self.iri()? {
+                Some(iri) => GraphName::Iri(iri),
+                None => return Err(self.unexpected("a variable or an IRI")),
+            },
+        };
+        let before = if let GraphName::Var(var, _) = name { self.mentions(var) } else { 0 };
+        let (group, inner) = self.group()?;
+        scope.add_all(inner);
+        if let GraphName::Var(var, occurs) = &mut name {
+            scope.add(*var);
+            *occurs = self.mentions(*var) > before;
         }
-        Ok(())
+        Ok(InGraph { name, group })
     }
 
     // Triples.

@@ -1,6 +1,6 @@
 //! SELECT, ASK, CONSTRUCT and DESCRIBE, their modifiers, and the rules for selected variables: SPARQL 1.1, §11.4, §18.2.1.
 
-use super::ast::{Element, Expression, Form, Group, Item, OrderKey, Select, Term, Triple, Var, Verb};
+use super::ast::{Dataset, Element, Expression, Form, Group, Item, OrderKey, Select, Term, Triple, Var, Verb};
 use super::names::Scope;
 use super::parser::{Aggregates, Parser};
 use super::pattern::Template;
@@ -223,12 +223,14 @@ impl<'a> Parser<'a> {
 
     /// FROM and FROM NAMED.
     fn dataset(&mut self) -> Result<()> {
-        while self.at_word("FROM") {
-            let at = self.place();
-            self.not_supported(at, "FROM clauses");
-            self.skip();
-            self.take_word("NAMED");
-            self.need_iri()?;
+        while self.take_word("FROM") {
+            let named = self.take_word("NAMED");
+            let graph = self.need_iri()?;
+            let dataset = self.dataset.get_or_insert_with(|| Dataset { default: Vec::new(), named: Some(Vec::new()) });
+            match &mut dataset.named {
+                Some(all) if named => all.push(graph),
+                _ => dataset.default.push(graph),
+            }
         }
         Ok(())
     }

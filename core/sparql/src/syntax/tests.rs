@@ -135,8 +135,6 @@ fn an_unknown_function_is_an_error_of_its_call_or_of_the_query() {
 #[test]
 fn what_is_not_supported_is_named() {
     for (text, what, column) in [
-        ("SELECT * { GRAPH ?g { ?s ?p ?o } }", "GRAPH patterns", 12),
-        ("SELECT * FROM <http://e/g> { ?s ?p ?o }", "FROM clauses", 10),
         ("ASK { FILTER EXISTS { SERVICE <http://e/s> { ?s ?p ?o } } }", "SERVICE patterns within EXISTS", 23),
         ("CLEAR ALL ; INSERT { ?s ?p 1 } WHERE { ?s ?p ?o }", "updates", 1),
     ] {

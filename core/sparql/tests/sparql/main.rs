@@ -4,9 +4,12 @@
 mod deep;
 mod exists;
 mod grammar;
+mod graphs;
 mod growth;
 mod large;
 mod long;
+#[path = "../made/mod.rs"]
+mod made;
 mod meaning;
 mod naive;
 mod paths;

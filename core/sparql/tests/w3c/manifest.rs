@@ -19,6 +19,8 @@ pub(crate) struct Test {
     pub(crate) kind: Kind,
     pub(crate) query: PathBuf,
     pub(crate) data: Vec<PathBuf>,
+    /// Named graphs, each with the IRI of its file as name.
+    pub(crate) graphs: Vec<PathBuf>,
     /// What endpoints have.
     pub(crate) services: Vec<(String, PathBuf)>,
     pub(crate) result: Option<PathBuf>,
@@ -98,16 +100,27 @@ fn tests_of(folder: &Path) -> Vec<Test> {
         let result = manifest.object_for_subject_predicate(test, manifest_word("result").as_ref()).and_then(path);
         let label = test.to_string();
         let label = label.trim_matches(['<', '>']).rsplit(['#', '/']).next().unwrap_or_default().to_owned();
-        all.push(Test {
-            name: format!("{suite}/{name}/{label}"),
-            kind,
-            query,
-            data: of_action("data"),
-            services,
-            result,
-        });
+        let (data, mut graphs) = (of_action("data"), of_action("graphData"));
+        if data.is_empty() && graphs.is_empty() {
+            // The query says with FROM which files it reads.
+            graphs = data_files(folder);
+        }
+        all.push(Test { name: format!("{suite}/{name}/{label}"), kind, query, data, graphs, services, result });
     }
     all
+}
+
+/// The files of a folder that may be data.
+fn data_files(folder: &Path) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(folder).expect("a suite is a folder");
+    let files = files.map(|entry| entry.expect("a readable folder").path());
+    let is_data = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("data") && name.ends_with(".ttl")
+    };
+    let mut files: Vec<PathBuf> = files.filter(is_data).collect();
+    files.sort();
+    files
 }
 
 /// The tests that a manifest lists, in its order. One that is described and not listed is out of use.
