@@ -15,7 +15,7 @@
 //! Blank nodes of different files are different. Outside of the store, nodes of file 0 keep their labels, `x` of file 3 is
 //! called `f3_x`, and the seventh nameless node of file 3 `g3_6`. A label of file 0 that looks like such a name gets `f0_` in
 //! front, so a name always identifies one node. The blank nodes that a query makes are the nameless ones of a file that no loader
-//! numbers; the sixth is called `new_6`.
+//! numbers; the sixth is called `new_6`. Those that an update makes, which stay, are the nameless ones of another such file.
 
 use crate::ids::{Id, Kind};
 use oxrdf::vocab::xsd;
@@ -35,6 +35,9 @@ pub(crate) const NO_SOURCE: u32 = FILES - 16;
 
 /// The file of blank nodes that a query makes; no source has this number.
 const FRESH: u32 = FILES - 1;
+
+/// The file of blank nodes that updates make; no source has this number.
+const MADE: u32 = FILES - 2;
 
 /// A term, borrowed from a dictionary or an id. The strings are values, without quotes and escapes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -343,6 +346,18 @@ impl Encoder {
     /// ```
     pub fn fresh(&mut self, number: u64) -> Encoded<'_> {
         self.nameless(FRESH, number)
+    }
+
+    /// A blank node that an update makes, by its number: unlike one that a query makes, it may be stored.
+    ///
+    /// ```
+    /// use vicus_rdf::{Encoded, Encoder, TermView};
+    /// let mut encoder = Encoder::default();
+    /// let Encoded::Key(kind, key) = encoder.made(6) else { unreachable!() };
+    /// assert_eq!(TermView::of_key(kind, key).fresh_number(), None);
+    /// ```
+    pub fn made(&mut self, number: u64) -> Encoded<'_> {
+        self.nameless(MADE, number)
     }
 
     /// Any literal.

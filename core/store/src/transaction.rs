@@ -103,6 +103,25 @@ impl<'a> Transaction<'a> {
         self.changes.insert(quad, false);
     }
 
+    /// Makes changes that were prepared with the last snapshot: [`Transaction::snapshot`] was called before, and no other ones with
+    /// new terms were made since.
+    ///
+    /// # Panics
+    /// There are other new terms since.
+    pub fn change(&mut self, changes: Changes) {
+        let Changes { fresh, inserts, deletes } = changes;
+        assert!(
+            self.fresh.is_empty() || fresh.is_empty(),
+            "the new terms of changes follow those of the last snapshot"
+        );
+        if !fresh.is_empty() {
+            self.fresh = fresh;
+        }
+        // What is deleted and inserted is there afterwards.
+        self.changes.extend(deletes.into_iter().map(|quad| (quad, false)));
+        self.changes.extend(inserts.into_iter().map(|quad| (quad, true)));
+    }
+
     /// As [`Transaction::insert`], by terms.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Stores in folders of the system, for threads that may wait.
 
+use oxrdf::NamedNode;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -85,4 +86,33 @@ pub fn check_store(path: &Path) -> Result<Checked, StoreError> {
 /// The folder has a store, the disk is full, the store is damaged, or the system refuses.
 pub fn back_up_store(store: &Store, path: &Path, pause: &mut dyn FnMut(u64)) -> Result<(), StoreError> {
     store.backup(Arc::new(SystemDirectory::create(path)?), number(), pause)
+}
+
+/// Makes a store in a folder that has this data, such as a store has as it is now ([`read_store`]): beside a process that goes on to
+/// change it. Returns the number of quads. `pause` is called now and then with the number of bytes written so far.
+///
+/// # Errors
+/// The folder has a store, the disk is full, the data is damaged, or the system refuses.
+pub fn copy_store(snapshot: &Snapshot, path: &Path, pause: &mut dyn FnMut(u64)) -> Result<usize, StoreError> {
+    let copy = create_store(path)?;
+    // Changes since its base was built become part of the new base.
+    let whole = or_damaged(|| Snapshot::united(&[snapshot], &mut || {})).map_err(StoreError::Unreadable)?;
+    copy.load(whole.map_err(StoreError::NoMemory)?, pause)?;
+    Ok(snapshot.len())
+}
+
+/// The result of a function that reads data, or the damage that it came across.
+///
+/// # Errors
+/// The data can't be read.
+pub fn or_damaged<R>(function: impl FnOnce() -> R) -> Result<R, Arc<dyn std::error::Error + Send + Sync>> {
+    vicus::or_given_up(function).map_err(Into::into)
+}
+
+/// The name of a graph.
+///
+/// # Errors
+/// The text is no absolute IRI.
+pub fn graph_name(text: &str) -> Result<NamedNode, String> {
+    NamedNode::new(text).map_err(|error| format!("`{text}` is no IRI: {error}"))
 }

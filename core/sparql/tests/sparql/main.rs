@@ -23,4 +23,6 @@ mod small;
 mod sp2b;
 mod stop;
 mod triples;
+mod update;
+mod updating;
 mod values;

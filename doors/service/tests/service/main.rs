@@ -4,6 +4,8 @@ mod calls;
 mod graphs;
 mod memory;
 mod sinks;
+mod updates;
+mod web;
 
 use std::sync::Arc;
 use vicus::{Runtime, Setting};
