@@ -93,7 +93,10 @@ impl Planner<'_> {
                 Begin::Objects(id) => [ANYTHING, At::Constant(id), At::Slot(slot), graph],
                 Begin::Anywhere => return None,
             };
-            Some(self.scan(&Pattern(pattern), Some(slot), &needed, Goal { set: true, first: false }))
+            let scan = self.scan(&Pattern(pattern), Some(slot), &needed, Goal { set: true, first: false });
+            // Rows of several graphs don't come in the order of their nodes and graphs.
+            let is_distinct = matches!(&scan.op, Op::Scan { spec, .. } if spec.distinct);
+            Some(if is_distinct { scan } else { self.distinct(scan) })
         };
         let mut all = begins.iter().map(scan).collect::<Option<Vec<Physical>>>()?;
         if all.len() == 1 {

@@ -573,7 +573,8 @@ fn check_graphs(seed: u64) -> Option<String> {
 #[test]
 fn queries_of_several_graphs_are_what_the_naive_evaluator_finds() {
     let seeds = if cfg!(debug_assertions) { 1000 } else { 4000 };
-    let plans: Vec<String> = (0..seeds).filter_map(check_graphs).collect();
+    // Seed 32635: a node at which a path begins came once for each graph of a merge that has it.
+    let plans: Vec<String> = (0..seeds).chain([32_635]).filter_map(check_graphs).collect();
     let of = |word: &str| plans.iter().filter(|plan| plan.contains(word)).count();
     let (named, merged, walks) = (of("graph ?"), of("graph of "), of("walk graph "));
     println!(
@@ -645,6 +646,6 @@ fn optional_parts_are_what_the_naive_evaluator_finds() {
 #[test]
 #[ignore = "takes minutes"]
 fn many_more_seeds() {
-    let checked = (4000..150_000).filter(|&seed| check(seed) | check_graphs(seed).is_some()).count();
+    let checked = (4000..150_000).filter(|&seed| check_graphs(seed).is_some() | check(seed)).count();
     println!("seeds 4000..150000: queries of {checked} were checked");
 }
