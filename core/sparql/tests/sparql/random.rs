@@ -549,6 +549,14 @@ pub(crate) fn quads(chance: &mut Chance) -> String {
             writeln!(text, "{triple} {name} .").expect("a string takes everything");
         }
     }
+    // Now and then most triples are in other graphs.
+    if chance.one_in(4) {
+        let triples = graph(chance);
+        for (place, triple) in triples.lines().chain(triples.lines()).enumerate() {
+            let triple = triple.strip_suffix('.').expect("it was written so");
+            writeln!(text, "{triple} <http://e/other{}> .", place % 5).expect("a string takes everything");
+        }
+    }
     text
 }
 
@@ -573,8 +581,7 @@ fn check_graphs(seed: u64) -> Option<String> {
 #[test]
 fn queries_of_several_graphs_are_what_the_naive_evaluator_finds() {
     let seeds = if cfg!(debug_assertions) { 1000 } else { 4000 };
-    // Seed 32635: a node at which a path begins came once for each graph of a merge that has it.
-    let plans: Vec<String> = (0..seeds).chain([32_635]).filter_map(check_graphs).collect();
+    let plans: Vec<String> = (0..seeds).filter_map(check_graphs).collect();
     let of = |word: &str| plans.iter().filter(|plan| plan.contains(word)).count();
     let (named, merged, walks) = (of("graph ?"), of("graph of "), of("walk graph "));
     println!(
