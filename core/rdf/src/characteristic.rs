@@ -65,7 +65,7 @@ pub struct CharacteristicSet {
 ///     <http://e/bob> <http://e/name> \"Bob\" .
 /// ")?;
 /// let statistics = snapshot.statistics();
-/// let [knows, name] = statistics.predicates() else { panic!() };
+/// let [knows, name] = &statistics.predicates().collect::<Vec<_>>()[..] else { panic!() };
 /// let star = statistics.characteristic().star(&[StarPart::any(knows.id), StarPart::any(name.id)]);
 /// let both = star.estimate(0b11);
 /// assert_eq!((both.subjects, both.rows), (1.0, 2.0));
@@ -208,6 +208,11 @@ impl CharacteristicSets {
     /// The kept sets, in no particular order.
     pub fn sets(&self) -> &[CharacteristicSet] {
         &self.sets
+    }
+
+    /// The predicate whose objects are classes, if it is known.
+    pub(crate) fn rdf_type(&self) -> Option<Id> {
+        self.rdf_type
     }
 
     /// Whether all sets are kept.

@@ -14,9 +14,10 @@
 //! | `0x4A` to `0x6E` | free: decimals, doubles, dates, once they are inlined | |
 //! | `0x70` | any other literal | rank, by datatype, then by code point of the lexical form |
 //!
-//! Tags are even. The odd tag above a rank's tag is for terms that a request *computes* (`CONCAT`, `BNODE`, ...): the payload
-//! is a place in that request's own dictionary, and has no meaningful order. No tag reaches `0x80`, so an id is never negative
-//! as a signed number.
+//! Tags are even. The odd tag above a rank's tag is for terms without a rank: *fresh* terms, which came to a store since its
+//! dictionary was sorted, and terms that a request *computes* (`CONCAT`, `BNODE`, ...). The payload is a place: the fresh terms of
+//! a snapshot have the first places, and a request's computed terms follow them. Places have no meaningful order. No tag reaches
+//! `0x80`, so an id is never negative as a signed number.
 //!
 //! Unbound < blank nodes < IRIs < literals is SPARQL 1.1, §15.1, which leaves the order among different kinds of literals open.
 
@@ -91,7 +92,7 @@ impl Kind {
         }
     }
 
-    /// The range of ids of this kind, stored or computed.
+    /// The range of ids of this kind, with a rank or without.
     pub const fn bounds(self) -> std::ops::Range<Id> {
         let tag = self as u64;
         Id(tag << PAYLOAD_BITS)..Id((tag + 2) << PAYLOAD_BITS)
@@ -124,8 +125,8 @@ impl Id {
         Id::of(kind as u8, rank as u64)
     }
 
-    /// The id of the term at this place of a request's dictionary. Such ids have no order: compare the terms by their texts.
-    /// Panics for inlined kinds.
+    /// The id of the term at this place among the fresh terms and those that a request computed. Such ids have no order: compare
+    /// the terms by their texts. Panics for inlined kinds.
     pub fn computed(kind: Kind, place: usize) -> Id {
         assert!(kind.section().is_some(), "{kind:?} is never computed into a dictionary");
         Id::of(kind as u8 | COMPUTED, place as u64)
@@ -201,7 +202,8 @@ impl Id {
         self.tag() & !COMPUTED == Kind::String as u8
     }
 
-    /// Whether the term is in a request's dictionary instead of the store's.
+    /// Whether the term has no rank: it is a fresh one of the store ([`Snapshot::has`](crate::Snapshot::has)), or in a request's
+    /// dictionary.
     pub const fn is_computed(self) -> bool {
         self.tag() & COMPUTED != 0
     }
@@ -218,10 +220,15 @@ impl Id {
         !self.is_computed() && !matches!(self.kind(), Kind::LangString | Kind::Typed)
     }
 
-    /// The place in the sorted order of its kind; for a computed term, the place in the request's dictionary; `None` for
-    /// unbound and inlined ids.
+    /// The place in the sorted order of its kind; for a fresh or computed term, its place among those; `None` for unbound and
+    /// inlined ids.
     pub fn rank(self) -> Option<usize> {
         self.kind().section().map(|_| (self.0 & PAYLOAD) as usize)
+    }
+
+    /// The place of a fresh or computed term, read without a look at its kind.
+    pub(crate) const fn place(self) -> usize {
+        (self.0 & PAYLOAD) as usize
     }
 
     /// The value of an inlined integer; `None` for other ids, among them integers that are not canonical.

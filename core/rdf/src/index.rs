@@ -16,11 +16,15 @@
 //! what is asked of all named graphs together, while the default graph is never asked for together with others. An index of one
 //! graph stores and searches nothing for that graph.
 
+use crate::base::Base;
+use crate::delta::{Change, Row};
 use crate::ids::Id;
-use crate::packed::{Packed, Packing, Window};
+use crate::merged::{Changed, Merged};
+use crate::packed::Window;
 use crate::placed::Placement;
 use crate::search::{Cursor, Reader, Searcher};
 use std::ops::Range;
+use std::sync::Arc;
 use vicus_flow::library::Piece;
 use vicus_flow::{NoMemory, Room};
 use vicus_topology::NodeId;
@@ -123,8 +127,10 @@ impl Order {
         Position::ALL.map(|position| row[self.level(position)])
     }
 }
-
 /// All quads in one order, or those of named graphs. Size, for triples as SP2Bench makes them: 2 to 5 bytes a triple.
+///
+/// It is an immutable base, which versions share, and what was inserted and deleted since: a [`Delta`](crate::delta::Delta). All
+/// methods speak of the merged rows, and so of the keys and graphs that have rows now.
 ///
 /// ```
 /// use vicus_rdf::{Id, Order, Snapshot};
@@ -135,105 +141,86 @@ impl Order {
 /// assert!(index.values(3, rows).is_sorted());
 /// # Ok::<(), vicus_rdf::SyntaxError>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Index {
-    pub(crate) order: Order,
-    /// In an order by graph, the graphs with the first key of each, and at the end the greatest graph again with the number of
-    /// keys; empty in other orders. Invariant: the keys ascend strictly, and so do the graphs except the last.
-    pub(crate) graphs: Packed<2>,
-    /// The only graph, if there is no other: it is found without a search.
-    pub(crate) only: Option<Id>,
-    /// The distinct ids of the level after the graph, in other orders of the first level, with the first row of each; and at the
-    /// end the greatest id again with the number of rows. Invariant: the rows ascend strictly, and so do the ids of each graph.
-    pub(crate) keys: Packed<2>,
-    /// The two levels after the keys.
-    pub(crate) rows: Packed<2>,
-    /// The last level of an order that ends with the graph.
-    pub(crate) last: Packed<1>,
-}
-
-/// The columns of [`Index::graphs`].
-const GRAPH: usize = 0;
-const FIRST: usize = 1;
-
-/// The columns of [`Index::keys`].
-const KEY: usize = 0;
-const START: usize = 1;
-
-/// Where the ids of a level are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Lies {
-    Graphs,
-    Keys,
-    Rows(usize),
-    Last,
+    base: Arc<Base>,
+    /// `None` if nothing was changed, so that a method finds out with one comparison.
+    changed: Option<Arc<Changed>>,
 }
 
 impl Index {
     /// From rows in this order, ascending and distinct. Panics at 2^32 rows.
-    pub(crate) fn new(order: Order, mut rows: impl Iterator<Item = [Id; 4]>) -> Result<Index, NoMemory> {
-        let (mut graphs, mut keys, mut packing) = (Packing::default(), Packing::default(), Packing::default());
-        let mut last = Packing::default();
-        let (mut graph, mut key) = (Id::UNBOUND, None);
-        if order.is_by_graph() {
-            rows.try_for_each(|[a, b, c, d]| {
-                if key.is_none() || graph != a {
-                    graphs.push([a.bits(), keys.len() as u64])?;
-                    (graph, key) = (a, None);
-                }
-                if key != Some(b) {
-                    keys.push([b.bits(), packing.len() as u64])?;
-                    key = Some(b);
-                }
-                packing.push([c.bits(), d.bits()])
-            })?;
-        } else {
-            rows.try_for_each(|[a, b, c, d]| {
-                if key != Some(a) {
-                    keys.push([a.bits(), packing.len() as u64])?;
-                    key = Some(a);
-                }
-                packing.push([b.bits(), c.bits()])?;
-                last.push([d.bits()])
-            })?;
-        }
-        assert!(u32::try_from(packing.len()).is_ok(), "fewer than 2^32 quads");
-        let only = (graphs.len() == 1).then_some(graph);
-        if order.is_by_graph() {
-            graphs.push([graph.bits(), keys.len() as u64])?;
-        }
-        keys.push([key.unwrap_or_default().bits(), packing.len() as u64])?;
-        let (graphs, keys, rows, last) = (graphs.finish()?, keys.finish()?, packing.finish()?, last.finish()?);
-        Ok(Index { order, graphs, only, keys, rows, last })
+    pub(crate) fn new(order: Order, rows: impl Iterator<Item = Row>) -> Result<Index, NoMemory> {
+        Ok(Index::of_base(Base::new(order, rows)?))
     }
 
-    /// Lays its rows over nodes, a range on each, if there are many rows and several nodes.
+    /// Without changes.
+    pub(crate) fn of_base(base: Base) -> Index {
+        Index { base: Arc::new(base), changed: None }
+    }
+
+    /// With these changes of rows, which ascend strictly: what is inserted is not there now, what is deleted is. Shares the base
+    /// and most of the earlier changes with this index.
+    pub(crate) fn with(&self, changes: &[(Row, Change)]) -> Result<Index, NoMemory> {
+        let changed = Changed::with(self, changes)?.map(Arc::new);
+        Ok(Index { base: Arc::clone(&self.base), changed })
+    }
+
+    #[inline]
+    pub(crate) fn base(&self) -> &Base {
+        &self.base
+    }
+
+    #[inline]
+    pub(crate) fn changed(&self) -> Option<&Changed> {
+        self.changed.as_deref()
+    }
+
+    /// The slow half of each method: what to ask if there are changes.
+    #[inline]
+    pub(crate) fn merged(&self) -> Option<Merged<'_>> {
+        self.changed.as_deref().map(|changed| Merged::new(&self.base, changed))
+    }
+
+    /// The number of rows that were inserted or deleted since the index was built.
+    pub fn change_count(&self) -> usize {
+        self.changed.as_ref().map_or(0, |changed| changed.rows().len())
+    }
+
+    /// Lays its rows over nodes, a range on each, if there are many rows and several nodes. Panics if other versions share them.
     pub(crate) fn lay(&mut self, over: &Placement) {
-        self.rows.lay(over);
-        self.last.lay(over);
+        Arc::get_mut(&mut self.base).expect("an index is laid before it is shared").lay(over);
     }
 
     /// Ranges of rows as pieces for [`split`](vicus_flow::library::split), cut where the node changes. The two levels after the
-    /// keys lie on that node.
+    /// keys lie on that node, without the inserted rows.
     pub fn pieces(&self, rows: Range<usize>) -> Vec<Piece> {
-        let piece =
-            |(rows, home): (Range<usize>, Option<NodeId>)| Piece { range: rows.start as u64..rows.end as u64, home };
-        self.rows.homes(rows).into_iter().map(piece).collect()
+        match self.merged() {
+            None => self.base.pieces(rows),
+            Some(merged) => merged.pieces(rows),
+        }
     }
 
-    /// The node of a row, if it is known. Panics if there is no such row.
+    /// The node of a row, if it is known; of an inserted one, that of the rows around it. Panics if there is no such row.
     pub fn home(&self, row: usize) -> Option<NodeId> {
-        self.rows.home(row)
+        match self.merged() {
+            None => self.base.home(row),
+            Some(merged) => merged.home(row),
+        }
     }
 
     /// Which order this is.
+    #[inline]
     pub fn order(&self) -> Order {
-        self.order
+        self.base.order()
     }
 
     /// How many rows it has: the number of quads, in an order that ends with the graph of those in named graphs.
     pub fn len(&self) -> usize {
-        self.rows.len()
+        match &self.changed {
+            None => self.base.len(),
+            Some(changed) => (self.base.len() as isize + changed.rows().net()) as usize,
+        }
     }
 
     /// Whether it has no rows.
@@ -241,49 +228,19 @@ impl Index {
         self.len() == 0
     }
 
-    #[inline]
-    pub(crate) fn lies(&self, level: usize) -> Lies {
-        // As if orders that end with the graph had an empty level in front.
-        match level + usize::from(!self.order.is_by_graph()) {
-            0 => Lies::Graphs,
-            1 => Lies::Keys,
-            2 => Lies::Rows(0),
-            3 => Lies::Rows(1),
-            4 if !self.order.is_by_graph() => Lies::Last,
-            _ => panic!("a quad has four levels"),
-        }
-    }
-
     /// The level of the keys: the first one, or the one after the graph.
     #[inline]
     pub fn key_level(&self) -> usize {
-        usize::from(self.order.is_by_graph())
+        self.base.key_level()
     }
 
     /// The rows that begin with up to four ids, in the order of the index. If there are none, the empty range is where they
     /// would be. Takes O(log n). Panics for more than four ids.
     pub fn range(&self, prefix: &[Id]) -> Range<usize> {
-        assert!(prefix.len() <= 4, "a quad has four ids");
-        let (keys, rest) = match prefix {
-            [] => return 0..self.len(),
-            [graph, rest @ ..] if self.order.is_by_graph() => (self.keys_of(*graph), rest),
-            rest => (0..self.key_count(), rest),
-        };
-        let [first, rest @ ..] = rest else { return self.start_of(keys.start)..self.start_of(keys.end) };
-        let key = self.keys.equal_once(KEY, keys, first.bits());
-        let mut rows = if key.is_empty() {
-            self.start_of(key.start)..self.start_of(key.start)
-        } else {
-            self.rows_of_key(key.start)
-        };
-        for (level, id) in (self.key_level() + 1..).zip(rest) {
-            rows = match self.lies(level) {
-                Lies::Last => self.last.equal_once(0, rows, id.bits()),
-                Lies::Rows(column) => self.rows.equal_once(column, rows, id.bits()),
-                Lies::Graphs | Lies::Keys => no_column(),
-            };
+        match self.merged() {
+            None => self.base.range(prefix),
+            Some(merged) => merged.range(prefix),
         }
-        rows
     }
 
     /// The number of rows that begin with these ids. Takes O(log n).
@@ -293,20 +250,10 @@ impl Index {
 
     /// The rows that begin with up to three ids and whose next id is within `ids`: a comparison with a constant.
     pub fn between(&self, prefix: &[Id], ids: Range<Id>) -> Range<usize> {
-        assert!(prefix.len() < 4, "a prefix of three ids at most, so that one is left to compare");
-        let bound = |id: Id| match self.lies(prefix.len()) {
-            Lies::Graphs => {
-                let graph = self.graphs.lower_bound(GRAPH, 0..self.graph_count(), None, id.bits());
-                self.start_of(self.first_key(graph))
-            }
-            Lies::Keys => {
-                let keys = prefix.first().map_or(0..self.key_count(), |graph| self.keys_of(*graph));
-                self.start_of(self.keys.lower_bound(KEY, keys, None, id.bits()))
-            }
-            Lies::Rows(_) | Lies::Last => self.lower_bound(prefix.len(), self.range(prefix), id),
-        };
-        let (start, end) = (bound(ids.start), bound(ids.end));
-        start..end.max(start)
+        match self.merged() {
+            None => self.base.between(prefix, ids),
+            Some(merged) => merged.between(prefix, ids),
+        }
     }
 
     /// For many searches in ascending order; see [`Cursor`].
@@ -326,171 +273,113 @@ impl Index {
 
     /// The number of graphs; 0 in an order that ends with the graph.
     pub fn graph_count(&self) -> usize {
-        self.graphs.len().saturating_sub(1)
+        match self.merged() {
+            None => self.base.graph_count(),
+            Some(merged) => merged.graph_count(),
+        }
     }
 
     /// The graphs, ascending, from this place on; none in an order that ends with the graph. Panics if there are fewer.
     pub fn graphs_from(&self, graph: usize) -> impl ExactSizeIterator<Item = Id> + '_ {
-        self.graphs.values(GRAPH, graph..self.graph_count()).map(Id::from_bits)
+        match self.merged() {
+            None => Either::Base(self.base.graphs_from(graph)),
+            Some(merged) => Either::Merged((graph..merged.graph_count()).map(move |graph| merged.graph(graph))),
+        }
     }
 
     /// The graph at this place. Panics if there are not so many.
     #[inline]
     pub fn graph(&self, graph: usize) -> Id {
-        assert!(graph < self.graph_count(), "graph {graph} of {}", self.graph_count());
-        Id::from_bits(self.graphs.get(GRAPH, graph))
-    }
-
-    #[inline]
-    fn first_key(&self, graph: usize) -> usize {
-        self.graphs.get(FIRST, graph) as usize
+        match self.merged() {
+            None => self.base.graph(graph),
+            Some(merged) => merged.graph(graph),
+        }
     }
 
     /// The rows of the graph at this place.
     pub fn rows_of_graph(&self, graph: usize) -> Range<usize> {
-        self.start_of(self.first_key(graph))..self.start_of(self.first_key(graph + 1))
-    }
-
-    /// The place of this graph, as a range; if there is none, the empty range where it would be. Searched from `hint`.
-    #[inline]
-    pub(crate) fn find_graph(&self, hint: usize, id: Id, window: &mut Window) -> Range<usize> {
-        if self.only == Some(id) {
-            return 0..1;
+        match self.merged() {
+            None => self.base.rows_of_graph(graph),
+            Some(merged) => merged.range(&[merged.graph(graph)]),
         }
-        self.graphs.equal(GRAPH, 0..self.graph_count(), hint, id.bits(), window)
     }
 
     /// The keys of a graph, in an order by graph; in other orders, all.
     #[inline]
     pub fn keys_of(&self, graph: Id) -> Range<usize> {
-        if self.only == Some(graph) || !self.order.is_by_graph() {
-            return 0..self.key_count();
+        match self.merged() {
+            None => self.base.keys_of(graph),
+            Some(merged) => merged.keys_of(graph),
         }
-        let graph = self.graphs.equal_once(GRAPH, 0..self.graph_count(), graph.bits());
-        self.first_key(graph.start)..self.first_key(graph.end)
     }
 
     /// The number of keys: distinct ids of the first level, or of pairs of a graph and a distinct id in it.
     pub fn key_count(&self) -> usize {
-        self.keys.len() - 1
+        match self.merged() {
+            None => self.base.key_count(),
+            Some(merged) => merged.key_count(),
+        }
     }
 
     /// The id of a key. Panics if there are not so many.
     #[inline]
     pub fn key(&self, key: usize) -> Id {
-        assert!(key < self.key_count(), "key {key} of {}", self.key_count());
-        Id::from_bits(self.keys.get(KEY, key))
+        match self.merged() {
+            None => self.base.key(key),
+            Some(merged) => merged.key(key),
+        }
     }
 
     /// The ids of these keys, which ascend within each graph. Panics if there are fewer.
     pub fn keys(&self, keys: Range<usize>) -> impl ExactSizeIterator<Item = Id> + '_ {
-        assert!(keys.end <= self.key_count(), "keys {keys:?} of {}", self.key_count());
-        self.keys.values(KEY, keys).map(Id::from_bits)
+        match self.merged() {
+            None => Either::Base(self.base.keys(keys)),
+            Some(merged) => Either::Merged(merged.keys(keys)),
+        }
     }
 
     /// The rows of the key at this place.
     #[inline]
     pub fn rows_of_key(&self, key: usize) -> Range<usize> {
-        self.read_rows_of_key(key, &mut Window::default())
+        match self.merged() {
+            None => self.base.rows_of_key(key),
+            Some(merged) => merged.rows_of_key(key),
+        }
     }
 
     /// The rows of each of these keys, one after the other. Panics if there are fewer.
     pub fn rows_of_keys(&self, keys: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
-        let start = self.start_of(keys.start);
-        let ends = self.keys.values(START, keys.start + 1..keys.end + 1);
-        ends.scan(start, |start, end| {
-            let rows = *start..end as usize;
-            *start = rows.end;
-            Some(rows)
-        })
-    }
-
-    #[inline]
-    fn start_of(&self, key: usize) -> usize {
-        self.keys.get(START, key) as usize
-    }
-
-    /// The place of the key with this id among `keys` of one graph, as a range; if there is none, the empty range where it would
-    /// be. Searched from `hint`.
-    #[inline]
-    pub(crate) fn find_key(&self, keys: Range<usize>, hint: usize, id: Id, window: &mut Window) -> Range<usize> {
-        self.keys.only(KEY, keys, hint, id.bits(), window)
-    }
-
-    /// As [`Index::rows_of_key`].
-    #[inline]
-    pub(crate) fn read_rows_of_key(&self, key: usize, window: &mut Window) -> Range<usize> {
-        let [start, end] = self.keys.read_two(START, key, window);
-        start as usize..end as usize
-    }
-
-    /// The rows of `rows` with this id on the level after the prefix that made `rows`, searched from the row `hint`. If there
-    /// are none, the empty range is where they would be. Panics unless the level is after the keys.
-    #[inline]
-    pub(crate) fn find(
-        &self,
-        level: usize,
-        rows: Range<usize>,
-        hint: usize,
-        id: Id,
-        window: &mut Window,
-    ) -> Range<usize> {
-        self.find_in(self.lies(level), rows, hint, id, window)
-    }
-
-    /// As [`Index::find`], where a level lies.
-    #[inline]
-    pub(crate) fn find_in(
-        &self,
-        lies: Lies,
-        rows: Range<usize>,
-        hint: usize,
-        id: Id,
-        window: &mut Window,
-    ) -> Range<usize> {
-        match lies {
-            Lies::Rows(column) => self.rows.equal(column, rows, hint, id.bits(), window),
-            Lies::Last => self.last.equal(0, rows, hint, id.bits(), window),
-            Lies::Graphs | Lies::Keys => no_column(),
-        }
-    }
-
-    /// The id at a place of a level: a graph, a key, or that of a row.
-    pub(crate) fn id_at(&self, level: usize, place: usize) -> Id {
-        match self.lies(level) {
-            Lies::Graphs => self.graph(place),
-            Lies::Keys => self.key(place),
-            Lies::Rows(_) | Lies::Last => self.get(level, place),
+        match self.merged() {
+            None => Either::Base(self.base.rows_of_keys(keys)),
+            Some(merged) => Either::Merged(keys.map(move |key| merged.rows_of_key(key))),
         }
     }
 
     /// As [`Index::get`].
     #[inline]
     pub(crate) fn read(&self, level: usize, row: usize, window: &mut Window) -> Id {
-        match self.lies(level) {
-            Lies::Rows(column) => Id::from_bits(self.rows.read(column, row, window)),
-            Lies::Last => Id::from_bits(self.last.read(0, row, window)),
-            Lies::Graphs | Lies::Keys => self.get(level, row),
+        match self.merged() {
+            None => self.base.read(level, row, window),
+            Some(merged) if level > self.key_level() => merged.read(level, row, window),
+            Some(merged) => merged.get(level, row),
         }
     }
 
     /// The ids of the first of these rows on a level after the keys: of at least one.
     #[inline]
     pub(crate) fn slice<'w>(&self, level: usize, rows: Range<usize>, window: &'w mut Window) -> &'w [Id] {
-        Id::slice(match self.lies(level) {
-            Lies::Rows(column) => self.rows.slice(column, rows, window),
-            Lies::Last => self.last.slice(0, rows, window),
-            Lies::Graphs | Lies::Keys => no_column(),
-        })
+        match self.merged() {
+            None => self.base.slice(level, rows, window),
+            Some(merged) => merged.slice(level, rows, window),
+        }
     }
 
     /// The first of these rows whose id on a level after the keys is not below `id`, or their end. The rows must have the same
     /// ids on the levels before. Panics for other levels.
     pub fn lower_bound(&self, level: usize, rows: Range<usize>, id: Id) -> usize {
-        match self.lies(level) {
-            Lies::Rows(column) => self.rows.lower_bound(column, rows, None, id.bits()),
-            Lies::Last => self.last.lower_bound(0, rows, None, id.bits()),
-            Lies::Graphs | Lies::Keys => no_column(),
+        match self.merged() {
+            None => self.base.lower_bound(level, rows, id),
+            Some(merged) => merged.lower_bound(level, rows, id),
         }
     }
 
@@ -498,82 +387,51 @@ impl Index {
     /// row.
     #[inline]
     pub fn get(&self, level: usize, row: usize) -> Id {
-        match self.lies(level) {
-            Lies::Rows(column) => Id::from_bits(self.rows.get(column, row)),
-            Lies::Last => Id::from_bits(self.last.get(0, row)),
-            Lies::Keys => self.key(self.key_of_row(row)),
-            Lies::Graphs => self.graph(self.graph_of_key(self.key_of_row(row))),
+        match self.merged() {
+            None => self.base.get(level, row),
+            Some(merged) => merged.get(level, row),
         }
     }
 
     /// The ids of these rows on one of the two levels after the keys. Panics for other levels.
     pub fn values(&self, level: usize, rows: Range<usize>) -> impl ExactSizeIterator<Item = Id> + '_ {
-        let Lies::Rows(column) = self.lies(level) else { no_column() };
-        self.rows.values(column, rows).map(Id::from_bits)
+        match self.merged() {
+            None => Either::Base(self.base.values(level, rows)),
+            Some(merged) => Either::Merged(merged.values(level, rows)),
+        }
     }
 
     /// The place of a row's key. Takes O(log n).
     pub fn key_of_row(&self, row: usize) -> usize {
-        self.keys.lower_bound(START, 0..self.keys.len(), None, row as u64 + 1) - 1
-    }
-
-    /// The place of a key's graph. Takes O(log n).
-    fn graph_of_key(&self, key: usize) -> usize {
-        if self.only.is_some() {
-            return 0;
+        match self.merged() {
+            None => self.base.key_of_row(row),
+            Some(merged) => merged.key_of_row(row),
         }
-        self.graphs.lower_bound(FIRST, 0..self.graphs.len(), None, key as u64 + 1) - 1
     }
 
     /// Appends any level of these rows as [`Id::bits`]. Panics for a level above 3.
     pub fn fill(&self, level: usize, rows: Range<usize>, column: &mut Room<'_, u64>) {
-        match self.lies(level) {
-            Lies::Rows(place) => self.rows.fill(place, rows, column),
-            Lies::Last => self.last.fill(0, rows, column),
-            _ if rows.is_empty() => (),
-            Lies::Keys => {
-                let (mut row, mut key) = (rows.start, self.key_of_row(rows.start));
-                while row < rows.end {
-                    let end = rows.end.min(self.start_of(key + 1));
-                    column.repeat(self.keys.get(KEY, key), end - row);
-                    (row, key) = (end, key + 1);
-                }
-            }
-            Lies::Graphs => {
-                let (mut row, mut graph) = (rows.start, self.graph_of_key(self.key_of_row(rows.start)));
-                while row < rows.end {
-                    let end = rows.end.min(self.rows_of_graph(graph).end);
-                    column.repeat(self.graphs.get(GRAPH, graph), end - row);
-                    (row, graph) = (end, graph + 1);
-                }
-            }
+        match self.merged() {
+            None => self.base.fill(level, rows, column),
+            Some(merged) => merged.fill(level, rows, column),
         }
     }
 
     /// Appends any level of these rows, in any order, as [`Id::bits`]. Panics for a level above 3.
     pub fn gather(&self, level: usize, rows: &[u32], into: &mut Room<'_, u64>) {
-        match self.lies(level) {
-            Lies::Rows(column) => self.rows.gather(column, rows, into),
-            Lies::Last => self.last.gather(0, rows, into),
-            Lies::Graphs => into.extend(rows.iter().map(|&row| self.get(level, row as usize).bits())),
-            Lies::Keys => {
-                // Rows often have the key of the row before.
-                let (mut same, mut key, mut id) = (0..0, 0, 0);
-                into.extend(rows.iter().map(|&row| {
-                    let row = row as usize;
-                    if !same.contains(&row) {
-                        key = self.keys.lower_bound(START, 0..self.keys.len(), Some(key), row as u64 + 1) - 1;
-                        (same, id) = (self.rows_of_key(key), self.keys.get(KEY, key));
-                    }
-                    id
-                }));
-            }
+        match self.merged() {
+            None => self.base.gather(level, rows, into),
+            Some(merged) if level > self.key_level() => merged.gather(level, rows, into),
+            Some(merged) => into.extend(rows.iter().map(|row| merged.get(level, *row as usize).bits())),
         }
     }
 
     /// One row as subject, predicate, object, graph. Takes O(log n).
     pub fn quad(&self, row: usize) -> [Id; 4] {
-        self.order.restore([0, 1, 2, 3].map(|level| self.get(level, row)))
+        self.order().restore(match self.merged() {
+            None => self.base.row(row),
+            Some(merged) => merged.row(row),
+        })
     }
 
     /// One row as subject, predicate, object. Takes O(log n).
@@ -623,54 +481,59 @@ impl Index {
     /// the levels before. Panics for a level above 3.
     #[inline]
     pub fn end_of_group(&self, level: usize, row: usize, end: usize) -> usize {
-        match self.lies(level) {
-            Lies::Graphs => end.min(self.rows_of_graph(self.graph_of_key(self.key_of_row(row))).end),
-            Lies::Keys => end.min(self.start_of(self.key_of_row(row) + 1)),
-            Lies::Rows(column) => self.rows.end_of_run(column, row, end),
-            Lies::Last => self.last.end_of_run(0, row, end),
+        match self.merged() {
+            None => self.base.end_of_group(level, row, end),
+            Some(merged) => merged.end_of_group(level, row, end),
         }
     }
 
-    /// The memory that it holds, in bytes.
+    /// The memory that it holds, in bytes; versions share the base and most of the changes.
     pub fn heap_bytes(&self) -> usize {
-        self.graphs.heap_bytes() + self.keys.heap_bytes() + self.rows.heap_bytes() + self.last.heap_bytes()
+        size_of::<Base>() + self.base.heap_bytes() + self.changed.as_ref().map_or(0, |changed| changed.heap_bytes())
     }
 
-    /// Panics if the rows don't ascend or the directories don't fit them.
+    /// Panics if the rows don't ascend, the directories don't fit them, or the changes don't fit the base.
     pub fn assert_valid(&self) {
-        assert!(self.graphs_from(0).is_sorted_by(|a, b| a < b), "graphs ascend");
-        let graphs = if self.order.is_by_graph() { self.graph_count() } else { 1 };
-        let mut next = 0;
-        for graph in 0..graphs {
-            let keys = if self.order.is_by_graph() {
-                self.first_key(graph)..self.first_key(graph + 1)
-            } else {
-                0..self.key_count()
-            };
-            assert!(keys.start == next && (!keys.is_empty() || self.is_empty()), "no graph without keys");
-            assert!(self.keys(keys.clone()).is_sorted_by(|a, b| a < b), "keys ascend");
-            next = keys.end;
-        }
-        assert_eq!(next, self.key_count(), "the graphs cover all keys");
-        let starts = || self.keys.values(START, 0..self.keys.len());
-        assert!(starts().is_sorted_by(|a, b| a < b), "no key without rows");
-        assert_eq!(starts().next(), Some(0), "the first key begins at the first row");
-        assert_eq!(self.start_of(self.key_count()), self.len(), "the directory covers all rows");
-        assert_eq!(self.last.len(), if self.order.is_by_graph() { 0 } else { self.len() }, "each row has a graph");
-        for rows in self.rows_of_keys(0..self.key_count()) {
-            let row = |row: usize| {
-                let last = if self.last.len() == 0 { 0 } else { self.last.get(0, row) };
-                (self.rows.get(0, row), self.rows.get(1, row), last)
-            };
-            assert!(rows.map(row).is_sorted_by(|a, b| a < b), "rows of a key ascend, and none is twice there");
+        self.base.assert_valid();
+        if let Some(merged) = self.merged() {
+            merged.assert_valid();
         }
     }
 }
 
-#[cold]
-fn no_column() -> ! {
-    panic!("of the four levels, those after the keys have a column")
+/// One of two iterators of the same items.
+enum Either<B, M> {
+    Base(B),
+    Merged(M),
 }
+
+impl<B: Iterator, M: Iterator<Item = B::Item>> Iterator for Either<B, M> {
+    type Item = B::Item;
+
+    #[inline]
+    fn next(&mut self) -> Option<B::Item> {
+        match self {
+            Either::Base(items) => items.next(),
+            Either::Merged(items) => items.next(),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match self {
+            Either::Base(items) => items.size_hint(),
+            Either::Merged(items) => items.size_hint(),
+        }
+    }
+
+    fn fold<T, F: FnMut(T, B::Item) -> T>(self, start: T, with: F) -> T {
+        match self {
+            Either::Base(items) => items.fold(start, with),
+            Either::Merged(items) => items.fold(start, with),
+        }
+    }
+}
+
+impl<B: ExactSizeIterator, M: ExactSizeIterator<Item = B::Item>> ExactSizeIterator for Either<B, M> {}
 
 #[cfg(test)]
 mod tests {

@@ -5,11 +5,14 @@
 //! * [`index`](mod@index): all quads in one order, as columns; a pattern is a range of rows.
 //! * [`search`]: many look-ups in one index, each from where the last one ended.
 //! * [`unranked`]: terms that a sorted dictionary lacks, and [`delta`]: changes of an index since it was built.
+//! * [`Changes`] make a new snapshot of an old one; [`Snapshot::united`] gives it a new base.
 //! * [`statistics`]: counts for a planner, and [`characteristic`]: which predicates occur together.
 //! * [`snapshot`]: all of it together; start at [`Snapshot`].
 //! * [`stored`]: a snapshot as sections of a file, and [`lent`]: reading them in place.
 //! * [`load`]: from all syntaxes of RDF to a store, in steps that can run at the same time.
 
+mod base;
+mod changes;
 pub mod characteristic;
 pub mod delta;
 pub mod dictionary;
@@ -17,6 +20,7 @@ pub mod ids;
 pub mod index;
 pub mod lent;
 pub mod load;
+mod merged;
 mod packed;
 mod placed;
 pub mod quads;
@@ -28,6 +32,7 @@ pub mod term;
 mod unite;
 pub mod unranked;
 
+pub use changes::Changes;
 pub use dictionary::Dictionary;
 pub use ids::{Id, Kind};
 pub use index::{Index, Order, Position};

@@ -4,8 +4,10 @@
 //! "Addressing for random-access storage", IBM Journal 1957, for guessing the place from the value. Ranks are dense, so
 //! a guess is nearly always close; where it isn't, galloping repairs it.
 
+use crate::base::{Base, Lies};
+use crate::delta::{Delta, Spot};
 use crate::ids::Id;
-use crate::index::{Index, Lies};
+use crate::index::Index;
 use crate::packed::Window;
 use std::ops::Range;
 
@@ -23,7 +25,9 @@ use std::ops::Range;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
-    index: &'a Index,
+    base: &'a Base,
+    /// The rows changed since, and where the last search in them ended.
+    changed: Option<(&'a Delta, Spot)>,
     /// The graph of the last search and its keys; in an order that ends with the graph, all keys.
     graph: Id,
     keys: Range<usize>,
@@ -37,10 +41,17 @@ pub struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(index: &'a Index) -> Cursor<'a> {
+        let changed = index.changed().map(|changed| (changed.rows(), Spot::default()));
+        Cursor { changed, ..Cursor::of_base(index.base()) }
+    }
+
+    /// A cursor that does not know of changes.
+    pub(crate) fn of_base(base: &'a Base) -> Cursor<'a> {
         Cursor {
-            index,
+            base,
+            changed: None,
             graph: Id::UNBOUND,
-            keys: index.keys_of(Id::UNBOUND),
+            keys: base.keys_of(Id::UNBOUND),
             key: 0,
             levels: [0; 3],
             key_windows: Default::default(),
@@ -49,37 +60,46 @@ impl<'a> Cursor<'a> {
     }
 
     /// As [`Index::range`].
+    #[inline]
     pub fn range(&mut self, prefix: &[Id]) -> Range<usize> {
+        let rows = self.range_in_base(prefix);
+        match &mut self.changed {
+            None => rows,
+            Some((delta, hint)) => delta.around(prefix, rows, hint),
+        }
+    }
+
+    fn range_in_base(&mut self, prefix: &[Id]) -> Range<usize> {
         let rest = match prefix {
-            [] => return 0..self.index.len(),
-            [graph, rest @ ..] if self.index.order().is_by_graph() => {
+            [] => return 0..self.base.len(),
+            [graph, rest @ ..] if self.base.order().is_by_graph() => {
                 if *graph != self.graph {
-                    (self.graph, self.keys) = (*graph, self.index.keys_of(*graph));
+                    (self.graph, self.keys) = (*graph, self.base.keys_of(*graph));
                 }
                 rest
             }
             rest => rest,
         };
-        let [first, rest @ ..] = rest else { return self.index.range(prefix) };
+        let [first, rest @ ..] = rest else { return self.base.range(prefix) };
         assert!(rest.len() < 4, "a quad has four ids");
         let mut rows = self.first(*first);
-        let above = self.index.key_level() + 1;
+        let above = self.base.key_level() + 1;
         for (place, id) in rest.iter().enumerate() {
             let (hint, window) = (self.levels[place], &mut self.level_windows[place]);
-            rows = self.index.find(above + place, rows, hint, *id, window);
+            rows = self.base.find(above + place, rows, hint, *id, window);
             self.levels[place] = rows.start;
         }
         rows
     }
 
     fn first(&mut self, id: Id) -> Range<usize> {
-        let (index, [keys, starts]) = (self.index, &mut self.key_windows);
-        let found = index.find_key(self.keys.clone(), self.key, id, keys);
+        let (base, [keys, starts]) = (self.base, &mut self.key_windows);
+        let found = base.find_key(self.keys.clone(), self.key, id, keys);
         self.key = found.start;
-        if found.start == index.key_count() {
-            return index.len()..index.len();
+        if found.start == base.key_count() {
+            return base.len()..base.len();
         }
-        let rows = index.read_rows_of_key(found.start, starts);
+        let rows = base.read_rows_of_key(found.start, starts);
         if found.is_empty() { rows.start..rows.start } else { rows }
     }
 }
@@ -101,6 +121,8 @@ impl<'a> Cursor<'a> {
 pub struct Searcher {
     level: usize,
     lies: Lies,
+    /// The changes of rows with the prefix, and where the last search in them ended; `None` if the index has no changes at all.
+    changes: Option<(Range<Spot>, Spot)>,
     /// Where it searches: graphs, keys or rows.
     within: Range<usize>,
     /// The last id, and where its search ended.
@@ -129,6 +151,9 @@ const GUESSES: u32 = 16;
 impl Searcher {
     pub(crate) fn new(index: &Index, prefix: &[Id]) -> Searcher {
         let level = prefix.len();
+        let changes =
+            index.changed().map(|changed| changed.rows().spots(prefix)).map(|spots| (spots.clone(), spots.start));
+        let index = index.base();
         let lies = index.lies(level);
         let within = match lies {
             Lies::Graphs => 0..index.graph_count(),
@@ -141,7 +166,7 @@ impl Searcher {
         let line = Line::through((ends[0], within.start), (ends[1], last_place));
         let (ids, starts) = (Window::default(), Window::default());
         let (last, place, near, span) = (ends[0], within.start, NEAR as u64, ends[1] - ends[0]);
-        Searcher { level, lies, last, place, within, near, line, span, guide: None, guesses: 0, ids, starts }
+        Searcher { level, lies, changes, last, place, within, near, line, span, guide: None, guesses: 0, ids, starts }
     }
 
     /// The rows with `id`; an empty range if there are none. `index` must be the one that it was made for.
@@ -159,35 +184,39 @@ impl Searcher {
     /// to go on.
     #[inline]
     pub fn find_each(&mut self, index: &Index, ids: &[u64], found: impl FnMut(usize, Range<usize>) -> bool) {
+        let base = match index.changed() {
+            None => index.base(),
+            Some(changed) => return self.find_each_changed(index.base(), changed.rows(), ids, found),
+        };
         // Where the level lies is asked once for all of them.
         match self.lies {
             Lies::Rows(column) => {
                 let find = |within, hint, id, ids: &mut Window, _: &mut Window| {
-                    let rows = index.find_in(Lies::Rows(column), within, hint, id, ids);
+                    let rows = base.find_in(Lies::Rows(column), within, hint, id, ids);
                     (rows.start, rows)
                 };
-                self.each(index, ids, find, found);
+                self.each(base, ids, find, found);
             }
             Lies::Last => {
                 let find = |within, hint, id, ids: &mut Window, _: &mut Window| {
-                    let rows = index.find_in(Lies::Last, within, hint, id, ids);
+                    let rows = base.find_in(Lies::Last, within, hint, id, ids);
                     (rows.start, rows)
                 };
-                self.each(index, ids, find, found);
+                self.each(base, ids, find, found);
             }
             Lies::Keys => {
                 let find = |within, hint, id, ids: &mut Window, starts: &mut Window| {
-                    let key = index.find_key(within, hint, id, ids);
-                    (key.start, if key.is_empty() { 0..0 } else { index.read_rows_of_key(key.start, starts) })
+                    let key = base.find_key(within, hint, id, ids);
+                    (key.start, if key.is_empty() { 0..0 } else { base.read_rows_of_key(key.start, starts) })
                 };
-                self.each(index, ids, find, found);
+                self.each(base, ids, find, found);
             }
             Lies::Graphs => {
                 let find = |_, hint, id, ids: &mut Window, _: &mut Window| {
-                    let graph = index.find_graph(hint, id, ids);
-                    (graph.start, if graph.is_empty() { 0..0 } else { index.rows_of_graph(graph.start) })
+                    let graph = base.find_graph(hint, id, ids);
+                    (graph.start, if graph.is_empty() { 0..0 } else { base.rows_of_graph(graph.start) })
                 };
-                self.each(index, ids, find, found);
+                self.each(base, ids, find, found);
             }
         }
     }
@@ -195,7 +224,7 @@ impl Searcher {
     #[inline]
     fn each(
         &mut self,
-        index: &Index,
+        base: &Base,
         ids: &[u64],
         find: impl Fn(Range<usize>, usize, Id, &mut Window, &mut Window) -> (usize, Range<usize>),
         mut found: impl FnMut(usize, Range<usize>) -> bool,
@@ -208,11 +237,7 @@ impl Searcher {
                 }
                 continue;
             }
-            let hint = match &self.guide {
-                _ if id.abs_diff(self.last) <= self.near => self.place,
-                Some(guide) => guide.guess(id),
-                None => self.guess(index, id),
-            };
+            let hint = self.hint(base, id);
             let (place, rows) = find(self.within.clone(), hint, Id::from_bits(id), &mut self.ids, &mut self.starts);
             (self.last, self.place) = (id, place);
             if !found(number, rows) {
@@ -221,11 +246,61 @@ impl Searcher {
         }
     }
 
+    /// Where to begin the search for an id.
+    #[inline]
+    fn hint(&mut self, base: &Base, id: u64) -> usize {
+        match &self.guide {
+            _ if id.abs_diff(self.last) <= self.near => self.place,
+            Some(guide) => guide.guess(id),
+            None => self.guess(base, id),
+        }
+    }
+
+    /// As [`Searcher::find_each`], if the index has changes.
+    #[inline(never)]
+    fn find_each_changed(
+        &mut self,
+        base: &Base,
+        delta: &Delta,
+        ids: &[u64],
+        mut found: impl FnMut(usize, Range<usize>) -> bool,
+    ) {
+        for (number, &id) in ids.iter().enumerate() {
+            let places = if id < self.line.id {
+                self.within.start..self.within.start
+            } else if id - self.line.id > self.span {
+                self.within.end..self.within.end
+            } else {
+                let (hint, within) = (self.hint(base, id), self.within.clone());
+                let places = match self.lies {
+                    Lies::Graphs => base.find_graph(hint, Id::from_bits(id), &mut self.ids),
+                    Lies::Keys => base.find_key(within, hint, Id::from_bits(id), &mut self.ids),
+                    lies => base.find_in(lies, within, hint, Id::from_bits(id), &mut self.ids),
+                };
+                (self.last, self.place) = (id, places.start);
+                places
+            };
+            let rows = match self.lies {
+                Lies::Graphs => base.start_of_graph(places.start)..base.start_of_graph(places.end),
+                Lies::Keys if places.is_empty() => {
+                    let start = base.start_of(places.start);
+                    start..start
+                }
+                Lies::Keys => base.read_rows_of_key(places.start, &mut self.starts),
+                Lies::Rows(_) | Lies::Last => places,
+            };
+            let (within, spot) = self.changes.as_mut().expect("the index that it was made for has changes");
+            if !found(number, delta.around_id((self.level, Id::from_bits(id)), within, rows, spot)) {
+                return;
+            }
+        }
+    }
+
     #[cold]
-    fn guess(&mut self, index: &Index, id: u64) -> usize {
+    fn guess(&mut self, base: &Base, id: u64) -> usize {
         self.guesses += 1;
         if self.guesses == GUESSES && !self.within.is_empty() {
-            let guide = Guide::new(&self.within, |place| index.id_at(self.level, place).bits());
+            let guide = Guide::new(&self.within, |place| base.id_at(self.level, place).bits());
             self.near = (NEAR / guide.usual_slope()) as u64;
             self.guide = Some(Box::new(guide));
         }

@@ -1,13 +1,19 @@
 //! A loaded data set: its terms, its quads in several orders, and counts. It never changes.
 
+use crate::changes::{Changes, in_order};
 use crate::characteristic::{self, CharacteristicSets};
+use crate::delta::{Change, Row};
 use crate::dictionary::Dictionary;
-use crate::ids::Id;
+use crate::ids::{Id, Kind};
 use crate::index::{Index, Order, Position};
 use crate::load::{self, Loader, Parsed, SyntaxError};
-use crate::packed::Window;
 use crate::statistics::Statistics;
+use crate::term::{Encoded, Encoder, TermView};
+use crate::unranked::FreshTerms;
 use oxrdf::{Term, TermRef};
+use rapidhash::v3::RapidSecrets;
+use std::cmp::Ordering;
+use std::sync::Arc;
 use vicus_flow::NoMemory;
 use vicus_flow::library::HashKey;
 
@@ -31,7 +37,9 @@ use vicus_flow::library::HashKey;
 /// ```
 #[derive(Debug)]
 pub struct Snapshot {
-    dictionary: Dictionary,
+    dictionary: Arc<Dictionary>,
+    /// The terms that came since the dictionary was sorted.
+    fresh: FreshTerms,
     /// By [`Order`]; `None` for orders that were not asked for.
     indexes: [Option<Index>; Order::ALL.len()],
     statistics: Statistics,
@@ -91,7 +99,8 @@ impl Snapshot {
             let place = index.order() as usize;
             indexes[place] = Some(index);
         }
-        Snapshot { dictionary, indexes, statistics, named }
+        let (dictionary, fresh) = (Arc::new(dictionary), FreshTerms::new(RapidSecrets::seed(0)));
+        Snapshot { dictionary, fresh, indexes, statistics, named }
     }
 
     /// Runs all steps of [`load`] after parsing, one after the other. Panics if there is not enough memory.
@@ -114,6 +123,51 @@ impl Snapshot {
         Ok(loader.finish())
     }
 
+    /// The same with another key of the hash function over fresh terms: authors of updates who don't know the seed can't choose many
+    /// terms with the same hash. Panics if there are fresh terms.
+    pub fn hashed_with(self, seed: u64) -> Snapshot {
+        self.with_secrets(RapidSecrets::seed(seed))
+    }
+
+    pub(crate) fn with_secrets(mut self, secrets: RapidSecrets) -> Snapshot {
+        assert!(self.fresh.is_empty(), "the key is chosen before there are terms to hash");
+        self.fresh = FreshTerms::new(secrets);
+        self
+    }
+
+    /// The snapshot after changes. Takes O(log n) for each change, and shares with this one what does not change.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn with(&self, changes: Changes) -> Result<Snapshot, NoMemory> {
+        let Changes { fresh, inserts, deletes } = changes;
+        let fresh = self.fresh.with(fresh, &self.dictionary)?;
+        let changes = Changes::effective(inserts, deletes, self.index(Order::Gspo))?;
+        let mut indexes = [const { None }; Order::ALL.len()];
+        // For counting: those of the default graph in the orders Gpso and Gpos, and those of named graphs in Psog and Posg.
+        let mut counted: [Vec<(Row, Change)>; Order::ALL.len()] = Default::default();
+        for index in self.indexes.iter().flatten() {
+            let order = index.order();
+            let mut arranged = in_order(&changes, order)?;
+            indexes[order as usize] = Some(if arranged.is_empty() { index.clone() } else { index.with(&arranged)? });
+            if order.is_by_graph() {
+                arranged.truncate(arranged.partition_point(|(row, _)| row[0].is_unbound()));
+            }
+            counted[order as usize] = arranged;
+        }
+        let with = |statistics: &Statistics, orders: [Order; 4]| {
+            let [_, by_subject, by_object, _] = orders.map(|order| &counted[order as usize][..]);
+            statistics.with(in_orders(&self.indexes, orders), in_orders(&indexes, orders), [by_subject, by_object])
+        };
+        let (statistics, named) = (with(&self.statistics, OF_DEFAULT)?, with(&self.named, OF_NAMED)?);
+        Ok(Snapshot { dictionary: Arc::clone(&self.dictionary), fresh, indexes, statistics, named })
+    }
+
+    /// How many quads were inserted or deleted since its indexes were built.
+    pub fn change_count(&self) -> usize {
+        self.index(Order::Gspo).change_count()
+    }
+
     /// How many quads it has.
     pub fn len(&self) -> usize {
         self.statistics.triples + self.named.triples
@@ -124,9 +178,14 @@ impl Snapshot {
         self.len() == 0
     }
 
-    /// The terms that are not inlined in their ids.
+    /// The terms that are not inlined in their ids, in sorted order, without the [fresh](Snapshot::fresh) ones.
     pub fn dictionary(&self) -> &Dictionary {
         &self.dictionary
+    }
+
+    /// The terms that came since the dictionary was sorted. Their ids have no order.
+    pub fn fresh(&self) -> &FreshTerms {
+        &self.fresh
     }
 
     /// Counts for a planner, of the default graph.
@@ -142,7 +201,7 @@ impl Snapshot {
     /// The names of its graphs, ascending: a graph without quads has none.
     pub fn graphs(&self) -> impl ExactSizeIterator<Item = Id> + '_ {
         let index = self.index(Order::Gspo);
-        index.graphs_from(index.find_graph(0, Id::UNBOUND, &mut Window::default()).end)
+        index.graphs_from(usize::from(index.count(&[Id::UNBOUND]) > 0))
     }
 
     /// The quads in this order. Panics if it was built without it; [`Order::USUAL`] are always there.
@@ -187,22 +246,66 @@ impl Snapshot {
 
     /// The id of a term, if the term is here or inlined.
     pub fn id(&self, term: TermRef<'_>) -> Option<Id> {
-        self.dictionary.id(term)
+        match Encoder::default().term(term) {
+            Encoded::Inlined(id) => Some(id),
+            Encoded::Key(kind, key) => self.find(kind, key),
+        }
     }
 
-    /// The term of an id as oxrdf's type. Panics for unbound and computed ids.
+    /// The id of the term with this key, if it is here: in the dictionary or fresh.
+    pub fn find(&self, kind: Kind, key: &str) -> Option<Id> {
+        self.dictionary.search(kind, key).ok().or_else(|| self.fresh.find(kind, key))
+    }
+
+    /// Whether the id is that of a term here: not that of a term which a request computed. Takes a comparison.
+    #[inline]
+    pub fn has(&self, id: Id) -> bool {
+        !id.is_computed() || self.fresh.has(id)
+    }
+
+    /// The order of two terms that are here as if all had ranks: that of their ids, but fresh terms stand among the others of their
+    /// kind by their keys. So it is the order of values for the kinds of [`Id::is_value`]. Panics for computed terms.
+    #[inline]
+    pub fn compare(&self, a: Id, b: Id) -> Ordering {
+        if a.is_computed() || b.is_computed() { self.compare_fresh(a, b) } else { a.cmp(&b) }
+    }
+
+    #[inline(never)]
+    fn compare_fresh(&self, a: Id, b: Id) -> Ordering {
+        // A fresh term stands right before the next greater one of the dictionary.
+        let number = |id: Id| match id.is_computed() {
+            false => id.bits() << 1 | 1,
+            true => Id::ranked(id.kind(), self.fresh.next_rank(id)).bits() << 1,
+        };
+        // Only two fresh ones may stand in one place.
+        number(a)
+            .cmp(&number(b))
+            .then_with(|| if a == b { Ordering::Equal } else { self.fresh.key(a).cmp(self.fresh.key(b)) })
+    }
+
+    /// Whether a literal with this datatype is here that is neither a simple string nor inlined.
+    pub fn has_datatype(&self, datatype: &str) -> bool {
+        let keys = Encoder::qualified(datatype);
+        !self.dictionary.range(Kind::Typed, &keys.start..&keys.end).is_empty() || self.fresh.has_datatype(datatype)
+    }
+
+    /// The term of an id as oxrdf's type. Panics for unbound ids, and for those that a request computed.
     pub fn term(&self, id: Id) -> Term {
-        self.dictionary.term(id)
+        self.view(id).to_term()
     }
 
-    /// The key of a term, in the form that [`term`](crate::term) describes. Panics for ids that are their own terms, and for computed ids.
+    /// The key of a term, in the form that [`term`](crate::term) describes. Panics for ids that are their own terms, and for those that a request
+    /// computed.
     pub fn key(&self, id: Id) -> &str {
-        self.dictionary.key(id)
+        if id.is_computed() { self.fresh.key(id) } else { self.dictionary.key(id) }
     }
 
-    /// The term of an id, borrowed. Panics for unbound and computed ids.
-    pub fn view(&self, id: Id) -> crate::term::TermView<'_> {
-        self.dictionary.view(id)
+    /// The term of an id, borrowed. Panics for unbound ids, and for those that a request computed.
+    pub fn view(&self, id: Id) -> TermView<'_> {
+        match id.is_computed() {
+            false => self.dictionary.view(id),
+            true => TermView::of_key(id.kind(), self.key(id)),
+        }
     }
 
     /// The memory of each part.
@@ -211,6 +314,7 @@ impl Snapshot {
             indexes: self.indexes.iter().flatten().map(|index| (index.order(), index.heap_bytes())).collect(),
             dictionary_text: self.dictionary.text_bytes(),
             dictionary_ends: self.dictionary.ends_bytes(),
+            fresh_terms: self.fresh.heap_bytes(),
             statistics: self.statistics.heap_bytes() + self.named.heap_bytes(),
         }
     }
@@ -225,6 +329,16 @@ impl Snapshot {
         self.dictionary.assert_valid();
         self.indexes.iter().flatten().for_each(Index::assert_valid);
     }
+}
+
+/// The orders by which the default graph is counted.
+const OF_DEFAULT: [Order; 4] = [Order::Gspo, Order::Gpso, Order::Gpos, Order::Gops];
+
+/// The orders by which named graphs are counted.
+const OF_NAMED: [Order; 4] = [Order::Spog, Order::Psog, Order::Posg, Order::Opsg];
+
+fn in_orders<const N: usize>(indexes: &[Option<Index>], orders: [Order; N]) -> [&Index; N] {
+    orders.map(|order| indexes[order as usize].as_ref().unwrap_or_else(|| panic!("an index in order {order:?}")))
 }
 
 /// The memory that a [`Snapshot`] has allocated, in bytes, without the allocator's pages, headers and rounding.
@@ -247,6 +361,8 @@ pub struct SnapshotMemory {
     pub dictionary_text: usize,
     /// Where each of these keys ends.
     pub dictionary_ends: usize,
+    /// The terms that came since the dictionary was sorted.
+    pub fresh_terms: usize,
     /// Counts by predicate.
     pub statistics: usize,
 }
@@ -255,6 +371,6 @@ impl SnapshotMemory {
     /// All parts together.
     pub fn total(&self) -> usize {
         let indexes: usize = self.indexes.iter().map(|(_, bytes)| bytes).sum();
-        indexes + self.dictionary_text + self.dictionary_ends + self.statistics
+        indexes + self.dictionary_text + self.dictionary_ends + self.fresh_terms + self.statistics
     }
 }

@@ -1,10 +1,13 @@
-//! Counts for a planner: exact, taken from the indexes in one pass.
+//! Counts for a planner: exact, taken from the indexes in one pass, and corrected with each change.
 
 use crate::characteristic::CharacteristicSets;
+use crate::delta::{Change, Row};
 use crate::ids::{Id, Kind};
 use crate::index::{Index, Order};
 use crate::stored::{Reading, Words};
 use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+use vicus_flow::library::HashKey;
 use vicus_flow::{Grow, NoMemory};
 
 /// Counts over the default graph, or over all named graphs together, where a triple counts once for each graph that has it. All are
@@ -15,11 +18,11 @@ use vicus_flow::{Grow, NoMemory};
 /// let snapshot = Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"x\" .\n<http://e/a> <http://e/p> \"y\" .")?;
 /// let statistics = snapshot.statistics();
 /// assert_eq!((statistics.triples, statistics.subjects, statistics.objects), (2, 1, 2));
-/// let [predicate] = statistics.predicates() else { panic!() };
+/// let predicate = statistics.predicates().next().unwrap();
 /// assert_eq!(predicate.objects.only_kind(), Some(Kind::String));
 /// # Ok::<(), vicus_rdf::SyntaxError>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Statistics {
     /// Triples.
     pub triples: usize,
@@ -27,10 +30,19 @@ pub struct Statistics {
     pub subjects: usize,
     /// Distinct objects.
     pub objects: usize,
-    /// Ascending by id.
-    predicates: Vec<Predicate>,
-    characteristic: CharacteristicSets,
+    /// Ascending by id, in pages, which versions share. Invariant: none is empty.
+    predicates: Vec<Arc<Vec<Predicate>>>,
+    predicate_count: usize,
+    characteristic: Arc<CharacteristicSets>,
+    /// How many triples were inserted and deleted since the characteristic sets were made.
+    changes: usize,
 }
+
+/// The greatest number of predicates in a page. A change copies the pages of its predicates.
+const PAGE: usize = 32;
+
+/// The number of triples may change by an eighth before characteristic sets are made anew: so this takes constant time for each change.
+const STALE: usize = 8;
 
 /// Counts over the triples of one predicate.
 #[derive(Clone, Debug)]
@@ -54,6 +66,8 @@ pub struct Column {
     pub ids: RangeInclusive<Id>,
     /// Triples by kind, in the order of [`Kind::ALL`].
     kinds: [usize; Kind::ALL.len()],
+    /// Triples with a fresh term here.
+    fresh: usize,
 }
 
 impl Column {
@@ -75,14 +89,20 @@ impl Column {
         for count in &mut kinds {
             *count = words.number()?;
         }
-        Some(Column { distinct, ids, kinds })
+        Some(Column { distinct, ids, kinds, fresh: 0 })
     }
 
     /// The kind of all ids here; `None` if there are several. For IRIs, blank nodes, simple strings, booleans and inlined
-    /// integers, equal ids then mean equal values, and the order of ids is the order of values.
+    /// integers, equal ids then mean equal values, and the order of ids is the order of values, unless some terms are
+    /// [fresh](Column::has_fresh).
     pub fn only_kind(&self) -> Option<Kind> {
         let mut kinds = Kind::ALL.into_iter().filter(|&kind| self.of_kind(kind) > 0);
         kinds.next().filter(|_| kinds.next().is_none())
+    }
+
+    /// Whether a [fresh](crate::Snapshot::fresh) term is here: then the order of ids is not that of terms.
+    pub fn has_fresh(&self) -> bool {
+        self.fresh > 0
     }
 
     /// Of the level after the keys, in the rows of one predicate.
@@ -99,7 +119,39 @@ impl Column {
         let (least, greatest) = (index.get(level, rows.start), index.get(level, rows.end - 1));
         let mut last = Id::UNBOUND;
         let distinct = index.values(level, rows).filter(|&id| std::mem::replace(&mut last, id) != id).count();
-        Column { distinct, ids: least..=greatest, kinds }
+        Column { distinct, ids: least..=greatest, kinds, fresh: 0 }
+    }
+
+    /// The column after changes of rows, which all are of one predicate; `None` if the predicate has no rows any more.
+    fn with(of: Option<&Column>, before: &Index, after: &Index, changes: &[(Row, Change)]) -> Option<Column> {
+        let level = after.key_level() + 1;
+        let rows = after.range(&changes[0].0[..level]);
+        if rows.is_empty() {
+            return None;
+        }
+        let (mut distinct, mut kinds, mut fresh) =
+            of.map_or((0, [0; Kind::ALL.len()], 0), |of| (of.distinct, of.kinds, of.fresh));
+        let (mut cursor, mut other) = (before.cursor(), after.cursor());
+        let add = |count: &mut usize, change: Change| match change {
+            Change::Insert => *count += 1,
+            Change::Delete => *count -= 1,
+        };
+        for same in changes.chunk_by(|a, b| a.0[level] == b.0[level]) {
+            let (prefix, id) = (&same[0].0[..=level], same[0].0[level]);
+            match (cursor.range(prefix).is_empty(), other.range(prefix).is_empty()) {
+                (true, false) => add(&mut distinct, Change::Insert),
+                (false, true) => add(&mut distinct, Change::Delete),
+                _ => {}
+            }
+            for (_, change) in same {
+                add(&mut kinds[id.kind().index()], *change);
+                if id.is_computed() {
+                    add(&mut fresh, *change);
+                }
+            }
+        }
+        let ids = after.get(level, rows.start)..=after.get(level, rows.end - 1);
+        Some(Column { distinct, ids, kinds, fresh })
     }
 }
 
@@ -145,15 +197,99 @@ impl Statistics {
         }
         let distinct = |index: &Index| index.keys_of(Id::UNBOUND).len();
         let (subjects, objects) = (distinct(subjects), distinct(objects));
-        Ok(Statistics { triples, subjects, objects, predicates, characteristic })
+        Statistics { triples, subjects, objects, ..Statistics::default() }.of_predicates(predicates, characteristic)
+    }
+
+    fn of_predicates(
+        self,
+        predicates: Vec<Predicate>,
+        characteristic: CharacteristicSets,
+    ) -> Result<Statistics, NoMemory> {
+        let (predicate_count, mut pages) = (predicates.len(), Vec::new());
+        divide(predicates, &mut pages)?;
+        Ok(Statistics { predicates: pages, predicate_count, characteristic: Arc::new(characteristic), ..self })
+    }
+
+    /// After changes of rows: the indexes as for [`Statistics::new`], and of the second and the third the changed rows.
+    ///
+    /// # Errors
+    /// There is not enough memory for the counts.
+    pub(crate) fn with(
+        &self,
+        before: [&Index; 4],
+        after: [&Index; 4],
+        [by_subject, by_object]: [&[(Row, Change)]; 2],
+    ) -> Result<Statistics, NoMemory> {
+        if by_subject.is_empty() {
+            return Ok(self.clone());
+        }
+        let level = after[1].key_level();
+        let same = |a: &(Row, Change), b: &(Row, Change)| a.0[level] == b.0[level];
+        let mut updates = Vec::new();
+        for (by_subject, by_object) in by_subject.chunk_by(same).zip(by_object.chunk_by(same)) {
+            let id = by_subject[0].0[level];
+            let was = self.predicate(id);
+            let subjects = Column::with(was.map(|was| &was.subjects), before[1], after[1], by_subject);
+            let objects = Column::with(was.map(|was| &was.objects), before[2], after[2], by_object);
+            let now = subjects.zip(objects).map(|(subjects, objects)| {
+                let triples = after[1].count(&by_subject[0].0[..=level]);
+                Predicate { id, triples, subjects, objects }
+            });
+            updates.grow(1)?;
+            updates.push((id, now));
+        }
+        let mut predicates = Vec::with_room(self.predicates.len() + updates.len() / PAGE + 2)?;
+        let mut rest = updates.into_iter().peekable();
+        for (place, page) in self.predicates.iter().enumerate() {
+            let next = self.predicates.get(place + 1).map(|next| next[0].id);
+            let here = |update: &(Id, Option<Predicate>)| next.is_none_or(|next| update.0 < next);
+            if !rest.peek().is_some_and(here) {
+                predicates.grow(1)?;
+                predicates.push(Arc::clone(page));
+                continue;
+            }
+            let mut changed = Vec::with_room(page.len())?;
+            changed.extend_from_slice(page);
+            while let Some((id, now)) = rest.next_if(here) {
+                let found = changed.binary_search_by_key(&id, |predicate| predicate.id);
+                match (found, now) {
+                    (Ok(place), Some(now)) => changed[place] = now,
+                    (Ok(place), None) => drop(changed.remove(place)),
+                    (Err(place), Some(now)) => {
+                        changed.grow(1)?;
+                        changed.insert(place, now);
+                    }
+                    (Err(_), None) => {}
+                }
+            }
+            divide(changed, &mut predicates)?;
+        }
+        divide(rest.filter_map(|(_, now)| now).collect(), &mut predicates)?;
+        let distinct = |index: &Index| index.keys_of(Id::UNBOUND).len();
+        let triples = if level == 0 { after[1].len() } else { after[1].count(&[Id::UNBOUND]) };
+        let mut changes = self.changes + by_subject.len();
+        let mut characteristic = Arc::clone(&self.characteristic);
+        if changes * STALE > triples {
+            let sets = CharacteristicSets::new(after[0], characteristic.rdf_type(), HashKey::default())?;
+            (characteristic, changes) = (Arc::new(sets), 0);
+        }
+        Ok(Statistics {
+            triples,
+            subjects: distinct(after[0]),
+            objects: distinct(after[3]),
+            predicate_count: predicates.iter().map(|page| page.len()).sum(),
+            predicates,
+            characteristic,
+            changes,
+        })
     }
 
     /// Writes all but the characteristic sets.
     pub(crate) fn store(&self, into: &mut Words) {
-        for number in [self.triples, self.subjects, self.objects, self.predicates.len()] {
+        for number in [self.triples, self.subjects, self.objects, self.predicate_count] {
             into.push(number);
         }
-        for Predicate { id, triples, subjects, objects } in &self.predicates {
+        for Predicate { id, triples, subjects, objects } in self.predicates() {
             into.push_id(*id);
             into.push(*triples);
             subjects.store(into);
@@ -171,7 +307,8 @@ impl Statistics {
             let (subjects, objects) = (Column::stored(words)?, Column::stored(words)?);
             predicates.push(Predicate { id, triples, subjects, objects });
         }
-        Some(Statistics { triples, subjects, objects, predicates, characteristic })
+        let counts = Statistics { triples, subjects, objects, ..Statistics::default() };
+        counts.of_predicates(predicates, characteristic).ok()
     }
 
     /// Which predicates subjects have together.
@@ -181,17 +318,39 @@ impl Statistics {
 
     /// The memory that it holds, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.predicates.capacity() * size_of::<Predicate>()
+        let pages: usize = self.predicates.iter().map(|page| page.capacity() * size_of::<Predicate>()).sum();
+        pages + self.predicates.capacity() * size_of::<Arc<Vec<Predicate>>>()
     }
 
     /// All predicates, ascending by id.
-    pub fn predicates(&self) -> &[Predicate] {
-        &self.predicates
+    pub fn predicates(&self) -> impl Iterator<Item = &Predicate> {
+        self.predicates.iter().flat_map(|page| page.iter())
+    }
+
+    /// How many predicates there are.
+    pub fn predicate_count(&self) -> usize {
+        self.predicate_count
     }
 
     /// The counts of a predicate; `None` if no triple has it.
     pub fn predicate(&self, id: Id) -> Option<&Predicate> {
-        let place = self.predicates.binary_search_by_key(&id, |predicate| predicate.id).ok()?;
-        Some(&self.predicates[place])
+        let page = self.predicates.partition_point(|page| page[0].id <= id).checked_sub(1)?;
+        let page = &self.predicates[page];
+        let place = page.binary_search_by_key(&id, |predicate| predicate.id).ok()?;
+        Some(&page[place])
     }
+}
+
+/// Appends predicates as pages of about the same size.
+fn divide(predicates: Vec<Predicate>, pages: &mut Vec<Arc<Vec<Predicate>>>) -> Result<(), NoMemory> {
+    let (count, parts) = (predicates.len(), predicates.len().div_ceil(PAGE));
+    pages.grow(parts)?;
+    let mut rest = predicates.into_iter();
+    for part in 0..parts {
+        let size = count * (part + 1) / parts - count * part / parts;
+        let mut page = Vec::with_room(size)?;
+        page.extend(rest.by_ref().take(size));
+        pages.push(Arc::new(page));
+    }
+    Ok(())
 }

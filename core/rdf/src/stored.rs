@@ -9,6 +9,7 @@
 //!
 //! Numbers are words, least byte first. All but `about` and the counts is read in place, when a query needs it.
 
+use crate::base::Base;
 use crate::characteristic::CharacteristicSets;
 use crate::dictionary::{Dictionary, Section};
 use crate::ids::{Id, Kind};
@@ -178,7 +179,8 @@ struct AboutIndex {
 
 impl AboutIndex {
     fn of(index: &Index) -> AboutIndex {
-        let Index { order, graphs, only, keys, rows, last } = index;
+        assert_eq!(index.change_count(), 0, "what was changed is united before it is written");
+        let Base { order, graphs, only, keys, rows, last } = index.base();
         let (graphs, keys, rows, last) = (graphs.len(), keys.len(), rows.len(), last.len());
         AboutIndex { order: *order, graphs, keys, rows, last, only: *only }
     }
@@ -206,12 +208,12 @@ impl AboutIndex {
         let name = |part: &str| format!("{order:?}.{part}");
         let (graphs, keys) = (found.packed(&name("graphs"), graphs)?, found.packed(&name("keys"), keys)?);
         let (rows, last) = (found.packed(&name("rows"), rows)?, found.packed(&name("last"), last)?);
-        Ok(Index { order, graphs, only, keys, rows, last })
+        Ok(Index::of_base(Base { order, graphs, only, keys, rows, last }))
     }
 }
 
 fn write_index(index: &Index, into: &mut dyn Sections) -> Result<(), BoxError> {
-    let Index { order, graphs, keys, rows, last, .. } = index;
+    let Base { order, graphs, keys, rows, last, .. } = index.base();
     write_packed(&format!("{order:?}.graphs"), graphs, into)?;
     write_packed(&format!("{order:?}.keys"), keys, into)?;
     write_packed(&format!("{order:?}.rows"), rows, into)?;
@@ -222,7 +224,7 @@ fn write_index(index: &Index, into: &mut dyn Sections) -> Result<(), BoxError> {
 const COUNTS: [[&str; 2]; 2] = [["statistics", "sets"], ["named.statistics", "named.sets"]];
 
 impl Snapshot {
-    /// Writes all of it.
+    /// Writes all of it. Panics if it was changed since its indexes were built: then it is to be [united](Snapshot::united) before.
     ///
     /// # Errors
     /// A section can't be written.
@@ -377,7 +379,10 @@ pub(crate) mod tests {
             assert_eq!(all(&stored), all(&written));
             for counts in [Snapshot::statistics, Snapshot::named_statistics] {
                 let [a, b] = [&stored, &written].map(counts);
-                assert_eq!(format!("{:?}", a.predicates()), format!("{:?}", b.predicates()));
+                assert_eq!(
+                    format!("{:?}", a.predicates().collect::<Vec<_>>()),
+                    format!("{:?}", b.predicates().collect::<Vec<_>>())
+                );
                 assert_eq!((a.triples, a.subjects, a.objects), (b.triples, b.subjects, b.objects));
                 let [a, b] = [a, b].map(|counts| counts.characteristic());
                 assert_eq!((a.sets(), a.is_complete()), (b.sets(), b.is_complete()));

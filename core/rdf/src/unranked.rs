@@ -4,7 +4,9 @@
 //! waits until they are freed. So no term has an allocation of its own: adding a term copies its key, and dropping all terms frees
 //! a few pieces.
 
+use crate::dictionary::Dictionary;
 use crate::ids::{Id, Kind};
+use crate::term::TermView;
 use hashbrown::HashTable;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
 use std::fmt;
@@ -57,14 +59,19 @@ impl Unranked {
         Unranked { first: 0, pieces, places, tables, table_bits: TABLE_BITS, secrets }
     }
 
-    /// A dictionary for few terms, which begins at this place.
+    /// An empty dictionary that begins at this place.
+    pub fn at(first: usize, secrets: RapidSecrets) -> Unranked {
+        Unranked { first, ..Unranked::new(secrets) }
+    }
+
+    /// As [`Unranked::at`], for few terms.
     pub fn small(first: usize, secrets: RapidSecrets) -> Unranked {
-        Unranked { first, table_bits: 0, ..Unranked::new(secrets) }
+        Unranked { table_bits: 0, ..Unranked::at(first, secrets) }
     }
 
     /// The terms of two dictionaries, of which one follows the other.
     fn of_both(a: &Unranked, b: &Unranked) -> Result<Unranked, NoMemory> {
-        let mut both = Unranked { first: a.first, ..Unranked::new(a.secrets) };
+        let mut both = Unranked::at(a.first, a.secrets);
         for (terms, place) in [a, b].into_iter().flat_map(|terms| terms.places.iter().map(move |place| (terms, place)))
         {
             both.add(place.kind, terms.key_at(place))?;
@@ -74,7 +81,7 @@ impl Unranked {
 
     /// A dictionary whose places follow those of another one.
     pub fn behind(other: &Unranked) -> Unranked {
-        Unranked { first: other.end(), ..Unranked::new(other.secrets) }
+        Unranked::at(other.end(), other.secrets)
     }
 
     /// The key of the hash function.
@@ -102,10 +109,22 @@ impl Unranked {
         id.rank().is_some_and(|place| (self.first..self.end()).contains(&place))
     }
 
-    /// Takes all terms out; an empty dictionary with the same secrets stays here.
+    /// Takes all terms out; an empty dictionary that follows them stays here.
     pub fn take(&mut self) -> Unranked {
-        let empty = Unranked::new(self.secrets);
+        let empty = Unranked::behind(self);
         std::mem::replace(self, empty)
+    }
+
+    /// The ids of its terms, ascending by place.
+    pub fn ids(&self) -> impl ExactSizeIterator<Item = Id> + '_ {
+        self.places.iter().enumerate().map(|(number, place)| Id::computed(place.kind, self.first + number))
+    }
+
+    /// The memory that it holds, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        let text: usize = self.pieces.iter().map(String::capacity).sum();
+        let tables: usize = self.tables.iter().map(|table| table.capacity() * 8 / 7).sum();
+        text + self.places.capacity() * size_of::<Stored>() + tables * (size_of::<Entry>() + 1)
     }
 
     /// How many bytes a term with this key adds to the dictionary.
@@ -195,34 +214,94 @@ impl Unranked {
     }
 }
 
+impl fmt::Debug for Unranked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} terms without a rank from place {} on", self.len(), self.first)
+    }
+}
+
 /// The terms that came to a store since its dictionary was sorted. A copy shares them; adding to one leaves the others as they are.
 #[derive(Clone)]
 pub struct FreshTerms {
     /// Each begins where the one before ends, and has less than half of its terms: so there are few, and a term is copied
     /// from one to the next as often.
-    pieces: Vec<Arc<Unranked>>,
+    pieces: Vec<Arc<Piece>>,
     secrets: RapidSecrets,
 }
 
+/// Some of the fresh terms.
+struct Piece {
+    terms: Unranked,
+    /// For each term, the rank of the next greater term of its kind in the sorted dictionary.
+    ranks: Vec<u32>,
+    /// For each datatype of the typed literals among them one of these literals, by the hash of the datatype.
+    datatypes: HashTable<Id>,
+}
+
+impl Piece {
+    fn new(terms: Unranked, dictionary: &Dictionary) -> Result<Piece, NoMemory> {
+        let (mut ranks, mut datatypes) = (Vec::with_room(terms.len())?, HashTable::new());
+        for id in terms.ids() {
+            let next = dictionary.search(id.kind(), terms.key(id)).expect_err("a fresh term is not in the dictionary");
+            ranks.push(u32::try_from(next.rank().unwrap_or(0)).expect("fewer than 2^32 terms"));
+            note_datatype(&terms, &mut datatypes, id)?;
+        }
+        Ok(Piece { terms, ranks, datatypes })
+    }
+
+    /// The terms of two pieces, of which one follows the other.
+    fn of_both(a: &Piece, b: &Piece) -> Result<Piece, NoMemory> {
+        let (terms, mut datatypes) = (Unranked::of_both(&a.terms, &b.terms)?, HashTable::new());
+        let mut ranks = Vec::with_room(terms.len())?;
+        [a, b].into_iter().for_each(|piece| ranks.extend_from_slice(&piece.ranks));
+        a.datatypes.iter().chain(&b.datatypes).try_for_each(|&id| note_datatype(&terms, &mut datatypes, id))?;
+        Ok(Piece { terms, ranks, datatypes })
+    }
+
+    fn has_datatype(&self, datatype: &str) -> bool {
+        let hash = self.terms.hash(Kind::Typed, datatype);
+        self.datatypes.find(spread(hash), |&id| datatype_of(&self.terms, id) == Some(datatype)).is_some()
+    }
+}
+
+/// Adds a term to the examples of datatypes, if it is the first typed literal with its datatype.
+fn note_datatype(terms: &Unranked, examples: &mut HashTable<Id>, id: Id) -> Result<(), NoMemory> {
+    let Some(datatype) = datatype_of(terms, id) else { return Ok(()) };
+    let hash_of = |datatype: &str| spread(terms.hash(Kind::Typed, datatype));
+    if examples.find(hash_of(datatype), |&other| datatype_of(terms, other) == Some(datatype)).is_some() {
+        return Ok(());
+    }
+    let bytes = (2 * (examples.len() + 1) * size_of::<Id>()) as u64;
+    let hash_of_id = |&id: &Id| hash_of(datatype_of(terms, id).expect("examples are typed literals"));
+    refusable(|| examples.try_reserve(1, hash_of_id)).map_err(|_| NoMemory { bytes })?;
+    examples.insert_unique(hash_of(datatype), id, hash_of_id);
+    Ok(())
+}
+
+/// The datatype of a typed literal; `None` for other kinds.
+fn datatype_of(terms: &Unranked, id: Id) -> Option<&str> {
+    if id.kind() == Kind::Typed { TermView::of_key(Kind::Typed, terms.key(id)).datatype() } else { None }
+}
+
 impl FreshTerms {
-    /// None yet.
+    /// None yet. The authors of updates choose the terms; without knowing the secrets, they can't choose many with the same hash.
     pub fn new(secrets: RapidSecrets) -> FreshTerms {
         FreshTerms { pieces: Vec::new(), secrets }
     }
 
     /// How many there are: the place after the last one.
     pub fn len(&self) -> usize {
-        self.pieces.last().map_or(0, |last| last.end())
+        self.pieces.last().map_or(0, |last| last.terms.end())
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.pieces.is_empty()
     }
 
     /// The id of the term with this key, if it is one of these.
     pub fn find(&self, kind: Kind, key: &str) -> Option<Id> {
-        self.pieces.iter().find_map(|piece| piece.find(kind, key))
+        self.pieces.iter().find_map(|piece| piece.terms.find(kind, key))
     }
 
     /// Whether the id is that of a term in here.
@@ -232,8 +311,34 @@ impl FreshTerms {
 
     /// The key of a term. Panics if it is not in here.
     pub fn key(&self, id: Id) -> &str {
-        let place = id.rank().expect("a term without a rank has a place");
-        self.pieces[self.pieces.partition_point(|piece| piece.end() <= place)].key(id)
+        self.piece(id).terms.key(id)
+    }
+
+    /// The rank of the next greater term of its kind in the sorted dictionary: its own place is right before that. Panics if it is
+    /// not in here.
+    pub fn next_rank(&self, id: Id) -> usize {
+        let piece = self.piece(id);
+        piece.ranks[id.place() - piece.terms.first] as usize
+    }
+
+    fn piece(&self, id: Id) -> &Piece {
+        let piece = self.pieces.partition_point(|piece| piece.terms.end() <= id.place());
+        self.pieces.get(piece).unwrap_or_else(|| panic!("{id:?} is not among the {} fresh terms", self.len()))
+    }
+
+    /// The ids of all, ascending by place.
+    pub fn ids(&self) -> impl Iterator<Item = Id> + '_ {
+        self.pieces.iter().flat_map(|piece| piece.terms.ids())
+    }
+
+    /// Whether a literal with this datatype is among them. Not for datatypes of inlined literals or of simple strings.
+    pub fn has_datatype(&self, datatype: &str) -> bool {
+        self.pieces.iter().any(|piece| piece.has_datatype(datatype))
+    }
+
+    /// The key of the hash function.
+    pub fn secrets(&self) -> RapidSecrets {
+        self.secrets
     }
 
     /// A dictionary for terms that follow these.
@@ -241,24 +346,34 @@ impl FreshTerms {
         Unranked::small(self.len(), self.secrets)
     }
 
-    /// With the terms of a dictionary that was put [behind](FreshTerms::behind) these.
+    /// With the terms that were put [behind](FreshTerms::behind) these, and that the sorted dictionary does not have.
     ///
     /// # Errors
     /// There is not enough memory.
-    pub fn with(&self, added: Unranked) -> Result<FreshTerms, NoMemory> {
+    pub fn with(&self, added: Unranked, dictionary: &Dictionary) -> Result<FreshTerms, NoMemory> {
         assert_eq!(added.first, self.len(), "they follow these");
         let mut pieces = self.pieces.clone();
         if !added.is_empty() {
-            pieces.push(Arc::new(added));
+            pieces.push(Arc::new(Piece::new(added, dictionary)?));
         }
         while let [.., a, b] = &pieces[..]
-            && a.len() < 2 * b.len()
+            && a.terms.len() < 2 * b.terms.len()
         {
-            let both = Arc::new(Unranked::of_both(a, b)?);
+            let both = Arc::new(Piece::of_both(a, b)?);
             pieces.truncate(pieces.len() - 2);
             pieces.push(both);
         }
         Ok(FreshTerms { pieces, secrets: self.secrets })
+    }
+
+    /// The memory that they hold, in bytes; versions share most of it.
+    pub fn heap_bytes(&self) -> usize {
+        let of = |piece: &Arc<Piece>| {
+            piece.terms.heap_bytes()
+                + piece.ranks.capacity() * size_of::<u32>()
+                + piece.datatypes.capacity() * 8 / 7 * (size_of::<Id>() + 1)
+        };
+        self.pieces.iter().map(of).sum()
     }
 }
 
@@ -306,7 +421,7 @@ mod tests {
             for _ in 0..batch {
                 ids.push(added.add(Kind::Iri, &format!("http://e/{}", ids.len())).unwrap());
             }
-            versions.push(versions[versions.len() - 1].with(added).unwrap());
+            versions.push(versions[versions.len() - 1].with(added, &Dictionary::default()).unwrap());
         }
         for version in &versions {
             for (number, &id) in ids.iter().enumerate() {
@@ -319,6 +434,20 @@ mod tests {
             assert!(version.pieces.len() <= 13, "few pieces");
         }
         assert_eq!(versions[13].len(), ids.len());
+    }
+
+    #[test]
+    fn a_datatype_is_known_from_the_first_term_with_it_on() {
+        let types: Vec<String> = (0..300).map(|number| format!("http://t/{}", number % 100)).collect();
+        let mut fresh = FreshTerms::new(RapidSecrets::seed(2));
+        for (number, datatype) in types.iter().enumerate() {
+            assert_eq!(fresh.has_datatype(datatype), number >= 100, "{datatype}");
+            let mut added = fresh.behind();
+            added.add(Kind::Typed, &format!("{datatype}\0{number}")).unwrap();
+            added.add(Kind::String, &format!("http://none\0{number}")).unwrap();
+            fresh = fresh.with(added, &Dictionary::default()).unwrap();
+            assert!(fresh.has_datatype(datatype) && !fresh.has_datatype("http://none") && !fresh.has_datatype(""));
+        }
     }
 
     #[test]

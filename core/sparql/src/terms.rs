@@ -129,8 +129,8 @@ pub struct Moment {
 
 impl fmt::Debug for Terms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (stored, kept, passing) =
-            (self.snapshot.dictionary().len(), self.mentioned.end() + self.read().end(), self.run.segments.count());
+        let stored = self.snapshot.dictionary().len() + self.snapshot.fresh().len();
+        let (kept, passing) = (self.mentioned.len() + self.read().len(), self.run.segments.count());
         write!(f, "{stored} terms of the store and {kept} more, and {passing} segments of terms that pass")
     }
 }
@@ -143,7 +143,7 @@ impl Terms {
 
     /// The terms of a query, whose IRIs are resolved against `base`, and whose hashes are keyed with a seed.
     pub(crate) fn with(snapshot: &Arc<Snapshot>, base: Option<Iri<String>>, limits: Limits, hash_seed: u64) -> Terms {
-        let mentioned = Unranked::new(RapidSecrets::seed(hash_seed));
+        let mentioned = Unranked::at(snapshot.fresh().len(), RapidSecrets::seed(hash_seed));
         Terms::behind(snapshot, base.map(Arc::new), limits, HashKey::of_seed(hash_seed), Arc::new(mentioned))
     }
 
@@ -362,7 +362,7 @@ impl Terms {
         {
             return Some(Terms::fresh_blank(number));
         }
-        let stored = self.snapshot.dictionary().search(kind, key).ok();
+        let stored = self.snapshot.find(kind, key);
         stored.or_else(|| self.mentioned.find(kind, key)).or_else(|| self.read().find(kind, key))
     }
 
@@ -400,7 +400,7 @@ impl Terms {
 
     /// Passes a term to `look`; without a copy, unless it was computed.
     pub(crate) fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
-        if !id.is_computed() {
+        if self.snapshot.has(id) {
             return look(self.snapshot.view(id));
         }
         if let Some(number) = Terms::number_of_fresh(id) {

@@ -90,7 +90,7 @@ fn the_sets_are_those_of_the_subjects() {
             }
         }
         // All stars of open patterns and classes.
-        let predicates: Vec<Id> = snapshot.statistics().predicates().iter().map(|predicate| predicate.id).collect();
+        let predicates: Vec<Id> = snapshot.statistics().predicates().map(|predicate| predicate.id).collect();
         let mut asks: Vec<Ask> = predicates.iter().map(|&predicate| (predicate, None)).collect();
         asks.extend(rdf_type.and_then(|id| Some((id, Some(iri(&snapshot, "http://e/o1")?)))));
         for chosen in 1..1_usize << asks.len() {
@@ -133,7 +133,7 @@ fn of_too_many_sets_the_most_frequent_stay_exact() {
     assert_eq!(sets.sets().len(), MOST);
     let twice = sets.sets().iter().filter(|set| set.subjects == 2).count();
     assert_eq!(twice, (1..2 * MOST).filter(|&bits| is_frequent(bits)).count());
-    let predicates: Vec<Id> = snapshot.statistics().predicates().iter().map(|predicate| predicate.id).collect();
+    let predicates: Vec<Id> = snapshot.statistics().predicates().map(|predicate| predicate.id).collect();
     for &a in &predicates {
         assert_eq!(
             expected(&snapshot, &[(a, None)]),

@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests read files and settings: they are a door")]
 
 mod bad_input;
+mod changes;
 mod characteristic;
 mod flow;
 mod model;

@@ -9,7 +9,7 @@ use vicus_rdf::load::{self, Assembled, Chunker, OnError, Parsed, Run, SortedTerm
 use vicus_rdf::{Id, Index, Kind, Loader, Order, Position, Snapshot, Statistics};
 
 /// Subject, predicate, object, graph.
-type Model = BTreeSet<[Id; 4]>;
+pub(crate) type Model = BTreeSet<[Id; 4]>;
 
 /// The quads that oxttl reads, as the store's ids.
 fn model_of(snapshot: &Snapshot, quads: Vec<Quad>) -> Model {
@@ -30,7 +30,7 @@ fn contents(index: &Index) -> Vec<[Id; 4]> {
 }
 
 /// Every query that an index answers, row by row.
-fn assert_index(index: &Index, model: &Model, probes: &[Id]) -> Result<(), TestCaseError> {
+pub(crate) fn assert_index(index: &Index, model: &Model, probes: &[Id]) -> Result<(), TestCaseError> {
     index.assert_valid();
     let is_here = |quad: &&[Id; 4]| index.order().is_by_graph() || !quad[3].is_unbound();
     let rows: BTreeSet<[Id; 4]> = model.iter().filter(is_here).map(|&quad| index.order().arrange(quad)).collect();
@@ -45,8 +45,10 @@ fn assert_index(index: &Index, model: &Model, probes: &[Id]) -> Result<(), TestC
 
     let expected = |prefix: &[Id]| {
         let start = rows.partition_point(|row| &row[..prefix.len()] < prefix);
-        start..start + rows[start..].iter().filter(|row| row.starts_with(prefix)).count()
+        start..start + rows[start..].partition_point(|row| row.starts_with(prefix))
     };
+    assert_reads(index, &rows)?;
+    assert_directory(index, &rows)?;
     let mut cursor = index.cursor();
     let mut prefixes: BTreeSet<Vec<Id>> = rows.iter().flat_map(|row| (0..=4).map(|n| row[..n].to_vec())).collect();
     for &a in probes {
@@ -66,11 +68,15 @@ fn assert_index(index: &Index, model: &Model, probes: &[Id]) -> Result<(), TestC
         if let ([front @ .., from], Some(&to)) = (&prefix[..], probes.last()) {
             let within = |row: &[Id; 4]| row.starts_with(front) && (*from..to).contains(&row[front.len()]);
             let between = index.between(front, *from..to);
-            prop_assert_eq!(between.len(), rows.iter().filter(|row| within(row)).count());
-            prop_assert!(rows[between].iter().all(within));
+            prop_assert!(rows[between.clone()].iter().all(within));
+            let around = [between.start.checked_sub(1), Some(between.end).filter(|end| *end < rows.len())];
+            prop_assert!(between.is_empty() || !around.into_iter().flatten().any(|row| within(&rows[row])));
+            let is_there = expected(front).any(|row| within(&rows[row]));
+            prop_assert_eq!(between.is_empty(), !is_there);
         }
     }
-    for prefix in prefixes.iter().filter(|prefix| prefix.len() < 4) {
+    // Of many, some.
+    for prefix in prefixes.iter().filter(|prefix| prefix.len() < 4).step_by(prefixes.len().div_ceil(400)) {
         // Up and down, so that each search begins somewhere else.
         let mut searcher = index.searcher(prefix);
         let next: BTreeSet<Id> = rows.iter().map(|row| row[prefix.len()]).chain(probes.iter().copied()).collect();
@@ -81,12 +87,16 @@ fn assert_index(index: &Index, model: &Model, probes: &[Id]) -> Result<(), TestC
         }
     }
     for level in [0, 1, 2, 3] {
-        let pieces: Vec<_> = index.split_between(0..index.len(), level, 4).collect();
-        prop_assert_eq!(pieces.iter().cloned().flatten().collect::<Vec<_>>(), (0..index.len()).collect::<Vec<_>>());
-        let id = |row: usize| rows[row][level];
-        let before = |row: usize| &rows[row][..level];
-        let cut = |pair: &[std::ops::Range<usize>]| (pair[0].end - 1, pair[1].start);
-        prop_assert!(pieces.windows(2).map(cut).all(|(a, b)| before(a) != before(b) || id(a) != id(b)));
+        let groups = rows.chunk_by(|a, b| a[..level] == b[..level]);
+        let mut start = 0;
+        for group in groups {
+            let all = start..start + group.len();
+            start = all.end;
+            let pieces: Vec<_> = index.split_between(all.clone(), level, 4).collect();
+            prop_assert_eq!(pieces.iter().cloned().flatten().collect::<Vec<_>>(), all.collect::<Vec<_>>());
+            let id = |row: usize| rows[row][level];
+            prop_assert!(pieces.windows(2).all(|pair| id(pair[0].end - 1) != id(pair[1].start)));
+        }
     }
     for key in 0..index.key_count() {
         let rows_of_key = index.rows_of_key(key);
@@ -101,8 +111,113 @@ fn assert_index(index: &Index, model: &Model, probes: &[Id]) -> Result<(), TestC
     Ok(())
 }
 
+/// All ways to read the levels after the keys.
+fn assert_reads(index: &Index, rows: &[[Id; 4]]) -> Result<(), TestCaseError> {
+    for (row, expected) in rows.iter().enumerate() {
+        prop_assert_eq!(index.order().arrange(index.quad(row)), *expected);
+    }
+    let mut numbers: Vec<u32> = (0..rows.len() as u32).collect();
+    for level in index.key_level() + 1..4 {
+        let mut reader = index.reader(level);
+        for step in [1, 7, 300] {
+            for row in (0..rows.len()).step_by(step).chain((0..rows.len()).rev().step_by(step)) {
+                prop_assert_eq!((index.get(level, row), reader.get(index, row)), (rows[row][level], rows[row][level]));
+            }
+            let mut row = 0;
+            while row < rows.len() {
+                let end = rows.len().min(row + step);
+                let ids = reader.slice(index, row..end);
+                prop_assert!(
+                    !ids.is_empty() && ids.iter().eq(rows[row..row + ids.len()].iter().map(|row| &row[level]))
+                );
+                row += ids.len();
+            }
+        }
+        // Up, down, and by a stride that jumps among blocks.
+        for stride in [1, rows.len().saturating_sub(1), 97] {
+            let count = numbers.len();
+            numbers.iter_mut().enumerate().for_each(|(place, row)| *row = (place * stride % count) as u32);
+            let mut read = Vec::new();
+            vicus_flow::Room::of(&mut read, numbers.len(), |room| index.gather(level, &numbers, room));
+            prop_assert!(numbers.iter().zip(&read).all(|(row, bits)| rows[*row as usize][level].bits() == *bits));
+        }
+        if level < index.key_level() + 3 {
+            for range in [0..rows.len(), rows.len() / 3..rows.len() / 2, rows.len()..rows.len()] {
+                prop_assert!(index.values(level, range.clone()).eq(rows[range].iter().map(|row| row[level])));
+            }
+        }
+        for group in rows.chunk_by(|a, b| a[..level] == b[..level]) {
+            let start = rows.partition_point(|row| row < &group[0]);
+            let all = start..start + group.len();
+            for (place, row) in group.iter().enumerate().step_by(group.len().div_ceil(5)) {
+                let below = group.partition_point(|other| other[level] < row[level]);
+                let through = group.partition_point(|other| other[level] <= row[level]);
+                prop_assert_eq!(index.lower_bound(level, all.clone(), row[level]), start + below);
+                prop_assert_eq!(
+                    index.lower_bound(level, all.clone(), Id::from_bits(row[level].bits() + 1)),
+                    start + through
+                );
+                prop_assert_eq!(index.end_of_group(level, start + place, all.end), start + through);
+                prop_assert_eq!(index.lower_bound(level, start + place..all.end, row[level]), start + place);
+            }
+        }
+    }
+    for level in 0..4 {
+        for range in [rows.len() / 3..rows.len() / 2, rows.len() / 2..rows.len() / 2 + usize::from(!rows.is_empty())] {
+            let mut read = Vec::new();
+            vicus_flow::Room::of(&mut read, range.len(), |room| index.fill(level, range.clone(), room));
+            prop_assert!(read.iter().copied().eq(rows[range].iter().map(|row| row[level].bits())));
+        }
+    }
+    for range in [0..rows.len(), rows.len() / 3..rows.len() / 2] {
+        let pieces = index.pieces(range.clone());
+        let mut next = range.start as u64;
+        for piece in &pieces {
+            prop_assert!(piece.range.start == next && piece.range.end > next);
+            next = piece.range.end;
+        }
+        prop_assert_eq!(next, range.end as u64);
+    }
+    Ok(())
+}
+
+/// Graphs and keys.
+fn assert_directory(index: &Index, rows: &[[Id; 4]]) -> Result<(), TestCaseError> {
+    let level = index.key_level();
+    let groups: Vec<&[[Id; 4]]> = rows.chunk_by(|a, b| a[..=level] == b[..=level]).collect();
+    prop_assert_eq!(index.key_count(), groups.len());
+    prop_assert!(index.keys(0..groups.len()).eq(groups.iter().map(|rows| rows[0][level])));
+    prop_assert!(
+        index.keys(groups.len() / 2..groups.len()).eq(groups[groups.len() / 2..].iter().map(|rows| rows[0][level]))
+    );
+    let mut start = 0;
+    for (key, group) in groups.iter().enumerate() {
+        let all = start..start + group.len();
+        prop_assert_eq!((index.key(key), index.rows_of_key(key)), (group[0][level], all.clone()));
+        prop_assert_eq!((index.key_of_row(all.start), index.key_of_row(all.end - 1)), (key, key));
+        prop_assert_eq!(index.end_of_group(level, start, rows.len()), all.end);
+        start = all.end;
+    }
+    let starts = index.rows_of_keys(0..groups.len()).map(|rows| rows.len());
+    prop_assert!(starts.eq(groups.iter().map(|group| group.len())));
+    if level == 1 {
+        let graphs: Vec<&[[Id; 4]]> = rows.chunk_by(|a, b| a[0] == b[0]).collect();
+        prop_assert!(index.graphs_from(0).eq(graphs.iter().map(|rows| rows[0][0])));
+        prop_assert_eq!(index.graph_count(), graphs.len());
+        for (place, group) in graphs.iter().enumerate() {
+            let id = group[0][0];
+            let start = rows.partition_point(|row| row[0] < id);
+            prop_assert_eq!((index.graph(place), index.rows_of_graph(place)), (id, start..start + group.len()));
+            let before = groups.iter().filter(|rows| rows[0][0] < id).count();
+            let here = groups.iter().filter(|rows| rows[0][0] == id).count();
+            prop_assert_eq!(index.keys_of(id), before..before + here);
+        }
+    }
+    Ok(())
+}
+
 /// Every pattern, in the order that the store chooses for it. Without a graph, all named graphs are meant.
-fn assert_patterns(snapshot: &Snapshot, model: &Model, quad: [Id; 4]) -> Result<(), TestCaseError> {
+pub(crate) fn assert_patterns(snapshot: &Snapshot, model: &Model, quad: [Id; 4]) -> Result<(), TestCaseError> {
     for pattern in 0..16_usize {
         let bound = [0, 1, 2, 3].map(|place| pattern >> place & 1 == 1);
         let matches = |other: &[Id; 4]| {
@@ -116,7 +231,7 @@ fn assert_patterns(snapshot: &Snapshot, model: &Model, quad: [Id; 4]) -> Result<
     Ok(())
 }
 
-fn assert_statistics(snapshot: &Snapshot, model: &Model) -> Result<(), TestCaseError> {
+pub(crate) fn assert_statistics(snapshot: &Snapshot, model: &Model) -> Result<(), TestCaseError> {
     let (of_default, of_named): (Model, Model) = model.iter().partition(|quad| quad[3].is_unbound());
     assert_counts(snapshot.statistics(), &of_default)?;
     assert_counts(snapshot.named_statistics(), &of_named)?;
@@ -135,7 +250,7 @@ fn assert_counts(statistics: &Statistics, model: &Model) -> Result<(), TestCaseE
     for quad in model {
         by_predicate.entry(quad[1]).or_default().push(*quad);
     }
-    prop_assert_eq!(statistics.predicates().len(), by_predicate.len());
+    prop_assert_eq!(statistics.predicate_count(), by_predicate.len());
     for (id, quads) in by_predicate {
         let predicate = statistics.predicate(id).expect("it has triples");
         prop_assert_eq!(predicate.triples, quads.len());
@@ -265,7 +380,7 @@ fn nothing_loads_as_nothing() {
     ] {
         snapshot.assert_valid();
         assert!(
-            snapshot.is_empty() && snapshot.dictionary().is_empty() && snapshot.statistics().predicates().is_empty()
+            snapshot.is_empty() && snapshot.dictionary().is_empty() && snapshot.statistics().predicate_count() == 0
         );
         for order in Order::USUAL {
             assert_eq!(snapshot.index(order).range(&[]), 0..0);

@@ -455,7 +455,7 @@ impl Table for Groups {
     }
 
     fn add(&mut self, rows: &[u64], _: &mut Vec<u32>, stopped: Stopped<'_>) {
-        self.scratch.forget_made();
+        self.scratch.forget_made(&self.terms);
         let (terms, spec) = (Arc::clone(&self.terms), Arc::clone(&self.spec));
         let mut evaluator = evaluator_of(&terms, &spec, &mut self.evaluating, stopped);
         for rows in rows.chunks(FETCHED * self.width) {

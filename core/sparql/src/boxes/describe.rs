@@ -45,7 +45,7 @@ impl Describe {
 
     /// Remembers to describe a resource. Literals have no descriptions, and terms that are not in the store have none.
     fn note(&mut self, id: Id) {
-        if id.is_computed() || !matches!(id.kind(), Kind::Iri | Kind::Blank) {
+        if !self.snapshot.has(id) || !matches!(id.kind(), Kind::Iri | Kind::Blank) {
             return;
         }
         let seen = &mut self.seen;

@@ -74,6 +74,8 @@ pub(crate) enum Want {
     All,
     /// One for each value of the level after the prefix.
     Groups,
+    /// As groups, where only that value is kept of both sides: so one for each value that was not found for other rows.
+    Values,
     /// Any one.
     First,
 }
@@ -89,6 +91,8 @@ pub(crate) struct IndexProbe {
     searcher: Option<Searcher>,
     /// Of the level after the prefix, if one partner is wanted for each of its values.
     groups: Option<Reader>,
+    /// If one is enough for all rows.
+    recent: Option<Recent>,
 }
 
 impl IndexProbe {
@@ -105,8 +109,9 @@ impl IndexProbe {
         let base = index.range(&constants);
         let leading = constants.len();
         let searcher = (spec.prefix.len() == leading + 1).then(|| index.searcher(&constants));
-        let groups = (spec.want == Want::Groups).then(|| index.reader(spec.prefix.len()));
-        IndexProbe { snapshot: Arc::clone(snapshot), spec: Arc::clone(spec), base, leading, searcher, groups }
+        let groups = matches!(spec.want, Want::Groups | Want::Values).then(|| index.reader(spec.prefix.len()));
+        let recent = (spec.want == Want::Values).then(Recent::default);
+        IndexProbe { snapshot: Arc::clone(snapshot), spec: Arc::clone(spec), base, leading, searcher, groups, recent }
     }
 }
 
@@ -131,6 +136,7 @@ impl Probe for IndexProbe {
             columns: &columns,
             first_is_enough: spec.want == Want::First && !is_checked && all_graphs,
             groups: self.groups.as_mut(),
+            recent: self.recent.as_mut(),
             at,
             limit,
             left,
@@ -202,11 +208,36 @@ struct Taking<'a> {
     columns: &'a [&'a [u64]],
     first_is_enough: bool,
     groups: Option<&'a mut Reader>,
+    recent: Option<&'a mut Recent>,
     /// Where the next call goes on.
     at: &'a mut ProbeState,
     limit: usize,
     left: &'a mut Vec<u32>,
     right: &'a mut Vec<u32>,
+}
+
+/// Some of the values that were found already. It forgets some: others drop what is a duplicate still, so this need not be
+/// complete, only fast.
+#[derive(Clone)]
+struct Recent([Id; RECENT]);
+
+const RECENT: usize = 256;
+
+impl Default for Recent {
+    fn default() -> Recent {
+        Recent([Id::UNBOUND; RECENT])
+    }
+}
+
+impl Recent {
+    #[inline]
+    fn is_new(&mut self, id: Id) -> bool {
+        // Ranks are dense, so their lowest bits differ.
+        let place = &mut self.0[id.bits() as usize % RECENT];
+        let is_new = *place != id;
+        *place = id;
+        is_new
+    }
 }
 
 impl Taking<'_> {
@@ -226,7 +257,7 @@ impl Taking<'_> {
         // Most rows have no partner or one, whichever are wanted.
         match all.len() {
             0 => {}
-            1 => self.push(row, all.start),
+            1 if self.recent.is_none() => self.push(row, all.start),
             _ => return self.take_of_many(row, all),
         }
         *self.at = ProbeState { row: row + 1, done: 0 };
@@ -268,9 +299,11 @@ impl Taking<'_> {
             let ids = groups.slice(self.index, next..rows.end);
             let mut place = 0;
             while place < ids.len() && self.left.len() < self.limit {
-                self.left.push(row as u32);
-                self.right.push((next + place) as u32);
                 let id = ids[place];
+                if self.recent.as_mut().is_none_or(|recent| recent.is_new(id)) {
+                    self.left.push(row as u32);
+                    self.right.push((next + place) as u32);
+                }
                 place += 1;
                 while place < ids.len() && ids[place] == id {
                     place += 1;

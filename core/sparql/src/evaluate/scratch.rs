@@ -59,16 +59,16 @@ impl Scratch {
     }
 
     /// Forgets the ids of computed terms: they are valid within one invocation only.
-    pub(crate) fn forget_made(&mut self) {
+    pub(crate) fn forget_made(&mut self, terms: &Terms) {
         self.made.get_mut().clear();
-        for known in self.values.get_mut().iter_mut().filter(|(id, _)| id.is_computed()) {
+        for known in self.values.get_mut().iter_mut().filter(|(id, _)| !terms.snapshot.has(*id)) {
             *known = (Id::UNBOUND, Value::Other);
         }
     }
 
     /// Remembers the value of a constant.
     pub(super) fn add_constant(&self, terms: &Terms, id: Id) {
-        if id.kind() != Kind::Typed || !id.is_computed() {
+        if id.kind() != Kind::Typed || terms.snapshot.has(id) {
             return;
         }
         let mut constants = self.constants.borrow_mut();

@@ -442,7 +442,7 @@ impl Planner<'_> {
         // Of two orders with one known level in front, besides the graph, the one with fewer rows for each value.
         let values = |order: &Order| match order.positions()[usize::from(order.is_by_graph())] {
             Position::Subject => statistics.subjects,
-            Position::Predicate => statistics.predicates().len(),
+            Position::Predicate => statistics.predicate_count(),
             Position::Object => statistics.objects,
             Position::Graph => unreachable!("the graph is the first or the last"),
         };
@@ -536,6 +536,15 @@ impl Planner<'_> {
             ProbeOutput { slots: &slots, merged: &Slots::new() },
             &both,
         );
+        let is_of_partner = |origin: &Origin| matches!(origin, Origin::Right(_));
+        if index.want == Want::Groups
+            && kind == JoinKind::Inner
+            && goal.set
+            && conditions.is_empty()
+            && join.output.iter().all(is_of_partner)
+        {
+            index.want = Want::Values;
+        }
         let estimate = self.joined(kind, &input.estimate, both.clone(), conditions, &columns);
         let sorted = input.sorted.filter(|slot| columns.has(*slot));
         self.made(Physical {

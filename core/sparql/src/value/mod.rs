@@ -14,7 +14,7 @@ use crate::terms::Terms;
 use oxrdf::TermRef;
 use std::cmp::Ordering;
 use std::hash::{BuildHasher as _, Hash};
-use vicus_rdf::{Encoder, Id, Kind, Snapshot, TermView};
+use vicus_rdf::{Id, Kind, Snapshot, TermView};
 
 const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
 
@@ -175,6 +175,9 @@ pub(crate) fn compare(terms: &Terms, a: Id, b: Id) -> Option<Ordering> {
         return Some(a.cmp(&b));
     }
     if a.kind() == Kind::String && b.kind() == Kind::String {
+        if terms.snapshot.has(a) && terms.snapshot.has(b) {
+            return Some(terms.snapshot.compare(a, b));
+        }
         return Some(terms.view(a, |a| terms.view(b, |b| a.as_str().cmp(&b.as_str()))));
     }
     terms.view(a, Value::of_view).compare(&terms.view(b, Value::of_view))
@@ -235,11 +238,7 @@ pub(crate) enum Numbers {
 impl Numbers {
     /// The types in a store, and those that expressions make.
     pub(crate) fn of(snapshot: &Snapshot, made: Numbers) -> Numbers {
-        let has = |name: &str| {
-            let keys = Encoder::qualified(&format!("{XSD}{name}"));
-            let ids = snapshot.dictionary().range(Kind::Typed, &keys.start..&keys.end);
-            ids.start != ids.end
-        };
+        let has = |name: &str| snapshot.has_datatype(&format!("{XSD}{name}"));
         match made {
             Numbers::Floats => made,
             _ if has("float") => Numbers::Floats,
@@ -294,8 +293,11 @@ pub(crate) fn total_order(terms: &Terms, a: Id, b: Id) -> Ordering {
         },
     };
     let text = |id: Id| terms.view(id, |view| view.to_string());
-    let by_value = || match (rank(a), a.is_computed() || b.is_computed()) {
-        (1, _) | (2..=4, false) => a.cmp(&b),
+    let snapshot = &terms.snapshot;
+    let by_value = || match (rank(a), !snapshot.has(a) || !snapshot.has(b)) {
+        (1..=4, false) => snapshot.compare(a, b),
+        // Those of the store come first.
+        (1, true) => a.cmp(&b),
         (2 | 4, true) => key_order(terms, a, b),
         (3 | 5, _) => compare(terms, a, b).unwrap_or(Ordering::Equal),
         (6, _) => match (terms.view(a, Value::of_view), terms.view(b, Value::of_view)) {

@@ -1,0 +1,113 @@
+//! Changes of a snapshot: what an update inserts and deletes.
+
+use crate::delta::{Change, Row};
+use crate::ids::Id;
+use crate::index::{Index, Order};
+use crate::snapshot::Snapshot;
+use crate::term::{Encoded, Encoder};
+use crate::unranked::Unranked;
+use oxrdf::TermRef;
+use vicus_flow::{Grow, NoMemory};
+
+/// Quads to insert and to delete, each as subject, predicate, object and graph, in any order. A quad that is inserted and is there
+/// already changes nothing, nor does one that is deleted and is not there. A quad that is both deleted and inserted is there
+/// afterwards.
+///
+/// ```
+/// use oxrdf::NamedNodeRef;
+/// use vicus_rdf::{Changes, Id, Snapshot};
+///
+/// let before = Snapshot::of_ntriples(b"<http://e/ann> <http://e/knows> <http://e/bob> .")?;
+/// let mut changes = Changes::of(&before);
+/// let [ann, knows, bob, eve] = ["ann", "knows", "bob", "eve"].map(|name| {
+///     let iri = format!("http://e/{name}");
+///     changes.id(&before, NamedNodeRef::new_unchecked(&iri).into()).expect("memory")
+/// });
+/// changes.inserts.push([ann, knows, eve, Id::UNBOUND]);
+/// changes.deletes.push([ann, knows, bob, Id::UNBOUND]);
+/// let after = before.with(changes).expect("memory");
+/// assert_eq!((before.len(), after.len()), (1, 1));
+/// assert_eq!(after.id(NamedNodeRef::new_unchecked("http://e/eve").into()), Some(eve));
+/// # Ok::<(), vicus_rdf::SyntaxError>(())
+/// ```
+#[derive(Debug)]
+pub struct Changes {
+    /// The terms of inserted quads that the snapshot lacks.
+    pub fresh: Unranked,
+    /// What shall be there.
+    pub inserts: Vec<[Id; 4]>,
+    /// What shall not.
+    pub deletes: Vec<[Id; 4]>,
+}
+
+impl Changes {
+    /// No changes of a snapshot yet, with an empty dictionary for terms behind its own.
+    pub fn of(snapshot: &Snapshot) -> Changes {
+        Changes { fresh: snapshot.fresh().behind(), inserts: Vec::new(), deletes: Vec::new() }
+    }
+
+    /// The id of a term: the one that it has in the snapshot, or a new one.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn id(&mut self, of: &Snapshot, term: TermRef<'_>) -> Result<Id, NoMemory> {
+        match Encoder::default().term(term) {
+            Encoded::Inlined(id) => Ok(id),
+            Encoded::Key(kind, key) => {
+                let known = of.find(kind, key).or_else(|| self.fresh.find(kind, key));
+                known.map_or_else(|| self.fresh.add(kind, key), Ok)
+            }
+        }
+    }
+
+    /// The rows of the index Gspo that change, ascending.
+    pub(crate) fn effective(
+        mut inserts: Vec<[Id; 4]>,
+        mut deletes: Vec<[Id; 4]>,
+        gspo: &Index,
+    ) -> Result<Vec<(Row, Change)>, NoMemory> {
+        for quads in [&mut inserts, &mut deletes] {
+            quads.iter_mut().for_each(|quad| *quad = Order::Gspo.arrange(*quad));
+            quads.sort_unstable();
+            quads.dedup();
+        }
+        let mut made: Vec<(Row, Change)> = Vec::with_room(inserts.len() + deletes.len())?;
+        let mut cursor = gspo.cursor();
+        let mut deletes = deletes.into_iter().peekable();
+        let mut next_insert = inserts.iter().peekable();
+        loop {
+            let (row, change) = match (next_insert.peek(), deletes.peek()) {
+                (None, None) => return Ok(made),
+                (Some(insert), delete) if delete.is_none_or(|delete| *insert <= delete) => {
+                    let row = **insert;
+                    next_insert.next();
+                    deletes.next_if_eq(&row);
+                    (row, Change::Insert)
+                }
+                (_, Some(delete)) => {
+                    let row = *delete;
+                    deletes.next();
+                    (row, Change::Delete)
+                }
+                (Some(_), None) => unreachable!("without a deletion, the insertion comes next"),
+            };
+            let is_there = !cursor.range(&row).is_empty();
+            if is_there == (change == Change::Delete) {
+                made.push((row, change));
+            }
+        }
+    }
+}
+
+/// Changed rows of the order Gspo as those of another order, ascending. Orders that end with the graph have named graphs only.
+pub(crate) fn in_order(changes: &[(Row, Change)], order: Order) -> Result<Vec<(Row, Change)>, NoMemory> {
+    let is_in = |row: &Row| order.is_by_graph() || !row[0].is_unbound();
+    let mut made = Vec::with_room(changes.len())?;
+    let arranged = changes.iter().filter(|(row, _)| is_in(row)).map(|(row, change)| {
+        let quad = Order::Gspo.restore(*row);
+        (order.arrange(quad), *change)
+    });
+    made.extend(arranged);
+    made.sort_unstable_by_key(|(row, _)| *row);
+    Ok(made)
+}

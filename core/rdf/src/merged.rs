@@ -1,0 +1,486 @@
+//! The rows of an index as they are now: those of its base, with what was inserted and without what was deleted since.
+//!
+//! Rows have their numbers in the merged sequence, and so have keys and graphs: those that only the changes have are there, and
+//! those of which all rows were deleted are not. A search is one in the base and one in the changes, whose places are added up.
+
+use crate::base::{Base, Lies};
+use crate::delta::{Change, Delta, Part, Row, Run, Runs, Spot};
+use crate::ids::Id;
+use crate::index::Index;
+use crate::packed::{BLOCK, Window};
+use crate::search::Cursor;
+use std::ops::Range;
+use vicus_flow::library::Piece;
+use vicus_flow::{Grow, NoMemory, Room};
+use vicus_topology::NodeId;
+
+/// What became of the rows of a base, and of its directories.
+#[derive(Default, Debug)]
+pub(crate) struct Changed {
+    rows: Delta,
+    /// The keys that the base lacks or that have no rows any more: their ids, with the graph in front if the order begins with it.
+    /// An entry's place in the base is one of a key.
+    keys: Delta,
+    /// The same of graphs.
+    graphs: Delta,
+}
+
+impl Changed {
+    /// The changes of an index with more of them, which ascend strictly; `None` if they undo each other.
+    pub(crate) fn with(index: &Index, changes: &[(Row, Change)]) -> Result<Option<Changed>, NoMemory> {
+        let (base, none) = (index.base(), Changed::default());
+        let before = index.changed().unwrap_or(&none);
+        let mut cursor = Cursor::of_base(base);
+        let rows = before.rows.with(changes, |row| cursor.range(row).start)?;
+        let mut after = Changed { rows, ..Changed::default() };
+        if after.rows.is_empty() {
+            return Ok(None);
+        }
+        let level = base.key_level();
+        let keys = before.came_and_went(&after, base, changes, level + 1)?;
+        after.keys = before.keys.with(&keys, |row| base.key_range(&row[..=level]).start)?;
+        if level > 0 {
+            let graphs = before.came_and_went(&after, base, changes, 1)?;
+            after.graphs = before.graphs.with(&graphs, |row| base.graph_range(row[0]).start)?;
+        }
+        Ok(Some(after))
+    }
+
+    /// Which of the first ids of changed rows have rows now and had none, or the other way round. The other ids of their rows are
+    /// unbound.
+    fn came_and_went(
+        &self,
+        after: &Changed,
+        base: &Base,
+        changes: &[(Row, Change)],
+        ids: usize,
+    ) -> Result<Vec<(Row, Change)>, NoMemory> {
+        let (mut made, mut cursor) = (Vec::new(), Cursor::of_base(base));
+        let mut hints = [Spot::default(); 2];
+        for same in changes.chunk_by(|a, b| a.0[..ids] == b.0[..ids]) {
+            let prefix = &same[0].0[..ids];
+            let rows = cursor.range(prefix);
+            let was_there = !self.rows.around(prefix, rows.clone(), &mut hints[0]).is_empty();
+            let is_there = !after.rows.around(prefix, rows, &mut hints[1]).is_empty();
+            let change = match (was_there, is_there) {
+                (false, true) => Change::Insert,
+                (true, false) => Change::Delete,
+                _ => continue,
+            };
+            let mut row = [Id::UNBOUND; 4];
+            row[..ids].copy_from_slice(prefix);
+            made.grow(1)?;
+            made.push((row, change));
+        }
+        Ok(made)
+    }
+
+    #[inline]
+    pub(crate) fn rows(&self) -> &Delta {
+        &self.rows
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.rows.heap_bytes() + self.keys.heap_bytes() + self.graphs.heap_bytes()
+    }
+}
+
+/// The methods of [`Index`] for an index with changes.
+#[derive(Clone, Copy)]
+pub(crate) struct Merged<'a> {
+    base: &'a Base,
+    rows: &'a Delta,
+    keys: &'a Delta,
+    graphs: &'a Delta,
+}
+
+/// So many rows near each other are read faster one after the other than one by one.
+const MANY: usize = 24;
+
+impl<'a> Merged<'a> {
+    #[inline]
+    pub(crate) fn new(base: &'a Base, changed: &'a Changed) -> Merged<'a> {
+        Merged { base, rows: &changed.rows, keys: &changed.keys, graphs: &changed.graphs }
+    }
+
+    pub(crate) fn range(self, prefix: &[Id]) -> Range<usize> {
+        merged_range(self.rows, prefix, self.base.range(prefix))
+    }
+
+    pub(crate) fn between(self, prefix: &[Id], ids: Range<Id>) -> Range<usize> {
+        assert!(prefix.len() < 4, "a prefix of three ids at most, so that one is left to compare");
+        let bound = |id: Id| {
+            let mut row = [Id::UNBOUND; 4];
+            row[..prefix.len()].copy_from_slice(prefix);
+            row[prefix.len()] = id;
+            self.range(&row[..=prefix.len()]).start
+        };
+        let (start, end) = (bound(ids.start), bound(ids.end));
+        start..end.max(start)
+    }
+
+    pub(crate) fn graph_count(self) -> usize {
+        (self.base.graph_count() as isize + self.graphs.net()) as usize
+    }
+
+    pub(crate) fn graph(self, graph: usize) -> Id {
+        assert!(graph < self.graph_count(), "graph {graph} of {}", self.graph_count());
+        match self.graphs.locate(graph) {
+            Run::Base(graphs) => self.base.graph(graphs.start),
+            Run::Inserted(row) => row[0],
+        }
+    }
+
+    pub(crate) fn keys_of(self, graph: Id) -> Range<usize> {
+        match self.base.key_level() {
+            0 => 0..self.key_count(),
+            _ => merged_range(self.keys, &[graph], self.base.keys_of(graph)),
+        }
+    }
+
+    pub(crate) fn key_count(self) -> usize {
+        (self.base.key_count() as isize + self.keys.net()) as usize
+    }
+
+    pub(crate) fn key(self, key: usize) -> Id {
+        assert!(key < self.key_count(), "key {key} of {}", self.key_count());
+        match self.keys.locate(key) {
+            Run::Base(keys) => self.base.key(keys.start),
+            Run::Inserted(row) => row[self.base.key_level()],
+        }
+    }
+
+    pub(crate) fn keys(self, keys: Range<usize>) -> Keys<'a> {
+        assert!(keys.end <= self.key_count(), "keys {keys:?} of {}", self.key_count());
+        let left = keys.len();
+        Keys { base: self.base, runs: self.keys.runs(keys), run: 0..0, window: Window::default(), left }
+    }
+
+    pub(crate) fn rows_of_key(self, key: usize) -> Range<usize> {
+        let level = self.base.key_level();
+        match self.keys.locate(key) {
+            Run::Base(keys) => {
+                let ids = self.base.ids_of_key(keys.start);
+                merged_range(self.rows, &ids[..=level], self.base.rows_of_key(keys.start))
+            }
+            Run::Inserted(row) => self.range(&row[..=level]),
+        }
+    }
+
+    pub(crate) fn key_of_row(self, row: usize) -> usize {
+        match self.rows.locate(row) {
+            Run::Base(rows) => self.keys.place_of(self.base.key_of_row(rows.start)),
+            Run::Inserted(row) => {
+                let ids = &row[..=self.base.key_level()];
+                merged_range(self.keys, ids, self.base.key_range(ids)).start
+            }
+        }
+    }
+
+    pub(crate) fn row(self, row: usize) -> Row {
+        match self.rows.locate(row) {
+            Run::Base(rows) => self.base.row(rows.start),
+            Run::Inserted(row) => row,
+        }
+    }
+
+    /// The rows of the base among these.
+    fn base_rows(self, rows: &Range<usize>) -> Range<usize> {
+        let (_, start) = self.rows.first_there(rows.start);
+        let (_, end) = self.rows.seek(rows.end);
+        start..end.max(start)
+    }
+
+    pub(crate) fn pieces(self, rows: Range<usize>) -> Vec<Piece> {
+        let of_base = self.base.pieces(self.base_rows(&rows));
+        let Some(last) = of_base.last().map(|piece| piece.home) else {
+            let all = (!rows.is_empty()).then_some(Piece { range: rows.start as u64..rows.end as u64, home: None });
+            return all.into_iter().collect();
+        };
+        let mut start = rows.start;
+        let mut pieces: Vec<Piece> = Vec::with_capacity(of_base.len());
+        for piece in &of_base {
+            let end = self.rows.place_of(piece.range.end as usize).clamp(start, rows.end);
+            if end > start {
+                pieces.push(Piece { range: start as u64..end as u64, home: piece.home });
+            }
+            start = end;
+        }
+        match pieces.last_mut() {
+            Some(piece) => piece.range.end = rows.end as u64,
+            None => pieces.push(Piece { range: rows.start as u64..rows.end as u64, home: last }),
+        }
+        pieces
+    }
+
+    pub(crate) fn home(self, row: usize) -> Option<NodeId> {
+        let last = self.base.len().checked_sub(1)?;
+        self.base.home(self.rows.first_there(row).1.min(last))
+    }
+
+    /// As [`Index::get`].
+    #[inline(never)]
+    pub(crate) fn get(self, level: usize, row: usize) -> Id {
+        match self.rows.locate(row) {
+            Run::Base(rows) => self.base.get(level, rows.start),
+            Run::Inserted(row) => row[level],
+        }
+    }
+
+    #[inline]
+    pub(crate) fn read(self, level: usize, row: usize, window: &mut Window) -> Id {
+        match window.get(row) {
+            Some(bits) => Id::from_bits(bits),
+            None => self.read_far(level, row, window),
+        }
+    }
+
+    #[inline(never)]
+    fn read_far(self, level: usize, row: usize, window: &mut Window) -> Id {
+        if window.is_due(row / BLOCK) {
+            let first = row / BLOCK * BLOCK;
+            self.unpack(level, first..self.len().min(first + BLOCK), window);
+        }
+        match window.get(row) {
+            Some(bits) => Id::from_bits(bits),
+            None => self.get(level, row),
+        }
+    }
+
+    fn len(self) -> usize {
+        (self.base.len() as isize + self.rows.net()) as usize
+    }
+
+    pub(crate) fn slice(self, level: usize, rows: Range<usize>, window: &mut Window) -> &[Id] {
+        let end = rows.end.min((rows.start / BLOCK + 1) * BLOCK);
+        let rows = rows.start..end;
+        if window.get(rows.start).is_none() || window.get(end - 1).is_none() {
+            let first = rows.start / BLOCK * BLOCK;
+            let all =
+                if window.is_due(rows.start / BLOCK) { first..self.len().min(first + BLOCK) } else { rows.clone() };
+            self.unpack(level, all, window);
+        }
+        Id::slice(window.slice_of(rows))
+    }
+
+    /// Unpacks rows of one block.
+    fn unpack(self, level: usize, rows: Range<usize>, window: &mut Window) {
+        window.put(rows.clone(), |values| self.unpack_into(level, rows, values));
+    }
+
+    /// Writes the ids of rows of one block to their places in it.
+    fn unpack_into(self, level: usize, rows: Range<usize>, values: &mut [u64; BLOCK]) {
+        let (mut next, mut window) = (rows.start % BLOCK, Window::default());
+        self.rows.walk(rows, |part| match part {
+            Part::Base(mut rows) => {
+                while !rows.is_empty() {
+                    let ids = self.base.slice(level, rows.clone(), &mut window);
+                    let places = &mut values[next..next + ids.len()];
+                    places.iter_mut().zip(ids).for_each(|(place, id)| *place = id.bits());
+                    next += ids.len();
+                    rows.start += ids.len();
+                }
+            }
+            Part::Inserted(row) => {
+                values[next] = row[level].bits();
+                next += 1;
+            }
+        });
+    }
+
+    pub(crate) fn lower_bound(self, level: usize, rows: Range<usize>, id: Id) -> usize {
+        let ((from, start), (to, end)) = (self.rows.first_there(rows.start), self.rows.seek(rows.end));
+        if rows.is_empty() {
+            return rows.start;
+        }
+        let base = if end > start { self.base.lower_bound(level, start..end, id) } else { start };
+        let spot = self.rows.search(&(from..to.max(from)), from, |row| row[level] < id);
+        (base as isize + self.rows.net_at(spot)) as usize
+    }
+
+    pub(crate) fn values(self, level: usize, rows: Range<usize>) -> MergedValues<'a> {
+        assert!(rows.end <= self.len(), "{rows:?} of {} rows", self.len());
+        MergedValues { merged: self, level, rows, values: [0; BLOCK], next: 0, end: 0 }
+    }
+
+    pub(crate) fn fill(self, level: usize, rows: Range<usize>, column: &mut Room<'_, u64>) {
+        let (mut window, mut at) = (Window::default(), self.base.key_walk());
+        let lies = self.base.lies(level);
+        self.rows.walk(rows, |part| match (part, lies) {
+            (Part::Inserted(row), _) => column.push(row[level].bits()),
+            (Part::Base(rows), Lies::Keys) => self.base.fill_keys(rows, &mut at, column),
+            (Part::Base(rows), _) if rows.len() >= BLOCK || lies == Lies::Graphs => self.base.fill(level, rows, column),
+            (Part::Base(mut rows), _) => {
+                while !rows.is_empty() {
+                    let ids = self.base.slice(level, rows.clone(), &mut window);
+                    column.extend(ids.iter().map(|id| id.bits()));
+                    rows.start += ids.len();
+                }
+            }
+        });
+    }
+
+    pub(crate) fn gather(self, level: usize, rows: &[u32], into: &mut Room<'_, u64>) {
+        let (mut values, mut window) = ([0; BLOCK], Window::default());
+        // The rows around the last one that was read: their numbers, and the base's number of the first, if they are in the base.
+        let (mut run, mut base) = (0..0, None);
+        for rows in rows.chunk_by(|a, b| *a as usize / BLOCK == *b as usize / BLOCK) {
+            if rows.len() >= MANY {
+                let (first, last) = rows.iter().fold((u32::MAX, 0), |(a, b), row| (a.min(*row), b.max(*row)));
+                self.unpack_into(level, first as usize..last as usize + 1, &mut values);
+                into.extend(rows.iter().map(|row| values[*row as usize % BLOCK]));
+                continue;
+            }
+            for row in rows.iter().map(|row| *row as usize) {
+                if !run.contains(&row) {
+                    let found;
+                    (run, found) = self.rows.run_at(row);
+                    base = match found {
+                        Run::Base(rows) => Some(rows.start),
+                        Run::Inserted(row) => {
+                            into.push(row[level].bits());
+                            run = 0..0;
+                            continue;
+                        }
+                    };
+                }
+                let Some(base) = base else { unreachable!("the run has rows of the base") };
+                into.push(self.base.read(level, base + (row - run.start), &mut window).bits());
+            }
+        }
+    }
+
+    pub(crate) fn end_of_group(self, level: usize, row: usize, end: usize) -> usize {
+        if let Lies::Graphs | Lies::Keys = self.base.lies(level) {
+            let ids = self.row(row);
+            return self.range(&ids[..=level]).end.min(end);
+        }
+        let ((from, start), (to, last)) = (self.rows.first_there(row), self.rows.seek(end));
+        let is_base = |entry: Run| matches!(entry, Run::Base(_));
+        let found = self.rows.at(from, start);
+        let id = match &found {
+            Run::Base(rows) => self.base.get(level, rows.start),
+            Run::Inserted(row) => row[level],
+        };
+        let has_it = start < last && (is_base(found) || self.base.get(level, start) == id);
+        let base = if has_it { self.base.end_of_group(level, start, last) } else { start };
+        let spot = self.rows.search(&(from..to.max(from)), from, |row| row[level] <= id);
+        (base as isize + self.rows.net_at(spot)) as usize
+    }
+
+    pub(crate) fn assert_valid(self) {
+        for (row, change, at) in self.rows.changes() {
+            let found = self.base.range(&row);
+            assert_eq!(found.start, at, "a change knows its place in the base");
+            assert_eq!(
+                found.is_empty(),
+                change == Change::Insert,
+                "what is inserted was not there, what is deleted was"
+            );
+        }
+        let level = self.base.key_level();
+        for (ids, change, at) in self.keys.changes() {
+            let (found, now) = (self.base.key_range(&ids[..=level]), self.range(&ids[..=level]));
+            assert_eq!(found.start, at, "a key knows its place in the base");
+            assert_eq!((found.is_empty(), now.is_empty()), (change == Change::Insert, change == Change::Delete));
+        }
+        for (ids, change, at) in self.graphs.changes() {
+            let (found, now) = (self.base.graph_range(ids[0]), self.range(&ids[..1]));
+            assert_eq!(found.start, at, "a graph knows its place in the base");
+            assert_eq!((found.is_empty(), now.is_empty()), (change == Change::Insert, change == Change::Delete));
+        }
+        let rows: Vec<Range<usize>> = (0..self.key_count()).map(|key| self.rows_of_key(key)).collect();
+        assert!(rows.iter().all(|rows| !rows.is_empty()), "no key without rows");
+        let ends = [0].into_iter().chain(rows.iter().map(|rows| rows.end));
+        assert!(
+            ends.zip(rows.iter().map(|rows| rows.start).chain([self.len()])).all(|(a, b)| a == b),
+            "keys have all rows"
+        );
+        let mut last: Option<Row> = None;
+        for row in (0..self.len()).map(|row| self.row(row)) {
+            assert!(last.is_none_or(|last| last < row), "rows ascend, and none is twice there");
+            last = Some(row);
+        }
+    }
+}
+
+/// The rows, keys or graphs that begin with a prefix, given those of the base, or the empty range where these would be.
+fn merged_range(delta: &Delta, prefix: &[Id], base: Range<usize>) -> Range<usize> {
+    let spots = delta.spots(prefix);
+    let add = |base: usize, spot: Spot| (base as isize + delta.net_at(spot)) as usize;
+    add(base.start, spots.start)..add(base.end, spots.end)
+}
+
+/// The ids of keys.
+pub(crate) struct Keys<'a> {
+    base: &'a Base,
+    runs: Runs<'a>,
+    /// Keys of the base that come next.
+    run: Range<usize>,
+    window: Window,
+    left: usize,
+}
+
+impl Iterator for Keys<'_> {
+    type Item = Id;
+
+    fn next(&mut self) -> Option<Id> {
+        if self.run.is_empty() {
+            match self.runs.next()? {
+                Run::Base(keys) => self.run = keys,
+                Run::Inserted(row) => {
+                    self.left -= 1;
+                    return Some(row[self.base.key_level()]);
+                }
+            }
+        }
+        self.left -= 1;
+        self.run.next().map(|key| self.base.read_key(key, &mut self.window))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Keys<'_> {}
+
+/// The ids of a level, one row after the other.
+pub(crate) struct MergedValues<'a> {
+    merged: Merged<'a>,
+    level: usize,
+    /// Those that are not unpacked.
+    rows: Range<usize>,
+    values: [u64; BLOCK],
+    /// The places in `values` that are not given out yet.
+    next: usize,
+    end: usize,
+}
+
+impl Iterator for MergedValues<'_> {
+    type Item = Id;
+
+    #[inline]
+    fn next(&mut self) -> Option<Id> {
+        if self.next == self.end {
+            if self.rows.is_empty() {
+                return None;
+            }
+            let end = self.rows.end.min((self.rows.start / BLOCK + 1) * BLOCK);
+            let rows = self.rows.start..end;
+            (self.next, self.end) = (rows.start % BLOCK, rows.start % BLOCK + rows.len());
+            self.merged.unpack_into(self.level, rows, &mut self.values);
+            self.rows.start = end;
+        }
+        let bits = self.values[self.next];
+        self.next += 1;
+        Some(Id::from_bits(bits))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.rows.len() + self.end - self.next;
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for MergedValues<'_> {}
