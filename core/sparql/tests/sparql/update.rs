@@ -228,7 +228,7 @@ fn random_programs_do_to_quads_what_the_specification_says() {
                 [triple.subject.to_string(), triple.predicate.to_string(), triple.object.to_string(), (*graph).into()]
             }));
         }
-        let before = snapshot_of(&lines(&quads));
+        let before = snapshot_of(lines(&quads));
         let program: Vec<Operation> = (0..1 + chance.below(4)).map(|_| Operation::random(&mut chance)).collect();
         let text = program.iter().map(Operation::text).collect::<Vec<_>>().join(" ;\n");
         let differs = |operation: &Operation| match operation {
