@@ -38,7 +38,7 @@ const KEY: usize = 0;
 const START: usize = 1;
 
 /// Where the ids of a level are.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lies {
     Graphs,
     Keys,
@@ -279,21 +279,43 @@ impl Base {
         id: Id,
         window: &mut Window,
     ) -> Range<usize> {
-        match self.lies(level) {
+        self.find_in(self.lies(level), rows, hint, id, window)
+    }
+
+    /// As [`Base::find`], where a level lies.
+    #[inline]
+    pub(crate) fn find_in(
+        &self,
+        lies: Lies,
+        rows: Range<usize>,
+        hint: usize,
+        id: Id,
+        window: &mut Window,
+    ) -> Range<usize> {
+        match lies {
             Lies::Rows(column) => self.rows.equal(column, rows, hint, id.bits(), window),
             Lies::Last => self.last.equal(0, rows, hint, id.bits(), window),
             Lies::Graphs | Lies::Keys => no_column(),
         }
     }
 
+    /// The id at a place of a level: a graph, a key, or that of a row.
+    pub(crate) fn id_at(&self, level: usize, place: usize) -> Id {
+        match self.lies(level) {
+            Lies::Graphs => self.graph(place),
+            Lies::Keys => self.key(place),
+            Lies::Rows(_) | Lies::Last => self.get(level, place),
+        }
+    }
+
     /// As [`Base::get`].
     #[inline]
     pub(crate) fn read(&self, level: usize, row: usize, window: &mut Window) -> Id {
-        Id::from_bits(match self.lies(level) {
-            Lies::Rows(column) => self.rows.read(column, row, window),
-            Lies::Last => self.last.read(0, row, window),
-            Lies::Graphs | Lies::Keys => no_column(),
-        })
+        match self.lies(level) {
+            Lies::Rows(column) => Id::from_bits(self.rows.read(column, row, window)),
+            Lies::Last => Id::from_bits(self.last.read(0, row, window)),
+            Lies::Graphs | Lies::Keys => self.get(level, row),
+        }
     }
 
     /// The ids of the first of these rows on a level after the keys: of at least one.
@@ -316,11 +338,12 @@ impl Base {
 
     #[inline]
     pub(crate) fn get(&self, level: usize, row: usize) -> Id {
-        Id::from_bits(match self.lies(level) {
-            Lies::Rows(column) => self.rows.get(column, row),
-            Lies::Last => self.last.get(0, row),
-            Lies::Graphs | Lies::Keys => no_column(),
-        })
+        match self.lies(level) {
+            Lies::Rows(column) => Id::from_bits(self.rows.get(column, row)),
+            Lies::Last => Id::from_bits(self.last.get(0, row)),
+            Lies::Keys => self.key(self.key_of_row(row)),
+            Lies::Graphs => self.graph(self.graph_of_key(self.key_of_row(row))),
+        }
     }
 
     pub(crate) fn values(&self, level: usize, rows: Range<usize>) -> impl ExactSizeIterator<Item = Id> + '_ {
@@ -382,7 +405,19 @@ impl Base {
         match self.lies(level) {
             Lies::Rows(column) => self.rows.gather(column, rows, into),
             Lies::Last => self.last.gather(0, rows, into),
-            Lies::Graphs | Lies::Keys => no_column(),
+            Lies::Graphs => into.extend(rows.iter().map(|&row| self.get(level, row as usize).bits())),
+            Lies::Keys => {
+                // Rows often have the key of the row before.
+                let (mut same, mut key, mut id) = (0..0, 0, 0);
+                into.extend(rows.iter().map(|&row| {
+                    let row = row as usize;
+                    if !same.contains(&row) {
+                        key = self.keys.lower_bound(START, 0..self.keys.len(), Some(key), row as u64 + 1) - 1;
+                        (same, id) = (self.rows_of_key(key), self.keys.get(KEY, key));
+                    }
+                    id
+                }));
+            }
         }
     }
 

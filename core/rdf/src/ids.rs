@@ -226,6 +226,11 @@ impl Id {
         self.kind().section().map(|_| (self.0 & PAYLOAD) as usize)
     }
 
+    /// The place of a fresh or computed term, read without a look at its kind.
+    pub(crate) const fn place(self) -> usize {
+        (self.0 & PAYLOAD) as usize
+    }
+
     /// The value of an inlined integer; `None` for other ids, among them integers that are not canonical.
     pub const fn as_integer(self) -> Option<i64> {
         if self.tag() == Kind::Integer as u8 { Some((self.0 & PAYLOAD) as i64 - BIAS) } else { None }

@@ -127,7 +127,6 @@ impl Order {
         Position::ALL.map(|position| row[self.level(position)])
     }
 }
-
 /// All quads in one order, or those of named graphs. Size, for triples as SP2Bench makes them: 2 to 5 bytes a triple.
 ///
 /// It is an immutable base, which versions share, and what was inserted and deleted since: a [`Delta`](crate::delta::Delta). All
@@ -155,16 +154,16 @@ impl Index {
         Ok(Index::of_base(Base::new(order, rows)?))
     }
 
+    /// Without changes.
+    pub(crate) fn of_base(base: Base) -> Index {
+        Index { base: Arc::new(base), changed: None }
+    }
+
     /// With these changes of rows, which ascend strictly: what is inserted is not there now, what is deleted is. Shares the base
     /// and most of the earlier changes with this index.
     pub(crate) fn with(&self, changes: &[(Row, Change)]) -> Result<Index, NoMemory> {
         let changed = Changed::with(self, changes)?.map(Arc::new);
         Ok(Index { base: Arc::clone(&self.base), changed })
-    }
-
-    /// An index without changes.
-    pub(crate) fn of_base(base: Base) -> Index {
-        Index { base: Arc::new(base), changed: None }
     }
 
     #[inline]
@@ -361,7 +360,8 @@ impl Index {
     pub(crate) fn read(&self, level: usize, row: usize, window: &mut Window) -> Id {
         match self.merged() {
             None => self.base.read(level, row, window),
-            Some(merged) => merged.read(level, row, window),
+            Some(merged) if level > self.key_level() => merged.read(level, row, window),
+            Some(merged) => merged.get(level, row),
         }
     }
 
@@ -387,19 +387,9 @@ impl Index {
     /// row.
     #[inline]
     pub fn get(&self, level: usize, row: usize) -> Id {
-        if level <= self.key_level() {
-            return self.row(row)[level];
-        }
         match self.merged() {
             None => self.base.get(level, row),
             Some(merged) => merged.get(level, row),
-        }
-    }
-
-    fn row(&self, row: usize) -> Row {
-        match self.merged() {
-            None => self.base.row(row),
-            Some(merged) => merged.row(row),
         }
     }
 
@@ -429,18 +419,19 @@ impl Index {
 
     /// Appends any level of these rows, in any order, as [`Id::bits`]. Panics for a level above 3.
     pub fn gather(&self, level: usize, rows: &[u32], into: &mut Room<'_, u64>) {
-        if level <= self.key_level() {
-            return into.extend(rows.iter().map(|&row| self.get(level, row as usize).bits()));
-        }
         match self.merged() {
             None => self.base.gather(level, rows, into),
-            Some(merged) => merged.gather(level, rows, into),
+            Some(merged) if level > self.key_level() => merged.gather(level, rows, into),
+            Some(merged) => into.extend(rows.iter().map(|row| merged.get(level, *row as usize).bits())),
         }
     }
 
     /// One row as subject, predicate, object, graph. Takes O(log n).
     pub fn quad(&self, row: usize) -> [Id; 4] {
-        self.order().restore(self.row(row))
+        self.order().restore(match self.merged() {
+            None => self.base.row(row),
+            Some(merged) => merged.row(row),
+        })
     }
 
     /// One row as subject, predicate, object. Takes O(log n).

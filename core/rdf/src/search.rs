@@ -4,12 +4,11 @@
 //! "Addressing for random-access storage", IBM Journal 1957, for guessing the place from the value. Ranks are dense, so
 //! a guess is nearly always close; where it isn't, galloping repairs it.
 
-use crate::base::Base;
+use crate::base::{Base, Lies};
 use crate::delta::{Delta, Spot};
 use crate::ids::Id;
 use crate::index::Index;
 use crate::packed::Window;
-use std::cmp::Ordering;
 use std::ops::Range;
 
 /// Searches an index from where the last search ended. Searches for ascending values take O(log distance), others O(log n).
@@ -121,9 +120,9 @@ impl<'a> Cursor<'a> {
 #[derive(Clone, Debug)]
 pub struct Searcher {
     level: usize,
+    lies: Lies,
     /// The changes of rows with the prefix, and where the last search in them ended; `None` if the index has no changes at all.
     changes: Option<(Range<Spot>, Spot)>,
-    of: Of,
     /// Where it searches: graphs, keys or rows.
     within: Range<usize>,
     /// The last id, and where its search ended.
@@ -133,32 +132,14 @@ pub struct Searcher {
     near: u64,
     /// A line from the first to the last id; if there are many searches, lines through more of them.
     line: Line,
+    /// The difference of the last and the first id.
+    span: u64,
     guide: Option<Box<Guide>>,
     /// How many searches began with a guess, until the guide is made.
     guesses: u32,
     /// Of the level; and of the first rows of keys.
     ids: Window,
     starts: Window,
-}
-
-/// What a level consists of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Of {
-    Graphs,
-    Keys,
-    Rows,
-}
-
-impl Of {
-    /// The id at a place of the level.
-    fn id(self, index: &Base, level: usize, place: usize) -> u64 {
-        let id = match self {
-            Of::Graphs => index.graph(place),
-            Of::Keys => index.key(place),
-            Of::Rows => index.get(level, place),
-        };
-        id.bits()
-    }
 }
 
 /// Up to this distance in places, galloping beats a guess.
@@ -173,72 +154,153 @@ impl Searcher {
         let changes =
             index.changed().map(|changed| changed.rows().spots(prefix)).map(|spots| (spots.clone(), spots.start));
         let index = index.base();
-        let of = match level.cmp(&index.key_level()) {
-            Ordering::Less => Of::Graphs,
-            Ordering::Equal => Of::Keys,
-            Ordering::Greater => Of::Rows,
-        };
-        let within = match of {
-            Of::Graphs => 0..index.graph_count(),
-            Of::Keys => prefix.first().map_or(0..index.key_count(), |graph| index.keys_of(*graph)),
-            Of::Rows => index.range(prefix),
+        let lies = index.lies(level);
+        let within = match lies {
+            Lies::Graphs => 0..index.graph_count(),
+            Lies::Keys => prefix.first().map_or(0..index.key_count(), |graph| index.keys_of(*graph)),
+            Lies::Rows(_) | Lies::Last => index.range(prefix),
         };
         let last_place = within.end.max(within.start + 1) - 1;
-        let ends = [within.start, last_place].map(|at| if within.is_empty() { 0 } else { of.id(index, level, at) });
+        let ends =
+            [within.start, last_place].map(|at| if within.is_empty() { 0 } else { index.id_at(level, at).bits() });
         let line = Line::through((ends[0], within.start), (ends[1], last_place));
         let (ids, starts) = (Window::default(), Window::default());
-        let (last, place, near) = (ends[0], within.start, NEAR as u64);
-        Searcher { level, changes, of, last, place, within, near, line, guide: None, guesses: 0, ids, starts }
+        let (last, place, near, span) = (ends[0], within.start, NEAR as u64, ends[1] - ends[0]);
+        Searcher { level, lies, changes, last, place, within, near, line, span, guide: None, guesses: 0, ids, starts }
     }
 
     /// The rows with `id`; an empty range if there are none. `index` must be the one that it was made for.
     #[inline]
     pub fn find(&mut self, index: &Index, id: Id) -> Range<usize> {
-        let (base, bits) = (index.base(), id.bits());
-        let hint = match &self.guide {
-            _ if bits.abs_diff(self.last) <= self.near => self.place,
-            Some(guide) => guide.guess(bits),
-            None => self.guess(base, bits),
+        let mut rows = 0..0;
+        self.find_each(index, &[id.bits()], |_, found| {
+            rows = found;
+            true
+        });
+        rows
+    }
+
+    /// As [`Searcher::find`], for many ids, given as [`Id::bits`]: `found` gets the place of an id with its rows, and says whether
+    /// to go on.
+    #[inline]
+    pub fn find_each(&mut self, index: &Index, ids: &[u64], found: impl FnMut(usize, Range<usize>) -> bool) {
+        let base = match index.changed() {
+            None => index.base(),
+            Some(changed) => return self.find_each_changed(index.base(), changed.rows(), ids, found),
         };
-        self.last = bits;
-        let found = match self.of {
-            Of::Rows => base.find(self.level, self.within.clone(), hint, id, &mut self.ids),
-            Of::Keys => base.find_key(self.within.clone(), hint, id, &mut self.ids),
-            Of::Graphs => base.find_graph(hint, id, &mut self.ids),
-        };
-        self.place = found.start;
-        if let Some(changed) = index.changed() {
-            return self.add_changes(base, changed.rows(), found, id);
-        }
-        match self.of {
-            Of::Rows => found,
-            _ if found.is_empty() => 0..0,
-            Of::Keys => base.read_rows_of_key(found.start, &mut self.starts),
-            Of::Graphs => base.rows_of_graph(found.start),
+        // Where the level lies is asked once for all of them.
+        match self.lies {
+            Lies::Rows(column) => {
+                let find = |within, hint, id, ids: &mut Window, _: &mut Window| {
+                    let rows = base.find_in(Lies::Rows(column), within, hint, id, ids);
+                    (rows.start, rows)
+                };
+                self.each(base, ids, find, found);
+            }
+            Lies::Last => {
+                let find = |within, hint, id, ids: &mut Window, _: &mut Window| {
+                    let rows = base.find_in(Lies::Last, within, hint, id, ids);
+                    (rows.start, rows)
+                };
+                self.each(base, ids, find, found);
+            }
+            Lies::Keys => {
+                let find = |within, hint, id, ids: &mut Window, starts: &mut Window| {
+                    let key = base.find_key(within, hint, id, ids);
+                    (key.start, if key.is_empty() { 0..0 } else { base.read_rows_of_key(key.start, starts) })
+                };
+                self.each(base, ids, find, found);
+            }
+            Lies::Graphs => {
+                let find = |_, hint, id, ids: &mut Window, _: &mut Window| {
+                    let graph = base.find_graph(hint, id, ids);
+                    (graph.start, if graph.is_empty() { 0..0 } else { base.rows_of_graph(graph.start) })
+                };
+                self.each(base, ids, find, found);
+            }
         }
     }
 
-    /// The merged rows with `id`, given where it was found in the base.
-    #[inline(never)]
-    fn add_changes(&mut self, base: &Base, delta: &Delta, found: Range<usize>, id: Id) -> Range<usize> {
-        let rows = match self.of {
-            Of::Rows => found,
-            Of::Keys if found.start == base.key_count() => base.len()..base.len(),
-            Of::Keys => {
-                let rows = base.read_rows_of_key(found.start, &mut self.starts);
-                if found.is_empty() { rows.start..rows.start } else { rows }
+    #[inline]
+    fn each(
+        &mut self,
+        base: &Base,
+        ids: &[u64],
+        find: impl Fn(Range<usize>, usize, Id, &mut Window, &mut Window) -> (usize, Range<usize>),
+        mut found: impl FnMut(usize, Range<usize>) -> bool,
+    ) {
+        for (number, &id) in ids.iter().enumerate() {
+            // Many of the rows that are joined may be of another kind altogether.
+            if id.wrapping_sub(self.line.id) > self.span {
+                if !found(number, 0..0) {
+                    return;
+                }
+                continue;
             }
-            Of::Graphs => base.start_of_graph(found.start)..base.start_of_graph(found.end),
-        };
-        let (within, hint) = self.changes.as_mut().expect("the index that it was made for has changes");
-        delta.around_id((self.level, id), within, rows, hint)
+            let hint = self.hint(base, id);
+            let (place, rows) = find(self.within.clone(), hint, Id::from_bits(id), &mut self.ids, &mut self.starts);
+            (self.last, self.place) = (id, place);
+            if !found(number, rows) {
+                return;
+            }
+        }
+    }
+
+    /// Where to begin the search for an id.
+    #[inline]
+    fn hint(&mut self, base: &Base, id: u64) -> usize {
+        match &self.guide {
+            _ if id.abs_diff(self.last) <= self.near => self.place,
+            Some(guide) => guide.guess(id),
+            None => self.guess(base, id),
+        }
+    }
+
+    /// As [`Searcher::find_each`], if the index has changes.
+    #[inline(never)]
+    fn find_each_changed(
+        &mut self,
+        base: &Base,
+        delta: &Delta,
+        ids: &[u64],
+        mut found: impl FnMut(usize, Range<usize>) -> bool,
+    ) {
+        for (number, &id) in ids.iter().enumerate() {
+            let places = if id < self.line.id {
+                self.within.start..self.within.start
+            } else if id - self.line.id > self.span {
+                self.within.end..self.within.end
+            } else {
+                let (hint, within) = (self.hint(base, id), self.within.clone());
+                let places = match self.lies {
+                    Lies::Graphs => base.find_graph(hint, Id::from_bits(id), &mut self.ids),
+                    Lies::Keys => base.find_key(within, hint, Id::from_bits(id), &mut self.ids),
+                    lies => base.find_in(lies, within, hint, Id::from_bits(id), &mut self.ids),
+                };
+                (self.last, self.place) = (id, places.start);
+                places
+            };
+            let rows = match self.lies {
+                Lies::Graphs => base.start_of_graph(places.start)..base.start_of_graph(places.end),
+                Lies::Keys if places.is_empty() => {
+                    let start = base.start_of(places.start);
+                    start..start
+                }
+                Lies::Keys => base.read_rows_of_key(places.start, &mut self.starts),
+                Lies::Rows(_) | Lies::Last => places,
+            };
+            let (within, spot) = self.changes.as_mut().expect("the index that it was made for has changes");
+            if !found(number, delta.around_id((self.level, Id::from_bits(id)), within, rows, spot)) {
+                return;
+            }
+        }
     }
 
     #[cold]
     fn guess(&mut self, base: &Base, id: u64) -> usize {
         self.guesses += 1;
         if self.guesses == GUESSES && !self.within.is_empty() {
-            let guide = Guide::new(&self.within, |place| self.of.id(base, self.level, place));
+            let guide = Guide::new(&self.within, |place| base.id_at(self.level, place).bits());
             self.near = (NEAR / guide.usual_slope()) as u64;
             self.guide = Some(Box::new(guide));
         }

@@ -12,6 +12,7 @@ use crate::term::{Encoded, Encoder, TermView};
 use crate::unranked::FreshTerms;
 use oxrdf::{Term, TermRef};
 use rapidhash::v3::RapidSecrets;
+use std::cmp::Ordering;
 use std::sync::Arc;
 use vicus_flow::NoMemory;
 use vicus_flow::library::HashKey;
@@ -67,10 +68,12 @@ impl Snapshot {
         indexes: Vec<Index>,
         characteristic: impl IntoIterator<Item = (Order, CharacteristicSets)>,
     ) -> Result<Snapshot, NoMemory> {
-        let by_order = by_order(indexes);
-        let (of_default, of_named) = (in_orders(&by_order, OF_DEFAULT), in_orders(&by_order, OF_NAMED));
-        let ([gspo, ..], [spog, ..]) = (of_default, of_named);
-        for index in by_order.iter().flatten() {
+        let get = |order: Order| {
+            let index = indexes.iter().find(|index| index.order() == order);
+            index.unwrap_or_else(|| panic!("an index in order {order:?}"))
+        };
+        let [gspo, gpso, gpos, gops, spog, psog, posg, opsg] = Order::USUAL.map(get);
+        for index in &indexes {
             let like = if index.order().is_by_graph() { gspo } else { spog };
             assert_eq!(index.len(), like.len(), "indexes have the same quads");
         }
@@ -79,10 +82,10 @@ impl Snapshot {
         for (order, made) in characteristic {
             sets[usize::from(!order.is_by_graph())] = made;
         }
-        let [sets, named_sets] = sets;
-        let (statistics, named) = (Statistics::new(of_default, sets)?, Statistics::new(of_named, named_sets)?);
-        let (dictionary, fresh) = (Arc::new(dictionary), FreshTerms::new(RapidSecrets::seed(0)));
-        Ok(Snapshot { dictionary, fresh, indexes: by_order, statistics, named })
+        let [of_default, of_named] = sets;
+        let statistics = Statistics::new([gspo, gpso, gpos, gops], of_default)?;
+        let named = Statistics::new([spog, psog, posg, opsg], of_named)?;
+        Ok(Snapshot::of_parts(dictionary, indexes, [statistics, named]))
     }
 
     /// Of parts that belong together: the counts are those of the default graph, and of all named graphs.
@@ -91,8 +94,13 @@ impl Snapshot {
         parts: Vec<Index>,
         [statistics, named]: [Statistics; 2],
     ) -> Snapshot {
+        let mut indexes = [const { None }; Order::ALL.len()];
+        for index in parts {
+            let place = index.order() as usize;
+            indexes[place] = Some(index);
+        }
         let (dictionary, fresh) = (Arc::new(dictionary), FreshTerms::new(RapidSecrets::seed(0)));
-        Snapshot { dictionary, fresh, indexes: by_order(parts), statistics, named }
+        Snapshot { dictionary, fresh, indexes, statistics, named }
     }
 
     /// Runs all steps of [`load`] after parsing, one after the other. Panics if there is not enough memory.
@@ -117,9 +125,13 @@ impl Snapshot {
 
     /// The same with another key of the hash function over fresh terms: authors of updates who don't know the seed can't choose many
     /// terms with the same hash. Panics if there are fresh terms.
-    pub fn hashed_with(mut self, seed: u64) -> Snapshot {
+    pub fn hashed_with(self, seed: u64) -> Snapshot {
+        self.with_secrets(RapidSecrets::seed(seed))
+    }
+
+    pub(crate) fn with_secrets(mut self, secrets: RapidSecrets) -> Snapshot {
         assert!(self.fresh.is_empty(), "the key is chosen before there are terms to hash");
-        self.fresh = FreshTerms::new(RapidSecrets::seed(seed));
+        self.fresh = FreshTerms::new(secrets);
         self
     }
 
@@ -129,7 +141,7 @@ impl Snapshot {
     /// There is not enough memory.
     pub fn with(&self, changes: Changes) -> Result<Snapshot, NoMemory> {
         let Changes { fresh, inserts, deletes } = changes;
-        let fresh = self.fresh.with(fresh)?;
+        let fresh = self.fresh.with(fresh, &self.dictionary)?;
         let changes = Changes::effective(inserts, deletes, self.index(Order::Gspo))?;
         let mut indexes = [const { None }; Order::ALL.len()];
         // For counting: those of the default graph in the orders Gpso and Gpos, and those of named graphs in Psog and Posg.
@@ -251,6 +263,26 @@ impl Snapshot {
         !id.is_computed() || self.fresh.has(id)
     }
 
+    /// The order of two terms that are here as if all had ranks: that of their ids, but fresh terms stand among the others of their
+    /// kind by their keys. So it is the order of values for the kinds of [`Id::is_value`]. Panics for computed terms.
+    #[inline]
+    pub fn compare(&self, a: Id, b: Id) -> Ordering {
+        if a.is_computed() || b.is_computed() { self.compare_fresh(a, b) } else { a.cmp(&b) }
+    }
+
+    #[inline(never)]
+    fn compare_fresh(&self, a: Id, b: Id) -> Ordering {
+        // A fresh term stands right before the next greater one of the dictionary.
+        let number = |id: Id| match id.is_computed() {
+            false => id.bits() << 1 | 1,
+            true => Id::ranked(id.kind(), self.fresh.next_rank(id)).bits() << 1,
+        };
+        // Only two fresh ones may stand in one place.
+        number(a)
+            .cmp(&number(b))
+            .then_with(|| if a == b { Ordering::Equal } else { self.fresh.key(a).cmp(self.fresh.key(b)) })
+    }
+
     /// Whether a literal with this datatype is here that is neither a simple string nor inlined.
     pub fn has_datatype(&self, datatype: &str) -> bool {
         let keys = Encoder::qualified(datatype);
@@ -262,18 +294,18 @@ impl Snapshot {
         self.view(id).to_term()
     }
 
-    /// The key of a term, in the form that [`term`](crate::term) describes. Panics for ids that are their own terms, and for those that a
-    /// request computed.
+    /// The key of a term, in the form that [`term`](crate::term) describes. Panics for ids that are their own terms, and for those that a request
+    /// computed.
     pub fn key(&self, id: Id) -> &str {
-        match id.is_computed() {
-            false => self.dictionary.key(id),
-            true => self.fresh.key(id),
-        }
+        if id.is_computed() { self.fresh.key(id) } else { self.dictionary.key(id) }
     }
 
     /// The term of an id, borrowed. Panics for unbound ids, and for those that a request computed.
     pub fn view(&self, id: Id) -> TermView<'_> {
-        TermView::inlined(id).unwrap_or_else(|| TermView::of_key(id.kind(), self.key(id)))
+        match id.is_computed() {
+            false => self.dictionary.view(id),
+            true => TermView::of_key(id.kind(), self.key(id)),
+        }
     }
 
     /// The memory of each part.
@@ -307,15 +339,6 @@ const OF_NAMED: [Order; 4] = [Order::Spog, Order::Psog, Order::Posg, Order::Opsg
 
 fn in_orders<const N: usize>(indexes: &[Option<Index>], orders: [Order; N]) -> [&Index; N] {
     orders.map(|order| indexes[order as usize].as_ref().unwrap_or_else(|| panic!("an index in order {order:?}")))
-}
-
-fn by_order(indexes: Vec<Index>) -> [Option<Index>; Order::ALL.len()] {
-    let mut by_order = [const { None }; Order::ALL.len()];
-    for index in indexes {
-        let place = index.order() as usize;
-        by_order[place] = Some(index);
-    }
-    by_order
 }
 
 /// The memory that a [`Snapshot`] has allocated, in bytes, without the allocator's pages, headers and rounding.

@@ -22,7 +22,7 @@ use vicus_flow::{Grow, NoMemory};
 /// assert_eq!(predicate.objects.only_kind(), Some(Kind::String));
 /// # Ok::<(), vicus_rdf::SyntaxError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Statistics {
     /// Triples.
     pub triples: usize,
@@ -41,8 +41,8 @@ pub struct Statistics {
 /// The greatest number of predicates in a page. A change copies the pages of its predicates.
 const PAGE: usize = 32;
 
-/// The number of triples may change by half before characteristic sets are made anew: so this takes constant time for each change.
-const STALE: usize = 2;
+/// The number of triples may change by an eighth before characteristic sets are made anew: so this takes constant time for each change.
+const STALE: usize = 8;
 
 /// Counts over the triples of one predicate.
 #[derive(Clone, Debug)]
@@ -197,11 +197,17 @@ impl Statistics {
         }
         let distinct = |index: &Index| index.keys_of(Id::UNBOUND).len();
         let (subjects, objects) = (distinct(subjects), distinct(objects));
-        let predicate_count = predicates.len();
-        let mut pages = Vec::new();
+        Statistics { triples, subjects, objects, ..Statistics::default() }.of_predicates(predicates, characteristic)
+    }
+
+    fn of_predicates(
+        self,
+        predicates: Vec<Predicate>,
+        characteristic: CharacteristicSets,
+    ) -> Result<Statistics, NoMemory> {
+        let (predicate_count, mut pages) = (predicates.len(), Vec::new());
         divide(predicates, &mut pages)?;
-        let characteristic = Arc::new(characteristic);
-        Ok(Statistics { triples, subjects, objects, predicates: pages, predicate_count, characteristic, changes: 0 })
+        Ok(Statistics { predicates: pages, predicate_count, characteristic: Arc::new(characteristic), ..self })
     }
 
     /// After changes of rows: the indexes as for [`Statistics::new`], and of the second and the third the changed rows.
@@ -294,17 +300,15 @@ impl Statistics {
     /// What [`Statistics::store`] wrote; `None` if that can't be.
     pub(crate) fn stored(words: &mut Reading<'_>, characteristic: CharacteristicSets) -> Option<Statistics> {
         let [triples, subjects, objects] = [words.number()?, words.number()?, words.number()?];
-        let predicate_count = words.count(2)?;
-        let mut predicates = Vec::with_room(predicate_count).ok()?;
-        for _ in 0..predicate_count {
+        let count = words.count(2)?;
+        let mut predicates = Vec::with_capacity(count);
+        for _ in 0..count {
             let (id, triples) = (words.id()?, words.number()?);
             let (subjects, objects) = (Column::stored(words)?, Column::stored(words)?);
             predicates.push(Predicate { id, triples, subjects, objects });
         }
-        let mut pages = Vec::new();
-        divide(predicates, &mut pages).ok()?;
-        let characteristic = Arc::new(characteristic);
-        Some(Statistics { triples, subjects, objects, predicates: pages, predicate_count, characteristic, changes: 0 })
+        let counts = Statistics { triples, subjects, objects, ..Statistics::default() };
+        counts.of_predicates(predicates, characteristic).ok()
     }
 
     /// Which predicates subjects have together.

@@ -30,6 +30,9 @@ const SEPARATOR: char = '\0';
 /// The number of files is limited by the characters that name them.
 const FILES: u32 = 0x11_0000 - 0x800;
 
+/// From here on, numbers of files are for blank nodes that come from no source.
+pub(crate) const NO_SOURCE: u32 = FILES - 16;
+
 /// The file of blank nodes that a query makes; no source has this number.
 const FRESH: u32 = FILES - 1;
 
@@ -115,12 +118,12 @@ fn is_canonical_number(text: &str) -> bool {
 }
 
 /// The character of a file in keys. Panics from 1,112,064 files on.
-fn file_character(file: u32) -> char {
+pub(crate) fn file_character(file: u32) -> char {
     assert!(file < FILES, "fewer than {FILES} files, so that a character names each");
     char::from_u32(if file < 0xD800 { file } else { file + 0x800 }).expect("surrogates are left out")
 }
 
-fn file_of(character: char) -> u32 {
+pub(crate) fn file_of(character: char) -> u32 {
     let code = u32::from(character);
     if code < 0xD800 { code } else { code - 0x800 }
 }

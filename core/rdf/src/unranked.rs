@@ -4,6 +4,7 @@
 //! waits until they are freed. So no term has an allocation of its own: adding a term copies its key, and dropping all terms frees
 //! a few pieces.
 
+use crate::dictionary::Dictionary;
 use crate::ids::{Id, Kind};
 use crate::term::TermView;
 use hashbrown::HashTable;
@@ -231,23 +232,30 @@ pub struct FreshTerms {
 /// Some of the fresh terms.
 struct Piece {
     terms: Unranked,
+    /// For each term, the rank of the next greater term of its kind in the sorted dictionary.
+    ranks: Vec<u32>,
     /// For each datatype of the typed literals among them one of these literals, by the hash of the datatype.
     datatypes: HashTable<Id>,
 }
 
 impl Piece {
-    fn new(terms: Unranked) -> Result<Piece, NoMemory> {
-        let mut piece = Piece { terms, datatypes: HashTable::new() };
-        let Piece { terms, datatypes } = &mut piece;
-        terms.ids().try_for_each(|id| note_datatype(terms, datatypes, id))?;
-        Ok(piece)
+    fn new(terms: Unranked, dictionary: &Dictionary) -> Result<Piece, NoMemory> {
+        let (mut ranks, mut datatypes) = (Vec::with_room(terms.len())?, HashTable::new());
+        for id in terms.ids() {
+            let next = dictionary.search(id.kind(), terms.key(id)).expect_err("a fresh term is not in the dictionary");
+            ranks.push(u32::try_from(next.rank().unwrap_or(0)).expect("fewer than 2^32 terms"));
+            note_datatype(&terms, &mut datatypes, id)?;
+        }
+        Ok(Piece { terms, ranks, datatypes })
     }
 
     /// The terms of two pieces, of which one follows the other.
     fn of_both(a: &Piece, b: &Piece) -> Result<Piece, NoMemory> {
         let (terms, mut datatypes) = (Unranked::of_both(&a.terms, &b.terms)?, HashTable::new());
+        let mut ranks = Vec::with_room(terms.len())?;
+        [a, b].into_iter().for_each(|piece| ranks.extend_from_slice(&piece.ranks));
         a.datatypes.iter().chain(&b.datatypes).try_for_each(|&id| note_datatype(&terms, &mut datatypes, id))?;
-        Ok(Piece { terms, datatypes })
+        Ok(Piece { terms, ranks, datatypes })
     }
 
     fn has_datatype(&self, datatype: &str) -> bool {
@@ -303,10 +311,19 @@ impl FreshTerms {
 
     /// The key of a term. Panics if it is not in here.
     pub fn key(&self, id: Id) -> &str {
-        let place = id.rank().expect("a term without a rank has a place");
-        let piece = self.pieces.partition_point(|piece| piece.terms.end() <= place);
-        assert!(piece < self.pieces.len(), "{id:?} is not among the {} fresh terms", self.len());
-        self.pieces[piece].terms.key(id)
+        self.piece(id).terms.key(id)
+    }
+
+    /// The rank of the next greater term of its kind in the sorted dictionary: its own place is right before that. Panics if it is
+    /// not in here.
+    pub fn next_rank(&self, id: Id) -> usize {
+        let piece = self.piece(id);
+        piece.ranks[id.place() - piece.terms.first] as usize
+    }
+
+    fn piece(&self, id: Id) -> &Piece {
+        let piece = self.pieces.partition_point(|piece| piece.terms.end() <= id.place());
+        self.pieces.get(piece).unwrap_or_else(|| panic!("{id:?} is not among the {} fresh terms", self.len()))
     }
 
     /// The ids of all, ascending by place.
@@ -329,15 +346,15 @@ impl FreshTerms {
         Unranked::small(self.len(), self.secrets)
     }
 
-    /// With the terms of a dictionary that was put [behind](FreshTerms::behind) these.
+    /// With the terms that were put [behind](FreshTerms::behind) these, and that the sorted dictionary does not have.
     ///
     /// # Errors
     /// There is not enough memory.
-    pub fn with(&self, added: Unranked) -> Result<FreshTerms, NoMemory> {
+    pub fn with(&self, added: Unranked, dictionary: &Dictionary) -> Result<FreshTerms, NoMemory> {
         assert_eq!(added.first, self.len(), "they follow these");
         let mut pieces = self.pieces.clone();
         if !added.is_empty() {
-            pieces.push(Arc::new(Piece::new(added)?));
+            pieces.push(Arc::new(Piece::new(added, dictionary)?));
         }
         while let [.., a, b] = &pieces[..]
             && a.terms.len() < 2 * b.terms.len()
@@ -351,8 +368,11 @@ impl FreshTerms {
 
     /// The memory that they hold, in bytes; versions share most of it.
     pub fn heap_bytes(&self) -> usize {
-        let of =
-            |piece: &Arc<Piece>| piece.terms.heap_bytes() + piece.datatypes.capacity() * 8 / 7 * (size_of::<Id>() + 1);
+        let of = |piece: &Arc<Piece>| {
+            piece.terms.heap_bytes()
+                + piece.ranks.capacity() * size_of::<u32>()
+                + piece.datatypes.capacity() * 8 / 7 * (size_of::<Id>() + 1)
+        };
         self.pieces.iter().map(of).sum()
     }
 }
@@ -401,7 +421,7 @@ mod tests {
             for _ in 0..batch {
                 ids.push(added.add(Kind::Iri, &format!("http://e/{}", ids.len())).unwrap());
             }
-            versions.push(versions[versions.len() - 1].with(added).unwrap());
+            versions.push(versions[versions.len() - 1].with(added, &Dictionary::default()).unwrap());
         }
         for version in &versions {
             for (number, &id) in ids.iter().enumerate() {
@@ -425,7 +445,7 @@ mod tests {
             let mut added = fresh.behind();
             added.add(Kind::Typed, &format!("{datatype}\0{number}")).unwrap();
             added.add(Kind::String, &format!("http://none\0{number}")).unwrap();
-            fresh = fresh.with(added).unwrap();
+            fresh = fresh.with(added, &Dictionary::default()).unwrap();
             assert!(fresh.has_datatype(datatype) && !fresh.has_datatype("http://none") && !fresh.has_datatype(""));
         }
     }

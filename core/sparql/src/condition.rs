@@ -12,15 +12,16 @@ use hashbrown::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::library::HashKey;
-use vicus_rdf::{Id, Kind};
+use vicus_rdf::{Id, Kind, Snapshot};
 
-/// The kinds of terms that a column may hold: a bit for each of [`Kind::ALL`], and one for terms whose ids have no order: computed
-/// ones, and fresh ones of the store.
+/// The kinds of terms that a column may hold: a bit for each of [`Kind::ALL`], and one each for fresh terms of the store and for
+/// computed terms, whose ids have no order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Kinds(u16);
 
 impl Kinds {
     const COMPUTED: u16 = 1 << 15;
+    const FRESH: u16 = 1 << 14;
     /// Any kind: nothing is known.
     pub(crate) const ANY: Kinds = Kinds(u16::MAX);
     pub(crate) const NONE: Kinds = Kinds(0);
@@ -37,6 +38,11 @@ impl Kinds {
     /// These kinds, of terms that may be computed.
     pub(crate) fn or_computed(self) -> Kinds {
         Kinds(self.0 | Kinds::COMPUTED)
+    }
+
+    /// These kinds, of terms that may be fresh.
+    pub(crate) fn or_fresh(self) -> Kinds {
+        Kinds(self.0 | Kinds::FRESH)
     }
 
     pub(crate) fn or(self, other: Kinds) -> Kinds {
@@ -58,6 +64,11 @@ impl Kinds {
         self.0 & (1 << Kind::Typed.index()) == 0
     }
 
+    /// Whether `<` between values of these kinds is [`Snapshot::compare`] of their ids and never fails.
+    fn ordered_by_term(self) -> bool {
+        Kinds(self.0 & !Kinds::FRESH).ordered_by_id()
+    }
+
     /// Whether `<` between values of these kinds is `<` of ids and never fails.
     pub(crate) fn ordered_by_id(self) -> bool {
         [Kind::String, Kind::Integer, Kind::Boolean].into_iter().any(|kind| self.is_only(&[kind]))
@@ -76,6 +87,8 @@ enum Side {
 enum Test {
     /// Compares the ids themselves: the kinds of both sides allow it.
     Ids(Compare, Side, Side),
+    /// Compares terms of the store, some of which are fresh, by their ids.
+    Terms(Compare, Side, Side),
     Bound(usize),
     NotBound(usize),
     /// Reads one column only; answers are remembered by id.
@@ -98,8 +111,9 @@ impl Condition {
         // Cheap tests first.
         tests.sort_by_key(|test| match test {
             Test::Ids(..) | Test::Bound(_) | Test::NotBound(_) => 0,
-            Test::Remembered(..) => 1,
-            Test::General(..) => 2,
+            Test::Terms(..) => 1,
+            Test::Remembered(..) => 2,
+            Test::General(..) => 3,
         });
         Condition { tests: tests.into() }
     }
@@ -131,7 +145,7 @@ impl Condition {
             Side::Constant(_) => None,
         };
         let of = |test: &Test| match test {
-            Test::Ids(_, a, b) => side(a).into_iter().chain(side(b)).collect(),
+            Test::Ids(_, a, b) | Test::Terms(_, a, b) => side(a).into_iter().chain(side(b)).collect(),
             Test::Bound(_) | Test::NotBound(_) => Vec::new(),
             Test::Remembered(_, expr) | Test::General(expr, _) if expr.has_exists() => {
                 expr.slots().iter().map(|slot| slot.0).collect()
@@ -169,6 +183,9 @@ fn compile(expr: &Expr, kinds: &impl Fn(usize) -> (Kinds, bool)) -> Test {
                 };
                 if by_id {
                     return Test::Ids(*operator, a, b);
+                }
+                if both.ordered_by_term() {
+                    return Test::Terms(*operator, a, b);
                 }
             }
         }
@@ -258,6 +275,7 @@ impl Selector {
         for (test, memory) in self.condition.tests.iter().zip(&mut self.memory) {
             match test {
                 Test::Ids(operator, a, b) => compare_ids(*operator, *a, *b, columns, kept),
+                Test::Terms(operator, a, b) => compare_terms(&self.terms.snapshot, *operator, (*a, *b), columns, kept),
                 Test::Bound(column) => narrow(kept, |row| columns[*column][row] != 0),
                 Test::NotBound(column) => narrow(kept, |row| columns[*column][row] == 0),
                 Test::Remembered(column, expr) => {
@@ -320,6 +338,20 @@ fn narrow(kept: &mut Vec<u32>, mut pass: impl FnMut(usize) -> bool) {
         count += usize::from(pass(row as usize));
     }
     kept.truncate(count);
+}
+
+fn compare_terms(
+    snapshot: &Snapshot,
+    operator: Compare,
+    (a, b): (Side, Side),
+    columns: &[&[u64]],
+    kept: &mut Vec<u32>,
+) {
+    let id = |side: Side, row: usize| match side {
+        Side::Column(column) => Id::from_bits(columns[column][row]),
+        Side::Constant(bits) => Id::from_bits(bits),
+    };
+    narrow(kept, |row| operator.is_met_by(snapshot.compare(id(a, row), id(b, row))));
 }
 
 fn compare_ids(operator: Compare, a: Side, b: Side, columns: &[&[u64]], kept: &mut Vec<u32>) {

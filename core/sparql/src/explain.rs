@@ -129,6 +129,7 @@ impl Explainer<'_> {
                 let want = match index.want {
                     Want::All => "",
                     Want::Groups => ", one for each group",
+                    Want::Values => ", one for each value",
                     Want::First => ", any one",
                 };
                 let merged = if is_in_order(index, input) { ", in order" } else { "" };

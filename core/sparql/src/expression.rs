@@ -3,6 +3,7 @@
 use crate::algebra::{Node, Slot, Slots};
 use crate::condition::Kinds;
 use crate::value::Numbers;
+use std::cmp::Ordering;
 use std::sync::Arc;
 use vicus_rdf::{Id, Kind};
 
@@ -26,6 +27,18 @@ impl Compare {
             Compare::Greater => Compare::Less,
             Compare::GreaterOrEqual => Compare::LessOrEqual,
             same => same,
+        }
+    }
+
+    /// Whether operands in this order meet it.
+    pub(crate) fn is_met_by(self, order: Ordering) -> bool {
+        match self {
+            Compare::Equal => order.is_eq(),
+            Compare::NotEqual => order.is_ne(),
+            Compare::Less => order.is_lt(),
+            Compare::LessOrEqual => order.is_le(),
+            Compare::Greater => order.is_gt(),
+            Compare::GreaterOrEqual => order.is_ge(),
         }
     }
 

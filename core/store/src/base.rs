@@ -88,7 +88,7 @@ impl Store {
         let _bases = self.bases.wait(&*self.waiting);
         let _turn = self.writers.wait(&*self.waiting);
         self.land_all();
-        let head = Arc::clone(&lock(&self.state).head);
+        let head = self.snapshot();
         let all = match head.is_empty() {
             true => loaded,
             false => or_given_up(|| Snapshot::united(&[&head, &loaded], &mut || pause(0)))
@@ -99,7 +99,7 @@ impl Store {
         let mut state = lock(&self.state);
         let included = state.files.log().durable();
         state.publish(included, entry)?;
-        state.replace(Arc::new(snapshot), self);
+        *lock(&self.published) = snapshot;
         Ok(())
     }
 
@@ -138,7 +138,7 @@ impl Store {
         drop(merged);
         // What came meanwhile is applied twice over: while writers go on, then what little came during that.
         let mut applied = 0;
-        let mut apply = |snapshot: Snapshot| {
+        let mut apply = |snapshot: Arc<Snapshot>| {
             let records = lock(&self.state).since.as_ref().map_or(Vec::new(), |since| since[applied..].to_vec());
             let numbers = included + applied as u64 + 1..;
             applied += records.len();
@@ -152,17 +152,21 @@ impl Store {
         let (snapshot, _turn) = caught_up.inspect_err(|_| lock(&self.state).files.give_up())?;
         let mut state = lock(&self.state);
         state.publish(included, entry)?;
-        state.replace(Arc::new(snapshot), self);
+        *lock(&self.published) = snapshot;
         Ok(())
     }
 
     /// Writes a snapshot as the next generation's base file, and opens it. The caller has the turn to write base files.
-    fn write_base(&self, snapshot: &Snapshot, pause: &mut dyn FnMut(u64)) -> Result<(BaseEntry, Snapshot), StoreError> {
+    fn write_base(
+        &self,
+        snapshot: &Snapshot,
+        pause: &mut dyn FnMut(u64),
+    ) -> Result<(BaseEntry, Arc<Snapshot>), StoreError> {
         let written = write(snapshot, || lock(&self.state).files.write_base(NAME), pause);
         let opened = written.and_then(|entry| {
             let state = lock(&self.state);
             let snapshot = open(&[state.files.open_finished(&entry)?], state.files.manifest())?;
-            Ok((entry, snapshot))
+            Ok((entry, Arc::new(snapshot)))
         });
         opened.inspect_err(|_| lock(&self.state).files.give_up())
     }
@@ -215,11 +219,5 @@ impl State {
             self.base_in_doubt = false;
         }
         Ok(())
-    }
-
-    /// Data in a new base takes the place of what is there. The caller has the turn to change data, and nothing is staged.
-    fn replace(&mut self, snapshot: Arc<Snapshot>, store: &Store) {
-        self.head = Arc::clone(&snapshot);
-        *lock(&store.published) = snapshot;
     }
 }

@@ -30,5 +30,5 @@ mod turn;
 pub use check::{Checked, check};
 pub use error::{CommitError, StoreError};
 pub use store::{Store, read};
-pub use transaction::{Committed, Transaction};
+pub use transaction::{Batch, Committed, Transaction};
 pub use turn::{NoWaiting, Waiting};

@@ -1,9 +1,9 @@
 //! One writer's changes: seen by itself at once, by others when they are durable.
 
 use crate::error::{CommitError, StoreError};
-use crate::record::Writer;
+use crate::record::{Editor, Writer};
 use crate::store::Store;
-use crate::turn::{Turn, lock};
+use crate::turn::Turn;
 use hashbrown::HashMap;
 use oxrdf::{GraphNameRef, QuadRef, TermRef};
 use rustc_hash::FxBuildHasher;
@@ -38,14 +38,11 @@ pub struct Committed {
 }
 
 impl<'a> Transaction<'a> {
-    pub(crate) fn new(store: &'a Store, turn: Turn<'a>) -> Transaction<'a> {
-        let (snapshot, refused) = {
-            let state = lock(&store.state);
-            (Arc::clone(&state.head), state.refused)
-        };
+    pub(crate) fn new(store: &'a Store, turn: Turn<'a>) -> Result<Transaction<'a>, StoreError> {
+        let (snapshot, refused) = store.head()?;
         let fresh = snapshot.fresh().behind();
         let (changes, record, encoder) = Default::default();
-        Transaction { store, turn, refused, snapshot, fresh, changes, record, encoder }
+        Ok(Transaction { store, turn, refused, snapshot, fresh, changes, record, encoder })
     }
 
     /// The data with all changes so far.
@@ -182,10 +179,10 @@ impl<'a> Transaction<'a> {
         if record.is_empty() {
             return Ok(Committed { snapshot, number: None });
         }
-        let ticket = store.stage(record.finish(), &snapshot, refused)?;
+        let ticket = store.stage(record.finish(), Some(Arc::clone(&snapshot)), Some(refused))?;
         // The next writer begins while the drive works.
         drop(turn);
-        let number = store.land(ticket).map_err(CommitError::Refused)?;
+        let number = store.land(ticket)?;
         Ok(Committed { snapshot, number: Some(number) })
     }
 }
@@ -198,6 +195,55 @@ pub(crate) fn id_of(snapshot: &Snapshot, fresh: &mut Unranked, kind: Kind, key: 
     match or_given_up(|| snapshot.find(kind, key)).map_err(StoreError::given_up)? {
         Some(id) => Ok(id),
         None => Ok(fresh.add(kind, key)?),
+    }
+}
+
+/// Changes that don't depend on what is there, as those of INSERT DATA and DELETE DATA: quads that shall be there, and quads that shall not.
+/// They are made together or not at all. They hold up no other writer, and all batches that share a sync are applied together, so many
+/// small ones are several times as fast as transactions.
+#[derive(Debug, Default)]
+pub struct Batch {
+    editor: Editor,
+    encoder: Encoder,
+}
+
+impl Batch {
+    /// No changes yet.
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    fn set(&mut self, quad: QuadRef<'_>, there: bool) {
+        let mut number = |term| self.editor.number(self.encoder.term(term));
+        let [s, p, o] = [quad.subject.into(), quad.predicate.into(), quad.object].map(&mut number);
+        let graph = match quad.graph_name {
+            GraphNameRef::DefaultGraph => 0,
+            GraphNameRef::NamedNode(node) => number(node.into()),
+            GraphNameRef::BlankNode(node) => number(node.into()),
+        };
+        self.editor.set([s, p, o, graph], there);
+    }
+
+    /// From now on the quad is there.
+    pub fn insert(&mut self, quad: QuadRef<'_>) {
+        self.set(quad, true);
+    }
+
+    /// From now on the quad is not there.
+    pub fn delete(&mut self, quad: QuadRef<'_>) {
+        self.set(quad, false);
+    }
+
+    /// Makes the changes durable, then visible to readers. The number of the record in the log; `None` if there are no changes.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    pub fn commit(self, store: &Store) -> Result<Option<u64>, CommitError> {
+        let Some(record) = self.editor.finish() else { return Ok(None) };
+        let turn = store.writers.wait(&*store.waiting);
+        let ticket = store.stage(record, None, None)?;
+        drop(turn);
+        store.land(ticket).map(Some)
     }
 }
 

@@ -86,6 +86,10 @@ pub(crate) struct Args {
     /// The IRI against which relative IRIs of a query are resolved, until it has a BASE of its own.
     #[arg(long, value_name = "IRI")]
     base: Option<String>,
+    /// What a query without FROM reads as its default graph: the triples that are in no named graph, or the union of all named
+    /// graphs, in which a triple of several graphs counts once.
+    #[arg(long, value_enum, default_value_t = DefaultGraph::Own)]
+    default_graph: DefaultGraph,
     /// Refuses queries that call an unknown function; otherwise such a call is an error, which a FILTER takes for false.
     #[arg(long)]
     strict_functions: bool,
@@ -124,8 +128,7 @@ pub(crate) struct Args {
     /// down. The same number gives the same tables. VICUS_HASH_SEED sets it, too.
     #[arg(long, value_name = "N")]
     hash_seed: Option<u64>,
-    /// Leaves malformed lines of the data out, and quads of named graphs, and says how many. A file of RDF/XML or JSON-LD ends at its
-    /// first error.
+    /// Leaves malformed lines of the data out, and says how many. A file of RDF/XML or JSON-LD ends at its first error.
     #[arg(long)]
     skip_malformed: bool,
     /// Prints each query's plan instead of running it: operators with estimated rows and their boxes; boxes with their vias.
@@ -158,6 +161,10 @@ impl Args {
                 envelope_rows: self.envelope_rows,
                 hash_seed: self.hash_seed.expect("it was chosen"),
                 plan_steps: self.max_plan_steps,
+                default_graph: match self.default_graph {
+                    DefaultGraph::Own => vicus_sparql::DefaultGraph::Own,
+                    DefaultGraph::Union => vicus_sparql::DefaultGraph::Union,
+                },
                 ..PlanOptions::default()
             },
             // A table is kept, and its rows stand in one order.
@@ -184,6 +191,15 @@ impl Args {
         let of_copies = |limit: u64| limit.saturating_mul(self.concurrent as u64);
         self.memory_limit.map_or_else(memory::free_limit, of_copies)
     }
+}
+
+/// The default graph of queries.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum DefaultGraph {
+    /// The triples that are in no named graph.
+    Own,
+    /// The union of all named graphs.
+    Union,
 }
 
 /// How results are written.

@@ -9,22 +9,32 @@ use vicus_rdf::Snapshot;
 use vicus_store::{Checked, Store, StoreError, Waiting};
 
 /// Lets threads sleep until another one has done something.
-#[derive(Debug, Default)]
-struct Threads {
-    mutex: Mutex<()>,
-    changed: Condvar,
+#[derive(Debug)]
+struct Threads([(Mutex<()>, Condvar); 32]);
+
+impl Threads {
+    fn new() -> Arc<Threads> {
+        Arc::new(Threads(std::array::from_fn(|_| Default::default())))
+    }
+
+    /// Where threads with this key sleep, perhaps among others.
+    fn place(&self, key: u64) -> &(Mutex<()>, Condvar) {
+        &self.0[key as usize % self.0.len()]
+    }
 }
 
 impl Waiting for Threads {
-    fn wait(&self, ready: &mut dyn FnMut() -> bool) {
-        let locked = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.changed.wait_while(locked, |()| !ready()));
+    fn wait(&self, key: u64, ready: &mut dyn FnMut() -> bool) {
+        let (mutex, changed) = self.place(key);
+        let locked = mutex.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(changed.wait_while(locked, |()| !ready()));
     }
 
-    fn wake(&self) {
-        // A thread that has found nothing and does not sleep yet has this lock.
-        drop(self.mutex.lock());
-        self.changed.notify_all();
+    fn wake(&self, key: u64) {
+        let (mutex, changed) = self.place(key);
+        // A thread that was told to wait and does not sleep yet has this lock.
+        drop(mutex.lock());
+        changed.notify_all();
     }
 }
 
@@ -43,7 +53,7 @@ fn folder(path: &Path) -> Result<Arc<SystemDirectory>, StoreError> {
 /// # Errors
 /// There is a store, the folder above is not there, or the system refuses.
 pub fn create_store(path: &Path) -> Result<Store, StoreError> {
-    Store::create(Arc::new(SystemDirectory::create(path)?), number(), Arc::new(Threads::default()))
+    Store::create(Arc::new(SystemDirectory::create(path)?), number(), Threads::new())
 }
 
 /// Opens a store to change it.
@@ -51,7 +61,7 @@ pub fn create_store(path: &Path) -> Result<Store, StoreError> {
 /// # Errors
 /// There is none, it is damaged or newer, another process writes to it, or the system refuses.
 pub fn open_store(path: &Path) -> Result<Store, StoreError> {
-    Store::open(folder(path)?, Arc::new(Threads::default()))
+    Store::open(folder(path)?, Threads::new())
 }
 
 /// The data of a store as it is now, beside a process that may be writing to it.

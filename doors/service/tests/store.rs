@@ -38,7 +38,7 @@ fn numbers(snapshot: &Snapshot) -> BTreeSet<i64> {
 fn insert(store: &Store, writer: u64, number: i64) {
     let node = |kind: &str, number| NamedNode::new_unchecked(format!("http://example.org/{kind}/{number}"));
     let quad = Quad::new(node("writer", writer), node("p", 1), Literal::from(number), GraphName::DefaultGraph);
-    let mut transaction = store.write();
+    let mut transaction = store.write().unwrap();
     transaction.insert_quad(quad.as_ref()).expect("there is memory");
     transaction.commit().expect("nothing fails");
 }

@@ -16,6 +16,16 @@ pub(crate) enum Source {
     Column(usize),
 }
 
+impl Source {
+    #[inline]
+    fn id(self, columns: &[&[u64]], row: usize) -> Id {
+        match self {
+            Source::Constant(id) => id,
+            Source::Column(column) => Id::from_bits(columns[column][row]),
+        }
+    }
+}
+
 /// How a pattern is searched for each row of an input.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct IndexSpec {
@@ -64,6 +74,8 @@ pub(crate) enum Want {
     All,
     /// One for each value of the level after the prefix.
     Groups,
+    /// As groups, where only that value is kept of both sides: so one for each value that was not found for other rows.
+    Values,
     /// Any one.
     First,
 }
@@ -79,6 +91,8 @@ pub(crate) struct IndexProbe {
     searcher: Option<Searcher>,
     /// Of the level after the prefix, if one partner is wanted for each of its values.
     groups: Option<Reader>,
+    /// If one is enough for all rows.
+    recent: Option<Recent>,
 }
 
 impl IndexProbe {
@@ -95,8 +109,9 @@ impl IndexProbe {
         let base = index.range(&constants);
         let leading = constants.len();
         let searcher = (spec.prefix.len() == leading + 1).then(|| index.searcher(&constants));
-        let groups = (spec.want == Want::Groups).then(|| index.reader(spec.prefix.len()));
-        IndexProbe { snapshot: Arc::clone(snapshot), spec: Arc::clone(spec), base, leading, searcher, groups }
+        let groups = matches!(spec.want, Want::Groups | Want::Values).then(|| index.reader(spec.prefix.len()));
+        let recent = (spec.want == Want::Values).then(Recent::default);
+        IndexProbe { snapshot: Arc::clone(snapshot), spec: Arc::clone(spec), base, leading, searcher, groups, recent }
     }
 }
 
@@ -113,76 +128,37 @@ impl Probe for IndexProbe {
         let spec = Arc::clone(&self.spec);
         let index = snapshot.index(spec.order);
         let columns = slices(input);
-        let mut single = match (&spec.prefix[self.leading..], &mut self.searcher) {
-            ([Source::Column(key)], Some(searcher)) => Some((columns[*key], searcher)),
-            _ => None,
-        };
-        let mut cursor = index.cursor();
         let all_graphs = !matches!(spec.merged, Some(Merged::These(_)));
-        let first_is_enough =
-            spec.want == Want::First && spec.checks.is_empty() && spec.repeated.is_empty() && all_graphs;
-        while at.row < input.rows() && left.len() < limit {
-            let row = at.row;
-            let all = match &mut single {
-                Some((keys, searcher)) => searcher.find(index, Id::from_bits(keys[row])),
-                None if spec.prefix.len() == self.leading => self.base.clone(),
-                None => {
-                    let mut ids = [Id::UNBOUND; 4];
-                    for (id, source) in ids.iter_mut().zip(&spec.prefix) {
-                        *id = match source {
-                            Source::Constant(id) => *id,
-                            Source::Column(column) => Id::from_bits(columns[*column][row]),
-                        };
-                    }
-                    cursor.range(&ids[..spec.prefix.len()])
-                }
-            };
-            let mut next = all.start + at.done;
-            if first_is_enough {
-                if next < all.end {
-                    left.push(row as u32);
-                    right.push(next as u32);
-                }
-                next = all.end;
-            } else if let Some(last) = spec.between_groups(all.len()) {
-                let id = match last {
-                    Source::Constant(id) => id,
-                    Source::Column(column) => Id::from_bits(columns[column][row]),
-                };
-                while next < all.end && left.len() < limit {
-                    let (found, end) = find_in_group(index, next..all.end, id);
-                    if let Some(found) = found {
-                        left.push(row as u32);
-                        right.push(found as u32);
-                    }
-                    next = end;
-                }
-            } else if let Some(groups) = &mut self.groups {
-                while next < all.end && left.len() < limit {
-                    let ids = groups.slice(index, next..all.end);
-                    let mut place = 0;
-                    while place < ids.len() && left.len() < limit {
-                        left.push(row as u32);
-                        right.push((next + place) as u32);
-                        let id = ids[place];
-                        place += 1 + ids[place + 1..].iter().take_while(|other| **other == id).count();
-                    }
-                    next += place;
-                    if place == ids.len() && next < all.end {
-                        // The last group may go on behind the slice.
-                        next = index.end_of_group(spec.prefix.len(), next - 1, all.end);
-                    }
-                }
-            } else {
-                let take = (all.end - next).min(limit - left.len());
-                left.extend(std::iter::repeat_n(row as u32, take));
-                right.extend(next as u32..(next + take) as u32);
-                next += take;
+        let is_checked = !spec.checks.is_empty() || !spec.repeated.is_empty();
+        let mut taking = Taking {
+            index,
+            spec: &spec,
+            columns: &columns,
+            first_is_enough: spec.want == Want::First && !is_checked && all_graphs,
+            groups: self.groups.as_mut(),
+            recent: self.recent.as_mut(),
+            at,
+            limit,
+            left,
+            right,
+        };
+        let rows = taking.at.row..input.rows();
+        match (&spec.prefix[self.leading..], &mut self.searcher) {
+            _ if rows.is_empty() || taking.is_full() => {}
+            ([Source::Column(key)], Some(searcher)) => {
+                let ids = &columns[*key][rows.clone()];
+                searcher.find_each(index, ids, |number, all| taking.take(rows.start + number, all));
             }
-            if next < all.end {
-                at.done = next - all.start;
-            } else {
-                *at = ProbeState { row: row + 1, done: 0 };
+            ([], _) => {
+                let _ = rows.clone().find(|row| !taking.take(*row, self.base.clone()));
+            }
+            _ => {
+                let mut cursor = index.cursor();
+                let mut ids = [Id::UNBOUND; 4];
+                let _ = rows.clone().find(|row| {
+                    ids.iter_mut().zip(&spec.prefix).for_each(|(id, source)| *id = source.id(&columns, *row));
+                    !taking.take(*row, cursor.range(&ids[..spec.prefix.len()]))
+                });
             }
         }
         for (level, source) in &spec.checks {
@@ -223,6 +199,124 @@ fn merge(index: &Index, merged: &Merged, left: &mut Vec<u32>, right: &mut Vec<u3
             other != row || !same(&mut third) || !same(&mut second) || index.key_of_row(last) != index.key_of_row(place)
         }
     });
+}
+
+/// Writes down which rows of the input have which partners, up to a limit.
+struct Taking<'a> {
+    index: &'a Index,
+    spec: &'a IndexSpec,
+    columns: &'a [&'a [u64]],
+    first_is_enough: bool,
+    groups: Option<&'a mut Reader>,
+    recent: Option<&'a mut Recent>,
+    /// Where the next call goes on.
+    at: &'a mut ProbeState,
+    limit: usize,
+    left: &'a mut Vec<u32>,
+    right: &'a mut Vec<u32>,
+}
+
+/// Some of the values that were found already. It forgets some: others drop what is a duplicate still, so this need not be
+/// complete, only fast.
+#[derive(Clone)]
+struct Recent([Id; RECENT]);
+
+const RECENT: usize = 256;
+
+impl Default for Recent {
+    fn default() -> Recent {
+        Recent([Id::UNBOUND; RECENT])
+    }
+}
+
+impl Recent {
+    #[inline]
+    fn is_new(&mut self, id: Id) -> bool {
+        // Ranks are dense, so their lowest bits differ.
+        let place = &mut self.0[id.bits() as usize % RECENT];
+        let is_new = *place != id;
+        *place = id;
+        is_new
+    }
+}
+
+impl Taking<'_> {
+    fn is_full(&self) -> bool {
+        self.left.len() >= self.limit
+    }
+
+    #[inline]
+    fn push(&mut self, row: usize, partner: usize) {
+        self.left.push(row as u32);
+        self.right.push(partner as u32);
+    }
+
+    /// Takes the partners that are wanted of a row's matches, or some of them; whether the next row can be taken.
+    #[inline]
+    fn take(&mut self, row: usize, all: Range<usize>) -> bool {
+        // Most rows have no partner or one, whichever are wanted.
+        match all.len() {
+            0 => {}
+            1 if self.recent.is_none() => self.push(row, all.start),
+            _ => return self.take_of_many(row, all),
+        }
+        *self.at = ProbeState { row: row + 1, done: 0 };
+        !self.is_full()
+    }
+
+    fn take_of_many(&mut self, row: usize, all: Range<usize>) -> bool {
+        let mut next = all.start + self.at.done;
+        if self.first_is_enough {
+            self.push(row, next);
+            next = all.end;
+        } else if let Some(last) = self.spec.between_groups(all.len()) {
+            let id = last.id(self.columns, row);
+            while next < all.end && !self.is_full() {
+                let (found, end) = find_in_group(self.index, next..all.end, id);
+                found.into_iter().for_each(|found| self.push(row, found));
+                next = end;
+            }
+        } else if self.groups.is_some() {
+            next = self.take_groups(row, next..all.end);
+        } else {
+            let take = (all.end - next).min(self.limit - self.left.len());
+            self.left.extend(std::iter::repeat_n(row as u32, take));
+            self.right.extend(next as u32..(next + take) as u32);
+            next += take;
+        }
+        let is_done = next == all.end;
+        *self.at =
+            if is_done { ProbeState { row: row + 1, done: 0 } } else { ProbeState { row, done: next - all.start } };
+        is_done && !self.is_full()
+    }
+
+    /// Takes the first of each group; returns the first row that is left.
+    #[inline]
+    fn take_groups(&mut self, row: usize, rows: Range<usize>) -> usize {
+        let mut next = rows.start;
+        let Some(groups) = &mut self.groups else { return next };
+        while next < rows.end && self.left.len() < self.limit {
+            let ids = groups.slice(self.index, next..rows.end);
+            let mut place = 0;
+            while place < ids.len() && self.left.len() < self.limit {
+                let id = ids[place];
+                if self.recent.as_mut().is_none_or(|recent| recent.is_new(id)) {
+                    self.left.push(row as u32);
+                    self.right.push((next + place) as u32);
+                }
+                place += 1;
+                while place < ids.len() && ids[place] == id {
+                    place += 1;
+                }
+            }
+            next += place;
+            if place == ids.len() && next < rows.end {
+                // The last group may go on behind the slice.
+                next = self.index.end_of_group(self.spec.prefix.len(), next - 1, rows.end);
+            }
+        }
+        next
+    }
 }
 
 /// Drops the pairs for which `pass` is false.

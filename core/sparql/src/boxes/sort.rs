@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use vicus_flow::library::sort_unless;
 use vicus_flow::{BoxError, Envelope, Grow, Operator, Turn};
-use vicus_rdf::{Id, Kind};
+use vicus_rdf::{Id, Kind, Snapshot};
 
 /// A column to sort by.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -99,6 +99,11 @@ const OTHERS: usize = 1 << 12;
 pub(crate) fn is_ordered(bits: u64) -> bool {
     let id = Id::from_bits(bits);
     !id.is_computed() && bits < Id::ranked(Kind::Typed, 0).bits()
+}
+
+/// Whether [`Snapshot::compare`] gives this term's order in ORDER BY.
+pub(crate) fn is_of_store(snapshot: &Snapshot, id: Id) -> bool {
+    id < Id::ranked(Kind::Typed, 0) && snapshot.has(id)
 }
 
 /// Compares two rows as [`Sort`] does: by ids where their order is that of the terms, else by terms.

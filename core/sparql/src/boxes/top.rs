@@ -3,7 +3,7 @@
 //! Rows are collected until there are several times as many as wanted. Then the best are kept; rows that can't be among the
 //! best are dropped on arrival from then on. That costs the same as a bounded heap, and works on columns.
 
-use super::sort::{By, Rows, is_ordered};
+use super::sort::{By, Rows, is_of_store};
 use super::{Growth, MOST_ATTACHED_TO_WAITING, slices};
 use crate::terms::{Booking, Terms};
 use std::sync::Arc;
@@ -17,10 +17,12 @@ pub(crate) struct Top {
     /// The number of wanted rows.
     count: usize,
     rows: Rows,
-    /// The first key of the last wanted row so far. While all keys are ids in order, rows with a greater key are dropped.
+    /// The first key of the last wanted row so far. While all keys are in the order of their ids, rows with a greater key are dropped.
     bound: Option<u64>,
-    /// Whether all first keys so far are ids whose order is that of their terms.
+    /// Whether all first keys so far are ids of the store whose order is that of their terms.
     is_plain: bool,
+    /// Whether one of them is a fresh term.
+    has_fresh: bool,
     done: Option<usize>,
     growth: Growth,
     /// Attachments of the envelopes that came since the rows were last reduced to the best.
@@ -37,6 +39,7 @@ impl Top {
             rows: Rows::default(),
             bound: None,
             is_plain: true,
+            has_fresh: false,
             done: None,
             growth: Growth::new(limit),
             attached: Vec::new(),
@@ -73,17 +76,27 @@ impl Top {
             return;
         };
         let keys = envelope.column(first.column).u64s();
-        self.is_plain &= keys.iter().all(|&bits| is_ordered(bits));
+        let snapshot = &self.terms.snapshot;
+        let (mut is_plain, mut has_fresh) = (true, false);
+        for id in keys.iter().map(|bits| Id::from_bits(*bits)) {
+            is_plain &= is_of_store(snapshot, id);
+            has_fresh |= id.is_computed();
+        }
+        self.is_plain &= is_plain;
+        self.has_fresh |= has_fresh;
         let Some(bound) = self.bound.filter(|_| self.is_plain) else {
             self.rows.add(envelope);
             return;
         };
         let mut kept: Vec<u32> = Vec::new();
         let rows = 0..envelope.rows() as u32;
-        if first.descending {
-            kept.extend(rows.filter(|&row| keys[row as usize] >= bound));
-        } else {
-            kept.extend(rows.filter(|&row| keys[row as usize] <= bound));
+        match (first.descending, self.has_fresh) {
+            (true, false) => kept.extend(rows.filter(|&row| keys[row as usize] >= bound)),
+            (false, false) => kept.extend(rows.filter(|&row| keys[row as usize] <= bound)),
+            (descending, true) => kept.extend(rows.filter(|&row| {
+                let order = snapshot.compare(Id::from_bits(keys[row as usize]), Id::from_bits(bound));
+                if descending { order.is_ge() } else { order.is_le() }
+            })),
         }
         for (values, column) in self.rows.columns.iter_mut().zip(slices(envelope)) {
             Room::of(values, kept.len(), |room| super::gather(column, &kept, room));

@@ -229,13 +229,7 @@ impl<'a> Evaluator<'a> {
             let number = |value| matches!(self.value(value), Value::Number(_));
             return (number(a) && number(b)).then_some(false);
         };
-        Some(match operator {
-            Compare::Less => order == Ordering::Less,
-            Compare::LessOrEqual => order != Ordering::Greater,
-            Compare::Greater => order == Ordering::Greater,
-            Compare::GreaterOrEqual => order != Ordering::Less,
-            Compare::Equal | Compare::NotEqual => unreachable!("answered above"),
-        })
+        Some(operator.is_met_by(order))
     }
 
     /// The value; `None` if the expression fails.

@@ -533,6 +533,15 @@ impl Planner<'_> {
             ProbeOutput { slots: &slots, merged: &Slots::new() },
             &both,
         );
+        let is_of_partner = |origin: &Origin| matches!(origin, Origin::Right(_));
+        if index.want == Want::Groups
+            && kind == JoinKind::Inner
+            && goal.set
+            && conditions.is_empty()
+            && join.output.iter().all(is_of_partner)
+        {
+            index.want = Want::Values;
+        }
         let estimate = self.joined(kind, &input.estimate, both.clone(), conditions, &columns);
         let sorted = input.sorted.filter(|slot| columns.has(*slot));
         self.made(Physical {

@@ -85,7 +85,7 @@ impl Planner<'_> {
             return None;
         }
         let keys: Slots = group.keys.iter().copied().collect();
-        let joins = nodes.len() - 1;
+        let joins = nodes.len().saturating_sub(1);
         let Eliminated { nodes, conditions, weights, .. } = self.eliminated(nodes, conditions, &keys, true)?;
         let inner = Node::Join(nodes).filtered(conditions);
         let (inner, weight) = self.weighed(inner, &weights);
@@ -108,7 +108,7 @@ impl Planner<'_> {
         if !goal.set || goal.first || plan.cost < self.terms.limits.eliminated_from_ns as f64 {
             return None;
         }
-        let joins = nodes.len() - 1;
+        let joins = nodes.len().saturating_sub(1);
         let Eliminated { nodes, conditions, made, dropped, .. } = self.eliminated(nodes, conditions, needed, false)?;
         let always = self.terms.limits.eliminated_from_ns == 0;
         if !always && made < MANY && dropped * cost::SEARCH_FAR < plan.cost * SAVED {

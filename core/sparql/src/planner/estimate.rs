@@ -85,7 +85,7 @@ pub(crate) fn of_pattern(snapshot: &Snapshot, merged: &Merged, pattern: &Pattern
     for (place, at) in pattern.0.iter().enumerate() {
         let At::Slot(slot) = at else { continue };
         let column = predicate.map(|predicate| if place == 0 { &predicate.subjects } else { &predicate.objects });
-        let all = |kinds: Kinds| if snapshot.fresh().is_empty() { kinds } else { kinds.or_computed() };
+        let all = |kinds: Kinds| if snapshot.fresh().is_empty() { kinds } else { kinds.or_fresh() };
         let (distinct, kinds) = match (place, column) {
             (1, _) => (statistics.predicate_count(), all(Kinds::of(Kind::Iri))),
             (3, _) => (snapshot.graphs().len(), all(Kinds::of(Kind::Iri).or(Kinds::of(Kind::Blank)))),
@@ -119,7 +119,7 @@ pub(crate) fn statistics_of(snapshot: &Snapshot, graph: At) -> &Statistics {
 fn kinds_of(column: &statistics::Column) -> Kinds {
     let kinds = Kind::ALL.into_iter().filter(|&kind| column.of_kind(kind) > 0);
     let kinds = kinds.fold(Kinds::NONE, |all, kind| all.or(Kinds::of(kind)));
-    if column.has_fresh() { kinds.or_computed() } else { kinds }
+    if column.has_fresh() { kinds.or_fresh() } else { kinds }
 }
 
 /// The facts of the inner join of tables.

@@ -508,13 +508,18 @@ impl<'a> Ordering<'a> {
     }
 
     /// The weight of joining two sets: the cost that the join adds, and the later cost of its rows. `None` if they share
-    /// nothing.
+    /// nothing. What plans cost is spent whichever join comes next; a pattern may be searched instead of read, so reading it is a
+    /// cost of the join.
     fn weight(&mut self, left: Set, right: Set, best: &FxHashMap<Set, Best>) -> Option<f64> {
         if left == right || !self.is_connected(left, right) {
             return None;
         }
         let joined = self.join(left, right, &best[&left], &best[&right]);
-        let added = self.price(&joined) - self.price(&best[&left]) - self.price(&best[&right]);
+        let spent = |ordering: &Self, set: Set| match ordering.leaves[set.trailing_zeros() as usize] {
+            Some(Leaf::Pattern(..)) if set.count_ones() == 1 => 0.0,
+            _ => ordering.price(&best[&set]),
+        };
+        let added = self.price(&joined) - spent(self, left) - spent(self, right);
         Some(added + self.rows(left | right) * cost::SEARCH_FAR)
     }
 

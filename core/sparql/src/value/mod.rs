@@ -175,6 +175,9 @@ pub(crate) fn compare(terms: &Terms, a: Id, b: Id) -> Option<Ordering> {
         return Some(a.cmp(&b));
     }
     if a.kind() == Kind::String && b.kind() == Kind::String {
+        if terms.snapshot.has(a) && terms.snapshot.has(b) {
+            return Some(terms.snapshot.compare(a, b));
+        }
         return Some(terms.view(a, |a| terms.view(b, |b| a.as_str().cmp(&b.as_str()))));
     }
     terms.view(a, Value::of_view).compare(&terms.view(b, Value::of_view))
@@ -290,8 +293,11 @@ pub(crate) fn total_order(terms: &Terms, a: Id, b: Id) -> Ordering {
         },
     };
     let text = |id: Id| terms.view(id, |view| view.to_string());
-    let by_value = || match (rank(a), a.is_computed() || b.is_computed()) {
-        (1, _) | (2..=4, false) => a.cmp(&b),
+    let snapshot = &terms.snapshot;
+    let by_value = || match (rank(a), !snapshot.has(a) || !snapshot.has(b)) {
+        (1..=4, false) => snapshot.compare(a, b),
+        // Those of the store come first.
+        (1, true) => a.cmp(&b),
         (2 | 4, true) => key_order(terms, a, b),
         (3 | 5, _) => compare(terms, a, b).unwrap_or(Ordering::Equal),
         (6, _) => match (terms.view(a, Value::of_view), terms.view(b, Value::of_view)) {

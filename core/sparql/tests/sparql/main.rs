@@ -4,6 +4,7 @@
 mod deep;
 mod exists;
 mod grammar;
+mod graphs;
 mod growth;
 mod large;
 mod long;

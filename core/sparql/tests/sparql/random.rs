@@ -1,16 +1,17 @@
 //! Random queries on random graphs: with all settings, the engine finds what the naive evaluator finds.
 
-use crate::naive::{self, Solution};
+use crate::naive::{self, Dataset, Solution};
 use crate::rows::{Chance, Row, rows_of};
-use oxrdf::{Term, Triple};
-use oxttl::NTriplesParser;
+use oxrdf::{GraphName, Term, Triple};
+use oxttl::{NQuadsParser, NTriplesParser};
 use spargebra::algebra::{GraphPattern, OrderExpression};
 use spargebra::{Query, SparqlParser};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
-use vicus_rdf::Snapshot;
-use vicus_sparql::{Form, Limits, PlanOptions, parse, plan};
+use vicus_rdf::Loader;
+use vicus_rdf::load::Syntax;
+use vicus_sparql::{DefaultGraph, Form, Limits, PlanOptions, parse, plan};
 
 pub(crate) const SUBJECTS: [&str; 6] = ["<http://e/a>", "<http://e/b>", "<http://e/c>", "<http://e/p>", "_:x", "_:y"];
 pub(crate) const PREDICATES: [&str; 4] = ["<http://e/p>", "<http://e/q>", "<http://e/r>", "<http://e/s>"];
@@ -48,6 +49,9 @@ pub(crate) const LITERALS: [&str; 32] = [
     "\"2021-02-29\"^^<http://www.w3.org/2001/XMLSchema#date>",
     "\"10:00:00.50\"^^<http://www.w3.org/2001/XMLSchema#time>",
 ];
+/// Names of graphs; the last one has no triples.
+pub(crate) const GRAPHS: [&str; 5] =
+    ["<http://e/g>", "<http://e/h>", "<http://e/a>", "<http://e/p>", "<http://e/nowhere>"];
 pub(crate) const VARIABLES: [&str; 6] = ["?a", "?b", "?c", "?d", "?e", "?f"];
 
 pub(crate) fn graph(chance: &mut Chance) -> String {
@@ -73,6 +77,8 @@ pub(crate) fn graph(chance: &mut Chance) -> String {
 pub(crate) struct Writer<'a> {
     pub(crate) chance: &'a mut Chance,
     pub(crate) bound: usize,
+    /// Whether parts are in named graphs.
+    pub(crate) graphs: bool,
 }
 
 impl Writer<'_> {
@@ -102,7 +108,9 @@ impl Writer<'_> {
 
     pub(crate) fn group(&mut self, depth: usize) -> String {
         let mut text = String::new();
-        for _ in 0..1 + self.chance.below(3) {
+        // In a graph, a group without triples has solutions, too.
+        let triples = if self.graphs { self.chance.below(3) } else { 1 + self.chance.below(3) };
+        for _ in 0..triples {
             text += &self.triple();
         }
         if depth > 0 {
@@ -120,6 +128,10 @@ impl Writer<'_> {
     }
 
     fn part(&mut self, depth: usize) -> String {
+        if self.graphs && self.chance.one_in(2) {
+            let name = if self.chance.one_in(3) { self.chance.pick(&GRAPHS) } else { self.variable() };
+            return format!(" GRAPH {name} {{ {} }}", self.group(depth));
+        }
         match self.chance.below(15) {
             12 => format!(" {} {} {} .", self.variable(), self.path(2), self.end()),
             13 => format!(" {} {} {} .", self.end(), self.path(2), self.variable()),
@@ -341,7 +353,7 @@ fn counted(lines: &[String]) -> BTreeMap<&str, usize> {
 fn check(seed: u64) -> bool {
     let mut chance = Chance::new(seed);
     let data = graph(&mut chance);
-    let text = Writer { chance: &mut chance, bound: 0 }.query();
+    let text = Writer { chance: &mut chance, bound: 0, graphs: false }.query();
     check_query(seed, &data, &text).is_some()
 }
 
@@ -386,6 +398,35 @@ pub(crate) fn settings() -> impl Iterator<Item = PlanOptions> {
     })
 }
 
+/// The quads of N-Quads, each once.
+pub(crate) fn dataset_of(text: &str) -> Dataset {
+    let mut dataset = Dataset::default();
+    for quad in NQuadsParser::new().for_slice(text) {
+        let quad = quad.expect("good N-Quads");
+        let triple = Triple::new(quad.subject, quad.predicate, quad.object);
+        let name: Option<Term> = match quad.graph_name {
+            GraphName::DefaultGraph => None,
+            GraphName::NamedNode(node) => Some(node.into()),
+            GraphName::BlankNode(node) => Some(node.into()),
+        };
+        let triples = match name {
+            None => &mut dataset.default,
+            Some(name) => {
+                let known = dataset.named.iter().position(|(other, _)| *other == name);
+                let place = known.unwrap_or_else(|| {
+                    dataset.named.push((name, Vec::new()));
+                    dataset.named.len() - 1
+                });
+                &mut dataset.named[place].1
+            }
+        };
+        if !triples.contains(&triple) {
+            triples.push(triple);
+        }
+    }
+    dataset
+}
+
 /// The triples of N-Triples, each once.
 pub(crate) fn data_of(text: &str) -> Vec<Triple> {
     let mut set: Vec<Triple> = Vec::new();
@@ -401,18 +442,33 @@ pub(crate) fn data_of(text: &str) -> Vec<Triple> {
 /// Compares what the engine finds with what the naive evaluator finds. Returns the optimised plan; `None` if the query has
 /// no answer that can be compared.
 pub(crate) fn check_query(seed: u64, data: &str, text: &str) -> Option<String> {
+    check_query_in(seed, data, text, DefaultGraph::Own)
+}
+
+/// As [`check_query`], of N-Quads. The query's FROM clauses say which graphs it reads, or else `default` which one is the default
+/// graph.
+fn check_query_in(seed: u64, data: &str, text: &str, default: DefaultGraph) -> Option<String> {
     let query = SparqlParser::new().parse_query(text).ok()?;
-    let set = data_of(data);
-    let (Query::Select { pattern, .. } | Query::Ask { pattern, .. }) = &query else { unreachable!("only these") };
+    let mut set = dataset_of(data);
+    let (Query::Select { pattern, dataset, .. } | Query::Ask { pattern, dataset, .. }) = &query else {
+        unreachable!("only these")
+    };
+    match (dataset, default) {
+        (Some(written), _) => set = set.chosen(written),
+        (None, DefaultGraph::Union) => set.default = set.merged(None),
+        (None, DefaultGraph::Own) => {}
+    }
     let (whole, skip, limit) = unsliced(pattern);
-    let expected = naive::evaluate(&set, whole)?;
-    let snapshot = Arc::new(Snapshot::of_ntriples(data.as_bytes()).expect("good N-Triples"));
+    let expected = naive::evaluate_in(&set, whole)?;
+    let mut loader = Loader::default();
+    loader.file(data.as_bytes(), Syntax::NQuads, None).expect("good N-Quads");
+    let snapshot = Arc::new(loader.finish());
     let parsed = parse(text).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
     let mut explained = None;
     let mut numbers = Chance::new(seed ^ 5);
     for options in settings() {
         let limits = if options.envelope_rows % 2 == 0 { Limits::default() } else { low_limits(&mut numbers) };
-        let options = PlanOptions { limits, ..options };
+        let options = PlanOptions { limits, default_graph: default, ..options };
         let plan = plan(&snapshot, &parsed, &options).expect("supported");
         let mut order = Chance::new(seed ^ 77);
         let rows = rows_of(&plan, |_| order.next() as usize);
@@ -478,6 +534,55 @@ fn the_engine_finds_what_the_naive_evaluator_finds() {
     assert!(checked as u64 > seeds / 2, "most random queries are good ones, but only {checked} were");
 }
 
+/// Quads of few graphs, which share many triples.
+pub(crate) fn quads(chance: &mut Chance) -> String {
+    let triples = graph(chance);
+    let mut text = String::new();
+    for triple in triples.lines() {
+        let triple = triple.strip_suffix('.').expect("it was written so");
+        for _ in 0..1 + chance.below(3) {
+            let name = match chance.below(8) {
+                0 | 1 => "",
+                2 => "_:x",
+                _ => chance.pick(&GRAPHS[..4]),
+            };
+            writeln!(text, "{triple} {name} .").expect("a string takes everything");
+        }
+    }
+    text
+}
+
+fn check_graphs(seed: u64) -> Option<String> {
+    let mut chance = Chance::new(seed);
+    let data = quads(&mut chance);
+    let mut writer = Writer { chance: &mut chance, bound: 0, graphs: true };
+    let mut text = writer.query();
+    let mut from = String::new();
+    if writer.chance.one_in(3) {
+        for _ in 0..writer.chance.below(4) {
+            let named = if writer.chance.one_in(2) { "NAMED " } else { "" };
+            write!(from, "FROM {named}{} ", writer.chance.pick(&GRAPHS)).expect("a string takes everything");
+        }
+    }
+    let brace = text.find('{').expect("there is a pattern");
+    text.insert_str(brace, &from);
+    let default = if chance.one_in(4) { DefaultGraph::Union } else { DefaultGraph::Own };
+    check_query_in(seed, &data, &text, default)
+}
+
+#[test]
+fn queries_of_several_graphs_are_what_the_naive_evaluator_finds() {
+    let seeds = if cfg!(debug_assertions) { 1000 } else { 4000 };
+    let plans: Vec<String> = (0..seeds).filter_map(check_graphs).collect();
+    let of = |word: &str| plans.iter().filter(|plan| plan.contains(word)).count();
+    let (named, merged, walks) = (of("graph ?"), of("graph of "), of("walk graph "));
+    println!(
+        "seeds 0..{seeds}: {} queries were checked; {named} are in each graph, {merged} in a merge of graphs, {walks} walk there",
+        plans.len()
+    );
+    assert!(plans.len() > seeds as usize / 2 && named > 100 && merged > 50 && walks > 20);
+}
+
 /// Many triples about many subjects, and a query whose left side has few rows and whose optional side alone has many.
 fn check_optional(seed: u64) -> Option<String> {
     let mut chance = Chance::new(seed);
@@ -490,7 +595,7 @@ fn check_optional(seed: u64) -> Option<String> {
         }
         .expect("a string takes everything");
     }
-    let mut writer = Writer { chance: &mut chance, bound: 0 };
+    let mut writer = Writer { chance: &mut chance, bound: 0, graphs: false };
     let start = writer.chance.below(60);
     let left = match writer.chance.below(5) {
         0 => format!("<http://e/n{start}> {} ?a .", writer.chance.pick(&PREDICATES)),
@@ -540,6 +645,6 @@ fn optional_parts_are_what_the_naive_evaluator_finds() {
 #[test]
 #[ignore = "takes minutes"]
 fn many_more_seeds() {
-    let checked = (4000..150_000).filter(|&seed| check(seed)).count();
-    println!("seeds 4000..150000: {checked} queries were checked");
+    let checked = (4000..150_000).filter(|&seed| check(seed) | check_graphs(seed).is_some()).count();
+    println!("seeds 4000..150000: queries of {checked} were checked");
 }

@@ -94,7 +94,7 @@ fn an_endpoint_with_the_same_data_answers_as_the_group_would() {
         let snapshot = Arc::new(Snapshot::of_ntriples(data.as_bytes()).expect("good N-Triples"));
         let endpoints = Local::new(&snapshot);
         let rows = 1 + chance.below(4);
-        let mut writer = Writer { chance: &mut chance, bound: 0 };
+        let mut writer = Writer { chance: &mut chance, bound: 0, graphs: false };
         let (before, group, after) = (writer.group(0), writer.group(1), writer.group(0));
         let form = writer.chance.below(4);
         let of = |group: &str| match form {

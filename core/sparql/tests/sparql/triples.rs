@@ -122,7 +122,7 @@ fn check_construct(seed: u64) -> bool {
     let mut chance = Chance::new(seed);
     let text = graph(&mut chance);
     let data = data_of(&text);
-    let mut writer = Writer { chance: &mut chance, bound: 0 };
+    let mut writer = Writer { chance: &mut chance, bound: 0, graphs: false };
     let mut template = String::new();
     for _ in 0..1 + writer.chance.below(4) {
         let mut end = |literals: bool| match writer.chance.below(9) {
@@ -156,7 +156,7 @@ fn check_describe(seed: u64) -> bool {
     let mut chance = Chance::new(seed);
     let text = graph(&mut chance);
     let data = data_of(&text);
-    let mut writer = Writer { chance: &mut chance, bound: 0 };
+    let mut writer = Writer { chance: &mut chance, bound: 0, graphs: false };
     let pattern = writer.group(1);
     let Some(solutions) = solutions_of(&data, &pattern) else { return false };
     let (mut resources, mut named): (Vec<Term>, String) = (Vec::new(), String::new());

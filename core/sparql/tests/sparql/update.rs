@@ -56,7 +56,7 @@ impl Operation {
         match chance.below(10) {
             0 | 1 => {
                 let insert = chance.one_in(2);
-                let mut writer = Writer { chance, bound: 0 };
+                let mut writer = Writer { chance, bound: 0, graphs: false };
                 let count = 1 + writer.chance.below(4);
                 let quads = (0..count).map(|_| {
                     let (s, p) = (writer.chance.pick(&SUBJECTS[..4]), writer.chance.pick(&PREDICATES));
@@ -70,7 +70,7 @@ impl Operation {
                 Operation::Transfer { how, from: named(chance), to: named(chance) }
             }
             _ => {
-                let mut writer = Writer { chance, bound: 0 };
+                let mut writer = Writer { chance, bound: 0, graphs: false };
                 let pattern = writer.group(1);
                 let template = |writer: &mut Writer<'_>| {
                     let quads = (0..1 + writer.chance.below(3)).map(|_| {

@@ -8,7 +8,7 @@ use vicus_disk::DiskError;
 use vicus_files::{FakeDirectory, FakeDisk};
 use vicus_rdf::load::Syntax;
 use vicus_rdf::{Id, Loader, Order, Snapshot};
-use vicus_store::{CommitError, NoWaiting, Store, StoreError};
+use vicus_store::{Batch, CommitError, NoWaiting, Store, StoreError};
 
 pub(crate) type Quads = BTreeSet<String>;
 
@@ -110,7 +110,8 @@ impl Run {
             return self.open();
         }
         match self.dice.below(16) {
-            0..9 => self.change(),
+            0..6 => self.change(),
+            6..9 => self.batch(),
             9 => self.load(),
             10 | 11 => self.merge(),
             12 => self.backup(),
@@ -170,7 +171,7 @@ impl Run {
     pub(crate) fn change(&mut self) {
         let (dice, store) = (&mut self.dice, self.store.as_ref().unwrap());
         let mut model = self.acknowledged.clone();
-        let mut transaction = store.write();
+        let mut transaction = store.write().unwrap();
         for _ in 0..dice.below(3) + 1 {
             for _ in 0..dice.below(8) {
                 let quad = quad(dice);
@@ -204,8 +205,39 @@ impl Run {
         }
     }
 
+    /// A few changes that don't look at anything.
+    fn batch(&mut self) {
+        let mut model = self.acknowledged.clone();
+        let mut batch = Batch::new();
+        for _ in 0..self.dice.below(8) {
+            let quad = quad(&mut self.dice);
+            if self.dice.below(3) > 0 {
+                model.insert(shown(&quad));
+                batch.insert(quad.as_ref());
+            } else {
+                model.remove(&shown(&quad));
+                batch.delete(quad.as_ref());
+            }
+        }
+        match batch.commit(self.store.as_ref().unwrap()) {
+            Ok(number) => {
+                if number.is_some() {
+                    self.in_doubt.clear();
+                }
+                self.acknowledged = model;
+                self.done[4] += 1;
+            }
+            Err(error) => {
+                if error.in_doubt() {
+                    self.in_doubt.push(model);
+                }
+                self.note(&error);
+            }
+        }
+    }
+
     fn give_up_a_change(&mut self) {
-        let mut transaction = self.store.as_ref().unwrap().write();
+        let mut transaction = self.store.as_ref().unwrap().write().unwrap();
         transaction.insert_quad(quad(&mut self.dice).as_ref()).unwrap();
         transaction.snapshot().unwrap();
     }

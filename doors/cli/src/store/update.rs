@@ -95,7 +95,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let service = Service::new(engine::start(Runtime::builder().strategy(strategy), args.threads)?, memory);
     for (name, text) in &texts {
         let before = store.snapshot().len();
-        let mut transaction = store.write();
+        let mut transaction = store.write().with_context(|| of(&args.store))?;
         let updated = service.update(text, &mut transaction, args.session_options());
         let updated = updated.map_err(|error| failed(name, text, error))?;
         let committed = transaction.commit().with_context(|| of(&args.store))?;

@@ -10,7 +10,7 @@ use meaning::{Meaning, Numeric, equal, less, meaning};
 
 use oxrdf::vocab::{rdf, xsd};
 use oxrdf::{Literal, NamedNode, Term, Triple};
-use spargebra::algebra::{Expression, Function, GraphPattern, OrderExpression};
+use spargebra::algebra::{Expression, Function, GraphPattern, OrderExpression, QueryDataset};
 use spargebra::term::{GroundTerm, NamedNodePattern, TermPattern, TriplePattern};
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -23,16 +23,70 @@ const MOST: usize = 4000;
 
 /// All solutions; `None` if there are too many.
 pub(crate) fn evaluate(graph: &[Triple], pattern: &GraphPattern) -> Option<Vec<Solution>> {
+    evaluate_in(&Dataset { default: graph.to_vec(), named: Vec::new() }, pattern)
+}
+
+/// The graphs of a query: §13.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Dataset {
+    pub(crate) default: Vec<Triple>,
+    /// By name, each once.
+    pub(crate) named: Vec<(Term, Vec<Triple>)>,
+}
+
+impl Dataset {
+    fn of(&self, name: &Term) -> Option<&[Triple]> {
+        self.named.iter().find(|(other, _)| other == name).map(|(_, triples)| &triples[..])
+    }
+
+    /// The triples of graphs with these names, each once: of all for `None`.
+    pub(crate) fn merged(&self, names: Option<&[NamedNode]>) -> Vec<Triple> {
+        let mut merged = Vec::new();
+        for (name, triples) in &self.named {
+            let is_one = |names: &[NamedNode]| names.iter().any(|other| Term::from(other.clone()) == *name);
+            if names.is_none_or(is_one) {
+                for triple in triples {
+                    if !merged.contains(triple) {
+                        merged.push(triple.clone());
+                    }
+                }
+            }
+        }
+        merged
+    }
+
+    /// What a query that says FROM and FROM NAMED reads of these.
+    pub(crate) fn chosen(&self, written: &QueryDataset) -> Dataset {
+        let named = written.named.iter().flatten().map(|name| {
+            let name = Term::from(name.clone());
+            let triples = self.of(&name).unwrap_or_default().to_vec();
+            (name, triples)
+        });
+        let mut chosen = Dataset { default: self.merged(Some(&written.default)), named: Vec::new() };
+        named.for_each(|(name, triples)| {
+            if chosen.of(&name).is_none() {
+                chosen.named.push((name, triples));
+            }
+        });
+        chosen
+    }
+}
+
+/// As [`evaluate`], with named graphs.
+pub(crate) fn evaluate_in(dataset: &Dataset, pattern: &GraphPattern) -> Option<Vec<Solution>> {
     let given = Solution::new();
-    let world = World { graph, given: &given, gave_up: &Cell::new(false) };
+    let world = World { graph: &dataset.default, dataset, given: &given, in_exists: false, gave_up: &Cell::new(false) };
     under(&world, pattern).filter(|_| !world.gave_up.get())
 }
 
 /// What is the same for all of a pattern.
 pub(crate) struct World<'a> {
+    /// The active graph.
     graph: &'a [Triple],
+    dataset: &'a Dataset,
     /// Inside of EXISTS, the solution outside.
     given: &'a Solution,
+    in_exists: bool,
     gave_up: &'a Cell<bool>,
 }
 
@@ -176,6 +230,27 @@ fn under(world: &World<'_>, pattern: &GraphPattern) -> Option<Vec<Solution>> {
             }
             seen
         }
+        // §18.6. The name is put to the solutions of the graph, so that nothing inside sees it.
+        GraphPattern::Graph { name: NamedNodePattern::NamedNode(name), inner } => {
+            match world.dataset.of(&Term::from(name.clone())) {
+                Some(graph) => under(&World { graph, ..*world }, inner)?,
+                None => Vec::new(),
+            }
+        }
+        GraphPattern::Graph { name: NamedNodePattern::Variable(variable), inner } => {
+            // §18.6 leaves open how a value from outside is put into expressions of EXISTS here.
+            if world.in_exists && inner.to_string().contains(&variable.to_string()) {
+                world.give_up();
+            }
+            let mut made = Vec::new();
+            for (name, graph) in &world.dataset.named {
+                let name = Solution::from([(variable.as_str().to_owned(), name.clone())]);
+                let found = under(&World { graph, ..*world }, inner)?;
+                made.extend(found.iter().filter_map(|solution| merged(solution, &name)));
+            }
+            made.retain(|solution| merged(solution, world.given).is_some());
+            made
+        }
         GraphPattern::Reduced { inner } => under(world, inner)?,
         GraphPattern::Slice { inner, start, length } => {
             under(world, inner)?.into_iter().skip(*start).take(length.unwrap_or(usize::MAX)).collect()
@@ -256,7 +331,7 @@ fn truth(world: &World<'_>, expression: &Expression, solution: &Solution) -> Opt
         }
         Expression::Exists(pattern) => {
             let given = merged(solution, world.given).expect("a solution has the values that were put into its parts");
-            let inside = World { given: &given, ..*world };
+            let inside = World { given: &given, in_exists: true, ..*world };
             match under(&inside, pattern) {
                 Some(found) => Some(found.iter().any(|solution| merged(solution, &given).is_some())),
                 None => {
@@ -391,7 +466,8 @@ fn tagged(text: String, tag: Option<String>) -> Term {
 /// Where §15.1 gives an order; equal otherwise.
 pub(crate) fn by_keys(keys: &[OrderExpression], a: &Solution, b: &Solution) -> Ordering {
     let (given, gave_up) = (Solution::new(), Cell::new(false));
-    let world = &World { graph: &[], given: &given, gave_up: &gave_up };
+    let dataset = Dataset::default();
+    let world = &World { graph: &[], dataset: &dataset, given: &given, in_exists: false, gave_up: &gave_up };
     for key in keys {
         let (expression, descending) = match key {
             OrderExpression::Asc(expression) => (expression, false),

@@ -110,6 +110,34 @@ fn every_syntax_is_read_by_its_ending_plain_and_packed() {
 }
 
 #[test]
+fn named_graphs_are_loaded_and_asked() {
+    let quads = "<a:a> <a:b> 1 .\n<a:g> { <a:a> <a:b> 2 , 3 }\n<a:h> { <a:a> <a:b> 2 }";
+    let json = "[ { \"@id\": \"a:g\", \"@graph\": [ { \"@id\": \"a:a\", \"a:b\": [ 2, 3 ] } ] }, { \"@id\": \"a:h\", \"@graph\": { \"@id\": \"a:a\", \"a:b\": 2 } }, { \"@id\": \"a:a\", \"a:b\": 1 } ]";
+    let int = "\"^^<http://www.w3.org/2001/XMLSchema#integer>";
+    let lines = format!(
+        "<a:a> <a:b> \"1{int} .\n<a:a> <a:b> \"2{int} <a:g> .\n<a:a> <a:b> \"3{int} <a:g> .\n<a:a> <a:b> \"2{int} <a:h> .\n"
+    );
+    for (name, text) in [("named.trig", quads), ("named.nq", &lines), ("named.jsonld", json)] {
+        let data = file(name, text);
+        let asked =
+            |more: &[&str]| super::stdout(&run(&[&["query", "--data", &data, "--format", "csv"][..], more].concat()));
+        let by_graph = "SELECT ?g ?o { GRAPH ?g { ?s ?p ?o } } ORDER BY ?g ?o";
+        assert_eq!(asked(&[by_graph]), "g,o\r\na:g,2\r\na:g,3\r\na:h,2\r\n", "{name}");
+        assert_eq!(asked(&["SELECT ?o { ?s ?p ?o }"]), "o\r\n1\r\n", "{name}");
+        assert_eq!(asked(&["SELECT ?o FROM <a:h> { ?s ?p ?o }"]), "o\r\n2\r\n", "{name}");
+        let union = ["SELECT ?o { ?s ?p ?o } ORDER BY ?o", "--default-graph", "union"];
+        assert_eq!(asked(&union), "o\r\n2\r\n3\r\n", "{name}");
+    }
+    let data = file("named.trig", quads);
+    for bad in
+        ["SELECT * { GRAPH \"g\" { ?s ?p ?o } }", "SELECT * FROM ?g { ?s ?p ?o }", "ASK FROM NAMED 1 { ?s ?p ?o }"]
+    {
+        fails(&["query", "--data", &data, bad], &["expected"]);
+    }
+    fails(&["query", "--data", &data, "SELECT * FROM <g> { ?s ?p ?o }"], &["line 1, column 15", "relative"]);
+}
+
+#[test]
 fn bad_data_of_every_syntax_is_told_with_file_line_and_column() {
     for (name, text, says) in [
         ("bad.nq", "<a:a> <a:b> <a:c> <a:g> <a:h> .\n", "bad.nq:1:"),
