@@ -56,6 +56,9 @@ impl IndexSpec {
     }
 }
 
+/// Up to so many partners are written down one by one.
+const FEW: usize = 8;
+
 /// From so many rows on, one of the last level is searched for in each group of the level before; fewer are read one after the
 /// other.
 const MANY: usize = 16;
@@ -130,11 +133,13 @@ impl Probe for IndexProbe {
         let columns = slices(input);
         let all_graphs = !matches!(spec.merged, Some(Merged::These(_)));
         let is_checked = !spec.checks.is_empty() || !spec.repeated.is_empty();
+        let first_is_enough = spec.want == Want::First && !is_checked && all_graphs;
         let mut taking = Taking {
             index,
             spec: &spec,
             columns: &columns,
-            first_is_enough: spec.want == Want::First && !is_checked && all_graphs,
+            first_is_enough,
+            takes_few: !first_is_enough && self.groups.is_none(),
             groups: self.groups.as_mut(),
             recent: self.recent.as_mut(),
             at,
@@ -207,6 +212,8 @@ struct Taking<'a> {
     spec: &'a IndexSpec,
     columns: &'a [&'a [u64]],
     first_is_enough: bool,
+    /// Whether all of a few partners are wanted.
+    takes_few: bool,
     groups: Option<&'a mut Reader>,
     recent: Option<&'a mut Recent>,
     /// Where the next call goes on.
@@ -254,10 +261,13 @@ impl Taking<'_> {
     /// Takes the partners that are wanted of a row's matches, or some of them; whether the next row can be taken.
     #[inline]
     fn take(&mut self, row: usize, all: Range<usize>) -> bool {
-        // Most rows have no partner or one, whichever are wanted.
+        // Most rows have no partner or one, whichever are wanted, or few, and all of them are.
         match all.len() {
             0 => {}
             1 if self.recent.is_none() => self.push(row, all.start),
+            2..=FEW if self.takes_few && self.at.done == 0 && self.left.len() + FEW <= self.limit => {
+                all.for_each(|partner| self.push(row, partner));
+            }
             _ => return self.take_of_many(row, all),
         }
         *self.at = ProbeState { row: row + 1, done: 0 };
