@@ -196,6 +196,17 @@ impl Log {
         Landing { refused: flight.tickets.end..flight.tickets.end, flown: flight.tickets, outcome }
     }
 
+    /// Gives up a flight that has not run, and what was staged meanwhile, which may build on it: none of these records will be there.
+    /// Returns their tickets.
+    pub fn abandon(&mut self, flight: Flight) -> Range<u64> {
+        assert!(self.flying.is_some() && flight.outcome.is_none(), "a flight is given up before it runs");
+        self.flying = None;
+        self.current = flight.segment;
+        self.staged.clear();
+        self.taken = self.next_ticket;
+        flight.tickets.start..self.next_ticket
+    }
+
     /// Makes all that is staged durable, and says up to which sequence number the log is now.
     ///
     /// # Errors

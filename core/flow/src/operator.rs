@@ -294,7 +294,7 @@ impl Turn<'_> {
 
     /// Runs a section that may block the thread, such as a write to a slow pipe. Meanwhile the box's neighbourhood gets another
     /// thread.
-    pub fn blocking<R>(&mut self, section: impl FnOnce() -> R) -> R {
+    pub fn blocking<R>(&self, section: impl FnOnce() -> R) -> R {
         let mut section = Some(section);
         let mut result = None;
         self.world.blocking(&mut || result = section.take().map(|section| section()));

@@ -15,7 +15,7 @@
 //! Blank nodes of different files are different. Outside of the store, nodes of file 0 keep their labels, `x` of file 3 is
 //! called `f3_x`, and the seventh nameless node of file 3 `g3_6`. A label of file 0 that looks like such a name gets `f0_` in
 //! front, so a name always identifies one node. The blank nodes that a query makes are the nameless ones of a file that no loader
-//! numbers; the sixth is called `new_6`.
+//! numbers; the sixth is called `new_6`. Those that an update makes, which stay, are the nameless ones of another such file.
 
 use crate::ids::{Id, Kind};
 use oxrdf::vocab::xsd;
@@ -30,8 +30,14 @@ const SEPARATOR: char = '\0';
 /// The number of files is limited by the characters that name them.
 const FILES: u32 = 0x11_0000 - 0x800;
 
+/// From here on, numbers of files are for blank nodes that come from no source.
+pub(crate) const NO_SOURCE: u32 = FILES - 16;
+
 /// The file of blank nodes that a query makes; no source has this number.
 const FRESH: u32 = FILES - 1;
+
+/// The file of blank nodes that updates make; no source has this number.
+const MADE: u32 = FILES - 2;
 
 /// A term, borrowed from a dictionary or an id. The strings are values, without quotes and escapes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,12 +118,12 @@ fn is_canonical_number(text: &str) -> bool {
 }
 
 /// The character of a file in keys. Panics from 1,112,064 files on.
-fn file_character(file: u32) -> char {
+pub(crate) fn file_character(file: u32) -> char {
     assert!(file < FILES, "fewer than {FILES} files, so that a character names each");
     char::from_u32(if file < 0xD800 { file } else { file + 0x800 }).expect("surrogates are left out")
 }
 
-fn file_of(character: char) -> u32 {
+pub(crate) fn file_of(character: char) -> u32 {
     let code = u32::from(character);
     if code < 0xD800 { code } else { code - 0x800 }
 }
@@ -340,6 +346,18 @@ impl Encoder {
     /// ```
     pub fn fresh(&mut self, number: u64) -> Encoded<'_> {
         self.nameless(FRESH, number)
+    }
+
+    /// A blank node that an update makes, by its number: unlike one that a query makes, it may be stored.
+    ///
+    /// ```
+    /// use vicus_rdf::{Encoded, Encoder, TermView};
+    /// let mut encoder = Encoder::default();
+    /// let Encoded::Key(kind, key) = encoder.made(6) else { unreachable!() };
+    /// assert_eq!(TermView::of_key(kind, key).fresh_number(), None);
+    /// ```
+    pub fn made(&mut self, number: u64) -> Encoded<'_> {
+        self.nameless(MADE, number)
     }
 
     /// Any literal.

@@ -14,7 +14,9 @@ use crate::ids::{Id, Kind};
 use crate::index::{Index, Order};
 use crate::quads::Quads;
 use crate::snapshot::Snapshot;
+use crate::term::{NO_SOURCE, file_character, file_of};
 use hashbrown::HashMap;
+use std::borrow::Cow;
 use vicus_flow::library::HashKey;
 use vicus_flow::{Grow, NoMemory, refusable};
 
@@ -22,8 +24,8 @@ use vicus_flow::{Grow, NoMemory, refusable};
 const BETWEEN_PAUSES: usize = 4096;
 
 impl Snapshot {
-    /// All quads of several snapshots, in all orders that the first has. The result is the same as of loading them together: terms that no
-    /// quad has are left out. `pause` is called now and then, so that the caller can let others work.
+    /// All quads of several snapshots, in all orders that the first has. The result is the same as of loading the files of all, one after the
+    /// other: the blank nodes of one are different from those of the others, and terms that no quad has are left out. `pause` is called now and then, so that the caller can let others work.
     ///
     /// ```
     /// use vicus_rdf::Snapshot;
@@ -87,6 +89,18 @@ impl Used {
         Ok(Used { ranks, fresh: fresh.into_keys().collect() })
     }
 
+    /// How many files its blank nodes are from: more than the number of each.
+    fn files(&self, snapshot: &Snapshot) -> u32 {
+        let dictionary = snapshot.dictionary();
+        let mut no_source = [0; 4];
+        let no_source = file_character(NO_SOURCE).encode_utf8(&mut no_source);
+        let end = dictionary.search(Kind::Blank, no_source).unwrap_or_else(|next| next).rank().unwrap_or(0);
+        let last = end.checked_sub(1).map(|rank| Id::ranked(Kind::Blank, rank));
+        let fresh = self.fresh.iter().copied().filter(|id| id.is_blank());
+        let files = fresh.chain(last).filter_map(|id| file(snapshot.key(id)));
+        files.max().map_or(0, |greatest| greatest + 1)
+    }
+
     /// The ranks of a kind, ascending.
     fn ranks(&self, section: usize) -> impl Iterator<Item = usize> + '_ {
         self.ranks[section].iter().enumerate().flat_map(|(place, &word)| {
@@ -98,6 +112,11 @@ impl Used {
             })
         })
     }
+}
+
+/// The file that a blank node is from, by its key.
+fn file(key: &str) -> Option<u32> {
+    key.chars().next().map(file_of).filter(|&file| file < NO_SOURCE)
 }
 
 /// From the ids of a snapshot to those of the united one.
@@ -135,15 +154,19 @@ fn merge_terms(
     let mut sections: [Section; 5] = Default::default();
     for (section, kind) in Kind::IN_DICTIONARY.into_iter().enumerate() {
         let mut lists = Vec::new();
+        let mut files = 0;
         for (number, (part, used)) in parts.iter().zip(used).enumerate() {
             let ranked = used.ranks(section).map(move |rank| Id::ranked(kind, rank));
-            lists.push(List::new(number, part, Box::new(ranked)));
+            lists.push(List::new(number, part, files, Box::new(ranked)));
             let mut fresh: Vec<Id> = used.fresh.iter().copied().filter(|id| id.kind() == kind).collect();
             fresh.sort_unstable_by_key(|&id| part.key(id));
-            lists.push(List::new(number, part, Box::new(fresh.into_iter())));
+            lists.push(List::new(number, part, files, Box::new(fresh.into_iter())));
+            if kind == Kind::Blank {
+                files += used.files(part);
+            }
         }
         let (mut text, mut lengths): (Vec<u8>, Vec<usize>) = Default::default();
-        while let Some(key) = lists.iter().filter_map(|list| list.key).min() {
+        while let Some(key) = lists.iter().filter_map(|list| list.key.clone()).min() {
             if lengths.len() % BETWEEN_PAUSES == 0 {
                 pause();
             }
@@ -152,7 +175,7 @@ fn merge_terms(
             let rank = lengths.len();
             lengths.grow(1)?;
             lengths.push(key.len());
-            for list in lists.iter_mut().filter(|list| list.key == Some(key)) {
+            for list in lists.iter_mut().filter(|list| list.key.as_ref() == Some(&key)) {
                 let numbers = &mut numbers[list.part];
                 if list.id.is_computed() {
                     let bytes = (2 * (numbers.fresh.len() + 1) * size_of::<[Id; 2]>()) as u64;
@@ -174,15 +197,17 @@ fn merge_terms(
 struct List<'a> {
     part: usize,
     snapshot: &'a Snapshot,
+    /// What is added to the numbers of its files.
+    files: u32,
     rest: Box<dyn Iterator<Item = Id> + 'a>,
     /// The next term, and its key; `None` at the end.
     id: Id,
-    key: Option<&'a str>,
+    key: Option<Cow<'a, str>>,
 }
 
 impl<'a> List<'a> {
-    fn new(part: usize, snapshot: &'a Snapshot, rest: Box<dyn Iterator<Item = Id> + 'a>) -> List<'a> {
-        let mut list = List { part, snapshot, rest, id: Id::UNBOUND, key: None };
+    fn new(part: usize, snapshot: &'a Snapshot, files: u32, rest: Box<dyn Iterator<Item = Id> + 'a>) -> List<'a> {
+        let mut list = List { part, snapshot, files, rest, id: Id::UNBOUND, key: None };
         list.advance();
         list
     }
@@ -190,7 +215,17 @@ impl<'a> List<'a> {
     fn advance(&mut self) {
         let next = self.rest.next();
         self.id = next.unwrap_or_default();
-        self.key = next.map(|id| self.snapshot.key(id));
+        self.key = next.map(|id| {
+            let key = self.snapshot.key(id);
+            match file(key).filter(|_| self.files > 0 && id.is_blank()) {
+                Some(file) => {
+                    let mut renamed = String::from(file_character(file + self.files));
+                    renamed.push_str(&key[key.chars().next().map_or(0, char::len_utf8)..]);
+                    Cow::Owned(renamed)
+                }
+                None => Cow::Borrowed(key),
+            }
+        });
     }
 }
 
@@ -294,9 +329,9 @@ mod tests {
             .collect()
     }
 
-    fn load(text: &str) -> Snapshot {
+    fn load(texts: &[&str]) -> Snapshot {
         let mut loader = Loader::default();
-        loader.file(text.as_bytes(), Syntax::NQuads, None).unwrap();
+        texts.iter().for_each(|text| loader.file(text.as_bytes(), Syntax::NQuads, None).unwrap());
         loader.finish()
     }
 
@@ -310,11 +345,14 @@ mod tests {
         let ranges = [0..0, 0..700, 300..1100, 5000..5001];
         for a in ranges.clone() {
             for b in ranges.clone() {
-                let parts = [&a, &b].map(|range| load(&text(range.clone())));
+                let texts = [&a, &b].map(|range| text(range.clone()));
+                let parts = texts.each_ref().map(|text| load(&[text]));
                 let mut pauses = 0;
                 let united = Snapshot::united(&parts.each_ref(), &mut || pauses += 1).unwrap();
                 united.assert_valid();
-                let expected = load(&text(a.clone().chain(b.clone())));
+                // Without blank nodes, a part has no files.
+                let expected = texts.iter().map(String::as_str).filter(|text| !text.is_empty());
+                let expected = load(&expected.collect::<Vec<_>>());
                 assert_eq!(united.len(), expected.len());
                 assert_eq!(bytes(&united), bytes(&expected), "{a:?} and {b:?}");
                 assert!(pauses > 0 || parts.iter().all(Snapshot::is_empty));
@@ -326,9 +364,10 @@ mod tests {
     fn orders_that_only_the_first_has_are_made_for_the_others() {
         let mut loader = Loader::default().with_order(Order::Gosp);
         loader.file(text(0..300).as_bytes(), Syntax::NQuads, None).unwrap();
-        let united = Snapshot::united(&[&loader.finish(), &load(&text(200..600))], &mut || {}).unwrap();
+        let (first, second) = (text(0..300), text(200..600));
+        let united = Snapshot::united(&[&loader.finish(), &load(&[&second])], &mut || {}).unwrap();
         united.assert_valid();
         assert_eq!(united.orders().count(), Order::USUAL.len() + 1);
-        assert_eq!(united.index(Order::Gosp).len(), load(&text(0..600)).len());
+        assert_eq!(united.index(Order::Gosp).len(), load(&[&first, &second]).len());
     }
 }

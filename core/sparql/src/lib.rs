@@ -37,6 +37,7 @@ mod stop;
 mod syntax;
 mod terms;
 mod translate;
+mod update;
 mod value;
 
 pub use cost::{parsing_bytes, parsing_bytes_with};
@@ -45,7 +46,10 @@ pub use graphs::DefaultGraph;
 pub use limits::Limits;
 pub use parse::{Parsed, parse, parse_with};
 pub use plan::{Form, Plan, PlanOptions, Run, plan, plan_until};
-pub use service::{Endpoints, Found};
+pub use service::{Endpoints, Found, ServiceFailed};
 pub use stop::Watch;
 pub use syntax::ParseOptions;
 pub use terms::Moment;
+pub use update::{
+    Change, Filled, Filling, Graphs, Load, Operation, Step, Update, UpdateError, parse_update, parse_update_with,
+};

@@ -39,7 +39,8 @@ impl fmt::Debug for Parsed {
 /// assert!(parse("ASK { ?s ?p ?o }").is_ok());
 /// assert!(parse("DESCRIBE <http://e/x>").is_ok());
 /// let error = parse("INSERT DATA { <http://e/x> <http://e/y> 1 }").err().unwrap();
-/// assert_eq!(error.kind, QueryErrorKind::Unsupported { what: "updates".to_owned() });
+/// assert_eq!(error.to_string(), "line 1, column 1: `INSERT` begins an update, and a query is expected here");
+/// assert_eq!(error.kind, QueryErrorKind::Syntax);
 /// ```
 ///
 /// # Errors

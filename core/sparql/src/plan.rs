@@ -141,7 +141,7 @@ impl Form {
 /// ```
 pub struct Plan {
     form: Form,
-    prefixes: Vec<(String, String)>,
+    prefixes: Arc<[(String, String)]>,
     /// A tree as deep as the query.
     physical: Deep<Physical>,
     names: Vec<String>,
@@ -231,7 +231,7 @@ fn planned(
     stop.check()?;
     Ok(Plan {
         form,
-        prefixes: parsed.query.prefixes.clone(),
+        prefixes: Arc::clone(&parsed.query.prefixes),
         physical: Deep::new(levels, physical),
         names: translated.names,
         terms,

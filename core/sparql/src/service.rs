@@ -2,6 +2,7 @@
 
 use oxrdf::Term;
 use std::error::Error;
+use std::fmt;
 
 /// Takes a solution: the variables that have a value, without `?`.
 pub type Found<'a> = &'a mut dyn FnMut(&[(&str, Term)]);
@@ -21,6 +22,7 @@ pub type Found<'a> = &'a mut dyn FnMut(&[(&str, Term)]);
 ///         &self,
 ///         endpoint: &str,
 ///         query: &str,
+///         stopped: &dyn Fn() -> bool,
 ///         found: Found<'_>,
 ///     ) -> Result<(), Box<dyn Error + Send + Sync>> {
 ///         found(&[("asked", Term::from(Literal::from(query)))]);
@@ -29,10 +31,34 @@ pub type Found<'a> = &'a mut dyn FnMut(&[(&str, Term)]);
 /// }
 /// ```
 pub trait Endpoints: Send + Sync {
-    /// Asks an endpoint a SELECT query, and passes each solution to `found`. May block
-    /// the thread. What it does not bound takes as long as it takes: limits on time and on bytes are its own.
+    /// Asks an endpoint a SELECT query, and passes each solution to `found`. May block the thread; once `stopped` says yes, the
+    /// answer is no longer needed, and the run is not over before this returns. Limits on time and on bytes are its own.
     ///
     /// # Errors
     /// There is no whole answer. The message is for users.
-    fn ask(&self, endpoint: &str, query: &str, found: Found<'_>) -> Result<(), Box<dyn Error + Send + Sync>>;
+    fn ask(
+        &self,
+        endpoint: &str,
+        query: &str,
+        stopped: &dyn Fn() -> bool,
+        found: Found<'_>,
+    ) -> Result<(), Box<dyn Error + Send + Sync>>;
 }
+
+/// An endpoint has given no whole answer. The error of a box.
+#[derive(Debug)]
+pub struct ServiceFailed {
+    /// Its IRI.
+    pub endpoint: String,
+    /// What [`Endpoints::ask`] said.
+    pub error: Box<dyn Error + Send + Sync>,
+}
+
+impl fmt::Display for ServiceFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SERVICE <{}>: {}", self.endpoint, self.error)
+    }
+}
+
+// Without a source: what it says contains its error's.
+impl Error for ServiceFailed {}

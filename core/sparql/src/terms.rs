@@ -142,9 +142,14 @@ impl Terms {
     }
 
     /// The terms of a query, whose IRIs are resolved against `base`, and whose hashes are keyed with a seed.
-    pub(crate) fn with(snapshot: &Arc<Snapshot>, base: Option<Iri<String>>, limits: Limits, hash_seed: u64) -> Terms {
+    pub(crate) fn with(
+        snapshot: &Arc<Snapshot>,
+        base: Option<Arc<Iri<String>>>,
+        limits: Limits,
+        hash_seed: u64,
+    ) -> Terms {
         let mentioned = Unranked::at(snapshot.fresh().len(), RapidSecrets::seed(hash_seed));
-        Terms::behind(snapshot, base.map(Arc::new), limits, HashKey::of_seed(hash_seed), Arc::new(mentioned))
+        Terms::behind(snapshot, base, limits, HashKey::of_seed(hash_seed), Arc::new(mentioned))
     }
 
     fn behind(

@@ -1,12 +1,11 @@
 //! Base files: a snapshot's sections in one file; written by loading, merging and copying, and read in place.
 
 use crate::error::StoreError;
-use crate::stand_in;
 use crate::store::{KIND, State, Store, replayed};
 use crate::turn::{Turn, lock};
 use std::ops::Range;
 use std::sync::Arc;
-use vicus_disk::{BaseEntry, BaseFile, BaseWriter, Section, StoreFiles};
+use vicus_disk::{BaseEntry, BaseFile, BaseWriter, Manifest, Section, StoreFiles};
 use vicus_files::Directory;
 use vicus_flow::{BoxError, or_given_up};
 use vicus_rdf::Snapshot;
@@ -34,14 +33,15 @@ impl Pages for Mapped {
     }
 }
 
-/// The data of a generation's base files. Reads no more than counts.
-pub(crate) fn open(bases: &[Arc<BaseFile>]) -> Result<Snapshot, StoreError> {
+/// The data of a store's base files. Reads no more than counts. Terms that come later are hashed with the store's number, which authors of
+/// data don't know.
+pub(crate) fn open(bases: &[Arc<BaseFile>], manifest: &Manifest) -> Result<Snapshot, StoreError> {
     if bases.is_empty() {
-        return Ok(Snapshot::from_parsed(Vec::new()));
+        return Ok(Snapshot::from_parsed(Vec::new()).hashed_with(manifest.store));
     }
     let find = |name: &str| bases.iter().find_map(|base| base.section(name));
     let lent = Snapshot::lent(&|name| find(name).map(|section| Arc::new(Mapped(section)) as Arc<dyn Pages>));
-    lent.map_err(StoreError::given_up)
+    lent.map(|snapshot| snapshot.hashed_with(manifest.store)).map_err(StoreError::given_up)
 }
 
 /// Writes sections to a base file, and lets others work now and then.
@@ -88,17 +88,18 @@ impl Store {
         let _bases = self.bases.wait(&*self.waiting);
         let _turn = self.writers.wait(&*self.waiting);
         self.land_all();
-        let head = Arc::clone(&lock(&self.state).head);
+        let head = self.snapshot();
         let all = match head.is_empty() {
             true => loaded,
-            false => or_given_up(|| stand_in::union(&head, &loaded)).map_err(StoreError::given_up)??,
+            false => or_given_up(|| Snapshot::united(&[&head, &loaded], &mut || pause(0)))
+                .map_err(StoreError::given_up)??,
         };
         let (entry, snapshot) = self.write_base(&all, pause)?;
         drop(all);
         let mut state = lock(&self.state);
         let included = state.files.log().durable();
         state.publish(included, entry)?;
-        state.replace(Arc::new(snapshot), self);
+        *lock(&self.published) = snapshot;
         Ok(())
     }
 
@@ -132,12 +133,12 @@ impl Store {
         pause: &mut dyn FnMut(u64),
         _bases: &Turn<'_>,
     ) -> Result<(), StoreError> {
-        let merged = or_given_up(|| stand_in::merged(begun)).map_err(StoreError::given_up)??;
+        let merged = or_given_up(|| Snapshot::united(&[begun], &mut || pause(0))).map_err(StoreError::given_up)??;
         let (entry, snapshot) = self.write_base(&merged, pause)?;
         drop(merged);
         // What came meanwhile is applied twice over: while writers go on, then what little came during that.
         let mut applied = 0;
-        let mut apply = |snapshot: Snapshot| {
+        let mut apply = |snapshot: Arc<Snapshot>| {
             let records = lock(&self.state).since.as_ref().map_or(Vec::new(), |since| since[applied..].to_vec());
             let numbers = included + applied as u64 + 1..;
             applied += records.len();
@@ -151,16 +152,21 @@ impl Store {
         let (snapshot, _turn) = caught_up.inspect_err(|_| lock(&self.state).files.give_up())?;
         let mut state = lock(&self.state);
         state.publish(included, entry)?;
-        state.replace(Arc::new(snapshot), self);
+        *lock(&self.published) = snapshot;
         Ok(())
     }
 
     /// Writes a snapshot as the next generation's base file, and opens it. The caller has the turn to write base files.
-    fn write_base(&self, snapshot: &Snapshot, pause: &mut dyn FnMut(u64)) -> Result<(BaseEntry, Snapshot), StoreError> {
+    fn write_base(
+        &self,
+        snapshot: &Snapshot,
+        pause: &mut dyn FnMut(u64),
+    ) -> Result<(BaseEntry, Arc<Snapshot>), StoreError> {
         let written = write(snapshot, || lock(&self.state).files.write_base(NAME), pause);
         let opened = written.and_then(|entry| {
-            let file = lock(&self.state).files.open_finished(&entry)?;
-            Ok((entry, open(&[file])?))
+            let state = lock(&self.state);
+            let snapshot = open(&[state.files.open_finished(&entry)?], state.files.manifest())?;
+            Ok((entry, Arc::new(snapshot)))
         });
         opened.inspect_err(|_| lock(&self.state).files.give_up())
     }
@@ -188,7 +194,7 @@ pub(crate) fn copy(
     pause: &mut dyn FnMut(u64),
 ) -> Result<(), StoreError> {
     let mut files = StoreFiles::create(directory, KIND, number)?;
-    let merged = or_given_up(|| stand_in::merged(snapshot)).map_err(StoreError::given_up)??;
+    let merged = or_given_up(|| Snapshot::united(&[snapshot], &mut || pause(0))).map_err(StoreError::given_up)??;
     let entry = write(&merged, || files.write_base(NAME), pause)?;
     Ok(files.publish(0, vec![entry])?)
 }
@@ -213,11 +219,5 @@ impl State {
             self.base_in_doubt = false;
         }
         Ok(())
-    }
-
-    /// Data in a new base takes the place of what is there. The caller has the turn to change data, and nothing is staged.
-    fn replace(&mut self, snapshot: Arc<Snapshot>, store: &Store) {
-        self.head = Arc::clone(&snapshot);
-        *lock(&store.published) = snapshot;
     }
 }

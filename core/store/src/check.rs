@@ -2,7 +2,6 @@
 
 use crate::base;
 use crate::error::StoreError;
-use crate::stand_in;
 use crate::store::KIND;
 use rustc_hash::FxBuildHasher;
 use std::fmt;
@@ -49,7 +48,7 @@ pub fn check(directory: &dyn Directory) -> Result<Checked, StoreError> {
     let entries = recovered.manifest.files.iter();
     let files = entries.map(|entry| (directory.path(&entry.name), entry.fingerprint.bytes)).collect();
     // The base by itself, then with the log's changes.
-    let base = base::open(&recovered.bases)?;
+    let base = base::open(&recovered.bases, &recovered.manifest)?;
     let terms = base.dictionary().len();
     compare(&base)?;
     let records = recovered.records.len();
@@ -80,7 +79,7 @@ fn wrong(snapshot: &Snapshot) -> Option<String> {
     let mut named = 0_u64;
     for order in snapshot.orders() {
         let (mut sum, mut last) = (0_u64, None);
-        for quad in stand_in::quads_in(snapshot, order) {
+        for quad in snapshot.index(order).quads(0..snapshot.index(order).len()) {
             let row = order.arrange(quad);
             if last.is_some_and(|last| last >= row) {
                 return Some(format!("the index {order:?} does not ascend"));

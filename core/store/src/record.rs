@@ -12,7 +12,7 @@
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
-use vicus_rdf::{Id, Kind};
+use vicus_rdf::{Encoded, Id, Kind};
 
 const VERSION: u8 = 1;
 
@@ -49,10 +49,7 @@ impl Writer {
                 }
                 let number = *numbers.entry(id).or_insert_with(|| {
                     if id.kind().section().is_some() {
-                        let key = key(id);
-                        self.terms.push(id.kind() as u8);
-                        put(key.len() as u64, &mut self.terms);
-                        self.terms.extend_from_slice(key.as_bytes());
+                        put_key(id.kind(), key(id), &mut self.terms);
                     } else {
                         self.terms.extend_from_slice(&id.bits().to_be_bytes());
                     }
@@ -79,6 +76,65 @@ impl Writer {
         record.extend_from_slice(&self.steps);
         record
     }
+}
+
+/// Writes a record of one step, by terms.
+#[derive(Debug, Default)]
+pub(crate) struct Editor {
+    terms: Vec<u8>,
+    /// The numbers of terms, by the bytes that they have in the record.
+    numbers: HashMap<Box<[u8]>, u32, FxBuildHasher>,
+    /// What becomes of quads.
+    quads: HashMap<Numbers, bool, FxBuildHasher>,
+}
+
+impl Editor {
+    /// The number of a term.
+    pub(crate) fn number(&mut self, term: Encoded<'_>) -> u32 {
+        let start = self.terms.len();
+        match term {
+            Encoded::Key(kind, key) => put_key(kind, key, &mut self.terms),
+            Encoded::Inlined(id) => self.terms.extend_from_slice(&id.bits().to_be_bytes()),
+        }
+        if let Some(&number) = self.numbers.get(&self.terms[start..]) {
+            self.terms.truncate(start);
+            return number;
+        }
+        let number = u32::try_from(self.numbers.len() + 1).expect("fewer than 2^32 terms");
+        self.numbers.insert(self.terms[start..].into(), number);
+        number
+    }
+
+    /// Whether a quad is there from now on.
+    pub(crate) fn set(&mut self, quad: Numbers, there: bool) {
+        self.quads.insert(quad, there);
+    }
+
+    /// The record; `None` if there are no changes.
+    pub(crate) fn finish(self) -> Option<Vec<u8>> {
+        if self.quads.is_empty() {
+            return None;
+        }
+        let mut record = vec![VERSION];
+        put(self.numbers.len() as u64, &mut record);
+        record.extend_from_slice(&self.terms);
+        put(1, &mut record);
+        for there in [false, true] {
+            let mut quads: Vec<Numbers> =
+                self.quads.iter().filter(|(_, is)| **is == there).map(|(quad, _)| *quad).collect();
+            // In an order that does not depend on the table's size.
+            quads.sort_unstable();
+            put(quads.len() as u64, &mut record);
+            quads.as_flattened().iter().for_each(|&number| put(number.into(), &mut record));
+        }
+        Some(record)
+    }
+}
+
+fn put_key(kind: Kind, key: &str, into: &mut Vec<u8>) {
+    into.push(kind as u8);
+    put(key.len() as u64, into);
+    into.extend_from_slice(key.as_bytes());
 }
 
 /// A term of a record.

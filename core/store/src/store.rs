@@ -1,20 +1,20 @@
-//! The store itself: what is durable, what is on its way there, and who may write.
+//! The store itself: what is durable, what is on its way there, and which caller may write.
 
 use crate::base;
 use crate::error::{CommitError, StoreError};
 use crate::record::{NamedTerm, Record};
-use crate::stand_in::{self, Changes};
 use crate::transaction::{Transaction, id_of};
 use crate::turn::{Turns, Waiting, lock};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use vicus_disk::{Landing, Recovered, Refusal, StoreFiles};
+use vicus_disk::{Flight, Landing, Recovered, StoreFiles};
 use vicus_files::Directory;
 use vicus_flow::or_given_up;
-use vicus_rdf::{Id, Snapshot};
+use vicus_rdf::{Changes, Id, Snapshot};
 
 /// The kind of its base files.
 pub(crate) const KIND: [u8; 8] = *b"rdf     ";
@@ -33,12 +33,10 @@ pub struct Store {
 
 pub(crate) struct State {
     pub(crate) files: StoreFiles,
-    /// The data with all that is staged: what the next transaction begins with.
-    pub(crate) head: Arc<Snapshot>,
     /// The transactions that are not durable yet, in their order.
     staged: VecDeque<Staged>,
     /// What became of transactions, by their tickets, until their callers have asked.
-    outcomes: BTreeMap<u64, Result<u64, Refusal>>,
+    outcomes: BTreeMap<u64, Result<u64, CommitError>>,
     /// How often staged transactions were refused.
     pub(crate) refused: u64,
     /// Whether a base may be found when the store is opened again whose data is not this one's.
@@ -50,7 +48,8 @@ pub(crate) struct State {
 struct Staged {
     ticket: u64,
     record: Arc<[u8]>,
-    snapshot: Arc<Snapshot>,
+    /// The data with this and all before it, if that was needed.
+    snapshot: Option<Arc<Snapshot>>,
 }
 
 /// Reads a store as it is now, beside a process that may be writing to it.
@@ -63,18 +62,18 @@ pub fn read(directory: &dyn Directory) -> Result<Arc<Snapshot>, StoreError> {
 
 /// The data of a store's files.
 pub(crate) fn snapshot_of(recovered: &Recovered) -> Result<Arc<Snapshot>, StoreError> {
-    let base = base::open(&recovered.bases)?;
+    let base = base::open(&recovered.bases, &recovered.manifest)?;
     let first = recovered.manifest.included + 1;
     let records = recovered.records.iter().zip(first..).map(|(record, number)| (&record[..], number));
-    Ok(Arc::new(replayed(base, records)?))
+    replayed(Arc::new(base), records)
 }
 
 /// Applies records with their numbers, all at once.
 pub(crate) fn replayed<'a>(
-    snapshot: Snapshot,
+    snapshot: Arc<Snapshot>,
     records: impl Iterator<Item = (&'a [u8], u64)>,
-) -> Result<Snapshot, StoreError> {
-    let mut fresh = stand_in::fresh(&snapshot).behind();
+) -> Result<Arc<Snapshot>, StoreError> {
+    let mut fresh = snapshot.fresh().behind();
     let mut changes: HashMap<[Id; 4], bool, FxBuildHasher> = HashMap::default();
     for (record, number) in records {
         let record = Record::read(record).map_err(|what| StoreError::Record { number, what })?;
@@ -99,7 +98,7 @@ pub(crate) fn replayed<'a>(
     }
     let of = |there: bool| changes.iter().filter(|(_, is)| **is == there).map(|(quad, _)| *quad).collect();
     let changes = Changes { fresh, inserts: of(true), deletes: of(false) };
-    Ok(or_given_up(|| stand_in::with(&snapshot, &changes)).map_err(StoreError::given_up)??)
+    Ok(Arc::new(or_given_up(|| snapshot.with(changes)).map_err(StoreError::given_up)??))
 }
 
 impl Store {
@@ -109,7 +108,8 @@ impl Store {
     /// There is a store, another process is making one, or the system refuses.
     pub fn create(directory: Arc<dyn Directory>, number: u64, waiting: Arc<dyn Waiting>) -> Result<Store, StoreError> {
         let files = StoreFiles::create(directory, KIND, number)?;
-        Ok(Store::of(files, Arc::new(base::open(&[])?), waiting))
+        let empty = base::open(&[], files.manifest())?;
+        Ok(Store::of(files, Arc::new(empty), waiting))
     }
 
     /// Opens a store to change it.
@@ -124,7 +124,6 @@ impl Store {
     fn of(files: StoreFiles, snapshot: Arc<Snapshot>, waiting: Arc<dyn Waiting>) -> Store {
         let state = State {
             files,
-            head: Arc::clone(&snapshot),
             staged: VecDeque::new(),
             outcomes: BTreeMap::new(),
             refused: 0,
@@ -141,49 +140,83 @@ impl Store {
     }
 
     /// Begins a transaction, when those before it have ended or been staged.
-    pub fn write(&self) -> Transaction<'_> {
+    ///
+    /// # Errors
+    /// There is not enough memory, or data that is needed is damaged.
+    pub fn write(&self) -> Result<Transaction<'_>, StoreError> {
         Transaction::new(self, self.writers.wait(&*self.waiting))
     }
 
-    /// Begins a transaction if no other one is open.
-    pub fn try_write(&self) -> Option<Transaction<'_>> {
-        Some(Transaction::new(self, self.writers.try_now(&*self.waiting)?))
+    /// Begins a transaction; `None` if another one is open.
+    ///
+    /// # Errors
+    /// As [`Store::write`].
+    pub fn try_write(&self) -> Result<Option<Transaction<'_>>, StoreError> {
+        self.writers.try_now(&*self.waiting).map(|turn| Transaction::new(self, turn)).transpose()
     }
 
-    /// Stages a transaction, which began when so many had been refused. Its ticket is for [`Store::land`].
-    pub(crate) fn stage(&self, record: Vec<u8>, snapshot: &Arc<Snapshot>, refused: u64) -> Result<u64, CommitError> {
+    /// The data with all that is staged, and how often staged transactions were refused. The caller has the turn to change data.
+    pub(crate) fn head(&self) -> Result<(Arc<Snapshot>, u64), StoreError> {
+        let (unapplied, refused) = {
+            let state = lock(&self.state);
+            (state.unapplied(&self.published), state.refused)
+        };
+        let snapshot = unapplied.apply()?;
         let mut state = lock(&self.state);
-        if state.refused != refused {
+        if state.refused == refused
+            && let Some(last) = state.staged.back_mut()
+        {
+            last.snapshot = Some(Arc::clone(&snapshot));
+        }
+        Ok((snapshot, refused))
+    }
+
+    /// Stages a record, whose changes make this snapshot. A transaction says how often others had been refused when it began. The ticket is
+    /// for [`Store::land`]. The caller has the turn to change data.
+    pub(crate) fn stage(
+        &self,
+        record: Vec<u8>,
+        snapshot: Option<Arc<Snapshot>>,
+        refused: Option<u64>,
+    ) -> Result<u64, CommitError> {
+        let mut state = lock(&self.state);
+        if refused.is_some_and(|refused| state.refused != refused) {
             return Err(CommitError::BuiltOnRefused);
         }
         state.resolve()?;
         let ticket = state.files.log().stage(&record);
-        state.head = Arc::clone(snapshot);
-        state.staged.push_back(Staged { ticket, record: record.into(), snapshot: Arc::clone(snapshot) });
+        state.staged.push_back(Staged { ticket, record: record.into(), snapshot });
         Ok(ticket)
     }
 
-    /// Waits until a staged transaction is durable, and returns its number. The first caller that finds the drive idle writes what is
-    /// staged, for all.
-    pub(crate) fn land(&self, ticket: u64) -> Result<u64, Refusal> {
+    /// Waits until a staged transaction is durable, and returns its number. The first caller that finds the drive idle applies and writes
+    /// what is staged, for all.
+    pub(crate) fn land(&self, ticket: u64) -> Result<u64, CommitError> {
         loop {
             let flight = {
                 let mut state = lock(&self.state);
                 if let Some(outcome) = state.outcomes.remove(&ticket) {
                     return outcome;
                 }
-                state.files.log().take_off()
+                let flight = state.files.log().take_off();
+                flight.map(|flight| (flight, state.unapplied(&self.published)))
             };
             match flight {
-                Some(mut flight) => {
-                    flight.run();
-                    let mut state = lock(&self.state);
-                    let landing = state.files.log().land(flight);
-                    state.settle(landing, &self.published);
-                    drop(state);
-                    self.waiting.wake();
+                Some((mut flight, unapplied)) => {
+                    // Before it is durable, because afterwards it could not be refused.
+                    let applied = unapplied.apply();
+                    if applied.is_ok() {
+                        flight.run();
+                    }
+                    let (told, next) = {
+                        let mut state = lock(&self.state);
+                        let told = state.settle(flight, applied, &self.published);
+                        (told, state.staged.front().map(|staged| staged.ticket))
+                    };
+                    // One of those that were staged meanwhile writes for them.
+                    told.chain(next).for_each(|ticket| self.waiting.wake(ticket));
                 }
-                None => self.waiting.wait(&mut || {
+                None => self.waiting.wait(ticket, &mut || {
                     let mut state = lock(&self.state);
                     state.outcomes.contains_key(&ticket) || state.files.log().can_take_off()
                 }),
@@ -191,58 +224,86 @@ impl Store {
         }
     }
 
-    /// Waits until all that is staged is durable or refused. The caller has the turn to change data, so no more is staged meanwhile.
+    /// Waits until all that is staged is durable or refused: the callers of [`Store::land`] see to that. This caller has the turn to change
+    /// data, so no more is staged meanwhile.
     pub(crate) fn land_all(&self) {
-        loop {
-            let last = match lock(&self.state).staged.back() {
-                Some(last) => last.ticket,
-                None => return,
-            };
-            // Another caller asks for the outcome of that ticket. This one only helps, and waits.
-            let mut flight = lock(&self.state).files.log().take_off();
-            match &mut flight {
-                Some(flight) => flight.run(),
-                None => self.waiting.wait(&mut || {
-                    let mut state = lock(&self.state);
-                    state.staged.back().is_none_or(|staged| staged.ticket > last) || state.files.log().can_take_off()
-                }),
-            }
-            if let Some(flight) = flight {
-                let mut state = lock(&self.state);
-                let landing = state.files.log().land(flight);
-                state.settle(landing, &self.published);
-                drop(state);
-                self.waiting.wake();
-            }
+        let last = lock(&self.state).staged.back().map(|staged| staged.ticket);
+        if let Some(last) = last {
+            self.waiting.wait(last, &mut || lock(&self.state).staged.is_empty());
         }
     }
 }
 
+/// Data, and records that follow it.
+struct Unapplied {
+    snapshot: Arc<Snapshot>,
+    records: Vec<Arc<[u8]>>,
+}
+
+impl Unapplied {
+    /// The data with what the records change, all at once.
+    fn apply(self) -> Result<Arc<Snapshot>, StoreError> {
+        if self.records.is_empty() {
+            return Ok(self.snapshot);
+        }
+        // These records have no numbers yet, and were made by this process.
+        let records = self.records.iter().map(|record| (&**record, 0));
+        replayed(self.snapshot, records)
+    }
+}
+
 impl State {
-    /// Notes what became of a flight, and publishes what is durable now.
-    fn settle(&mut self, landing: Landing, published: &Mutex<Arc<Snapshot>>) {
-        match landing.outcome {
+    /// The last staged transaction whose data is known, or else what is durable, and what is staged behind it.
+    fn unapplied(&self, published: &Mutex<Arc<Snapshot>>) -> Unapplied {
+        let known = self.staged.iter().rposition(|staged| staged.snapshot.is_some());
+        let snapshot = known.and_then(|known| self.staged[known].snapshot.clone());
+        let behind = self.staged.iter().skip(known.map_or(0, |known| known + 1));
+        let records = behind.map(|staged| Arc::clone(&staged.record)).collect();
+        Unapplied { snapshot: snapshot.unwrap_or_else(|| Arc::clone(&lock(published))), records }
+    }
+
+    /// Notes what became of a flight, which has run if its records could be applied, and publishes what is durable now. Returns the tickets
+    /// of which it was told.
+    fn settle(
+        &mut self,
+        flight: Flight,
+        applied: Result<Arc<Snapshot>, StoreError>,
+        published: &Mutex<Arc<Snapshot>>,
+    ) -> Range<u64> {
+        let snapshot = match applied {
+            Ok(snapshot) => snapshot,
+            Err(error) => {
+                let abandoned = self.files.log().abandon(flight);
+                self.refuse(&abandoned, &CommitError::Failed(error));
+                return abandoned;
+            }
+        };
+        let Landing { flown, outcome, refused } = self.files.log().land(flight);
+        match outcome {
             Ok(()) => {
-                let mut number = self.files.log().durable() - (landing.flown.end - landing.flown.start);
-                let flown = self.staged.partition_point(|staged| staged.ticket < landing.flown.end);
-                for staged in self.staged.drain(..flown) {
+                let mut number = self.files.log().durable() - (flown.end - flown.start);
+                let count = self.staged.partition_point(|staged| staged.ticket < flown.end);
+                for staged in self.staged.drain(..count) {
                     number += 1;
                     self.outcomes.insert(staged.ticket, Ok(number));
                     if let Some(since) = &mut self.since {
                         since.push(staged.record);
                     }
-                    *lock(published) = staged.snapshot;
                 }
+                *lock(published) = snapshot;
             }
-            Err(refusal) => {
-                for staged in self.staged.drain(..) {
-                    let in_doubt = refusal.in_doubt && landing.flown.contains(&staged.ticket);
-                    self.outcomes.insert(staged.ticket, Err(Refusal { in_doubt, ..refusal.clone() }));
-                }
-                self.refused += 1;
-                self.head = Arc::clone(&lock(published));
-            }
+            Err(refusal) => self.refuse(&flown, &CommitError::Refused(refusal)),
         }
+        flown.start..refused.end
+    }
+
+    /// Nothing that is staged happens: for some of it for this reason, for all others because they may be built on these.
+    fn refuse(&mut self, some: &Range<u64>, why: &CommitError) {
+        for staged in self.staged.drain(..) {
+            let error = if some.contains(&staged.ticket) { why.clone() } else { CommitError::BuiltOnRefused };
+            self.outcomes.insert(staged.ticket, Err(error));
+        }
+        self.refused += 1;
     }
 }
 

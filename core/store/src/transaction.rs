@@ -1,17 +1,16 @@
 //! One writer's changes: seen by itself at once, by others when they are durable.
 
 use crate::error::{CommitError, StoreError};
-use crate::record::Writer;
-use crate::stand_in::{self, Changes};
+use crate::record::{Editor, Writer};
 use crate::store::Store;
-use crate::turn::{Turn, lock};
+use crate::turn::Turn;
 use hashbrown::HashMap;
 use oxrdf::{GraphNameRef, QuadRef, TermRef};
 use rustc_hash::FxBuildHasher;
 use std::fmt;
 use std::sync::Arc;
 use vicus_flow::{NoMemory, or_given_up};
-use vicus_rdf::{Encoded, Encoder, Id, Kind, Snapshot, Unranked};
+use vicus_rdf::{Changes, Encoded, Encoder, Id, Kind, Snapshot, Unranked};
 
 /// Changes that are made together or not at all. Dropped without [`Transaction::commit`], they are not made.
 ///
@@ -39,14 +38,11 @@ pub struct Committed {
 }
 
 impl<'a> Transaction<'a> {
-    pub(crate) fn new(store: &'a Store, turn: Turn<'a>) -> Transaction<'a> {
-        let (snapshot, refused) = {
-            let state = lock(&store.state);
-            (Arc::clone(&state.head), state.refused)
-        };
-        let fresh = stand_in::fresh(&snapshot).behind();
+    pub(crate) fn new(store: &'a Store, turn: Turn<'a>) -> Result<Transaction<'a>, StoreError> {
+        let (snapshot, refused) = store.head()?;
+        let fresh = snapshot.fresh().behind();
         let (changes, record, encoder) = Default::default();
-        Transaction { store, turn, refused, snapshot, fresh, changes, record, encoder }
+        Ok(Transaction { store, turn, refused, snapshot, fresh, changes, record, encoder })
     }
 
     /// The data with all changes so far.
@@ -64,16 +60,16 @@ impl<'a> Transaction<'a> {
                 quads
             };
             let (deletes, inserts) = (of(false), of(true));
-            let fresh = std::mem::replace(&mut self.fresh, stand_in::fresh(&self.snapshot).behind());
+            let fresh = std::mem::replace(&mut self.fresh, self.snapshot.fresh().behind());
             let made = or_given_up(|| -> Result<Snapshot, NoMemory> {
                 let key = |id: Id| {
-                    if fresh.has(id) && id.is_computed() { fresh.key(id) } else { stand_in::key(&self.snapshot, id) }
+                    if fresh.has(id) && id.is_computed() { fresh.key(id) } else { self.snapshot.key(id) }
                 };
                 self.record.step(&deletes, &inserts, key);
-                stand_in::with(&self.snapshot, &Changes { fresh, inserts, deletes })
+                self.snapshot.with(Changes { fresh, inserts, deletes })
             });
             self.snapshot = Arc::new(made.map_err(StoreError::given_up)??);
-            self.fresh = stand_in::fresh(&self.snapshot).behind();
+            self.fresh = self.snapshot.fresh().behind();
         }
         Ok(Arc::clone(&self.snapshot))
     }
@@ -105,6 +101,25 @@ impl<'a> Transaction<'a> {
     /// From now on the quad is not there.
     pub fn delete(&mut self, quad: [Id; 4]) {
         self.changes.insert(quad, false);
+    }
+
+    /// Makes changes that were prepared with the last snapshot: [`Transaction::snapshot`] was called before, and no other ones with
+    /// new terms were made since.
+    ///
+    /// # Panics
+    /// There are other new terms since.
+    pub fn change(&mut self, changes: Changes) {
+        let Changes { fresh, inserts, deletes } = changes;
+        assert!(
+            self.fresh.is_empty() || fresh.is_empty(),
+            "the new terms of changes follow those of the last snapshot"
+        );
+        if !fresh.is_empty() {
+            self.fresh = fresh;
+        }
+        // What is deleted and inserted is there afterwards.
+        self.changes.extend(deletes.into_iter().map(|quad| (quad, false)));
+        self.changes.extend(inserts.into_iter().map(|quad| (quad, true)));
     }
 
     /// As [`Transaction::insert`], by terms.
@@ -148,7 +163,7 @@ impl<'a> Transaction<'a> {
         match self.encoder.term(term) {
             Encoded::Inlined(id) => Ok(Some(id)),
             Encoded::Key(kind, key) => {
-                let stored = or_given_up(|| stand_in::find(&self.snapshot, kind, key)).map_err(StoreError::given_up)?;
+                let stored = or_given_up(|| self.snapshot.find(kind, key)).map_err(StoreError::given_up)?;
                 Ok(stored.or_else(|| self.fresh.find(kind, key)))
             }
         }
@@ -164,10 +179,10 @@ impl<'a> Transaction<'a> {
         if record.is_empty() {
             return Ok(Committed { snapshot, number: None });
         }
-        let ticket = store.stage(record.finish(), &snapshot, refused)?;
+        let ticket = store.stage(record.finish(), Some(Arc::clone(&snapshot)), Some(refused))?;
         // The next writer begins while the drive works.
         drop(turn);
-        let number = store.land(ticket).map_err(CommitError::Refused)?;
+        let number = store.land(ticket)?;
         Ok(Committed { snapshot, number: Some(number) })
     }
 }
@@ -177,9 +192,58 @@ pub(crate) fn id_of(snapshot: &Snapshot, fresh: &mut Unranked, kind: Kind, key: 
     if let Some(id) = fresh.find(kind, key) {
         return Ok(id);
     }
-    match or_given_up(|| stand_in::find(snapshot, kind, key)).map_err(StoreError::given_up)? {
+    match or_given_up(|| snapshot.find(kind, key)).map_err(StoreError::given_up)? {
         Some(id) => Ok(id),
         None => Ok(fresh.add(kind, key)?),
+    }
+}
+
+/// Changes that don't depend on what is there, as those of INSERT DATA and DELETE DATA: quads that shall be there, and quads that shall not.
+/// They are made together or not at all. They hold up no other writer, and all batches that share a sync are applied together, so many
+/// small ones are several times as fast as transactions.
+#[derive(Debug, Default)]
+pub struct Batch {
+    editor: Editor,
+    encoder: Encoder,
+}
+
+impl Batch {
+    /// No changes yet.
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    fn set(&mut self, quad: QuadRef<'_>, there: bool) {
+        let mut number = |term| self.editor.number(self.encoder.term(term));
+        let [s, p, o] = [quad.subject.into(), quad.predicate.into(), quad.object].map(&mut number);
+        let graph = match quad.graph_name {
+            GraphNameRef::DefaultGraph => 0,
+            GraphNameRef::NamedNode(node) => number(node.into()),
+            GraphNameRef::BlankNode(node) => number(node.into()),
+        };
+        self.editor.set([s, p, o, graph], there);
+    }
+
+    /// From now on the quad is there.
+    pub fn insert(&mut self, quad: QuadRef<'_>) {
+        self.set(quad, true);
+    }
+
+    /// From now on the quad is not there.
+    pub fn delete(&mut self, quad: QuadRef<'_>) {
+        self.set(quad, false);
+    }
+
+    /// Makes the changes durable, then visible to readers. The number of the record in the log; `None` if there are no changes.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    pub fn commit(self, store: &Store) -> Result<Option<u64>, CommitError> {
+        let Some(record) = self.editor.finish() else { return Ok(None) };
+        let turn = store.writers.wait(&*store.waiting);
+        let ticket = store.stage(record, None, None)?;
+        drop(turn);
+        store.land(ticket).map(Some)
     }
 }
 

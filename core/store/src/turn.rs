@@ -5,14 +5,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How a caller waits until another one has done something. Below the worlds nothing blocks a thread, so they say how.
 ///
-/// An implementation has a mutex and a condition variable: `wait` calls `ready` with the mutex locked, and goes on waiting while it says
-/// no; `wake` locks the mutex and wakes all.
+/// An implementation has some mutexes with a condition variable each, and chooses one by the key. `wait` calls `ready` with the mutex
+/// locked, and goes on waiting while it says no; `wake` locks the mutex and wakes all that wait there.
 pub trait Waiting: fmt::Debug + Send + Sync {
-    /// Returns when `ready` has said so. It is asked at once, and again after each [`Waiting::wake`].
-    fn wait(&self, ready: &mut dyn FnMut() -> bool);
+    /// Returns when `ready` has said so. It is asked at once, and again after each [`Waiting::wake`] with this key.
+    fn wait(&self, key: u64, ready: &mut dyn FnMut() -> bool);
 
-    /// What callers wait for may have happened.
-    fn wake(&self);
+    /// What callers with this key wait for may have happened.
+    fn wake(&self, key: u64);
 }
 
 /// For a program with one thread: a caller that would have to wait panics, since nothing could end its waiting.
@@ -20,11 +20,11 @@ pub trait Waiting: fmt::Debug + Send + Sync {
 pub struct NoWaiting;
 
 impl Waiting for NoWaiting {
-    fn wait(&self, ready: &mut dyn FnMut() -> bool) {
+    fn wait(&self, _: u64, ready: &mut dyn FnMut() -> bool) {
         assert!(ready(), "a program with one thread would wait for itself");
     }
 
-    fn wake(&self) {}
+    fn wake(&self, _: u64) {}
 }
 
 /// A thing that one caller has at a time.
@@ -55,7 +55,7 @@ impl Turns {
             numbers.next += 1;
             numbers.next - 1
         };
-        waiting.wait(&mut || self.lock().current == mine);
+        waiting.wait(mine, &mut || self.lock().current == mine);
         Turn { turns: self, waiting }
     }
 
@@ -71,8 +71,12 @@ impl Turns {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.turns.lock().current += 1;
-        self.waiting.wake();
+        let next = {
+            let mut numbers = self.turns.lock();
+            numbers.current += 1;
+            numbers.current
+        };
+        self.waiting.wake(next);
     }
 }
 

@@ -11,7 +11,8 @@ use std::time::Duration;
 use vicus::{Runtime, RuntimeBuilder, Topology};
 use vicus_rdf::load::{LoadError, LoadOptions, Phase, Source};
 use vicus_schedule::MOST_THREADS;
-use vicus_service::{Error, Loaded, MemoryBudget, Service, Unwritable};
+use vicus_service::{Error, Loaded, MemoryBudget, Service, Unwritable, WebError};
+use vicus_sparql::ServiceFailed;
 
 /// Loads sources with the threads of a service, with a bar on a terminal.
 pub(crate) fn load(
@@ -55,6 +56,15 @@ pub(crate) fn plain(error: Error) -> anyhow::Error {
         Error::Failed { error, .. } if matches!(error.downcast_ref(), Some(LoadError::TooLong { .. })) => {
             " (--max-line)"
         }
+        Error::Failed { error, .. } => {
+            let of_web = error
+                .downcast_ref::<ServiceFailed>()
+                .map_or(error.downcast_ref(), |failed| failed.error.downcast_ref());
+            of_web.map_or("", of_web_error)
+        }
+        Error::Operation { number, name, error } => {
+            return plain(Error::clone(error)).context(format!("operation {number}, {name}"));
+        }
         Error::Sink(failed) => match failed.io() {
             // Its reader has seen enough.
             Some(io) if io.kind() == ErrorKind::BrokenPipe => return io::Error::from(ErrorKind::BrokenPipe).into(),
@@ -69,6 +79,16 @@ pub(crate) fn plain(error: Error) -> anyhow::Error {
         _ => "",
     };
     anyhow::Error::msg(format!("{error}{option}"))
+}
+
+/// The option that the failure of a server depends on.
+fn of_web_error(error: &WebError) -> &'static str {
+    match error {
+        WebError::NotPermitted { .. } => " (--allow-service)",
+        WebError::TimedOut { .. } => " (--service-timeout)",
+        WebError::TooManyBytes { .. } => " (--service-bytes)",
+        _ => "",
+    }
 }
 
 fn bar(reading: &Reading) -> ProgressBar {

@@ -12,6 +12,7 @@ mod machine;
 mod memory;
 mod query;
 mod simulate;
+mod store;
 mod strategies;
 mod strategy;
 mod tell;
@@ -42,8 +43,20 @@ struct Cli {
 enum Command {
     /// Write test data.
     Generate(generate::Args),
-    /// Load RDF files and answer SPARQL queries.
+    /// Answer SPARQL queries over RDF files or a store.
     Query(query::Args),
+    /// Load RDF files into a store on disk.
+    Load(store::load::Args),
+    /// Change a store by SPARQL updates.
+    Update(store::update::Args),
+    /// Write the quads of a store to a file.
+    Dump(store::dump::Args),
+    /// Copy a store, while others write to it.
+    Backup(store::BackupArgs),
+    /// Check a store: every checksum, and every index against the others.
+    Check(store::CheckArgs),
+    /// Build a store anew with what was changed since.
+    Compact(store::CompactArgs),
     /// Show the machine: PUs, cores, caches, core groups, nodes, distances.
     Topology(topology::Args),
     /// Show the scheduling strategies and their parameters, or the plan of one.
@@ -98,6 +111,12 @@ fn run() -> ExitCode {
     let done = match command {
         Command::Generate(args) => generate::run(args),
         Command::Query(args) => query::run(args),
+        Command::Load(args) => store::load::run(args),
+        Command::Update(args) => store::update::run(args),
+        Command::Dump(args) => store::dump::run(args),
+        Command::Backup(args) => store::backup(args),
+        Command::Check(args) => store::check(args),
+        Command::Compact(args) => store::compact(args),
         Command::Topology(args) => topology::run(args),
         Command::Strategies(args) => strategies::run(args),
         Command::Simulate(args) => simulate::run(args),

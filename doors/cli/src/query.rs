@@ -18,8 +18,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vicus::{Runtime, Setting, Totals, environment};
 use vicus_rdf::load::{LoadOptions, OnError, Syntax};
 use vicus_service::{
-    Call, Count, Dataset, Error, Limits, MemoryBudget, Outcome, Prepared, Running, Service, Session, SessionOptions,
-    TextSink, check,
+    Call, Count, Dataset, Error, Limits, MemoryBudget, Outcome, Permit, Prepared, Running, Service, Session,
+    SessionOptions, TextSink, Web, WebOptions, check,
 };
 use vicus_sparql::{Form, Moment, ParseOptions, PlanOptions, QueryError, QueryErrorKind};
 
@@ -29,8 +29,11 @@ pub(crate) struct Args {
     /// A file of RDF, in the syntax of its ending (.nt, .nq, .ttl, .trig, .rdf, .xml, .owl, .jsonld), plain or packed by gzip or zstd,
     /// with .gz or .zst behind the ending or not; - is standard input. May be given several times: the files are one graph, whose
     /// blank nodes are kept apart by file. Named graphs can't be loaded yet.
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(long, value_name = "FILE", required_unless_present = "store")]
     data: Vec<OsString>,
+    /// The folder of a store, which is asked instead of files: as it is now, beside a process that may be writing to it.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["data", "syntax", "skip_malformed"])]
+    store: Option<PathBuf>,
     /// The syntax of all data files, whatever their endings; of standard input nt by default.
     #[arg(long, value_enum)]
     syntax: Option<SyntaxName>,
@@ -70,6 +73,16 @@ pub(crate) struct Args {
     /// A query is cancelled when it takes longer, from parsing its text on: 30, 1.5s, 500ms.
     #[arg(long, value_name = "SECONDS", value_parser = duration)]
     timeout: Option<Duration>,
+    /// What SERVICE may ask: URLs of http or https that begin with this prefix, or all. Scheme, host and port are compared as a whole.
+    /// May be given several times; by default nothing may be asked. Servers that redirect need a permission for both places.
+    #[arg(long, value_name = "PREFIX|all")]
+    allow_service: Vec<Permit>,
+    /// How long an endpoint of SERVICE may take to answer one question, of which a query may have several: 30, 1.5s, 500ms.
+    #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "60")]
+    service_timeout: Duration,
+    /// The most bytes of an endpoint's answer to one question: 500000, 64K, 10M, 2G.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "256M")]
+    service_bytes: u64,
     /// The IRI against which relative IRIs of a query are resolved, until it has a BASE of its own.
     #[arg(long, value_name = "IRI")]
     base: Option<String>,
@@ -157,6 +170,12 @@ impl Args {
             // A table is kept, and its rows stand in one order.
             parallel_answers: !matches!(self.format, None | Some(Format::Table)),
             counts: self.explain,
+            web: Arc::new(Web::new(WebOptions {
+                permits: self.allow_service.clone(),
+                time: self.service_timeout,
+                bytes: self.service_bytes,
+                ..WebOptions::default()
+            })),
             limits: Limits {
                 time: self.timeout,
                 memory: self.memory_limit,
@@ -241,8 +260,9 @@ impl Format {
     }
 }
 
+/// A syntax of RDF, as options name it.
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum SyntaxName {
+pub(crate) enum SyntaxName {
     /// N-Triples.
     #[value(alias = "ntriples")]
     Nt,
@@ -259,6 +279,19 @@ enum SyntaxName {
     Rdfxml,
     /// JSON-LD, without contexts elsewhere.
     Jsonld,
+}
+
+impl SyntaxName {
+    pub(crate) fn syntax(self) -> Syntax {
+        match self {
+            SyntaxName::Nt => Syntax::NTriples,
+            SyntaxName::Nq => Syntax::NQuads,
+            SyntaxName::Ttl => Syntax::Turtle,
+            SyntaxName::Trig => Syntax::TriG,
+            SyntaxName::Rdfxml => Syntax::RdfXml,
+            SyntaxName::Jsonld => Syntax::JsonLd,
+        }
+    }
 }
 
 fn rows(text: &str) -> Result<usize, String> {
@@ -280,7 +313,7 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| *count >= 1).ok_or_else(|| "expected a number of at least 1".to_owned())
 }
 
-fn bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || "expected a number of bytes, with K, M or G for 1024, 1024² or 1024³ of them".to_owned();
     let (number, unit) = match text.char_indices().next_back() {
         Some((at, 'k' | 'K')) => (&text[..at], 1 << 10),
@@ -291,7 +324,7 @@ fn bytes(text: &str) -> Result<u64, String> {
     number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let (number, seconds) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
         (Some(number), _) => (number, 1e-3),
         (None, Some(number)) => (number, 1.0),
@@ -312,7 +345,7 @@ impl Question {
     /// An error for people.
     fn error(&self, error: Error) -> anyhow::Error {
         match error {
-            Error::Query(error) => with_caret(&error, self),
+            Error::Query(error) => with_caret(&error, "query", &self.name, &self.text),
             error => plain(error).context(format!("query {}", self.name)),
         }
     }
@@ -330,14 +363,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
         std::fs::File::create(path).with_context(|| format!("{}: can't be written", path.display()))?;
         builder = builder.record(vicus_trace::Log::DEFAULT_ROOM);
     }
-    let syntax = args.syntax.map(|name| match name {
-        SyntaxName::Nt => Syntax::NTriples,
-        SyntaxName::Nq => Syntax::NQuads,
-        SyntaxName::Ttl => Syntax::Turtle,
-        SyntaxName::Trig => Syntax::TriG,
-        SyntaxName::Rdfxml => Syntax::RdfXml,
-        SyntaxName::Jsonld => Syntax::JsonLd,
-    });
+    let syntax = args.syntax.map(SyntaxName::syntax);
     let (sources, reading) = input::open(&args.data, syntax)?;
     // Errors in the queries are reported before the data is read.
     let memory = MemoryBudget::new(args.memory());
@@ -353,19 +379,28 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     }
 
     let service = Service::new(engine::start(builder, args.threads)?, memory);
-    let on_error = if args.skip_malformed { OnError::Skip } else { OnError::Fail };
-    let longest_line = usize::try_from(args.max_line).unwrap_or(usize::MAX);
-    let options = LoadOptions { on_error, longest_line, hash_seed, ..LoadOptions::default() };
-    let loaded = engine::load(&service, sources, &reading, options)?;
-    if let Some(first) = &loaded.first_skipped {
-        tell(format_args!("vicus: {} malformed lines were left out; the first: {first}", loaded.skipped));
-    }
+    let (dataset, time) = match &args.store {
+        Some(path) => {
+            let began = Instant::now();
+            (crate::store::read(path)?, began.elapsed())
+        }
+        None => {
+            let on_error = if args.skip_malformed { OnError::Skip } else { OnError::Fail };
+            let longest_line = usize::try_from(args.max_line).unwrap_or(usize::MAX);
+            let options = LoadOptions { on_error, longest_line, hash_seed, ..LoadOptions::default() };
+            let loaded = engine::load(&service, sources, &reading, options)?;
+            if let Some(first) = &loaded.first_skipped {
+                tell(format_args!("vicus: {} malformed lines were left out; the first: {first}", loaded.skipped));
+            }
+            (loaded.dataset, loaded.time)
+        }
+    };
     let mut report = Report::new(args.timings);
     let ask = |question: &Question| {
-        Asking { question, args: &args, service: &service, dataset: &loaded.dataset }.answer(&mut report)
+        Asking { question, args: &args, service: &service, dataset: &dataset }.answer(&mut report)
     };
     let done = questions.iter().try_for_each(ask);
-    let reported = report.load(loaded.time.as_secs_f64() * 1e3, loaded.dataset.snapshot().len());
+    let reported = report.load(time.as_secs_f64() * 1e3, dataset.snapshot().len());
     if let Some(path) = &args.trace {
         let runtime = service.into_runtime().expect("no session is left");
         let trace = runtime.trace().expect("it was asked to record");
@@ -529,7 +564,7 @@ impl Asking<'_> {
 }
 
 /// An unpredictable number: the key that the system gives for the hash maps of std.
-fn by_chance() -> u64 {
+pub(crate) fn by_chance() -> u64 {
     use std::hash::BuildHasher;
     std::hash::RandomState::new().hash_one(0)
 }
@@ -539,8 +574,8 @@ fn show(text: &str) -> anyhow::Result<()> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
 }
 
-/// An error in a query, with its line and a caret under the place.
-fn with_caret(error: &QueryError, question: &Question) -> anyhow::Error {
+/// An error in a query or an update, with its line and a caret under the place.
+pub(crate) fn with_caret(error: &QueryError, noun: &str, name: &str, asked: &str) -> anyhow::Error {
     let option = match error.kind {
         QueryErrorKind::TooLong => " (--max-query-bytes)",
         QueryErrorKind::TooDeep => " (--max-query-depth)",
@@ -550,11 +585,11 @@ fn with_caret(error: &QueryError, question: &Question) -> anyhow::Error {
         QueryErrorKind::TooManySteps => " (--max-plan-steps)",
         _ => "",
     };
-    let mut text = format!("query {}: {error}{option}", question.name);
+    let mut text = format!("{noun} {name}: {error}{option}");
     // Line 0: the error has no place.
     let (line_number, column) = (error.line, error.column.max(1));
     if line_number > 0
-        && let Some(line) = question.text.lines().nth(line_number - 1)
+        && let Some(line) = asked.lines().nth(line_number - 1)
     {
         // Long lines are cut around the place.
         let from = column.saturating_sub(60);

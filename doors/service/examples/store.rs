@@ -1,4 +1,5 @@
-//! Measures a store in a folder: `store FOLDER load FILE.nt | open | commits N | writers THREADS N | merge | check`.
+//! Measures a store in a folder: `store FOLDER load FILE.nt | open | commits N | writers THREADS N | batches THREADS N | merge |
+//! check`.
 
 use oxrdf::{GraphName, Literal, NamedNode, Quad};
 use std::os::unix::fs::FileExt;
@@ -6,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use vicus_rdf::{Kind, Loader, Order};
 use vicus_service::{check_store, create_store, open_store, read_store};
-use vicus_store::Store;
+use vicus_store::{Batch, Store};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -20,7 +21,8 @@ fn main() -> Result<(), Failure> {
         "load" => load(folder, rest.first().ok_or("a file")?),
         "open" => open(folder),
         "commits" => commits(folder, number(0)?),
-        "writers" => writers(folder, number(0)?, number(1)?),
+        "writers" => writers(folder, number(0)?, number(1)?, insert),
+        "batches" => writers(folder, number(0)?, number(1)?, insert_blindly),
         "merge" => {
             let store = open_store(folder)?;
             let start = Instant::now();
@@ -72,13 +74,23 @@ fn open(folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn insert(store: &Store, subject: usize, object: String) -> Result<(), Failure> {
+fn quad(subject: usize, object: String) -> Quad {
     let node = |kind: &str, number| NamedNode::new_unchecked(format!("http://example.org/{kind}/{number}"));
     let object = Literal::new_simple_literal(object);
-    let quad = Quad::new(node("s", subject), node("p", subject % 7), object, GraphName::DefaultGraph);
-    let mut transaction = store.write();
-    transaction.insert_quad(quad.as_ref())?;
+    Quad::new(node("s", subject), node("p", subject % 7), object, GraphName::DefaultGraph)
+}
+
+fn insert(store: &Store, subject: usize, object: String) -> Result<(), Failure> {
+    let mut transaction = store.write()?;
+    transaction.insert_quad(quad(subject, object).as_ref())?;
     transaction.commit()?;
+    Ok(())
+}
+
+fn insert_blindly(store: &Store, subject: usize, object: String) -> Result<(), Failure> {
+    let mut batch = Batch::new();
+    batch.insert(quad(subject, object).as_ref());
+    batch.commit(store)?;
     Ok(())
 }
 
@@ -92,7 +104,7 @@ fn commits(folder: &Path, count: usize) -> Result<(), Failure> {
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for number in 0..count {
         let start = Instant::now();
-        insert(&store, first + number, number.to_string())?;
+        insert_blindly(&store, first + number, number.to_string())?;
         ours.push(start.elapsed());
         let start = Instant::now();
         bare.write_all_at(&record, (number * record.len()) as u64)?;
@@ -109,7 +121,12 @@ fn commits(folder: &Path, count: usize) -> Result<(), Failure> {
 }
 
 /// One-quad transactions of many threads.
-fn writers(folder: &Path, threads: usize, count: usize) -> Result<(), Failure> {
+fn writers(
+    folder: &Path,
+    threads: usize,
+    count: usize,
+    insert: fn(&Store, usize, String) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let store = open_store(folder)?;
     let first = store.snapshot().len();
     let start = Instant::now();

@@ -45,6 +45,17 @@ pub enum Error {
         /// What it said.
         error: Arc<dyn std::error::Error + Send + Sync>,
     },
+    /// An operation of an update can't be carried out, or its pattern has no answer.
+    Operation {
+        /// Its place in the text, from 1.
+        number: usize,
+        /// What it is called.
+        name: &'static str,
+        /// Why not.
+        error: Arc<Error>,
+    },
+    /// What keeps the data can't change it: its disk is full, say.
+    Store(Arc<dyn std::error::Error + Send + Sync>),
     /// A mistake of ours: a box panicked, or the boxes waited for each other.
     Internal(FlowError),
 }
@@ -59,6 +70,7 @@ pub enum Error {
 /// | `TimeLimit` | the same | 408 |
 /// | `Busy`, `NoMemory`, `NoThread` | asking again later | 503 |
 /// | `Cancelled`, `Sink` | the client has gone | – |
+/// | `Store` | a look at the disk | 500 |
 /// | `Internal` | a report to us | 500 |
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[expect(missing_docs, reason = "the table says it")]
@@ -74,6 +86,7 @@ pub enum ErrorKind {
     NoThread,
     Sink,
     Failed,
+    Store,
     Internal,
 }
 
@@ -141,6 +154,8 @@ impl Error {
             Error::NoThread(_) => ErrorKind::NoThread,
             Error::Sink(_) => ErrorKind::Sink,
             Error::Failed { .. } => ErrorKind::Failed,
+            Error::Operation { error, .. } => error.kind(),
+            Error::Store(_) => ErrorKind::Store,
             Error::Internal(_) => ErrorKind::Internal,
         }
     }
@@ -206,6 +221,8 @@ impl fmt::Display for Error {
             Error::Sink(error) => error.fmt(f),
             // What a box says of the user's input stands alone, without the box's name.
             Error::Failed { error, .. } => error.fmt(f),
+            Error::Operation { number, name, error } => write!(f, "operation {number}, {name}: {error}"),
+            Error::Store(error) => error.fmt(f),
             Error::Internal(error) => error.fmt(f),
         }
     }

@@ -1,5 +1,5 @@
 //! What doors share that answer queries: datasets, sessions, prepared plans, answers into any sink, limits and cancellation, and the
-//! memory of the process. No terminal, no socket.
+//! memory of the process. No terminal, and no socket but those by which [`Web`] asks the endpoints of SERVICE.
 //!
 //! A [`Service`] has threads and a [`MemoryBudget`]; it loads a [`Dataset`], and a [`Session`] asks it. A [`Call`] is one
 //! question: its time begins with it, it takes its share of the memory, and can be cancelled at any moment by a [`Cancel`] that it was given.
@@ -8,11 +8,13 @@
 //! ([`Count`]). Why there is no answer is an [`Error`], whose [`ErrorKind`] a door maps to an exit status or an HTTP status.
 //!
 //! Nothing here polls: a waiting caller sleeps until the answer is there, a thread of the service sleeps until the time of the next call
-//! is up, whether that is waited for or not, and a cancelled call is told. Reading a text is bounded by its length and its depth, planning
+//! is up, whether that is waited for or not, and a cancelled call is told. (One exception: a box that waits for a server on the web looks
+//! from time to time whether its run goes on.) Reading a text is bounded by its length and its depth, planning
 //! by its steps; both run on the calling thread, so no thread is left behind when their time is up.
 
 mod budget;
 mod cancel;
+mod document;
 mod error;
 mod load;
 mod service;
@@ -20,9 +22,12 @@ mod session;
 mod sink;
 mod store;
 mod timer;
+mod update;
+mod web;
 
 pub use budget::{Admission, Busy, MemoryBudget};
 pub use cancel::Cancel;
+pub use document::{file_iri, syntax_by_ending, unpacked};
 pub use error::{Error, ErrorKind, SinkFailed, Stage};
 pub use load::{Dataset, Loaded, Loading};
 pub use service::Service;
@@ -30,4 +35,6 @@ pub use session::{Call, Limits, Outcome, Prepared, Running, Session, SessionOpti
 pub use sink::{
     Batch, Count, Each, EachTaker, Format, Sink, Solutions, Taker, TextSink, TextTaker, Unwritable, WrongFormat,
 };
-pub use store::{back_up_store, check_store, create_store, open_store, read_store};
+pub use store::{back_up_store, check_store, copy_store, create_store, graph_name, open_store, or_damaged, read_store};
+pub use update::{Draft, Updated, Updating, check_update};
+pub use web::{Permit, Web, WebError, WebOptions};

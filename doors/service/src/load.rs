@@ -4,6 +4,7 @@ use crate::cancel::{Cancel, Submitted};
 use crate::error::Error;
 use crate::service::Service;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vicus_rdf::load::{Load, LoadOptions, Loaded as LoadedSnapshot, Malformed, Progress, Source};
@@ -19,6 +20,11 @@ impl Dataset {
     /// The data of a store.
     pub fn new(snapshot: Arc<Snapshot>) -> Dataset {
         Dataset { snapshot }
+    }
+
+    /// What holds the data, without this owner.
+    pub fn into_snapshot(self) -> Arc<Snapshot> {
+        self.snapshot
     }
 
     /// What holds the data.
@@ -63,6 +69,14 @@ impl Loading {
         let load = Load::new(sources, LoadOptions { workers: runtime.plan().threads(), over, ..options });
         let submitted = Submitted::new(runtime.submit(load.model()), cancel);
         Loading { load, submitted, began }
+    }
+
+    /// From now on its time is limited.
+    ///
+    /// # Errors
+    /// The system gives no thread for that.
+    pub(crate) fn end_at(&mut self, until: Instant, service: &Service) -> io::Result<()> {
+        self.submitted.end_at(until, service.timer())
     }
 
     /// How far it is.

@@ -2,9 +2,11 @@
 
 use crate::budget::MemoryBudget;
 use crate::cancel::Cancel;
+use crate::error::Error;
 use crate::load::{Dataset, Loading};
 use crate::session::{Session, SessionOptions};
 use crate::timer::Timer;
+use crate::update::{self, Updated, Updating};
 use std::fmt;
 use std::sync::Arc;
 use vicus::Runtime;
@@ -67,7 +69,16 @@ impl Service {
 
     /// A session of calls to a dataset, with options that they share.
     pub fn session(&self, dataset: &Dataset, options: SessionOptions) -> Session {
-        Session::new(self.clone(), dataset.clone(), options)
+        Session::new(self.clone(), dataset.clone(), Arc::new(options))
+    }
+
+    /// Carries out an update, all of it or nothing: see [`Updating`]. Its patterns are answered by the service's threads, as calls are,
+    /// and the options' limits hold for the whole.
+    ///
+    /// # Errors
+    /// As [`Session::answer`]; or an operation can't be carried out. What was changed by then is to be given up.
+    pub fn update(&self, text: &str, data: &mut dyn Updating, options: SessionOptions) -> Result<Updated, Error> {
+        update::run(self, text, data, options)
     }
 
     /// Its threads, if no clone of it and no session is left.

@@ -15,15 +15,17 @@ use crate::error::{Error, Stage};
 use crate::load::Dataset;
 use crate::service::Service;
 use crate::sink::{Count, Format, Sink, Solutions, TextSink, operator};
+use crate::web::Web;
 use std::fmt;
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vicus::{BoxCounts, BoxId, Budget, FlowError, Operator, Request, Totals};
 use vicus_sparql::{
-    Form, Moment, ParseOptions, Parsed, Plan, PlanOptions, QueryErrorKind, Watch, parse_with, parsing_bytes_with,
-    plan_until,
+    Form, Moment, ParseOptions, Parsed, Plan, PlanOptions, QueryError, QueryErrorKind, Watch, parse_with,
+    parsing_bytes_with, plan_until,
 };
 
 /// What a call may take.
@@ -58,6 +60,10 @@ pub struct SessionOptions {
     pub moment: Option<Moment>,
     /// Whether [`Outcome::counts`] has what each box did.
     pub counts: bool,
+    /// How SERVICE and LOAD ask the web; by default nothing may be asked.
+    pub web: Arc<Web>,
+    /// The folder in which LOAD may read files; by default none.
+    pub folder: Option<PathBuf>,
     /// What each of its calls may take.
     pub limits: Limits,
 }
@@ -73,6 +79,8 @@ impl Default for SessionOptions {
             parallel_answers: false,
             moment: None,
             counts: false,
+            web: Arc::default(),
+            folder: None,
             limits: Limits::default(),
         }
     }
@@ -89,7 +97,7 @@ impl SessionOptions {
 /// # Errors
 /// As [`Call::prepare`], but for those of planning.
 pub fn check(text: &str, memory: &Arc<MemoryBudget>, options: &SessionOptions) -> Result<Form, Error> {
-    Ticket::begin(memory, &options.limits)?.parse(text, options).map(|(parsed, _)| parsed.form())
+    Ticket::begin(memory, &options.limits)?.parse(text, options, parse_with).map(|(parsed, _)| parsed.form())
 }
 
 /// Calls to one dataset.
@@ -101,8 +109,8 @@ pub struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(service: Service, dataset: Dataset, options: SessionOptions) -> Session {
-        Session { service, dataset, options: Arc::new(options) }
+    pub(crate) fn new(service: Service, dataset: Dataset, options: Arc<SessionOptions>) -> Session {
+        Session { service, dataset, options }
     }
 
     /// Begins a call: its time runs from now on, and it takes its first share of memory.
@@ -141,20 +149,21 @@ impl Session {
     }
 }
 
-/// A call's clock, its share of memory, and how it is cancelled.
-struct Ticket {
+/// A call's clock, its share of memory, and how it is cancelled. The parts of an update share one.
+#[derive(Clone)]
+pub(crate) struct Ticket {
     share: Arc<Share>,
     /// As many bytes at most.
     most: u64,
-    until: Option<Instant>,
-    cancel: Cancel,
+    pub(crate) until: Option<Instant>,
+    pub(crate) cancel: Cancel,
 }
 
 impl Ticket {
     /// What a call takes when it begins: enough for a short query from text to answer.
     const FIRST_SHARE: u64 = 256 << 10;
 
-    fn begin(memory: &Arc<MemoryBudget>, limits: &Limits) -> Result<Ticket, Error> {
+    pub(crate) fn begin(memory: &Arc<MemoryBudget>, limits: &Limits) -> Result<Ticket, Error> {
         // A time that no clock reaches is none.
         let until = limits.time.and_then(|time| Instant::now().checked_add(time));
         let total = memory.total();
@@ -165,23 +174,28 @@ impl Ticket {
     }
 
     /// Why it is to end, if it is.
-    fn ended(&self, during: Stage) -> Option<Error> {
+    pub(crate) fn ended(&self, during: Stage) -> Option<Error> {
         if self.cancel.is_cancelled() {
             return Some(Error::Cancelled);
         }
         self.until.is_some_and(|until| Instant::now() >= until).then_some(Error::TimeLimit { during })
     }
 
-    fn check(&self, during: Stage) -> Result<(), Error> {
+    pub(crate) fn check(&self, during: Stage) -> Result<(), Error> {
         self.ended(during).map_or(Ok(()), Err)
     }
 
     /// Takes so many bytes all in all. `holders` say what for.
-    fn hold<const N: usize>(&self, bytes: u64, holders: [(&str, u64); N]) -> Result<(), Error> {
+    pub(crate) fn hold<const N: usize>(&self, bytes: u64, holders: [(&str, u64); N]) -> Result<(), Error> {
         if bytes > self.most {
             return Err(Error::over(self.most, holders.map(|(name, held)| (name.to_owned(), held)).into()));
         }
         self.share.raise_to(bytes).map(drop).ok_or_else(|| self.busy())
+    }
+
+    /// Gives its share back, when all is over.
+    pub(crate) fn give_back(&self) {
+        self.share.give_back();
     }
 
     fn busy(&self) -> Error {
@@ -189,11 +203,16 @@ impl Ticket {
     }
 
     /// Parses a text; says how many bytes that takes.
-    fn parse(&self, text: &str, options: &SessionOptions) -> Result<(Parsed, u64), Error> {
+    pub(crate) fn parse<P>(
+        &self,
+        text: &str,
+        options: &SessionOptions,
+        parse: impl FnOnce(&str, &ParseOptions<'_>) -> Result<P, QueryError>,
+    ) -> Result<(P, u64), Error> {
         let options = options.parse_options();
         let bytes = parsing_bytes_with(text, &options);
         self.hold(bytes, [("its text, when it is parsed,", bytes)])?;
-        let parsed = parse_with(text, &options).map_err(Error::Query)?;
+        let parsed = parse(text, &options).map_err(Error::Query)?;
         self.check(Stage::Parsing)?;
         Ok((parsed, bytes))
     }
@@ -201,8 +220,8 @@ impl Ticket {
 
 /// One question to a dataset: its clock, its share of the memory, and how it is cancelled.
 pub struct Call {
-    session: Session,
-    ticket: Ticket,
+    pub(crate) session: Session,
+    pub(crate) ticket: Ticket,
 }
 
 /// A call that has its query planned.
@@ -227,11 +246,16 @@ impl Call {
     /// # Errors
     /// The text is no query, or that takes more than the call may.
     pub fn prepare(&mut self, text: &str) -> Result<Arc<Prepared>, Error> {
+        let began = Instant::now();
+        let (parsed, text_bytes) = self.ticket.parse(text, &self.session.options, parse_with)?;
+        let parsing = began.elapsed();
+        Ok(Arc::new(Prepared { parsing, ..self.plan(&parsed, text_bytes)? }))
+    }
+
+    /// Plans a query whose text, parsed, holds so many bytes.
+    pub(crate) fn plan(&mut self, parsed: &Parsed, text_bytes: u64) -> Result<Prepared, Error> {
         let Call { session, ticket } = self;
         let options = &*session.options;
-        let began = Instant::now();
-        let (parsed, text_bytes) = ticket.parse(text, options)?;
-        let parsing = began.elapsed();
         let began = Instant::now();
         let threads = options.threads.unwrap_or_else(|| session.service.runtime().plan().threads());
         let plan_options = PlanOptions {
@@ -240,7 +264,8 @@ impl Call {
             plan_bytes: options.plan.plan_bytes.min(ticket.most - text_bytes),
             ..options.plan
         };
-        let plan = plan_until(session.dataset.snapshot(), &parsed, &plan_options, &Planner { ticket, text_bytes });
+        let planner = Planner { ticket, text_bytes };
+        let plan = reading("planner", || plan_until(session.dataset.snapshot(), parsed, &plan_options, &planner))?;
         // A plan that was stopped says so, and one that came too late is late all the same.
         ticket.check(Stage::Planning)?;
         let plan = plan.map_err(|error| match error.kind {
@@ -252,9 +277,9 @@ impl Call {
             _ => Error::Query(error),
         })?;
         let plan = Arc::new(plan);
-        let prepared = Prepared { plan, text_bytes, parsing, planning: began.elapsed() };
+        let prepared = Prepared { plan, text_bytes, parsing: Duration::ZERO, planning: began.elapsed() };
         ticket.hold(prepared.bytes(), prepared.holders())?;
-        Ok(Arc::new(prepared))
+        Ok(prepared)
     }
 
     /// Starts a prepared query on the service's threads, and returns at once. When its time is up, it ends, though no thread may wait
@@ -296,11 +321,15 @@ impl Call {
         ticket.hold(beside_boxes, prepared.holders())?;
         ticket.share.set_beside_boxes(beside_boxes);
         let plan = &prepared.plan;
-        let run = plan.start(session.options.moment.unwrap_or_else(now));
-        let solutions = Arc::new(Solutions { run, plan: Arc::clone(plan) });
+        let web = Arc::clone(&session.options.web);
         let (sink, rows) = (Arc::new(sink), Arc::new(AtomicU64::new(0)));
-        let sinks = plan.sinks().iter().map(|id| (*id, operator(&sink, &solutions, &rows)));
-        let operators = solutions.run.operators(sinks);
+        let (solutions, operators) = reading("start", || {
+            let run = plan.start_with(session.options.moment.unwrap_or_else(now), web);
+            let solutions = Arc::new(Solutions { run, plan: Arc::clone(plan) });
+            let sinks = plan.sinks().iter().map(|id| (*id, operator(&sink, &solutions, &rows)));
+            let operators = solutions.run.operators(sinks);
+            (solutions, operators)
+        })?;
         let budget = Budget::from(ticket.most - beside_boxes).granted_by(Arc::clone(&ticket.share) as _);
         let request = submit(session.service.runtime(), plan, operators, budget, &ticket);
         let mut submitted = Submitted::new(request, &ticket.cancel);
@@ -311,8 +340,13 @@ impl Call {
     }
 }
 
+/// Calls what reads data outside of boxes: a page of a mapped file may be found damaged there, too.
+fn reading<R>(name: &str, read: impl FnOnce() -> R) -> Result<R, Error> {
+    vicus::or_given_up(read).map_err(|error| Error::Failed { name: name.to_owned(), error: error.into() })
+}
+
 /// The moment that the clock says.
-fn now() -> Moment {
+pub(crate) fn now() -> Moment {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_ms = since.map_or(0, |since| since.as_millis() as i64);
     Moment { now_ms, seed: now_ms as u64 }
@@ -402,7 +436,7 @@ impl<S: Sink> Running<S> {
         let totals = match self.submitted.request.wait() {
             Ok(totals) => totals,
             Err(error) => {
-                self.ticket.share.give_back();
+                self.ticket.give_back();
                 return Err(self.reason(error));
             }
         };
@@ -413,7 +447,7 @@ impl<S: Sink> Running<S> {
         let Running { submitted, ticket, .. } = self;
         drop(submitted);
         // A thread may still have a reference to what has ended.
-        ticket.share.give_back();
+        ticket.give_back();
         Ok((output, Outcome { rows, time, totals, counts }))
     }
 

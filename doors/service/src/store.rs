@@ -1,5 +1,6 @@
 //! Stores in folders of the system, for threads that may wait.
 
+use oxrdf::NamedNode;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -8,22 +9,32 @@ use vicus_rdf::Snapshot;
 use vicus_store::{Checked, Store, StoreError, Waiting};
 
 /// Lets threads sleep until another one has done something.
-#[derive(Debug, Default)]
-struct Threads {
-    mutex: Mutex<()>,
-    changed: Condvar,
+#[derive(Debug)]
+struct Threads([(Mutex<()>, Condvar); 32]);
+
+impl Threads {
+    fn new() -> Arc<Threads> {
+        Arc::new(Threads(std::array::from_fn(|_| Default::default())))
+    }
+
+    /// Where threads with this key sleep, perhaps among others.
+    fn place(&self, key: u64) -> &(Mutex<()>, Condvar) {
+        &self.0[key as usize % self.0.len()]
+    }
 }
 
 impl Waiting for Threads {
-    fn wait(&self, ready: &mut dyn FnMut() -> bool) {
-        let locked = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.changed.wait_while(locked, |()| !ready()));
+    fn wait(&self, key: u64, ready: &mut dyn FnMut() -> bool) {
+        let (mutex, changed) = self.place(key);
+        let locked = mutex.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(changed.wait_while(locked, |()| !ready()));
     }
 
-    fn wake(&self) {
-        // A thread that has found nothing and does not sleep yet has this lock.
-        drop(self.mutex.lock());
-        self.changed.notify_all();
+    fn wake(&self, key: u64) {
+        let (mutex, changed) = self.place(key);
+        // A thread that was told to wait and does not sleep yet has this lock.
+        drop(mutex.lock());
+        changed.notify_all();
     }
 }
 
@@ -42,7 +53,7 @@ fn folder(path: &Path) -> Result<Arc<SystemDirectory>, StoreError> {
 /// # Errors
 /// There is a store, the folder above is not there, or the system refuses.
 pub fn create_store(path: &Path) -> Result<Store, StoreError> {
-    Store::create(Arc::new(SystemDirectory::create(path)?), number(), Arc::new(Threads::default()))
+    Store::create(Arc::new(SystemDirectory::create(path)?), number(), Threads::new())
 }
 
 /// Opens a store to change it.
@@ -50,7 +61,7 @@ pub fn create_store(path: &Path) -> Result<Store, StoreError> {
 /// # Errors
 /// There is none, it is damaged or newer, another process writes to it, or the system refuses.
 pub fn open_store(path: &Path) -> Result<Store, StoreError> {
-    Store::open(folder(path)?, Arc::new(Threads::default()))
+    Store::open(folder(path)?, Threads::new())
 }
 
 /// The data of a store as it is now, beside a process that may be writing to it.
@@ -75,4 +86,33 @@ pub fn check_store(path: &Path) -> Result<Checked, StoreError> {
 /// The folder has a store, the disk is full, the store is damaged, or the system refuses.
 pub fn back_up_store(store: &Store, path: &Path, pause: &mut dyn FnMut(u64)) -> Result<(), StoreError> {
     store.backup(Arc::new(SystemDirectory::create(path)?), number(), pause)
+}
+
+/// Makes a store in a folder that has this data, such as a store has as it is now ([`read_store`]): beside a process that goes on to
+/// change it. Returns the number of quads. `pause` is called now and then with the number of bytes written so far.
+///
+/// # Errors
+/// The folder has a store, the disk is full, the data is damaged, or the system refuses.
+pub fn copy_store(snapshot: &Snapshot, path: &Path, pause: &mut dyn FnMut(u64)) -> Result<usize, StoreError> {
+    let copy = create_store(path)?;
+    // Changes since its base was built become part of the new base.
+    let whole = or_damaged(|| Snapshot::united(&[snapshot], &mut || {})).map_err(StoreError::Unreadable)?;
+    copy.load(whole.map_err(StoreError::NoMemory)?, pause)?;
+    Ok(snapshot.len())
+}
+
+/// The result of a function that reads data, or the damage that it came across.
+///
+/// # Errors
+/// The data can't be read.
+pub fn or_damaged<R>(function: impl FnOnce() -> R) -> Result<R, Arc<dyn std::error::Error + Send + Sync>> {
+    vicus::or_given_up(function).map_err(Into::into)
+}
+
+/// The name of a graph.
+///
+/// # Errors
+/// The text is no absolute IRI.
+pub fn graph_name(text: &str) -> Result<NamedNode, String> {
+    NamedNode::new(text).map_err(|error| format!("`{text}` is no IRI: {error}"))
 }

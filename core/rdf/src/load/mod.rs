@@ -43,7 +43,7 @@ use crate::ids::{Id, Kind};
 use crate::index::Order;
 use crate::snapshot::Snapshot;
 use crate::term::{Encoder, TermView};
-use oxrdf::{GraphNameRef, QuadRef, Term, TermRef};
+use oxrdf::{GraphNameRef, NamedNode, QuadRef, Term, TermRef};
 use plain::ROOM_BESIDE_TEXT;
 use rapidhash::v3::RapidSecrets;
 use std::cmp::Ordering;
@@ -260,6 +260,19 @@ impl Parsed {
                 self.quads.named.push([subject, predicate, object, graph]);
             }
         }
+        Ok(())
+    }
+
+    /// Puts the triples of the default graph into the graph with this name.
+    fn name_default_graph(&mut self, name: &NamedNode) -> Result<(), NoMemory> {
+        if self.quads.triples.is_empty() {
+            return Ok(());
+        }
+        self.make_room(name.as_str().len())?;
+        let graph = self.terms.intern(self.encoder.term(name.as_ref().into()));
+        let triples = std::mem::take(&mut self.quads.triples);
+        self.quads.named.grow(triples.len())?;
+        self.quads.named.extend(triples.into_iter().map(|[s, p, o]| [s, p, o, graph]));
         Ok(())
     }
 

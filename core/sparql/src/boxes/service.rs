@@ -4,6 +4,7 @@
 //! nothing to an endpoint, so none is sent: the row is compared with all solutions that come back.
 
 use super::join::{Core, JoinSpec, Probe, ProbeState};
+use crate::service::ServiceFailed;
 use crate::terms::{Booking, Terms};
 use hashbrown::HashMap;
 use oxrdf::Term;
@@ -242,11 +243,14 @@ impl Asker {
                 }
                 answers.rows += 1;
             };
-            let asked = turn.blocking(|| endpoints.ask(&endpoint, &query, &mut found));
-            asked.map_err(|error| format!("SERVICE <{endpoint}>: {error}").into())
+            let stopped = || turn.is_stopped();
+            let asked = turn.blocking(|| endpoints.ask(&endpoint, &query, &stopped, &mut found));
+            asked.map_err(|error| ServiceFailed { endpoint, error }.into())
         });
         match asked {
             Ok(()) => {}
+            // A request that has ended well needs no more solutions, and must not fail for them.
+            Err(_) if turn.is_stopped() => return Ok(()),
             Err(_) if self.spec.silent => {
                 // One solution without values.
                 answers.columns.iter_mut().for_each(|column| {

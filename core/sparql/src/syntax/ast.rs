@@ -1,4 +1,4 @@
-//! A query as written, with names resolved. Every rule of the grammar holds.
+//! A query or an update as written, with names resolved. Every rule of the grammar holds.
 
 use crate::expression::{Arithmetic, Compare, Function};
 use oxiri::Iri;
@@ -14,9 +14,9 @@ pub(crate) struct Var(pub(crate) u32);
 pub(crate) struct Query {
     pub(crate) form: Form,
     /// The base that the function IRI resolves against.
-    pub(crate) base: Option<Iri<String>>,
-    /// The prefixes and what they stand for, as declared last.
-    pub(crate) prefixes: Vec<(String, String)>,
+    pub(crate) base: Option<Arc<Iri<String>>>,
+    /// The prefixes and what they stand for, as declared last. The operations of an update share them.
+    pub(crate) prefixes: Arc<[(String, String)]>,
     /// The variables' names without `?`, in the order of the text.
     pub(crate) variables: Vec<String>,
     /// The graphs that it names with FROM and FROM NAMED.
@@ -46,6 +46,81 @@ pub(crate) enum Form {
     Construct(Vec<Triple>),
     /// The descriptions of the projected variables' values and of these resources.
     Describe(Vec<NamedNode>),
+}
+
+/// An update.
+#[derive(Clone, Debug)]
+pub(crate) struct Update {
+    pub(crate) operations: Vec<Operation>,
+    /// The greatest number of levels of its tree.
+    pub(crate) depth: usize,
+}
+
+/// An operation of an update. A graph without a name is the default graph.
+#[derive(Clone, Debug)]
+pub(crate) enum Operation {
+    Load {
+        silent: bool,
+        from: NamedNode,
+        into: Option<NamedNode>,
+    },
+    /// CLEAR and DROP, which differ only where graphs without quads exist. No graph that they name has to exist, so that SILENT
+    /// changes nothing.
+    Clear(Graphs),
+    Create {
+        silent: bool,
+        graph: NamedNode,
+    },
+    Transfer {
+        how: Transfer,
+        silent: bool,
+        from: Option<NamedNode>,
+        to: Option<NamedNode>,
+    },
+    /// INSERT DATA; the quads have no variables.
+    Insert(Vec<Quads>),
+    /// DELETE DATA; the quads have neither variables nor blank nodes.
+    Delete(Vec<Quads>),
+    /// DELETE and INSERT for each solution of WHERE.
+    Modify(Box<Modify>),
+}
+
+/// Which graphs CLEAR and DROP empty.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Graphs {
+    Default,
+    Named,
+    All,
+    One(NamedNode),
+}
+
+/// What becomes of two graphs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Transfer {
+    /// ADD: the second has the triples of both.
+    Add,
+    /// COPY: the second has those of the first instead of its own.
+    Copy,
+    /// MOVE: as COPY, and the first has none any more.
+    Move,
+}
+
+/// Triples of one graph in a template or in data.
+#[derive(Clone, Debug)]
+pub(crate) struct Quads {
+    /// An IRI or a variable; `None` for the default graph.
+    pub(crate) graph: Option<Term>,
+    /// Their verbs are variables and IRIs.
+    pub(crate) triples: Vec<Triple>,
+}
+
+/// A pattern, and the templates that are filled for each of its solutions.
+#[derive(Clone, Debug)]
+pub(crate) struct Modify {
+    pub(crate) delete: Vec<Quads>,
+    pub(crate) insert: Vec<Quads>,
+    /// Its projection has the variables of both templates, ascending.
+    pub(crate) query: Query,
 }
 
 /// A query or a sub-query.

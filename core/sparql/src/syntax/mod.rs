@@ -2,7 +2,7 @@
 //!
 //! A recursive descent with one token of look-ahead. It takes time and memory in proportion to the text's length, limits its
 //! depth, and gives each error its place. SPARQL 1.1 Query Language, §19, and the rules in the text of §11.4, §18.2.1 and
-//! §19.6. Updates (SPARQL 1.1 Update) are checked, but not kept.
+//! §19.6; and SPARQL 1.1 Update, rules 29 to 52 of the same grammar.
 
 pub(crate) mod ast;
 mod expression;
@@ -90,21 +90,32 @@ type Result<T> = std::result::Result<T, Box<Wrong>>;
 
 /// Parses a query.
 pub(crate) fn read(text: &str, options: &ParseOptions<'_>) -> std::result::Result<ast::Query, QueryError> {
+    read_as(text, "query", options, |parser| parser.query())
+}
+
+/// Parses an update.
+pub(crate) fn read_update(text: &str, options: &ParseOptions<'_>) -> std::result::Result<ast::Update, QueryError> {
+    read_as(text, "update", options, |parser| parser.update())
+}
+
+fn read_as<T>(
+    text: &str,
+    noun: &'static str,
+    options: &ParseOptions<'_>,
+    read: impl FnOnce(Parser<'_>) -> Result<T>,
+) -> std::result::Result<T, QueryError> {
     let limit = options.bytes.min(u32::MAX as usize);
     if text.len() > limit {
         return Err(QueryError {
-            message: format!("the query has {} bytes; at most {limit} are read", text.len()),
+            message: format!("the {noun} has {} bytes; at most {limit} are read", text.len()),
             line: 0,
             column: 0,
             kind: QueryErrorKind::TooLong,
         });
     }
     let decoded = unescape::codepoints(text);
-    let read = match &decoded {
-        Some(decoded) => Parser::new(&decoded.text, options).and_then(Parser::query),
-        None => Parser::new(text, options).and_then(Parser::query),
-    };
-    read.map_err(|wrong| {
+    let written = decoded.as_ref().map_or(text, |decoded| &decoded.text);
+    Parser::new(written, noun, options).and_then(read).map_err(|wrong| {
         let Wrong { at, message, kind } = *wrong;
         if kind == QueryErrorKind::WrongBase {
             // The error has no place in the text.

@@ -1,6 +1,6 @@
 //! What all parts of the grammar use: the next token, depth, names, terms; and the beginning and the end of a text.
 
-use super::ast::{Dataset, Form, Group, Query, Select, Term, Var};
+use super::ast::{Dataset, Form, Query, Select, Term, Update, Var};
 use super::names::Blanks;
 use super::token::{Kind, Token, Tokens};
 use super::{ParseOptions, Result, Wrong, unescape};
@@ -9,6 +9,7 @@ use oxiri::Iri;
 use oxrdf::vocab::xsd;
 use oxrdf::{Literal, NamedNode};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Eight levels of the grammar need less stack than this many bytes.
 const ENOUGH: usize = 256 << 10;
@@ -26,6 +27,8 @@ const BYTES_FOR_ONE_REPEATED: usize = 4;
 /// Reads one text.
 pub(super) struct Parser<'a> {
     text: &'a str,
+    /// What the text is to be, for errors: a query or an update.
+    noun: &'static str,
     tokens: Tokens<'a>,
     /// The next token, and the one after it.
     ahead: [Token; 2],
@@ -34,8 +37,10 @@ pub(super) struct Parser<'a> {
     /// The number of tokens parsed.
     read: usize,
     pub(super) options: &'a ParseOptions<'a>,
-    base: Option<Iri<String>>,
+    base: Option<Arc<Iri<String>>>,
     prefixes: BTreeMap<&'a str, String>,
+    /// The prefixes as the last operation of an update has them, if none was declared since.
+    shared_prefixes: Option<Arc<[(String, String)]>>,
     /// The names of variables, by number.
     variables: Vec<String>,
     /// For each variable, how often it was parsed.
@@ -77,9 +82,9 @@ pub(super) enum Aggregates {
 }
 
 impl<'a> Parser<'a> {
-    pub(super) fn new(text: &'a str, options: &'a ParseOptions<'a>) -> Result<Parser<'a>> {
+    pub(super) fn new(text: &'a str, noun: &'static str, options: &'a ParseOptions<'a>) -> Result<Parser<'a>> {
         let base = options.base.map(|base| {
-            Iri::parse(base.to_owned()).map_err(|error| {
+            Iri::parse(base.to_owned()).map(Arc::new).map_err(|error| {
                 let message = format!("the base `{base}` is no absolute IRI: {error}");
                 Box::new(Wrong { at: 0, message, kind: QueryErrorKind::WrongBase })
             })
@@ -89,6 +94,7 @@ impl<'a> Parser<'a> {
         let ahead = [tokens.next(), tokens.next()];
         Ok(Parser {
             text,
+            noun,
             tokens,
             ahead,
             end: 0,
@@ -96,6 +102,7 @@ impl<'a> Parser<'a> {
             options,
             base,
             prefixes: BTreeMap::new(),
+            shared_prefixes: None,
             variables: Vec::new(),
             mentions: Vec::new(),
             dataset: None,
@@ -114,10 +121,9 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Parses a whole text.
+    /// Parses the whole text as a query.
     pub(super) fn query(mut self) -> Result<Query> {
         self.prologue()?;
-        let start = self.place();
         let (form, select) = if self.at_word("SELECT") {
             (Form::Select, self.select(true)?.0)
         } else if self.take_word("ASK") {
@@ -127,23 +133,57 @@ impl<'a> Parser<'a> {
         } else if self.take_word("DESCRIBE") {
             self.describe()?
         } else if self.at_update() {
-            self.not_supported(start, "updates");
-            self.updates()?;
-            (Form::Select, Select::of(Group::default()))
+            let word = self.slice(self.token());
+            return Err(Wrong::new(self.place(), format!("`{word}` begins an update, and a query is expected here")));
         } else {
             return Err(self.unexpected("SELECT, ASK, CONSTRUCT or DESCRIBE"));
         };
+        self.end()?;
+        Ok(self.query_of(form, select))
+    }
+
+    /// Parses the whole text as an update.
+    pub(super) fn update(mut self) -> Result<Update> {
+        let operations = self.operations()?;
+        self.end()?;
+        Ok(Update { operations, depth: self.deepest })
+    }
+
+    /// Nothing follows, and all is supported.
+    fn end(&self) -> Result<()> {
         if self.kind() != Kind::End {
-            return Err(self.unexpected("the query's end"));
+            return Err(self.unexpected(&format!("the {}'s end", self.noun)));
         }
-        if let Some((_, what)) = self.unsupported {
+        if let Some((at, what)) = self.unsupported {
             let QueryError { message, kind, .. } = QueryError::unsupported(what);
-            let at = self.unsupported.map_or(0, |(at, _)| at);
             return Err(Box::new(Wrong { at, message, kind }));
         }
-        let prefixes = self.prefixes.into_iter().map(|(name, iri)| (name.to_owned(), iri)).collect();
-        let (base, variables, depth) = (self.base, self.variables, self.deepest);
-        Ok(Query { form, base, prefixes, variables, dataset: self.dataset, select, depth })
+        Ok(())
+    }
+
+    /// What was just parsed, with the names that it uses. What follows has variables of its own.
+    pub(super) fn query_of(&mut self, form: Form, select: Select) -> Query {
+        let prefixes = match &self.shared_prefixes {
+            Some(shared) => Arc::clone(shared),
+            None => {
+                let all = self.prefixes.iter().map(|(name, iri)| ((*name).to_owned(), iri.clone()));
+                Arc::clone(self.shared_prefixes.insert(all.collect()))
+            }
+        };
+        self.by_name.clear();
+        self.mentions.clear();
+        let (base, variables) = (self.base.clone(), std::mem::take(&mut self.variables));
+        Query { form, base, prefixes, variables, dataset: self.dataset.take(), select, depth: self.deepest }
+    }
+
+    /// Counts the prefixes as longer names, if a query needs a copy of them: each operation of an update may declare one more.
+    pub(super) fn lengthen_by_prefixes(&mut self) -> Result<()> {
+        if self.shared_prefixes.is_some() {
+            return Ok(());
+        }
+        let all = self.prefixes.iter();
+        let bytes = all.map(|(name, iri)| name.len() + iri.len() + size_of::<(String, String)>()).sum();
+        self.lengthen(self.place(), bytes)
     }
 
     /// BASE and PREFIX.
@@ -151,7 +191,7 @@ impl<'a> Parser<'a> {
         loop {
             if self.take_word("BASE") {
                 let iri = self.resolved("an IRI in `<` and `>`")?;
-                self.base = Some(Iri::parse_unchecked(iri.into_string()));
+                self.base = Some(Arc::new(Iri::parse_unchecked(iri.into_string())));
             } else if self.take_word("PREFIX") {
                 let token = self.token();
                 let name = self.slice(token);
@@ -160,6 +200,7 @@ impl<'a> Parser<'a> {
                 self.skip();
                 let iri = self.resolved("an IRI in `<` and `>`")?;
                 self.prefixes.insert(prefix, iri.into_string());
+                self.shared_prefixes = None;
             } else {
                 return Ok(());
             }
@@ -249,7 +290,7 @@ impl<'a> Parser<'a> {
             Kind::Wrong => Wrong::new(token.start as usize, self.tokens.wrong.clone()),
             Kind::End => {
                 // At the end of the last token, not behind the comments and white space after it.
-                Wrong::new(self.end, format!("the query ends too early: expected {expected}"))
+                Wrong::new(self.end, format!("the {} ends too early: expected {expected}", self.noun))
             }
             _ => {
                 let found = self.slice(token);
@@ -294,7 +335,8 @@ impl<'a> Parser<'a> {
         let limit = self.options.depth.min(ParseOptions::MOST_DEPTH);
         if depth > limit {
             let message = format!(
-                "the query is nested more than {limit} levels deep: brackets add levels, and so do operators and patterns that apply to the one before"
+                "the {} is nested more than {limit} levels deep: brackets add levels, and so do operators and patterns that apply to the one before",
+                self.noun
             );
             return Err(Box::new(Wrong { at: self.place(), message, kind: QueryErrorKind::TooDeep }));
         }
@@ -325,7 +367,8 @@ impl<'a> Parser<'a> {
         let limit = self.options.longer.saturating_mul(BYTES_OF_ANY + self.text.len());
         if self.longer > limit {
             let message = format!(
-                "with its names written out, the query is more than {limit} bytes longer: a prefix or the base is too long"
+                "with its names written out, the {} is more than {limit} bytes longer: a prefix or the base is too long",
+                self.noun
             );
             return Err(Box::new(Wrong { at, message, kind: QueryErrorKind::NamesTooLong }));
         }

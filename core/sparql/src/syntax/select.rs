@@ -41,7 +41,7 @@ impl<'a> Parser<'a> {
         let is_star = self.take(Kind::Star);
         let selected = if is_star { Vec::new() } else { self.selected()? };
         if is_query {
-            self.dataset()?;
+            self.dataset("FROM")?;
         }
         self.take_word("WHERE");
         let (pattern, mut scope) = self.without_aggregates(Self::group)?;
@@ -146,7 +146,7 @@ impl<'a> Parser<'a> {
     /// The pattern and the modifiers after ASK.
     pub(super) fn ask(&mut self) -> Result<Select> {
         self.aggregates = Aggregates::Allowed;
-        self.dataset()?;
+        self.dataset("FROM")?;
         self.take_word("WHERE");
         let (pattern, mut scope) = self.without_aggregates(Self::group)?;
         let mut select = Select::of(pattern);
@@ -162,11 +162,11 @@ impl<'a> Parser<'a> {
         if self.take(Kind::BraceOpen) {
             triples = self.template(template, None)?;
             self.need(Kind::BraceClose, "`}` or a triple")?;
-            self.dataset()?;
+            self.dataset("FROM")?;
             self.take_word("WHERE");
             (pattern, scope) = self.without_aggregates(Self::group)?;
         } else {
-            self.dataset()?;
+            self.dataset("FROM")?;
             self.need_word("WHERE")?;
             self.need(Kind::BraceOpen, "`{`")?;
             triples = self.template(template, None)?;
@@ -201,7 +201,7 @@ impl<'a> Parser<'a> {
                 return Err(self.unexpected("`*`, a variable or an IRI"));
             }
         }
-        self.dataset()?;
+        self.dataset("FROM")?;
         let (mut pattern, mut scope) = (Group::default(), Scope::default());
         if self.take_word("WHERE") || self.kind() == Kind::BraceOpen {
             (pattern, scope) = self.without_aggregates(Self::group)?;
@@ -221,9 +221,9 @@ impl<'a> Parser<'a> {
         Ok((Form::Describe(resources), select))
     }
 
-    /// FROM and FROM NAMED.
-    fn dataset(&mut self) -> Result<()> {
-        while self.take_word("FROM") {
+    /// FROM and FROM NAMED, or in an update USING and USING NAMED.
+    pub(super) fn dataset(&mut self, word: &str) -> Result<()> {
+        while self.take_word(word) {
             let named = self.take_word("NAMED");
             let graph = self.need_iri()?;
             let dataset = self.dataset.get_or_insert_with(|| Dataset { default: Vec::new(), named: Some(Vec::new()) });

@@ -1,10 +1,18 @@
 //! Tests of the grammar's rules, against its text and against what other parsers accept.
 
-use crate::{ParseOptions, QueryError, QueryErrorKind, parse, parse_with};
+use crate::{ParseOptions, QueryError, QueryErrorKind, parse, parse_update, parse_update_with, parse_with};
 use std::fmt::Write as _;
 
 fn wrong(text: &str) -> QueryError {
     match parse(text) {
+        Ok(_) => panic!("{text} is read"),
+        Err(error) if error.message.contains("begins an update") => wrong_update(text),
+        Err(error) => error,
+    }
+}
+
+fn wrong_update(text: &str) -> QueryError {
+    match parse_update(text) {
         Ok(_) => panic!("{text} is read"),
         Err(error) => error,
     }
@@ -62,12 +70,62 @@ fn a_broken_rule_is_named_with_its_place() {
         ("ASK { ?s e:p 1 }", 10, "the prefix `e:` is not declared"),
         ("INSERT DATA { ?s <http://e/p> 1 }", 15, "a variable can't stand in INSERT DATA"),
         ("DELETE DATA { _:a <http://e/p> 1 }", 15, "a blank node can't stand in DELETE DATA"),
+        ("DELETE { _:a <http://e/p> ?o } WHERE { ?s ?p ?o }", 10, "a blank node can't stand in DELETE"),
+        ("DELETE WHERE { [] <http://e/p> ?o }", 16, "a blank node can't stand in DELETE"),
+        ("INSERT DATA { GRAPH ?g { } }", 21, "a variable can't stand in INSERT DATA"),
+        (
+            "CLEAR ALL ; CLEAR ALL ; INSERT DATA { <http://e/s> } ",
+            52,
+            "`}` can't stand here: expected a triple's predicate",
+        ),
+        ("CLEAR ALL ; SELECT * { }", 13, "`SELECT` can't stand here: expected INSERT, DELETE"),
+        ("LOAD <http://e/s> INTO <http://e/g>", 24, "expected GRAPH"),
+        (
+            "INSERT DATA { _:a <http://e/p> 1 } ; INSERT DATA { _:a <http://e/p> 1 }",
+            52,
+            "in another basic graph pattern",
+        ),
+        ("CLEAR ALL CLEAR ALL", 11, "expected the update's end"),
     ] {
         let error = wrong(text);
         assert_eq!((error.line, error.column), (1, column), "{text}: {error}");
         assert_eq!(error.kind, QueryErrorKind::Syntax, "{text}: {error}");
         assert!(error.message.contains(said), "{text}: {error}");
     }
+}
+
+#[test]
+fn a_query_is_no_update_and_an_update_no_query() {
+    let error = parse("PREFIX e: <http://e/> CLEAR ALL").err().unwrap();
+    assert_eq!((error.column, &error.kind), (23, &QueryErrorKind::Syntax), "{error}");
+    assert_eq!(error.message, "`CLEAR` begins an update, and a query is expected here");
+    let error = wrong_update("ASK {}");
+    assert!(error.message.starts_with("`ASK` can't stand here: expected INSERT, DELETE, WITH"), "{error}");
+    assert_eq!(wrong_update("CLEAR").to_string(), "line 1, column 6: the update ends too early: expected GRAPH");
+    // SPARQL 1.1 Update has texts without operations, and those that end with a semicolon.
+    for (text, operations) in
+        [("", 0), ("PREFIX e: <http://e/>", 0), ("CLEAR ALL ;", 1), ("CLEAR ALL ; BASE <http://e/> ", 1)]
+    {
+        assert_eq!(parse_update(text).unwrap().operations().len(), operations, "{text}");
+    }
+}
+
+/// Each operation has a copy of the prefixes if one was declared since the one before: of n prefixes n times n.
+#[test]
+fn the_prefixes_of_operations_have_a_limit() {
+    let text = |count: usize| {
+        (0..count).fold(String::new(), |mut text, number| {
+            write!(text, "PREFIX p{number}: <http://e/{number}> DELETE WHERE {{ ?s p{number}: ?o }} ; ").unwrap();
+            text
+        })
+    };
+    assert!(parse_update(&text(100)).is_ok());
+    let error = parse_update(&text(5000)).err().unwrap();
+    assert_eq!(error.kind, QueryErrorKind::NamesTooLong);
+    // Without new ones they are shared.
+    let many = text(100) + &"DELETE WHERE { ?s p1: ?o } ; ".repeat(20_000);
+    let options = ParseOptions { longer: 16, ..ParseOptions::default() };
+    assert!(parse_update_with(&many, &options).is_ok());
 }
 
 /// What happened: the earlier parser refused each of these.
@@ -134,14 +192,10 @@ fn an_unknown_function_is_an_error_of_its_call_or_of_the_query() {
 
 #[test]
 fn what_is_not_supported_is_named() {
-    for (text, what, column) in [
-        ("ASK { FILTER EXISTS { SERVICE <http://e/s> { ?s ?p ?o } } }", "SERVICE patterns within EXISTS", 23),
-        ("CLEAR ALL ; INSERT { ?s ?p 1 } WHERE { ?s ?p ?o }", "updates", 1),
-    ] {
-        let error = wrong(text);
-        assert_eq!(error.kind, QueryErrorKind::Unsupported { what: what.to_owned() }, "{text}: {error}");
-        assert_eq!(error.column, column, "{text}: {error}");
-    }
+    let text = "ASK { FILTER EXISTS { SERVICE <http://e/s> { ?s ?p ?o } } }";
+    let error = wrong(text);
+    let what = "SERVICE patterns within EXISTS".to_owned();
+    assert_eq!((error.column, error.kind), (23, QueryErrorKind::Unsupported { what }));
 }
 
 /// What happened: 15,000 `<` in a row, 6,400 nested sub-selects, 598 nested OPTIONALs on a small stack, and chains of operators

@@ -1,9 +1,14 @@
-//! SPARQL 1.1 Update, §19.8, rules 29 to 52. Updates are checked, but not kept: they can't be answered yet.
+//! SPARQL 1.1 Update, §19.8, rules 29 to 52.
 
-use super::Result;
+use super::ast::{
+    Dataset, Element, Form, GraphName, Graphs, Group, InGraph, Item, Modify, Operation, Quads, Select, Term, Transfer,
+    Triple, Var, Verb,
+};
 use super::parser::Parser;
 use super::pattern::Template;
 use super::token::Kind;
+use super::{Result, Wrong};
+use oxrdf::NamedNode;
 
 /// Which terms the templates of an update may contain.
 const DATA: Template = Template { variables: false, blanks: true, name: "INSERT DATA" };
@@ -20,116 +25,178 @@ impl<'a> Parser<'a> {
     }
 
     /// Operations separated by semicolons.
-    pub(super) fn updates(&mut self) -> Result<()> {
+    pub(super) fn operations(&mut self) -> Result<Vec<Operation>> {
+        let mut all = Vec::new();
         loop {
             self.prologue()?;
             if !self.at_update() {
-                return Ok(());
+                // A text without operations, and one that ends with a semicolon, are updates, too.
+                let expected = "INSERT, DELETE, WITH, LOAD, CLEAR, CREATE, DROP, COPY, MOVE or ADD";
+                return if self.kind() == Kind::End { Ok(all) } else { Err(self.unexpected(expected)) };
             }
-            self.operation()?;
+            all.push(self.operation()?);
             if !self.take(Kind::Semicolon) {
-                return Ok(());
+                return Ok(all);
             }
         }
     }
 
-    fn operation(&mut self) -> Result<()> {
+    fn operation(&mut self) -> Result<Operation> {
         if self.take_word("LOAD") {
+            let silent = self.take_word("SILENT");
+            let from = self.need_iri()?;
+            let into = if self.take_word("INTO") { Some(self.graph()?) } else { None };
+            return Ok(Operation::Load { silent, from, into });
+        }
+        if self.take_word("CLEAR") || self.take_word("DROP") {
             self.take_word("SILENT");
-            self.need_iri()?;
-            if self.take_word("INTO") {
-                self.need_word("GRAPH")?;
-                self.need_iri()?;
+            let whole = [("DEFAULT", Graphs::Default), ("NAMED", Graphs::Named), ("ALL", Graphs::All)];
+            let graphs = whole.into_iter().find_map(|(word, graphs)| self.take_word(word).then_some(graphs));
+            return Ok(Operation::Clear(match graphs {
+                Some(graphs) => graphs,
+                None => Graphs::One(self.graph()?),
+            }));
+        }
+        if self.take_word("CREATE") {
+            return Ok(Operation::Create { silent: self.take_word("SILENT"), graph: self.graph()? });
+        }
+        for (word, how) in [("ADD", Transfer::Add), ("COPY", Transfer::Copy), ("MOVE", Transfer::Move)] {
+            if self.take_word(word) {
+                let silent = self.take_word("SILENT");
+                let from = self.graph_or_default()?;
+                self.need_word("TO")?;
+                return Ok(Operation::Transfer { how, silent, from, to: self.graph_or_default()? });
             }
-        } else if self.take_word("CLEAR") || self.take_word("DROP") {
-            self.take_word("SILENT");
-            if !(self.take_word("NAMED") || self.take_word("ALL") || self.take_word("DEFAULT")) {
-                self.need_word("GRAPH")?;
-                self.need_iri()?;
-            }
-        } else if self.take_word("CREATE") {
-            self.take_word("SILENT");
-            self.need_word("GRAPH")?;
-            self.need_iri()?;
-        } else if self.take_word("ADD") || self.take_word("MOVE") || self.take_word("COPY") {
-            self.take_word("SILENT");
-            self.graph_or_default()?;
-            self.need_word("TO")?;
-            self.graph_or_default()?;
-        } else if self.take_word("INSERT") {
+        }
+        if self.take_word("WITH") {
+            let with = Some(self.need_iri()?);
+            return match self.take_word("INSERT") {
+                true => self.modify(with, false),
+                false => {
+                    self.need_word("DELETE")?;
+                    self.modify(with, true)
+                }
+            };
+        }
+        if self.take_word("INSERT") {
             if !self.take_word("DATA") {
-                self.quads(INSERT)?;
-                return self.using_and_where();
+                return self.modify(None, false);
             }
             // No label may be used in two INSERT DATA.
             let pattern = self.blanks.next_pattern();
-            self.quads_of(DATA, Some(pattern))?;
-        } else if self.take_word("DELETE") {
-            if self.take_word("DATA") {
-                return self.quads(DELETE_DATA);
-            }
-            if self.take_word("WHERE") {
-                return self.quads(DELETE);
-            }
-            self.modify_behind_delete()?;
-        } else {
-            self.need_word("WITH")?;
-            self.need_iri()?;
-            if self.take_word("INSERT") {
-                self.quads(INSERT)?;
-                return self.using_and_where();
-            }
-            self.need_word("DELETE")?;
-            self.modify_behind_delete()?;
+            return Ok(Operation::Insert(self.quads(DATA, Some(pattern), None)?));
         }
-        Ok(())
+        self.need_word("DELETE")?;
+        if self.take_word("DATA") {
+            return Ok(Operation::Delete(self.quads(DELETE_DATA, None, None)?));
+        }
+        if self.take_word("WHERE") {
+            let delete = self.quads(DELETE, None, None)?;
+            let pattern = Group { elements: delete.iter().map(element_of).collect() };
+            return self.modify_of(delete, Vec::new(), pattern);
+        }
+        self.modify(None, true)
     }
 
-    fn modify_behind_delete(&mut self) -> Result<()> {
-        self.quads(DELETE)?;
-        if self.take_word("INSERT") {
-            self.quads(INSERT)?;
-        }
-        self.using_and_where()
-    }
-
-    fn using_and_where(&mut self) -> Result<()> {
-        while self.take_word("USING") {
-            self.take_word("NAMED");
-            self.need_iri()?;
+    /// What follows the word DELETE or INSERT of an operation with a WHERE.
+    fn modify(&mut self, with: Option<NamedNode>, deletes: bool) -> Result<Operation> {
+        let graph = with.clone().map(Term::Iri);
+        let delete = if deletes { self.quads(DELETE, None, graph.as_ref())? } else { Vec::new() };
+        let inserts = !deletes || self.take_word("INSERT");
+        let insert = if inserts { self.quads(INSERT, None, graph.as_ref())? } else { Vec::new() };
+        self.dataset("USING")?;
+        // §3.1.3: USING overrides WITH for the pattern. WITH alone leaves all named graphs to it.
+        if let (Some(with), None) = (with, &self.dataset) {
+            self.dataset = Some(Dataset { default: vec![with], named: None });
         }
         self.need_word("WHERE")?;
-        self.group().map(drop)
+        let (pattern, _) = self.group()?;
+        self.modify_of(delete, insert, pattern)
     }
 
-    fn graph_or_default(&mut self) -> Result<()> {
-        if !self.take_word("DEFAULT") {
-            self.take_word("GRAPH");
-            self.need_iri()?;
+    fn modify_of(&mut self, delete: Vec<Quads>, insert: Vec<Quads>, pattern: Group) -> Result<Operation> {
+        let mut select = Select::of(pattern);
+        let mut variables: Vec<Var> = delete.iter().chain(&insert).flat_map(variables_of).collect();
+        variables.sort_unstable();
+        variables.dedup();
+        select.projection = variables.into_iter().map(Item::Var).collect();
+        self.lengthen_by_prefixes()?;
+        let query = self.query_of(Form::Select, select);
+        Ok(Operation::Modify(Box::new(Modify { delete, insert, query })))
+    }
+
+    /// GRAPH and an IRI.
+    fn graph(&mut self) -> Result<NamedNode> {
+        self.need_word("GRAPH")?;
+        self.need_iri()
+    }
+
+    fn graph_or_default(&mut self) -> Result<Option<NamedNode>> {
+        if self.take_word("DEFAULT") {
+            return Ok(None);
         }
-        Ok(())
+        self.take_word("GRAPH");
+        self.need_iri().map(Some)
     }
 
-    fn quads(&mut self, template: Template) -> Result<()> {
-        self.quads_of(template, None)
-    }
-
-    /// Triples, and GRAPH blocks of triples, in braces.
-    fn quads_of(&mut self, template: Template, pattern: Option<u32>) -> Result<()> {
+    /// Triples, and GRAPH blocks of triples, in braces. Triples outside of blocks are in `graph`.
+    fn quads(&mut self, template: Template, pattern: Option<u32>, graph: Option<&Term>) -> Result<Vec<Quads>> {
         self.need(Kind::BraceOpen, "`{`")?;
+        let mut all = Vec::new();
         loop {
-            self.template(template, pattern)?;
+            let triples = self.template(template, pattern)?;
+            if !triples.is_empty() {
+                all.push(Quads { graph: graph.cloned(), triples });
+            }
             if !self.take_word("GRAPH") {
                 break;
             }
-            if !(template.variables && self.variable().is_some()) {
-                self.need_iri()?;
-            }
+            let at = self.place();
+            let name = match self.variable() {
+                Some(var) if template.variables => Term::Var(var),
+                Some(_) => return Err(Wrong::new(at, format!("a variable can't stand in {}", template.name))),
+                None => Term::Iri(self.need_iri()?),
+            };
             self.need(Kind::BraceOpen, "`{`")?;
-            self.template(template, pattern)?;
+            // Without triples, a block is still a part of the pattern of a DELETE WHERE.
+            all.push(Quads { graph: Some(name), triples: self.template(template, pattern)? });
             self.need(Kind::BraceClose, "`}` or a triple")?;
             self.take(Kind::Dot);
         }
-        self.need(Kind::BraceClose, "`}`, GRAPH or a triple")
+        self.need(Kind::BraceClose, "`}`, GRAPH or a triple")?;
+        Ok(all)
     }
+}
+
+/// The part of the pattern of a DELETE WHERE that these quads of its template are as well.
+fn element_of(quads: &Quads) -> Element {
+    let triples = Element::Triples(quads.triples.clone());
+    let name = match &quads.graph {
+        None => return triples,
+        Some(Term::Iri(iri)) => GraphName::Iri(iri.clone()),
+        Some(Term::Var(var)) => {
+            let inside = Quads { graph: None, triples: quads.triples.clone() };
+            let occurs = variables_of(&inside).any(|other| other == *var);
+            GraphName::Var(*var, occurs)
+        }
+        Some(other) => unreachable!("{other:?} names no graph"),
+    };
+    Element::Graph(InGraph { name, group: Group { elements: vec![triples] } })
+}
+
+/// The variables of a template's quads.
+fn variables_of(quads: &Quads) -> impl Iterator<Item = Var> + '_ {
+    let of_term = |term: &Term| match term {
+        Term::Var(var) => Some(*var),
+        _ => None,
+    };
+    let of_triple = move |triple: &Triple| {
+        let verb = match &triple.verb {
+            Verb::Var(var) => Some(*var),
+            Verb::Path(_) => None,
+        };
+        [of_term(&triple.subject), verb, of_term(&triple.object)]
+    };
+    let graph = quads.graph.as_ref().and_then(of_term);
+    graph.into_iter().chain(quads.triples.iter().flat_map(of_triple).flatten())
 }

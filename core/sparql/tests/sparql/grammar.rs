@@ -2,7 +2,7 @@
 
 use crate::rows::Chance;
 use spargebra::SparqlParser;
-use vicus_sparql::{QueryErrorKind, parse};
+use vicus_sparql::{QueryErrorKind, parse, parse_update};
 
 const PROLOGUE: &str = "PREFIX : <http://e/>\n";
 
@@ -51,10 +51,11 @@ fn may_only_be_ours(text: &str, theirs: &str) -> bool {
 /// An error that says why, if only one of the two grammars reads the text and it is not a known difference.
 fn differ(text: &str) -> Result<(), String> {
     let ours = match parse(text) {
-        Ok(_) => None,
-        Err(error) if matches!(error.kind, QueryErrorKind::Unsupported { .. }) => None,
-        Err(error) => Some(error.to_string()),
+        Err(error) if error.message.contains("begins an update") => parse_update(text).err(),
+        read => read.err(),
     };
+    let ours = ours.filter(|error| !matches!(error.kind, QueryErrorKind::Unsupported { .. }));
+    let ours = ours.map(|error| error.to_string());
     let query = SparqlParser::new().parse_query(text).err();
     let update = SparqlParser::new().parse_update(text);
     // spargebra reads an empty text as an update without operations.

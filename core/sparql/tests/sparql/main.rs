@@ -22,4 +22,6 @@ mod small;
 mod sp2b;
 mod stop;
 mod triples;
+mod update;
+mod updating;
 mod values;

@@ -25,7 +25,13 @@ impl Local {
 }
 
 impl Endpoints for Local {
-    fn ask(&self, endpoint: &str, query: &str, found: Found<'_>) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn ask(
+        &self,
+        endpoint: &str,
+        query: &str,
+        _: &dyn Fn() -> bool,
+        found: Found<'_>,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
         self.asked.lock().unwrap().push((endpoint.to_owned(), query.to_owned()));
         if endpoint.ends_with("down") {
             return Err("it does not answer".into());

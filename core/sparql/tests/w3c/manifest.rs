@@ -1,6 +1,6 @@
 //! Which tests there are.
 
-use oxrdf::vocab::rdf;
+use oxrdf::vocab::{rdf, rdfs};
 use oxrdf::{Graph, NamedNode, NamedNodeRef, NamedOrBlankNodeRef, TermRef};
 use oxttl::TurtleParser;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,16 @@ pub(crate) enum Kind {
     PositiveSyntax,
     NegativeSyntax,
     Evaluation,
-    Update,
+    PositiveUpdateSyntax,
+    NegativeUpdateSyntax,
+    UpdateEvaluation,
+}
+
+/// The data before or after an update: files of the default graph, and of named graphs.
+#[derive(Default)]
+pub(crate) struct Data {
+    pub(crate) default: Vec<PathBuf>,
+    pub(crate) graphs: Vec<(String, PathBuf)>,
 }
 
 pub(crate) struct Test {
@@ -24,6 +33,9 @@ pub(crate) struct Test {
     /// What endpoints have.
     pub(crate) services: Vec<(String, PathBuf)>,
     pub(crate) result: Option<PathBuf>,
+    /// Of an update: the data before it, and after.
+    pub(crate) before: Data,
+    pub(crate) after: Data,
 }
 
 const BASE: &str = "https://w3c.github.io/rdf-tests/";
@@ -72,7 +84,9 @@ fn tests_of(folder: &Path) -> Vec<Test> {
             "PositiveSyntaxTest" | "PositiveSyntaxTest11" => Kind::PositiveSyntax,
             "NegativeSyntaxTest" | "NegativeSyntaxTest11" => Kind::NegativeSyntax,
             "QueryEvaluationTest" | "CSVResultFormatTest" => Kind::Evaluation,
-            "UpdateEvaluationTest" | "PositiveUpdateSyntaxTest11" | "NegativeUpdateSyntaxTest11" => Kind::Update,
+            "PositiveUpdateSyntaxTest11" => Kind::PositiveUpdateSyntax,
+            "NegativeUpdateSyntaxTest11" => Kind::NegativeUpdateSyntax,
+            "UpdateEvaluationTest" => Kind::UpdateEvaluation,
             _ => continue,
         };
         let Some(action) = manifest.object_for_subject_predicate(test, manifest_word("action").as_ref()) else {
@@ -96,7 +110,13 @@ fn tests_of(folder: &Path) -> Vec<Test> {
             Some((endpoint.as_str().to_owned(), data))
         };
         let services = services.filter_map(service).collect();
-        let query = of_action("query").into_iter().next().or_else(|| path(action)).unwrap_or_default();
+        let request = || Some(as_node(action)?).and_then(|node| files_of(&manifest, node, "request", &path).pop());
+        let query = of_action("query").into_iter().next().or_else(|| path(action)).or_else(request);
+        let query = query.unwrap_or_default();
+        let expected = manifest.object_for_subject_predicate(test, manifest_word("result").as_ref());
+        let quads = |node: Option<TermRef<'_>>| {
+            node.and_then(as_node).map_or_else(Data::default, |node| data_of(&manifest, node, &path))
+        };
         let result = manifest.object_for_subject_predicate(test, manifest_word("result").as_ref()).and_then(path);
         let label = test.to_string();
         let label = label.trim_matches(['<', '>']).rsplit(['#', '/']).next().unwrap_or_default().to_owned();
@@ -105,9 +125,39 @@ fn tests_of(folder: &Path) -> Vec<Test> {
             // The query says with FROM which files it reads.
             graphs = data_files(folder);
         }
-        all.push(Test { name: format!("{suite}/{name}/{label}"), kind, query, data, graphs, services, result });
+        all.push(Test {
+            name: format!("{suite}/{name}/{label}"),
+            kind,
+            query,
+            data,
+            graphs,
+            services,
+            result,
+            before: quads(Some(action)),
+            after: quads(expected),
+        });
     }
     all
+}
+
+fn files_of(
+    manifest: &Graph,
+    node: NamedOrBlankNodeRef<'_>,
+    word: &str,
+    path: &impl Fn(TermRef<'_>) -> Option<PathBuf>,
+) -> Vec<PathBuf> {
+    manifest.objects_for_subject_predicate(node, update_word(word).as_ref()).filter_map(path).collect()
+}
+
+fn data_of(manifest: &Graph, node: NamedOrBlankNodeRef<'_>, path: &impl Fn(TermRef<'_>) -> Option<PathBuf>) -> Data {
+    let named = manifest.objects_for_subject_predicate(node, update_word("graphData").as_ref()).filter_map(as_node);
+    let graph = |node: NamedOrBlankNodeRef<'_>| {
+        let Some(TermRef::Literal(label)) = manifest.object_for_subject_predicate(node, rdfs::LABEL) else {
+            panic!("a graph has a label")
+        };
+        (label.value().to_owned(), files_of(manifest, node, "graph", path).pop().expect("a graph has a file"))
+    };
+    Data { default: files_of(manifest, node, "data", path), graphs: named.map(graph).collect() }
 }
 
 /// The files of a folder that may be data.
@@ -152,4 +202,8 @@ fn manifest_word(word: &str) -> NamedNode {
 
 fn query_word(word: &str) -> NamedNode {
     NamedNode::new_unchecked(format!("http://www.w3.org/2001/sw/DataAccess/tests/test-query#{word}"))
+}
+
+fn update_word(word: &str) -> NamedNode {
+    NamedNode::new_unchecked(format!("http://www.w3.org/2009/sparql/tests/test-update#{word}"))
 }

@@ -8,7 +8,7 @@ use vicus_disk::DiskError;
 use vicus_files::{FakeDirectory, FakeDisk};
 use vicus_rdf::load::Syntax;
 use vicus_rdf::{Id, Loader, Order, Snapshot};
-use vicus_store::{CommitError, NoWaiting, Store, StoreError};
+use vicus_store::{Batch, CommitError, NoWaiting, Store, StoreError};
 
 pub(crate) type Quads = BTreeSet<String>;
 
@@ -29,22 +29,22 @@ impl Dice {
     }
 }
 
-/// The quads of a snapshot in one of its orders, as text.
-fn quads_by(snapshot: &Snapshot, order: Order) -> Quads {
-    let index = snapshot.index(order);
-    let shown = |id: Id| if id.is_unbound() { String::new() } else { snapshot.view(id).to_string() };
-    (0..index.len()).map(|row| index.quad(row).map(shown).join(" ")).collect()
-}
-
 /// All quads of a snapshot, as text; each of its orders must have the same.
 pub(crate) fn quads(snapshot: &Snapshot) -> Quads {
-    let all = quads_by(snapshot, Order::Gspo);
-    let named: Quads = all.iter().filter(|quad| !quad.ends_with(' ')).cloned().collect();
+    let in_order = |order| {
+        let index = snapshot.index(order);
+        let mut quads: Vec<[Id; 4]> = index.quads(0..index.len()).collect();
+        quads.sort_unstable();
+        quads
+    };
+    let all = in_order(Order::Gspo);
+    let named: Vec<[Id; 4]> = all.iter().copied().filter(|[.., graph]| !graph.is_unbound()).collect();
     for order in snapshot.orders() {
-        assert_eq!(quads_by(snapshot, order), *if order.is_by_graph() { &all } else { &named }, "{order:?}");
+        assert_eq!(in_order(order), *if order.is_by_graph() { &all } else { &named }, "{order:?}");
     }
     assert_eq!(snapshot.len(), all.len());
-    all
+    let shown = |id: Id| if id.is_unbound() { String::new() } else { snapshot.view(id).to_string() };
+    all.into_iter().map(|quad| quad.map(shown).join(" ")).collect()
 }
 
 /// One of a few hundred quads, with terms of all kinds but blank nodes.
@@ -110,7 +110,8 @@ impl Run {
             return self.open();
         }
         match self.dice.below(16) {
-            0..9 => self.change(),
+            0..6 => self.change(),
+            6..9 => self.batch(),
             9 => self.load(),
             10 | 11 => self.merge(),
             12 => self.backup(),
@@ -170,7 +171,7 @@ impl Run {
     pub(crate) fn change(&mut self) {
         let (dice, store) = (&mut self.dice, self.store.as_ref().unwrap());
         let mut model = self.acknowledged.clone();
-        let mut transaction = store.write();
+        let mut transaction = store.write().unwrap();
         for _ in 0..dice.below(3) + 1 {
             for _ in 0..dice.below(8) {
                 let quad = quad(dice);
@@ -204,8 +205,39 @@ impl Run {
         }
     }
 
+    /// A few changes that don't look at anything.
+    fn batch(&mut self) {
+        let mut model = self.acknowledged.clone();
+        let mut batch = Batch::new();
+        for _ in 0..self.dice.below(8) {
+            let quad = quad(&mut self.dice);
+            if self.dice.below(3) > 0 {
+                model.insert(shown(&quad));
+                batch.insert(quad.as_ref());
+            } else {
+                model.remove(&shown(&quad));
+                batch.delete(quad.as_ref());
+            }
+        }
+        match batch.commit(self.store.as_ref().unwrap()) {
+            Ok(number) => {
+                if number.is_some() {
+                    self.in_doubt.clear();
+                }
+                self.acknowledged = model;
+                self.done[4] += 1;
+            }
+            Err(error) => {
+                if error.in_doubt() {
+                    self.in_doubt.push(model);
+                }
+                self.note(&error);
+            }
+        }
+    }
+
     fn give_up_a_change(&mut self) {
-        let mut transaction = self.store.as_ref().unwrap().write();
+        let mut transaction = self.store.as_ref().unwrap().write().unwrap();
         transaction.insert_quad(quad(&mut self.dice).as_ref()).unwrap();
         transaction.snapshot().unwrap();
     }

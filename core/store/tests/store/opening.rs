@@ -16,7 +16,7 @@ fn open(disk: &FakeDisk, pid: u32) -> Result<Store, String> {
 
 fn insert(store: &Store, seed: u64) -> String {
     let quad = quad(&mut Dice::new(seed));
-    let mut transaction = store.write();
+    let mut transaction = store.write().unwrap();
     transaction.insert_quad(quad.as_ref()).unwrap();
     transaction.commit().unwrap();
     shown(&quad)
@@ -93,13 +93,13 @@ fn a_record_that_makes_no_sense_is_named() {
 fn a_transaction_that_is_dropped_has_not_happened() {
     let disk = FakeDisk::new(1);
     let store = create(&disk);
-    let mut transaction = store.write();
-    assert!(store.try_write().is_none());
+    let mut transaction = store.write().unwrap();
+    assert!(store.try_write().unwrap().is_none());
     transaction.insert_quad(quad(&mut Dice::new(1)).as_ref()).unwrap();
     assert_eq!(transaction.snapshot().unwrap().len(), 1);
     assert!(store.snapshot().is_empty());
     drop(transaction);
-    let transaction = store.try_write().expect("the turn has ended");
+    let transaction = store.try_write().unwrap().expect("the turn has ended");
     assert_eq!(transaction.commit().unwrap().number, None, "nothing has changed");
     assert!(store.snapshot().is_empty() && read(&disk.process(2)).unwrap().is_empty());
 }
@@ -112,7 +112,7 @@ fn a_refused_commit_says_whether_it_is_in_doubt() {
         let disk = FakeDisk::new(at);
         let store = create(&disk);
         insert(&store, 1);
-        let mut transaction = store.write();
+        let mut transaction = store.write().unwrap();
         transaction.insert_quad(quad(&mut Dice::new(2)).as_ref()).unwrap();
         disk.fail_after(at, Failure::Errors);
         let Err(error) = transaction.commit() else { continue };
@@ -120,7 +120,7 @@ fn a_refused_commit_says_whether_it_is_in_doubt() {
         assert_eq!(error.to_string().contains("may be found when the store is opened again"), error.in_doubt());
         assert_eq!(store.snapshot().len(), 1);
         disk.heal();
-        assert_eq!(store.write().commit().unwrap().snapshot.len(), 1);
+        assert_eq!(store.write().unwrap().commit().unwrap().snapshot.len(), 1);
     }
     assert!(doubts[1] > 0, "{doubts:?}");
 }
@@ -159,4 +159,51 @@ fn merging_empties_the_log() {
         .sum();
     assert!(records < 400, "one record is left, not forty: {records} bytes");
     assert_eq!(open(&disk, 2).unwrap().snapshot().len(), check(&disk.process(3)).unwrap().quads);
+}
+
+/// Each load has its own files, so a label in one is not that in another.
+#[test]
+fn blank_nodes_of_two_loads_are_different() {
+    let disk = FakeDisk::new(1);
+    let store = create(&disk);
+    for _ in 0..3 {
+        let loaded = Snapshot::of_ntriples(b"_:x <http://e/p> \"o\" .\n<http://e/s> <http://e/p> \"o\" .").unwrap();
+        store.load(loaded, &mut |_| {}).unwrap();
+    }
+    assert_eq!(store.snapshot().len(), 4, "three nodes called x, and one triple that is always the same");
+    assert_eq!(check(&disk.process(2)).unwrap().quads, 4);
+}
+
+/// Damage that a change needs to read refuses the change, and nothing else.
+#[test]
+fn a_change_that_needs_a_damaged_page_is_refused_with_its_place() {
+    let disk = FakeDisk::new(1);
+    let store = create(&disk);
+    let text: String = (0..9000).map(|n| format!("<http://e/{n}> <http://e/p> \"number {n}\" .\n")).collect();
+    store.load(Snapshot::of_ntriples(text.as_bytes()).unwrap(), &mut |_| {}).unwrap();
+    drop(store);
+    let name = disk.names().into_iter().find(|name| name.starts_with("base-")).unwrap();
+    let mut bytes = disk.contents(&name).unwrap();
+    // In the texts, which come first.
+    bytes[70_000] ^= 1;
+    disk.put(&name, &bytes);
+    let store = open(&disk, 2).expect("only counts are read");
+    let mut refused = 0;
+    for seed in 0..20 {
+        let mut batch = vicus_store::Batch::new();
+        batch.insert(quad(&mut Dice::new(seed)).as_ref());
+        let before = store.snapshot().len();
+        match batch.commit(&store) {
+            Ok(_) => assert!(store.snapshot().len() >= before),
+            Err(error) => {
+                assert!(error.to_string().contains(&format!("{name} is damaged at byte 65536")), "{error}");
+                assert!(!error.in_doubt() && store.snapshot().len() == before);
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0);
+    let merged = store.merge(&mut |_| {}).map_or_else(|error| error.to_string(), |merged| merged.to_string());
+    assert!(merged == "false" || merged.contains(&name), "{merged}");
+    assert!(check(&disk.process(3)).unwrap_err().to_string().contains(&name));
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use vicus_files::{Failure, FakeDisk};
-use vicus_store::{CommitError, Store, Waiting};
+use vicus_store::{Batch, CommitError, Store, Waiting};
 
 #[derive(Debug, Default)]
 struct Threads {
@@ -21,11 +21,11 @@ struct Threads {
 }
 
 impl Waiting for Threads {
-    fn wait(&self, ready: &mut dyn FnMut() -> bool) {
+    fn wait(&self, _: u64, ready: &mut dyn FnMut() -> bool) {
         drop(self.changed.wait_while(self.mutex.lock().unwrap(), |()| !ready()).unwrap());
     }
 
-    fn wake(&self) {
+    fn wake(&self, _: u64) {
         drop(self.mutex.lock().unwrap());
         self.changed.notify_all();
     }
@@ -50,11 +50,23 @@ fn write(store: &Store, writer: usize, count: usize) -> Told {
     let mut told = Told::default();
     for number in 0..count {
         let quad = quad(writer, number);
-        let mut transaction = store.write();
-        transaction.insert_quad(quad.as_ref()).unwrap();
-        let to = match transaction.commit() {
-            Ok(committed) => {
+        // Every second one of some writers looks at nothing.
+        let committed = if writer % 3 == number % 2 {
+            let mut batch = Batch::new();
+            batch.insert(quad.as_ref());
+            batch.commit(store)
+        } else {
+            let mut transaction = store.write().unwrap();
+            let before = transaction.snapshot().unwrap().len();
+            transaction.insert_quad(quad.as_ref()).unwrap();
+            assert_eq!(transaction.snapshot().unwrap().len(), before + 1);
+            transaction.commit().map(|committed| {
                 assert!(quads(&committed.snapshot).contains(&shown(&quad)));
+                committed.number
+            })
+        };
+        let to = match committed {
+            Ok(_) => {
                 assert!(quads(&store.snapshot()).contains(&shown(&quad)), "readers see what is acknowledged");
                 &mut told.acknowledged
             }

@@ -7,6 +7,7 @@ mod memory;
 mod query;
 mod refusals;
 mod simulate;
+mod store;
 mod strategies;
 mod topology;
 mod trace;

@@ -1,9 +1,12 @@
 //! Calls to a service: what they share, how they end, and where their answers go.
 
 mod calls;
+mod datasets;
 mod graphs;
 mod memory;
 mod sinks;
+mod updates;
+mod web;
 
 use std::sync::Arc;
 use vicus::{Runtime, Setting};

@@ -25,6 +25,7 @@ use crate::index::Order;
 use crate::placed::Placement;
 use crate::snapshot::Snapshot;
 use memchr::memchr_iter;
+use oxrdf::NamedNode;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read};
@@ -78,6 +79,8 @@ pub struct LoadOptions {
     pub longest_line: usize,
     /// The key of hash functions over terms; see [`Parsed::of_seed`](super::Parsed::of_seed).
     pub hash_seed: u64,
+    /// The name of the graph that all triples without one are put into; by default they are the default graph.
+    pub graph: Option<NamedNode>,
     /// Indexes besides [`Order::USUAL`].
     pub orders: Vec<Order>,
     /// The nodes that the store is laid over, if several nodes have threads: of large indexes a range of rows on each, so that
@@ -95,6 +98,7 @@ impl Default for LoadOptions {
             chunk_bytes: 1 << 20,
             longest_line: 64 << 20,
             hash_seed: 0,
+            graph: None,
             orders: Vec::new(),
             over: None,
         }
@@ -147,6 +151,7 @@ impl Load {
             chunk_bytes: options.chunk_bytes.max(1),
             longest_line: options.longest_line,
             hash_seed: options.hash_seed,
+            graph: options.graph,
             over: options.over,
             begun: AtomicBool::new(false),
             buffers: Mutex::default(),
@@ -361,6 +366,7 @@ struct LoadState {
     chunk_bytes: usize,
     longest_line: usize,
     hash_seed: u64,
+    graph: Option<NamedNode>,
     over: Option<Placement>,
     /// Whether a request was started.
     begun: AtomicBool,

@@ -39,7 +39,10 @@ pub(super) struct Piece {
 
 impl Piece {
     /// Sorts the terms. The caller has already counted what was skipped.
-    fn new(parsed: Parsed) -> Result<Piece, NoMemory> {
+    fn new(mut parsed: Parsed, shared: &LoadState) -> Result<Piece, NoMemory> {
+        if let Some(graph) = &shared.graph {
+            parsed.name_default_graph(graph)?;
+        }
         let (terms, quads) = SortedTerms::new(parsed)?;
         Ok(Piece { terms, quads })
     }
@@ -149,7 +152,7 @@ impl Operator for Reader {
                 let mut parsed = parser.try_finish().map_err(|error| shared.unparsed(error))?;
                 shared.progress.add_triples(parsed.quads().len() - known);
                 shared.note_skipped(&mut parsed);
-                turn.send(1, self.pieces.put(Piece::new(parsed)?));
+                turn.send(1, self.pieces.put(Piece::new(parsed, shared)?));
             }
             Format::Lines(..) if ended => {}
             format => self.open = Some(Open { file, reader, buffer, format }),
@@ -184,7 +187,7 @@ fn pull(
     }
     let mut parsed = parser.take_parsed();
     shared.note_skipped(&mut parsed);
-    Ok(Some(Piece::new(parsed)?))
+    Ok(Some(Piece::new(parsed, shared)?))
 }
 
 fn envelope_of(texts: &Handover<Text>, text: Text) -> Envelope {
@@ -308,7 +311,7 @@ pub(super) fn parse(
                 Some(pill) if pill.is_pill() => {
                     let parsed = parsed.take();
                     if parsed.term_count() > 0 {
-                        turn.send(0, pieces.put(Piece::new(parsed)?));
+                        turn.send(0, pieces.put(Piece::new(parsed, &shared)?));
                     }
                     turn.send_pill(0);
                 }

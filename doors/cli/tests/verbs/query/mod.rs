@@ -4,6 +4,7 @@ mod asking;
 mod data;
 mod graphs;
 mod results;
+mod service;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -1,0 +1,353 @@
+//! Templates of an operation, filled in for each solution: quads of ids. SPARQL 1.1 Update, §3.1.3 and §4.1.
+//!
+//! Several boxes may fill at once, each into a [`Filled`] of its own; what they share are the terms that the snapshot lacks.
+
+use super::UpdateError;
+use crate::boxes::construct::is_triple;
+use crate::parse::Parsed;
+use crate::plan::Run;
+use crate::syntax::ast::{Item, Path, Quads, Term, Var, Verb};
+use crate::terms::Moment;
+use hashbrown::HashMap;
+use oxrdf::{NamedNode, TermRef};
+use rustc_hash::FxHashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+use vicus_flow::library::HashKey;
+use vicus_flow::{Envelope, Grow, NoMemory};
+use vicus_rdf::{Changes, Encoded, Encoder, Id, Kind, Order, Snapshot, Unranked};
+
+/// Fills the templates of an operation.
+pub struct Filling {
+    snapshot: Arc<Snapshot>,
+    delete: Vec<[Part; 4]>,
+    insert: Vec<[Part; 4]>,
+    /// How many blank nodes the template of inserts has.
+    blanks: u32,
+    shared: Mutex<Shared>,
+}
+
+/// What stands in a template.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    /// A column of the solutions.
+    Column(usize),
+    Constant(Id),
+    /// A blank node, by number; a new one for each solution.
+    Blank(u32),
+}
+
+struct Shared {
+    /// Terms that the snapshot lacks.
+    fresh: Unranked,
+    /// What the blank nodes that a run or a document has become.
+    blanks: HashMap<Id, Id, HashKey>,
+    /// The number of the next new blank node.
+    next: u64,
+    encoder: Encoder,
+}
+
+/// Quads that one box has filled in.
+#[derive(Default, Debug)]
+pub struct Filled {
+    deletes: Vec<[Id; 4]>,
+    inserts: Vec<[Id; 4]>,
+}
+
+impl Filled {
+    pub(super) fn of_inserts(inserts: Vec<[Id; 4]>) -> Filled {
+        Filled { deletes: Vec::new(), inserts }
+    }
+
+    /// The memory that it holds, in bytes.
+    pub fn bytes(&self) -> u64 {
+        ((self.deletes.capacity() + self.inserts.capacity()) * size_of::<[Id; 4]>()) as u64
+    }
+}
+
+impl fmt::Debug for Filling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Filling").field("delete", &self.delete).field("insert", &self.insert).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// The id of a term that the snapshot may lack.
+    fn id(&mut self, snapshot: &Snapshot, term: TermRef<'_>) -> Result<Id, NoMemory> {
+        match self.encoder.term(term) {
+            Encoded::Inlined(id) => Ok(id),
+            Encoded::Key(kind, key) => match snapshot.find(kind, key).or_else(|| self.fresh.find(kind, key)) {
+                Some(id) => Ok(id),
+                None => self.fresh.add(kind, key),
+            },
+        }
+    }
+
+    /// A new blank node.
+    fn blank(&mut self, snapshot: &Snapshot) -> Result<Id, NoMemory> {
+        loop {
+            let Encoded::Key(kind, key) = self.encoder.made(self.next) else { unreachable!("a blank node has a key") };
+            self.next = self.next.wrapping_add(1);
+            // Rarely, an update before has made the same number of its seed.
+            if snapshot.find(kind, key).is_none() && self.fresh.find(kind, key).is_none() {
+                return self.fresh.add(kind, key);
+            }
+        }
+    }
+
+    /// What a blank node of a run or a document becomes.
+    fn blank_of(&mut self, snapshot: &Snapshot, from: Id) -> Result<Id, NoMemory> {
+        if let Some(id) = self.blanks.get(&from) {
+            return Ok(*id);
+        }
+        let id = self.blank(snapshot)?;
+        let bytes = (2 * (self.blanks.len() + 1) * size_of::<(Id, Id)>()) as u64;
+        vicus_flow::refusable(|| self.blanks.try_reserve(1)).map_err(|_| NoMemory { bytes })?;
+        self.blanks.insert(from, id);
+        Ok(id)
+    }
+}
+
+impl Filling {
+    pub(super) fn new(
+        snapshot: &Arc<Snapshot>,
+        delete: &[Quads],
+        insert: &[Quads],
+        pattern: Option<&Parsed>,
+        moment: Moment,
+    ) -> Result<Filling, UpdateError> {
+        let fresh = snapshot.fresh().behind();
+        let key = HashKey::default();
+        // Numbers that no other update has, most likely, so that few are tried.
+        let next = key.mix(moment.seed ^ key.mix(snapshot.fresh().len() as u64));
+        let blanks = HashMap::with_hasher(key);
+        let mut shared = Shared { fresh, blanks, next, encoder: Encoder::default() };
+        let items = pattern.map_or(&[][..], |pattern| &pattern.query.select.projection);
+        let columns: FxHashMap<Var, usize> = items
+            .iter()
+            .enumerate()
+            .map(|(column, item)| match item {
+                Item::Var(var) => (*var, column),
+                Item::Computed(..) => unreachable!("the projection has the templates' variables"),
+            })
+            .collect();
+        let mut template = Template { columns, blanks: FxHashMap::default(), snapshot, shared: &mut shared };
+        // A quad with a term that is nowhere can't be deleted.
+        let delete = template.parts(delete, |snapshot, _, term| Ok(snapshot.id(term)))?;
+        let insert = template.parts(insert, |snapshot, shared, term| shared.id(snapshot, term).map(Some))?;
+        let blanks = template.blanks.len() as u32;
+        Ok(Filling { snapshot: Arc::clone(snapshot), delete, insert, blanks, shared: Mutex::new(shared) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().expect("nothing panics under this lock")
+    }
+
+    /// Fills the templates in for the rows of an envelope, which the pattern's run has made.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn fill(&self, run: &Run, envelope: &Envelope, into: &mut Filled) -> Result<(), NoMemory> {
+        let columns: Vec<&[u64]> = envelope.columns().iter().map(|column| column.u64s()).collect();
+        into.deletes.grow(self.delete.len() * envelope.rows())?;
+        into.inserts.grow(self.insert.len() * envelope.rows())?;
+        let mut made = Vec::with_capacity(self.blanks as usize);
+        let id_at = |row: usize, column: usize| Id::from_bits(columns[column][row]);
+        for row in 0..envelope.rows() {
+            let id = |column: usize| id_at(row, column);
+            for parts in &self.delete {
+                let ids = parts.map(|part| match part {
+                    Part::Column(column) => id(column),
+                    Part::Constant(id) => id,
+                    Part::Blank(_) => unreachable!("a blank node can't stand in DELETE"),
+                });
+                // What a run computes is nowhere in the data.
+                if is_quad(parts, ids) && ids.iter().all(|id| self.snapshot.has(*id)) {
+                    into.deletes.push(ids);
+                }
+            }
+            made.clear();
+            for parts in &self.insert {
+                let ids = parts.map(|part| match part {
+                    Part::Column(column) => id(column),
+                    Part::Constant(id) => id,
+                    // Its kind is all that counts here.
+                    Part::Blank(_) => Id::computed(Kind::Blank, 0),
+                });
+                if !is_quad(parts, ids) {
+                    continue;
+                }
+                if made.is_empty() && self.blanks > 0 {
+                    let mut shared = self.lock();
+                    for _ in 0..self.blanks {
+                        made.push(shared.blank(&self.snapshot)?);
+                    }
+                }
+                let mut quad = [Id::UNBOUND; 4];
+                for (place, (part, id)) in parts.iter().zip(ids).enumerate() {
+                    quad[place] = match part {
+                        Part::Blank(number) => made[*number as usize],
+                        Part::Column(_) if !self.snapshot.has(id) => self.stored(run, id)?,
+                        _ => id,
+                    };
+                }
+                into.inserts.push(quad);
+            }
+        }
+        Ok(())
+    }
+
+    /// The id of a term that a run has computed, as it is stored.
+    fn stored(&self, run: &Run, id: Id) -> Result<Id, NoMemory> {
+        if id.kind() == Kind::Blank {
+            return self.lock().blank_of(&self.snapshot, id);
+        }
+        let term = run.term(id);
+        self.lock().id(&self.snapshot, term.as_ref())
+    }
+
+    /// Takes the quads of a document over. Its blank nodes become new ones. Its triples are put into the graph with this name; without a
+    /// name, each quad into the graph that the document says.
+    ///
+    /// # Errors
+    /// There is not enough memory; or the document has named graphs, and a name is given.
+    pub fn document(&self, document: &Snapshot, into: Option<&NamedNode>) -> Result<Filled, UpdateError> {
+        if into.is_some() && document.graphs().len() > 0 {
+            return Err(UpdateError::DocumentHasGraphs);
+        }
+        let graph = self.graph(into)?;
+        let mut shared = self.lock();
+        let mut known: HashMap<Id, Id, HashKey> = HashMap::with_hasher(HashKey::default());
+        let mut stored = |id: Id| -> Result<Id, NoMemory> {
+            if !id.is_unbound() && id.rank().is_none() {
+                return Ok(id);
+            }
+            if let Some(id) = known.get(&id) {
+                return Ok(*id);
+            }
+            let made = match id.kind() {
+                Kind::Blank => shared.blank(&self.snapshot)?,
+                _ => shared.id(&self.snapshot, document.term(id).as_ref())?,
+            };
+            let bytes = (2 * (known.len() + 1) * size_of::<(Id, Id)>()) as u64;
+            vicus_flow::refusable(|| known.try_reserve(1)).map_err(|_| NoMemory { bytes })?;
+            known.insert(id, made);
+            Ok(made)
+        };
+        let mut inserts = Vec::new();
+        inserts.grow(document.len())?;
+        let index = document.index(Order::Gspo);
+        for row in 0..index.len() {
+            let [s, p, o, own] = index.quad(row);
+            let graph = if own.is_unbound() { graph } else { stored(own)? };
+            inserts.push([stored(s)?, stored(p)?, stored(o)?, graph]);
+        }
+        Ok(Filled::of_inserts(inserts))
+    }
+
+    /// The id of a graph's name, which may be new.
+    pub(super) fn graph(&self, name: Option<&NamedNode>) -> Result<Id, NoMemory> {
+        name.map_or(Ok(Id::UNBOUND), |name| self.lock().id(&self.snapshot, name.as_ref().into()))
+    }
+
+    /// The quads of templates without variables: those of INSERT DATA and DELETE DATA.
+    pub(super) fn data(&self) -> Result<Changes, NoMemory> {
+        let made = {
+            let mut shared = self.lock();
+            (0..self.blanks).map(|_| shared.blank(&self.snapshot)).collect::<Result<Vec<Id>, NoMemory>>()?
+        };
+        let quads = |templates: &[[Part; 4]]| {
+            let id = |part: Part| match part {
+                Part::Constant(id) => id,
+                Part::Blank(number) => made[number as usize],
+                Part::Column(_) => unreachable!("a variable can't stand in data"),
+            };
+            let filled = templates.iter().map(|parts| (parts, parts.map(id)));
+            filled.filter(|(parts, ids)| is_quad(parts, *ids)).map(|(_, ids)| ids).collect::<Vec<[Id; 4]>>()
+        };
+        let filled = Filled { deletes: quads(&self.delete), inserts: quads(&self.insert) };
+        Ok(self.finish([filled]))
+    }
+
+    /// All that was filled in. To be called once.
+    pub fn finish(&self, filled: impl IntoIterator<Item = Filled>) -> Changes {
+        let (mut deletes, mut inserts) = (Vec::new(), Vec::new());
+        for mut part in filled {
+            if deletes.is_empty() && inserts.is_empty() {
+                (deletes, inserts) = (part.deletes, part.inserts);
+            } else {
+                deletes.append(&mut part.deletes);
+                inserts.append(&mut part.inserts);
+            }
+        }
+        Changes { fresh: self.lock().fresh.take(), inserts, deletes }
+    }
+}
+
+/// Whether these ids can stand in a quad: others are left out (§3.1.3: as in CONSTRUCT).
+fn is_quad(parts: &[Part; 4], [subject, predicate, object, graph]: [Id; 4]) -> bool {
+    let is_graph = match parts[3] {
+        Part::Column(_) => matches!(graph.kind(), Kind::Iri | Kind::Blank),
+        Part::Constant(_) | Part::Blank(_) => true,
+    };
+    is_graph && is_triple([subject, predicate, object])
+}
+
+/// Templates as they are read.
+struct Template<'a> {
+    columns: FxHashMap<Var, usize>,
+    blanks: FxHashMap<u32, u32>,
+    snapshot: &'a Snapshot,
+    shared: &'a mut Shared,
+}
+
+impl Template<'_> {
+    /// The parts of all quads whose constants have an id.
+    fn parts(
+        &mut self,
+        quads: &[Quads],
+        mut id: impl FnMut(&Snapshot, &mut Shared, TermRef<'_>) -> Result<Option<Id>, NoMemory>,
+    ) -> Result<Vec<[Part; 4]>, NoMemory> {
+        let mut all = Vec::new();
+        all.grow(quads.iter().map(|quads| quads.triples.len()).sum())?;
+        for Quads { graph, triples } in quads.iter().filter(|quads| !quads.triples.is_empty()) {
+            let graph = match graph {
+                Some(graph) => self.part(graph, &mut id)?,
+                None => Some(Part::Constant(Id::UNBOUND)),
+            };
+            for triple in triples {
+                let subject = self.part(&triple.subject, &mut id)?;
+                let predicate = match &triple.verb {
+                    Verb::Var(var) => self.part(&Term::Var(*var), &mut id)?,
+                    Verb::Path(path) => match &**path {
+                        Path::Iri(iri) => id(self.snapshot, self.shared, iri.as_ref().into())?.map(Part::Constant),
+                        path => unreachable!("a template has no path {path:?}"),
+                    },
+                };
+                let object = self.part(&triple.object, &mut id)?;
+                if let (Some(subject), Some(predicate), Some(object), Some(graph)) = (subject, predicate, object, graph)
+                {
+                    all.push([subject, predicate, object, graph]);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn part(
+        &mut self,
+        term: &Term,
+        id: &mut impl FnMut(&Snapshot, &mut Shared, TermRef<'_>) -> Result<Option<Id>, NoMemory>,
+    ) -> Result<Option<Part>, NoMemory> {
+        let term = match term {
+            Term::Var(var) => return Ok(Some(Part::Column(self.columns[var]))),
+            Term::Blank(label) => {
+                let next = self.blanks.len() as u32;
+                return Ok(Some(Part::Blank(*self.blanks.entry(*label).or_insert(next))));
+            }
+            Term::Iri(iri) => iri.as_ref().into(),
+            Term::Literal(literal) => literal.as_ref().into(),
+        };
+        Ok(id(self.snapshot, self.shared, term)?.map(Part::Constant))
+    }
+}

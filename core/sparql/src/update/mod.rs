@@ -1,0 +1,293 @@
+//! SPARQL 1.1 Update: from a text to operations, and from an operation to what it changes.
+//!
+//! ```text
+//!  text ── parse_update ──▶ Update: operations, checked as a whole before any of them happens
+//!                             │ one after the other
+//!                             ▼
+//!                   Operation ── step ──▶ Changes at once, or what the caller has to find first:
+//!                             │             the solutions of a pattern, or a document
+//!                             ▼
+//!                   Filling ── finish ──▶ Changes against the snapshot that it was begun with
+//! ```
+//!
+//! Nothing here changes data. The caller applies what an operation comes to, and begins the next one with the snapshot that has it, so a
+//! pattern sees what the operations before it did. Graphs without quads don't exist (SPARQL 1.1 Update, §3.2: such a store is allowed).
+
+mod changes;
+mod filling;
+
+pub use changes::{Change, Graphs};
+pub use filling::{Filled, Filling};
+
+use crate::error::QueryError;
+use crate::parse::Parsed;
+use crate::stack::{Deep, of_levels};
+use crate::syntax::ast::{self, Quads, Transfer};
+use crate::syntax::{self, ParseOptions};
+use crate::terms::Moment;
+use oxrdf::NamedNode;
+use std::fmt;
+use std::sync::Arc;
+use vicus_flow::NoMemory;
+use vicus_rdf::{Id, Order, Snapshot};
+
+/// An update whose text is valid and which this engine can carry out.
+#[derive(Debug)]
+pub struct Update {
+    operations: Vec<Operation>,
+}
+
+/// One operation of an update.
+pub struct Operation(Kind);
+
+enum Kind {
+    Load { silent: bool, from: NamedNode, into: Option<NamedNode> },
+    Clear(ast::Graphs),
+    Create { silent: bool, graph: NamedNode },
+    Transfer { how: Transfer, silent: bool, from: Option<NamedNode>, to: Option<NamedNode> },
+    Modify(Box<Modify>),
+}
+
+/// Quads that go and come, for each solution of the pattern, if there is one.
+struct Modify {
+    delete: Vec<Quads>,
+    insert: Vec<Quads>,
+    pattern: Option<Parsed>,
+}
+
+/// What is to be done for an operation.
+#[derive(Debug)]
+pub enum Step<'a> {
+    /// These changes.
+    Change(Vec<Change>),
+    /// Each solution of this query is [filled in](Filling::fill).
+    Solve(&'a Parsed, Filling),
+    /// This document is read, and [taken over](Filling::document).
+    Load(Load<'a>, Filling),
+}
+
+/// A document that is loaded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Load<'a> {
+    /// Where it is.
+    pub from: &'a str,
+    /// The name of the graph that its triples are put into; `None` for the default graph.
+    pub into: Option<&'a NamedNode>,
+    /// Whether a document that can't be had or read is no error; then nothing is loaded.
+    pub silent: bool,
+}
+
+/// Why an operation can't be carried out.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum UpdateError {
+    /// CREATE: there is such a graph.
+    GraphExists(NamedNode),
+    /// ADD, COPY or MOVE: there is no such graph.
+    NoGraph(NamedNode),
+    /// LOAD INTO: the document has named graphs, and is to become one graph.
+    DocumentHasGraphs,
+    /// There is not enough memory.
+    NoMemory(NoMemory),
+    /// The data can't be read: it is damaged.
+    Unreadable(Arc<dyn std::error::Error + Send + Sync>),
+}
+
+impl fmt::Display for UpdateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UpdateError::GraphExists(graph) => write!(f, "CREATE: the graph {graph} is there already"),
+            UpdateError::NoGraph(graph) => write!(f, "there is no graph {graph}"),
+            UpdateError::DocumentHasGraphs => {
+                f.write_str("the document has named graphs, and is to become one graph: LOAD it without INTO")
+            }
+            UpdateError::NoMemory(error) => error.fmt(f),
+            UpdateError::Unreadable(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for UpdateError {}
+
+impl UpdateError {
+    /// The outcome of a function that reads data, or why it had to give up.
+    pub(crate) fn or_given_up<R, E: Into<UpdateError>>(
+        function: impl FnOnce() -> Result<R, E>,
+    ) -> Result<R, UpdateError> {
+        let outcome = vicus_flow::or_given_up(function).map_err(|error| match error.downcast() {
+            Ok(no_memory) => UpdateError::NoMemory(*no_memory),
+            Err(error) => UpdateError::Unreadable(error.into()),
+        })?;
+        outcome.map_err(Into::into)
+    }
+}
+
+impl From<NoMemory> for UpdateError {
+    fn from(error: NoMemory) -> UpdateError {
+        UpdateError::NoMemory(error)
+    }
+}
+
+/// Reads an update.
+///
+/// ```
+/// use vicus_sparql::parse_update;
+/// let update = parse_update("INSERT DATA { <http://e/a> <http://e/p> 1 } ; CLEAR ALL")?;
+/// assert_eq!(update.operations().len(), 2);
+/// let error = parse_update("CLEAR ALL ; CLEAR ALL ; INSERT DATA { ?x <http://e/p> 1 }").err().unwrap();
+/// assert_eq!(error.to_string(), "line 1, column 39: a variable can't stand in INSERT DATA");
+/// # Ok::<(), vicus_sparql::QueryError>(())
+/// ```
+///
+/// # Errors
+/// The text breaks the grammar, or asks for something that is not supported yet. All operations are checked.
+pub fn parse_update(text: &str) -> Result<Update, QueryError> {
+    parse_update_with(text, &ParseOptions::default())
+}
+
+/// As [`parse_update`], with a base and limits. Takes time and memory in proportion to the text's length.
+///
+/// # Errors
+/// As [`parse_update`]; also if the base is not an absolute IRI, or the text exceeds a limit.
+pub fn parse_update_with(text: &str, options: &ParseOptions<'_>) -> Result<Update, QueryError> {
+    // What was read before an error is dropped here, with enough stack.
+    let levels = options.depth.min(ParseOptions::MOST_DEPTH).min(text.len());
+    of_levels(levels, || {
+        let ast::Update { operations, depth } = syntax::read_update(text, options)?;
+        Ok(Update { operations: operations.into_iter().map(|operation| Operation::of(operation, depth)).collect() })
+    })
+}
+
+impl Update {
+    /// Its operations, in the order in which they happen.
+    pub fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+}
+
+impl fmt::Debug for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Operation {
+    fn of(operation: ast::Operation, levels: usize) -> Operation {
+        Operation(match operation {
+            ast::Operation::Load { silent, from, into } => Kind::Load { silent, from, into },
+            ast::Operation::Clear(graphs) => Kind::Clear(graphs),
+            ast::Operation::Create { silent, graph } => Kind::Create { silent, graph },
+            ast::Operation::Transfer { how, silent, from, to } => Kind::Transfer { how, silent, from, to },
+            ast::Operation::Insert(insert) => {
+                Kind::Modify(Box::new(Modify { delete: Vec::new(), insert, pattern: None }))
+            }
+            ast::Operation::Delete(delete) => {
+                Kind::Modify(Box::new(Modify { delete, insert: Vec::new(), pattern: None }))
+            }
+            ast::Operation::Modify(modify) => {
+                let ast::Modify { delete, insert, query } = *modify;
+                let pattern = Some(Parsed { query: Deep::new(levels, query) });
+                Kind::Modify(Box::new(Modify { delete, insert, pattern }))
+            }
+        })
+    }
+
+    /// What it is called, for messages.
+    pub fn name(&self) -> &'static str {
+        match &self.0 {
+            Kind::Load { .. } => "LOAD",
+            Kind::Clear(_) => "CLEAR",
+            Kind::Create { .. } => "CREATE",
+            Kind::Transfer { how: Transfer::Add, .. } => "ADD",
+            Kind::Transfer { how: Transfer::Copy, .. } => "COPY",
+            Kind::Transfer { how: Transfer::Move, .. } => "MOVE",
+            Kind::Modify(modify) => match &**modify {
+                Modify { pattern: Some(_), .. } => "DELETE/INSERT",
+                Modify { insert, .. } if insert.is_empty() => "DELETE DATA",
+                Modify { .. } => "INSERT DATA",
+            },
+        }
+    }
+
+    /// What is to be done for it, with the data as it is now. The moment's seed names the blank nodes that it makes.
+    ///
+    /// # Errors
+    /// The graph that it names does or does not exist.
+    pub fn step(&self, snapshot: &Arc<Snapshot>, moment: Moment) -> Result<Step<'_>, UpdateError> {
+        UpdateError::or_given_up(|| self.step_of(snapshot, moment))
+    }
+
+    fn step_of(&self, snapshot: &Arc<Snapshot>, moment: Moment) -> Result<Step<'_>, UpdateError> {
+        let graph_id = |graph: &NamedNode| snapshot.id(graph.as_ref().into());
+        Ok(Step::Change(match &self.0 {
+            Kind::Load { silent, from, into } => {
+                let load = Load { from: from.as_str(), into: into.as_ref(), silent: *silent };
+                return Ok(Step::Load(load, Filling::new(snapshot, &[], &[], None, moment)?));
+            }
+            Kind::Clear(ast::Graphs::All) => vec![Change::Clear(Graphs::All)],
+            Kind::Clear(ast::Graphs::Named) => vec![Change::Clear(Graphs::Named)],
+            Kind::Clear(ast::Graphs::Default) => vec![Change::Clear(Graphs::One(Id::UNBOUND))],
+            // An unknown name is that of no graph.
+            Kind::Clear(ast::Graphs::One(graph)) => {
+                graph_id(graph).map(|id| Change::Clear(Graphs::One(id))).into_iter().collect()
+            }
+            Kind::Create { silent, graph } => {
+                let exists = graph_id(graph).is_some_and(|id| has_graph(snapshot, id));
+                if exists && !silent {
+                    return Err(UpdateError::GraphExists(graph.clone()));
+                }
+                Vec::new()
+            }
+            Kind::Transfer { how, silent, from, to } => transfer(snapshot, *how, *silent, from.as_ref(), to.as_ref())?,
+            Kind::Modify(modify) => {
+                let Modify { delete, insert, pattern } = &**modify;
+                let filling = Filling::new(snapshot, delete, insert, pattern.as_ref(), moment)?;
+                match pattern {
+                    Some(pattern) => return Ok(Step::Solve(pattern, filling)),
+                    None => vec![Change::Quads(filling.data()?)],
+                }
+            }
+        }))
+    }
+}
+
+/// ADD, COPY and MOVE. The target may be new, so its name may be a term that the snapshot lacks.
+fn transfer(
+    snapshot: &Arc<Snapshot>,
+    how: Transfer,
+    silent: bool,
+    from: Option<&NamedNode>,
+    to: Option<&NamedNode>,
+) -> Result<Vec<Change>, UpdateError> {
+    let source = match from {
+        None => Some(Id::UNBOUND),
+        Some(graph) => snapshot.id(graph.as_ref().into()).filter(|id| has_graph(snapshot, *id)),
+    };
+    let Some(source) = source else {
+        // A source that does not exist leaves the target as it is.
+        return if silent { Ok(Vec::new()) } else { Err(UpdateError::NoGraph(from.expect("it has a name").clone())) };
+    };
+    if from == to {
+        return Ok(Vec::new());
+    }
+    let filling = Filling::new(snapshot, &[], &[], None, Moment::default())?;
+    let target = filling.graph(to)?;
+    let quads = quads_of(snapshot, source).map(|[s, p, o, _]| [s, p, o, target]).collect();
+    let copy = Change::Quads(filling.finish([Filled::of_inserts(quads)]));
+    Ok(match how {
+        Transfer::Add => vec![copy],
+        Transfer::Copy => vec![Change::Clear(Graphs::One(target)), copy],
+        Transfer::Move => vec![Change::Clear(Graphs::One(target)), copy, Change::Clear(Graphs::One(source))],
+    })
+}
+
+/// Whether a graph has quads. The default graph is always there.
+fn has_graph(snapshot: &Snapshot, graph: Id) -> bool {
+    graph.is_unbound() || snapshot.index(Order::Gspo).count(&[graph]) > 0
+}
+
+/// The quads of a graph.
+fn quads_of(snapshot: &Snapshot, graph: Id) -> impl Iterator<Item = [Id; 4]> + '_ {
+    let index = snapshot.index(Order::Gspo);
+    index.range(&[graph]).map(|row| index.quad(row))
+}

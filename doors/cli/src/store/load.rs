@@ -1,0 +1,82 @@
+//! `vicus load`: files of RDF become a store, or are added to one.
+
+use super::{Written, of, show};
+use crate::query::{SyntaxName, by_chance, bytes};
+use crate::tell::tell;
+use crate::{engine, input, interrupt, strategy};
+use anyhow::{Context, anyhow};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+use vicus::{Runtime, Setting};
+use vicus_rdf::load::{LoadOptions, OnError};
+use vicus_service::{create_store, graph_name, open_store};
+
+/// See `vicus load --help`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The folder of the store, which is created if it is not there. No other process may be writing to it.
+    #[arg(long, value_name = "DIR")]
+    store: PathBuf,
+    /// A file of RDF, in the syntax of its ending (.nt, .nq, .ttl, .trig, .rdf, .xml, .owl, .jsonld), plain or packed by gzip or zstd,
+    /// with .gz or .zst behind the ending or not; - is standard input. May be given several times: all are added at once, or, after an
+    /// error, none. Blank nodes are kept apart by file.
+    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    data: Vec<OsString>,
+    /// The syntax of all data files, whatever their endings; of standard input nt by default.
+    #[arg(long, value_enum)]
+    syntax: Option<SyntaxName>,
+    /// The graph that all triples are put into which the data puts into none; by default the default graph.
+    #[arg(long, value_name = "IRI")]
+    graph: Option<String>,
+    /// The scheduling strategy, with parameters as in las:pin=pu; see `vicus strategies`; by default that of VICUS_STRATEGY, else
+    /// las.
+    #[arg(long)]
+    strategy: Option<Setting>,
+    /// How many threads; by default one for each PU that this process may use.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// The longest line of data, in Turtle, TriG and RDF/XML the longest statement, in JSON-LD the longest file: 64K, 10M, 2G.
+    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes)]
+    max_line: u64,
+    /// Leaves malformed lines of the data out, and says how many. A file of RDF/XML or JSON-LD ends at its first error.
+    #[arg(long)]
+    skip_malformed: bool,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    interrupt::listen();
+    engine::check_threads(args.threads)?;
+    let began = Instant::now();
+    let strategy = strategy::one(args.strategy.as_ref())?;
+    let graph = args.graph.as_deref().map(graph_name).transpose().map_err(|error| anyhow!("--graph: {error}"))?;
+    let (sources, reading) = input::open(&args.data, args.syntax.map(SyntaxName::syntax))?;
+    // Opened before the data is read, so that a store that can't be written to is told at once.
+    let is_new = !args.store.join("CURRENT").exists();
+    let opened = if is_new { create_store(&args.store) } else { open_store(&args.store) };
+    let store = opened.with_context(|| of(&args.store))?;
+    let service = engine::serve(Runtime::builder().strategy(strategy), args.threads)?;
+    let options = LoadOptions {
+        on_error: if args.skip_malformed { OnError::Skip } else { OnError::Fail },
+        longest_line: usize::try_from(args.max_line).unwrap_or(usize::MAX),
+        graph,
+        hash_seed: by_chance(),
+        ..LoadOptions::default()
+    };
+    let loaded = engine::load(&service, sources, &reading, options)?;
+    if let Some(first) = &loaded.first_skipped {
+        tell(format_args!("vicus: {} malformed lines were left out; the first: {first}", loaded.skipped));
+    }
+    let quads = loaded.dataset.snapshot().len();
+    let snapshot = Arc::into_inner(loaded.dataset.into_snapshot()).expect("no other owner is left");
+    let written = Written::new("writing");
+    store.load(snapshot, &mut |bytes| written.set(bytes)).with_context(|| of(&args.store))?;
+    written.end();
+    let (all, seconds) = (store.snapshot().len(), began.elapsed().as_secs_f64());
+    let rate = quads as f64 / seconds.max(1e-9);
+    show(&format!(
+        "{}: {quads} quads loaded in {seconds:.1} s ({rate:.0}/s), {all} in the store\n",
+        args.store.display()
+    ))
+}

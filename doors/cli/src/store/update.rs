@@ -1,0 +1,124 @@
+//! `vicus update`: SPARQL updates of a store, each durable when the command says so.
+
+use super::{of, show};
+use crate::query::{by_chance, bytes, duration, with_caret};
+use crate::{engine, interrupt, memory, strategy};
+use anyhow::{Context, anyhow, ensure};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use vicus::{Runtime, Setting};
+use vicus_service::{
+    Error, Limits, MemoryBudget, Permit, Service, SessionOptions, Web, WebOptions, check_update, open_store,
+};
+use vicus_sparql::PlanOptions;
+
+/// See `vicus update --help`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The folder of the store. No other process may be writing to it.
+    #[arg(long, value_name = "DIR")]
+    store: PathBuf,
+    /// An update's file; may be given several times, each is carried out in turn. All are checked before the first one.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    update: Vec<PathBuf>,
+    /// The update itself: all of its operations, or after an error none.
+    #[arg(value_name = "TEXT", conflicts_with = "update")]
+    text: Option<String>,
+    /// The scheduling strategy, with parameters as in las:pin=pu; see `vicus strategies`; by default that of VICUS_STRATEGY, else
+    /// las.
+    #[arg(long)]
+    strategy: Option<Setting>,
+    /// How many threads; by default one for each PU that this process may use.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// An update fails when it holds more bytes of memory than this: 500000, 64K, 10M, 2G. By default half of the memory that is free.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory_limit: Option<u64>,
+    /// An update is cancelled when it takes longer, from parsing its text on: 30, 1.5s, 500ms.
+    #[arg(long, value_name = "SECONDS", value_parser = duration)]
+    timeout: Option<Duration>,
+    /// The IRI against which relative IRIs of an update are resolved, until it has a BASE of its own.
+    #[arg(long, value_name = "IRI")]
+    base: Option<String>,
+    /// What SERVICE and LOAD may ask: URLs of http or https that begin with this prefix, or all; see `vicus query`.
+    #[arg(long, value_name = "PREFIX|all")]
+    allow_service: Vec<Permit>,
+    /// How long a server may take to answer one question: 30, 1.5s, 500ms.
+    #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "60")]
+    service_timeout: Duration,
+    /// The most bytes of a server's answer to one question, and of a document that LOAD reads: 500000, 64K, 10M, 2G.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "256M")]
+    service_bytes: u64,
+    /// The folder in which LOAD may read files, by file: URLs; by default none.
+    #[arg(long, value_name = "DIR")]
+    load_folder: Option<PathBuf>,
+}
+
+impl Args {
+    fn session_options(&self) -> SessionOptions {
+        SessionOptions {
+            base: self.base.clone(),
+            plan: PlanOptions { hash_seed: by_chance(), ..PlanOptions::default() },
+            web: Arc::new(Web::new(WebOptions {
+                permits: self.allow_service.clone(),
+                time: self.service_timeout,
+                bytes: self.service_bytes,
+                ..WebOptions::default()
+            })),
+            folder: self.load_folder.clone(),
+            limits: Limits {
+                time: self.timeout,
+                memory: self.memory_limit,
+                cancel: interrupt::cancel().clone(),
+                ..Limits::default()
+            },
+            ..SessionOptions::default()
+        }
+    }
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    interrupt::listen();
+    engine::check_threads(args.threads)?;
+    let strategy = strategy::one(args.strategy.as_ref())?;
+    let texts = texts(&args)?;
+    let memory = MemoryBudget::new(args.memory_limit.unwrap_or_else(memory::free_limit));
+    let failed = |name: &str, text: &str, error: Error| match error {
+        Error::Query(error) => with_caret(&error, "update", name, text),
+        error => engine::plain(error).context(format!("update {name}")),
+    };
+    for (name, text) in &texts {
+        check_update(text, &memory, &args.session_options()).map_err(|error| failed(name, text, error))?;
+    }
+    let store = open_store(&args.store).with_context(|| of(&args.store))?;
+    let service = Service::new(engine::start(Runtime::builder().strategy(strategy), args.threads)?, memory);
+    for (name, text) in &texts {
+        let before = store.snapshot().len();
+        let mut transaction = store.write().with_context(|| of(&args.store))?;
+        let updated = service.update(text, &mut transaction, args.session_options());
+        let updated = updated.map_err(|error| failed(name, text, error))?;
+        let committed = transaction.commit().with_context(|| of(&args.store))?;
+        let (after, ms) = (committed.snapshot.len(), updated.time.as_secs_f64() * 1e3);
+        show(&format!(
+            "{name}: {} operations in {ms:.1} ms, {before} quads before and {after} after\n",
+            updated.operations
+        ))?;
+    }
+    Ok(())
+}
+
+/// The names and texts of all updates.
+fn texts(args: &Args) -> anyhow::Result<Vec<(String, String)>> {
+    if let Some(text) = &args.text {
+        return Ok(vec![("update".to_owned(), text.clone())]);
+    }
+    ensure!(!args.update.is_empty(), "there is no update: give its text, or its file with --update");
+    let read = |path: &PathBuf| {
+        let text =
+            std::fs::read_to_string(path).map_err(|error| anyhow!("{}: can't be read: {error}", path.display()))?;
+        let name = path.file_stem().map_or_else(|| "update".to_owned(), |stem| stem.to_string_lossy().into_owned());
+        Ok((name, text))
+    };
+    args.update.iter().map(read).collect()
+}

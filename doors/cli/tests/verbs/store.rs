@@ -1,0 +1,200 @@
+//! `vicus load`, `update`, `dump`, `backup`, `check`, `compact` and `query --store`, run as a user runs them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn vicus(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_vicus")).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn good(args: &[&str]) -> String {
+    let output = vicus(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Fails with status 1 and a message that says this; never a panic.
+fn fails(args: &[&str], says: &[&str]) {
+    let output = vicus(args);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{args:?}: {text}");
+    assert!(!text.contains("panicked"), "{text}");
+    for part in says {
+        assert!(text.contains(part), "`{part}` is part of: {text}");
+    }
+}
+
+/// An empty folder for a test.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("store-{name}"));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn file(folder: &Path, name: &str, contents: &str) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, contents).unwrap();
+    text(&path).to_owned()
+}
+
+/// The quads of a store, sorted.
+fn quads(store: &str) -> Vec<String> {
+    let dump = good(&["dump", "--store", store, "--output", "-"]);
+    let mut lines: Vec<String> = dump.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+const ALL: &str = "SELECT ?s ?o { ?s <http://e/p> ?o } ORDER BY ?s ?o";
+
+#[test]
+fn a_store_is_loaded_asked_changed_copied_checked_and_compacted() {
+    let here = folder("whole");
+    let (store, copy) = (here.join("db"), here.join("copy"));
+    let (store, copy) = (text(&store), text(&copy));
+    let a = file(&here, "a.ttl", "<http://e/a> <http://e/p> 1, \"x\"@en ; <http://e/q> [] .");
+    let b = file(&here, "b.nq", "<http://e/b> <http://e/p> \"2\" .\n<http://e/b> <http://e/p> \"3\" <http://e/g> .\n");
+    assert!(good(&["load", "--store", store, "--data", &a, &b]).contains("5 quads loaded"));
+    let c = file(&here, "c.nt", "<http://e/c> <http://e/p> \"4\" .\n<http://e/b> <http://e/p> \"2\" .\n");
+    let more = good(&["load", "--store", store, "--data", &c, "--graph", "http://e/h"]);
+    assert!(more.contains("2 quads loaded") && more.contains("7 in the store"), "{more}");
+    let ask = |query: &str| good(&["query", "--store", store, query, "--format", "csv"]);
+    assert_eq!(ask(ALL), "s,o\r\nhttp://e/a,x\r\nhttp://e/a,1\r\nhttp://e/b,2\r\n");
+    assert_eq!(ask("SELECT ?o { GRAPH <http://e/h> { <http://e/c> ?p ?o } }"), "o\r\n4\r\n");
+
+    let done = good(&[
+        "update",
+        "--store",
+        store,
+        "DELETE { ?s <http://e/p> ?o } INSERT { ?s <http://e/p> ?n } WHERE { ?s <http://e/p> ?o BIND (CONCAT(STR(?o), \"!\") AS ?n) } ; \
+         MOVE <http://e/h> TO <http://e/i>",
+    ]);
+    assert!(done.contains("2 operations") && done.contains("7 quads before and 7 after"), "{done}");
+    assert_eq!(ask(ALL), "s,o\r\nhttp://e/a,1!\r\nhttp://e/a,x!\r\nhttp://e/b,2!\r\n");
+    let files = ["1.ru", "2.ru"].map(|name| file(&here, name, "INSERT DATA { [] <http://e/r> [] }"));
+    good(&["update", "--store", store, "--update", &files[0], &files[1]]);
+
+    let before = quads(store);
+    assert_eq!(before.len(), 9, "{before:?}");
+    assert!(good(&["check", "--store", store]).contains("9 quads"));
+    assert!(good(&["backup", "--store", store, "--output", copy]).contains("9 quads"));
+    assert_eq!(quads(copy), before);
+    good(&["update", "--store", store, "CLEAR ALL"]);
+    assert_eq!((quads(store).len(), quads(copy).len()), (0, 9));
+    assert!(good(&["compact", "--store", copy]).contains("nothing has changed"));
+    good(&["update", "--store", copy, "DELETE WHERE { ?s <http://e/r> ?o } "]);
+    assert!(good(&["compact", "--store", copy]).contains("7 quads"));
+    assert!(good(&["check", "--store", copy]).contains("7 quads"));
+
+    // What is dumped is read again.
+    for name in ["all.nq", "all.nq.gz", "all.nq.zst"] {
+        let (dump, again) = (here.join(name), here.join(format!("{name}.db")));
+        assert!(good(&["dump", "--store", copy, "--output", text(&dump)]).contains("7 quads"));
+        good(&["load", "--store", text(&again), "--data", text(&dump)]);
+        assert_eq!(quads(text(&again)).len(), 7, "{name}");
+    }
+    let one = here.join("one.nt");
+    good(&["dump", "--store", copy, "--graph", "http://e/g", "--output", text(&one)]);
+    assert_eq!(std::fs::read_to_string(&one).unwrap(), "<http://e/b> <http://e/p> \"3\" .\n");
+    fails(&["dump", "--store", copy, "--output", text(&one)], &["named graphs", "--graph"]);
+    assert_eq!(std::fs::read_to_string(&one).unwrap().lines().count(), 1, "it is as it was");
+}
+
+#[test]
+fn a_wrong_update_changes_nothing() {
+    let here = folder("wrong");
+    let store = here.join("db");
+    let store = text(&store);
+    let data = file(&here, "a.nt", "<http://e/a> <http://e/p> \"1\" .\n");
+    good(&["load", "--store", store, "--data", &data]);
+    let before = quads(store);
+    let third = "CLEAR ALL ;\nCLEAR ALL ;\nDELETE { ?s ?p } WHERE { ?s ?p ?o }";
+    fails(&["update", "--store", store, third], &["update update: line 3, column 16", "DELETE { ?s ?p } WHERE", "^"]);
+    for (wrong, says) in [
+        ("CLEAR ALL ; COPY <http://e/none> TO DEFAULT", &["operation 2, COPY: there is no graph <http://e/none>"][..]),
+        ("CLEAR ALL ; LOAD <file:///etc/passwd>", &["operation 2, LOAD", "reading files is not permitted"]),
+        ("CLEAR ALL ; LOAD <http://127.0.0.1:1/a.ttl>", &["is not permitted (--allow-service)"]),
+        ("INSERT DATA { GRAPH <no-iri> { <http://e/s> <http://e/p> 1 } }", &["is no IRI"]),
+        ("SELECT * { ?s ?p ?o }", &["`SELECT` can't stand here"]),
+    ] {
+        fails(&["update", "--store", store, wrong], says);
+        assert_eq!(quads(store), before, "{wrong}");
+    }
+    // All files are checked before the first one is carried out.
+    let (good_file, wrong_file) = (file(&here, "good.ru", "CLEAR ALL"), file(&here, "wrong.ru", "CLEAR"));
+    fails(&["update", "--store", store, "--update", &good_file, &wrong_file], &["update wrong: line 1, column 6"]);
+    assert_eq!(quads(store), before);
+    fails(&["update", "--store", store], &["there is no update"]);
+    // A file that is malformed in its middle is not loaded at all.
+    let half = file(&here, "half.nt", "<http://e/x> <http://e/p> \"1\" .\n<http://e/x> <http://e/p> .\n");
+    fails(&["load", "--store", store, "--data", &half], &["half.nt:2:27: "]);
+    fails(&["load", "--store", store, "--data", &data, "--graph", "no iri"], &["--graph: `no iri` is no IRI"]);
+    fails(&["load", "--store", store, "--data", text(&here.join("none.nt"))], &["none.nt", "can't be opened"]);
+    assert_eq!(quads(store), before);
+    // LOAD reads what is permitted.
+    let iri = format!("LOAD <file://{data}> INTO GRAPH <http://e/g>");
+    good(&["update", "--store", store, &iri, "--load-folder", text(&here)]);
+    assert_eq!(quads(store).len(), 2);
+}
+
+#[test]
+fn what_is_no_store_is_told_by_every_verb() {
+    let here = folder("none");
+    let (none, empty, junk) = (here.join("none"), here.join("empty"), here.join("junk"));
+    std::fs::create_dir(&empty).unwrap();
+    std::fs::create_dir(&junk).unwrap();
+    std::fs::write(junk.join("CURRENT"), "this is no manifest").unwrap();
+    let data = file(&here, "a.nt", "<http://e/a> <http://e/p> \"1\" .\n");
+    for store in [&none, &empty, &junk] {
+        let store = text(store);
+        let output = here.join("out");
+        let output = text(&output);
+        let told = format!("store {store}: ");
+        for args in [
+            &["query", "--store", store, "ASK {}"][..],
+            &["update", "--store", store, "CLEAR ALL"],
+            &["dump", "--store", store, "--output", "-"],
+            &["check", "--store", store],
+            &["compact", "--store", store],
+            &["backup", "--store", store, "--output", output],
+        ] {
+            fails(args, &[&told]);
+        }
+        assert!(!Path::new(output).exists(), "nothing is left of a copy that could not be made");
+    }
+    fails(&["load", "--store", text(&junk), "--data", &data], &["store ", "junk"]);
+    // A file where the folder should be.
+    fails(&["load", "--store", &data, "--data", &data], &["store ", "a.nt"]);
+    // A store is not overwritten.
+    let store = here.join("db");
+    good(&["load", "--store", text(&store), "--data", &data]);
+    fails(&["backup", "--store", text(&store), "--output", text(&store)], &["store "]);
+    assert_eq!(quads(text(&store)).len(), 1);
+    // Files and a store are not asked together.
+    let both = vicus(&["query", "--store", text(&store), "--data", &data, "ASK {}"]);
+    assert_eq!(both.status.code(), Some(2));
+}
+
+/// A flipped byte in the base file is found by its checksum, and the file is named.
+#[test]
+fn damage_is_named() {
+    let here = folder("damage");
+    let store = here.join("db");
+    let lines: String = (0..20_000).map(|n| format!("<http://e/{n}> <http://e/p> \"{n}\" .\n")).collect();
+    let data = file(&here, "a.nt", &lines);
+    good(&["load", "--store", text(&store), "--data", &data]);
+    let base = std::fs::read_dir(&store).unwrap().map(|entry| entry.unwrap().path());
+    let base = base.max_by_key(|path| path.metadata().unwrap().len()).unwrap();
+    let mut bytes = std::fs::read(&base).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&base, bytes).unwrap();
+    let name = base.file_name().unwrap().to_str().unwrap().to_owned();
+    fails(&["check", "--store", text(&store)], &["store ", &name]);
+    fails(&["dump", "--store", text(&store), "--output", "-"], &["store ", &name]);
+}

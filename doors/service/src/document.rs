@@ -1,0 +1,201 @@
+//! Documents of RDF: which syntax they have, how they are packed, and what LOAD may read.
+
+use crate::cancel::Cancel;
+use crate::web::{Web, WebError};
+use flate2::read::MultiGzDecoder;
+use oxiri::Iri;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use vicus::BoxError;
+use vicus_rdf::load::{Source, Syntax};
+
+/// The syntax that the ending of a file's name says, with `.gz` or `.zst` behind it or not.
+///
+/// ```
+/// use vicus_rdf::load::Syntax;
+/// assert_eq!(vicus_service::syntax_by_ending("people.TTL.gz"), Some(Syntax::Turtle));
+/// assert_eq!(vicus_service::syntax_by_ending("people.txt"), None);
+/// ```
+pub fn syntax_by_ending(name: &str) -> Option<Syntax> {
+    by_ending(name).0
+}
+
+/// What bytes are when they are unpacked. The first bytes say how they are packed (gzip, Zstandard or not at all), or else the name.
+pub fn unpacked(bytes: impl Read + Send + 'static, name: &str) -> impl Read + Send + 'static {
+    Unpacked::new(bytes, by_ending(name).1)
+}
+
+/// How a file is packed.
+#[derive(Clone, Copy)]
+enum Packing {
+    Gzip,
+    Zstd,
+}
+
+/// The syntax and the packing that a file's name says.
+fn by_ending(name: &str) -> (Option<Syntax>, Option<Packing>) {
+    let lower = name.to_lowercase();
+    let (plain, packing) = match (lower.strip_suffix(".gz"), lower.strip_suffix(".zst")) {
+        (Some(plain), _) => (plain, Some(Packing::Gzip)),
+        (_, Some(plain)) => (plain, Some(Packing::Zstd)),
+        (None, None) => (&*lower, None),
+    };
+    let syntax = match plain.rsplit_once('.') {
+        Some((_, "nt")) => Some(Syntax::NTriples),
+        Some((_, "nq")) => Some(Syntax::NQuads),
+        Some((_, "ttl")) => Some(Syntax::Turtle),
+        Some((_, "trig")) => Some(Syntax::TriG),
+        Some((_, "rdf" | "xml" | "owl")) => Some(Syntax::RdfXml),
+        Some((_, "jsonld")) => Some(Syntax::JsonLd),
+        _ => None,
+    };
+    (syntax, packing)
+}
+
+/// A file that is unpacked while it is read. Its first bytes are read with the first call, not before, because a pipe may be slow.
+struct Unpacked {
+    packed: Option<Box<dyn Read + Send>>,
+    /// What its name says.
+    packing: Option<Packing>,
+    unpacked: Option<Box<dyn Read + Send>>,
+}
+
+/// The first bytes of gzip (RFC 1952, §2.3.1) and of Zstandard (RFC 8878, §3.1.1).
+const GZIP: [u8; 2] = [0x1F, 0x8B];
+const ZSTD: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+
+/// A packed file is read in pieces of this size.
+const PACKED_BYTES: usize = 1 << 18;
+
+impl Unpacked {
+    fn new(packed: impl Read + Send + 'static, packing: Option<Packing>) -> Unpacked {
+        Unpacked { packed: Some(Box::new(packed)), packing, unpacked: None }
+    }
+
+    /// What reads the file, as its first bytes say, or else its name.
+    fn begin(mut packed: Box<dyn Read + Send>, by_name: Option<Packing>) -> io::Result<Box<dyn Read + Send>> {
+        let mut first = Vec::with_capacity(ZSTD.len());
+        packed.by_ref().take(ZSTD.len() as u64).read_to_end(&mut first)?;
+        let packing = match (first.starts_with(&GZIP), first.starts_with(&ZSTD)) {
+            (true, _) => Some(Packing::Gzip),
+            (_, true) => Some(Packing::Zstd),
+            (false, false) => by_name,
+        };
+        let whole = io::Cursor::new(first).chain(packed);
+        Ok(match packing {
+            // Several gzip members in sequence are one text.
+            Some(Packing::Gzip) => Box::new(MultiGzDecoder::new(BufReader::with_capacity(PACKED_BYTES, whole))),
+            Some(Packing::Zstd) => {
+                // So are several frames. The window is bounded, so that a small file can't ask for much memory.
+                let mut decoder = zstd::Decoder::with_buffer(BufReader::with_capacity(PACKED_BYTES, whole))?;
+                decoder.window_log_max(ZSTD_WINDOW_LOG)?;
+                Box::new(decoder)
+            }
+            None => Box::new(whole),
+        })
+    }
+}
+
+/// Up to 128 MiB, as `zstd` itself allows by default.
+const ZSTD_WINDOW_LOG: u32 = 27;
+
+impl Read for Unpacked {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(packed) = self.packed.take() {
+            self.unpacked = Some(Unpacked::begin(packed, self.packing)?);
+        }
+        // After an error of the first bytes there is nothing.
+        self.unpacked.as_mut().map_or(Ok(0), |unpacked| unpacked.read(buffer))
+    }
+}
+
+/// The file's IRI, which is the base of relative IRIs in it (RFC 3986, §5.1.3).
+pub fn file_iri(path: &Path) -> io::Result<String> {
+    let mut base = "file://".to_owned();
+    // A pipe of the shell, `<(command)`, has a name that can't be resolved.
+    let place = path.canonicalize().or_else(|_| std::path::absolute(path))?;
+    for byte in place.to_string_lossy().bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => base.push(char::from(byte)),
+            _ => base.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    Ok(base)
+}
+
+/// Opens what LOAD names: an `http` or `https` URL as the web's permits say, or a `file` URL within a folder.
+pub(crate) fn open(
+    iri: &str,
+    web: &Web,
+    folder: Option<&Path>,
+    cancel: &Cancel,
+    until: Option<Instant>,
+) -> Result<Source, BoxError> {
+    let parsed = Iri::parse(iri)?;
+    if !parsed.scheme().eq_ignore_ascii_case("file") {
+        let cancel = cancel.clone();
+        let stopped = move || cancel.is_cancelled() || until.is_some_and(|until| Instant::now() >= until);
+        let document = web.fetch(iri, stopped)?;
+        let syntax = document.media_type.as_deref().and_then(by_media_type).or_else(|| by_path(&document.url));
+        let Some(syntax) = syntax else { return Err(WebError::NoSyntax { media_type: document.media_type }.into()) };
+        let name = parsed.path().to_owned();
+        return Ok(Source::new(iri.to_owned(), syntax, unpacked(document.bytes, &name)).with_base(document.url));
+    }
+    let Some(folder) = folder else { return Err(format!("{iri}: reading files is not permitted").into()) };
+    if parsed.authority().is_some_and(|host| !host.is_empty() && !host.eq_ignore_ascii_case("localhost")) {
+        return Err(format!("{iri}: is a file of another machine").into());
+    }
+    let path = PathBuf::from(unescaped(parsed.path())?);
+    // Links may lead anywhere, so where they lead counts.
+    let outside = || format!("{iri}: is not within the folder that may be read");
+    let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
+    let path = path.canonicalize().map_err(|error| match path.starts_with(&folder) {
+        true => format!("{iri}: can't be opened: {error}"),
+        false => outside(),
+    })?;
+    if !path.starts_with(&folder) {
+        return Err(outside().into());
+    }
+    let Some(syntax) = by_path(iri) else {
+        return Err(format!("{iri}: the ending says no syntax that can be read").into());
+    };
+    let file = File::open(&path).map_err(|error| format!("{iri}: can't be opened: {error}"))?;
+    if !file.metadata()?.is_file() {
+        return Err(format!("{iri}: is no file").into());
+    }
+    Ok(Source::new(iri.to_owned(), syntax, unpacked(file, parsed.path())).with_base(iri))
+}
+
+/// The syntax that the ending of a URL's path says.
+fn by_path(url: &str) -> Option<Syntax> {
+    syntax_by_ending(Iri::parse(url).ok()?.path())
+}
+
+/// The media types that are asked for.
+pub(crate) const RDF: &str = "text/turtle, application/n-triples, application/n-quads, application/trig, application/rdf+xml;q=0.9, \
+                              application/ld+json;q=0.8";
+
+fn by_media_type(media_type: &str) -> Option<Syntax> {
+    Some(match media_type.split(';').next()?.trim().to_ascii_lowercase().as_str() {
+        "text/turtle" | "application/x-turtle" => Syntax::Turtle,
+        "application/n-triples" => Syntax::NTriples,
+        "application/n-quads" => Syntax::NQuads,
+        "application/trig" => Syntax::TriG,
+        "application/rdf+xml" => Syntax::RdfXml,
+        "application/ld+json" => Syntax::JsonLd,
+        _ => return None,
+    })
+}
+
+/// An IRI's path without its escapes.
+fn unescaped(path: &str) -> Result<String, BoxError> {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.bytes();
+    while let Some(byte) = rest.next() {
+        let mut digit = || rest.next().and_then(|byte| char::from(byte).to_digit(16)).expect("an IRI was parsed");
+        bytes.push(if byte == b'%' { (digit() * 16 + digit()) as u8 } else { byte });
+    }
+    String::from_utf8(bytes).map_err(|_| format!("`{path}` is no UTF-8").into())
+}

@@ -1,0 +1,264 @@
+//! Updates: an update is a request whose operations happen one after the other.
+//!
+//! The text is parsed and checked as a whole before anything happens. The pattern of an operation is answered by the service's threads,
+//! over the data as the operations before it have left it; its solutions become quads where they are made. What keeps the data is an
+//! [`Updating`]: a transaction, which its owner commits when all operations have succeeded.
+
+use crate::budget::MemoryBudget;
+use crate::document;
+use crate::error::{Error, ErrorKind, Stage};
+use crate::load::Dataset;
+use crate::service::Service;
+use crate::session::{Call, Session, SessionOptions, Ticket, now};
+use crate::sink::{Batch, Sink, Solutions, Taker};
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use vicus::{BoxError, Totals, Turn};
+use vicus_rdf::Snapshot;
+use vicus_rdf::load::LoadOptions;
+use vicus_sparql::{
+    Change, Filled, Filling, Load, Moment, Operation, Parsed, Step, Update, UpdateError, parse_update_with,
+};
+use vicus_store::Transaction;
+
+/// Data that an update changes: a transaction. Dropping it without a commit leaves the data as it was; so does an error.
+pub trait Updating {
+    /// The data, as changed so far.
+    ///
+    /// # Errors
+    /// It can't be had. The message is for users.
+    fn snapshot(&mut self) -> Result<Arc<Snapshot>, Shared>;
+
+    /// Changes the data, as an operation says that was asked with the last snapshot. The next snapshot has it.
+    ///
+    /// # Errors
+    /// As [`Updating::snapshot`].
+    fn change(&mut self, change: Change) -> Result<(), Shared>;
+}
+
+/// An error that several may have.
+type Shared = Arc<dyn std::error::Error + Send + Sync>;
+
+fn shared(error: impl std::error::Error + Send + Sync + 'static) -> Shared {
+    Arc::new(error)
+}
+
+impl Updating for Transaction<'_> {
+    fn snapshot(&mut self) -> Result<Arc<Snapshot>, Shared> {
+        Transaction::snapshot(self).map_err(shared)
+    }
+
+    fn change(&mut self, change: Change) -> Result<(), Shared> {
+        let changes = match change {
+            // Of the changes before this one, too.
+            Change::Clear(graphs) => graphs.deletes(&*Transaction::snapshot(self).map_err(shared)?).map_err(shared)?,
+            Change::Quads(changes) => changes,
+        };
+        Transaction::change(self, changes);
+        Ok(())
+    }
+}
+
+/// A dataset in memory as an update changes it; the dataset itself stays as it is.
+///
+/// ```
+/// use std::sync::Arc;
+/// use vicus::Runtime;
+/// use vicus_rdf::Snapshot;
+/// use vicus_service::{Dataset, Draft, MemoryBudget, Service, SessionOptions};
+///
+/// let service = Service::new(Runtime::builder().threads(2).start(), MemoryBudget::new(64 << 20));
+/// let before = Dataset::new(Arc::new(Snapshot::of_turtle(b"<http://e/ann> <http://e/age> 27 .", None).unwrap()));
+/// let mut draft = Draft::of(&before);
+/// let text = "DELETE { ?x ?p ?age } INSERT { ?x ?p ?more } WHERE { ?x ?p ?age BIND (?age + 1 AS ?more) }";
+/// service.update(text, &mut draft, SessionOptions::default())?;
+/// let after = draft.dataset();
+/// let session = service.session(&after, SessionOptions::default());
+/// assert_eq!(session.count("SELECT * { ?x <http://e/age> 28 }")?, 1);
+/// # Ok::<(), vicus_service::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Draft(Dataset);
+
+impl Draft {
+    /// One that has the data of this dataset so far.
+    pub fn of(dataset: &Dataset) -> Draft {
+        Draft(dataset.clone())
+    }
+
+    /// The data as it is now.
+    pub fn dataset(self) -> Dataset {
+        self.0
+    }
+}
+
+impl Updating for Draft {
+    fn snapshot(&mut self) -> Result<Arc<Snapshot>, Shared> {
+        Ok(Arc::clone(self.0.snapshot()))
+    }
+
+    fn change(&mut self, change: Change) -> Result<(), Shared> {
+        let after = change.apply(self.0.snapshot()).map_err(shared)?;
+        self.0 = Dataset::new(after);
+        Ok(())
+    }
+}
+
+/// What an update came to.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Updated {
+    /// How many operations it has.
+    pub operations: usize,
+    /// How many solutions its patterns had.
+    pub rows: u64,
+    /// How long it took, from parsing on; without the commit.
+    pub time: Duration,
+    /// What its patterns cost.
+    pub totals: Totals,
+}
+
+/// Whether a text is an update, within the limits of the options; for doors that say so before there is data.
+///
+/// # Errors
+/// As [`Service::update`], as far as it depends on the text alone.
+pub fn check_update(text: &str, memory: &Arc<MemoryBudget>, options: &SessionOptions) -> Result<(), Error> {
+    Ticket::begin(memory, &options.limits)?.parse(text, options, parse_update_with).map(drop)
+}
+
+pub(crate) fn run(
+    service: &Service,
+    text: &str,
+    data: &mut dyn Updating,
+    options: SessionOptions,
+) -> Result<Updated, Error> {
+    let began = Instant::now();
+    let ticket = Ticket::begin(service.memory(), &options.limits)?;
+    let (update, text_bytes): (Update, u64) = ticket.parse(text, &options, parse_update_with)?;
+    let moment = options.moment.unwrap_or_else(now);
+    // All of its operations happen at one moment, and its solutions have no order.
+    let options = Arc::new(SessionOptions { moment: Some(moment), parallel_answers: true, ..options });
+    let mut running = Running { service, ticket, options, text_bytes, updated: Updated::default() };
+    for (place, operation) in update.operations().iter().enumerate() {
+        // Each makes blank nodes and random numbers of its own.
+        let moment = Moment { seed: moment.seed.wrapping_add((place as u64) << 32), ..moment };
+        let done = running.ticket.check(Stage::Running).and_then(|()| running.step(operation, data, moment));
+        done.map_err(|error| match error {
+            // These are of the whole update.
+            Error::Cancelled | Error::TimeLimit { .. } => error,
+            error => Error::Operation { number: place + 1, name: operation.name(), error: Arc::new(error) },
+        })?;
+    }
+    let updated = running.updated;
+    Ok(Updated { operations: update.operations().len(), time: began.elapsed(), ..updated })
+}
+
+struct Running<'a> {
+    service: &'a Service,
+    ticket: Ticket,
+    options: Arc<SessionOptions>,
+    text_bytes: u64,
+    updated: Updated,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        // A thread may still have a reference to a request that has ended.
+        self.ticket.give_back();
+    }
+}
+
+impl Running<'_> {
+    fn step(&mut self, operation: &Operation, data: &mut dyn Updating, moment: Moment) -> Result<(), Error> {
+        let snapshot = data.snapshot().map_err(Error::Store)?;
+        let changes = match operation.step(&snapshot, moment).map_err(of_update)? {
+            Step::Change(changes) => changes,
+            Step::Solve(pattern, filling) => vec![self.solve(snapshot, pattern, filling)?],
+            Step::Load(load, filling) => match self.load(load, &filling) {
+                Ok(change) => vec![change],
+                Err(error) if load.silent && error.kind() == ErrorKind::Failed => Vec::new(),
+                Err(error) => return Err(error),
+            },
+        };
+        for change in changes {
+            data.change(change).map_err(Error::Store)?;
+        }
+        Ok(())
+    }
+
+    /// The quads that an operation's templates make of its pattern's solutions.
+    fn solve(&mut self, snapshot: Arc<Snapshot>, pattern: &Parsed, filling: Filling) -> Result<Change, Error> {
+        let session = Session::new(self.service.clone(), Dataset::new(snapshot), Arc::clone(&self.options));
+        let mut call = Call { session, ticket: self.ticket.clone() };
+        let prepared = Arc::new(call.plan(pattern, self.text_bytes)?);
+        let (changes, outcome) = call.answer(&prepared, Fill { filling, filled: Mutex::default() })?;
+        // A run gives back what it had taken; the text is held until the update's end.
+        self.ticket.hold(self.text_bytes, [("its text", self.text_bytes)])?;
+        self.updated.rows += outcome.rows;
+        self.updated.totals = self.updated.totals + outcome.totals;
+        Ok(changes)
+    }
+
+    /// The quads of a document.
+    fn load(&self, load: Load<'_>, filling: &Filling) -> Result<Change, Error> {
+        let SessionOptions { web, folder, .. } = &*self.options;
+        let Ticket { cancel, until, .. } = &self.ticket;
+        let source = document::open(load.from, web, folder.as_deref(), cancel, *until)
+            .map_err(|error| Error::Failed { name: "load".to_owned(), error: error.into() })?;
+        let load_options = LoadOptions { hash_seed: self.options.plan.hash_seed, ..LoadOptions::default() };
+        let mut loading = self.service.load(vec![source], load_options, cancel);
+        if let Some(until) = until {
+            loading.end_at(*until, self.service).map_err(|error| Error::NoThread(Arc::new(error)))?;
+        }
+        let loaded = loading.finish();
+        self.ticket.check(Stage::Running)?;
+        let filled = filling.document(loaded?.dataset.snapshot(), load.into).map_err(of_update)?;
+        Ok(Change::Quads(filling.finish([filled])))
+    }
+}
+
+fn of_update(error: UpdateError) -> Error {
+    match error {
+        UpdateError::NoMemory(error) => Error::NoMemory { name: "update".to_owned(), error },
+        UpdateError::Unreadable(error) => Error::Store(error),
+        error => Error::Failed { name: "update".to_owned(), error: Arc::new(error) },
+    }
+}
+
+/// Makes quads of solutions.
+struct Fill {
+    filling: Filling,
+    filled: Mutex<Vec<Filled>>,
+}
+
+struct FillTaker {
+    fill: Arc<Fill>,
+    filled: Filled,
+}
+
+impl Sink for Fill {
+    type Taker = FillTaker;
+    type Output = Change;
+
+    fn taker(self: &Arc<Self>, _: &Arc<Solutions>) -> FillTaker {
+        FillTaker { fill: Arc::clone(self), filled: Filled::default() }
+    }
+
+    fn finish(&self, _: &Solutions, _: u64) -> io::Result<Change> {
+        let filled = std::mem::take(&mut *self.filled.lock().expect("nothing panics under this lock"));
+        Ok(Change::Quads(self.filling.finish(filled)))
+    }
+}
+
+impl Taker for FillTaker {
+    fn take(&mut self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        if batch.is_last() {
+            let filled = std::mem::take(&mut self.filled);
+            self.fill.filled.lock().expect("nothing panics under this lock").push(filled);
+            return Ok(());
+        }
+        self.fill.filling.fill(&batch.solutions().run, batch.envelope(), &mut self.filled)?;
+        turn.book(self.filled.bytes())?;
+        Ok(())
+    }
+}

@@ -1,0 +1,272 @@
+//! Updates as calls: what they do under each strategy, how they fail, and what LOAD may read.
+
+use super::web::{of_type, respond, serve};
+use super::*;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use vicus_rdf::Order;
+use vicus_service::{Cancel, Draft, Error, ErrorKind, Limits, Updated, Web, WebOptions, check_update};
+use vicus_sparql::Moment;
+
+fn lines(dataset: &Dataset) -> BTreeSet<String> {
+    let snapshot = dataset.snapshot();
+    let index = snapshot.index(Order::Gspo);
+    let line = |row: usize| {
+        let terms = index.quad(row).into_iter().filter(|id| !id.is_unbound());
+        terms.map(|id| snapshot.view(id).to_string()).collect::<Vec<_>>().join(" ")
+    };
+    (0..index.len()).map(line).collect()
+}
+
+fn of(lines: &[&str]) -> Dataset {
+    let text: String = lines.iter().map(|line| format!("{line} .\n")).collect();
+    Dataset::new(Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples")))
+}
+
+fn update(
+    service: &Service,
+    dataset: &Dataset,
+    text: &str,
+    options: SessionOptions,
+) -> Result<(BTreeSet<String>, Updated), Error> {
+    let mut draft = Draft::of(dataset);
+    let updated = service.update(text, &mut draft, options)?;
+    Ok((lines(&draft.dataset()), updated))
+}
+
+/// The expected triples are made by hand: of 3,000, those of even subjects move to another predicate and get a new term.
+#[test]
+fn an_update_does_the_same_under_all_strategies() {
+    let dataset = dataset();
+    let before = lines(&dataset);
+    let text = "PREFIX e: <http://e/> \
+        INSERT { ?a e:even ?b } WHERE { ?a e:p ?b BIND (xsd:integer(STRAFTER(STR(?a), \"e/\")) AS ?n) FILTER (?n / 2 = FLOOR(?n / 2)) } ; \
+        DELETE { ?a e:p ?b } INSERT { ?a e:text ?c } WHERE { ?a e:even ?b BIND (CONCAT(\"<\", ?b, \">\") AS ?c) } ; \
+        DELETE WHERE { ?a e:even ?b } ; \
+        INSERT { [] e:of ?a } WHERE { SELECT DISTINCT ?a { ?a e:text ?b } }";
+    let text = format!("PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> {text}");
+    let mut expected = BTreeSet::new();
+    for number in 0..3000 {
+        let subject = number % 500;
+        expected.insert(match subject % 2 {
+            0 => format!("<http://e/{subject}> <http://e/text> \"<{number}>\""),
+            _ => format!("<http://e/{subject}> <http://e/p> \"{number}\""),
+        });
+    }
+    under_all_strategies(|strategy| {
+        let service = service(strategy, 1 << 30);
+        let (after, updated) = update(&service, &dataset, &text, shared()).unwrap();
+        let (new, old): (BTreeSet<String>, BTreeSet<String>) =
+            after.into_iter().partition(|line| line.contains("<http://e/of>"));
+        assert_eq!(old, expected, "{strategy}");
+        let blanks: BTreeSet<&str> = new.iter().filter_map(|line| line.split(' ').next()).collect();
+        assert_eq!((new.len(), blanks.len()), (250, 250), "{strategy}");
+        assert_eq!((updated.operations, updated.rows), (4, 1500 + 1500 + 1500 + 250), "{strategy}");
+        assert_eq!(service.memory().taken(), 0, "{strategy}");
+    });
+    assert_eq!(lines(&dataset), before);
+}
+
+/// Programs of simple operations against a set of triples.
+#[test]
+fn random_programs_do_the_same_under_all_strategies() {
+    let mut seed = 20_261_123_u64;
+    println!("seed {seed}");
+    let mut below = |end: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % end
+    };
+    for _ in 0..8 {
+        let mut model: BTreeSet<[u64; 3]> = (0..200).map(|_| [below(20), below(3), below(20)]).collect();
+        let text_of = |[s, p, o]: [u64; 3]| format!("<http://e/{s}> <http://p/{p}> <http://e/{o}>");
+        let texts: Vec<String> = model.iter().map(|triple| text_of(*triple)).collect();
+        let dataset = of(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut program = Vec::new();
+        for _ in 0..6 {
+            let (p, q, o) = (below(3), below(3), below(20));
+            program.push(match below(4) {
+                0 => {
+                    let one = [below(20), p, o];
+                    model.insert(one);
+                    format!("INSERT DATA {{ {} }}", text_of(one))
+                }
+                1 => {
+                    model.retain(|[_, predicate, object]| (*predicate, *object) != (p, o));
+                    format!("DELETE WHERE {{ ?s <http://p/{p}> <http://e/{o}> }}")
+                }
+                2 => {
+                    let found: Vec<[u64; 3]> = model.iter().filter(|triple| triple[1] == p).copied().collect();
+                    found.iter().for_each(|triple| _ = model.remove(triple));
+                    model.extend(found.iter().map(|[s, _, o]| [*o, q, *s]));
+                    format!("DELETE {{ ?s <http://p/{p}> ?o }} INSERT {{ ?o <http://p/{q}> ?s }} WHERE {{ ?s <http://p/{p}> ?o }}")
+                }
+                _ => {
+                    let mut made = Vec::new();
+                    for [a, _, b] in model.iter().filter(|triple| triple[1] == p) {
+                        let next = model.iter().filter(|[from, predicate, _]| (from, *predicate) == (b, q));
+                        made.extend(next.map(|[_, _, c]| [*a, p, *c]));
+                    }
+                    model.extend(made);
+                    format!("INSERT {{ ?a <http://p/{p}> ?c }} WHERE {{ ?a <http://p/{p}> ?b . ?b <http://p/{q}> ?c }}")
+                }
+            });
+        }
+        let program = program.join(" ;\n");
+        let expected: BTreeSet<String> = model.iter().map(|triple| text_of(*triple)).collect();
+        under_all_strategies(|strategy| {
+            let service = service(strategy, 1 << 30);
+            let plan = PlanOptions { parallel_rows: 10, envelope_rows: 16, ..PlanOptions::default() };
+            let options = SessionOptions { plan, ..SessionOptions::default() };
+            let (after, _) = update(&service, &dataset, &program, options).unwrap();
+            assert_eq!(after, expected, "{strategy}: {program}");
+        });
+    }
+}
+
+#[test]
+fn a_wrong_text_is_told_before_anything_happens_and_a_wrong_operation_by_its_number() {
+    let service = service("las", 1 << 30);
+    let dataset = of(&["<http://e/a> <http://e/p> \"1\""]);
+    let third = "CLEAR ALL ; CLEAR ALL ;\nDELETE { ?s ?p } WHERE { ?s ?p ?o }";
+    let error = check_update(third, service.memory(), &SessionOptions::default()).unwrap_err();
+    assert!(error.to_string().starts_with("line 2, column 16: "), "{error}");
+    let mut draft = Draft::of(&dataset);
+    let error = service.update(third, &mut draft, SessionOptions::default()).unwrap_err();
+    assert!(matches!(error, Error::Query(_)), "{error}");
+    assert_eq!(lines(&draft.dataset()), lines(&dataset), "nothing has happened");
+    for (text, kind, says) in [
+        (
+            "CLEAR ALL ; COPY <http://e/none> TO DEFAULT",
+            ErrorKind::Failed,
+            "operation 2, COPY: there is no graph <http://e/none>",
+        ),
+        (
+            "INSERT { ?s ?p 1 } WHERE { ?s ?p ?o SERVICE <http://e/s> { ?s ?p ?q } }",
+            ErrorKind::Failed,
+            "operation 1, DELETE/INSERT: SERVICE <http://e/s>: asking http://e/s is not permitted",
+        ),
+        ("LOAD <http://e/d>", ErrorKind::Failed, "operation 1, LOAD: asking http://e/d is not permitted"),
+        ("LOAD <file:///etc/passwd>", ErrorKind::Failed, "file:///etc/passwd: reading files is not permitted"),
+        ("SELECT * { ?s ?p ?o }", ErrorKind::Query, "`SELECT` can't stand here"),
+    ] {
+        let error = update(&service, &dataset, text, SessionOptions::default()).unwrap_err();
+        assert_eq!(error.kind(), kind, "{text}: {error}");
+        assert!(error.to_string().contains(says), "{text}: {error}");
+        assert_eq!(service.memory().taken(), 0);
+    }
+}
+
+#[test]
+fn the_limits_of_calls_hold_for_updates() {
+    let dataset = dataset();
+    let endless = format!(
+        "CLEAR NAMED ; INSERT {{ ?a ?e ?i }} WHERE {{ {} }}",
+        &ENDLESS[ENDLESS.find('{').unwrap() + 1..ENDLESS.len() - 2]
+    );
+    under_all_strategies(|strategy| {
+        let service = service(strategy, 64 << 20);
+        let with = |limits| update(&service, &dataset, &endless, SessionOptions { limits, ..shared() }).unwrap_err();
+        let error = with(Limits { memory: Some(4 << 20), ..Limits::default() });
+        assert_eq!(error.kind(), ErrorKind::MemoryLimit, "{strategy}: {error}");
+        assert!(error.to_string().starts_with("operation 2, DELETE/INSERT: "), "{strategy}: {error}");
+        let error = with(Limits { time: Some(Duration::from_millis(30)), memory: Some(64 << 20), ..Limits::default() });
+        let kinds = [ErrorKind::TimeLimit, ErrorKind::MemoryLimit];
+        assert!(kinds.contains(&error.kind()), "{strategy}: {error}");
+        let cancel = Cancel::new();
+        cancel.cancel();
+        assert_eq!(with(Limits { cancel, ..Limits::default() }).kind(), ErrorKind::Cancelled, "{strategy}");
+        assert_eq!(service.memory().taken(), 0, "{strategy}");
+    });
+}
+
+/// A folder of its own for a test.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(folder.join("in/side")).unwrap();
+    folder
+}
+
+#[test]
+fn load_reads_files_of_the_folder_and_no_others() {
+    let outer = folder("load");
+    let folder = outer.join("in");
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(b"<s> <http://e/p> _:x . _:x <http://e/p> _:x .").unwrap();
+    std::fs::write(folder.join("side/a b.ttl.gz"), gzip.finish().unwrap()).unwrap();
+    std::fs::write(folder.join("wrong.nt"), "<http://e/a> <http://e/p> .").unwrap();
+    std::fs::write(folder.join("text.txt"), "").unwrap();
+    std::fs::write(outer.join("out.nt"), "<http://e/a> <http://e/p> \"out\" .").unwrap();
+    std::os::unix::fs::symlink(outer.join("out.nt"), folder.join("link.nt")).unwrap();
+    let service = service("las", 1 << 30);
+    let options = || SessionOptions {
+        folder: Some(folder.clone()),
+        moment: Some(Moment::default()),
+        ..SessionOptions::default()
+    };
+    let url = |path: &str| format!("file://{}/{path}", folder.display());
+    let data = of(&["<http://e/a> <http://e/p> \"1\""]);
+    let load = |iri: &str, into: &str| update(&service, &data, &format!("LOAD {into} <{iri}>"), options());
+    let text = format!("LOAD <{}> ; LOAD <{0}> INTO GRAPH <http://e/g>", url("side/a%20b.ttl.gz"));
+    let (after, _) = update(&service, &data, &text, options()).unwrap();
+    assert_eq!(after.len(), 5, "{after:?}");
+    let relative = format!("<{}> <http://e/p>", url("side/s"));
+    assert_eq!(after.iter().filter(|line| line.starts_with(&relative)).count(), 2, "{after:?}");
+    assert_eq!(after.iter().filter(|line| line.ends_with("<http://e/g>")).count(), 2, "{after:?}");
+    for (iri, says) in [
+        (url("none.nt"), "can't be opened"),
+        (url("wrong.nt"), "wrong.nt"),
+        (url("text.txt"), "no syntax that can be read"),
+        (url("side"), "no syntax that can be read"),
+        (url("../out.nt"), "is not within the folder"),
+        (url("link.nt"), "is not within the folder"),
+        (url("%2e%2e/out.nt"), "is not within the folder"),
+        ("file:///etc/hosts.nt".to_owned(), "is not within the folder"),
+        (url("a%FF.nt"), "is no UTF-8"),
+        (url("link.nt").replace("file://", "file://elsewhere"), "another machine"),
+        ("ftp://e/a.nt".to_owned(), "is not permitted"),
+    ] {
+        let error = load(&iri, "").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Failed, "{iri}: {error}");
+        assert!(error.to_string().starts_with("operation 1, LOAD: ") && error.to_string().contains(says), "{error}");
+        assert_eq!(load(&iri, "SILENT").unwrap().0, lines(&data), "{iri}");
+    }
+}
+
+#[test]
+fn load_reads_documents_of_the_web_that_are_permitted() {
+    let url = serve(|asked, connection| match &*asked.line {
+        "GET /turtle HTTP/1.1" => {
+            assert!(asked.headers.iter().any(|line| line.contains("text/turtle")), "{:?}", asked.headers);
+            respond(connection, "200 OK", &of_type("text/turtle; charset=utf-8"), "<s> a <http://e/T> .");
+        }
+        "GET /by/ending.nt HTTP/1.1" => {
+            respond(connection, "200 OK", &of_type("text/plain"), "<http://e/s> <http://e/p> \"x\" .");
+        }
+        "GET /page HTTP/1.1" => respond(connection, "200 OK", &of_type("text/html"), "<!DOCTYPE html>"),
+        "GET /wrong HTTP/1.1" => respond(connection, "200 OK", &of_type("text/turtle"), "<!DOCTYPE html>"),
+        "GET /moved HTTP/1.1" => respond(connection, "302 Found", "Location: /turtle\r\n", ""),
+        other => respond(connection, "404 Not Found", "", other),
+    });
+    let service = service("las", 1 << 30);
+    let options = || {
+        let web = Web::new(WebOptions { permits: vec![url.parse().unwrap()], ..WebOptions::default() });
+        SessionOptions { web: Arc::new(web), ..SessionOptions::default() }
+    };
+    let data = of(&[]);
+    let load = |path: &str, into: &str| {
+        update(&service, &data, &format!("LOAD {into} <{url}/{path}>"), options()).map(|(lines, _)| lines)
+    };
+    let typed = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://e/T>";
+    for path in ["turtle", "moved"] {
+        assert_eq!(load(path, "").unwrap(), BTreeSet::from([format!("<{url}/s> {typed}")]), "{path}");
+    }
+    assert_eq!(load("by/ending.nt", "").unwrap(), BTreeSet::from(["<http://e/s> <http://e/p> \"x\"".to_owned()]));
+    for (path, says) in [("page", "text/html"), ("wrong", "wrong"), ("none", "404 Not Found")] {
+        let error = load(path, "").unwrap_err();
+        assert!(error.to_string().contains(says), "{error}");
+        assert_eq!(load(path, "SILENT").unwrap(), BTreeSet::new(), "{path}");
+    }
+}

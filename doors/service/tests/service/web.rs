@@ -1,0 +1,310 @@
+//! SERVICE over HTTP, with servers of the tests' own: answers in each format, all that is no answer, and limits.
+
+use super::*;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
+use vicus_service::{Cancel, Error, ErrorKind, Format, Limits, Permit, Session, Web, WebError, WebOptions};
+use vicus_sparql::ServiceFailed;
+
+/// A request as a server has read it.
+pub(crate) struct Asked {
+    /// Method and target.
+    pub(crate) line: String,
+    pub(crate) headers: Vec<String>,
+    pub(crate) body: String,
+}
+
+/// Serves each connection on a thread until the process ends; gives the URL.
+pub(crate) fn serve(answer: impl Fn(Asked, &mut TcpStream) + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let answer = Arc::new(answer);
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let (answer, mut connection) = (Arc::clone(&answer), connection.unwrap());
+            std::thread::spawn(move || {
+                let mut reader = BufReader::new(connection.try_clone().unwrap());
+                let lines = reader.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty());
+                let mut headers: Vec<String> = lines.collect();
+                let line = headers.remove(0);
+                let length = headers.iter().find_map(|line| {
+                    let (name, value) = line.split_once(": ")?;
+                    name.eq_ignore_ascii_case("content-length").then(|| value.parse().unwrap())
+                });
+                let mut body = vec![0; length.unwrap_or(0)];
+                reader.read_exact(&mut body).unwrap();
+                let body = String::from_utf8(body).unwrap();
+                answer(Asked { line, headers, body }, &mut connection);
+            });
+        }
+    });
+    url
+}
+
+/// Writes a whole response. The client may have gone.
+pub(crate) fn respond(connection: &mut TcpStream, status: &str, headers: &str, body: &str) {
+    let length = body.len();
+    let _ =
+        write!(connection, "HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+}
+
+/// Serves the same response to all.
+fn says(status: &'static str, headers: impl Into<String>, body: impl Into<String>) -> String {
+    let (headers, body) = (headers.into(), body.into());
+    serve(move |_, connection| respond(connection, status, &headers, &body))
+}
+
+pub(crate) fn of_type(media_type: &str) -> String {
+    format!("Content-Type: {media_type}\r\n")
+}
+
+const JSON: &str = r#"{"head":{"vars":["s","r"]},"results":{"bindings":[
+    {"s":{"type":"uri","value":"http://e/a"},"r":{"type":"literal","value":"one","xml:lang":"en"}},
+    {"s":{"type":"uri","value":"http://e/z"},"r":{"type":"literal","value":"of no row"}},
+    {"r":{"type":"literal","value":"2","datatype":"http://www.w3.org/2001/XMLSchema#integer"}}]}}"#;
+const XML: &str = r#"<?xml version="1.0"?><sparql xmlns="http://www.w3.org/2005/sparql-results#">
+    <head><variable name="s"/><variable name="r"/></head><results>
+    <result><binding name="s"><uri>http://e/a</uri></binding><binding name="r"><literal xml:lang="en">one</literal></binding></result>
+    <result><binding name="s"><uri>http://e/z</uri></binding><binding name="r"><literal>of no row</literal></binding></result>
+    <result><binding name="r"><literal datatype="http://www.w3.org/2001/XMLSchema#integer">2</literal></binding></result>
+    </results></sparql>"#;
+const TSV: &str = "?s\t?r\n<http://e/a>\t\"one\"@en\n<http://e/z>\t\"of no row\"\n\t2\n";
+
+/// Two rows that ask an endpoint.
+fn two() -> Dataset {
+    let text = b"<http://e/a> <http://e/p> \"x\" .\n<http://e/b> <http://e/p> \"y\" .\n";
+    Dataset::new(Arc::new(Snapshot::of_ntriples(text).expect("good N-Triples")))
+}
+
+fn asking(url: &str, silent: &str) -> String {
+    format!(
+        "PREFIX e: <http://e/> SELECT ?s ?r {{ ?s e:p ?o SERVICE {silent} <{url}> {{ ?s e:q ?r }} }} ORDER BY ?s ?r"
+    )
+}
+
+fn session_with(service: &Service, options: WebOptions) -> Session {
+    service.session(&two(), SessionOptions { web: Arc::new(Web::new(options)), ..SessionOptions::default() })
+}
+
+fn permitting_all() -> WebOptions {
+    WebOptions { permits: vec![Permit::all()], ..WebOptions::default() }
+}
+
+fn tsv(session: &Session, text: &str) -> Result<String, Error> {
+    let (written, _) = session.write(text, Format::Tsv, Vec::new())?;
+    Ok(String::from_utf8(written).unwrap())
+}
+
+/// What the endpoint's part of a query failed with.
+fn failure(error: Error) -> String {
+    match &error {
+        Error::Failed { error: inner, .. } => {
+            let failed = inner.downcast_ref::<ServiceFailed>().expect("an endpoint has failed");
+            assert!(failed.error.is::<WebError>(), "{error}");
+            error.to_string()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// SPARQL 1.1 Protocol, §2.1.2; SPARQL 1.1 Query Results JSON, XML and TSV Formats. The third solution has no `s`, so it goes with each row.
+#[test]
+fn an_endpoint_answers_in_the_format_of_its_choice() {
+    let kinds = [
+        ("application/sparql-results+json", JSON),
+        ("application/json; charset=utf-8", JSON),
+        ("application/sparql-results+xml", XML),
+        ("text/tab-separated-values", TSV),
+    ];
+    let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
+    let urls = kinds.map(|(media_type, body)| {
+        let (headers, asked) = (of_type(media_type), Arc::clone(&asked));
+        serve(move |request, connection| {
+            asked.lock().unwrap().push(request);
+            respond(connection, "200 OK", &headers, body);
+        })
+    });
+    under_all_strategies(|strategy| {
+        let session = session_with(&service(strategy, 1 << 30), permitting_all());
+        for url in &urls {
+            let found = tsv(&session, &asking(&format!("{url}/sparql?named=x"), "")).unwrap();
+            assert_eq!(found, "?s\t?r\n<http://e/a>\t\"one\"@en\n<http://e/a>\t2\n<http://e/b>\t2\n", "{strategy}");
+        }
+    });
+    for Asked { line, headers, body } in asked.lock().unwrap().iter() {
+        assert_eq!(line, "POST /sparql?named=x HTTP/1.1");
+        let has = |text: &str| headers.iter().any(|line| line.eq_ignore_ascii_case(text));
+        assert!(has("Content-Type: application/x-www-form-urlencoded"), "{headers:?}");
+        assert!(headers.iter().any(|line| line.contains("application/sparql-results+json")), "{headers:?}");
+        assert!(body.starts_with("query=PREFIX+e%3A+%3Chttp%3A%2F%2Fe%2F%3E%0ASELECT+%3Fs+%3Fr"), "{body}");
+        assert!(body.contains("VALUES") && body.ends_with("+%7B+%3Fs+e%3Aq+%3Fr+%7D+%7D"), "{body}");
+    }
+}
+
+#[test]
+fn what_is_no_answer_is_told_or_left_out_by_silent() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let json = of_type("application/sparql-results+json");
+    let page = "\n\n<!DOCTYPE html>\n<html><title>Welcome</title></html>";
+    let broken = serve(|_, connection| {
+        let _ = write!(connection, "HTTP/1.1 200 OK\r\nContent-Type: text/tab-separated-values\r\n");
+        let _ = write!(connection, "Content-Length: 1000\r\n\r\n?s\t?r\n<http://e/a>\t1\n");
+    });
+    let away = says("302 Found", "Location: http://127.0.0.1:1/elsewhere\r\n", "");
+    let to_file = says("302 Found", "Location: file:///etc/passwd\r\n", "");
+    let cases: Vec<(String, &[&str])> = vec![
+        (
+            says("200 OK", of_type("text/html"), page),
+            &["text/html", "no format of solutions", "begins: <!DOCTYPE html>"],
+        ),
+        (says("200 OK", of_type("text/csv"), "s,r\r\nhttp://e/a,1\r\n"), &["text/csv", "begins: s,r"]),
+        (says("200 OK", "", "hello"), &["does not say which format", "begins: hello"]),
+        (says("200 OK", json.clone(), page), &["can't be read", "begins: <!DOCTYPE html>"]),
+        (says("200 OK", json.clone(), ""), &["can't be read", "nothing with it"]),
+        (says("200 OK", json.clone(), &JSON[..200]), &["can't be read"]),
+        (says("200 OK", of_type("application/sparql-results+xml"), "<a>\u{7}"), &["can't be read", "begins: <a>"]),
+        (says("200 OK", of_type("application/sparql-results+xml"), &XML[..300]), &["can't be read"]),
+        (says("200 OK", of_type("text/tab-separated-values"), "?s\n\"\n"), &["can't be read", "begins: ?s"]),
+        (says("200 OK", json.clone(), r#"{"head":{},"boolean":true}"#), &["yes or no"]),
+        (
+            says("404 Not Found", of_type("text/plain"), "no such dataset"),
+            &["404 Not Found", "begins: no such dataset"],
+        ),
+        (says("500 Internal Server Error", "", ""), &["500 Internal Server Error", "nothing with it"]),
+        (says("204 No Content", "", ""), &["204 No Content"]),
+        (broken, &["can't be reached"]),
+        (serve(|_, connection| connection.write_all(b"SSH-2.0-OpenSSH\r\n").unwrap()), &["can't be reached"]),
+        (serve(|_, _| {}), &["can't be reached"]),
+        // No TLS there.
+        (says("200 OK", "", "").replace("http:", "https:"), &["can't be reached"]),
+        (format!("http://{closed}/sparql"), &["can't be reached", "refused"]),
+        ("http://no-such-host.invalid/sparql".to_owned(), &["can't be reached"]),
+        ("file:///etc/passwd".to_owned(), &["asking file:///etc/passwd is not permitted"]),
+        ("urn:endpoint".to_owned(), &["asking urn:endpoint is not permitted"]),
+        ("http://h\u{f6}st.invalid/".to_owned(), &["its host is not ASCII"]),
+        (to_file, &["asking file:///etc/passwd is not permitted"]),
+        (format!("{away}/"), &["http://127.0.0.1:1/elsewhere is not permitted"]),
+    ];
+    let service = service("las", 1 << 30);
+    for (url, says) in &cases {
+        // What it redirects to is a matter of permission as well.
+        let permits = if url.starts_with(&away) { vec![away.parse().unwrap()] } else { vec![Permit::all()] };
+        let session = session_with(&service, WebOptions { permits, ..WebOptions::default() });
+        let error = failure(tsv(&session, &asking(url, "")).unwrap_err());
+        assert!(error.starts_with(&format!("SERVICE <{url}>: ")), "{error}");
+        for part in *says {
+            assert!(error.contains(part), "`{part}` is part of: {error}");
+        }
+        assert_eq!(tsv(&session, &asking(url, "SILENT")).unwrap(), "?s\t?r\n<http://e/a>\t\n<http://e/b>\t\n", "{url}");
+    }
+}
+
+/// The status 303 leads to the answer itself, the others to another endpoint.
+#[test]
+fn redirects_are_followed_as_often_as_is_permitted() {
+    let url = serve(|asked, connection| {
+        let go = |connection: &mut TcpStream, status: &str, to: &str| {
+            respond(connection, status, &format!("Location: {to}\r\n"), "");
+        };
+        match &*asked.line {
+            "POST /1 HTTP/1.1" => go(connection, "301 Moved Permanently", "/a/2"),
+            "POST /a/2 HTTP/1.1" => go(connection, "307 Temporary Redirect", "3"),
+            "POST /a/3 HTTP/1.1" if asked.body.starts_with("query=") => go(connection, "303 See Other", "../4?x=%20"),
+            "GET /4?x=%20 HTTP/1.1" => respond(connection, "200 OK", &of_type("text/tab-separated-values"), TSV),
+            "POST /round HTTP/1.1" => go(connection, "308 Permanent Redirect", "/round"),
+            other => respond(connection, "400 Bad Request", "", other),
+        }
+    });
+    let service = service("las", 1 << 30);
+    let within = |redirects| session_with(&service, WebOptions { redirects, ..permitting_all() });
+    assert_eq!(tsv(&within(3), &asking(&format!("{url}/1"), "")).unwrap().lines().count(), 4);
+    for (redirects, path) in [(2, "1"), (5, "round"), (0, "1")] {
+        let error = failure(tsv(&within(redirects), &asking(&format!("{url}/{path}"), "")).unwrap_err());
+        assert!(error.contains("it redirects too often"), "{error}");
+    }
+}
+
+#[test]
+fn nothing_may_be_asked_without_a_permission() {
+    let url = says("200 OK", of_type("text/tab-separated-values"), TSV);
+    let service = service("las", 1 << 30);
+    let plain = service.session(&two(), SessionOptions::default());
+    let error = failure(tsv(&plain, &asking(&url, "")).unwrap_err());
+    assert!(error.contains(&format!("asking {url} is not permitted")), "{error}");
+    let other = WebOptions { permits: vec![format!("{url}/other").parse().unwrap()], ..WebOptions::default() };
+    assert!(failure(tsv(&session_with(&service, other), &asking(&url, "")).unwrap_err()).contains("not permitted"));
+    let this = WebOptions { permits: vec![url.parse().unwrap()], ..WebOptions::default() };
+    assert_eq!(tsv(&session_with(&service, this), &asking(&url, "")).unwrap().lines().count(), 4);
+}
+
+#[test]
+fn an_answer_without_end_reaches_a_limit() {
+    let endless = serve(|_, connection| {
+        let _ = write!(connection, "HTTP/1.1 200 OK\r\nContent-Type: text/tab-separated-values\r\n\r\n?s\t?r\n");
+        while connection.write_all(b"<http://e/c>\t\"more and more\"\n").is_ok() {}
+    });
+    let drop_by_drop = serve(|_, connection| {
+        let _ = write!(connection, "HTTP/1.1 200 OK\r\nContent-Type: text/tab-separated-values\r\n\r\n?s\t?r\n");
+        while connection.write_all(b"\t\"slow\"\n").is_ok() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+    let silent = serve(|_, connection| {
+        let _ = connection.read(&mut [0]);
+    });
+    let service = service("las", 1 << 30);
+    let short = WebOptions { time: Duration::from_millis(300), bytes: 1 << 20, ..permitting_all() };
+    for (url, says) in [
+        (endless, "its answer has more than 1048576 bytes"),
+        (drop_by_drop, "its answer took longer than 0.3 s"),
+        (silent, "its answer took longer than 0.3 s"),
+    ] {
+        let session = session_with(&service, short.clone());
+        let error = failure(tsv(&session, &asking(&url, "")).unwrap_err());
+        assert!(error.contains(says), "{error}");
+        assert_eq!(tsv(&session, &asking(&url, "SILENT")).unwrap(), "?s\t?r\n<http://e/a>\t\n<http://e/b>\t\n");
+    }
+}
+
+/// The servers say nothing, and the limit on questions is an hour: these calls end by themselves.
+#[test]
+fn a_call_that_ends_waits_for_no_endpoint() {
+    let (come, came) = mpsc::channel();
+    let silent = serve(move |_, connection| {
+        let _ = come.send(());
+        let _ = connection.read(&mut [0]);
+    });
+    let patient = || Arc::new(Web::new(WebOptions { time: Duration::from_secs(3600), ..permitting_all() }));
+    under_all_strategies(|strategy| {
+        let service = service(strategy, 1 << 30);
+        let session =
+            |limits| service.session(&two(), SessionOptions { limits, web: patient(), ..SessionOptions::default() });
+        let in_time = Limits { time: Some(Duration::from_millis(100)), ..Limits::default() };
+        let late = tsv(&session(in_time), &asking(&silent, "SILENT")).unwrap_err();
+        assert_eq!(late.kind(), ErrorKind::TimeLimit, "{strategy}");
+        came.recv().unwrap();
+        let cancel = Cancel::new();
+        let cancellable = session(Limits { cancel: cancel.clone(), ..Limits::default() });
+        std::thread::scope(|scope| {
+            let running = scope.spawn(|| tsv(&cancellable, &asking(&silent, "")).unwrap_err().kind());
+            came.recv().unwrap();
+            cancel.cancel();
+            assert_eq!(running.join().unwrap(), ErrorKind::Cancelled, "{strategy}");
+        });
+        // It has rows enough without the endpoint's.
+        let enough = format!("SELECT ?s {{ {{ ?s ?p ?o }} UNION {{ SERVICE <{silent}> {{ ?s ?p ?o }} }} }} LIMIT 1");
+        assert_eq!(session(Limits::default()).count(&enough).unwrap(), 1, "{strategy}");
+        // Another box fails meanwhile.
+        let limits = Limits { memory: Some(2 << 20), ..Limits::default() };
+        let little = SessionOptions { limits, web: patient(), ..SessionOptions::default() };
+        let fails = format!(
+            "SELECT * {{ {{ SERVICE <{silent}> {{ ?a ?b ?c }} }} UNION {{ {} }} }}",
+            GREEDY.replace("SELECT", "{ SELECT") + " }"
+        );
+        let error = service.session(&dataset(), little).count(&fails).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::MemoryLimit, "{strategy}: {error}");
+        while came.try_recv().is_ok() {}
+    });
+}
