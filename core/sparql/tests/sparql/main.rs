@@ -8,7 +8,6 @@ mod graphs;
 mod growth;
 mod large;
 mod long;
-#[path = "../made/mod.rs"]
 mod made;
 mod meaning;
 mod naive;

@@ -5,7 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests read files")]
 
 mod compare;
-#[path = "../made/mod.rs"]
+#[path = "../sparql/made.rs"]
 mod made;
 mod manifest;
 mod results;
