@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_rdf::Snapshot;
-use vicus_sparql::{PlanOptions, QueryErrorKind, parse, parsing_bytes, plan};
+use vicus_sparql::{PlanOptions, QueryErrorKind, parse, parse_update, parsing_bytes, plan};
 
 /// The system's allocator, which counts the bytes that were asked for and not yet given back, and how many they were at most.
 struct Counting;
@@ -87,6 +87,30 @@ fn parsing_and_planning_take_no_more_than_is_booked() {
     }
 }
 
+/// Updates are booked as queries are: by the length of their text.
+fn parsing_an_update_takes_no_more_than_is_booked() {
+    for (begin, each, end) in [
+        ("", "CLEAR ALL;", ""),
+        ("", "DELETE WHERE{};", ""),
+        ("", "INSERT{}WHERE{};", ""),
+        ("", "DELETE{?a?b?c}USING<a:b>WHERE{};", ""),
+        ("", "LOAD<a:b>;", ""),
+        ("", "ADD DEFAULT TO<a:b>;", ""),
+        ("INSERT DATA{<a:b><a:b> 1", ",1", "}"),
+        ("DELETE DATA{", "GRAPH<a:b>{}", "}"),
+        ("INSERT DATA{<a:b><a:b>", "[],", "1}"),
+        ("INSERT{?a?a?a", ",?a", "}WHERE{}"),
+        ("PREFIX a:<a:b>", "BASE<a:c>DELETE WHERE{};", ""),
+        ("", "PREFIX a:<a:b>DELETE WHERE{};", ""),
+    ] {
+        let text = format!("{begin}{}{end}", each.repeat(30_000 / each.len()));
+        let (most, parsed) = peak(|| parse_update(&text));
+        assert!(parsed.is_ok(), "{each}: {:?}", parsed.err());
+        let booked = parsing_bytes(&text);
+        assert!(most <= booked, "{each}: {} bytes of text take {most} to parse, and {booked} are booked", text.len());
+    }
+}
+
 /// A text of some kilobytes had more than 100 MB while it was planned, whatever its query was allowed to hold.
 fn planning_ends_where_its_memory_does() {
     let snapshot = snapshot();
@@ -116,5 +140,6 @@ fn planning_ends_where_its_memory_does() {
 #[test]
 fn memory_is_booked() {
     parsing_and_planning_take_no_more_than_is_booked();
+    parsing_an_update_takes_no_more_than_is_booked();
     planning_ends_where_its_memory_does();
 }

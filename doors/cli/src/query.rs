@@ -564,7 +564,7 @@ impl Asking<'_> {
 }
 
 /// An unpredictable number: the key that the system gives for the hash maps of std.
-fn by_chance() -> u64 {
+pub(crate) fn by_chance() -> u64 {
     use std::hash::BuildHasher;
     std::hash::RandomState::new().hash_one(0)
 }

@@ -205,7 +205,8 @@ impl Running<'_> {
         let Ticket { cancel, until, .. } = &self.ticket;
         let source = document::open(load.from, web, folder.as_deref(), cancel, *until)
             .map_err(|error| Error::Failed { name: "load".to_owned(), error: error.into() })?;
-        let mut loading = self.service.load(vec![source], LoadOptions::default(), cancel);
+        let load_options = LoadOptions { hash_seed: self.options.plan.hash_seed, ..LoadOptions::default() };
+        let mut loading = self.service.load(vec![source], load_options, cancel);
         if let Some(until) = until {
             loading.end_at(*until, self.service).map_err(|error| Error::NoThread(Arc::new(error)))?;
         }

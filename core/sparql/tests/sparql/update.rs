@@ -1,11 +1,12 @@
 //! Updates: random programs against a set of quads and the naive evaluator, and what single operations do.
 
-use crate::naive::{self, Solution};
-use crate::random::{self, PREDICATES, SUBJECTS, Writer};
+use crate::naive::{self, Dataset, Solution};
+use crate::random::{self, GRAPHS, PREDICATES, SUBJECTS, Writer};
 use crate::rows::Chance;
 use crate::updating::{self, lines_of, nothing, snapshot_of};
-use oxrdf::{Term, Triple};
+use oxrdf::{NamedNode, Term, Triple};
 use oxttl::NTriplesParser;
+use spargebra::algebra::QueryDataset;
 use spargebra::{Query, SparqlParser};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,27 +15,22 @@ use vicus_sparql::{PlanOptions, QueryErrorKind, parse, parse_update, plan};
 /// A quad as texts; the default graph is the empty text.
 type Line = [String; 4];
 
-/// Graphs of random programs; the last is in no data at first.
-const GRAPHS: [&str; 4] = ["", "<http://e/g>", "<http://e/h>", "<http://e/new>"];
-
 /// One operation of a random program.
 enum Operation {
-    Data {
-        insert: bool,
-        quads: Vec<Line>,
-    },
+    Data { insert: bool, quads: Vec<Line> },
     Clear(&'static str),
-    Transfer {
-        how: &'static str,
-        from: &'static str,
-        to: &'static str,
-    },
-    /// Templates with variables, and a pattern over the default graph.
-    Modify {
-        delete: Vec<Line>,
-        insert: Vec<Line>,
-        pattern: String,
-    },
+    Transfer { how: &'static str, from: &'static str, to: &'static str },
+    Modify(Modify),
+}
+
+/// Templates with variables, and a pattern.
+struct Modify {
+    with: Option<&'static str>,
+    /// The graphs of USING, and whether they are named.
+    using: Vec<(bool, &'static str)>,
+    delete: Vec<Line>,
+    insert: Vec<Line>,
+    pattern: String,
 }
 
 /// Quads as a template writes them.
@@ -52,7 +48,7 @@ fn graph_word(graph: &str) -> String {
 
 impl Operation {
     fn random(chance: &mut Chance) -> Operation {
-        let named = |chance: &mut Chance| chance.pick(&GRAPHS);
+        let named = |chance: &mut Chance| if chance.one_in(3) { "" } else { chance.pick(&GRAPHS) };
         match chance.below(10) {
             0 | 1 => {
                 let insert = chance.one_in(2);
@@ -60,17 +56,18 @@ impl Operation {
                 let count = 1 + writer.chance.below(4);
                 let quads = (0..count).map(|_| {
                     let (s, p) = (writer.chance.pick(&SUBJECTS[..4]), writer.chance.pick(&PREDICATES));
-                    [s, p, writer.constant(), writer.chance.pick(&GRAPHS)].map(str::to_owned)
+                    [s, p, writer.constant(), named(writer.chance)].map(str::to_owned)
                 });
                 Operation::Data { insert, quads: quads.collect() }
             }
-            2 => Operation::Clear(chance.pick(&["", "<http://e/g>", "<http://e/new>", "NAMED", "ALL"])),
+            2 => Operation::Clear(chance.pick(&["", GRAPHS[0], GRAPHS[4], "NAMED", "ALL"])),
             3 => {
                 let how = chance.pick(&["ADD", "COPY", "MOVE"]);
                 Operation::Transfer { how, from: named(chance), to: named(chance) }
             }
             _ => {
-                let mut writer = Writer { chance, bound: 0, graphs: false };
+                let graphs = chance.one_in(2);
+                let mut writer = Writer { chance, bound: 0, graphs };
                 let pattern = writer.group(1);
                 let template = |writer: &mut Writer<'_>| {
                     let quads = (0..1 + writer.chance.below(3)).map(|_| {
@@ -82,7 +79,7 @@ impl Operation {
                         let object = if writer.chance.one_in(4) { writer.constant() } else { writer.variable() };
                         let graph = match writer.chance.below(6) {
                             0 => writer.variable(),
-                            1 => writer.chance.pick(&GRAPHS),
+                            1 | 2 => writer.chance.pick(&GRAPHS),
                             _ => "",
                         };
                         [subject, predicate, object, graph].map(str::to_owned)
@@ -90,11 +87,15 @@ impl Operation {
                     quads.collect::<Vec<Line>>()
                 };
                 let (delete, insert) = (template(&mut writer), template(&mut writer));
-                match writer.chance.below(3) {
-                    0 => Operation::Modify { delete, insert: Vec::new(), pattern },
-                    1 => Operation::Modify { delete: Vec::new(), insert, pattern },
-                    _ => Operation::Modify { delete, insert, pattern },
-                }
+                let with = writer.chance.one_in(3).then(|| writer.chance.pick(&GRAPHS));
+                let count = if writer.chance.one_in(3) { 1 + writer.chance.below(3) } else { 0 };
+                let using = (0..count).map(|_| (writer.chance.one_in(2), writer.chance.pick(&GRAPHS))).collect();
+                let (delete, insert) = match writer.chance.below(3) {
+                    0 => (delete, Vec::new()),
+                    1 => (Vec::new(), insert),
+                    _ => (delete, insert),
+                };
+                Operation::Modify(Modify { with, using, delete, insert, pattern })
             }
         }
     }
@@ -109,12 +110,16 @@ impl Operation {
             Operation::Transfer { how, from, to } => {
                 format!("{how} SILENT {} TO {}", graph_word(from), graph_word(to))
             }
-            Operation::Modify { delete, insert, pattern } => {
+            Operation::Modify(Modify { with, using, delete, insert, pattern }) => {
                 let part = |word: &str, quads: &[Line]| match quads {
                     [] => String::new(),
                     quads => format!("{word} {{ {} }} ", blocks(quads)),
                 };
-                format!("{}{}WHERE {{ {pattern} }}", part("DELETE", delete), part("INSERT", insert))
+                let with = with.map(|graph| format!("WITH {graph} ")).unwrap_or_default();
+                let using =
+                    using.iter().map(|(named, graph)| format!("USING {}{graph} ", if *named { "NAMED " } else { "" }));
+                let using: String = using.collect();
+                format!("{with}{}{}{using}WHERE {{ {pattern} }}", part("DELETE", delete), part("INSERT", insert))
             }
         }
     }
@@ -144,14 +149,14 @@ impl Operation {
                     }
                 }
             }
-            Operation::Modify { delete, insert, pattern } => {
-                let solutions = solutions(quads, pattern)?;
+            Operation::Modify(modify) => {
+                let solutions = solutions(quads, modify)?;
                 let filled = |template: &[Line]| {
-                    let of = |solution| template.iter().filter_map(move |quad| filled(quad, solution));
+                    let of = |solution| template.iter().filter_map(move |quad| filled(quad, modify.with, solution));
                     solutions.iter().flat_map(of).collect::<Vec<Line>>()
                 };
-                filled(delete).iter().for_each(|quad| _ = after.remove(quad));
-                after.extend(filled(insert));
+                filled(&modify.delete).iter().for_each(|quad| _ = after.remove(quad));
+                after.extend(filled(&modify.insert));
             }
         }
         Some(after)
@@ -172,25 +177,40 @@ fn term(text: &str) -> Term {
     triple.unwrap_or_else(|error| panic!("{text}: {error}")).object
 }
 
-/// The naive evaluator's solutions over the default graph.
-fn solutions(quads: &BTreeSet<Line>, pattern: &str) -> Option<Vec<Solution>> {
-    let default = quads.iter().filter(|quad| quad[3].is_empty());
-    let text: String = default.map(|[s, p, o, _]| format!("{s} {p} {o} .\n")).collect();
-    let graph: Vec<Triple> =
-        NTriplesParser::new().for_slice(text.as_bytes()).collect::<Result<_, _>>().expect("good N-Triples");
-    let query = SparqlParser::new().parse_query(&format!("SELECT * {{ {pattern} }}")).ok()?;
-    let Query::Select { pattern, .. } = query else { unreachable!("it is a SELECT") };
-    naive::evaluate(&graph, &pattern)
+fn triples<'q>(quads: impl Iterator<Item = &'q Line>) -> Vec<Triple> {
+    let text: String = quads.map(|[s, p, o, _]| format!("{s} {p} {o} .\n")).collect();
+    NTriplesParser::new().for_slice(text.as_bytes()).collect::<Result<_, _>>().expect("good N-Triples")
 }
 
-/// A template's quad for a solution, if all of it is bound to what can stand there.
-fn filled(quad: &Line, solution: &Solution) -> Option<Line> {
+/// The naive evaluator's solutions over the graphs that the operation says: SPARQL 1.1 Update, §3.1.3.
+fn solutions(quads: &BTreeSet<Line>, modify: &Modify) -> Option<Vec<Solution>> {
+    let of = |graph: &str| triples(quads.iter().filter(|quad| quad[3] == graph));
+    let names: BTreeSet<&str> = quads.iter().map(|quad| quad[3].as_str()).filter(|name| !name.is_empty()).collect();
+    let all = Dataset {
+        default: of(modify.with.unwrap_or_default()),
+        named: names.into_iter().map(|name| (term(name), of(name))).collect(),
+    };
+    let chosen = |is_named: bool| -> Vec<NamedNode> {
+        let graphs = modify.using.iter().filter(|(named, _)| *named == is_named);
+        graphs.map(|(_, graph)| NamedNode::new_unchecked(graph.trim_matches(['<', '>']))).collect()
+    };
+    let dataset = match &modify.using[..] {
+        [] => all,
+        _ => all.chosen(&QueryDataset { default: chosen(false), named: Some(chosen(true)) }),
+    };
+    let query = SparqlParser::new().parse_query(&format!("SELECT * {{ {} }}", modify.pattern)).ok()?;
+    let Query::Select { pattern, .. } = query else { unreachable!("it is a SELECT") };
+    naive::evaluate_in(&dataset, &pattern)
+}
+
+/// A template's quad for a solution, if all of it is bound to what can stand there. WITH names the graph of those without one.
+fn filled(quad: &Line, with: Option<&str>, solution: &Solution) -> Option<Line> {
     let mut made: Vec<String> = Vec::with_capacity(4);
     for (place, text) in quad.iter().enumerate() {
         let value = match text.strip_prefix('?') {
             Some(name) => solution.get(name)?.clone(),
             None if text.is_empty() => {
-                made.push(String::new());
+                made.push(with.unwrap_or_default().to_owned());
                 continue;
             }
             None => term(text),
@@ -221,18 +241,18 @@ fn random_programs_do_to_quads_what_the_specification_says() {
     for seed in 0..if cfg!(debug_assertions) { 400 } else { 4000 } {
         let mut chance = Chance::new(seed);
         let mut quads: BTreeSet<Line> = BTreeSet::new();
-        for graph in &GRAPHS[..3] {
+        for graph in ["", GRAPHS[0], GRAPHS[1]] {
             let text = random::graph(&mut chance);
             let triples = NTriplesParser::new().for_slice(text.as_bytes()).map(|triple| triple.expect("a triple"));
             quads.extend(triples.map(|triple| {
-                [triple.subject.to_string(), triple.predicate.to_string(), triple.object.to_string(), (*graph).into()]
+                [triple.subject.to_string(), triple.predicate.to_string(), triple.object.to_string(), graph.to_owned()]
             }));
         }
-        let before = snapshot_of(&lines(&quads));
+        let before = snapshot_of(lines(&quads));
         let program: Vec<Operation> = (0..1 + chance.below(4)).map(|_| Operation::random(&mut chance)).collect();
         let text = program.iter().map(Operation::text).collect::<Vec<_>>().join(" ;\n");
         let differs = |operation: &Operation| match operation {
-            Operation::Modify { pattern, .. } => {
+            Operation::Modify(Modify { pattern, .. }) => {
                 let query = parse(&format!("SELECT * {{ {pattern} }}")).ok();
                 let planned = query.and_then(|query| plan(&before, &query, &PlanOptions::default()).ok());
                 planned.is_none_or(|plan| plan.may_differ())

@@ -1,7 +1,7 @@
 //! `vicus load`: files of RDF become a store, or are added to one.
 
 use super::{Written, of, show};
-use crate::query::{SyntaxName, bytes};
+use crate::query::{SyntaxName, by_chance, bytes};
 use crate::tell::tell;
 use crate::{engine, input, interrupt, strategy};
 use anyhow::{Context, anyhow};
@@ -61,6 +61,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         on_error: if args.skip_malformed { OnError::Skip } else { OnError::Fail },
         longest_line: usize::try_from(args.max_line).unwrap_or(usize::MAX),
         graph,
+        hash_seed: by_chance(),
         ..LoadOptions::default()
     };
     let loaded = engine::load(&service, sources, &reading, options)?;

@@ -1,7 +1,7 @@
 //! `vicus update`: SPARQL updates of a store, each durable when the command says so.
 
 use super::{of, show};
-use crate::query::{bytes, duration, with_caret};
+use crate::query::{by_chance, bytes, duration, with_caret};
 use crate::{engine, interrupt, memory, strategy};
 use anyhow::{Context, anyhow, ensure};
 use std::path::PathBuf;
@@ -11,6 +11,7 @@ use vicus::{Runtime, Setting};
 use vicus_service::{
     Error, Limits, MemoryBudget, Permit, Service, SessionOptions, Web, WebOptions, check_update, open_store,
 };
+use vicus_sparql::PlanOptions;
 
 /// See `vicus update --help`.
 #[derive(clap::Args)]
@@ -58,6 +59,7 @@ impl Args {
     fn session_options(&self) -> SessionOptions {
         SessionOptions {
             base: self.base.clone(),
+            plan: PlanOptions { hash_seed: by_chance(), ..PlanOptions::default() },
             web: Arc::new(Web::new(WebOptions {
                 permits: self.allow_service.clone(),
                 time: self.service_timeout,
