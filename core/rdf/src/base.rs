@@ -422,12 +422,7 @@ impl Base {
     }
 
     pub(crate) fn row(&self, row: usize) -> Row {
-        let key = self.key_of_row(row);
-        [0, 1, 2, 3].map(|level| match self.lies(level) {
-            Lies::Graphs => self.graph(self.graph_of_key(key)),
-            Lies::Keys => self.key(key),
-            Lies::Rows(_) | Lies::Last => self.get(level, row),
-        })
+        [0, 1, 2, 3].map(|level| self.get(level, row))
     }
 
     /// The place of the key that begins with these ids: of a graph and an id, or in an order that ends with the graph, of an id. If

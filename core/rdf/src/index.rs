@@ -360,8 +360,7 @@ impl Index {
     pub(crate) fn read(&self, level: usize, row: usize, window: &mut Window) -> Id {
         match self.merged() {
             None => self.base.read(level, row, window),
-            Some(merged) if level > self.key_level() => merged.read(level, row, window),
-            Some(merged) => merged.get(level, row),
+            Some(merged) => merged.read(level, row, window),
         }
     }
 
@@ -421,8 +420,7 @@ impl Index {
     pub fn gather(&self, level: usize, rows: &[u32], into: &mut Room<'_, u64>) {
         match self.merged() {
             None => self.base.gather(level, rows, into),
-            Some(merged) if level > self.key_level() => merged.gather(level, rows, into),
-            Some(merged) => into.extend(rows.iter().map(|row| merged.get(level, *row as usize).bits())),
+            Some(merged) => merged.gather(level, rows, into),
         }
     }
 

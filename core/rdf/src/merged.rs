@@ -237,7 +237,7 @@ impl<'a> Merged<'a> {
 
     #[inline(never)]
     fn read_far(self, level: usize, row: usize, window: &mut Window) -> Id {
-        if window.is_due(row / BLOCK) {
+        if self.is_by_row(level) && window.is_due(row / BLOCK) {
             let first = row / BLOCK * BLOCK;
             self.unpack(level, first..self.len().min(first + BLOCK), window);
         }
@@ -245,6 +245,11 @@ impl<'a> Merged<'a> {
             Some(bits) => Id::from_bits(bits),
             None => self.get(level, row),
         }
+    }
+
+    /// Whether the base has a column for the level.
+    fn is_by_row(self, level: usize) -> bool {
+        matches!(self.base.lies(level), Lies::Rows(_) | Lies::Last)
     }
 
     fn len(self) -> usize {
@@ -321,6 +326,17 @@ impl<'a> Merged<'a> {
     }
 
     pub(crate) fn gather(self, level: usize, rows: &[u32], into: &mut Room<'_, u64>) {
+        if !self.is_by_row(level) {
+            // Rows often have the ids of the row before.
+            let (mut same, mut id) = (0..0, 0);
+            return into.extend(rows.iter().map(|&row| {
+                if !same.contains(&(row as usize)) {
+                    let ids = self.row(row as usize);
+                    (same, id) = (self.range(&ids[..=level]), ids[level].bits());
+                }
+                id
+            }));
+        }
         let (mut values, mut window) = ([0; BLOCK], Window::default());
         // The rows around the last one that was read: their numbers, and the base's number of the first, if they are in the base.
         let (mut run, mut base) = (0..0, None);

@@ -54,7 +54,7 @@ enum Lies<T> {
     Together(Vec<T>, Option<NodeId>),
     /// Spread over several nodes.
     Apart(Placed),
-    /// With another owner, who checks what is read for the first time.
+    /// With another owner, which checks what is read for the first time.
     Elsewhere(Lent),
 }
 

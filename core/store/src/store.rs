@@ -1,4 +1,4 @@
-//! The store itself: what is durable, what is on its way there, and who may write.
+//! The store itself: what is durable, what is on its way there, and which caller may write.
 
 use crate::base;
 use crate::error::{CommitError, StoreError};

@@ -264,7 +264,8 @@ impl Call {
             plan_bytes: options.plan.plan_bytes.min(ticket.most - text_bytes),
             ..options.plan
         };
-        let plan = plan_until(session.dataset.snapshot(), parsed, &plan_options, &Planner { ticket, text_bytes });
+        let planner = Planner { ticket, text_bytes };
+        let plan = reading("planner", || plan_until(session.dataset.snapshot(), parsed, &plan_options, &planner))?;
         // A plan that was stopped says so, and one that came too late is late all the same.
         ticket.check(Stage::Planning)?;
         let plan = plan.map_err(|error| match error.kind {
@@ -321,11 +322,14 @@ impl Call {
         ticket.share.set_beside_boxes(beside_boxes);
         let plan = &prepared.plan;
         let web = Arc::clone(&session.options.web);
-        let run = plan.start_with(session.options.moment.unwrap_or_else(now), web);
-        let solutions = Arc::new(Solutions { run, plan: Arc::clone(plan) });
         let (sink, rows) = (Arc::new(sink), Arc::new(AtomicU64::new(0)));
-        let sinks = plan.sinks().iter().map(|id| (*id, operator(&sink, &solutions, &rows)));
-        let operators = solutions.run.operators(sinks);
+        let (solutions, operators) = reading("start", || {
+            let run = plan.start_with(session.options.moment.unwrap_or_else(now), web);
+            let solutions = Arc::new(Solutions { run, plan: Arc::clone(plan) });
+            let sinks = plan.sinks().iter().map(|id| (*id, operator(&sink, &solutions, &rows)));
+            let operators = solutions.run.operators(sinks);
+            (solutions, operators)
+        })?;
         let budget = Budget::from(ticket.most - beside_boxes).granted_by(Arc::clone(&ticket.share) as _);
         let request = submit(session.service.runtime(), plan, operators, budget, &ticket);
         let mut submitted = Submitted::new(request, &ticket.cancel);
@@ -334,6 +338,11 @@ impl Call {
         }
         Ok(Running { began, submitted, ticket, solutions, sink, rows, beside_boxes, counts: session.options.counts })
     }
+}
+
+/// Calls what reads data outside of boxes: a page of a mapped file may be found damaged there, too.
+fn reading<R>(name: &str, read: impl FnOnce() -> R) -> Result<R, Error> {
+    vicus::or_given_up(read).map_err(|error| Error::Failed { name: name.to_owned(), error: error.into() })
 }
 
 /// The moment that the clock says.

@@ -6,8 +6,12 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use vicus_rdf::{Order, Snapshot};
-use vicus_service::{back_up_store, check_store, create_store, open_store, read_store};
+use vicus::Runtime;
+use vicus_rdf::{Loader, Order, Snapshot};
+use vicus_service::{
+    Dataset, Format, MemoryBudget, Service, SessionOptions, TextSink, back_up_store, check_store, create_store,
+    open_store, read_store,
+};
 use vicus_store::Store;
 
 /// The folder of the store, for the process that is killed.
@@ -122,6 +126,61 @@ fn a_store_is_backed_up_while_others_write() {
     let copied = numbers(&read_store(&copy.0).unwrap());
     assert!(copied.len() >= 5 && copied.iter().copied().eq(0..copied.len() as i64), "{copied:?}");
     check_store(&copy.0).unwrap();
+}
+
+/// Each page of a store is damaged once: a query gives the right answer, or an error that names file and page, whether the planner finds
+/// the page or a box; and the next query of another store runs as if nothing had been.
+#[test]
+fn a_query_of_a_damaged_store_fails_with_the_place_or_is_right() {
+    let fresh = Fresh::new("damaged");
+    let store = create_store(&fresh.0).unwrap();
+    let mut loader = Loader::default();
+    let text: String = (0..12_000)
+        .map(|n| format!("<http://e/some/longer/name/{n}> <http://e/p{}> \"number {}\" .\n", n % 40, n / 2))
+        .collect();
+    loader.ntriples(text.as_bytes()).unwrap();
+    store.load(loader.finish(), &mut |_| {}).unwrap();
+    drop(store);
+    let service = Service::new(Runtime::builder().threads(2).quiet().start(), MemoryBudget::new(4 << 30));
+    let queries = [
+        "SELECT * { ?s <http://e/p7> ?o FILTER (CONTAINS(?o, '99')) } ORDER BY ?o ?s",
+        "SELECT * { <http://e/some/longer/name/7000> ?p ?o . ?s ?p ?o } ORDER BY ?s",
+        "SELECT (COUNT(*) AS ?n) { ?a ?p ?x . ?b ?q ?x }",
+        "SELECT (MAX(?o) AS ?most) { ?s <http://e/p39> ?o }",
+    ];
+    let answers = || -> Vec<Result<String, String>> {
+        let Ok(snapshot) = read_store(&fresh.0) else { return Vec::new() };
+        let session = service.session(&Dataset::new(snapshot), SessionOptions::default());
+        let answer = |text: &&str| {
+            let written = session.answer(text, TextSink::new(Format::Csv, Vec::new()));
+            written.map(|(bytes, _)| String::from_utf8(bytes).expect("CSV")).map_err(|error| error.to_string())
+        };
+        queries.iter().map(answer).collect()
+    };
+    let expected = answers();
+    assert!(expected.iter().all(Result::is_ok), "{expected:?}");
+    let base = std::fs::read_dir(&fresh.0).unwrap().map(|entry| entry.unwrap().path());
+    let base = base.into_iter().find(|path| path.to_string_lossy().contains("base-")).unwrap();
+    let right = std::fs::read(&base).unwrap();
+    let mut failed = 0;
+    for at in (0..right.len()).step_by(40_000) {
+        let mut wrong = right.clone();
+        wrong[at] ^= 0x10;
+        // Another file of this name: the first one's mappings stay as they are.
+        std::fs::remove_file(&base).unwrap();
+        std::fs::write(&base, &wrong).unwrap();
+        for (found, expected) in answers().iter().zip(&expected) {
+            match found {
+                Ok(_) => assert_eq!(found, expected, "byte {at}"),
+                Err(error) => {
+                    let place = format!("{} is damaged at byte {}", base.display(), at / 65_536 * 65_536);
+                    assert!(error.contains(&place), "byte {at}: {error}");
+                    failed += 1;
+                }
+            }
+        }
+    }
+    assert!(failed > 10, "{failed}");
 }
 
 #[test]

@@ -371,6 +371,9 @@ impl Planner<'_> {
 
     /// Reads a pattern from an index that begins with its constants and, if there are several such, has `by` next.
     pub(crate) fn scan(&self, pattern: &Pattern, by: Option<Slot>, needed: &Slots, goal: Goal) -> Physical {
+        if let Some(plan) = self.scan_of_graphs(pattern, by, needed, goal) {
+            return plan;
+        }
         let snapshot = &self.terms.snapshot;
         let bound = pattern.0.map(|at| at.constant().is_some());
         let place = |slot| pattern.0.iter().position(|at| *at == At::Slot(slot));

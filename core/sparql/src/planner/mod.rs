@@ -9,6 +9,7 @@ mod build;
 mod columns;
 mod eliminate;
 mod estimate;
+mod graphs;
 mod group;
 mod order;
 mod outer;

@@ -3,7 +3,7 @@
 use super::build::{Below, JoinTask, Matching, Op, Physical, ProbeOutput, cost};
 use super::estimate::{self, Estimate, Facts};
 use super::{Goal, Planner};
-use crate::algebra::{At, Column, Node, Path, Pattern, Slot, Slots, Table};
+use crate::algebra::{At, Node, Path, Pattern, Slot, Slots, Table};
 use crate::boxes::index_probe::Source;
 use crate::boxes::join::JoinKind;
 use crate::boxes::walk::{In, WalkSpec};
@@ -13,7 +13,6 @@ use crate::graphs::Active;
 use crate::route::{Automaton, Begin, Route};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
-use vicus_rdf::Id;
 
 /// How many times more pairs are assumed to be connected by any number of steps than by one.
 const REACHED: f64 = 8.0;
@@ -75,15 +74,6 @@ impl Planner<'_> {
         self.union(vec![walked, alone], columns)
     }
 
-    /// The names of all graphs, if a slot stands for them; else one row without columns.
-    fn graphs_of(&self, graph: At) -> Physical {
-        let Some(slot) = graph.slot() else { return self.values(&[], &Table::unit(), &Slots::new()) };
-        let names: Vec<u64> = self.terms.snapshot.graphs().map(Id::bits).collect();
-        self.stop.count_bytes(size_of_val(&*names));
-        let table = Table { rows: names.len(), columns: vec![Column::new(names)] };
-        self.values(&[slot], &table, &[slot].into_iter().collect())
-    }
-
     /// The nodes at which a first step can begin, each once in each graph; `None` if it can begin anywhere.
     fn beginnings(&self, slot: Slot, begins: &[Begin], graph: At) -> Option<Physical> {
         let needed: Slots = [slot].into_iter().chain(graph.slot()).collect();
@@ -93,7 +83,10 @@ impl Planner<'_> {
                 Begin::Objects(id) => [ANYTHING, At::Constant(id), At::Slot(slot), graph],
                 Begin::Anywhere => return None,
             };
-            Some(self.scan(&Pattern(pattern), Some(slot), &needed, Goal { set: true, first: false }))
+            let scan = self.scan(&Pattern(pattern), Some(slot), &needed, Goal { set: true, first: false });
+            // Rows of several graphs don't come in the order of their nodes and graphs.
+            let is_distinct = matches!(&scan.op, Op::Scan { spec, .. } if spec.distinct);
+            Some(if is_distinct { scan } else { self.distinct(scan) })
         };
         let mut all = begins.iter().map(scan).collect::<Option<Vec<Physical>>>()?;
         if all.len() == 1 {

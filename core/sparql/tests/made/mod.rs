@@ -6,25 +6,25 @@ use std::sync::Arc;
 use vicus_rdf::load::Syntax;
 use vicus_rdf::{Changes, Id, Loader, Snapshot};
 
-/// As loaded; half of it loaded together with what is deleted afterwards, and half of it inserted; all of it inserted into a store
-/// without data. Changes come in several batches. `text` is N-Quads.
-pub(crate) fn in_all_ways(text: &str) -> [Arc<Snapshot>; 3] {
-    let quads: Vec<Quad> = NQuadsParser::new().for_slice(text).map(|quad| quad.expect("good N-Quads")).collect();
-    [loaded(&quads), changed(&quads, 2), changed(&quads, 1)].map(Arc::new)
+/// The number of ways.
+pub(crate) const WAYS: usize = 3;
+
+/// Way 0: as loaded. 1: all of it inserted into a store without data. 2: half of it inserted into a store that has the other half.
+/// Where data is inserted, other data was loaded, which is deleted. Changes come in several batches. `text` is N-Quads.
+pub(crate) fn in_way(text: &str, way: usize) -> Arc<Snapshot> {
+    let quads = quads_of(text);
+    Arc::new(match way {
+        0 => loaded(&quads),
+        one_of => changed(&quads, one_of),
+    })
 }
 
-/// In one of these ways.
-pub(crate) fn in_some_way(text: &str, seed: u64) -> Arc<Snapshot> {
-    let [loaded, half, whole] = in_all_ways(text);
-    match seed % 3 {
-        0 => loaded,
-        1 => half,
-        _ => whole,
-    }
+fn quads_of(text: &str) -> Vec<Quad> {
+    NQuadsParser::new().for_slice(text).map(|quad| quad.expect("good N-Quads")).collect()
 }
 
 /// One of so many quads is inserted, the others are loaded.
-pub(crate) fn changed(quads: &[Quad], one_of: usize) -> Snapshot {
+fn changed(quads: &[Quad], one_of: usize) -> Snapshot {
     let is_late = |place: usize| (place * 7919 / 3).is_multiple_of(one_of);
     let mut first: Vec<Quad> = Vec::new();
     let mut late: Vec<Quad> = Vec::new();
@@ -32,13 +32,13 @@ pub(crate) fn changed(quads: &[Quad], one_of: usize) -> Snapshot {
         if is_late(place) { late.push(quad.clone()) } else { first.push(quad.clone()) }
     }
     // What is too much has terms of the others, and some of its own.
-    let known: std::collections::HashSet<&Quad> = quads.iter().collect();
+    let known: std::collections::BTreeSet<String> = quads.iter().map(Quad::to_string).collect();
     let mut surplus: Vec<Quad> = Vec::new();
     for (place, quad) in quads.iter().enumerate().step_by(4) {
         let other = &quads[(place * 31 + 1) % quads.len()];
         let own = Quad { object: oxrdf::Literal::from(format!("surplus {place}")).into(), ..quad.clone() };
         let mixed = Quad { object: other.object.clone(), graph_name: other.graph_name.clone(), ..quad.clone() };
-        surplus.extend([own, mixed].into_iter().filter(|quad| !known.contains(quad)));
+        surplus.extend([own, mixed].into_iter().filter(|quad| !known.contains(&quad.to_string())));
     }
     first.extend(surplus.iter().cloned());
     let mut snapshot = loaded(&first);

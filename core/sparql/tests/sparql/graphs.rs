@@ -114,6 +114,22 @@ fn each_kind_of_pattern_in_a_graph_has_the_answer_that_the_recommendation_gives(
     assert_eq!(answer(&snapshot, "SELECT ?y { ?s :year ?y . ?s :cites ?o }", DefaultGraph::Union), "1|2|2|3|5");
 }
 
+/// What happened: a node at which a path begins came once for each graph of a merge that has it, and for each of its triples in a graph.
+#[test]
+fn a_path_in_several_graphs_begins_at_each_node_once() {
+    let snapshot = loaded(LIBRARY);
+    for (text, expected) in [
+        // a, b, c, g2 and the years 1, 2, 3 and 5.
+        ("SELECT (COUNT(*) AS ?n) FROM :g1 FROM :g2 { ?d :cites* ?d }", "8"),
+        ("SELECT (COUNT(*) AS ?n) FROM :g1 FROM :g2 { ?d :cites+ ?e }", "9"),
+        ("SELECT (COUNT(*) AS ?n) FROM :g1 FROM :g2 { ?d :year? ?e }", "13"),
+        ("SELECT ?g (COUNT(*) AS ?n) { GRAPH ?g { ?d :year+ ?e } } GROUP BY ?g", ":g1 3|:g2 2"),
+        ("SELECT ?g (COUNT(*) AS ?n) { GRAPH ?g { ?d :year? ?e } } GROUP BY ?g", ":g1 9|:g2 8|[] 2"),
+    ] {
+        assert_eq!(answer(&snapshot, text, DefaultGraph::Own), expected, "{text}");
+    }
+}
+
 /// A hundred thousand graphs, each with its own thing and a triple that many have.
 fn many() -> Arc<Snapshot> {
     let mut text = String::new();
@@ -148,6 +164,8 @@ fn a_pattern_in_one_of_very_many_graphs_is_found_without_visiting_them() {
         ),
         ("SELECT ?k { GRAPH ?g { :s7 :of ?o } GRAPH ?g { ?s :kind ?k } }", 2, &["index join G"]),
         ("SELECT ?g { VALUES ?g { :g1 :g2 :none } GRAPH ?g { ?s :kind ?k } }", 2, &["index join G"]),
+        ("SELECT DISTINCT ?g { GRAPH ?g { ?s ?p ?o } }", 100_000, &["values of 100000 rows [?g]"]),
+        ("SELECT ?o FROM :g7 FROM :g8 FROM :none { ?s :of ?o }", 2, &["scan Gpos graph <http://e/g7>", "~1 rows"]),
         ("SELECT ?x { GRAPH ?g { :s7 :of ?o . ?o :of* ?x } }", 2, &["walk graph ?g ?o", "scan Spog graph ?g"]),
     ] {
         let plan = planned(&snapshot, text, PlanOptions::default());

@@ -8,6 +8,8 @@ mod graphs;
 mod growth;
 mod large;
 mod long;
+#[path = "../made/mod.rs"]
+mod made;
 mod meaning;
 mod naive;
 mod paths;

@@ -1,5 +1,6 @@
 //! CONSTRUCT and DESCRIBE: with all settings, random ones give the triples that follow from the naive evaluator's solutions.
 
+use crate::made;
 use crate::naive::{self, Solution};
 use crate::random::{PREDICATES, SUBJECTS, Writer, data_of, graph, settings};
 use crate::rows::{Chance, Row, rows_of};
@@ -83,7 +84,7 @@ fn canonical(triples: impl IntoIterator<Item = String>) -> Graph {
 
 /// Compares what the engine makes with the expected triples.
 fn compare(seed: u64, data: &str, text: &str, expected: &BTreeSet<String>) {
-    let snapshot = Arc::new(Snapshot::of_ntriples(data.as_bytes()).expect("good N-Triples"));
+    let snapshot = made::in_way(data, seed as usize % made::WAYS);
     let parsed = parse(text).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
     for options in settings() {
         let plan = plan(&snapshot, &parsed, &options).expect("supported");

@@ -5,6 +5,8 @@
 #![expect(clippy::disallowed_methods, reason = "tests read files")]
 
 mod compare;
+#[path = "../made/mod.rs"]
+mod made;
 mod manifest;
 mod results;
 mod updates;
@@ -19,8 +21,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use vicus_flow::sequential;
-use vicus_rdf::load::Syntax;
-use vicus_rdf::{Id, Loader, Snapshot};
+use vicus_rdf::{Id, Snapshot};
 use vicus_sparql::{
     Endpoints, Form, Found, Moment, ParseOptions, PlanOptions, QueryError, QueryErrorKind, parse_with, plan,
 };
@@ -54,8 +55,8 @@ fn text_of(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The data of a default graph and of named graphs.
-fn store_of(data: &[PathBuf], graphs: &[PathBuf]) -> Result<Arc<Snapshot>, String> {
+/// The data of a default graph and of named graphs, in snapshots made in all ways.
+fn stores_of(data: &[PathBuf], graphs: &[PathBuf]) -> Result<[Arc<Snapshot>; made::WAYS], String> {
     let mut lines = String::new();
     for (file, path) in data.iter().chain(graphs).enumerate() {
         // Blank nodes of two files are different ones.
@@ -65,9 +66,7 @@ fn store_of(data: &[PathBuf], graphs: &[PathBuf]) -> Result<Arc<Snapshot>, Strin
             writeln!(lines, "{}{name} .", renamed(&prefix, triple)).expect("a string takes everything");
         }
     }
-    let mut loader = Loader::default();
-    loader.file(lines.as_bytes(), Syntax::NQuads, None).map_err(|error| error.to_string())?;
-    Ok(Arc::new(loader.finish()))
+    Ok(std::array::from_fn(|way| made::in_way(&lines, way)))
 }
 
 fn renamed(prefix: &str, mut triple: Triple) -> Triple {
@@ -166,20 +165,22 @@ fn run(test: &Test) -> Result<(), String> {
         Kind::PositiveSyntax => syntax_error(&text, &base).map_or(Ok(()), |error| Err(error.to_string())),
         Kind::NegativeSyntax => syntax_error(&text, &base).map(|_| ()).ok_or_else(|| "it was accepted".to_owned()),
         Kind::Evaluation => {
-            let snapshot = store_of(&test.data, &test.graphs)?;
+            let snapshots = stores_of(&test.data, &test.graphs)?;
             let services = test.services.iter();
             let services =
-                services.map(|(endpoint, data)| Ok((endpoint.clone(), store_of(std::slice::from_ref(data), &[])?)));
-            let services: BTreeMap<String, Arc<Snapshot>> = services.collect::<Result<_, String>>()?;
+                services.map(|(endpoint, data)| Ok((endpoint.clone(), stores_of(std::slice::from_ref(data), &[])?)));
+            let services: BTreeMap<String, [Arc<Snapshot>; made::WAYS]> = services.collect::<Result<_, String>>()?;
+            let of_way =
+                |way: usize| services.iter().map(|(name, made)| (name.clone(), Arc::clone(&made[way]))).collect();
             let result = test.result.as_ref().ok_or("no expected result is named")?;
             let expected = results::read(result, &manifest::iri(result))?;
-            for optimise in [true, false] {
-                for envelope_rows in [1, 2048] {
+            for (way, snapshot) in snapshots.iter().enumerate() {
+                for (optimise, envelope_rows) in [(true, 1), (true, 2048), (false, 1), (false, 2048)] {
                     let options = PlanOptions { optimise, envelope_rows, ..PlanOptions::default() };
-                    let endpoints = Arc::new(Local { snapshots: services.clone(), options });
-                    let found = answer(&snapshot, &text, &base, &options, &endpoints)?;
+                    let endpoints = Arc::new(Local { snapshots: of_way(way), options });
+                    let found = answer(snapshot, &text, &base, &options, &endpoints)?;
                     compare::compare(&found, &expected, result.extension().is_some_and(|name| name == "csv"))
-                        .map_err(|difference| format!("optimise: {optimise}: {difference}"))?;
+                        .map_err(|difference| format!("way {way}, optimise: {optimise}: {difference}"))?;
                 }
             }
             Ok(())

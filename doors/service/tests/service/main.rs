@@ -1,6 +1,7 @@
 //! Calls to a service: what they share, how they end, and where their answers go.
 
 mod calls;
+mod datasets;
 mod graphs;
 mod memory;
 mod sinks;

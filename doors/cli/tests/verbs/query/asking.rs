@@ -584,7 +584,7 @@ fn a_query_that_does_not_parse_gets_a_caret() {
     let wrong = file("wrong.sparql", "SELEKT * { ?s ?p ?o }");
     fails(&["query", "--data", &data, "--query", &wrong], &["query wrong", "line 1", "SELEKT", "^"]);
     fails(&["query", "--data", &data, "SELECT * { SERVICE <http://e/> { ?s ?p ?o } }"], &["SERVICE"]);
-    fails(&["query", "--data", &data, "DESCRIBE <http://e/ann> FROM <http://e/g>"], &["FROM"]);
+    fails(&["query", "--data", &data, "DESCRIBE <http://e/ann> FROM ?g"], &["line 1", "FROM", "^"]);
 }
 
 #[test]

@@ -1,0 +1,74 @@
+//! Patterns whose graphs are a better way to their rows than all rows of named graphs are.
+
+use super::{Goal, Physical, Planner};
+use crate::algebra::{At, Column, Pattern, Slot, Slots, Table};
+use crate::graphs::Merged;
+use vicus_rdf::Id;
+
+/// At most so many graphs are read one by one.
+const MOST: usize = 64;
+
+/// All named graphs together must have so many times as many rows that match.
+const FEWER: usize = 4;
+
+impl Planner<'_> {
+    /// A pattern of which only the names of graphs are asked for, or that is in few graphs among many; `None` for others.
+    pub(super) fn scan_of_graphs(
+        &self,
+        pattern: &Pattern,
+        by: Option<Slot>,
+        needed: &Slots,
+        goal: Goal,
+    ) -> Option<Physical> {
+        if !self.optimise {
+            return None;
+        }
+        match (pattern.graph(), &self.terms.merged) {
+            (At::Slot(graph), _) if goal.set && is_anything(pattern) && needed.contains(&graph) => {
+                let mut others = pattern.ends().into_iter().filter_map(At::slot);
+                // A name is that of a graph with triples.
+                (!others.any(|slot| needed.contains(&slot))).then(|| self.graphs_of(pattern.graph()))
+            }
+            (At::Merged, Merged::These(all)) if all.len() <= MOST => self.scan_each(all, pattern, by, needed),
+            _ => None,
+        }
+    }
+
+    /// Each of these graphs alone, and of their triples each once.
+    fn scan_each(&self, graphs: &[Id], pattern: &Pattern, by: Option<Slot>, needed: &Slots) -> Option<Physical> {
+        let slots: Slots = pattern.slots().collect();
+        let snapshot = &self.terms.snapshot;
+        let bound = pattern.ends().map(|at| at.constant());
+        let rows = |graph: At| {
+            let quad = [bound[0], bound[1], bound[2], graph.constant()];
+            let index = snapshot.index(snapshot.best_order(quad.map(|id| id.is_some())));
+            let prefix: Vec<Id> = index.order().arrange(quad).into_iter().map_while(|id| id).collect();
+            index.count(&prefix)
+        };
+        let each: usize = graphs.iter().map(|graph| rows(At::Constant(*graph))).sum();
+        if slots.is_empty() || graphs.is_empty() || each.saturating_mul(FEWER) >= rows(At::Merged) {
+            return None;
+        }
+        let goal = Goal { set: true, first: false };
+        let [subject, predicate, object] = pattern.ends();
+        let scan =
+            |graph: &Id| self.scan(&Pattern([subject, predicate, object, At::Constant(*graph)]), by, &slots, goal);
+        let scans = graphs.iter().map(scan).collect();
+        let columns: Vec<Slot> = slots.iter().copied().collect();
+        Some(self.project(self.distinct(self.union(scans, columns)), needed))
+    }
+
+    /// The names of all graphs, if a slot stands for them; else one row without columns.
+    pub(super) fn graphs_of(&self, graph: At) -> Physical {
+        let Some(slot) = graph.slot() else { return self.values(&[], &Table::unit(), &Slots::new()) };
+        let names: Vec<u64> = self.terms.snapshot.graphs().map(Id::bits).collect();
+        self.stop.count_bytes(size_of_val(&*names));
+        let table = Table { rows: names.len(), columns: vec![Column::new(names)] };
+        self.values(&[slot], &table, &[slot].into_iter().collect())
+    }
+}
+
+/// Whether a pattern has four different variables.
+fn is_anything(pattern: &Pattern) -> bool {
+    pattern.slots().collect::<Slots>().len() == 4
+}
