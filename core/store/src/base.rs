@@ -8,12 +8,16 @@ use std::sync::Arc;
 use vicus_disk::{BaseEntry, BaseFile, BaseWriter, Manifest, Section, StoreFiles};
 use vicus_files::Directory;
 use vicus_flow::{BoxError, or_given_up};
-use vicus_rdf::Snapshot;
 use vicus_rdf::lent::Pages;
 use vicus_rdf::stored::Sections;
+use vicus_rdf::{Order, Snapshot};
 
 /// The only base file of a generation.
 const NAME: &str = "data";
+
+/// A merge is due when a base has so many changes, and they are this part of all quads.
+const FEWEST: usize = 4096;
+const SHARE: usize = 128;
 
 /// A section of a base file, as core/rdf reads it.
 #[derive(Debug)]
@@ -101,6 +105,15 @@ impl Store {
         state.publish(included, entry)?;
         *lock(&self.published) = snapshot;
         Ok(())
+    }
+
+    /// Whether so much was changed since the last [`Store::merge`] that another one pays: each change makes reading and opening take
+    /// longer, and a merge takes time for all of the data, which is so divided among many changes.
+    pub fn is_merge_due(&self) -> bool {
+        let snapshot = self.snapshot();
+        // A quad of a named graph is in both.
+        let changes = snapshot.index(Order::Gspo).change_count();
+        changes >= FEWEST.max(snapshot.len() / SHARE)
     }
 
     /// Merges all changes into a new base file, while readers go on, and writers but for its last step. Does nothing, and returns

@@ -30,7 +30,7 @@ impl fmt::Display for Checked {
         let Checked { files, records, quads, terms } = self;
         write!(
             f,
-            "{quads} quads and {terms} terms in {} base files of {bytes} bytes, and {records} later changes",
+            "{quads} quads and {terms} terms in {} base files of {bytes} bytes, and {records} later commits",
             files.len()
         )
     }

@@ -1,7 +1,8 @@
 //! `vicus update`: SPARQL updates of a store, each durable when the command says so.
 
-use super::{of, show};
+use super::{Written, of, show};
 use crate::query::{by_chance, bytes, duration, with_caret};
+use crate::tell::tell;
 use crate::{engine, interrupt, memory, strategy};
 use anyhow::{Context, anyhow, ensure};
 use std::path::PathBuf;
@@ -104,6 +105,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             "{name}: {} operations in {ms:.1} ms, {before} quads before and {after} after\n",
             updated.operations
         ))?;
+        if store.is_merge_due() {
+            let written = Written::new("merging changes");
+            let merged = store.merge(&mut |bytes| written.set(bytes));
+            written.end();
+            if let Err(error) = merged {
+                // The update is durable, and the next one tries again.
+                tell(format_args!("vicus: warning: {}: the changes can't be merged: {error}", of(&args.store)));
+            }
+        }
     }
     Ok(())
 }

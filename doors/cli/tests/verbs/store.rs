@@ -198,3 +198,22 @@ fn damage_is_named() {
     fails(&["check", "--store", text(&store)], &["store ", &name]);
     fails(&["dump", "--store", text(&store), "--output", "-"], &["store ", &name]);
 }
+
+/// What happened: changes stayed in the log for good, so each command that opened the store read all of them again.
+#[test]
+fn many_changes_are_merged_by_the_update_that_makes_them_many() {
+    let here = folder("many");
+    let store = here.join("db");
+    let store = text(&store);
+    let a = file(&here, "a.nt", "<http://e/a> <http://e/p> \"1\" .\n");
+    good(&["load", "--store", store, "--data", &a]);
+    let quads =
+        |range: std::ops::Range<usize>| range.map(|n| format!("<http://e/{n}> <http://e/p> {n} .")).collect::<String>();
+    let insert = |name: &str, range| file(&here, name, &format!("INSERT DATA {{ {} }}", quads(range)));
+    let (few, many) = (insert("few.ru", 0..100), insert("many.ru", 100..5000));
+    good(&["update", "--store", store, "--update", &few]);
+    assert!(good(&["check", "--store", store]).contains("1 later commits"));
+    good(&["update", "--store", store, "--update", &many]);
+    let checked = good(&["check", "--store", store]);
+    assert!(checked.contains("5001 quads") && checked.contains("0 later commits"), "{checked}");
+}
