@@ -27,8 +27,8 @@ use vicus_sparql::{Form, Moment, ParseOptions, PlanOptions, QueryError, QueryErr
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// A file of RDF, in the syntax of its ending (.nt, .nq, .ttl, .trig, .rdf, .xml, .owl, .jsonld), plain or packed by gzip or zstd,
-    /// with .gz or .zst behind the ending or not; - is standard input. May be given several times: the files are one graph, whose
-    /// blank nodes are kept apart by file. Named graphs can't be loaded yet.
+    /// with .gz or .zst behind the ending or not; - is standard input. May be given several times: the files are one dataset, whose
+    /// blank nodes are kept apart by file.
     #[arg(long, value_name = "FILE", required_unless_present = "store")]
     data: Vec<OsString>,
     /// The folder of a store, which is asked instead of files: as it is now, beside a process that may be writing to it.

@@ -96,7 +96,7 @@ pub enum UpdateError {
 impl fmt::Display for UpdateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            UpdateError::GraphExists(graph) => write!(f, "CREATE: the graph {graph} is there already"),
+            UpdateError::GraphExists(graph) => write!(f, "the graph {graph} is there already"),
             UpdateError::NoGraph(graph) => write!(f, "there is no graph {graph}"),
             UpdateError::DocumentHasGraphs => {
                 f.write_str("the document has named graphs, and is to become one graph: LOAD it without INTO")

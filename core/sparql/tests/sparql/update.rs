@@ -299,7 +299,7 @@ fn an_operation_that_fails_ends_the_update() {
     let quads = [A, IN_G];
     for (text, says) in [
         ("CLEAR ALL ; INSERT DATA { <http://e/x> <http://e/p> 1 } ; DELETE { ?s ?p } WHERE {}", "line 1, column 74"),
-        ("CLEAR DEFAULT ; CREATE GRAPH <http://e/g>", "CREATE: the graph <http://e/g> is there already"),
+        ("CLEAR DEFAULT ; CREATE GRAPH <http://e/g>", "the graph <http://e/g> is there already"),
         ("CLEAR ALL ; COPY <http://e/none> TO DEFAULT", "there is no graph <http://e/none>"),
         ("CLEAR ALL ; LOAD <http://e/none>", "http://e/none can't be had"),
     ] {

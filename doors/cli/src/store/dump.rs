@@ -34,9 +34,10 @@ enum Output {
 
 impl Output {
     fn new(inner: Box<dyn Write>, name: &str) -> std::io::Result<Output> {
-        Ok(match name.rsplit_once('.') {
-            Some((_, "gz")) => Output::Gzip(GzEncoder::new(inner, Compression::fast())),
-            Some((_, "zst")) => Output::Zstd(zstd::Encoder::new(inner, 1)?),
+        let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+        Ok(match ending.as_deref() {
+            Some("gz") => Output::Gzip(GzEncoder::new(inner, Compression::fast())),
+            Some("zst") => Output::Zstd(zstd::Encoder::new(inner, 1)?),
             _ => Output::Plain(inner),
         })
     }
@@ -84,30 +85,26 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         with_graphs || graph.is_some() || snapshot.graphs().len() == 0,
         "{name}: the store has named graphs, which .nt can't hold: choose one with --graph, or .nq"
     );
-    let written = vicus_service::or_damaged(|| match is_stdout {
-        true => write(snapshot, graph, with_graphs, Output::Plain(Box::new(BufWriter::new(std::io::stdout().lock())))),
-        false => to_file(snapshot, graph, with_graphs, &args.output, &name),
-    });
-    let quads = written.map_err(|error| anyhow!("store {}: {error}", args.store.display()))??;
-    if is_stdout { Ok(()) } else { show(&format!("{name}: {quads} quads\n")) }
+    let write = |output: Output| {
+        let written = vicus_service::or_damaged(|| write(snapshot, graph, with_graphs, output));
+        written.map_err(|error| anyhow!("store {}: {error}", args.store.display()))?
+    };
+    if is_stdout {
+        return write(Output::Plain(Box::new(BufWriter::new(std::io::stdout().lock())))).map(drop);
+    }
+    let quads = to_file(write, &args.output, &name)?;
+    show(&format!("{name}: {quads} quads\n"))
 }
 
 /// Writes beside the file and renames at the end: after an error, what was there before is still there.
-fn to_file(
-    snapshot: &Snapshot,
-    graph: Option<Id>,
-    with_graphs: bool,
-    path: &Path,
-    name: &str,
-) -> anyhow::Result<usize> {
+fn to_file(write: impl FnOnce(Output) -> anyhow::Result<usize>, path: &Path, name: &str) -> anyhow::Result<usize> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".part");
     let beside = PathBuf::from(beside);
     let cannot = || format!("{name}: can't be written");
     let file = File::create(&beside).with_context(cannot)?;
     let output = Output::new(Box::new(BufWriter::with_capacity(1 << 20, file)), name).with_context(cannot)?;
-    let written = write(snapshot, graph, with_graphs, output)
-        .and_then(|quads| std::fs::rename(&beside, path).map(|()| quads).map_err(Into::into));
+    let written = write(output).and_then(|quads| std::fs::rename(&beside, path).map(|()| quads).map_err(Into::into));
     if written.is_err() {
         // What is left of it is of no use.
         let _ = std::fs::remove_file(&beside);

@@ -92,7 +92,7 @@ fn a_store_is_loaded_asked_changed_copied_checked_and_compacted() {
     assert!(good(&["check", "--store", copy]).contains("7 quads"));
 
     // What is dumped is read again.
-    for name in ["all.nq", "all.nq.gz", "all.nq.zst"] {
+    for name in ["all.nq", "all.nq.gz", "all.nq.zst", "all2.NQ.GZ"] {
         let (dump, again) = (here.join(name), here.join(format!("{name}.db")));
         assert!(good(&["dump", "--store", copy, "--output", text(&dump)]).contains("7 quads"));
         good(&["load", "--store", text(&again), "--data", text(&dump)]);
@@ -197,6 +197,9 @@ fn damage_is_named() {
     let name = base.file_name().unwrap().to_str().unwrap().to_owned();
     fails(&["check", "--store", text(&store)], &["store ", &name]);
     fails(&["dump", "--store", text(&store), "--output", "-"], &["store ", &name]);
+    // What happened: a part of the file stayed there.
+    fails(&["dump", "--store", text(&store), "--output", text(&here.join("dump.nq"))], &["store ", &name]);
+    assert!(std::fs::read_dir(&here).unwrap().all(|entry| !text(&entry.unwrap().path()).contains("dump")));
 }
 
 /// What happened: changes stayed in the log for good, so each command that opened the store read all of them again.
