@@ -19,6 +19,7 @@ mod tell;
 mod threads;
 mod topology;
 mod trace;
+mod web;
 
 use clap::{Parser, Subcommand};
 use doing::Doing;

@@ -7,6 +7,7 @@ use crate::interrupt;
 use crate::memory;
 use crate::strategy;
 use crate::tell::tell;
+use crate::web::WebArgs;
 use crate::{engine, engine::plain};
 use anyhow::{Context, anyhow, bail, ensure};
 use report::{Report, Timing, Timings};
@@ -18,8 +19,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vicus::{Runtime, Setting, Totals, environment};
 use vicus_rdf::load::{LoadOptions, OnError, Syntax};
 use vicus_service::{
-    Call, Count, Dataset, Error, Limits, MemoryBudget, Outcome, Permit, Prepared, Running, Service, Session,
-    SessionOptions, TextSink, Web, WebOptions, check,
+    Call, Count, Dataset, Error, Limits, MemoryBudget, Outcome, Prepared, Running, Service, Session, SessionOptions,
+    TextSink, check,
 };
 use vicus_sparql::{Form, Moment, ParseOptions, PlanOptions, QueryError, QueryErrorKind};
 
@@ -73,16 +74,8 @@ pub(crate) struct Args {
     /// A query is cancelled when it takes longer, from parsing its text on: 30, 1.5s, 500ms.
     #[arg(long, value_name = "SECONDS", value_parser = duration)]
     timeout: Option<Duration>,
-    /// What SERVICE may ask: URLs of http or https that begin with this prefix, or all. Scheme, host and port are compared as a whole.
-    /// May be given several times; by default nothing may be asked. Servers that redirect need a permission for both places.
-    #[arg(long, value_name = "PREFIX|all")]
-    allow_service: Vec<Permit>,
-    /// How long an endpoint of SERVICE may take to answer one question, of which a query may have several: 30, 1.5s, 500ms.
-    #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "60")]
-    service_timeout: Duration,
-    /// The most bytes of an endpoint's answer to one question: 500000, 64K, 10M, 2G.
-    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "256M")]
-    service_bytes: u64,
+    #[command(flatten)]
+    web: WebArgs,
     /// The IRI against which relative IRIs of a query are resolved, until it has a BASE of its own.
     #[arg(long, value_name = "IRI")]
     base: Option<String>,
@@ -170,12 +163,7 @@ impl Args {
             // A table is kept, and its rows stand in one order.
             parallel_answers: !matches!(self.format, None | Some(Format::Table)),
             counts: self.explain,
-            web: Arc::new(Web::new(WebOptions {
-                permits: self.allow_service.clone(),
-                time: self.service_timeout,
-                bytes: self.service_bytes,
-                ..WebOptions::default()
-            })),
+            web: self.web.web(),
             limits: Limits {
                 time: self.timeout,
                 memory: self.memory_limit,

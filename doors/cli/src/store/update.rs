@@ -3,15 +3,13 @@
 use super::{Written, of, show};
 use crate::query::{by_chance, bytes, duration, with_caret};
 use crate::tell::tell;
+use crate::web::WebArgs;
 use crate::{engine, interrupt, memory, strategy};
 use anyhow::{Context, anyhow, ensure};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 use vicus::{Runtime, Setting};
-use vicus_service::{
-    Error, Limits, MemoryBudget, Permit, Service, SessionOptions, Web, WebOptions, check_update, open_store,
-};
+use vicus_service::{Error, Limits, MemoryBudget, Service, SessionOptions, check_update, open_store};
 use vicus_sparql::PlanOptions;
 
 /// See `vicus update --help`.
@@ -42,15 +40,8 @@ pub(crate) struct Args {
     /// The IRI against which relative IRIs of an update are resolved, until it has a BASE of its own.
     #[arg(long, value_name = "IRI")]
     base: Option<String>,
-    /// What SERVICE and LOAD may ask: URLs of http or https that begin with this prefix, or all; see `vicus query`.
-    #[arg(long, value_name = "PREFIX|all")]
-    allow_service: Vec<Permit>,
-    /// How long a server may take to answer one question: 30, 1.5s, 500ms.
-    #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "60")]
-    service_timeout: Duration,
-    /// The most bytes of a server's answer to one question, and of a document that LOAD reads: 500000, 64K, 10M, 2G.
-    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "256M")]
-    service_bytes: u64,
+    #[command(flatten)]
+    web: WebArgs,
     /// The folder in which LOAD may read files, by file: URLs; by default none.
     #[arg(long, value_name = "DIR")]
     load_folder: Option<PathBuf>,
@@ -61,12 +52,7 @@ impl Args {
         SessionOptions {
             base: self.base.clone(),
             plan: PlanOptions { hash_seed: by_chance(), ..PlanOptions::default() },
-            web: Arc::new(Web::new(WebOptions {
-                permits: self.allow_service.clone(),
-                time: self.service_timeout,
-                bytes: self.service_bytes,
-                ..WebOptions::default()
-            })),
+            web: self.web.web(),
             folder: self.load_folder.clone(),
             limits: Limits {
                 time: self.timeout,
