@@ -391,6 +391,11 @@ impl Run {
         self.terms.term(id)
     }
 
+    /// The store's id of the term of an id in a solution; `None` if the store lacks it.
+    pub(crate) fn stored(&self, id: Id) -> Option<Id> {
+        self.terms.stored(id)
+    }
+
     /// Passes the term of an id in a solution to `look`; a term of the store is not copied. Panics as [`Run::term`] does.
     pub fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
         self.terms.view(id, look)

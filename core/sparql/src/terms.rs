@@ -349,6 +349,15 @@ impl Terms {
         }
     }
 
+    /// The store's id of a term; `None` if the store lacks the term. A term that passes has an id of its own even if the store has it.
+    #[inline]
+    pub(crate) fn stored(&self, id: Id) -> Option<Id> {
+        if self.snapshot.has(id) {
+            return Some(id);
+        }
+        self.with_passing(id, segment_of(id)?, |key| self.snapshot.find(id.kind(), key))
+    }
+
     /// Whether two ids stand for the same term.
     #[inline]
     pub(crate) fn is_same(&self, a: Id, b: Id) -> bool {

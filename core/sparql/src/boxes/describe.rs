@@ -12,10 +12,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, Grow, Operator, Room, Turn};
-use vicus_rdf::{Id, Kind, Order, Position, Snapshot};
+use vicus_rdf::{Id, Kind, Order, Position};
 
 pub(crate) struct Describe {
-    snapshot: Arc<Snapshot>,
+    terms: Arc<Terms>,
     graph: Active,
     /// The subjects that were or will be described.
     seen: HashSet<Id, HashKey>,
@@ -28,9 +28,9 @@ pub(crate) struct Describe {
 
 impl Describe {
     /// Describes these resources and those in the input's columns.
-    pub(crate) fn new(terms: &Terms, graph: Active, resources: &[Id], limit: usize) -> Describe {
+    pub(crate) fn new(terms: &Arc<Terms>, graph: Active, resources: &[Id], limit: usize) -> Describe {
         let mut describe = Describe {
-            snapshot: Arc::clone(&terms.snapshot),
+            terms: Arc::clone(terms),
             graph,
             seen: HashSet::with_hasher(terms.key),
             waiting: Vec::new(),
@@ -45,9 +45,10 @@ impl Describe {
 
     /// Remembers to describe a resource. Literals have no descriptions, and terms that are not in the store have none.
     fn note(&mut self, id: Id) {
-        if !self.snapshot.has(id) || !matches!(id.kind(), Kind::Iri | Kind::Blank) {
+        if !matches!(id.kind(), Kind::Iri | Kind::Blank) {
             return;
         }
+        let Some(id) = self.terms.stored(id) else { return };
         let seen = &mut self.seen;
         room_for_one(seen.len(), seen.capacity(), size_of::<Id>() + 1, || seen.try_reserve(1).is_ok());
         if seen.insert(id) {
@@ -58,7 +59,7 @@ impl Describe {
 
     /// Appends the triples that come next, up to the target size.
     fn read(&mut self, turn: &Turn<'_>, columns: &mut [Vec<u64>; 3]) {
-        let snapshot = Arc::clone(&self.snapshot);
+        let snapshot = Arc::clone(&self.terms.snapshot);
         let graph = self.graph.clone();
         let index = graph.index(&snapshot, Order::Gspo);
         let behind = [index.order().level(Position::Predicate), index.order().level(Position::Object)];

@@ -1,7 +1,9 @@
 //! SERVICE: rows joined with the solutions of an endpoint. SPARQL 1.1 Federated Query.
 //!
-//! The box collects rows, and sends the values that the endpoint's group shares with them as a table (VALUES). A blank node means
-//! nothing to an endpoint, so none is sent: the row is compared with all solutions that come back.
+//! The box collects rows, and sends the values that the endpoint's group shares with them as a table (VALUES). Where a row has no
+//! value, or a blank node, which means nothing to an endpoint, the row has a gap. A question is for rows with the same gaps: its
+//! table has the other columns only, and each line once. So no solution goes with two lines, and the endpoint sends each solution
+//! once. Each row is compared with the solutions of its question.
 
 use super::join::{Core, JoinSpec, Probe, ProbeState};
 use crate::service::ServiceFailed;
@@ -156,12 +158,29 @@ impl Operator for Service {
     }
 }
 
-/// Rows that ask the same: those that have the same values in the shared variables.
+/// Rows that have the same endpoint and the same values of the shared variables.
 struct Asking {
     endpoint: Id,
     values: Vec<Id>,
     /// The solutions that go with these values.
     solutions: Vec<u32>,
+}
+
+impl Asking {
+    /// The values that an endpoint is told; `None` at a gap.
+    fn told(&self) -> impl Iterator<Item = Option<Id>> {
+        self.values.iter().map(|id| is_exact(*id).then_some(*id))
+    }
+
+    /// For each value, whether it is a gap. Those with the same endpoint and gaps are asked together.
+    fn gaps(&self) -> impl Iterator<Item = bool> {
+        self.values.iter().map(|id| !is_exact(*id))
+    }
+}
+
+/// Whether an endpoint's solution must have the same value.
+fn is_exact(id: Id) -> bool {
+    !id.is_unbound() && !id.is_blank()
 }
 
 impl Asker {
@@ -194,14 +213,22 @@ impl Asker {
             };
             of_rows.push((0..envelope.rows()).map(of_row).collect::<Vec<usize>>());
         }
-        // Those of one endpoint are asked together.
+        // Those of one endpoint with the same gaps are asked together, and those that it is told the same about are one line.
         let mut order: Vec<usize> = (0..asking.len()).collect();
-        let endpoints: Vec<Id> = asking.iter().map(|asking| asking.endpoint).collect();
-        order.sort_by_key(|&place| endpoints[place]);
-        for same in order.chunk_by(|&a, &b| endpoints[a] == endpoints[b]) {
-            for together in same.chunks(self.terms.limits.service_rows.max(1)) {
-                self.ask_together(turn, together, &mut asking, answers)?;
-            }
+        order.sort_by(|&a, &b| {
+            let (a, b) = (&asking[a], &asking[b]);
+            a.endpoint.cmp(&b.endpoint).then_with(|| a.gaps().cmp(b.gaps())).then_with(|| a.told().cmp(b.told()))
+        });
+        let is_together = |a: &Asking, b: &Asking| a.endpoint == b.endpoint && a.gaps().eq(b.gaps());
+        let lines: Vec<&[usize]> = order
+            .chunk_by(|&a, &b| is_together(&asking[a], &asking[b]) && asking[a].told().eq(asking[b].told()))
+            .collect();
+        let together: Vec<&[&[usize]]> = lines
+            .chunk_by(|a, b| is_together(&asking[a[0]], &asking[b[0]]))
+            .flat_map(|lines| lines.chunks(self.terms.limits.service_rows.max(1)))
+            .collect();
+        for lines in together {
+            self.ask_together(turn, lines, &mut asking, answers)?;
         }
         let pairs = |asked: Vec<usize>| {
             let with = |(row, place): (usize, usize)| {
@@ -212,19 +239,21 @@ impl Asker {
         Ok(of_rows.into_iter().map(pairs).collect())
     }
 
-    /// Asks one endpoint for the partners of these rows.
+    /// Asks one endpoint for the partners of these rows, which have the same gaps.
     fn ask_together(
         &self,
         turn: &mut Turn<'_>,
-        together: &[usize],
+        lines: &[&[usize]],
         asking: &mut [Asking],
         answers: &mut Answers,
     ) -> Result<(), BoxError> {
         let before = answers.rows;
-        let asked = self.endpoint(asking[together[0]].endpoint).and_then(|endpoint| {
+        let first = &asking[lines[0][0]];
+        let told: Vec<usize> = (0..self.shared.len()).filter(|&place| is_exact(first.values[place])).collect();
+        let asked = self.endpoint(first.endpoint).and_then(|endpoint| {
             let endpoints =
                 self.terms.endpoints().ok_or_else(|| format!("SERVICE <{endpoint}>: this run can ask no endpoint"))?;
-            let query = self.query(together.iter().map(|&place| &asking[place].values[..]));
+            let query = self.query(&told, lines.iter().map(|line| &asking[line[0]].values[..]));
             let mut blanks = HashMap::with_hasher(self.terms.key);
             let terms = &self.terms;
             let variables = &self.spec.variables;
@@ -261,40 +290,40 @@ impl Asker {
             }
             Err(error) => return Err(error),
         }
-        self.match_up(before..answers.rows, together, asking, answers);
+        self.match_up(before..answers.rows, &told, lines, asking, answers);
         self.booking.hold(&self.terms, turn, answers.bytes())
     }
 
-    /// Notes which solutions go with which values.
-    fn match_up(&self, solutions: Range<u32>, together: &[usize], asking: &mut [Asking], answers: &Answers) {
-        let is_exact = |id: &Id| !id.is_unbound() && !id.is_blank();
-        let mut by_values: HashMap<Vec<Id>, usize, HashKey> = HashMap::with_hasher(self.terms.key);
-        // Values with gaps go with several solutions' values.
-        let mut others = Vec::new();
-        for &place in together {
-            match asking[place].values.iter().all(is_exact) {
-                true => _ = by_values.insert(asking[place].values.clone(), place),
-                false => others.push(place),
-            }
-        }
+    /// Notes which solutions go with which values, of which these are told.
+    fn match_up(
+        &self,
+        solutions: Range<u32>,
+        told: &[usize],
+        lines: &[&[usize]],
+        asking: &mut [Asking],
+        answers: &Answers,
+    ) {
+        let key = |values: &[Id]| told.iter().map(|&told| values[told]).collect::<Vec<Id>>();
+        let mut by_told: HashMap<Vec<Id>, &[usize], HashKey> = HashMap::with_hasher(self.terms.key);
+        by_told.extend(lines.iter().map(|line| (key(&asking[line[0]].values), *line)));
         let mut values = Vec::with_capacity(self.shared.len());
         for solution in solutions {
             values.clear();
             values
                 .extend(self.shared.iter().map(|(place, _)| Id::from_bits(answers.columns[*place][solution as usize])));
-            let compare = |asking: &mut Asking| {
+            let mut compare = |line: &[usize]| {
                 let fits = |(a, b): (&Id, &Id)| a == b || a.is_unbound() || b.is_unbound();
-                if asking.values.iter().zip(&values).all(fits) {
-                    asking.solutions.push(solution);
+                for &place in line {
+                    if asking[place].values.iter().zip(&values).all(fits) {
+                        asking[place].solutions.push(solution);
+                    }
                 }
             };
-            if values.iter().all(is_exact) {
-                others.iter().for_each(|&place| compare(&mut asking[place]));
-                if let Some(&place) = by_values.get(&values) {
-                    asking[place].solutions.push(solution);
-                }
+            if told.iter().all(|&told| is_exact(values[told])) {
+                by_told.get(&key(&values)).into_iter().for_each(|line| compare(line));
             } else {
-                together.iter().for_each(|&place| compare(&mut asking[place]));
+                // A solution without such a value goes with all lines, as the one that SILENT makes of a failure.
+                lines.iter().for_each(|line| compare(line));
             }
         }
     }
@@ -314,8 +343,8 @@ impl Asker {
         }
     }
 
-    /// The query for these values of the shared variables.
-    fn query<'v>(&self, values: impl Iterator<Item = &'v [Id]>) -> String {
+    /// The query for these values of the shared variables, of which these are told.
+    fn query<'v>(&self, told: &[usize], lines: impl Iterator<Item = &'v [Id]>) -> String {
         let ServiceSpec { prologue, group, variables, .. } = &*self.spec;
         let mut text = format!("{prologue}SELECT");
         variables.iter().for_each(|variable| text.extend([" ?", &variable.name]));
@@ -323,18 +352,14 @@ impl Asker {
             text += " *";
         }
         text += " WHERE {";
-        if !self.shared.is_empty() {
+        if !told.is_empty() {
             text += " VALUES (";
-            self.shared.iter().for_each(|(place, _)| text.extend(["?", &variables[*place].name, " "]));
+            told.iter().for_each(|&told| text.extend(["?", &variables[self.shared[told].0].name, " "]));
             text += ") {";
-            for row in values {
+            for line in lines {
                 text += " (";
-                for &id in row {
-                    if id.is_unbound() || id.is_blank() {
-                        text += "UNDEF ";
-                    } else {
-                        self.terms.view(id, |view| write!(text, "{view} ")).expect("a string takes everything");
-                    }
+                for &told in told {
+                    self.terms.view(line[told], |view| write!(text, "{view} ")).expect("a string takes everything");
                 }
                 text += ")";
             }

@@ -118,7 +118,7 @@ fn of_operator(plan: &mut Physical, kept: Kept) {
             below(input, inner);
         }
         Op::Describe { input, .. } => {
-            // A term that is not in the store has no description.
+            // The box looks terms that pass up in the store, and the others have no description.
             let inner = vec![false; input.columns.len()];
             below(input, inner);
         }

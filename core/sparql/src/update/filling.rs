@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use oxrdf::{NamedNode, TermRef};
 use rustc_hash::FxHashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vicus_flow::library::HashKey;
 use vicus_flow::{Envelope, Grow, NoMemory};
 use vicus_rdf::{Changes, Encoded, Encoder, Id, Kind, Order, Snapshot, Unranked};
@@ -140,7 +140,8 @@ impl Filling {
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().expect("nothing panics under this lock")
+        // A search that gave up here, as one of a damaged page does, left all of it as it was.
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Fills the templates in for the rows of an envelope, which the pattern's run has made.
@@ -161,9 +162,11 @@ impl Filling {
                     Part::Constant(id) => id,
                     Part::Blank(_) => unreachable!("a blank node can't stand in DELETE"),
                 });
-                // What a run computes is nowhere in the data.
-                if is_quad(parts, ids) && ids.iter().all(|id| self.snapshot.has(*id)) {
-                    into.deletes.push(ids);
+                // A computed term may be in the data, under another id.
+                if is_quad(parts, ids)
+                    && let [Some(s), Some(p), Some(o), Some(g)] = ids.map(|id| run.stored(id))
+                {
+                    into.deletes.push([s, p, o, g]);
                 }
             }
             made.clear();
@@ -187,8 +190,11 @@ impl Filling {
                 for (place, (part, id)) in parts.iter().zip(ids).enumerate() {
                     quad[place] = match part {
                         Part::Blank(number) => made[*number as usize],
-                        Part::Column(_) if !self.snapshot.has(id) => self.stored(run, id)?,
-                        _ => id,
+                        Part::Column(_) => match run.stored(id) {
+                            Some(id) => id,
+                            None => self.added(run, id)?,
+                        },
+                        Part::Constant(_) => id,
                     };
                 }
                 into.inserts.push(quad);
@@ -197,8 +203,8 @@ impl Filling {
         Ok(())
     }
 
-    /// The id of a term that a run has computed, as it is stored.
-    fn stored(&self, run: &Run, id: Id) -> Result<Id, NoMemory> {
+    /// The new id of a computed term that the snapshot lacks.
+    fn added(&self, run: &Run, id: Id) -> Result<Id, NoMemory> {
         if id.kind() == Kind::Blank {
             return self.lock().blank_of(&self.snapshot, id);
         }

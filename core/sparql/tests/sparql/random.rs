@@ -281,6 +281,18 @@ impl Writer<'_> {
         }
     }
 
+    /// A BIND of `name` to a term that is computed, though the data often has it.
+    pub(crate) fn recomputed(&mut self, name: &str) -> String {
+        let value = match self.chance.below(5) {
+            0 => format!("LCASE({})", self.variable()),
+            1 => format!("IRI(STR({}))", self.variable()),
+            2 => format!("IRI(CONCAT(\"http://e/\", {}))", self.chance.pick(&["\"a\"", "\"b\"", "\"p\"", "\"q\""])),
+            3 => format!("STR({})", self.variable()),
+            _ => format!("CONCAT({}, \"\")", self.chance.pick(&["\"a\"", "\"b\""])),
+        };
+        format!(" BIND ({value} AS {name})")
+    }
+
     fn query(&mut self) -> String {
         let body = self.group(2);
         if self.chance.one_in(8) {

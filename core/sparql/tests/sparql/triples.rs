@@ -158,7 +158,11 @@ fn check_describe(seed: u64) -> bool {
     let text = graph(&mut chance);
     let data = data_of(&text);
     let mut writer = Writer { chance: &mut chance, bound: 0, graphs: false };
-    let pattern = writer.group(1);
+    let mut pattern = writer.group(1);
+    let is_computed = writer.chance.one_in(2);
+    if is_computed {
+        pattern += &writer.recomputed("?computed");
+    }
     let Some(solutions) = solutions_of(&data, &pattern) else { return false };
     let (mut resources, mut named): (Vec<Term>, String) = (Vec::new(), String::new());
     let is_star = writer.chance.one_in(4);
@@ -174,7 +178,7 @@ fn check_describe(seed: u64) -> bool {
                 resources.push(NamedNode::new_unchecked(iri.trim_matches(['<', '>'])).into());
                 named += iri;
             } else {
-                let variable = writer.variable();
+                let variable = if is_computed && writer.chance.one_in(2) { "?computed" } else { writer.variable() };
                 resources.extend(solutions.iter().filter_map(|solution| solution.get(&variable[1..]).cloned()));
                 named += variable;
             }
@@ -248,6 +252,17 @@ fn a_description_goes_through_blank_nodes_in_circles_and_no_further() {
     // Resources that are named are described whatever the pattern finds.
     assert_eq!(triples_of(data, "DESCRIBE <http://e/b> ?s { ?s <http://e/q> ?o }").len(), 1);
     assert!(triples_of(data, "DESCRIBE *").is_empty());
+}
+
+/// A resource whose IRI was computed had no description: its id was taken for that of a term which is nowhere in the data.
+#[test]
+fn a_resource_whose_iri_is_computed_is_described() {
+    let data = "<a> <p> 1 . <b> <p> 2 .";
+    let one = ["<http://e/a> <http://e/p> \"1\"^^<http://www.w3.org/2001/XMLSchema#integer>"];
+    assert_eq!(triples_of(data, "DESCRIBE ?x { BIND (IRI(CONCAT('http://e/', 'a')) AS ?x) }"), one);
+    // Computed for each of two rows, described once.
+    assert_eq!(triples_of(data, "DESCRIBE ?x { ?s <http://e/p> ?o BIND (IRI(CONCAT('http://e/', 'a')) AS ?x) }"), one);
+    assert!(triples_of(data, "DESCRIBE ?x { BIND (IRI(CONCAT('http://e/', 'none')) AS ?x) }").is_empty());
 }
 
 #[test]

