@@ -1,9 +1,11 @@
 //! What is refused, and how that is said.
 
 use crate::model::{Dice, quad, quads, shown};
+use oxrdf::NamedNodeRef;
 use std::sync::Arc;
 use vicus_files::{Access, Directory, Failure, FakeDisk};
-use vicus_rdf::Snapshot;
+use vicus_flow::or_given_up;
+use vicus_rdf::{Changes, Id, Order, Snapshot};
 use vicus_store::{NoWaiting, Store, check, read};
 
 fn create(disk: &FakeDisk) -> Store {
@@ -206,4 +208,69 @@ fn a_change_that_needs_a_damaged_page_is_refused_with_its_place() {
     let merged = store.merge(&mut |_| {}).map_or_else(|error| error.to_string(), |merged| merged.to_string());
     assert!(merged == "false" || merged.contains(&name), "{merged}");
     assert!(check(&disk.process(3)).unwrap_err().to_string().contains(&name));
+}
+
+/// What happened: the snapshot kept the new terms of changes without quads, so the next changes, which came with other new terms, made the
+/// transaction panic. An update whose first operation found nothing and whose second one inserted a new term did so.
+#[test]
+fn new_terms_without_quads_are_forgotten_with_the_next_snapshot() {
+    let disk = FakeDisk::new(1);
+    let store = create(&disk);
+    let mut transaction = store.write().unwrap();
+    let before = transaction.snapshot().unwrap();
+    let mut changes = Changes::of(&before);
+    let a = changes.id(&before, NamedNodeRef::new_unchecked("http://e/a").into()).unwrap();
+    // A quad with it can't be there.
+    changes.deletes.push([a, a, a, Id::UNBOUND]);
+    transaction.change(changes);
+    transaction.id(NamedNodeRef::new_unchecked("http://e/unused").into()).unwrap();
+    let before = transaction.snapshot().unwrap();
+    let mut changes = Changes::of(&before);
+    let b = changes.id(&before, NamedNodeRef::new_unchecked("http://e/b").into()).unwrap();
+    changes.inserts.push([b, b, b, Id::UNBOUND]);
+    transaction.change(changes);
+    transaction.commit().unwrap();
+    drop(store);
+    let found = quads(&open(&disk, 2).unwrap().snapshot());
+    assert_eq!(found, ["<http://e/b> <http://e/b> <http://e/b> ".to_owned()].into());
+}
+
+/// What happened: a transaction went on after an error, and its commit acknowledged part of it: a record whose step broke off, so that the
+/// store could not be opened again.
+#[test]
+fn a_transaction_that_has_failed_is_not_committed_and_the_store_can_be_opened() {
+    let whole = FakeDisk::new(1);
+    let store = create(&whole);
+    let text: String = (0..9000).map(|n| format!("<http://e/{n:05}> <http://e/p> \"number {n:05}\" .\n")).collect();
+    store.load(Snapshot::of_ntriples(text.as_bytes()).unwrap(), &mut |_| {}).unwrap();
+    drop(store);
+    let name = whole.names().into_iter().find(|name| name.starts_with("base-")).unwrap();
+    let contents = whole.contents(&name).unwrap();
+    let mut failed = 0;
+    for at in (5_000..contents.len()).step_by(65_536) {
+        let disk = whole.copy();
+        let mut bytes = contents.clone();
+        bytes[at] ^= 1;
+        disk.put(&name, &bytes);
+        let Ok(store) = open(&disk, 2) else { continue };
+        let mut transaction = store.write().unwrap();
+        let snapshot = transaction.snapshot().unwrap();
+        let index = snapshot.index(Order::Gspo);
+        let Ok(all) = or_given_up(|| index.quads(0..index.len()).collect::<Vec<_>>()) else { continue };
+        let [s, p, _, graph] = all[0];
+        all.into_iter().for_each(|quad| transaction.delete(quad));
+        // What is needed for the record, or to apply it, may be damaged.
+        let is_whole = transaction.snapshot().is_ok();
+        transaction.insert([s, p, Id::integer(7).unwrap(), graph]);
+        let committed = transaction.commit();
+        assert_eq!(committed.is_ok(), is_whole, "byte {at}");
+        if let Err(error) = committed {
+            assert_eq!(error.to_string(), "a change of this transaction has failed, so nothing of it happens");
+            assert_eq!(store.snapshot().len(), 9000);
+            drop(store);
+            assert_eq!(open(&disk, 3).unwrap().snapshot().len(), 9000, "byte {at}");
+            failed += 1;
+        }
+    }
+    assert!(failed > 0, "some page is needed for a change");
 }
