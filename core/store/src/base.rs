@@ -199,16 +199,23 @@ impl Store {
     }
 }
 
-/// Writes a snapshot as a store of its own.
-pub(crate) fn copy(
+/// Writes a snapshot as a store of its own in an empty directory, which holds no store until it holds all of it. What a copy that failed
+/// has left there is removed. `number` is any that other stores don't have; `pause` is called now and then with the number of bytes
+/// written so far.
+///
+/// # Errors
+/// As [`Store::backup`].
+pub fn copy(
     snapshot: &Snapshot,
     directory: Arc<dyn Directory>,
     number: u64,
     pause: &mut dyn FnMut(u64),
 ) -> Result<(), StoreError> {
-    let mut files = StoreFiles::create(directory, KIND, number)?;
-    let merged = or_given_up(|| Snapshot::united(&[snapshot], &mut || pause(0))).map_err(StoreError::given_up)??;
-    let entry = write(&merged, || files.write_base(NAME), pause)?;
+    let mut files = StoreFiles::begin(directory, KIND, number)?;
+    // Changes since the snapshot's base was built become part of the new base.
+    let merged = or_given_up(|| Snapshot::united(&[snapshot], &mut || pause(0))).map_err(StoreError::given_up);
+    let written = merged.and_then(|merged| write(&merged?, || files.write_base(NAME), pause));
+    let entry = written.inspect_err(|_| files.give_up())?;
     Ok(files.publish(0, vec![entry])?)
 }
 

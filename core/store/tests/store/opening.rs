@@ -139,6 +139,33 @@ fn a_backup_is_a_store_of_its_own_and_needs_a_place_without_one() {
     assert_eq!(again.to_string(), "fake/ holds a store already");
 }
 
+/// What happened: a backup of a damaged store failed, and left a store without quads.
+#[test]
+fn a_backup_of_a_damaged_store_leaves_no_store() {
+    let [disk, other] = [1, 2].map(FakeDisk::new);
+    let store = create(&disk);
+    let text: String = (0..9000).map(|n| format!("<http://e/{n}> <http://e/p> \"number {n}\" .\n")).collect();
+    store.load(Snapshot::of_ntriples(text.as_bytes()).unwrap(), &mut |_| {}).unwrap();
+    drop(store);
+    let name = disk.names().into_iter().find(|name| name.starts_with("base-")).unwrap();
+    let mut bytes = disk.contents(&name).unwrap();
+    bytes[70_000] ^= 1;
+    disk.put(&name, &bytes);
+    let store = open(&disk, 2).expect("only counts are read");
+    let failed = store.backup(Arc::new(other.process(1)), 4712, &mut |_| {}).unwrap_err().to_string();
+    assert!(failed.contains(&format!("{name} is damaged at byte 65536")), "{failed}");
+    assert_eq!(
+        read(&other.process(2)).unwrap_err().to_string(),
+        "fake/ holds no store: there is no file CURRENT in it"
+    );
+    let whole = FakeDisk::new(1);
+    let store = create(&whole);
+    insert(&store, 1);
+    store.backup(Arc::new(other.process(1)), 4713, &mut |_| {}).unwrap();
+    assert_eq!(read(&other.process(2)).unwrap().len(), 1);
+    assert!(!other.names().iter().any(|name| name == "BEGUN"));
+}
+
 /// The base takes what the log has, and the log's files go.
 #[test]
 fn merging_empties_the_log() {
