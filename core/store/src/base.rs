@@ -19,6 +19,11 @@ const NAME: &str = "data";
 const FEWEST: usize = 4096;
 const SHARE: usize = 128;
 
+/// A merge is due when the log has so many bytes, and they are this part of the base's: quads that are inserted and deleted again are no
+/// changes, but opening reads their records.
+const FEWEST_BYTES: u64 = 1 << 20;
+const SHARE_OF_BYTES: u64 = 16;
+
 /// A section of a base file, as core/rdf reads it.
 #[derive(Debug)]
 struct Mapped(Section);
@@ -103,17 +108,26 @@ impl Store {
         let mut state = lock(&self.state);
         let included = state.files.log().durable();
         state.publish(included, entry)?;
+        state.log_bytes = 0;
         *lock(&self.published) = snapshot;
         Ok(())
     }
 
-    /// Whether so much was changed since the last [`Store::merge`] that another one pays: each change makes reading and opening take
-    /// longer, and a merge takes time for all of the data, which is so divided among many changes.
+    /// Whether so much was changed since the last [`Store::merge`] that another one pays, be it undone since: each change makes reading or
+    /// opening take longer, and a merge takes time for all of the data, which is so divided among many changes.
     pub fn is_merge_due(&self) -> bool {
         let snapshot = self.snapshot();
+        let fewest = FEWEST.max(snapshot.len() / SHARE);
+        let (log, base) = {
+            let state = lock(&self.state);
+            let files = &state.files.manifest().files;
+            (state.log_bytes, files.iter().map(|entry| entry.fingerprint.bytes).sum::<u64>())
+        };
         // A quad of a named graph is in both.
-        let changes = snapshot.index(Order::Gspo).change_count();
-        changes >= FEWEST.max(snapshot.len() / SHARE)
+        snapshot.index(Order::Gspo).change_count() >= fewest
+            // Terms stay when their quads go. A quad has four at most.
+            || snapshot.fresh().len() >= 4 * fewest
+            || log >= FEWEST_BYTES.max(base / SHARE_OF_BYTES)
     }
 
     /// Merges all changes into a new base file, while readers go on, and writers but for its last step. Does nothing, and returns
@@ -165,6 +179,7 @@ impl Store {
         let (snapshot, _turn) = caught_up.inspect_err(|_| lock(&self.state).files.give_up())?;
         let mut state = lock(&self.state);
         state.publish(included, entry)?;
+        state.log_bytes = state.since.iter().flatten().map(|record| record.len() as u64).sum();
         *lock(&self.published) = snapshot;
         Ok(())
     }

@@ -41,6 +41,8 @@ pub(crate) struct State {
     outcomes: BTreeMap<u64, Result<u64, CommitError>>,
     /// How often staged transactions were refused.
     pub(crate) refused: u64,
+    /// The bytes of the durable records that the base does not include.
+    pub(crate) log_bytes: u64,
     /// Whether a base may be found when the store is opened again whose data is not this one's.
     pub(crate) base_in_doubt: bool,
     /// While a new base is written: the records that came since it began.
@@ -113,7 +115,7 @@ impl Store {
     pub fn create(directory: Arc<dyn Directory>, number: u64, waiting: Arc<dyn Waiting>) -> Result<Store, StoreError> {
         let files = StoreFiles::create(directory, KIND, number)?;
         let empty = base::open(&[], files.manifest())?;
-        Ok(Store::of(files, Arc::new(empty), waiting))
+        Ok(Store::of(files, 0, Arc::new(empty), waiting))
     }
 
     /// Opens a store to change it.
@@ -122,15 +124,17 @@ impl Store {
     /// There is none, it is damaged or newer, another process writes to it, or the system refuses, as a full disk does.
     pub fn open(directory: Arc<dyn Directory>, waiting: Arc<dyn Waiting>) -> Result<Store, StoreError> {
         let (files, recovered) = StoreFiles::open(directory, KIND)?;
-        Ok(Store::of(files, snapshot_of(&recovered)?, waiting))
+        let log_bytes = recovered.records.iter().map(|record| record.len() as u64).sum();
+        Ok(Store::of(files, log_bytes, snapshot_of(&recovered)?, waiting))
     }
 
-    fn of(files: StoreFiles, snapshot: Arc<Snapshot>, waiting: Arc<dyn Waiting>) -> Store {
+    fn of(files: StoreFiles, log_bytes: u64, snapshot: Arc<Snapshot>, waiting: Arc<dyn Waiting>) -> Store {
         let state = State {
             files,
             staged: VecDeque::new(),
             outcomes: BTreeMap::new(),
             refused: 0,
+            log_bytes,
             base_in_doubt: false,
             since: None,
         };
@@ -292,6 +296,7 @@ impl State {
                 for staged in self.staged.drain(..count) {
                     number += 1;
                     self.outcomes.insert(staged.ticket, Ok(number));
+                    self.log_bytes += staged.record.len() as u64;
                     if let Some(since) = &mut self.since {
                         since.push(staged.record);
                     }

@@ -1,12 +1,12 @@
 //! What is refused, and how that is said.
 
 use crate::model::{Dice, quad, quads, shown};
-use oxrdf::NamedNodeRef;
+use oxrdf::{GraphName, Literal, NamedNodeRef, Quad};
 use std::sync::Arc;
 use vicus_files::{Access, Directory, Failure, FakeDisk};
 use vicus_flow::or_given_up;
 use vicus_rdf::{Changes, Id, Order, Snapshot};
-use vicus_store::{NoWaiting, Store, check, read};
+use vicus_store::{Batch, NoWaiting, Store, check, read};
 
 fn create(disk: &FakeDisk) -> Store {
     Store::create(Arc::new(disk.process(1)), 4711, Arc::new(NoWaiting)).unwrap()
@@ -300,4 +300,36 @@ fn a_transaction_that_has_failed_is_not_committed_and_the_store_can_be_opened() 
         }
     }
     assert!(failed > 0, "some page is needed for a change");
+}
+
+/// What happened: a merge was due by the quads that differ from the base alone. Quads that were inserted and deleted again, over and over,
+/// made the log, the new terms and the time to open the store grow without bound.
+#[test]
+fn a_merge_is_due_when_changes_were_undone_too() {
+    let disk = FakeDisk::new(1);
+    let mut store = create(&disk);
+    let texts = |round: usize| (0..2000).map(move |n| Literal::from(format!("{round} and {n}")));
+    for is_opened_between in [false, true] {
+        let mut rounds = 0;
+        while !store.is_merge_due() {
+            let node = NamedNodeRef::new_unchecked("http://e/s");
+            let quad = |text: Literal| Quad::new(node, node, text, GraphName::DefaultGraph);
+            let mut batch = Batch::new();
+            texts(rounds).for_each(|text| batch.insert(quad(text).as_ref()));
+            batch.commit(&store).unwrap();
+            let mut batch = Batch::new();
+            texts(rounds).for_each(|text| batch.delete(quad(text).as_ref()));
+            batch.commit(&store).unwrap();
+            assert!(store.snapshot().is_empty());
+            if is_opened_between {
+                drop(store);
+                store = open(&disk, 1).unwrap();
+            }
+            rounds += 1;
+            assert!(rounds < 30, "it is due by the log or by the terms");
+        }
+        assert!(store.merge(&mut |_| {}).unwrap());
+        assert!(!store.is_merge_due() && store.snapshot().fresh().is_empty());
+        assert_eq!(check(&disk.process(2)).unwrap().records, 0);
+    }
 }
