@@ -5,6 +5,9 @@
 //! failure leaves the store as it was, and the new files are removed. From the rename on, a crash may bring back either manifest: so
 //! the files of both stay until a later manifest is surely the current one.
 //!
+//! **A copy** has its base file before its first manifest: so what is interrupted is no store. The file `BEGUN` is there before it, and tells
+//! what lies there from a store that has lost its manifest, whose files are not touched.
+//!
 //! **Opening to write** publishes the manifest again before anything is removed: that it can be read doesn't prove that it would be
 //! there after power loss. Then the files of generations that were never finished are removed, and segments of the log that no base
 //! needs. Files whose names are not of the kinds that are written here are left alone.
@@ -22,6 +25,9 @@ use vicus_files::{Directory, Lock};
 
 const LOCK: &str = "LOCK";
 const UNFINISHED: &str = ".new";
+/// A file that is there while a store is made whose first manifest has base files: until that manifest is there, what lies in the
+/// directory is no store, and may be removed.
+const BEGUN: &str = "BEGUN";
 
 /// What a store's files held when they were opened.
 #[derive(Debug)]
@@ -120,20 +126,46 @@ impl StoreFiles {
     /// # Errors
     /// There is a store, another process is making one, or the system refuses.
     pub fn create(directory: Arc<dyn Directory>, kind: [u8; 8], store: u64) -> Result<StoreFiles, DiskError> {
+        let files = StoreFiles::prepare(directory, kind, store)?;
+        files.publish_manifest(files.manifest.clone()).map_err(|error| error.error)?;
+        files.remove_strays(true);
+        Ok(files)
+    }
+
+    /// As [`StoreFiles::create`], but the directory holds no store before the first [`StoreFiles::publish`]. If that doesn't come, what was
+    /// written is removed when the next store is made there.
+    ///
+    /// # Errors
+    /// As [`StoreFiles::create`].
+    pub fn begin(directory: Arc<dyn Directory>, kind: [u8; 8], store: u64) -> Result<StoreFiles, DiskError> {
+        let files = StoreFiles::prepare(directory, kind, store)?;
+        if !files.directory.list()?.iter().any(|name| name == BEGUN) {
+            files.directory.create(BEGUN)?;
+        }
+        // Before there is a base file, which would look like part of a store that has lost its manifest.
+        files.directory.sync()?;
+        Ok(files)
+    }
+
+    /// The files of a store without a manifest.
+    fn prepare(directory: Arc<dyn Directory>, kind: [u8; 8], store: u64) -> Result<StoreFiles, DiskError> {
         let lock = directory.lock(LOCK)?;
         if Manifest::read(&*directory)?.is_some() {
             return Err(DiskError::IsStore(directory.path("")));
         }
-        let is_part = |name: &String| number_of(name).is_some() || generation_of(name).is_some();
-        if let Some(part) = directory.list()?.into_iter().find(is_part) {
-            let what = format!("it is missing, though there is {part}, which belongs to a store");
-            return Err(DiskError::damaged(directory.path(CURRENT), 0, what));
+        let names = directory.list()?;
+        let is_begun = names.iter().any(|name| name == BEGUN);
+        for part in names.iter().filter(|name| number_of(name).is_some() || generation_of(name).is_some()) {
+            // One that was begun has no log yet.
+            if !is_begun || number_of(part).is_some() {
+                let what = format!("it is missing, though there is {part}, which belongs to a store");
+                return Err(DiskError::damaged(directory.path(CURRENT), 0, what));
+            }
+            directory.remove(part)?;
         }
         let manifest = Manifest { store, generation: 0, included: 0, log: 1, files: Vec::new() };
         let log = Log::create(directory.clone(), store);
-        let files = StoreFiles { directory, kind, manifest, next_generation: 1, log, _lock: lock };
-        files.publish_manifest(files.manifest.clone()).map_err(|error| error.error)?;
-        Ok(files)
+        Ok(StoreFiles { directory, kind, manifest, next_generation: 1, log, _lock: lock })
     }
 
     /// Opens a store to write to it.
@@ -259,7 +291,7 @@ impl StoreFiles {
                     let current = self.manifest.files.iter().any(|entry| entry.name == name);
                     current || (!opened && generation >= self.next_generation)
                 }
-                (None, None) => name != NEXT,
+                (None, None) => name != NEXT && name != BEGUN,
             };
             if !is_needed {
                 let _ = self.directory.remove(&name);

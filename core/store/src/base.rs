@@ -19,6 +19,11 @@ const NAME: &str = "data";
 const FEWEST: usize = 4096;
 const SHARE: usize = 128;
 
+/// A merge is due when the log has so many bytes, and they are this part of the base's: quads that are inserted and deleted again are no
+/// changes, but opening reads their records.
+const FEWEST_BYTES: u64 = 1 << 20;
+const SHARE_OF_BYTES: u64 = 16;
+
 /// A section of a base file, as core/rdf reads it.
 #[derive(Debug)]
 struct Mapped(Section);
@@ -103,17 +108,26 @@ impl Store {
         let mut state = lock(&self.state);
         let included = state.files.log().durable();
         state.publish(included, entry)?;
+        state.log_bytes = 0;
         *lock(&self.published) = snapshot;
         Ok(())
     }
 
-    /// Whether so much was changed since the last [`Store::merge`] that another one pays: each change makes reading and opening take
-    /// longer, and a merge takes time for all of the data, which is so divided among many changes.
+    /// Whether so much was changed since the last [`Store::merge`] that another one pays, be it undone since: each change makes reading or
+    /// opening take longer, and a merge takes time for all of the data, which is so divided among many changes.
     pub fn is_merge_due(&self) -> bool {
         let snapshot = self.snapshot();
+        let fewest = FEWEST.max(snapshot.len() / SHARE);
+        let (log, base) = {
+            let state = lock(&self.state);
+            let files = &state.files.manifest().files;
+            (state.log_bytes, files.iter().map(|entry| entry.fingerprint.bytes).sum::<u64>())
+        };
         // A quad of a named graph is in both.
-        let changes = snapshot.index(Order::Gspo).change_count();
-        changes >= FEWEST.max(snapshot.len() / SHARE)
+        snapshot.index(Order::Gspo).change_count() >= fewest
+            // Terms stay when their quads go. A quad has four at most.
+            || snapshot.fresh().len() >= 4 * fewest
+            || log >= FEWEST_BYTES.max(base / SHARE_OF_BYTES)
     }
 
     /// Merges all changes into a new base file, while readers go on, and writers but for its last step. Does nothing, and returns
@@ -155,7 +169,7 @@ impl Store {
             let records = lock(&self.state).since.as_ref().map_or(Vec::new(), |since| since[applied..].to_vec());
             let numbers = included + applied as u64 + 1..;
             applied += records.len();
-            replayed(snapshot, records.iter().map(|record| &**record).zip(numbers))
+            replayed(snapshot, records.iter().map(|record| &**record).zip(numbers), self.hash_key)
         };
         let caught_up = apply(snapshot).and_then(|snapshot| {
             let turn = self.writers.wait(&*self.waiting);
@@ -165,6 +179,7 @@ impl Store {
         let (snapshot, _turn) = caught_up.inspect_err(|_| lock(&self.state).files.give_up())?;
         let mut state = lock(&self.state);
         state.publish(included, entry)?;
+        state.log_bytes = state.since.iter().flatten().map(|record| record.len() as u64).sum();
         *lock(&self.published) = snapshot;
         Ok(())
     }
@@ -199,16 +214,23 @@ impl Store {
     }
 }
 
-/// Writes a snapshot as a store of its own.
-pub(crate) fn copy(
+/// Writes a snapshot as a store of its own in an empty directory, which holds no store until it holds all of it. What a copy that failed
+/// has left there is removed. `number` is any that other stores don't have; `pause` is called now and then with the number of bytes
+/// written so far.
+///
+/// # Errors
+/// As [`Store::backup`].
+pub fn copy(
     snapshot: &Snapshot,
     directory: Arc<dyn Directory>,
     number: u64,
     pause: &mut dyn FnMut(u64),
 ) -> Result<(), StoreError> {
-    let mut files = StoreFiles::create(directory, KIND, number)?;
-    let merged = or_given_up(|| Snapshot::united(&[snapshot], &mut || pause(0))).map_err(StoreError::given_up)??;
-    let entry = write(&merged, || files.write_base(NAME), pause)?;
+    let mut files = StoreFiles::begin(directory, KIND, number)?;
+    // Changes since the snapshot's base was built become part of the new base.
+    let merged = or_given_up(|| Snapshot::united(&[snapshot], &mut || pause(0))).map_err(StoreError::given_up);
+    let written = merged.and_then(|merged| write(&merged?, || files.write_base(NAME), pause));
+    let entry = written.inspect_err(|_| files.give_up())?;
     Ok(files.publish(0, vec![entry])?)
 }
 

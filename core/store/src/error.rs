@@ -25,6 +25,8 @@ pub enum StoreError {
     NotPublished(NotPublished),
     /// There is not enough memory.
     NoMemory(NoMemory),
+    /// A change of the transaction had failed, so nothing of the transaction can happen.
+    Broken,
 }
 
 impl StoreError {
@@ -65,6 +67,7 @@ impl fmt::Display for StoreError {
                 write!(f, "{error}; the new base may be found when the store is opened again")
             }
             StoreError::NoMemory(error) => error.fmt(f),
+            StoreError::Broken => f.write_str("a change of this transaction has failed, so nothing of it happens"),
         }
     }
 }

@@ -27,6 +27,7 @@ mod store;
 mod transaction;
 mod turn;
 
+pub use base::copy;
 pub use check::{Checked, check};
 pub use error::{CommitError, StoreError};
 pub use store::{Store, read};

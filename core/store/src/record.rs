@@ -11,7 +11,8 @@
 //! with the highest bit set in all bytes but the last.
 
 use hashbrown::HashMap;
-use rustc_hash::FxBuildHasher;
+use std::collections::BTreeMap;
+use vicus_flow::library::HashKey;
 use vicus_rdf::{Encoded, Id, Kind};
 
 const VERSION: u8 = 1;
@@ -20,8 +21,10 @@ const VERSION: u8 = 1;
 pub(crate) type Numbers = [u32; 4];
 
 /// Writes a record.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Writer {
+    /// Of a step's ids: authors of data choose those that are their own terms.
+    hash_key: HashKey,
     terms: Vec<u8>,
     count: u64,
     steps: Vec<u8>,
@@ -37,9 +40,14 @@ fn put(mut number: u64, into: &mut Vec<u8>) {
 }
 
 impl Writer {
+    /// A record without steps.
+    pub(crate) fn new(hash_key: HashKey) -> Writer {
+        Writer { hash_key, terms: Vec::new(), count: 0, steps: Vec::new(), step_count: 0 }
+    }
+
     /// Adds what follows what is there. `key` gives the key of an id that is not its own term.
     pub(crate) fn step<'k>(&mut self, deletes: &[[Id; 4]], inserts: &[[Id; 4]], key: impl Fn(Id) -> &'k str) {
-        let mut numbers: HashMap<Id, u64, FxBuildHasher> = HashMap::default();
+        let mut numbers: HashMap<Id, u64, HashKey> = HashMap::with_hasher(self.hash_key);
         for quads in [deletes, inserts] {
             put(quads.len() as u64, &mut self.steps);
             for &id in quads.as_flattened() {
@@ -78,14 +86,14 @@ impl Writer {
     }
 }
 
-/// Writes a record of one step, by terms.
+/// Writes a record of one step, by terms. It belongs to no store yet, whose number would key a hash; so its maps are ordered.
 #[derive(Debug, Default)]
 pub(crate) struct Editor {
     terms: Vec<u8>,
     /// The numbers of terms, by the bytes that they have in the record.
-    numbers: HashMap<Box<[u8]>, u32, FxBuildHasher>,
+    numbers: BTreeMap<Box<[u8]>, u32>,
     /// What becomes of quads.
-    quads: HashMap<Numbers, bool, FxBuildHasher>,
+    quads: BTreeMap<Numbers, bool>,
 }
 
 impl Editor {
@@ -120,10 +128,8 @@ impl Editor {
         record.extend_from_slice(&self.terms);
         put(1, &mut record);
         for there in [false, true] {
-            let mut quads: Vec<Numbers> =
+            let quads: Vec<Numbers> =
                 self.quads.iter().filter(|(_, is)| **is == there).map(|(quad, _)| *quad).collect();
-            // In an order that does not depend on the table's size.
-            quads.sort_unstable();
             put(quads.len() as u64, &mut record);
             quads.as_flattened().iter().for_each(|&number| put(number.into(), &mut record));
         }

@@ -6,13 +6,13 @@ use crate::record::{NamedTerm, Record};
 use crate::transaction::{Transaction, id_of};
 use crate::turn::{Turns, Waiting, lock};
 use hashbrown::HashMap;
-use rustc_hash::FxBuildHasher;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use vicus_disk::{Flight, Landing, Recovered, StoreFiles};
 use vicus_files::Directory;
+use vicus_flow::library::HashKey;
 use vicus_flow::or_given_up;
 use vicus_rdf::{Changes, Id, Snapshot};
 
@@ -22,6 +22,8 @@ pub(crate) const KIND: [u8; 8] = *b"rdf     ";
 /// A store that this process may write to, as the only one. Any number of threads use it.
 pub struct Store {
     pub(crate) waiting: Arc<dyn Waiting>,
+    /// The key of hashes of ids: of the store's number, which authors of data don't know.
+    pub(crate) hash_key: HashKey,
     /// The data that is durable. Locked only to copy or replace the pointer.
     pub(crate) published: Mutex<Arc<Snapshot>>,
     /// The turn to change data.
@@ -39,6 +41,8 @@ pub(crate) struct State {
     outcomes: BTreeMap<u64, Result<u64, CommitError>>,
     /// How often staged transactions were refused.
     pub(crate) refused: u64,
+    /// The bytes of the durable records that the base does not include.
+    pub(crate) log_bytes: u64,
     /// Whether a base may be found when the store is opened again whose data is not this one's.
     pub(crate) base_in_doubt: bool,
     /// While a new base is written: the records that came since it began.
@@ -65,16 +69,18 @@ pub(crate) fn snapshot_of(recovered: &Recovered) -> Result<Arc<Snapshot>, StoreE
     let base = base::open(&recovered.bases, &recovered.manifest)?;
     let first = recovered.manifest.included + 1;
     let records = recovered.records.iter().zip(first..).map(|(record, number)| (&record[..], number));
-    replayed(Arc::new(base), records)
+    replayed(Arc::new(base), records, HashKey::of_seed(recovered.manifest.store))
 }
 
-/// Applies records with their numbers, all at once.
+/// Applies records with their numbers, all at once. Quads are hashed with this key, since authors of data choose ids that are their own
+/// terms.
 pub(crate) fn replayed<'a>(
     snapshot: Arc<Snapshot>,
     records: impl Iterator<Item = (&'a [u8], u64)>,
+    hash_key: HashKey,
 ) -> Result<Arc<Snapshot>, StoreError> {
     let mut fresh = snapshot.fresh().behind();
-    let mut changes: HashMap<[Id; 4], bool, FxBuildHasher> = HashMap::default();
+    let mut changes: HashMap<[Id; 4], bool, HashKey> = HashMap::with_hasher(hash_key);
     for (record, number) in records {
         let record = Record::read(record).map_err(|what| StoreError::Record { number, what })?;
         let mut ids = Vec::with_capacity(record.terms.len() + 1);
@@ -109,7 +115,7 @@ impl Store {
     pub fn create(directory: Arc<dyn Directory>, number: u64, waiting: Arc<dyn Waiting>) -> Result<Store, StoreError> {
         let files = StoreFiles::create(directory, KIND, number)?;
         let empty = base::open(&[], files.manifest())?;
-        Ok(Store::of(files, Arc::new(empty), waiting))
+        Ok(Store::of(files, 0, Arc::new(empty), waiting))
     }
 
     /// Opens a store to change it.
@@ -118,20 +124,23 @@ impl Store {
     /// There is none, it is damaged or newer, another process writes to it, or the system refuses, as a full disk does.
     pub fn open(directory: Arc<dyn Directory>, waiting: Arc<dyn Waiting>) -> Result<Store, StoreError> {
         let (files, recovered) = StoreFiles::open(directory, KIND)?;
-        Ok(Store::of(files, snapshot_of(&recovered)?, waiting))
+        let log_bytes = recovered.records.iter().map(|record| record.len() as u64).sum();
+        Ok(Store::of(files, log_bytes, snapshot_of(&recovered)?, waiting))
     }
 
-    fn of(files: StoreFiles, snapshot: Arc<Snapshot>, waiting: Arc<dyn Waiting>) -> Store {
+    fn of(files: StoreFiles, log_bytes: u64, snapshot: Arc<Snapshot>, waiting: Arc<dyn Waiting>) -> Store {
         let state = State {
             files,
             staged: VecDeque::new(),
             outcomes: BTreeMap::new(),
             refused: 0,
+            log_bytes,
             base_in_doubt: false,
             since: None,
         };
+        let hash_key = HashKey::of_seed(state.files.manifest().store);
         let (writers, bases) = Default::default();
-        Store { waiting, published: Mutex::new(snapshot), writers, bases, state: Mutex::new(state) }
+        Store { waiting, hash_key, published: Mutex::new(snapshot), writers, bases, state: Mutex::new(state) }
     }
 
     /// The data as it is now: of all transactions that are durable. Never waits.
@@ -161,7 +170,7 @@ impl Store {
             let state = lock(&self.state);
             (state.unapplied(&self.published), state.refused)
         };
-        let snapshot = unapplied.apply()?;
+        let snapshot = unapplied.apply(self.hash_key)?;
         let mut state = lock(&self.state);
         if state.refused == refused
             && let Some(last) = state.staged.back_mut()
@@ -179,6 +188,7 @@ impl Store {
         snapshot: Option<Arc<Snapshot>>,
         refused: Option<u64>,
     ) -> Result<u64, CommitError> {
+        debug_assert_eq!(Record::read(&record).err(), None, "a record can be read when the store is opened again");
         let mut state = lock(&self.state);
         if refused.is_some_and(|refused| state.refused != refused) {
             return Err(CommitError::BuiltOnRefused);
@@ -204,7 +214,7 @@ impl Store {
             match flight {
                 Some((mut flight, unapplied)) => {
                     // Before it is durable, because afterwards it could not be refused.
-                    let applied = unapplied.apply();
+                    let applied = unapplied.apply(self.hash_key);
                     if applied.is_ok() {
                         flight.run();
                     }
@@ -242,13 +252,13 @@ struct Unapplied {
 
 impl Unapplied {
     /// The data with what the records change, all at once.
-    fn apply(self) -> Result<Arc<Snapshot>, StoreError> {
+    fn apply(self, hash_key: HashKey) -> Result<Arc<Snapshot>, StoreError> {
         if self.records.is_empty() {
             return Ok(self.snapshot);
         }
         // These records have no numbers yet, and were made by this process.
         let records = self.records.iter().map(|record| (&**record, 0));
-        replayed(self.snapshot, records)
+        replayed(self.snapshot, records, hash_key)
     }
 }
 
@@ -286,6 +296,7 @@ impl State {
                 for staged in self.staged.drain(..count) {
                     number += 1;
                     self.outcomes.insert(staged.ticket, Ok(number));
+                    self.log_bytes += staged.record.len() as u64;
                     if let Some(since) = &mut self.since {
                         since.push(staged.record);
                     }

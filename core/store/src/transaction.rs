@@ -6,13 +6,13 @@ use crate::store::Store;
 use crate::turn::Turn;
 use hashbrown::HashMap;
 use oxrdf::{GraphNameRef, QuadRef, TermRef};
-use rustc_hash::FxBuildHasher;
 use std::fmt;
 use std::sync::Arc;
+use vicus_flow::library::HashKey;
 use vicus_flow::{NoMemory, or_given_up};
 use vicus_rdf::{Changes, Encoded, Encoder, Id, Kind, Snapshot, Unranked};
 
-/// Changes that are made together or not at all. Dropped without [`Transaction::commit`], they are not made.
+/// Changes that are made together or not at all. Dropped without [`Transaction::commit`], they are not made; nor are they after an error.
 ///
 /// Ids are those of [`Transaction::snapshot`] as it was returned last, and those that [`Transaction::id`] has given since.
 pub struct Transaction<'a> {
@@ -23,7 +23,9 @@ pub struct Transaction<'a> {
     snapshot: Arc<Snapshot>,
     fresh: Unranked,
     /// What became of quads since `snapshot`: whether they are there.
-    changes: HashMap<[Id; 4], bool, FxBuildHasher>,
+    changes: HashMap<[Id; 4], bool, HashKey>,
+    /// Whether something has failed, so that `snapshot` and `record` may have half of it.
+    is_broken: bool,
     record: Writer,
     encoder: Encoder,
 }
@@ -41,8 +43,9 @@ impl<'a> Transaction<'a> {
     pub(crate) fn new(store: &'a Store, turn: Turn<'a>) -> Result<Transaction<'a>, StoreError> {
         let (snapshot, refused) = store.head()?;
         let fresh = snapshot.fresh().behind();
-        let (changes, record, encoder) = Default::default();
-        Ok(Transaction { store, turn, refused, snapshot, fresh, changes, record, encoder })
+        let changes = HashMap::with_hasher(store.hash_key);
+        let (record, encoder) = (Writer::new(store.hash_key), Encoder::default());
+        Ok(Transaction { store, turn, refused, snapshot, fresh, changes, is_broken: false, record, encoder })
     }
 
     /// The data with all changes so far.
@@ -50,28 +53,44 @@ impl<'a> Transaction<'a> {
     /// # Errors
     /// There is not enough memory, or data that is needed is damaged.
     pub fn snapshot(&mut self) -> Result<Arc<Snapshot>, StoreError> {
-        if !self.changes.is_empty() {
-            let changes = std::mem::take(&mut self.changes);
-            let of = |there: bool| {
-                let mut quads: Vec<[Id; 4]> =
-                    changes.iter().filter(|(_, is)| **is == there).map(|(quad, _)| *quad).collect();
-                // In an order that does not depend on the table's size.
-                quads.sort_unstable();
-                quads
-            };
-            let (deletes, inserts) = (of(false), of(true));
-            let fresh = std::mem::replace(&mut self.fresh, self.snapshot.fresh().behind());
-            let made = or_given_up(|| -> Result<Snapshot, NoMemory> {
-                let key = |id: Id| {
-                    if fresh.has(id) && id.is_computed() { fresh.key(id) } else { self.snapshot.key(id) }
-                };
-                self.record.step(&deletes, &inserts, key);
-                self.snapshot.with(Changes { fresh, inserts, deletes })
-            });
-            self.snapshot = Arc::new(made.map_err(StoreError::given_up)??);
-            self.fresh = self.snapshot.fresh().behind();
-        }
+        // Terms that no quad needed are forgotten with it.
+        let fresh = std::mem::replace(&mut self.fresh, self.snapshot.fresh().behind());
+        self.sound(|this| this.apply(fresh))?;
         Ok(Arc::clone(&self.snapshot))
+    }
+
+    /// Makes the changes since the last snapshot part of it and of the record.
+    fn apply(&mut self, fresh: Unranked) -> Result<(), StoreError> {
+        if self.changes.is_empty() {
+            return Ok(());
+        }
+        let of = |there: bool| {
+            let mut quads: Vec<[Id; 4]> =
+                self.changes.iter().filter(|(_, is)| **is == there).map(|(quad, _)| *quad).collect();
+            // In an order that does not depend on the table's.
+            quads.sort_unstable();
+            quads
+        };
+        let (deletes, inserts) = (of(false), of(true));
+        self.changes = HashMap::with_hasher(self.store.hash_key);
+        let made = or_given_up(|| -> Result<Snapshot, NoMemory> {
+            let key = |id: Id| if fresh.has(id) && id.is_computed() { fresh.key(id) } else { self.snapshot.key(id) };
+            self.record.step(&deletes, &inserts, key);
+            self.snapshot.with(Changes { fresh, inserts, deletes })
+        });
+        self.snapshot = Arc::new(made.map_err(StoreError::given_up)??);
+        self.fresh = self.snapshot.fresh().behind();
+        Ok(())
+    }
+
+    /// What a function makes, unless something has failed before. If it fails, the transaction is broken.
+    fn sound<T>(&mut self, function: impl FnOnce(&mut Self) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        if self.is_broken {
+            return Err(StoreError::Broken);
+        }
+        let made = function(self);
+        self.is_broken = made.is_err();
+        made
     }
 
     /// The id of a term, which becomes one of the store's if it is none yet.
@@ -81,7 +100,11 @@ impl<'a> Transaction<'a> {
     pub fn id(&mut self, term: TermRef<'_>) -> Result<Id, StoreError> {
         match self.encoder.term(term) {
             Encoded::Inlined(id) => Ok(id),
-            Encoded::Key(kind, key) => id_of(&self.snapshot, &mut self.fresh, kind, key),
+            Encoded::Key(kind, key) => {
+                let made = id_of(&self.snapshot, &mut self.fresh, kind, key);
+                self.is_broken |= made.is_err();
+                made
+            }
         }
     }
 
@@ -90,7 +113,7 @@ impl<'a> Transaction<'a> {
     /// # Errors
     /// As [`Transaction::snapshot`].
     pub fn id_of_key(&mut self, kind: Kind, key: &str) -> Result<Id, StoreError> {
-        id_of(&self.snapshot, &mut self.fresh, kind, key)
+        self.sound(|this| id_of(&this.snapshot, &mut this.fresh, kind, key))
     }
 
     /// From now on the quad (subject, predicate, object, graph or [`Id::UNBOUND`]) is there.
@@ -104,17 +127,17 @@ impl<'a> Transaction<'a> {
     }
 
     /// Makes changes that were prepared with the last snapshot: [`Transaction::snapshot`] was called before, and no other ones with
-    /// new terms were made since.
+    /// new terms were made since. New terms without quads to insert are not kept.
     ///
     /// # Panics
     /// There are other new terms since.
     pub fn change(&mut self, changes: Changes) {
-        let Changes { fresh, inserts, deletes } = changes;
-        assert!(
-            self.fresh.is_empty() || fresh.is_empty(),
-            "the new terms of changes follow those of the last snapshot"
-        );
-        if !fresh.is_empty() {
+        let Changes { fresh, inserts, mut deletes } = changes;
+        if inserts.is_empty() {
+            // A quad with a term that the data lacks is not there.
+            deletes.retain(|quad| !quad.iter().any(|&id| id.is_computed() && fresh.has(id)));
+        } else if !fresh.is_empty() {
+            assert!(self.fresh.is_empty(), "the new terms of changes follow those of the last snapshot");
             self.fresh = fresh;
         }
         // What is deleted and inserted is there afterwards.
@@ -163,8 +186,9 @@ impl<'a> Transaction<'a> {
         match self.encoder.term(term) {
             Encoded::Inlined(id) => Ok(Some(id)),
             Encoded::Key(kind, key) => {
-                let stored = or_given_up(|| self.snapshot.find(kind, key)).map_err(StoreError::given_up)?;
-                Ok(stored.or_else(|| self.fresh.find(kind, key)))
+                let stored = or_given_up(|| self.snapshot.find(kind, key)).map_err(StoreError::given_up);
+                self.is_broken |= stored.is_err();
+                Ok(stored?.or_else(|| self.fresh.find(kind, key)))
             }
         }
     }
@@ -172,7 +196,7 @@ impl<'a> Transaction<'a> {
     /// Makes the changes durable, then visible to readers. Waits for the drive, alone or together with other transactions.
     ///
     /// # Errors
-    /// The changes are not made; or it is [in doubt](CommitError::in_doubt) whether they are.
+    /// The changes are not made, as they aren't if a change had failed before; or it is [in doubt](CommitError::in_doubt) whether they are.
     pub fn commit(mut self) -> Result<Committed, CommitError> {
         let snapshot = self.snapshot()?;
         let Transaction { store, turn, record, refused, .. } = self;

@@ -94,10 +94,7 @@ pub fn back_up_store(store: &Store, path: &Path, pause: &mut dyn FnMut(u64)) -> 
 /// # Errors
 /// The folder has a store, the disk is full, the data is damaged, or the system refuses.
 pub fn copy_store(snapshot: &Snapshot, path: &Path, pause: &mut dyn FnMut(u64)) -> Result<usize, StoreError> {
-    let copy = create_store(path)?;
-    // Changes since its base was built become part of the new base.
-    let whole = or_damaged(|| Snapshot::united(&[snapshot], &mut || {})).map_err(StoreError::Unreadable)?;
-    copy.load(whole.map_err(StoreError::NoMemory)?, pause)?;
+    vicus_store::copy(snapshot, Arc::new(SystemDirectory::create(path)?), number(), pause)?;
     Ok(snapshot.len())
 }
 

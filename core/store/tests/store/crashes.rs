@@ -1,7 +1,11 @@
 //! A fault at every operation, power loss, and what is found then: as for core/disk, with data instead of records.
 
 use crate::model::{Run, found};
+use std::sync::Arc;
+use vicus_disk::DiskError;
 use vicus_files::{Failure, FakeDisk};
+use vicus_rdf::Snapshot;
+use vicus_store::StoreError;
 
 const STEPS: u32 = 14;
 
@@ -138,4 +142,50 @@ fn a_store_is_the_set_of_quads_that_its_changes_make() {
     }
     let [changes, loads, merges, backups, batches] = done;
     assert!(changes > 80 && loads > 10 && merges > 10 && backups > 5 && batches > 40, "{done:?}");
+}
+
+/// What happened: a copy began with the manifest of an empty store. Interrupted, it was found as a store without quads, and a second
+/// backup to the same folder was refused.
+#[test]
+fn a_copy_that_is_interrupted_at_any_operation_is_no_store_or_the_whole_one() {
+    let text: String = (0..300).map(|n| format!("<http://e/{n}> <http://e/p> \"{n}\" .\n")).collect();
+    let snapshot = Snapshot::of_ntriples(text.as_bytes()).unwrap();
+    let copy = |disk: &FakeDisk, pid| vicus_store::copy(&snapshot, Arc::new(disk.process(pid)), 4712, &mut |_| {});
+    let mut outcomes = [0; 2];
+    for failure in [Failure::PowerLoss, Failure::Error, Failure::Errors, Failure::Full] {
+        for at in 0.. {
+            let disk = FakeDisk::new(at);
+            disk.fail_after(at, failure);
+            let copied = copy(&disk, 1);
+            let is_last = disk.operations() <= at;
+            assert!(!is_last || copied.is_ok(), "{failure:?} at {at}");
+            disk.heal();
+            // As the process left it, and after power loss.
+            for crash in 0..4 {
+                let disk = disk.copy();
+                match crash {
+                    0 if failure != Failure::PowerLoss => disk.kill(),
+                    _ => disk.crash(crash),
+                }
+                match found(&disk.process(2)) {
+                    Ok(quads) => {
+                        assert_eq!(quads.len(), 300, "{failure:?} at {at}");
+                        outcomes[1] += 1;
+                    }
+                    Err(StoreError::Disk(DiskError::NoStore(_))) => {
+                        assert!(copied.is_err(), "{failure:?} at {at}: what was acknowledged is there");
+                        copy(&disk, 3).unwrap_or_else(|error| panic!("{failure:?} at {at}: again: {error}"));
+                        disk.crash(crash);
+                        assert_eq!(found(&disk.process(4)).unwrap().len(), 300, "{failure:?} at {at}: again");
+                        outcomes[0] += 1;
+                    }
+                    Err(error) => panic!("{failure:?} at {at}: {error}"),
+                }
+            }
+            if is_last {
+                break;
+            }
+        }
+    }
+    assert!(outcomes.iter().all(|&count| count > 20), "{outcomes:?}");
 }

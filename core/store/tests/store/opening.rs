@@ -1,10 +1,12 @@
 //! What is refused, and how that is said.
 
 use crate::model::{Dice, quad, quads, shown};
+use oxrdf::{GraphName, Literal, NamedNodeRef, Quad};
 use std::sync::Arc;
 use vicus_files::{Access, Directory, Failure, FakeDisk};
-use vicus_rdf::Snapshot;
-use vicus_store::{NoWaiting, Store, check, read};
+use vicus_flow::or_given_up;
+use vicus_rdf::{Changes, Id, Order, Snapshot};
+use vicus_store::{Batch, NoWaiting, Store, check, read};
 
 fn create(disk: &FakeDisk) -> Store {
     Store::create(Arc::new(disk.process(1)), 4711, Arc::new(NoWaiting)).unwrap()
@@ -137,6 +139,33 @@ fn a_backup_is_a_store_of_its_own_and_needs_a_place_without_one() {
     assert_eq!(again.to_string(), "fake/ holds a store already");
 }
 
+/// What happened: a backup of a damaged store failed, and left a store without quads.
+#[test]
+fn a_backup_of_a_damaged_store_leaves_no_store() {
+    let [disk, other] = [1, 2].map(FakeDisk::new);
+    let store = create(&disk);
+    let text: String = (0..9000).map(|n| format!("<http://e/{n}> <http://e/p> \"number {n}\" .\n")).collect();
+    store.load(Snapshot::of_ntriples(text.as_bytes()).unwrap(), &mut |_| {}).unwrap();
+    drop(store);
+    let name = disk.names().into_iter().find(|name| name.starts_with("base-")).unwrap();
+    let mut bytes = disk.contents(&name).unwrap();
+    bytes[70_000] ^= 1;
+    disk.put(&name, &bytes);
+    let store = open(&disk, 2).expect("only counts are read");
+    let failed = store.backup(Arc::new(other.process(1)), 4712, &mut |_| {}).unwrap_err().to_string();
+    assert!(failed.contains(&format!("{name} is damaged at byte 65536")), "{failed}");
+    assert_eq!(
+        read(&other.process(2)).unwrap_err().to_string(),
+        "fake/ holds no store: there is no file CURRENT in it"
+    );
+    let whole = FakeDisk::new(1);
+    let store = create(&whole);
+    insert(&store, 1);
+    store.backup(Arc::new(other.process(1)), 4713, &mut |_| {}).unwrap();
+    assert_eq!(read(&other.process(2)).unwrap().len(), 1);
+    assert!(!other.names().iter().any(|name| name == "BEGUN"));
+}
+
 /// The base takes what the log has, and the log's files go.
 #[test]
 fn merging_empties_the_log() {
@@ -206,4 +235,101 @@ fn a_change_that_needs_a_damaged_page_is_refused_with_its_place() {
     let merged = store.merge(&mut |_| {}).map_or_else(|error| error.to_string(), |merged| merged.to_string());
     assert!(merged == "false" || merged.contains(&name), "{merged}");
     assert!(check(&disk.process(3)).unwrap_err().to_string().contains(&name));
+}
+
+/// What happened: the snapshot kept the new terms of changes without quads, so the next changes, which came with other new terms, made the
+/// transaction panic. An update whose first operation found nothing and whose second one inserted a new term did so.
+#[test]
+fn new_terms_without_quads_are_forgotten_with_the_next_snapshot() {
+    let disk = FakeDisk::new(1);
+    let store = create(&disk);
+    let mut transaction = store.write().unwrap();
+    let before = transaction.snapshot().unwrap();
+    let mut changes = Changes::of(&before);
+    let a = changes.id(&before, NamedNodeRef::new_unchecked("http://e/a").into()).unwrap();
+    // A quad with it can't be there.
+    changes.deletes.push([a, a, a, Id::UNBOUND]);
+    transaction.change(changes);
+    transaction.id(NamedNodeRef::new_unchecked("http://e/unused").into()).unwrap();
+    let before = transaction.snapshot().unwrap();
+    let mut changes = Changes::of(&before);
+    let b = changes.id(&before, NamedNodeRef::new_unchecked("http://e/b").into()).unwrap();
+    changes.inserts.push([b, b, b, Id::UNBOUND]);
+    transaction.change(changes);
+    transaction.commit().unwrap();
+    drop(store);
+    let found = quads(&open(&disk, 2).unwrap().snapshot());
+    assert_eq!(found, ["<http://e/b> <http://e/b> <http://e/b> ".to_owned()].into());
+}
+
+/// What happened: a transaction went on after an error, and its commit acknowledged part of it: a record whose step broke off, so that the
+/// store could not be opened again.
+#[test]
+fn a_transaction_that_has_failed_is_not_committed_and_the_store_can_be_opened() {
+    let whole = FakeDisk::new(1);
+    let store = create(&whole);
+    let text: String = (0..9000).map(|n| format!("<http://e/{n:05}> <http://e/p> \"number {n:05}\" .\n")).collect();
+    store.load(Snapshot::of_ntriples(text.as_bytes()).unwrap(), &mut |_| {}).unwrap();
+    drop(store);
+    let name = whole.names().into_iter().find(|name| name.starts_with("base-")).unwrap();
+    let contents = whole.contents(&name).unwrap();
+    let mut failed = 0;
+    for at in (5_000..contents.len()).step_by(65_536) {
+        let disk = whole.copy();
+        let mut bytes = contents.clone();
+        bytes[at] ^= 1;
+        disk.put(&name, &bytes);
+        let Ok(store) = open(&disk, 2) else { continue };
+        let mut transaction = store.write().unwrap();
+        let snapshot = transaction.snapshot().unwrap();
+        let index = snapshot.index(Order::Gspo);
+        let Ok(all) = or_given_up(|| index.quads(0..index.len()).collect::<Vec<_>>()) else { continue };
+        let [s, p, _, graph] = all[0];
+        all.into_iter().for_each(|quad| transaction.delete(quad));
+        // What is needed for the record, or to apply it, may be damaged.
+        let is_whole = transaction.snapshot().is_ok();
+        transaction.insert([s, p, Id::integer(7).unwrap(), graph]);
+        let committed = transaction.commit();
+        assert_eq!(committed.is_ok(), is_whole, "byte {at}");
+        if let Err(error) = committed {
+            assert_eq!(error.to_string(), "a change of this transaction has failed, so nothing of it happens");
+            assert_eq!(store.snapshot().len(), 9000);
+            drop(store);
+            assert_eq!(open(&disk, 3).unwrap().snapshot().len(), 9000, "byte {at}");
+            failed += 1;
+        }
+    }
+    assert!(failed > 0, "some page is needed for a change");
+}
+
+/// What happened: a merge was due by the quads that differ from the base alone. Quads that were inserted and deleted again, over and over,
+/// made the log, the new terms and the time to open the store grow without bound.
+#[test]
+fn a_merge_is_due_when_changes_were_undone_too() {
+    let disk = FakeDisk::new(1);
+    let mut store = create(&disk);
+    let texts = |round: usize| (0..2000).map(move |n| Literal::from(format!("{round} and {n}")));
+    for is_opened_between in [false, true] {
+        let mut rounds = 0;
+        while !store.is_merge_due() {
+            let node = NamedNodeRef::new_unchecked("http://e/s");
+            let quad = |text: Literal| Quad::new(node, node, text, GraphName::DefaultGraph);
+            let mut batch = Batch::new();
+            texts(rounds).for_each(|text| batch.insert(quad(text).as_ref()));
+            batch.commit(&store).unwrap();
+            let mut batch = Batch::new();
+            texts(rounds).for_each(|text| batch.delete(quad(text).as_ref()));
+            batch.commit(&store).unwrap();
+            assert!(store.snapshot().is_empty());
+            if is_opened_between {
+                drop(store);
+                store = open(&disk, 1).unwrap();
+            }
+            rounds += 1;
+            assert!(rounds < 30, "it is due by the log or by the terms");
+        }
+        assert!(store.merge(&mut |_| {}).unwrap());
+        assert!(!store.is_merge_due() && store.snapshot().fresh().is_empty());
+        assert_eq!(check(&disk.process(2)).unwrap().records, 0);
+    }
 }
