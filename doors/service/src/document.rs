@@ -161,10 +161,12 @@ pub(crate) fn open(
     let Some(syntax) = by_path(iri) else {
         return Err(format!("{iri}: the ending says no syntax that can be read").into());
     };
-    let file = File::open(&path).map_err(|error| format!("{iri}: can't be opened: {error}"))?;
-    if !file.metadata()?.is_file() {
+    let refused = |error: io::Error| format!("{iri}: can't be opened: {error}");
+    // A pipe is not even opened: that would wait until another process writes to it.
+    if !path.metadata().map_err(refused)?.is_file() {
         return Err(format!("{iri}: is no file").into());
     }
+    let file = File::open(&path).map_err(refused)?;
     Ok(Source::new(iri.to_owned(), syntax, unpacked(file, parsed.path())).with_base(iri))
 }
 

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use vicus::Runtime;
 use vicus_rdf::{Loader, Order, Snapshot};
 use vicus_service::{
-    Dataset, Format, MemoryBudget, Service, SessionOptions, TextSink, back_up_store, check_store, create_store,
+    Dataset, Draft, Format, MemoryBudget, Service, SessionOptions, TextSink, back_up_store, check_store, create_store,
     open_store, read_store,
 };
 use vicus_store::Store;
@@ -181,6 +181,45 @@ fn a_query_of_a_damaged_store_fails_with_the_place_or_is_right() {
         }
     }
     assert!(failed > 10, "{failed}");
+}
+
+/// A page of the dictionary is damaged, and LOAD looks terms of its document up in it: the search gave up outside of what takes such an
+/// end, so the process ended without a message.
+#[test]
+fn a_load_into_a_damaged_store_fails_with_the_place() {
+    let fresh = Fresh::new("damaged-load");
+    let store = create_store(&fresh.0).unwrap();
+    let mut loader = Loader::default();
+    let text: String =
+        (0..12_000).map(|n| format!("<http://e/some/longer/name/{n}> <http://e/p> \"number {}\" .\n", n / 2)).collect();
+    loader.ntriples(text.as_bytes()).unwrap();
+    store.load(loader.finish(), &mut |_| {}).unwrap();
+    drop(store);
+    // Of each page some terms.
+    let document: String = text.lines().step_by(50).map(|line| format!("{line}\n")).collect();
+    std::fs::write(fresh.0.join("document.nt"), document).unwrap();
+    let service = Service::new(Runtime::builder().threads(2).quiet().start(), MemoryBudget::new(4 << 30));
+    let base = std::fs::read_dir(&fresh.0).unwrap().map(|entry| entry.unwrap().path());
+    let base = base.into_iter().find(|path| path.to_string_lossy().contains("base-")).unwrap();
+    let right = std::fs::read(&base).unwrap();
+    let folder = fresh.0.canonicalize().unwrap();
+    let load = format!("LOAD <file://{}/document.nt> INTO GRAPH <http://e/g>", folder.display());
+    let mut failed = 0;
+    for at in (0..right.len()).step_by(65_536) {
+        let mut wrong = right.clone();
+        wrong[at] ^= 0x10;
+        std::fs::remove_file(&base).unwrap();
+        std::fs::write(&base, &wrong).unwrap();
+        let Ok(snapshot) = read_store(&fresh.0) else { continue };
+        let mut draft = Draft::of(&Dataset::new(snapshot));
+        let options = SessionOptions { folder: Some(folder.clone()), ..SessionOptions::default() };
+        // All pages are needed: the terms' for the search, and the others for what the draft becomes.
+        let error = service.update(&load, &mut draft, options).unwrap_err().to_string();
+        let place = format!("{} is damaged at byte {at}", base.display());
+        assert!(error.starts_with("operation 1, LOAD: ") && error.contains(&place), "byte {at}: {error}");
+        failed += 1;
+    }
+    assert!(failed > 3, "{failed}");
 }
 
 #[test]

@@ -216,11 +216,15 @@ impl Filling {
     /// name, each quad into the graph that the document says.
     ///
     /// # Errors
-    /// There is not enough memory; or the document has named graphs, and a name is given.
+    /// There is not enough memory; the snapshot's data is damaged; or the document has named graphs, and a name is given.
     pub fn document(&self, document: &Snapshot, into: Option<&NamedNode>) -> Result<Filled, UpdateError> {
         if into.is_some() && document.graphs().len() > 0 {
             return Err(UpdateError::DocumentHasGraphs);
         }
+        UpdateError::or_given_up(|| self.quads_of(document, into))
+    }
+
+    fn quads_of(&self, document: &Snapshot, into: Option<&NamedNode>) -> Result<Filled, NoMemory> {
         let graph = self.graph(into)?;
         let mut shared = self.lock();
         let mut known: HashMap<Id, Id, HashKey> = HashMap::with_hasher(HashKey::default());

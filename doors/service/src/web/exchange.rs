@@ -199,15 +199,18 @@ impl<S: Fn() -> bool> Incoming<S> {
 
     fn next(&mut self) -> Result<Message, WebError> {
         loop {
+            // Asked before each message, since an answer may keep coming.
+            if (self.stopped)() {
+                return Err(WebError::Stopped);
+            }
+            // The connection's own limit has failed to end it, as a search for its host may.
+            if Instant::now() > self.until + TICK * 10 {
+                return Err(WebError::TimedOut { most: self.limits.time });
+            }
             match self.receive.recv_timeout(TICK) {
                 Ok(message) => return Ok(message),
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(WebError::Unreachable { why: "the thread that asked has ended".to_owned() });
-                }
-                Err(RecvTimeoutError::Timeout) if (self.stopped)() => return Err(WebError::Stopped),
-                // The connection's own limit has failed to end it, as a search for its host may.
-                Err(RecvTimeoutError::Timeout) if Instant::now() > self.until + TICK * 10 => {
-                    return Err(WebError::TimedOut { most: self.limits.time });
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }

@@ -256,6 +256,19 @@ fn load_reads_files_of_the_folder_and_no_others() {
     }
 }
 
+/// LOAD opened what its IRI names before it asked whether that is a file. To open a pipe waits until another process writes to it, so
+/// the update never ended, whatever its time limit.
+#[test]
+fn load_refuses_a_pipe_without_opening_it() {
+    let folder = folder("pipe").join("in");
+    assert!(std::process::Command::new("mkfifo").arg(folder.join("pipe.nt")).status().unwrap().success());
+    let service = service("las", 1 << 30);
+    let options = SessionOptions { folder: Some(folder.clone()), ..SessionOptions::default() };
+    let load = format!("LOAD <file://{}/pipe.nt>", folder.display());
+    let error = update(&service, &of(&[]), &load, options).unwrap_err().to_string();
+    assert!(error.ends_with("pipe.nt: is no file"), "{error}");
+}
+
 #[test]
 fn load_reads_documents_of_the_web_that_are_permitted() {
     let url = serve(|asked, connection| match &*asked.line {

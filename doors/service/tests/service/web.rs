@@ -308,3 +308,34 @@ fn a_call_that_ends_waits_for_no_endpoint() {
         while came.try_recv().is_ok() {}
     });
 }
+
+/// The servers answer without end, and faster than is read: a call looked for its own end only when no piece of an answer had come for
+/// 20 ms, so neither a time limit nor a cancel ended it before the answer was too long. The endpoint's limits are far off here.
+#[test]
+fn a_call_that_ends_leaves_an_answer_that_keeps_coming() {
+    let (come, came) = mpsc::channel();
+    let endless = serve(move |_, connection| {
+        let _ = come.send(());
+        let _ = write!(connection, "HTTP/1.1 200 OK\r\nContent-Type: text/tab-separated-values\r\n\r\n?s\t?r\n");
+        let lines = "<http://e/c>\t\"more and more\"\n".repeat(1000);
+        while connection.write_all(lines.as_bytes()).is_ok() {}
+    });
+    let patient = WebOptions { time: Duration::from_secs(3600), bytes: 1 << 40, ..permitting_all() };
+    let service = service("las", 1 << 40);
+    let session = |limits| {
+        let web = Arc::new(Web::new(patient.clone()));
+        service.session(&two(), SessionOptions { limits, web, ..SessionOptions::default() })
+    };
+    let in_time = Limits { time: Some(Duration::from_millis(100)), ..Limits::default() };
+    let late = tsv(&session(in_time), &asking(&endless, "SILENT")).unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::TimeLimit, "{late}");
+    came.recv().unwrap();
+    let cancel = Cancel::new();
+    let cancellable = session(Limits { cancel: cancel.clone(), ..Limits::default() });
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| tsv(&cancellable, &asking(&endless, "")).unwrap_err().kind());
+        came.recv().unwrap();
+        cancel.cancel();
+        assert_eq!(running.join().unwrap(), ErrorKind::Cancelled);
+    });
+}
