@@ -220,3 +220,31 @@ fn many_changes_are_merged_by_the_update_that_makes_them_many() {
     let checked = good(&["check", "--store", store]);
     assert!(checked.contains("5001 quads") && checked.contains("0 later commits"), "{checked}");
 }
+
+/// What happened: quads that were inserted and deleted again, over and over, never led to a merge, and the log grew without bound.
+#[test]
+fn changes_that_are_undone_are_merged_too() {
+    let here = folder("undone");
+    let store = here.join("db");
+    let store = text(&store);
+    let data = file(&here, "a.nt", "<http://e/a> <http://e/p> <http://e/b> .");
+    good(&["load", "--store", store, "--data", &data]);
+    let files: Vec<String> = (0..24)
+        .map(|number| {
+            let (operation, round) = (["INSERT", "DELETE"][number % 2], number / 2);
+            let quads = (0..2000).map(|n| format!("<http://e/{round}/{n}> <http://e/p> \"a text of round {round}\" . "));
+            file(&here, &format!("{number:02}.ru"), &format!("{operation} DATA {{ {} }}", quads.collect::<String>()))
+        })
+        .collect();
+    let mut commits = Vec::new();
+    for files in files.chunks(6) {
+        let mut args = vec!["update", "--store", store];
+        files.iter().for_each(|file| args.extend(["--update", file]));
+        good(&args);
+        let checked = good(&["check", "--store", store]);
+        assert!(checked.contains("1 quads"), "{checked}");
+        let (_, later) = checked.split_once(" bytes, and ").expect("it tells of commits");
+        commits.push(later.split_once(' ').unwrap().0.parse::<u64>().unwrap());
+    }
+    assert!(commits.last().is_some_and(|&last| last < 20), "{commits:?}");
+}
