@@ -232,7 +232,8 @@ fn changes_that_are_undone_are_merged_too() {
     let files: Vec<String> = (0..24)
         .map(|number| {
             let (operation, round) = (["INSERT", "DELETE"][number % 2], number / 2);
-            let quads = (0..2000).map(|n| format!("<http://e/{round}/{n}> <http://e/p> \"a text of round {round}\" . "));
+            let quads =
+                (0..2000).map(|n| format!("<http://e/{round}/{n}> <http://e/p> \"a text of round {round}\" . "));
             file(&here, &format!("{number:02}.ru"), &format!("{operation} DATA {{ {} }}", quads.collect::<String>()))
         })
         .collect();
