@@ -139,18 +139,28 @@ fn a_backup_is_a_store_of_its_own_and_needs_a_place_without_one() {
     assert_eq!(again.to_string(), "fake/ holds a store already");
 }
 
+/// Makes a store of 9,000 quads, whose texts come first in its base file and are more than a page, and returns that file's name.
+fn loaded(disk: &FakeDisk) -> String {
+    let store = create(disk);
+    let text: String = (0..9000).map(|n| format!("<http://e/{n:05}> <http://e/p> \"number {n:05}\" .\n")).collect();
+    store.load(Snapshot::of_ntriples(text.as_bytes()).unwrap(), &mut |_| {}).unwrap();
+    drop(store);
+    disk.names().into_iter().find(|name| name.starts_with("base-")).unwrap()
+}
+
+/// Flips a bit of a byte in a file.
+fn flip(disk: &FakeDisk, name: &str, at: usize) {
+    let mut bytes = disk.contents(name).unwrap();
+    bytes[at] ^= 1;
+    disk.put(name, &bytes);
+}
+
 /// What happened: a backup of a damaged store failed, and left a store without quads.
 #[test]
 fn a_backup_of_a_damaged_store_leaves_no_store() {
     let [disk, other] = [1, 2].map(FakeDisk::new);
-    let store = create(&disk);
-    let text: String = (0..9000).map(|n| format!("<http://e/{n}> <http://e/p> \"number {n}\" .\n")).collect();
-    store.load(Snapshot::of_ntriples(text.as_bytes()).unwrap(), &mut |_| {}).unwrap();
-    drop(store);
-    let name = disk.names().into_iter().find(|name| name.starts_with("base-")).unwrap();
-    let mut bytes = disk.contents(&name).unwrap();
-    bytes[70_000] ^= 1;
-    disk.put(&name, &bytes);
+    let name = loaded(&disk);
+    flip(&disk, &name, 70_000);
     let store = open(&disk, 2).expect("only counts are read");
     let failed = store.backup(Arc::new(other.process(1)), 4712, &mut |_| {}).unwrap_err().to_string();
     assert!(failed.contains(&format!("{name} is damaged at byte 65536")), "{failed}");
@@ -207,15 +217,8 @@ fn blank_nodes_of_two_loads_are_different() {
 #[test]
 fn a_change_that_needs_a_damaged_page_is_refused_with_its_place() {
     let disk = FakeDisk::new(1);
-    let store = create(&disk);
-    let text: String = (0..9000).map(|n| format!("<http://e/{n}> <http://e/p> \"number {n}\" .\n")).collect();
-    store.load(Snapshot::of_ntriples(text.as_bytes()).unwrap(), &mut |_| {}).unwrap();
-    drop(store);
-    let name = disk.names().into_iter().find(|name| name.starts_with("base-")).unwrap();
-    let mut bytes = disk.contents(&name).unwrap();
-    // In the texts, which come first.
-    bytes[70_000] ^= 1;
-    disk.put(&name, &bytes);
+    let name = loaded(&disk);
+    flip(&disk, &name, 70_000);
     let store = open(&disk, 2).expect("only counts are read");
     let mut refused = 0;
     for seed in 0..20 {
@@ -267,18 +270,11 @@ fn new_terms_without_quads_are_forgotten_with_the_next_snapshot() {
 #[test]
 fn a_transaction_that_has_failed_is_not_committed_and_the_store_can_be_opened() {
     let whole = FakeDisk::new(1);
-    let store = create(&whole);
-    let text: String = (0..9000).map(|n| format!("<http://e/{n:05}> <http://e/p> \"number {n:05}\" .\n")).collect();
-    store.load(Snapshot::of_ntriples(text.as_bytes()).unwrap(), &mut |_| {}).unwrap();
-    drop(store);
-    let name = whole.names().into_iter().find(|name| name.starts_with("base-")).unwrap();
-    let contents = whole.contents(&name).unwrap();
+    let name = loaded(&whole);
     let mut failed = 0;
-    for at in (5_000..contents.len()).step_by(65_536) {
+    for at in (5_000..whole.contents(&name).unwrap().len()).step_by(65_536) {
         let disk = whole.copy();
-        let mut bytes = contents.clone();
-        bytes[at] ^= 1;
-        disk.put(&name, &bytes);
+        flip(&disk, &name, at);
         let Ok(store) = open(&disk, 2) else { continue };
         let mut transaction = store.write().unwrap();
         let snapshot = transaction.snapshot().unwrap();
