@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 use std::time::Duration;
-use vicus_service::Cancel;
+use vicus_service::{Cancel, Limits};
 
 static CANCEL: LazyLock<Cancel> = LazyLock::new(Cancel::new);
 
@@ -28,6 +28,11 @@ pub(crate) fn listen() {
 /// What Ctrl-C cancels.
 pub(crate) fn cancel() -> &'static Cancel {
     &CANCEL
+}
+
+/// The limits of a query or an update, which Ctrl-C cancels.
+pub(crate) fn limits(time: Option<Duration>, memory: Option<u64>) -> Limits {
+    Limits { time, memory, cancel: CANCEL.clone(), ..Limits::default() }
 }
 
 /// The error of an interrupted command.

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vicus::{Runtime, Setting, Totals, environment};
 use vicus_rdf::load::{LoadOptions, OnError, Syntax};
 use vicus_service::{
-    Call, Count, Dataset, Error, Limits, MemoryBudget, Outcome, Prepared, Running, Service, Session, SessionOptions,
-    TextSink, check,
+    Call, Count, Dataset, Error, MemoryBudget, Outcome, Prepared, Running, Service, Session, SessionOptions, TextSink,
+    check,
 };
 use vicus_sparql::{Form, Moment, ParseOptions, PlanOptions, QueryError, QueryErrorKind};
 
@@ -164,12 +164,7 @@ impl Args {
             parallel_answers: !matches!(self.format, None | Some(Format::Table)),
             counts: self.explain,
             web: self.web.web(),
-            limits: Limits {
-                time: self.timeout,
-                memory: self.memory_limit,
-                cancel: interrupt::cancel().clone(),
-                ..Limits::default()
-            },
+            limits: interrupt::limits(self.timeout, self.memory_limit),
             ..SessionOptions::default()
         }
     }

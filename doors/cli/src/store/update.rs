@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow, ensure};
 use std::path::PathBuf;
 use std::time::Duration;
 use vicus::{Runtime, Setting};
-use vicus_service::{Error, Limits, MemoryBudget, Service, SessionOptions, check_update, open_store};
+use vicus_service::{Error, MemoryBudget, Service, SessionOptions, check_update, open_store};
 use vicus_sparql::PlanOptions;
 
 /// See `vicus update --help`.
@@ -54,12 +54,7 @@ impl Args {
             plan: PlanOptions { hash_seed: by_chance(), ..PlanOptions::default() },
             web: self.web.web(),
             folder: self.load_folder.clone(),
-            limits: Limits {
-                time: self.timeout,
-                memory: self.memory_limit,
-                cancel: interrupt::cancel().clone(),
-                ..Limits::default()
-            },
+            limits: interrupt::limits(self.timeout, self.memory_limit),
             ..SessionOptions::default()
         }
     }
