@@ -119,9 +119,12 @@ fn write(snapshot: &Snapshot, graph: Option<Id>, with_graphs: bool, mut output: 
     let writer = output.writer();
     for row in rows {
         let [subject, predicate, object, graph] = index.quad(row);
-        write!(writer, "{} {} {}", snapshot.view(subject), snapshot.view(predicate), snapshot.view(object))?;
-        if with_graphs && !graph.is_unbound() {
-            write!(writer, " {}", snapshot.view(graph))?;
+        let with_graph = with_graphs && !graph.is_unbound();
+        for (place, id) in
+            [subject, predicate, object, graph].into_iter().take(if with_graph { 4 } else { 3 }).enumerate()
+        {
+            let before = if place == 0 { "" } else { " " };
+            snapshot.view(id, |view| write!(writer, "{before}{view}"))?;
         }
         writer.write_all(b" .\n")?;
     }
