@@ -21,6 +21,7 @@ use crate::log::{Log, Tail, number_of, read_log};
 use crate::manifest::{BaseEntry, CURRENT, Manifest, NEXT};
 use std::fmt;
 use std::sync::Arc;
+use vicus_files::scratch::is_scratch;
 use vicus_files::{Directory, Lock};
 
 const LOCK: &str = "LOCK";
@@ -291,7 +292,7 @@ impl StoreFiles {
                     let current = self.manifest.files.iter().any(|entry| entry.name == name);
                     current || (!opened && generation >= self.next_generation)
                 }
-                (None, None) => name != NEXT && name != BEGUN,
+                (None, None) => name != NEXT && name != BEGUN && !is_scratch(&name),
             };
             if !is_needed {
                 let _ = self.directory.remove(&name);
