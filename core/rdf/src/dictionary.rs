@@ -6,11 +6,12 @@
 use crate::ids::{Id, Kind};
 use crate::lent::{Pages, is_boundary};
 use crate::placed::{Access, PlacedVec, Placement};
+use crate::stored::{KINDS, Sections};
 use crate::term::{Encoded, Encoder, TermView};
 use oxrdf::{Term, TermRef};
 use std::ops::Range;
 use std::sync::Arc;
-use vicus_flow::{Grow, NoMemory, give_up};
+use vicus_flow::{BoxError, Grow, NoMemory, give_up};
 
 /// All terms of a store that are not inlined in their ids, sorted. Size: their texts, and five bytes for each.
 ///
@@ -47,34 +48,23 @@ impl Ends {
         [bytes[0], bytes[1], bytes[2], bytes[3], bytes[4]]
     }
 
-    fn get(&self, rank: usize) -> usize {
-        let [a, b, c, d, e] = self.0.get(rank);
+    fn wide([a, b, c, d, e]: [u8; 5]) -> usize {
         u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]) as usize
+    }
+
+    fn get(&self, rank: usize) -> usize {
+        Ends::wide(self.0.get(rank))
     }
 }
 
 impl Section {
-    /// `text` is the keys one after the other; `lengths` are their bytes. Panics unless the keys are UTF-8.
-    pub(crate) fn new(text: Vec<u8>, lengths: impl ExactSizeIterator<Item = usize>) -> Result<Section, NoMemory> {
-        let text = String::from_utf8(text).expect("keys are encoded from strings");
-        let mut ends = Vec::with_room(lengths.len())?;
-        let mut end = 0;
-        for length in lengths {
-            end += length;
-            assert!(text.is_char_boundary(end), "a key ends where a character does");
-            ends.push(Ends::of(end));
-        }
-        assert_eq!(end, text.len(), "the lengths add up to the text");
-        Ok(Section { text: text.into_bytes().into(), ends: Ends(ends.into()) })
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.ends.0.len()
     }
 
     fn key(&self, rank: usize) -> &str {
         #[expect(unsafe_code, reason = "checking each key's characters again would take longer than finding it")]
-        // SAFETY: `new` made sure that all keys together are UTF-8 and that each ends where a character does. The text of another owner
+        // SAFETY: the builder got each key as UTF-8. The text of another owner
         // is UTF-8 page by page, and `bytes` made sure that this key begins and ends where a character does.
         unsafe {
             str::from_utf8_unchecked(self.bytes(rank))
@@ -116,6 +106,110 @@ impl Section {
             }
         }
         low
+    }
+}
+
+/// Where the text of a section goes while it is built.
+pub(crate) trait TextSink {
+    type Error: From<NoMemory>;
+
+    fn write(&mut self, text: &[u8]) -> Result<(), Self::Error>;
+}
+
+impl TextSink for Vec<u8> {
+    type Error = NoMemory;
+
+    fn write(&mut self, text: &[u8]) -> Result<(), NoMemory> {
+        self.grow(text.len())?;
+        self.extend_from_slice(text);
+        Ok(())
+    }
+}
+
+impl TextSink for &mut dyn Sections {
+    type Error = BoxError;
+
+    fn write(&mut self, text: &[u8]) -> Result<(), BoxError> {
+        Sections::write(*self, text)
+    }
+}
+
+/// Builds a section of keys that come in ascending order, each once: in memory, or piece by piece into a file.
+#[derive(Default, Debug)]
+pub(crate) struct SectionBuilder<T = Vec<u8>> {
+    text: T,
+    /// The bytes of all keys so far.
+    end: usize,
+    ends: Vec<[u8; 5]>,
+}
+
+impl<T: TextSink> SectionBuilder<T> {
+    /// Adds the next key.
+    ///
+    /// # Errors
+    /// There is not enough memory, or the text can't be written.
+    pub(crate) fn push(&mut self, key: &str) -> Result<(), T::Error> {
+        self.ends.grow(1)?;
+        self.text.write(key.as_bytes())?;
+        self.end += key.len();
+        self.ends.push(Ends::of(self.end));
+        Ok(())
+    }
+
+    /// The number of keys so far.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+}
+
+impl SectionBuilder {
+    /// Adds the keys of another builder, all of which are greater.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub(crate) fn append(&mut self, more: SectionBuilder) -> Result<(), NoMemory> {
+        if self.ends.is_empty() {
+            *self = more;
+            return Ok(());
+        }
+        self.text.write(&more.text)?;
+        self.ends.grow(more.ends.len())?;
+        let start = self.end;
+        self.ends.extend(more.ends.into_iter().map(|end| Ends::of(start + Ends::wide(end))));
+        self.end += more.end;
+        Ok(())
+    }
+
+    /// The section in memory.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub(crate) fn finish(mut self) -> Result<Section, NoMemory> {
+        self.text.shrink_to_fit();
+        self.ends.shrink_to_fit();
+        Ok(Section { text: self.text.into(), ends: Ends(self.ends.into()) })
+    }
+}
+
+#[cfg_attr(not(test), expect(dead_code, reason = "for dictionaries larger than memory, which nothing builds yet"))]
+impl<'a> SectionBuilder<&'a mut dyn Sections> {
+    /// Begins the section of the keys of one of [`Kind::IN_DICTIONARY`], whose text is written as keys come.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub(crate) fn stored(section: usize, into: &'a mut dyn Sections) -> Result<Self, BoxError> {
+        into.begin(&format!("{}.text", KINDS[section]))?;
+        Ok(SectionBuilder { text: into, end: 0, ends: Vec::new() })
+    }
+
+    /// Writes what comes after the text; returns the number of keys.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub(crate) fn finish_stored(self, section: usize) -> Result<usize, BoxError> {
+        self.text.begin(&format!("{}.ends", KINDS[section]))?;
+        Sections::write(self.text, self.ends.as_flattened())?;
+        Ok(self.ends.len())
     }
 }
 
@@ -219,6 +313,34 @@ impl Dictionary {
         for section in &self.sections {
             let sorted = (1..section.len()).all(|rank| section.key(rank - 1) < section.key(rank));
             assert!(sorted, "the keys of a kind ascend");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lent::tests::Damaged;
+    use crate::stored::tests::InMemory;
+
+    #[test]
+    fn a_section_written_piece_by_piece_is_the_one_built_in_memory() {
+        let keys: Vec<String> = (0..3000).map(|number| format!("{:04}{}", number, "é".repeat(number % 9))).collect();
+        let (mut first, mut second): (SectionBuilder, SectionBuilder) = Default::default();
+        let mut file = InMemory::default();
+        let mut written = SectionBuilder::stored(2, &mut file).unwrap();
+        for (number, key) in keys.iter().enumerate() {
+            written.push(key).unwrap();
+            if number < 1000 { &mut first } else { &mut second }.push(key).unwrap();
+        }
+        assert_eq!(written.finish_stored(2).unwrap(), keys.len());
+        first.append(second).unwrap();
+        let built = first.finish().unwrap();
+        let page = |name: &str| Arc::new(Damaged { bytes: file.0[name].clone(), from: usize::MAX });
+        let written = Section::lent(keys.len(), page("string.text"), page("string.ends")).unwrap();
+        for section in [built, written] {
+            assert_eq!(section.len(), keys.len());
+            assert!(keys.iter().enumerate().all(|(rank, key)| section.key(rank) == key));
         }
     }
 }

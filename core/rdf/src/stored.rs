@@ -107,7 +107,8 @@ impl Reading<'_> {
     }
 }
 
-const KINDS: [&str; 5] = ["blank", "iri", "string", "lang", "typed"];
+/// What the sections of each of [`Kind::IN_DICTIONARY`] are called.
+pub(crate) const KINDS: [&str; 5] = ["blank", "iri", "string", "lang", "typed"];
 const _: () = assert!(KINDS.len() == Kind::IN_DICTIONARY.len());
 
 /// Writes values that may be another owner's, in parts that are checked before they are written.
@@ -304,7 +305,7 @@ pub(crate) mod tests {
     use vicus_flow::or_given_up;
 
     #[derive(Default)]
-    struct InMemory(BTreeMap<String, Vec<u8>>, String);
+    pub(crate) struct InMemory(pub(crate) BTreeMap<String, Vec<u8>>, String);
 
     impl Sections for InMemory {
         fn begin(&mut self, name: &str) -> Result<(), BoxError> {

@@ -9,7 +9,7 @@
 //! New ids of ranked terms ascend as the old ones do, so the rows of an order stay sorted. Only rows with terms that have no rank yet have
 //! to be sorted: those are among the changes since a base was built, and few.
 
-use crate::dictionary::{Dictionary, Section};
+use crate::dictionary::{Dictionary, Section, SectionBuilder};
 use crate::ids::{Id, Kind};
 use crate::index::{Index, Order};
 use crate::quads::Quads;
@@ -165,16 +165,13 @@ fn merge_terms(
                 files += used.files(part);
             }
         }
-        let (mut text, mut lengths): (Vec<u8>, Vec<usize>) = Default::default();
+        let mut builder = SectionBuilder::default();
         while let Some(key) = lists.iter().filter_map(|list| list.key.clone()).min() {
-            if lengths.len() % BETWEEN_PAUSES == 0 {
+            let rank = builder.len();
+            if rank % BETWEEN_PAUSES == 0 {
                 pause();
             }
-            text.grow(key.len())?;
-            text.extend_from_slice(key.as_bytes());
-            let rank = lengths.len();
-            lengths.grow(1)?;
-            lengths.push(key.len());
+            builder.push(&key)?;
             for list in lists.iter_mut().filter(|list| list.key.as_ref() == Some(&key)) {
                 let numbers = &mut numbers[list.part];
                 if list.id.is_computed() {
@@ -187,8 +184,7 @@ fn merge_terms(
                 list.advance();
             }
         }
-        text.shrink_to_fit();
-        sections[section] = Section::new(text, lengths.into_iter())?;
+        sections[section] = builder.finish()?;
     }
     Ok((Dictionary::new(sections), numbers))
 }

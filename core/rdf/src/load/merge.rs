@@ -6,7 +6,7 @@
 
 use super::terms::Entries;
 use super::{Parsed, Quads, merge_sorted};
-use crate::dictionary::{Dictionary, Section};
+use crate::dictionary::{Dictionary, Section, SectionBuilder};
 use crate::ids::{Id, Kind};
 use std::ops::Range;
 use vicus_flow::{Grow, NoMemory};
@@ -137,8 +137,8 @@ pub fn cut_terms(chunks: &[SortedTerms], parts: usize) -> Vec<Vec<Range<usize>>>
 pub struct MergedTerms {
     /// The ids, as if the part were the whole dictionary.
     ids: Vec<Id>,
-    /// For each of [`Kind::IN_DICTIONARY`], the keys one after the other, and their lengths.
-    sections: [(Vec<u8>, Vec<usize>); 5],
+    /// For each of [`Kind::IN_DICTIONARY`], the keys.
+    sections: [SectionBuilder; 5],
     /// For each chunk, the places in `ids` of its terms of this part, in their order.
     places: Vec<Vec<u32>>,
 }
@@ -181,12 +181,9 @@ impl MergedTerms {
         self.ids.grow(1)?;
         self.ids.push(match kind.section() {
             Some(section) => {
-                let (text, lengths) = &mut self.sections[section];
-                text.grow(key.len())?;
-                lengths.grow(1)?;
-                text.extend_from_slice(key);
-                lengths.push(key.len());
-                Id::ranked(kind, lengths.len() - 1)
+                let section = &mut self.sections[section];
+                section.push(str::from_utf8(key).expect("keys are encoded from strings"))?;
+                Id::ranked(kind, section.len() - 1)
             }
             None => Id::from_bits(u64::from_be_bytes(entry.try_into().expect("an inlined id has eight bytes"))),
         });
@@ -267,15 +264,9 @@ pub fn assemble(chunks: Vec<SortedTerms>, mut parts: Vec<MergedTerms>) -> Result
     let mut sections: [Section; 5] = Default::default();
     for (number, section) in sections.iter_mut().enumerate() {
         let mut pieces = parts.iter_mut().map(|part| std::mem::take(&mut part.sections[number]));
-        let (mut text, mut lengths) = pieces.next().unwrap_or_default();
-        for (more, more_lengths) in pieces {
-            text.grow(more.len())?;
-            lengths.grow(more_lengths.len())?;
-            text.extend_from_slice(&more);
-            lengths.extend_from_slice(&more_lengths);
-        }
-        text.shrink_to_fit();
-        *section = Section::new(text, lengths.into_iter())?;
+        let mut builder = pieces.next().unwrap_or_default();
+        pieces.try_for_each(|more| builder.append(more))?;
+        *section = builder.finish()?;
     }
     Ok(Assembled { dictionary: Dictionary::new(sections), numbering: Numbering { ids }, tables })
 }
