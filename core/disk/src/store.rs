@@ -22,7 +22,7 @@ use crate::manifest::{BaseEntry, CURRENT, Manifest, NEXT};
 use std::fmt;
 use std::sync::Arc;
 use vicus_files::scratch::is_scratch;
-use vicus_files::{Directory, Lock};
+use vicus_files::{Directory, Lock, Scratch};
 
 const LOCK: &str = "LOCK";
 const UNFINISHED: &str = ".new";
@@ -196,6 +196,11 @@ impl StoreFiles {
     /// The log.
     pub fn log(&mut self) -> &mut Log {
         &mut self.log
+    }
+
+    /// Temporary storage in the directory. What a crash leaves of it is removed when the store is opened again.
+    pub fn scratch(&self) -> Arc<Scratch> {
+        Scratch::new(Arc::clone(&self.directory))
     }
 
     /// The name of a base file of the next generation, and a writer for it. [`StoreFiles::publish`] takes the name.

@@ -239,6 +239,22 @@ impl Reading {
         self.place += bytes;
     }
 
+    /// Goes to the byte behind so many from the beginning of the run.
+    ///
+    /// # Errors
+    /// As [`Reading::peek`].
+    pub fn seek(&mut self, offset: u64) -> Result<(), FileError> {
+        let offset = offset.min(self.run.len);
+        (self.next, self.place) = ((offset / BLOCK as u64) as usize, 0);
+        self.buffer.clear();
+        let within = (offset % BLOCK as u64) as usize;
+        if within > 0 {
+            self.fill()?;
+            self.place = within;
+        }
+        Ok(())
+    }
+
     /// Reads so many bytes.
     ///
     /// # Errors
@@ -445,6 +461,12 @@ mod tests {
                 assert_eq!(reading.left(), 0);
                 assert!(reading.peek().unwrap().is_empty());
                 assert!(reading.read(&mut [0]).is_err(), "there is no more");
+                for from in [0, total / 2, total] {
+                    let mut rest = vec![0; total - from];
+                    reading.seek(from as u64).unwrap();
+                    reading.read(&mut rest).unwrap();
+                    assert_eq!(rest, expected[from..]);
+                }
                 let mapped = written.map().unwrap();
                 mapped.check(0..total).unwrap();
                 assert_eq!(mapped.bytes(), expected);

@@ -3,15 +3,15 @@
 //! Never changed after loading. A term's rank is its place, so finding the text of an id takes two array accesses, and finding
 //! the id of a text a binary search.
 
+use crate::growing::{Growing, Storage};
 use crate::ids::{Id, Kind};
 use crate::lent::{Pages, is_boundary};
 use crate::placed::{Access, PlacedVec, Placement};
-use crate::stored::{KINDS, Sections};
 use crate::term::{Encoded, Encoder, TermView};
 use oxrdf::{Term, TermRef};
 use std::ops::Range;
 use std::sync::Arc;
-use vicus_flow::{BoxError, Grow, NoMemory, give_up};
+use vicus_flow::{Grow, NoMemory, give_up};
 
 /// All terms of a store that are not inlined in their ids, sorted. Size: their texts, and five bytes for each.
 ///
@@ -109,46 +109,26 @@ impl Section {
     }
 }
 
-/// Where the text of a section goes while it is built.
-pub(crate) trait TextSink {
-    type Error: From<NoMemory>;
-
-    fn write(&mut self, text: &[u8]) -> Result<(), Self::Error>;
-}
-
-impl TextSink for Vec<u8> {
-    type Error = NoMemory;
-
-    fn write(&mut self, text: &[u8]) -> Result<(), NoMemory> {
-        self.grow(text.len())?;
-        self.extend_from_slice(text);
-        Ok(())
-    }
-}
-
-impl TextSink for &mut dyn Sections {
-    type Error = BoxError;
-
-    fn write(&mut self, text: &[u8]) -> Result<(), BoxError> {
-        Sections::write(*self, text)
-    }
-}
-
-/// Builds a section of keys that come in ascending order, each once: in memory, or piece by piece into a file.
+/// Builds a section of keys that come in ascending order, each once.
 #[derive(Default, Debug)]
-pub(crate) struct SectionBuilder<T = Vec<u8>> {
-    text: T,
+pub(crate) struct SectionBuilder {
+    text: Growing,
     /// The bytes of all keys so far.
     end: usize,
     ends: Vec<[u8; 5]>,
 }
 
-impl<T: TextSink> SectionBuilder<T> {
+impl SectionBuilder {
+    /// A section whose text goes to this storage as keys come.
+    pub(crate) fn new(storage: &Storage) -> SectionBuilder {
+        SectionBuilder { text: Growing::new(storage), ..SectionBuilder::default() }
+    }
+
     /// Adds the next key.
     ///
     /// # Errors
-    /// There is not enough memory, or the text can't be written.
-    pub(crate) fn push(&mut self, key: &str) -> Result<(), T::Error> {
+    /// There is not enough memory.
+    pub(crate) fn push(&mut self, key: &str) -> Result<(), NoMemory> {
         self.ends.grow(1)?;
         self.text.write(key.as_bytes())?;
         self.end += key.len();
@@ -160,10 +140,8 @@ impl<T: TextSink> SectionBuilder<T> {
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
-}
 
-impl SectionBuilder {
-    /// Adds the keys of another builder, all of which are greater.
+    /// Adds the keys of another builder, all of which are greater, and which are in memory.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -172,7 +150,7 @@ impl SectionBuilder {
             *self = more;
             return Ok(());
         }
-        self.text.write(&more.text)?;
+        self.text.write(more.text.in_memory())?;
         self.ends.grow(more.ends.len())?;
         let start = self.end;
         self.ends.extend(more.ends.into_iter().map(|end| Ends::of(start + Ends::wide(end))));
@@ -180,36 +158,21 @@ impl SectionBuilder {
         Ok(())
     }
 
-    /// The section in memory.
+    /// The section, where the builder's storage is.
     ///
     /// # Errors
     /// There is not enough memory.
     pub(crate) fn finish(mut self) -> Result<Section, NoMemory> {
-        self.text.shrink_to_fit();
         self.ends.shrink_to_fit();
-        Ok(Section { text: self.text.into(), ends: Ends(self.ends.into()) })
-    }
-}
-
-#[cfg_attr(not(test), expect(dead_code, reason = "for dictionaries larger than memory, which nothing builds yet"))]
-impl<'a> SectionBuilder<&'a mut dyn Sections> {
-    /// Begins the section of the keys of one of [`Kind::IN_DICTIONARY`], whose text is written as keys come.
-    ///
-    /// # Errors
-    /// It can't be written.
-    pub(crate) fn stored(section: usize, into: &'a mut dyn Sections) -> Result<Self, BoxError> {
-        into.begin(&format!("{}.text", KINDS[section]))?;
-        Ok(SectionBuilder { text: into, end: 0, ends: Vec::new() })
-    }
-
-    /// Writes what comes after the text; returns the number of keys.
-    ///
-    /// # Errors
-    /// It can't be written.
-    pub(crate) fn finish_stored(self, section: usize) -> Result<usize, BoxError> {
-        self.text.begin(&format!("{}.ends", KINDS[section]))?;
-        Sections::write(self.text, self.ends.as_flattened())?;
-        Ok(self.ends.len())
+        let ends = match self.text.storage() {
+            Storage::Memory => self.ends.into(),
+            storage => {
+                let mut ends = Growing::new(storage);
+                ends.write(self.ends.as_flattened())?;
+                PlacedVec::lent(ends.into_pages(), false)
+            }
+        };
+        Ok(Section { text: self.text.finish(true), ends: Ends(ends) })
     }
 }
 
@@ -298,6 +261,11 @@ impl Dictionary {
         self.text_bytes() + self.ends_bytes()
     }
 
+    /// How many bytes its keys have, wherever they lie.
+    pub(crate) fn text_len(&self) -> usize {
+        self.sections.iter().map(|section| section.text.len()).sum()
+    }
+
     /// The memory of its keys, in bytes.
     pub(crate) fn text_bytes(&self) -> usize {
         self.sections.iter().map(|section| section.text.heap_bytes()).sum()
@@ -320,25 +288,22 @@ impl Dictionary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lent::tests::Damaged;
-    use crate::stored::tests::InMemory;
+    use vicus_files::{FakeDisk, Scratch};
 
     #[test]
-    fn a_section_written_piece_by_piece_is_the_one_built_in_memory() {
-        let keys: Vec<String> = (0..3000).map(|number| format!("{:04}{}", number, "é".repeat(number % 9))).collect();
+    fn a_section_is_the_same_in_memory_in_pieces_and_in_temporary_files() {
+        let keys: Vec<String> = (0..90_000).map(|number| format!("{:05}{}", number, "é".repeat(number % 9))).collect();
         let (mut first, mut second): (SectionBuilder, SectionBuilder) = Default::default();
-        let mut file = InMemory::default();
-        let mut written = SectionBuilder::stored(2, &mut file).unwrap();
+        let storage = Storage::Scratch(Scratch::new(Arc::new(FakeDisk::new(1).process(1))));
+        let mut spilled = SectionBuilder::new(&storage);
         for (number, key) in keys.iter().enumerate() {
-            written.push(key).unwrap();
+            spilled.push(key).unwrap();
             if number < 1000 { &mut first } else { &mut second }.push(key).unwrap();
         }
-        assert_eq!(written.finish_stored(2).unwrap(), keys.len());
         first.append(second).unwrap();
-        let built = first.finish().unwrap();
-        let page = |name: &str| Arc::new(Damaged { bytes: file.0[name].clone(), from: usize::MAX });
-        let written = Section::lent(keys.len(), page("string.text"), page("string.ends")).unwrap();
-        for section in [built, written] {
+        let (built, spilled) = (first.finish().unwrap(), spilled.finish().unwrap());
+        assert!(built.text.owner().is_none() && spilled.text.owner().is_some());
+        for section in [built, spilled] {
             assert_eq!(section.len(), keys.len());
             assert!(keys.iter().enumerate().all(|(rank, key)| section.key(rank) == key));
         }
