@@ -272,7 +272,7 @@ fn a_transaction_that_has_failed_is_not_committed_and_the_store_can_be_opened() 
     let whole = FakeDisk::new(1);
     let name = loaded(&whole);
     let mut failed = 0;
-    for at in (5_000..whole.contents(&name).unwrap().len()).step_by(65_536) {
+    for at in (5_000..whole.contents(&name).unwrap().len()).step_by(16_384) {
         let disk = whole.copy();
         flip(&disk, &name, at);
         let Ok(store) = open(&disk, 2) else { continue };
