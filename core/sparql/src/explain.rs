@@ -117,7 +117,8 @@ impl Explainer<'_> {
             Op::Values { table } => (format!("values of {} rows", table.rows), Vec::new()),
             Op::Scan { pattern, spec } => {
                 let distinct = if spec.distinct { ", distinct" } else { "" };
-                (format!("scan {:?} {}{distinct}", spec.order, self.pattern(pattern)), Vec::new())
+                let part = if plan.conditions.is_empty() { "" } else { ", a range" };
+                (format!("scan {:?} {}{distinct}{part}", spec.order, self.pattern(pattern)), Vec::new())
             }
             Op::Nodes { graph } => (format!("{}all nodes", self.in_graph(*graph)), Vec::new()),
             Op::Walk { input, path, walk, join } => {

@@ -31,7 +31,7 @@ fn main() -> Result<(), Failure> {
         }
         "check" => {
             let start = Instant::now();
-            println!("{}, in {:?}", check_store(folder)?, start.elapsed());
+            println!("{}, in {:?}", check_store(folder, &mut |_, _| {})?, start.elapsed());
             Ok(())
         }
         other => Err(format!("{other}?").into()),

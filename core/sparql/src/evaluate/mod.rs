@@ -8,6 +8,7 @@ mod pattern;
 mod regexes;
 mod scratch;
 
+pub(crate) use pattern::literal_prefix;
 pub(crate) use scratch::Scratch;
 
 use crate::algebra::Slot;

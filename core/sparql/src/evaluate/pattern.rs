@@ -55,6 +55,31 @@ impl Flags {
     }
 }
 
+/// The text that every match of a pattern without flags begins with, if there is one.
+pub(crate) fn literal_prefix(pattern: &str) -> Option<String> {
+    let rest = pattern.strip_prefix('^')?;
+    // An alternative may begin with anything.
+    if rest.contains('|') {
+        return None;
+    }
+    let mut prefix = String::new();
+    let mut letters = rest.chars().peekable();
+    while let Some(letter) = letters.next_if(|letter| !"?*+{}()[].^$".contains(*letter)) {
+        prefix.push(match letter {
+            '\\' => match letters.next_if(|letter| r"\|.-^?*+{}()[]$".contains(*letter)) {
+                Some(escaped) => escaped,
+                None => return Some(prefix).filter(|prefix| !prefix.is_empty()),
+            },
+            other => other,
+        });
+    }
+    // The last one may be missing.
+    if letters.peek().is_some_and(|letter| "?*{".contains(*letter)) {
+        prefix.pop();
+    }
+    Some(prefix).filter(|prefix| !prefix.is_empty())
+}
+
 /// A pattern whose compiled form would take more bytes is refused: the call fails.
 pub(super) const MOST_BYTES: usize = 16 << 20;
 

@@ -313,10 +313,35 @@ impl Replacement {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pattern::literal_prefix;
     use super::*;
 
     fn is_match(pattern: &str, flags: &str, text: &str) -> Option<bool> {
         Regexes::default().get(pattern, flags, &|_| false)?.is_match(text)
+    }
+
+    #[test]
+    fn a_pattern_begins_with_its_letters_up_to_the_first_that_may_be_missing() {
+        let known = [
+            ("^Paul", "Paul"),
+            ("^Paul E.*$", "Paul E"),
+            ("^Pauls?", "Paul"),
+            ("^Pauls+", "Pauls"),
+            ("^ab{0,2}", "a"),
+            (r"^a\.b\d", "a.b"),
+            (r"^a\.?", "a"),
+            ("^http://e/[a-z]", "http://e/"),
+            ("^(ab)c", ""),
+            ("^a|b", ""),
+            ("^[a|b]", ""),
+            ("Paul", ""),
+            ("^", ""),
+            ("^a?", ""),
+            (r"^\p{L}x", ""),
+        ];
+        for (pattern, prefix) in known {
+            assert_eq!(literal_prefix(pattern).unwrap_or_default(), prefix, "{pattern}");
+        }
     }
 
     #[test]

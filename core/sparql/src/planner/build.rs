@@ -20,7 +20,7 @@ use crate::condition::{Condition, Kinds};
 use crate::expression::Expr;
 use crate::graphs::Merged;
 use smallvec::{SmallVec, smallvec};
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 use vicus_rdf::{Id, Kind, Order, Position};
 
@@ -186,7 +186,7 @@ pub(crate) struct Physical {
     pub(crate) startup: f64,
     /// The column by which the rows ascend, if there is one.
     pub(crate) sorted: Option<Slot>,
-    /// The conditions that this operator evaluates, for [`Plan::explain`](crate::Plan::explain).
+    /// The conditions that this operator evaluates, or that the rows of a scan were chosen by, for [`Plan::explain`](crate::Plan::explain).
     pub(crate) conditions: Vec<Expr>,
 }
 
@@ -371,9 +371,19 @@ impl Planner<'_> {
 
     /// Reads a pattern from an index that begins with its constants and, if there are several such, has `by` next.
     pub(crate) fn scan(&self, pattern: &Pattern, by: Option<Slot>, needed: &Slots, goal: Goal) -> Physical {
-        if let Some(plan) = self.scan_of_graphs(pattern, by, needed, goal) {
-            return plan;
-        }
+        let of_graphs = self.scan_of_graphs(pattern, by, needed, goal);
+        of_graphs.unwrap_or_else(|| self.scan_rows(pattern, by, None, needed, goal))
+    }
+
+    /// As [`Planner::scan`], but of these rows of the order by `by` only.
+    pub(super) fn scan_rows(
+        &self,
+        pattern: &Pattern,
+        by: Option<Slot>,
+        rows: Option<Range<usize>>,
+        needed: &Slots,
+        goal: Goal,
+    ) -> Physical {
         let snapshot = &self.terms.snapshot;
         let bound = pattern.0.map(|at| at.constant().is_some());
         let place = |slot| pattern.0.iter().position(|at| *at == At::Slot(slot));
@@ -410,7 +420,8 @@ impl Planner<'_> {
             _ => None,
         };
         let index = snapshot.index(order);
-        let rows = if each_graph { index.count(&[Id::UNBOUND])..index.len() } else { index.range(&ids) };
+        let all = || if each_graph { index.count(&[Id::UNBOUND])..index.len() } else { index.range(&ids) };
+        let rows = rows.unwrap_or_else(all);
         let spec = ScanSpec { order, rows: rows.clone(), output, constants, repeated, merged, distinct };
         let mut estimate = self.of_pattern(pattern).restricted(&columns.iter().copied().collect());
         if distinct {

@@ -15,6 +15,7 @@ mod order;
 mod outer;
 mod passing;
 mod pick;
+mod ranges;
 mod service;
 mod sideways;
 mod triples;

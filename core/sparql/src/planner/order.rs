@@ -9,6 +9,7 @@
 
 use super::build::{JoinTask, Matching, cost, price};
 use super::estimate::{self, Estimate};
+use super::ranges::Ranged;
 use super::{Goal, Physical, Planner};
 use crate::algebra::{At, DEFAULT_GRAPH, Pattern, Slot, Slots, Table};
 use crate::boxes::hash_table::By;
@@ -86,6 +87,8 @@ pub(crate) struct Ordering<'a> {
     neighbours: Vec<Set>,
     /// For each pattern the slot that it is best read by: the one that most other leaves have.
     hubs: Vec<Option<Slot>>,
+    /// For each pattern the rows that conditions leave of it, if these are ranges. The leaf's estimate is that of these rows.
+    ranges: Vec<Option<Ranged>>,
     stars: Vec<SubjectStar>,
     rows: FxHashMap<Set, f64>,
 }
@@ -101,11 +104,25 @@ struct SubjectStar {
 
 impl SubjectStar {
     /// The expected rows of those of its patterns that are in a set, if there are at least two.
-    fn expected(&self, set: Set) -> Option<(Set, Expected)> {
+    fn expected(&self, set: Set, ranges: &[Option<Ranged>]) -> Option<(Set, Expected)> {
         let common = self.set & set;
+        if common.count_ones() < 2 {
+            return None;
+        }
         let part = |(place, leaf): (usize, &usize)| u64::from(common & 1 << leaf != 0) << place;
         let parts = self.leaves.iter().enumerate().map(part).sum();
-        (common.count_ones() > 1).then(|| (common, self.star.estimate(parts)))
+        let mut expected = self.star.estimate(parts);
+        // Conditions on the subject are the same for all patterns, those on objects are not.
+        let (mut of_subject, mut of_objects) = (1.0f64, 1.0);
+        for ranged in members(common).filter_map(|leaf| ranges[leaf].as_ref()) {
+            match ranged.slot == self.subject {
+                true => of_subject = of_subject.min(ranged.share()),
+                false => of_objects *= ranged.share(),
+            }
+        }
+        expected.rows *= of_subject * of_objects;
+        expected.subjects *= of_subject * of_objects;
+        Some((common, expected))
     }
 }
 
@@ -182,7 +199,19 @@ struct SlotHolders {
 type Sharing = BySlot<SlotHolders>;
 
 impl<'a> Ordering<'a> {
-    pub(crate) fn new(planner: &'a Planner<'a>, leaves: Vec<Leaf>, conditions: Vec<Expr>, goal: Goal) -> Ordering<'a> {
+    pub(crate) fn new(
+        planner: &'a Planner<'a>,
+        mut leaves: Vec<Leaf>,
+        conditions: Vec<Expr>,
+        goal: Goal,
+    ) -> Ordering<'a> {
+        let ranges = ranges(planner, &leaves, &conditions);
+        let stars = stars(&planner.terms.snapshot, &planner.terms.merged, &leaves, &ranges);
+        for (leaf, ranged) in leaves.iter_mut().zip(&ranges) {
+            if let (Leaf::Pattern(_, estimate), Some(ranged)) = (leaf, ranged) {
+                ranged.restrict(estimate, ranged.rows);
+            }
+        }
         let leaf_rows = leaves.iter().map(|leaf| leaf.estimate().rows).collect();
         assert!(leaves.len() <= MOST, "a group of more operands is cut before");
         let mut slots: Sharing = leaves
@@ -213,7 +242,6 @@ impl<'a> Ordering<'a> {
             pattern.slots().reduce(|best, slot| if uses(slot) > uses(best) { slot } else { best })
         };
         let hubs = leaves.iter().map(hub).collect();
-        let stars = stars(&planner.terms.snapshot, &planner.terms.merged, &leaves);
         let places = |leaf: &Leaf| {
             let Leaf::Pattern(pattern, _) = leaf else { return SmallVec::new() };
             let holders = |slot: Slot| slots.get(&slot).map(|shared| shared.holders).unwrap_or_default();
@@ -221,7 +249,12 @@ impl<'a> Ordering<'a> {
             pattern.slots().map(place).collect()
         };
         let patterns = leaves.iter().map(places).collect();
-        let conditions = conditions.into_iter().map(|condition| Tested::new(condition, &slots)).collect();
+        let mut conditions: Vec<Tested> =
+            conditions.into_iter().map(|condition| Tested::new(condition, &slots)).collect();
+        for place in ranges.iter().flatten().flat_map(|ranged| &ranged.conditions) {
+            // It is in the estimates of leaves.
+            conditions[*place].selectivity = 1.0;
+        }
         let leaves = leaves.into_iter().map(Some).collect();
         // Slots of a single leaf have no influence, and there may be very many.
         slots.retain_values(|shared| shared.holders.all.count_ones() > 1);
@@ -235,6 +268,7 @@ impl<'a> Ordering<'a> {
             patterns,
             neighbours,
             hubs,
+            ranges,
             stars,
             rows: FxHashMap::default(),
         }
@@ -346,7 +380,9 @@ impl<'a> Ordering<'a> {
         let stars: Vec<(Slot, Set, Expected)> = self
             .stars
             .iter()
-            .filter_map(|star| star.expected(set).map(|(common, expected)| (star.subject, common, expected)))
+            .filter_map(|star| {
+                star.expected(set, &self.ranges).map(|(common, expected)| (star.subject, common, expected))
+            })
             .collect();
         let apart = stars.iter().fold(set, |rest, (_, common, _)| rest & !common);
         let mut rows: f64 = members(apart).map(|leaf| self.leaf_rows[leaf]).product();
@@ -378,14 +414,26 @@ impl<'a> Ordering<'a> {
 
     fn leaf(&mut self, leaf: usize) -> Best {
         let how = How::Leaf(leaf);
+        if let Some(ranged) = self.read_by_range(leaf) {
+            let sorted = (ranged.parts.len() == 1).then_some(ranged.slot);
+            return Best { cost: ranged.rows * cost::SCAN, startup: 0.0, sorted, how };
+        }
         match self.leaves[leaf].as_ref().expect("leaves are taken when all is decided") {
             Leaf::Pattern(pattern, estimate) => {
                 let starts = pattern.slots().next();
                 let sorted = self.hubs[leaf].or(starts);
-                Best { cost: estimate.rows * cost::SCAN, startup: 0.0, sorted, how }
+                let rows = self.ranges[leaf].as_ref().map_or(estimate.rows, |ranged| ranged.all);
+                Best { cost: rows * cost::SCAN, startup: 0.0, sorted, how }
             }
             Leaf::Plan(plan) => Best { cost: plan.cost, startup: plan.startup, sorted: plan.sorted, how },
         }
+    }
+
+    /// The rows that are read of a leaf, if not all of its pattern are. Rows in the order of another slot are worth more if they
+    /// are not far more.
+    fn read_by_range(&self, leaf: usize) -> Option<&Ranged> {
+        let is_alone = self.leaves.len() == 1;
+        self.ranges[leaf].as_ref().filter(|ranged| is_alone || ranged.share() < FEW_OF_ALL)
     }
 
     /// The best way to join two sets, given the best way for each.
@@ -525,7 +573,8 @@ impl<'a> Ordering<'a> {
 
     fn build(&mut self, set: Set, best: &FxHashMap<Set, Best>, needed: &Slots) -> Physical {
         let mut made = self.build_join(set, best, needed);
-        if self.stars.iter().any(|star| (star.set & set).count_ones() > 1) {
+        let is_ranged = members(set).any(|leaf| self.ranges[leaf].is_some());
+        if is_ranged || self.stars.iter().any(|star| (star.set & set).count_ones() > 1) {
             // The join's own estimate comes from its two sides. If duplicates don't matter, it may have fewer rows than the
             // set.
             let rows = self.rows(set);
@@ -581,7 +630,12 @@ impl<'a> Ordering<'a> {
         let mut inside = needed.clone();
         inside.extend(conditions.iter().flat_map(Expr::slots));
         let plan = match self.leaves[leaf].take().expect("each leaf is built once") {
-            Leaf::Pattern(pattern, _) => self.planner.scan(&pattern, self.hubs[leaf], &inside, self.goal),
+            Leaf::Pattern(pattern, _) => match self.read_by_range(leaf) {
+                Some(ranged) => {
+                    return self.planner.scan_ranges(&pattern, ranged, &conditions, needed, self.goal);
+                }
+                None => self.planner.scan(&pattern, self.hubs[leaf], &inside, self.goal),
+            },
             Leaf::Plan(plan) => plan,
         };
         self.planner.filter(plan, &conditions, needed)
@@ -597,12 +651,27 @@ fn holders_of(expr: &Expr, slots: &Sharing) -> Set {
 /// From so few rows on, searching is best whatever comes of it.
 const FEW: f64 = 32.0;
 
+/// A smaller share of a pattern's rows is read alone.
+const FEW_OF_ALL: f64 = 0.125;
+
+/// The rows that conditions leave of each leaf.
+fn ranges(planner: &Planner<'_>, leaves: &[Leaf], conditions: &[Expr]) -> Vec<Option<Ranged>> {
+    let conditions: Vec<&Expr> = conditions.iter().collect();
+    let ranged = |leaf: &Leaf| match leaf {
+        Leaf::Pattern(pattern, _) => planner.ranged(pattern, &conditions),
+        Leaf::Plan(_) => None,
+    };
+    leaves.iter().map(ranged).collect()
+}
+
 /// The stars of two patterns or more, but for those that begin at few rows.
-fn stars(snapshot: &Snapshot, merged: &Merged, leaves: &[Leaf]) -> Vec<SubjectStar> {
+fn stars(snapshot: &Snapshot, merged: &Merged, leaves: &[Leaf], ranges: &[Option<Ranged>]) -> Vec<SubjectStar> {
     let mut graphs: Vec<At> = Vec::new();
     let mut by_subject: BTreeMap<(Slot, usize), (Vec<usize>, Vec<StarPart>)> = BTreeMap::new();
-    let few = leaves.iter().map(Leaf::estimate).filter(|estimate| estimate.rows <= FEW);
-    let small: Slots = few.flat_map(|estimate| estimate.facts.iter().map(|(slot, _)| slot)).collect();
+    let rows =
+        |leaf: &Leaf, ranged: &Option<Ranged>| ranged.as_ref().map_or(leaf.estimate().rows, |ranged| ranged.rows);
+    let few = leaves.iter().zip(ranges).filter(|(leaf, ranged)| rows(leaf, ranged) <= FEW);
+    let small: Slots = few.flat_map(|(leaf, _)| leaf.estimate().facts.iter().map(|(slot, _)| slot)).collect();
     for (leaf, operand) in leaves.iter().enumerate() {
         let Leaf::Pattern(Pattern([At::Slot(subject), At::Constant(predicate), object, graph]), estimate) = operand
         else {

@@ -648,3 +648,53 @@ fn the_ends_of_a_path_are_searched_where_that_is_less_work() {
     let text = "SELECT ?q ?t { ?p :title \"title 7\" . ?q (:by/^:by)* ?p . ?q :title ?t }";
     assert_plan(&snapshot, text, &["walk", "index join"], &["hash join"]);
 }
+
+/// What happened: a range of texts or numbers, or a prefix, was tested for each row of its predicate, although ids are sorted as
+/// terms are.
+#[test]
+fn a_range_of_texts_or_numbers_is_a_range_of_rows() {
+    let snapshot = library(60);
+    let ranges = [
+        "SELECT ?p { ?p :title ?t FILTER (?t >= \"title 2\" && ?t < \"title 3\") }",
+        "SELECT ?p { ?p :title ?t FILTER (STRSTARTS(?t, \"title 2\")) }",
+        "SELECT ?p { ?p :title ?t FILTER (STRSTARTS(STR(?t), \"title 2\")) }",
+        "SELECT ?p { ?p :by ?a FILTER (STRSTARTS(STR(?p), \"http://e/paper1\")) }",
+        "SELECT ?p { ?p ?q ?o FILTER (STRSTARTS(STR(?p), \"http://e/paper1\")) }",
+        "SELECT ?p { ?p :year ?y FILTER (?y > 2001) }",
+    ];
+    for text in ranges {
+        assert_plan(&snapshot, text, &[", a range"], &["filter", "union"]);
+    }
+    let several = [
+        "SELECT ?p { ?p :year ?y FILTER (?y IN (1957, 1964)) }",
+        "SELECT ?p { ?p :year ?y FILTER (?y < 1955 || ?y = 1964) }",
+    ];
+    for text in several {
+        assert_plan(&snapshot, text, &[", a range", "union"], &["filter"]);
+    }
+    // A pattern says more than its first letters.
+    assert_plan(
+        &snapshot,
+        "SELECT ?p { ?p :title ?t FILTER (REGEX(?t, \"^title 2[3-5]\")) }",
+        &[", a range", "filter"],
+        &["union"],
+    );
+    // Decimals are compared with integers by value, wherever their ids are.
+    let decimals = "SELECT ?a { ?a :age ?x FILTER (?x > 15) }";
+    assert_plan(&snapshot, decimals, &["filter"], &[", a range"]);
+    // What is searched for each row is tested there.
+    let searched = "SELECT ?t { :paper7 :by ?a . ?p :by ?a ; :title ?t FILTER (?t > \"title 2\") }";
+    assert_plan(&snapshot, searched, &["index join"], &[", a range"]);
+}
+
+/// What happened: a join began with its smallest pattern, however few rows a range left of another one.
+#[test]
+fn a_join_begins_with_a_small_range() {
+    let snapshot = library(600);
+    let text = "SELECT ?t ?n { ?p :title ?t ; :by ?a . ?a :name ?n FILTER (STRSTARTS(?t, \"title 59\")) }";
+    let explained = planned(&snapshot, text).explain();
+    // `title 59` and `title 590` to `title 599`.
+    assert!(explained.contains("a range if") && explained.contains("~11 rows"), "{explained}");
+    assert!(!explained.contains("hash join"), "{explained}");
+    assert_plan(&snapshot, text, &["index join"], &["filter"]);
+}

@@ -1,12 +1,24 @@
 //! Random queries of shapes that the planner rewrites: with all settings, the engine finds what the naive evaluator finds.
 
-use crate::random::{PREDICATES, VARIABLES, Writer, check_query, graph};
+use crate::random::{LITERALS, PREDICATES, VARIABLES, Writer, check_query, graph};
 use crate::rows::Chance;
 use std::fmt::Write as _;
 
 /// Checks queries of one shape, and that enough of their plans have a word.
 #[track_caller]
 fn check(shape: fn(&mut Writer<'_>) -> String, seeds: u64, word: &str, least: usize) {
+    check_in(graph, shape, seeds, word, least);
+}
+
+/// As [`check`], on other data.
+#[track_caller]
+fn check_in(
+    graph: fn(&mut Chance) -> String,
+    shape: fn(&mut Writer<'_>) -> String,
+    seeds: u64,
+    word: &str,
+    least: usize,
+) {
     let check = |seed: u64| {
         let mut chance = Chance::new(seed);
         let data = graph(&mut chance);
@@ -138,4 +150,71 @@ fn behind_a_test(writer: &mut Writer<'_>) -> String {
 #[test]
 fn what_follows_an_optional_part_is_what_the_naive_evaluator_finds() {
     check(behind_a_test, 400, "left ", 100);
+}
+
+/// Texts, IRIs and numbers that begin alike, or are near each other.
+fn neighbours(chance: &mut Chance) -> String {
+    let mut data = String::new();
+    for _ in 0..8 + chance.below(40) {
+        let name: String = (0..chance.below(4)).map(|_| chance.pick(&['a', 'b', 'b', '.'])).collect();
+        let object = match chance.below(9) {
+            0 => format!("<http://e/{name}>"),
+            1 => format!("\"{name}\"@{}", chance.pick(&["de", "en"])),
+            2 | 3 => format!("\"{}\"^^<http://www.w3.org/2001/XMLSchema#integer>", chance.below(9)),
+            4 => format!("\"{}.5\"^^<http://www.w3.org/2001/XMLSchema#decimal>", chance.below(9)),
+            5 => chance.pick(&LITERALS).to_owned(),
+            6 => format!("_:{}", chance.pick(&["x", "y"])),
+            _ => format!("\"{name}\""),
+        };
+        let subject = format!("<http://e/{}>", chance.pick(&["a", "ab", "abb", "b", "bb"]));
+        writeln!(data, "{subject} {} {object} .", chance.pick(&PREDICATES[..2])).expect("a string takes everything");
+    }
+    data
+}
+
+/// A condition on one variable that ids in ranges may meet.
+fn range(writer: &mut Writer<'_>, variable: &str, depth: usize) -> String {
+    if depth > 0 && writer.chance.one_in(3) {
+        let sign = writer.chance.pick(&["&&", "||", "&&"]);
+        return format!("({} {sign} {})", range(writer, variable, depth - 1), range(writer, variable, depth - 1));
+    }
+    let text = writer.chance.pick(&["", "a", "ab", "b", "b.", "bb", "c"]).to_owned();
+    let of = if writer.chance.one_in(3) { format!("STR({variable})") } else { variable.to_owned() };
+    let sign = writer.chance.pick(&["<", "<=", ">", ">=", "="]);
+    match writer.chance.below(10) {
+        0 | 1 => format!("{of} {sign} \"{text}\""),
+        2 => format!("STRSTARTS({of}, \"{text}\")"),
+        3 => format!("STRSTARTS(STR({variable}), \"http://e/{text}\")"),
+        4 => format!("REGEX({of}, \"^{}\")", text.replace('.', writer.chance.pick(&["\\\\.", "."]))),
+        5 => format!("{variable} {sign} {}", writer.chance.below(9)),
+        6 => format!("{}.25 {sign} {variable}", writer.chance.below(9)),
+        7 => format!("{variable} {sign} {}", writer.chance.pick(&LITERALS)),
+        8 => format!("{variable} IN ({}, \"{text}\", 3, <http://e/a>)", writer.chance.pick(&LITERALS)),
+        _ => format!("{}({variable})", writer.chance.pick(&["isIRI", "isBlank", "isLiteral", "!isLiteral"])),
+    }
+}
+
+fn ranges(writer: &mut Writer<'_>) -> String {
+    let variable = writer.chance.pick(&["?b", "?b", "?a"]);
+    let condition = range(writer, variable, 2);
+    let (p, q) = (writer.chance.pick(&PREDICATES[..2]), writer.chance.pick(&PREDICATES[..2]));
+    let more = match writer.chance.below(7) {
+        0 => format!("?a {q} ?c"),
+        1 => format!("OPTIONAL {{ ?c {q} ?b FILTER ({}) }}", range(writer, "?c", 1)),
+        2 => format!("?c {q} ?b FILTER (STR(?a) != STR(?c))"),
+        3 => format!("MINUS {{ ?a {q} ?c FILTER ({}) }}", range(writer, "?c", 1)),
+        4 => format!("FILTER ({})", range(writer, "?b", 1)),
+        _ => String::new(),
+    };
+    let predicate = if writer.chance.one_in(6) { "?d" } else { p };
+    let rest = writer.chance.pick(&["", " ORDER BY ?b", " LIMIT 3", " ORDER BY ?b LIMIT 2"]);
+    format!(
+        "SELECT {}* {{ ?a {predicate} ?b FILTER ({condition}) {more} }}{rest}",
+        writer.chance.pick(&["", "DISTINCT "])
+    )
+}
+
+#[test]
+fn conditions_that_are_ranges_of_ids_keep_what_the_naive_evaluator_keeps() {
+    check_in(neighbours, ranges, if cfg!(debug_assertions) { 600 } else { 4000 }, ", a range", 200);
 }

@@ -440,19 +440,42 @@ fn call(function: &Function, terms: &[Term]) -> Option<Term> {
                 .filter(|tag| all.iter().all(|(_, other)| other.as_ref() == Some(tag)));
             Some(tagged(all.into_iter().map(|(text, _)| text).collect(), tag))
         }
-        Function::Contains | Function::StrAfter => {
+        // The tests' patterns are texts behind a `^`, with a point that stands for any character or for itself.
+        Function::Regex => {
+            let ((a, _), (b, _)) = (text(&terms[0])?, text(&terms[1])?);
+            let wanted = b.strip_prefix('^').expect("the generator begins patterns with `^`");
+            boolean(matches_at_start(&a, wanted))
+        }
+        Function::Contains | Function::StrAfter | Function::StrStarts => {
             let ((a, tag), (b, other)) = (text(&terms[0])?, text(&terms[1])?);
             if other.is_some() && other != tag {
                 return None;
             }
             match (function, a.find(&b)) {
                 (Function::Contains, found) => boolean(found.is_some()),
+                (Function::StrStarts, found) => boolean(found == Some(0)),
                 (_, Some(at)) => Some(tagged(a[at + b.len()..].to_owned(), tag)),
                 (_, None) => Some(tagged(String::new(), None)),
             }
         }
         other => panic!("the generator doesn't call {other}"),
     }
+}
+
+fn matches_at_start(text: &str, pattern: &str) -> bool {
+    let mut letters = text.chars();
+    let mut wanted = pattern.chars();
+    while let Some(wanted_one) = wanted.next() {
+        let is_met = match (wanted_one, letters.next()) {
+            ('\\', found) => found == wanted.next(),
+            ('.', found) => found.is_some(),
+            (wanted, found) => found == Some(wanted),
+        };
+        if !is_met {
+            return false;
+        }
+    }
+    true
 }
 
 /// A string and its language, §17.1.2.
