@@ -109,12 +109,15 @@ fn write(
         if has_graphs && graph != entered {
             match graph.is_unbound() {
                 true => syntax.enter(None, &mut text),
-                false => snapshot.view(graph, |graph| syntax.enter(Some(graph), &mut text)),
+                false => snapshot.view(graph, |view| syntax.enter(Some(view), &mut text)),
             }
             entered = graph;
         }
         let ids = [subject, predicate, object];
-        let written = of_views(snapshot, ids, |views| syntax.triple(ids, views, &mut text));
+        let mut write = |views: [TermView<'_>; 3]| syntax.triple(ids, views, &mut text);
+        let written = snapshot.view(subject, |subject| {
+            snapshot.view(predicate, |predicate| snapshot.view(object, |object| write([subject, predicate, object])))
+        });
         written.map_err(|refused| DumpError::Unwritable(refused.told(ids.map(|id| snapshot.view(id, cut)))))?;
         if text.len() >= PIECE_BYTES {
             out.write_all(&text.as_bytes()[std::mem::take(&mut unwanted)..])?;
@@ -134,14 +137,6 @@ fn write(
     out.flush()?;
     pause(count)?;
     Ok(count)
-}
-
-/// Passes a triple's terms to `look`.
-fn of_views<R>(snapshot: &Snapshot, ids: [Id; 3], look: impl FnOnce([TermView<'_>; 3]) -> R) -> R {
-    let [subject, predicate, object] = ids;
-    snapshot.view(subject, |subject| {
-        snapshot.view(predicate, |predicate| snapshot.view(object, |object| look([subject, predicate, object])))
-    })
 }
 
 /// Names that most people know.
