@@ -38,7 +38,7 @@ impl Snapshot {
     /// ```
     ///
     /// # Errors
-    /// There is not enough memory.
+    /// There is not enough memory. If that is so, or a page is damaged, when a key is read, the caller's box gives up.
     pub fn united(parts: &[&Snapshot], storage: &Storage, pause: &mut dyn FnMut()) -> Result<Snapshot, NoMemory> {
         let [first, ..] = parts else { return Ok(Snapshot::from_parsed(Vec::new())) };
         let used = parts.iter().map(|part| Used::of(part, pause)).collect::<Result<Vec<_>, _>>()?;
