@@ -3,11 +3,11 @@
 use anyhow::{Context, ensure};
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 /// How many updates one thread does to see how long one takes.
-pub(crate) const SINGLES: usize = 200;
+pub(crate) const SINGLES: usize = 50;
 /// How many 16 threads do at most.
 const CROWD: usize = 200_000;
 
@@ -20,7 +20,9 @@ pub(crate) struct Work {
     pub(crate) large: [PathBuf; 2],
     /// How many triples that is.
     pub(crate) touched: u64,
-    /// Updates of one triple: half of them delete one of the data, half insert one like it about another subject.
+    /// The data, but some of its triples are about other subjects.
+    pub(crate) changed: PathBuf,
+    /// Updates of one triple each that make the data of that: half of them delete such a triple, half insert what is in its place.
     pub(crate) many: PathBuf,
     folder: PathBuf,
 }
@@ -44,25 +46,28 @@ impl Work {
             named += usize::from(is_named(&line));
         }
         let half = updates / 2;
-        ensure!(named > half, "the data has {named} triples without blank nodes, and {half} of them are to be deleted");
+        ensure!(named > half, "the data has {named} triples without blank nodes, and {half} of them are to be changed");
         let mut text = String::new();
+        let changed = folder.join("changed.nt");
+        let mut out = BufWriter::new(std::fs::File::create(&changed)?);
         let (mut place, mut taken, mut subject) = (0, 0, String::new());
         for line in lines()? {
             let line = line?;
-            if !is_named(&line) {
+            place += usize::from(is_named(&line));
+            // Spread evenly over the data.
+            if place * half / named == taken {
+                writeln!(out, "{line}")?;
                 continue;
             }
-            place += 1;
-            // Spread evenly over the data.
-            if place * half / named > taken {
-                taken += 1;
-                let (first, rest) = line.split_once("> ").context("a subject that is an IRI")?;
-                writeln!(text, "DELETE DATA {{ {line} }}\nINSERT DATA {{ {first}/new> {rest} }}")?;
-                if taken == half / 2 + 1 {
-                    subject = format!("{first}>");
-                }
+            taken += 1;
+            let (first, rest) = line.split_once("> ").context("a subject that is an IRI")?;
+            writeln!(out, "{first}/other> {rest}")?;
+            writeln!(text, "DELETE DATA {{ {first}/other> {rest} }}\nINSERT DATA {{ {line} }}")?;
+            if taken == half / 2 + 1 {
+                subject = format!("{first}>");
             }
         }
+        out.flush()?;
         let write = |name: &str, text: &str| -> anyhow::Result<PathBuf> {
             let path = folder.join(name);
             std::fs::write(&path, text)?;
@@ -88,6 +93,7 @@ impl Work {
             point: write("point.sparql", &format!("SELECT ?p ?o {{ {subject} ?p ?o }}\n"))?,
             large: [write("there.ru", &move_all(&there))?, write("back.ru", &move_all(&back))?],
             touched,
+            changed,
             many: write("many.ru", &text)?,
             folder: folder.to_owned(),
         })
