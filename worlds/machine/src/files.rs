@@ -12,6 +12,10 @@
 //! `unlink`, after which the bytes live until the last mapping is gone. The directory's lock keeps other Vicus processes from
 //! writing; the file's rights must keep others from it. A drive that can't read a mapped page any more ends the process by the
 //! same signal: nothing can be computed without that page, and no file is left half written.
+//!
+//! **Limits of files.** A write beyond the longest file that a process may have (`RLIMIT_FSIZE`) ends the process by a signal, unless it
+//! ignores that: then it is an error, as on a full disk. So the first directory that is opened has the signal ignored, if the process has
+//! not said what it does.
 
 use memmap2::Mmap;
 use std::fs::{self, OpenOptions};
@@ -19,7 +23,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use vicus_files::scratch::{create_and_remove, temporary_path};
 use vicus_files::{Access, Directory, File, FileError, Lock, LockError, Mapping, Operation, is_plain};
 
@@ -46,12 +50,29 @@ pub struct SystemDirectory {
     opened: fs::File,
 }
 
+/// Has `SIGXFSZ` ignored where it would end the process.
+fn ignore_size_signal() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        #[expect(unsafe_code, reason = "the standard library has no signals")]
+        // SAFETY: both calls set what the kernel does with a signal, by constants that name no function of ours; what was set before is put
+        // back unless it was the default.
+        unsafe {
+            let before = libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+            if before != libc::SIG_DFL && before != libc::SIG_ERR {
+                libc::signal(libc::SIGXFSZ, before);
+            }
+        }
+    });
+}
+
 impl SystemDirectory {
     /// Opens a directory that is there.
     ///
     /// # Errors
     /// There is none, it is no directory, or the system refuses.
     pub fn open(path: &Path) -> Result<SystemDirectory, FileError> {
+        ignore_size_signal();
         let opened = OpenOptions::new().read(true).open(path).and_then(|opened| match opened.metadata()?.is_dir() {
             true => Ok(opened),
             false => Err(io::ErrorKind::NotADirectory.into()),
