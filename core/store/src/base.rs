@@ -183,7 +183,7 @@ impl Store {
             let records = lock(&self.state).since.as_ref().map_or(Vec::new(), |since| since[applied..].to_vec());
             let numbers = included + applied as u64 + 1..;
             applied += records.len();
-            replayed(snapshot, records.iter().map(|record| &**record).zip(numbers), self.hash_key)
+            replayed(snapshot, records.iter().map(|record| &**record).zip(numbers))
         };
         let caught_up = apply(snapshot).and_then(|snapshot| {
             let turn = self.writers.wait(&*self.waiting);

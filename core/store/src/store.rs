@@ -3,9 +3,8 @@
 use crate::base;
 use crate::error::{CommitError, StoreError};
 use crate::record::{NamedTerm, Record};
-use crate::transaction::{Transaction, id_of};
+use crate::transaction::{Transaction, id_of, last_of_each};
 use crate::turn::{Turns, Waiting, lock};
-use hashbrown::HashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,18 +74,16 @@ pub(crate) fn snapshot_of(recovered: &Recovered) -> Result<Arc<Snapshot>, StoreE
     let base = base::open(&recovered.bases, &recovered.manifest)?;
     let first = recovered.manifest.included + 1;
     let records = recovered.records.iter().zip(first..).map(|(record, number)| (&record[..], number));
-    replayed(Arc::new(base), records, HashKey::of_seed(recovered.manifest.store))
+    replayed(Arc::new(base), records)
 }
 
-/// Applies records with their numbers, all at once. Quads are hashed with this key, since authors of data choose ids that are their own
-/// terms.
+/// Applies records with their numbers, all at once.
 pub(crate) fn replayed<'a>(
     snapshot: Arc<Snapshot>,
     records: impl Iterator<Item = (&'a [u8], u64)>,
-    hash_key: HashKey,
 ) -> Result<Arc<Snapshot>, StoreError> {
     let mut fresh = snapshot.fresh().behind();
-    let mut changes: HashMap<[Id; 4], bool, HashKey> = HashMap::with_hasher(hash_key);
+    let mut changes: Vec<([Id; 4], bool)> = Vec::new();
     for (record, number) in records {
         let record = Record::read(record).map_err(|what| StoreError::Record { number, what })?;
         let mut ids = Vec::with_capacity(record.terms.len() + 1);
@@ -108,7 +105,8 @@ pub(crate) fn replayed<'a>(
     if changes.is_empty() {
         return Ok(snapshot);
     }
-    let of = |there: bool| changes.iter().filter(|(_, is)| **is == there).map(|(quad, _)| *quad).collect();
+    let changes = last_of_each(changes);
+    let of = |there: bool| changes.iter().filter(|(_, is)| *is == there).map(|(quad, _)| *quad).collect();
     let changes = Changes { fresh, inserts: of(true), deletes: of(false) };
     Ok(Arc::new(or_given_up(|| snapshot.with(changes)).map_err(StoreError::given_up)??))
 }
@@ -193,14 +191,14 @@ impl Store {
             (state.unapplied(&self.published), state.refused)
         };
         let (unapplied, mut refused) = begin();
-        let snapshot = match unapplied.apply(self.hash_key) {
+        let snapshot = match unapplied.apply() {
             Ok(snapshot) => snapshot,
             Err(_) => {
                 // A batch that can't be applied is refused when the drive is there for it, and what is left can be.
                 self.land_all();
                 let (unapplied, now) = begin();
                 refused = now;
-                unapplied.apply(self.hash_key)?
+                unapplied.apply()?
             }
         };
         let mut state = lock(&self.state);
@@ -248,7 +246,7 @@ impl Store {
             match flight {
                 Some((mut flight, unapplied)) => {
                     // Before it is durable, because afterwards it could not be refused.
-                    let (told, next) = match unapplied.apply(self.hash_key) {
+                    let (told, next) = match unapplied.apply() {
                         Ok(snapshot) => {
                             flight.run();
                             let mut state = lock(&self.state);
@@ -256,7 +254,7 @@ impl Store {
                             (told, state.staged.front().map(|staged| staged.ticket))
                         }
                         Err(error) => {
-                            let reasons = unapplied.reasons(self.hash_key);
+                            let reasons = unapplied.reasons();
                             let mut state = lock(&self.state);
                             let told = state.ground(flight, error, &reasons);
                             (told, state.staged.front().map(|staged| staged.ticket))
@@ -293,16 +291,16 @@ struct Unapplied {
 
 impl Unapplied {
     /// The data with what the records change, all at once.
-    fn apply(&self, hash_key: HashKey) -> Result<Arc<Snapshot>, StoreError> {
+    fn apply(&self) -> Result<Arc<Snapshot>, StoreError> {
         // These records have no numbers yet, and were made by this process.
         let records = self.records.iter().map(|record| (&**record, 0));
-        replayed(Arc::clone(&self.snapshot), records, hash_key)
+        replayed(Arc::clone(&self.snapshot), records)
     }
 
     /// Why each record that can't be applied by itself can't.
-    fn reasons(&self, hash_key: HashKey) -> Vec<(Arc<[u8]>, StoreError)> {
+    fn reasons(&self) -> Vec<(Arc<[u8]>, StoreError)> {
         let reason = |record: &Arc<[u8]>| {
-            let applied = replayed(Arc::clone(&self.snapshot), [(&**record, 0)].into_iter(), hash_key);
+            let applied = replayed(Arc::clone(&self.snapshot), [(&**record, 0)].into_iter());
             applied.err().map(|error| (Arc::clone(record), error))
         };
         self.records.iter().filter_map(reason).collect()
