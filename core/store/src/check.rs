@@ -90,11 +90,13 @@ fn compare(snapshot: &Snapshot, one: &mut dyn FnMut()) -> Result<(), StoreError>
 fn wrong(snapshot: &Snapshot, one: &mut dyn FnMut()) -> Option<String> {
     let dictionary = snapshot.dictionary();
     for kind in Kind::IN_DICTIONARY {
-        for rank in 1..dictionary.count(kind) {
-            let [a, b] = [rank - 1, rank].map(|rank| dictionary.key(Id::ranked(kind, rank)));
-            if a >= b {
-                return Some(format!("the terms {a:?} and {b:?} do not ascend"));
+        let (mut keys, mut last) = (dictionary.keys(kind), String::new());
+        for rank in 0..keys.len() {
+            let key = keys.key(rank);
+            if rank > 0 && *last >= *key {
+                return Some(format!("the terms {last:?} and {key:?} do not ascend"));
             }
+            key.clone_into(&mut last);
         }
     }
     // The sums of what is in an order, by what it should have: all quads, or those of named graphs.

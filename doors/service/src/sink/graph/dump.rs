@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
-use vicus_rdf::{Id, Kind, Order, Snapshot};
+use vicus_rdf::{Id, Kind, Order, Snapshot, TermView};
 
 /// Why quads could not be written.
 #[derive(Clone, Debug)]
@@ -107,12 +107,18 @@ fn write(
     for row in rows {
         let [subject, predicate, object, graph] = index.quad(row);
         if has_graphs && graph != entered {
-            syntax.enter((!graph.is_unbound()).then(|| snapshot.view(graph)), &mut text);
+            match graph.is_unbound() {
+                true => syntax.enter(None, &mut text),
+                false => snapshot.view(graph, |view| syntax.enter(Some(view), &mut text)),
+            }
             entered = graph;
         }
         let ids = [subject, predicate, object];
-        let written = syntax.triple(ids, ids.map(|id| snapshot.view(id)), &mut text);
-        written.map_err(|refused| DumpError::Unwritable(refused.told(ids.map(|id| cut(snapshot.view(id))))))?;
+        let mut write = |views: [TermView<'_>; 3]| syntax.triple(ids, views, &mut text);
+        let written = snapshot.view(subject, |subject| {
+            snapshot.view(predicate, |predicate| snapshot.view(object, |object| write([subject, predicate, object])))
+        });
+        written.map_err(|refused| DumpError::Unwritable(refused.told(ids.map(|id| snapshot.view(id, cut)))))?;
         if text.len() >= PIECE_BYTES {
             out.write_all(&text.as_bytes()[std::mem::take(&mut unwanted)..])?;
             text.clear();
@@ -167,10 +173,11 @@ fn with_known(given: &[(String, String)], snapshot: &Snapshot) -> Vec<(String, S
         if predicate.id.kind() != Kind::Iri {
             continue;
         }
-        let Some(iri) = snapshot.view(predicate.id).as_str() else { continue };
-        if let Some(end) = iri.rfind(['#', '/']).filter(|end| end + 1 < iri.len()) {
-            *namespaces.entry(iri[..=end].to_owned()).or_default() += predicate.triples as u64;
-        }
+        snapshot.key(predicate.id, |iri| {
+            if let Some(end) = iri.rfind(['#', '/']).filter(|end| end + 1 < iri.len()) {
+                *namespaces.entry(iri[..=end].to_owned()).or_default() += predicate.triples as u64;
+            }
+        });
     }
     let mut namespaces: Vec<(String, u64)> = namespaces.into_iter().collect();
     namespaces.sort_by(|(one, of_one), (other, of_other)| of_other.cmp(of_one).then_with(|| one.cmp(other)));
