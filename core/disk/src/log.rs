@@ -196,15 +196,14 @@ impl Log {
         Landing { refused: flight.tickets.end..flight.tickets.end, flown: flight.tickets, outcome }
     }
 
-    /// Gives up a flight that has not run, and what was staged meanwhile, which may build on it: none of these records will be there.
-    /// Returns their tickets.
-    pub fn abandon(&mut self, flight: Flight) -> Range<u64> {
-        assert!(self.flying.is_some() && flight.outcome.is_none(), "a flight is given up before it runs");
+    /// Takes back a flight that has not run, and all that was staged meanwhile: the log has none of these records, as if they had not been
+    /// staged. What is staged again gets new tickets.
+    pub fn withdraw(&mut self, flight: Flight) {
+        assert!(self.flying.is_some() && flight.outcome.is_none(), "a flight is taken back before it runs");
         self.flying = None;
         self.current = flight.segment;
         self.staged.clear();
         self.taken = self.next_ticket;
-        flight.tickets.start..self.next_ticket
     }
 
     /// Makes all that is staged durable, and says up to which sequence number the log is now.

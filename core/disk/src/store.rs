@@ -188,6 +188,22 @@ impl StoreFiles {
         Ok((files, recovered))
     }
 
+    /// Removes all of the store's files: the manifest first, so that what is left by a failure is no store.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn remove(self) -> Result<(), DiskError> {
+        self.directory.remove(CURRENT)?;
+        self.directory.sync()?;
+        let is_ours = |name: &String| {
+            [NEXT, BEGUN].contains(&name.as_str()) || number_of(name).is_some() || generation_of(name).is_some()
+        };
+        for name in self.directory.list()?.into_iter().filter(is_ours) {
+            self.directory.remove(&name)?;
+        }
+        Ok(self.directory.remove(LOCK)?)
+    }
+
     /// Which files are the store.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest

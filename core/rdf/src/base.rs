@@ -112,6 +112,11 @@ impl Base {
         self.rows.home(row)
     }
 
+    /// Whether its rows lie on nodes that were chosen.
+    pub(crate) fn is_laid(&self) -> bool {
+        self.len() > 0 && self.home(0).is_some()
+    }
+
     pub(crate) fn order(&self) -> Order {
         self.order
     }

@@ -23,11 +23,12 @@ use crate::ids::Id;
 use crate::merged::{Changed, Merged};
 use crate::packed::Window;
 use crate::placed::Placement;
+use crate::quads::Quads;
 use crate::search::{Cursor, Reader, Searcher};
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::library::Piece;
-use vicus_flow::{NoMemory, Room};
+use vicus_flow::{NoMemory, Room, give_up, or_given_up};
 use vicus_topology::NodeId;
 
 /// A position in a quad.
@@ -147,7 +148,19 @@ pub struct Index {
     base: Arc<Base>,
     /// `None` if nothing was changed, so that a method finds out with one comparison.
     changed: Option<Arc<Changed>>,
+    /// How many changes the base has taken in since it was built with a new dictionary.
+    taken_in: usize,
 }
+
+/// With this part of a base's rows changed, the next change makes a new base, in memory: it takes no more of it than the changes took.
+const SHARE: usize = 8;
+
+/// A base of so many rows is small, so that a new one takes less time than many reads beside changes: already for this part of them.
+const SMALL: usize = 1 << 20;
+const SHARE_OF_SMALL: usize = 64;
+
+/// A new base is never made for fewer changes.
+const FEWEST: usize = 1024;
 
 impl Index {
     /// From rows in this order, ascending and distinct. Panics at 2^32 rows.
@@ -157,14 +170,28 @@ impl Index {
 
     /// Without changes.
     pub(crate) fn of_base(base: Base) -> Index {
-        Index { base: Arc::new(base), changed: None }
+        Index { base: Arc::new(base), changed: None, taken_in: 0 }
     }
 
     /// With these changes of rows, which ascend strictly: what is inserted is not there now, what is deleted is. Shares the base
     /// and most of the earlier changes with this index.
     pub(crate) fn with(&self, changes: &[(Row, Change)]) -> Result<Index, NoMemory> {
+        let all = changes.len() + self.changed().map_or(0, |changed| changed.rows().len());
+        let share = if self.base.len() < SMALL { SHARE_OF_SMALL } else { SHARE };
+        // A base that was laid over nodes stays there.
+        if all >= FEWEST.max(self.base.len() / share) && !self.base.is_laid() {
+            let rows = Applied { rows: self.quads(0..self.len()), row: None, changes };
+            let made = or_given_up(|| Base::new(self.order(), rows, &Storage::Memory)).or_else(|error| {
+                match error.downcast() {
+                    Ok(no_memory) => Ok(Err(*no_memory)),
+                    Err(error) => Err(error),
+                }
+            });
+            let base = Arc::new(made.unwrap_or_else(|error| give_up(error))?);
+            return Ok(Index { base, changed: None, taken_in: self.taken_in + all });
+        }
         let changed = Changed::with(self, changes)?.map(Arc::new);
-        Ok(Index { base: Arc::clone(&self.base), changed })
+        Ok(Index { base: Arc::clone(&self.base), changed, taken_in: self.taken_in })
     }
 
     #[inline]
@@ -183,9 +210,10 @@ impl Index {
         self.changed.as_deref().map(|changed| Merged::new(&self.base, changed))
     }
 
-    /// The number of rows that were inserted or deleted since the index was built.
+    /// The number of rows that were inserted or deleted since the index was built with its dictionary. Of those that were inserted and deleted
+    /// again, some count.
     pub fn change_count(&self) -> usize {
-        self.changed.as_ref().map_or(0, |changed| changed.rows().len())
+        self.taken_in + self.changed.as_ref().map_or(0, |changed| changed.rows().len())
     }
 
     /// Lays its rows over nodes, a range on each, if there are many rows and several nodes. Panics if other versions share them.
@@ -496,6 +524,38 @@ impl Index {
         self.base.assert_valid();
         if let Some(merged) = self.merged() {
             merged.assert_valid();
+        }
+    }
+}
+
+/// The rows of an index with changes.
+struct Applied<'a> {
+    rows: Quads<'a>,
+    /// The next one, if it was looked at.
+    row: Option<Row>,
+    changes: &'a [(Row, Change)],
+}
+
+impl Iterator for Applied<'_> {
+    type Item = Row;
+
+    #[inline]
+    fn next(&mut self) -> Option<Row> {
+        loop {
+            let row = self.row.take().or_else(|| self.rows.next_row());
+            match (self.changes, row) {
+                ([(change, _), ..], Some(row)) if row < *change => return Some(row),
+                ([(change, Change::Delete), rest @ ..], Some(row)) => {
+                    debug_assert_eq!(row, *change, "what is deleted is there");
+                    self.changes = rest;
+                }
+                ([(change, Change::Insert), rest @ ..], row) => {
+                    (self.changes, self.row) = (rest, row);
+                    return Some(*change);
+                }
+                ([(_, Change::Delete), ..], None) => unreachable!("what is deleted is there"),
+                ([], row) => return row,
+            }
         }
     }
 }

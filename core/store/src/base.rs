@@ -24,6 +24,9 @@ const SHARE: usize = 128;
 const FEWEST_BYTES: u64 = 1 << 20;
 const SHARE_OF_BYTES: u64 = 16;
 
+/// A merge is due when this part of that was changed and no more changes come.
+const WHEN_IDLE: usize = 16;
+
 /// A section of a base file, as core/rdf reads it.
 #[derive(Debug)]
 struct Mapped(Section);
@@ -149,8 +152,18 @@ impl Store {
     /// Whether so much was changed since the last [`Store::merge`] that another one pays, be it undone since: each change makes reading or
     /// opening take longer, and a merge takes time for all of the data, which is so divided among many changes.
     pub fn is_merge_due(&self) -> bool {
+        self.has_changes(1)
+    }
+
+    /// Whether a merge pays when the machine has nothing else to do.
+    pub fn is_merge_due_when_idle(&self) -> bool {
+        self.has_changes(WHEN_IDLE)
+    }
+
+    /// Whether there is this part of the changes for which a merge is due.
+    fn has_changes(&self, part: usize) -> bool {
         let snapshot = self.snapshot();
-        let fewest = FEWEST.max(snapshot.len() / SHARE);
+        let fewest = FEWEST.max(snapshot.len() / SHARE) / part;
         let (log, base) = {
             let state = lock(&self.state);
             let files = &state.files.manifest().files;
@@ -160,14 +173,15 @@ impl Store {
         snapshot.index(Order::Gspo).change_count() >= fewest
             // Terms stay when their quads go. A quad has four at most.
             || snapshot.fresh().len() >= 4 * fewest
-            || log >= FEWEST_BYTES.max(base / SHARE_OF_BYTES)
+            || log >= FEWEST_BYTES.max(base / SHARE_OF_BYTES) / part as u64
     }
 
     /// Merges all changes into a new base file, while readers go on, and writers but for its last step. Does nothing, and returns
-    /// `false`, if there are no changes since the last one.
+    /// `false`, if there are no changes since the last one. `pause` is called now and then with the number of bytes written so far; it may
+    /// [give up](vicus_flow::give_up), which leaves the store as it was.
     ///
     /// # Errors
-    /// As [`Store::load`].
+    /// As [`Store::load`]; or `pause` has given up.
     pub fn merge(&self, pause: &mut dyn FnMut(u64)) -> Result<bool, StoreError> {
         let bases = self.bases.wait(&*self.waiting);
         let (begun, included) = {
@@ -202,7 +216,7 @@ impl Store {
             let records = lock(&self.state).since.as_ref().map_or(Vec::new(), |since| since[applied..].to_vec());
             let numbers = included + applied as u64 + 1..;
             applied += records.len();
-            replayed(snapshot, records.iter().map(|record| &**record).zip(numbers), self.hash_key)
+            replayed(snapshot, records.iter().map(|record| &**record).zip(numbers))
         };
         let caught_up = apply(snapshot).and_then(|snapshot| {
             let turn = self.writers.wait(&*self.waiting);

@@ -3,13 +3,11 @@
 use crate::base;
 use crate::error::{CommitError, StoreError};
 use crate::record::{NamedTerm, Record};
-use crate::transaction::{Transaction, id_of};
+use crate::transaction::{Transaction, id_of, last_of_each};
 use crate::turn::{Turns, Waiting, lock};
-use hashbrown::HashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use vicus_disk::{Flight, Landing, Recovered, StoreFiles};
 use vicus_files::Directory;
 use vicus_flow::library::HashKey;
@@ -33,12 +31,19 @@ pub struct Store {
     /// How many bytes building a base file may hold.
     pub(crate) memory: u64,
     pub(crate) state: Mutex<State>,
+    /// What is called after commits.
+    watcher: Mutex<Option<Watcher>>,
 }
+
+/// See [`Store::watch`].
+type Watcher = Arc<dyn Fn() + Send + Sync>;
 
 pub(crate) struct State {
     pub(crate) files: StoreFiles,
-    /// The transactions that are not durable yet, in their order.
+    /// The transactions that are not durable yet, in their order: those of the flight that is on its way, then those for the next ones.
     staged: VecDeque<Staged>,
+    /// The ticket of the next transaction.
+    next_ticket: u64,
     /// What became of transactions, by their tickets, until their callers have asked.
     outcomes: BTreeMap<u64, Result<u64, CommitError>>,
     /// How often staged transactions were refused.
@@ -71,18 +76,16 @@ pub(crate) fn snapshot_of(recovered: &Recovered) -> Result<Arc<Snapshot>, StoreE
     let base = base::open(&recovered.bases, &recovered.manifest)?;
     let first = recovered.manifest.included + 1;
     let records = recovered.records.iter().zip(first..).map(|(record, number)| (&record[..], number));
-    replayed(Arc::new(base), records, HashKey::of_seed(recovered.manifest.store))
+    replayed(Arc::new(base), records)
 }
 
-/// Applies records with their numbers, all at once. Quads are hashed with this key, since authors of data choose ids that are their own
-/// terms.
+/// Applies records with their numbers, all at once.
 pub(crate) fn replayed<'a>(
     snapshot: Arc<Snapshot>,
     records: impl Iterator<Item = (&'a [u8], u64)>,
-    hash_key: HashKey,
 ) -> Result<Arc<Snapshot>, StoreError> {
     let mut fresh = snapshot.fresh().behind();
-    let mut changes: HashMap<[Id; 4], bool, HashKey> = HashMap::with_hasher(hash_key);
+    let mut changes: Vec<([Id; 4], bool)> = Vec::new();
     for (record, number) in records {
         let record = Record::read(record).map_err(|what| StoreError::Record { number, what })?;
         let mut ids = Vec::with_capacity(record.terms.len() + 1);
@@ -104,7 +107,8 @@ pub(crate) fn replayed<'a>(
     if changes.is_empty() {
         return Ok(snapshot);
     }
-    let of = |there: bool| changes.iter().filter(|(_, is)| **is == there).map(|(quad, _)| *quad).collect();
+    let changes = last_of_each(changes);
+    let of = |there: bool| changes.iter().filter(|(_, is)| *is == there).map(|(quad, _)| *quad).collect();
     let changes = Changes { fresh, inserts: of(true), deletes: of(false) };
     Ok(Arc::new(or_given_up(|| snapshot.with(changes)).map_err(StoreError::given_up)??))
 }
@@ -118,6 +122,15 @@ impl Store {
         let files = StoreFiles::create(directory, KIND, number)?;
         let empty = base::open(&[], files.manifest())?;
         Ok(Store::of(files, 0, Arc::new(empty), waiting))
+    }
+
+    /// Takes the store away, with all of its data: for one that was made for data which then could not be loaded.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn remove(self) -> Result<(), StoreError> {
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(state.files.remove()?)
     }
 
     /// Opens a store to change it.
@@ -134,6 +147,7 @@ impl Store {
         let state = State {
             files,
             staged: VecDeque::new(),
+            next_ticket: 0,
             outcomes: BTreeMap::new(),
             refused: 0,
             log_bytes,
@@ -141,14 +155,20 @@ impl Store {
             since: None,
         };
         let hash_key = HashKey::of_seed(state.files.manifest().store);
-        let (writers, bases) = Default::default();
+        let (writers, bases, watcher) = Default::default();
         let (published, memory) = (Mutex::new(snapshot), base::BUILT_IN_MEMORY);
-        Store { waiting, hash_key, published, writers, bases, memory, state: Mutex::new(state) }
+        Store { waiting, hash_key, published, writers, bases, memory, state: Mutex::new(state), watcher }
     }
 
     /// The data as it is now: of all transactions that are durable. Never waits.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&lock(&self.published))
+    }
+
+    /// Has a function called after each sync that has made changes durable and visible, on a thread of a caller whose changes they are. It
+    /// replaces the one before. It is short, and asks nothing of the store.
+    pub fn watch(&self, watcher: Option<Arc<dyn Fn() + Send + Sync>>) {
+        *lock(&self.watcher) = watcher;
     }
 
     /// Begins a transaction, when those before it have ended or been staged.
@@ -169,11 +189,21 @@ impl Store {
 
     /// The data with all that is staged, and how often staged transactions were refused. The caller has the turn to change data.
     pub(crate) fn head(&self) -> Result<(Arc<Snapshot>, u64), StoreError> {
-        let (unapplied, refused) = {
+        let begin = || {
             let state = lock(&self.state);
             (state.unapplied(&self.published), state.refused)
         };
-        let snapshot = unapplied.apply(self.hash_key)?;
+        let (unapplied, mut refused) = begin();
+        let snapshot = match unapplied.apply() {
+            Ok(snapshot) => snapshot,
+            Err(_) => {
+                // A batch that can't be applied is refused when the drive is there for it, and what is left can be.
+                self.land_all();
+                let (unapplied, now) = begin();
+                refused = now;
+                unapplied.apply()?
+            }
+        };
         let mut state = lock(&self.state);
         if state.refused == refused
             && let Some(last) = state.staged.back_mut()
@@ -197,7 +227,9 @@ impl Store {
             return Err(CommitError::BuiltOnRefused);
         }
         state.resolve()?;
-        let ticket = state.files.log().stage(&record);
+        state.files.log().stage(&record);
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
         state.staged.push_back(Staged { ticket, record: record.into(), snapshot });
         Ok(ticket)
     }
@@ -217,17 +249,24 @@ impl Store {
             match flight {
                 Some((mut flight, unapplied)) => {
                     // Before it is durable, because afterwards it could not be refused.
-                    let applied = unapplied.apply(self.hash_key);
-                    if applied.is_ok() {
-                        flight.run();
-                    }
-                    let (told, next) = {
-                        let mut state = lock(&self.state);
-                        let told = state.settle(flight, applied, &self.published);
-                        (told, state.staged.front().map(|staged| staged.ticket))
+                    let (told, next) = match unapplied.apply() {
+                        Ok(snapshot) => {
+                            flight.run();
+                            let mut state = lock(&self.state);
+                            let told = state.settle(flight, snapshot, &self.published);
+                            (told, state.staged.front().map(|staged| staged.ticket))
+                        }
+                        Err(error) => {
+                            let reasons = unapplied.reasons();
+                            let mut state = lock(&self.state);
+                            let told = state.ground(flight, error, &reasons);
+                            (told, state.staged.front().map(|staged| staged.ticket))
+                        }
                     };
                     // One of those that were staged meanwhile writes for them.
-                    told.chain(next).for_each(|ticket| self.waiting.wake(ticket));
+                    told.into_iter().chain(next).for_each(|ticket| self.waiting.wake(ticket));
+                    let watcher = lock(&self.watcher).clone();
+                    watcher.into_iter().for_each(|watcher| watcher());
                 }
                 None => self.waiting.wait(ticket, &mut || {
                     let mut state = lock(&self.state);
@@ -255,13 +294,19 @@ struct Unapplied {
 
 impl Unapplied {
     /// The data with what the records change, all at once.
-    fn apply(self, hash_key: HashKey) -> Result<Arc<Snapshot>, StoreError> {
-        if self.records.is_empty() {
-            return Ok(self.snapshot);
-        }
+    fn apply(&self) -> Result<Arc<Snapshot>, StoreError> {
         // These records have no numbers yet, and were made by this process.
         let records = self.records.iter().map(|record| (&**record, 0));
-        replayed(self.snapshot, records, hash_key)
+        replayed(Arc::clone(&self.snapshot), records)
+    }
+
+    /// Why each record that can't be applied by itself can't.
+    fn reasons(&self) -> Vec<(Arc<[u8]>, StoreError)> {
+        let reason = |record: &Arc<[u8]>| {
+            let applied = replayed(Arc::clone(&self.snapshot), [(&**record, 0)].into_iter());
+            applied.err().map(|error| (Arc::clone(record), error))
+        };
+        self.records.iter().filter_map(reason).collect()
     }
 }
 
@@ -275,27 +320,16 @@ impl State {
         Unapplied { snapshot: snapshot.unwrap_or_else(|| Arc::clone(&lock(published))), records }
     }
 
-    /// Notes what became of a flight, which has run if its records could be applied, and publishes what is durable now. Returns the tickets
-    /// of which it was told.
-    fn settle(
-        &mut self,
-        flight: Flight,
-        applied: Result<Arc<Snapshot>, StoreError>,
-        published: &Mutex<Arc<Snapshot>>,
-    ) -> Range<u64> {
-        let snapshot = match applied {
-            Ok(snapshot) => snapshot,
-            Err(error) => {
-                let abandoned = self.files.log().abandon(flight);
-                self.refuse(&abandoned, &CommitError::Failed(error));
-                return abandoned;
-            }
-        };
-        let Landing { flown, outcome, refused } = self.files.log().land(flight);
+    /// Notes what became of a flight that has run, and publishes what is durable now. Returns the tickets of which it was told.
+    fn settle(&mut self, flight: Flight, snapshot: Arc<Snapshot>, published: &Mutex<Arc<Snapshot>>) -> Vec<u64> {
+        let Landing { flown, outcome, .. } = self.files.log().land(flight);
+        let count = (flown.end - flown.start) as usize;
+        let told =
+            |staged: &VecDeque<Staged>, count: usize| staged.iter().take(count).map(|staged| staged.ticket).collect();
         match outcome {
             Ok(()) => {
-                let mut number = self.files.log().durable() - (flown.end - flown.start);
-                let count = self.staged.partition_point(|staged| staged.ticket < flown.end);
+                let told = told(&self.staged, count);
+                let mut number = self.files.log().durable() - count as u64;
                 for staged in self.staged.drain(..count) {
                     number += 1;
                     self.outcomes.insert(staged.ticket, Ok(number));
@@ -305,16 +339,49 @@ impl State {
                     }
                 }
                 *lock(published) = snapshot;
+                told
             }
-            Err(refusal) => self.refuse(&flown, &CommitError::Refused(refusal)),
+            Err(refusal) => {
+                let told = told(&self.staged, self.staged.len());
+                self.refuse(count, &CommitError::Refused(refusal));
+                told
+            }
         }
-        flown.start..refused.end
     }
 
-    /// Nothing that is staged happens: for some of it for this reason, for all others because they may be built on these.
-    fn refuse(&mut self, some: &Range<u64>, why: &CommitError) {
-        for staged in self.staged.drain(..) {
-            let error = if some.contains(&staged.ticket) { why.clone() } else { CommitError::BuiltOnRefused };
+    /// Refuses what can't be applied, for these reasons, before its flight takes off again with the rest. If they explain nothing, or
+    /// something was built on what they explain, refuses all. Returns the tickets of what is refused.
+    fn ground(&mut self, flight: Flight, error: StoreError, reasons: &[(Arc<[u8]>, StoreError)]) -> Vec<u64> {
+        self.files.log().withdraw(flight);
+        let reason = |staged: &Staged| reasons.iter().find(|(record, _)| Arc::ptr_eq(record, &staged.record));
+        let first = self.staged.iter().position(|staged| reason(staged).is_some());
+        let is_built_on = |first: usize| self.staged.iter().skip(first).any(|staged| staged.snapshot.is_some());
+        if first.is_none_or(is_built_on) {
+            let told = self.staged.iter().map(|staged| staged.ticket).collect();
+            self.refuse(self.staged.len(), &CommitError::Failed(error));
+            return told;
+        }
+        let mut told = Vec::new();
+        for staged in std::mem::take(&mut self.staged) {
+            match reason(&staged) {
+                Some((_, error)) => {
+                    self.outcomes.insert(staged.ticket, Err(CommitError::Failed(error.clone())));
+                    told.push(staged.ticket);
+                }
+                None => {
+                    self.files.log().stage(&staged.record);
+                    self.staged.push_back(staged);
+                }
+            }
+        }
+        self.refused += 1;
+        told
+    }
+
+    /// Nothing that is staged happens: the first ones for this reason, all others because they may be built on these.
+    fn refuse(&mut self, count: usize, why: &CommitError) {
+        for (place, staged) in self.staged.drain(..).enumerate() {
+            let error = if place < count { why.clone() } else { CommitError::BuiltOnRefused };
             self.outcomes.insert(staged.ticket, Err(error));
         }
         self.refused += 1;
@@ -327,3 +394,6 @@ impl fmt::Debug for Store {
         f.debug_struct("Store").field("manifest", state.files.manifest()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,11 +4,9 @@ use crate::error::{CommitError, StoreError};
 use crate::record::{Editor, Writer};
 use crate::store::Store;
 use crate::turn::Turn;
-use hashbrown::HashMap;
 use oxrdf::{GraphNameRef, QuadRef, TermRef};
 use std::fmt;
 use std::sync::Arc;
-use vicus_flow::library::HashKey;
 use vicus_flow::{NoMemory, or_given_up};
 use vicus_rdf::{Changes, Encoded, Encoder, Id, Kind, Snapshot, Unranked};
 
@@ -22,8 +20,8 @@ pub struct Transaction<'a> {
     refused: u64,
     snapshot: Arc<Snapshot>,
     fresh: Unranked,
-    /// What became of quads since `snapshot`: whether they are there.
-    changes: HashMap<[Id; 4], bool, HashKey>,
+    /// What became of quads since `snapshot`: whether they are there. Of several changes of a quad, the last one holds.
+    changes: Vec<([Id; 4], bool)>,
     /// Whether something has failed, so that `snapshot` and `record` may have half of it.
     is_broken: bool,
     record: Writer,
@@ -43,7 +41,7 @@ impl<'a> Transaction<'a> {
     pub(crate) fn new(store: &'a Store, turn: Turn<'a>) -> Result<Transaction<'a>, StoreError> {
         let (snapshot, refused) = store.head()?;
         let fresh = snapshot.fresh().behind();
-        let changes = HashMap::with_hasher(store.hash_key);
+        let changes = Vec::new();
         let (record, encoder) = (Writer::new(store.hash_key), Encoder::default());
         Ok(Transaction { store, turn, refused, snapshot, fresh, changes, is_broken: false, record, encoder })
     }
@@ -64,15 +62,10 @@ impl<'a> Transaction<'a> {
         if self.changes.is_empty() {
             return Ok(());
         }
-        let of = |there: bool| {
-            let mut quads: Vec<[Id; 4]> =
-                self.changes.iter().filter(|(_, is)| **is == there).map(|(quad, _)| *quad).collect();
-            // In an order that does not depend on the table's.
-            quads.sort_unstable();
-            quads
-        };
+        let changes = last_of_each(std::mem::take(&mut self.changes));
+        let of = |there: bool| changes.iter().filter(|(_, is)| *is == there).map(|(quad, _)| *quad).collect::<Vec<_>>();
         let (deletes, inserts) = (of(false), of(true));
-        self.changes = HashMap::with_hasher(self.store.hash_key);
+        drop(changes);
         let made = or_given_up(|| -> Result<Snapshot, NoMemory> {
             let key = |id: Id, look: &mut dyn FnMut(&str)| match fresh.has(id) && id.is_computed() {
                 true => look(fresh.key(id)),
@@ -121,12 +114,12 @@ impl<'a> Transaction<'a> {
 
     /// From now on the quad (subject, predicate, object, graph or [`Id::UNBOUND`]) is there.
     pub fn insert(&mut self, quad: [Id; 4]) {
-        self.changes.insert(quad, true);
+        self.changes.push((quad, true));
     }
 
     /// From now on the quad is not there.
     pub fn delete(&mut self, quad: [Id; 4]) {
-        self.changes.insert(quad, false);
+        self.changes.push((quad, false));
     }
 
     /// Makes changes that were prepared with the last snapshot: [`Transaction::snapshot`] was called before, and no other ones with
@@ -212,6 +205,20 @@ impl<'a> Transaction<'a> {
         let number = store.land(ticket)?;
         Ok(Committed { snapshot, number: Some(number) })
     }
+}
+
+/// The last change of each quad, ascending by quads.
+pub(crate) fn last_of_each(mut changes: Vec<([Id; 4], bool)>) -> Vec<([Id; 4], bool)> {
+    // Stable, so those of a quad stay in their order.
+    changes.sort_by_key(|(quad, _)| *quad);
+    changes.dedup_by(|later, kept| {
+        let is_same = later.0 == kept.0;
+        if is_same {
+            kept.1 = later.1;
+        }
+        is_same
+    });
+    changes
 }
 
 /// The id of a term with this key, which is added to the fresh ones if the snapshot does not have it.

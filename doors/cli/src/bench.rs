@@ -17,6 +17,7 @@ macro_rules! say {
 }
 
 mod allocator;
+mod changed;
 mod concurrent;
 mod copies;
 mod counts;
@@ -56,6 +57,8 @@ enum What {
     Flow(flow::Args),
     /// The 17 SP2Bench queries under las and nls: rows, milliseconds, tasks, near and far.
     Demo(demo::Args),
+    /// The 17 SP2Bench queries after single updates, beside the same data loaded at once.
+    Changed(changed::Args),
     /// Several copies of a query at once, under las and nls: the ratio of the medians (Falt et al. §6.1.1).
     Concurrent(concurrent::Args),
     /// Loading, and several copies of a query at once, with our allocator and with the system's (Falt et al. §6.4).
@@ -90,6 +93,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let results = match args.what {
         What::Flow(args) => flow::run(&args)?,
         What::Demo(args) => demo::run(&args)?,
+        What::Changed(args) => changed::run(&args)?,
         What::Concurrent(args) => concurrent::run(&args)?,
         What::Allocator(args) => allocator::run(&args)?,
         What::Growth(args) => growth::run(&args)?,

@@ -1,12 +1,13 @@
-//! Measures a store in a folder: `store FOLDER load FILE.nt | open | commits N | writers THREADS N | batches THREADS N | merge |
+//! Measures a store in a folder: `store FOLDER load FILE.nt | open | commits N | writers THREADS N | batches THREADS N | update TEXT | merge |
 //! check`.
 
 use oxrdf::{GraphName, Literal, NamedNode, Quad};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use vicus::Runtime;
 use vicus_rdf::{Kind, Loader, Order};
-use vicus_service::{check_store, create_store, open_store, read_store};
+use vicus_service::{MemoryBudget, Service, SessionOptions, check_store, create_store, open_store, read_store};
 use vicus_store::{Batch, Store};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -23,6 +24,7 @@ fn main() -> Result<(), Failure> {
         "commits" => commits(folder, number(0)?),
         "writers" => writers(folder, number(0)?, number(1)?, insert),
         "batches" => writers(folder, number(0)?, number(1)?, insert_blindly),
+        "update" => update(folder, rest.first().ok_or("a text")?),
         "merge" => {
             let store = open_store(folder)?;
             let start = Instant::now();
@@ -71,6 +73,18 @@ fn open(folder: &Path) -> Result<(), Failure> {
     let start = Instant::now();
     let key = snapshot.dictionary().key(quad[1], str::to_owned);
     println!("its predicate found: {:?} in {:?}", snapshot.dictionary().search(Kind::Iri, &key), start.elapsed());
+    Ok(())
+}
+
+fn update(folder: &Path, text: &str) -> Result<(), Failure> {
+    let store = open_store(folder)?;
+    let service = Service::new(Runtime::builder().start(), MemoryBudget::new(8 << 30));
+    let start = Instant::now();
+    let mut transaction = store.write()?;
+    service.update(text, &mut transaction, SessionOptions::default())?;
+    let changed = start.elapsed();
+    transaction.commit()?;
+    println!("changed in {changed:?}, durable in {:?}", start.elapsed());
     Ok(())
 }
 

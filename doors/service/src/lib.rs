@@ -16,6 +16,7 @@ mod budget;
 mod cancel;
 mod document;
 mod error;
+mod keeper;
 mod load;
 mod service;
 mod session;
@@ -29,6 +30,7 @@ pub use budget::{Admission, Busy, MemoryBudget};
 pub use cancel::Cancel;
 pub use document::{file_iri, syntax_by_ending, unpacked};
 pub use error::{Error, ErrorKind, SinkFailed, Stage};
+pub use keeper::{Keeper, Kept};
 pub use load::{Dataset, Loaded, Loading};
 pub use service::Service;
 pub use session::{Call, Limits, Outcome, Prepared, Running, Session, SessionOptions, check};
@@ -36,6 +38,6 @@ pub use sink::{
     Batch, Count, DumpError, Each, EachTaker, Format, Sink, Solutions, Taker, TextSink, TextTaker, Unwritable,
     WrongFormat, dump,
 };
-pub use store::{back_up_store, check_store, copy_store, create_store, graph_name, open_store, read_store};
+pub use store::{NewStore, back_up_store, check_store, copy_store, create_store, graph_name, open_store, read_store};
 pub use update::{Draft, Updated, Updating, check_update};
 pub use web::{Permit, Web, WebError, WebOptions};

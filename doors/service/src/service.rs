@@ -3,14 +3,16 @@
 use crate::budget::MemoryBudget;
 use crate::cancel::Cancel;
 use crate::error::Error;
+use crate::keeper::Keeper;
 use crate::load::{Dataset, Loading};
 use crate::session::{Session, SessionOptions};
 use crate::timer::Timer;
 use crate::update::{self, Updated, Updating};
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, io};
 use vicus::Runtime;
 use vicus_rdf::load::{LoadOptions, Source};
+use vicus_store::Store;
 
 /// Threads that answer, and the memory that what they answer may hold. A clone is the same service.
 ///
@@ -81,7 +83,16 @@ impl Service {
         update::run(self, text, data, options)
     }
 
-    /// Its threads, if no clone of it and no session is left.
+    /// Merges a store's changes in the background from now on, a slice at a time on one of its threads, behind the calls that are there:
+    /// see [`Keeper`].
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn keep(&self, store: &Arc<Store>) -> io::Result<Keeper> {
+        Keeper::new(self, store)
+    }
+
+    /// Its threads, if no clone of it, no session and no keeper is left.
     pub fn into_runtime(self) -> Option<Runtime> {
         Arc::into_inner(self.0).map(|inner| inner.runtime)
     }

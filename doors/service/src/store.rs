@@ -2,7 +2,8 @@
 
 use oxrdf::NamedNode;
 use std::hash::{BuildHasher, RandomState};
-use std::path::Path;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use vicus_machine::SystemDirectory;
 use vicus_rdf::Snapshot;
@@ -54,6 +55,54 @@ fn folder(path: &Path) -> Result<Arc<SystemDirectory>, StoreError> {
 /// There is a store, the folder above is not there, or the system refuses.
 pub fn create_store(path: &Path) -> Result<Store, StoreError> {
     Store::create(Arc::new(SystemDirectory::create(path)?), number(), Threads::new())
+}
+
+/// A store that is made for data which is yet to be loaded: unless it is [kept](NewStore::keep), it is taken away again, together with its
+/// folder if that was made for it.
+#[derive(Debug)]
+pub struct NewStore {
+    store: Option<Store>,
+    /// If it was not there.
+    folder: Option<PathBuf>,
+}
+
+impl NewStore {
+    /// Makes a store in a folder, which is created if it is not there.
+    ///
+    /// # Errors
+    /// As [`create_store`].
+    pub fn create(path: &Path) -> Result<NewStore, StoreError> {
+        let folder = (!path.exists()).then(|| path.to_owned());
+        Ok(NewStore { store: Some(create_store(path)?), folder })
+    }
+
+    /// As [`Store::within`].
+    pub fn within(mut self, memory: u64) -> NewStore {
+        self.store = self.store.take().map(|store| store.within(memory));
+        self
+    }
+
+    /// The store, which stays from now on.
+    pub fn keep(mut self) -> Store {
+        self.folder = None;
+        self.store.take().expect("it is there until it is kept or dropped")
+    }
+}
+
+impl Deref for NewStore {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        self.store.as_ref().expect("it is there until it is kept or dropped")
+    }
+}
+
+impl Drop for NewStore {
+    fn drop(&mut self) {
+        // What can't be taken away is an empty store, or a folder without one.
+        let _ = self.store.take().map(Store::remove);
+        let _ = self.folder.take().map(std::fs::remove_dir);
+    }
 }
 
 /// Opens a store to change it.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use vicus::{Runtime, Setting};
 use vicus_rdf::load::{LoadOptions, OnError, Spill};
-use vicus_service::{create_store, graph_name, open_store};
+use vicus_service::{NewStore, graph_name, open_store};
 
 /// See `vicus load --help`.
 #[derive(clap::Args)]
@@ -57,10 +57,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let graph = args.graph.as_deref().map(graph_name).transpose().map_err(|error| anyhow!("--graph: {error}"))?;
     let (sources, reading) = input::open(&args.data, args.syntax.map(SyntaxName::syntax))?;
     // Opened before the data is read, so that a store that can't be written to is told at once.
-    let is_new = !args.store.join("CURRENT").exists();
-    let opened = if is_new { create_store(&args.store) } else { open_store(&args.store) };
     let memory = args.memory_limit.unwrap_or_else(memory::free_limit);
-    let store = opened.with_context(|| of(&args.store))?.within(memory);
+    let (new, old) = match args.store.join("CURRENT").exists() {
+        false => (Some(NewStore::create(&args.store).with_context(|| of(&args.store))?.within(memory)), None),
+        true => (None, Some(open_store(&args.store).with_context(|| of(&args.store))?.within(memory))),
+    };
+    let store = new.as_deref().or(old.as_ref()).expect("it was made or opened");
     let service = engine::serve(Runtime::builder().strategy(strategy), args.threads)?;
     let options = LoadOptions {
         on_error: if args.skip_malformed { OnError::Skip } else { OnError::Fail },
@@ -80,6 +82,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let bar = Bar::new("writing", snapshot.heap_bytes() as u64 + bytes_of(&args.store), Unit::Bytes);
     store.load(snapshot, &mut |bytes| bar.set(bytes)).with_context(|| of(&args.store))?;
     bar.end();
+    let store = new.map(NewStore::keep).or(old).expect("it was made or opened");
     let (all, seconds) = (store.snapshot().len(), began.elapsed().as_secs_f64());
     let rate = quads as f64 / seconds.max(1e-9);
     show(&format!(

@@ -232,6 +232,15 @@ fn a_wrong_update_changes_nothing() {
     fails(&["load", "--store", store, "--data", &data, "--graph", "no iri"], &["--graph: `no iri` is no IRI"]);
     fails(&["load", "--store", store, "--data", text(&here.join("none.nt"))], &["none.nt", "can't be opened"]);
     assert_eq!(quads(store), before);
+    // An empty store and its folder were left where the first load had failed.
+    let new = here.join("new");
+    fails(&["load", "--store", text(&new), "--data", &half], &["half.nt:2:27: "]);
+    assert!(!new.exists(), "there is nothing where there was nothing");
+    std::fs::create_dir(&new).unwrap();
+    std::fs::write(new.join("notes.txt"), "of the user").unwrap();
+    fails(&["load", "--store", text(&new), "--data", &half], &["half.nt:2:27: "]);
+    let left: Vec<_> = std::fs::read_dir(&new).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(left, ["notes.txt"], "the folder is as it was");
     // LOAD reads what is permitted.
     let iri = format!("LOAD <file://{data}> INTO GRAPH <http://e/g>");
     good(&["update", "--store", store, &iri, "--load-folder", text(&here)]);

@@ -3,6 +3,7 @@
 mod calls;
 mod datasets;
 mod graphs;
+mod keeper;
 mod memory;
 mod sinks;
 mod sp2b;

@@ -1,0 +1,94 @@
+//! Transactions that share a flight, staged one by one.
+
+use super::*;
+use crate::record::Editor;
+use crate::turn::NoWaiting;
+use oxrdf::NamedNodeRef;
+use vicus_files::FakeDisk;
+use vicus_rdf::{Encoder, Loader};
+
+/// Those with even numbers are in the base.
+const SUBJECTS: usize = 60_000;
+
+/// A subject; its name does not compress, so that there are several pages of names.
+fn iri(subject: usize) -> String {
+    let mixed = |salt: u64| {
+        (subject as u64 + salt).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29).wrapping_mul(0xBF58_476D_1CE4_E5B9)
+    };
+    format!("http://example.org/{subject:06}/{:016x}{:016x}", mixed(0), mixed(1 << 40))
+}
+
+/// The record of a batch that inserts a triple of this subject.
+fn record(subject: usize) -> Vec<u8> {
+    let (mut editor, mut encoder) = (Editor::default(), Encoder::default());
+    let iri = iri(subject);
+    let mut number = |iri: &str| editor.number(encoder.term(NamedNodeRef::new_unchecked(iri).into()));
+    let quad = [number(&iri), number("http://example.org/q"), number("http://example.org/new"), 0];
+    editor.set(quad, true);
+    editor.finish().expect("there are changes")
+}
+
+/// A base of some pages, of which this one is damaged. Opened anew, unless opening finds the damage; `None` behind the last page.
+fn damaged(page: usize) -> Option<(FakeDisk, Result<Store, StoreError>)> {
+    let disk = FakeDisk::new(7);
+    let store = Store::create(Arc::new(disk.process(1)), 7, Arc::new(NoWaiting)).unwrap();
+    let mut text = String::new();
+    for subject in (0..SUBJECTS).step_by(2) {
+        text += &format!("<{}> <http://example.org/p> \"7\" .\n", iri(subject));
+    }
+    let mut loader = Loader::default();
+    loader.ntriples(text.as_bytes()).unwrap();
+    store.load(loader.finish(), &mut |_| {}).unwrap();
+    drop(store);
+    let name = disk.process(2).list().unwrap().into_iter().find(|name| name.starts_with("base")).unwrap();
+    let mut bytes = disk.contents(&name).unwrap();
+    *bytes.get_mut(page * (64 << 10) + 100)? ^= 1;
+    disk.put(&name, &bytes);
+    let store = Store::open(Arc::new(disk.process(3)), Arc::new(NoWaiting));
+    Some((disk, store))
+}
+
+fn commit(store: &Store, subject: usize) -> Result<u64, CommitError> {
+    let ticket = store.stage(record(subject), None, None)?;
+    store.land(ticket)
+}
+
+/// One batch that needed a damaged page refused all batches of its flight.
+#[test]
+fn of_the_batches_of_a_flight_those_that_need_a_damaged_page_are_refused() {
+    let subjects: Vec<usize> = (0..SUBJECTS).step_by(SUBJECTS / 40).collect();
+    let mut tried = 0;
+    for page in 0.. {
+        let Some((disk, store)) = damaged(page) else { break };
+        let Ok(store) = store else { continue };
+        let (good, bad): (Vec<usize>, Vec<usize>) =
+            subjects.iter().partition(|subject| commit(&store, **subject).is_ok());
+        eprintln!("page {page}: {} good, {} bad", good.len(), bad.len());
+        let (good, bad) = match (&good[..], &bad[..]) {
+            ([a, b, ..], [c, d, ..]) => ([a + 1, b + 1], [c + 1, d + 1]),
+            _ => continue,
+        };
+        tried += 1;
+        let before = store.snapshot().len();
+        let all = [good[0], bad[0], good[1], bad[1]];
+        let tickets = all.map(|subject| store.stage(record(subject), None, None).unwrap());
+        let outcomes = tickets.map(|ticket| store.land(ticket));
+        for (subject, outcome) in all.iter().zip(&outcomes) {
+            match outcome {
+                Ok(_) => assert!(good.contains(subject)),
+                Err(CommitError::Failed(error)) => {
+                    assert!(bad.contains(subject) && error.to_string().contains("page"), "{error}");
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        let numbers: Vec<u64> = outcomes.into_iter().flatten().collect();
+        assert_eq!(numbers[1], numbers[0] + 1, "in the order in which they came");
+        assert_eq!(store.snapshot().len(), before + 2);
+        assert!(commit(&store, good[0] + 2).is_ok(), "the next ones go on");
+        drop(store);
+        let again = Store::open(Arc::new(disk.process(5)), Arc::new(NoWaiting)).expect("no log needs the damaged page");
+        assert_eq!(again.snapshot().len(), before + 3);
+    }
+    assert!(tried > 0);
+}
