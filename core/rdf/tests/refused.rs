@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use vicus_flow::{NoMemory, or_given_up, tell_of_asking};
-use vicus_rdf::{Changes, Id, Kind, Snapshot};
+use vicus_rdf::{Changes, Id, Kind, Snapshot, Storage};
 
 /// The system's allocator, which refuses the allocations whose failure the caller survives from one of them on.
 struct Refusing;
@@ -84,7 +84,7 @@ fn a_dictionary_that_finds_no_memory_while_it_is_made_or_read_is_an_error() {
     };
     let [a, b] = [0..200, 100..300]
         .map(|numbers| Snapshot::of_ntriples(numbers.map(line).collect::<String>().as_bytes()).unwrap());
-    let unite = || or_given_up(|| Snapshot::united(&[&a, &b], &mut || {}));
+    let unite = || or_given_up(|| Snapshot::united(&[&a, &b], &Storage::Memory, &mut || {}));
     let (given, united) =
         until_given(|| unite().map_err(|error| error.to_string())?.map_err(|error| error.to_string()));
     println!("{given} allocations can be refused");
