@@ -117,6 +117,16 @@ impl Base {
         self.len() > 0 && self.home(0).is_some()
     }
 
+    /// As [`Index::bytes_of`](crate::Index::bytes_of).
+    pub(crate) fn bytes_of(&self, level: usize, rows: Range<usize>) -> usize {
+        match self.lies(level) {
+            // In front of the rows, one for many of them.
+            Lies::Graphs | Lies::Keys => 0,
+            Lies::Rows(column) => self.rows.bytes_of(column, rows),
+            Lies::Last => self.last.bytes_of(0, rows),
+        }
+    }
+
     pub(crate) fn order(&self) -> Order {
         self.order
     }

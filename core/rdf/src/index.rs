@@ -238,6 +238,15 @@ impl Index {
         }
     }
 
+    /// About how many bytes reading a level of these rows takes: its values are packed. Levels up to the keys take none, since many rows
+    /// share one.
+    pub fn bytes_of(&self, level: usize, rows: Range<usize>) -> usize {
+        match self.merged() {
+            None => self.base.bytes_of(level, rows),
+            Some(merged) => merged.bytes_of(level, rows),
+        }
+    }
+
     /// Which order this is.
     #[inline]
     pub fn order(&self) -> Order {

@@ -213,6 +213,13 @@ impl<'a> Merged<'a> {
         pieces
     }
 
+    /// As [`Index::bytes_of`]. An inserted row is not packed.
+    pub(crate) fn bytes_of(self, level: usize, rows: Range<usize>) -> usize {
+        let of_base = self.base_rows(&rows);
+        let inserted = rows.len().saturating_sub(of_base.len());
+        self.base.bytes_of(level, of_base) + inserted * size_of::<Id>()
+    }
+
     pub(crate) fn home(self, row: usize) -> Option<NodeId> {
         let last = self.base.len().checked_sub(1)?;
         self.base.home(self.rows.first_there(row).1.min(last))

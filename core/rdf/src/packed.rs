@@ -359,6 +359,13 @@ impl<const N: usize> Packed<N> {
         (about & ((1 << 48) - 1)) as usize
     }
 
+    /// The bytes of a column's codes in these rows: what reading them all reads, but for the frames.
+    pub(crate) fn bytes_of(&self, column: usize, rows: Range<usize>) -> usize {
+        let bits: usize =
+            blocks(rows).map(|(block, part)| usize::from(self.frame(column, block).width) * part.len()).sum();
+        bits.div_ceil(8)
+    }
+
     /// The memory that it holds, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.frames.heap_bytes() + self.data.heap_bytes()

@@ -183,3 +183,14 @@ fn galloping_finds_the_same_place_from_anywhere() {
         }
     }
 }
+
+/// Values of 0 to 255 take eight bits each, those of 0 and 1 one bit, equal ones none.
+#[test]
+fn reading_rows_reads_the_bits_of_their_codes() {
+    let packed = pack(&(0..1000).map(|n| [n % 256, n % 2, 7]).collect::<Vec<_>>());
+    for (column, rows, bytes) in
+        [(0, 0..1000, 1000), (0, 300..500, 200), (1, 0..1000, 125), (1, 10..11, 1), (2, 0..1000, 0), (0, 5..5, 0)]
+    {
+        assert_eq!(packed.bytes_of(column, rows.clone()), bytes, "column {column}, {rows:?}");
+    }
+}

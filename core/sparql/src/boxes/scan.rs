@@ -5,7 +5,7 @@ use crate::graphs::Merged;
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
-use vicus_rdf::{Id, Order, Snapshot};
+use vicus_rdf::{Id, Index, Order, Snapshot};
 
 /// What a scan reads. The rows match the pattern's leading constants; other constants and repeated variables are checked for
 /// each row.
@@ -36,10 +36,10 @@ impl ScanSpec {
             || self.merged.is_some() && !self.distinct
     }
 
-    /// Bytes that reading a row takes. The keys and the graphs in front of them have no columns of their own.
-    fn bytes_of_row(&self) -> u64 {
-        let first = 1 + usize::from(self.order.is_by_graph());
-        (first..4).filter(|&level| self.looks_at(level)).count() as u64 * size_of::<Id>() as u64
+    /// Bytes that reading these rows takes.
+    fn bytes_of(&self, index: &Index, rows: &Range<usize>) -> u64 {
+        let levels = (0..4).filter(|&level| self.looks_at(level));
+        levels.map(|level| index.bytes_of(level, rows.clone()) as u64).sum()
     }
 }
 
@@ -79,7 +79,7 @@ impl Scan {
         let rows = self.rows.start..end;
         self.rows.start = end;
         if let Some(home) = (!rows.is_empty()).then(|| index.home(rows.start)).flatten() {
-            turn.count_read(home, rows.len() as u64 * self.spec.bytes_of_row());
+            turn.count_read(home, self.spec.bytes_of(index, &rows));
         }
         self.growth.grow();
         let spec = &self.spec;

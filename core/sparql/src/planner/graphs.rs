@@ -1,12 +1,14 @@
 //! Patterns whose graphs are a better way to their rows than all rows of named graphs are.
 
+use super::build::JoinTask;
 use super::{Goal, Physical, Planner};
 use crate::algebra::{At, Column, Pattern, Slot, Slots, Table};
+use crate::boxes::join::JoinKind;
 use crate::graphs::Merged;
 use vicus_rdf::Id;
 
-/// At most so many graphs are read one by one.
-const MOST: usize = 64;
+/// So many graphs at most are read each by a scan of its own, which can run beside others; more are searched one after the other.
+const MOST_SCANS: usize = 64;
 
 /// All named graphs together must have so many times as many rows that match.
 const FEWER: usize = 4;
@@ -29,7 +31,7 @@ impl Planner<'_> {
                 // A name is that of a graph with triples.
                 (!others.any(|slot| needed.contains(&slot))).then(|| self.graphs_of(pattern.graph()))
             }
-            (At::Merged, Merged::These(all)) if all.len() <= MOST => self.scan_each(all, pattern, by, needed),
+            (At::Merged, Merged::These(all)) => self.scan_each(all, pattern, by, needed),
             _ => None,
         }
     }
@@ -51,17 +53,26 @@ impl Planner<'_> {
         }
         let goal = Goal { set: true, first: false };
         let [subject, predicate, object] = pattern.ends();
-        let scan =
-            |graph: &Id| self.scan(&Pattern([subject, predicate, object, At::Constant(*graph)]), by, &slots, goal);
-        let scans = graphs.iter().map(scan).collect();
-        let columns: Vec<Slot> = slots.iter().copied().collect();
-        Some(self.project(self.distinct(self.union(scans, columns)), needed))
+        let within = |graph: At| Pattern([subject, predicate, object, graph]);
+        let rows = if graphs.len() <= MOST_SCANS {
+            let scan = |graph: &Id| self.scan(&within(At::Constant(*graph)), by, &slots, goal);
+            self.union(graphs.iter().map(scan).collect(), slots.iter().copied().collect::<Vec<Slot>>())
+        } else {
+            let slot = self.new_slot();
+            let names = graphs.iter().map(|graph| graph.bits()).collect();
+            let task = JoinTask { kind: JoinKind::Inner, conditions: &[], needed: &slots };
+            self.index_join(self.names(slot, names), &within(At::Slot(slot)), task, goal)
+        };
+        Some(self.project(self.distinct(rows), needed))
     }
 
     /// The names of all graphs, if a slot stands for them; else one row without columns.
     pub(super) fn graphs_of(&self, graph: At) -> Physical {
         let Some(slot) = graph.slot() else { return self.values(&[], &Table::unit(), &Slots::new()) };
-        let names: Vec<u64> = self.terms.snapshot.graphs().map(Id::bits).collect();
+        self.names(slot, self.terms.snapshot.graphs().map(Id::bits).collect())
+    }
+
+    fn names(&self, slot: Slot, names: Vec<u64>) -> Physical {
         self.stop.count_bytes(size_of_val(&*names));
         let table = Table { rows: names.len(), columns: vec![Column::new(names)] };
         self.values(&[slot], &table, &[slot].into_iter().collect())

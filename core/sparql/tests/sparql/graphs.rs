@@ -141,10 +141,27 @@ fn many() -> Arc<Snapshot> {
              <http://e/s{other}> <http://e/of> <http://e/o{graph}> <http://e/g{graph}> ."
         )
         .expect("a string takes everything");
+        if graph % 50 == 0 {
+            writeln!(text, "<http://e/same> <http://e/has> <http://e/same> <http://e/g{graph}> .").expect("the same");
+        }
     }
     let mut loader = Loader::default();
     loader.file(text.as_bytes(), Syntax::NQuads, None).expect("good N-Quads");
     Arc::new(loader.finish())
+}
+
+/// What happened: more than 64 graphs of FROM were found by a scan of the rows of all graphs.
+#[test]
+fn many_graphs_among_very_many_are_searched_one_after_the_other() {
+    let snapshot = many();
+    let from: String = (0..200).map(|graph| format!("FROM :g{graph} ")).collect();
+    for (pattern, rows) in [("?s :of ?o", 200), ("?s :has ?o", 1), ("?s ?p :k7", 1)] {
+        let text = format!("SELECT * {from} FROM :none {{ {pattern} }}");
+        let plan = planned(&snapshot, &text, PlanOptions::default());
+        let explained = plan.explain();
+        assert_eq!(rows_of(&plan, |_| 0).len(), rows, "{pattern}\n{explained}");
+        assert!(explained.contains("index join G") && explained.contains("values of 201 rows"), "{explained}");
+    }
 }
 
 /// The rows of the scan at the bottom of a plan are those that it reads.
