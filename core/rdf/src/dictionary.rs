@@ -156,6 +156,11 @@ impl Dictionary {
         self.text_bytes() + self.ends_bytes()
     }
 
+    /// How many bytes its keys take, wherever they lie.
+    pub(crate) fn text_len(&self) -> usize {
+        self.sections.iter().map(|section| section.parts().0.len()).sum()
+    }
+
     /// The memory of its keys, with the symbols of which they are made, in bytes.
     pub(crate) fn text_bytes(&self) -> usize {
         self.sections.iter().map(|section| section.text_bytes()).sum()

@@ -18,6 +18,7 @@
 
 use crate::base::Base;
 use crate::delta::{Change, Row};
+use crate::growing::Storage;
 use crate::ids::Id;
 use crate::merged::{Changed, Merged};
 use crate::packed::Window;
@@ -163,8 +164,8 @@ const FEWEST: usize = 1024;
 
 impl Index {
     /// From rows in this order, ascending and distinct. Panics at 2^32 rows.
-    pub(crate) fn new(order: Order, rows: impl Iterator<Item = Row>) -> Result<Index, NoMemory> {
-        Ok(Index::of_base(Base::new(order, rows)?))
+    pub(crate) fn new(order: Order, rows: impl Iterator<Item = Row>, storage: &Storage) -> Result<Index, NoMemory> {
+        Ok(Index::of_base(Base::new(order, rows, storage)?))
     }
 
     /// Without changes.
@@ -180,9 +181,11 @@ impl Index {
         // A base that was laid over nodes stays there.
         if all >= FEWEST.max(self.base.len() / share) && !self.base.is_laid() {
             let rows = Applied { rows: self.quads(0..self.len()), row: None, changes };
-            let made = or_given_up(|| Base::new(self.order(), rows)).or_else(|error| match error.downcast() {
-                Ok(no_memory) => Ok(Err(*no_memory)),
-                Err(error) => Err(error),
+            let made = or_given_up(|| Base::new(self.order(), rows, &Storage::Memory)).or_else(|error| {
+                match error.downcast() {
+                    Ok(no_memory) => Ok(Err(*no_memory)),
+                    Err(error) => Err(error),
+                }
             });
             let base = Arc::new(made.unwrap_or_else(|error| give_up(error))?);
             return Ok(Index { base, changed: None, taken_in: self.taken_in + all });

@@ -76,6 +76,13 @@ impl NewStore {
         Ok(NewStore { store: Some(create_store(path)?), folder })
     }
 
+    /// As [`Store::within`].
+    #[must_use]
+    pub fn within(mut self, memory: u64) -> NewStore {
+        self.store = self.store.take().map(|store| store.within(memory));
+        self
+    }
+
     /// The store, which stays from now on.
     pub fn keep(mut self) -> Store {
         self.folder = None;

@@ -37,9 +37,9 @@ pub(super) fn wide([a, b, c, d, e]: [u8; 5]) -> usize {
 }
 
 impl Section {
-    pub(super) fn new(len: usize, symbols: Symbols, text: Vec<u8>, ends: Vec<[u8; 5]>) -> Section {
+    pub(super) fn new(len: usize, symbols: Symbols, text: PlacedVec<u8>, ends: PlacedVec<[u8; 5]>) -> Section {
         assert_eq!(ends.len(), len.div_ceil(BLOCK), "each block has an end");
-        Section { len, symbols, text: text.into(), ends: ends.into() }
+        Section { len, symbols, text, ends }
     }
 
     /// Keys that another owner keeps. Only the symbols are read now.

@@ -142,7 +142,13 @@ fn a_backup_is_a_store_of_its_own_and_needs_a_place_without_one() {
 /// Makes a store of 9,000 quads, whose texts come first in its base file and are more than a page, and returns that file's name.
 fn loaded(disk: &FakeDisk) -> String {
     let store = create(disk);
-    let text: String = (0..9000).map(|n| format!("<http://e/{n:05}> <http://e/p> \"number {n:05}\" .\n")).collect();
+    // Numbers that don't compress, so that there are several pages of them.
+    let mixed =
+        |n: u64| (n + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let line = |n: u64| {
+        format!("<http://e/{n:05}> <http://e/p> \"number {n:05} {:016x}{:016x}\" .\n", mixed(n), mixed(!n >> 1))
+    };
+    let text: String = (0..9000).map(line).collect();
     store.load(Snapshot::of_ntriples(text.as_bytes()).unwrap(), &mut |_| {}).unwrap();
     drop(store);
     disk.names().into_iter().find(|name| name.starts_with("base-")).unwrap()

@@ -3,14 +3,14 @@
 use super::{Bar, Unit, bytes_of, of, show};
 use crate::query::{SyntaxName, by_chance, bytes};
 use crate::tell::tell;
-use crate::{engine, input, interrupt, strategy};
+use crate::{engine, input, interrupt, memory, strategy};
 use anyhow::{Context, anyhow};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 use vicus::{Runtime, Setting};
-use vicus_rdf::load::{LoadOptions, OnError};
+use vicus_rdf::load::{LoadOptions, OnError, Spill};
 use vicus_service::{NewStore, graph_name, open_store};
 
 /// See `vicus load --help`.
@@ -40,6 +40,10 @@ pub(crate) struct Args {
     /// The longest line of data, in Turtle, TriG and RDF/XML the longest statement, in JSON-LD the longest file: 64K, 10M, 2G.
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes)]
     max_line: u64,
+    /// About how many bytes of memory may be held: 500M, 2G. What needs more is loaded in parts, which lie in temporary files in the
+    /// store's folder meanwhile. By default half of the memory that is free.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory_limit: Option<u64>,
     /// Leaves malformed lines of the data out, and says how many. A file of RDF/XML or JSON-LD ends at its first error.
     #[arg(long)]
     skip_malformed: bool,
@@ -53,9 +57,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let graph = args.graph.as_deref().map(graph_name).transpose().map_err(|error| anyhow!("--graph: {error}"))?;
     let (sources, reading) = input::open(&args.data, args.syntax.map(SyntaxName::syntax))?;
     // Opened before the data is read, so that a store that can't be written to is told at once.
+    let memory = args.memory_limit.unwrap_or_else(memory::free_limit);
     let (new, old) = match args.store.join("CURRENT").exists() {
-        false => (Some(NewStore::create(&args.store).with_context(|| of(&args.store))?), None),
-        true => (None, Some(open_store(&args.store).with_context(|| of(&args.store))?)),
+        false => (Some(NewStore::create(&args.store).with_context(|| of(&args.store))?.within(memory)), None),
+        true => (None, Some(open_store(&args.store).with_context(|| of(&args.store))?.within(memory))),
     };
     let store = new.as_deref().or(old.as_ref()).expect("it was made or opened");
     let service = engine::serve(Runtime::builder().strategy(strategy), args.threads)?;
@@ -64,6 +69,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         longest_line: usize::try_from(args.max_line).unwrap_or(usize::MAX),
         graph,
         hash_seed: by_chance(),
+        spill: Some(Spill { memory, scratch: store.scratch() }),
         ..LoadOptions::default()
     };
     let loaded = engine::load(&service, sources, &reading, options)?;
