@@ -77,6 +77,7 @@ impl NewStore {
     }
 
     /// As [`Store::within`].
+    #[must_use]
     pub fn within(mut self, memory: u64) -> NewStore {
         self.store = self.store.take().map(|store| store.within(memory));
         self

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 use vicus::{Runtime, Setting};
-use vicus_rdf::{Changes, Id, Order, Snapshot};
+use vicus_rdf::{Changes, Id, Order, Snapshot, Storage};
 use vicus_service::Dataset;
 use vicus_sparql::PlanOptions;
 
@@ -58,7 +58,7 @@ fn changed(all: &Snapshot, count: usize, seed: u64) -> anyhow::Result<Snapshot> 
         }
     }
     let mut quads = later.deletes.clone();
-    let mut made = Snapshot::united(&[&all.with(later)?], &vicus_rdf::Storage::Memory, &mut || {})?;
+    let mut made = Snapshot::united(&[&all.with(later)?], &Storage::Memory, &mut || {})?;
     // Not in the order of the index.
     for place in (1..quads.len()).rev() {
         quads.swap(place, below(place + 1));
