@@ -698,3 +698,27 @@ fn a_join_begins_with_a_small_range() {
     assert!(!explained.contains("hash join"), "{explained}");
     assert_plan(&snapshot, text, &["index join"], &["filter"]);
 }
+
+/// What happened: a sub-select with GROUP BY or DISTINCT was computed for the whole graph, however few of its groups the rest of the
+/// query asked for.
+#[test]
+fn a_sub_select_collects_only_what_the_rest_asks_for() {
+    let snapshot = library(600);
+    let whole = "scan Gpso ?p <http://e/by> ?a";
+    let asked = [
+        "SELECT ?a ?n { :paper7 :by ?a { SELECT ?a (COUNT(?p) AS ?n) { ?p :by ?a } GROUP BY ?a } }",
+        "SELECT ?a ?n { :paper7 :by ?a { SELECT ?a (MAX(?y) + 1 AS ?n) { ?p :by ?a ; :year ?y } GROUP BY ?a HAVING (COUNT(*) > 1) } }",
+        "SELECT ?a ?y { :paper7 :by ?a { SELECT DISTINCT ?a ?y { ?p :by ?a ; :year ?y } } }",
+        "SELECT ?a ?n { VALUES ?a { :author3 :author4 } { SELECT ?a (COUNT(?p) AS ?n) { ?p :by ?a } GROUP BY ?a } }",
+        "SELECT ?a ?n { :paper7 :by ?a { SELECT ?a (COUNT(?p) AS ?n) { ?p :by ?a } GROUP BY ?a } \
+         UNION { SELECT ?a (MAX(?x) AS ?n) { ?a :age ?x } GROUP BY ?a } }",
+        "SELECT ?a ?n { :paper7 :by ?a OPTIONAL { SELECT ?a (COUNT(?p) AS ?n) { ?p :by ?a } GROUP BY ?a } }",
+    ];
+    for text in asked {
+        assert_plan(&snapshot, text, &["index join"], &[whole, "scan Gpos ?p <http://e/by> ?a"]);
+    }
+    // A limit counts all groups.
+    let limited =
+        "SELECT ?a ?n { :paper7 :by ?a { SELECT ?a (COUNT(?p) AS ?n) { ?p :by ?a } GROUP BY ?a ORDER BY ?a LIMIT 9 } }";
+    assert_plan(&snapshot, limited, &[whole], &[]);
+}
