@@ -38,8 +38,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let parts = parts.iter().map(|part| load::merge_terms(&terms, part)).collect::<Result<_, _>>()?;
     say("merge terms", step);
     let step = Instant::now();
-    let Assembled { dictionary, numbering, tables } = load::assemble(terms, parts)?;
-    say("assemble dictionary", step);
+    let Assembled { terms, numbering, tables } = load::assemble(terms, parts)?;
+    say("assemble terms", step);
+    let step = Instant::now();
+    let dictionary = terms.dictionary()?;
+    say("compress dictionary", step);
     let step = Instant::now();
     quads.iter_mut().zip(&tables).for_each(|(quads, table)| load::remap(quads, table));
     drop(tables);

@@ -30,14 +30,12 @@ pub(crate) struct Lent {
     /// A bit for each page that was checked. At worst two readers check the same page, and the bytes never change, so no order of
     /// memory is needed.
     right: Box<[AtomicU64]>,
-    /// Whether all of it has to be UTF-8.
-    is_text: bool,
 }
 
 impl Lent {
-    pub(crate) fn new(owner: Arc<dyn Pages>, is_text: bool) -> Lent {
+    pub(crate) fn new(owner: Arc<dyn Pages>) -> Lent {
         let words = owner.bytes().len().div_ceil(PAGE).div_ceil(64);
-        Lent { owner, right: std::iter::repeat_with(AtomicU64::default).take(words).collect(), is_text }
+        Lent { owner, right: std::iter::repeat_with(AtomicU64::default).take(words).collect() }
     }
 
     pub(crate) fn owner(&self) -> &Arc<dyn Pages> {
@@ -70,26 +68,8 @@ impl Lent {
     }
 
     fn check_page(&self, page: usize) -> Result<(), BoxError> {
-        let bytes = self.owner.bytes();
-        let mut range = page * PAGE..((page + 1) * PAGE).min(bytes.len());
-        self.owner.check(range.clone())?;
-        if self.is_text {
-            // A character belongs to the page on which it begins.
-            let next =
-                |at: usize| (at..bytes.len().min(at + 4)).find(|&at| is_boundary(bytes, at)).unwrap_or(bytes.len());
-            self.owner.check(range.end..(range.end + 4).min(bytes.len()))?;
-            range = if page == 0 { 0 } else { next(range.start) }..next(range.end);
-            if let Err(error) = str::from_utf8(&bytes[range.clone()]) {
-                return Err(self.owner.senseless(range.start + error.valid_up_to(), "a term is not UTF-8"));
-            }
-        }
-        Ok(())
+        self.owner.check(page * PAGE..((page + 1) * PAGE).min(self.owner.bytes().len()))
     }
-}
-
-/// Whether a character of a text can begin or end at this place.
-pub(crate) fn is_boundary(text: &[u8], at: usize) -> bool {
-    text.get(at).is_none_or(|byte| byte & 0xC0 != 0x80)
 }
 
 #[cfg(test)]
@@ -123,7 +103,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_page_is_checked_when_it_is_read_and_others_are_not() {
-        let lent = Lent::new(Arc::new(Damaged { bytes: vec![7; 5 * PAGE + 3], from: 3 * PAGE }), false);
+        let lent = Lent::new(Arc::new(Damaged { bytes: vec![7; 5 * PAGE + 3], from: 3 * PAGE }));
         assert_eq!(ensured(&lent, 0..3 * PAGE), Ok(()));
         assert_eq!(ensured(&lent, 2 * PAGE..2 * PAGE), Ok(()), "nothing is read");
         let damaged = Err(format!("damaged from byte {} on", 3 * PAGE));
@@ -131,24 +111,5 @@ pub(crate) mod tests {
         assert_eq!(ensured(&lent, 5 * PAGE..5 * PAGE + 3), damaged);
         assert_eq!(ensured(&lent, PAGE..4 * PAGE), damaged);
         assert_eq!(ensured(&lent, PAGE..2 * PAGE), Ok(()));
-    }
-
-    /// Texts with characters of all lengths, which pages cut at all places.
-    #[test]
-    fn a_text_is_utf_8_page_by_page_as_it_is_as_a_whole() {
-        let text: String = ["x", "é", "€", "😀"].into_iter().cycle().take(70_000).collect();
-        for shift in 0..10 {
-            let text = ["y".repeat(shift), text.clone()].concat().into_bytes();
-            let length = text.len();
-            let lent = Lent::new(Arc::new(Damaged { bytes: text.clone(), from: usize::MAX }), true);
-            assert_eq!(ensured(&lent, 0..length), Ok(()));
-            for wrong in [0, PAGE - 1, PAGE, PAGE + 1, 2 * PAGE - 2, length - 1] {
-                let mut text = text.clone();
-                text[wrong] = 0xFF;
-                let expected = str::from_utf8(&text).unwrap_err().valid_up_to();
-                let lent = Lent::new(Arc::new(Damaged { bytes: text, from: usize::MAX }), true);
-                assert_eq!(ensured(&lent, 0..length), Err(format!("at byte {expected}: a term is not UTF-8")));
-            }
-        }
     }
 }

@@ -4,7 +4,7 @@
 //! those of which all rows were deleted are not. A search is one in the base and one in the changes, whose places are added up.
 
 use crate::base::{Base, Lies};
-use crate::delta::{Change, Delta, Part, Row, Run, Runs, Spot};
+use crate::delta::{Change, Delta, Located, Part, Row, Run, Runs, Spot};
 use crate::ids::Id;
 use crate::index::Index;
 use crate::packed::{BLOCK, Window};
@@ -338,8 +338,10 @@ impl<'a> Merged<'a> {
             }));
         }
         let (mut values, mut window) = ([0; BLOCK], Window::default());
-        // The rows around the last one that was read: their numbers, and the base's number of the first, if they are in the base.
-        let (mut run, mut base) = (0..0, None);
+        let flat = self.rows.flat(rows.len());
+        let flat = flat.and_then(|flat| Some((flat, flat.column(self.rows, level)?)));
+        // The rows of the base around the last one that was read: their numbers in the merged sequence, and that of the first in the base.
+        let (mut run, mut base) = (0..0, 0);
         for rows in rows.chunk_by(|a, b| *a as usize / BLOCK == *b as usize / BLOCK) {
             if rows.len() >= MANY {
                 let (first, last) = rows.iter().fold((u32::MAX, 0), |(a, b), row| (a.min(*row), b.max(*row)));
@@ -349,18 +351,24 @@ impl<'a> Merged<'a> {
             }
             for row in rows.iter().map(|row| *row as usize) {
                 if !run.contains(&row) {
-                    let found;
-                    (run, found) = self.rows.run_at(row);
-                    base = match found {
-                        Run::Base(rows) => Some(rows.start),
-                        Run::Inserted(row) => {
-                            into.push(row[level].bits());
-                            run = 0..0;
+                    let found = match flat {
+                        Some((flat, ids)) => match flat.locate(row) {
+                            Located::Base(rows) => Ok(rows),
+                            Located::Inserted(entry) => Err(ids[entry]),
+                        },
+                        None => match self.rows.run_at(row) {
+                            Run::Base(rows) => Ok(rows),
+                            Run::Inserted(row) => Err(row[level].bits()),
+                        },
+                    };
+                    match found {
+                        Ok(rows) => (run, base) = (row..row + rows.len(), rows.start),
+                        Err(id) => {
+                            into.push(id);
                             continue;
                         }
-                    };
+                    }
                 }
-                let Some(base) = base else { unreachable!("the run has rows of the base") };
                 into.push(self.base.read(level, base + (row - run.start), &mut window).bits());
             }
         }

@@ -308,7 +308,7 @@ impl<const N: usize> Packed<N> {
     /// So many rows that another owner keeps, as [`Packed::frames`] and [`Packed::data`] had them; `None` if there can't be so many.
     pub(crate) fn lent(rows: usize, frames: Arc<dyn Pages>, data: Arc<dyn Pages>) -> Option<Packed<N>> {
         let fits = frames.bytes().len() == rows.div_ceil(BLOCK).checked_mul(N * FRAME)?;
-        fits.then(|| Packed { rows, frames: PlacedVec::lent(frames, false), data: PlacedVec::lent(data, false) })
+        fits.then(|| Packed { rows, frames: PlacedVec::lent(frames), data: PlacedVec::lent(data) })
     }
 
     /// The frames of all blocks.

@@ -84,11 +84,11 @@ impl<const N: usize> OfBytes for [u8; N] {
 }
 
 impl<T: OfBytes> PlacedVec<T> {
-    /// Values that another owner keeps; `is_text` if their bytes have to be UTF-8.
-    pub(crate) fn lent(owner: Arc<dyn Pages>, is_text: bool) -> PlacedVec<T> {
+    /// Values that another owner keeps.
+    pub(crate) fn lent(owner: Arc<dyn Pages>) -> PlacedVec<T> {
         let values = T::of(owner.bytes());
         let (start, len) = (NonNull::from(values).cast(), values.len());
-        PlacedVec { start, len, lies: Lies::Elsewhere(Lent::new(owner, is_text)) }
+        PlacedVec { start, len, lies: Lies::Elsewhere(Lent::new(owner)) }
     }
 }
 
@@ -309,7 +309,7 @@ mod tests {
     fn what_another_owner_keeps_is_checked_before_it_is_read() {
         let bytes: Vec<u8> = (0..200_000_u32).map(|at| at as u8).collect();
         let owner: Arc<dyn Pages> = Arc::new(crate::lent::tests::Damaged { bytes: bytes.clone(), from: 131_072 });
-        let values = PlacedVec::<[u8; 5]>::lent(owner, false);
+        let values = PlacedVec::<[u8; 5]>::lent(owner);
         assert_eq!((values.len(), values.heap_bytes(), values.home(3)), (40_000, 0, None));
         assert_eq!(values.part(3..8).as_flattened(), &bytes[15..40]);
         assert_eq!(values.onwards(26_000, 10)[..10].as_flattened(), &bytes[130_000..130_050]);

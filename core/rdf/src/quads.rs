@@ -28,7 +28,7 @@ impl Index {
     /// use vicus_rdf::{Order, Snapshot};
     /// let snapshot = Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"1\" .\n<http://e/a> <http://e/p> \"2\" .")?;
     /// let index = snapshot.index(Order::Gpos);
-    /// let objects = index.quads(0..index.len()).map(|[_, _, object, _]| snapshot.view(object).to_string());
+    /// let objects = index.quads(0..index.len()).map(|[_, _, object, _]| snapshot.term(object).to_string());
     /// assert_eq!(objects.collect::<Vec<_>>(), ["\"1\"", "\"2\""]);
     /// # Ok::<(), vicus_rdf::SyntaxError>(())
     /// ```

@@ -5,7 +5,7 @@
 //! a guess is nearly always close; where it isn't, galloping repairs it.
 
 use crate::base::{Base, Lies};
-use crate::delta::{Delta, Spot};
+use crate::delta::{Delta, Flat, Spot};
 use crate::ids::Id;
 use crate::index::Index;
 use crate::packed::Window;
@@ -123,8 +123,12 @@ pub struct Searcher {
     lies: Lies,
     /// The changes of rows with the prefix, and where the last search in them ended; `None` if the index has no changes at all.
     changes: Option<(Range<Spot>, Spot)>,
+    /// The numbers of these entries, when they were asked for.
+    entries: Option<Range<usize>>,
     /// Where it searches: graphs, keys or rows.
     within: Range<usize>,
+    /// The rows of these.
+    ends: Range<usize>,
     /// The last id, and where its search ended.
     last: u64,
     place: usize,
@@ -160,13 +164,32 @@ impl Searcher {
             Lies::Keys => prefix.first().map_or(0..index.key_count(), |graph| index.keys_of(*graph)),
             Lies::Rows(_) | Lies::Last => index.range(prefix),
         };
+        let ends = match lies {
+            Lies::Graphs => 0..index.len(),
+            Lies::Keys => index.start_of(within.start)..index.start_of(within.end),
+            Lies::Rows(_) | Lies::Last => within.clone(),
+        };
         let last_place = within.end.max(within.start + 1) - 1;
-        let ends =
+        let [first, last] =
             [within.start, last_place].map(|at| if within.is_empty() { 0 } else { index.id_at(level, at).bits() });
-        let line = Line::through((ends[0], within.start), (ends[1], last_place));
-        let (ids, starts) = (Window::default(), Window::default());
-        let (last, place, near, span) = (ends[0], within.start, NEAR as u64, ends[1] - ends[0]);
-        Searcher { level, lies, changes, last, place, within, near, line, span, guide: None, guesses: 0, ids, starts }
+        let line = Line::through((first, within.start), (last, last_place));
+        Searcher {
+            level,
+            lies,
+            changes,
+            entries: None,
+            last: first,
+            place: within.start,
+            within,
+            ends,
+            near: NEAR as u64,
+            line,
+            span: last - first,
+            guide: None,
+            guesses: 0,
+            ids: Window::default(),
+            starts: Window::default(),
+        }
     }
 
     /// The rows with `id`; an empty range if there are none. `index` must be the one that it was made for.
@@ -184,10 +207,54 @@ impl Searcher {
     /// to go on.
     #[inline]
     pub fn find_each(&mut self, index: &Index, ids: &[u64], found: impl FnMut(usize, Range<usize>) -> bool) {
-        let base = match index.changed() {
-            None => index.base(),
-            Some(changed) => return self.find_each_changed(index.base(), changed.rows(), ids, found),
-        };
+        let base = index.base();
+        match index.changed() {
+            None => self.each_by_level(base, ids, &mut Unchanged, found),
+            Some(changed) => self.find_each_changed(base, changed.rows(), ids, found),
+        }
+    }
+
+    /// As [`Searcher::find_each`], if the index has changes.
+    #[inline(never)]
+    fn find_each_changed(
+        &mut self,
+        base: &Base,
+        delta: &Delta,
+        ids: &[u64],
+        found: impl FnMut(usize, Range<usize>) -> bool,
+    ) {
+        let (level, changes) = (self.level, self.changes.clone().expect("the index that it was made for has changes"));
+        let (within, spot) = changes;
+        let columns = delta.flat(ids.len()).and_then(|flat| Some((flat, flat.column(delta, level)?)));
+        match columns {
+            Some((flat, column)) => {
+                let entries = self
+                    .entries
+                    .get_or_insert_with(|| delta.number_of(within.start)..delta.number_of(within.end))
+                    .clone();
+                self.each_by_level(
+                    base,
+                    ids,
+                    &mut InColumns { flat, ids: column, within: entries, gap: 0..0, net: 0 },
+                    found,
+                );
+            }
+            None => {
+                let mut in_chunks = InChunks { delta, level, within, spot };
+                self.each_by_level(base, ids, &mut in_chunks, found);
+                self.changes = Some((in_chunks.within, in_chunks.spot));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn each_by_level<C: Changes>(
+        &mut self,
+        base: &Base,
+        ids: &[u64],
+        changes: &mut C,
+        found: impl FnMut(usize, Range<usize>) -> bool,
+    ) {
         // Where the level lies is asked once for all of them.
         match self.lies {
             Lies::Rows(column) => {
@@ -195,44 +262,54 @@ impl Searcher {
                     let rows = base.find_in(Lies::Rows(column), within, hint, id, ids);
                     (rows.start, rows)
                 };
-                self.each(base, ids, find, found);
+                self.each(base, ids, find, changes, found);
             }
             Lies::Last => {
                 let find = |within, hint, id, ids: &mut Window, _: &mut Window| {
                     let rows = base.find_in(Lies::Last, within, hint, id, ids);
                     (rows.start, rows)
                 };
-                self.each(base, ids, find, found);
+                self.each(base, ids, find, changes, found);
             }
             Lies::Keys => {
                 let find = |within, hint, id, ids: &mut Window, starts: &mut Window| {
                     let key = base.find_key(within, hint, id, ids);
-                    (key.start, if key.is_empty() { 0..0 } else { base.read_rows_of_key(key.start, starts) })
+                    let rows = match key.is_empty() {
+                        true => C::empty(|| base.start_of(key.start)),
+                        false => base.read_rows_of_key(key.start, starts),
+                    };
+                    (key.start, rows)
                 };
-                self.each(base, ids, find, found);
+                self.each(base, ids, find, changes, found);
             }
             Lies::Graphs => {
                 let find = |_, hint, id, ids: &mut Window, _: &mut Window| {
                     let graph = base.find_graph(hint, id, ids);
-                    (graph.start, if graph.is_empty() { 0..0 } else { base.rows_of_graph(graph.start) })
+                    let rows = match graph.is_empty() {
+                        true => C::empty(|| base.start_of_graph(graph.start)),
+                        false => base.rows_of_graph(graph.start),
+                    };
+                    (graph.start, rows)
                 };
-                self.each(base, ids, find, found);
+                self.each(base, ids, find, changes, found);
             }
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn each(
         &mut self,
         base: &Base,
         ids: &[u64],
         find: impl Fn(Range<usize>, usize, Id, &mut Window, &mut Window) -> (usize, Range<usize>),
+        changes: &mut impl Changes,
         mut found: impl FnMut(usize, Range<usize>) -> bool,
     ) {
         for (number, &id) in ids.iter().enumerate() {
             // Many of the rows that are joined may be of another kind altogether.
             if id.wrapping_sub(self.line.id) > self.span {
-                if !found(number, 0..0) {
+                let place = if id < self.line.id { self.ends.start } else { self.ends.end };
+                if !found(number, changes.around(id, place..place)) {
                     return;
                 }
                 continue;
@@ -240,7 +317,7 @@ impl Searcher {
             let hint = self.hint(base, id);
             let (place, rows) = find(self.within.clone(), hint, Id::from_bits(id), &mut self.ids, &mut self.starts);
             (self.last, self.place) = (id, place);
-            if !found(number, rows) {
+            if !found(number, changes.around(id, rows)) {
                 return;
             }
         }
@@ -256,46 +333,6 @@ impl Searcher {
         }
     }
 
-    /// As [`Searcher::find_each`], if the index has changes.
-    #[inline(never)]
-    fn find_each_changed(
-        &mut self,
-        base: &Base,
-        delta: &Delta,
-        ids: &[u64],
-        mut found: impl FnMut(usize, Range<usize>) -> bool,
-    ) {
-        for (number, &id) in ids.iter().enumerate() {
-            let places = if id < self.line.id {
-                self.within.start..self.within.start
-            } else if id - self.line.id > self.span {
-                self.within.end..self.within.end
-            } else {
-                let (hint, within) = (self.hint(base, id), self.within.clone());
-                let places = match self.lies {
-                    Lies::Graphs => base.find_graph(hint, Id::from_bits(id), &mut self.ids),
-                    Lies::Keys => base.find_key(within, hint, Id::from_bits(id), &mut self.ids),
-                    lies => base.find_in(lies, within, hint, Id::from_bits(id), &mut self.ids),
-                };
-                (self.last, self.place) = (id, places.start);
-                places
-            };
-            let rows = match self.lies {
-                Lies::Graphs => base.start_of_graph(places.start)..base.start_of_graph(places.end),
-                Lies::Keys if places.is_empty() => {
-                    let start = base.start_of(places.start);
-                    start..start
-                }
-                Lies::Keys => base.read_rows_of_key(places.start, &mut self.starts),
-                Lies::Rows(_) | Lies::Last => places,
-            };
-            let (within, spot) = self.changes.as_mut().expect("the index that it was made for has changes");
-            if !found(number, delta.around_id((self.level, Id::from_bits(id)), within, rows, spot)) {
-                return;
-            }
-        }
-    }
-
     #[cold]
     fn guess(&mut self, base: &Base, id: u64) -> usize {
         self.guesses += 1;
@@ -305,6 +342,82 @@ impl Searcher {
             self.guide = Some(Box::new(guide));
         }
         self.line.guess(id)
+    }
+}
+
+/// What changes of an index make of rows of its base.
+trait Changes {
+    /// The rows with `id`, given those of the base, or the empty range where these would be.
+    fn around(&mut self, id: u64, base: Range<usize>) -> Range<usize>;
+
+    /// No rows of the base, where they would be.
+    #[inline(always)]
+    fn empty(place: impl FnOnce() -> usize) -> Range<usize> {
+        let place = place();
+        place..place
+    }
+}
+
+struct Unchanged;
+
+impl Changes for Unchanged {
+    #[inline(always)]
+    fn around(&mut self, _: u64, base: Range<usize>) -> Range<usize> {
+        base
+    }
+
+    /// It does not matter where.
+    #[inline(always)]
+    fn empty(_: impl FnOnce() -> usize) -> Range<usize> {
+        0..0
+    }
+}
+
+/// In a delta, from where the last search ended.
+struct InChunks<'a> {
+    delta: &'a Delta,
+    level: usize,
+    within: Range<Spot>,
+    spot: Spot,
+}
+
+impl Changes for InChunks<'_> {
+    #[inline]
+    fn around(&mut self, id: u64, base: Range<usize>) -> Range<usize> {
+        self.delta.around_id((self.level, Id::from_bits(id)), &self.within, base, &mut self.spot)
+    }
+}
+
+/// In a delta's columns.
+struct InColumns<'a> {
+    flat: &'a Flat,
+    ids: &'a [u64],
+    within: Range<usize>,
+    /// The last rows of the base between two changes, and how far these move them.
+    gap: Range<usize>,
+    net: isize,
+}
+
+impl Changes for InColumns<'_> {
+    #[inline(always)]
+    fn around(&mut self, id: u64, base: Range<usize>) -> Range<usize> {
+        // The place behind the last row of a gap is that of the change behind it, which may be one of a row with the id.
+        if self.gap.start <= base.start && base.end < self.gap.end {
+            return base.start.wrapping_add_signed(self.net)..base.end.wrapping_add_signed(self.net);
+        }
+        self.around_changes(id, base)
+    }
+}
+
+impl InColumns<'_> {
+    #[inline(never)]
+    fn around_changes(&mut self, id: u64, base: Range<usize>) -> Range<usize> {
+        let (gap, entry) = self.flat.gap(base.start);
+        if gap.start <= base.start && base.end < gap.end && self.within.start <= entry && entry <= self.within.end {
+            (self.gap, self.net) = (gap, self.flat.net(entry));
+            return self.around(id, base);
+        }
+        self.flat.around(self.ids, id, &self.within, base)
     }
 }
 

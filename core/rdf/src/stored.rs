@@ -3,7 +3,8 @@
 //! | section | what it has |
 //! |---|---|
 //! | `about` | [`FORMAT`]; the numbers of terms of each kind; the orders, with the numbers of their rows |
-//! | `KIND.text`, `KIND.ends` | the keys of a kind of terms ([`Dictionary`]) |
+//! | `KIND.symbols` | for each symbol of the compressed keys of a kind of terms its length and its bytes |
+//! | `KIND.text`, `KIND.ends` | the blocks of these keys ([`Dictionary`]), and where each ends |
 //! | `ORDER.PART.frames`, `ORDER.PART.data` | packed columns of an index: of its graphs, keys, rows, and last level |
 //! | `statistics`, `sets` | counts for the planner, of the default graph; with `named.` in front, of all named graphs |
 //!
@@ -11,7 +12,7 @@
 
 use crate::base::Base;
 use crate::characteristic::CharacteristicSets;
-use crate::dictionary::{Dictionary, Section};
+use crate::dictionary::{Dictionary, Section, write_symbols};
 use crate::ids::{Id, Kind};
 use crate::index::{Index, Order};
 use crate::lent::Pages;
@@ -23,8 +24,8 @@ use std::fmt;
 use std::sync::Arc;
 use vicus_flow::BoxError;
 
-/// The version of the sections.
-pub const FORMAT: u64 = 1;
+/// The version of the sections. 1 had keys that were not compressed.
+pub const FORMAT: u64 = 2;
 
 /// Where sections are written, one after the other.
 pub trait Sections {
@@ -48,6 +49,8 @@ pub enum NotStored {
     Missing(String),
     /// It is of a newer format.
     Newer(u64),
+    /// It is of an older format.
+    Older(u64),
 }
 
 impl fmt::Display for NotStored {
@@ -55,7 +58,13 @@ impl fmt::Display for NotStored {
         match self {
             NotStored::Missing(name) => write!(f, "there is no section {name}"),
             NotStored::Newer(format) => {
-                write!(f, "it has format {format}, from a newer Vicus; this one reads formats up to {FORMAT}")
+                write!(f, "it has format {format}, from a newer Vicus; this one reads format {FORMAT}")
+            }
+            NotStored::Older(format) => {
+                write!(
+                    f,
+                    "it has format {format}, from an older Vicus; this one reads format {FORMAT}. Dump the store with the old one, and load it anew"
+                )
             }
         }
     }
@@ -107,7 +116,8 @@ impl Reading<'_> {
     }
 }
 
-const KINDS: [&str; 5] = ["blank", "iri", "string", "lang", "typed"];
+/// What the sections of each of [`Kind::IN_DICTIONARY`] are called.
+pub(crate) const KINDS: [&str; 5] = ["blank", "iri", "string", "lang", "typed"];
 const _: () = assert!(KINDS.len() == Kind::IN_DICTIONARY.len());
 
 /// Writes values that may be another owner's, in parts that are checked before they are written.
@@ -235,8 +245,9 @@ impl Snapshot {
         about.push(self.orders().count());
         self.orders().for_each(|order| AboutIndex::of(self.index(order)).store(&mut about));
         about.write("about", into)?;
-        for (section, name) in sections.iter().zip(KINDS) {
+        for (number, (section, name)) in sections.iter().zip(KINDS).enumerate() {
             let (text, ends) = section.parts();
+            write_symbols(number, section.symbols(), into)?;
             write_values(&format!("{name}.text"), text, |bytes| bytes, into)?;
             write_values(&format!("{name}.ends"), ends, |ends| ends.as_flattened(), into)?;
         }
@@ -256,18 +267,18 @@ impl Snapshot {
     /// gives up ([`give_up`](vicus_flow::give_up)) with the owner's error.
     ///
     /// # Errors
-    /// A section is missing, not as it was written, or of a newer format.
+    /// A section is missing, not as it was written, or of another format.
     pub fn lent(sections: &dyn Fn(&str) -> Option<Arc<dyn Pages>>) -> Result<Snapshot, BoxError> {
         let found = Found(sections);
         let about = found.read("about", |words| match words.word() {
             Some(format) if format > FORMAT => Err(NotStored::Newer(format).into()),
+            Some(format) if format < FORMAT => Err(NotStored::Older(format).into()),
             _ => Ok(About::read(words)),
         })?;
         let mut kinds: [Section; 5] = Default::default();
         for ((kind, name), len) in kinds.iter_mut().zip(KINDS).zip(about.terms) {
-            let ends = found.get(&format!("{name}.ends"))?;
-            let section = Section::lent(len, found.get(&format!("{name}.text"))?, ends.clone());
-            *kind = section.ok_or_else(|| ends.senseless(0, "it is not as long as its terms need"))?;
+            let get = |part: &str| found.get(&format!("{name}.{part}"));
+            *kind = Section::lent(len, [get("symbols")?, get("text")?, get("ends")?])?;
         }
         let indexes = about.indexes.iter().map(|about| about.index(&found)).collect::<Result<Vec<Index>, _>>()?;
         let counts = |[statistics, sets]: [&str; 2]| {
@@ -304,7 +315,7 @@ pub(crate) mod tests {
     use vicus_flow::or_given_up;
 
     #[derive(Default)]
-    struct InMemory(BTreeMap<String, Vec<u8>>, String);
+    pub(crate) struct InMemory(pub(crate) BTreeMap<String, Vec<u8>>, String);
 
     impl Sections for InMemory {
         fn begin(&mut self, name: &str) -> Result<(), BoxError> {
@@ -364,7 +375,7 @@ pub(crate) mod tests {
     /// All triples in all orders, as text.
     fn all(snapshot: &Snapshot) -> Vec<Vec<String>> {
         let shown = |index: &Index| {
-            let term = |id: Id| if id.is_unbound() { String::new() } else { snapshot.view(id).to_string() };
+            let term = |id: Id| if id.is_unbound() { String::new() } else { snapshot.term(id).to_string() };
             (0..index.len()).map(|row| index.quad(row).map(term).join(" ")).collect()
         };
         snapshot.orders().map(|order| shown(snapshot.index(order))).collect()
@@ -422,9 +433,11 @@ pub(crate) mod tests {
             assert_eq!(lent(&wrong, None).unwrap_err().to_string(), format!("there is no section {name}"));
         }
         let mut newer = right.clone();
-        newer.get_mut("about").unwrap()[0] = 9;
-        let error = lent(&newer, None).unwrap_err().to_string();
-        assert!(error.contains("format 9, from a newer Vicus"), "{error}");
+        for (format, what) in [(9, "format 9, from a newer Vicus"), (1, "format 1, from an older Vicus")] {
+            newer.get_mut("about").unwrap()[0] = format;
+            let error = lent(&newer, None).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
         for name in ["about", "statistics", "named.sets", "Gpso.keys.frames", "iri.ends"] {
             let mut cut = right.clone();
             let bytes = cut.get_mut(name).unwrap();

@@ -412,10 +412,10 @@ impl Terms {
         self.view(id, |view| view.to_term())
     }
 
-    /// Passes a term to `look`; without a copy, unless it was computed.
+    /// Passes a term to `look`. Allocates nothing, unless it is long or was computed.
     pub(crate) fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
         if self.snapshot.has(id) {
-            return look(self.snapshot.view(id));
+            return self.snapshot.view(id, look);
         }
         if let Some(number) = Terms::number_of_fresh(id) {
             let mut encoder = Encoder::default();

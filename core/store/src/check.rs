@@ -36,11 +36,15 @@ impl fmt::Display for Checked {
     }
 }
 
-/// Checks a store as it is now, beside a process that may be writing to it.
+/// How many rows are compared between two calls of `pause`.
+const ROWS_AT_ONCE: u64 = 1 << 16;
+
+/// Checks a store as it is now, beside a process that may be writing to it. `pause` is called now and then with the number of rows of
+/// indexes that were compared so far, and how many they are in all.
 ///
 /// # Errors
 /// The first thing that is not as it should be.
-pub fn check(directory: &dyn Directory) -> Result<Checked, StoreError> {
+pub fn check(directory: &dyn Directory, pause: &mut dyn FnMut(u64, u64)) -> Result<Checked, StoreError> {
     let recovered = Recovered::read(directory, KIND)?;
     for file in &recovered.bases {
         file.verify().map_err(vicus_disk::DiskError::from)?;
@@ -50,28 +54,49 @@ pub fn check(directory: &dyn Directory) -> Result<Checked, StoreError> {
     // The base by itself, then with the log's changes.
     let base = base::open(&recovered.bases, &recovered.manifest)?;
     let terms = base.dictionary().len();
-    compare(&base)?;
     let records = recovered.records.len();
-    let snapshot = crate::store::snapshot_of(&recovered)?;
-    compare(&snapshot)?;
-    Ok(Checked { files, records, quads: snapshot.len(), terms })
+    let rows = |snapshot: &Snapshot| snapshot.orders().map(|order| snapshot.index(order).len() as u64).sum::<u64>();
+    let of_base = rows(&base);
+    let (mut done, mut total) = (0, if records == 0 { of_base } else { 2 * of_base });
+    let mut count = |snapshot: &Snapshot, total: u64| {
+        let mut one = || {
+            done += 1;
+            if done % ROWS_AT_ONCE == 0 {
+                pause(done, total);
+            }
+        };
+        compare(snapshot, &mut one)
+    };
+    count(&base, total)?;
+    let quads = if records == 0 {
+        base.len()
+    } else {
+        let snapshot = crate::store::snapshot_of(&recovered)?;
+        total = of_base + rows(&snapshot);
+        count(&snapshot, total)?;
+        snapshot.len()
+    };
+    pause(total, total);
+    Ok(Checked { files, records, quads, terms })
 }
 
-/// Compares the parts of a snapshot with each other.
-fn compare(snapshot: &Snapshot) -> Result<(), StoreError> {
-    let wrong = or_given_up(|| wrong(snapshot)).map_err(StoreError::given_up)?;
+/// Compares the parts of a snapshot with each other. `one` is called for each row.
+fn compare(snapshot: &Snapshot, one: &mut dyn FnMut()) -> Result<(), StoreError> {
+    let wrong = or_given_up(|| wrong(snapshot, one)).map_err(StoreError::given_up)?;
     wrong.map_or(Ok(()), |what| Err(StoreError::Unreadable(BoxError::from(what).into())))
 }
 
 /// What is wrong with a snapshot, if anything is.
-fn wrong(snapshot: &Snapshot) -> Option<String> {
+fn wrong(snapshot: &Snapshot, one: &mut dyn FnMut()) -> Option<String> {
     let dictionary = snapshot.dictionary();
     for kind in Kind::IN_DICTIONARY {
-        for rank in 1..dictionary.count(kind) {
-            let [a, b] = [rank - 1, rank].map(|rank| dictionary.key(Id::ranked(kind, rank)));
-            if a >= b {
-                return Some(format!("the terms {a:?} and {b:?} do not ascend"));
+        let (mut keys, mut last) = (dictionary.keys(kind), String::new());
+        for rank in 0..keys.len() {
+            let key = keys.key(rank);
+            if rank > 0 && *last >= *key {
+                return Some(format!("the terms {last:?} and {key:?} do not ascend"));
             }
+            key.clone_into(&mut last);
         }
     }
     // The sums of what is in an order, by what it should have: all quads, or those of named graphs.
@@ -80,6 +105,7 @@ fn wrong(snapshot: &Snapshot) -> Option<String> {
     for order in snapshot.orders() {
         let (mut sum, mut last) = (0_u64, None);
         for quad in snapshot.index(order).quads(0..snapshot.index(order).len()) {
+            one();
             let row = order.arrange(quad);
             if last.is_some_and(|last| last >= row) {
                 return Some(format!("the index {order:?} does not ascend"));

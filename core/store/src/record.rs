@@ -45,8 +45,8 @@ impl Writer {
         Writer { hash_key, terms: Vec::new(), count: 0, steps: Vec::new(), step_count: 0 }
     }
 
-    /// Adds what follows what is there. `key` gives the key of an id that is not its own term.
-    pub(crate) fn step<'k>(&mut self, deletes: &[[Id; 4]], inserts: &[[Id; 4]], key: impl Fn(Id) -> &'k str) {
+    /// Adds what follows what is there. `key` passes on the key of an id that is not its own term.
+    pub(crate) fn step(&mut self, deletes: &[[Id; 4]], inserts: &[[Id; 4]], key: impl Fn(Id, &mut dyn FnMut(&str))) {
         let mut numbers: HashMap<Id, u64, HashKey> = HashMap::with_hasher(self.hash_key);
         for quads in [deletes, inserts] {
             put(quads.len() as u64, &mut self.steps);
@@ -57,7 +57,7 @@ impl Writer {
                 }
                 let number = *numbers.entry(id).or_insert_with(|| {
                     if id.kind().section().is_some() {
-                        put_key(id.kind(), key(id), &mut self.terms);
+                        key(id, &mut |key| put_key(id.kind(), key, &mut self.terms));
                     } else {
                         self.terms.extend_from_slice(&id.bits().to_be_bytes());
                     }

@@ -74,7 +74,10 @@ impl<'a> Transaction<'a> {
         let (deletes, inserts) = (of(false), of(true));
         self.changes = HashMap::with_hasher(self.store.hash_key);
         let made = or_given_up(|| -> Result<Snapshot, NoMemory> {
-            let key = |id: Id| if fresh.has(id) && id.is_computed() { fresh.key(id) } else { self.snapshot.key(id) };
+            let key = |id: Id, look: &mut dyn FnMut(&str)| match fresh.has(id) && id.is_computed() {
+                true => look(fresh.key(id)),
+                false => self.snapshot.key(id, look),
+            };
             self.record.step(&deletes, &inserts, key);
             self.snapshot.with(Changes { fresh, inserts, deletes })
         });

@@ -7,7 +7,7 @@ use anyhow::ensure;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, ErrorKind, IsTerminal};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vicus::{Runtime, RuntimeBuilder, Topology};
 use vicus_rdf::load::{LoadError, LoadOptions, Phase, Source};
 use vicus_schedule::MOST_THREADS;
@@ -27,7 +27,7 @@ pub(crate) fn load(
     let loading = service.load(sources, options, interrupt::cancel());
     let bar = bar(reading);
     if !bar.is_hidden() {
-        let progress = loading.progress();
+        let (progress, began) = (loading.progress(), Instant::now());
         while !loading.wait_for(DRAWN) {
             bar.set_position(reading.done.load(Ordering::Relaxed));
             let phase = match progress.phase() {
@@ -36,7 +36,8 @@ pub(crate) fn load(
                 Phase::Triples => "sorting triples",
                 Phase::Indexes | Phase::Done => "making indexes",
             };
-            bar.set_message(format!("{} triples, {phase}", progress.triples()));
+            let rate = progress.triples() as f64 / began.elapsed().as_secs_f64().max(1e-3);
+            bar.set_message(format!("{} triples, {rate:.0}/s, {phase}", progress.triples()));
         }
         bar.finish_and_clear();
     }
@@ -97,7 +98,7 @@ fn bar(reading: &Reading) -> ProgressBar {
     }
     let (bar, style) = match reading.total {
         0 => (ProgressBar::new_spinner(), "{spinner} loading: {bytes} read, {msg}"),
-        total => (ProgressBar::new(total), "loading {wide_bar} {bytes}/{total_bytes}, {msg}"),
+        total => (ProgressBar::new(total), "loading {wide_bar} {bytes}/{total_bytes}, {msg}, {eta} left to read"),
     };
     bar.set_style(ProgressStyle::with_template(style).expect("the template is well-formed"));
     bar

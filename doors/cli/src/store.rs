@@ -50,7 +50,10 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Dataset> {
 }
 
 pub(crate) fn check(args: CheckArgs) -> anyhow::Result<()> {
-    let checked = check_store(&args.store).with_context(|| of(&args.store))?;
+    let bar = Bar::new("checking", 0, Unit::Rows);
+    let checked =
+        check_store(&args.store, &mut |done, total| bar.set_of(done, total)).with_context(|| of(&args.store))?;
+    bar.end();
     show(&format!("{}: {checked}\n", args.store.display()))
 }
 
@@ -58,9 +61,9 @@ pub(crate) fn compact(args: CompactArgs) -> anyhow::Result<()> {
     interrupt::listen();
     let _doing = Doing::Loading.begin();
     let store = open_store(&args.store).with_context(|| of(&args.store))?;
-    let written = Written::new("compacting");
-    let merged = store.merge(&mut |bytes| written.set(bytes)).with_context(|| of(&args.store))?;
-    written.end();
+    let bar = Bar::new("compacting", bytes_of(&args.store), Unit::Bytes);
+    let merged = store.merge(&mut |bytes| bar.set(bytes)).with_context(|| of(&args.store))?;
+    bar.end();
     match merged {
         true => show(&format!("{}: {} quads\n", args.store.display(), store.snapshot().len())),
         false => show(&format!("{}: nothing has changed since it was built\n", args.store.display())),
@@ -70,11 +73,10 @@ pub(crate) fn compact(args: CompactArgs) -> anyhow::Result<()> {
 pub(crate) fn backup(args: BackupArgs) -> anyhow::Result<()> {
     interrupt::listen();
     let _doing = Doing::Loading.begin();
-    let written = Written::new("copying");
     let snapshot = read_store(&args.store).with_context(|| of(&args.store))?;
-    let copied =
-        copy_store(&snapshot, &args.output, &mut |bytes| written.set(bytes)).with_context(|| of(&args.output))?;
-    written.end();
+    let bar = Bar::new("copying", bytes_of(&args.store), Unit::Bytes);
+    let copied = copy_store(&snapshot, &args.output, &mut |bytes| bar.set(bytes)).with_context(|| of(&args.output))?;
+    bar.end();
     show(&format!("{}: {copied} quads\n", args.output.display()))
 }
 
@@ -83,23 +85,53 @@ fn show(text: &str) -> anyhow::Result<()> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
 }
 
-/// How many bytes of a store were written, on a terminal.
-struct Written(ProgressBar);
+/// About as many bytes as a store's files will have when they are written anew: as many as they have.
+fn bytes_of(path: &Path) -> u64 {
+    let files = std::fs::read_dir(path).into_iter().flatten().flatten();
+    files.filter_map(|file| file.metadata().ok()).map(|about| about.len()).sum()
+}
 
-impl Written {
-    fn new(what: &'static str) -> Written {
+/// What a bar counts.
+#[derive(Clone, Copy)]
+enum Unit {
+    /// That were written.
+    Bytes,
+    Quads,
+    /// Of indexes.
+    Rows,
+}
+
+/// How far work is, with its rate and the time left, on a terminal.
+struct Bar(ProgressBar);
+
+impl Bar {
+    /// The total may be a guess; 0 if it is not known yet.
+    fn new(what: &'static str, total: u64, unit: Unit) -> Bar {
         if !std::io::stderr().is_terminal() {
-            return Written(ProgressBar::hidden());
+            return Bar(ProgressBar::hidden());
         }
-        let bar = ProgressBar::new_spinner();
-        let style = ProgressStyle::with_template("{spinner} {msg}: {bytes} written, {bytes_per_sec}");
-        bar.set_style(style.expect("the template is well-formed"));
+        let template = match unit {
+            Unit::Bytes => "{msg} {wide_bar} {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left",
+            Unit::Quads => "{msg} {wide_bar} {human_pos}/{human_len} quads, {per_sec}, {eta} left",
+            Unit::Rows => "{msg} {wide_bar} {human_pos}/{human_len} rows, {per_sec}, {eta} left",
+        };
+        let bar = ProgressBar::new(total);
+        bar.set_style(ProgressStyle::with_template(template).expect("the template is well-formed"));
         bar.set_message(what);
-        Written(bar)
+        Bar(bar)
     }
 
-    fn set(&self, bytes: u64) {
-        self.0.set_position(bytes);
+    fn set(&self, done: u64) {
+        // A guess may be too low.
+        if self.0.length().is_some_and(|total| total < done) {
+            self.0.set_length(done);
+        }
+        self.0.set_position(done);
+    }
+
+    fn set_of(&self, done: u64, total: u64) {
+        self.0.set_length(total);
+        self.0.set_position(done);
     }
 
     fn end(&self) {

@@ -31,7 +31,7 @@ fn main() -> Result<(), Failure> {
         }
         "check" => {
             let start = Instant::now();
-            println!("{}, in {:?}", check_store(folder)?, start.elapsed());
+            println!("{}, in {:?}", check_store(folder, &mut |_, _| {})?, start.elapsed());
             Ok(())
         }
         other => Err(format!("{other}?").into()),
@@ -66,10 +66,10 @@ fn open(folder: &Path) -> Result<(), Failure> {
     let start = Instant::now();
     let index = snapshot.index(Order::Gspo);
     let quad = index.quad(index.len() / 2);
-    let shown = |id: vicus_rdf::Id| if id.is_unbound() { String::new() } else { snapshot.view(id).to_string() };
+    let shown = |id: vicus_rdf::Id| if id.is_unbound() { String::new() } else { snapshot.term(id).to_string() };
     println!("a quad from the middle: {} in {:?}", quad.map(shown).join(" "), start.elapsed());
     let start = Instant::now();
-    let key = snapshot.dictionary().key(quad[1]).to_owned();
+    let key = snapshot.dictionary().key(quad[1], str::to_owned);
     println!("its predicate found: {:?} in {:?}", snapshot.dictionary().search(Kind::Iri, &key), start.elapsed());
     Ok(())
 }

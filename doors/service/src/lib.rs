@@ -33,8 +33,9 @@ pub use load::{Dataset, Loaded, Loading};
 pub use service::Service;
 pub use session::{Call, Limits, Outcome, Prepared, Running, Session, SessionOptions, check};
 pub use sink::{
-    Batch, Count, Each, EachTaker, Format, Sink, Solutions, Taker, TextSink, TextTaker, Unwritable, WrongFormat,
+    Batch, Count, DumpError, Each, EachTaker, Format, Sink, Solutions, Taker, TextSink, TextTaker, Unwritable,
+    WrongFormat, dump,
 };
-pub use store::{back_up_store, check_store, copy_store, create_store, graph_name, open_store, or_damaged, read_store};
+pub use store::{back_up_store, check_store, copy_store, create_store, graph_name, open_store, read_store};
 pub use update::{Draft, Updated, Updating, check_update};
 pub use web::{Permit, Web, WebError, WebOptions};

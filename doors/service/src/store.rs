@@ -72,12 +72,13 @@ pub fn read_store(path: &Path) -> Result<Arc<Snapshot>, StoreError> {
     vicus_store::read(&*folder(path)?)
 }
 
-/// Checks a store, beside a process that may be writing to it.
+/// Checks a store, beside a process that may be writing to it. `pause` is called now and then with the rows that were compared so far, and
+/// how many they are in all.
 ///
 /// # Errors
 /// The first thing that is not as it should be.
-pub fn check_store(path: &Path) -> Result<Checked, StoreError> {
-    vicus_store::check(&*folder(path)?)
+pub fn check_store(path: &Path, pause: &mut dyn FnMut(u64, u64)) -> Result<Checked, StoreError> {
+    vicus_store::check(&*folder(path)?, pause)
 }
 
 /// Copies a store as it is now to a folder of its own, which is created if it is not there.
@@ -96,14 +97,6 @@ pub fn back_up_store(store: &Store, path: &Path, pause: &mut dyn FnMut(u64)) -> 
 pub fn copy_store(snapshot: &Snapshot, path: &Path, pause: &mut dyn FnMut(u64)) -> Result<usize, StoreError> {
     vicus_store::copy(snapshot, Arc::new(SystemDirectory::create(path)?), number(), pause)?;
     Ok(snapshot.len())
-}
-
-/// The result of a function that reads data, or the damage that it came across.
-///
-/// # Errors
-/// The data can't be read.
-pub fn or_damaged<R>(function: impl FnOnce() -> R) -> Result<R, Arc<dyn std::error::Error + Send + Sync>> {
-    vicus::or_given_up(function).map_err(Into::into)
 }
 
 /// The name of a graph.

@@ -99,7 +99,7 @@ fn what_was_acknowledged_is_there_after_kill_9_and_two_processes_do_no_harm() {
         let refused = open_store(&fresh.0).unwrap_err().to_string();
         assert!(refused.ends_with(&format!("LOCK is locked by process {}", writer.id())), "{refused}");
         let read = numbers(&read_store(&fresh.0).unwrap());
-        check_store(&fresh.0).unwrap();
+        check_store(&fresh.0, &mut |_, _| {}).unwrap();
         writer.kill().unwrap();
         writer.wait().unwrap();
         lines.for_each(|line| {
@@ -125,7 +125,7 @@ fn a_store_is_backed_up_while_others_write() {
     });
     let copied = numbers(&read_store(&copy.0).unwrap());
     assert!(copied.len() >= 5 && copied.iter().copied().eq(0..copied.len() as i64), "{copied:?}");
-    check_store(&copy.0).unwrap();
+    check_store(&copy.0, &mut |_, _| {}).unwrap();
 }
 
 /// Each page of a store is damaged once: a query gives the right answer, or an error that names file and page, whether the planner finds
@@ -228,9 +228,11 @@ fn what_is_no_store_is_said_to_be_none() {
     let missing = open_store(&fresh.0).unwrap_err().to_string();
     assert!(missing.starts_with("can't open ") && missing.contains("vicus-no-store"), "{missing}");
     std::fs::create_dir(&fresh.0).unwrap();
-    for error in
-        [open_store(&fresh.0).unwrap_err(), read_store(&fresh.0).unwrap_err(), check_store(&fresh.0).unwrap_err()]
-    {
+    for error in [
+        open_store(&fresh.0).unwrap_err(),
+        read_store(&fresh.0).unwrap_err(),
+        check_store(&fresh.0, &mut |_, _| {}).unwrap_err(),
+    ] {
         let error = error.to_string();
         assert!(error.contains("holds no store: there is no file CURRENT in it"), "{error}");
     }

@@ -4,9 +4,9 @@
 //! [`SortedTerms::new`] can run for all chunks in parallel, [`merge_terms`] for all parts; [`cut_terms`] is quick, and
 //! [`assemble`] copies.
 
+use super::compress::AssembledTerms;
 use super::terms::Entries;
 use super::{Parsed, Quads, merge_sorted};
-use crate::dictionary::{Dictionary, Section};
 use crate::ids::{Id, Kind};
 use std::ops::Range;
 use vicus_flow::{Grow, NoMemory};
@@ -137,10 +137,41 @@ pub fn cut_terms(chunks: &[SortedTerms], parts: usize) -> Vec<Vec<Range<usize>>>
 pub struct MergedTerms {
     /// The ids, as if the part were the whole dictionary.
     ids: Vec<Id>,
-    /// For each of [`Kind::IN_DICTIONARY`], the keys one after the other, and their lengths.
-    sections: [(Vec<u8>, Vec<usize>); 5],
+    /// For each of [`Kind::IN_DICTIONARY`], the keys.
+    sections: [MergedKeys; 5],
     /// For each chunk, the places in `ids` of its terms of this part, in their order.
     places: Vec<Vec<u32>>,
+}
+
+/// Keys one after the other, ascending.
+#[derive(Default)]
+pub(super) struct MergedKeys {
+    text: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl MergedKeys {
+    fn push(&mut self, key: &[u8]) -> Result<(), NoMemory> {
+        self.text.grow(key.len())?;
+        self.ends.grow(1)?;
+        self.text.extend_from_slice(key);
+        self.ends.push(self.text.len());
+        Ok(())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// How many bytes all keys have.
+    pub(super) fn bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    pub(super) fn get(&self, number: usize) -> &[u8] {
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.text[start..self.ends[number]]
+    }
 }
 
 /// Merges one of the parts made by [`cut_terms`].
@@ -181,12 +212,9 @@ impl MergedTerms {
         self.ids.grow(1)?;
         self.ids.push(match kind.section() {
             Some(section) => {
-                let (text, lengths) = &mut self.sections[section];
-                text.grow(key.len())?;
-                lengths.grow(1)?;
-                text.extend_from_slice(key);
-                lengths.push(key.len());
-                Id::ranked(kind, lengths.len() - 1)
+                let section = &mut self.sections[section];
+                section.push(key)?;
+                Id::ranked(kind, section.len() - 1)
             }
             None => Id::from_bits(u64::from_be_bytes(entry.try_into().expect("an inlined id has eight bytes"))),
         });
@@ -220,8 +248,8 @@ impl Numbering {
 
 /// The result of merging the terms of all chunks.
 pub struct Assembled {
-    /// The dictionary of the store.
-    pub dictionary: Dictionary,
+    /// The terms of the store's dictionary, which are still to be compressed.
+    pub terms: AssembledTerms,
     /// From number to id.
     pub numbering: Numbering,
     /// For each chunk, from its local numbers to numbers: the tables for [`remap`](super::remap).
@@ -249,7 +277,7 @@ pub fn assemble(chunks: Vec<SortedTerms>, mut parts: Vec<MergedTerms>) -> Result
         }
         base += part.ids.len() as u32;
     }
-    // The chunks' texts are freed before the dictionary's are written.
+    // The chunks' texts are freed before the dictionary is made.
     drop(chunks);
     let mut ids = Vec::with_room(count)?;
     let mut ranks = [0; 5];
@@ -264,20 +292,8 @@ pub fn assemble(chunks: Vec<SortedTerms>, mut parts: Vec<MergedTerms>) -> Result
             });
         }
     }
-    let mut sections: [Section; 5] = Default::default();
-    for (number, section) in sections.iter_mut().enumerate() {
-        let mut pieces = parts.iter_mut().map(|part| std::mem::take(&mut part.sections[number]));
-        let (mut text, mut lengths) = pieces.next().unwrap_or_default();
-        for (more, more_lengths) in pieces {
-            text.grow(more.len())?;
-            lengths.grow(more_lengths.len())?;
-            text.extend_from_slice(&more);
-            lengths.extend_from_slice(&more_lengths);
-        }
-        text.shrink_to_fit();
-        *section = Section::new(text, lengths.into_iter())?;
-    }
-    Ok(Assembled { dictionary: Dictionary::new(sections), numbering: Numbering { ids }, tables })
+    let terms = AssembledTerms::new(parts.into_iter().map(|part| part.sections))?;
+    Ok(Assembled { terms, numbering: Numbering { ids }, tables })
 }
 
 #[cfg(test)]

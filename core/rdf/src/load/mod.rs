@@ -5,7 +5,8 @@
 //!             TurtleReader, PulledReader ─────────────────▶ Parsed      each file of another syntax alone
 //!  Parsed ─── SortedTerms::new ──▶ terms, quads                         each chunk alone
 //!  terms ──── cut_terms ─ merge_terms ─▶ parts                          each part alone
-//!  parts ──── assemble ──▶ dictionary, numbering, a table per chunk     once
+//!  parts ──── assemble ──▶ terms, numbering, a table per chunk          once
+//!  terms ──── cut, compress, join_keys ──▶ dictionary                   each part alone
 //!  quads ──── remap ─ Run::new ─ Run::derive ──▶ runs                   each chunk and order alone
 //!  runs ───── cut_runs ─ merge_runs ──▶ parts                           each order and part alone
 //!  parts ──── index ──▶ Index                                           each order alone
@@ -18,6 +19,7 @@
 //! without such an error panic.
 
 mod chunk;
+mod compress;
 #[cfg(test)]
 pub(crate) mod crafted;
 mod flow;
@@ -32,6 +34,7 @@ mod terms;
 mod turtle;
 
 pub use chunk::{Chunk, Chunker};
+pub use compress::{AssembledTerms, CompressedKeys, join_keys};
 pub use flow::{Load, LoadError, LoadOptions, Loaded, Malformed, Phase, Progress, Source};
 pub use merge::{Assembled, MergedTerms, Numbering, SortedTerms, assemble, cut_terms, merge_terms};
 pub use ntriples::{parse_lines_into, parse_ntriples};
@@ -355,7 +358,8 @@ pub fn build(parsed: Vec<Parsed>, orders: &[Order]) -> Result<Snapshot, NoMemory
     let sorted: Vec<(SortedTerms, Quads)> = parsed.into_iter().map(SortedTerms::new).collect::<Result<_, _>>()?;
     let (terms, mut quads): (Vec<SortedTerms>, Vec<Quads>) = sorted.into_iter().unzip();
     let parts = cut_terms(&terms, 1).iter().map(|part| merge_terms(&terms, part)).collect::<Result<_, _>>()?;
-    let Assembled { dictionary, numbering, tables } = assemble(terms, parts)?;
+    let Assembled { terms, numbering, tables } = assemble(terms, parts)?;
+    let dictionary = terms.dictionary()?;
     for (quads, table) in quads.iter_mut().zip(&tables) {
         remap(quads, table);
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::sync::{Arc, OnceLock};
 use vicus_flow::{FlowError, sequential};
-use vicus_memory::{FakePages, Memory, MemoryOptions, Region};
+use vicus_memory::{FakePages, Memory, MemoryOptions};
 use vicus_rdf::load::{Load, LoadError, LoadOptions, Loaded, Phase, Progress, Source, Syntax};
 use vicus_rdf::{Id, Kind, Loader, OnError, Order, Placement, Snapshot};
 use vicus_topology::{NodeId, Topology};
@@ -143,8 +143,8 @@ fn a_large_store_is_laid_over_the_nodes_and_stays_the_same() {
             }
         }
         if nodes > 1 {
-            let key = |rank: usize| snapshot.dictionary().key(Id::ranked(Kind::String, rank)).as_ptr();
-            let homes: BTreeSet<_> = (0..60_000).step_by(50).map(|rank| memory.node_of(key(rank))).collect();
+            let home = |rank: usize| snapshot.dictionary().home(Id::ranked(Kind::String, rank));
+            let homes: BTreeSet<_> = (0..60_000).step_by(50).map(|rank| home(rank).unwrap()).collect();
             assert_eq!(homes.len(), nodes, "the dictionary's pages go round");
         }
     }

@@ -16,7 +16,7 @@ fn by_us(snapshot: &Snapshot) -> BTreeSet<String> {
     let index = snapshot.index(Order::Gspo);
     (0..index.len())
         .map(|row| {
-            let [s, p, o] = index.triple(row).map(|id| snapshot.view(id).to_string());
+            let [s, p, o] = index.triple(row).map(|id| snapshot.term(id).to_string());
             format!("{s} {p} {o}")
         })
         .collect()

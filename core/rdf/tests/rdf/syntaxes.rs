@@ -15,7 +15,7 @@ fn lines(snapshot: &Snapshot) -> BTreeSet<String> {
     let index = snapshot.index(Order::Gspo);
     let line = |row| {
         let named = index.quad(row).into_iter().filter(|id| !id.is_unbound());
-        named.map(|id| snapshot.view(id).to_string()).collect::<Vec<_>>().join(" ")
+        named.map(|id| snapshot.term(id).to_string()).collect::<Vec<_>>().join(" ")
     };
     (0..index.len()).map(line).collect()
 }
@@ -132,7 +132,7 @@ fn named_graphs_are_kept_apart_from_the_default_graph() {
         let (statistics, named) = (snapshot.statistics(), snapshot.named_statistics());
         assert_eq!((snapshot.len(), statistics.triples, named.triples), (4, 2, 2), "{syntax:?}");
         let graphs: Vec<Id> = snapshot.graphs().collect();
-        let names: Vec<String> = graphs.iter().map(|id| snapshot.view(*id).to_string()).collect();
+        let names: Vec<String> = graphs.iter().map(|id| snapshot.term(*id).to_string()).collect();
         assert!(matches!(&names[..], [blank, iri] if blank.starts_with("_:") && iri == "<a:g>"), "{names:?}");
         assert!(graphs.iter().all(|graph| snapshot.index(Order::Gspo).count(&[*graph]) == 1));
     }

@@ -23,7 +23,7 @@ fn load(path: &Path) -> [Arc<Snapshot>; 2] {
     let snapshot = if name.contains(".ttl") { Snapshot::of_turtle(&text, None) } else { Snapshot::of_ntriples(&text) };
     let snapshot = snapshot.unwrap_or_else(|error| panic!("{name}: {error}"));
     let index = snapshot.index(Order::Gspo);
-    let line = |[s, p, o, _]: [Id; 4]| [s, p, o].map(|id| snapshot.view(id).to_string()).join(" ") + " .\n";
+    let line = |[s, p, o, _]: [Id; 4]| [s, p, o].map(|id| snapshot.term(id).to_string()).join(" ") + " .\n";
     let half = made::in_way(&index.quads(0..index.len()).map(line).collect::<String>(), 2);
     [Arc::new(snapshot), half]
 }

@@ -20,7 +20,7 @@ pub(crate) fn lines_of(snapshot: &Snapshot) -> BTreeSet<String> {
     let index = snapshot.index(Order::Gspo);
     let line = |row: usize| {
         let terms = index.quad(row).into_iter().filter(|id| !id.is_unbound());
-        terms.map(|id: Id| snapshot.view(id).to_string()).collect::<Vec<_>>().join(" ")
+        terms.map(|id: Id| snapshot.term(id).to_string()).collect::<Vec<_>>().join(" ")
     };
     (0..index.len()).map(line).collect()
 }

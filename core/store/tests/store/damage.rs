@@ -37,7 +37,7 @@ fn a_changed_byte_is_found_and_its_file_named_or_changes_no_answer() {
             let directory = disk.process(3);
             let read = vicus_store::read(&directory).map_err(|error| error.to_string());
             let read = read.and_then(|snapshot| or_given_up(|| quads(&snapshot)).map_err(|error| error.to_string()));
-            let checked = vicus_store::check(&directory).map_err(|error| error.to_string());
+            let checked = vicus_store::check(&directory, &mut |_, _| {}).map_err(|error| error.to_string());
             let opened = Store::open(Arc::new(disk.process(4)), Arc::new(NoWaiting));
             let opened = opened.map_err(|error| error.to_string());
             let opened =

@@ -39,7 +39,7 @@ fn a_second_writer_is_refused_with_the_firsts_process_and_readers_are_not() {
 fn a_directory_without_a_store_is_left_alone() {
     let disk = FakeDisk::new(1);
     assert_eq!(open(&disk, 1).unwrap_err(), "fake/ holds no store: there is no file CURRENT in it");
-    assert!(read(&disk.process(1)).is_err() && check(&disk.process(1)).is_err());
+    assert!(read(&disk.process(1)).is_err() && check(&disk.process(1), &mut |_, _| {}).is_err());
     assert!(disk.names().is_empty());
     drop(create(&disk));
     let again = Store::create(Arc::new(disk.process(2)), 4712, Arc::new(NoWaiting));
@@ -71,7 +71,7 @@ fn garbage_in_place_of_a_file_is_refused_with_its_name() {
             disk.put(&name, garbage);
             let error = open(&disk, 2).expect_err("it is garbage");
             assert!(error.contains(&name), "{name}: {error}");
-            assert!(read(&disk.process(2)).is_err() && check(&disk.process(2)).is_err());
+            assert!(read(&disk.process(2)).is_err() && check(&disk.process(2), &mut |_, _| {}).is_err());
         }
     }
 }
@@ -197,7 +197,7 @@ fn merging_empties_the_log() {
         .map(|name| disk.process(3).open(name, Access::Read).unwrap().len().unwrap())
         .sum();
     assert!(records < 400, "one record is left, not forty: {records} bytes");
-    assert_eq!(open(&disk, 2).unwrap().snapshot().len(), check(&disk.process(3)).unwrap().quads);
+    assert_eq!(open(&disk, 2).unwrap().snapshot().len(), check(&disk.process(3), &mut |_, _| {}).unwrap().quads);
 }
 
 /// Each load has its own files, so a label in one is not that in another.
@@ -210,7 +210,7 @@ fn blank_nodes_of_two_loads_are_different() {
         store.load(loaded, &mut |_| {}).unwrap();
     }
     assert_eq!(store.snapshot().len(), 4, "three nodes called x, and one triple that is always the same");
-    assert_eq!(check(&disk.process(2)).unwrap().quads, 4);
+    assert_eq!(check(&disk.process(2), &mut |_, _| {}).unwrap().quads, 4);
 }
 
 /// Damage that a change needs to read refuses the change, and nothing else.
@@ -237,7 +237,7 @@ fn a_change_that_needs_a_damaged_page_is_refused_with_its_place() {
     assert!(refused > 0);
     let merged = store.merge(&mut |_| {}).map_or_else(|error| error.to_string(), |merged| merged.to_string());
     assert!(merged == "false" || merged.contains(&name), "{merged}");
-    assert!(check(&disk.process(3)).unwrap_err().to_string().contains(&name));
+    assert!(check(&disk.process(3), &mut |_, _| {}).unwrap_err().to_string().contains(&name));
 }
 
 /// What happened: the snapshot kept the new terms of changes without quads, so the next changes, which came with other new terms, made the
@@ -326,6 +326,6 @@ fn a_merge_is_due_when_changes_were_undone_too() {
         }
         assert!(store.merge(&mut |_| {}).unwrap());
         assert!(!store.is_merge_due() && store.snapshot().fresh().is_empty());
-        assert_eq!(check(&disk.process(2)).unwrap().records, 0);
+        assert_eq!(check(&disk.process(2), &mut |_, _| {}).unwrap().records, 0);
     }
 }

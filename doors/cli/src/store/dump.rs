@@ -1,15 +1,17 @@
-//! `vicus dump`: the quads of a store as N-Quads or N-Triples.
+//! `vicus dump`: the quads of a store in any syntax of RDF.
 
-use super::{read, show};
-use anyhow::{Context, anyhow, bail, ensure};
+use super::{Bar, Unit, read, show};
+use crate::interrupt::{self, Interrupted};
+use crate::query::SyntaxName;
+use anyhow::{Context, anyhow, bail};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use vicus_rdf::load::Syntax;
 use vicus_rdf::{Id, Order, Snapshot};
-use vicus_service::{graph_name, syntax_by_ending};
+use vicus_service::{DumpError, Format, dump, graph_name, syntax_by_ending};
 
 /// See `vicus dump --help`.
 #[derive(clap::Args)]
@@ -17,12 +19,30 @@ pub(crate) struct Args {
     /// The folder of the store. Another process may be writing to it.
     #[arg(long, value_name = "DIR")]
     store: PathBuf,
-    /// Only this graph; its triples are written without its name.
-    #[arg(long, value_name = "IRI")]
+    /// Only this graph, or with `default` the default graph. Syntaxes without graphs (nt, ttl, rdfxml) hold one graph, without its name; nq,
+    /// trig and jsonld have its name.
+    #[arg(long, value_name = "IRI|default")]
     graph: Option<String>,
-    /// The file to be written: .nq for all graphs, .nt for a graph, with .gz or .zst behind it or not; - is standard output, in nq.
+    /// The file to be written, in the syntax of its ending (.nt, .nq, .ttl, .trig, .rdf, .xml, .owl, .jsonld), packed by gzip or zstd
+    /// with .gz or .zst behind the ending; - is standard output, in nq, or nt for one graph. What is there stays until all is written.
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
+    /// The syntax, whatever the file's ending.
+    #[arg(long, value_enum)]
+    syntax: Option<SyntaxName>,
+    /// A prefix for ttl, trig and rdfxml, as in ex=http://example.org/. May be given several times; namespaces of the data's predicates have
+    /// prefixes without it.
+    #[arg(long, value_name = "NAME=IRI", value_parser = prefix)]
+    prefix: Vec<(String, String)>,
+}
+
+fn prefix(text: &str) -> Result<(String, String), String> {
+    let (name, iri) = text.split_once('=').ok_or("expected a name, = and an IRI")?;
+    let written = format!("PREFIX {name}: <{iri}>");
+    // One that a query may have.
+    let query = format!("{written} ASK {{}}");
+    vicus_sparql::parse(&query).map_err(|_| format!("`{written}` is no prefix"))?;
+    Ok((name.to_owned(), iri.to_owned()))
 }
 
 /// Where the quads go.
@@ -60,40 +80,75 @@ impl Output {
     }
 }
 
+/// The format of a syntax.
+fn format_of(syntax: Syntax) -> Format {
+    match syntax {
+        Syntax::NTriples => Format::NTriples,
+        Syntax::NQuads => Format::NQuads,
+        Syntax::Turtle => Format::Turtle,
+        Syntax::TriG => Format::TriG,
+        Syntax::RdfXml => Format::RdfXml,
+        Syntax::JsonLd => Format::JsonLd,
+    }
+}
+
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    let graph = args.graph.as_deref().map(graph_name).transpose().map_err(|error| anyhow!("--graph: {error}"))?;
+    interrupt::listen();
     let name = args.output.to_string_lossy().into_owned();
     let is_stdout = name == "-";
-    let with_graphs = match syntax_by_ending(&name) {
-        _ if is_stdout => graph.is_none(),
-        Some(Syntax::NQuads) => true,
-        Some(Syntax::NTriples) => false,
-        _ => bail!(
-            "{name}: the ending says no syntax that can be written; expected .nq or .nt, with .gz or .zst behind it or not"
+    let syntax = match (args.syntax, syntax_by_ending(&name)) {
+        (Some(syntax), _) => syntax.syntax(),
+        (None, Some(syntax)) => syntax,
+        (None, None) if is_stdout && args.graph.is_none() => Syntax::NQuads,
+        (None, None) if is_stdout => Syntax::NTriples,
+        (None, None) => bail!(
+            "{name}: the ending says no syntax that can be written; expected .nt, .nq, .ttl, .trig, .rdf, .xml, .owl or .jsonld, with .gz or .zst behind it or not, or --syntax"
         ),
     };
+    let format = format_of(syntax);
+    let graph_iri = args.graph.as_deref().filter(|name| *name != "default").map(graph_name);
+    let graph_iri = graph_iri.transpose().map_err(|error| anyhow!("--graph: {error}"))?;
     let dataset = read(&args.store)?;
     let snapshot = dataset.snapshot();
-    let graph = match &graph {
-        Some(name) => match snapshot.id(name.as_ref().into()) {
+    let graph = match (&args.graph, &graph_iri) {
+        (None, _) => None,
+        (Some(_), None) => Some(Id::UNBOUND),
+        (Some(_), Some(name)) => match snapshot.id(name.as_ref().into()) {
             Some(id) if snapshot.index(Order::Gspo).count(&[id]) > 0 => Some(id),
             _ => bail!("the store has no graph {name}"),
         },
-        None => None,
     };
-    ensure!(
-        with_graphs || graph.is_some() || snapshot.graphs().len() == 0,
-        "{name}: the store has named graphs, which .nt can't hold: choose one with --graph, or .nq"
-    );
-    let write = |output: Output| {
-        let written = vicus_service::or_damaged(|| write(snapshot, graph, with_graphs, output));
-        written.map_err(|error| anyhow!("store {}: {error}", args.store.display()))?
+    let write = |mut output: Output| {
+        let bar = Bar::new("dumping", count(snapshot, graph) as u64, Unit::Quads);
+        let written = dump(snapshot, graph, format, &args.prefix, output.writer(), &mut |quads| {
+            bar.set(quads as u64);
+            if interrupt::cancel().is_cancelled() { Err(ErrorKind::Interrupted.into()) } else { Ok(()) }
+        });
+        bar.end();
+        let quads = written.map_err(|error| match error {
+            DumpError::Graphs(_) => anyhow!("{error}: choose one with --graph, or --syntax"),
+            DumpError::Damaged(_) => anyhow!("store {}: {error}", args.store.display()),
+            DumpError::Unwritable(error) => anyhow!("{error}; --syntax {} have", error.others()),
+            DumpError::Io(_) if interrupt::cancel().is_cancelled() => Interrupted.into(),
+            DumpError::Io(error) => std::io::Error::new(error.kind(), error).into(),
+        })?;
+        output.finish()?;
+        Ok(quads)
     };
     if is_stdout {
-        return write(Output::Plain(Box::new(BufWriter::new(std::io::stdout().lock())))).map(drop);
+        let written = write(Output::Plain(Box::new(BufWriter::new(std::io::stdout().lock()))));
+        // Its reader may have seen enough.
+        let is_closed = |error: &anyhow::Error| {
+            error.downcast_ref().is_some_and(|error: &std::io::Error| error.kind() == ErrorKind::BrokenPipe)
+        };
+        return written.map(drop).or_else(|error| if is_closed(&error) { Ok(()) } else { Err(error) });
     }
     let quads = to_file(write, &args.output, &name)?;
     show(&format!("{name}: {quads} quads\n"))
+}
+
+fn count(snapshot: &Snapshot, graph: Option<Id>) -> usize {
+    graph.map_or(snapshot.len(), |graph| snapshot.index(Order::Gspo).count(&[graph]))
 }
 
 /// Writes beside the file and renames at the end: after an error, what was there before is still there.
@@ -110,21 +165,4 @@ fn to_file(write: impl FnOnce(Output) -> anyhow::Result<usize>, path: &Path, nam
         let _ = std::fs::remove_file(&beside);
     }
     written.with_context(cannot)
-}
-
-fn write(snapshot: &Snapshot, graph: Option<Id>, with_graphs: bool, mut output: Output) -> anyhow::Result<usize> {
-    let index = snapshot.index(Order::Gspo);
-    let rows = graph.map_or(0..index.len(), |graph| index.range(&[graph]));
-    let quads = rows.len();
-    let writer = output.writer();
-    for row in rows {
-        let [subject, predicate, object, graph] = index.quad(row);
-        write!(writer, "{} {} {}", snapshot.view(subject), snapshot.view(predicate), snapshot.view(object))?;
-        if with_graphs && !graph.is_unbound() {
-            write!(writer, " {}", snapshot.view(graph))?;
-        }
-        writer.write_all(b" .\n")?;
-    }
-    output.finish()?;
-    Ok(quads)
 }

@@ -1,6 +1,6 @@
 //! `vicus load`: files of RDF become a store, or are added to one.
 
-use super::{Written, of, show};
+use super::{Bar, Unit, bytes_of, of, show};
 use crate::query::{SyntaxName, by_chance, bytes};
 use crate::tell::tell;
 use crate::{engine, input, interrupt, strategy};
@@ -70,9 +70,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     }
     let quads = loaded.dataset.snapshot().len();
     let snapshot = Arc::into_inner(loaded.dataset.into_snapshot()).expect("no other owner is left");
-    let written = Written::new("writing");
-    store.load(snapshot, &mut |bytes| written.set(bytes)).with_context(|| of(&args.store))?;
-    written.end();
+    // What is written is what is in memory, and what was there before.
+    let bar = Bar::new("writing", snapshot.heap_bytes() as u64 + bytes_of(&args.store), Unit::Bytes);
+    store.load(snapshot, &mut |bytes| bar.set(bytes)).with_context(|| of(&args.store))?;
+    bar.end();
     let (all, seconds) = (store.snapshot().len(), began.elapsed().as_secs_f64());
     let rate = quads as f64 / seconds.max(1e-9);
     show(&format!(

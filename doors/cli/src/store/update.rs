@@ -1,6 +1,6 @@
 //! `vicus update`: SPARQL updates of a store, each durable when the command says so.
 
-use super::{Written, of, show};
+use super::{Bar, Unit, bytes_of, of, show};
 use crate::query::{by_chance, bytes, duration, with_caret};
 use crate::tell::tell;
 use crate::web::WebArgs;
@@ -87,9 +87,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             updated.operations
         ))?;
         if store.is_merge_due() {
-            let written = Written::new("merging changes");
-            let merged = store.merge(&mut |bytes| written.set(bytes));
-            written.end();
+            let bar = Bar::new("merging changes", bytes_of(&args.store), Unit::Bytes);
+            let merged = store.merge(&mut |bytes| bar.set(bytes));
+            bar.end();
             if let Err(error) = merged {
                 // The update is durable, and the next one tries again.
                 tell(format_args!("vicus: warning: {}: the changes can't be merged: {error}", of(&args.store)));

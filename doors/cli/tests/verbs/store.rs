@@ -105,6 +105,98 @@ fn a_store_is_loaded_asked_changed_copied_checked_and_compacted() {
     assert_eq!(std::fs::read_to_string(&one).unwrap().lines().count(), 1, "it is as it was");
 }
 
+/// The quads of a text in TriG or a part of it, with canonical names of blank nodes.
+fn parsed(text: &str) -> oxrdf::Dataset {
+    let quads = oxttl::TriGParser::new().for_slice(text).collect::<Result<oxrdf::Dataset, _>>();
+    let mut quads = quads.unwrap_or_else(|error| panic!("{error}\n{text}"));
+    quads.canonicalize(oxrdf::dataset::CanonicalizationAlgorithm::Unstable);
+    quads
+}
+
+/// A line of N-Quads in TriG.
+fn as_trig(line: &String) -> String {
+    let quad = oxttl::NQuadsParser::new().for_slice(line).next().unwrap().unwrap();
+    let triple = oxrdf::Triple::from(quad.clone());
+    match quad.graph_name {
+        oxrdf::GraphName::DefaultGraph => format!("{triple} .\n"),
+        graph => format!("{graph} {{ {triple} }}\n"),
+    }
+}
+
+/// In every syntax and packing. Those that are expected are read by another parser.
+#[test]
+fn what_is_dumped_is_read_again_in_every_syntax() {
+    let here = folder("syntaxes");
+    let store = here.join("db");
+    let store = text(&store);
+    let many: String = (0..8_000).map(|n| format!("<s{}> q:r{} {n} .\n", n / 3, n % 5)).collect();
+    let default = format!(
+        "@base <http://e/> . @prefix : <http://e/p#> . @prefix q: <urn:q:> . @prefix foaf: <http://xmlns.com/foaf/0.1/> .\n\
+         <a> :name \"A\\nB\\u0007 \\\\ \\\"\", \"x\"@en-gb, 1, 1.50, true, \"t\"^^<http://e/t?a&b> ; foaf:knows [ foaf:knows _:b ] .\n\
+         _:b a <c> , <urn:d> .\n{many}"
+    );
+    let default_xml = default.replace("\\u0007", "");
+    let named = "@prefix : <http://e/p#> . <http://e/g> { _:x :p _:y, <http://e/é> . _:y :p 2 } _:g { _:x :p 3 . <http://e/a> :q 4 }";
+    let a = file(&here, "a.ttl", &default);
+    let b = file(&here, "b.trig", named);
+    good(&["load", "--store", store, "--data", &a]);
+    let round = |store: &str, name: &str, args: &[&str]| {
+        let path = here.join(name);
+        good(&[&["dump", "--store", store, "--output", text(&path)][..], args].concat());
+        let again = here.join(format!("{name}.db"));
+        good(&[&["load", "--store", text(&again), "--data", text(&path)][..], args].concat());
+        let lines: Vec<String> = quads(text(&again)).iter().map(as_trig).collect();
+        parsed(&lines.concat())
+    };
+    let expected = parsed(&default);
+    for ending in ["nt", "nq.gz", "ttl", "trig.zst", "jsonld"] {
+        assert!(round(store, &format!("one.{ending}"), &[]) == expected, "{ending}");
+    }
+    // XML has no such character.
+    let rdf = here.join("one.rdf");
+    fails(&["dump", "--store", store, "--output", text(&rdf)], &["U+0007", "--syntax nt, ttl and jsonld"]);
+    assert!(!rdf.exists() && !here.join("one.rdf.part").exists());
+    let plain = here.join("plain.db");
+    let c = file(&here, "c.ttl", &default_xml);
+    good(&["load", "--store", text(&plain), "--data", &c]);
+    assert!(round(text(&plain), "plain.owl.gz", &[]) == parsed(&default_xml));
+
+    good(&["load", "--store", store, "--data", &b]);
+    let all = [default.replace("_:b", "_:bb"), named.replace("@prefix : <http://e/p#> .", "")].concat();
+    let all = parsed(&all);
+    for ending in ["nq", "trig", "jsonld.zst"] {
+        assert!(round(store, &format!("all.{ending}"), &[]) == all, "{ending}");
+    }
+    assert!(round(store, "all.txt", &["--syntax", "trig"]) == all, "the option says the syntax");
+    for ending in ["nt", "ttl", "rdf"] {
+        let output = here.join(format!("graphs.{ending}"));
+        fails(
+            &["dump", "--store", store, "--output", text(&output)],
+            &["named graphs", "--graph", "nq, trig and jsonld"],
+        );
+        assert!(!output.exists());
+        good(&["dump", "--store", store, "--output", text(&output), "--graph", "http://e/g"]);
+    }
+    let one = std::fs::read_to_string(here.join("graphs.ttl")).unwrap();
+    let of_graph = "@prefix : <http://e/p#> . _:x :p _:y, <http://e/é> . _:y :p 2 .";
+    assert!(parsed(&one) == parsed(of_graph));
+    let default_only = good(&["dump", "--store", store, "--output", "-", "--graph", "default", "--syntax", "ttl"]);
+    assert!(parsed(&default_only) == expected);
+    // Prefixes: those that are given, and of the data's predicates.
+    let given = good(&["dump", "--store", store, "--output", "-", "--syntax", "trig", "--prefix", "mine=http://e/p#"]);
+    for part in ["@prefix mine: <http://e/p#>", "@prefix foaf: <http://xmlns.com/foaf/0.1/>", "mine:name", "foaf:knows"]
+    {
+        assert!(given.contains(part), "{part}");
+    }
+    let wrong = vicus(&["dump", "--store", store, "--output", "-", "--prefix", "a b=http://e/"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    fails(
+        &["dump", "--store", store, "--output", text(&here.join("x.txt"))],
+        &["the ending says no syntax", "--syntax"],
+    );
+    fails(&["dump", "--store", store, "--output", "-", "--graph", "http://e/none"], &["no graph <http://e/none>"]);
+}
+
 #[test]
 fn a_wrong_update_changes_nothing() {
     let here = folder("wrong");

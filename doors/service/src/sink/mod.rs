@@ -6,6 +6,7 @@ mod syntax;
 mod text;
 
 pub use format::{Format, WrongFormat};
+pub use graph::{DumpError, dump};
 pub use text::{TextSink, TextTaker, Unwritable};
 
 use crate::error::{SharedSinkFailed, SinkFailed};

@@ -55,8 +55,9 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
                 })
             }
             (Form::Construct | Form::Describe, _) => {
-                begin(graph::head(self.format).to_owned());
-                Kind::Triples(Box::new(Triples::new(self.format, solutions.plan.prefixes())))
+                let prefixes = solutions.plan.prefixes();
+                begin(graph::head(self.format, prefixes));
+                Kind::Triples(Box::new(Triples::new(self.format, prefixes)))
             }
         };
         TextTaker { sink: Arc::clone(self), kind }

@@ -17,7 +17,7 @@ fn lines(dataset: &Dataset) -> BTreeSet<String> {
     let index = snapshot.index(Order::Gspo);
     let line = |row: usize| {
         let terms = index.quad(row).into_iter().filter(|id| !id.is_unbound());
-        terms.map(|id| snapshot.view(id).to_string()).collect::<Vec<_>>().join(" ")
+        terms.map(|id| snapshot.term(id).to_string()).collect::<Vec<_>>().join(" ")
     };
     (0..index.len()).map(line).collect()
 }

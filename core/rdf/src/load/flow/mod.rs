@@ -4,9 +4,9 @@
 //!  read ──▶ deal ──▶ parse ──▶ cut terms ──▶ merge terms ──▶ assemble ──▶ sort ──▶ cut runs ──▶ merge runs ─┐
 //!   │ m       1        k           1              k             1  │ │      k          1             k      │
 //!   └─── pieces of other syntaxes ──▲                              │ │ numbering                            ▼
-//!                                                        dictionary│ └──────────────────────────▶ gather runs
+//!                                                              keys│ └──────────────────────────▶ gather runs
 //!                                                                  ▼                                    1 │
-//!                                                                store ◀──────────── index ◀──────────────┘
+//!                                                    k compress ──▶ store ◀───────── index ◀──────────────┘
 //!                                                                  1            one for each order
 //! ```
 //!

@@ -3,15 +3,16 @@
 use super::handover::{Handover, each, gather};
 use super::text::{self, Piece};
 use super::{LoadState, Phase};
-use crate::characteristic::{self, CharacteristicSets};
+use crate::characteristic::CharacteristicSets;
 use crate::ids::Id;
 use crate::index::{Index, Order};
 use crate::load::{
-    Assembled, Cut, MergedTerms, Numbering, Quads, Run, SortedTerms, assemble, cut_runs, cut_terms, derive_runs, index,
-    merge_runs, merge_terms, remap,
+    Assembled, AssembledTerms, CompressedKeys, Cut, MergedTerms, Numbering, Quads, Run, SortedTerms, assemble,
+    cut_runs, cut_terms, derive_runs, index, join_keys, merge_runs, merge_terms, remap,
 };
 use crate::placed::Placement;
 use crate::snapshot::Snapshot;
+use oxrdf::vocab::rdf;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -32,6 +33,15 @@ struct TermPart {
 struct Everything {
     terms: Arc<Vec<SortedTerms>>,
     quads: Vec<Quads>,
+}
+
+/// The greatest number of keys in a part.
+const PART_OF_KEYS: usize = 1 << 16;
+
+/// A part of the keys, to be compressed.
+struct KeyPart {
+    terms: Arc<AssembledTerms>,
+    part: (usize, Range<usize>),
 }
 
 /// Quads of local numbers, and the table from local to global numbers.
@@ -79,17 +89,16 @@ pub(super) fn network(shared: &Arc<LoadState>, readers: usize, workers: usize, o
         net.connect(parse.output(0), cut_terms.input(number));
     }
 
-    let (merged_terms, locals, numberings, dictionaries) =
+    let (merged_terms, locals, numberings, key_parts) =
         (Handover::new(), Handover::new(), Handover::new(), Handover::new());
     let assemble = {
         let (shared, merged, everything) = (Arc::clone(shared), merged_terms.clone(), everything.clone());
-        let (locals, numberings, dictionaries) = (locals.clone(), numberings.clone(), dictionaries.clone());
-        net.add(gather("assemble", workers + 1, workers + 2, move |mut came, turn| {
+        let (locals, numberings, key_parts) = (locals.clone(), numberings.clone(), key_parts.clone());
+        net.add(gather("assemble", workers + 1, 2 * workers + 1, move |mut came, turn| {
             let Everything { terms, quads } = everything.take(&came.pop().expect("the last input")[0]);
             let parts = in_turn(came).iter().map(|part| merged.take(part)).collect();
             let terms = Arc::into_inner(terms).expect("no merge uses the terms any more");
-            let Assembled { mut dictionary, numbering, tables } = assemble(terms, parts)?;
-            shared.over.iter().for_each(|over| dictionary.lay(over));
+            let Assembled { terms: all, numbering, tables } = assemble(terms, parts)?;
             shared.progress.enter(Phase::Triples);
             let mut pairs: Vec<Local> =
                 quads.into_iter().zip(tables).map(|(quads, table)| Local { quads, table }).collect();
@@ -101,8 +110,11 @@ pub(super) fn network(shared: &Arc<LoadState>, readers: usize, workers: usize, o
                 loads[to] += local.quads.len();
                 turn.send(to, locals.put(local));
             }
-            turn.send(workers, numberings.put((numbering, characteristic::rdf_type(&dictionary))));
-            turn.send(workers + 1, dictionaries.put(dictionary));
+            turn.send(workers, numberings.put((numbering, all.id(rdf::TYPE.into()))));
+            let all = Arc::new(all);
+            for (number, part) in all.cut(PART_OF_KEYS).into_iter().enumerate() {
+                turn.send(workers + 1 + number % workers, key_parts.put(KeyPart { terms: Arc::clone(&all), part }));
+            }
             Ok(())
         }))
     };
@@ -143,11 +155,14 @@ pub(super) fn network(shared: &Arc<LoadState>, readers: usize, workers: usize, o
     net.connect(cut_runs.output(workers), gather_runs.input(workers));
     net.connect(assemble.output(workers), gather_runs.input(workers + 1));
 
-    let indexes = Handover::new();
+    let (indexes, compressed) = (Handover::new(), Handover::new());
     let snapshot = {
-        let (shared, indexes) = (Arc::clone(shared), indexes.clone());
-        net.add(gather("store", orders.len() + 1, 1, move |mut came, _| {
-            let dictionary = dictionaries.take(&came.pop().expect("the last input")[0]);
+        let (shared, indexes, compressed) = (Arc::clone(shared), indexes.clone(), compressed.clone());
+        let indexes_come = orders.len();
+        net.add(gather("store", indexes_come + workers, 1, move |mut came, _| {
+            let keys = in_turn(came.split_off(indexes_come));
+            let mut dictionary = join_keys(keys.iter().map(|part| compressed.take(part)))?;
+            shared.over.iter().for_each(|over| dictionary.lay(over));
             let (indexes, sets): (Vec<Index>, Vec<_>) = came.iter().flatten().map(|index| indexes.take(index)).unzip();
             let sets = sets.into_iter().flatten();
             shared.end(Snapshot::with_characteristic(dictionary, indexes, sets)?);
@@ -157,7 +172,11 @@ pub(super) fn network(shared: &Arc<LoadState>, readers: usize, workers: usize, o
     side_by_side(&mut net, orders.len(), gather_runs, snapshot, || {
         each::<IndexOf, Indexed>("index", &jobs, &indexes, make_index)
     });
-    net.connect(assemble.output(workers + 1), snapshot.input(orders.len()));
+    for number in 0..workers {
+        let compress = net.add(each("compress", &key_parts, &compressed, compress));
+        net.connect(assemble.output(workers + 1 + number), compress.input(0));
+        net.connect(compress.output(0), snapshot.input(orders.len() + number));
+    }
     net.end(snapshot.output(0));
     net.build().unwrap_or_else(|error| panic!("the network is well made: {error}"))
 }
@@ -205,6 +224,10 @@ fn cut_terms_box(
         turn.send(workers, everything.put(Everything { terms, quads }));
         Ok(())
     })
+}
+
+fn compress(KeyPart { terms, part }: KeyPart, _: &Turn<'_>) -> Result<Option<CompressedKeys>, NoMemory> {
+    terms.compress(part).map(Some)
 }
 
 fn sort(local: Local, turn: &Turn<'_>) -> Result<Option<Run>, NoMemory> {

@@ -10,12 +10,21 @@ pub(super) const HEAD: &str = "[";
 pub(super) const TAIL: &str = "\n]\n";
 /// The end of a node object.
 pub(super) const CLOSING: &str = "]}";
+/// The end of a named graph's list of node objects.
+pub(super) const CLOSING_GRAPH: &str = "\n]}";
 /// What comes before a node object, but the first.
 pub(super) const BETWEEN_NODES: &str = ",";
 
-/// A node object up to the objects of its predicate, with the comma that separates it from the one before.
-pub(super) fn open(subject: TermView<'_>, predicate: TermView<'_>, out: &mut String) {
+/// A named graph up to its first node object, with the comma that separates it from what is before.
+pub(super) fn open_graph(name: TermView<'_>, out: &mut String) {
     out.push_str(BETWEEN_NODES);
+    out.push_str("\n{\"@id\":\"");
+    node(name, out);
+    out.push_str("\",\"@graph\":[");
+}
+
+/// A node object up to the objects of its predicate.
+pub(super) fn open(subject: TermView<'_>, predicate: TermView<'_>, out: &mut String) {
     out.push_str("\n{\"@id\":\"");
     node(subject, out);
     out.push_str("\",\"");

@@ -1,16 +1,19 @@
 //! Triples as text in the syntaxes of RDF, written while the query runs; several threads may do so at once. What each of them writes at
-//! a time is whole statements.
+//! a time is whole statements. A dump of quads (`dump.rs`) is written by one.
 
+mod dump;
 mod jsonld;
 mod ntriples;
 mod rdfxml;
 
+pub use dump::{DumpError, dump};
+
 use super::format::Format;
 use super::syntax::{NotInXml, most_bytes};
 use super::text::{Ready, TextSink, Unwritable};
-use oxrdf::{NamedOrBlankNode, Term, Triple};
-use oxttl::TurtleSerializer;
-use oxttl::turtle::LowLevelTurtleSerializer;
+use oxrdf::{GraphName, NamedOrBlankNode, QuadRef, Term};
+use oxttl::TriGSerializer;
+use oxttl::trig::LowLevelTriGSerializer;
 use std::io::{self, Write};
 use vicus::{BoxError, Envelope, Turn};
 use vicus_rdf::{Id, TermView};
@@ -33,14 +36,36 @@ impl From<NotInXml> for Refused {
 
 /// A syntax, and what was written last in it.
 enum Syntax {
-    /// N-Triples, and N-Quads of the default graph.
-    Lines,
-    /// The subject and predicate of the statement that is not closed.
-    JsonLd(Option<[Id; 2]>),
-    /// The subject of the element that is not closed.
-    RdfXml(Option<Id>),
-    /// Turtle, and TriG of the default graph; the subject and predicate as terms, by their ids.
-    Turtle { serializer: Box<LowLevelTurtleSerializer>, subject: Option<(Id, Term)>, predicate: Option<(Id, Term)> },
+    /// N-Triples, and N-Quads with what names the graph.
+    Lines(String),
+    JsonLd {
+        /// The subject and predicate of the statement that is not closed.
+        last: Option<[Id; 2]>,
+        graph: JsonGraph,
+    },
+    RdfXml {
+        /// The subject of the element that is not closed.
+        last: Option<Id>,
+        names: rdfxml::Names,
+    },
+    /// Turtle, and TriG; the subject and predicate as terms, by their ids.
+    TriG {
+        serializer: Box<LowLevelTriGSerializer>,
+        graph: GraphName,
+        subject: Option<(Id, NamedOrBlankNode)>,
+        predicate: Option<(Id, oxrdf::NamedNode)>,
+    },
+}
+
+/// Where the next node object of JSON-LD comes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum JsonGraph {
+    /// Into the default graph.
+    Default,
+    /// Into a named graph's list, as the first one.
+    Begun,
+    /// Behind another in a named graph's list.
+    Named,
 }
 
 /// The triples of one box as text.
@@ -50,11 +75,11 @@ pub(super) struct Triples {
 }
 
 /// What comes before all triples.
-pub(super) fn head(format: Format) -> &'static str {
+pub(super) fn head(format: Format, prefixes: &[(String, String)]) -> String {
     match format {
-        Format::JsonLd => jsonld::HEAD,
-        Format::RdfXml => rdfxml::HEAD,
-        _ => "",
+        Format::JsonLd => jsonld::HEAD.to_owned(),
+        Format::RdfXml => rdfxml::Names::of(prefixes).head(),
+        _ => String::new(),
     }
 }
 
@@ -70,19 +95,7 @@ pub(super) fn tail(format: Format) -> &'static str {
 impl Triples {
     /// `prefixes` may abbreviate IRIs.
     pub(super) fn new(format: Format, prefixes: &[(String, String)]) -> Triples {
-        let syntax = match format {
-            Format::JsonLd => Syntax::JsonLd(None),
-            Format::RdfXml => Syntax::RdfXml(None),
-            Format::Turtle | Format::TriG => {
-                let mut serializer = TurtleSerializer::new();
-                for (name, iri) in prefixes {
-                    // A prefix that is no IRI abbreviates none.
-                    serializer = serializer.clone().with_prefix(name, iri).unwrap_or(serializer);
-                }
-                Syntax::Turtle { serializer: Box::new(serializer.low_level()), subject: None, predicate: None }
-            }
-            _ => Syntax::Lines,
-        };
+        let syntax = Syntax::new(format, prefixes);
         let separator = if format == Format::JsonLd { jsonld::BETWEEN_NODES.len() } else { 0 };
         Triples { syntax, ready: Ready::new(separator) }
     }
@@ -110,7 +123,7 @@ impl Triples {
                     Ok(syntax.triple(ids, views, ready.room_for(wanted)?))
                 })
             })?;
-            done.map_err(|refused| unwritable(&refused, run, ids))?;
+            done.map_err(|refused| refused.told(ids.map(|id| run.view(id, super::text::cut))))?;
             if self.ready.is_much() {
                 self.write(sink, turn)?;
                 if turn.is_stopped() {
@@ -139,10 +152,62 @@ fn of_views<R>(run: &Run, ids: [Id; 3], look: impl FnOnce([TermView<'_>; 3]) -> 
 }
 
 impl Syntax {
+    /// `prefixes` may abbreviate IRIs.
+    fn new(format: Format, prefixes: &[(String, String)]) -> Syntax {
+        match format {
+            Format::JsonLd => Syntax::JsonLd { last: None, graph: JsonGraph::Default },
+            Format::RdfXml => Syntax::RdfXml { last: None, names: rdfxml::Names::of(prefixes) },
+            Format::Turtle | Format::TriG => {
+                let mut serializer = TriGSerializer::new();
+                for (name, iri) in prefixes {
+                    // A prefix that is no IRI abbreviates none.
+                    serializer = serializer.clone().with_prefix(name, iri).unwrap_or(serializer);
+                }
+                let serializer = Box::new(serializer.low_level());
+                Syntax::TriG { serializer, graph: GraphName::DefaultGraph, subject: None, predicate: None }
+            }
+            _ => Syntax::Lines(String::new()),
+        }
+    }
+
+    /// What follows belongs to this graph; at first it belongs to the default graph.
+    fn enter(&mut self, name: Option<TermView<'_>>, out: &mut String) {
+        if let Syntax::JsonLd { .. } | Syntax::RdfXml { .. } = self {
+            self.close(out);
+        }
+        match self {
+            Syntax::Lines(graph) => {
+                graph.clear();
+                if let Some(name) = name {
+                    graph.push(' ');
+                    ntriples::term(name, graph);
+                }
+            }
+            Syntax::JsonLd { graph, .. } => {
+                if *graph != JsonGraph::Default {
+                    out.push_str(jsonld::CLOSING_GRAPH);
+                }
+                *graph = name.map_or(JsonGraph::Default, |name| {
+                    jsonld::open_graph(name, out);
+                    JsonGraph::Begun
+                });
+            }
+            Syntax::RdfXml { .. } => assert!(name.is_none(), "RDF/XML has no graphs"),
+            Syntax::TriG { graph, .. } => {
+                *graph = match name.map(|name| name.to_term()) {
+                    None => GraphName::DefaultGraph,
+                    Some(Term::NamedNode(name)) => name.into(),
+                    Some(Term::BlankNode(name)) => name.into(),
+                    Some(term) => unreachable!("a graph's name is not {term}"),
+                };
+            }
+        }
+    }
+
     fn triple(&mut self, ids: [Id; 3], views: [TermView<'_>; 3], out: &mut String) -> Result<(), Refused> {
         match self {
-            Syntax::Lines => ntriples::line(views, out),
-            Syntax::JsonLd(last) => {
+            Syntax::Lines(graph) => ntriples::line(views, graph, out),
+            Syntax::JsonLd { last, graph } => {
                 let pair = [ids[0], ids[1]];
                 if *last == Some(pair) {
                     out.push(',');
@@ -150,45 +215,46 @@ impl Syntax {
                     if last.replace(pair).is_some() {
                         out.push_str(jsonld::CLOSING);
                     }
+                    if *graph == JsonGraph::Begun {
+                        *graph = JsonGraph::Named;
+                    } else {
+                        out.push_str(jsonld::BETWEEN_NODES);
+                    }
                     jsonld::open(views[0], views[1], out);
                 }
                 jsonld::object(views[2], out);
             }
-            Syntax::RdfXml(last) => {
+            Syntax::RdfXml { last, names } => {
                 if *last != Some(ids[0]) {
                     if last.replace(ids[0]).is_some() {
                         out.push_str(rdfxml::CLOSING);
                     }
                     rdfxml::open(views[0], out)?;
                 }
-                rdfxml::property(views[1], views[2], out)?;
+                rdfxml::property(names, views[1], views[2], out)?;
             }
-            Syntax::Turtle { serializer, subject, predicate } => {
-                let known = |place: &mut Option<(Id, Term)>, id: Id, view: TermView<'_>| match place.take() {
-                    Some((other, term)) if other == id => term,
-                    _ => view.to_term(),
-                };
-                let triple = Triple {
-                    subject: match known(subject, ids[0], views[0]) {
+            Syntax::TriG { serializer, graph, subject, predicate } => {
+                if subject.as_ref().is_none_or(|(id, _)| *id != ids[0]) {
+                    let node = match views[0].to_term() {
                         Term::NamedNode(node) => node.into(),
                         Term::BlankNode(node) => node.into(),
-                        Term::Literal(_) => unreachable!("a triple's subject is no literal"),
-                    },
-                    predicate: match known(predicate, ids[1], views[1]) {
+                        term => unreachable!("a triple's subject is not {term}"),
+                    };
+                    *subject = Some((ids[0], node));
+                }
+                if predicate.as_ref().is_none_or(|(id, _)| *id != ids[1]) {
+                    let node = match views[1].to_term() {
                         Term::NamedNode(node) => node,
-                        term => unreachable!("a triple's predicate is an IRI, not {term}"),
-                    },
-                    object: views[2].to_term(),
+                        term => unreachable!("a triple's predicate is not {term}"),
+                    };
+                    *predicate = Some((ids[1], node));
+                }
+                let (Some((_, subject)), Some((_, predicate))) = (subject, predicate) else {
+                    unreachable!("they were set")
                 };
-                serializer.serialize_triple(&triple, Utf8(out)).expect("a string takes everything");
-                *subject = Some((
-                    ids[0],
-                    match triple.subject {
-                        NamedOrBlankNode::NamedNode(node) => node.into(),
-                        NamedOrBlankNode::BlankNode(node) => node.into(),
-                    },
-                ));
-                *predicate = Some((ids[1], triple.predicate.into()));
+                let object = views[2].to_term();
+                let quad = QuadRef::new(&*subject, &*predicate, &object, &*graph);
+                serializer.serialize_quad(quad, Utf8(out)).expect("a string takes everything");
             }
         }
         Ok(())
@@ -197,10 +263,10 @@ impl Syntax {
     /// Ends the last statement, so that another box may write.
     fn close(&mut self, out: &mut String) {
         match self {
-            Syntax::Lines => {}
-            Syntax::JsonLd(last) => out.push_str(if last.take().is_some() { jsonld::CLOSING } else { "" }),
-            Syntax::RdfXml(last) => out.push_str(if last.take().is_some() { rdfxml::CLOSING } else { "" }),
-            Syntax::Turtle { serializer, .. } => {
+            Syntax::Lines(_) => {}
+            Syntax::JsonLd { last, .. } => out.push_str(if last.take().is_some() { jsonld::CLOSING } else { "" }),
+            Syntax::RdfXml { last, .. } => out.push_str(if last.take().is_some() { rdfxml::CLOSING } else { "" }),
+            Syntax::TriG { serializer, .. } => {
                 serializer.finish(Utf8(out)).expect("a string takes everything");
             }
         }
@@ -221,14 +287,16 @@ impl Write for Utf8<'_> {
     }
 }
 
-#[cold]
-fn unwritable(refused: &Refused, run: &Run, ids: [Id; 3]) -> BoxError {
-    let [subject, predicate, object] = ids.map(|id| run.view(id, super::text::cut));
-    let why = match refused {
-        Refused::Character(NotInXml(character)) => {
-            format!("XML has no way to write the character U+{:04X}", u32::from(*character))
-        }
-        Refused::Predicate => "RDF/XML has no way to write this predicate".to_owned(),
-    };
-    Unwritable::new(format!("{subject} {predicate} {object}: {why}"), "nt, ttl and jsonld").into()
+impl Refused {
+    /// The error for people, about a triple as they see it.
+    #[cold]
+    fn told(&self, [subject, predicate, object]: [String; 3]) -> Unwritable {
+        let why = match self {
+            Refused::Character(NotInXml(character)) => {
+                format!("XML has no way to write the character U+{:04X}", u32::from(*character))
+            }
+            Refused::Predicate => "RDF/XML has no way to write this predicate".to_owned(),
+        };
+        Unwritable::new(format!("{subject} {predicate} {object}: {why}"), "nt, ttl and jsonld")
+    }
 }

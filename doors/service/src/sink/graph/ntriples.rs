@@ -1,19 +1,21 @@
-//! RDF 1.1 N-Triples, W3C Recommendation 2014. A line of N-Triples is one of N-Quads.
+//! RDF 1.1 N-Triples, W3C Recommendation 2014. A line of N-Triples is one of N-Quads, where a graph's name may follow the object.
 
 use crate::sink::syntax::{escaped, plain};
 use std::fmt::Write as _;
 use vicus_rdf::TermView;
 
-pub(super) fn line([subject, predicate, object]: [TermView<'_>; 3], out: &mut String) {
+/// `graph` is a space and its name, or nothing.
+pub(super) fn line([subject, predicate, object]: [TermView<'_>; 3], graph: &str, out: &mut String) {
     term(subject, out);
     out.push(' ');
     term(predicate, out);
     out.push(' ');
     term(object, out);
+    out.push_str(graph);
     out.push_str(" .\n");
 }
 
-fn term(view: TermView<'_>, out: &mut String) {
+pub(super) fn term(view: TermView<'_>, out: &mut String) {
     match view {
         TermView::Blank(blank) => write!(out, "_:{blank}").expect("a string takes everything"),
         TermView::Iri(text) => iri(text, out),

@@ -7,11 +7,47 @@ use crate::sink::syntax::xml::{bounded, text};
 use std::fmt::Write as _;
 use vicus_rdf::TermView;
 
-pub(super) const HEAD: &str =
-    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\">\n";
+const RDF: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#";
 pub(super) const TAIL: &str = "</rdf:RDF>\n";
 /// The end of a subject's element.
 pub(super) const CLOSING: &str = "</rdf:Description>\n";
+
+/// The names of namespaces that the document's first element says: of the prefixes that can be names in XML.
+pub(super) struct Names(Vec<(String, String)>);
+
+impl Names {
+    pub(super) fn of(prefixes: &[(String, String)]) -> Names {
+        let mut names = vec![("rdf".to_owned(), RDF.to_owned())];
+        for (name, namespace) in prefixes {
+            let is_name = name.starts_with(is_name_start) && name.chars().all(is_name);
+            // `p` is for all other namespaces, and what begins with `xml` is XML's.
+            let is_free = is_name && name != "p" && !name.to_ascii_lowercase().starts_with("xml");
+            let is_new = names.iter().all(|(other, of_other)| other != name && of_other != namespace);
+            if is_free && is_new && !XML.contains(&&**namespace) && text(namespace, &mut String::new()).is_ok() {
+                names.push((name.clone(), namespace.clone()));
+            }
+        }
+        Names(names)
+    }
+
+    /// The document up to its first statement.
+    pub(super) fn head(&self) -> String {
+        let mut head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<rdf:RDF".to_owned();
+        for (name, namespace) in &self.0 {
+            write!(head, " xmlns:{name}=\"").expect("a string takes everything");
+            text(namespace, &mut head).expect("it was tried");
+            head.push('"');
+        }
+        head + ">\n"
+    }
+
+    fn get(&self, namespace: &str) -> Option<&str> {
+        self.0.iter().find(|(_, of_name)| of_name == namespace).map(|(name, _)| &**name)
+    }
+}
+
+/// These two can't be bound to another prefix.
+const XML: [&str; 2] = ["http://www.w3.org/XML/1998/namespace", "http://www.w3.org/2000/xmlns/"];
 
 /// The beginning of a subject's element.
 pub(super) fn open(subject: TermView<'_>, out: &mut String) -> Result<(), Refused> {
@@ -29,12 +65,22 @@ pub(super) fn open(subject: TermView<'_>, out: &mut String) -> Result<(), Refuse
 }
 
 /// A predicate with its object.
-pub(super) fn property(predicate: TermView<'_>, object: TermView<'_>, out: &mut String) -> Result<(), Refused> {
+pub(super) fn property(
+    names: &Names,
+    predicate: TermView<'_>,
+    object: TermView<'_>,
+    out: &mut String,
+) -> Result<(), Refused> {
     let iri = predicate.as_str().ok_or(Refused::Predicate)?;
     let (namespace, local) = split(iri).ok_or(Refused::Predicate)?;
-    write!(out, "  <p:{local} xmlns:p=\"").expect("a string takes everything");
-    text(namespace, out)?;
-    out.push('"');
+    let known = names.get(namespace);
+    let prefix = known.unwrap_or("p");
+    write!(out, "  <{prefix}:{local}").expect("a string takes everything");
+    if known.is_none() {
+        out.push_str(" xmlns:p=\"");
+        text(namespace, out)?;
+        out.push('"');
+    }
     match object {
         TermView::Blank(_) => {
             named("nodeID", object, out);
@@ -64,7 +110,7 @@ pub(super) fn property(predicate: TermView<'_>, object: TermView<'_>, out: &mut 
         Some(value) => bounded(value, out)?,
         None => plain(object, out),
     }
-    writeln!(out, "</p:{local}>").expect("a string takes everything");
+    writeln!(out, "</{prefix}:{local}>").expect("a string takes everything");
     Ok(())
 }
 
@@ -84,7 +130,6 @@ fn split(iri: &str) -> Option<(&str, &str)> {
     let tail = iri.char_indices().rev().take_while(|(_, c)| is_name(*c)).map(|(at, _)| at).last()?;
     let start = iri[tail..].char_indices().find(|(_, c)| is_name_start(*c)).map(|(at, _)| tail + at)?;
     let (namespace, local) = iri.split_at(start);
-    const RDF: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#";
     const RESERVED: [&str; 12] = [
         "RDF",
         "ID",
@@ -99,10 +144,8 @@ fn split(iri: &str) -> Option<(&str, &str)> {
         "aboutEachPrefix",
         "bagID",
     ];
-    // These two can't be bound to another prefix.
-    let is_xml = ["http://www.w3.org/XML/1998/namespace", "http://www.w3.org/2000/xmlns/"].contains(&namespace);
     let is_reserved = namespace == RDF && RESERVED.contains(&local);
-    (!namespace.is_empty() && !is_xml && !is_reserved).then_some((namespace, local))
+    (!namespace.is_empty() && !XML.contains(&namespace) && !is_reserved).then_some((namespace, local))
 }
 
 /// Namespaces in XML 1.0, production 4: the characters that a name without a colon may begin with.

@@ -1,0 +1,182 @@
+//! Compresses keys that come in ascending order into a section: in memory, or piece by piece into a file.
+
+use super::section::{BLOCK, Section, narrow, wide};
+use super::symbols::{Symbols, Training, common};
+use crate::stored::{KINDS, Sections};
+use vicus_flow::{BoxError, Grow, NoMemory};
+
+/// Where the blocks of a section go while it is built.
+pub(crate) trait TextSink {
+    type Error: From<NoMemory>;
+
+    fn write(&mut self, text: &[u8]) -> Result<(), Self::Error>;
+}
+
+impl TextSink for Vec<u8> {
+    type Error = NoMemory;
+
+    fn write(&mut self, text: &[u8]) -> Result<(), NoMemory> {
+        self.grow(text.len())?;
+        self.extend_from_slice(text);
+        Ok(())
+    }
+}
+
+impl TextSink for &mut dyn Sections {
+    type Error = BoxError;
+
+    fn write(&mut self, text: &[u8]) -> Result<(), BoxError> {
+        Sections::write(*self, text)
+    }
+}
+
+/// Builds a section of keys that come in ascending order, each once: in memory, or piece by piece into a file.
+#[derive(Default, Debug)]
+pub(crate) struct SectionBuilder<T = Vec<u8>> {
+    training: Training,
+    text: T,
+    /// The number of keys so far, and the bytes of their blocks.
+    len: usize,
+    end: usize,
+    ends: Vec<[u8; 5]>,
+    /// The keys of the last block, one after the other, which is not written yet, and where each ends.
+    keys: Vec<u8>,
+    key_ends: Vec<usize>,
+    /// Kept for its memory: a block, and what is compressed of it.
+    block: Vec<u8>,
+    compressed: Vec<u8>,
+}
+
+impl<T: TextSink> SectionBuilder<T> {
+    /// Adds the next key.
+    ///
+    /// # Errors
+    /// There is not enough memory, or the blocks can't be written.
+    pub(crate) fn push(&mut self, key: impl AsRef<[u8]>) -> Result<(), T::Error> {
+        let key = key.as_ref();
+        if self.key_ends.len() == BLOCK {
+            self.end_block()?;
+        }
+        self.keys.grow(key.len())?;
+        self.key_ends.grow(1)?;
+        self.keys.extend_from_slice(key);
+        self.key_ends.push(self.keys.len());
+        self.len += 1;
+        Ok(())
+    }
+
+    /// The number of keys so far.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    fn key(&self, number: usize) -> &[u8] {
+        let start = number.checked_sub(1).map_or(0, |before| self.key_ends[before]);
+        &self.keys[start..self.key_ends[number]]
+    }
+
+    fn end_block(&mut self) -> Result<(), T::Error> {
+        let Some(last) = self.key_ends.len().checked_sub(1) else { return Ok(()) };
+        let shared = common(self.key(0), self.key(last));
+        let mut compressed = std::mem::take(&mut self.compressed);
+        compressed.clear();
+        let mut lengths = [0; BLOCK];
+        let training = &self.training;
+        training.write(&self.key(0)[..shared], &mut compressed)?;
+        for number in 0..=last {
+            // What was compressed before: what is shared, or the rest of the key before.
+            lengths[number] = compressed.len() - lengths[..number].iter().sum::<usize>();
+            training.write(&self.key(number)[shared..], &mut compressed)?;
+        }
+        let longest = lengths.iter().copied().max().unwrap_or(0) as u64;
+        let width =
+            [1, 2, 4, 8].into_iter().find(|width| longest.checked_shr(8 * width).unwrap_or(0) == 0).unwrap_or(8);
+        self.block.clear();
+        self.block.grow(1 + (last + 1) * width as usize + compressed.len())?;
+        self.block.push(width as u8);
+        lengths[..=last]
+            .iter()
+            .for_each(|length| self.block.extend_from_slice(&length.to_le_bytes()[..width as usize]));
+        self.block.extend_from_slice(&compressed);
+        self.compressed = compressed;
+        self.text.write(&self.block)?;
+        self.end += self.block.len();
+        self.ends.grow(1)?;
+        self.ends.push(narrow(self.end));
+        self.keys.clear();
+        self.key_ends.clear();
+        Ok(())
+    }
+}
+
+impl SectionBuilder {
+    /// Compresses with this training.
+    pub(crate) fn trained(training: Training) -> SectionBuilder {
+        SectionBuilder { training, ..SectionBuilder::default() }
+    }
+
+    /// Joins builders of the same training. The keys of each are greater than those of the one before, and each but the last has whole blocks
+    /// only.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub(crate) fn join(mut builders: Vec<SectionBuilder>) -> Result<SectionBuilder, NoMemory> {
+        builders.iter_mut().try_for_each(SectionBuilder::end_block)?;
+        let (bytes, blocks) = builders.iter().fold((0, 0), |(a, b), more| (a + more.end, b + more.ends.len()));
+        let mut builders = builders.into_iter();
+        let Some(mut joined) = builders.next() else { return Ok(SectionBuilder::default()) };
+        joined.text.grow_exactly(bytes - joined.text.len())?;
+        joined.ends.grow_exactly(blocks - joined.ends.len())?;
+        for more in builders {
+            assert!(joined.len.is_multiple_of(BLOCK), "keys follow whole blocks");
+            joined.text.extend_from_slice(&more.text);
+            joined.ends.extend(more.ends.into_iter().map(|end| narrow(joined.end + wide(end))));
+            joined.end += more.end;
+            joined.len += more.len;
+        }
+        Ok(joined)
+    }
+
+    /// The section in memory.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub(crate) fn finish(mut self) -> Result<Section, NoMemory> {
+        self.end_block()?;
+        self.text.shrink_to_fit();
+        self.ends.shrink_to_fit();
+        Ok(Section::new(self.len, self.training.symbols(), self.text, self.ends))
+    }
+}
+
+#[cfg_attr(not(test), expect(dead_code, reason = "for dictionaries larger than memory, which nothing builds yet"))]
+impl<'a> SectionBuilder<&'a mut dyn Sections> {
+    /// Begins the section of the keys of one of [`Kind::IN_DICTIONARY`](crate::Kind::IN_DICTIONARY), whose blocks are written as keys come.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub(crate) fn stored(section: usize, training: Training, into: &'a mut dyn Sections) -> Result<Self, BoxError> {
+        write_symbols(section, &training.symbols(), into)?;
+        into.begin(&format!("{}.text", KINDS[section]))?;
+        let SectionBuilder { len, end, ends, keys, key_ends, block, compressed, .. } =
+            SectionBuilder::<Vec<u8>>::default();
+        Ok(SectionBuilder { training, text: into, len, end, ends, keys, key_ends, block, compressed })
+    }
+
+    /// Writes what comes after the blocks; returns the number of keys.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub(crate) fn finish_stored(mut self, section: usize) -> Result<usize, BoxError> {
+        self.end_block()?;
+        self.text.begin(&format!("{}.ends", KINDS[section]))?;
+        Sections::write(self.text, self.ends.as_flattened())?;
+        Ok(self.len)
+    }
+}
+
+/// Writes the table of symbols of a section.
+pub(crate) fn write_symbols(section: usize, symbols: &Symbols, into: &mut dyn Sections) -> Result<(), BoxError> {
+    into.begin(&format!("{}.symbols", KINDS[section]))?;
+    into.write(&symbols.stored())
+}
