@@ -266,3 +266,51 @@ fn collected(writer: &mut Writer<'_>) -> String {
 fn sub_selects_beside_what_asks_for_some_keys_are_what_the_naive_evaluator_finds() {
     check(collected, if cfg!(debug_assertions) { 400 } else { 3000 }, "distinct [", 100);
 }
+
+/// Few things that know many of each other, and some hubs.
+fn crowd(chance: &mut Chance) -> String {
+    let mut data = String::new();
+    let things = 4 + chance.below(10);
+    for _ in 0..10 + chance.below(60) {
+        let mut end = || if chance.one_in(4) { 0 } else { chance.below(things) };
+        let (a, b) = (end(), end());
+        writeln!(data, "<http://e/n{a}> {} <http://e/n{b}> .", chance.pick(&PREDICATES[..2]))
+            .expect("a string takes everything");
+    }
+    data
+}
+
+/// A triangle, a cycle of four, a clique or a cycle with a tail, now and then with conditions.
+fn cycle(writer: &mut Writer<'_>) -> String {
+    let mut text = String::new();
+    let sides: &[(usize, usize)] = match writer.chance.below(5) {
+        0 | 1 => &[(0, 1), (1, 2), (2, 0)],
+        2 => &[(0, 1), (1, 2), (2, 3), (3, 0)],
+        3 => &[(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)],
+        _ => &[(0, 1), (1, 2), (2, 0), (2, 3)],
+    };
+    for &(a, b) in sides {
+        let (from, to) = if writer.chance.one_in(2) { (a, b) } else { (b, a) };
+        let predicate = if writer.chance.one_in(12) { "?e" } else { writer.chance.pick(&PREDICATES[..2]) };
+        text += &format!("{} {predicate} {} . ", VARIABLES[from], VARIABLES[to]);
+    }
+    if writer.chance.one_in(3) {
+        text += &format!("FILTER ({}) ", writer.condition(1));
+    }
+    if writer.chance.one_in(5) {
+        text += &format!("OPTIONAL {{ ?a {} ?f }} ", writer.chance.pick(&PREDICATES[..2]));
+    }
+    match writer.chance.below(6) {
+        0 => format!("SELECT (COUNT(*) AS ?z1) {{ {text} }}"),
+        1 => format!("SELECT ?a (COUNT(DISTINCT ?c) AS ?z1) {{ {text} }} GROUP BY ?a"),
+        2 => format!("SELECT DISTINCT ?a ?c {{ {text} }}"),
+        3 => format!("SELECT * {{ ?a {} ?f FILTER EXISTS {{ {text} }} }}", writer.chance.pick(&PREDICATES[..2])),
+        4 => format!("SELECT * {{ {text} }} LIMIT 5"),
+        _ => format!("SELECT * {{ {text} }}"),
+    }
+}
+
+#[test]
+fn cycles_are_what_the_naive_evaluator_finds() {
+    check_in(crowd, cycle, if cfg!(debug_assertions) { 300 } else { 3000 }, "intersection of", 25);
+}
