@@ -9,11 +9,20 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-struct Oxigraph {
+/// A store of Oxigraph that is asked.
+pub struct Oxigraph {
     store: Store,
 }
 
-pub(crate) fn load(data: &Path) -> anyhow::Result<Side> {
+impl Oxigraph {
+    /// One that has its data.
+    pub fn of(store: Store) -> Oxigraph {
+        Oxigraph { store }
+    }
+}
+
+/// Loads the data into memory.
+pub fn load(data: &Path) -> anyhow::Result<Side> {
     let file = std::fs::File::open(data).with_context(|| format!("{}: can't be opened", data.display()))?;
     let began = Instant::now();
     let store = Store::new()?;

@@ -1,19 +1,32 @@
 //! The interface of a side: it answers a query, or reports why it could not.
 
+use anyhow::Context;
 use oxigraph::model::Term;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A query: its name, its file and its text.
-pub(crate) struct Query {
-    pub(crate) name: String,
-    pub(crate) path: PathBuf,
-    pub(crate) text: String,
+pub struct Query {
+    pub name: String,
+    pub path: PathBuf,
+    pub text: String,
+}
+
+impl Query {
+    /// The query of a file, named after it.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub fn read(path: &Path) -> anyhow::Result<Query> {
+        let name = path.file_stem().context("a file has a name")?.to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(path).with_context(|| format!("{}: can't be read", path.display()))?;
+        Ok(Query { name, path: path.to_owned(), text })
+    }
 }
 
 /// The outcome of a run.
-pub(crate) enum Answer {
+pub enum Answer {
     /// The time includes parsing, planning and running, up to the last row. An ASK has one row or none.
     Rows { ms: f64, rows: u64 },
     /// The run exceeded the limit and was cancelled.
@@ -21,7 +34,7 @@ pub(crate) enum Answer {
 }
 
 /// An engine with the data loaded.
-pub(crate) trait Peer {
+pub trait Peer {
     /// Runs a query once. After an error, the peer can be asked again.
     fn ask(&mut self, query: &Query, limit: Duration) -> anyhow::Result<Answer>;
 
@@ -33,7 +46,7 @@ pub(crate) trait Peer {
 }
 
 /// The hash of a row. Sides may name blank nodes as they like, so all of these count as the same.
-pub(crate) fn hash_of(row: impl Iterator<Item = Option<Term>>) -> u64 {
+pub fn hash_of(row: impl Iterator<Item = Option<Term>>) -> u64 {
     let mut hasher = DefaultHasher::new();
     for term in row {
         match term {
@@ -45,9 +58,9 @@ pub(crate) fn hash_of(row: impl Iterator<Item = Option<Term>>) -> u64 {
 }
 
 /// A side that is ready to answer.
-pub(crate) struct Side {
-    pub(crate) name: &'static str,
-    pub(crate) peer: Box<dyn Peer>,
-    pub(crate) load_ms: f64,
-    pub(crate) triples: u64,
+pub struct Side {
+    pub name: &'static str,
+    pub peer: Box<dyn Peer>,
+    pub load_ms: f64,
+    pub triples: u64,
 }

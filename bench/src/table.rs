@@ -5,17 +5,17 @@ use serde_json::{Value, json};
 
 /// One query on one side.
 #[derive(Default)]
-pub(crate) struct Measured {
+pub struct Measured {
     /// Milliseconds.
-    pub(crate) times: Vec<f64>,
-    pub(crate) rows: Option<u64>,
+    pub times: Vec<f64>,
+    pub rows: Option<u64>,
     /// The sum of the hashes of the rows, where it was asked for.
-    pub(crate) sum: Option<u64>,
+    pub sum: Option<u64>,
     /// Why the measurement ended early.
-    pub(crate) ended: Option<Ended>,
+    pub ended: Option<Ended>,
 }
 
-pub(crate) enum Ended {
+pub enum Ended {
     /// A run exceeded the limit.
     Cut,
     Failed(String),
@@ -56,7 +56,8 @@ impl Measured {
         ours.sum.zip(self.sum).is_some_and(|(mine, theirs)| mine != theirs)
     }
 
-    fn ms(&self) -> Option<f64> {
+    /// The median of the times, if it was answered.
+    pub fn ms(&self) -> Option<f64> {
         self.answer().ok().map(|(ms, _)| ms)
     }
 
@@ -70,7 +71,8 @@ impl Measured {
     }
 }
 
-pub(crate) fn print_head(sides: &[Side]) {
+/// Prints the names of the columns.
+pub fn print_head(sides: &[Side]) {
     print!("{:<20} {:>10} {:>11}", "query", "rows", "vicus ms");
     for side in &sides[1..] {
         print!(" {:>13}   ratio", format!("{} ms", side.name));
@@ -78,7 +80,8 @@ pub(crate) fn print_head(sides: &[Side]) {
     println!();
 }
 
-pub(crate) fn print_loads(sides: &[Side]) {
+/// Prints how long loading took.
+pub fn print_loads(sides: &[Side]) {
     let (vicus, peers) = sides.split_first().expect("vicus is always there");
     print!("{:<20} {:>10} {:>11.2}", "load", vicus.triples, vicus.load_ms);
     for peer in peers {
@@ -90,7 +93,8 @@ pub(crate) fn print_loads(sides: &[Side]) {
     }
 }
 
-pub(crate) fn print_line(name: &str, measured: &[Measured]) {
+/// Prints what a query took.
+pub fn print_line(name: &str, measured: &[Measured]) {
     let (ours, others) = measured.split_first().expect("vicus is always there");
     let rows = ours.rows.map_or_else(|| "?".to_owned(), |rows| rows.to_string());
     print!("{name:<20} {rows:>10} {:>11}", ours.shown());
@@ -106,7 +110,7 @@ pub(crate) fn print_line(name: &str, measured: &[Measured]) {
 }
 
 /// Prints the geometric mean for each peer, and unexpected outcomes. Whether all results are alike, as far as sides answered.
-pub(crate) fn print_end(sides: &[Side], results: &[(String, Vec<Measured>)]) -> bool {
+pub fn print_end(sides: &[Side], results: &[(String, Vec<Measured>)]) -> bool {
     println!("\ngeometric means of the ratios, over the queries that both answered within the limit and alike:");
     for (place, side) in sides.iter().enumerate().skip(1) {
         let ratios: Vec<f64> = results
@@ -152,7 +156,7 @@ fn shown_mean(ratios: &[f64]) -> String {
 }
 
 /// The objects of `vicus bench --json`, with null for missing numbers, and with `outcome`.
-pub(crate) fn json(sides: &[Side], results: &[(String, Vec<Measured>)]) -> Vec<Value> {
+pub fn json(sides: &[Side], results: &[(String, Vec<Measured>)]) -> Vec<Value> {
     let mut lines = Vec::new();
     for side in &sides[1..] {
         let ours = sides[0].load_ms;
@@ -161,6 +165,13 @@ pub(crate) fn json(sides: &[Side], results: &[(String, Vec<Measured>)]) -> Vec<V
             "ratio": ours / side.load_ms, "outcome": "answered",
         }));
     }
+    lines.extend(json_of(sides, results));
+    lines
+}
+
+/// The objects of the queries alone.
+pub fn json_of(sides: &[Side], results: &[(String, Vec<Measured>)]) -> Vec<Value> {
+    let mut lines = Vec::new();
     for (name, measured) in results {
         for (side, here) in sides.iter().zip(measured).skip(1) {
             let (ratio, outcome) = match here.beside(&measured[0]) {
@@ -178,7 +189,8 @@ pub(crate) fn json(sides: &[Side], results: &[(String, Vec<Measured>)]) -> Vec<V
     lines
 }
 
-fn median(samples: &[f64]) -> f64 {
+/// The middle one, or the mean of the two middle ones.
+pub fn median(samples: &[f64]) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2]) / 2.0

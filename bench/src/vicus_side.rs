@@ -13,7 +13,8 @@ use vicus_rdf::load::{LoadOptions, Source, Syntax};
 use vicus_service::{Cancel, Count, Dataset, Each, Error, Limits, MemoryBudget, Service, SessionOptions};
 use vicus_sparql::Moment;
 
-struct Vicus {
+/// A dataset of Vicus that is asked.
+pub struct Vicus {
     service: Service,
     dataset: Dataset,
     /// Whether each term of each row is made.
@@ -22,7 +23,15 @@ struct Vicus {
     answered: HashSet<PathBuf>,
 }
 
-pub(crate) fn load(data: &Path, threads: usize, strategy: &Setting, terms: bool) -> anyhow::Result<Side> {
+impl Vicus {
+    /// One that has its data. With `terms`, each term of each row is made.
+    pub fn of(service: Service, dataset: Dataset, terms: bool) -> Vicus {
+        Vicus { service, dataset, terms, answered: HashSet::new() }
+    }
+}
+
+/// Loads the data into memory.
+pub fn load(data: &Path, threads: usize, strategy: &Setting, terms: bool) -> anyhow::Result<Side> {
     let runtime = Runtime::builder().strategy(strategy.clone()).threads(threads).start();
     let service = Service::new(runtime, MemoryBudget::new(u64::MAX));
     let file = std::fs::File::open(data).with_context(|| format!("{}: can't be opened", data.display()))?;
@@ -30,12 +39,7 @@ pub(crate) fn load(data: &Path, threads: usize, strategy: &Setting, terms: bool)
     let loaded = service.load(vec![source], LoadOptions::default(), &Cancel::new()).finish()?;
     let (dataset, load_ms) = (loaded.dataset, loaded.time.as_secs_f64() * 1e3);
     let triples = dataset.snapshot().len() as u64;
-    Ok(Side {
-        name: "vicus",
-        peer: Box::new(Vicus { service, dataset, terms, answered: HashSet::new() }),
-        load_ms,
-        triples,
-    })
+    Ok(Side { name: "vicus", peer: Box::new(Vicus::of(service, dataset, terms)), load_ms, triples })
 }
 
 impl Peer for Vicus {

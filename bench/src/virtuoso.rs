@@ -3,7 +3,6 @@
 //! Its times therefore include sending the rows as tab-separated text. The endpoint returns at most 1,048,576 rows, whatever
 //! its settings say; a query with more rows is reported as differing.
 
-use crate::peer::{Answer, Peer, Query, Side};
 use anyhow::{Context, bail, ensure};
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
@@ -12,6 +11,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use vicus_bench::cpus::find_program;
+use vicus_bench::peer::{Answer, Peer, Query, Side};
 
 /// The graph that has the data. Queries name no graph, so the request does.
 const GRAPH: &str = "http://localhost/data";
@@ -40,8 +41,8 @@ impl Drop for Server {
 
 pub(crate) fn load(data: &Path, threads: usize, limit: Duration) -> anyhow::Result<Side> {
     let missing = "is missing: install Debian's package virtuoso-opensource-7";
-    let program = crate::find_program(&["virtuoso-t", "virtuoso"]).with_context(|| format!("virtuoso-t {missing}"))?;
-    let isql = crate::find_program(&["isql-vt", "isql-v"]).with_context(|| format!("isql-vt {missing}"))?;
+    let program = find_program(&["virtuoso-t", "virtuoso"]).with_context(|| format!("virtuoso-t {missing}"))?;
+    let isql = find_program(&["isql-vt", "isql-v"]).with_context(|| format!("isql-vt {missing}"))?;
     let data = data.canonicalize()?;
     let (parent, name) = data.parent().zip(data.file_name()).context("the data is a file in a folder")?;
     let (parent, name) = (parent.display().to_string(), name.to_string_lossy());

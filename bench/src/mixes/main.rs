@@ -13,13 +13,13 @@ use clap::Parser;
 use oxigraph::io::{RdfFormat, RdfParser};
 use oxigraph::sparql::{QueryResults, SparqlEvaluator};
 use oxigraph::store::Store;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::json;
 use std::hint::black_box;
 use std::io::Cursor;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting};
+use vicus_bench::cpus;
 use vicus_rdf::load::{LoadOptions, Source, Syntax};
 use vicus_service::{Cancel, Dataset, Each, Limits, MemoryBudget, Service, Session, SessionOptions};
 use vicus_sparql::Moment;
@@ -138,20 +138,10 @@ fn median(samples: impl IntoIterator<Item = f64>) -> f64 {
     (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2]) / 2.0
 }
 
-/// Restricts this process to this many of the CPUs that it may use.
-fn pin(threads: usize) -> anyhow::Result<()> {
-    let allowed = sched_getaffinity(None)?;
-    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
-    ensure!((1..=cpus.len()).contains(&threads), "--threads takes 1 to {}", cpus.len());
-    let mut set = CpuSet::new();
-    cpus[..threads].iter().for_each(|&cpu| set.set(cpu));
-    Ok(sched_setaffinity(None, &set)?)
-}
-
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     ensure!(args.repeats > 0, "--repeats takes a number from 1");
-    pin(args.threads)?;
+    cpus::pin(Some(args.threads))?;
     let timeout = args.timeout.map(Duration::try_from_secs_f64).transpose().context("--timeout takes seconds")?;
     let mut results = Vec::new();
     for make in [bsbm::make, watdiv::make] {

@@ -21,7 +21,8 @@ use crate::log::{Log, Tail, number_of, read_log};
 use crate::manifest::{BaseEntry, CURRENT, Manifest, NEXT};
 use std::fmt;
 use std::sync::Arc;
-use vicus_files::{Directory, Lock};
+use vicus_files::scratch::is_scratch;
+use vicus_files::{Directory, Lock, Scratch};
 
 const LOCK: &str = "LOCK";
 const UNFINISHED: &str = ".new";
@@ -197,6 +198,11 @@ impl StoreFiles {
         &mut self.log
     }
 
+    /// Temporary storage in the directory. What a crash leaves of it is removed when the store is opened again.
+    pub fn scratch(&self) -> Arc<Scratch> {
+        Scratch::new(Arc::clone(&self.directory))
+    }
+
     /// The name of a base file of the next generation, and a writer for it. [`StoreFiles::publish`] takes the name.
     ///
     /// # Errors
@@ -291,7 +297,7 @@ impl StoreFiles {
                     let current = self.manifest.files.iter().any(|entry| entry.name == name);
                     current || (!opened && generation >= self.next_generation)
                 }
-                (None, None) => name != NEXT && name != BEGUN,
+                (None, None) => name != NEXT && name != BEGUN && !is_scratch(&name),
             };
             if !is_needed {
                 let _ = self.directory.remove(&name);

@@ -12,6 +12,7 @@ pub fn check(directory: &dyn Directory) {
     bytes_are_read_as_written(directory);
     names_change_in_one_step(directory);
     mappings_outlive_their_names(directory);
+    temporary_files_have_no_names(directory);
     rights_are_kept(directory);
     one_value_has_the_lock(directory);
     assert_eq!(directory.list().unwrap(), ["lock"]);
@@ -86,6 +87,22 @@ fn mappings_outlive_their_names(directory: &dyn Directory) {
     drop(file);
     assert_eq!(mapping[..], bytes[..]);
     assert_eq!(mapping.as_ptr().addr() % 8, 0);
+}
+
+fn temporary_files_have_no_names(directory: &dyn Directory) {
+    let (a, b) = (directory.temporary().unwrap(), directory.temporary().unwrap());
+    assert_eq!(directory.list().unwrap(), Vec::<String>::new());
+    a.write_at(0, b"first").unwrap();
+    b.write_at(0, b"second").unwrap();
+    let mut read = [0; 5];
+    a.read_at(0, &mut read).unwrap();
+    assert_eq!(&read, b"first", "each is a file of its own");
+    let mapping = b.map().unwrap();
+    drop(b);
+    assert_eq!(mapping[..], *b"second");
+    let short = a.read_at(1, &mut read).expect_err("it ends before");
+    assert!(short.to_string().starts_with("can't read a temporary file in "), "{short}");
+    assert!(short.to_string().contains(&directory.path("")), "{short}");
 }
 
 fn rights_are_kept(directory: &dyn Directory) {

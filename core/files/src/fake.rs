@@ -6,6 +6,7 @@ mod content;
 mod names;
 
 use crate::error::{FileError, LockError, Operation};
+use crate::scratch::create_and_remove;
 use crate::{Access, Directory, File, Lock, Mapping, is_plain};
 use chance::Chance;
 use content::Content;
@@ -142,6 +143,7 @@ impl FakeDisk {
     pub fn copy(&self) -> FakeDisk {
         let mut state = self.state().clone();
         state.end_processes();
+        state.contents.iter_mut().for_each(|content| content.open = 0);
         FakeDisk { state: Arc::new(Mutex::new(state)) }
     }
 
@@ -225,9 +227,19 @@ impl State {
         self.room = self.room.map(|room| room + bytes as u64);
     }
 
-    /// Takes the name from the file that has it, whose bytes can be used again.
+    /// Takes the name from the file that has it. Its bytes can be used again when it is not open any more.
     fn forget(&mut self, name: &str) {
-        if let Some(&content) = self.names.cached.get(name) {
+        if let Some(&content) = self.names.cached.get(name)
+            && self.contents[content].open == 0
+        {
+            self.give_room_back(self.contents[content].cached.len());
+        }
+    }
+
+    /// An open file is dropped.
+    fn close(&mut self, content: usize) {
+        self.contents[content].open -= 1;
+        if self.contents[content].open == 0 && !self.names.cached.values().any(|&named| named == content) {
             self.give_room_back(self.contents[content].cached.len());
         }
     }
@@ -372,6 +384,7 @@ impl FakeDirectory {
     }
 
     fn file(&self, name: &str, content: usize, access: Access) -> Arc<dyn File> {
+        self.disk.state().contents[content].open += 1;
         Arc::new(FakeFile { directory: self.clone(), name: name.to_owned(), content, access })
     }
 }
@@ -392,6 +405,10 @@ impl Directory for FakeDirectory {
             state.find(name)
         })?;
         Ok(self.file(name, content, access))
+    }
+
+    fn temporary(&self) -> Result<Arc<dyn File>, FileError> {
+        create_and_remove(self)
     }
 
     fn map(&self, name: &str) -> Result<Mapping, FileError> {
@@ -483,6 +500,12 @@ impl FakeFile {
     }
 }
 
+impl Drop for FakeFile {
+    fn drop(&mut self) {
+        self.directory.disk.state().close(self.content);
+    }
+}
+
 impl File for FakeFile {
     fn len(&self) -> Result<u64, FileError> {
         self.with(Operation::Measure, |state, epoch| {
@@ -506,6 +529,14 @@ impl File for FakeFile {
         self.with(Operation::Write, |state, epoch| {
             self.writable()?;
             state.write(epoch, self.content, usize::try_from(offset).expect("a small disk"), bytes)
+        })
+    }
+
+    fn map(&self) -> Result<Mapping, FileError> {
+        self.with(Operation::Map, |state, epoch| {
+            state.begin_whole(epoch)?;
+            let mapping: Mapping = Arc::new(Aligned::new(&state.contents[self.content].cached));
+            Ok(mapping)
         })
     }
 

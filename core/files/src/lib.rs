@@ -2,7 +2,7 @@
 //!
 //! No operating system is called here. [`Directory`] and [`File`] are traits: worlds/machine implements them over the system, and
 //! [`FakeDisk`] is a disk for tests, which knows what was synced. It can lose power, fail at any operation, be full, and lie.
-//! [`conformance`] is what both must do, as a function that the tests of both call.
+//! [`conformance`] is what both must do, as a function that the tests of both call. [`Scratch`] is temporary storage over a directory.
 //!
 //! What a caller may rely on after power was lost, and what it may not:
 //!
@@ -18,9 +18,11 @@
 pub mod conformance;
 mod error;
 mod fake;
+pub mod scratch;
 
 pub use error::{FileError, LockError, Operation};
 pub use fake::{Failure, FakeDirectory, FakeDisk};
+pub use scratch::Scratch;
 
 use std::fmt;
 use std::ops::Deref;
@@ -57,6 +59,13 @@ pub trait Directory: fmt::Debug + Send + Sync {
     /// # Errors
     /// There is a file of this name, or the system refuses.
     fn create(&self, name: &str) -> Result<Arc<dyn File>, FileError>;
+
+    /// Creates an empty file without a name, for reading and writing by this process alone. It is gone, and its room is free, when its
+    /// last owner is dropped, and when the process ends in any way. In messages it is "a temporary file in" this directory.
+    ///
+    /// # Errors
+    /// The system refuses.
+    fn temporary(&self) -> Result<Arc<dyn File>, FileError>;
 
     /// Opens a file that is there.
     ///
@@ -130,6 +139,12 @@ pub trait File: fmt::Debug + Send + Sync {
     /// # Errors
     /// The disk is full ([`FileError::is_full`]), or the system refuses. Any part of the bytes may have been written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), FileError>;
+
+    /// Maps it into memory as a whole.
+    ///
+    /// # Errors
+    /// The system refuses.
+    fn map(&self) -> Result<Mapping, FileError>;
 
     /// Makes it so many bytes long.
     ///

@@ -2,6 +2,7 @@
 //! do.
 
 use crate::delta::Row;
+use crate::growing::Storage;
 use crate::ids::Id;
 use crate::index::Order;
 use crate::packed::{Packed, Packing, Window};
@@ -55,9 +56,13 @@ pub(crate) struct KeyWalk {
 
 impl Base {
     /// From rows in this order, ascending and distinct. Panics at 2^32 rows.
-    pub(crate) fn new(order: Order, mut rows: impl Iterator<Item = [Id; 4]>) -> Result<Base, NoMemory> {
-        let (mut graphs, mut keys, mut packing) = (Packing::default(), Packing::default(), Packing::default());
-        let mut last = Packing::default();
+    pub(crate) fn new(
+        order: Order,
+        mut rows: impl Iterator<Item = [Id; 4]>,
+        storage: &Storage,
+    ) -> Result<Base, NoMemory> {
+        let (mut graphs, mut keys, mut packing) = (Packing::new(storage), Packing::new(storage), Packing::new(storage));
+        let mut last = Packing::new(storage);
         let (mut graph, mut key) = (Id::UNBOUND, None);
         if order.is_by_graph() {
             rows.try_for_each(|[a, b, c, d]| {

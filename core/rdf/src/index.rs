@@ -18,6 +18,7 @@
 
 use crate::base::Base;
 use crate::delta::{Change, Row};
+use crate::growing::Storage;
 use crate::ids::Id;
 use crate::merged::{Changed, Merged};
 use crate::packed::Window;
@@ -150,8 +151,8 @@ pub struct Index {
 
 impl Index {
     /// From rows in this order, ascending and distinct. Panics at 2^32 rows.
-    pub(crate) fn new(order: Order, rows: impl Iterator<Item = Row>) -> Result<Index, NoMemory> {
-        Ok(Index::of_base(Base::new(order, rows)?))
+    pub(crate) fn new(order: Order, rows: impl Iterator<Item = Row>, storage: &Storage) -> Result<Index, NoMemory> {
+        Ok(Index::of_base(Base::new(order, rows, storage)?))
     }
 
     /// Without changes.

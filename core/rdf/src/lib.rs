@@ -1,4 +1,4 @@
-//! RDF data: terms, ids, dictionary, sorted indexes, and loading. No queries, no threads, no files.
+//! RDF data: terms, ids, dictionary, sorted indexes, and loading. No queries, no threads, no files but temporary ones.
 //!
 //! * [`ids`]: 64-bit names of terms, which sort as SPARQL sorts the terms.
 //! * [`term`] and [`dictionary`]: from terms to ids and back.
@@ -16,6 +16,7 @@ mod changes;
 pub mod characteristic;
 pub mod delta;
 pub mod dictionary;
+mod growing;
 pub mod ids;
 pub mod index;
 pub mod lent;
@@ -34,6 +35,7 @@ pub mod unranked;
 
 pub use changes::Changes;
 pub use dictionary::Dictionary;
+pub use growing::Storage;
 pub use ids::{Id, Kind};
 pub use index::{Index, Order, Position};
 pub use load::{Loader, OnError, SyntaxError};

@@ -19,11 +19,12 @@
 //! The form is the same in memory and in a file: bytes, numbers least byte first. Wrong bytes give wrong values, and a read
 //! beyond the data gives zero bits.
 
+use crate::growing::{Growing, Storage};
 use crate::lent::Pages;
 use crate::placed::{Access, PlacedVec, Placement};
 use std::ops::Range;
 use std::sync::Arc;
-use vicus_flow::{Grow, NoMemory, Room};
+use vicus_flow::{NoMemory, Room};
 use vicus_topology::NodeId;
 
 /// Rows in a block: so few that unpacking them all takes a tenth of a microsecond, so many that frames take 1 bit of a row.
@@ -743,19 +744,25 @@ pub(crate) struct Packing<const N: usize> {
     rows: usize,
     /// The rows of the block that is not complete yet.
     open: [[u64; BLOCK]; N],
-    frames: Vec<u8>,
-    data: Vec<u8>,
+    frames: Growing,
+    data: Growing,
     /// For each column, how many blocks are packed with one base before several are tried again.
     skip: [u32; N],
 }
 
 impl<const N: usize> Default for Packing<N> {
     fn default() -> Packing<N> {
-        Packing { rows: 0, open: [[0; BLOCK]; N], frames: Vec::new(), data: Vec::new(), skip: [0; N] }
+        Packing::new(&Storage::Memory)
     }
 }
 
 impl<const N: usize> Packing<N> {
+    /// Packs rows into this storage.
+    pub(crate) fn new(storage: &Storage) -> Packing<N> {
+        let (frames, data) = (Growing::new(storage), Growing::new(storage));
+        Packing { rows: 0, open: [[0; BLOCK]; N], frames, data, skip: [0; N] }
+    }
+
     /// How many rows there are.
     pub(crate) fn len(&self) -> usize {
         self.rows
@@ -777,27 +784,23 @@ impl<const N: usize> Packing<N> {
         if !self.rows.is_multiple_of(BLOCK) {
             self.close(self.rows % BLOCK)?;
         }
-        self.data.grow_exactly(PADDING)?;
-        self.data.extend_from_slice(&[0; PADDING]);
-        self.data.shrink_to_fit();
-        self.frames.shrink_to_fit();
-        Ok(Packed { rows: self.rows, frames: self.frames.into(), data: self.data.into() })
+        self.data.write(&[0; PADDING])?;
+        Ok(Packed { rows: self.rows, frames: self.frames.finish(), data: self.data.finish() })
     }
 
     /// Packs the first rows of the open block.
     fn close(&mut self, rows: usize) -> Result<(), NoMemory> {
-        self.frames.grow(N * FRAME)?;
-        self.data.grow(N * 8 * (MOST_BASES + BLOCK))?;
+        let frames = self.frames.room(N * FRAME)?;
         for (column, skip) in self.open.iter().zip(&mut self.skip) {
             let values = &column[..rows];
             let place = self.data.len() as u64;
             assert!(place < 1 << 48, "a column has less than 256 tebibytes");
             let shape = Shape::of(values, skip);
-            shape.write(values, &mut self.data);
-            self.frames.extend_from_slice(&shape.bases[0].to_le_bytes());
-            self.frames.extend_from_slice(&place.to_le_bytes()[..6]);
+            shape.write(values, self.data.room(8 * (MOST_BASES + BLOCK))?);
+            frames.extend_from_slice(&shape.bases[0].to_le_bytes());
+            frames.extend_from_slice(&place.to_le_bytes()[..6]);
             let stored = if shape.count == 1 { 0 } else { shape.count };
-            self.frames.extend_from_slice(&[shape.width as u8, stored as u8]);
+            frames.extend_from_slice(&[shape.width as u8, stored as u8]);
         }
         Ok(())
     }

@@ -10,8 +10,10 @@
 //! to be sorted: those are among the changes since a base was built, and few.
 
 use crate::dictionary::{Dictionary, Keys, Sample, Section, SectionBuilder};
+use crate::growing::Storage;
 use crate::ids::{Id, Kind};
 use crate::index::{Index, Order};
+use crate::packed::{Packed, Packing};
 use crate::quads::Quads;
 use crate::snapshot::Snapshot;
 use crate::term::{NO_SOURCE, file_character, file_of};
@@ -24,26 +26,34 @@ const BETWEEN_PAUSES: usize = 4096;
 
 impl Snapshot {
     /// All quads of several snapshots, in all orders that the first has. The result is the same as of loading the files of all, one after the
-    /// other: the blank nodes of one are different from those of the others, and terms that no quad has are left out. `pause` is called now and then, so that the caller can let others work.
+    /// other: the blank nodes of one are different from those of the others, and terms that no quad has are left out.
+    /// It lies in `storage`. `pause` is called now and then, so that the caller can let others work.
     ///
     /// ```
-    /// use vicus_rdf::Snapshot;
+    /// use vicus_rdf::{Snapshot, Storage};
     /// let a = Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"1\" .\n<http://e/a> <http://e/p> \"2\" .")?;
     /// let b = Snapshot::of_ntriples(b"<http://e/b> <http://e/p> \"1\" .\n<http://e/a> <http://e/p> \"2\" .")?;
-    /// assert_eq!(Snapshot::united(&[&a, &b], &mut || {}).unwrap().len(), 3);
+    /// assert_eq!(Snapshot::united(&[&a, &b], &Storage::Memory, &mut || {}).unwrap().len(), 3);
     /// # Ok::<(), vicus_rdf::SyntaxError>(())
     /// ```
     ///
     /// # Errors
-    /// There is not enough memory.
-    pub fn united(parts: &[&Snapshot], pause: &mut dyn FnMut()) -> Result<Snapshot, NoMemory> {
+    /// There is not enough memory. If that is so, or a page is damaged, when a key is read, the caller's box gives up.
+    pub fn united(parts: &[&Snapshot], storage: &Storage, pause: &mut dyn FnMut()) -> Result<Snapshot, NoMemory> {
         let [first, ..] = parts else { return Ok(Snapshot::from_parsed(Vec::new())) };
         let used = parts.iter().map(|part| Used::of(part, pause)).collect::<Result<Vec<_>, _>>()?;
-        let (dictionary, numbers) = merge_terms(parts, &used, pause)?;
+        let (dictionary, numbers) = merge_terms(parts, &used, storage, pause)?;
         drop(used);
-        let index = |order| merge_rows(order, parts, &numbers, pause);
+        let index = |order| merge_rows(order, parts, &numbers, storage, pause);
         let indexes = first.orders().map(index).collect::<Result<Vec<_>, _>>()?;
         Snapshot::new(dictionary, indexes)
+    }
+
+    /// About how many bytes of memory [`Snapshot::united`] takes for these parts if the result lies in memory.
+    pub fn bytes_to_unite(parts: &[&Snapshot]) -> u64 {
+        /// For the rows of four orders, for new numbers and ends of terms.
+        const OF_QUAD: u64 = 48;
+        parts.iter().map(|part| part.dictionary().text_len() as u64 + OF_QUAD * part.len() as u64).sum()
     }
 }
 
@@ -120,8 +130,8 @@ fn file(key: &str) -> Option<u32> {
 
 /// From the ids of a snapshot to those of the united one.
 struct Renumbered {
-    /// For each kind in the dictionary, the new rank of each rank that is used.
-    ranks: [Vec<u32>; 5],
+    /// For each kind in the dictionary, the new rank of each rank that is used, as far as they were used.
+    ranks: [Packed<1>; 5],
     fresh: HashMap<Id, Id, HashKey>,
 }
 
@@ -130,7 +140,7 @@ impl Renumbered {
     fn id(&self, id: Id) -> Id {
         match (id.kind().section(), id.rank()) {
             (Some(_), _) if id.is_computed() => self.fresh[&id],
-            (Some(section), Some(rank)) => Id::ranked(id.kind(), self.ranks[section][rank] as usize),
+            (Some(section), Some(rank)) => Id::ranked(id.kind(), self.ranks[section].get(0, rank) as usize),
             _ => id,
         }
     }
@@ -140,19 +150,15 @@ impl Renumbered {
 fn merge_terms(
     parts: &[&Snapshot],
     used: &[Used],
+    storage: &Storage,
     pause: &mut dyn FnMut(),
 ) -> Result<(Dictionary, Vec<Renumbered>), NoMemory> {
-    let mut numbers = Vec::new();
-    for part in parts {
-        let mut ranks: [Vec<u32>; 5] = Default::default();
-        for (ranks, kind) in ranks.iter_mut().zip(Kind::IN_DICTIONARY) {
-            *ranks = Vec::zeroed(part.dictionary().count(kind))?;
-        }
-        numbers.push(Renumbered { ranks, fresh: HashMap::default() });
-    }
+    let renumbered = || Renumbered { ranks: Default::default(), fresh: HashMap::default() };
+    let mut numbers: Vec<Renumbered> = parts.iter().map(|_| renumbered()).collect();
     let mut sections: [Section; 5] = Default::default();
     for (section, kind) in Kind::IN_DICTIONARY.into_iter().enumerate() {
         let mut lists = Vec::new();
+        let mut ranks: Vec<Packing<1>> = parts.iter().map(|_| Packing::new(storage)).collect();
         let mut files = 0;
         let mut sample = Sample::default();
         let bytes = parts.iter().map(|part| part.plain_bytes(kind)).sum();
@@ -170,12 +176,12 @@ fn merge_terms(
                 files += used.files(part);
             }
         }
-        let mut builder = SectionBuilder::trained(sample.train()?);
+        let mut builder = SectionBuilder::new(sample.train()?, storage);
         let mut key = String::new();
         while let Some(least) = lists.iter().filter(|list| list.has_key()).min_by(|a, b| a.key.cmp(&b.key)) {
             least.key.clone_into(&mut key);
             let rank = builder.len();
-            if rank % BETWEEN_PAUSES == 0 {
+            if rank.is_multiple_of(BETWEEN_PAUSES) {
                 pause();
             }
             builder.push(&key)?;
@@ -186,12 +192,17 @@ fn merge_terms(
                     refusable(|| numbers.fresh.try_reserve(1)).map_err(|_| NoMemory { bytes })?;
                     numbers.fresh.insert(list.id, Id::ranked(kind, rank));
                 } else if let Some(old) = list.id.rank() {
-                    numbers.ranks[section][old] = u32::try_from(rank).expect("fewer than 2^32 distinct terms");
+                    // Those in between are not used.
+                    let ranks = &mut ranks[list.part];
+                    (ranks.len()..=old).try_for_each(|_| ranks.push([rank as u64]))?;
                 }
                 list.advance();
             }
         }
         sections[section] = builder.finish()?;
+        for (numbers, ranks) in numbers.iter_mut().zip(ranks) {
+            numbers.ranks[section] = ranks.finish()?;
+        }
     }
     Ok((Dictionary::new(sections), numbers))
 }
@@ -289,6 +300,7 @@ fn merge_rows(
     order: Order,
     parts: &[&Snapshot],
     numbers: &[Renumbered],
+    storage: &Storage,
     pause: &mut dyn FnMut(),
 ) -> Result<Index, NoMemory> {
     let mut sources = Vec::new();
@@ -334,7 +346,7 @@ fn merge_rows(
         }
         Some(least)
     });
-    Index::new(order, rows)
+    Index::new(order, rows, storage)
 }
 
 #[cfg(test)]
@@ -342,7 +354,10 @@ mod tests {
     use super::*;
     use crate::load::{Loader, Syntax};
     use crate::stored::KINDS;
+    use crate::stored::tests::sections;
     use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use vicus_files::{FakeDisk, Scratch};
 
     /// Quads with terms of all kinds, of which other numbers have some, too.
     fn text(numbers: impl Iterator<Item = u32>) -> String {
@@ -374,7 +389,7 @@ mod tests {
             let mut keys = snapshot.dictionary().keys(kind);
             (0..keys.len()).for_each(|rank| all.push(keys.key(rank).to_owned()));
         }
-        let mut sections = crate::stored::tests::sections(snapshot);
+        let mut sections = sections(snapshot);
         sections.retain(|name, _| !KINDS.iter().any(|kind| name.starts_with(&format!("{kind}."))));
         (all, sections)
     }
@@ -387,7 +402,7 @@ mod tests {
                 let texts = [&a, &b].map(|range| text(range.clone()));
                 let parts = texts.each_ref().map(|text| load(&[text]));
                 let mut pauses = 0;
-                let united = Snapshot::united(&parts.each_ref(), &mut || pauses += 1).unwrap();
+                let united = Snapshot::united(&parts.each_ref(), &Storage::Memory, &mut || pauses += 1).unwrap();
                 united.assert_valid();
                 // Without blank nodes, a part has no files.
                 let expected = texts.iter().map(String::as_str).filter(|text| !text.is_empty());
@@ -395,6 +410,9 @@ mod tests {
                 assert_eq!(united.len(), expected.len());
                 assert!(parts_of(&united) == parts_of(&expected), "{a:?} and {b:?}");
                 assert!(pauses > 0 || parts.iter().all(Snapshot::is_empty));
+                let scratch = Scratch::new(Arc::new(FakeDisk::new(1).process(1)));
+                let spilled = Snapshot::united(&parts.each_ref(), &Storage::Scratch(scratch), &mut || {}).unwrap();
+                assert!(sections(&spilled) == sections(&united), "{a:?} and {b:?}");
             }
         }
     }
@@ -404,7 +422,7 @@ mod tests {
         let mut loader = Loader::default().with_order(Order::Gosp);
         loader.file(text(0..300).as_bytes(), Syntax::NQuads, None).unwrap();
         let (first, second) = (text(0..300), text(200..600));
-        let united = Snapshot::united(&[&loader.finish(), &load(&[&second])], &mut || {}).unwrap();
+        let united = Snapshot::united(&[&loader.finish(), &load(&[&second])], &Storage::Memory, &mut || {}).unwrap();
         united.assert_valid();
         assert_eq!(united.orders().count(), Order::USUAL.len() + 1);
         assert_eq!(united.index(Order::Gosp).len(), load(&[&first, &second]).len());

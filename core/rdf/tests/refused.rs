@@ -1,10 +1,11 @@
-//! Changes of a snapshot when memory is refused. A program of its own, because an allocator is the whole program's.
+//! Changes and dictionaries of a snapshot when memory is refused. A program of its own, because an allocator is the whole program's.
 
 use oxrdf::{Literal, NamedNode};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use vicus_flow::{NoMemory, tell_of_asking};
-use vicus_rdf::{Changes, Id, Snapshot};
+use std::sync::{Mutex, PoisonError};
+use vicus_flow::{NoMemory, or_given_up, tell_of_asking};
+use vicus_rdf::{Changes, Id, Kind, Snapshot};
 
 /// The system's allocator, which refuses the allocations whose failure the caller survives from one of them on.
 struct Refusing;
@@ -55,8 +56,57 @@ fn change(snapshot: &Snapshot) -> Result<Snapshot, NoMemory> {
     snapshot.with(changes)
 }
 
+/// Held by the test that runs: allocations of others would be counted, too.
+static RUNNING: Mutex<()> = Mutex::new(());
+
+/// Calls a function with no allocation given, then one, and so on, until none is refused; returns how many that took, and what was made.
+fn until_given<T>(make: impl Fn() -> Result<T, String>) -> (usize, T) {
+    for given in 0.. {
+        LEFT.store(given, Ordering::Relaxed);
+        let made = make();
+        LEFT.store(usize::MAX, Ordering::Relaxed);
+        assert_eq!(made.is_err(), REFUSED.swap(false, Ordering::Relaxed), "after {given} allocations");
+        match made {
+            Ok(made) => return (given, made),
+            Err(error) => assert!(error.contains("memory"), "{error}"),
+        }
+    }
+    unreachable!("numbers don't end")
+}
+
+#[test]
+fn a_dictionary_that_finds_no_memory_while_it_is_made_or_read_is_an_error() {
+    let _alone = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    tell_of_asking(|asking| ASKING.store(asking, Ordering::Relaxed));
+    let line = |number: usize| {
+        let long = "very long ".repeat(if number == 150 { 1000 } else { 2 });
+        format!("<http://e/a/name/{number}> <http://e/p> \"a {long} text of number {number}\"@en .\n")
+    };
+    let [a, b] = [0..200, 100..300]
+        .map(|numbers| Snapshot::of_ntriples(numbers.map(line).collect::<String>().as_bytes()).unwrap());
+    let unite = || or_given_up(|| Snapshot::united(&[&a, &b], &mut || {}));
+    let (given, united) =
+        until_given(|| unite().map_err(|error| error.to_string())?.map_err(|error| error.to_string()));
+    println!("{given} allocations can be refused");
+    assert!(given > 30);
+    assert_eq!((united.len(), united.dictionary().count(Kind::LangString)), (300, 300));
+    united.assert_valid();
+    let long = (0..300).map(|rank| Id::ranked(Kind::LangString, rank));
+    let long = long.max_by_key(|&id| united.key(id, str::len)).unwrap();
+    let length = united.key(long, str::len);
+    assert!(length > 10_000);
+    let read = || or_given_up(|| united.key(long, str::len)).map_err(|error| error.to_string());
+    assert_eq!(until_given(read), (2, length), "once for what its block begins with, once for the rest");
+    let read_in_turn = || {
+        let mut keys = united.dictionary().keys(Kind::LangString);
+        or_given_up(|| keys.key(long.rank().unwrap()).len()).map_err(|error| error.to_string())
+    };
+    assert_eq!(until_given(read_in_turn).1, length);
+}
+
 #[test]
 fn a_change_without_memory_is_an_error_and_leaves_the_snapshot_as_it_was() {
+    let _alone = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     tell_of_asking(|asking| ASKING.store(asking, Ordering::Relaxed));
     let line = |number: usize| {
         format!("<http://e/s{number}> <http://e/p0> \"old {number}\"^^<http://e/type{}> .\n", number % 3)

@@ -6,11 +6,11 @@ use crate::turn::{Turn, lock};
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_disk::{BaseEntry, BaseFile, BaseWriter, Manifest, Section, StoreFiles};
-use vicus_files::Directory;
+use vicus_files::{Directory, Scratch};
 use vicus_flow::{BoxError, or_given_up};
 use vicus_rdf::lent::Pages;
 use vicus_rdf::stored::Sections;
-use vicus_rdf::{Order, Snapshot};
+use vicus_rdf::{Order, Snapshot, Storage};
 
 /// The only base file of a generation.
 const NAME: &str = "data";
@@ -86,8 +86,42 @@ fn write(
     Ok(BaseEntry { name, fingerprint: written.writer.finish()? })
 }
 
+/// What is built for a base file within this many bytes is built in memory, unless [`Store::within`] says otherwise.
+pub(crate) const BUILT_IN_MEMORY: u64 = 1 << 30;
+
+/// Snapshots as one: in memory, or in temporary files if that takes more than so many bytes.
+fn united(
+    parts: &[&Snapshot],
+    memory: u64,
+    scratch: impl FnOnce() -> Arc<Scratch>,
+    pause: &mut dyn FnMut(u64),
+) -> Result<Snapshot, StoreError> {
+    let storage = match Snapshot::bytes_to_unite(parts) <= memory {
+        true => Storage::Memory,
+        false => Storage::Scratch(scratch()),
+    };
+    let united = or_given_up(|| Snapshot::united(parts, &storage, &mut || pause(0)));
+    Ok(united.map_err(StoreError::given_up)??)
+}
+
 impl Store {
-    /// Adds the data of a snapshot, such as a loader has built in memory. It goes to a new base file, together with what is there, and not
+    /// Loading, merging and copying hold about so many bytes at most: what takes more lies in temporary files of the store's directory until
+    /// it is written. By default a gibibyte.
+    pub fn within(mut self, memory: u64) -> Store {
+        self.memory = memory;
+        self
+    }
+
+    /// Temporary storage in the store's directory. What a crash leaves of it is removed when the store is opened again.
+    pub fn scratch(&self) -> Arc<Scratch> {
+        lock(&self.state).files.scratch()
+    }
+
+    fn united(&self, parts: &[&Snapshot], pause: &mut dyn FnMut(u64)) -> Result<Snapshot, StoreError> {
+        united(parts, self.memory, || self.scratch(), pause)
+    }
+
+    /// Adds the data of a snapshot, such as a loader has built in memory or in temporary files. It goes to a new base file, together with what is there, and not
     /// through the log. Until that is published, readers see what was there before, and writers wait. `pause` is called now and then with
     /// the number of bytes written so far.
     ///
@@ -100,8 +134,7 @@ impl Store {
         let head = self.snapshot();
         let all = match head.is_empty() {
             true => loaded,
-            false => or_given_up(|| Snapshot::united(&[&head, &loaded], &mut || pause(0)))
-                .map_err(StoreError::given_up)??,
+            false => self.united(&[&head, &loaded], pause)?,
         };
         let (entry, snapshot) = self.write_base(&all, pause)?;
         drop(all);
@@ -160,7 +193,7 @@ impl Store {
         pause: &mut dyn FnMut(u64),
         _bases: &Turn<'_>,
     ) -> Result<(), StoreError> {
-        let merged = or_given_up(|| Snapshot::united(&[begun], &mut || pause(0))).map_err(StoreError::given_up)??;
+        let merged = self.united(&[begun], pause)?;
         let (entry, snapshot) = self.write_base(&merged, pause)?;
         drop(merged);
         // What came meanwhile is applied twice over: while writers go on, then what little came during that.
@@ -210,7 +243,7 @@ impl Store {
         number: u64,
         pause: &mut dyn FnMut(u64),
     ) -> Result<(), StoreError> {
-        copy(&self.snapshot(), directory, number, pause)
+        copy_within(&self.snapshot(), directory, number, self.memory, pause)
     }
 }
 
@@ -226,10 +259,20 @@ pub fn copy(
     number: u64,
     pause: &mut dyn FnMut(u64),
 ) -> Result<(), StoreError> {
+    copy_within(snapshot, directory, number, BUILT_IN_MEMORY, pause)
+}
+
+fn copy_within(
+    snapshot: &Snapshot,
+    directory: Arc<dyn Directory>,
+    number: u64,
+    memory: u64,
+    pause: &mut dyn FnMut(u64),
+) -> Result<(), StoreError> {
     let mut files = StoreFiles::begin(directory, KIND, number)?;
     // Changes since the snapshot's base was built become part of the new base.
-    let merged = or_given_up(|| Snapshot::united(&[snapshot], &mut || pause(0))).map_err(StoreError::given_up);
-    let written = merged.and_then(|merged| write(&merged?, || files.write_base(NAME), pause));
+    let merged = united(&[snapshot], memory, || files.scratch(), pause);
+    let written = merged.and_then(|merged| write(&merged, || files.write_base(NAME), pause));
     let entry = written.inspect_err(|_| files.give_up())?;
     Ok(files.publish(0, vec![entry])?)
 }

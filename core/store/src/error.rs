@@ -49,6 +49,10 @@ impl StoreError {
             Ok(error) => return StoreError::Disk(*error),
             Err(error) => error,
         };
+        let error = match error.downcast::<FileError>() {
+            Ok(error) => return StoreError::Disk((*error).into()),
+            Err(error) => error,
+        };
         match error.downcast::<NoMemory>() {
             Ok(error) => StoreError::NoMemory(*error),
             Err(error) => StoreError::Unreadable(error.into()),

@@ -30,6 +30,8 @@ pub struct Store {
     pub(crate) writers: Turns,
     /// The turn to write base files; taken before the turn to change data.
     pub(crate) bases: Turns,
+    /// How many bytes building a base file may hold.
+    pub(crate) memory: u64,
     pub(crate) state: Mutex<State>,
 }
 
@@ -140,7 +142,8 @@ impl Store {
         };
         let hash_key = HashKey::of_seed(state.files.manifest().store);
         let (writers, bases) = Default::default();
-        Store { waiting, hash_key, published: Mutex::new(snapshot), writers, bases, state: Mutex::new(state) }
+        let (published, memory) = (Mutex::new(snapshot), base::BUILT_IN_MEMORY);
+        Store { waiting, hash_key, published, writers, bases, memory, state: Mutex::new(state) }
     }
 
     /// The data as it is now: of all transactions that are durable. Never waits.

@@ -57,12 +57,7 @@ pub(crate) fn plain(error: Error) -> anyhow::Error {
         Error::Failed { error, .. } if matches!(error.downcast_ref(), Some(LoadError::TooLong { .. })) => {
             " (--max-line)"
         }
-        Error::Failed { error, .. } => {
-            let of_web = error
-                .downcast_ref::<ServiceFailed>()
-                .map_or(error.downcast_ref(), |failed| failed.error.downcast_ref());
-            of_web.map_or("", of_web_error)
-        }
+        Error::Failed { error, .. } => of_web_error(&**error),
         Error::Operation { number, name, error } => {
             return plain(Error::clone(error)).context(format!("operation {number}, {name}"));
         }
@@ -82,12 +77,18 @@ pub(crate) fn plain(error: Error) -> anyhow::Error {
     anyhow::Error::msg(format!("{error}{option}"))
 }
 
-/// The option that the failure of a server depends on.
-fn of_web_error(error: &WebError) -> &'static str {
-    match error {
-        WebError::NotPermitted { .. } => " (--allow-service)",
-        WebError::TimedOut { .. } => " (--service-timeout)",
-        WebError::TooManyBytes { .. } => " (--service-bytes)",
+/// The option that the failure of a server depends on, if an error is of one.
+fn of_web_error(error: &(dyn std::error::Error + 'static)) -> &'static str {
+    let web = match (error.downcast_ref(), error.downcast_ref()) {
+        (Some(ServiceFailed { error, .. }), _) => error.downcast_ref(),
+        // A document that is too long when it is unpacked.
+        (_, Some(LoadError::Unreadable { error, .. })) => error.get_ref().and_then(|error| error.downcast_ref()),
+        (None, _) => error.downcast_ref(),
+    };
+    match web {
+        Some(WebError::NotPermitted { .. }) => " (--allow-service)",
+        Some(WebError::TimedOut { .. }) => " (--service-timeout)",
+        Some(WebError::TooManyBytes { .. }) => " (--service-bytes)",
         _ => "",
     }
 }

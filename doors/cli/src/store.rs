@@ -5,7 +5,7 @@ pub(crate) mod load;
 pub(crate) mod update;
 
 use crate::doing::Doing;
-use crate::interrupt;
+use crate::{interrupt, memory};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write as _};
@@ -60,7 +60,7 @@ pub(crate) fn check(args: CheckArgs) -> anyhow::Result<()> {
 pub(crate) fn compact(args: CompactArgs) -> anyhow::Result<()> {
     interrupt::listen();
     let _doing = Doing::Loading.begin();
-    let store = open_store(&args.store).with_context(|| of(&args.store))?;
+    let store = open_store(&args.store).with_context(|| of(&args.store))?.within(memory::free_limit());
     let bar = Bar::new("compacting", bytes_of(&args.store), Unit::Bytes);
     let merged = store.merge(&mut |bytes| bar.set(bytes)).with_context(|| of(&args.store))?;
     bar.end();

@@ -15,7 +15,7 @@ pub(crate) struct WebArgs {
     /// How long a server may take to answer one question, of which a query may have several: 30, 1.5s, 500ms.
     #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "60")]
     service_timeout: Duration,
-    /// The most bytes of a server's answer to one question, and of a document that LOAD reads: 500000, 64K, 10M, 2G.
+    /// The most bytes of a server's answer to one question, and of a server's document that LOAD reads, unpacked: 500000, 64K, 10M, 2G.
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "256M")]
     service_bytes: u64,
 }

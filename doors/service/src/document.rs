@@ -125,13 +125,32 @@ pub fn file_iri(path: &Path) -> io::Result<String> {
     Ok(base)
 }
 
-/// Opens what LOAD names: an `http` or `https` URL as the web's permits say, or a `file` URL within a folder.
-pub(crate) fn open(
+/// Ends a document of the web that is too long when it is unpacked, however short it was before.
+struct Bounded<R> {
+    inner: R,
+    left: u64,
+    most: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        match self.left.checked_sub(count as u64) {
+            Some(left) => self.left = left,
+            None => return Err(io::Error::other(WebError::TooManyBytes { most: self.most })),
+        }
+        Ok(count)
+    }
+}
+
+/// Opens what LOAD names: an `http` or `https` URL as the web's permits say, or a `file` URL within a folder. What it reads goes through
+/// `book`.
+pub(crate) fn open<R: Read + Send + 'static>(
     iri: &str,
     web: &Web,
     folder: Option<&Path>,
-    cancel: &Cancel,
-    until: Option<Instant>,
+    (cancel, until): (&Cancel, Option<Instant>),
+    book: impl FnOnce(Box<dyn Read + Send>) -> R,
 ) -> Result<Source, BoxError> {
     let parsed = Iri::parse(iri)?;
     if !parsed.scheme().eq_ignore_ascii_case("file") {
@@ -141,7 +160,9 @@ pub(crate) fn open(
         let syntax = document.media_type.as_deref().and_then(by_media_type).or_else(|| by_path(&document.url));
         let Some(syntax) = syntax else { return Err(WebError::NoSyntax { media_type: document.media_type }.into()) };
         let name = parsed.path().to_owned();
-        return Ok(Source::new(iri.to_owned(), syntax, unpacked(document.bytes, &name)).with_base(document.url));
+        let (most, inner) = (web.most_bytes(), unpacked(document.bytes, &name));
+        let bytes = book(Box::new(Bounded { inner, left: most, most }));
+        return Ok(Source::new(iri.to_owned(), syntax, bytes).with_base(document.url));
     }
     let Some(folder) = folder else { return Err(format!("{iri}: reading files is not permitted").into()) };
     if parsed.authority().is_some_and(|host| !host.is_empty() && !host.eq_ignore_ascii_case("localhost")) {
@@ -167,7 +188,7 @@ pub(crate) fn open(
         return Err(format!("{iri}: is no file").into());
     }
     let file = File::open(&path).map_err(refused)?;
-    Ok(Source::new(iri.to_owned(), syntax, unpacked(file, parsed.path())).with_base(iri))
+    Ok(Source::new(iri.to_owned(), syntax, book(Box::new(unpacked(file, parsed.path())))).with_base(iri))
 }
 
 /// The syntax that the ending of a URL's path says.

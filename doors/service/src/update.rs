@@ -11,12 +11,12 @@ use crate::load::Dataset;
 use crate::service::Service;
 use crate::session::{Call, Session, SessionOptions, Ticket, now};
 use crate::sink::{Batch, Sink, Solutions, Taker};
-use std::io;
-use std::sync::{Arc, Mutex};
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use vicus::{BoxError, Totals, Turn};
 use vicus_rdf::Snapshot;
-use vicus_rdf::load::LoadOptions;
+use vicus_rdf::load::{LoadOptions, Progress};
 use vicus_sparql::{
     Change, Filled, Filling, Load, Moment, Operation, Parsed, Step, Update, UpdateError, parse_update_with,
 };
@@ -200,20 +200,89 @@ impl Running<'_> {
     }
 
     /// The quads of a document.
-    fn load(&self, load: Load<'_>, filling: &Filling) -> Result<Change, Error> {
+    fn load(&mut self, load: Load<'_>, filling: &Filling) -> Result<Change, Error> {
+        let loaded = self.loaded(load, filling);
+        // What loading held is free again; the text is held until the update's end.
+        self.ticket.give_back();
+        self.ticket.hold(self.text_bytes, [("its text", self.text_bytes)])?;
+        loaded
+    }
+
+    fn loaded(&self, load: Load<'_>, filling: &Filling) -> Result<Change, Error> {
         let SessionOptions { web, folder, .. } = &*self.options;
         let Ticket { cancel, until, .. } = &self.ticket;
-        let source = document::open(load.from, web, folder.as_deref(), cancel, *until)
+        let holding = Arc::new(Holding {
+            ticket: self.ticket.clone(),
+            text_bytes: self.text_bytes,
+            progress: OnceLock::new(),
+            refused: OnceLock::new(),
+        });
+        let book = |inner| Held { inner, holding: Arc::clone(&holding), read: 0, booked: 0 };
+        let source = document::open(load.from, web, folder.as_deref(), (cancel, *until), book)
             .map_err(|error| Error::Failed { name: "load".to_owned(), error: error.into() })?;
         let load_options = LoadOptions { hash_seed: self.options.plan.hash_seed, ..LoadOptions::default() };
         let mut loading = self.service.load(vec![source], load_options, cancel);
+        let _ = holding.progress.set(loading.progress());
         if let Some(until) = until {
             loading.end_at(*until, self.service).map_err(|error| Error::NoThread(Arc::new(error)))?;
         }
         let loaded = loading.finish();
         self.ticket.check(Stage::Running)?;
-        let filled = filling.document(loaded?.dataset.snapshot(), load.into).map_err(of_update)?;
+        if let Some(refused) = holding.refused.get() {
+            return Err(refused.clone());
+        }
+        let dataset = loaded?.dataset;
+        let quads = dataset.snapshot().heap_bytes() as u64;
+        let filled = filling.document(dataset.snapshot(), load.into).map_err(of_update)?;
+        holding.hold(quads + filled.bytes())?;
         Ok(Change::Quads(filling.finish([filled])))
+    }
+}
+
+/// What a document that is being loaded holds, as a part of what its update may hold.
+struct Holding {
+    ticket: Ticket,
+    text_bytes: u64,
+    /// Once loading has begun.
+    progress: OnceLock<Arc<Progress>>,
+    /// Why no more may be held.
+    refused: OnceLock<Error>,
+}
+
+/// What loading holds for a triple beside its text: its ids as they were read, sorted, and in the indexes.
+const TRIPLE_BYTES: u64 = 64;
+
+impl Holding {
+    /// Books so many bytes for the document.
+    fn hold(&self, bytes: u64) -> Result<(), Error> {
+        let holders = [("its text", self.text_bytes), ("the document", bytes)];
+        self.ticket.hold(self.text_bytes.saturating_add(bytes), holders)
+    }
+}
+
+/// A document that is booked as it is read.
+struct Held<R> {
+    inner: R,
+    holding: Arc<Holding>,
+    read: u64,
+    booked: u64,
+}
+
+impl<R: Read> Read for Held<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        /// Booked at once.
+        const PIECE: u64 = 64 << 10;
+        let count = self.inner.read(buffer)?;
+        self.read += count as u64;
+        if self.read >= self.booked + PIECE || count == 0 {
+            self.booked = self.read;
+            let triples = self.holding.progress.get().map_or(0, |progress| progress.triples());
+            if let Err(error) = self.holding.hold(self.read.saturating_add(TRIPLE_BYTES.saturating_mul(triples))) {
+                let _ = self.holding.refused.set(error);
+                return Err(io::Error::other("more than the update may hold"));
+            }
+        }
+        Ok(count)
     }
 }
 

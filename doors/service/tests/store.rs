@@ -190,8 +190,11 @@ fn a_load_into_a_damaged_store_fails_with_the_place() {
     let fresh = Fresh::new("damaged-load");
     let store = create_store(&fresh.0).unwrap();
     let mut loader = Loader::default();
-    let text: String =
-        (0..12_000).map(|n| format!("<http://e/some/longer/name/{n}> <http://e/p> \"number {}\" .\n", n / 2)).collect();
+    // Texts of digits in no order, so that compressed they have several pages.
+    let digits = |n: u64| [3, 5, 7].map(|k| format!("{:016x}", (n + k).wrapping_mul(0x9E37_79B9_7F4A_7C15))).concat();
+    let text: String = (0..12_000)
+        .map(|n| format!("<http://e/some/longer/name/{n}> <http://e/p> \"number {}\" .\n", digits(n / 2)))
+        .collect();
     loader.ntriples(text.as_bytes()).unwrap();
     store.load(loader.finish(), &mut |_| {}).unwrap();
     drop(store);

@@ -8,18 +8,23 @@
 //!
 //! **Mappings.** Memory that is mapped from a file changes when the file is written, and a read behind its new end after it was
 //! shortened ends the process by a signal (`SIGBUS`). So what is mapped must never be written or shortened. Vicus maps base files
-//! alone: they are written once under another name, synced and renamed, never opened for writing afterwards, and removed only by
+//! and temporary files of its own, which have no name, alone. Base files are written once under another name, synced and renamed, never opened for writing afterwards, and removed only by
 //! `unlink`, after which the bytes live until the last mapping is gone. The directory's lock keeps other Vicus processes from
 //! writing; the file's rights must keep others from it. A drive that can't read a mapped page any more ends the process by the
 //! same signal: nothing can be computed without that page, and no file is left half written.
+//!
+//! **Limits of files.** A write beyond the longest file that a process may have (`RLIMIT_FSIZE`) ends the process by a signal, unless it
+//! ignores that: then it is an error, as on a full disk. So the first directory that is opened has the signal ignored, if the process has
+//! not said what it does.
 
 use memmap2::Mmap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
+use vicus_files::scratch::{create_and_remove, temporary_path};
 use vicus_files::{Access, Directory, File, FileError, Lock, LockError, Mapping, Operation, is_plain};
 
 /// A directory of the operating system's.
@@ -45,12 +50,29 @@ pub struct SystemDirectory {
     opened: fs::File,
 }
 
+/// Has `SIGXFSZ` ignored where it would end the process.
+fn ignore_size_signal() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        #[expect(unsafe_code, reason = "the standard library has no signals")]
+        // SAFETY: both calls set what the kernel does with a signal, by constants that name no function of ours; what was set before is put
+        // back unless it was the default.
+        unsafe {
+            let before = libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+            if before != libc::SIG_DFL && before != libc::SIG_ERR {
+                libc::signal(libc::SIGXFSZ, before);
+            }
+        }
+    });
+}
+
 impl SystemDirectory {
     /// Opens a directory that is there.
     ///
     /// # Errors
     /// There is none, it is no directory, or the system refuses.
     pub fn open(path: &Path) -> Result<SystemDirectory, FileError> {
+        ignore_size_signal();
         let opened = OpenOptions::new().read(true).open(path).and_then(|opened| match opened.metadata()?.is_dir() {
             true => Ok(opened),
             false => Err(io::ErrorKind::NotADirectory.into()),
@@ -91,6 +113,15 @@ impl SystemDirectory {
     }
 }
 
+fn map(file: &fs::File) -> io::Result<Mmap> {
+    #[expect(unsafe_code, reason = "maps a file")]
+    // SAFETY: a mapping's bytes must not change. What is mapped is written once, before it has its name or without ever having one, and never
+    // again by a process that respects the directory's lock, as the head of this file says.
+    unsafe {
+        Mmap::map(file)
+    }
+}
+
 fn text_of(path: &Path) -> String {
     path.display().to_string()
 }
@@ -108,6 +139,20 @@ impl Directory for SystemDirectory {
         Ok(self.file(name, file.map_err(self.failed(name, Operation::Create))?))
     }
 
+    fn temporary(&self) -> Result<Arc<dyn File>, FileError> {
+        let mut options = OpenOptions::new();
+        let opened =
+            options.read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE | libc::O_EXCL).open(&self.path);
+        match opened {
+            Ok(file) => Ok(Arc::new(SystemFile { path: temporary_path(self), file })),
+            // A file system that has no files without names.
+            Err(cause) if matches!(cause.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::ENOENT)) => {
+                create_and_remove(self)
+            }
+            Err(cause) => Err(FileError::new(temporary_path(self), Operation::Create, cause)),
+        }
+    }
+
     fn open(&self, name: &str, access: Access) -> Result<Arc<dyn File>, FileError> {
         let file = OpenOptions::new().read(true).write(access == Access::Write).open(self.inside(name));
         Ok(self.file(name, file.map_err(self.failed(name, Operation::Open))?))
@@ -115,11 +160,7 @@ impl Directory for SystemDirectory {
 
     fn map(&self, name: &str) -> Result<Mapping, FileError> {
         let file = OpenOptions::new().read(true).open(self.inside(name));
-        #[expect(unsafe_code, reason = "maps a file")]
-        // SAFETY: a mapping's bytes must not change. What is mapped is written once, before it has its name, and never again by a
-        // process that respects the directory's lock, as the head of this file says.
-        let mapping = file.and_then(|file| unsafe { Mmap::map(&file) });
-        Ok(Arc::new(mapping.map_err(self.failed(name, Operation::Map))?))
+        Ok(Arc::new(file.and_then(|file| map(&file)).map_err(self.failed(name, Operation::Map))?))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), FileError> {
@@ -207,6 +248,10 @@ impl File for SystemFile {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), FileError> {
         self.file.write_all_at(bytes, offset).map_err(self.failed(Operation::Write))
+    }
+
+    fn map(&self) -> Result<Mapping, FileError> {
+        Ok(Arc::new(map(&self.file).map_err(self.failed(Operation::Map))?))
     }
 
     fn set_len(&self, bytes: u64) -> Result<(), FileError> {

@@ -131,6 +131,10 @@ impl<F: Fn() + Send + Sync> Directory for Meanwhile<F> {
         panic!("a reader creates nothing: {name}")
     }
 
+    fn temporary(&self) -> Result<Arc<dyn File>, FileError> {
+        panic!("a reader creates nothing")
+    }
+
     fn rename(&self, from: &str, to: &str) -> Result<(), FileError> {
         panic!("a reader renames nothing: {from} to {to}")
     }
@@ -177,4 +181,15 @@ fn a_reader_finds_one_generation_whole_while_a_writer_publishes_another() {
         published += u32::from(directory.left.load(Ordering::Relaxed) > at);
     }
     assert!((4..12).contains(&published), "the reader has fewer operations: {published}");
+}
+
+/// What a process leaves that is killed between making a temporary file and taking its name away.
+#[test]
+fn names_of_temporary_files_are_removed_when_a_store_is_opened() {
+    let disk = FakeDisk::new(1);
+    drop(StoreFiles::create(Arc::new(disk.process(1)), KIND, 7).unwrap());
+    disk.put("vicus-scratch-0", b"");
+    disk.put("notes", b"of the owner");
+    drop(StoreFiles::open(Arc::new(disk.process(1)), KIND).unwrap());
+    assert_eq!((disk.contents("vicus-scratch-0"), disk.contents("notes")), (None, Some(b"of the owner".to_vec())));
 }

@@ -11,6 +11,8 @@ pub(super) struct Content {
     pub(super) cached: Vec<u8>,
     /// What was done since the last sync, in order. Without failed syncs, `cached` is `durable` after these changes.
     changes: Vec<Change>,
+    /// By how many values it is open.
+    pub(super) open: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -54,7 +56,7 @@ impl Change {
 
 impl Content {
     pub(super) fn durable(bytes: &[u8]) -> Content {
-        Content { durable: bytes.to_vec(), cached: bytes.to_vec(), changes: Vec::new() }
+        Content { durable: bytes.to_vec(), cached: bytes.to_vec(), changes: Vec::new(), open: 0 }
     }
 
     pub(super) fn write(&mut self, offset: usize, bytes: &[u8]) {

@@ -142,7 +142,10 @@ fn a_full_disk_takes_what_fits() {
     file.set_len(4).unwrap();
     file.write_at(4, &[3; 6]).unwrap();
     directory.remove("a").unwrap();
-    directory.open("b", Access::Write).unwrap().write_at(0, &[0; 10]).unwrap();
+    let other = directory.open("b", Access::Write).unwrap();
+    assert!(other.write_at(0, &[0]).unwrap_err().is_full(), "a file that is open takes its room without a name, too");
+    drop(file);
+    other.write_at(0, &[0; 10]).unwrap();
 }
 
 #[test]

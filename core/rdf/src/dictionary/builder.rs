@@ -1,40 +1,17 @@
-//! Compresses keys that come in ascending order into a section: in memory, or piece by piece into a file.
+//! Compresses keys that come in ascending order into a section: in memory, or in temporary files.
 
 use super::section::{BLOCK, Section, narrow, wide};
 use super::symbols::{Symbols, Training, common};
+use crate::growing::{Growing, Storage};
+use crate::placed::PlacedVec;
 use crate::stored::{KINDS, Sections};
 use vicus_flow::{BoxError, Grow, NoMemory};
 
-/// Where the blocks of a section go while it is built.
-pub(crate) trait TextSink {
-    type Error: From<NoMemory>;
-
-    fn write(&mut self, text: &[u8]) -> Result<(), Self::Error>;
-}
-
-impl TextSink for Vec<u8> {
-    type Error = NoMemory;
-
-    fn write(&mut self, text: &[u8]) -> Result<(), NoMemory> {
-        self.grow(text.len())?;
-        self.extend_from_slice(text);
-        Ok(())
-    }
-}
-
-impl TextSink for &mut dyn Sections {
-    type Error = BoxError;
-
-    fn write(&mut self, text: &[u8]) -> Result<(), BoxError> {
-        Sections::write(*self, text)
-    }
-}
-
-/// Builds a section of keys that come in ascending order, each once: in memory, or piece by piece into a file.
+/// Builds a section of keys that come in ascending order, each once.
 #[derive(Default, Debug)]
-pub(crate) struct SectionBuilder<T = Vec<u8>> {
+pub(crate) struct SectionBuilder {
     training: Training,
-    text: T,
+    text: Growing,
     /// The number of keys so far, and the bytes of their blocks.
     len: usize,
     end: usize,
@@ -47,12 +24,17 @@ pub(crate) struct SectionBuilder<T = Vec<u8>> {
     compressed: Vec<u8>,
 }
 
-impl<T: TextSink> SectionBuilder<T> {
+impl SectionBuilder {
+    /// Compresses with this training, and keeps the blocks in this storage as keys come.
+    pub(crate) fn new(training: Training, storage: &Storage) -> SectionBuilder {
+        SectionBuilder { training, text: Growing::new(storage), ..SectionBuilder::default() }
+    }
+
     /// Adds the next key.
     ///
     /// # Errors
-    /// There is not enough memory, or the blocks can't be written.
-    pub(crate) fn push(&mut self, key: impl AsRef<[u8]>) -> Result<(), T::Error> {
+    /// There is not enough memory.
+    pub(crate) fn push(&mut self, key: impl AsRef<[u8]>) -> Result<(), NoMemory> {
         let key = key.as_ref();
         if self.key_ends.len() == BLOCK {
             self.end_block()?;
@@ -75,7 +57,7 @@ impl<T: TextSink> SectionBuilder<T> {
         &self.keys[start..self.key_ends[number]]
     }
 
-    fn end_block(&mut self) -> Result<(), T::Error> {
+    fn end_block(&mut self) -> Result<(), NoMemory> {
         let Some(last) = self.key_ends.len().checked_sub(1) else { return Ok(()) };
         let shared = common(self.key(0), self.key(last));
         let mut compressed = std::mem::take(&mut self.compressed);
@@ -107,16 +89,9 @@ impl<T: TextSink> SectionBuilder<T> {
         self.key_ends.clear();
         Ok(())
     }
-}
-
-impl SectionBuilder {
-    /// Compresses with this training.
-    pub(crate) fn trained(training: Training) -> SectionBuilder {
-        SectionBuilder { training, ..SectionBuilder::default() }
-    }
 
     /// Joins builders of the same training. The keys of each are greater than those of the one before, and each but the last has whole blocks
-    /// only.
+    /// only. Several must be in memory.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -125,11 +100,11 @@ impl SectionBuilder {
         let (bytes, blocks) = builders.iter().fold((0, 0), |(a, b), more| (a + more.end, b + more.ends.len()));
         let mut builders = builders.into_iter();
         let Some(mut joined) = builders.next() else { return Ok(SectionBuilder::default()) };
-        joined.text.grow_exactly(bytes - joined.text.len())?;
+        joined.text.grow_exactly(bytes - joined.end)?;
         joined.ends.grow_exactly(blocks - joined.ends.len())?;
         for more in builders {
             assert!(joined.len.is_multiple_of(BLOCK), "keys follow whole blocks");
-            joined.text.extend_from_slice(&more.text);
+            joined.text.write(more.text.in_memory())?;
             joined.ends.extend(more.ends.into_iter().map(|end| narrow(joined.end + wide(end))));
             joined.end += more.end;
             joined.len += more.len;
@@ -137,41 +112,22 @@ impl SectionBuilder {
         Ok(joined)
     }
 
-    /// The section in memory.
+    /// The section, where the builder's storage is.
     ///
     /// # Errors
     /// There is not enough memory.
     pub(crate) fn finish(mut self) -> Result<Section, NoMemory> {
         self.end_block()?;
-        self.text.shrink_to_fit();
         self.ends.shrink_to_fit();
-        Ok(Section::new(self.len, self.training.symbols(), self.text, self.ends))
-    }
-}
-
-#[cfg_attr(not(test), expect(dead_code, reason = "for dictionaries larger than memory, which nothing builds yet"))]
-impl<'a> SectionBuilder<&'a mut dyn Sections> {
-    /// Begins the section of the keys of one of [`Kind::IN_DICTIONARY`](crate::Kind::IN_DICTIONARY), whose blocks are written as keys come.
-    ///
-    /// # Errors
-    /// It can't be written.
-    pub(crate) fn stored(section: usize, training: Training, into: &'a mut dyn Sections) -> Result<Self, BoxError> {
-        write_symbols(section, &training.symbols(), into)?;
-        into.begin(&format!("{}.text", KINDS[section]))?;
-        let SectionBuilder { len, end, ends, keys, key_ends, block, compressed, .. } =
-            SectionBuilder::<Vec<u8>>::default();
-        Ok(SectionBuilder { training, text: into, len, end, ends, keys, key_ends, block, compressed })
-    }
-
-    /// Writes what comes after the blocks; returns the number of keys.
-    ///
-    /// # Errors
-    /// It can't be written.
-    pub(crate) fn finish_stored(mut self, section: usize) -> Result<usize, BoxError> {
-        self.end_block()?;
-        self.text.begin(&format!("{}.ends", KINDS[section]))?;
-        Sections::write(self.text, self.ends.as_flattened())?;
-        Ok(self.len)
+        let ends = match self.text.storage() {
+            Storage::Memory => self.ends.into(),
+            storage => {
+                let mut ends = Growing::new(storage);
+                ends.write(self.ends.as_flattened())?;
+                PlacedVec::lent(ends.into_pages())
+            }
+        };
+        Ok(Section::new(self.len, self.training.symbols(), self.text.finish(), ends))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The keys of one kind, in blocks: what all keys of a block begin with stands there once, and everything is compressed.
 
-use super::symbols::{Buffer, Symbols};
+use super::symbols::{Buffer, Read, Symbols, Text};
 use crate::lent::Pages;
 use crate::placed::{Access, PlacedVec, Placement};
 use std::hint::black_box;
@@ -37,9 +37,9 @@ pub(super) fn wide([a, b, c, d, e]: [u8; 5]) -> usize {
 }
 
 impl Section {
-    pub(super) fn new(len: usize, symbols: Symbols, text: Vec<u8>, ends: Vec<[u8; 5]>) -> Section {
+    pub(super) fn new(len: usize, symbols: Symbols, text: PlacedVec<u8>, ends: PlacedVec<[u8; 5]>) -> Section {
         assert_eq!(ends.len(), len.div_ceil(BLOCK), "each block has an end");
-        Section { len, symbols, text: text.into(), ends: ends.into() }
+        Section { len, symbols, text, ends }
     }
 
     /// Keys that another owner keeps. Only the symbols are read now.
@@ -119,9 +119,8 @@ impl Section {
     }
 
     #[inline]
-    fn text_of<'a>(&self, block: &Block<'_>, key: &'a [u8]) -> &'a str {
-        let text = str::from_utf8(key);
-        text.unwrap_or_else(|_| self.senseless(block.start, "a term is not UTF-8"))
+    fn text_of<'a>(&self, block: &Block<'_>, key: Read<'a>) -> &'a str {
+        key.text().unwrap_or_else(|| self.senseless(block.start, "a term is not UTF-8"))
     }
 
     /// Passes the key of this rank to `look`. Panics if there is none.
@@ -129,12 +128,14 @@ impl Section {
     pub(crate) fn key<R>(&self, rank: usize, look: impl FnOnce(&str) -> R) -> R {
         assert!(rank < self.len, "a section has keys for its ranks only");
         let block = self.block(rank / BLOCK);
+        // About where the key is: so memory need not wait for the lengths.
+        black_box(block.bytes.get(block.bytes.len() * (rank % BLOCK) / BLOCK).copied());
         let mut buffer = Buffer::new();
         look(self.text_of(&block, self.read(&block, rank % BLOCK, &mut buffer)))
     }
 
     #[inline]
-    fn read<'a>(&self, block: &Block<'_>, place: usize, buffer: &'a mut Buffer) -> &'a [u8] {
+    fn read<'a>(&self, block: &Block<'_>, place: usize, buffer: &'a mut Buffer) -> Read<'a> {
         let key = block.parts(place).map(|parts| buffer.read(&self.symbols, parts));
         match key {
             Some(Ok(Some(key))) => key,
@@ -155,17 +156,18 @@ impl Section {
     /// The rank of a key; if it is missing, that of the next greater one.
     pub(crate) fn rank(&self, key: &[u8]) -> Result<usize, usize> {
         let mut buffer = Buffer::new();
-        let blocks = partition(0..self.ends.len(), |number| self.read(&self.block(number), 0, &mut buffer) <= key);
+        let blocks =
+            partition(0..self.ends.len(), |number| self.read(&self.block(number), 0, &mut buffer).bytes() <= key);
         let Some(number) = blocks.checked_sub(1) else { return Err(0) };
         let (start, block) = (number * BLOCK, self.block(number));
-        let less = partition(0..block.keys, |place| self.read(&block, place, &mut buffer) < key);
-        let is_it = less < block.keys && self.read(&block, less, &mut buffer) == key;
+        let less = partition(0..block.keys, |place| self.read(&block, place, &mut buffer).bytes() < key);
+        let is_it = less < block.keys && self.read(&block, less, &mut buffer).bytes() == key;
         if is_it { Ok(start + less) } else { Err(start + less) }
     }
 
     /// A reader of many keys.
     pub(crate) fn keys(&self) -> Keys<'_> {
-        Keys { section: self, block: None, key: Vec::new(), shared: 0 }
+        Keys { section: self, block: None, key: Text::default(), shared: 0 }
     }
 }
 
@@ -247,7 +249,7 @@ pub struct Keys<'a> {
     /// The number of the last block, and the block.
     block: Option<(usize, Block<'a>)>,
     /// The last key.
-    key: Vec<u8>,
+    key: Text,
     /// The length of what all keys of the block begin with.
     shared: usize,
 }
@@ -275,17 +277,17 @@ impl Keys<'_> {
                 let block = section.block(number);
                 self.key.clear();
                 self.append(&block, block.parts(0).map(|[shared, _]| shared));
-                self.shared = self.key.len();
+                self.shared = self.key.read().bytes().len();
                 self.block.insert((number, block)).1
             }
         };
         self.key.truncate(self.shared);
         self.append(&block, block.parts(rank % BLOCK).map(|[_, rest]| rest));
-        section.text_of(&block, &self.key)
+        section.text_of(&block, self.key.read())
     }
 
     fn append(&mut self, block: &Block<'_>, codes: Option<&[u8]>) {
-        match codes.map(|codes| self.section.symbols.append(codes, &mut self.key)) {
+        match codes.map(|codes| self.key.append(&self.section.symbols, codes)) {
             Some(Ok(Some(()))) => {}
             Some(Err(error)) => give_up(error),
             Some(Ok(None)) | None => self.section.senseless(block.start, "the lengths of its terms make no sense"),

@@ -1,13 +1,15 @@
 //! Sections: what is read is what was pushed, and what is damaged is an error.
 
 use super::section::BLOCK;
-use super::{Sample, Section, SectionBuilder, Training};
+use super::{Sample, Section, SectionBuilder, Training, write_symbols};
+use crate::growing::Storage;
 use crate::lent::Pages;
 use crate::lent::tests::Damaged;
 use crate::stored::tests::InMemory;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use vicus_files::{FakeDisk, Scratch};
 use vicus_flow::or_given_up;
 
 fn training(keys: &[String]) -> Training {
@@ -19,17 +21,22 @@ fn training(keys: &[String]) -> Training {
 }
 
 fn build(keys: &[String], training: Training) -> Section {
-    let mut builder = SectionBuilder::trained(training);
+    build_in(&Storage::Memory, keys, training)
+}
+
+fn build_in(storage: &Storage, keys: &[String], training: Training) -> Section {
+    let mut builder = SectionBuilder::new(training, storage);
     keys.iter().for_each(|key| builder.push(key).unwrap());
     builder.finish().unwrap()
 }
 
 /// What a file would have.
-fn stored(keys: &[String], training: Training) -> BTreeMap<String, Vec<u8>> {
+fn stored(section: &Section) -> BTreeMap<String, Vec<u8>> {
     let mut file = InMemory::default();
-    let mut builder = SectionBuilder::stored(2, training, &mut file).unwrap();
-    keys.iter().for_each(|key| builder.push(key).unwrap());
-    assert_eq!(builder.finish_stored(2).unwrap(), keys.len());
+    write_symbols(2, section.symbols(), &mut file).unwrap();
+    let (text, ends) = section.parts();
+    file.0.insert("string.text".to_owned(), text.part(0..text.len()).to_vec());
+    file.0.insert("string.ends".to_owned(), ends.part(0..ends.len()).as_flattened().to_vec());
     file.0
 }
 
@@ -67,9 +74,12 @@ fn check(mut keys: Vec<String>) {
     for training in [training(&keys), Training::default()] {
         let built = build(&keys, training.clone());
         assert_has(&built, &keys);
-        let file = stored(&keys, training);
+        let file = stored(&built);
         assert_has(&lent(keys.len(), &file).unwrap(), &keys);
-        assert_eq!(built.parts().0.part(0..built.parts().0.len()), file["string.text"]);
+        let scratch = Scratch::new(Arc::new(FakeDisk::new(1).process(1)));
+        let spilled = build_in(&Storage::Scratch(scratch), &keys, training);
+        assert_has(&spilled, &keys);
+        assert_eq!(stored(&spilled), file);
     }
 }
 
@@ -127,7 +137,7 @@ fn builders_of_whole_blocks_join_to_what_one_builder_makes() {
     let whole = build(&keys, training.clone());
     for cut in [0, BLOCK, 64 * BLOCK] {
         let builders = [&keys[..cut], &keys[cut..cut + BLOCK], &keys[cut + BLOCK..]].map(|keys| {
-            let mut builder = SectionBuilder::trained(training.clone());
+            let mut builder = SectionBuilder::new(training.clone(), &Storage::Memory);
             keys.iter().for_each(|key| builder.push(key).unwrap());
             builder
         });
@@ -154,7 +164,7 @@ fn senseless_bytes_are_errors_or_other_texts() {
     let mut keys: Vec<String> = (0..700).map(|number| format!("{} é {}", number % 26, number * 31)).collect();
     keys.sort();
     keys.push(format!("z{}", "long ".repeat(400)));
-    let right = stored(&keys, training(&keys));
+    let right = stored(&build(&keys, training(&keys)));
     let mut chance = 88_172_645_463_325_252_u64;
     let mut next = move || {
         chance ^= chance << 13;

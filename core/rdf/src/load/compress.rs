@@ -2,27 +2,39 @@
 //!
 //! [`AssembledTerms::compress`] can run for all parts in parallel, and beside the sorting of quads, which needs the numbers of terms only.
 
+use super::BETWEEN_LOOKS;
 use super::merge::MergedKeys;
+use super::segment::SpilledKeys;
 use crate::dictionary::{BLOCK, Dictionary, Sample, Section, SectionBuilder, Training};
-use crate::ids::Id;
+use crate::growing::Storage;
+use crate::ids::{Id, Kind};
 use crate::term::{Encoded, Encoder};
-use oxrdf::TermRef;
+use oxrdf::vocab::rdf;
 use std::ops::Range;
 use vicus_flow::NoMemory;
 
-/// All terms that are not inlined, each once and in order, in the parts that were merged.
+/// All terms that are not inlined, each once and in order.
 #[derive(Default)]
 pub struct AssembledTerms {
     kinds: [AssembledKeys; 5],
+    rdf_type: Option<Id>,
 }
 
 /// The keys of a kind.
-#[derive(Default)]
-struct AssembledKeys {
-    /// The pieces, which are not empty, and the rank of the first key of each.
-    pieces: Vec<(usize, MergedKeys)>,
-    len: usize,
-    training: Training,
+enum AssembledKeys {
+    InMemory {
+        /// The pieces, which are not empty, and the rank of the first key of each.
+        pieces: Vec<(usize, MergedKeys)>,
+        len: usize,
+        training: Box<Training>,
+    },
+    Spilled(SpilledKeys, Storage),
+}
+
+impl Default for AssembledKeys {
+    fn default() -> AssembledKeys {
+        AssembledKeys::InMemory { pieces: Vec::new(), len: 0, training: Box::default() }
+    }
 }
 
 /// Some keys of a kind, compressed.
@@ -34,50 +46,80 @@ pub struct CompressedKeys {
 impl AssembledTerms {
     /// Of the keys of each part, for each of [`Kind::IN_DICTIONARY`](crate::Kind::IN_DICTIONARY).
     pub(super) fn new(parts: impl IntoIterator<Item = [MergedKeys; 5]>) -> Result<AssembledTerms, NoMemory> {
-        let mut terms = AssembledTerms::default();
+        let (mut all, mut lens): ([Vec<(usize, MergedKeys)>; 5], [usize; 5]) = Default::default();
         for part in parts {
-            for (keys, kind) in part.into_iter().zip(&mut terms.kinds).filter(|(keys, _)| keys.len() > 0) {
-                let first = kind.len;
-                kind.len += keys.len();
-                kind.pieces.push((first, keys));
+            for (kind, keys) in part.into_iter().enumerate().filter(|(_, keys)| keys.len() > 0) {
+                let first = lens[kind];
+                lens[kind] += keys.len();
+                all[kind].push((first, keys));
             }
         }
-        terms.kinds.iter_mut().try_for_each(AssembledKeys::train)?;
-        Ok(terms)
+        let rdf_type = with_rdf_type(|kind, key| rank_in(&all[kind.section()?], key));
+        let mut kinds: [AssembledKeys; 5] = Default::default();
+        for ((kind, pieces), len) in kinds.iter_mut().zip(all).zip(lens) {
+            let training = Box::new(train(&pieces, len)?);
+            *kind = AssembledKeys::InMemory { pieces, len, training };
+        }
+        Ok(AssembledTerms { kinds, rdf_type })
     }
 
-    /// The id of a term, if it is here.
-    pub fn id(&self, term: TermRef<'_>) -> Option<Id> {
-        let mut encoder = Encoder::default();
-        let (kind, key) = match encoder.term(term) {
-            Encoded::Inlined(id) => return Some(id),
-            Encoded::Key(kind, key) => (kind, key.as_bytes()),
-        };
-        let keys = &self.kinds[kind.section()?];
-        let (first, piece) = keys.pieces.iter().rev().find(|(_, piece)| piece.get(0) <= key)?;
-        let less = partition_point(piece.len(), |number| piece.get(number) < key);
-        (less < piece.len() && piece.get(less) == key).then(|| Id::ranked(kind, first + less))
+    /// Of keys in temporary files, for each of [`Kind::IN_DICTIONARY`](crate::Kind::IN_DICTIONARY), the compressed ones of which go to this storage.
+    pub(super) fn spilled(keys: [SpilledKeys; 5], rdf_type: Option<Id>, storage: &Storage) -> AssembledTerms {
+        AssembledTerms { kinds: keys.map(|keys| AssembledKeys::Spilled(keys, storage.clone())), rdf_type }
     }
 
-    /// Cuts them into parts of at most so many keys each, and returns the kind and the ranks of each part.
+    /// How many there are of each of [`Kind::IN_DICTIONARY`](crate::Kind::IN_DICTIONARY).
+    pub(super) fn counts(&self) -> [usize; 5] {
+        self.kinds.each_ref().map(AssembledKeys::len)
+    }
+
+    /// The id of `rdf:type`, if it is here.
+    pub fn rdf_type(&self) -> Option<Id> {
+        self.rdf_type
+    }
+
+    /// Cuts them into parts of at most so many keys each, and returns the kind and the ranks of each part. Keys in temporary files are read front
+    /// to back, so those of a kind are one part.
     pub fn cut(&self, most: usize) -> Vec<(usize, Range<usize>)> {
         let most = most.next_multiple_of(BLOCK).max(BLOCK);
         let parts = |(number, kind): (usize, &AssembledKeys)| {
-            let len = kind.len;
+            let len = kind.len();
+            let most = if matches!(kind, AssembledKeys::Spilled(..)) { len.max(1) } else { most };
             (0..len).step_by(most).map(move |start| (number, start..len.min(start + most)))
         };
         self.kinds.iter().enumerate().flat_map(parts).collect()
     }
 
-    /// Compresses one of the parts made by [`AssembledTerms::cut`].
+    /// Compresses one of the parts made by [`AssembledTerms::cut`]; `None` if it `is_stopped`. If a temporary file can't be read or written, the
+    /// caller's box gives up.
     ///
     /// # Errors
     /// There is not enough memory.
-    pub fn compress(&self, (number, ranks): (usize, Range<usize>)) -> Result<CompressedKeys, NoMemory> {
-        let kind = &self.kinds[number];
-        let mut builder = SectionBuilder::trained(kind.training.clone());
-        kind.keys(ranks).try_for_each(|key| builder.push(key))?;
-        Ok(CompressedKeys { kind: number, builder })
+    pub fn compress(
+        &self,
+        (number, ranks): (usize, Range<usize>),
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Option<CompressedKeys>, NoMemory> {
+        let builder = match &self.kinds[number] {
+            AssembledKeys::InMemory { pieces, training, .. } => {
+                let mut builder = SectionBuilder::new(Training::clone(training), &Storage::Memory);
+                keys(pieces, ranks).try_for_each(|key| builder.push(key))?;
+                builder
+            }
+            AssembledKeys::Spilled(keys, storage) => {
+                let Some(training) = train_spilled(keys, is_stopped)? else { return Ok(None) };
+                let mut builder = SectionBuilder::new(training, storage);
+                let is_whole = keys.each(|rank, key| {
+                    builder.push(key)?;
+                    Ok(!(rank.is_multiple_of(BETWEEN_LOOKS) && is_stopped()))
+                })?;
+                if !is_whole {
+                    return Ok(None);
+                }
+                builder
+            }
+        };
+        Ok(Some(CompressedKeys { kind: number, builder }))
     }
 
     /// All of it at once.
@@ -85,28 +127,65 @@ impl AssembledTerms {
     /// # Errors
     /// There is not enough memory.
     pub fn dictionary(self) -> Result<Dictionary, NoMemory> {
-        let parts = self.cut(usize::MAX / 2).into_iter().map(|part| self.compress(part));
+        let parts = self.cut(usize::MAX / 2).into_iter().filter_map(|part| self.compress(part, &|| false).transpose());
         join_keys(parts.collect::<Result<Vec<_>, _>>()?)
     }
 }
 
-impl AssembledKeys {
-    fn keys(&self, ranks: Range<usize>) -> impl Iterator<Item = &[u8]> {
-        self.pieces.iter().flat_map(move |(first, piece)| {
-            let within = |rank: usize| rank.saturating_sub(*first).min(piece.len());
-            (within(ranks.start)..within(ranks.end)).map(|number| piece.get(number))
-        })
+/// What `look` tells of `rdf:type`, by its kind and key.
+pub(super) fn with_rdf_type(look: impl FnOnce(Kind, &[u8]) -> Option<usize>) -> Option<Id> {
+    match Encoder::default().term(rdf::TYPE.into()) {
+        Encoded::Inlined(id) => Some(id),
+        Encoded::Key(kind, key) => look(kind, key.as_bytes()).map(|rank| Id::ranked(kind, rank)),
     }
+}
 
-    fn train(&mut self) -> Result<(), NoMemory> {
-        let bytes: usize = self.pieces.iter().map(|(_, piece)| piece.bytes()).sum();
-        let mut sample = Sample::default();
-        for block in Sample::blocks(self.len, bytes) {
-            self.keys(block).try_for_each(|key| sample.add(key))?;
+impl AssembledKeys {
+    fn len(&self) -> usize {
+        match self {
+            AssembledKeys::InMemory { len, .. } => *len,
+            AssembledKeys::Spilled(keys, _) => keys.len(),
         }
-        self.training = sample.train()?;
-        Ok(())
     }
+}
+
+fn keys(pieces: &[(usize, MergedKeys)], ranks: Range<usize>) -> impl Iterator<Item = &[u8]> {
+    pieces.iter().flat_map(move |(first, piece)| {
+        let within = |rank: usize| rank.saturating_sub(*first).min(piece.len());
+        (within(ranks.start)..within(ranks.end)).map(|number| piece.get(number))
+    })
+}
+
+fn rank_in(pieces: &[(usize, MergedKeys)], key: &[u8]) -> Option<usize> {
+    let (first, piece) = pieces.iter().rev().find(|(_, piece)| piece.get(0) <= key)?;
+    let less = partition_point(piece.len(), |number| piece.get(number) < key);
+    (less < piece.len() && piece.get(less) == key).then(|| first + less)
+}
+
+fn train(pieces: &[(usize, MergedKeys)], len: usize) -> Result<Training, NoMemory> {
+    let bytes: usize = pieces.iter().map(|(_, piece)| piece.bytes()).sum();
+    let mut sample = Sample::default();
+    for block in Sample::blocks(len, bytes) {
+        keys(pieces, block).try_for_each(|key| sample.add(key))?;
+    }
+    sample.train()
+}
+
+/// As [`train`] does with the same keys; `None` if it `is_stopped`.
+fn train_spilled(keys: &SpilledKeys, is_stopped: &dyn Fn() -> bool) -> Result<Option<Training>, NoMemory> {
+    let mut sample = Sample::default();
+    let mut blocks = Sample::blocks(keys.len(), keys.bytes());
+    let mut next = blocks.next();
+    let is_whole = keys.each(|rank, key| {
+        if next.as_ref().is_some_and(|block| block.contains(&rank)) {
+            sample.add(key)?;
+        }
+        if next.as_ref().is_some_and(|block| rank + 1 == block.end) {
+            next = blocks.next();
+        }
+        Ok(!(rank.is_multiple_of(BETWEEN_LOOKS) && is_stopped()))
+    })?;
+    if is_whole { sample.train().map(Some) } else { Ok(None) }
 }
 
 fn partition_point(len: usize, is_so: impl Fn(usize) -> bool) -> usize {

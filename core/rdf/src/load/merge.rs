@@ -8,6 +8,7 @@ use super::compress::AssembledTerms;
 use super::terms::Entries;
 use super::{Parsed, Quads, merge_sorted};
 use crate::ids::{Id, Kind};
+use crate::packed::{Packed, Packing};
 use std::ops::Range;
 use vicus_flow::{Grow, NoMemory};
 
@@ -15,7 +16,7 @@ use vicus_flow::{Grow, NoMemory};
 pub struct SortedTerms {
     entries: Entries,
     /// Local numbers in the order of their terms. Invariant: the entries strictly ascend.
-    order: Vec<u32>,
+    pub(super) order: Vec<u32>,
 }
 
 impl SortedTerms {
@@ -39,7 +40,7 @@ impl SortedTerms {
         self.order.is_empty()
     }
 
-    fn entry(&self, place: usize) -> &[u8] {
+    pub(super) fn entry(&self, place: usize) -> &[u8] {
         self.entries.get(self.order[place])
     }
 }
@@ -135,11 +136,13 @@ pub fn cut_terms(chunks: &[SortedTerms], parts: usize) -> Vec<Vec<Range<usize>>>
 
 /// A part of all terms, each once.
 pub struct MergedTerms {
-    /// The ids, as if the part were the whole dictionary.
-    ids: Vec<Id>,
+    /// How many there are.
+    count: u32,
     /// For each of [`Kind::IN_DICTIONARY`], the keys.
     sections: [MergedKeys; 5],
-    /// For each chunk, the places in `ids` of its terms of this part, in their order.
+    /// The ids of those that are not in a dictionary.
+    inlined: Vec<Id>,
+    /// For each chunk, the places of its terms among those of this part, in their order.
     places: Vec<Vec<u32>>,
 }
 
@@ -189,8 +192,9 @@ pub fn merge_terms(chunks: &[SortedTerms], part: &[Range<usize>]) -> Result<Merg
     let terms = merge_sorted(sorted, &|a, b| entry(a).cmp(entry(b)))?;
 
     let mut merged = MergedTerms {
-        ids: Vec::new(),
+        count: 0,
         sections: Default::default(),
+        inlined: Vec::new(),
         places: part.iter().map(|range| Vec::with_room(range.len())).collect::<Result<_, _>>()?,
     };
     let mut last: Option<&[u8]> = None;
@@ -200,49 +204,94 @@ pub fn merge_terms(chunks: &[SortedTerms], part: &[Range<usize>]) -> Result<Merg
             last = Some(entry);
             merged.push(entry)?;
         }
-        merged.places[term.0 as usize].push((merged.ids.len() - 1) as u32);
+        merged.places[term.0 as usize].push(merged.count - 1);
     }
     Ok(merged)
 }
 
 impl MergedTerms {
     fn push(&mut self, entry: &[u8]) -> Result<(), NoMemory> {
-        let (&tag, key) = entry.split_first().expect("an entry has a tag");
-        let kind = Kind::of_tag(tag).expect("a tag that the encoder wrote");
-        self.ids.grow(1)?;
-        self.ids.push(match kind.section() {
-            Some(section) => {
-                let section = &mut self.sections[section];
-                section.push(key)?;
-                Id::ranked(kind, section.len() - 1)
+        self.count = self.count.checked_add(1).expect("fewer than 2^32 distinct terms");
+        match entry_of(entry) {
+            Entry::Key(section, key) => self.sections[section].push(key),
+            Entry::Inlined(id) => {
+                self.inlined.grow(1)?;
+                self.inlined.push(id);
+                Ok(())
             }
-            None => Id::from_bits(u64::from_be_bytes(entry.try_into().expect("an inlined id has eight bytes"))),
-        });
-        Ok(())
+        }
+    }
+}
+
+/// What an entry stands for.
+pub(super) enum Entry<'a> {
+    /// A key of the section of one of [`Kind::IN_DICTIONARY`].
+    Key(usize, &'a [u8]),
+    Inlined(Id),
+}
+
+pub(super) fn entry_of(entry: &[u8]) -> Entry<'_> {
+    let (&tag, key) = entry.split_first().expect("an entry has a tag");
+    match Kind::of_tag(tag).expect("a tag that the encoder wrote").section() {
+        Some(section) => Entry::Key(section, key),
+        None => {
+            let bits = u64::from_be_bytes(entry.try_into().expect("an inlined id has eight bytes"));
+            Entry::Inlined(Id::from_bits(bits))
+        }
     }
 }
 
 /// All terms, numbered densely in the order of their ids: triples are sorted with four bytes for each term.
 #[derive(Default, Debug)]
 pub struct Numbering {
-    /// Invariant: strictly ascending.
-    ids: Vec<Id>,
+    /// The first number of each span of ids: one for each of [`Kind::IN_DICTIONARY`], and [`INLINED`] for terms that are in no dictionary.
+    firsts: [u32; 6],
+    /// The least id of each span but that.
+    bases: [u64; 6],
+    len: usize,
+    /// The ids of that one.
+    inlined: Packed<1>,
 }
 
+/// The span of terms that are in no dictionary. Their kinds come before the last one in a dictionary.
+const INLINED: usize = 4;
+const _: () = assert!((Kind::LangString as u8) < Kind::Boolean as u8 && (Kind::Integer as u8) < Kind::Typed as u8);
+
 impl Numbering {
+    /// Of so many terms of each of [`Kind::IN_DICTIONARY`], and the others.
+    pub(super) fn new(counts: [usize; 5], inlined: Packed<1>) -> Numbering {
+        let [blank, iri, string, lang, typed] = counts;
+        let (mut len, mut firsts) = (0, [0; 6]);
+        for (first, count) in firsts.iter_mut().zip([blank, iri, string, lang, inlined.len(), typed]) {
+            *first = u32::try_from(len).expect("fewer than 2^32 distinct terms");
+            len += count;
+        }
+        assert!(u32::try_from(len).is_ok(), "fewer than 2^32 distinct terms");
+        let [blank, iri, string, lang, typed] = Kind::IN_DICTIONARY.map(|kind| Id::ranked(kind, 0).bits());
+        Numbering { firsts, bases: [blank, iri, string, lang, 0, typed], len, inlined }
+    }
+
     /// The id of the term with this number.
+    #[inline]
     pub fn id(&self, number: u32) -> Id {
-        self.ids[number as usize]
+        debug_assert!((number as usize) < self.len, "number {number} of {}", self.len);
+        let span: usize = self.firsts[1..].iter().map(|first| usize::from(*first <= number)).sum();
+        let place = number - self.firsts[span];
+        Id::from_bits(if span == INLINED {
+            self.inlined.get(0, place as usize)
+        } else {
+            self.bases[span] + u64::from(place)
+        })
     }
 
     /// How many terms there are.
     pub fn len(&self) -> usize {
-        self.ids.len()
+        self.len
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.ids.is_empty()
+        self.len == 0
     }
 }
 
@@ -260,9 +309,7 @@ pub struct Assembled {
 ///
 /// # Errors
 /// There is not enough memory.
-pub fn assemble(chunks: Vec<SortedTerms>, mut parts: Vec<MergedTerms>) -> Result<Assembled, NoMemory> {
-    let count = parts.iter().map(|part| part.ids.len()).sum();
-    assert!(u32::try_from(count).is_ok(), "fewer than 2^32 distinct terms");
+pub fn assemble(chunks: Vec<SortedTerms>, parts: Vec<MergedTerms>) -> Result<Assembled, NoMemory> {
     let table = |chunk: &SortedTerms| Vec::<u32>::zeroed(chunk.len());
     let mut tables: Vec<Vec<u32>> = chunks.iter().map(table).collect::<Result<_, _>>()?;
     let mut done = vec![0; chunks.len()];
@@ -275,25 +322,15 @@ pub fn assemble(chunks: Vec<SortedTerms>, mut parts: Vec<MergedTerms>) -> Result
             }
             done[chunk] += places.len();
         }
-        base += part.ids.len() as u32;
+        base = u32::checked_add(base, part.count).expect("fewer than 2^32 distinct terms");
     }
     // The chunks' texts are freed before the dictionary is made.
     drop(chunks);
-    let mut ids = Vec::with_room(count)?;
-    let mut ranks = [0; 5];
-    for part in &mut parts {
-        for id in part.ids.drain(..) {
-            ids.push(match id.kind().section() {
-                Some(section) => {
-                    ranks[section] += 1;
-                    Id::ranked(id.kind(), ranks[section] - 1)
-                }
-                None => id,
-            });
-        }
-    }
+    let mut inlined = Packing::default();
+    parts.iter().flat_map(|part| &part.inlined).try_for_each(|id| inlined.push([id.bits()]))?;
     let terms = AssembledTerms::new(parts.into_iter().map(|part| part.sections))?;
-    Ok(Assembled { terms, numbering: Numbering { ids }, tables })
+    let numbering = Numbering::new(terms.counts(), inlined.finish()?);
+    Ok(Assembled { terms, numbering, tables })
 }
 
 #[cfg(test)]

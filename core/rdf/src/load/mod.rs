@@ -13,7 +13,8 @@
 //!  all ────── Snapshot::new                                                once
 //! ```
 //!
-//! [`Loader`] and [`build`] run all steps in sequence; [`Load`] runs them as boxes of a flow request.
+//! [`Loader`] and [`build`] run all steps in sequence; [`Load`] runs them as boxes of a flow request. What is too much for memory goes
+//! the same way in parts, which lie in temporary files (`segment.rs`).
 //!
 //! Steps whose memory grows with the data return an error if there is not enough, so that a [`Load`] fails alone; functions
 //! without such an error panic.
@@ -29,13 +30,15 @@ mod ntriples;
 mod plain;
 mod pulled;
 mod runs;
+mod segment;
 mod statements;
 mod terms;
+pub(crate) mod tournament;
 mod turtle;
 
 pub use chunk::{Chunk, Chunker};
 pub use compress::{AssembledTerms, CompressedKeys, join_keys};
-pub use flow::{Load, LoadError, LoadOptions, Loaded, Malformed, Phase, Progress, Source};
+pub use flow::{Load, LoadError, LoadOptions, Loaded, Malformed, Phase, Progress, Source, Spill};
 pub use merge::{Assembled, MergedTerms, Numbering, SortedTerms, assemble, cut_terms, merge_terms};
 pub use ntriples::{parse_lines_into, parse_ntriples};
 pub use pulled::PulledReader;
@@ -54,6 +57,9 @@ use std::fmt;
 use std::io::Cursor;
 use terms::Terms;
 use vicus_flow::{Grow, NoMemory};
+
+/// So many terms or rows pass between two looks whether the request was cancelled.
+const BETWEEN_LOOKS: usize = 1 << 14;
 
 /// A syntax of RDF.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -217,6 +223,13 @@ impl Parsed {
     /// The number of distinct terms.
     pub fn term_count(&self) -> usize {
         self.terms.len()
+    }
+
+    /// About how many bytes are needed to build a store of it, beside what it holds itself: for sorting terms and quads, and for the indexes.
+    fn bytes_to_build(&self) -> u64 {
+        let (terms, quads) = (self.terms.len() as u64, &self.quads);
+        let rows = (3 * quads.triples.len() + 8 * quads.named.len()) as u64;
+        2 * self.terms.text_bytes() + 48 * terms + 28 * rows
     }
 
     /// Makes room for one quad whose terms have this many bytes of text together.

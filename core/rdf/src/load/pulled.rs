@@ -241,6 +241,10 @@ impl PulledReader {
         Ok(self.statements.parsed)
     }
 
+    pub(crate) fn parsed_mut(&mut self) -> &mut Parsed {
+        &mut self.statements.parsed
+    }
+
     /// Takes what was parsed since the last call.
     pub(crate) fn take_parsed(&mut self) -> Parsed {
         self.statements.parsed.take()

@@ -2,6 +2,7 @@
 
 use super::merge::Numbering;
 use super::merge_sorted;
+use crate::growing::Storage;
 use crate::ids::Id;
 use crate::index::{Index, Order};
 use std::ops::Range;
@@ -56,8 +57,8 @@ pub fn remap(quads: &mut Quads, table: &[u32]) {
 pub struct Run {
     order: Order,
     /// In an order by graph, those of the default graph, without it: they come before all others. Below, those of named graphs.
-    triples: Vec<[u32; 3]>,
-    named: Vec<[u32; 4]>,
+    pub(super) triples: Vec<[u32; 3]>,
+    pub(super) named: Vec<[u32; 4]>,
 }
 
 impl Run {
@@ -265,7 +266,8 @@ pub fn index(order: Order, parts: &[Run], numbering: &Numbering) -> Result<Index
         let [a, b, c] = row.map(|number| numbering.id(number));
         [Id::UNBOUND, a, b, c]
     });
-    Index::new(order, of_default.chain(named.flatten().map(|row| row.map(|number| numbering.id(number)))))
+    let of_named = named.flatten().map(|row| row.map(|number| numbering.id(number)));
+    Index::new(order, of_default.chain(of_named), &Storage::Memory)
 }
 
 #[cfg(test)]

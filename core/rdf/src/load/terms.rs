@@ -67,6 +67,11 @@ impl Terms {
         self.entries.len()
     }
 
+    /// How many bytes the entries have.
+    pub(crate) fn text_bytes(&self) -> u64 {
+        self.entries.text.len() as u64
+    }
+
     /// The entry of a term.
     pub(crate) fn entry(&self, number: u32) -> &[u8] {
         self.entries.get(number)

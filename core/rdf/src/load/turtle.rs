@@ -168,6 +168,10 @@ impl TurtleReader {
         self.statements.parsed.take()
     }
 
+    pub(crate) fn parsed_mut(&mut self) -> &mut Parsed {
+        &mut self.statements.parsed
+    }
+
     /// What was parsed since the last [`TurtleReader::take`].
     pub fn parsed(&self) -> &Parsed {
         &self.statements.parsed

@@ -53,7 +53,7 @@ fn run(load: &Load, seed: u64) -> Result<(), FlowError> {
     sequential::run(load.model(), Vec::new(), choose).map(|_| ())
 }
 
-fn load(sources: Vec<Source>, options: LoadOptions, seed: u64) -> Result<Loaded, FlowError> {
+pub(crate) fn load(sources: Vec<Source>, options: LoadOptions, seed: u64) -> Result<Loaded, FlowError> {
     let load = Load::new(sources, options);
     run(&load, seed)?;
     Ok(load.finish().expect("the request has ended well"))
@@ -64,9 +64,9 @@ fn error(failure: &FlowError) -> &LoadError {
     LoadError::of(failure).unwrap_or_else(|| panic!("not an error of loading: {failure}"))
 }
 
-const BASE: &str = "http://e/";
+pub(crate) const BASE: &str = "http://e/";
 
-fn in_sequence(sources: &[(Syntax, Vec<u8>)], on_error: OnError) -> Loader {
+pub(crate) fn in_sequence(sources: &[(Syntax, Vec<u8>)], on_error: OnError) -> Loader {
     let mut loader = Loader::new(on_error);
     for (syntax, text) in sources {
         loader.file(text, *syntax, Some(BASE)).expect("it is well-formed, or errors are skipped");
@@ -74,7 +74,7 @@ fn in_sequence(sources: &[(Syntax, Vec<u8>)], on_error: OnError) -> Loader {
     loader
 }
 
-fn piped(sources: &[(Syntax, Vec<u8>)], step: usize) -> Vec<Source> {
+pub(crate) fn piped(sources: &[(Syntax, Vec<u8>)], step: usize) -> Vec<Source> {
     let source = |(place, (syntax, text)): (usize, &(Syntax, Vec<u8>))| {
         Source::new(format!("file {place}"), *syntax, Pipe::new(text.clone(), step)).with_base(BASE)
     };

@@ -12,6 +12,7 @@ mod flow;
 mod model;
 mod plain_lines;
 mod random;
+mod spilled;
 mod syntaxes;
 mod terms;
 mod w3c;

@@ -306,7 +306,7 @@ fn load_in_pieces(text: &[u8], chunk_bytes: usize, workers: usize) -> Snapshot {
     let parts = load::cut_terms(&terms, workers + 1);
     let parts = parts.iter().map(|part| load::merge_terms(&terms, part).unwrap()).collect();
     let Assembled { terms, numbering, tables } = load::assemble(terms, parts).unwrap();
-    let compressed = terms.cut(20).into_iter().map(|part| terms.compress(part).unwrap());
+    let compressed = terms.cut(20).into_iter().map(|part| terms.compress(part, &|| false).unwrap().unwrap());
     let dictionary = load::join_keys(compressed).unwrap();
     for (quads, table) in quads.iter_mut().zip(&tables) {
         load::remap(quads, table);

@@ -10,6 +10,7 @@ use crate::service::ServiceFailed;
 use crate::terms::{Booking, Terms};
 use hashbrown::HashMap;
 use oxrdf::Term;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::ops::Range;
@@ -257,6 +258,7 @@ impl Asker {
             let mut blanks = HashMap::with_hasher(self.terms.key);
             let terms = &self.terms;
             let variables = &self.spec.variables;
+            let held = Cell::new(answers.bytes());
             let mut found = |solution: &[(&str, Term)]| {
                 answers.columns.iter_mut().for_each(|column| column.push(0));
                 for (name, term) in solution {
@@ -271,8 +273,10 @@ impl Asker {
                     answers.columns[place][answers.rows as usize] = id.bits();
                 }
                 answers.rows += 1;
+                held.set(u64::from(answers.rows) * (variables.len() * size_of::<u64>()) as u64);
             };
-            let stopped = || turn.is_stopped();
+            // Asked before each piece of an answer, which may be more than the request may hold.
+            let stopped = || self.booking.poll(terms, turn, held.get());
             let asked = turn.blocking(|| endpoints.ask(&endpoint, &query, &stopped, &mut found));
             asked.map_err(|error| ServiceFailed { endpoint, error }.into())
         });
@@ -280,7 +284,12 @@ impl Asker {
             Ok(()) => {}
             // A request that has ended well needs no more solutions, and must not fail for them.
             Err(_) if turn.is_stopped() => return Ok(()),
-            Err(_) if self.spec.silent => {
+            Err(error) => {
+                // SILENT is about the endpoint, not about the memory that this request may hold.
+                self.booking.hold(&self.terms, turn, answers.bytes())?;
+                if !self.spec.silent {
+                    return Err(error);
+                }
                 // One solution without values.
                 answers.columns.iter_mut().for_each(|column| {
                     column.truncate(before as usize);
@@ -288,7 +297,6 @@ impl Asker {
                 });
                 answers.rows = before + 1;
             }
-            Err(error) => return Err(error),
         }
         self.match_up(before..answers.rows, &told, lines, asking, answers);
         self.booking.hold(&self.terms, turn, answers.bytes())

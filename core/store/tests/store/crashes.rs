@@ -3,6 +3,7 @@
 use crate::model::{Run, found};
 use std::sync::Arc;
 use vicus_disk::DiskError;
+use vicus_files::scratch::is_scratch;
 use vicus_files::{Failure, FakeDisk};
 use vicus_rdf::Snapshot;
 use vicus_store::StoreError;
@@ -51,6 +52,8 @@ fn goes_on(disk: &FakeDisk, before: &Run, seed: u64) {
     };
     run.open();
     assert!(run.is_created, "{:?}", run.errors);
+    let leftovers: Vec<String> = disk.names().into_iter().filter(|name| is_scratch(name)).collect();
+    assert_eq!(leftovers, [""; 0], "temporary files are gone when the store is opened");
     run.steps(3);
     assert_eq!(run.errors, [""; 0], "nothing fails any more");
     disk.crash(seed);

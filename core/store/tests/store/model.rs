@@ -89,13 +89,16 @@ pub(crate) struct Run {
     /// How much of each kind was done without an error.
     pub(crate) done: [u32; 5],
     backups: u64,
+    /// Whether what is built goes to temporary files.
+    spills: bool,
 }
 
 impl Run {
     pub(crate) fn new(disk: &FakeDisk, seed: u64) -> Run {
         let (acknowledged, in_doubt, errors, done) = Default::default();
         let (disk, dice) = (disk.clone(), Dice::new(seed));
-        Run { disk, dice, store: None, is_created: false, acknowledged, in_doubt, errors, done, backups: 0 }
+        let spills = seed.is_multiple_of(2);
+        Run { disk, dice, store: None, is_created: false, acknowledged, in_doubt, errors, done, backups: 0, spills }
     }
 
     /// So many steps by chance. Failures are noted, and the program goes on.
@@ -153,7 +156,7 @@ impl Run {
                 self.check(&found);
                 // Found by a process that writes, so it stays.
                 (self.acknowledged, self.in_doubt) = (found, Vec::new());
-                self.store = Some(store);
+                self.store = Some(if self.spills { store.within(0) } else { store });
             }
             Err(error @ StoreError::Disk(DiskError::File(_) | DiskError::Lock(_))) => self.note(&error),
             Err(error) => panic!("only the system refuses: {error}"),

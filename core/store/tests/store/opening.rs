@@ -142,7 +142,10 @@ fn a_backup_is_a_store_of_its_own_and_needs_a_place_without_one() {
 /// Makes a store of 9,000 quads, whose texts come first in its base file and are more than a page, and returns that file's name.
 fn loaded(disk: &FakeDisk) -> String {
     let store = create(disk);
-    let text: String = (0..9000).map(|n| format!("<http://e/{n:05}> <http://e/p> \"number {n:05}\" .\n")).collect();
+    // Texts of digits in no order, so that compressed they have several pages.
+    let digits = |n: u64| [3, 5, 7].map(|k| format!("{:016x}", (n + k).wrapping_mul(0x9E37_79B9_7F4A_7C15))).concat();
+    let text: String =
+        (0..9000).map(|n| format!("<http://e/{n:05}> <http://e/p> \"number {}\" .\n", digits(n))).collect();
     store.load(Snapshot::of_ntriples(text.as_bytes()).unwrap(), &mut |_| {}).unwrap();
     drop(store);
     disk.names().into_iter().find(|name| name.starts_with("base-")).unwrap()

@@ -3,14 +3,14 @@
 use super::{Bar, Unit, bytes_of, of, show};
 use crate::query::{SyntaxName, by_chance, bytes};
 use crate::tell::tell;
-use crate::{engine, input, interrupt, strategy};
+use crate::{engine, input, interrupt, memory, strategy};
 use anyhow::{Context, anyhow};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 use vicus::{Runtime, Setting};
-use vicus_rdf::load::{LoadOptions, OnError};
+use vicus_rdf::load::{LoadOptions, OnError, Spill};
 use vicus_service::{create_store, graph_name, open_store};
 
 /// See `vicus load --help`.
@@ -40,6 +40,10 @@ pub(crate) struct Args {
     /// The longest line of data, in Turtle, TriG and RDF/XML the longest statement, in JSON-LD the longest file: 64K, 10M, 2G.
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes)]
     max_line: u64,
+    /// About how many bytes of memory may be held: 500M, 2G. What needs more is loaded in parts, which lie in temporary files in the
+    /// store's folder meanwhile. By default half of the memory that is free.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory_limit: Option<u64>,
     /// Leaves malformed lines of the data out, and says how many. A file of RDF/XML or JSON-LD ends at its first error.
     #[arg(long)]
     skip_malformed: bool,
@@ -55,13 +59,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     // Opened before the data is read, so that a store that can't be written to is told at once.
     let is_new = !args.store.join("CURRENT").exists();
     let opened = if is_new { create_store(&args.store) } else { open_store(&args.store) };
-    let store = opened.with_context(|| of(&args.store))?;
+    let memory = args.memory_limit.unwrap_or_else(memory::free_limit);
+    let store = opened.with_context(|| of(&args.store))?.within(memory);
     let service = engine::serve(Runtime::builder().strategy(strategy), args.threads)?;
     let options = LoadOptions {
         on_error: if args.skip_malformed { OnError::Skip } else { OnError::Fail },
         longest_line: usize::try_from(args.max_line).unwrap_or(usize::MAX),
         graph,
         hash_seed: by_chance(),
+        spill: Some(Spill { memory, scratch: store.scratch() }),
         ..LoadOptions::default()
     };
     let loaded = engine::load(&service, sources, &reading, options)?;

@@ -8,6 +8,7 @@ mod query;
 mod refusals;
 mod simulate;
 mod store;
+mod store_faults;
 mod strategies;
 mod topology;
 mod trace;

@@ -7,15 +7,19 @@ fn vicus(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_vicus")).args(args).stdin(Stdio::null()).output().unwrap()
 }
 
-fn good(args: &[&str]) -> String {
+pub(crate) fn good(args: &[&str]) -> String {
     let output = vicus(args);
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// Fails with status 1 and a message that says this; never a panic.
-fn fails(args: &[&str], says: &[&str]) {
-    let output = vicus(args);
+pub(crate) fn fails(args: &[&str], says: &[&str]) {
+    told(&vicus(args), args, says);
+}
+
+/// Has failed with status 1 and a message that says this.
+pub(crate) fn told(output: &Output, args: &[&str], says: &[&str]) {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{args:?}: {text}");
     assert!(!text.contains("panicked"), "{text}");
@@ -25,25 +29,25 @@ fn fails(args: &[&str], says: &[&str]) {
 }
 
 /// An empty folder for a test.
-fn folder(name: &str) -> PathBuf {
+pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("store-{name}"));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     folder
 }
 
-fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-fn file(folder: &Path, name: &str, contents: &str) -> String {
+pub(crate) fn file(folder: &Path, name: &str, contents: &str) -> String {
     let path = folder.join(name);
     std::fs::write(&path, contents).unwrap();
     text(&path).to_owned()
 }
 
 /// The quads of a store, sorted.
-fn quads(store: &str) -> Vec<String> {
+pub(crate) fn quads(store: &str) -> Vec<String> {
     let dump = good(&["dump", "--store", store, "--output", "-"]);
     let mut lines: Vec<String> = dump.lines().map(str::to_owned).collect();
     lines.sort();

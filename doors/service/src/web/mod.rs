@@ -4,6 +4,7 @@
 //! A question has a limit on its time and on the bytes of its answer. The answer is read as it comes. The thread that waits for it is one
 //! that may block; it looks every few milliseconds whether the run that asked still needs the answer.
 
+mod csv;
 mod exchange;
 mod permit;
 
@@ -29,7 +30,7 @@ pub struct WebOptions {
     pub time: Duration,
     /// How long a connection may take to come about.
     pub connect: Duration,
-    /// The most bytes of an answer.
+    /// The most bytes of an answer, and of a document when it is unpacked.
     pub bytes: u64,
     /// How many redirects are followed.
     pub redirects: u32,
@@ -94,9 +95,9 @@ impl Default for Web {
     }
 }
 
-/// What is read as solutions. CSV is not: it does not tell IRIs from texts.
-const SOLUTIONS: &str =
-    "application/sparql-results+json, application/sparql-results+xml;q=0.9, text/tab-separated-values;q=0.8";
+/// What is read as solutions. CSV comes last: it does not tell IRIs and numbers from texts.
+const SOLUTIONS: &str = "application/sparql-results+json, application/sparql-results+xml;q=0.9, text/tab-separated-values;q=0.8, \
+                         text/csv;q=0.1";
 
 impl Web {
     /// One that asks within these options.
@@ -143,11 +144,12 @@ impl Web {
         if status != 200 {
             return Err(WebError::Status { status, reason, line: incoming.first_line() });
         }
-        let format = media_type.as_deref().and_then(QueryResultsFormat::from_media_type);
-        let Some(format) = format.filter(|format| *format != QueryResultsFormat::Csv) else {
-            return Err(WebError::WrongType { media_type, line: incoming.first_line() });
+        let read = match media_type.as_deref().and_then(QueryResultsFormat::from_media_type) {
+            None => return Err(WebError::WrongType { media_type, line: incoming.first_line() }),
+            Some(QueryResultsFormat::Csv) => csv::read(&mut incoming, found).map_err(QueryResultsParseError::Io),
+            Some(format) => read_solutions(format, &mut incoming, found),
         };
-        read_solutions(format, &mut incoming, found).map_err(|error| match error {
+        read.map_err(|error| match error {
             QueryResultsParseError::Io(error) => match error.downcast() {
                 Ok(error) => error,
                 Err(error) => WebError::Junk { why: error.to_string(), line: incoming.first_line() },
@@ -156,6 +158,11 @@ impl Web {
                 WebError::Junk { why: error.to_string(), line: incoming.first_line() }
             }
         })
+    }
+
+    /// The most bytes of an answer.
+    pub(crate) fn most_bytes(&self) -> u64 {
+        self.options.bytes
     }
 }
 

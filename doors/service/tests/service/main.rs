@@ -5,6 +5,7 @@ mod datasets;
 mod graphs;
 mod memory;
 mod sinks;
+mod sp2b;
 mod updates;
 mod web;
 

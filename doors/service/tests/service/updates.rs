@@ -304,3 +304,49 @@ fn load_reads_documents_of_the_web_that_are_permitted() {
         assert_eq!(load(path, "SILENT").unwrap(), BTreeSet::new(), "{path}");
     }
 }
+
+/// What happened: only the packed bytes of a document counted, so a small one could unpack without bound; and what loading it held counted
+/// against no limit.
+#[test]
+fn a_document_counts_by_its_unpacked_bytes_and_against_the_memory_limit() {
+    let text: String = (0..100_000).map(|n| format!("<http://e/s> <http://e/p> \"text number {n}\" .\n")).collect();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    gzip.write_all(text.as_bytes()).unwrap();
+    let packed = gzip.finish().unwrap();
+    assert!(packed.len() < text.len() / 5);
+    let folder = folder("held").join("in");
+    std::fs::write(folder.join("a.nt.gz"), &packed).unwrap();
+    let (most, bytes) = (packed.len() as u64 * 2, text.len() as u64);
+    let url = serve(move |_, connection| {
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/n-triples\r\nContent-Length: {}\r\n\r\n",
+            packed.len()
+        );
+        let _ = connection.write_all(head.as_bytes()).and_then(|()| connection.write_all(&packed));
+    });
+    under_all_strategies(|strategy| {
+        let service = service(strategy, 1 << 30);
+        let with = |bytes, memory, text: &str| {
+            let web = Web::new(WebOptions { permits: vec![url.parse().unwrap()], bytes, ..WebOptions::default() });
+            let limits = Limits { memory, ..Limits::default() };
+            let folder = Some(folder.clone());
+            let options = SessionOptions { web: Arc::new(web), limits, folder, ..SessionOptions::default() };
+            let updated = update(&service, &of(&[]), text, options).map(|(lines, _)| lines.len());
+            assert_eq!(service.memory().taken(), 0, "{strategy}");
+            updated
+        };
+        let load = format!("LOAD <{url}/a.nt.gz>");
+        let error = with(most, None, &load).unwrap_err();
+        assert!(error.to_string().contains(&format!("more than {most} bytes")), "{strategy}: {error}");
+        assert_eq!(with(most, None, &load.replace("LOAD", "LOAD SILENT")).unwrap(), 0, "{strategy}");
+        for load in [load, format!("LOAD SILENT <file://{}/a.nt.gz>", folder.display())] {
+            let error = with(bytes, Some(2 << 20), &load).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::MemoryLimit, "{strategy}: {error}");
+            assert!(error.to_string().contains("the document"), "{strategy}: {error}");
+        }
+    });
+    let service = service("las", 1 << 30);
+    let options = SessionOptions { folder: Some(folder.clone()), ..SessionOptions::default() };
+    let load = format!("LOAD <file://{}/a.nt.gz>", folder.display());
+    assert_eq!(update(&service, &of(&[]), &load, options).unwrap().0.len(), 100_000);
+}

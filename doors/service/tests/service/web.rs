@@ -143,6 +143,41 @@ fn an_endpoint_answers_in_the_format_of_its_choice() {
     }
 }
 
+/// CSV, which has only texts, comes last in what is asked for.
+#[test]
+fn an_endpoint_may_answer_in_csv() {
+    let csv = "r,s\r\none,http://e/a\r\n\"of \"\"no\"\" row\",http://e/z\r\n2,\r\n";
+    let url = serve(move |asked, connection| {
+        let accept = asked.headers.iter().find(|line| line.to_ascii_lowercase().starts_with("accept:")).unwrap();
+        assert!(accept.ends_with("text/csv;q=0.1"), "{accept}");
+        respond(connection, "200 OK", &of_type("text/csv; charset=utf-8; header=present"), csv);
+    });
+    let session = session_with(&service("las", 1 << 30), permitting_all());
+    let found = tsv(&session, &asking(&url, "")).unwrap();
+    assert_eq!(found, "?s\t?r\n<http://e/a>\t\"one\"\n<http://e/a>\t2\n<http://e/b>\t2\n");
+}
+
+/// What happened: an answer was booked when all of it had come, so one that was as long as is permitted took memory without bound.
+#[test]
+fn an_answer_counts_against_the_memory_limit_while_it_comes() {
+    let endless = serve(|_, connection| {
+        let _ = write!(connection, "HTTP/1.1 200 OK\r\nContent-Type: text/tab-separated-values\r\n\r\n?s\t?r\n");
+        let mut number = 0_u64;
+        while connection.write_all(format!("<http://e/c>\t\"more and more {number}\"\n").as_bytes()).is_ok() {
+            number += 1;
+        }
+    });
+    let service = service("las", 1 << 30);
+    let web = || Arc::new(Web::new(WebOptions { bytes: 1 << 40, ..permitting_all() }));
+    let limits = || Limits { memory: Some(8 << 20), ..Limits::default() };
+    for silent in ["", "SILENT"] {
+        let options = SessionOptions { limits: limits(), web: web(), ..SessionOptions::default() };
+        let error = tsv(&service.session(&two(), options), &asking(&endless, silent)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::MemoryLimit, "{silent}: {error}");
+    }
+    assert_eq!(service.memory().taken(), 0);
+}
+
 #[test]
 fn what_is_no_answer_is_told_or_left_out_by_silent() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -159,7 +194,8 @@ fn what_is_no_answer_is_told_or_left_out_by_silent() {
             says("200 OK", of_type("text/html"), page),
             &["text/html", "no format of solutions", "begins: <!DOCTYPE html>"],
         ),
-        (says("200 OK", of_type("text/csv"), "s,r\r\nhttp://e/a,1\r\n"), &["text/csv", "begins: s,r"]),
+        (says("200 OK", of_type("text/csv"), page), &["can't be read: line 3 of CSV", "begins: <!DOCTYPE html>"]),
+        (says("200 OK", of_type("text/csv"), "s,r\r\nhttp://e/a\r\n"), &["line 2 of CSV", "begins: s,r"]),
         (says("200 OK", "", "hello"), &["does not say which format", "begins: hello"]),
         (says("200 OK", json.clone(), page), &["can't be read", "begins: <!DOCTYPE html>"]),
         (says("200 OK", json.clone(), ""), &["can't be read", "nothing with it"]),

@@ -54,11 +54,11 @@ pub(super) fn each<I: Send + 'static, O: Send + 'static>(
     name: &'static str,
     from: &Handover<I>,
     to: &Handover<O>,
-    work: fn(I, &Turn<'_>) -> Result<Option<O>, NoMemory>,
+    work: impl Fn(I, &Turn<'_>) -> Result<Option<O>, NoMemory> + Clone + Send + Sync + 'static,
 ) -> BoxModel {
     let (from, to) = (from.clone(), to.clone());
     let factory = move || {
-        let (from, to) = (from.clone(), to.clone());
+        let (from, to, work) = (from.clone(), to.clone(), work.clone());
         move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
             match turn.take(0) {
                 Some(pill) if pill.is_pill() => turn.send_pill(0),

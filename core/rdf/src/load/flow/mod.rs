@@ -15,11 +15,15 @@
 //! in its queue. Other syntaxes can't be cut, so the box that reads such a source parses it. The data has no columnar form, so envelopes
 //! carry handles ([`handover`]).
 //! The store does not depend on the number of workers, on chunks or on the schedule: it equals that of [`Loader`](super::Loader).
+//!
+//! If the parsers together come to hold too much, they spill it ([`segment`](super::segment)), and then the same boxes work on temporary
+//! files: `assemble` merges terms, `sort` writes runs in all orders, `index` merges them. `cut terms` and `cut runs` have nothing to cut then.
 
 mod handover;
 mod network;
 mod text;
 
+use super::segment::Segment;
 use super::{OnError, Parsed, Syntax, SyntaxError, Unparsed};
 use crate::index::Order;
 use crate::placed::Placement;
@@ -31,7 +35,9 @@ use std::fmt;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use vicus_flow::{BoxError, FlowError, Model};
+use text::Piece;
+use vicus_files::Scratch;
+use vicus_flow::{BoxError, FlowError, Grow, Model, NoMemory};
 
 /// A file, a pipe, or another source of bytes.
 pub struct Source {
@@ -87,10 +93,22 @@ pub struct LoadOptions {
     /// scans can run near their rows; of the dictionary, which is read in random order, page by page. Without it, the store
     /// stays where loading wrote it.
     pub over: Option<Placement>,
+    /// What becomes of data that is larger than memory. Without it, all of it has to fit.
+    pub spill: Option<Spill>,
+}
+
+/// How data is loaded that is larger than memory: in parts, which go to temporary files, and so does the store until its owner writes
+/// it to its place.
+#[derive(Clone, Debug)]
+pub struct Spill {
+    /// About how many bytes loading may hold. What needs fewer is loaded in memory alone, and temporary files are not touched.
+    pub memory: u64,
+    /// Where temporary files are made.
+    pub scratch: Arc<Scratch>,
 }
 
 impl Default for LoadOptions {
-    /// One worker, failure at the first error, chunks of 1 MiB, lines of up to 64 MiB, no further orders, not laid over nodes.
+    /// One worker, failure at the first error, chunks of 1 MiB, lines of up to 64 MiB, no further orders, not laid over nodes, all in memory.
     fn default() -> LoadOptions {
         LoadOptions {
             workers: 1,
@@ -101,6 +119,7 @@ impl Default for LoadOptions {
             graph: None,
             orders: Vec::new(),
             over: None,
+            spill: None,
         }
     }
 }
@@ -153,6 +172,10 @@ impl Load {
             hash_seed: options.hash_seed,
             graph: options.graph,
             over: options.over,
+            spill: options.spill,
+            parsers: (workers + readers) as u64,
+            held: AtomicU64::new(0),
+            segments: Mutex::default(),
             begun: AtomicBool::new(false),
             buffers: Mutex::default(),
             skipped: Mutex::default(),
@@ -368,6 +391,13 @@ struct LoadState {
     hash_seed: u64,
     graph: Option<NamedNode>,
     over: Option<Placement>,
+    spill: Option<Spill>,
+    /// How many boxes may hold what they parsed.
+    parsers: u64,
+    /// What is needed to build a store of what they hold, in bytes.
+    held: AtomicU64,
+    /// What was spilled.
+    segments: Mutex<Vec<Segment>>,
     /// Whether a request was started.
     begun: AtomicBool,
     /// Buffers of parsed chunks, to be reused: fresh memory costs a page fault for each 4 KiB.
@@ -392,6 +422,43 @@ impl LoadState {
             buffer.clear();
             self.buffers.lock().expect("nothing panics under this lock").push(buffer);
         }
+    }
+
+    /// Notes what a parser holds, and spills it if all hold too much and this one its share of it. `noted` is what was noted of it before.
+    fn keep_within(&self, parsed: &mut Parsed, noted: &mut u64) -> Result<(), NoMemory> {
+        let Some(spill) = &self.spill else { return Ok(()) };
+        let holds = parsed.bytes_to_build();
+        let before = self.held.fetch_add(holds.wrapping_sub(*noted), Ordering::Relaxed);
+        let all = before.wrapping_add(holds).wrapping_sub(*noted);
+        *noted = holds;
+        // If all hold too much, one of them has this share.
+        if all > spill.memory && holds >= spill.memory / self.parsers {
+            self.note_skipped(parsed);
+            self.write_segment(Piece::new(parsed.take(), self)?)?;
+            self.held.fetch_sub(std::mem::take(noted), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn write_segment(&self, piece: Piece) -> Result<(), NoMemory> {
+        let spill = self.spill.as_ref().expect("something may be spilled");
+        let segment = Segment::write(piece.terms, piece.quads, &spill.scratch)?;
+        let mut segments = self.segments.lock().expect("nothing panics under this lock");
+        segments.grow(1)?;
+        segments.push(segment);
+        Ok(())
+    }
+
+    /// Whether something was spilled: then all has to be.
+    fn has_spilled(&self) -> bool {
+        !self.segments.lock().expect("nothing panics under this lock").is_empty()
+    }
+
+    /// Takes out what was spilled, if anything was.
+    fn segments(&self) -> Option<(Vec<Segment>, Arc<Scratch>)> {
+        let segments = std::mem::take(&mut *self.segments.lock().expect("nothing panics under this lock"));
+        let spill = self.spill.as_ref().filter(|_| !segments.is_empty())?;
+        Some((segments, Arc::clone(&spill.scratch)))
     }
 
     fn all_is_parsed(&self) {

@@ -6,18 +6,19 @@ use super::{LoadState, Phase};
 use crate::characteristic::CharacteristicSets;
 use crate::ids::Id;
 use crate::index::{Index, Order};
+use crate::load::segment::{AssembledSegments, Segment, SpilledRuns, Table, assemble_segments, index_of_spilled};
 use crate::load::{
     Assembled, AssembledTerms, CompressedKeys, Cut, MergedTerms, Numbering, Quads, Run, SortedTerms, assemble,
     cut_runs, cut_terms, derive_runs, index, join_keys, merge_runs, merge_terms, remap,
 };
 use crate::placed::Placement;
 use crate::snapshot::Snapshot;
-use oxrdf::vocab::rdf;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use vicus_files::Scratch;
 use vicus_flow::library::HashKey;
-use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Model, ModelBuilder, NoMemory, Turn};
+use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Grow, Model, ModelBuilder, NoMemory, Turn};
 
 /// The greatest number of terms or rows in a part. Merging one takes some tens of milliseconds; other requests run, and a
 /// cancellation takes effect, between two parts.
@@ -29,10 +30,14 @@ struct TermPart {
     ranges: Vec<Range<usize>>,
 }
 
-/// All terms, and the quads of each piece.
-struct Everything {
-    terms: Arc<Vec<SortedTerms>>,
-    quads: Vec<Quads>,
+/// All that was parsed.
+enum Everything {
+    /// All terms, and the quads of each piece.
+    InMemory {
+        terms: Arc<Vec<SortedTerms>>,
+        quads: Vec<Quads>,
+    },
+    Spilled(Vec<Segment>, Arc<Scratch>),
 }
 
 /// The greatest number of keys in a part.
@@ -45,9 +50,25 @@ struct KeyPart {
 }
 
 /// Quads of local numbers, and the table from local to global numbers.
-struct Local {
-    quads: Quads,
-    table: Vec<u32>,
+enum Local {
+    InMemory { quads: Quads, table: Vec<u32> },
+    Spilled(Segment, Table, Arc<Scratch>),
+}
+
+impl Local {
+    fn len(&self) -> usize {
+        match self {
+            Local::InMemory { quads, .. } => quads.len(),
+            Local::Spilled(segment, ..) => segment.quad_count(),
+        }
+    }
+}
+
+/// Quads of numbers.
+enum Sorted {
+    InMemory(Run),
+    /// In all orders.
+    Spilled(SpilledRuns, Arc<Scratch>),
 }
 
 /// A part of all runs, to be merged.
@@ -56,10 +77,41 @@ struct RunPart {
     cuts: Vec<Cut>,
 }
 
-/// All quads in the order Gspo, from which the index in another order is made.
+/// All quads.
+#[derive(Clone)]
+enum Runs {
+    /// In the order Gspo, from which the index in another order is made.
+    InMemory(Arc<Vec<Run>>),
+    /// Those of each segment in each order.
+    Spilled(Arc<Vec<SpilledRuns>>, Arc<Scratch>),
+}
+
+impl Runs {
+    fn new(all: Vec<Sorted>) -> Runs {
+        let (mut runs, mut spilled, mut place) = (Vec::new(), Vec::new(), None);
+        for sorted in all {
+            match sorted {
+                Sorted::InMemory(run) => runs.push(run),
+                Sorted::Spilled(runs, scratch) => {
+                    spilled.push(runs);
+                    place = Some(scratch);
+                }
+            }
+        }
+        match place {
+            None => Runs::InMemory(Arc::new(runs)),
+            Some(scratch) => {
+                assert!(runs.is_empty(), "all or none is spilled");
+                Runs::Spilled(Arc::new(spilled), scratch)
+            }
+        }
+    }
+}
+
+/// What an index is made of.
 struct IndexOf {
     order: Order,
-    runs: Arc<Vec<Run>>,
+    runs: Runs,
     numbering: Arc<Numbering>,
     rdf_type: Option<Id>,
     by: HashKey,
@@ -95,22 +147,32 @@ pub(super) fn network(shared: &Arc<LoadState>, readers: usize, workers: usize, o
         let (shared, merged, everything) = (Arc::clone(shared), merged_terms.clone(), everything.clone());
         let (locals, numberings, key_parts) = (locals.clone(), numberings.clone(), key_parts.clone());
         net.add(gather("assemble", workers + 1, 2 * workers + 1, move |mut came, turn| {
-            let Everything { terms, quads } = everything.take(&came.pop().expect("the last input")[0]);
-            let parts = in_turn(came).iter().map(|part| merged.take(part)).collect();
-            let terms = Arc::into_inner(terms).expect("no merge uses the terms any more");
-            let Assembled { terms: all, numbering, tables } = assemble(terms, parts)?;
+            let everything = everything.take(&came.pop().expect("the last input")[0]);
+            let (all, numbering, mut pairs) = match everything {
+                Everything::InMemory { terms, quads } => {
+                    let parts = in_turn(came).iter().map(|part| merged.take(part)).collect();
+                    let terms = Arc::into_inner(terms).expect("no merge uses the terms any more");
+                    let Assembled { terms: all, numbering, tables } = assemble(terms, parts)?;
+                    let pair = |(quads, table)| Local::InMemory { quads, table };
+                    (all, numbering, quads.into_iter().zip(tables).map(pair).collect::<Vec<Local>>())
+                }
+                Everything::Spilled(segments, scratch) => {
+                    let assembled = assemble_segments(&segments, &scratch, &|| turn.is_stopped())?;
+                    let Some(AssembledSegments { terms: all, numbering, tables }) = assembled else { return Ok(()) };
+                    let pair = |(segment, table)| Local::Spilled(segment, table, Arc::clone(&scratch));
+                    (all, numbering, segments.into_iter().zip(tables).map(pair).collect())
+                }
+            };
             shared.progress.enter(Phase::Triples);
-            let mut pairs: Vec<Local> =
-                quads.into_iter().zip(tables).map(|(quads, table)| Local { quads, table }).collect();
             // The longest first, each to the box with the least work.
-            pairs.sort_by_key(|local| std::cmp::Reverse(local.quads.len()));
+            pairs.sort_by_key(|local| std::cmp::Reverse(local.len()));
             let mut loads = vec![0; workers];
             for local in pairs {
                 let to = (0..workers).min_by_key(|&to| loads[to]).expect("there is a worker");
-                loads[to] += local.quads.len();
+                loads[to] += local.len();
                 turn.send(to, locals.put(local));
             }
-            turn.send(workers, numberings.put((numbering, all.id(rdf::TYPE.into()))));
+            turn.send(workers, numberings.put((numbering, all.rdf_type())));
             let all = Arc::new(all);
             for (number, part) in all.cut(PART_OF_KEYS).into_iter().enumerate() {
                 turn.send(workers + 1 + number % workers, key_parts.put(KeyPart { terms: Arc::clone(&all), part }));
@@ -126,7 +188,10 @@ pub(super) fn network(shared: &Arc<LoadState>, readers: usize, workers: usize, o
 
     let (runs, run_parts, merged_runs, jobs) = (Handover::new(), Handover::new(), Handover::new(), Handover::new());
     let cut_runs = net.add(cut_runs_box(workers, &runs, &run_parts, &merged_runs));
-    side_by_side(&mut net, workers, assemble, cut_runs, || each::<Local, Run>("sort", &locals, &runs, sort));
+    side_by_side(&mut net, workers, assemble, cut_runs, || {
+        let orders = orders.to_vec();
+        each("sort", &locals, &runs, move |local: Local, turn: &Turn<'_>| sort(local, &orders, turn))
+    });
 
     let gather_runs = {
         let (shared, merged, numberings, jobs) =
@@ -136,11 +201,10 @@ pub(super) fn network(shared: &Arc<LoadState>, readers: usize, workers: usize, o
             let (numbering, rdf_type) = numberings.take(&came.pop().expect("the last input")[0]);
             let numbering = Arc::new(numbering);
             let alone = came.pop().expect("the input before");
-            let runs: Vec<Run> = alone.into_iter().chain(in_turn(came)).map(|part| merged.take(&part)).collect();
-            let runs = Arc::new(runs);
+            let runs = Runs::new(alone.into_iter().chain(in_turn(came)).map(|part| merged.take(&part)).collect());
             shared.progress.enter(Phase::Indexes);
             for (output, &order) in orders.iter().enumerate() {
-                let (runs, numbering, over) = (Arc::clone(&runs), Arc::clone(&numbering), shared.over.clone());
+                let (runs, numbering, over) = (runs.clone(), Arc::clone(&numbering), shared.over.clone());
                 let by = HashKey::of_seed(shared.hash_seed);
                 let job = IndexOf { order, runs, numbering, rdf_type, by, over };
                 turn.send(output, jobs.put(job));
@@ -148,9 +212,9 @@ pub(super) fn network(shared: &Arc<LoadState>, readers: usize, workers: usize, o
             Ok(())
         }))
     };
-    let merge_runs = |part: RunPart, _: &Turn<'_>| merge_runs(&part.runs, &part.cuts).map(Some);
+    let merge_runs = |part: RunPart, _: &Turn<'_>| Ok(Some(Sorted::InMemory(merge_runs(&part.runs, &part.cuts)?)));
     side_by_side(&mut net, workers, cut_runs, gather_runs, || {
-        each::<RunPart, Run>("merge runs", &run_parts, &merged_runs, merge_runs)
+        each::<RunPart, Sorted>("merge runs", &run_parts, &merged_runs, merge_runs)
     });
     net.connect(cut_runs.output(workers), gather_runs.input(workers));
     net.connect(assemble.output(workers), gather_runs.input(workers + 1));
@@ -215,43 +279,64 @@ fn cut_terms_box(
     gather("cut terms", inputs, workers + 1, move |came, turn| {
         shared.all_is_parsed();
         let pieces = came.iter().flatten().map(|piece| pieces.take(piece));
+        if let Some((mut segments, scratch)) = shared.segments() {
+            for Piece { terms, quads } in pieces {
+                segments.grow(1)?;
+                segments.push(Segment::write(terms, quads, &scratch)?);
+            }
+            turn.send(workers, everything.put(Everything::Spilled(segments, scratch)));
+            return Ok(());
+        }
         let (terms, quads): (Vec<_>, Vec<_>) = pieces.map(|piece| (piece.terms, piece.quads)).unzip();
         let terms = Arc::new(terms);
         let count = parts(workers, terms.iter().map(SortedTerms::len).sum());
         for (number, ranges) in cut_terms(&terms, count).into_iter().enumerate() {
             turn.send(number % workers, term_parts.put(TermPart { terms: Arc::clone(&terms), ranges }));
         }
-        turn.send(workers, everything.put(Everything { terms, quads }));
+        turn.send(workers, everything.put(Everything::InMemory { terms, quads }));
         Ok(())
     })
 }
 
-fn compress(KeyPart { terms, part }: KeyPart, _: &Turn<'_>) -> Result<Option<CompressedKeys>, NoMemory> {
-    terms.compress(part).map(Some)
+fn compress(KeyPart { terms, part }: KeyPart, turn: &Turn<'_>) -> Result<Option<CompressedKeys>, NoMemory> {
+    terms.compress(part, &|| turn.is_stopped())
 }
 
-fn sort(local: Local, turn: &Turn<'_>) -> Result<Option<Run>, NoMemory> {
-    let Local { mut quads, table } = local;
-    remap(&mut quads, &table);
-    drop(table);
-    if turn.is_stopped() { Ok(None) } else { Run::new(Order::Gspo, quads).map(Some) }
+fn sort(local: Local, orders: &[Order], turn: &Turn<'_>) -> Result<Option<Sorted>, NoMemory> {
+    match local {
+        Local::InMemory { mut quads, table } => {
+            remap(&mut quads, &table);
+            drop(table);
+            if turn.is_stopped() { Ok(None) } else { Run::new(Order::Gspo, quads).map(Sorted::InMemory).map(Some) }
+        }
+        Local::Spilled(segment, table, scratch) => {
+            let runs = SpilledRuns::write(segment, &table, orders, &scratch, &|| turn.is_stopped())?;
+            Ok(runs.map(|runs| Sorted::Spilled(runs, scratch)))
+        }
+    }
 }
 
-/// A single run needs no merging; it goes to output `workers`.
+/// A single run needs no merging, and those in temporary files are merged where indexes are made; they go to output `workers`.
 fn cut_runs_box(
     workers: usize,
-    runs: &Handover<Run>,
+    runs: &Handover<Sorted>,
     run_parts: &Handover<RunPart>,
-    merged: &Handover<Run>,
+    merged: &Handover<Sorted>,
 ) -> BoxModel {
     let (runs, run_parts, merged) = (runs.clone(), run_parts.clone(), merged.clone());
     gather("cut runs", workers, workers + 1, move |came, turn| {
-        let mut runs: Vec<Run> = came.iter().flatten().map(|run| runs.take(run)).collect();
-        if runs.len() == 1 {
-            turn.send(workers, merged.put(runs.remove(0)));
+        let mut in_memory = Vec::new();
+        for sorted in came.iter().flatten().map(|run| runs.take(run)) {
+            match sorted {
+                Sorted::InMemory(run) => in_memory.push(run),
+                spilled => turn.send(workers, merged.put(spilled)),
+            }
+        }
+        if in_memory.len() < 2 {
+            in_memory.into_iter().for_each(|run| turn.send(workers, merged.put(Sorted::InMemory(run))));
             return Ok(());
         }
-        let runs = Arc::new(runs);
+        let runs = Arc::new(in_memory);
         let count = parts(workers, runs.iter().map(Run::len).sum());
         for (number, cuts) in cut_runs(&runs, count).into_iter().enumerate() {
             turn.send(number % workers, run_parts.put(RunPart { runs: Arc::clone(&runs), cuts }));
@@ -265,17 +350,17 @@ type Indexed = (Index, Option<(Order, CharacteristicSets)>);
 
 fn make_index(job: IndexOf, turn: &Turn<'_>) -> Result<Option<Indexed>, NoMemory> {
     let IndexOf { order, runs, numbering, rdf_type, by, over } = job;
-    let mut index = if order == Order::Gspo {
+    let index = match runs {
         // The quads are in this order already.
-        index(order, &runs, &numbering)?
-    } else {
-        let run = derive_runs(&runs, order)?;
-        drop(runs);
-        if turn.is_stopped() {
-            return Ok(None);
+        Runs::InMemory(runs) if order == Order::Gspo => Some(index(order, &runs, &numbering)?),
+        Runs::InMemory(runs) => {
+            let run = derive_runs(&runs, order)?;
+            drop(runs);
+            if turn.is_stopped() { None } else { Some(index(order, &[run], &numbering)?) }
         }
-        index(order, &[run], &numbering)?
+        Runs::Spilled(runs, scratch) => index_of_spilled(order, &runs, &numbering, &scratch, &|| turn.is_stopped())?,
     };
+    let Some(mut index) = index else { return Ok(None) };
     over.iter().for_each(|over| index.lay(over));
     let sets = match order {
         Order::Gspo | Order::Spog => Some((order, CharacteristicSets::new(&index, rdf_type, by)?)),

@@ -39,7 +39,7 @@ pub(super) struct Piece {
 
 impl Piece {
     /// Sorts the terms. The caller has already counted what was skipped.
-    fn new(mut parsed: Parsed, shared: &LoadState) -> Result<Piece, NoMemory> {
+    pub(super) fn new(mut parsed: Parsed, shared: &LoadState) -> Result<Piece, NoMemory> {
         if let Some(graph) = &shared.graph {
             parsed.name_default_graph(graph)?;
         }
@@ -82,6 +82,8 @@ struct Open {
     /// Bytes that were read and not yet passed on.
     buffer: Vec<u8>,
     format: Format,
+    /// What was noted of what the parser holds.
+    noted: u64,
 }
 
 enum Format {
@@ -109,10 +111,11 @@ impl Operator for Reader {
             },
         };
         if let Format::Pulled(mut parser) = open.format {
-            if let Some(piece) = pull(&mut parser, shared, open.file, turn)? {
-                turn.send(1, self.pieces.put(piece));
-            } else {
+            if pull(&mut parser, shared, open.file, turn)? {
+                shared.keep_within(parser.parsed_mut(), &mut open.noted)?;
                 self.open = Some(Open { format: Format::Pulled(parser), ..open });
+            } else {
+                hand_on(parser.take_parsed(), shared, &self.pieces, 1, turn)?;
             }
             turn.run_again();
             return Ok(());
@@ -120,7 +123,7 @@ impl Operator for Reader {
         let before = open.buffer.len();
         let ended = open.read(shared.chunk_bytes, turn)?.map_err(|error| shared.unreadable(open.file, error))?;
         shared.progress.add_bytes(open.buffer.len() - before);
-        let Open { file, reader, mut buffer, mut format } = open;
+        let Open { file, reader, mut buffer, mut format, mut noted } = open;
         match &mut format {
             Format::Lines(chunker, syntax) => {
                 if let Some((bytes, first_line)) = cut(chunker, &mut buffer, before, ended, shared)? {
@@ -142,6 +145,7 @@ impl Operator for Reader {
                     }
                 }
                 shared.progress.add_triples(parser.parsed().quads().len() - known);
+                shared.keep_within(parser.parsed_mut(), &mut noted)?;
                 buffer.clear();
             }
             Format::Pulled(_) => unreachable!("it reads by itself"),
@@ -149,13 +153,12 @@ impl Operator for Reader {
         match format {
             Format::Turtle(parser) if ended => {
                 let known = parser.parsed().quads().len();
-                let mut parsed = parser.try_finish().map_err(|error| shared.unparsed(error))?;
+                let parsed = parser.try_finish().map_err(|error| shared.unparsed(error))?;
                 shared.progress.add_triples(parsed.quads().len() - known);
-                shared.note_skipped(&mut parsed);
-                turn.send(1, self.pieces.put(Piece::new(parsed, shared)?));
+                hand_on(parsed, shared, &self.pieces, 1, turn)?;
             }
             Format::Lines(..) if ended => {}
-            format => self.open = Some(Open { file, reader, buffer, format }),
+            format => self.open = Some(Open { file, reader, buffer, format, noted }),
         }
         turn.run_again();
         Ok(())
@@ -165,13 +168,25 @@ impl Operator for Reader {
 /// Statements that a parser reads at once, some milliseconds' worth.
 const PULLED: usize = 4096;
 
-/// Has a parser read some statements; the piece at the end of its source.
-fn pull(
-    parser: &mut PulledReader,
+/// Hands the last piece of a parser to `cut terms`, or spills it as others were.
+fn hand_on(
+    mut parsed: Parsed,
     shared: &LoadState,
-    file: u32,
+    pieces: &Handover<Piece>,
+    output: usize,
     turn: &mut Turn<'_>,
-) -> Result<Option<Piece>, BoxError> {
+) -> Result<(), NoMemory> {
+    shared.note_skipped(&mut parsed);
+    let piece = Piece::new(parsed, shared)?;
+    if shared.has_spilled() {
+        return shared.write_segment(piece);
+    }
+    turn.send(output, pieces.put(piece));
+    Ok(())
+}
+
+/// Has a parser read some statements; whether there are more.
+fn pull(parser: &mut PulledReader, shared: &LoadState, file: u32, turn: &mut Turn<'_>) -> Result<bool, BoxError> {
     let (known, bytes) = (parser.parsed().quads().len(), parser.bytes());
     let goes_on = turn.blocking(|| parser.pull(PULLED)).map_err(|ended| -> BoxError {
         match ended {
@@ -182,12 +197,7 @@ fn pull(
     })?;
     shared.progress.add_bytes((parser.bytes() - bytes) as usize);
     shared.progress.add_triples(parser.parsed().quads().len() - known);
-    if goes_on {
-        return Ok(None);
-    }
-    let mut parsed = parser.take_parsed();
-    shared.note_skipped(&mut parsed);
-    Ok(Some(Piece::new(parsed, shared)?))
+    Ok(goes_on)
 }
 
 fn envelope_of(texts: &Handover<Text>, text: Text) -> Envelope {
@@ -214,7 +224,7 @@ impl Open {
                 Format::Pulled(Box::new(reader.of_seed(shared.hash_seed).with_longest(shared.longest_line)))
             }
         };
-        Ok(Open { file, reader, buffer: Vec::new(), format })
+        Ok(Open { file, reader, buffer: Vec::new(), format, noted: 0 })
     }
 
     /// Reads until the buffer has a chunk, or another whole chunk if a long line has filled it. True at the end of the source.
@@ -305,13 +315,13 @@ pub(super) fn parse(
     let (shared, texts, pieces, loads) = (Arc::clone(shared), texts.clone(), pieces.clone(), Arc::clone(loads));
     let factory = move || {
         let (shared, texts, pieces, loads) = (Arc::clone(&shared), texts.clone(), pieces.clone(), Arc::clone(&loads));
-        let mut parsed = Parsed::of_seed(shared.hash_seed);
+        let (mut parsed, mut noted) = (Parsed::of_seed(shared.hash_seed), 0);
         move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
             match turn.take(0) {
                 Some(pill) if pill.is_pill() => {
                     let parsed = parsed.take();
                     if parsed.term_count() > 0 {
-                        turn.send(0, pieces.put(Piece::new(parsed, &shared)?));
+                        hand_on(parsed, &shared, &pieces, 0, turn)?;
                     }
                     turn.send_pill(0);
                 }
@@ -324,6 +334,7 @@ pub(super) fn parse(
                         .map_err(|error| shared.unparsed(error))?;
                     shared.progress.add_triples(parsed.quads().len() - known);
                     shared.note_skipped(&mut parsed);
+                    shared.keep_within(&mut parsed, &mut noted)?;
                     loads[number].fetch_sub(bytes.len(), Ordering::Relaxed);
                     shared.give_back(bytes);
                 }

@@ -1,0 +1,536 @@
+//! Temporary storage for what is larger than memory: runs of bytes that are written front to back, and read again by the same process.
+//!
+//! ```text
+//!  Scratch ── begin ──▶ Writing ── finish ──▶ Written ── read ──▶ Reading    in sequence, one block at a time
+//!                                                 └───── map ──▶ Mapped      anywhere
+//! ```
+//!
+//! Each run is a temporary file ([`Directory::temporary`]): it has no name, so it is gone when its last owner is dropped, and when the
+//! process ends in any way. Nothing is ever synced, as nothing has to outlast a crash.
+//!
+//! A checksum of each block stays in memory, 4 bytes for 64 KiB, and is compared when the block is read. What is read from here goes into base files,
+//! whose own checksums would make a bit that flipped on its way look right for ever. It costs a twentieth of a nanosecond a byte.
+
+use crate::{Directory, File, FileError, Mapping, Operation};
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How many bytes are written, read and checked at once.
+pub const BLOCK: usize = 64 << 10;
+
+/// Where temporary files are made, and how much was written to them.
+///
+/// ```
+/// use std::sync::Arc;
+/// use vicus_files::{FakeDisk, Scratch};
+///
+/// let disk = FakeDisk::new(1);
+/// let scratch = Scratch::new(Arc::new(disk.process(7)));
+/// let mut writing = scratch.begin()?;
+/// writing.write(b"salve")?;
+/// let written = writing.finish()?;
+/// let mut read = [0; 5];
+/// written.read().read(&mut read)?;
+/// assert_eq!((&read, scratch.written(), disk.names().len()), (b"salve", 5, 0));
+/// # Ok::<(), vicus_files::FileError>(())
+/// ```
+#[derive(Debug)]
+pub struct Scratch {
+    directory: Arc<dyn Directory>,
+    written: AtomicU64,
+}
+
+impl Scratch {
+    /// Temporary storage in this directory.
+    pub fn new(directory: Arc<dyn Directory>) -> Arc<Scratch> {
+        Arc::new(Scratch { directory, written: AtomicU64::new(0) })
+    }
+
+    /// How many bytes were written so far.
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Begins a run of bytes.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn begin(self: &Arc<Scratch>) -> Result<Writing, FileError> {
+        let file = self.directory.temporary()?;
+        Ok(Writing { file, buffer: Vec::new(), whole: 0, checksums: Vec::new(), scratch: Arc::clone(self) })
+    }
+
+    fn damaged(&self, block: usize) -> FileError {
+        self.senseless(format!("block {block} of {BLOCK} bytes is not as it was written"))
+    }
+
+    fn senseless(&self, what: String) -> FileError {
+        let cause = io::Error::new(io::ErrorKind::InvalidData, what);
+        FileError::new(temporary_path(&*self.directory), Operation::Read, cause)
+    }
+}
+
+/// A run that is being written. At most a block of it is in memory.
+pub struct Writing {
+    file: Arc<dyn File>,
+    /// What was not yet written: less than a block.
+    buffer: Vec<u8>,
+    /// How many bytes were written: a multiple of [`BLOCK`].
+    whole: u64,
+    checksums: Vec<u32>,
+    scratch: Arc<Scratch>,
+}
+
+impl Writing {
+    /// How many bytes it has.
+    pub fn len(&self) -> u64 {
+        self.whole + self.buffer.len() as u64
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds bytes.
+    ///
+    /// # Errors
+    /// The disk is full ([`FileError::is_full`]), or the system refuses. The run is lost then.
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), FileError> {
+        if self.buffer.len() + bytes.len() < BLOCK {
+            self.buffer.extend_from_slice(bytes);
+            return Ok(());
+        }
+        if !self.buffer.is_empty() {
+            let (now, later) = bytes.split_at(BLOCK - self.buffer.len());
+            self.buffer.extend_from_slice(now);
+            let buffer = std::mem::take(&mut self.buffer);
+            self.put(&buffer)?;
+            self.buffer = buffer;
+            self.buffer.clear();
+            bytes = later;
+        }
+        let (now, later) = bytes.split_at(bytes.len() / BLOCK * BLOCK);
+        if !now.is_empty() {
+            self.put(now)?;
+        }
+        self.buffer.extend_from_slice(later);
+        Ok(())
+    }
+
+    /// Writes whole blocks, or the last one.
+    fn put(&mut self, bytes: &[u8]) -> Result<(), FileError> {
+        self.file.write_at(self.whole, bytes)?;
+        self.checksums.extend(bytes.chunks(BLOCK).map(crc32c::crc32c));
+        self.whole += bytes.len() as u64;
+        self.scratch.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The run, which doesn't change any more.
+    ///
+    /// # Errors
+    /// As [`Writing::write`].
+    pub fn finish(mut self) -> Result<Written, FileError> {
+        let buffer = std::mem::take(&mut self.buffer);
+        if !buffer.is_empty() {
+            self.put(&buffer)?;
+        }
+        let Writing { file, whole: len, checksums, scratch, .. } = self;
+        Ok(Written(Arc::new(Run { file, len, checksums, scratch })))
+    }
+}
+
+impl fmt::Debug for Writing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writing").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// A run of bytes that was written. A clone is the same one, which is gone when all clones and readers are dropped.
+#[derive(Clone)]
+pub struct Written(Arc<Run>);
+
+struct Run {
+    file: Arc<dyn File>,
+    len: u64,
+    checksums: Vec<u32>,
+    scratch: Arc<Scratch>,
+}
+
+impl Run {
+    /// Checks a block's bytes.
+    fn check(&self, block: usize, bytes: &[u8]) -> Result<(), FileError> {
+        match self.checksums.get(block) == Some(&crc32c::crc32c(bytes)) {
+            true => Ok(()),
+            false => Err(self.scratch.damaged(block)),
+        }
+    }
+}
+
+impl Written {
+    /// How many bytes it has.
+    pub fn len(&self) -> u64 {
+        self.0.len
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Reads it from its beginning on.
+    pub fn read(&self) -> Reading {
+        Reading { run: Arc::clone(&self.0), buffer: Vec::new(), place: 0, next: 0 }
+    }
+
+    /// Maps it into memory. Its pages are in memory only as far as they are used and the system has room for them.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn map(&self) -> Result<Mapped, FileError> {
+        let bytes = self.0.file.map()?;
+        assert_eq!(bytes.len() as u64, self.0.len, "the file is what was written");
+        Ok(Mapped { run: Arc::clone(&self.0), bytes })
+    }
+}
+
+impl fmt::Debug for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Written").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// Reads a run in sequence, with one block of it in memory.
+pub struct Reading {
+    run: Arc<Run>,
+    buffer: Vec<u8>,
+    /// How much of the buffer was given out.
+    place: usize,
+    /// The block behind the buffer.
+    next: usize,
+}
+
+impl Reading {
+    /// How many bytes are left.
+    pub fn left(&self) -> u64 {
+        self.run.len - (self.next as u64 * BLOCK as u64).min(self.run.len) + (self.buffer.len() - self.place) as u64
+    }
+
+    /// The bytes at hand, of which there are some unless all were read; [`Reading::consume`] says how many were used.
+    ///
+    /// # Errors
+    /// The system refuses, or the bytes are not as they were written.
+    #[inline]
+    pub fn peek(&mut self) -> Result<&[u8], FileError> {
+        if self.place == self.buffer.len() {
+            self.fill()?;
+        }
+        Ok(&self.buffer[self.place..])
+    }
+
+    /// So many bytes at hand were used.
+    #[inline]
+    pub fn consume(&mut self, bytes: usize) {
+        assert!(bytes <= self.buffer.len() - self.place, "no more than were at hand");
+        self.place += bytes;
+    }
+
+    /// Goes to the byte behind so many from the beginning of the run.
+    ///
+    /// # Errors
+    /// As [`Reading::peek`].
+    pub fn seek(&mut self, offset: u64) -> Result<(), FileError> {
+        let offset = offset.min(self.run.len);
+        (self.next, self.place) = ((offset / BLOCK as u64) as usize, 0);
+        self.buffer.clear();
+        let within = (offset % BLOCK as u64) as usize;
+        if within > 0 {
+            self.fill()?;
+            self.place = within;
+        }
+        Ok(())
+    }
+
+    /// Reads so many bytes.
+    ///
+    /// # Errors
+    /// As [`Reading::peek`], or there are fewer.
+    #[inline]
+    pub fn read(&mut self, into: &mut [u8]) -> Result<(), FileError> {
+        match self.buffer.get(self.place..self.place + into.len()) {
+            Some(bytes) => {
+                into.copy_from_slice(bytes);
+                self.place += into.len();
+                Ok(())
+            }
+            None => self.read_on(into),
+        }
+    }
+
+    /// As [`Reading::read`], over the end of a block.
+    #[inline(never)]
+    fn read_on(&mut self, mut into: &mut [u8]) -> Result<(), FileError> {
+        while !into.is_empty() {
+            let bytes = self.peek()?;
+            let count = bytes.len().min(into.len());
+            if count == 0 {
+                return Err(self.run.scratch.senseless("it ends early".to_owned()));
+            }
+            let (now, later) = std::mem::take(&mut into).split_at_mut(count);
+            now.copy_from_slice(&bytes[..count]);
+            self.consume(count);
+            into = later;
+        }
+        Ok(())
+    }
+
+    /// Reads the next block, if there is one.
+    #[inline(never)]
+    fn fill(&mut self) -> Result<(), FileError> {
+        let start = (self.next as u64 * BLOCK as u64).min(self.run.len);
+        let count = (self.run.len - start).min(BLOCK as u64) as usize;
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.place = 0;
+        buffer.resize(count, 0);
+        if count > 0 {
+            self.run.file.read_at(start, &mut buffer)?;
+            self.run.check(self.next, &buffer)?;
+            self.next += 1;
+        }
+        self.buffer = buffer;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reading").field("left", &self.left()).finish_non_exhaustive()
+    }
+}
+
+/// A run of bytes that is mapped into memory.
+#[derive(Clone)]
+pub struct Mapped {
+    run: Arc<Run>,
+    bytes: Mapping,
+}
+
+impl Mapped {
+    /// All bytes, of which none is checked.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Checks the blocks of these bytes.
+    ///
+    /// # Errors
+    /// A block is not as it was written.
+    pub fn check(&self, range: Range<usize>) -> Result<(), FileError> {
+        let blocks = if range.is_empty() { 0..0 } else { range.start / BLOCK..(range.end - 1) / BLOCK + 1 };
+        for block in blocks {
+            let end = ((block + 1) * BLOCK).min(self.bytes.len());
+            self.run.check(block, &self.bytes[block * BLOCK..end])?;
+        }
+        Ok(())
+    }
+
+    /// The error that bytes are as they were written, and make no sense to their reader.
+    pub fn senseless(&self, at: usize, what: &str) -> FileError {
+        self.run.scratch.senseless(format!("at byte {at}: {what}"))
+    }
+}
+
+impl fmt::Debug for Mapped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mapped").field("len", &self.bytes.len()).finish_non_exhaustive()
+    }
+}
+
+/// The names that temporary files may have for a moment.
+const PREFIX: &str = "vicus-scratch-";
+
+/// Makes a temporary file in a directory whose files all have names: creates one and removes its name at once. What a process leaves that
+/// ends in between is an empty file, which [`sweep`] removes.
+///
+/// # Errors
+/// The system refuses.
+pub fn create_and_remove(directory: &dyn Directory) -> Result<Arc<dyn File>, FileError> {
+    const TRIED: u32 = 1000;
+    let path = temporary_path(directory);
+    let renamed = |error: FileError| FileError { file: path.clone(), ..error };
+    let mut number = 0;
+    let (name, file) = loop {
+        let name = format!("{PREFIX}{number}");
+        match directory.create(&name) {
+            Err(error) if error.cause.kind() == io::ErrorKind::AlreadyExists && number < TRIED => number += 1,
+            created => break (name, created.map_err(renamed)?),
+        }
+    };
+    match directory.remove(&name) {
+        // If it is not there, another process has swept.
+        Err(error) if !error.is_missing() => Err(renamed(error)),
+        _ => Ok(Arc::new(Unnamed { file, path })),
+    }
+}
+
+/// What a temporary file is called in messages.
+pub fn temporary_path(directory: &dyn Directory) -> String {
+    format!("a temporary file in {}", directory.path(""))
+}
+
+/// A file that had a name for a moment.
+#[derive(Debug)]
+struct Unnamed {
+    file: Arc<dyn File>,
+    path: String,
+}
+
+impl Unnamed {
+    fn named<R>(&self, outcome: Result<R, FileError>) -> Result<R, FileError> {
+        outcome.map_err(|error| FileError { file: self.path.clone(), ..error })
+    }
+}
+
+impl File for Unnamed {
+    fn len(&self) -> Result<u64, FileError> {
+        self.named(self.file.len())
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), FileError> {
+        self.named(self.file.read_at(offset, into))
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), FileError> {
+        self.named(self.file.write_at(offset, bytes))
+    }
+
+    fn map(&self) -> Result<Mapping, FileError> {
+        self.named(self.file.map())
+    }
+
+    fn set_len(&self, bytes: u64) -> Result<(), FileError> {
+        self.named(self.file.set_len(bytes))
+    }
+
+    fn sync(&self) -> Result<(), FileError> {
+        self.named(self.file.sync())
+    }
+}
+
+/// Whether a file of this name is a temporary one, which may be removed at any time: a process that uses it needs no name.
+pub fn is_scratch(name: &str) -> bool {
+    name.starts_with(PREFIX)
+}
+
+/// Removes the temporary files that processes have left in a directory. Those that can't be removed now stay.
+pub fn sweep(directory: &dyn Directory) {
+    for name in directory.list().unwrap_or_default().iter().filter(|name| is_scratch(name)) {
+        let _ = directory.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Failure, FakeDisk};
+
+    fn bytes(count: usize) -> Vec<u8> {
+        (0..count).map(|at| (at * at / 7 + at) as u8).collect()
+    }
+
+    #[test]
+    fn runs_are_read_as_they_were_written_in_pieces_of_any_size() {
+        for total in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 77] {
+            for piece in [1000, BLOCK - 1, BLOCK, 2 * BLOCK + 5] {
+                let disk = FakeDisk::new(1);
+                let scratch = Scratch::new(Arc::new(disk.process(1)));
+                let mut writing = scratch.begin().unwrap();
+                let expected = bytes(total);
+                expected.chunks(piece).for_each(|piece| writing.write(piece).unwrap());
+                assert_eq!(writing.len(), total as u64);
+                let written = writing.finish().unwrap();
+                let (mut reading, mut read) = (written.read(), vec![0; total]);
+                for part in read.chunks_mut(piece) {
+                    reading.read(part).unwrap();
+                }
+                assert_eq!(read, expected);
+                assert_eq!(reading.left(), 0);
+                assert!(reading.peek().unwrap().is_empty());
+                assert!(reading.read(&mut [0]).is_err(), "there is no more");
+                for from in [0, total / 2, total] {
+                    let mut rest = vec![0; total - from];
+                    reading.seek(from as u64).unwrap();
+                    reading.read(&mut rest).unwrap();
+                    assert_eq!(rest, expected[from..]);
+                }
+                let mapped = written.map().unwrap();
+                mapped.check(0..total).unwrap();
+                assert_eq!(mapped.bytes(), expected);
+                assert_eq!(scratch.written(), total as u64);
+                assert!(disk.names().is_empty(), "it has no name");
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_that_changed_is_found() {
+        let disk = FakeDisk::new(1);
+        let directory: Arc<dyn Directory> = Arc::new(disk.process(1));
+        let scratch = Scratch::new(Arc::clone(&directory));
+        let mut writing = scratch.begin().unwrap();
+        writing.write(&bytes(3 * BLOCK)).unwrap();
+        let written = writing.finish().unwrap();
+        written.0.file.write_at(BLOCK as u64 + 5, &[bytes(BLOCK + 6)[BLOCK + 5] ^ 1]).unwrap();
+        let mut reading = written.read();
+        reading.read(&mut vec![0; BLOCK]).unwrap();
+        let error = reading.read(&mut [0]).unwrap_err().to_string();
+        assert_eq!(error, "can't read a temporary file in fake/: block 1 of 65536 bytes is not as it was written");
+        let mapped = written.map().unwrap();
+        assert!(mapped.check(0..BLOCK).is_ok() && mapped.check(2 * BLOCK..3 * BLOCK).is_ok());
+        assert_eq!(mapped.check(BLOCK - 1..BLOCK + 1).unwrap_err().to_string(), error);
+    }
+
+    #[test]
+    fn a_full_disk_is_told_with_its_folder_and_is_free_again_when_the_run_is_dropped() {
+        let disk = FakeDisk::new(1);
+        disk.set_room(Some(2 * BLOCK as u64));
+        let scratch = Scratch::new(Arc::new(disk.process(1)));
+        for _ in 0..3 {
+            let mut writing = scratch.begin().unwrap();
+            writing.write(&bytes(2 * BLOCK)).unwrap();
+            let mut other = scratch.begin().unwrap();
+            let error = other.write(&bytes(BLOCK)).unwrap_err();
+            assert!(error.is_full());
+            assert!(error.to_string().starts_with("can't write a temporary file in fake/: "), "{error}");
+        }
+    }
+
+    /// Whichever operation fails, and wherever power goes, no file is left that `sweep` doesn't remove.
+    #[test]
+    fn what_a_crash_leaves_is_swept() {
+        let mut left = 0;
+        for failure in [Failure::Error, Failure::Errors, Failure::Full, Failure::PowerLoss] {
+            for after in 0..6 {
+                let disk = FakeDisk::new(after);
+                let directory: Arc<dyn Directory> = Arc::new(disk.process(1));
+                disk.fail_after(after, failure);
+                let run = || -> Result<(), FileError> {
+                    let mut writing = Scratch::new(directory).begin()?;
+                    writing.write(&bytes(BLOCK + 1))?;
+                    let written = writing.finish()?;
+                    written.read().read(&mut [0; 10])
+                };
+                let outcome = run();
+                disk.crash(after);
+                left += disk.names().len();
+                sweep(&disk.process(2));
+                assert!(disk.names().is_empty(), "{failure:?} after {after}: {outcome:?}");
+            }
+        }
+        assert!(left > 0, "some names were left");
+    }
+}

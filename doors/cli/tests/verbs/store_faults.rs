@@ -1,0 +1,210 @@
+//! What goes wrong with stores from outside: half a store, logs of garbage, no rights, no room, wrong texts, servers that are none. The
+//! message says what, the status is 1, and nothing is lost.
+
+use super::store::{fails, file, folder, good, quads, text, told};
+use std::io::Write;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A store with a quad of its base file and three commits.
+fn store(folder: &Path) -> PathBuf {
+    let store = folder.join("db");
+    let data = file(folder, "a.nt", "<http://e/a> <http://e/p> \"1\" .\n");
+    good(&["load", "--store", text(&store), "--data", &data]);
+    for number in 0..3 {
+        let insert = format!("INSERT DATA {{ <http://e/{number}> <http://e/p> {number} }}");
+        good(&["update", "--store", text(&store), &insert]);
+    }
+    store
+}
+
+/// The files of a store whose names begin like this, the last one last.
+fn files(store: &Path, beginning: &str) -> Vec<PathBuf> {
+    let paths = std::fs::read_dir(store).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> =
+        paths.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(beginning)).collect();
+    paths.sort();
+    paths
+}
+
+fn copied(store: &Path, name: &str) -> PathBuf {
+    let copy = store.with_file_name(name);
+    std::fs::create_dir(&copy).unwrap();
+    for path in files(store, "") {
+        std::fs::copy(&path, copy.join(path.file_name().unwrap())).unwrap();
+    }
+    copy
+}
+
+/// Bytes that are nothing in particular.
+fn garbage(count: usize) -> Vec<u8> {
+    let mut state = 20_261_123_u64;
+    let mut byte = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..count).map(|_| byte()).collect()
+}
+
+#[test]
+fn half_a_store_and_a_log_of_garbage_are_told_with_the_file() {
+    let here = folder("half");
+    let whole = store(&here);
+    let before = quads(text(&whole));
+    assert_eq!(before.len(), 4);
+    let without = |name: &str, beginning: &str| {
+        let copy = copied(&whole, name);
+        std::fs::remove_file(files(&copy, beginning).pop().unwrap()).unwrap();
+        copy
+    };
+    let no_base = without("no-base", "base-");
+    let no_manifest = without("no-manifest", "CURRENT");
+    let replaced = copied(&whole, "replaced");
+    let appended = copied(&whole, "appended");
+    let log = files(&replaced, "log-").pop().unwrap();
+    let name = log.file_name().unwrap().to_str().unwrap();
+    std::fs::write(&log, garbage(5000)).unwrap();
+    let mut open = std::fs::OpenOptions::new().append(true).open(appended.join(name)).unwrap();
+    open.write_all(&garbage(300)).unwrap();
+    let manifest = copied(&whole, "manifest");
+    std::fs::write(manifest.join("CURRENT"), garbage(130)).unwrap();
+    for (store, says) in [
+        (&no_base, "base-"),
+        (&no_manifest, "there is no file CURRENT"),
+        (&replaced, name),
+        (&appended, name),
+        (&manifest, "CURRENT"),
+    ] {
+        let path = text(store);
+        for args in [
+            &["query", "--store", path, "ASK {}"][..],
+            &["check", "--store", path],
+            &["dump", "--store", path, "--output", "-"],
+            &["update", "--store", path, "CLEAR ALL"],
+        ] {
+            // A missing manifest beside a base is told otherwise to a writer: it is damage.
+            let says = if args[0] == "update" && store == &no_manifest { "CURRENT" } else { says };
+            fails(args, &[&format!("store {path}"), says]);
+        }
+    }
+    assert_eq!(quads(text(&whole)), before);
+}
+
+/// Runs the command with files of so many bytes at most, and perhaps as another user.
+fn limited(args: &[&str], file_bytes: u64, user: Option<u32>) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
+    command.args(args).stdin(Stdio::null());
+    if let Some(user) = user {
+        command.uid(user).gid(user);
+    }
+    #[expect(unsafe_code, reason = "limits a process before it begins")]
+    // SAFETY: between fork and exec, only system calls are made.
+    unsafe {
+        command.pre_exec(move || {
+            let limit = libc::rlimit { rlim_cur: file_bytes, rlim_max: file_bytes };
+            if libc::setrlimit(libc::RLIMIT_FSIZE, &limit) == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+        });
+    }
+    command.output().unwrap()
+}
+
+/// What happened: a file that became too long ended the process by a signal, without a message. A full disk is told by the same error.
+#[test]
+fn no_room_in_the_middle_leaves_a_store_as_it_was() {
+    let here = folder("no-room");
+    let store = store(&here);
+    let before = quads(text(&store));
+    let lines: String = (0..4000).map(|n| format!("<http://e/{n}> <http://e/q> \"value number {n}\" .\n")).collect();
+    let data = file(&here, "many.nt", &lines);
+    let load = format!("INSERT DATA {{ <http://e/x> <http://e/p> 1 }} ; LOAD <file://{data}>");
+    let path = text(&store);
+    for args in [
+        &["update", "--store", path, "--load-folder", text(&here), &load][..],
+        &["load", "--store", path, "--data", &data],
+        &["compact", "--store", path],
+        &["backup", "--store", path, "--output", text(&here.join("copy"))],
+        &["dump", "--store", path, "--output", text(&here.join("dump.nt"))],
+    ] {
+        // The manifest has about a hundred bytes; a log and a base file have more than this.
+        let most = if args[0] == "dump" { 10 } else { 400 };
+        told(&limited(args, most, None), args, &["File too large"]);
+        assert_eq!(quads(path), before, "{args:?}");
+        assert!(good(&["check", "--store", path]).contains("4 quads"), "{args:?}");
+    }
+    // With room again, the same is done.
+    good(&["update", "--store", path, "--load-folder", text(&here), &load]);
+    assert_eq!(quads(path).len(), 4 + 1 + 4000);
+}
+
+#[test]
+fn a_store_without_rights_is_told() {
+    let here = folder("rights");
+    let store = store(&here);
+    let path = text(&store);
+    // The root user has all rights, so another one asks.
+    #[expect(unsafe_code, reason = "the standard library does not say which user this is")]
+    // SAFETY: the call has no arguments and changes nothing.
+    let user = (unsafe { libc::geteuid() } == 0).then_some(65534);
+    if user.is_some() && !limited(&["--version"], u64::MAX, user).status.success() {
+        println!("skipped: another user can't run this program, {}", env!("CARGO_BIN_EXE_vicus"));
+        return;
+    }
+    let set = |mode: u32| std::fs::set_permissions(&store, std::fs::Permissions::from_mode(mode)).unwrap();
+    set(0o000);
+    for args in [&["query", "--store", path, "ASK {}"][..], &["update", "--store", path, "CLEAR ALL"]] {
+        told(&limited(args, u64::MAX, user), args, &[&format!("store {path}"), "Permission denied"]);
+    }
+    set(0o555);
+    files(&store, "").iter().for_each(|file| {
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o444)).unwrap();
+    });
+    let update = ["update", "--store", path, "CLEAR ALL"];
+    told(&limited(&update, u64::MAX, user), &update, &[&format!("store {path}"), "Permission denied"]);
+    let asked = limited(&["query", "--store", path, "--format", "count", "SELECT * { ?s ?p ?o }"], u64::MAX, user);
+    assert_eq!(String::from_utf8_lossy(&asked.stdout), "query\t4\n", "reading needs no right to write");
+    set(0o755);
+    assert_eq!(quads(path).len(), 4);
+}
+
+#[test]
+fn wrong_names_texts_and_servers_change_nothing() {
+    let here = folder("texts");
+    let store = store(&here);
+    let path = text(&store);
+    let before = quads(path);
+    let data = file(&here, "b.nt", "<http://e/b> <http://e/p> \"1\" .\n");
+    let page = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/sparql", page.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for connection in page.incoming() {
+            let html = "<!DOCTYPE html>\n<title>Welcome</title>";
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n", html.len());
+            let _ = write!(connection.unwrap(), "{head}Connection: close\r\n\r\n{html}");
+        }
+    });
+    let from = |url: &str| format!("CLEAR ALL ; INSERT {{ ?s ?p ?o }} WHERE {{ SERVICE <{url}> {{ ?s ?p ?o }} }}");
+    for (args, says) in [
+        (&["load", "--data", &data, "--graph", "not an iri"][..], &["--graph: `not an iri` is no IRI"][..]),
+        (&["load", "--data", &data, "--graph", "relative"], &["--graph: `relative` is no IRI"]),
+        (&["dump", "--output", "-", "--graph", "<http://e/g>"], &["--graph: `<http://e/g>` is no IRI"]),
+        (&["update", "INSERT DATA { GRAPH <a b> { <http://e/x> <http://e/p> 2 } }"], &["line 1, column 21"]),
+        (
+            &["update", "CLEAR ALL ;\nINSERT DATA { <http://e/x> <http://e/p> 3 } ;\nINSERT { ?s ?p } WHERE {}"],
+            &["line 3, column 16"],
+        ),
+        (&["update", "--allow-service", "all", &from("http://127.0.0.1:9/")], &["operation 2", "can't be reached"]),
+        (&["update", "--allow-service", "all", &from(&url)], &["operation 2", "text/html", "<!DOCTYPE html>"]),
+        (&["update", &from(&url)], &["operation 2", "not permitted", "--allow-service"]),
+        (
+            &["query", "--allow-service", "all", &format!("SELECT * {{ SERVICE <{url}> {{ ?s ?p ?o }} }}")],
+            &["text/html", "begins: <!DOCTYPE html>"],
+        ),
+    ] {
+        let args = [&[args[0], "--store", path], &args[1..]].concat();
+        fails(&args, says);
+        assert_eq!(quads(path), before, "{args:?}");
+    }
+}
