@@ -138,6 +138,10 @@ impl Explainer<'_> {
                     format!("{}index join {:?} {}{merged}{want}", kind(join.kind), index.order, self.pattern(pattern));
                 (what, vec![input])
             }
+            Op::Intersection { input, patterns, join, .. } => {
+                let all: Vec<String> = patterns.iter().map(|pattern| self.pattern(pattern)).collect();
+                (format!("{}intersection of {}", kind(join.kind), all.join(" and ")), vec![input])
+            }
             Op::HashJoin { probe, build, hash, join } => {
                 let key = |key: &crate::boxes::hash_table::Key| {
                     let (a, b) = (probe.columns[key.probe], build.columns[key.build]);

@@ -319,6 +319,12 @@ impl Lowering<'_> {
                 let (index, spec) = (Arc::clone(index), Arc::clone(spec));
                 Draft::new(&terms, "index join", move |terms| join::IndexJoin::new(terms, &spec, &index, limit))
             }),
+            Op::Intersection { input, lists, join: spec, .. } => self.each(input, here, width, || {
+                let (lists, spec) = (Arc::clone(lists), Arc::clone(spec));
+                Draft::new(&terms, "intersection", move |terms| {
+                    join::IntersectionJoin::new(terms, &spec, &lists, limit)
+                })
+            }),
             Op::HashJoin { probe, build, hash, join: spec } => {
                 let probes = self.add(probe, here);
                 let builds = self.add(build, Pipeline::default());

@@ -18,7 +18,7 @@ pub(crate) enum Source {
 
 impl Source {
     #[inline]
-    fn id(self, columns: &[&[u64]], row: usize) -> Id {
+    pub(super) fn id(self, columns: &[&[u64]], row: usize) -> Id {
         match self {
             Source::Constant(id) => id,
             Source::Column(column) => Id::from_bits(columns[column][row]),

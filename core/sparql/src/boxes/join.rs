@@ -6,6 +6,7 @@
 
 use super::hash_table::{Builder, HashSpec, HashTable};
 use super::index_probe::{IndexProbe, IndexSpec};
+use super::intersection::{Intersection, ListSpec};
 use super::{Inputs, Outbox};
 use crate::algebra::Slot;
 use crate::condition::{Condition, Selector};
@@ -342,6 +343,29 @@ impl IndexJoin {
 }
 
 impl Operator for IndexJoin {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        self.core.act(turn, &mut self.probe)
+    }
+}
+
+/// A join with the values that several patterns have in common.
+pub(crate) struct IntersectionJoin {
+    core: Core,
+    probe: Intersection,
+}
+
+impl IntersectionJoin {
+    pub(crate) fn new(
+        terms: &Arc<Terms>,
+        spec: &Arc<JoinSpec>,
+        lists: &Arc<[ListSpec]>,
+        limit: usize,
+    ) -> IntersectionJoin {
+        IntersectionJoin { core: Core::new(terms, spec, limit), probe: Intersection::new(&terms.snapshot, lists) }
+    }
+}
+
+impl Operator for IntersectionJoin {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         self.core.act(turn, &mut self.probe)
     }

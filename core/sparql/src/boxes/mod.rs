@@ -11,6 +11,7 @@ pub(crate) mod extend;
 pub(crate) mod filter;
 pub(crate) mod hash_table;
 pub(crate) mod index_probe;
+pub(crate) mod intersection;
 pub(crate) mod join;
 mod loose;
 pub(crate) mod nodes;

@@ -10,6 +10,7 @@ use crate::boxes::construct::Template;
 use crate::boxes::extend::Make;
 use crate::boxes::hash_table::{By, HashSpec, Keep, Key};
 use crate::boxes::index_probe::{IndexSpec, Source, Want};
+use crate::boxes::intersection::ListSpec;
 use crate::boxes::join::{JoinKind, JoinSpec, Origin};
 use crate::boxes::scan::ScanSpec;
 use crate::boxes::service::ServiceSpec;
@@ -32,6 +33,8 @@ pub(crate) mod cost {
     pub(crate) const SEARCH_FAR: f64 = 45.0;
     pub(crate) const BUILD: f64 = 25.0;
     pub(crate) const PROBE: f64 = 12.0;
+    /// Finding the next value of a list in another list that is not much longer.
+    pub(crate) const MEET: f64 = 8.0;
     /// Dealing a row to one of several boxes by its hash.
     pub(crate) const DEAL: f64 = 8.0;
     /// Making a row of the output.
@@ -81,6 +84,13 @@ pub(crate) enum Op {
         input: Below,
         pattern: Pattern,
         index: Arc<IndexSpec>,
+        join: Arc<JoinSpec>,
+    },
+    /// Each row with the values that several patterns have in common for it.
+    Intersection {
+        input: Below,
+        patterns: Vec<Pattern>,
+        lists: Arc<[ListSpec]>,
         join: Arc<JoinSpec>,
     },
     HashJoin {
@@ -239,6 +249,7 @@ impl Physical {
             Op::Walk { input, .. }
             | Op::Service { input, .. }
             | Op::IndexJoin { input, .. }
+            | Op::Intersection { input, .. }
             | Op::Filter { input, .. }
             | Op::Extend { input, .. }
             | Op::Distinct { input }
@@ -281,6 +292,7 @@ impl Physical {
             Op::Walk { input, .. }
             | Op::Service { input, .. }
             | Op::IndexJoin { input, .. }
+            | Op::Intersection { input, .. }
             | Op::Filter { input, .. }
             | Op::Extend { input, .. }
             | Op::Distinct { input }

@@ -22,7 +22,7 @@ use vicus_rdf::Kind;
 /// A plan with eliminated variables is bounded by the sizes of its operands; the estimate of the other one assumes evenly
 /// distributed values, and errs by a factor such as this with each join: Ioannidis and Christodoulakis, "On the propagation of
 /// errors in the size of join results", SIGMOD 1991. So the bounded plan is preferred where it costs no more than that.
-const ERROR_OF_JOIN: f64 = 1.3;
+pub(super) const ERROR_OF_JOIN: f64 = 1.3;
 
 /// Several variables stay, or those of one operand, only if there are that many rows for each of their combinations. A single
 /// variable bounds the rows of a join by its number of values, however unevenly these are distributed.

@@ -117,6 +117,9 @@ impl Planner<'_> {
             }
         }
         let steps = self.stop.spent().steps - before;
+        if let Some(other) = self.with_keys_inside((nodes, conditions), (&plan, steps), needed, goal) {
+            plan = other;
+        }
         self.without_duplicates((nodes, conditions), &plan, steps, needed, goal).unwrap_or(plan)
     }
 
@@ -140,7 +143,7 @@ impl Planner<'_> {
         self.filter(joined, conditions, needed)
     }
 
-    fn joined_group(&self, nodes: &[Node], conditions: &[Expr], needed: &Slots, goal: Goal) -> Physical {
+    pub(super) fn joined_group(&self, nodes: &[Node], conditions: &[Expr], needed: &Slots, goal: Goal) -> Physical {
         let mut members: Vec<Member<'_>> = nodes.iter().map(Member::of).collect();
         let mut conditions = conditions.to_vec();
         let copies = self.unify(&mut members, &mut conditions);

@@ -11,6 +11,7 @@ mod eliminate;
 mod estimate;
 mod graphs;
 mod group;
+mod intersection;
 mod order;
 mod outer;
 mod passing;

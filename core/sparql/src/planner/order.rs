@@ -8,6 +8,7 @@
 //! otherwise from the numbers of distinct values; see [`estimate`] and [`vicus_rdf::characteristic`].
 
 use super::build::{JoinTask, Matching, cost, price};
+use super::eliminate::ERROR_OF_JOIN;
 use super::estimate::{self, Estimate};
 use super::ranges::Ranged;
 use super::{Goal, Physical, Planner};
@@ -68,6 +69,8 @@ enum How {
     Leaf(usize),
     /// Searches the pattern of a leaf for each row of a set.
     Search(Set, usize),
+    /// For each row of the first set, the values that all patterns of the second one have of the only slot which is new.
+    Intersect(Set, Set),
     /// Probes a table of the second set with the rows of the first.
     Hash(Set, Set),
 }
@@ -462,7 +465,55 @@ impl<'a> Ordering<'a> {
                 best = searched;
             }
         }
+        if right.count_ones() > 1
+            && let Some(each) = self.intersects(left, right, a.sorted)
+        {
+            let met = Best {
+                cost: a.cost + left_rows * each + pairs * cost::MAKE,
+                startup: a.startup + each,
+                sorted: a.sorted,
+                how: How::Intersect(left, right),
+            };
+            if self.price(&met) < self.price(&best) {
+                best = met;
+            }
+        }
         best
+    }
+
+    /// Whether patterns can be intersected for each row of the join of a set: of each, all slots but one are bound there, and the
+    /// last one is the same. Then the cost for each row.
+    fn intersects(&self, left: Set, right: Set, sorted: Option<Slot>) -> Option<f64> {
+        let value = self.value_of(left, right.trailing_zeros() as usize)?;
+        let (mut least, mut longest, mut searching) = (f64::INFINITY, 1.0f64, 0.0);
+        for leaf in members(right) {
+            if self.value_of(left, leaf)? != value {
+                return None;
+            }
+            let estimate = self.leaves[leaf].as_ref()?.estimate();
+            let known = self.patterns[leaf].iter().filter(|place| place.slot != value);
+            let length = estimate.rows / known.clone().map(|place| estimate.distinct(place.slot)).product::<f64>();
+            (least, longest) = (least.min(length), longest.max(length));
+            let near = known.clone().count() == 1 && known.clone().any(|place| sorted == Some(place.slot));
+            searching += if near { cost::SEARCH_NEAR } else { cost::SEARCH_FAR };
+        }
+        // Far longer lists are searched for each value of the shortest one, which other joins do as well.
+        let each = searching + f64::from(right.count_ones()) * least * cost::MEET;
+        // The work is bounded by the lists, while the estimates of the joins that it is compared with err.
+        let each = each / ERROR_OF_JOIN.powi(right.count_ones() as i32);
+        (longest < least.max(1.0) * FAR_LONGER).then_some(each)
+    }
+
+    /// The slot of a pattern that the rows of a set lack, if they have the others, and it is the subject or the object.
+    fn value_of(&self, left: Set, leaf: usize) -> Option<Slot> {
+        let Some(Leaf::Pattern(Pattern([subject, _, object, At::Constant(_)]), _)) = &self.leaves[leaf] else {
+            return None;
+        };
+        let mut new = self.patterns[leaf].iter().filter(|place| place.holders.all & left == 0);
+        let (value, None) = (new.next()?.slot, new.next()) else { return None };
+        let mut known = self.patterns[leaf].iter().filter(|place| place.slot != value).peekable();
+        let is_end = [subject, object].into_iter().any(|at| at.slot() == Some(value));
+        (is_end && known.peek().is_some() && known.all(|place| place.holders.certain & left != 0)).then_some(value)
     }
 
     /// The number of candidate pairs, before the conditions that this join makes applicable and that are no keys of it.
@@ -573,8 +624,9 @@ impl<'a> Ordering<'a> {
 
     fn build(&mut self, set: Set, best: &FxHashMap<Set, Best>, needed: &Slots) -> Physical {
         let mut made = self.build_join(set, best, needed);
-        let is_ranged = members(set).any(|leaf| self.ranges[leaf].is_some());
-        if is_ranged || self.stars.iter().any(|star| (star.set & set).count_ones() > 1) {
+        let is_known =
+            matches!(best[&set].how, How::Intersect(..)) || members(set).any(|leaf| self.ranges[leaf].is_some());
+        if is_known || self.stars.iter().any(|star| (star.set & set).count_ones() > 1) {
             // The join's own estimate comes from its two sides. If duplicates don't matter, it may have fewer rows than the
             // set.
             let rows = self.rows(set);
@@ -588,10 +640,10 @@ impl<'a> Ordering<'a> {
         let (left, right) = match best[&set].how {
             How::Leaf(leaf) => return self.build_leaf(leaf, needed),
             How::Search(left, leaf) => (left, 1 << leaf),
-            How::Hash(left, right) => (left, right),
+            How::Intersect(left, right) | How::Hash(left, right) => (left, right),
         };
         // A pattern that is searched is never read alone, so conditions on it alone are new, too.
-        let is_search = matches!(best[&set].how, How::Search(..));
+        let is_search = matches!(best[&set].how, How::Search(..) | How::Intersect(..));
         let is_new = |tested: &&Tested| match is_search {
             true => tested.applies(set) && !tested.applies(left),
             false => tested.is_new(left, right),
@@ -609,6 +661,16 @@ impl<'a> Ordering<'a> {
                 let Some(Leaf::Pattern(pattern, _)) = self.leaves[leaf] else { unreachable!("a pattern was chosen") };
                 let task = JoinTask { kind: JoinKind::Inner, conditions: &conditions, needed };
                 self.planner.index_join(input, &pattern, task, self.goal)
+            }
+            How::Intersect(left, right) => {
+                let value = self.value_of(left, right.trailing_zeros() as usize).expect("they can be intersected");
+                let input = self.build(left, best, &inside);
+                let patterns = members(right).map(|leaf| match self.leaves[leaf] {
+                    Some(Leaf::Pattern(pattern, _)) => pattern,
+                    _ => unreachable!("patterns were chosen"),
+                });
+                let task = JoinTask { kind: JoinKind::Inner, conditions: &conditions, needed };
+                self.planner.intersection(input, (patterns.collect(), value), task, self.goal)
             }
             _ => {
                 let probe = self.build(left, best, &inside);
@@ -650,6 +712,9 @@ fn holders_of(expr: &Expr, slots: &Sharing) -> Set {
 
 /// From so few rows on, searching is best whatever comes of it.
 const FEW: f64 = 32.0;
+
+/// A list that is so many times as long as another is searched for each value of that.
+const FAR_LONGER: f64 = 16.0;
 
 /// A smaller share of a pattern's rows is read alone.
 const FEW_OF_ALL: f64 = 0.125;

@@ -46,6 +46,11 @@ fn of_operator(plan: &mut Physical, kept: Kept) {
             compare(&mut inner, index.prefix.iter().chain(index.checks.iter().map(|(_, source)| source)));
             below(input, inner);
         }
+        Op::Intersection { input, lists, join, .. } => {
+            let mut inner = probed(join, &kept, input);
+            compare(&mut inner, lists.iter().flat_map(|list| &list.prefix));
+            below(input, inner);
+        }
         Op::Service { input, service, join } => {
             let mut inner = probed(join, &kept, input);
             let endpoint = match service.endpoint {

@@ -35,7 +35,11 @@ fn pick_in(op: &mut Op, kept: &[usize], width: usize) -> bool {
             spec.output = kept.iter().map(|&column| spec.output[column]).collect();
             true
         }
-        Op::IndexJoin { join, .. } | Op::HashJoin { join, .. } | Op::Walk { join, .. } | Op::Service { join, .. } => {
+        Op::IndexJoin { join, .. }
+        | Op::Intersection { join, .. }
+        | Op::HashJoin { join, .. }
+        | Op::Walk { join, .. }
+        | Op::Service { join, .. } => {
             let Some(join) = Arc::get_mut(join) else { return false };
             join.output = kept.iter().map(|&column| join.output[column]).collect();
             true

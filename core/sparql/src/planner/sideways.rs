@@ -1,4 +1,5 @@
-//! Restricts the right side of OPTIONAL, EXISTS and MINUS to what the left side asks for.
+//! Restricts the right side of OPTIONAL, EXISTS and MINUS to what the left side asks for, and a sub-select with GROUP BY or
+//! DISTINCT to what the rest of its group asks for.
 //!
 //! The right side is evaluated by itself (SPARQL 1.1, §18.5 and §18.6): for the whole graph, even if few left rows look for
 //! partners. `L ⟕ R` equals `L ⟕ (K ⋈ R)`, if K has, without duplicates, at least the values that L has in slots which both
@@ -8,10 +9,13 @@
 //! K is planned a second time besides L, as a plan is a tree. K may be simpler than L: optional parts, and parts that can't be
 //! evaluated twice with the same result, are left out, which only makes K larger. This is the "magic set" of deductive
 //! databases: Beeri and Ramakrishnan, "On the power of magic", PODS 1987.
+//!
+//! A sub-select is evaluated by itself, too, for all of its groups. `R ⋈ γ(X)` equals `R ⋈ γ(K ⋈ X)`, if K has the values of
+//! R in some keys of the groups: a group is then either there with all of its rows, or not asked for.
 
 use super::build::cost;
 use super::{Goal, Physical, Planner};
-use crate::algebra::{Node, Operand, Slots};
+use crate::algebra::{Group, Node, Operand, Slot, Slots};
 use crate::expression::Expr;
 use crate::stack::deep;
 
@@ -46,11 +50,102 @@ impl Planner<'_> {
         let Some(again) = self.again.get().checked_sub(steps) else { return alone };
         self.again.set(again);
         self.tries.set(tries - 1);
-        let keys_alone =
-            Node::Distinct(Operand::new(Node::Project(Operand::new(asking), keys.iter().copied().collect())));
+        let keys_alone = keys_alone(asking, &keys);
         let plan = self.plan(&restricted(right, keys_alone, &keys), needed, goal);
         if price(&plan) < price(&alone) { plan } else { alone }
     }
+
+    /// The join of a group whose sub-selects compute only what the other operands ask for; `None` if there are none, or if that
+    /// is not cheaper than `plan`, which took `steps` to make.
+    pub(super) fn with_keys_inside(
+        &self,
+        (nodes, conditions): (&[Node], &[Expr]),
+        (plan, steps): (&Physical, u64),
+        needed: &Slots,
+        goal: Goal,
+    ) -> Option<Physical> {
+        if nodes.len() < 2 || plan.cost < self.terms.limits.tried_from_ns as f64 || !nodes.iter().any(collects) {
+            return None;
+        }
+        let asked = |place: usize| self.asked_inside(nodes, conditions, place);
+        let all: Vec<Option<Node>> = (0..nodes.len()).map(|place| deep(|| asked(place))).collect();
+        if all.iter().all(Option::is_none) {
+            return None;
+        }
+        let (tries, again) = (self.tries.get().checked_sub(1)?, self.again.get().checked_sub(steps)?);
+        self.tries.set(tries);
+        self.again.set(again);
+        let nodes: Vec<Node> =
+            all.into_iter().zip(nodes).map(|(asked, node)| asked.unwrap_or_else(|| node.clone())).collect();
+        let other = self.joined_group(&nodes, conditions, needed, goal);
+        let always = self.terms.limits.eliminated_from_ns == 0;
+        (always || other.price(goal) < plan.price(goal)).then_some(other)
+    }
+
+    /// A sub-select among the operands of a group, restricted to the keys that those operands have which it hangs together with.
+    fn asked_inside(&self, nodes: &[Node], conditions: &[Expr], place: usize) -> Option<Node> {
+        let node = &nodes[place];
+        if !collects(node) {
+            return None;
+        }
+        let takes = takes_keys(node);
+        let scopes: Vec<Slots> = nodes.iter().map(|node| node.scope().possible).collect();
+        self.stop.count_steps(scopes.iter().map(Slots::len).sum());
+        let mut reached = takes.clone();
+        let mut asking_nodes: Vec<usize> = Vec::new();
+        let is_next = |other: usize, reached: &Slots, taken: &[usize]| {
+            other != place && !taken.contains(&other) && !scopes[other].is_disjoint(reached)
+        };
+        while let Some(other) = (0..nodes.len()).find(|&other| is_next(other, &reached, &asking_nodes)) {
+            reached.extend(&scopes[other]);
+            asking_nodes.push(other);
+        }
+        let others = Node::Join(asking_nodes.into_iter().map(|other| nodes[other].clone()).collect());
+        let asking = asking(&others.filtered(conditions.to_vec()))?;
+        let keys: Slots = asking.scope().certain.intersection(&takes).copied().collect();
+        if keys.is_empty() {
+            return None;
+        }
+        let keys_alone = keys_alone(asking, &keys);
+        Some(restricted(node, keys_alone, &keys))
+    }
+}
+
+/// The values that a node has in some slots, each once. A projection of distinct rows is nothing but such keys, which
+/// [`collects`] relies on.
+fn keys_alone(asking: Node, keys: &Slots) -> Node {
+    let slots: Vec<Slot> = keys.iter().copied().collect();
+    let distinct = Node::Distinct(Operand::new(Node::Project(Operand::new(asking), slots.clone())));
+    Node::Project(Operand::new(distinct), slots)
+}
+
+/// Whether a node is a sub-select that collects rows before the rest sees any: with GROUP BY or DISTINCT, or a union with such.
+fn collects(mut node: &Node) -> bool {
+    while let Node::Filter(_, below) | Node::Extend(below, ..) | Node::Project(below, _) | Node::Sort(below, _) = node {
+        if matches!((node, &**below), (Node::Project(..), Node::Distinct(_))) {
+            return false;
+        }
+        node = below;
+    }
+    match node {
+        Node::Group(group) => !group.keys.is_empty(),
+        Node::Distinct(_) => true,
+        Node::Union(nodes) => nodes.iter().any(|node| deep(|| collects(node))),
+        _ => false,
+    }
+}
+
+/// The slots whose values a node may be restricted to inside: they are always bound there.
+fn takes_keys(node: &Node) -> Slots {
+    let both = |a: &Slots, b: Slots| -> Slots { b.intersection(a).copied().collect() };
+    deep(|| match node {
+        Node::Filter(_, inner) | Node::Sort(inner, _) | Node::Distinct(inner) => takes_keys(inner),
+        Node::Extend(inner, _, expr) if !expr.is_volatile() => takes_keys(inner),
+        Node::Project(inner, slots) => both(&slots.iter().copied().collect(), takes_keys(inner)),
+        Node::Group(group) => both(&group.keys.iter().copied().collect(), takes_keys(&group.inner)),
+        Node::Union(nodes) => nodes.iter().map(takes_keys).reduce(|all, slots| both(&all, slots)).unwrap_or_default(),
+        other => other.scope().certain,
+    })
 }
 
 /// A simpler node whose solutions have at least the values that this node has in the slots that both always bind. Operators
@@ -95,6 +190,8 @@ fn asking(mut node: &Node) -> Option<Node> {
 /// The join of a node with a table of keys, which the node always binds, placed as far down as possible.
 fn restricted(node: &Node, keys: Node, slots: &Slots) -> Node {
     let fits = |inner: &Operand| slots.is_subset(&inner.scope().certain);
+    let takes = |inner: &Operand| slots.is_subset(&takes_keys(inner));
+    let inside = |inner: &Operand, keys: Node| Operand::new(deep(|| restricted(inner, keys, slots)));
     match node {
         Node::Join(nodes) => Node::Join(std::iter::once(keys).chain(nodes.iter().cloned()).collect()),
         Node::Filter(conditions, inner) => {
@@ -107,6 +204,19 @@ fn restricted(node: &Node, keys: Node, slots: &Slots) -> Node {
         },
         Node::Extend(inner, slot, expr) if fits(inner) && !expr.is_volatile() => {
             Node::Extend(Operand::new(restricted(inner, keys, slots)), *slot, expr.clone())
+        }
+        Node::Sort(inner, by) if takes(inner) => Node::Sort(inside(inner, keys), by.clone()),
+        Node::Distinct(inner) if takes(inner) => Node::Distinct(inside(inner, keys)),
+        Node::Project(inner, own) if takes(inner) => Node::Project(inside(inner, keys), own.clone()),
+        Node::Group(group) if takes(&group.inner) && slots.iter().all(|slot| group.keys.contains(slot)) => {
+            Node::Group(Group {
+                inner: inside(&group.inner, keys),
+                keys: group.keys.clone(),
+                folds: group.folds.clone(),
+            })
+        }
+        Node::Union(nodes) if nodes.iter().any(collects) => {
+            Node::Union(nodes.iter().map(|node| restricted(node, keys.clone(), slots)).collect())
         }
         other => Node::Join(vec![keys, other.clone()]),
     }

@@ -698,3 +698,60 @@ fn a_join_begins_with_a_small_range() {
     assert!(!explained.contains("hash join"), "{explained}");
     assert_plan(&snapshot, text, &["index join"], &["filter"]);
 }
+
+/// What happened: a sub-select with GROUP BY or DISTINCT was computed for the whole graph, however few of its groups the rest of the
+/// query asked for.
+#[test]
+fn a_sub_select_collects_only_what_the_rest_asks_for() {
+    let snapshot = library(600);
+    let whole = "scan Gpso ?p <http://e/by> ?a";
+    let asked = [
+        "SELECT ?a ?n { :paper7 :by ?a { SELECT ?a (COUNT(?p) AS ?n) { ?p :by ?a } GROUP BY ?a } }",
+        "SELECT ?a ?n { :paper7 :by ?a { SELECT ?a (MAX(?y) + 1 AS ?n) { ?p :by ?a ; :year ?y } GROUP BY ?a HAVING (COUNT(*) > 1) } }",
+        "SELECT ?a ?y { :paper7 :by ?a { SELECT DISTINCT ?a ?y { ?p :by ?a ; :year ?y } } }",
+        "SELECT ?a ?n { VALUES ?a { :author3 :author4 } { SELECT ?a (COUNT(?p) AS ?n) { ?p :by ?a } GROUP BY ?a } }",
+        "SELECT ?a ?n { :paper7 :by ?a { SELECT ?a (COUNT(?p) AS ?n) { ?p :by ?a } GROUP BY ?a } \
+         UNION { SELECT ?a (MAX(?x) AS ?n) { ?a :age ?x } GROUP BY ?a } }",
+        "SELECT ?a ?n { :paper7 :by ?a OPTIONAL { SELECT ?a (COUNT(?p) AS ?n) { ?p :by ?a } GROUP BY ?a } }",
+    ];
+    for text in asked {
+        assert_plan(&snapshot, text, &["index join"], &[whole, "scan Gpos ?p <http://e/by> ?a"]);
+    }
+    // A limit counts all groups.
+    let limited =
+        "SELECT ?a ?n { :paper7 :by ?a { SELECT ?a (COUNT(?p) AS ?n) { ?p :by ?a } GROUP BY ?a ORDER BY ?a LIMIT 9 } }";
+    assert_plan(&snapshot, limited, &[whole], &[]);
+}
+
+/// What happened: the sides of a triangle were joined two at a time, with each pair of neighbouring sides looked at, though few
+/// have a third one: with hubs, quadratically many.
+#[test]
+fn the_last_corner_of_a_cycle_is_in_the_lists_of_its_neighbours() {
+    // Everything knows the hubs, and the hubs know everything; ten things know each other.
+    let mut text = String::new();
+    let mut knows = |a: usize, b: usize| {
+        writeln!(text, "<http://e/{a}> <http://e/knows> <http://e/{b}> .").expect("a string takes everything")
+    };
+    for thing in 0..300 {
+        for hub in 0..3 {
+            knows(thing, 1000 + hub);
+            knows(1000 + hub, thing);
+        }
+    }
+    for place in 0..100 {
+        knows(place / 10, place % 10);
+    }
+    let snapshot = Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples"));
+    let cycles = [
+        "SELECT ?a ?b ?c { ?a :knows ?b . ?b :knows ?c . ?c :knows ?a }",
+        "SELECT ?a ?b ?c { ?a :knows ?b . ?b :knows ?c . ?a :knows ?c FILTER (?a != ?b) }",
+        "SELECT DISTINCT ?a { ?a :knows ?b , ?c , ?d . ?b :knows ?c , ?d . ?c :knows ?d }",
+    ];
+    for text in cycles {
+        assert_plan(&snapshot, text, &["intersection of "], &[]);
+    }
+    // Two halves of a cycle of four may be a table each.
+    let four =
+        "SELECT (COUNT(*) AS ?n) { ?a :knows ?b . ?b :knows ?c . ?c :knows ?d . ?d :knows ?a FILTER (?a != ?c) }";
+    assert_plan(&snapshot, four, &[], &[]);
+}

@@ -1,6 +1,6 @@
 //! Random queries of shapes that the planner rewrites: with all settings, the engine finds what the naive evaluator finds.
 
-use crate::random::{LITERALS, PREDICATES, VARIABLES, Writer, check_query, graph};
+use crate::random::{LITERALS, PREDICATES, SUBJECTS, VARIABLES, Writer, check_query, graph};
 use crate::rows::Chance;
 use std::fmt::Write as _;
 
@@ -217,4 +217,100 @@ fn ranges(writer: &mut Writer<'_>) -> String {
 #[test]
 fn conditions_that_are_ranges_of_ids_keep_what_the_naive_evaluator_keeps() {
     check_in(neighbours, ranges, if cfg!(debug_assertions) { 600 } else { 4000 }, ", a range", 200);
+}
+
+/// A sub-select with GROUP BY or DISTINCT, or a union of such, beside patterns that share some of its variables.
+fn collected(writer: &mut Writer<'_>) -> String {
+    let select = |writer: &mut Writer<'_>| {
+        let (p, q) = (writer.chance.pick(&PREDICATES), writer.chance.pick(&PREDICATES));
+        let body = match writer.chance.below(7) {
+            0 => format!("?a {p} ?b . ?b {q} ?c"),
+            1 => format!("?a {p} ?b OPTIONAL {{ ?b {q} ?c }}"),
+            2 => format!("?a {p} ?b FILTER ({})", writer.condition(1)),
+            3 => format!("?a {p} ?b MINUS {{ ?b {q} ?c }}"),
+            4 => format!("{{ ?a {p} ?b }} UNION {{ ?b {q} ?a }}"),
+            5 => format!("{{ SELECT DISTINCT ?a ?b {{ ?a {p} ?b . ?c {q} ?b }} }}"),
+            _ => format!("?a {p} ?b . ?c {q} ?b"),
+        };
+        let keys = writer.chance.pick(&["?a", "?b", "?a ?b"]);
+        match writer.chance.below(6) {
+            0 => format!("SELECT DISTINCT {keys} {{ {body} }}"),
+            1 => format!("SELECT DISTINCT {keys} (STR(?a) AS ?z1) {{ {body} }}"),
+            2 => format!("SELECT {keys} (MAX(?b) AS ?z1) (COUNT(DISTINCT ?c) AS ?z2) {{ {body} }} GROUP BY {keys}"),
+            3 => format!("SELECT {keys} (COUNT(*) AS ?z1) {{ {body} }} GROUP BY {keys} HAVING (COUNT(*) > 1)"),
+            4 => format!("SELECT {keys} (SUM(?b) + 1 AS ?z1) {{ {body} }} GROUP BY {keys} ORDER BY {keys}"),
+            _ => format!("SELECT {keys} (COUNT(?c) AS ?z1) {{ {body} }} GROUP BY {keys} LIMIT 100"),
+        }
+    };
+    let mut inner = format!("{{ {} }}", select(writer));
+    if writer.chance.one_in(5) {
+        inner += &format!(" UNION {{ {} }}", select(writer));
+    }
+    let (p, start) = (writer.chance.pick(&PREDICATES), writer.chance.pick(&SUBJECTS[..4]));
+    let rest = match writer.chance.below(6) {
+        0 => format!("{start} {p} ?a ."),
+        1 => format!("?d {p} ?a ; {p} ?b ."),
+        2 => format!("VALUES ?a {{ {start} <http://e/a> }}"),
+        3 => format!("?a {p} {start} OPTIONAL {{ ?a {p} ?b }}"),
+        4 => format!("?b {p} ?e FILTER ({})", writer.condition(1)),
+        _ => format!("?a {p} ?e . ?e ?f ?d ."),
+    };
+    let join = if writer.chance.one_in(4) { " OPTIONAL " } else { " " };
+    match join {
+        " " => format!("SELECT * {{ {rest} {inner} }}"),
+        _ => format!("SELECT * {{ {rest} OPTIONAL {{ {inner} }} }}"),
+    }
+}
+
+#[test]
+fn sub_selects_beside_what_asks_for_some_keys_are_what_the_naive_evaluator_finds() {
+    check(collected, if cfg!(debug_assertions) { 400 } else { 3000 }, "distinct [", 100);
+}
+
+/// Few things that know many of each other, and some hubs.
+fn crowd(chance: &mut Chance) -> String {
+    let mut data = String::new();
+    let things = 4 + chance.below(10);
+    for _ in 0..10 + chance.below(60) {
+        let mut end = || if chance.one_in(4) { 0 } else { chance.below(things) };
+        let (a, b) = (end(), end());
+        writeln!(data, "<http://e/n{a}> {} <http://e/n{b}> .", chance.pick(&PREDICATES[..2]))
+            .expect("a string takes everything");
+    }
+    data
+}
+
+/// A triangle, a cycle of four, a clique or a cycle with a tail, now and then with conditions.
+fn cycle(writer: &mut Writer<'_>) -> String {
+    let mut text = String::new();
+    let sides: &[(usize, usize)] = match writer.chance.below(5) {
+        0 | 1 => &[(0, 1), (1, 2), (2, 0)],
+        2 => &[(0, 1), (1, 2), (2, 3), (3, 0)],
+        3 => &[(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)],
+        _ => &[(0, 1), (1, 2), (2, 0), (2, 3)],
+    };
+    for &(a, b) in sides {
+        let (from, to) = if writer.chance.one_in(2) { (a, b) } else { (b, a) };
+        let predicate = if writer.chance.one_in(12) { "?e" } else { writer.chance.pick(&PREDICATES[..2]) };
+        text += &format!("{} {predicate} {} . ", VARIABLES[from], VARIABLES[to]);
+    }
+    if writer.chance.one_in(3) {
+        text += &format!("FILTER ({}) ", writer.condition(1));
+    }
+    if writer.chance.one_in(5) {
+        text += &format!("OPTIONAL {{ ?a {} ?f }} ", writer.chance.pick(&PREDICATES[..2]));
+    }
+    match writer.chance.below(6) {
+        0 => format!("SELECT (COUNT(*) AS ?z1) {{ {text} }}"),
+        1 => format!("SELECT ?a (COUNT(DISTINCT ?c) AS ?z1) {{ {text} }} GROUP BY ?a"),
+        2 => format!("SELECT DISTINCT ?a ?c {{ {text} }}"),
+        3 => format!("SELECT * {{ ?a {} ?f FILTER EXISTS {{ {text} }} }}", writer.chance.pick(&PREDICATES[..2])),
+        4 => format!("SELECT * {{ {text} }} LIMIT 5"),
+        _ => format!("SELECT * {{ {text} }}"),
+    }
+}
+
+#[test]
+fn cycles_are_what_the_naive_evaluator_finds() {
+    check_in(crowd, cycle, if cfg!(debug_assertions) { 300 } else { 3000 }, "intersection of", 25);
 }

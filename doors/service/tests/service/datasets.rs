@@ -75,3 +75,29 @@ fn several_graphs_have_one_answer_under_every_strategy() {
         }
     });
 }
+
+/// Brute force over all triples of corners gives the expected count.
+#[test]
+fn triangles_are_counted_alike_under_all_strategies() {
+    const THINGS: usize = 120;
+    // The first two are hubs.
+    let knows = |a: usize, b: usize| a != b && (a < 2 || b < 2 || (a * 7 + b * 13).is_multiple_of(29));
+    let all = || (0..THINGS).flat_map(|a| (0..THINGS).map(move |b| (a, b)));
+    let text: String = all()
+        .filter(|&(a, b)| knows(a, b))
+        .map(|(a, b)| format!("<http://e/{a}> <http://e/knows> <http://e/{b}> .\n"))
+        .collect();
+    let expected = all()
+        .filter(|&(a, b)| knows(a, b))
+        .map(|(a, b)| (0..THINGS).filter(|&c| knows(b, c) && knows(c, a)).count())
+        .sum::<usize>();
+    let dataset = Dataset::new(Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples")));
+    let query = "PREFIX : <http://e/> SELECT (COUNT(*) AS ?n) { ?a :knows ?b . ?b :knows ?c . ?c :knows ?a }";
+    under_all_strategies(|strategy| {
+        let service = service(strategy, 1 << 30);
+        let session = service.session(&dataset, shared());
+        let (text, _) = session.write(query, Format::Tsv, Vec::new()).expect("it is answered");
+        let text = String::from_utf8(text).expect("TSV is UTF-8");
+        assert_eq!(text.lines().last(), Some(expected.to_string().as_str()), "{strategy}");
+    });
+}
