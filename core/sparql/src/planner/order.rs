@@ -93,6 +93,8 @@ pub(crate) struct Ordering<'a> {
     /// For each pattern the rows that conditions leave of it, if these are ranges. The leaf's estimate is that of these rows.
     ranges: Vec<Option<Ranged>>,
     stars: Vec<SubjectStar>,
+    /// The leaves that may be part of a cycle.
+    cyclic: Set,
     rows: FxHashMap<Set, f64>,
 }
 
@@ -258,9 +260,10 @@ impl<'a> Ordering<'a> {
             // It is in the estimates of leaves.
             conditions[*place].selectivity = 1.0;
         }
-        let leaves = leaves.into_iter().map(Some).collect();
+        let leaves: Vec<Option<Leaf>> = leaves.into_iter().map(Some).collect();
         // Slots of a single leaf have no influence, and there may be very many.
         slots.retain_values(|shared| shared.holders.all.count_ones() > 1);
+        let cyclic = cyclic(leaves.len(), &slots);
         Ordering {
             planner,
             leaves,
@@ -273,6 +276,7 @@ impl<'a> Ordering<'a> {
             hubs,
             ranges,
             stars,
+            cyclic,
             rows: FxHashMap::default(),
         }
     }
@@ -465,7 +469,9 @@ impl<'a> Ordering<'a> {
                 best = searched;
             }
         }
-        if right.count_ones() > 1
+        // Most groups have no cycle, and then nothing is gained.
+        if right & !self.cyclic == 0
+            && right.count_ones() > 1
             && let Some(each) = self.intersects(left, right, a.sorted)
         {
             let met = Best {
@@ -718,6 +724,24 @@ const FAR_LONGER: f64 = 16.0;
 
 /// A smaller share of a pattern's rows is read alone.
 const FEW_OF_ALL: f64 = 0.125;
+
+/// The leaves that are left when those go, one after the other, that share less than two slots with the others: each cycle is among them.
+fn cyclic(leaves: usize, slots: &Sharing) -> Set {
+    let mut left = if leaves < 2 { 0 } else { Set::MAX >> (Set::BITS as usize - leaves) };
+    loop {
+        let (mut once, mut twice): (Set, Set) = (0, 0);
+        for shared in slots.values() {
+            let holders = shared.holders.all & left;
+            if holders.count_ones() > 1 {
+                (once, twice) = (once | holders, twice | once & holders);
+            }
+        }
+        if twice == left {
+            return left;
+        }
+        left = twice;
+    }
+}
 
 /// The rows that conditions leave of each leaf.
 fn ranges(planner: &Planner<'_>, leaves: &[Leaf], conditions: &[Expr]) -> Vec<Option<Ranged>> {
