@@ -20,6 +20,7 @@ unsafe extern "C" {
 }
 
 /// Takes the place of RocksDB's function.
+#[expect(unsafe_code, reason = "the linker finds it by its name, and it calls C")]
 #[unsafe(no_mangle)]
 extern "C" fn __wrap_rocksdb_writeoptions_create() -> *mut c_void {
     // SAFETY: both are functions of RocksDB with these types (`rocksdb/c.h`), and the second gets what the first has made.

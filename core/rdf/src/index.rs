@@ -28,7 +28,7 @@ use crate::search::{Cursor, Reader, Searcher};
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::library::Piece;
-use vicus_flow::{NoMemory, Room, give_up, or_given_up};
+use vicus_flow::{NoMemory, Room, or_given_up};
 use vicus_topology::NodeId;
 
 /// A position in a quad.
@@ -181,14 +181,10 @@ impl Index {
         // A base that was laid over nodes stays there.
         if all >= FEWEST.max(self.base.len() / share) && !self.base.is_laid() {
             let rows = Applied { rows: self.quads(0..self.len()), row: None, changes };
-            let made = or_given_up(|| Base::new(self.order(), rows, &Storage::Memory)).or_else(|error| {
-                match error.downcast() {
-                    Ok(no_memory) => Ok(Err(*no_memory)),
-                    Err(error) => Err(error),
-                }
-            });
-            let base = Arc::new(made.unwrap_or_else(|error| give_up(error))?);
-            return Ok(Index { base, changed: None, taken_in: self.taken_in + all });
+            // A damaged page is the error of the query that reads it, and not of a change of other rows; a delta needs none of them.
+            if let Ok(Ok(base)) = or_given_up(|| Base::new(self.order(), rows, &Storage::Memory)) {
+                return Ok(Index { base: Arc::new(base), changed: None, taken_in: self.taken_in + all });
+            }
         }
         let changed = Changed::with(self, changes)?.map(Arc::new);
         Ok(Index { base: Arc::clone(&self.base), changed, taken_in: self.taken_in })

@@ -53,7 +53,8 @@ impl Snapshot {
     pub fn bytes_to_unite(parts: &[&Snapshot]) -> u64 {
         /// For the rows of four orders, for new numbers and ends of terms.
         const OF_QUAD: u64 = 48;
-        parts.iter().map(|part| part.dictionary().text_len() as u64 + OF_QUAD * part.len() as u64).sum()
+        let terms = |part: &Snapshot| (part.dictionary().text_len() + part.fresh().heap_bytes()) as u64;
+        parts.iter().map(|part| terms(part) + OF_QUAD * part.len() as u64).sum()
     }
 }
 

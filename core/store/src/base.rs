@@ -195,9 +195,8 @@ impl Store {
             state.files.log().rotate();
             (self.snapshot(), included)
         };
-        let merged = self.merge_from(&begun, included, pause, &bases);
-        lock(&self.state).since = None;
-        merged.map(|()| true)
+        let _collecting = Collecting(self);
+        self.merge_from(&begun, included, pause, &bases).map(|()| true)
     }
 
     fn merge_from(
@@ -289,6 +288,15 @@ fn copy_within(
     let written = merged.and_then(|merged| write(&merged, || files.write_base(NAME), pause));
     let entry = written.inspect_err(|_| files.give_up())?;
     Ok(files.publish(0, vec![entry])?)
+}
+
+/// While records are kept for a merge: a merge that has ended, be it by a panic, needs none.
+struct Collecting<'a>(&'a Store);
+
+impl Drop for Collecting<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.state).since = None;
+    }
 }
 
 impl State {

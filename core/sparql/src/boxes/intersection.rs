@@ -18,6 +18,9 @@ use vicus_rdf::{Cursor, Id, Index, Order, Reader, Searcher, Snapshot};
 /// The level of a list's values: the last one, so that each value is in a list once.
 pub(crate) const LEVEL: usize = 3;
 
+/// Between two looks whether the box was stopped, so many values of the shortest list are searched for in the others.
+const BETWEEN_LOOKS: usize = 1024;
+
 /// A list: the rows of an index that begin with these values.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct ListSpec {
@@ -118,8 +121,8 @@ impl Probe for Intersection {
             let shortest = (0..lists.len()).min_by_key(|&list| lists[list].rest.len()).expect("there are lists");
             let all = lists[shortest].rest.clone();
             let mut next = all.start + at.done;
-            while next < all.end && left.len() < limit {
-                let end = all.end.min(next + limit - left.len());
+            while next < all.end && left.len() < limit && !stopped() {
+                let end = all.end.min(next + (limit - left.len()).min(BETWEEN_LOOKS));
                 let list = &mut lists[shortest];
                 values.clear();
                 values.extend_from_slice(list.reader.slice(list.index, next..end));

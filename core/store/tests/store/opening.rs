@@ -332,3 +332,47 @@ fn a_merge_is_due_when_changes_were_undone_too() {
         assert_eq!(check(&disk.process(2), &mut |_, _| {}).unwrap().records, 0);
     }
 }
+
+/// What happened: a change that would have made a new base in memory read all rows for it, so one damaged page refused every change, and the
+/// store could not even be opened to read.
+#[test]
+fn many_changes_beside_a_damaged_page_need_no_more_than_few() {
+    let disk = FakeDisk::new(1);
+    let store = create(&disk);
+    let text: String = (0..40_000)
+        .map(|n: u64| format!("<http://e/{n:05}> <http://e/p{}> <http://e/{:05}> .\n", n % 7, n * n % 39_989))
+        .collect();
+    store.load(Snapshot::of_ntriples(text.as_bytes()).unwrap(), &mut |_| {}).unwrap();
+    let node = |n: usize| oxrdf::NamedNode::new_unchecked(format!("http://n/{n}"));
+    let insert = |store: &Store, numbers: std::ops::Range<usize>| {
+        let mut transaction = store.write().map_err(|error| error.to_string())?;
+        for n in numbers {
+            let quad = Quad::new(
+                node(n),
+                NamedNodeRef::new_unchecked("http://n/p"),
+                Literal::new_simple_literal("new"),
+                GraphName::DefaultGraph,
+            );
+            transaction.insert_quad(quad.as_ref()).map_err(|error| error.to_string())?;
+        }
+        transaction.commit().map(drop).map_err(|error| error.to_string())
+    };
+    insert(&store, 0..100).unwrap();
+    drop(store);
+    let few = disk.copy();
+    let store = open(&disk, 2).unwrap();
+    insert(&store, 100..2000).unwrap();
+    drop(store);
+    let name = disk.names().into_iter().find(|name| name.starts_with("base-")).unwrap();
+    let mut opened = 0;
+    for page in 0..disk.contents(&name).unwrap().len() >> 16 {
+        let [few, many] = [&few, &disk].map(FakeDisk::copy);
+        [&few, &many].into_iter().for_each(|disk| flip(disk, &name, (page << 16) + 9));
+        if open(&few, 3).is_ok() {
+            let store = open(&many, 3).unwrap_or_else(|error| panic!("page {page}: {error}"));
+            insert(&store, 2000..4000).unwrap_or_else(|error| panic!("page {page}: {error}"));
+            opened += 1;
+        }
+    }
+    assert!(opened > 3, "{opened} pages are not needed");
+}
