@@ -287,3 +287,20 @@ fn a_dump_replaces_files_alone_and_touches_no_other() {
     }
     fails(&["dump", "--store", path, "--output", text(&out), "--syntax", "nq"], &["can't be written", "directory"]);
 }
+
+/// What happened: a load that failed in a folder that was no store removed files of the user's own that had names as a store's have.
+#[test]
+fn a_load_that_fails_removes_no_files_of_the_user() {
+    let here = folder("own-files");
+    let path = text(&here);
+    let wrong = file(&here, "wrong.nt", "<http://e/a> <http://e/p> .\n");
+    file(&here, "vicus-scratch-notes", "notes");
+    for name in ["LOCK", "BEGUN", "CURRENT.new"] {
+        file(&here, name, "notes");
+        fails(&["load", "--store", path, "--data", &wrong], &["store ", name, " is not "]);
+        assert_eq!(std::fs::read_to_string(here.join(name)).unwrap(), "notes");
+        std::fs::remove_file(here.join(name)).unwrap();
+    }
+    fails(&["load", "--store", path, "--data", &wrong], &["wrong.nt"]);
+    assert_eq!(files(&here, ""), [here.join("vicus-scratch-notes"), here.join("wrong.nt")]);
+}
