@@ -73,6 +73,11 @@ impl Manifest {
         Manifest::parse(&text, &path).map(Some)
     }
 
+    /// Whether a manifest may begin like this while it is written, or after power was lost: what is missing then may be zeros.
+    pub(crate) fn may_begin(bytes: &[u8]) -> bool {
+        bytes.iter().zip(FIRST_LINE.as_bytes()).all(|(byte, written)| [0, *written].contains(byte))
+    }
+
     /// Writes it as the next manifest, and makes it the current one. The caller syncs the directory.
     pub(crate) fn write_next(&self, directory: &dyn Directory) -> Result<(), DiskError> {
         match directory.remove(NEXT) {

@@ -22,13 +22,48 @@ use crate::manifest::{BaseEntry, CURRENT, Manifest, NEXT};
 use std::fmt;
 use std::sync::Arc;
 use vicus_files::scratch::is_scratch;
-use vicus_files::{Directory, Lock, Scratch};
+use vicus_files::{Access, Directory, Lock, Scratch};
 
 const LOCK: &str = "LOCK";
 const UNFINISHED: &str = ".new";
 /// A file that is there while a store is made whose first manifest has base files: until that manifest is there, what lies in the
 /// directory is no store, and may be removed.
 const BEGUN: &str = "BEGUN";
+
+type MayBeLeft = fn(&[u8]) -> bool;
+
+/// The files that making a store overwrites or removes: the name, whether a process that made a store may have left a file that begins like
+/// this, and what it is then. After power loss, bytes may be zeros.
+const LEFT: [(&str, MayBeLeft, &str); 3] = [
+    (
+        LOCK,
+        |bytes| bytes.len() <= 11 && bytes.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'\n' | 0)),
+        "a store's lock",
+    ),
+    (BEGUN, <[u8]>::is_empty, "the mark of a store that was begun"),
+    (NEXT, Manifest::may_begin, "a store's manifest"),
+];
+
+/// Refuses a directory in which files of other programs have names of a store's files.
+fn refuse_others(directory: &dyn Directory) -> Result<(), DiskError> {
+    let names = directory.list()?;
+    for (name, may_be_left, expected) in LEFT.into_iter().filter(|(left, ..)| names.iter().any(|name| name == left)) {
+        let file = match directory.open(name, Access::Read) {
+            Err(error) if error.is_missing() => continue,
+            opened => opened?,
+        };
+        let mut beginning = vec![0; file.len()?.min(32) as usize];
+        match file.read_at(0, &mut beginning) {
+            // Another process has just written to it, which makes a store here: the lock refuses one of the two.
+            Err(error) if error.is_short() => continue,
+            read => read?,
+        }
+        if !may_be_left(&beginning) {
+            return Err(DiskError::Foreign { file: directory.path(name), expected });
+        }
+    }
+    Ok(())
+}
 
 /// What a store's files held when they were opened.
 #[derive(Debug)]
@@ -125,7 +160,7 @@ impl StoreFiles {
     /// that other stores don't have.
     ///
     /// # Errors
-    /// There is a store, another process is making one, or the system refuses.
+    /// There is a store, another process is making one, files of other programs have names of a store's files, or the system refuses.
     pub fn create(directory: Arc<dyn Directory>, kind: [u8; 8], store: u64) -> Result<StoreFiles, DiskError> {
         let files = StoreFiles::prepare(directory, kind, store)?;
         files.publish_manifest(files.manifest.clone()).map_err(|error| error.error)?;
@@ -150,6 +185,10 @@ impl StoreFiles {
 
     /// The files of a store without a manifest.
     fn prepare(directory: Arc<dyn Directory>, kind: [u8; 8], store: u64) -> Result<StoreFiles, DiskError> {
+        // Before the lock is made, which overwrites its file.
+        if Manifest::read(&*directory)?.is_none() {
+            refuse_others(&*directory)?;
+        }
         let lock = directory.lock(LOCK)?;
         if Manifest::read(&*directory)?.is_some() {
             return Err(DiskError::IsStore(directory.path("")));

@@ -350,8 +350,10 @@ impl fmt::Debug for Mapped {
     }
 }
 
-/// The names that temporary files may have for a moment.
+/// What the names that temporary files may have for a moment begin with. A number follows.
 const PREFIX: &str = "vicus-scratch-";
+/// The greatest number of a temporary file.
+const TRIED: u32 = 1000;
 
 /// Makes a temporary file in a directory whose files all have names: creates one and removes its name at once. What a process leaves that
 /// ends in between is an empty file, which [`sweep`] removes.
@@ -359,7 +361,6 @@ const PREFIX: &str = "vicus-scratch-";
 /// # Errors
 /// The system refuses.
 pub fn create_and_remove(directory: &dyn Directory) -> Result<Arc<dyn File>, FileError> {
-    const TRIED: u32 = 1000;
     let path = temporary_path(directory);
     let renamed = |error: FileError| FileError { file: path.clone(), ..error };
     let mut number = 0;
@@ -423,7 +424,9 @@ impl File for Unnamed {
 
 /// Whether a file of this name is a temporary one, which may be removed at any time: a process that uses it needs no name.
 pub fn is_scratch(name: &str) -> bool {
-    name.starts_with(PREFIX)
+    let number = name.strip_prefix(PREFIX).and_then(|number| number.parse::<u32>().ok());
+    // Other texts may be read as the same number.
+    number.is_some_and(|number| number <= TRIED && name == format!("{PREFIX}{number}"))
 }
 
 /// Removes the temporary files that processes have left in a directory. Those that can't be removed now stay.

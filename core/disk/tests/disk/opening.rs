@@ -40,7 +40,54 @@ fn what_is_no_store_is_said_to_be_none_and_left_alone() {
     let newer = "fake/CURRENT has format 2, from a newer Vicus; this one reads formats up to 1";
     assert_eq!(open(&disk, 1).unwrap_err().to_string(), newer);
     assert_eq!(StoreFiles::create(Arc::new(disk.process(1)), KIND, 7).unwrap_err().to_string(), newer);
-    assert_eq!(disk.names(), ["CURRENT", "LOCK", "letter.txt"]);
+    assert_eq!(disk.names(), ["CURRENT", "letter.txt"]);
+}
+
+/// What happened: a store was made among files of the user's own. `LOCK` was overwritten with the process's number, and a load that failed
+/// removed it, with `BEGUN`, `CURRENT.new` and all files whose names began with `vicus-scratch-`.
+#[test]
+fn no_store_is_made_over_files_of_other_programs() {
+    let notes: &[u8] = b"notes of the owner\n";
+    let make = |disk: &FakeDisk, begin: bool| match begin {
+        true => StoreFiles::begin(Arc::new(disk.process(1)), KIND, 7),
+        false => StoreFiles::create(Arc::new(disk.process(1)), KIND, 7),
+    };
+    for begin in [false, true] {
+        for (name, expected) in [
+            ("LOCK", "a store's lock"),
+            ("BEGUN", "the mark of a store that was begun"),
+            ("CURRENT.new", "a store's manifest"),
+        ] {
+            let disk = FakeDisk::new(1);
+            disk.put(name, notes);
+            let error = make(&disk, begin).unwrap_err().to_string();
+            assert_eq!(error, format!("fake/{name} is not {expected}"));
+            assert_eq!((disk.names(), disk.contents(name).as_deref()), (vec![name.to_owned()], Some(notes)));
+        }
+    }
+    // A lock of a number that no process has, and names that no temporary file has.
+    let disk = FakeDisk::new(1);
+    disk.put("LOCK", b"20261123 12:00\n");
+    assert_eq!(make(&disk, false).unwrap_err().to_string(), "fake/LOCK is not a store's lock");
+    disk.take_away("LOCK");
+    let own = ["vicus-scratch-", "vicus-scratch-007", "vicus-scratch-20261123", "vicus-scratch-notes"];
+    own.iter().for_each(|name| disk.put(name, notes));
+    make(&disk, false).unwrap().remove().unwrap();
+    assert_eq!(disk.names(), own);
+    // What processes have left that were killed, or lost their power, while they made a store.
+    let left: [(&str, &[&[u8]]); 3] = [
+        ("LOCK", &[b"", b"4711", b"4711\n", b"4294967295\n", &[0; 5]]),
+        ("BEGUN", &[b""]),
+        ("CURRENT.new", &[b"", b"vicus", b"vicus store\nformat 1\nst", &[0; 40]]),
+    ];
+    for (name, contents) in left {
+        for content in contents {
+            let disk = FakeDisk::new(1);
+            disk.put(name, content);
+            make(&disk, false).unwrap().remove().unwrap();
+            assert!(disk.names().is_empty(), "{name} {content:?}: {disk:?}");
+        }
+    }
 }
 
 #[test]

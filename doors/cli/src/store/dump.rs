@@ -8,6 +8,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use vicus_rdf::load::Syntax;
 use vicus_rdf::{Id, Order, Snapshot};
@@ -24,7 +26,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "IRI|default")]
     graph: Option<String>,
     /// The file to be written, in the syntax of its ending (.nt, .nq, .ttl, .trig, .rdf, .xml, .owl, .jsonld), packed by gzip or zstd
-    /// with .gz or .zst behind the ending; - is standard output, in nq, or nt for one graph. What is there stays until all is written.
+    /// with .gz or .zst behind the ending; - is standard output, in nq, or nt for one graph. A file that is there stays until all is written; what is
+    /// no file, such as a pipe, is written to.
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
     /// The syntax, whatever the file's ending.
@@ -95,7 +98,7 @@ fn format_of(syntax: Syntax) -> Format {
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     interrupt::listen();
     let name = args.output.to_string_lossy().into_owned();
-    let is_stdout = name == "-";
+    let is_stdout = name == "-" || is_open_as_stdout(&args.output);
     let syntax = match (args.syntax, syntax_by_ending(&name)) {
         (Some(syntax), _) => syntax.syntax(),
         (None, Some(syntax)) => syntax,
@@ -136,33 +139,76 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Ok(quads)
     };
     if is_stdout {
-        let written = write(Output::Plain(Box::new(BufWriter::new(std::io::stdout().lock()))));
+        let written = write(Output::new(Box::new(BufWriter::new(std::io::stdout().lock())), &name)?);
         // Its reader may have seen enough.
         let is_closed = |error: &anyhow::Error| {
             error.downcast_ref().is_some_and(|error: &std::io::Error| error.kind() == ErrorKind::BrokenPipe)
         };
         return written.map(drop).or_else(|error| if is_closed(&error) { Ok(()) } else { Err(error) });
     }
-    let quads = to_file(write, &args.output, &name)?;
+    let quads = to_path(write, &args.output, &name)?;
     show(&format!("{name}: {quads} quads\n"))
+}
+
+/// Whether a path leads to what standard output is, such as `/dev/stdout`: the number of quads must not be shown there.
+fn is_open_as_stdout(path: &Path) -> bool {
+    let stdout = std::io::stdout().as_fd().try_clone_to_owned().and_then(|stdout| File::from(stdout).metadata());
+    let both = stdout.and_then(|stdout| Ok((stdout, std::fs::metadata(path)?)));
+    both.is_ok_and(|(stdout, path)| !path.is_file() && (stdout.dev(), stdout.ino()) == (path.dev(), path.ino()))
 }
 
 fn count(snapshot: &Snapshot, graph: Option<Id>) -> usize {
     graph.map_or(snapshot.len(), |graph| snapshot.index(Order::Gspo).count(&[graph]))
 }
 
-/// Writes beside the file and renames at the end: after an error, what was there before is still there.
-fn to_file(write: impl FnOnce(Output) -> anyhow::Result<usize>, path: &Path, name: &str) -> anyhow::Result<usize> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".part");
-    let beside = PathBuf::from(beside);
+/// Writes to a path. What is no file, such as a pipe or a device, is written to directly. A file is written beside the one that is there or
+/// that a link leads to, and renamed at the end: after an error or power loss, what was there before is still there.
+fn to_path(write: impl FnOnce(Output) -> anyhow::Result<usize>, path: &Path, name: &str) -> anyhow::Result<usize> {
     let cannot = || format!("{name}: can't be written");
-    let file = File::create(&beside).with_context(cannot)?;
-    let output = Output::new(Box::new(BufWriter::with_capacity(1 << 20, file)), name).with_context(cannot)?;
-    let written = write(output).and_then(|quads| std::fs::rename(&beside, path).map(|()| quads).map_err(Into::into));
+    let output = |file| Output::new(Box::new(BufWriter::with_capacity(1 << 20, file)), name).with_context(cannot);
+    let is_file = match std::fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => true,
+        found => found.with_context(cannot)?.is_file(),
+    };
+    if !is_file {
+        let file = File::options().write(true).open(path).with_context(cannot)?;
+        return write(output(file)?).with_context(cannot);
+    }
+    let target = followed(path);
+    let (beside, file) = create_beside(&target).with_context(cannot)?;
+    let written = file.try_clone().with_context(cannot).and_then(|to| write(output(to)?)).and_then(|quads| {
+        // Else power loss may leave the new name with an empty file.
+        file.sync_data()?;
+        std::fs::rename(&beside, &target)?;
+        Ok(quads)
+    });
     if written.is_err() {
         // What is left of it is of no use.
         let _ = std::fs::remove_file(&beside);
     }
     written.with_context(cannot)
+}
+
+/// Where a path's links lead, whether a file is there or not.
+fn followed(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    while let Ok(next) = std::fs::read_link(&path) {
+        // Relative to the link's folder, unless it is absolute.
+        path = path.parent().unwrap_or(Path::new("")).join(next);
+    }
+    path
+}
+
+/// Creates a file beside another one, under a name that no file has.
+fn create_beside(target: &Path) -> std::io::Result<(PathBuf, File)> {
+    let mut number = 0;
+    loop {
+        let mut beside = target.as_os_str().to_owned();
+        beside.push(format!(".{}-{number}.part", std::process::id()));
+        match File::create_new(&beside) {
+            // Of a process that was killed and had the same id.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+            created => return Ok((beside.into(), created?)),
+        }
+    }
 }

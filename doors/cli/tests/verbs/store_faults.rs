@@ -4,7 +4,7 @@
 use super::store::{fails, file, folder, good, quads, text, told};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -222,4 +222,85 @@ fn wrong_names_texts_and_servers_change_nothing() {
         fails(&args, says);
         assert_eq!(quads(path), before, "{args:?}");
     }
+}
+
+/// What happened: a pipe and a link were replaced by a file, and a file of the same name with `.part` behind it was overwritten and removed.
+#[test]
+fn a_dump_replaces_files_alone_and_touches_no_other() {
+    let here = folder("dump-to");
+    let store = store(&here);
+    let path = text(&store);
+    let all = quads(path);
+    let sorted = |written: &str| {
+        let mut lines: Vec<String> = written.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let names = |folder: &Path| {
+        let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    };
+
+    // A file, and one that has nothing to do with it.
+    let out = here.join("out");
+    std::fs::create_dir(&out).unwrap();
+    file(&out, "a.nq", "before");
+    file(&out, "a.nq.part", "of the owner");
+    good(&["dump", "--store", path, "--output", text(&out.join("a.nq"))]);
+    assert_eq!(sorted(&std::fs::read_to_string(out.join("a.nq")).unwrap()), all);
+    assert_eq!(std::fs::read_to_string(out.join("a.nq.part")).unwrap(), "of the owner");
+    assert_eq!(names(&out), ["a.nq", "a.nq.part"]);
+
+    // Links to a file, to a link, and to what is not there yet.
+    let links = here.join("links");
+    std::fs::create_dir(&links).unwrap();
+    file(&out, "a.nq", "before");
+    for (name, to) in [("1.nq", "../out/a.nq"), ("2.nq", "1.nq"), ("3.nq", "../out/b.nq")] {
+        std::os::unix::fs::symlink(to, links.join(name)).unwrap();
+    }
+    for (name, target) in [("1.nq", "a.nq"), ("2.nq", "a.nq"), ("3.nq", "b.nq")] {
+        let _ = std::fs::remove_file(out.join("b.nq"));
+        file(&out, "a.nq", "before");
+        good(&["dump", "--store", path, "--output", text(&links.join(name))]);
+        assert!(links.join(name).is_symlink());
+        assert_eq!(sorted(&std::fs::read_to_string(out.join(target)).unwrap()), all, "{name}");
+    }
+    assert_eq!((names(&links), names(&out)), (sorted("1.nq\n2.nq\n3.nq"), sorted("a.nq\na.nq.part\nb.nq")));
+
+    // A pipe, which is standard output too or not.
+    let pipe = here.join("pipe.nq");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // Open for both, so nothing waits for another end.
+    let mut both = std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
+    for is_stdout in [false, true] {
+        let stdout = if is_stdout { both.try_clone().unwrap().into() } else { Stdio::null() };
+        let args = ["dump", "--store", path, "--output", text(&pipe)];
+        let dump = Command::new(env!("CARGO_BIN_EXE_vicus")).args(args).stdin(Stdio::null()).stdout(stdout).status();
+        assert!(dump.unwrap().success() && std::fs::metadata(&pipe).unwrap().file_type().is_fifo());
+        both.write_all(b"end").unwrap();
+        let mut written = vec![0; 1 << 16];
+        let length = both.read(&mut written).unwrap();
+        let written = String::from_utf8(written[..length].to_vec()).unwrap();
+        assert_eq!(sorted(written.strip_suffix("end").unwrap()), all, "the number of quads is no part of it");
+    }
+    fails(&["dump", "--store", path, "--output", text(&out), "--syntax", "nq"], &["can't be written", "directory"]);
+}
+
+/// What happened: a load that failed in a folder that was no store removed files of the user's own that had names as a store's have.
+#[test]
+fn a_load_that_fails_removes_no_files_of_the_user() {
+    let here = folder("own-files");
+    let path = text(&here);
+    let wrong = file(&here, "wrong.nt", "<http://e/a> <http://e/p> .\n");
+    file(&here, "vicus-scratch-notes", "notes");
+    for name in ["LOCK", "BEGUN", "CURRENT.new"] {
+        file(&here, name, "notes");
+        fails(&["load", "--store", path, "--data", &wrong], &["store ", name, " is not "]);
+        assert_eq!(std::fs::read_to_string(here.join(name)).unwrap(), "notes");
+        std::fs::remove_file(here.join(name)).unwrap();
+    }
+    fails(&["load", "--store", path, "--data", &wrong], &["wrong.nt"]);
+    assert_eq!(files(&here, ""), [here.join("vicus-scratch-notes"), here.join("wrong.nt")]);
 }
