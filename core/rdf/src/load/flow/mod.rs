@@ -392,7 +392,7 @@ struct LoadState {
     graph: Option<NamedNode>,
     over: Option<Placement>,
     spill: Option<Spill>,
-    /// How many boxes may hold what they parsed.
+    /// How many boxes may hold what they parsed: parsers, and readers of what can't be cut.
     parsers: u64,
     /// What is needed to build a store of what they hold, in bytes.
     held: AtomicU64,
@@ -424,25 +424,26 @@ impl LoadState {
         }
     }
 
-    /// Notes what a parser holds, and spills it if all hold too much and this one its share of it. `noted` is what was noted of it before.
+    /// Notes what a parser or reader holds, and spills it if all hold too much and this one at least its share of what they may. All that
+    /// hold less than their shares hold less than that together. `noted` is what was noted of it before.
     fn keep_within(&self, parsed: &mut Parsed, noted: &mut u64) -> Result<(), NoMemory> {
         let Some(spill) = &self.spill else { return Ok(()) };
         let holds = parsed.bytes_to_build();
         let before = self.held.fetch_add(holds.wrapping_sub(*noted), Ordering::Relaxed);
         let all = before.wrapping_add(holds).wrapping_sub(*noted);
         *noted = holds;
-        // If all hold too much, one of them has this share.
         if all > spill.memory && holds >= spill.memory / self.parsers {
             self.note_skipped(parsed);
-            self.write_segment(Piece::new(parsed.take(), self)?)?;
-            self.held.fetch_sub(std::mem::take(noted), Ordering::Relaxed);
+            self.write_segment(Piece::new(parsed.take(), self)?, std::mem::take(noted))?;
         }
         Ok(())
     }
 
-    fn write_segment(&self, piece: Piece) -> Result<(), NoMemory> {
+    /// Spills a piece, of which so much was noted.
+    fn write_segment(&self, piece: Piece, noted: u64) -> Result<(), NoMemory> {
         let spill = self.spill.as_ref().expect("something may be spilled");
         let segment = Segment::write(piece.terms, piece.quads, &spill.scratch)?;
+        self.held.fetch_sub(noted, Ordering::Relaxed);
         let mut segments = self.segments.lock().expect("nothing panics under this lock");
         segments.grow(1)?;
         segments.push(segment);
