@@ -5,7 +5,10 @@ use crate::{check, random};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use vicus_files::{Failure, FakeDisk, Scratch};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use vicus_files::{
+    Access, Directory, Failure, FakeDirectory, FakeDisk, File, FileError, Lock, LockError, Mapping, Scratch,
+};
 use vicus_flow::BoxError;
 use vicus_rdf::load::{LoadOptions, Source, Spill, Syntax};
 use vicus_rdf::stored::Sections;
@@ -123,6 +126,62 @@ fn many_small_files_that_cannot_be_cut_are_spilled_by_size() {
         assert!(disk.operations() < 1500, "{} operations: a segment is no file", disk.operations());
         assert!(sections(&loaded.snapshot) == whole, "{workers} workers");
     }
+}
+
+/// A directory that counts the temporary files that were made in it.
+#[derive(Debug)]
+struct Counted(FakeDirectory, AtomicUsize);
+
+impl Directory for Counted {
+    fn temporary(&self) -> Result<Arc<dyn File>, FileError> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.temporary()
+    }
+    fn path(&self, name: &str) -> String {
+        self.0.path(name)
+    }
+    fn create(&self, name: &str) -> Result<Arc<dyn File>, FileError> {
+        self.0.create(name)
+    }
+    fn open(&self, name: &str, access: Access) -> Result<Arc<dyn File>, FileError> {
+        self.0.open(name, access)
+    }
+    fn map(&self, name: &str) -> Result<Mapping, FileError> {
+        self.0.map(name)
+    }
+    fn rename(&self, from: &str, to: &str) -> Result<(), FileError> {
+        self.0.rename(from, to)
+    }
+    fn remove(&self, name: &str) -> Result<(), FileError> {
+        self.0.remove(name)
+    }
+    fn list(&self) -> Result<Vec<String>, FileError> {
+        self.0.list()
+    }
+    fn sync(&self) -> Result<(), FileError> {
+        self.0.sync()
+    }
+    fn lock(&self, name: &str) -> Result<Box<dyn Lock>, LockError> {
+        self.0.lock(name)
+    }
+}
+
+/// What happened: each part had nine files of its own, and loading a gigabyte in small parts failed at the usual limit of 1024 open files.
+#[test]
+fn however_many_parts_there_are_they_share_a_few_files() {
+    let texts = [(Syntax::NQuads, text(3000).into_bytes())];
+    let whole = sections(&in_sequence(&texts, OnError::Fail).finish());
+    let files = |chunk_bytes: usize| {
+        let directory = Arc::new(Counted(FakeDisk::new(1).process(1), AtomicUsize::new(0)));
+        let scratch = Scratch::new(Arc::clone(&directory) as Arc<dyn Directory>);
+        let spill = Some(Spill { memory: 0, scratch });
+        let options = LoadOptions { workers: 2, chunk_bytes, spill, ..LoadOptions::default() };
+        assert!(sections(&load(piped(&texts, usize::MAX), options, 1).unwrap().snapshot) == whole);
+        directory.1.load(Ordering::Relaxed)
+    };
+    // Two parts, and about three hundred.
+    let few = files(200_000);
+    assert_eq!(files(1000), few);
 }
 
 #[test]
