@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Each run is a temporary file ([`Directory::temporary`]): it has no name, so it is gone when its last owner is dropped, and when the
-//! process ends in any way. Nothing is ever synced, as nothing has to outlast a crash.
+//! process ends in any way. Nothing is ever synced, as nothing has to outlast a crash. Runs of a [`Bundle`] share a file, of which each has
+//! blocks of its own: there may be any number of them, but of open files only some thousand.
 //!
 //! A checksum of each block stays in memory, 4 bytes for 64 KiB, and is compared when the block is read. What is read from here goes into base files,
 //! whose own checksums would make a bit that flipped on its way look right for ever. It costs a twentieth of a nanosecond a byte.
@@ -15,8 +16,8 @@ use crate::{Directory, File, FileError, Mapping, Operation};
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 
 /// How many bytes are written, read and checked at once.
 pub const BLOCK: usize = 64 << 10;
@@ -59,8 +60,7 @@ impl Scratch {
     /// # Errors
     /// The system refuses.
     pub fn begin(self: &Arc<Scratch>) -> Result<Writing, FileError> {
-        let file = self.directory.temporary()?;
-        Ok(Writing { file, buffer: Vec::new(), whole: 0, checksums: Vec::new(), scratch: Arc::clone(self) })
+        Ok(Writing::new(Place::Alone(self.directory.temporary()?), self))
     }
 
     fn damaged(&self, block: usize) -> FileError {
@@ -73,9 +73,87 @@ impl Scratch {
     }
 }
 
+/// Runs that share a temporary file, which is made for the first one and gone when all of them are dropped. They can't be mapped.
+#[derive(Debug)]
+pub struct Bundle {
+    scratch: Arc<Scratch>,
+    /// The file, while there are runs in it.
+    shared: Mutex<Weak<Shared>>,
+}
+
+impl Bundle {
+    /// Without a run, and without a file.
+    pub fn new(scratch: Arc<Scratch>) -> Bundle {
+        Bundle { scratch, shared: Mutex::default() }
+    }
+
+    /// Where its file is made.
+    pub fn scratch(&self) -> &Arc<Scratch> {
+        &self.scratch
+    }
+
+    /// Begins a run of bytes.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn begin(&self) -> Result<Writing, FileError> {
+        let mut known = self.shared.lock().expect("nothing panics under this lock");
+        let shared = match known.upgrade() {
+            Some(shared) => shared,
+            None => {
+                let file = self.scratch.directory.temporary()?;
+                let shared = Arc::new(Shared { file, blocks: AtomicU64::new(0) });
+                *known = Arc::downgrade(&shared);
+                shared
+            }
+        };
+        Ok(Writing::new(Place::Among(shared, Vec::new()), &self.scratch))
+    }
+}
+
+/// The file of a [`Bundle`].
+#[derive(Debug)]
+struct Shared {
+    file: Arc<dyn File>,
+    /// How many blocks runs have taken.
+    blocks: AtomicU64,
+}
+
+/// Where a run's blocks are.
+enum Place {
+    /// In a file of its own, in their order.
+    Alone(Arc<dyn File>),
+    /// In a file with others: the number of each block there.
+    Among(Arc<Shared>, Vec<u64>),
+}
+
+impl Place {
+    /// Writes bytes at a multiple of [`BLOCK`], which is the run's end.
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), FileError> {
+        match self {
+            Place::Alone(file) => file.write_at(at, bytes),
+            Place::Among(shared, blocks) => {
+                let count = bytes.len().div_ceil(BLOCK) as u64;
+                let first = shared.blocks.fetch_add(count, Ordering::Relaxed);
+                shared.file.write_at(first * BLOCK as u64, bytes)?;
+                blocks.extend(first..first + count);
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads the beginning of a block, as many bytes as it has.
+    fn read(&self, block: usize, into: &mut [u8]) -> Result<(), FileError> {
+        match self {
+            Place::Alone(file) => file.read_at(block as u64 * BLOCK as u64, into),
+            Place::Among(shared, blocks) => shared.file.read_at(blocks[block] * BLOCK as u64, into),
+        }
+    }
+}
+
 /// A run that is being written. At most a block of it is in memory.
 pub struct Writing {
-    file: Arc<dyn File>,
+    place: Place,
     /// What was not yet written: less than a block.
     buffer: Vec<u8>,
     /// How many bytes were written: a multiple of [`BLOCK`].
@@ -85,6 +163,10 @@ pub struct Writing {
 }
 
 impl Writing {
+    fn new(place: Place, scratch: &Arc<Scratch>) -> Writing {
+        Writing { place, buffer: Vec::new(), whole: 0, checksums: Vec::new(), scratch: Arc::clone(scratch) }
+    }
+
     /// How many bytes it has.
     pub fn len(&self) -> u64 {
         self.whole + self.buffer.len() as u64
@@ -123,7 +205,7 @@ impl Writing {
 
     /// Writes whole blocks, or the last one.
     fn put(&mut self, bytes: &[u8]) -> Result<(), FileError> {
-        self.file.write_at(self.whole, bytes)?;
+        self.place.write(self.whole, bytes)?;
         self.checksums.extend(bytes.chunks(BLOCK).map(crc32c::crc32c));
         self.whole += bytes.len() as u64;
         self.scratch.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
@@ -139,8 +221,8 @@ impl Writing {
         if !buffer.is_empty() {
             self.put(&buffer)?;
         }
-        let Writing { file, whole: len, checksums, scratch, .. } = self;
-        Ok(Written(Arc::new(Run { file, len, checksums, scratch })))
+        let Writing { place, whole: len, checksums, scratch, .. } = self;
+        Ok(Written(Arc::new(Run { place, len, checksums, scratch })))
     }
 }
 
@@ -155,7 +237,7 @@ impl fmt::Debug for Writing {
 pub struct Written(Arc<Run>);
 
 struct Run {
-    file: Arc<dyn File>,
+    place: Place,
     len: u64,
     checksums: Vec<u32>,
     scratch: Arc<Scratch>,
@@ -187,12 +269,14 @@ impl Written {
         Reading { run: Arc::clone(&self.0), buffer: Vec::new(), place: 0, next: 0 }
     }
 
-    /// Maps it into memory. Its pages are in memory only as far as they are used and the system has room for them.
+    /// Maps it into memory. Its pages are in memory only as far as they are used and the system has room for them. Panics if it is one of a
+    /// [`Bundle`].
     ///
     /// # Errors
     /// The system refuses.
     pub fn map(&self) -> Result<Mapped, FileError> {
-        let bytes = self.0.file.map()?;
+        let Place::Alone(file) = &self.0.place else { panic!("a run that shares its file is not in one piece") };
+        let bytes = file.map()?;
         assert_eq!(bytes.len() as u64, self.0.len, "the file is what was written");
         Ok(Mapped { run: Arc::clone(&self.0), bytes })
     }
@@ -297,7 +381,7 @@ impl Reading {
         self.place = 0;
         buffer.resize(count, 0);
         if count > 0 {
-            self.run.file.read_at(start, &mut buffer)?;
+            self.run.place.read(self.next, &mut buffer)?;
             self.run.check(self.next, &buffer)?;
             self.next += 1;
         }
@@ -479,6 +563,38 @@ mod tests {
         }
     }
 
+    /// What happened: each part of data larger than memory had files of its own, of which a process may have few.
+    #[test]
+    fn runs_of_a_bundle_share_a_file_that_is_gone_with_the_last_of_them() {
+        let disk = FakeDisk::new(1);
+        let bundle = Bundle::new(Scratch::new(Arc::new(disk.process(1))));
+        for round in 0..2 {
+            let before = disk.operations();
+            let mut writings: Vec<Writing> = (0..5).map(|_| bundle.begin().unwrap()).collect();
+            let made = disk.operations() - before;
+            assert_eq!(made, 2, "a file was created and its name removed, in round {round}");
+            // In turn, so that their blocks lie between each other's.
+            for part in bytes(4 * BLOCK).chunks(BLOCK / 3) {
+                for (number, writing) in writings.iter_mut().enumerate() {
+                    writing.write(&part.iter().map(|byte| byte ^ number as u8).collect::<Vec<u8>>()).unwrap();
+                }
+            }
+            writings[4].write(&bytes(3 * BLOCK + 5)).unwrap();
+            let written: Vec<Written> = writings.into_iter().map(|writing| writing.finish().unwrap()).collect();
+            for (number, written) in written.iter().enumerate() {
+                let mut expected: Vec<u8> = bytes(4 * BLOCK).iter().map(|byte| byte ^ number as u8).collect();
+                expected.extend(bytes(if number == 4 { 3 * BLOCK + 5 } else { 0 }));
+                for from in [0, 5, BLOCK, 3 * BLOCK - 1, expected.len()] {
+                    let (mut reading, mut read) = (written.read(), vec![0; expected.len() - from]);
+                    reading.seek(from as u64).unwrap();
+                    reading.read(&mut read).unwrap();
+                    assert!(read == expected[from..], "run {number} from {from}");
+                    assert_eq!(reading.left(), 0);
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_block_that_changed_is_found() {
         let disk = FakeDisk::new(1);
@@ -487,7 +603,8 @@ mod tests {
         let mut writing = scratch.begin().unwrap();
         writing.write(&bytes(3 * BLOCK)).unwrap();
         let written = writing.finish().unwrap();
-        written.0.file.write_at(BLOCK as u64 + 5, &[bytes(BLOCK + 6)[BLOCK + 5] ^ 1]).unwrap();
+        let Place::Alone(file) = &written.0.place else { panic!("it has a file of its own") };
+        file.write_at(BLOCK as u64 + 5, &[bytes(BLOCK + 6)[BLOCK + 5] ^ 1]).unwrap();
         let mut reading = written.read();
         reading.read(&mut vec![0; BLOCK]).unwrap();
         let error = reading.read(&mut [0]).unwrap_err().to_string();

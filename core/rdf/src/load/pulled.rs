@@ -212,6 +212,12 @@ impl PulledReader {
         self
     }
 
+    /// The same reader, which adds to what was parsed of other files. Call it before the first statement is read.
+    pub(crate) fn adding_to(mut self, parsed: Parsed) -> PulledReader {
+        self.statements.parsed = parsed;
+        self
+    }
+
     /// The same reader, for which more bytes than this without a statement are an error, of JSON-LD more bytes at all.
     pub(crate) fn with_longest(self, most: usize) -> PulledReader {
         lock(&self.place).most = most;

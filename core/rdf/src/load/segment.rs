@@ -8,6 +8,9 @@
 //!  runs of all segments ── index_of_spilled ──▶ Index                      each order alone
 //! ```
 //!
+//! There may be hundreds of segments, and a process may have few files open. So those of all segments share three files
+//! ([`Bundle`]): one has terms and quads, one the tables, and one the quads in each order.
+//!
 //! All is written front to back and read front to back. In memory are a table and the quads of one segment for each worker, and a block of
 //! each run that is merged: with 64 KiB for each of some hundred segments, that is little. Sections come out as if all had been in memory.
 
@@ -21,7 +24,7 @@ use crate::ids::Id;
 use crate::index::{Index, Order};
 use crate::packed::Packing;
 use std::sync::Arc;
-use vicus_files::scratch::{Reading, Writing, Written};
+use vicus_files::scratch::{Bundle, Reading, Writing, Written};
 use vicus_files::{FileError, Scratch};
 use vicus_flow::{Grow, NoMemory, give_up};
 
@@ -42,18 +45,18 @@ pub(super) struct Segment {
 
 impl Segment {
     /// Writes a piece. If that is not possible, the caller's box gives up.
-    pub(super) fn write(terms: SortedTerms, mut quads: Quads, scratch: &Arc<Scratch>) -> Result<Segment, NoMemory> {
+    pub(super) fn write(terms: SortedTerms, mut quads: Quads, bundle: &Bundle) -> Result<Segment, NoMemory> {
         let mut places: Vec<u32> = Vec::zeroed(terms.len())?;
         for (place, &number) in terms.order.iter().enumerate() {
             places[number as usize] = place as u32;
         }
-        let written = or_give_up(write_terms(&terms, scratch));
+        let written = or_give_up(write_terms(&terms, bundle));
         let term_count = terms.len();
         drop(terms);
         remap(&mut quads, &places);
         drop(places);
         let (triples, named) = (quads.triples.len(), quads.named.len());
-        let quads = or_give_up(write_quads(&quads.triples, &quads.named, scratch));
+        let quads = or_give_up(write_quads(&quads.triples, &quads.named, bundle));
         Ok(Segment { terms: written, term_count, quads, triples, named })
     }
 
@@ -71,8 +74,8 @@ impl Segment {
     }
 }
 
-fn write_terms(terms: &SortedTerms, scratch: &Arc<Scratch>) -> Result<Written, FileError> {
-    let mut writing = scratch.begin()?;
+fn write_terms(terms: &SortedTerms, bundle: &Bundle) -> Result<Written, FileError> {
+    let mut writing = bundle.begin()?;
     let mut last: &[u8] = &[];
     for place in 0..terms.len() {
         let entry = terms.entry(place);
@@ -155,8 +158,8 @@ impl SpillingKeys {
     }
 }
 
-fn write_quads(triples: &[[u32; 3]], named: &[[u32; 4]], scratch: &Arc<Scratch>) -> Result<Written, FileError> {
-    let mut writing = scratch.begin()?;
+fn write_quads(triples: &[[u32; 3]], named: &[[u32; 4]], bundle: &Bundle) -> Result<Written, FileError> {
+    let mut writing = bundle.begin()?;
     write_rows(&mut writing, triples)?;
     write_rows(&mut writing, named)?;
     writing.finish()
@@ -218,8 +221,8 @@ struct Terms {
 }
 
 impl Terms {
-    fn new(segment: &Segment, scratch: &Arc<Scratch>) -> Result<Terms, NoMemory> {
-        let (reading, table) = (segment.terms.read(), or_give_up(scratch.begin()));
+    fn new(segment: &Segment, tables: &Bundle) -> Result<Terms, NoMemory> {
+        let (reading, table) = (segment.terms.read(), or_give_up(tables.begin()));
         let mut terms =
             Terms { reading, left: segment.term_count, entry: Vec::new(), is_at_one: true, table, next_number: 0 };
         terms.advance()?;
@@ -272,7 +275,8 @@ pub(super) fn assemble_segments(
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<Option<AssembledSegments>, NoMemory> {
     let storage = Storage::Scratch(Arc::clone(scratch));
-    let mut terms = segments.iter().map(|segment| Terms::new(segment, scratch)).collect::<Result<Vec<_>, _>>()?;
+    let tables = Bundle::new(Arc::clone(scratch));
+    let mut terms = segments.iter().map(|segment| Terms::new(segment, &tables)).collect::<Result<Vec<_>, _>>()?;
     let less = |terms: &[Terms], a: usize, b: usize| match (terms[a].is_at_one, terms[b].is_at_one) {
         (true, true) => terms[a].entry < terms[b].entry,
         (is_at_one, _) => is_at_one,
@@ -338,7 +342,7 @@ impl SpilledRuns {
         segment: Segment,
         table: &Table,
         orders: &[Order],
-        scratch: &Arc<Scratch>,
+        bundle: &Bundle,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Option<SpilledRuns>, NoMemory> {
         let mut quads = segment.read_quads()?;
@@ -354,7 +358,7 @@ impl SpilledRuns {
             }
             let derived = if order == Order::Gspo { None } else { Some(first.derive(order)?) };
             let run = derived.as_ref().unwrap_or(&first);
-            let rows = or_give_up(write_quads(&run.triples, &run.named, scratch));
+            let rows = or_give_up(write_quads(&run.triples, &run.named, bundle));
             runs.push(SpilledRun { order, rows, triples: run.triples.len(), named: run.named.len() });
         }
         Ok(Some(SpilledRuns(runs)))

@@ -105,6 +105,12 @@ impl TurtleReader {
         self
     }
 
+    /// The same reader, which adds to what was parsed of other files. Call it before [`TurtleReader::feed`].
+    pub(crate) fn adding_to(mut self, parsed: Parsed) -> TurtleReader {
+        self.statements.parsed = parsed;
+        self
+    }
+
     /// Parses the next bytes, except for those that have to wait for more. After an error, don't feed more.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), SyntaxError> {
         self.try_feed(bytes).map_err(Unparsed::malformed)

@@ -5,7 +5,10 @@ use crate::{check, random};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use vicus_files::{Failure, FakeDisk, Scratch};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use vicus_files::{
+    Access, Directory, Failure, FakeDirectory, FakeDisk, File, FileError, Lock, LockError, Mapping, Scratch,
+};
 use vicus_flow::BoxError;
 use vicus_rdf::load::{LoadOptions, Source, Spill, Syntax};
 use vicus_rdf::stored::Sections;
@@ -94,6 +97,91 @@ fn columns_of_many_pages_are_the_same_in_temporary_files() {
         assert!(left < in_memory - (800 << 10), "what is large is in files: {left} of {in_memory} bytes are in memory");
         assert!(sections(&loaded.snapshot) == whole);
     }
+}
+
+/// What happened: what a source that can't be cut left behind was counted as held for ever, but no single source had enough to be spilled.
+/// So 3000 Turtle files took 25 times the memory that they were allowed.
+#[test]
+fn many_small_files_that_cannot_be_cut_are_spilled_by_size() {
+    let turtle =
+        |n: u32| format!("_:a <http://e/p> _:b , [] .\n<http://e/{n}> <http://e/p> _:b , <http://e/{}> .", n % 7);
+    let xml = "<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#' xmlns:e='http://e/'>\
+        <rdf:Description rdf:nodeID='a'><e:p rdf:nodeID='b'/></rdf:Description></rdf:RDF>";
+    let json = r#"{ "@id": "_:a", "http://e/p": [ 1, { "@id": "_:b" } ] }"#;
+    let text = |n: u32| match n % 5 {
+        0 => (Syntax::Turtle, turtle(n)),
+        1 => (Syntax::TriG, format!("{}\n<http://e/g> {{ _:a <http://e/p> [] }}", turtle(n))),
+        2 => (Syntax::RdfXml, xml.to_owned()),
+        3 => (Syntax::JsonLd, json.to_owned()),
+        _ => (Syntax::NTriples, "_:a <http://e/p> _:b .\n".to_owned()),
+    };
+    let texts: Vec<(Syntax, Vec<u8>)> = (0..600).map(text).map(|(syntax, text)| (syntax, text.into_bytes())).collect();
+    let whole = sections(&in_sequence(&texts, OnError::Fail).finish());
+    for workers in [1, 2, 4] {
+        let disk = FakeDisk::new(1);
+        let options = LoadOptions { workers, ..options(&disk, 40_000) };
+        let scratch = Arc::clone(&options.spill.as_ref().unwrap().scratch);
+        let loaded = load(piped(&texts, usize::MAX), options, 1).unwrap();
+        assert!(scratch.written() > 40_000, "{} bytes were spilled", scratch.written());
+        assert!(disk.operations() < 1500, "{} operations: a segment is no file", disk.operations());
+        assert!(sections(&loaded.snapshot) == whole, "{workers} workers");
+    }
+}
+
+/// A directory that counts the temporary files that were made in it.
+#[derive(Debug)]
+struct Counted(FakeDirectory, AtomicUsize);
+
+impl Directory for Counted {
+    fn temporary(&self) -> Result<Arc<dyn File>, FileError> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.temporary()
+    }
+    fn path(&self, name: &str) -> String {
+        self.0.path(name)
+    }
+    fn create(&self, name: &str) -> Result<Arc<dyn File>, FileError> {
+        self.0.create(name)
+    }
+    fn open(&self, name: &str, access: Access) -> Result<Arc<dyn File>, FileError> {
+        self.0.open(name, access)
+    }
+    fn map(&self, name: &str) -> Result<Mapping, FileError> {
+        self.0.map(name)
+    }
+    fn rename(&self, from: &str, to: &str) -> Result<(), FileError> {
+        self.0.rename(from, to)
+    }
+    fn remove(&self, name: &str) -> Result<(), FileError> {
+        self.0.remove(name)
+    }
+    fn list(&self) -> Result<Vec<String>, FileError> {
+        self.0.list()
+    }
+    fn sync(&self) -> Result<(), FileError> {
+        self.0.sync()
+    }
+    fn lock(&self, name: &str) -> Result<Box<dyn Lock>, LockError> {
+        self.0.lock(name)
+    }
+}
+
+/// What happened: each part had nine files of its own, and loading a gigabyte in small parts failed at the usual limit of 1024 open files.
+#[test]
+fn however_many_parts_there_are_they_share_a_few_files() {
+    let texts = [(Syntax::NQuads, text(3000).into_bytes())];
+    let whole = sections(&in_sequence(&texts, OnError::Fail).finish());
+    let files = |chunk_bytes: usize| {
+        let directory = Arc::new(Counted(FakeDisk::new(1).process(1), AtomicUsize::new(0)));
+        let scratch = Scratch::new(Arc::clone(&directory) as Arc<dyn Directory>);
+        let spill = Some(Spill { memory: 0, scratch });
+        let options = LoadOptions { workers: 2, chunk_bytes, spill, ..LoadOptions::default() };
+        assert!(sections(&load(piped(&texts, usize::MAX), options, 1).unwrap().snapshot) == whole);
+        directory.1.load(Ordering::Relaxed)
+    };
+    // Two parts, and about three hundred.
+    let few = files(200_000);
+    assert_eq!(files(1000), few);
 }
 
 #[test]

@@ -37,6 +37,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use text::Piece;
 use vicus_files::Scratch;
+use vicus_files::scratch::Bundle;
 use vicus_flow::{BoxError, FlowError, Grow, Model, NoMemory};
 
 /// A file, a pipe, or another source of bytes.
@@ -172,7 +173,7 @@ impl Load {
             hash_seed: options.hash_seed,
             graph: options.graph,
             over: options.over,
-            spill: options.spill,
+            spilling: options.spill.map(|Spill { memory, scratch }| Spilling { memory, bundle: Bundle::new(scratch) }),
             parsers: (workers + readers) as u64,
             held: AtomicU64::new(0),
             segments: Mutex::default(),
@@ -378,6 +379,13 @@ struct Skipped {
     first: Option<SyntaxError>,
 }
 
+/// How pieces are spilled.
+struct Spilling {
+    memory: u64,
+    /// The segments' terms and quads.
+    bundle: Bundle,
+}
+
 /// The state of the load, shared by its boxes.
 struct LoadState {
     /// The names of the sources, by number.
@@ -391,8 +399,8 @@ struct LoadState {
     hash_seed: u64,
     graph: Option<NamedNode>,
     over: Option<Placement>,
-    spill: Option<Spill>,
-    /// How many boxes may hold what they parsed.
+    spilling: Option<Spilling>,
+    /// How many boxes may hold what they parsed: parsers, and readers of what can't be cut.
     parsers: u64,
     /// What is needed to build a store of what they hold, in bytes.
     held: AtomicU64,
@@ -424,29 +432,34 @@ impl LoadState {
         }
     }
 
-    /// Notes what a parser holds, and spills it if all hold too much and this one its share of it. `noted` is what was noted of it before.
+    /// Notes what a parser or reader holds, and spills it if all hold too much and this one at least its share of what they may. All that
+    /// hold less than their shares hold less than that together. `noted` is what was noted of it before.
     fn keep_within(&self, parsed: &mut Parsed, noted: &mut u64) -> Result<(), NoMemory> {
-        let Some(spill) = &self.spill else { return Ok(()) };
+        let Some(spilling) = &self.spilling else { return Ok(()) };
         let holds = parsed.bytes_to_build();
         let before = self.held.fetch_add(holds.wrapping_sub(*noted), Ordering::Relaxed);
         let all = before.wrapping_add(holds).wrapping_sub(*noted);
         *noted = holds;
-        // If all hold too much, one of them has this share.
-        if all > spill.memory && holds >= spill.memory / self.parsers {
+        if all > spilling.memory && holds >= spilling.memory / self.parsers {
             self.note_skipped(parsed);
-            self.write_segment(Piece::new(parsed.take(), self)?)?;
-            self.held.fetch_sub(std::mem::take(noted), Ordering::Relaxed);
+            self.write_segment(Piece::new(parsed.take(), self)?, std::mem::take(noted))?;
         }
         Ok(())
     }
 
-    fn write_segment(&self, piece: Piece) -> Result<(), NoMemory> {
-        let spill = self.spill.as_ref().expect("something may be spilled");
-        let segment = Segment::write(piece.terms, piece.quads, &spill.scratch)?;
+    /// Spills a piece, of which so much was noted.
+    fn write_segment(&self, piece: Piece, noted: u64) -> Result<(), NoMemory> {
+        let segment = self.segment(piece)?;
+        self.held.fetch_sub(noted, Ordering::Relaxed);
         let mut segments = self.segments.lock().expect("nothing panics under this lock");
         segments.grow(1)?;
         segments.push(segment);
         Ok(())
+    }
+
+    fn segment(&self, Piece { terms, quads }: Piece) -> Result<Segment, NoMemory> {
+        let spilling = self.spilling.as_ref().expect("something may be spilled");
+        Segment::write(terms, quads, &spilling.bundle)
     }
 
     /// Whether something was spilled: then all has to be.
@@ -457,8 +470,8 @@ impl LoadState {
     /// Takes out what was spilled, if anything was.
     fn segments(&self) -> Option<(Vec<Segment>, Arc<Scratch>)> {
         let segments = std::mem::take(&mut *self.segments.lock().expect("nothing panics under this lock"));
-        let spill = self.spill.as_ref().filter(|_| !segments.is_empty())?;
-        Some((segments, Arc::clone(&spill.scratch)))
+        let spilling = self.spilling.as_ref().filter(|_| !segments.is_empty())?;
+        Some((segments, Arc::clone(spilling.bundle.scratch())))
     }
 
     fn all_is_parsed(&self) {

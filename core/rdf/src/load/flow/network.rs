@@ -17,6 +17,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use vicus_files::Scratch;
+use vicus_files::scratch::Bundle;
 use vicus_flow::library::HashKey;
 use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Grow, Model, ModelBuilder, NoMemory, Turn};
 
@@ -51,8 +52,12 @@ struct KeyPart {
 
 /// Quads of local numbers, and the table from local to global numbers.
 enum Local {
-    InMemory { quads: Quads, table: Vec<u32> },
-    Spilled(Segment, Table, Arc<Scratch>),
+    InMemory {
+        quads: Quads,
+        table: Vec<u32>,
+    },
+    /// And where their runs go.
+    Spilled(Segment, Table, Arc<Bundle>),
 }
 
 impl Local {
@@ -159,7 +164,8 @@ pub(super) fn network(shared: &Arc<LoadState>, readers: usize, workers: usize, o
                 Everything::Spilled(segments, scratch) => {
                     let assembled = assemble_segments(&segments, &scratch, &|| turn.is_stopped())?;
                     let Some(AssembledSegments { terms: all, numbering, tables }) = assembled else { return Ok(()) };
-                    let pair = |(segment, table)| Local::Spilled(segment, table, Arc::clone(&scratch));
+                    let runs = Arc::new(Bundle::new(scratch));
+                    let pair = |(segment, table)| Local::Spilled(segment, table, Arc::clone(&runs));
                     (all, numbering, segments.into_iter().zip(tables).map(pair).collect())
                 }
             };
@@ -280,9 +286,9 @@ fn cut_terms_box(
         shared.all_is_parsed();
         let pieces = came.iter().flatten().map(|piece| pieces.take(piece));
         if let Some((mut segments, scratch)) = shared.segments() {
-            for Piece { terms, quads } in pieces {
+            for piece in pieces {
                 segments.grow(1)?;
-                segments.push(Segment::write(terms, quads, &scratch)?);
+                segments.push(shared.segment(piece)?);
             }
             turn.send(workers, everything.put(Everything::Spilled(segments, scratch)));
             return Ok(());
@@ -309,9 +315,9 @@ fn sort(local: Local, orders: &[Order], turn: &Turn<'_>) -> Result<Option<Sorted
             drop(table);
             if turn.is_stopped() { Ok(None) } else { Run::new(Order::Gspo, quads).map(Sorted::InMemory).map(Some) }
         }
-        Local::Spilled(segment, table, scratch) => {
-            let runs = SpilledRuns::write(segment, &table, orders, &scratch, &|| turn.is_stopped())?;
-            Ok(runs.map(|runs| Sorted::Spilled(runs, scratch)))
+        Local::Spilled(segment, table, bundle) => {
+            let runs = SpilledRuns::write(segment, &table, orders, &bundle, &|| turn.is_stopped())?;
+            Ok(runs.map(|runs| Sorted::Spilled(runs, Arc::clone(bundle.scratch()))))
         }
     }
 }

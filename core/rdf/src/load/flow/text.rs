@@ -31,7 +31,7 @@ pub(super) struct Text {
     file: u32,
 }
 
-/// The result of one parser, or of one source that can't be cut.
+/// What one parser, or one reader of sources that can't be cut, holds at its end, or has to spill before.
 pub(super) struct Piece {
     pub(super) terms: SortedTerms,
     pub(super) quads: Quads,
@@ -62,6 +62,8 @@ pub(super) fn read(shared: &Arc<LoadState>, texts: &Handover<Text>, pieces: &Han
         pieces: pieces.clone(),
         begins: first,
         open: None,
+        parsed: Parsed::of_seed(shared.hash_seed),
+        noted: 0,
     };
     BoxModel::new("read", factory).output(&text_schema()).output(&handle())
 }
@@ -73,6 +75,12 @@ struct Reader {
     /// Whether this is the first invocation of the first reader.
     begins: bool,
     open: Option<Open>,
+    /// What was parsed of the sources that can't be cut, while none of them is open; an open one's parser has it and adds to it. So pieces
+    /// are cut by size and not by source. Blank nodes stay apart, as their keys have the number of their source; and it has no terms of
+    /// N-Triples, which are checked only where they are new.
+    parsed: Parsed,
+    /// What was noted of what `parsed` holds.
+    noted: u64,
 }
 
 /// The source that is being read.
@@ -82,8 +90,6 @@ struct Open {
     /// Bytes that were read and not yet passed on.
     buffer: Vec<u8>,
     format: Format,
-    /// What was noted of what the parser holds.
-    noted: u64,
 }
 
 enum Format {
@@ -103,19 +109,25 @@ impl Operator for Reader {
         let mut open = match self.open.take() {
             Some(open) => open,
             None => match shared.next_source() {
-                Some((file, source)) => Open::new(file, source, shared).map_err(|error| shared.malformed(error))?,
+                Some((file, source)) => {
+                    Open::new(file, source, &mut self.parsed, shared).map_err(|error| shared.malformed(error))?
+                }
                 None => {
+                    let noted = std::mem::take(&mut self.noted);
+                    hand_on(self.parsed.take(), noted, shared, &self.pieces, 1, turn)?;
                     turn.send_pills();
                     return Ok(());
                 }
             },
         };
         if let Format::Pulled(mut parser) = open.format {
-            if pull(&mut parser, shared, open.file, turn)? {
-                shared.keep_within(parser.parsed_mut(), &mut open.noted)?;
+            let goes_on = pull(&mut parser, shared, open.file, turn)?;
+            shared.keep_within(parser.parsed_mut(), &mut self.noted)?;
+            if goes_on {
                 self.open = Some(Open { format: Format::Pulled(parser), ..open });
             } else {
-                hand_on(parser.take_parsed(), shared, &self.pieces, 1, turn)?;
+                self.parsed = parser.take_parsed();
+                shared.note_skipped(&mut self.parsed);
             }
             turn.run_again();
             return Ok(());
@@ -123,7 +135,7 @@ impl Operator for Reader {
         let before = open.buffer.len();
         let ended = open.read(shared.chunk_bytes, turn)?.map_err(|error| shared.unreadable(open.file, error))?;
         shared.progress.add_bytes(open.buffer.len() - before);
-        let Open { file, reader, mut buffer, mut format, mut noted } = open;
+        let Open { file, reader, mut buffer, mut format } = open;
         match &mut format {
             Format::Lines(chunker, syntax) => {
                 if let Some((bytes, first_line)) = cut(chunker, &mut buffer, before, ended, shared)? {
@@ -145,7 +157,7 @@ impl Operator for Reader {
                     }
                 }
                 shared.progress.add_triples(parser.parsed().quads().len() - known);
-                shared.keep_within(parser.parsed_mut(), &mut noted)?;
+                shared.keep_within(parser.parsed_mut(), &mut self.noted)?;
                 buffer.clear();
             }
             Format::Pulled(_) => unreachable!("it reads by itself"),
@@ -153,12 +165,13 @@ impl Operator for Reader {
         match format {
             Format::Turtle(parser) if ended => {
                 let known = parser.parsed().quads().len();
-                let parsed = parser.try_finish().map_err(|error| shared.unparsed(error))?;
-                shared.progress.add_triples(parsed.quads().len() - known);
-                hand_on(parsed, shared, &self.pieces, 1, turn)?;
+                self.parsed = parser.try_finish().map_err(|error| shared.unparsed(error))?;
+                shared.progress.add_triples(self.parsed.quads().len() - known);
+                shared.note_skipped(&mut self.parsed);
+                shared.keep_within(&mut self.parsed, &mut self.noted)?;
             }
             Format::Lines(..) if ended => {}
-            format => self.open = Some(Open { file, reader, buffer, format, noted }),
+            format => self.open = Some(Open { file, reader, buffer, format }),
         }
         turn.run_again();
         Ok(())
@@ -168,18 +181,22 @@ impl Operator for Reader {
 /// Statements that a parser reads at once, some milliseconds' worth.
 const PULLED: usize = 4096;
 
-/// Hands the last piece of a parser to `cut terms`, or spills it as others were.
+/// Hands the last piece of a parser or reader, if it has one, to `cut terms`, or spills it as others were. `noted` is what was noted of it.
 fn hand_on(
     mut parsed: Parsed,
+    noted: u64,
     shared: &LoadState,
     pieces: &Handover<Piece>,
     output: usize,
     turn: &mut Turn<'_>,
 ) -> Result<(), NoMemory> {
     shared.note_skipped(&mut parsed);
+    if parsed.term_count() == 0 {
+        return Ok(());
+    }
     let piece = Piece::new(parsed, shared)?;
     if shared.has_spilled() {
-        return shared.write_segment(piece);
+        return shared.write_segment(piece, noted);
     }
     turn.send(output, pieces.put(piece));
     Ok(())
@@ -208,23 +225,26 @@ fn envelope_of(texts: &Handover<Text>, text: Text) -> Envelope {
 }
 
 impl Open {
-    fn new(file: u32, source: Source, shared: &LoadState) -> Result<Open, SyntaxError> {
+    /// Opens a source. If it can't be cut, its parser adds to what was parsed.
+    fn new(file: u32, source: Source, parsed: &mut Parsed, shared: &LoadState) -> Result<Open, SyntaxError> {
         let (mut reader, base, on_error) = (source.reader, source.base.as_deref(), shared.on_error);
         let format = match source.syntax {
             syntax @ (Syntax::NTriples | Syntax::NQuads) => Format::Lines(Chunker::new(usize::MAX), syntax),
             Syntax::Turtle => {
-                Format::Turtle(Box::new(TurtleReader::new(file, base, on_error)?.of_seed(shared.hash_seed)))
+                let reader = TurtleReader::new(file, base, on_error)?.of_seed(shared.hash_seed);
+                Format::Turtle(Box::new(reader.adding_to(parsed.take())))
             }
             Syntax::TriG => {
-                Format::Turtle(Box::new(TurtleReader::trig(file, base, on_error)?.of_seed(shared.hash_seed)))
+                let reader = TurtleReader::trig(file, base, on_error)?.of_seed(shared.hash_seed);
+                Format::Turtle(Box::new(reader.adding_to(parsed.take())))
             }
             syntax @ (Syntax::RdfXml | Syntax::JsonLd) => {
                 let source = std::mem::replace(&mut reader, Box::new(io::empty()));
-                let reader = PulledReader::new(source, syntax, file, base, on_error)?;
-                Format::Pulled(Box::new(reader.of_seed(shared.hash_seed).with_longest(shared.longest_line)))
+                let reader = PulledReader::new(source, syntax, file, base, on_error)?.of_seed(shared.hash_seed);
+                Format::Pulled(Box::new(reader.adding_to(parsed.take()).with_longest(shared.longest_line)))
             }
         };
-        Ok(Open { file, reader, buffer: Vec::new(), format, noted: 0 })
+        Ok(Open { file, reader, buffer: Vec::new(), format })
     }
 
     /// Reads until the buffer has a chunk, or another whole chunk if a long line has filled it. True at the end of the source.
@@ -319,10 +339,7 @@ pub(super) fn parse(
         move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
             match turn.take(0) {
                 Some(pill) if pill.is_pill() => {
-                    let parsed = parsed.take();
-                    if parsed.term_count() > 0 {
-                        hand_on(parsed, &shared, &pieces, 0, turn)?;
-                    }
+                    hand_on(parsed.take(), std::mem::take(&mut noted), &shared, &pieces, 0, turn)?;
                     turn.send_pill(0);
                 }
                 Some(envelope) => {
