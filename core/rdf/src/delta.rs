@@ -10,7 +10,7 @@
 //! Each entry knows its place in the base: before which row an insertion belongs, or which row a deletion takes away. Entries
 //! are sorted, in chunks, and chunks in groups, which versions share; the insertions less the deletions in front of each are known.
 //! So both the place of a row in the merged sequence and the row at a place there are found by binary search, and base and delta
-//! are read as one sequence of numbered rows. For many reads, a version makes a copy by columns of its own ([`Flat`]).
+//! are read as one sequence of numbered rows. For many reads, a version makes a copy by columns of its own (`flat.rs`).
 
 mod flat;
 
