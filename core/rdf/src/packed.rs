@@ -921,7 +921,8 @@ fn bits(number: u64) -> u32 {
 }
 
 /// The first place of a range for which `before` is false, or its end.
-pub(crate) fn partition_point(places: Range<usize>, before: impl Fn(usize) -> bool) -> usize {
+#[inline]
+pub(crate) fn partition_point(places: Range<usize>, mut before: impl FnMut(usize) -> bool) -> usize {
     let (mut low, mut high) = (places.start, places.end.max(places.start));
     while low < high {
         let middle = low.midpoint(high);

@@ -2,6 +2,7 @@
 
 use super::symbols::{Buffer, Read, Symbols, Text};
 use crate::lent::Pages;
+use crate::packed::partition_point;
 use crate::placed::{Access, PlacedVec, Placement};
 use std::hint::black_box;
 use std::ops::Range;
@@ -157,10 +158,10 @@ impl Section {
     pub(crate) fn rank(&self, key: &[u8]) -> Result<usize, usize> {
         let mut buffer = Buffer::new();
         let blocks =
-            partition(0..self.ends.len(), |number| self.read(&self.block(number), 0, &mut buffer).bytes() <= key);
+            partition_point(0..self.ends.len(), |number| self.read(&self.block(number), 0, &mut buffer).bytes() <= key);
         let Some(number) = blocks.checked_sub(1) else { return Err(0) };
         let (start, block) = (number * BLOCK, self.block(number));
-        let less = partition(0..block.keys, |place| self.read(&block, place, &mut buffer).bytes() < key);
+        let less = partition_point(0..block.keys, |place| self.read(&block, place, &mut buffer).bytes() < key);
         let is_it = less < block.keys && self.read(&block, less, &mut buffer).bytes() == key;
         if is_it { Ok(start + less) } else { Err(start + less) }
     }
@@ -169,21 +170,6 @@ impl Section {
     pub(crate) fn keys(&self) -> Keys<'_> {
         Keys { section: self, block: None, key: Text::default(), shared: 0 }
     }
-}
-
-/// The first of these numbers for which it is not so.
-#[inline]
-fn partition(range: Range<usize>, mut is_so: impl FnMut(usize) -> bool) -> usize {
-    let Range { start: mut low, end: mut high } = range;
-    while low < high {
-        let middle = low.midpoint(high);
-        if is_so(middle) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    low
 }
 
 /// A block, of which only the length of its lengths was looked at.

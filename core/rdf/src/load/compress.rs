@@ -8,6 +8,7 @@ use super::segment::SpilledKeys;
 use crate::dictionary::{BLOCK, Dictionary, Sample, Section, SectionBuilder, Training};
 use crate::growing::Storage;
 use crate::ids::{Id, Kind};
+use crate::packed::partition_point;
 use crate::term::{Encoded, Encoder};
 use oxrdf::vocab::rdf;
 use std::ops::Range;
@@ -158,7 +159,7 @@ fn keys(pieces: &[(usize, MergedKeys)], ranks: Range<usize>) -> impl Iterator<It
 
 fn rank_in(pieces: &[(usize, MergedKeys)], key: &[u8]) -> Option<usize> {
     let (first, piece) = pieces.iter().rev().find(|(_, piece)| piece.get(0) <= key)?;
-    let less = partition_point(piece.len(), |number| piece.get(number) < key);
+    let less = partition_point(0..piece.len(), |number| piece.get(number) < key);
     (less < piece.len() && piece.get(less) == key).then(|| first + less)
 }
 
@@ -186,15 +187,6 @@ fn train_spilled(keys: &SpilledKeys, is_stopped: &dyn Fn() -> bool) -> Result<Op
         Ok(!(rank.is_multiple_of(BETWEEN_LOOKS) && is_stopped()))
     })?;
     if is_whole { sample.train().map(Some) } else { Ok(None) }
-}
-
-fn partition_point(len: usize, is_so: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (0, len);
-    while low < high {
-        let middle = low.midpoint(high);
-        if is_so(middle) { low = middle + 1 } else { high = middle }
-    }
-    low
 }
 
 /// Joins the compressed parts, which must be complete and in the order of [`AssembledTerms::cut`].

@@ -35,6 +35,11 @@ final class Jena implements Engine {
 
     @Override
     public long rows(String text, long limitMillis) {
+        return rows(dataset, text, limitMillis);
+    }
+
+    /** Reads all rows; 1 for an ASK that is true. */
+    static long rows(DatasetGraph dataset, String text, long limitMillis) {
         try (QueryExec query = QueryExec.dataset(dataset).query(text).timeout(limitMillis, TimeUnit.MILLISECONDS).build()) {
             if (query.getQuery().isAskType()) {
                 return query.ask() ? 1 : 0;

@@ -9,14 +9,11 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
 import org.apache.jena.query.QueryCancelledException;
 import org.apache.jena.query.ReadWrite;
 import org.apache.jena.sparql.core.DatasetGraph;
-import org.apache.jena.sparql.exec.QueryExec;
-import org.apache.jena.sparql.exec.RowSet;
 import org.apache.jena.sparql.exec.UpdateExec;
 import org.apache.jena.sys.JenaSystem;
 import org.apache.jena.tdb2.DatabaseMgr;
@@ -90,15 +87,8 @@ final class StorePeer {
 
     private long rows(String text, long limitMillis) {
         dataset.begin(ReadWrite.READ);
-        try (QueryExec query = QueryExec.dataset(dataset).query(text).timeout(limitMillis, TimeUnit.MILLISECONDS).build()) {
-            if (query.getQuery().isAskType()) {
-                return query.ask() ? 1 : 0;
-            }
-            long rows = 0;
-            for (RowSet result = query.select(); result.hasNext(); rows++) {
-                result.next();
-            }
-            return rows;
+        try {
+            return Jena.rows(dataset, text, limitMillis);
         } finally {
             dataset.end();
         }
