@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vicus::{BoxCounts, BoxId, Budget, FlowError, Operator, Request, Totals};
 use vicus_sparql::{
-    Form, Moment, ParseOptions, Parsed, Plan, PlanOptions, QueryError, QueryErrorKind, Watch, parse_with,
+    Form, Moment, ParseOptions, Parsed, Plan, PlanOptions, QueryError, QueryErrorKind, RunOptions, Watch, parse_with,
     parsing_bytes_with, plan_until,
 };
 
@@ -324,7 +324,11 @@ impl Call {
         let web = Arc::clone(&session.options.web);
         let (sink, rows) = (Arc::new(sink), Arc::new(AtomicU64::new(0)));
         let (solutions, operators) = reading("start", || {
-            let run = plan.start_with(session.options.moment.unwrap_or_else(now), web);
+            let run = plan.start_with(RunOptions {
+                moment: session.options.moment.unwrap_or_else(now),
+                endpoints: Some(web as _),
+                spill: None,
+            });
             let solutions = Arc::new(Solutions { run, plan: Arc::clone(plan) });
             let sinks = plan.sinks().iter().map(|id| (*id, operator(&sink, &solutions, &rows)));
             let operators = solutions.run.operators(sinks);
