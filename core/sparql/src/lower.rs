@@ -376,7 +376,7 @@ impl Lowering<'_> {
                 let streams = self.spread(streams, width, pipeline);
                 let sorted = self.replicas(streams, width, width, || {
                     let by = Arc::clone(by);
-                    Draft::new(terms, "sort", move |terms| sort::Sort::new(terms, &by, limit))
+                    Draft::new(terms, "sort", move |terms| sort::Sort::new(terms, &by, limit)).that_spills()
                 });
                 self.set_degree(sorted.len());
                 smallvec![self.merge(sorted, by, width)]

@@ -14,6 +14,25 @@ use vicus_files::{FileError, Scratch};
 use vicus_flow::{BoxError, Grow, OverBudget};
 
 /// Where a run writes rows that it has no memory for.
+///
+/// ```
+/// use std::sync::Arc;
+/// use vicus_files::{FakeDisk, Scratch};
+/// use vicus_flow::sequential;
+/// use vicus_rdf::Snapshot;
+/// use vicus_sparql::{PlanOptions, RunOptions, Spill, parse, plan};
+///
+/// let data: String = (0..10_000).map(|n| format!("<http://e/{}> <http://e/p> {n} .\n", n * 7 % 10_000)).collect();
+/// let snapshot = Arc::new(Snapshot::of_turtle(data.as_bytes(), None).unwrap());
+/// let plan = plan(&snapshot, &parse("SELECT * { ?s ?p ?o } ORDER BY ?s")?, &PlanOptions::default())?;
+/// // Sorting these rows takes about 700 kB.
+/// let scratch = Scratch::new(Arc::new(FakeDisk::new(1).process(7)));
+/// let spill = Spill { scratch: Arc::clone(&scratch), budget: 100_000 };
+/// let run = plan.start_with(RunOptions { spill: Some(spill), ..RunOptions::default() });
+/// sequential::run(plan.model(), run.operators([(plan.sink(), plan.sink_operator(|_| Ok(())))]), |_| 0)?;
+/// assert!(scratch.written() >= 240_000);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Spill {
     /// The temporary files.
@@ -29,8 +48,8 @@ impl fmt::Debug for Spill {
     }
 }
 
-/// With less, a box could not merge two runs of wide rows.
-const LEAST: u64 = 16 << 10;
+/// The smallest part. With less, a box could not merge two runs of wide rows; nor does it pay to spill less than this.
+pub(crate) const LEAST: u64 = 16 << 10;
 /// The smallest block. Each block is a call of the system.
 const SMALLEST_BLOCK: usize = 1 << 10;
 /// A box has blocks of at most this part of what it holds.
@@ -92,7 +111,8 @@ impl Hold {
     }
 
     /// Books so many bytes all in all by `book`, unless as many are booked already. False if the box has to spill first: it would hold
-    /// more than its part, or `book` refuses and the box says that it holds enough to spill.
+    /// more than its part, or `book` refuses and the box says that it holds enough to spill. What is booked stays booked after that, so
+    /// that the box can hold as much again.
     ///
     /// # Errors
     /// `book` refuses, and the box can't spill.
@@ -105,7 +125,7 @@ impl Hold {
         if bytes <= self.booked {
             return Ok(true);
         }
-        if self.spiller.as_ref().is_some_and(|spiller| bytes > spiller.most) && holds_enough {
+        if self.spiller.as_ref().is_some_and(|spiller| bytes > spiller.most) {
             return Ok(false);
         }
         match book(bytes) {
@@ -118,7 +138,26 @@ impl Hold {
         }
     }
 
-    /// Books so many bytes, which are fewer than before.
+    /// Books so many bytes at least, more than the box's part if need be.
+    ///
+    /// # Errors
+    /// `book` refuses.
+    pub(crate) fn book(
+        &mut self,
+        bytes: u64,
+        book: impl FnOnce(u64) -> Result<(), OverBudget>,
+    ) -> Result<(), BoxError> {
+        if bytes > self.booked {
+            book(bytes)?;
+            self.booked = bytes;
+        }
+        Ok(())
+    }
+
+    /// Books so many bytes at most, for a box that has spilled.
+    ///
+    /// # Errors
+    /// None, as long as `book` takes fewer bytes than before.
     pub(crate) fn shrink(
         &mut self,
         bytes: u64,
@@ -342,6 +381,10 @@ mod tests {
         let mut hold = Hold::new(Some(&spiller(1 << 20)));
         assert!(!hold.has_room(1000, true, |_| Err(over())).unwrap());
         assert!(hold.has_room(1000, false, |_| Err(over())).is_err());
+        assert!(hold.book(1000, |_| Err(over())).is_err());
+        hold.book(most + 1, |_| Ok(())).unwrap();
+        hold.shrink(10, |_| Ok(())).unwrap();
+        assert_eq!(hold.booked(), 10);
         let mut hold = Hold::new(None);
         assert!(hold.has_room(1000, true, |_| Err(over())).is_err());
         assert!(hold.has_room(u64::MAX, true, |_| Ok(())).unwrap());
