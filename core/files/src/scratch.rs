@@ -340,6 +340,11 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// The most bytes of the run that are in memory.
+    pub fn block(&self) -> usize {
+        self.run.block
+    }
+
     /// How many bytes are left.
     pub fn left(&self) -> u64 {
         self.run.len - (self.next as u64 * self.run.block as u64).min(self.run.len)

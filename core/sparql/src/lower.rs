@@ -385,7 +385,7 @@ impl Lowering<'_> {
                 let (terms, by, count) = (&terms, by, *count);
                 let best = self.each(input, Pipeline::default().and(input.estimate.rows), width, || {
                     let by = Arc::clone(by);
-                    Draft::new(terms, "top", move |terms| top::Top::new(terms, &by, count, limit))
+                    Draft::new(terms, "top", move |terms| top::Top::new(terms, &by, count, limit)).that_spills()
                 });
                 self.set_degree(best.len());
                 if best.len() == 1 {
@@ -633,12 +633,13 @@ impl Lowering<'_> {
 
     /// Deals rows so that equal rows meet in one box; there are as many boxes as streams.
     fn distinct(&mut self, streams: Streams, width: usize, in_order: bool) -> Streams {
-        // A single table keeps the rows in order, however large it grows.
-        let cache = if in_order { u64::MAX } else { self.options.cache_bytes };
-        let (limit, parts, limits, by) = (self.limit, streams.len(), self.options.limits, self.terms.key);
+        let (limit, parts, cache, terms) = (self.limit, streams.len(), self.options.cache_bytes, self.terms);
         let columns: Vec<usize> = (0..width).collect();
         self.deal(streams, (width, width), &columns, parts, || {
-            BoxModel::new("distinct", move || distinct::Distinct::new(width, by, cache, limit, &limits))
+            let new = move |terms: &Arc<Terms>| distinct::Distinct::new(terms, width, in_order, cache, limit);
+            let draft = Draft::new(terms, "distinct", new);
+            // Without columns, there is one row.
+            if width > 0 { draft.that_spills() } else { draft }
         })
     }
 

@@ -280,7 +280,7 @@ impl Plan {
     /// As [`Plan::start`], with more options.
     pub fn start_with(&self, options: RunOptions) -> Run {
         let RunOptions { moment, endpoints, spill } = options;
-        let spiller = spill.map(|spill| Spiller::of(&spill, self.lowered.spilling));
+        let spiller = spill.map(|spill| Spiller::of(&spill, self.lowered.spilling, self.terms.limits.spilled_from));
         Run { terms: Arc::new(self.terms.at(moment, endpoints, spiller)), makers: Arc::clone(&self.lowered.makers) }
     }
 

@@ -48,7 +48,8 @@ impl Rows {
         self.add_part(envelope, 0..envelope.rows());
     }
 
-    fn add_part(&mut self, envelope: &Envelope, rows: Range<usize>) {
+    /// Adds these rows of an envelope.
+    pub(crate) fn add_part(&mut self, envelope: &Envelope, rows: Range<usize>) {
         self.columns.resize(envelope.columns().len(), Vec::new());
         for (values, column) in self.columns.iter_mut().zip(envelope.columns()) {
             values.grow_or_give_up(rows.len());
@@ -202,20 +203,17 @@ impl Sort {
     /// Adds an envelope's rows within the box's part of the memory: if they don't fit, rows are spilled.
     fn add_within(&mut self, turn: &Turn<'_>, spiller: &Spiller, envelope: &Envelope) -> Result<(), BoxError> {
         let (width, rows) = (envelope.columns().len(), envelope.rows());
-        let cost = sorting_bytes(width, self.by.len());
+        let sorting = sorting_bytes(width, self.by.len());
         let mut row = 0;
         while row < rows && !turn.is_stopped() {
             let (count, wanted) = (self.rows.count, rows - row);
             // What was spilled, and writing a further run; before the first one, its block is a small part of the rows.
-            let (beside, eighths) = match &self.runs {
-                Some(runs) => (runs.held_bytes() + runs.writing_bytes(), 8),
-                None => ((1 << 10) + 16 * width as u64, 9),
+            let (beside, cost) = match &self.runs {
+                Some(runs) => (runs.held_bytes() + runs.writing_bytes(), sorting),
+                None => ((1 << 10) + 16 * width as u64, sorting / 8 * 9),
             };
-            let bytes = |more: usize| beside + (count + more) as u64 * cost * eighths / 8;
-            let fits = |bytes: u64| {
-                let all = bytes.saturating_sub(beside) * 8 / (cost * eighths);
-                usize::try_from(all).unwrap_or(usize::MAX)
-            };
+            let bytes = |more: usize| beside + (count + more) as u64 * cost;
+            let fits = |bytes: u64| usize::try_from(bytes.saturating_sub(beside) / cost).unwrap_or(usize::MAX);
             let (most, is_worth) = (fits(spiller.most()), count as u64 * cost >= LEAST);
             let more = wanted.min(most.saturating_sub(count));
             let more = match self.hold.has_room(bytes(more), is_worth, |bytes| turn.book(bytes))? {
@@ -243,7 +241,7 @@ impl Sort {
         let Some(order) = self.rows.order(&self.terms, &self.by, &|| turn.is_stopped()) else { return Ok(()) };
         let width = self.rows.columns.len();
         let runs = self.runs.get_or_insert_with(|| SortedRuns::new(spiller, width, self.hold.booked()));
-        runs.add_rows(turn, &self.rows.columns, &order)?;
+        runs.add_ordered(turn, &self.rows.columns, order.iter().map(|&row| row as usize))?;
         self.rows.columns.iter_mut().for_each(Vec::clear);
         self.rows.count = 0;
         Ok(())

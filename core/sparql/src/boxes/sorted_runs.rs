@@ -81,20 +81,22 @@ impl SortedRuns {
     ///
     /// # Errors
     /// As [`SortedRuns::add`].
-    pub(crate) fn add_rows(&mut self, turn: &Turn<'_>, columns: &[Vec<u64>], order: &[u32]) -> Result<(), FileError> {
+    pub(crate) fn add_ordered(
+        &mut self,
+        turn: &Turn<'_>,
+        columns: &[Vec<u64>],
+        order: impl Iterator<Item = usize>,
+    ) -> Result<(), FileError> {
         let written = turn.blocking(|| {
             let mut run = self.begin()?;
-            let mut rows = Vec::new();
-            for numbers in order.chunks(BETWEEN_LOOKS) {
-                if turn.is_stopped() {
+            let mut row = Vec::with_capacity(columns.len());
+            for (place, number) in order.enumerate() {
+                if place % BETWEEN_LOOKS == 0 && turn.is_stopped() {
                     return Ok(None);
                 }
-                for part in numbers.chunks(64) {
-                    rows.clear();
-                    let ids = part.iter().flat_map(|&row| columns.iter().map(move |column| column[row as usize]));
-                    rows.extend(ids);
-                    run.write(&rows)?;
-                }
+                row.clear();
+                row.extend(columns.iter().map(|column| column[number]));
+                run.write(&row)?;
             }
             Ok(Some(run))
         });

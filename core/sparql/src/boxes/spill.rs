@@ -48,7 +48,7 @@ impl fmt::Debug for Spill {
     }
 }
 
-/// The smallest part. With less, a box could not merge two runs of wide rows; nor does it pay to spill less than this.
+/// It does not pay to spill less than this because the larger budget is used up.
 pub(crate) const LEAST: u64 = 16 << 10;
 /// The smallest block. Each block is a call of the system.
 const SMALLEST_BLOCK: usize = 1 << 10;
@@ -63,12 +63,12 @@ pub(crate) struct Spiller {
 }
 
 impl Spiller {
-    /// The part of each of so many boxes.
-    pub(crate) fn of(spill: &Spill, boxes: usize) -> Spiller {
+    /// The part of each of so many boxes: `least` bytes at least.
+    pub(crate) fn of(spill: &Spill, boxes: usize, least: u64) -> Spiller {
         let share = spill.budget / 4 * 3 / boxes.max(1) as u64;
         // Bytes are booked in units of these: a part has a whole number of them.
         let unit = if share < 1 << 16 { 1 << 10 } else { 1 << 16 };
-        Spiller { scratch: Arc::clone(&spill.scratch), most: (share / unit * unit).max(LEAST) }
+        Spiller { scratch: Arc::clone(&spill.scratch), most: (share / unit * unit).max(least) }
     }
 
     /// How many bytes the box may hold.
@@ -82,7 +82,7 @@ impl Spiller {
         1 << most.ilog2()
     }
 
-    /// A file for runs of rows with so many columns, without a run.
+    /// A file for runs of rows with so many columns, at least one; it has no run yet.
     pub(crate) fn file(&self, width: usize, block: usize) -> RowFile {
         RowFile { bundle: Bundle::of_blocks(Arc::clone(&self.scratch), block), width, block }
     }
@@ -194,7 +194,7 @@ impl RowFile {
     /// # Errors
     /// The system refuses.
     pub(crate) fn begin(&self) -> Result<RowWriter, FileError> {
-        Ok(RowWriter { writing: self.bundle.begin()?, width: self.width, rows: 0 })
+        Ok(RowWriter { writing: self.bundle.begin()?, width: self.width })
     }
 }
 
@@ -202,17 +202,15 @@ impl RowFile {
 pub(crate) struct RowWriter {
     writing: Writing,
     width: usize,
-    rows: u64,
 }
 
 impl RowWriter {
-    /// Adds rows, one after the other: as many ids as the columns, for each.
+    /// Adds rows, one after the other: as many ids as there are columns, for each.
     ///
     /// # Errors
     /// The disk is full, or the system refuses.
     #[inline]
     pub(crate) fn write(&mut self, rows: &[u64]) -> Result<(), FileError> {
-        self.rows += (rows.len() / self.width.max(1)) as u64;
         let mut bytes = [0; 512];
         for ids in rows.chunks(bytes.len() / 8) {
             for (to, id) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(ids) {
@@ -223,9 +221,12 @@ impl RowWriter {
         Ok(())
     }
 
-    /// How many rows it has.
-    pub(crate) fn rows(&self) -> u64 {
-        self.rows
+    /// Ends a row whose other ids were written.
+    ///
+    /// # Errors
+    /// As [`RowWriter::write`].
+    pub(crate) fn end_row(&mut self, id: u64) -> Result<(), FileError> {
+        self.writing.write(&id.to_le_bytes())
     }
 
     /// The run, which doesn't change any more.
@@ -233,7 +234,8 @@ impl RowWriter {
     /// # Errors
     /// As [`RowWriter::write`].
     pub(crate) fn finish(self) -> Result<RowRun, FileError> {
-        Ok(RowRun { written: self.writing.finish()?, width: self.width, rows: self.rows })
+        let written = self.writing.finish()?;
+        Ok(RowRun { rows: written.len() / (8 * self.width as u64), written, width: self.width })
     }
 }
 
@@ -282,6 +284,11 @@ pub(crate) struct RowReader {
 }
 
 impl RowReader {
+    /// The memory that it takes at most, in bytes.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        (self.reading.block() + 16 * self.row.len()) as u64
+    }
+
     /// Goes to the next row, at first to the first one; false if there is none.
     ///
     /// # Errors
@@ -327,7 +334,7 @@ mod tests {
 
     fn spiller(budget: u64) -> Spiller {
         let scratch = Scratch::new(Arc::new(FakeDisk::new(1).process(1)));
-        Spiller::of(&Spill { scratch, budget }, 1)
+        Spiller::of(&Spill { scratch, budget }, 1, LEAST)
     }
 
     #[test]
@@ -341,7 +348,6 @@ mod tests {
                     writers[number % 2].write(row).unwrap();
                 }
                 for (number, writer) in writers.into_iter().enumerate() {
-                    assert_eq!(writer.rows(), 500);
                     let run = writer.finish().unwrap();
                     assert_eq!((run.rows(), run.file_bytes()), (500, 500 * 8 * width as u64));
                     let (mut reader, mut read) = (run.read(), Vec::new());
@@ -361,7 +367,7 @@ mod tests {
         for budget in [0, 1, 10_000, 100_000, 1 << 20, 1 << 30, u64::MAX - 1] {
             for boxes in [0, 1, 7, 64] {
                 let scratch = Scratch::new(Arc::new(FakeDisk::new(1).process(1)));
-                let most = Spiller::of(&Spill { scratch, budget }, boxes).most();
+                let most = Spiller::of(&Spill { scratch, budget }, boxes, LEAST).most();
                 assert!(most == LEAST || u128::from(most) * boxes.max(1) as u128 <= u128::from(budget));
                 let block = Spiller::block(most);
                 assert!(block.is_power_of_two() && (SMALLEST_BLOCK..=BLOCK).contains(&block));
