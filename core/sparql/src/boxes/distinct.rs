@@ -76,7 +76,7 @@ impl Dealt {
         let hash = self.by.hash(row.iter().copied());
         // Each level has a hash of its own, which has nothing to do with those that boxes and tables use.
         let hash = self.by.mix(hash ^ u64::from(self.level + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        let file = (u128::from(hash) * self.writers.len() as u128 >> 64) as usize;
+        let file = ((u128::from(hash) * self.writers.len() as u128) >> 64) as usize;
         let writer = &mut self.writers[file];
         match number {
             None => writer.write(row),

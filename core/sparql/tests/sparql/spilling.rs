@@ -104,7 +104,7 @@ fn answers_are_the_same_however_little_memory_there_is() {
                     assert_eq!(found.len(), wanted.len(), "{}", story());
                     let is_large = !query.contains("DISTINCT ?w");
                     assert!(scratch.written() > 0 || budget > 10_000 || spilled_from > 0 || !is_large, "{}", story());
-                    assert_eq!(scratch.written() > 0 && budget == 1 << 30, false, "{}", story());
+                    assert!(scratch.written() == 0 || budget < 1 << 30, "{}", story());
                     assert!(disk.names().is_empty());
                 }
             }
