@@ -1,6 +1,7 @@
 //! The terms of a plan: those of the store, and those that its query mentions or computes.
 
 use crate::boxes::room_for_one;
+use crate::boxes::spill::Spiller;
 use crate::graphs::Merged;
 use crate::limits::Limits;
 use crate::passing::{Passing, Segments, segment_of};
@@ -57,6 +58,8 @@ struct OfRun {
     unbooked: AtomicU64,
     /// Whom SERVICE asks.
     endpoints: Option<Arc<dyn Endpoints>>,
+    /// The part of each box that can spill; `None` if none of them may.
+    spiller: Option<Spiller>,
     /// Whether a string longer than [`LONGEST`] was needed.
     is_overlong: AtomicBool,
 }
@@ -99,6 +102,16 @@ impl Booking {
             self.book(terms, turn, more);
         }
         turn.is_stopped() || terms.run.is_overlong.load(Ordering::Relaxed) || self.failed.get().is_some()
+    }
+
+    /// Books the terms computed since the last call, and `more` bytes that the box is about to hold. For a box that can do with fewer:
+    /// if it is refused, [`Booking::hold`] may yet succeed.
+    ///
+    /// # Errors
+    /// The request would be over its budget.
+    pub(crate) fn ask(&self, terms: &Terms, turn: &Turn<'_>, more: u64) -> Result<(), OverBudget> {
+        self.booked.set(self.booked.get() + terms.run.unbooked.swap(0, Ordering::Relaxed));
+        turn.book(self.booked.get() + more)
     }
 
     fn book(&self, terms: &Terms, turn: &Turn<'_>, more: u64) {
@@ -166,6 +179,7 @@ impl Terms {
             asked: AtomicU64::new(0),
             unbooked: AtomicU64::new(0),
             endpoints: None,
+            spiller: None,
             is_overlong: AtomicBool::new(false),
         };
         Terms {
@@ -225,17 +239,24 @@ impl Terms {
         Terms { numbers, merged: self.merged.clone(), levels: self.levels, moment: self.moment, ..settled }
     }
 
-    /// The terms at the beginning of a run, and whom it asks.
-    pub(crate) fn at(&self, moment: Moment, endpoints: Option<Arc<dyn Endpoints>>) -> Terms {
+    /// The terms at the beginning of a run, whom it asks, and how each of its boxes that can spill does so.
+    pub(crate) fn at(&self, moment: Moment, endpoints: Option<Arc<dyn Endpoints>>, spiller: Option<Spiller>) -> Terms {
         let mentioned = Arc::clone(&self.mentioned);
         let mut settled = Terms::behind(&self.snapshot, self.base.clone(), self.limits, self.key, mentioned);
-        Arc::get_mut(&mut settled.run).expect("it was just made").endpoints = endpoints;
+        let run = Arc::get_mut(&mut settled.run).expect("it was just made");
+        (run.endpoints, run.spiller) = (endpoints, spiller);
         Terms { moment, numbers: self.numbers, merged: self.merged.clone(), levels: self.levels, ..settled }
     }
 
     /// Whom SERVICE asks, if it may ask at all.
     pub(crate) fn endpoints(&self) -> Option<&Arc<dyn Endpoints>> {
         self.run.endpoints.as_ref()
+    }
+
+    /// How each box of the run that can spill does so; `None` if it must not. A box counts for this if
+    /// [`Draft::that_spills`](crate::lower) says so.
+    pub(crate) fn spiller(&self) -> Option<&Spiller> {
+        self.run.spiller.as_ref()
     }
 
     /// Checks the length of a string to be made. False if it is too long; then the query ends with an error: see

@@ -33,7 +33,6 @@ mod runs;
 mod segment;
 mod statements;
 mod terms;
-pub(crate) mod tournament;
 mod turtle;
 
 pub use chunk::{Chunk, Chunker};

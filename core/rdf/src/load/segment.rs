@@ -18,7 +18,6 @@ use super::BETWEEN_LOOKS;
 use super::compress::{AssembledTerms, with_rdf_type};
 use super::merge::{Entry, Numbering, SortedTerms, entry_of};
 use super::runs::{Quads, Run, remap};
-use super::tournament::Tournament;
 use crate::growing::Storage;
 use crate::ids::Id;
 use crate::index::{Index, Order};
@@ -26,6 +25,7 @@ use crate::packed::Packing;
 use std::sync::Arc;
 use vicus_files::scratch::{Bundle, Reading, Writing, Written};
 use vicus_files::{FileError, Scratch};
+use vicus_flow::library::Tournament;
 use vicus_flow::{Grow, NoMemory, give_up};
 
 fn or_give_up<T>(outcome: Result<T, FileError>) -> T {

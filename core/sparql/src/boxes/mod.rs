@@ -20,6 +20,8 @@ pub(crate) mod scan;
 pub(crate) mod service;
 pub(crate) mod slice;
 pub(crate) mod sort;
+mod sorted_runs;
+pub(crate) mod spill;
 pub(crate) mod top;
 pub(crate) mod union;
 pub(crate) mod values;

@@ -20,6 +20,7 @@ mod rows;
 mod service;
 mod small;
 mod sp2b;
+mod spilling;
 mod stop;
 mod triples;
 mod update;

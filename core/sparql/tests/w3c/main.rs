@@ -23,7 +23,7 @@ use std::sync::{Arc, mpsc};
 use vicus_flow::sequential;
 use vicus_rdf::{Id, Snapshot};
 use vicus_sparql::{
-    Endpoints, Form, Found, Moment, ParseOptions, PlanOptions, QueryError, QueryErrorKind, parse_with, plan,
+    Endpoints, Form, Found, ParseOptions, PlanOptions, QueryError, QueryErrorKind, RunOptions, parse_with, plan,
 };
 
 const NOT_PASSED: &str = include_str!("not-passed.txt");
@@ -117,7 +117,7 @@ fn answer(
     let parsed = parse_with(text, &ParseOptions { base: Some(base), ..ParseOptions::default() })
         .map_err(|error| error.to_string())?;
     let plan = plan(snapshot, &parsed, options).map_err(|error| error.to_string())?;
-    let run = plan.start_with(Moment::default(), Arc::clone(endpoints) as Arc<dyn Endpoints>);
+    let run = plan.start_with(RunOptions { endpoints: Some(Arc::clone(endpoints) as _), ..RunOptions::default() });
     let (send, receive) = mpsc::channel();
     let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?));
     sequential::run(plan.model(), run.operators([(plan.sink(), sink)]), |_| 0).map_err(|error| error.to_string())?;
