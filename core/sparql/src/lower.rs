@@ -18,8 +18,8 @@ use crate::boxes::hash_table::{By, HashSpec, Key};
 use crate::boxes::join::JoinSpec;
 use crate::boxes::union::To;
 use crate::boxes::{
-    self, aggregate, construct, describe, distinct, extend, filter, join, nodes, scan, service, slice, sort, top,
-    union, values, walk,
+    self, aggregate, construct, describe, distinct, extend, filter, hash_join, join, nodes, scan, service, slice, sort,
+    top, union, values, walk,
 };
 use crate::error::QueryError;
 use crate::graphs::Active;
@@ -572,8 +572,8 @@ impl Lowering<'_> {
         let limit = self.limit;
         let replica = |(probed, table): (OutputId, BoxId)| {
             let (hash, spec) = (Arc::clone(hash), Arc::clone(spec));
-            let make = move |terms: &Arc<Terms>| join::HashJoin::new(terms, &spec, &hash, columns, limit);
-            let model = Draft::new(self.terms, "hash join", make).input(&self.schema(from));
+            let make = move |terms: &Arc<Terms>| hash_join::HashJoin::new(terms, &spec, &hash, columns, limit);
+            let model = Draft::new(self.terms, "hash join", make).that_spills().input(&self.schema(from));
             let join = self.place(model.input(&buckets).input(&rows).output(&self.schema(width)));
             self.net.connect(probed, join.input(0));
             self.net.connect(table.output(0), join.input(1));
@@ -586,8 +586,8 @@ impl Lowering<'_> {
     /// Adds a box that builds a table of all these streams' rows.
     fn hash_table(&mut self, builds: Streams, columns: usize, hash: &Arc<HashSpec>) -> BoxId {
         let spec = Arc::clone(hash);
-        let make = move |terms: &Arc<Terms>| join::HashBuild::new(terms, &spec, columns);
-        let model = Draft::new(self.terms, "hash build", make);
+        let make = move |terms: &Arc<Terms>| hash_join::HashBuild::new(terms, &spec, columns);
+        let model = Draft::new(self.terms, "hash build", make).that_spills();
         let model = builds.iter().fold(model, |model, _| model.input(&self.schema(columns)));
         let model = model.output(&self.schema(1)).output(&self.schema(hash.built_columns(columns)));
         let table = self.place(model);
@@ -700,6 +700,7 @@ impl Lowering<'_> {
             Draft::new(&terms, "aggregate", move |terms| {
                 aggregate::Aggregate::new(terms, &spec, rows, width, cache, limit)
             })
+            .that_spills()
         })
     }
 

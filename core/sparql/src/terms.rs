@@ -259,6 +259,11 @@ impl Terms {
         self.run.spiller.as_ref()
     }
 
+    /// How many bytes a hash join's or a GROUP BY's box may hold; without bound if it must not spill.
+    pub(crate) fn most_held(&self) -> u64 {
+        self.spiller().map_or(u64::MAX, Spiller::most)
+    }
+
     /// Checks the length of a string to be made. False if it is too long; then the query ends with an error: see
     /// [`Booking::hold`].
     pub(crate) fn check_length(&self, bytes: usize) -> bool {

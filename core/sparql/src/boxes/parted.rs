@@ -108,6 +108,11 @@ impl<T: Table> Parted<T> {
         Some(&self.parts.get(number)?.table)
     }
 
+    /// As [`Parted::tables`], to be changed.
+    pub(crate) fn tables_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.parts.iter_mut().map(|part| &mut part.table).chain(self.outgrown.iter_mut().flatten())
+    }
+
     /// All tables that may have rows.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &T> {
         self.parts.iter().map(|part| &part.table).chain(self.outgrown.iter().flatten())

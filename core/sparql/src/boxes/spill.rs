@@ -271,6 +271,17 @@ impl RowRun {
             left: self.rows,
         }
     }
+
+    /// Reads it from a row on.
+    ///
+    /// # Errors
+    /// As [`RowReader::advance`].
+    pub(crate) fn read_from(&self, row: u64) -> Result<RowReader, FileError> {
+        let mut reader = self.read();
+        reader.reading.seek(row * 8 * self.width as u64)?;
+        reader.left = self.rows.saturating_sub(row);
+        Ok(reader)
+    }
 }
 
 /// Reads a run, row by row.

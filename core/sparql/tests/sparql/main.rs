@@ -7,6 +7,7 @@ mod grammar;
 mod graphs;
 mod growth;
 mod large;
+mod larger;
 mod long;
 mod made;
 mod meaning;
