@@ -9,7 +9,7 @@ use spargebra::algebra::{GraphPattern, OrderExpression};
 use spargebra::{Query, SparqlParser};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use vicus_sparql::{DefaultGraph, Form, Limits, PlanOptions, parse, plan};
+use vicus_sparql::{DefaultGraph, Form, Limits, ParseOptions, PlanOptions, parse_with, plan};
 
 pub(crate) const SUBJECTS: [&str; 6] = ["<http://e/a>", "<http://e/b>", "<http://e/c>", "<http://e/p>", "_:x", "_:y"];
 pub(crate) const PREDICATES: [&str; 4] = ["<http://e/p>", "<http://e/q>", "<http://e/r>", "<http://e/s>"];
@@ -471,7 +471,8 @@ fn check_query_in(seed: u64, data: &str, text: &str, default: DefaultGraph) -> O
     let (whole, skip, limit) = unsliced(pattern);
     let expected = naive::evaluate_in(&set, whole)?;
     let snapshot = made::in_way(data, seed as usize % made::WAYS);
-    let parsed = parse(text).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
+    let options = ParseOptions { rdf_12: data.contains("<<"), ..ParseOptions::default() };
+    let parsed = parse_with(text, &options).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
     let mut explained = None;
     let mut numbers = Chance::new(seed ^ 5);
     for options in settings() {
