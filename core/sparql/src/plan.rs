@@ -418,6 +418,11 @@ impl Run {
         self.terms.stored(id)
     }
 
+    /// Passes a copy of the key of the term of an id in a solution to `look`. Panics for terms without keys.
+    pub(crate) fn with_key<R>(&self, id: Id, look: impl FnOnce(&str) -> R) -> R {
+        look(&self.terms.key(id))
+    }
+
     /// Passes the term of an id in a solution to `look`; a term of the store is not copied. Panics as [`Run::term`] does.
     pub fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
         self.terms.view(id, look)

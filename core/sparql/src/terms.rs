@@ -44,6 +44,12 @@ pub(crate) struct Terms {
     passing: Option<Passing>,
 }
 
+/// A part of a triple term.
+enum Part {
+    Inlined(Id),
+    Key(Kind, String),
+}
+
 /// The state shared by all boxes of a run.
 struct OfRun {
     /// Terms kept until the run's end.
@@ -354,6 +360,78 @@ impl Terms {
             None => self.keep(kind, key),
             Some(_) if self.check_length(key.len()) => self.add(kind, key),
             Some(_) => Id::UNBOUND,
+        }
+    }
+
+    /// The ids of the parts of a triple term. Panics for other terms.
+    pub(crate) fn parts(&self, id: Id) -> [Id; 3] {
+        self.part_keys(id).map(|part| self.id_of_part(part))
+    }
+
+    /// The id of one of the parts of a triple term; `None` for other terms.
+    pub(crate) fn part(&self, id: Id, place: usize) -> Option<Id> {
+        let [s, p, o] = Some(id).filter(|id| id.is_triple()).map(|id| self.part_keys(id))?;
+        Some(self.id_of_part([s, p, o].into_iter().nth(place)?))
+    }
+
+    /// The keys of the parts: a copy, since looking one up may need the lock that lends the term.
+    fn part_keys(&self, id: Id) -> [Part; 3] {
+        self.view(id, |view| match view {
+            TermView::Triple(triple) => triple.parts().map(|part| match part {
+                Encoded::Inlined(id) => Part::Inlined(id),
+                Encoded::Key(kind, key) => Part::Key(kind, key.to_owned()),
+            }),
+            other => panic!("{other} is no triple term"),
+        })
+    }
+
+    fn id_of_part(&self, part: Part) -> Id {
+        match part {
+            Part::Inlined(id) => id,
+            Part::Key(kind, key) => self.id_of_key(kind, &key),
+        }
+    }
+
+    /// The triple term of these; `None` if there is none: see [`Encoder::triple`].
+    pub(crate) fn triple(&self, ids: [Id; 3]) -> Option<Id> {
+        if ids.iter().any(|id| id.is_unbound()) {
+            return None;
+        }
+        let mut parts = [const { None }; 3];
+        for (part, id) in parts.iter_mut().zip(ids) {
+            *part = Some(match id.rank() {
+                None => Part::Inlined(id),
+                Some(_) => Part::Key(id.kind(), self.key(id)),
+            });
+        }
+        let parts = parts.each_ref().map(|part| match part {
+            Some(Part::Key(kind, key)) => Encoded::Key(*kind, key),
+            Some(Part::Inlined(id)) => Encoded::Inlined(*id),
+            None => unreachable!("all were set"),
+        });
+        let mut encoder = Encoder::default();
+        match encoder.triple(parts)? {
+            Encoded::Inlined(id) => Some(id),
+            Encoded::Key(kind, key) => Some(self.id_of_key(kind, key)).filter(|id| !id.is_unbound()),
+        }
+    }
+
+    /// A copy of the key of a term that has one.
+    pub(crate) fn key(&self, id: Id) -> String {
+        if self.snapshot.has(id) {
+            return self.snapshot.key(id, str::to_owned);
+        }
+        if let Some(number) = Terms::number_of_fresh(id) {
+            let mut encoder = Encoder::default();
+            let Encoded::Key(_, key) = encoder.fresh(number) else { unreachable!("a node has a key") };
+            return key.to_owned();
+        }
+        if self.mentioned.has(id) {
+            return self.mentioned.key(id).to_owned();
+        }
+        match segment_of(id) {
+            Some(segment) => self.with_passing(id, segment, str::to_owned),
+            None => self.read().key_copied(id),
         }
     }
 

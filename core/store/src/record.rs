@@ -1,7 +1,7 @@
 //! A transaction as bytes for the log.
 //!
 //! ```text
-//!  record  1, number of terms, terms, number of steps, steps
+//!  record  1, or 2 if there are terms of kinds that 1 does not know; number of terms, terms, number of steps, steps
 //!  term    tag of the kind, length of the key, key; or the eight bytes of an id that is its own term, most significant first
 //!  step    number of deleted quads, these, number of inserted quads, these
 //!  quad    subject, predicate, object, graph: each the number of a term from 1, or 0 for the default graph
@@ -13,9 +13,19 @@
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use vicus_flow::library::HashKey;
-use vicus_rdf::{Encoded, Id, Kind};
+use vicus_rdf::{Encoded, Id, Kind, TripleView};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+
+/// The version of records without terms that only RDF 1.2 has: what knows no other reads them.
+const VERSION_OF_OLD_KINDS: u8 = 1;
+
+/// Notes that a record has a term of this kind.
+fn raise(version: &mut u8, kind: Kind) {
+    if matches!(kind, Kind::DirString | Kind::Triple) {
+        *version = VERSION;
+    }
+}
 
 /// A quad by the numbers of its terms; 0 stands for the default graph.
 pub(crate) type Numbers = [u32; 4];
@@ -25,6 +35,7 @@ pub(crate) type Numbers = [u32; 4];
 pub(crate) struct Writer {
     /// Of a step's ids: authors of data choose those that are their own terms.
     hash_key: HashKey,
+    version: u8,
     terms: Vec<u8>,
     count: u64,
     steps: Vec<u8>,
@@ -42,7 +53,8 @@ fn put(mut number: u64, into: &mut Vec<u8>) {
 impl Writer {
     /// A record without steps.
     pub(crate) fn new(hash_key: HashKey) -> Writer {
-        Writer { hash_key, terms: Vec::new(), count: 0, steps: Vec::new(), step_count: 0 }
+        let version = VERSION_OF_OLD_KINDS;
+        Writer { hash_key, version, terms: Vec::new(), count: 0, steps: Vec::new(), step_count: 0 }
     }
 
     /// Adds what follows what is there. `key` passes on the key of an id that is not its own term.
@@ -56,6 +68,7 @@ impl Writer {
                     continue;
                 }
                 let number = *numbers.entry(id).or_insert_with(|| {
+                    raise(&mut self.version, id.kind());
                     if id.kind().section().is_some() {
                         key(id, &mut |key| put_key(id.kind(), key, &mut self.terms));
                     } else {
@@ -77,7 +90,7 @@ impl Writer {
 
     /// The record.
     pub(crate) fn finish(self) -> Vec<u8> {
-        let mut record = vec![VERSION];
+        let mut record = vec![self.version];
         put(self.count, &mut record);
         record.extend_from_slice(&self.terms);
         put(self.step_count, &mut record);
@@ -87,8 +100,9 @@ impl Writer {
 }
 
 /// Writes a record of one step, by terms. It belongs to no store yet, whose number would key a hash; so its maps are ordered.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Editor {
+    version: u8,
     terms: Vec<u8>,
     /// The numbers of terms, by the bytes that they have in the record.
     numbers: BTreeMap<Box<[u8]>, u32>,
@@ -96,12 +110,22 @@ pub(crate) struct Editor {
     quads: BTreeMap<Numbers, bool>,
 }
 
+impl Default for Editor {
+    fn default() -> Editor {
+        let (terms, numbers, quads) = Default::default();
+        Editor { version: VERSION_OF_OLD_KINDS, terms, numbers, quads }
+    }
+}
+
 impl Editor {
     /// The number of a term.
     pub(crate) fn number(&mut self, term: Encoded<'_>) -> u32 {
         let start = self.terms.len();
         match term {
-            Encoded::Key(kind, key) => put_key(kind, key, &mut self.terms),
+            Encoded::Key(kind, key) => {
+                raise(&mut self.version, kind);
+                put_key(kind, key, &mut self.terms);
+            }
             Encoded::Inlined(id) => self.terms.extend_from_slice(&id.bits().to_be_bytes()),
         }
         if let Some(&number) = self.numbers.get(&self.terms[start..]) {
@@ -123,7 +147,7 @@ impl Editor {
         if self.quads.is_empty() {
             return None;
         }
-        let mut record = vec![VERSION];
+        let mut record = vec![self.version];
         put(self.numbers.len() as u64, &mut record);
         record.extend_from_slice(&self.terms);
         put(1, &mut record);
@@ -201,7 +225,8 @@ impl<'a> Reader<'a> {
         }
         self.bytes(1)?;
         let length = self.count(1)?;
-        Some(NamedTerm::Key(kind, str::from_utf8(self.bytes(length)?).ok()?))
+        let key = str::from_utf8(self.bytes(length)?).ok()?;
+        (kind != Kind::Triple || TripleView::is_key(key)).then_some(NamedTerm::Key(kind, key))
     }
 
     fn quads(&mut self, terms: usize) -> Option<Vec<Numbers>> {
@@ -223,8 +248,8 @@ impl Record<'_> {
     /// Reads a record; on failure, says what it lacks.
     pub(crate) fn read(bytes: &[u8]) -> Result<Record<'_>, String> {
         let (&version, rest) = bytes.split_first().ok_or("it is empty")?;
-        if version != VERSION {
-            return Err(format!("its form is {version}, and this Vicus reads {VERSION}"));
+        if !(VERSION_OF_OLD_KINDS..=VERSION).contains(&version) {
+            return Err(format!("its form is {version}, and this Vicus reads up to {VERSION}"));
         }
         let mut reader = Reader(rest);
         let mut record = Record::default();

@@ -89,6 +89,10 @@ pub(crate) struct Args {
     /// Refuses queries that call an unknown function; otherwise such a call is an error, which a FILTER takes for false.
     #[arg(long)]
     strict_functions: bool,
+    /// Reads RDF 1.2 and SPARQL 1.2, which are not final yet: triple terms, base directions, and what goes with them. Without it, a text
+    /// that uses them is refused; a store that has them is read in any case.
+    #[arg(long = "rdf-12")]
+    rdf_12: bool,
     /// The most bytes of a query's text: 500000, 64K, 10M.
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value_t = ParseOptions::default().bytes as u64)]
     max_query_bytes: u64,
@@ -151,6 +155,7 @@ impl Args {
                 path_signs: self.max_path_signs,
                 depth: self.max_query_depth,
                 strict_functions: self.strict_functions,
+                rdf_12: self.rdf_12,
             },
             base: self.base.clone(),
             plan: PlanOptions {
@@ -374,7 +379,8 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
         None => {
             let on_error = if args.skip_malformed { OnError::Skip } else { OnError::Fail };
             let longest_line = usize::try_from(args.max_line).unwrap_or(usize::MAX);
-            let options = LoadOptions { on_error, longest_line, hash_seed, ..LoadOptions::default() };
+            let rdf_12 = args.rdf_12;
+            let options = LoadOptions { on_error, longest_line, hash_seed, rdf_12, ..LoadOptions::default() };
             let loaded = engine::load(&service, sources, &reading, options)?;
             if let Some(first) = &loaded.first_skipped {
                 tell(format_args!("vicus: {} malformed lines were left out; the first: {first}", loaded.skipped));

@@ -19,7 +19,7 @@ use super::compress::{AssembledTerms, with_rdf_type};
 use super::merge::{Entry, Numbering, SortedTerms, entry_of};
 use super::runs::{Quads, Run, remap};
 use crate::growing::Storage;
-use crate::ids::Id;
+use crate::ids::{Id, SECTIONS};
 use crate::index::{Index, Order};
 use crate::packed::Packing;
 use std::sync::Arc;
@@ -281,7 +281,7 @@ pub(super) fn assemble_segments(
         (true, true) => terms[a].entry < terms[b].entry,
         (is_at_one, _) => is_at_one,
     };
-    let mut keys: [SpillingKeys; 5] = std::array::from_fn(|_| SpillingKeys::new(scratch));
+    let mut keys: [SpillingKeys; SECTIONS] = std::array::from_fn(|_| SpillingKeys::new(scratch));
     let mut inlined = Packing::default();
     let mut tournament = Tournament::new(terms.len(), |a, b| less(&terms, a, b));
     let (mut count, mut last) = (0_u32, Vec::new());

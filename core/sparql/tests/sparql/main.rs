@@ -16,6 +16,7 @@ mod paths;
 mod plans;
 mod random;
 mod random_shapes;
+mod random_triples;
 mod random_values;
 mod rows;
 mod service;

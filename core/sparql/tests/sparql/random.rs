@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_files::{FakeDisk, Scratch};
-use vicus_sparql::{DefaultGraph, Form, Limits, PlanOptions, RunOptions, Spill, parse, plan};
+use vicus_sparql::{DefaultGraph, Form, Limits, ParseOptions, PlanOptions, RunOptions, Spill, parse_with, plan};
 
 pub(crate) const SUBJECTS: [&str; 6] = ["<http://e/a>", "<http://e/b>", "<http://e/c>", "<http://e/p>", "_:x", "_:y"];
 pub(crate) const PREDICATES: [&str; 4] = ["<http://e/p>", "<http://e/q>", "<http://e/r>", "<http://e/s>"];
@@ -474,7 +474,8 @@ fn check_query_in(seed: u64, data: &str, text: &str, default: DefaultGraph) -> O
     let (whole, skip, limit) = unsliced(pattern);
     let expected = naive::evaluate_in(&set, whole)?;
     let snapshot = made::in_way(data, seed as usize % made::WAYS);
-    let parsed = parse(text).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
+    let options = ParseOptions { rdf_12: data.contains("<<"), ..ParseOptions::default() };
+    let parsed = parse_with(text, &options).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
     let mut explained = None;
     let mut numbers = Chance::new(seed ^ 5);
     for options in settings() {

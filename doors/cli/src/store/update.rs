@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use vicus::{Runtime, Setting};
 use vicus_service::{Error, MemoryBudget, Service, SessionOptions, check_update, open_store};
-use vicus_sparql::PlanOptions;
+use vicus_sparql::{ParseOptions, PlanOptions};
 
 /// See `vicus update --help`.
 #[derive(clap::Args)]
@@ -49,11 +49,16 @@ pub(crate) struct Args {
     /// The folder in which LOAD may read files, by file: URLs; by default none.
     #[arg(long, value_name = "DIR")]
     load_folder: Option<PathBuf>,
+    /// Reads SPARQL 1.2, which is not final yet, and RDF 1.2 in documents of LOAD: triple terms, base directions, and what goes with
+    /// them. Without it, a text that uses them is refused.
+    #[arg(long = "rdf-12")]
+    rdf_12: bool,
 }
 
 impl Args {
     fn session_options(&self) -> anyhow::Result<SessionOptions> {
         Ok(SessionOptions {
+            parse: ParseOptions { rdf_12: self.rdf_12, ..ParseOptions::default() },
             base: self.base.clone(),
             plan: PlanOptions { hash_seed: by_chance(), ..PlanOptions::default() },
             web: self.web.web(),
