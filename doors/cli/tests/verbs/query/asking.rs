@@ -39,7 +39,7 @@ const EVERYTHING_TIMES_EVERYTHING: &str = "SELECT DISTINCT * { ?a ?b ?c . ?d ?e 
 #[test]
 fn a_query_that_needs_too_much_memory_says_what_grew() {
     let data = file("memory.nt", generated_text());
-    let limited = ["query", "--data", &data, "--memory-limit", "4M", "--format", "count"];
+    let limited = ["query", "--data", &data, "--memory-limit", "4M", "--no-spill", "--format", "count"];
     let with = |query: &'static str| [&limited[..], &[query]].concat();
     fails(&with(EVERYTHING_TIMES_EVERYTHING), &["4.0 MiB", "MiB for distinct", "--memory-limit"]);
     let sort = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i } ORDER BY ?a ?i";
@@ -88,7 +88,7 @@ fn a_text_and_its_plan_are_booked() {
     // The error names the user's limit, not what text and plan have left of it.
     let sort = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l } ORDER BY ?a ?i";
     let data = file("text-sort.nt", generated_text());
-    let args = ["query", "--data", &data, "--memory-limit", "1M", "--format", "count", sort];
+    let args = ["query", "--data", &data, "--memory-limit", "1M", "--no-spill", "--format", "count", sort];
     fails(&args, &["more than 1.0 MiB is needed:", "for sort"]);
 }
 
