@@ -42,12 +42,30 @@ pub const BLOCK: usize = 64 << 10;
 pub struct Scratch {
     directory: Arc<dyn Directory>,
     written: AtomicU64,
+    most: u64,
 }
 
 impl Scratch {
     /// Temporary storage in this directory.
     pub fn new(directory: Arc<dyn Directory>) -> Arc<Scratch> {
-        Arc::new(Scratch { directory, written: AtomicU64::new(0) })
+        Scratch::within(directory, u64::MAX)
+    }
+
+    /// Temporary storage in this directory, to which so many bytes at most are written in all. A write beyond them fails.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use vicus_files::{FakeDisk, Scratch};
+    ///
+    /// let scratch = Scratch::within(Arc::new(FakeDisk::new(1).process(7)), 4);
+    /// let mut writing = scratch.begin()?;
+    /// writing.write(b"salve")?;
+    /// let error = writing.finish().unwrap_err().to_string();
+    /// assert!(error.ends_with("more than 4 bytes, which is the limit of temporary files"), "{error}");
+    /// # Ok::<(), vicus_files::FileError>(())
+    /// ```
+    pub fn within(directory: Arc<dyn Directory>, most: u64) -> Arc<Scratch> {
+        Arc::new(Scratch { directory, written: AtomicU64::new(0), most })
     }
 
     /// How many bytes were written so far.
@@ -238,10 +256,15 @@ impl Writing {
 
     /// Writes whole blocks, or the last one.
     fn put(&mut self, bytes: &[u8]) -> Result<(), FileError> {
+        let Scratch { written, most, directory } = &*self.scratch;
+        if written.fetch_add(bytes.len() as u64, Ordering::Relaxed).saturating_add(bytes.len() as u64) > *most {
+            let cause = format!("more than {most} bytes, which is the limit of temporary files");
+            let cause = io::Error::new(io::ErrorKind::QuotaExceeded, cause);
+            return Err(FileError::new(temporary_path(&**directory), Operation::Write, cause));
+        }
         self.place.write(self.whole, bytes, self.block)?;
         self.checksums.extend(bytes.chunks(self.block).map(crc32c::crc32c));
         self.whole += bytes.len() as u64;
-        self.scratch.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 

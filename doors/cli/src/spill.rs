@@ -1,16 +1,20 @@
 //! Options about rows that memory has no room for.
 
+use crate::query::bytes;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use vicus_service::TemporaryFolder;
 
 #[derive(clap::Args)]
 pub(crate) struct SpillArgs {
-    /// The folder of temporary files, into which ORDER BY, DISTINCT and CONSTRUCT write rows beyond the memory limit. They have no names,
+    /// The folder of temporary files, into which joins, GROUP BY, ORDER BY, DISTINCT and CONSTRUCT write rows beyond the memory limit. They have no names,
     /// and are gone when the query ends. By default the store's own folder, or, for data without a store and for stores that can't be
     /// written to, the system's folder (TMPDIR, else /tmp).
     #[arg(long, value_name = "DIR", conflicts_with = "no_spill")]
     temp_folder: Option<PathBuf>,
+    /// Each query writes so many bytes to temporary files at most, and fails where it needs more.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "32G", conflicts_with = "no_spill")]
+    temp_limit: u64,
     /// Writes no temporary files: what outgrows the memory limit fails.
     #[arg(long)]
     no_spill: bool,
@@ -23,7 +27,10 @@ impl SpillArgs {
         if self.no_spill {
             return Ok(None);
         }
-        let usable = |path: &Path| TemporaryFolder::open(path).and_then(|folder| folder.check().map(|()| folder));
+        let usable = |path: &Path| {
+            let folder = TemporaryFolder::open(path)?.within(self.temp_limit);
+            folder.check().map(|()| folder)
+        };
         match &self.temp_folder {
             Some(path) => usable(path).map(Some).with_context(|| format!("--temp-folder {}", path.display())),
             None => Ok(store.and_then(|path| usable(path).ok()).or_else(|| usable(&std::env::temp_dir()).ok())),

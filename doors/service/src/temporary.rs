@@ -18,7 +18,10 @@ use vicus_sparql::Spill;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct TemporaryFolder(Arc<dyn Directory>);
+pub struct TemporaryFolder {
+    directory: Arc<dyn Directory>,
+    most: u64,
+}
 
 impl TemporaryFolder {
     /// The folder at this path.
@@ -26,7 +29,12 @@ impl TemporaryFolder {
     /// # Errors
     /// There is none, or the system refuses.
     pub fn open(path: &Path) -> Result<TemporaryFolder, FileError> {
-        Ok(TemporaryFolder(Arc::new(SystemDirectory::open(path)?)))
+        Ok(TemporaryFolder { directory: Arc::new(SystemDirectory::open(path)?), most: u64::MAX })
+    }
+
+    /// The same folder, into which each call writes so many bytes at most.
+    pub fn within(self, bytes: u64) -> TemporaryFolder {
+        TemporaryFolder { most: bytes, ..self }
     }
 
     /// Makes a file there, and drops it.
@@ -34,11 +42,11 @@ impl TemporaryFolder {
     /// # Errors
     /// The system refuses: the folder can't be written to.
     pub fn check(&self) -> Result<(), FileError> {
-        self.0.temporary().map(drop)
+        self.directory.temporary().map(drop)
     }
 
     /// For a run whose boxes may hold so many bytes together.
     pub(crate) fn spill(&self, budget: u64) -> Spill {
-        Spill { scratch: Scratch::new(Arc::clone(&self.0)), budget }
+        Spill { scratch: Scratch::within(Arc::clone(&self.directory), self.most), budget }
     }
 }

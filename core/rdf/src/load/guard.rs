@@ -1,10 +1,13 @@
 //! Watches the bytes on their way to a parser of others for what makes that parser take far more memory or stack than the text has
-//! bytes: JSON that is nested deeply, and entities of XML that contain each other.
+//! bytes: JSON and XML that are nested deeply, and entities of XML that contain each other.
 
 use std::collections::BTreeMap;
 
 /// The deepest nesting of objects and lists in JSON-LD. oxjsonld replays nested objects by recursion.
 pub(super) const MOST_LEVELS: usize = 256;
+
+/// The deepest nesting of elements in RDF/XML. At each element, oxrdfxml looks through all that it stands in for the version of RDF.
+pub(super) const MOST_ELEMENTS: usize = 2048;
 
 /// The longest declaration of an entity, and the longest name of one that is looked for.
 const LONGEST_DECLARATION: usize = 16 << 10;
@@ -13,7 +16,7 @@ const LONGEST_NAME: usize = 256;
 /// What was seen so far of a text.
 pub(super) enum Guard {
     Json { levels: usize, in_string: bool, is_escaped: bool },
-    Xml(Box<Entities>),
+    Xml(Box<Entities>, Elements),
 }
 
 /// The text goes beyond a limit.
@@ -21,6 +24,72 @@ pub(super) enum Guard {
 pub(super) enum Beyond {
     Nested,
     Declaration,
+}
+
+/// The elements of XML that are open.
+#[derive(Default)]
+pub(super) struct Elements {
+    open: usize,
+    place: Place,
+}
+
+/// In what part of XML the last byte was.
+#[derive(Clone, Copy, Default)]
+enum Place {
+    #[default]
+    Text,
+    /// Behind `<`.
+    Opening,
+    /// In a tag that opens an element: the quotation mark that is open in it, and whether the last byte was a slash.
+    Start(Option<u8>, bool),
+    /// In a tag that closes an element.
+    End,
+    /// Behind `<!`.
+    Declaration,
+    /// In a comment, behind so many hyphens.
+    Comment(usize),
+    /// In a section of characters, behind so many brackets.
+    Characters(usize),
+    /// In a processing instruction, or a declaration of another kind.
+    Other,
+}
+
+impl Elements {
+    /// How many elements are open behind the next byte.
+    fn next(&mut self, byte: u8) -> usize {
+        self.place = match (self.place, byte) {
+            (Place::Text, b'<') => Place::Opening,
+            (Place::Text, _) => Place::Text,
+            (Place::Opening, b'/') => Place::End,
+            (Place::Opening, b'!') => Place::Declaration,
+            (Place::Opening, b'?') => Place::Other,
+            (Place::Opening, _) => {
+                self.open += 1;
+                Place::Start(None, false)
+            }
+            (Place::Start(None, is_empty), b'>') => {
+                self.open -= usize::from(is_empty);
+                Place::Text
+            }
+            (Place::Start(None, _), b'"' | b'\'') => Place::Start(Some(byte), false),
+            (Place::Start(None, _), _) => Place::Start(None, byte == b'/'),
+            (Place::Start(Some(mark), _), _) => Place::Start((byte != mark).then_some(mark), false),
+            (Place::End, b'>') => {
+                self.open = self.open.saturating_sub(1);
+                Place::Text
+            }
+            (Place::Declaration, b'-') => Place::Comment(0),
+            (Place::Declaration, b'[') => Place::Characters(0),
+            (Place::Comment(2..), b'>') | (Place::Characters(2..), b'>') | (Place::Other, b'>') => Place::Text,
+            (Place::Comment(count), b'-') => Place::Comment(count + 1),
+            (Place::Comment(_), _) => Place::Comment(0),
+            (Place::Characters(count), b']') => Place::Characters(count + 1),
+            (Place::Characters(_), _) => Place::Characters(0),
+            (Place::Declaration | Place::Other, _) => Place::Other,
+            (Place::End, _) => Place::End,
+        };
+        self.open
+    }
 }
 
 /// The entities of a document.
@@ -52,7 +121,7 @@ impl Guard {
     }
 
     pub(super) fn xml() -> Guard {
-        Guard::Xml(Box::default())
+        Guard::Xml(Box::default(), Elements::default())
     }
 
     /// Looks at the next bytes; returns by how many bytes their entities make them longer.
@@ -74,10 +143,13 @@ impl Guard {
                 }
                 Ok(0)
             }
-            Guard::Xml(entities) => {
+            Guard::Xml(entities, elements) => {
                 let mut longer = 0;
                 for &byte in bytes {
                     longer += entities.next(byte)?;
+                    if elements.next(byte) > MOST_ELEMENTS {
+                        return Err(Beyond::Nested);
+                    }
                 }
                 Ok(longer)
             }
@@ -159,6 +231,24 @@ mod tests {
             let (a, b) = (8, 10 + 2 * 8);
             assert_eq!(longer, a + b + b + a, "{step}");
         }
+    }
+
+    #[test]
+    fn elements_are_counted_where_they_are_elements() {
+        let text = "<?xml version='1.0'?><!-- <a> -- <b> --><a x='<>/' y=\"/\"><b/><c z='1' /><![CDATA[<d><e>]]]><f>text</f\n></a><g>";
+        let open: usize = [1, 7, text.len()]
+            .into_iter()
+            .map(|step| {
+                let mut elements = Elements::default();
+                let deepest = text.as_bytes().chunks(step).flatten().map(|&byte| elements.next(byte)).max();
+                assert_eq!(deepest, Some(2), "{step}");
+                elements.open
+            })
+            .sum();
+        assert_eq!(open, 3, "one at each end");
+        let mut guard = Guard::xml();
+        assert!(guard.look("<a>".repeat(MOST_ELEMENTS).as_bytes()).is_ok());
+        assert!(matches!(guard.look(b"<a>"), Err(Beyond::Nested)));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! and ends a statement that is too long.
 
 use super::edition::Found;
-use super::guard::{Beyond, Guard, MOST_LEVELS};
+use super::guard::{Beyond, Guard, MOST_ELEMENTS, MOST_LEVELS};
 use super::statements::Statements;
 use super::turtle::no_base;
 use super::{OnError, Parsed, Syntax, SyntaxError, Unparsed, could_have, is_of_rdf_12};
@@ -346,6 +346,9 @@ impl PulledReader {
             Some(Failed::NoMemory(error)) => Ended::Unparsed(error.into()),
             Some(Failed::Beyond(beyond)) => {
                 let message = match beyond {
+                    Beyond::Nested if matches!(self.parser, Parser::Xml(_)) => {
+                        format!("elements are nested more than {MOST_ELEMENTS} levels deep")
+                    }
                     Beyond::Nested => format!("objects and lists are nested more than {MOST_LEVELS} levels deep"),
                     Beyond::Declaration => "the declaration of an entity is too long".to_owned(),
                 };

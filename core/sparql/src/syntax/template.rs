@@ -5,6 +5,7 @@ use super::ast::{Expression, Item, Select, Term, Triple, TripleTerm, Var, Verb};
 use super::parser::Parser;
 use crate::expression::Function;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 /// What is computed for the templates of a query or an operation.
@@ -36,9 +37,9 @@ impl<'a> Parser<'a> {
             }
         }
         for number in blanks {
-            if !computed.blanks.contains_key(&number) {
+            if let Entry::Vacant(vacant) = computed.blanks.entry(number) {
                 let var = self.own_variable();
-                computed.blanks.insert(number, var);
+                vacant.insert(var);
                 computed.items.push((Expression::Call(Function::BNode, Vec::new()), var));
             }
         }

@@ -27,10 +27,10 @@ impl Translator<'_> {
     }
 
     /// A pattern whose solutions have triple terms in these slots: of these parts, of which variables get their values.
-    pub(super) fn with_terms<'t>(
+    pub(super) fn with_terms(
         &mut self,
         node: Node,
-        mut terms: Vec<(Slot, &'t TripleTerm)>,
+        mut terms: Vec<(Slot, &TripleTerm)>,
         scope: &mut Names,
         possible: &mut Vec<Slot>,
     ) -> Node {

@@ -11,6 +11,7 @@ use std::path::Path;
 pub(crate) type Row = Vec<Option<Term>>;
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a test has few of them")]
 pub(crate) enum Answer {
     Boolean(bool),
     Rows {

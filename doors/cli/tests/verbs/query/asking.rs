@@ -49,6 +49,9 @@ fn a_query_that_needs_too_much_memory_says_what_grew() {
     fails(&with(groups), &["4.0 MiB", "MiB for aggregate"]);
     let made = "SELECT (COUNT(DISTINCT ?x) AS ?n) { ?a ?b ?c . ?d ?e ?f BIND (CONCAT(?c, \"/\", ?f) AS ?x) }";
     fails(&with(made), &["4.0 MiB", "MiB for extend"]);
+    // With temporary files, their limit ends it.
+    let spills = ["query", "--data", &data, "--memory-limit", "4M", "--temp-limit", "20M", "--format", "count"];
+    fails(&[&spills[..], &[sort]].concat(), &["temporary file", "20971520 bytes", "the limit of temporary files"]);
     // A table for people is held as a whole, because the widths of its columns depend on all rows.
     let table = ["query", "--data", &data, "--memory-limit", "4M", "SELECT * { ?a ?b ?c . ?d ?e ?f }"];
     fails(&table, &["4.0 MiB", "MiB for solutions"]);
@@ -176,14 +179,14 @@ fn what_a_test_collects_is_bounded() {
     let query = "SELECT * { ?s ?p ?o FILTER EXISTS { SELECT ?s { ?s ?q ?x \
                  OPTIONAL { ?a ?b ?c . ?d ?e ?f FILTER (?c < ?x) } } GROUP BY ?s HAVING (COUNT(?f) > 1) } }";
     fails(
-        &["query", "--data", &data, "--memory-limit", "8M", "--format", "count", query],
+        &["query", "--data", &data, "--memory-limit", "8M", "--no-spill", "--format", "count", query],
         &["8.0 MiB", "MiB for hash build"],
     );
     // No join can answer this one: a filter does, row by row.
     let query = "SELECT * { ?s ?p ?o FILTER (EXISTS { { SELECT DISTINCT * { ?x ?q ?y . ?a ?b ?c \
                  FILTER (STR(?c) != STR(?o)) } } FILTER (?y = 'none') } || ?o = 1) }";
     fails(
-        &["query", "--data", &data, "--memory-limit", "8M", "--format", "count", query],
+        &["query", "--data", &data, "--memory-limit", "8M", "--no-spill", "--format", "count", query],
         &["8.0 MiB", "MiB for filter"],
     );
 }
