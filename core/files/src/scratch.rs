@@ -111,7 +111,8 @@ impl Bundle {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use vicus_files::{Bundle, FakeDisk, Scratch};
+    /// use vicus_files::scratch::Bundle;
+    /// use vicus_files::{FakeDisk, Scratch};
     ///
     /// let scratch = Scratch::new(Arc::new(FakeDisk::new(1).process(7)));
     /// let bundle = Bundle::of_blocks(scratch, 4096);
