@@ -400,7 +400,10 @@ mod tests {
         };
         assert!(all.is_sorted_by_key(of_parts));
         all.dedup_by(|a, b| a.0 == b.0);
-        assert_eq!(all.len(), triples().into_iter().collect::<std::collections::HashSet<_>>().len());
+        assert_eq!(
+            all.len(),
+            triples().into_iter().collect::<hashbrown::HashSet<_, rustc_hash::FxBuildHasher>>().len()
+        );
     }
 
     #[test]

@@ -122,7 +122,19 @@ fn long_strings_are_booked_as_they_are_made() {
         (format!("SELECT ?s {{ {long} FILTER (STRDT(CONCAT(?x19, ?o), ?s) != ?o) }}"), "hash join"),
         (format!("SELECT ?o (GROUP_CONCAT(?x19) AS ?y) {{ {long} }} GROUP BY ?o"), "aggregate"),
     ] {
-        let args = ["query", "--data", &data, "--memory-limit", "16M", "--threads", "1", "--format", "count", &query];
+        let args = [
+            "query",
+            "--data",
+            &data,
+            "--memory-limit",
+            "16M",
+            "--no-spill",
+            "--threads",
+            "1",
+            "--format",
+            "count",
+            &query,
+        ];
         fails(&args, &["16.0 MiB is needed:", &format!("MiB for {who}")]);
         // The limit was noticed after a few of thousands of rows.
         let text = stderr(&run(&args));
