@@ -24,7 +24,7 @@ use std::fmt;
 use std::sync::Arc;
 use vicus_flow::BoxError;
 
-/// The version of the sections. 1 had keys that were not compressed, 2 no [`NEW_KINDS`].
+/// The version of the sections. 1 had keys that were not compressed, 2 no terms that only RDF 1.2 has.
 pub const FORMAT: u64 = 3;
 
 /// The version that is written, so that it can be read by what knows no other, where there are no terms of [`NEW_KINDS`].
