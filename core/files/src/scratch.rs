@@ -9,8 +9,9 @@
 //! process ends in any way. Nothing is ever synced, as nothing has to outlast a crash. Runs of a [`Bundle`] share a file, of which each has
 //! blocks of its own: there may be any number of them, but of open files only some thousand.
 //!
-//! A checksum of each block stays in memory, 4 bytes for 64 KiB ([`Bundle::of_blocks`] may choose less), and is compared when the block is read. What is read from here goes into base files,
-//! whose own checksums would make a bit that flipped on its way look right for ever. It costs a twentieth of a nanosecond a byte.
+//! A checksum of each block stays in memory, 4 bytes for 64 KiB ([`Bundle::of_blocks`] may choose less), and is compared when the block is
+//! read. What is read from here goes into base files, whose own checksums would make a bit that flipped on its way look right for ever. It
+//! costs a twentieth of a nanosecond a byte.
 
 use crate::{Directory, File, FileError, Mapping, Operation};
 use std::fmt;
@@ -88,6 +89,16 @@ impl Scratch {
     fn senseless(&self, what: String) -> FileError {
         let cause = io::Error::new(io::ErrorKind::InvalidData, what);
         FileError::new(temporary_path(&*self.directory), Operation::Read, cause)
+    }
+
+    /// Counts bytes that are going to be written.
+    fn count(&self, bytes: u64) -> Result<(), FileError> {
+        if self.written.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= self.most {
+            return Ok(());
+        }
+        let cause = format!("more than {} bytes, which is the limit of temporary files", self.most);
+        let cause = io::Error::new(io::ErrorKind::QuotaExceeded, cause);
+        Err(FileError::new(temporary_path(&*self.directory), Operation::Write, cause))
     }
 }
 
@@ -257,12 +268,7 @@ impl Writing {
 
     /// Writes whole blocks, or the last one.
     fn put(&mut self, bytes: &[u8]) -> Result<(), FileError> {
-        let Scratch { written, most, directory } = &*self.scratch;
-        if written.fetch_add(bytes.len() as u64, Ordering::Relaxed).saturating_add(bytes.len() as u64) > *most {
-            let cause = format!("more than {most} bytes, which is the limit of temporary files");
-            let cause = io::Error::new(io::ErrorKind::QuotaExceeded, cause);
-            return Err(FileError::new(temporary_path(&**directory), Operation::Write, cause));
-        }
+        self.scratch.count(bytes.len() as u64)?;
         self.place.write(self.whole, bytes, self.block)?;
         self.checksums.extend(bytes.chunks(self.block).map(crc32c::crc32c));
         self.whole += bytes.len() as u64;

@@ -234,7 +234,7 @@ impl PulledReader {
     }
 
     /// The same reader, which takes triple terms, base directions and the syntax of RDF 1.2, or refuses them. Call it before anything is
-    /// read, and behind [`PulledReader::of_seed`].
+    /// read.
     pub fn with_rdf_12(mut self, rdf_12: bool) -> PulledReader {
         self.statements.parsed.rdf_12 = rdf_12;
         self

@@ -34,7 +34,8 @@ impl Statements {
 
     /// With another key for its hashes; see [`Parsed::of_seed`].
     pub(super) fn of_seed(self, seed: u64) -> Statements {
-        Statements { parsed: Parsed::of_seed(seed), nameless: HashMap::with_hasher(HashKey::of_seed(seed)), ..self }
+        let parsed = Parsed::of_seed(seed).with_rdf_12(self.parsed.rdf_12);
+        Statements { parsed, nameless: HashMap::with_hasher(HashKey::of_seed(seed)), ..self }
     }
 
     /// Adds a quad.

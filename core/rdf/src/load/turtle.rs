@@ -112,7 +112,7 @@ impl TurtleReader {
     }
 
     /// The same reader, which takes triple terms, base directions and the syntax of RDF 1.2, or refuses them. Call it before anything is
-    /// read, and behind [`TurtleReader::of_seed`].
+    /// read.
     pub fn with_rdf_12(mut self, rdf_12: bool) -> TurtleReader {
         self.statements.parsed.rdf_12 = rdf_12;
         self

@@ -10,6 +10,7 @@
 //! file is the one that came first, and what is left of the files is merged by number.
 
 use super::parted::{Filter, NEVER, Parted, Stopped, Table};
+use super::scatter::{Scatter, partition_of};
 use super::sorted_runs::SortedRuns;
 use super::spill::{Hold, LEAST, RowReader, RowRun, RowWriter, Spiller};
 use super::{Inputs, Outbox, had, slices};
@@ -46,7 +47,7 @@ struct Spilled {
     /// Present while the table is frozen.
     dealt: Option<Dealt>,
     /// Files that are not yet distinct, and how often their rows were dealt.
-    left: Vec<(RowRun, u32)>,
+    left: Vec<(Arc<RowRun>, u32)>,
     /// The file at hand.
     reading: Option<RowReader>,
     /// How often the rows at hand were dealt.
@@ -59,9 +60,9 @@ struct Spilled {
     is_over: bool,
 }
 
-/// Files of rows by their hash.
+/// Rows that are dealt to files.
 struct Dealt {
-    writers: Vec<RowWriter>,
+    scatter: Scatter,
     by: HashKey,
     level: u32,
     row: Vec<u64>,
@@ -74,19 +75,12 @@ const MOST_FILES: u64 = 64;
 impl Dealt {
     fn write(&mut self, row: &[u64], number: Option<u64>) -> Result<(), FileError> {
         let hash = self.by.hash(row.iter().copied());
-        // Each level has a hash of its own, which has nothing to do with those that boxes and tables use.
-        let hash = self.by.mix(hash ^ u64::from(self.level + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        let file = ((u128::from(hash) * self.writers.len() as u128) >> 64) as usize;
-        let writer = &mut self.writers[file];
-        match number {
-            None => writer.write(row),
-            Some(number) => {
-                self.row.clear();
-                self.row.extend_from_slice(row);
-                self.row.push(number);
-                writer.write(&self.row)
-            }
-        }
+        let partition = partition_of(self.by, hash, self.level, self.scatter.partitions());
+        let Some(number) = number else { return self.scatter.write(partition, row) };
+        self.row.clear();
+        self.row.extend_from_slice(row);
+        self.row.push(number);
+        self.scatter.write(partition, &self.row)
     }
 }
 
@@ -241,11 +235,11 @@ impl Distinct {
         let held = self.seen.bytes() + self.bytes_of_files();
         let free = self.hold.booked().min(spiller.most()).saturating_sub(held);
         let file = spiller.file(width, Spiller::block(free / 2));
-        let files = (free / file.open_bytes()).clamp(2, MOST_FILES);
+        let files = 1 << (free / file.open_bytes()).clamp(2, MOST_FILES).ilog2();
         self.hold.book(held + files * file.open_bytes(), |bytes| turn.book(bytes))?;
-        let writers = (0..files).map(|_| file.begin()).collect::<Result<Vec<RowWriter>, FileError>>()?;
+        let scatter = Scatter::to(file, files as usize);
         let level = self.spilled.level;
-        let mut dealt = Dealt { writers, by: self.by, level, row: Vec::new(), absent: Vec::new() };
+        let mut dealt = Dealt { scatter, by: self.by, level, row: Vec::new(), absent: Vec::new() };
         let columns = self.columns;
         // Rows wait only where their order does not matter.
         self.seen.freeze(&mut |row| {
@@ -282,14 +276,9 @@ impl Distinct {
             return Ok(true);
         }
         let spilled = &mut self.spilled;
-        if let Some(Dealt { writers, .. }) = spilled.dealt.take() {
-            for writer in writers {
-                let run = writer.finish()?;
-                turn.count_spilled(run.file_bytes());
-                if run.rows() > 0 {
-                    spilled.left.push((run, spilled.level + 1));
-                }
-            }
+        if let Some(Dealt { scatter, .. }) = spilled.dealt.take() {
+            let level = spilled.level + 1;
+            spilled.left.extend(scatter.finish(turn)?.into_iter().flatten().map(|run| (run, level)));
         }
         if let (Some(run), Some(kept)) = (spilled.keeping.take(), &mut spilled.kept) {
             kept.add(turn, run)?;

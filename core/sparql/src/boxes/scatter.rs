@@ -20,7 +20,11 @@ impl Scatter {
 
     /// The same with so many partitions: a power of two.
     pub(super) fn of(spiller: &Spiller, most: u64, ids: usize, count: usize) -> Scatter {
-        let file = spiller.file(ids, Spiller::block(most * 4 / count as u64));
+        Scatter::to(spiller.file(ids, Spiller::block(most * 4 / count as u64)), count)
+    }
+
+    /// Rows that go to this file, with so many partitions: a power of two.
+    pub(super) fn to(file: RowFile, count: usize) -> Scatter {
         Scatter { file, writers: (0..count).map(|_| None).collect() }
     }
 

@@ -1,6 +1,7 @@
-//! RDF 1.1 N-Triples, W3C Recommendation 2014, and the terms of RDF 1.2. A line of N-Triples is one of N-Quads, where a graph's name may follow the object.
+//! RDF 1.1 N-Triples, W3C Recommendation 2014, and the terms of RDF 1.2. A line of N-Triples is one of N-Quads, where a graph's name may
+//! follow the object.
 
-use crate::sink::syntax::{escaped, plain};
+use crate::sink::syntax::{escaped, term_of_turtle};
 use std::fmt::Write as _;
 use vicus_rdf::TermView;
 
@@ -16,47 +17,7 @@ pub(super) fn line([subject, predicate, object]: [TermView<'_>; 3], graph: &str,
 }
 
 pub(super) fn term(view: TermView<'_>, out: &mut String) {
-    match view {
-        TermView::Blank(blank) => write!(out, "_:{blank}").expect("a string takes everything"),
-        TermView::Iri(text) => iri(text, out),
-        TermView::String(text) => quoted(text, out),
-        TermView::LangString { value, language } => {
-            quoted(value, out);
-            out.push('@');
-            out.push_str(language);
-        }
-        TermView::DirString { value, language, direction } => {
-            quoted(value, out);
-            write!(out, "@{language}--{direction}").expect("a string takes everything");
-        }
-        TermView::Triple(triple) => {
-            out.push_str("<<( ");
-            term(triple.subject(), out);
-            out.push(' ');
-            iri(triple.predicate(), out);
-            out.push(' ');
-            term(triple.object(), out);
-            out.push_str(" )>>");
-        }
-        TermView::Typed { value, datatype } => {
-            quoted(value, out);
-            out.push_str("^^");
-            iri(datatype, out);
-        }
-        TermView::Boolean(_) | TermView::Integer(_) => {
-            out.push('"');
-            plain(view, out);
-            out.push_str("\"^^<");
-            out.push_str(view.datatype().expect("a literal has one"));
-            out.push('>');
-        }
-    }
-}
-
-fn iri(text: &str, out: &mut String) {
-    out.push('<');
-    out.push_str(text);
-    out.push('>');
+    term_of_turtle(view, quoted, |_| false, out);
 }
 
 fn quoted(text: &str, out: &mut String) {

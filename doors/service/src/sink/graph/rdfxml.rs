@@ -1,5 +1,5 @@
-//! RDF 1.1 XML Syntax, W3C Recommendation 2014, and triple terms and directions of RDF 1.2 XML Syntax. Not oxrdfxml: its writer makes a wrong document of a predicate that no element can be
-//! named after, and loses carriage returns.
+//! RDF 1.1 XML Syntax, W3C Recommendation 2014, and triple terms and directions of RDF 1.2 XML Syntax. Not oxrdfxml: its writer makes a
+//! wrong document of a predicate that no element can be named after, and loses carriage returns.
 
 use super::Refused;
 use crate::sink::syntax::plain;

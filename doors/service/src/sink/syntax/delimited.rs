@@ -1,6 +1,6 @@
 //! The terms of SPARQL 1.1 Query Results CSV and TSV, W3C Recommendation 2013, with the terms of SPARQL 1.2.
 
-use super::{escaped, plain};
+use super::{escaped, plain, term_of_turtle};
 use std::fmt::Write as _;
 use vicus_rdf::TermView;
 
@@ -39,42 +39,7 @@ fn in_marks(text: &str, out: &mut String) {
 }
 
 pub(super) fn tsv(view: TermView<'_>, out: &mut String) {
-    match view {
-        TermView::Blank(blank) => write!(out, "_:{blank}").expect("a string takes everything"),
-        TermView::Iri(iri) => in_brackets(iri, out),
-        TermView::String(text) => quoted(text, out),
-        TermView::LangString { value, language } => {
-            quoted(value, out);
-            out.push('@');
-            out.push_str(language);
-        }
-        TermView::DirString { value, language, direction } => {
-            quoted(value, out);
-            write!(out, "@{language}--{direction}").expect("a string takes everything");
-        }
-        TermView::Triple(triple) => {
-            out.push_str("<<( ");
-            tsv(triple.subject(), out);
-            out.push(' ');
-            in_brackets(triple.predicate(), out);
-            out.push(' ');
-            tsv(triple.object(), out);
-            out.push_str(" )>>");
-        }
-        TermView::Boolean(_) | TermView::Integer(_) => plain(view, out),
-        TermView::Typed { value, datatype } if stands_bare(value, datatype) => out.push_str(value),
-        TermView::Typed { value, datatype } => {
-            quoted(value, out);
-            out.push_str("^^");
-            in_brackets(datatype, out);
-        }
-    }
-}
-
-fn in_brackets(iri: &str, out: &mut String) {
-    out.push('<');
-    out.push_str(iri);
-    out.push('>');
+    term_of_turtle(view, quoted, stands_bare, out);
 }
 
 fn quoted(text: &str, out: &mut String) {
@@ -97,7 +62,12 @@ fn quoted(text: &str, out: &mut String) {
 }
 
 /// Whether Turtle has an abbreviation for such a literal, so that its lexical form says it all.
-fn stands_bare(value: &str, datatype: &str) -> bool {
+fn stands_bare(view: TermView<'_>) -> bool {
+    let (value, datatype) = match view {
+        TermView::Boolean(_) | TermView::Integer(_) => return true,
+        TermView::Typed { value, datatype } => (value, datatype),
+        _ => return false,
+    };
     let Some(name) = datatype.strip_prefix("http://www.w3.org/2001/XMLSchema#") else { return false };
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let number = |text: &str| !text.is_empty() && digits(text);

@@ -7,6 +7,7 @@ pub(super) mod xml;
 
 use super::format::Format;
 use delimited::{csv, tsv};
+use std::fmt::Write as _;
 use vicus_rdf::{TermView, TripleView};
 
 /// Which of them.
@@ -142,6 +143,58 @@ fn most_of_triple(triple: TripleView<'_>) -> usize {
 /// The text of a term without one of its own: a blank node's label, a number, a truth value.
 pub(super) fn plain(view: TermView<'_>, out: &mut String) {
     view.write_lexical(out).expect("a string takes everything");
+}
+
+/// Appends a term as Turtle's family of syntaxes writes it. `quoted` appends a text with its marks and escapes; literals that `is_bare`
+/// are written without either.
+#[inline]
+pub(super) fn term_of_turtle(
+    view: TermView<'_>,
+    quoted: impl Fn(&str, &mut String) + Copy,
+    is_bare: impl Fn(TermView<'_>) -> bool + Copy,
+    out: &mut String,
+) {
+    match view {
+        TermView::Blank(blank) => write!(out, "_:{blank}").expect("a string takes everything"),
+        TermView::Iri(text) => in_brackets(text, out),
+        TermView::String(text) => quoted(text, out),
+        TermView::LangString { value, language } => {
+            quoted(value, out);
+            out.push('@');
+            out.push_str(language);
+        }
+        TermView::DirString { value, language, direction } => {
+            quoted(value, out);
+            write!(out, "@{language}--{direction}").expect("a string takes everything");
+        }
+        TermView::Triple(triple) => {
+            out.push_str("<<( ");
+            term_of_turtle(triple.subject(), quoted, is_bare, out);
+            out.push(' ');
+            in_brackets(triple.predicate(), out);
+            out.push(' ');
+            term_of_turtle(triple.object(), quoted, is_bare, out);
+            out.push_str(" )>>");
+        }
+        literal if is_bare(literal) => plain(literal, out),
+        TermView::Typed { value, datatype } => {
+            quoted(value, out);
+            out.push_str("^^");
+            in_brackets(datatype, out);
+        }
+        TermView::Boolean(_) | TermView::Integer(_) => {
+            out.push('"');
+            plain(view, out);
+            out.push_str("\"^^");
+            in_brackets(view.datatype().expect("a literal has one"), out);
+        }
+    }
+}
+
+fn in_brackets(iri: &str, out: &mut String) {
+    out.push('<');
+    out.push_str(iri);
+    out.push('>');
 }
 
 /// Appends a text in which some ASCII characters are replaced. They are rare: what is between them is copied at once.
