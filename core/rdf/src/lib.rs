@@ -33,7 +33,7 @@ pub mod term;
 mod unite;
 pub mod unranked;
 
-pub use changes::Changes;
+pub use changes::{Changes, Graphs};
 pub use dictionary::Dictionary;
 pub use growing::Storage;
 pub use ids::{Id, Kind};

@@ -7,15 +7,38 @@
 //!  quad    subject, predicate, object, graph: each the number of a term from 1, or 0 for the default graph
 //! ```
 //!
+//! A record with steps that speak of whole graphs begins with 2 instead of 1, and each of its steps with what it is:
+//!
+//! ```text
+//!  0       a step as above
+//!  1       all graphs are cleared
+//!  2       all graphs with names are
+//!  3       a graph is: its number, as in a quad
+//!  4       the quads of a graph come to another one, too: the numbers of both
+//! ```
+//!
+//! What is in a graph is what the records before this one and its own steps have left there, which is the same whenever the log is read.
+//!
 //! The steps follow each other; within one, no quad is both deleted and inserted. Numbers are written seven bits at a time, the least first,
 //! with the highest bit set in all bytes but the last.
 
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use vicus_flow::library::HashKey;
-use vicus_rdf::{Encoded, Id, Kind};
+use vicus_rdf::{Encoded, Graphs, Id, Kind};
 
-const VERSION: u8 = 1;
+/// A record whose steps are quads alone, as it was written from the beginning: so others can read it that don't know graphs.
+const OF_QUADS: u8 = 1;
+
+/// A record with steps that speak of graphs.
+const OF_GRAPHS: u8 = 2;
+
+/// What a step of such a record is.
+const QUADS: u8 = 0;
+const CLEAR_ALL: u8 = 1;
+const CLEAR_NAMED: u8 = 2;
+const CLEAR_ONE: u8 = 3;
+const COPY: u8 = 4;
 
 /// A quad by the numbers of its terms; 0 stands for the default graph.
 pub(crate) type Numbers = [u32; 4];
@@ -29,6 +52,8 @@ pub(crate) struct Writer {
     count: u64,
     steps: Vec<u8>,
     step_count: u64,
+    /// Where the steps begin that speak of graphs, and those of quads, for what they are.
+    marks: Vec<(usize, u8)>,
 }
 
 fn put(mut number: u64, into: &mut Vec<u8>) {
@@ -42,11 +67,12 @@ fn put(mut number: u64, into: &mut Vec<u8>) {
 impl Writer {
     /// A record without steps.
     pub(crate) fn new(hash_key: HashKey) -> Writer {
-        Writer { hash_key, terms: Vec::new(), count: 0, steps: Vec::new(), step_count: 0 }
+        Writer { hash_key, terms: Vec::new(), count: 0, steps: Vec::new(), step_count: 0, marks: Vec::new() }
     }
 
     /// Adds what follows what is there. `key` passes on the key of an id that is not its own term.
     pub(crate) fn step(&mut self, deletes: &[[Id; 4]], inserts: &[[Id; 4]], key: impl Fn(Id, &mut dyn FnMut(&str))) {
+        self.mark(QUADS);
         let mut numbers: HashMap<Id, u64, HashKey> = HashMap::with_hasher(self.hash_key);
         for quads in [deletes, inserts] {
             put(quads.len() as u64, &mut self.steps);
@@ -56,18 +82,47 @@ impl Writer {
                     continue;
                 }
                 let number = *numbers.entry(id).or_insert_with(|| {
-                    if id.kind().section().is_some() {
-                        key(id, &mut |key| put_key(id.kind(), key, &mut self.terms));
-                    } else {
-                        self.terms.extend_from_slice(&id.bits().to_be_bytes());
-                    }
+                    put_term(id, &key, &mut self.terms);
                     self.count += 1;
                     self.count
                 });
                 put(number, &mut self.steps);
             }
         }
+    }
+
+    /// Some graphs are cleared.
+    pub(crate) fn clear(&mut self, graphs: Graphs, key: impl Fn(Id, &mut dyn FnMut(&str))) {
+        match graphs {
+            Graphs::All => self.mark(CLEAR_ALL),
+            Graphs::Named => self.mark(CLEAR_NAMED),
+            Graphs::One(graph) => {
+                self.mark(CLEAR_ONE);
+                self.put_graph(graph, key);
+            }
+        }
+    }
+
+    /// The quads of a graph come to another one.
+    pub(crate) fn copy(&mut self, from: Id, to: Id, key: impl Fn(Id, &mut dyn FnMut(&str))) {
+        self.mark(COPY);
+        self.put_graph(from, &key);
+        self.put_graph(to, &key);
+    }
+
+    /// A step begins.
+    fn mark(&mut self, what: u8) {
+        self.marks.push((self.steps.len(), what));
         self.step_count += 1;
+    }
+
+    fn put_graph(&mut self, graph: Id, key: impl Fn(Id, &mut dyn FnMut(&str))) {
+        if graph.is_unbound() {
+            return put(0, &mut self.steps);
+        }
+        put_term(graph, &key, &mut self.terms);
+        self.count += 1;
+        put(self.count, &mut self.steps);
     }
 
     /// Whether there are no steps.
@@ -77,12 +132,30 @@ impl Writer {
 
     /// The record.
     pub(crate) fn finish(self) -> Vec<u8> {
-        let mut record = vec![VERSION];
+        let of_quads = self.marks.iter().all(|(_, what)| *what == QUADS);
+        let mut record = vec![if of_quads { OF_QUADS } else { OF_GRAPHS }];
         put(self.count, &mut record);
         record.extend_from_slice(&self.terms);
         put(self.step_count, &mut record);
-        record.extend_from_slice(&self.steps);
+        if of_quads {
+            record.extend_from_slice(&self.steps);
+            return record;
+        }
+        let ends = self.marks.iter().skip(1).map(|(start, _)| *start).chain([self.steps.len()]);
+        for ((start, what), end) in self.marks.iter().zip(ends) {
+            record.push(*what);
+            record.extend_from_slice(&self.steps[*start..end]);
+        }
         record
+    }
+}
+
+/// `key` passes on the key of an id that is not its own term.
+fn put_term(id: Id, key: impl Fn(Id, &mut dyn FnMut(&str)), into: &mut Vec<u8>) {
+    if id.kind().section().is_some() {
+        key(id, &mut |key| put_key(id.kind(), key, into));
+    } else {
+        into.extend_from_slice(&id.bits().to_be_bytes());
     }
 }
 
@@ -123,7 +196,7 @@ impl Editor {
         if self.quads.is_empty() {
             return None;
         }
-        let mut record = vec![VERSION];
+        let mut record = vec![OF_QUADS];
         put(self.numbers.len() as u64, &mut record);
         record.extend_from_slice(&self.terms);
         put(1, &mut record);
@@ -157,11 +230,14 @@ pub(crate) struct Record<'a> {
     pub(crate) steps: Vec<Step>,
 }
 
-/// A step of a transaction.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Step {
-    pub(crate) deletes: Vec<Numbers>,
-    pub(crate) inserts: Vec<Numbers>,
+/// A step of a transaction. Graphs are numbers as in quads.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Quads { deletes: Vec<Numbers>, inserts: Vec<Numbers> },
+    ClearAll,
+    ClearNamed,
+    Clear(u32),
+    Copy { from: u32, to: u32 },
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -204,6 +280,22 @@ impl<'a> Reader<'a> {
         Some(NamedTerm::Key(kind, str::from_utf8(self.bytes(length)?).ok()?))
     }
 
+    /// The number of a graph.
+    fn graph(&mut self, terms: usize) -> Option<u32> {
+        u32::try_from(self.number()?).ok().filter(|&number| number as usize <= terms)
+    }
+
+    fn step(&mut self, what: u8, terms: usize) -> Option<Step> {
+        Some(match what {
+            QUADS => Step::Quads { deletes: self.quads(terms)?, inserts: self.quads(terms)? },
+            CLEAR_ALL => Step::ClearAll,
+            CLEAR_NAMED => Step::ClearNamed,
+            CLEAR_ONE => Step::Clear(self.graph(terms)?),
+            COPY => Step::Copy { from: self.graph(terms)?, to: self.graph(terms)? },
+            _ => return None,
+        })
+    }
+
     fn quads(&mut self, terms: usize) -> Option<Vec<Numbers>> {
         let count = self.count(4)?;
         let mut quads = Vec::with_capacity(count);
@@ -223,8 +315,8 @@ impl Record<'_> {
     /// Reads a record; on failure, says what it lacks.
     pub(crate) fn read(bytes: &[u8]) -> Result<Record<'_>, String> {
         let (&version, rest) = bytes.split_first().ok_or("it is empty")?;
-        if version != VERSION {
-            return Err(format!("its form is {version}, and this Vicus reads {VERSION}"));
+        if ![OF_QUADS, OF_GRAPHS].contains(&version) {
+            return Err(format!("its form is {version}, and this Vicus reads {OF_QUADS} and {OF_GRAPHS}"));
         }
         let mut reader = Reader(rest);
         let mut record = Record::default();
@@ -232,9 +324,10 @@ impl Record<'_> {
             for _ in 0..reader.count(2)? {
                 record.terms.push(reader.term()?);
             }
-            for _ in 0..reader.count(2)? {
-                let deletes = reader.quads(record.terms.len())?;
-                record.steps.push(Step { deletes, inserts: reader.quads(record.terms.len())? });
+            for _ in 0..reader.count(if version == OF_QUADS { 2 } else { 1 })? {
+                let what = if version == OF_QUADS { QUADS } else { reader.bytes(1)?[0] };
+                let step = reader.step(what, record.terms.len())?;
+                record.steps.push(step);
             }
             reader.0.is_empty().then_some(())
         })();
