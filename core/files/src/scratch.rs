@@ -9,7 +9,7 @@
 //! process ends in any way. Nothing is ever synced, as nothing has to outlast a crash. Runs of a [`Bundle`] share a file, of which each has
 //! blocks of its own: there may be any number of them, but of open files only some thousand.
 //!
-//! A checksum of each block stays in memory, 4 bytes for 64 KiB, and is compared when the block is read. What is read from here goes into base files,
+//! A checksum of each block stays in memory, 4 bytes for 64 KiB ([`Bundle::of_blocks`] may choose less), and is compared when the block is read. What is read from here goes into base files,
 //! whose own checksums would make a bit that flipped on its way look right for ever. It costs a twentieth of a nanosecond a byte.
 
 use crate::{Directory, File, FileError, Mapping, Operation};
@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-/// How many bytes are written, read and checked at once.
+/// How many bytes are written, read and checked at once, if nothing else is chosen.
 pub const BLOCK: usize = 64 << 10;
 
 /// Where temporary files are made, and how much was written to them.
@@ -60,11 +60,11 @@ impl Scratch {
     /// # Errors
     /// The system refuses.
     pub fn begin(self: &Arc<Scratch>) -> Result<Writing, FileError> {
-        Ok(Writing::new(Place::Alone(self.directory.temporary()?), self))
+        Ok(Writing::new(Place::Alone(self.directory.temporary()?), BLOCK, self))
     }
 
-    fn damaged(&self, block: usize) -> FileError {
-        self.senseless(format!("block {block} of {BLOCK} bytes is not as it was written"))
+    fn damaged(&self, number: usize, block: usize) -> FileError {
+        self.senseless(format!("block {number} of {block} bytes is not as it was written"))
     }
 
     fn senseless(&self, what: String) -> FileError {
@@ -77,6 +77,8 @@ impl Scratch {
 #[derive(Debug)]
 pub struct Bundle {
     scratch: Arc<Scratch>,
+    /// How many bytes of a run are written, read and checked at once.
+    block: usize,
     /// The file, while there are runs in it.
     shared: Mutex<Weak<Shared>>,
 }
@@ -84,7 +86,26 @@ pub struct Bundle {
 impl Bundle {
     /// Without a run, and without a file.
     pub fn new(scratch: Arc<Scratch>) -> Bundle {
-        Bundle { scratch, shared: Mutex::default() }
+        Bundle::of_blocks(scratch, BLOCK)
+    }
+
+    /// One whose runs have blocks of so many bytes, of which each run that is written or read has one in memory. Panics if they have none.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use vicus_files::{Bundle, FakeDisk, Scratch};
+    ///
+    /// let scratch = Scratch::new(Arc::new(FakeDisk::new(1).process(7)));
+    /// let bundle = Bundle::of_blocks(scratch, 4096);
+    /// let mut runs = [bundle.begin()?, bundle.begin()?];
+    /// runs[0].write(&[1; 5000])?;
+    /// // One block of the first run was written; the rest waits in memory.
+    /// assert_eq!((runs[0].len(), bundle.scratch().written()), (5000, 4096));
+    /// # Ok::<(), vicus_files::FileError>(())
+    /// ```
+    pub fn of_blocks(scratch: Arc<Scratch>, block: usize) -> Bundle {
+        assert!(block > 0, "a block has bytes");
+        Bundle { scratch, block, shared: Mutex::default() }
     }
 
     /// Where its file is made.
@@ -107,7 +128,7 @@ impl Bundle {
                 shared
             }
         };
-        Ok(Writing::new(Place::Among(shared, Vec::new()), &self.scratch))
+        Ok(Writing::new(Place::Among(shared, Vec::new()), self.block, &self.scratch))
     }
 }
 
@@ -128,25 +149,25 @@ enum Place {
 }
 
 impl Place {
-    /// Writes bytes at a multiple of [`BLOCK`], which is the run's end.
-    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), FileError> {
+    /// Writes bytes at a multiple of `block`, the length of the run's blocks, which is the run's end.
+    fn write(&mut self, at: u64, bytes: &[u8], block: usize) -> Result<(), FileError> {
         match self {
             Place::Alone(file) => file.write_at(at, bytes),
             Place::Among(shared, blocks) => {
-                let count = bytes.len().div_ceil(BLOCK) as u64;
+                let count = bytes.len().div_ceil(block) as u64;
                 let first = shared.blocks.fetch_add(count, Ordering::Relaxed);
-                shared.file.write_at(first * BLOCK as u64, bytes)?;
+                shared.file.write_at(first * block as u64, bytes)?;
                 blocks.extend(first..first + count);
                 Ok(())
             }
         }
     }
 
-    /// Reads the beginning of a block, as many bytes as it has.
-    fn read(&self, block: usize, into: &mut [u8]) -> Result<(), FileError> {
+    /// Reads the beginning of the block of this number, as many bytes as it has.
+    fn read(&self, number: usize, into: &mut [u8], block: usize) -> Result<(), FileError> {
         match self {
-            Place::Alone(file) => file.read_at(block as u64 * BLOCK as u64, into),
-            Place::Among(shared, blocks) => shared.file.read_at(blocks[block] * BLOCK as u64, into),
+            Place::Alone(file) => file.read_at(number as u64 * block as u64, into),
+            Place::Among(shared, blocks) => shared.file.read_at(blocks[number] * block as u64, into),
         }
     }
 }
@@ -154,17 +175,19 @@ impl Place {
 /// A run that is being written. At most a block of it is in memory.
 pub struct Writing {
     place: Place,
+    /// How many bytes a block has.
+    block: usize,
     /// What was not yet written: less than a block.
     buffer: Vec<u8>,
-    /// How many bytes were written: a multiple of [`BLOCK`].
+    /// How many bytes were written: a multiple of `block`.
     whole: u64,
     checksums: Vec<u32>,
     scratch: Arc<Scratch>,
 }
 
 impl Writing {
-    fn new(place: Place, scratch: &Arc<Scratch>) -> Writing {
-        Writing { place, buffer: Vec::new(), whole: 0, checksums: Vec::new(), scratch: Arc::clone(scratch) }
+    fn new(place: Place, block: usize, scratch: &Arc<Scratch>) -> Writing {
+        Writing { place, block, buffer: Vec::new(), whole: 0, checksums: Vec::new(), scratch: Arc::clone(scratch) }
     }
 
     /// How many bytes it has.
@@ -182,31 +205,41 @@ impl Writing {
     /// # Errors
     /// The disk is full ([`FileError::is_full`]), or the system refuses. The run is lost then.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), FileError> {
-        if self.buffer.len() + bytes.len() < BLOCK {
-            self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() + bytes.len() < self.block {
+            self.put_by(bytes);
             return Ok(());
         }
         if !self.buffer.is_empty() {
-            let (now, later) = bytes.split_at(BLOCK - self.buffer.len());
-            self.buffer.extend_from_slice(now);
+            let (now, later) = bytes.split_at(self.block - self.buffer.len());
+            self.put_by(now);
             let buffer = std::mem::take(&mut self.buffer);
             self.put(&buffer)?;
             self.buffer = buffer;
             self.buffer.clear();
             bytes = later;
         }
-        let (now, later) = bytes.split_at(bytes.len() / BLOCK * BLOCK);
+        let (now, later) = bytes.split_at(bytes.len() / self.block * self.block);
         if !now.is_empty() {
             self.put(now)?;
         }
-        self.buffer.extend_from_slice(later);
+        self.put_by(later);
         Ok(())
+    }
+
+    /// Keeps bytes until there is a block of them. The buffer never has more room than for a block, as its owner may count on.
+    fn put_by(&mut self, bytes: &[u8]) {
+        let needed = self.buffer.len() + bytes.len();
+        if needed > self.buffer.capacity() {
+            let room = needed.max(2 * self.buffer.capacity()).min(self.block);
+            self.buffer.reserve_exact(room - self.buffer.len());
+        }
+        self.buffer.extend_from_slice(bytes);
     }
 
     /// Writes whole blocks, or the last one.
     fn put(&mut self, bytes: &[u8]) -> Result<(), FileError> {
-        self.place.write(self.whole, bytes)?;
-        self.checksums.extend(bytes.chunks(BLOCK).map(crc32c::crc32c));
+        self.place.write(self.whole, bytes, self.block)?;
+        self.checksums.extend(bytes.chunks(self.block).map(crc32c::crc32c));
         self.whole += bytes.len() as u64;
         self.scratch.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Ok(())
@@ -221,8 +254,8 @@ impl Writing {
         if !buffer.is_empty() {
             self.put(&buffer)?;
         }
-        let Writing { place, whole: len, checksums, scratch, .. } = self;
-        Ok(Written(Arc::new(Run { place, len, checksums, scratch })))
+        let Writing { place, block, whole: len, checksums, scratch, .. } = self;
+        Ok(Written(Arc::new(Run { place, block, len, checksums, scratch })))
     }
 }
 
@@ -238,17 +271,19 @@ pub struct Written(Arc<Run>);
 
 struct Run {
     place: Place,
+    /// How many bytes a block has.
+    block: usize,
     len: u64,
     checksums: Vec<u32>,
     scratch: Arc<Scratch>,
 }
 
 impl Run {
-    /// Checks a block's bytes.
-    fn check(&self, block: usize, bytes: &[u8]) -> Result<(), FileError> {
-        match self.checksums.get(block) == Some(&crc32c::crc32c(bytes)) {
+    /// Checks the bytes of the block of this number.
+    fn check(&self, number: usize, bytes: &[u8]) -> Result<(), FileError> {
+        match self.checksums.get(number) == Some(&crc32c::crc32c(bytes)) {
             true => Ok(()),
-            false => Err(self.scratch.damaged(block)),
+            false => Err(self.scratch.damaged(number, self.block)),
         }
     }
 }
@@ -262,6 +297,12 @@ impl Written {
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The memory that it holds as long as it is there, in bytes: checksums, and the places of its blocks.
+    pub fn held_bytes(&self) -> u64 {
+        let places = if let Place::Among(_, blocks) = &self.0.place { blocks.capacity() * size_of::<u64>() } else { 0 };
+        (size_of::<Run>() + places + self.0.checksums.capacity() * size_of::<u32>()) as u64
     }
 
     /// Reads it from its beginning on.
@@ -299,9 +340,15 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// The most bytes of the run that are in memory.
+    pub fn block(&self) -> usize {
+        self.run.block
+    }
+
     /// How many bytes are left.
     pub fn left(&self) -> u64 {
-        self.run.len - (self.next as u64 * BLOCK as u64).min(self.run.len) + (self.buffer.len() - self.place) as u64
+        self.run.len - (self.next as u64 * self.run.block as u64).min(self.run.len)
+            + (self.buffer.len() - self.place) as u64
     }
 
     /// The bytes at hand, of which there are some unless all were read; [`Reading::consume`] says how many were used.
@@ -329,9 +376,10 @@ impl Reading {
     /// As [`Reading::peek`].
     pub fn seek(&mut self, offset: u64) -> Result<(), FileError> {
         let offset = offset.min(self.run.len);
-        (self.next, self.place) = ((offset / BLOCK as u64) as usize, 0);
+        let block = self.run.block as u64;
+        (self.next, self.place) = ((offset / block) as usize, 0);
         self.buffer.clear();
-        let within = (offset % BLOCK as u64) as usize;
+        let within = (offset % block) as usize;
         if within > 0 {
             self.fill()?;
             self.place = within;
@@ -375,13 +423,16 @@ impl Reading {
     /// Reads the next block, if there is one.
     #[inline(never)]
     fn fill(&mut self) -> Result<(), FileError> {
-        let start = (self.next as u64 * BLOCK as u64).min(self.run.len);
-        let count = (self.run.len - start).min(BLOCK as u64) as usize;
+        let block = self.run.block;
+        let start = (self.next as u64 * block as u64).min(self.run.len);
+        let count = (self.run.len - start).min(block as u64) as usize;
         let mut buffer = std::mem::take(&mut self.buffer);
         self.place = 0;
+        // A run shorter than a block takes no more than it has.
+        buffer.reserve_exact(count.saturating_sub(buffer.len()));
         buffer.resize(count, 0);
         if count > 0 {
-            self.run.place.read(self.next, &mut buffer)?;
+            self.run.place.read(self.next, &mut buffer, block)?;
             self.run.check(self.next, &buffer)?;
             self.next += 1;
         }
@@ -566,8 +617,14 @@ mod tests {
     /// What happened: each part of data larger than memory had files of its own, of which a process may have few.
     #[test]
     fn runs_of_a_bundle_share_a_file_that_is_gone_with_the_last_of_them() {
+        for block in [77, 1 << 10, BLOCK] {
+            check_runs_of_a_bundle(block);
+        }
+    }
+
+    fn check_runs_of_a_bundle(block: usize) {
         let disk = FakeDisk::new(1);
-        let bundle = Bundle::new(Scratch::new(Arc::new(disk.process(1))));
+        let bundle = Bundle::of_blocks(Scratch::new(Arc::new(disk.process(1))), block);
         for round in 0..2 {
             let before = disk.operations();
             let mut writings: Vec<Writing> = (0..5).map(|_| bundle.begin().unwrap()).collect();

@@ -42,6 +42,8 @@ pub struct BoxCounts {
     pub read_near_bytes: u64,
     /// Bytes that it read from another node.
     pub read_far_bytes: u64,
+    /// Bytes that it wrote to temporary files ([`crate::Turn::count_spilled`]).
+    pub spilled_bytes: u64,
     /// By input.
     pub inputs: Vec<InputCounts>,
     /// By output.
@@ -76,6 +78,7 @@ pub(crate) struct Tally {
     acts: Counter,
     read_near: Counter,
     read_far: Counter,
+    spilled: Counter,
     inputs: Box<[InputTally]>,
     outputs: Box<[OutputTally]>,
 }
@@ -116,6 +119,7 @@ impl Tally {
             acts: Counter::default(),
             read_near: Counter::default(),
             read_far: Counter::default(),
+            spilled: Counter::default(),
             inputs: (0..inputs).map(|_| InputTally::default()).collect(),
             outputs: (0..outputs).map(|_| OutputTally::default()).collect(),
         }
@@ -129,6 +133,11 @@ impl Tally {
     #[inline]
     pub(crate) fn read_at(&self, is_near: bool, bytes: u64) {
         if is_near { &self.read_near } else { &self.read_far }.add(bytes);
+    }
+
+    #[inline]
+    pub(crate) fn spilled(&self, bytes: u64) {
+        self.spilled.add(bytes);
     }
 
     /// An envelope of so many bytes was taken on a node.
@@ -175,6 +184,7 @@ impl Tally {
             acts: self.acts.get(),
             read_near_bytes: self.read_near.get(),
             read_far_bytes: self.read_far.get(),
+            spilled_bytes: self.spilled.get(),
             inputs: self.inputs.iter().map(input).collect(),
             outputs: self.outputs.iter().map(output).collect(),
         }

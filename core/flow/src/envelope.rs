@@ -88,6 +88,20 @@ impl Attachment {
         self.bytes
     }
 
+    /// The value, if it is of this type.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use vicus_flow::Attachment;
+    ///
+    /// let attachment = Attachment::new(Arc::new("one".to_owned()), 3);
+    /// assert_eq!(attachment.value::<String>().map(String::as_str), Some("one"));
+    /// assert_eq!(attachment.value::<u64>(), None);
+    /// ```
+    pub fn value<T: Any>(&self) -> Option<&T> {
+        self.value.downcast_ref()
+    }
+
     /// The bytes that all of these keep.
     pub fn bytes_of(attached: &[Attachment]) -> u64 {
         attached.iter().map(Attachment::bytes).sum()

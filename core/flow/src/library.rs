@@ -20,6 +20,7 @@ mod sort;
 mod source;
 mod split;
 mod spread;
+mod tournament;
 mod union;
 
 pub use group::{Grouping, group};
@@ -34,6 +35,7 @@ pub use sort::{sort, sort_unless};
 pub use source::{Made, More, fill, source};
 pub use split::{Piece, range_schema, split};
 pub use spread::spread;
+pub use tournament::Tournament;
 pub use union::union;
 
 /// Picks tasks in an order that a seed decides.

@@ -250,6 +250,11 @@ impl Turn<'_> {
         self.cell.tally.read_at(home == self.node, bytes);
     }
 
+    /// Counts bytes that this invocation has written to temporary files, because there was no memory for them.
+    pub fn count_spilled(&self, bytes: u64) {
+        self.cell.tally.spilled(bytes);
+    }
+
     /// Books how many bytes the box holds beyond this invocation: in total, not since the last call. Cheap.
     ///
     /// # Errors

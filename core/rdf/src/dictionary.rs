@@ -18,7 +18,7 @@ pub use section::Keys;
 pub(crate) use section::{BLOCK, Section};
 pub(crate) use symbols::{Sample, Training};
 
-use crate::ids::{Id, Kind};
+use crate::ids::{Id, Kind, SECTIONS};
 use crate::placed::Placement;
 use crate::term::{Encoded, Encoder, TermView};
 use oxrdf::{Term, TermRef};
@@ -39,15 +39,15 @@ use vicus_topology::NodeId;
 #[derive(Default, Debug)]
 pub struct Dictionary {
     /// One for each of [`Kind::IN_DICTIONARY`].
-    sections: [Section; 5],
+    sections: [Section; SECTIONS],
 }
 
 impl Dictionary {
-    pub(crate) fn new(sections: [Section; 5]) -> Dictionary {
+    pub(crate) fn new(sections: [Section; SECTIONS]) -> Dictionary {
         Dictionary { sections }
     }
 
-    pub(crate) fn sections(&self) -> &[Section; 5] {
+    pub(crate) fn sections(&self) -> &[Section; SECTIONS] {
         &self.sections
     }
 

@@ -9,17 +9,20 @@
 //! | `0x20` | IRI | rank, by code point |
 //! | `0x30` | simple string (`xsd:string`) | rank, by code point |
 //! | `0x38` | language string | rank, by language, then by code point |
+//! | `0x3C` | language string with a base direction | rank, by language, direction, then by code point |
 //! | `0x40` | canonical `xsd:boolean` | 0 or 1 |
 //! | `0x48` | canonical `xsd:integer` | the value + 2^55 |
 //! | `0x4A` to `0x6E` | free: decimals, doubles, dates, once they are inlined | |
 //! | `0x70` | any other literal | rank, by datatype, then by code point of the lexical form |
+//! | `0x78` | triple term | rank, by subject, predicate, then object, each in the order of ids |
 //!
 //! Tags are even. The odd tag above a rank's tag is for terms without a rank: *fresh* terms, which came to a store since its
 //! dictionary was sorted, and terms that a request *computes* (`CONCAT`, `BNODE`, ...). The payload is a place: the fresh terms of
 //! a snapshot have the first places, and a request's computed terms follow them. Places have no meaningful order. No tag reaches
 //! `0x80`, so an id is never negative as a signed number.
 //!
-//! Unbound < blank nodes < IRIs < literals is SPARQL 1.1, §15.1, which leaves the order among different kinds of literals open.
+//! Unbound < blank nodes < IRIs < literals is SPARQL 1.1, §15.1, which leaves the order among different kinds of literals open. Triple
+//! terms come behind literals: SPARQL 1.2, §15.1.
 
 use std::fmt;
 
@@ -27,6 +30,9 @@ const PAYLOAD_BITS: u32 = 56;
 const PAYLOAD: u64 = (1 << PAYLOAD_BITS) - 1;
 const BIAS: i64 = 1 << (PAYLOAD_BITS - 1);
 const COMPUTED: u8 = 1;
+
+/// How many kinds have their terms in the dictionary.
+pub const SECTIONS: usize = 7;
 
 /// What an [`Id`] stands for. The order of kinds is the order of ids.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -42,28 +48,39 @@ pub enum Kind {
     String = 0x30,
     /// A literal with a language tag.
     LangString = 0x38,
+    /// A literal with a language tag and a base direction (RDF 1.2).
+    DirString = 0x3C,
     /// `"true"^^xsd:boolean` or `"false"^^xsd:boolean`, in the id itself.
     Boolean = 0x40,
     /// An `xsd:integer` in canonical form, in the id itself.
     Integer = 0x48,
     /// Any other literal, also a non-canonical or very large `xsd:integer`.
     Typed = 0x70,
+    /// A triple that is a term (RDF 1.2): only objects are.
+    Triple = 0x78,
 }
 
 impl Kind {
     /// The kinds whose terms are in the dictionary, in the order of their ids.
-    pub const IN_DICTIONARY: [Kind; 5] = [Kind::Blank, Kind::Iri, Kind::String, Kind::LangString, Kind::Typed];
+    pub const IN_DICTIONARY: [Kind; SECTIONS] =
+        [Kind::Blank, Kind::Iri, Kind::String, Kind::LangString, Kind::DirString, Kind::Typed, Kind::Triple];
+
+    /// The kinds of literals, in the order of their ids.
+    pub const LITERALS: [Kind; 6] =
+        [Kind::String, Kind::LangString, Kind::DirString, Kind::Boolean, Kind::Integer, Kind::Typed];
 
     /// All kinds, in the order of their ids.
-    pub const ALL: [Kind; 8] = [
+    pub const ALL: [Kind; 10] = [
         Kind::Unbound,
         Kind::Blank,
         Kind::Iri,
         Kind::String,
         Kind::LangString,
+        Kind::DirString,
         Kind::Boolean,
         Kind::Integer,
         Kind::Typed,
+        Kind::Triple,
     ];
 
     /// Its place in [`Kind::IN_DICTIONARY`]; `None` for kinds inlined in the id.
@@ -73,7 +90,9 @@ impl Kind {
             Kind::Iri => Some(1),
             Kind::String => Some(2),
             Kind::LangString => Some(3),
-            Kind::Typed => Some(4),
+            Kind::DirString => Some(4),
+            Kind::Typed => Some(5),
+            Kind::Triple => Some(6),
             Kind::Unbound | Kind::Boolean | Kind::Integer => None,
         }
     }
@@ -86,9 +105,11 @@ impl Kind {
             Kind::Iri => 2,
             Kind::String => 3,
             Kind::LangString => 4,
-            Kind::Boolean => 5,
-            Kind::Integer => 6,
-            Kind::Typed => 7,
+            Kind::DirString => 5,
+            Kind::Boolean => 6,
+            Kind::Integer => 7,
+            Kind::Typed => 8,
+            Kind::Triple => 9,
         }
     }
 
@@ -194,7 +215,12 @@ impl Id {
 
     /// Whether it is a literal of any datatype.
     pub const fn is_literal(self) -> bool {
-        self.tag() >= Kind::String as u8
+        self.tag() >= Kind::String as u8 && self.tag() < Kind::Triple as u8
+    }
+
+    /// Whether it is a triple term.
+    pub const fn is_triple(self) -> bool {
+        self.tag() & !COMPUTED == Kind::Triple as u8
     }
 
     /// Whether it is a literal of datatype `xsd:string`.
@@ -215,9 +241,9 @@ impl Id {
 
     /// Whether two different ids of this kind always have different values, in the order of the ids: true for unbound, and for
     /// stored blank nodes, IRIs, simple strings, booleans and inlined integers. False for computed terms (compare their texts),
-    /// language strings and other typed literals (where 1 = 1.0).
+    /// language strings, other typed literals (where 1 = 1.0), and triple terms, which may have such literals.
     pub fn is_value(self) -> bool {
-        !self.is_computed() && !matches!(self.kind(), Kind::LangString | Kind::Typed)
+        !self.is_computed() && !matches!(self.kind(), Kind::LangString | Kind::DirString | Kind::Typed | Kind::Triple)
     }
 
     /// The place in the sorted order of its kind; for a fresh or computed term, its place among those; `None` for unbound and

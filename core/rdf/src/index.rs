@@ -22,7 +22,6 @@ use crate::delta::{Change, Row};
 use crate::growing::Storage;
 use crate::ids::Id;
 use crate::merged::{Changed, Merged};
-use crate::packed::Window;
 use crate::placed::Placement;
 use crate::quads::Quads;
 use crate::search::{Cursor, Reader, Searcher};
@@ -412,24 +411,6 @@ impl Index {
         match self.merged() {
             None => Either::Base(self.base.rows_of_keys(keys)),
             Some(merged) => Either::Merged(keys.map(move |key| merged.rows_of_key(key))),
-        }
-    }
-
-    /// As [`Index::get`].
-    #[inline]
-    pub(crate) fn read(&self, level: usize, row: usize, window: &mut Window) -> Id {
-        match self.merged() {
-            None => self.base.read(level, row, window),
-            Some(merged) => merged.read(level, row, window),
-        }
-    }
-
-    /// The ids of the first of these rows on a level after the keys: of at least one.
-    #[inline]
-    pub(crate) fn slice<'w>(&self, level: usize, rows: Range<usize>, window: &'w mut Window) -> &'w [Id] {
-        match self.merged() {
-            None => self.base.slice(level, rows, window),
-            Some(merged) => merged.slice(level, rows, window),
         }
     }
 

@@ -1,7 +1,7 @@
 //! RDF data: terms, ids, dictionary, sorted indexes, and loading. No queries, no threads, no files but temporary ones.
 //!
 //! * [`ids`]: 64-bit names of terms, which sort as SPARQL sorts the terms.
-//! * [`term`] and [`dictionary`]: from terms to ids and back.
+//! * [`term`] and [`dictionary`]: from terms to ids and back; [`triple`]: terms that are triples.
 //! * [`index`](mod@index): all quads in one order, as columns; a pattern is a range of rows.
 //! * [`search`]: many look-ups in one index, each from where the last one ended.
 //! * [`unranked`]: terms that a sorted dictionary lacks, and [`delta`]: changes of an index since it was built.
@@ -30,18 +30,20 @@ pub mod snapshot;
 pub mod statistics;
 pub mod stored;
 pub mod term;
+pub mod triple;
 mod unite;
 pub mod unranked;
 
 pub use changes::{Changes, Graphs};
 pub use dictionary::Dictionary;
 pub use growing::Storage;
-pub use ids::{Id, Kind};
+pub use ids::{Id, Kind, SECTIONS};
 pub use index::{Index, Order, Position};
 pub use load::{Loader, OnError, SyntaxError};
 pub use placed::Placement;
 pub use search::{Cursor, Reader, Searcher};
 pub use snapshot::{Snapshot, SnapshotMemory};
 pub use statistics::Statistics;
-pub use term::{Encoded, Encoder, TermView, inline};
+pub use term::{BlankView, Encoded, Encoder, TermView, inline};
+pub use triple::TripleView;
 pub use unranked::{FreshTerms, Unranked};

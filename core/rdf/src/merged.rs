@@ -4,7 +4,7 @@
 //! those of which all rows were deleted are not. A search is one in the base and one in the changes, whose places are added up.
 
 use crate::base::{Base, Lies};
-use crate::delta::{Change, Delta, Located, Part, Row, Run, Runs, Spot};
+use crate::delta::{Change, Delta, Flat, Located, Part, Row, Run, Runs, Spot};
 use crate::ids::Id;
 use crate::index::Index;
 use crate::packed::{BLOCK, Window};
@@ -93,9 +93,6 @@ pub(crate) struct Merged<'a> {
     keys: &'a Delta,
     graphs: &'a Delta,
 }
-
-/// So many rows near each other are read faster one after the other than one by one.
-const MANY: usize = 24;
 
 impl<'a> Merged<'a> {
     #[inline]
@@ -234,26 +231,6 @@ impl<'a> Merged<'a> {
         }
     }
 
-    #[inline]
-    pub(crate) fn read(self, level: usize, row: usize, window: &mut Window) -> Id {
-        match window.get(row) {
-            Some(bits) => Id::from_bits(bits),
-            None => self.read_far(level, row, window),
-        }
-    }
-
-    #[inline(never)]
-    fn read_far(self, level: usize, row: usize, window: &mut Window) -> Id {
-        if self.is_by_row(level) && window.is_due(row / BLOCK) {
-            let first = row / BLOCK * BLOCK;
-            self.unpack(level, first..self.len().min(first + BLOCK), window);
-        }
-        match window.get(row) {
-            Some(bits) => Id::from_bits(bits),
-            None => self.get(level, row),
-        }
-    }
-
     /// Whether the base has a column for the level.
     fn is_by_row(self, level: usize) -> bool {
         matches!(self.base.lies(level), Lies::Rows(_) | Lies::Last)
@@ -261,23 +238,6 @@ impl<'a> Merged<'a> {
 
     fn len(self) -> usize {
         (self.base.len() as isize + self.rows.net()) as usize
-    }
-
-    pub(crate) fn slice(self, level: usize, rows: Range<usize>, window: &mut Window) -> &[Id] {
-        let end = rows.end.min((rows.start / BLOCK + 1) * BLOCK);
-        let rows = rows.start..end;
-        if window.get(rows.start).is_none() || window.get(end - 1).is_none() {
-            let first = rows.start / BLOCK * BLOCK;
-            let all =
-                if window.is_due(rows.start / BLOCK) { first..self.len().min(first + BLOCK) } else { rows.clone() };
-            self.unpack(level, all, window);
-        }
-        Id::slice(window.slice_of(rows))
-    }
-
-    /// Unpacks rows of one block.
-    fn unpack(self, level: usize, rows: Range<usize>, window: &mut Window) {
-        window.put(rows.clone(), |values| self.unpack_into(level, rows, values));
     }
 
     /// Writes the ids of rows of one block to their places in it.
@@ -344,40 +304,53 @@ impl<'a> Merged<'a> {
                 id
             }));
         }
-        let (mut values, mut window) = ([0; BLOCK], Window::default());
-        let flat = self.rows.flat(rows.len());
-        let flat = flat.and_then(|flat| Some((flat, flat.column(self.rows, level)?)));
-        // The rows of the base around the last one that was read: their numbers in the merged sequence, and that of the first in the base.
-        let (mut run, mut base) = (0..0, 0);
-        for rows in rows.chunk_by(|a, b| *a as usize / BLOCK == *b as usize / BLOCK) {
-            if rows.len() >= MANY {
-                let (first, last) = rows.iter().fold((u32::MAX, 0), |(a, b), row| (a.min(*row), b.max(*row)));
-                self.unpack_into(level, first as usize..last as usize + 1, &mut values);
-                into.extend(rows.iter().map(|row| values[*row as usize % BLOCK]));
-                continue;
-            }
-            for row in rows.iter().map(|row| *row as usize) {
-                if !run.contains(&row) {
-                    let found = match flat {
-                        Some((flat, ids)) => match flat.locate(row) {
-                            Located::Base(rows) => Ok(rows),
-                            Located::Inserted(entry) => Err(ids[entry]),
-                        },
-                        None => match self.rows.run_at(row) {
-                            Run::Base(rows) => Ok(rows),
-                            Run::Inserted(row) => Err(row[level].bits()),
-                        },
-                    };
-                    match found {
-                        Ok(rows) => (run, base) = (row..row + rows.len(), rows.start),
-                        Err(id) => {
-                            into.push(id);
-                            continue;
-                        }
-                    }
+        if self.base.len() == 0 {
+            return into.extend(rows.iter().map(|row| self.get(level, *row as usize).bits()));
+        }
+        // Where they are in the base, which then gathers them as if there were no changes; inserted rows are put in behind it.
+        let (mut places, mut inserted) = ([0; BLOCK], [(0, Id::UNBOUND); BLOCK]);
+        let (columns, mut near) = (self.columns(level, rows.len()), Near::default());
+        for rows in rows.chunks(BLOCK) {
+            let mut count = 0;
+            for (number, (row, place)) in rows.iter().zip(&mut places).enumerate() {
+                let row = *row as usize;
+                if !near.rows.contains(&row) {
+                    near = self.near(level, row, columns);
                 }
-                into.push(self.base.read(level, base + (row - run.start), &mut window).bits());
+                if let Some(id) = near.inserted {
+                    inserted[count] = (number, id);
+                    count += 1;
+                }
+                *place = near.base_row(row).min(self.base.len() - 1) as u32;
             }
+            let first = into.len();
+            self.base.gather(level, &places[..rows.len()], into);
+            let values = &mut into.filled()[first..];
+            inserted[..count].iter().for_each(|(number, id)| values[*number] = id.bits());
+        }
+    }
+
+    /// The copy by columns with that of a level, if so many more reads are worth it.
+    #[inline]
+    fn columns(self, level: usize, reads: usize) -> Option<(&'a Flat, &'a [u64])> {
+        let flat = self.rows.flat(reads)?;
+        Some((flat, flat.column(self.rows, level)?))
+    }
+
+    /// A row with those around it that no change parts from it.
+    #[inline]
+    fn near(self, level: usize, row: usize, columns: Option<(&Flat, &[u64])>) -> Near {
+        let inserted = |id| Near { rows: row..row + 1, base: row, inserted: Some(id) };
+        let of_base = |rows: Range<usize>| Near { rows: row..row + rows.len(), base: rows.start, inserted: None };
+        match columns {
+            Some((flat, ids)) => match flat.locate(row) {
+                Located::Base(rows) => of_base(rows),
+                Located::Inserted(entry) => inserted(Id::from_bits(ids[entry])),
+            },
+            None => match self.rows.run_at(row) {
+                Run::Base(rows) => of_base(rows),
+                Run::Inserted(row) => inserted(row[level]),
+            },
         }
     }
 
@@ -432,6 +405,67 @@ impl<'a> Merged<'a> {
             assert!(last.is_none_or(|last| last < row), "rows ascend, and none is twice there");
             last = Some(row);
         }
+    }
+}
+
+/// Rows of the merged sequence that follow each other in the base, too; or an inserted one.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Near {
+    rows: Range<usize>,
+    /// The place of the first in the base; for an inserted row, any.
+    base: usize,
+    /// The id of the inserted row.
+    inserted: Option<Id>,
+}
+
+impl Near {
+    /// Where one of the rows is in the base; for an inserted row, any.
+    #[inline]
+    fn base_row(&self, row: usize) -> usize {
+        self.base + (row - self.rows.start)
+    }
+}
+
+impl<'a> Merged<'a> {
+    /// The id of a row, read through a window of the base, and what was near the last row that was read.
+    #[inline]
+    pub(crate) fn read(self, level: usize, row: usize, near: &mut Near, window: &mut Window) -> Id {
+        self.go_near(level, row, near);
+        match near.inserted {
+            Some(id) => id,
+            None => self.base.read(level, near.base_row(row), window),
+        }
+    }
+
+    /// As [`Merged::read`]: the ids of the first of these rows on a level after the keys: of at least one.
+    #[inline]
+    pub(crate) fn slice<'w>(
+        self,
+        level: usize,
+        rows: Range<usize>,
+        near: &'w mut Near,
+        window: &'w mut Window,
+    ) -> &'w [Id] {
+        self.go_near(level, rows.start, near);
+        match &near.inserted {
+            Some(id) => std::slice::from_ref(id),
+            None => {
+                let start = near.base_row(rows.start);
+                self.base.slice(level, start..start + (rows.end.min(near.rows.end) - rows.start), window)
+            }
+        }
+    }
+
+    #[inline]
+    fn go_near(self, level: usize, row: usize, near: &mut Near) {
+        if !near.rows.contains(&row) {
+            *near = self.find_near(level, row);
+        }
+    }
+
+    #[inline(never)]
+    fn find_near(self, level: usize, row: usize) -> Near {
+        self.near(level, row, self.columns(level, 1))
     }
 }
 

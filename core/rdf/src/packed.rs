@@ -430,29 +430,6 @@ impl Window {
         self.unpacked = rows;
     }
 
-    /// Notes a read of a block of rows that are not packed as they are numbered. Whether they should be [put](Window::put) here:
-    /// if the last reads were of this block as well.
-    pub(crate) fn is_due(&mut self, block: usize) -> bool {
-        if self.block != block {
-            (self.block, self.reads) = (block, 0);
-        }
-        self.reads = (self.reads + 1).min(READS);
-        self.reads == READS
-    }
-
-    /// Lets `unpack` write the values of these rows, which are in one block, to their places in the block.
-    pub(crate) fn put(&mut self, rows: Range<usize>, unpack: impl FnOnce(&mut [u64; BLOCK])) {
-        unpack(self.values.get_or_insert_with(|| Box::new([0; BLOCK])));
-        self.unpacked = rows;
-    }
-
-    /// The values of rows of one block that are here.
-    #[inline]
-    pub(crate) fn slice_of(&self, rows: Range<usize>) -> &[u64] {
-        let first = rows.start % BLOCK;
-        self.values.as_deref().map_or(&[], |values| &values[first..first + rows.len()])
-    }
-
     /// The values of the first of these rows: all that are in the same block. Panics if there are none.
     #[inline]
     fn slice<const N: usize>(&mut self, packed: &Packed<N>, column: usize, rows: Range<usize>) -> &[u64] {

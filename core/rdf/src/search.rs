@@ -8,6 +8,7 @@ use crate::base::{Base, Lies};
 use crate::delta::{Delta, Flat, Spot};
 use crate::ids::Id;
 use crate::index::Index;
+use crate::merged::Near;
 use crate::packed::Window;
 use std::ops::Range;
 
@@ -496,24 +497,33 @@ impl Guide {
 #[derive(Clone, Debug)]
 pub struct Reader {
     level: usize,
+    /// Of the base.
     window: Window,
+    /// If there are changes: where the last row was.
+    near: Near,
 }
 
 impl Reader {
     pub(crate) fn new(level: usize) -> Reader {
-        Reader { level, window: Window::default() }
+        Reader { level, window: Window::default(), near: Near::default() }
     }
 
     /// As [`Index::get`]. `index` must be the one that it was made for.
     #[inline]
     pub fn get(&mut self, index: &Index, row: usize) -> Id {
-        index.read(self.level, row, &mut self.window)
+        match index.merged() {
+            None => index.base().read(self.level, row, &mut self.window),
+            Some(merged) => merged.read(self.level, row, &mut self.near, &mut self.window),
+        }
     }
 
     /// The ids of the first of these rows: of at least one. Panics if there are no rows. `index` must be the one that it was made
     /// for.
     #[inline]
     pub fn slice(&mut self, index: &Index, rows: Range<usize>) -> &[Id] {
-        index.slice(self.level, rows, &mut self.window)
+        match index.merged() {
+            None => index.base().slice(self.level, rows, &mut self.window),
+            Some(merged) => merged.slice(self.level, rows, &mut self.near, &mut self.window),
+        }
     }
 }

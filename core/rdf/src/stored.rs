@@ -2,7 +2,7 @@
 //!
 //! | section | what it has |
 //! |---|---|
-//! | `about` | [`FORMAT`]; the numbers of terms of each kind; the orders, with the numbers of their rows |
+//! | `about` | the [`FORMAT`]; the numbers of terms of each kind; the orders, with the numbers of their rows |
 //! | `KIND.symbols` | for each symbol of the compressed keys of a kind of terms its length and its bytes |
 //! | `KIND.text`, `KIND.ends` | the blocks of these keys ([`Dictionary`]), and where each ends |
 //! | `ORDER.PART.frames`, `ORDER.PART.data` | packed columns of an index: of its graphs, keys, rows, and last level |
@@ -13,7 +13,7 @@
 use crate::base::Base;
 use crate::characteristic::CharacteristicSets;
 use crate::dictionary::{Dictionary, Section, write_symbols};
-use crate::ids::{Id, Kind};
+use crate::ids::{Id, Kind, SECTIONS};
 use crate::index::{Index, Order};
 use crate::lent::Pages;
 use crate::packed::Packed;
@@ -24,8 +24,25 @@ use std::fmt;
 use std::sync::Arc;
 use vicus_flow::BoxError;
 
-/// The version of the sections. 1 had keys that were not compressed.
-pub const FORMAT: u64 = 2;
+/// The version of the sections. 1 had keys that were not compressed, 2 no [`NEW_KINDS`].
+pub const FORMAT: u64 = 3;
+
+/// The version that is written, so that it can be read by what knows no other, where there are no terms of [`NEW_KINDS`].
+const FORMAT_OF_OLD_KINDS: u64 = 2;
+
+/// The kinds of terms that only RDF 1.2 has. Format 2 has neither their numbers nor their sections.
+const NEW_KINDS: [Kind; 2] = [Kind::DirString, Kind::Triple];
+
+/// The kinds in the dictionary of a format, with their sections' numbers and names.
+fn kinds_of(format: u64) -> impl Iterator<Item = (usize, &'static str)> {
+    let is_in = move |kind: &Kind| format >= FORMAT || !NEW_KINDS.contains(kind);
+    Kind::IN_DICTIONARY
+        .into_iter()
+        .zip(KINDS)
+        .enumerate()
+        .filter(move |(_, (kind, _))| is_in(kind))
+        .map(|(n, (_, name))| (n, name))
+}
 
 /// Where sections are written, one after the other.
 pub trait Sections {
@@ -117,7 +134,7 @@ impl Reading<'_> {
 }
 
 /// What the sections of each of [`Kind::IN_DICTIONARY`] are called.
-pub(crate) const KINDS: [&str; 5] = ["blank", "iri", "string", "lang", "typed"];
+pub(crate) const KINDS: [&str; SECTIONS] = ["blank", "iri", "string", "lang", "directed", "typed", "triple"];
 const _: () = assert!(KINDS.len() == Kind::IN_DICTIONARY.len());
 
 /// Writes values that may be another owner's, in parts that are checked before they are written.
@@ -172,7 +189,8 @@ impl Found<'_> {
 
 /// What the section `about` says.
 struct About {
-    terms: [usize; 5],
+    format: u64,
+    terms: [usize; SECTIONS],
     indexes: Vec<AboutIndex>,
 }
 
@@ -239,13 +257,16 @@ impl Snapshot {
     /// # Errors
     /// A section can't be written.
     pub fn write(&self, into: &mut dyn Sections) -> Result<(), BoxError> {
-        let mut about = Words(vec![FORMAT]);
+        let has_new = NEW_KINDS.into_iter().any(|kind| self.dictionary().count(kind) > 0);
+        let format = if has_new { FORMAT } else { FORMAT_OF_OLD_KINDS };
+        let mut about = Words(vec![format]);
         let sections = self.dictionary().sections();
-        sections.iter().for_each(|section| about.push(section.len()));
+        kinds_of(format).for_each(|(number, _)| about.push(sections[number].len()));
         about.push(self.orders().count());
         self.orders().for_each(|order| AboutIndex::of(self.index(order)).store(&mut about));
         about.write("about", into)?;
-        for (number, (section, name)) in sections.iter().zip(KINDS).enumerate() {
+        for (number, name) in kinds_of(format) {
+            let section = &sections[number];
             let (text, ends) = section.parts();
             write_symbols(number, section.symbols(), into)?;
             write_values(&format!("{name}.text"), text, |bytes| bytes, into)?;
@@ -272,13 +293,14 @@ impl Snapshot {
         let found = Found(sections);
         let about = found.read("about", |words| match words.word() {
             Some(format) if format > FORMAT => Err(NotStored::Newer(format).into()),
-            Some(format) if format < FORMAT => Err(NotStored::Older(format).into()),
-            _ => Ok(About::read(words)),
+            Some(format) if format < FORMAT_OF_OLD_KINDS => Err(NotStored::Older(format).into()),
+            Some(format) => Ok(About::read(format, words)),
+            None => Ok(None),
         })?;
-        let mut kinds: [Section; 5] = Default::default();
-        for ((kind, name), len) in kinds.iter_mut().zip(KINDS).zip(about.terms) {
+        let mut kinds: [Section; SECTIONS] = Default::default();
+        for (number, name) in kinds_of(about.format) {
             let get = |part: &str| found.get(&format!("{name}.{part}"));
-            *kind = Section::lent(len, [get("symbols")?, get("text")?, get("ends")?])?;
+            kinds[number] = Section::lent(about.terms[number], [get("symbols")?, get("text")?, get("ends")?])?;
         }
         let indexes = about.indexes.iter().map(|about| about.index(&found)).collect::<Result<Vec<Index>, _>>()?;
         let counts = |[statistics, sets]: [&str; 2]| {
@@ -291,17 +313,17 @@ impl Snapshot {
 }
 
 impl About {
-    fn read(words: &mut Reading<'_>) -> Option<About> {
-        let mut terms = [0; 5];
-        for count in &mut terms {
-            *count = words.number()?;
+    fn read(format: u64, words: &mut Reading<'_>) -> Option<About> {
+        let mut terms = [0; SECTIONS];
+        for (number, _) in kinds_of(format) {
+            terms[number] = words.number()?;
         }
         let mut indexes: Vec<AboutIndex> = Vec::new();
         for _ in 0..words.count(7)? {
             indexes.push(AboutIndex::stored(words)?);
         }
         let has = |order: &Order| indexes.iter().any(|index| index.order == *order);
-        Order::USUAL.iter().all(has).then_some(About { terms, indexes })
+        Order::USUAL.iter().all(has).then_some(About { format, terms, indexes })
     }
 }
 

@@ -7,7 +7,9 @@
 //! | blank node | its file as one character, then the label; or the file, U+0000 and a number, if the file gave no label |
 //! | IRI, simple string | the text |
 //! | language string | language in lower case, U+0000, text |
+//! | language string with a direction | language in lower case, `--ltr` or `--rtl`, U+0000, text |
 //! | other literal | datatype, U+0000, lexical form |
+//! | triple term | subject, predicate and object, as [`triple`](crate::triple) describes |
 //!
 //! Language and datatype come first, so that the terms of a language or datatype are a range of ids. An *entry* is a tag byte
 //! and a key, or the eight bytes of an inlined [`Id`]; the byte order of entries is the order of ids.
@@ -18,8 +20,9 @@
 //! numbers; the sixth is called `new_6`. Those that an update makes, which stay, are the nameless ones of another such file.
 
 use crate::ids::{Id, Kind};
+use crate::triple::TripleView;
 use oxrdf::vocab::xsd;
-use oxrdf::{BlankNode, BlankNodeRef, Literal, LiteralRef, NamedNode, NamedNodeRef, Term, TermRef};
+use oxrdf::{BaseDirection, BlankNode, BlankNodeRef, Literal, LiteralRef, NamedNode, NamedNodeRef, Term, TermRef};
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 use vicus_flow::NoMemory;
@@ -55,6 +58,15 @@ pub enum TermView<'a> {
         /// The language tag.
         language: &'a str,
     },
+    /// A literal with a language tag in lower case and a base direction.
+    DirString {
+        /// The text.
+        value: &'a str,
+        /// The language tag.
+        language: &'a str,
+        /// The direction of the text.
+        direction: BaseDirection,
+    },
     /// A canonical `xsd:boolean`.
     Boolean(bool),
     /// A canonical `xsd:integer`.
@@ -66,6 +78,8 @@ pub enum TermView<'a> {
         /// The IRI of the datatype.
         datatype: &'a str,
     },
+    /// A triple term.
+    Triple(TripleView<'a>),
 }
 
 /// A blank node: its file, and its label there, or a number if it has none. Displayed as the label that it has outside of the
@@ -138,45 +152,53 @@ impl<'a> TermView<'a> {
             TermView::LangString { value, language } => {
                 Literal::new_language_tagged_literal_unchecked(value, language).into()
             }
+            TermView::DirString { value, language, direction } => {
+                Literal::new_directional_language_tagged_literal_unchecked(value, language, direction).into()
+            }
             TermView::Boolean(value) => Literal::from(value).into(),
             TermView::Integer(value) => Literal::from(value).into(),
             TermView::Typed { value, datatype } => {
                 Literal::new_typed_literal(value, NamedNode::new_unchecked(datatype)).into()
             }
+            TermView::Triple(triple) => triple.to_triple().into(),
         }
     }
 
-    /// Writes the result of SPARQL's `STR`: an IRI's text or a literal's lexical form; for a blank node, its label. Allocates
-    /// nothing itself.
+    /// Writes the result of SPARQL's `STR`: an IRI's text or a literal's lexical form; for a blank node, its label; for a
+    /// triple term, N-Triples. Allocates nothing itself.
     pub fn write_lexical(self, out: &mut impl fmt::Write) -> fmt::Result {
         match self {
             TermView::Blank(blank) => write!(out, "{blank}"),
             TermView::Boolean(value) => write!(out, "{value}"),
             TermView::Integer(value) => write!(out, "{value}"),
+            TermView::Triple(triple) => write!(out, "{triple}"),
             TermView::Iri(value)
             | TermView::String(value)
             | TermView::LangString { value, .. }
+            | TermView::DirString { value, .. }
             | TermView::Typed { value, .. } => out.write_str(value),
         }
     }
 
-    /// The term's text, if it is stored: `None` for blank nodes, booleans and integers.
+    /// The term's text, if it is stored: `None` for blank nodes, booleans, integers and triple terms.
     pub fn as_str(self) -> Option<&'a str> {
         match self {
             TermView::Iri(value)
             | TermView::String(value)
             | TermView::LangString { value, .. }
+            | TermView::DirString { value, .. }
             | TermView::Typed { value, .. } => Some(value),
-            TermView::Blank(_) | TermView::Boolean(_) | TermView::Integer(_) => None,
+            TermView::Blank(_) | TermView::Boolean(_) | TermView::Integer(_) | TermView::Triple(_) => None,
         }
     }
 
-    /// The IRI of a literal's datatype; `None` for IRIs and blank nodes.
+    /// The IRI of a literal's datatype; `None` for IRIs, blank nodes and triple terms.
     pub fn datatype(self) -> Option<&'a str> {
         match self {
-            TermView::Blank(_) | TermView::Iri(_) => None,
+            TermView::Blank(_) | TermView::Iri(_) | TermView::Triple(_) => None,
             TermView::String(_) => Some(xsd::STRING.as_str()),
             TermView::LangString { .. } => Some(oxrdf::vocab::rdf::LANG_STRING.as_str()),
+            TermView::DirString { .. } => Some(oxrdf::vocab::rdf::DIR_LANG_STRING.as_str()),
             TermView::Boolean(_) => Some(xsd::BOOLEAN.as_str()),
             TermView::Integer(_) => Some(xsd::INTEGER.as_str()),
             TermView::Typed { datatype, .. } => Some(datatype),
@@ -217,10 +239,16 @@ impl<'a> TermView<'a> {
                 let (language, value) = parts();
                 TermView::LangString { value, language }
             }
+            Kind::DirString => {
+                let (tag, value) = parts();
+                let (language, direction) = directed(tag).expect("the direction that `encode` wrote");
+                TermView::DirString { value, language, direction }
+            }
             Kind::Typed => {
                 let (datatype, value) = parts();
                 TermView::Typed { value, datatype }
             }
+            Kind::Triple => TermView::Triple(TripleView::of_key(key)),
             Kind::Unbound | Kind::Boolean | Kind::Integer => panic!("{kind:?} has no key"),
         }
     }
@@ -236,13 +264,25 @@ impl fmt::Display for TermView<'_> {
             TermView::LangString { value, language } => {
                 LiteralRef::new_language_tagged_literal_unchecked(value, language).fmt(f)
             }
+            TermView::DirString { value, language, direction } => {
+                LiteralRef::new_directional_language_tagged_literal_unchecked(value, language, direction).fmt(f)
+            }
             TermView::Boolean(value) => write!(f, "\"{value}\"^^{}", xsd::BOOLEAN),
             TermView::Integer(value) => write!(f, "\"{value}\"^^{}", xsd::INTEGER),
             TermView::Typed { value, datatype } => {
                 LiteralRef::new_typed_literal(value, NamedNodeRef::new_unchecked(datatype)).fmt(f)
             }
+            TermView::Triple(triple) => triple.fmt(f),
         }
     }
+}
+
+/// The language and the direction of `en--ltr`; `None` if it has no direction.
+pub(crate) fn directed(tag: &str) -> Option<(&str, BaseDirection)> {
+    if let Some(language) = tag.strip_suffix("--ltr") {
+        return Some((language, BaseDirection::Ltr));
+    }
+    Some((tag.strip_suffix("--rtl")?, BaseDirection::Rtl))
 }
 
 /// The id of an inlined literal: an `xsd:integer` or `xsd:boolean` in canonical form. `None` for other literals.
@@ -307,7 +347,18 @@ impl Encoder {
             TermRef::NamedNode(node) => Encoded::Key(Kind::Iri, node.as_str()),
             TermRef::BlankNode(node) => self.outer_blank(node),
             TermRef::Literal(literal) => self.literal(literal),
+            TermRef::Triple(triple) => self.triple_with(triple, &mut |node, into| match outer_label(node.as_str()) {
+                Some((false, file, label)) => push_blank(file, label, into),
+                Some((true, file, number)) => push_nameless(file, number, into),
+                None => push_blank(0, node.as_str(), into),
+            }),
         }
+    }
+
+    /// The buffer for a key, without the last one.
+    pub(crate) fn cleared(&mut self) -> &mut String {
+        self.key.clear();
+        &mut self.key
     }
 
     fn outer_blank(&mut self, node: BlankNodeRef<'_>) -> Encoded<'_> {
@@ -320,18 +371,13 @@ impl Encoder {
 
     /// Encodes the blank node that a file calls `label`. Panics from 1,112,064 files on.
     pub fn blank(&mut self, file: u32, label: &str) -> Encoded<'_> {
-        self.key.clear();
-        self.key.push(file_character(file));
-        self.key.push_str(label);
+        push_blank(file, label, self.cleared());
         Encoded::Key(Kind::Blank, &self.key)
     }
 
     /// A blank node that a file gave no label, by its number among those. Panics from 1,112,064 files on.
     pub fn nameless(&mut self, file: u32, number: impl fmt::Display) -> Encoded<'_> {
-        self.key.clear();
-        self.key.push(file_character(file));
-        self.key.push(SEPARATOR);
-        write!(self.key, "{number}").expect("a string takes everything");
+        push_nameless(file, number, self.cleared());
         Encoded::Key(Kind::Blank, &self.key)
     }
 
@@ -362,9 +408,10 @@ impl Encoder {
 
     /// Any literal.
     pub fn literal<'a>(&'a mut self, literal: LiteralRef<'a>) -> Encoded<'a> {
-        match literal.language() {
-            Some(language) => self.language_string(literal.value(), language),
-            None => self.typed(literal.value(), literal.datatype().as_str()),
+        match (literal.language(), literal.direction()) {
+            (Some(language), None) => self.language_string(literal.value(), language),
+            (Some(language), Some(direction)) => self.directed_string(literal.value(), language, direction),
+            (None, _) => self.typed(literal.value(), literal.datatype().as_str()),
         }
     }
 
@@ -376,6 +423,15 @@ impl Encoder {
         self.key.push(SEPARATOR);
         self.key.push_str(value);
         Encoded::Key(Kind::LangString, &self.key)
+    }
+
+    /// A literal with a language tag in any case and a base direction.
+    pub fn directed_string(&mut self, value: &str, language: &str, direction: BaseDirection) -> Encoded<'_> {
+        self.key.clear();
+        self.key.push_str(language);
+        self.key.make_ascii_lowercase();
+        write!(self.key, "--{direction}{SEPARATOR}{value}").expect("a string takes everything");
+        Encoded::Key(Kind::DirString, &self.key)
     }
 
     /// A literal with a datatype, be it `xsd:string`.
@@ -398,6 +454,17 @@ impl Encoder {
     pub fn qualified(qualifier: &str) -> Range<String> {
         format!("{qualifier}{SEPARATOR}")..format!("{qualifier}\u{1}")
     }
+}
+
+/// The key of a blank node that a file calls `label`.
+pub(crate) fn push_blank(file: u32, label: &str, into: &mut String) {
+    into.push(file_character(file));
+    into.push_str(label);
+}
+
+/// The key of a blank node without a label.
+pub(crate) fn push_nameless(file: u32, number: impl fmt::Display, into: &mut String) {
+    write!(into, "{}{SEPARATOR}{number}", file_character(file)).expect("a string takes everything");
 }
 
 #[cfg(test)]

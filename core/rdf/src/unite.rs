@@ -11,12 +11,13 @@
 
 use crate::dictionary::{Dictionary, Keys, Sample, Section, SectionBuilder};
 use crate::growing::Storage;
-use crate::ids::{Id, Kind};
+use crate::ids::{Id, Kind, SECTIONS};
 use crate::index::{Index, Order};
 use crate::packed::{Packed, Packing};
 use crate::quads::Quads;
 use crate::snapshot::Snapshot;
-use crate::term::{NO_SOURCE, file_character, file_of};
+use crate::term::{NO_SOURCE, TermView, file_character, file_of};
+use crate::triple;
 use hashbrown::HashMap;
 use vicus_flow::library::HashKey;
 use vicus_flow::{Grow, NoMemory, refusable};
@@ -61,7 +62,7 @@ impl Snapshot {
 /// Which terms a snapshot's quads have.
 struct Used {
     /// For each kind in the dictionary, a bit for each rank.
-    ranks: [Vec<u64>; 5],
+    ranks: [Vec<u64>; SECTIONS],
     /// Terms without a rank; in no order.
     fresh: Vec<Id>,
 }
@@ -69,7 +70,7 @@ struct Used {
 impl Used {
     fn of(snapshot: &Snapshot, pause: &mut dyn FnMut()) -> Result<Used, NoMemory> {
         let bits = |kind| Vec::zeroed(snapshot.dictionary().count(kind).div_ceil(64));
-        let mut ranks: [Vec<u64>; 5] = Default::default();
+        let mut ranks: [Vec<u64>; SECTIONS] = Default::default();
         for (ranks, kind) in ranks.iter_mut().zip(Kind::IN_DICTIONARY) {
             *ranks = bits(kind)?;
         }
@@ -108,7 +109,19 @@ impl Used {
         let last = end.checked_sub(1).map(|rank| Id::ranked(Kind::Blank, rank));
         let fresh = self.fresh.iter().copied().filter(|id| id.is_blank());
         let files = fresh.chain(last).filter_map(|id| snapshot.key(id, file));
-        files.max().map_or(0, |greatest| greatest + 1)
+        let mut greatest = files.max();
+        // Those of triple terms need not be terms by themselves.
+        let section = Kind::Triple.section().expect("it has keys");
+        let triples = self.ranks(section).map(|rank| Id::ranked(Kind::Triple, rank));
+        for id in triples.chain(self.fresh.iter().copied().filter(|id| id.is_triple())) {
+            snapshot.view(id, |view| {
+                let TermView::Triple(triple) = view else { unreachable!("its kind says so") };
+                triple.each_blank(&mut |blank| {
+                    greatest = greatest.max(Some(blank.file).filter(|file| *file < NO_SOURCE))
+                });
+            });
+        }
+        greatest.map_or(0, |greatest| greatest + 1)
     }
 
     /// The ranks of a kind, ascending.
@@ -132,7 +145,7 @@ fn file(key: &str) -> Option<u32> {
 /// From the ids of a snapshot to those of the united one.
 struct Renumbered {
     /// For each kind in the dictionary, the new rank of each rank that is used, as far as they were used.
-    ranks: [Packed<1>; 5],
+    ranks: [Packed<1>; SECTIONS],
     fresh: HashMap<Id, Id, HashKey>,
 }
 
@@ -156,26 +169,31 @@ fn merge_terms(
 ) -> Result<(Dictionary, Vec<Renumbered>), NoMemory> {
     let renumbered = || Renumbered { ranks: Default::default(), fresh: HashMap::default() };
     let mut numbers: Vec<Renumbered> = parts.iter().map(|_| renumbered()).collect();
-    let mut sections: [Section; 5] = Default::default();
+    let mut sections: [Section; SECTIONS] = Default::default();
+    // For each part, how many files those before it have.
+    let mut next = 0;
+    let of_files = |(part, used): (&&Snapshot, &Used)| {
+        let before = next;
+        next += used.files(part);
+        before
+    };
+    let files: Vec<u32> = parts.iter().zip(used).map(of_files).collect();
     for (section, kind) in Kind::IN_DICTIONARY.into_iter().enumerate() {
         let mut lists = Vec::new();
         let mut ranks: Vec<Packing<1>> = parts.iter().map(|_| Packing::new(storage)).collect();
-        let mut files = 0;
         let mut sample = Sample::default();
         let bytes = parts.iter().map(|part| part.plain_bytes(kind)).sum();
         for (number, (part, used)) in parts.iter().zip(used).enumerate() {
             let mut keys = part.dictionary().keys(kind);
             Sample::blocks(keys.len(), bytes).flatten().try_for_each(|rank| sample.add(keys.key(rank).as_bytes()))?;
             let ranked = used.ranks(section).map(move |rank| Id::ranked(kind, rank));
-            lists.push(List::new(number, part, kind, files, Box::new(ranked)));
+            let before = files[number];
+            lists.push(List::new(number, part, kind, before, Box::new(ranked)));
             let mut fresh: Vec<Id> = used.fresh.iter().copied().filter(|id| id.kind() == kind).collect();
             fresh.sort_unstable_by_key(|&id| part.fresh().key(id));
             let mut blocks = Sample::blocks(fresh.len(), bytes).flatten();
             blocks.try_for_each(|place| sample.add(part.fresh().key(fresh[place]).as_bytes()))?;
-            lists.push(List::new(number, part, kind, files, Box::new(fresh.into_iter())));
-            if kind == Kind::Blank {
-                files += used.files(part);
-            }
+            lists.push(List::new(number, part, kind, before, Box::new(fresh.into_iter())));
         }
         let mut builder = SectionBuilder::new(sample.train()?, storage);
         let mut key = String::new();
@@ -265,6 +283,10 @@ impl<'a> List<'a> {
             Some(file) => {
                 self.key.push(file_character(file + self.files));
                 self.key.push_str(&key[key.chars().next().map_or(0, char::len_utf8)..]);
+            }
+            None if self.files > 0 && self.id.is_triple() => {
+                let of = |file: u32| if file < NO_SOURCE { file + self.files } else { file };
+                triple::with_files(key, &of, &mut self.key);
             }
             None => self.key.push_str(key),
         }
@@ -365,7 +387,10 @@ mod tests {
         numbers
             .map(|n| {
                 let graph = if n % 3 == 0 { format!("<http://e/g{}>", n % 2) } else { String::new() };
-                let object = match n % 5 {
+                let object = match n % 8 {
+                    5 => format!("\"été {n}\"@fr--rtl"),
+                    6 => format!("<<( _:t{} <http://e/p{}> \"{}\" )>>", n / 3, n % 11, n % 9),
+                    7 => format!("<<( <http://e/{n}> <http://e/p> <<( _:b{n} <http://e/q> _:u{n} )>> )>>"),
                     0 => format!("_:b{n}"),
                     1 => format!("\"été {n}\"@fr"),
                     2 => format!("\"{n}\"^^<http://www.w3.org/2001/XMLSchema#integer>"),
@@ -378,7 +403,7 @@ mod tests {
     }
 
     fn load(texts: &[&str]) -> Snapshot {
-        let mut loader = Loader::default();
+        let mut loader = Loader::default().with_rdf_12(true);
         texts.iter().for_each(|text| loader.file(text.as_bytes(), Syntax::NQuads, None).unwrap());
         loader.finish()
     }
@@ -420,7 +445,7 @@ mod tests {
 
     #[test]
     fn orders_that_only_the_first_has_are_made_for_the_others() {
-        let mut loader = Loader::default().with_order(Order::Gosp);
+        let mut loader = Loader::default().with_rdf_12(true).with_order(Order::Gosp);
         loader.file(text(0..300).as_bytes(), Syntax::NQuads, None).unwrap();
         let (first, second) = (text(0..300), text(200..600));
         let united = Snapshot::united(&[&loader.finish(), &load(&[&second])], &Storage::Memory, &mut || {}).unwrap();

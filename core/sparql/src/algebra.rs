@@ -245,9 +245,10 @@ pub(crate) enum Node {
 }
 
 /// The operand of an operator, with its scope computed once. Without this, each operator of a deep tree would visit all
-/// operators below it again.
+/// operators below it again. Clones share the node until one of them is changed: what is planned in several ways is cloned
+/// often.
 #[derive(Clone)]
-pub(crate) struct Operand(Box<Known>);
+pub(crate) struct Operand(Arc<Known>);
 
 #[derive(Clone)]
 struct Known {
@@ -258,11 +259,11 @@ struct Known {
 
 impl Operand {
     pub(crate) fn new(node: Node) -> Operand {
-        Operand(Box::new(Known { node, scope: OnceLock::new() }))
+        Operand(Arc::new(Known { node, scope: OnceLock::new() }))
     }
 
     pub(crate) fn into_node(self) -> Node {
-        self.0.node
+        Arc::try_unwrap(self.0).map_or_else(|shared| shared.node.clone(), |known| known.node)
     }
 
     /// The slots that this operand binds.
@@ -294,8 +295,9 @@ impl Deref for Operand {
 
 impl DerefMut for Operand {
     fn deref_mut(&mut self) -> &mut Node {
-        self.0.scope.take();
-        &mut self.0.node
+        let known = Arc::make_mut(&mut self.0);
+        known.scope.take();
+        &mut known.node
     }
 }
 

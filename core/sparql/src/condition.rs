@@ -58,10 +58,11 @@ impl Kinds {
         self.0 & !allowed == 0
     }
 
-    /// Whether `=` between values of these kinds is equality of ids and never fails, which holds without typed literals. A
+    /// Whether `=` between values of these kinds is equality of ids and never fails, which holds without typed literals and triple
+    /// terms, which may have such literals. A
     /// computed term has one id as well; the caller has to exclude unbound.
     pub(crate) fn equal_by_id(self) -> bool {
-        self.0 & (1 << Kind::Typed.index()) == 0
+        self.0 & (1 << Kind::Typed.index() | 1 << Kind::Triple.index()) == 0
     }
 
     /// Whether `<` between values of these kinds is [`Snapshot::compare`] of their ids and never fails.

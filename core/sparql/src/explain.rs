@@ -243,14 +243,20 @@ impl Explainer<'_> {
     }
 }
 
-/// What an operator did: rows, with a mark if that is far from the estimate, and the bytes that its boxes took.
+/// What an operator did: rows, with a mark if that is far from the estimate, and the bytes that its boxes took, and wrote to temporary
+/// files.
 fn actual(made: &OperatorBoxes, estimate: f64, counts: &[BoxCounts]) -> String {
     let outputs = || made.outputs.iter().map(|from| &counts[from.sender().index()].outputs[from.index()]);
     let rows: u64 = outputs().map(|output| output.rows).sum();
     let bytes = |of: fn(&BoxCounts) -> u64| made.boxes.iter().map(|id| of(&counts[id.index()])).sum::<u64>();
     let mark =
         if outputs().all(|output| output.ended) { surprise(estimate, rows as f64) } else { ", stopped early".into() };
-    format!(", {rows} actual{mark}, {} bytes near, {} far", bytes(BoxCounts::near_bytes), bytes(BoxCounts::far_bytes))
+    let spilled = match bytes(|counts| counts.spilled_bytes) {
+        0 => String::new(),
+        spilled => format!(", {spilled} bytes spilled"),
+    };
+    let (near, far) = (bytes(BoxCounts::near_bytes), bytes(BoxCounts::far_bytes));
+    format!(", {rows} actual{mark}, {near} bytes near, {far} far{spilled}")
 }
 
 /// A mark if the rows are more than ten times as many or as few as estimated. Less than one row counts as one.

@@ -95,6 +95,17 @@ pub(crate) enum Function {
     Iri,
     StrDt,
     StrLang,
+    StrLangDir,
+    LangDir,
+    HasLang,
+    HasLangDir,
+    Triple,
+    Subject,
+    Predicate,
+    Object,
+    IsTriple,
+    /// Subject, predicate or object of what is a triple term for certain: it never fails.
+    Part(u8),
     /// With a label and the number of a row as operands: equal operands give the same node.
     BNode,
     /// A different number each time.
@@ -257,9 +268,17 @@ impl Expr {
             Expr::Slot(slot) => certain.contains(slot),
             Expr::Has(inner) => inner.never_fails(certain),
             Expr::SameTerm(..) => self.children().into_iter().all(|child| child.never_fails(certain)),
-            Expr::Call(Function::IsIri | Function::IsBlank | Function::IsLiteral | Function::IsNumeric, operands) => {
-                operands.iter().all(|operand| operand.never_fails(certain))
-            }
+            Expr::Call(
+                Function::IsIri
+                | Function::IsBlank
+                | Function::IsLiteral
+                | Function::IsNumeric
+                | Function::IsTriple
+                | Function::Part(_)
+                | Function::HasLang
+                | Function::HasLangDir,
+                operands,
+            ) => operands.iter().all(|operand| operand.never_fails(certain)),
             _ => false,
         }
     }
@@ -349,16 +368,26 @@ impl Expr {
         match self {
             Expr::Constant(id) => Kinds::of_id(*id),
             Expr::Call(function, _) => match function {
-                Function::Str | Function::Lang | Function::EncodeForUri | Function::Hash(_) | Function::StrUuid => {
-                    Kinds::of(Kind::String).or_computed()
-                }
+                Function::Str
+                | Function::Lang
+                | Function::LangDir
+                | Function::EncodeForUri
+                | Function::Hash(_)
+                | Function::StrUuid => Kinds::of(Kind::String).or_computed(),
                 Function::UCase
                 | Function::LCase
                 | Function::SubStr
                 | Function::StrBefore
                 | Function::StrAfter
                 | Function::Replace
-                | Function::Concat => Kinds::of(Kind::String).or(Kinds::of(Kind::LangString)).or_computed(),
+                | Function::Concat => {
+                    Kinds::of(Kind::String).or(Kinds::of(Kind::LangString)).or(Kinds::of(Kind::DirString)).or_computed()
+                }
+                Function::Triple => Kinds::of(Kind::Triple).or_fresh().or_computed(),
+                Function::Predicate | Function::Part(1) => Kinds::of(Kind::Iri).or_fresh().or_computed(),
+                Function::Subject | Function::Part(0) => {
+                    Kinds::of(Kind::Iri).or(Kinds::of(Kind::Blank)).or_fresh().or_computed()
+                }
                 _ => Kinds::ANY,
             },
             _ => Kinds::ANY,

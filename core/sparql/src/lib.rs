@@ -40,12 +40,13 @@ mod translate;
 mod update;
 mod value;
 
+pub use boxes::spill::Spill;
 pub use cost::{parsing_bytes, parsing_bytes_with};
 pub use error::{QueryError, QueryErrorKind};
 pub use graphs::DefaultGraph;
 pub use limits::Limits;
 pub use parse::{Parsed, parse, parse_with};
-pub use plan::{Form, Plan, PlanOptions, Run, plan, plan_until};
+pub use plan::{Form, Plan, PlanOptions, Run, RunOptions, plan, plan_until};
 pub use service::{Endpoints, Found, ServiceFailed};
 pub use stop::Watch;
 pub use syntax::ParseOptions;

@@ -25,6 +25,9 @@ pub struct Limits {
     pub candidates: usize,
     /// How many ids at least wait for a table that was split before they are added to it.
     pub waiting_ids: usize,
+    /// How many bytes at least a box may hold before it spills ([`Spill`](crate::Spill)). With fewer than some kilobytes, it holds more
+    /// than that while it merges what it has spilled.
+    pub spilled_from: u64,
     /// How many rows at least a part of a shared scan has.
     pub part_rows: u64,
     /// How many rows are collected for a question to an endpoint, and how many rows of values it is sent at most.
@@ -60,6 +63,7 @@ impl Default for Limits {
             searched_keys: 4,
             candidates: 1 << 16,
             waiting_ids: 2048,
+            spilled_from: 16 << 10,
             part_rows: 256,
             service_rows: 512,
             ordered_exhaustively: 10,

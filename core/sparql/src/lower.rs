@@ -18,8 +18,8 @@ use crate::boxes::hash_table::{By, HashSpec, Key};
 use crate::boxes::join::JoinSpec;
 use crate::boxes::union::To;
 use crate::boxes::{
-    self, aggregate, construct, describe, distinct, extend, filter, join, nodes, scan, service, slice, sort, top,
-    union, values, walk,
+    self, aggregate, construct, describe, distinct, extend, filter, hash_join, join, nodes, scan, service, slice, sort,
+    top, union, values, walk,
 };
 use crate::error::QueryError;
 use crate::graphs::Active;
@@ -56,11 +56,13 @@ struct Draft {
     model: BoxModel,
     /// Present if the box's operator reads terms.
     maker: Option<Maker>,
+    /// Whether the box has a part of what those that spill may hold.
+    spills: bool,
 }
 
 impl From<BoxModel> for Draft {
     fn from(model: BoxModel) -> Draft {
-        Draft { model, maker: None }
+        Draft { model, maker: None, spills: false }
     }
 }
 
@@ -79,7 +81,12 @@ impl Draft {
         };
         let (terms, maker) = (Arc::clone(terms), of.clone());
         let maker = Maker(Arc::new(move |terms| Box::new(maker(terms))));
-        Draft { model: BoxModel::new(name, move || of(&terms)), maker: Some(maker) }
+        Draft { model: BoxModel::new(name, move || of(&terms)), maker: Some(maker), spills: false }
+    }
+
+    /// The same box, whose operator asks [`Terms::spiller`] for its part.
+    fn that_spills(self) -> Draft {
+        Draft { spills: true, ..self }
     }
 
     fn input(self, schema: &Schema) -> Draft {
@@ -100,6 +107,8 @@ pub(crate) struct Lowered {
     pub(crate) operators: Vec<OperatorBoxes>,
     /// Makers of the operators that read terms.
     pub(crate) makers: Arc<[(BoxId, Maker)]>,
+    /// How many boxes share what those that spill may hold.
+    pub(crate) spilling: usize,
     /// See [`Plan::is_short`](crate::Plan::is_short).
     pub(crate) is_short: bool,
 }
@@ -136,6 +145,7 @@ pub(crate) fn lower(
         options: *options,
         operators: Vec::new(),
         makers: Vec::new(),
+        spilling: 0,
         rows: 0.0,
         at: None,
         widest: boxes::schema(widest(plan)),
@@ -156,11 +166,11 @@ pub(crate) fn lower(
         sink
     });
     let sinks = sinks.collect();
-    let (operators, makers, rows) = (lowering.operators, lowering.makers, lowering.rows);
+    let (operators, makers, spilling, rows) = (lowering.operators, lowering.makers, lowering.spilling, lowering.rows);
     let model =
         lowering.net.build().unwrap_or_else(|error| panic!("a plan is a tree from sources to the sink: {error}"));
     let is_short = rows < options.parallel_rows as f64 / SHORT && operators.iter().all(|made| made.degree <= 1);
-    Ok(Lowered { model, sinks, operators, makers: makers.into(), is_short })
+    Ok(Lowered { model, sinks, operators, makers: makers.into(), spilling, is_short })
 }
 
 /// A plan is short if its operators make less than 1/4 of the rows from which on work is shared.
@@ -188,6 +198,8 @@ struct Lowering<'a> {
     options: PlanOptions,
     operators: Vec<OperatorBoxes>,
     makers: Vec<(BoxId, Maker)>,
+    /// How many boxes spill.
+    spilling: usize,
     /// The rows that all operators are expected to make.
     rows: f64,
     /// The operator whose boxes are being added, by its place in `operators`.
@@ -261,6 +273,7 @@ impl Lowering<'_> {
     /// Adds a box of the current operator.
     fn place(&mut self, draft: impl Into<Draft>) -> BoxId {
         let draft = draft.into();
+        self.spilling += usize::from(draft.spills);
         let added = self.net.add(draft.model);
         self.makers.extend(draft.maker.map(|maker| (added, maker)));
         self.note(added)
@@ -363,7 +376,7 @@ impl Lowering<'_> {
                 let streams = self.spread(streams, width, pipeline);
                 let sorted = self.replicas(streams, width, width, || {
                     let by = Arc::clone(by);
-                    Draft::new(terms, "sort", move |terms| sort::Sort::new(terms, &by, limit))
+                    Draft::new(terms, "sort", move |terms| sort::Sort::new(terms, &by, limit)).that_spills()
                 });
                 self.set_degree(sorted.len());
                 smallvec![self.merge(sorted, by, width)]
@@ -372,7 +385,7 @@ impl Lowering<'_> {
                 let (terms, by, count) = (&terms, by, *count);
                 let best = self.each(input, Pipeline::default().and(input.estimate.rows), width, || {
                     let by = Arc::clone(by);
-                    Draft::new(terms, "top", move |terms| top::Top::new(terms, &by, count, limit))
+                    Draft::new(terms, "top", move |terms| top::Top::new(terms, &by, count, limit)).that_spills()
                 });
                 self.set_degree(best.len());
                 if best.len() == 1 {
@@ -559,8 +572,8 @@ impl Lowering<'_> {
         let limit = self.limit;
         let replica = |(probed, table): (OutputId, BoxId)| {
             let (hash, spec) = (Arc::clone(hash), Arc::clone(spec));
-            let make = move |terms: &Arc<Terms>| join::HashJoin::new(terms, &spec, &hash, columns, limit);
-            let model = Draft::new(self.terms, "hash join", make).input(&self.schema(from));
+            let make = move |terms: &Arc<Terms>| hash_join::HashJoin::new(terms, &spec, &hash, columns, limit);
+            let model = Draft::new(self.terms, "hash join", make).that_spills().input(&self.schema(from));
             let join = self.place(model.input(&buckets).input(&rows).output(&self.schema(width)));
             self.net.connect(probed, join.input(0));
             self.net.connect(table.output(0), join.input(1));
@@ -573,8 +586,8 @@ impl Lowering<'_> {
     /// Adds a box that builds a table of all these streams' rows.
     fn hash_table(&mut self, builds: Streams, columns: usize, hash: &Arc<HashSpec>) -> BoxId {
         let spec = Arc::clone(hash);
-        let make = move |terms: &Arc<Terms>| join::HashBuild::new(terms, &spec, columns);
-        let model = Draft::new(self.terms, "hash build", make);
+        let make = move |terms: &Arc<Terms>| hash_join::HashBuild::new(terms, &spec, columns);
+        let model = Draft::new(self.terms, "hash build", make).that_spills();
         let model = builds.iter().fold(model, |model, _| model.input(&self.schema(columns)));
         let model = model.output(&self.schema(1)).output(&self.schema(hash.built_columns(columns)));
         let table = self.place(model);
@@ -620,12 +633,13 @@ impl Lowering<'_> {
 
     /// Deals rows so that equal rows meet in one box; there are as many boxes as streams.
     fn distinct(&mut self, streams: Streams, width: usize, in_order: bool) -> Streams {
-        // A single table keeps the rows in order, however large it grows.
-        let cache = if in_order { u64::MAX } else { self.options.cache_bytes };
-        let (limit, parts, limits, by) = (self.limit, streams.len(), self.options.limits, self.terms.key);
+        let (limit, parts, cache, terms) = (self.limit, streams.len(), self.options.cache_bytes, self.terms);
         let columns: Vec<usize> = (0..width).collect();
         self.deal(streams, (width, width), &columns, parts, || {
-            BoxModel::new("distinct", move || distinct::Distinct::new(width, by, cache, limit, &limits))
+            let new = move |terms: &Arc<Terms>| distinct::Distinct::new(terms, width, in_order, cache, limit);
+            let draft = Draft::new(terms, "distinct", new);
+            // Without columns, there is one row.
+            if width > 0 { draft.that_spills() } else { draft }
         })
     }
 
@@ -686,6 +700,7 @@ impl Lowering<'_> {
             Draft::new(&terms, "aggregate", move |terms| {
                 aggregate::Aggregate::new(terms, &spec, rows, width, cache, limit)
             })
+            .that_spills()
         })
     }
 
@@ -701,8 +716,8 @@ impl Lowering<'_> {
             let compare = move |a: (&Envelope, usize), b: (&Envelope, usize)| sort::compare(&terms, &by, a, b);
             library::merge(&schema, count, limit, compare)
         };
-        let draft =
-            Draft { model: model(self.terms), maker: Some(Maker(Arc::new(move |terms| model(terms).operator()))) };
+        let draft = Draft::from(model(self.terms));
+        let draft = Draft { maker: Some(Maker(Arc::new(move |terms| model(terms).operator()))), ..draft };
         let merge = self.place(draft);
         for (input, stream) in streams.into_iter().enumerate() {
             self.net.connect(stream, merge.input(input));

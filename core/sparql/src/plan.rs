@@ -1,5 +1,6 @@
 //! A query that is ready to run: a model, and the terms that its ids stand for.
 
+use crate::boxes::spill::{Spill, Spiller};
 use crate::cost;
 use crate::error::QueryError;
 use crate::explain::Explainer;
@@ -17,6 +18,7 @@ use crate::terms::{Moment, Terms};
 use crate::translate;
 use crate::value::Numbers;
 use oxrdf::{Term, TermRef};
+use std::fmt;
 use std::sync::Arc;
 use vicus_flow::{Bound, BoxCounts, BoxError, BoxId, Envelope, Model, Operator, library};
 use vicus_rdf::{Id, Snapshot, TermView};
@@ -76,6 +78,24 @@ impl Default for PlanOptions {
             plan_bytes: u64::MAX,
             hash_seed: 0,
         }
+    }
+}
+
+/// How a plan is run.
+#[derive(Clone, Default)]
+pub struct RunOptions {
+    /// Its time and its seed.
+    pub moment: Moment,
+    /// Whom SERVICE asks. Without, it fails.
+    pub endpoints: Option<Arc<dyn Endpoints>>,
+    /// Where boxes put rows that they have no memory for. Without, a request that outgrows its budget fails.
+    pub spill: Option<Spill>,
+}
+
+impl fmt::Debug for RunOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RunOptions { moment, endpoints: _, spill } = self;
+        f.debug_struct("RunOptions").field("moment", moment).field("spill", spill).finish_non_exhaustive()
     }
 }
 
@@ -254,12 +274,14 @@ impl Plan {
 
     /// Begins a run. The operators of [`Run::operators`] belong to one submission of [`Plan::model`].
     pub fn start(&self, moment: Moment) -> Run {
-        Run { terms: Arc::new(self.terms.at(moment, None)), makers: Arc::clone(&self.lowered.makers) }
+        self.start_with(RunOptions { moment, ..RunOptions::default() })
     }
 
-    /// As [`Plan::start`]; SERVICE asks these endpoints. Without any, it fails.
-    pub fn start_with(&self, moment: Moment, endpoints: Arc<dyn Endpoints>) -> Run {
-        Run { terms: Arc::new(self.terms.at(moment, Some(endpoints))), makers: Arc::clone(&self.lowered.makers) }
+    /// As [`Plan::start`], with more options.
+    pub fn start_with(&self, options: RunOptions) -> Run {
+        let RunOptions { moment, endpoints, spill } = options;
+        let spiller = spill.map(|spill| Spiller::of(&spill, self.lowered.spilling, self.terms.limits.spilled_from));
+        Run { terms: Arc::new(self.terms.at(moment, endpoints, spiller)), makers: Arc::clone(&self.lowered.makers) }
     }
 
     /// The network that answers the query. Its own operators are those of a run at [`Moment::default`]; submissions that use
@@ -394,6 +416,11 @@ impl Run {
     /// The store's id of the term of an id in a solution; `None` if the store lacks it.
     pub(crate) fn stored(&self, id: Id) -> Option<Id> {
         self.terms.stored(id)
+    }
+
+    /// Passes a copy of the key of the term of an id in a solution to `look`. Panics for terms without keys.
+    pub(crate) fn with_key<R>(&self, id: Id, look: impl FnOnce(&str) -> R) -> R {
+        look(&self.terms.key(id))
     }
 
     /// Passes the term of an id in a solution to `look`; a term of the store is not copied. Panics as [`Run::term`] does.

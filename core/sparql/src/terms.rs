@@ -1,6 +1,7 @@
 //! The terms of a plan: those of the store, and those that its query mentions or computes.
 
 use crate::boxes::room_for_one;
+use crate::boxes::spill::Spiller;
 use crate::graphs::Merged;
 use crate::limits::Limits;
 use crate::passing::{Passing, Segments, segment_of};
@@ -43,6 +44,12 @@ pub(crate) struct Terms {
     passing: Option<Passing>,
 }
 
+/// A part of a triple term.
+enum Part {
+    Inlined(Id),
+    Key(Kind, String),
+}
+
 /// The state shared by all boxes of a run.
 struct OfRun {
     /// Terms kept until the run's end.
@@ -57,6 +64,8 @@ struct OfRun {
     unbooked: AtomicU64,
     /// Whom SERVICE asks.
     endpoints: Option<Arc<dyn Endpoints>>,
+    /// The part of each box that can spill; `None` if none of them may.
+    spiller: Option<Spiller>,
     /// Whether a string longer than [`LONGEST`] was needed.
     is_overlong: AtomicBool,
 }
@@ -99,6 +108,16 @@ impl Booking {
             self.book(terms, turn, more);
         }
         turn.is_stopped() || terms.run.is_overlong.load(Ordering::Relaxed) || self.failed.get().is_some()
+    }
+
+    /// Books the terms computed since the last call, and `more` bytes that the box is about to hold. For a box that can do with fewer:
+    /// if it is refused, [`Booking::hold`] may yet succeed.
+    ///
+    /// # Errors
+    /// The request would be over its budget.
+    pub(crate) fn ask(&self, terms: &Terms, turn: &Turn<'_>, more: u64) -> Result<(), OverBudget> {
+        self.booked.set(self.booked.get() + terms.run.unbooked.swap(0, Ordering::Relaxed));
+        turn.book(self.booked.get() + more)
     }
 
     fn book(&self, terms: &Terms, turn: &Turn<'_>, more: u64) {
@@ -166,6 +185,7 @@ impl Terms {
             asked: AtomicU64::new(0),
             unbooked: AtomicU64::new(0),
             endpoints: None,
+            spiller: None,
             is_overlong: AtomicBool::new(false),
         };
         Terms {
@@ -225,17 +245,29 @@ impl Terms {
         Terms { numbers, merged: self.merged.clone(), levels: self.levels, moment: self.moment, ..settled }
     }
 
-    /// The terms at the beginning of a run, and whom it asks.
-    pub(crate) fn at(&self, moment: Moment, endpoints: Option<Arc<dyn Endpoints>>) -> Terms {
+    /// The terms at the beginning of a run, whom it asks, and how each of its boxes that can spill does so.
+    pub(crate) fn at(&self, moment: Moment, endpoints: Option<Arc<dyn Endpoints>>, spiller: Option<Spiller>) -> Terms {
         let mentioned = Arc::clone(&self.mentioned);
         let mut settled = Terms::behind(&self.snapshot, self.base.clone(), self.limits, self.key, mentioned);
-        Arc::get_mut(&mut settled.run).expect("it was just made").endpoints = endpoints;
+        let run = Arc::get_mut(&mut settled.run).expect("it was just made");
+        (run.endpoints, run.spiller) = (endpoints, spiller);
         Terms { moment, numbers: self.numbers, merged: self.merged.clone(), levels: self.levels, ..settled }
     }
 
     /// Whom SERVICE asks, if it may ask at all.
     pub(crate) fn endpoints(&self) -> Option<&Arc<dyn Endpoints>> {
         self.run.endpoints.as_ref()
+    }
+
+    /// How each box of the run that can spill does so; `None` if it must not. A box counts for this if
+    /// [`Draft::that_spills`](crate::lower) says so.
+    pub(crate) fn spiller(&self) -> Option<&Spiller> {
+        self.run.spiller.as_ref()
+    }
+
+    /// How many bytes a hash join's or a GROUP BY's box may hold; without bound if it must not spill.
+    pub(crate) fn most_held(&self) -> u64 {
+        self.spiller().map_or(u64::MAX, Spiller::most)
     }
 
     /// Checks the length of a string to be made. False if it is too long; then the query ends with an error: see
@@ -328,6 +360,78 @@ impl Terms {
             None => self.keep(kind, key),
             Some(_) if self.check_length(key.len()) => self.add(kind, key),
             Some(_) => Id::UNBOUND,
+        }
+    }
+
+    /// The ids of the parts of a triple term. Panics for other terms.
+    pub(crate) fn parts(&self, id: Id) -> [Id; 3] {
+        self.part_keys(id).map(|part| self.id_of_part(part))
+    }
+
+    /// The id of one of the parts of a triple term; `None` for other terms.
+    pub(crate) fn part(&self, id: Id, place: usize) -> Option<Id> {
+        let [s, p, o] = Some(id).filter(|id| id.is_triple()).map(|id| self.part_keys(id))?;
+        Some(self.id_of_part([s, p, o].into_iter().nth(place)?))
+    }
+
+    /// The keys of the parts: a copy, since looking one up may need the lock that lends the term.
+    fn part_keys(&self, id: Id) -> [Part; 3] {
+        self.view(id, |view| match view {
+            TermView::Triple(triple) => triple.parts().map(|part| match part {
+                Encoded::Inlined(id) => Part::Inlined(id),
+                Encoded::Key(kind, key) => Part::Key(kind, key.to_owned()),
+            }),
+            other => panic!("{other} is no triple term"),
+        })
+    }
+
+    fn id_of_part(&self, part: Part) -> Id {
+        match part {
+            Part::Inlined(id) => id,
+            Part::Key(kind, key) => self.id_of_key(kind, &key),
+        }
+    }
+
+    /// The triple term of these; `None` if there is none: see [`Encoder::triple`].
+    pub(crate) fn triple(&self, ids: [Id; 3]) -> Option<Id> {
+        if ids.iter().any(|id| id.is_unbound()) {
+            return None;
+        }
+        let mut parts = [const { None }; 3];
+        for (part, id) in parts.iter_mut().zip(ids) {
+            *part = Some(match id.rank() {
+                None => Part::Inlined(id),
+                Some(_) => Part::Key(id.kind(), self.key(id)),
+            });
+        }
+        let parts = parts.each_ref().map(|part| match part {
+            Some(Part::Key(kind, key)) => Encoded::Key(*kind, key),
+            Some(Part::Inlined(id)) => Encoded::Inlined(*id),
+            None => unreachable!("all were set"),
+        });
+        let mut encoder = Encoder::default();
+        match encoder.triple(parts)? {
+            Encoded::Inlined(id) => Some(id),
+            Encoded::Key(kind, key) => Some(self.id_of_key(kind, key)).filter(|id| !id.is_unbound()),
+        }
+    }
+
+    /// A copy of the key of a term that has one.
+    pub(crate) fn key(&self, id: Id) -> String {
+        if self.snapshot.has(id) {
+            return self.snapshot.key(id, str::to_owned);
+        }
+        if let Some(number) = Terms::number_of_fresh(id) {
+            let mut encoder = Encoder::default();
+            let Encoded::Key(_, key) = encoder.fresh(number) else { unreachable!("a node has a key") };
+            return key.to_owned();
+        }
+        if self.mentioned.has(id) {
+            return self.mentioned.key(id).to_owned();
+        }
+        match segment_of(id) {
+            Some(segment) => self.with_passing(id, segment, str::to_owned),
+            None => self.read().key_copied(id),
         }
     }
 

@@ -1,5 +1,7 @@
 //! From the syntax tree to the algebra of slots and ids: SPARQL 1.1, §18.2.
 
+mod triple_terms;
+
 use crate::algebra::{
     Aggregate, At, Column, Endpoint, Fold, Group, Node, Operand, Path, Pattern, Service, Slot, Slots, SortKey, Table,
 };
@@ -228,6 +230,10 @@ impl Translator<'_> {
                 Term::Blank(label) => {
                     let next = numbers.len() as u32;
                     InTemplate::Blank(*numbers.entry(*label).or_insert(next))
+                }
+                // With a literal as its subject it is no term: the triple is left out.
+                Term::Triple(_) => {
+                    InTemplate::Constant(term.constant().map_or(Id::UNBOUND, |term| (self.id)(term.as_ref())))
                 }
             };
             let (subject, object) = (end(&triple.subject), end(&triple.object));
@@ -777,22 +783,25 @@ impl Translator<'_> {
     }
 
     fn triple(&mut self, triple: &ast::Triple, scope: &mut Names, possible: &mut Vec<Slot>) -> Node {
-        let mut end = |term: &Term| {
-            let at = self.at(term, scope);
-            if let At::Slot(slot) = at {
-                possible.push(slot);
-            }
-            at
-        };
-        let (subject, object) = (end(&triple.subject), end(&triple.object));
-        match &triple.verb {
+        let mut terms = Vec::new();
+        let mut ends = [At::Merged; 2];
+        for (at, term) in ends.iter_mut().zip([&*triple.subject, &triple.object]) {
+            *at = match term {
+                Term::Triple(of) => self.triple_term(term, of, &mut terms),
+                term => self.at(term, scope),
+            };
+            possible.extend(at.slot());
+        }
+        let [subject, object] = ends;
+        let node = match &triple.verb {
             Verb::Var(var) => {
                 let slot = self.slot(*var, scope);
                 possible.push(slot);
                 Node::Pattern(Pattern([subject, At::Slot(slot), object, self.graph]))
             }
             Verb::Path(path) => self.path(subject, path, object),
-        }
+        };
+        if terms.is_empty() { node } else { self.with_terms(node, terms, scope, possible) }
     }
 
     fn at(&mut self, term: &Term, scope: &mut Names) -> At {
@@ -800,6 +809,7 @@ impl Translator<'_> {
             Term::Iri(node) => At::Constant(self.iri(node)),
             Term::Literal(literal) => At::Constant((self.id)(literal.as_ref().into())),
             Term::Var(var) => At::Slot(self.slot(*var, scope)),
+            Term::Triple(_) => unreachable!("triple terms are slots or constants: `triple_term`"),
             Term::Blank(number) => {
                 if let Some(slot) = self.blanks.get(number) {
                     return At::Slot(*slot);

@@ -9,7 +9,7 @@ use std::hash::BuildHasher;
 use vicus_disk::Recovered;
 use vicus_files::Directory;
 use vicus_flow::{BoxError, or_given_up};
-use vicus_rdf::{Id, Kind, Order, Position, Snapshot};
+use vicus_rdf::{Id, Kind, Order, Position, Snapshot, TripleView};
 
 /// A store that is whole, and what was looked at.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -95,6 +95,9 @@ fn wrong(snapshot: &Snapshot, one: &mut dyn FnMut()) -> Option<String> {
             let key = keys.key(rank);
             if rank > 0 && *last >= *key {
                 return Some(format!("the terms {last:?} and {key:?} do not ascend"));
+            }
+            if kind == Kind::Triple && !TripleView::is_key(key) {
+                return Some(format!("{key:?} is no triple term"));
             }
             key.clone_into(&mut last);
         }

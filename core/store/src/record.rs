@@ -1,7 +1,7 @@
 //! A transaction as bytes for the log.
 //!
 //! ```text
-//!  record  1, number of terms, terms, number of steps, steps
+//!  record  1, or 2 if there are terms of kinds that 1 does not know; number of terms, terms, number of steps, steps
 //!  term    tag of the kind, length of the key, key; or the eight bytes of an id that is its own term, most significant first
 //!  step    number of deleted quads, these, number of inserted quads, these
 //!  quad    subject, predicate, object, graph: each the number of a term from 1, or 0 for the default graph
@@ -25,13 +25,13 @@
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use vicus_flow::library::HashKey;
-use vicus_rdf::{Encoded, Graphs, Id, Kind};
+use vicus_rdf::{Encoded, Graphs, Id, Kind, TripleView};
 
-/// A record whose steps are quads alone, as it was written from the beginning: so others can read it that don't know graphs.
-const OF_QUADS: u8 = 1;
+/// A record whose steps are quads alone, of terms that RDF 1.1 has: what knows no other form reads it.
+const PLAIN: u8 = 1;
 
-/// A record with steps that speak of graphs.
-const OF_GRAPHS: u8 = 2;
+/// A record whose steps each say what they are, and whose terms may be any.
+const TAGGED: u8 = 2;
 
 /// What a step of such a record is.
 const QUADS: u8 = 0;
@@ -39,6 +39,13 @@ const CLEAR_ALL: u8 = 1;
 const CLEAR_NAMED: u8 = 2;
 const CLEAR_ONE: u8 = 3;
 const COPY: u8 = 4;
+
+/// Notes that a record has a term of this kind.
+fn raise(form: &mut u8, kind: Kind) {
+    if matches!(kind, Kind::DirString | Kind::Triple) {
+        *form = TAGGED;
+    }
+}
 
 /// A quad by the numbers of its terms; 0 stands for the default graph.
 pub(crate) type Numbers = [u32; 4];
@@ -48,6 +55,7 @@ pub(crate) type Numbers = [u32; 4];
 pub(crate) struct Writer {
     /// Of a step's ids: authors of data choose those that are their own terms.
     hash_key: HashKey,
+    form: u8,
     terms: Vec<u8>,
     count: u64,
     steps: Vec<u8>,
@@ -67,7 +75,15 @@ fn put(mut number: u64, into: &mut Vec<u8>) {
 impl Writer {
     /// A record without steps.
     pub(crate) fn new(hash_key: HashKey) -> Writer {
-        Writer { hash_key, terms: Vec::new(), count: 0, steps: Vec::new(), step_count: 0, marks: Vec::new() }
+        Writer {
+            hash_key,
+            form: PLAIN,
+            terms: Vec::new(),
+            count: 0,
+            steps: Vec::new(),
+            step_count: 0,
+            marks: Vec::new(),
+        }
     }
 
     /// Adds what follows what is there. `key` passes on the key of an id that is not its own term.
@@ -82,6 +98,7 @@ impl Writer {
                     continue;
                 }
                 let number = *numbers.entry(id).or_insert_with(|| {
+                    raise(&mut self.form, id.kind());
                     put_term(id, &key, &mut self.terms);
                     self.count += 1;
                     self.count
@@ -112,6 +129,9 @@ impl Writer {
 
     /// A step begins.
     fn mark(&mut self, what: u8) {
+        if what != QUADS {
+            self.form = TAGGED;
+        }
         self.marks.push((self.steps.len(), what));
         self.step_count += 1;
     }
@@ -120,6 +140,7 @@ impl Writer {
         if graph.is_unbound() {
             return put(0, &mut self.steps);
         }
+        raise(&mut self.form, graph.kind());
         put_term(graph, &key, &mut self.terms);
         self.count += 1;
         put(self.count, &mut self.steps);
@@ -132,12 +153,11 @@ impl Writer {
 
     /// The record.
     pub(crate) fn finish(self) -> Vec<u8> {
-        let of_quads = self.marks.iter().all(|(_, what)| *what == QUADS);
-        let mut record = vec![if of_quads { OF_QUADS } else { OF_GRAPHS }];
+        let mut record = vec![self.form];
         put(self.count, &mut record);
         record.extend_from_slice(&self.terms);
         put(self.step_count, &mut record);
-        if of_quads {
+        if self.form == PLAIN {
             record.extend_from_slice(&self.steps);
             return record;
         }
@@ -160,8 +180,9 @@ fn put_term(id: Id, key: impl Fn(Id, &mut dyn FnMut(&str)), into: &mut Vec<u8>) 
 }
 
 /// Writes a record of one step, by terms. It belongs to no store yet, whose number would key a hash; so its maps are ordered.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Editor {
+    form: u8,
     terms: Vec<u8>,
     /// The numbers of terms, by the bytes that they have in the record.
     numbers: BTreeMap<Box<[u8]>, u32>,
@@ -169,12 +190,22 @@ pub(crate) struct Editor {
     quads: BTreeMap<Numbers, bool>,
 }
 
+impl Default for Editor {
+    fn default() -> Editor {
+        let (terms, numbers, quads) = Default::default();
+        Editor { form: PLAIN, terms, numbers, quads }
+    }
+}
+
 impl Editor {
     /// The number of a term.
     pub(crate) fn number(&mut self, term: Encoded<'_>) -> u32 {
         let start = self.terms.len();
         match term {
-            Encoded::Key(kind, key) => put_key(kind, key, &mut self.terms),
+            Encoded::Key(kind, key) => {
+                raise(&mut self.form, kind);
+                put_key(kind, key, &mut self.terms);
+            }
             Encoded::Inlined(id) => self.terms.extend_from_slice(&id.bits().to_be_bytes()),
         }
         if let Some(&number) = self.numbers.get(&self.terms[start..]) {
@@ -196,10 +227,13 @@ impl Editor {
         if self.quads.is_empty() {
             return None;
         }
-        let mut record = vec![OF_QUADS];
+        let mut record = vec![self.form];
         put(self.numbers.len() as u64, &mut record);
         record.extend_from_slice(&self.terms);
         put(1, &mut record);
+        if self.form == TAGGED {
+            record.push(QUADS);
+        }
         for there in [false, true] {
             let quads: Vec<Numbers> =
                 self.quads.iter().filter(|(_, is)| **is == there).map(|(quad, _)| *quad).collect();
@@ -277,7 +311,8 @@ impl<'a> Reader<'a> {
         }
         self.bytes(1)?;
         let length = self.count(1)?;
-        Some(NamedTerm::Key(kind, str::from_utf8(self.bytes(length)?).ok()?))
+        let key = str::from_utf8(self.bytes(length)?).ok()?;
+        (kind != Kind::Triple || TripleView::is_key(key)).then_some(NamedTerm::Key(kind, key))
     }
 
     /// The number of a graph.
@@ -315,8 +350,8 @@ impl Record<'_> {
     /// Reads a record; on failure, says what it lacks.
     pub(crate) fn read(bytes: &[u8]) -> Result<Record<'_>, String> {
         let (&version, rest) = bytes.split_first().ok_or("it is empty")?;
-        if ![OF_QUADS, OF_GRAPHS].contains(&version) {
-            return Err(format!("its form is {version}, and this Vicus reads {OF_QUADS} and {OF_GRAPHS}"));
+        if ![PLAIN, TAGGED].contains(&version) {
+            return Err(format!("its form is {version}, and this Vicus reads {PLAIN} and {TAGGED}"));
         }
         let mut reader = Reader(rest);
         let mut record = Record::default();
@@ -324,8 +359,8 @@ impl Record<'_> {
             for _ in 0..reader.count(2)? {
                 record.terms.push(reader.term()?);
             }
-            for _ in 0..reader.count(if version == OF_QUADS { 2 } else { 1 })? {
-                let what = if version == OF_QUADS { QUADS } else { reader.bytes(1)?[0] };
+            for _ in 0..reader.count(if version == PLAIN { 2 } else { 1 })? {
+                let what = if version == PLAIN { QUADS } else { reader.bytes(1)?[0] };
                 let step = reader.step(what, record.terms.len())?;
                 record.steps.push(step);
             }

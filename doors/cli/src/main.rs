@@ -12,6 +12,7 @@ mod machine;
 mod memory;
 mod query;
 mod simulate;
+mod spill;
 mod store;
 mod strategies;
 mod strategy;

@@ -5,6 +5,7 @@ mod report;
 use crate::input;
 use crate::interrupt;
 use crate::memory;
+use crate::spill::SpillArgs;
 use crate::strategy;
 use crate::tell::tell;
 use crate::web::WebArgs;
@@ -67,13 +68,15 @@ pub(crate) struct Args {
     /// Runs each query K times; the first time's results are written.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = at_least_one)]
     repeat: usize,
-    /// A query fails when it holds more bytes of memory than this, its parsed text and its plan included: 500000, 64K, 10M, 2G.
-    /// By default half of the memory that is free when it begins; copies that run at once share that.
+    /// The bytes of memory that a query may hold, its parsed text and its plan included: 500000, 64K, 10M, 2G. Rows beyond that go to
+    /// temporary files where they are sorted or made distinct; other queries that need more fail. By default half of the memory that is free when it begins; copies that run at once share that.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
     /// A query is cancelled when it takes longer, from parsing its text on: 30, 1.5s, 500ms.
     #[arg(long, value_name = "SECONDS", value_parser = duration)]
     timeout: Option<Duration>,
+    #[command(flatten)]
+    spill: SpillArgs,
     #[command(flatten)]
     web: WebArgs,
     /// The IRI against which relative IRIs of a query are resolved, until it has a BASE of its own.
@@ -86,6 +89,10 @@ pub(crate) struct Args {
     /// Refuses queries that call an unknown function; otherwise such a call is an error, which a FILTER takes for false.
     #[arg(long)]
     strict_functions: bool,
+    /// Reads RDF 1.2 and SPARQL 1.2, which are not final yet: triple terms, base directions, and what goes with them. Without it, a text
+    /// that uses them is refused; a store that has them is read in any case.
+    #[arg(long = "rdf-12")]
+    rdf_12: bool,
     /// The most bytes of a query's text: 500000, 64K, 10M.
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value_t = ParseOptions::default().bytes as u64)]
     max_query_bytes: u64,
@@ -139,8 +146,8 @@ impl Args {
     }
 
     /// The options of its session, after [`Args::choose_hash_seed`]; each query has a moment of its own.
-    fn session_options(&self) -> SessionOptions {
-        SessionOptions {
+    fn session_options(&self) -> anyhow::Result<SessionOptions> {
+        Ok(SessionOptions {
             parse: ParseOptions {
                 base: None,
                 bytes: usize::try_from(self.max_query_bytes).unwrap_or(usize::MAX),
@@ -148,6 +155,7 @@ impl Args {
                 path_signs: self.max_path_signs,
                 depth: self.max_query_depth,
                 strict_functions: self.strict_functions,
+                rdf_12: self.rdf_12,
             },
             base: self.base.clone(),
             plan: PlanOptions {
@@ -164,9 +172,10 @@ impl Args {
             parallel_answers: !matches!(self.format, None | Some(Format::Table)),
             counts: self.explain,
             web: self.web.web(),
+            temporary: self.spill.folder(self.store.as_deref())?,
             limits: interrupt::limits(self.timeout, self.memory_limit),
             ..SessionOptions::default()
-        }
+        })
     }
 
     /// The memory limit of all copies of a query together.
@@ -350,7 +359,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     let (sources, reading) = input::open(&args.data, syntax)?;
     // Errors in the queries are reported before the data is read.
     let memory = MemoryBudget::new(args.memory());
-    let options = args.session_options();
+    let options = args.session_options()?;
     for question in &questions {
         let bytes = options.parse.bytes;
         let too_long = || anyhow!("query {}: it has more than {bytes} bytes (--max-query-bytes)", question.name);
@@ -370,7 +379,8 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
         None => {
             let on_error = if args.skip_malformed { OnError::Skip } else { OnError::Fail };
             let longest_line = usize::try_from(args.max_line).unwrap_or(usize::MAX);
-            let options = LoadOptions { on_error, longest_line, hash_seed, ..LoadOptions::default() };
+            let rdf_12 = args.rdf_12;
+            let options = LoadOptions { on_error, longest_line, hash_seed, rdf_12, ..LoadOptions::default() };
             let loaded = engine::load(&service, sources, &reading, options)?;
             if let Some(first) = &loaded.first_skipped {
                 tell(format_args!("vicus: {} malformed lines were left out; the first: {first}", loaded.skipped));
@@ -380,7 +390,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     };
     let mut report = Report::new(args.timings);
     let ask = |question: &Question| {
-        Asking { question, args: &args, service: &service, dataset: &dataset }.answer(&mut report)
+        Asking { question, args: &args, options: &options, service: &service, dataset: &dataset }.answer(&mut report)
     };
     let done = questions.iter().try_for_each(ask);
     let reported = report.load(time.as_secs_f64() * 1e3, dataset.snapshot().len());
@@ -423,6 +433,7 @@ fn questions(args: &Args) -> anyhow::Result<Vec<Question>> {
 struct Asking<'a> {
     question: &'a Question,
     args: &'a Args,
+    options: &'a SessionOptions,
     service: &'a Service,
     dataset: &'a Dataset,
 }
@@ -497,7 +508,7 @@ impl Asking<'_> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_ms = since.map_or(0, |since| since.as_millis() as i64);
         let moment = Some(Moment { now_ms, seed: now_ms as u64 });
-        self.service.session(self.dataset, SessionOptions { moment, ..self.args.session_options() })
+        self.service.session(self.dataset, SessionOptions { moment, ..self.options.clone() })
     }
 
     /// The format of a copy's results, if they are written.

@@ -22,6 +22,7 @@ mod service;
 mod session;
 mod sink;
 mod store;
+mod temporary;
 mod timer;
 mod update;
 mod web;
@@ -39,5 +40,6 @@ pub use sink::{
     WrongFormat, dump,
 };
 pub use store::{NewStore, back_up_store, check_store, copy_store, create_store, graph_name, open_store, read_store};
+pub use temporary::TemporaryFolder;
 pub use update::{Draft, NotStored, Stored, Updated, Updating, check_update};
 pub use web::{Permit, Web, WebError, WebOptions};

@@ -15,6 +15,7 @@ use crate::error::{Error, Stage};
 use crate::load::Dataset;
 use crate::service::Service;
 use crate::sink::{Count, Format, Sink, Solutions, TextSink, operator};
+use crate::temporary::TemporaryFolder;
 use crate::web::Web;
 use std::fmt;
 use std::io::Write;
@@ -24,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vicus::{BoxCounts, BoxId, Budget, FlowError, Operator, Request, Totals};
 use vicus_sparql::{
-    Form, Moment, ParseOptions, Parsed, Plan, PlanOptions, QueryError, QueryErrorKind, Watch, parse_with,
+    Form, Moment, ParseOptions, Parsed, Plan, PlanOptions, QueryError, QueryErrorKind, RunOptions, Watch, parse_with,
     parsing_bytes_with, plan_until,
 };
 
@@ -64,6 +65,8 @@ pub struct SessionOptions {
     pub web: Arc<Web>,
     /// The folder in which LOAD may read files; by default none.
     pub folder: Option<PathBuf>,
+    /// The folder for temporary files of calls that outgrow their memory . By default there is none, and such calls fail.
+    pub temporary: Option<TemporaryFolder>,
     /// What each of its calls may take.
     pub limits: Limits,
 }
@@ -81,6 +84,7 @@ impl Default for SessionOptions {
             counts: false,
             web: Arc::default(),
             folder: None,
+            temporary: None,
             limits: Limits::default(),
         }
     }
@@ -324,7 +328,15 @@ impl Call {
         let web = Arc::clone(&session.options.web);
         let (sink, rows) = (Arc::new(sink), Arc::new(AtomicU64::new(0)));
         let (solutions, operators) = reading("start", || {
-            let run = plan.start_with(session.options.moment.unwrap_or_else(now), web);
+            let bytes = ticket.most - beside_boxes;
+            // Without a bound, nothing is ever spilled.
+            let folder = session.options.temporary.as_ref().filter(|_| ticket.most < u64::MAX);
+            let spill = folder.map(|folder| folder.spill(bytes));
+            let run = plan.start_with(RunOptions {
+                moment: session.options.moment.unwrap_or_else(now),
+                endpoints: Some(web as _),
+                spill,
+            });
             let solutions = Arc::new(Solutions { run, plan: Arc::clone(plan) });
             let sinks = plan.sinks().iter().map(|id| (*id, operator(&sink, &solutions, &rows)));
             let operators = solutions.run.operators(sinks);

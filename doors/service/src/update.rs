@@ -296,7 +296,7 @@ impl Running<'_> {
     }
 
     fn loaded(&self, load: Load<'_>, filling: &Filling) -> Result<Change, Error> {
-        let SessionOptions { web, folder, .. } = &*self.options;
+        let SessionOptions { web, folder, parse, plan, .. } = &*self.options;
         let Ticket { cancel, until, .. } = &self.ticket;
         let holding = Arc::new(Holding {
             ticket: self.ticket.clone(),
@@ -307,7 +307,7 @@ impl Running<'_> {
         let book = |inner| Held { inner, holding: Arc::clone(&holding), read: 0, booked: 0 };
         let source = document::open(load.from, web, folder.as_deref(), (cancel, *until), book)
             .map_err(|error| Error::Failed { name: "load".to_owned(), error: error.into() })?;
-        let load_options = LoadOptions { hash_seed: self.options.plan.hash_seed, ..LoadOptions::default() };
+        let load_options = LoadOptions { hash_seed: plan.hash_seed, rdf_12: parse.rdf_12, ..LoadOptions::default() };
         let mut loading = self.service.load(vec![source], load_options, cancel);
         let _ = holding.progress.set(loading.progress());
         if let Some(until) = until {

@@ -7,7 +7,7 @@ use super::merge::MergedKeys;
 use super::segment::SpilledKeys;
 use crate::dictionary::{BLOCK, Dictionary, Sample, Section, SectionBuilder, Training};
 use crate::growing::Storage;
-use crate::ids::{Id, Kind};
+use crate::ids::{Id, Kind, SECTIONS};
 use crate::packed::partition_point;
 use crate::term::{Encoded, Encoder};
 use oxrdf::vocab::rdf;
@@ -17,7 +17,7 @@ use vicus_flow::NoMemory;
 /// All terms that are not inlined, each once and in order.
 #[derive(Default)]
 pub struct AssembledTerms {
-    kinds: [AssembledKeys; 5],
+    kinds: [AssembledKeys; SECTIONS],
     rdf_type: Option<Id>,
 }
 
@@ -46,8 +46,8 @@ pub struct CompressedKeys {
 
 impl AssembledTerms {
     /// Of the keys of each part, for each of [`Kind::IN_DICTIONARY`](crate::Kind::IN_DICTIONARY).
-    pub(super) fn new(parts: impl IntoIterator<Item = [MergedKeys; 5]>) -> Result<AssembledTerms, NoMemory> {
-        let (mut all, mut lens): ([Vec<(usize, MergedKeys)>; 5], [usize; 5]) = Default::default();
+    pub(super) fn new(parts: impl IntoIterator<Item = [MergedKeys; SECTIONS]>) -> Result<AssembledTerms, NoMemory> {
+        let (mut all, mut lens): ([Vec<(usize, MergedKeys)>; SECTIONS], [usize; SECTIONS]) = Default::default();
         for part in parts {
             for (kind, keys) in part.into_iter().enumerate().filter(|(_, keys)| keys.len() > 0) {
                 let first = lens[kind];
@@ -56,7 +56,7 @@ impl AssembledTerms {
             }
         }
         let rdf_type = with_rdf_type(|kind, key| rank_in(&all[kind.section()?], key));
-        let mut kinds: [AssembledKeys; 5] = Default::default();
+        let mut kinds: [AssembledKeys; SECTIONS] = Default::default();
         for ((kind, pieces), len) in kinds.iter_mut().zip(all).zip(lens) {
             let training = Box::new(train(&pieces, len)?);
             *kind = AssembledKeys::InMemory { pieces, len, training };
@@ -65,12 +65,12 @@ impl AssembledTerms {
     }
 
     /// Of keys in temporary files, for each of [`Kind::IN_DICTIONARY`](crate::Kind::IN_DICTIONARY), the compressed ones of which go to this storage.
-    pub(super) fn spilled(keys: [SpilledKeys; 5], rdf_type: Option<Id>, storage: &Storage) -> AssembledTerms {
+    pub(super) fn spilled(keys: [SpilledKeys; SECTIONS], rdf_type: Option<Id>, storage: &Storage) -> AssembledTerms {
         AssembledTerms { kinds: keys.map(|keys| AssembledKeys::Spilled(keys, storage.clone())), rdf_type }
     }
 
     /// How many there are of each of [`Kind::IN_DICTIONARY`](crate::Kind::IN_DICTIONARY).
-    pub(super) fn counts(&self) -> [usize; 5] {
+    pub(super) fn counts(&self) -> [usize; SECTIONS] {
         self.kinds.each_ref().map(AssembledKeys::len)
     }
 
@@ -194,9 +194,9 @@ fn train_spilled(keys: &SpilledKeys, is_stopped: &dyn Fn() -> bool) -> Result<Op
 /// # Errors
 /// There is not enough memory.
 pub fn join_keys(parts: impl IntoIterator<Item = CompressedKeys>) -> Result<Dictionary, NoMemory> {
-    let mut builders: [Vec<SectionBuilder>; 5] = Default::default();
+    let mut builders: [Vec<SectionBuilder>; SECTIONS] = Default::default();
     parts.into_iter().for_each(|part| builders[part.kind].push(part.builder));
-    let mut sections: [Section; 5] = Default::default();
+    let mut sections: [Section; SECTIONS] = Default::default();
     for (section, builders) in sections.iter_mut().zip(builders) {
         *section = SectionBuilder::join(builders)?.finish()?;
     }

@@ -7,7 +7,7 @@
 use super::compress::AssembledTerms;
 use super::terms::Entries;
 use super::{Parsed, Quads, merge_sorted};
-use crate::ids::{Id, Kind};
+use crate::ids::{Id, Kind, SECTIONS};
 use crate::packed::{Packed, Packing};
 use std::ops::Range;
 use vicus_flow::{Grow, NoMemory};
@@ -139,7 +139,7 @@ pub struct MergedTerms {
     /// How many there are.
     count: u32,
     /// For each of [`Kind::IN_DICTIONARY`], the keys.
-    sections: [MergedKeys; 5],
+    sections: [MergedKeys; SECTIONS],
     /// The ids of those that are not in a dictionary.
     inlined: Vec<Id>,
     /// For each chunk, the places of its terms among those of this part, in their order.
@@ -245,30 +245,38 @@ pub(super) fn entry_of(entry: &[u8]) -> Entry<'_> {
 #[derive(Default, Debug)]
 pub struct Numbering {
     /// The first number of each span of ids: one for each of [`Kind::IN_DICTIONARY`], and [`INLINED`] for terms that are in no dictionary.
-    firsts: [u32; 6],
+    firsts: [u32; SPANS],
     /// The least id of each span but that.
-    bases: [u64; 6],
+    bases: [u64; SPANS],
     len: usize,
     /// The ids of that one.
     inlined: Packed<1>,
 }
 
-/// The span of terms that are in no dictionary. Their kinds come before the last one in a dictionary.
-const INLINED: usize = 4;
-const _: () = assert!((Kind::LangString as u8) < Kind::Boolean as u8 && (Kind::Integer as u8) < Kind::Typed as u8);
+const SPANS: usize = SECTIONS + 1;
+
+/// The span of terms that are in no dictionary. Their kinds come between two that are in one.
+const INLINED: usize = 5;
+const _: () = assert!((Kind::IN_DICTIONARY[INLINED - 1] as u8) < Kind::Boolean as u8);
+const _: () = assert!((Kind::Integer as u8) < Kind::IN_DICTIONARY[INLINED] as u8);
 
 impl Numbering {
     /// Of so many terms of each of [`Kind::IN_DICTIONARY`], and the others.
-    pub(super) fn new(counts: [usize; 5], inlined: Packed<1>) -> Numbering {
-        let [blank, iri, string, lang, typed] = counts;
-        let (mut len, mut firsts) = (0, [0; 6]);
-        for (first, count) in firsts.iter_mut().zip([blank, iri, string, lang, inlined.len(), typed]) {
-            *first = u32::try_from(len).expect("fewer than 2^32 distinct terms");
-            len += count;
+    pub(super) fn new(counts: [usize; SECTIONS], inlined: Packed<1>) -> Numbering {
+        let (mut len, mut firsts, mut bases) = (0, [0; SPANS], [0; SPANS]);
+        let mut kinds = Kind::IN_DICTIONARY.into_iter().zip(counts);
+        for span in 0..SPANS {
+            firsts[span] = u32::try_from(len).expect("fewer than 2^32 distinct terms");
+            len += if span == INLINED {
+                inlined.len()
+            } else {
+                let (kind, count) = kinds.next().expect("a kind for each other span");
+                bases[span] = Id::ranked(kind, 0).bits();
+                count
+            };
         }
         assert!(u32::try_from(len).is_ok(), "fewer than 2^32 distinct terms");
-        let [blank, iri, string, lang, typed] = Kind::IN_DICTIONARY.map(|kind| Id::ranked(kind, 0).bits());
-        Numbering { firsts, bases: [blank, iri, string, lang, 0, typed], len, inlined }
+        Numbering { firsts, bases, len, inlined }
     }
 
     /// The id of the term with this number.

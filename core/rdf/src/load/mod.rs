@@ -23,6 +23,7 @@ mod chunk;
 mod compress;
 #[cfg(test)]
 pub(crate) mod crafted;
+mod edition;
 mod flow;
 mod guard;
 mod merge;
@@ -33,7 +34,6 @@ mod runs;
 mod segment;
 mod statements;
 mod terms;
-pub(crate) mod tournament;
 mod turtle;
 
 pub use chunk::{Chunk, Chunker};
@@ -48,8 +48,9 @@ pub use turtle::{TurtleReader, parse_trig, parse_turtle};
 use crate::ids::{Id, Kind};
 use crate::index::Order;
 use crate::snapshot::Snapshot;
-use crate::term::{Encoder, TermView};
-use oxrdf::{GraphNameRef, NamedNode, QuadRef, Term, TermRef};
+use crate::term::{Encoder, TermView, push_blank};
+use crate::triple;
+use oxrdf::{GraphNameRef, LiteralRef, NamedNode, QuadRef, Term, TermRef};
 use plain::ROOM_BESIDE_TEXT;
 use rapidhash::v3::RapidSecrets;
 use std::cmp::Ordering;
@@ -170,6 +171,8 @@ pub struct Parsed {
     terms: Terms,
     quads: Quads,
     encoder: Encoder,
+    /// Whether what only RDF 1.2 has is taken, and not an error.
+    rdf_12: bool,
     /// The number of skipped lines (of syntaxes without lines: errors).
     pub skipped: u64,
     /// The first skipped error.
@@ -190,14 +193,31 @@ impl Parsed {
         Parsed::with_secrets(RapidSecrets::seed(seed))
     }
 
+    /// Whether triple terms, base directions and the syntax of RDF 1.2 are taken; otherwise each is an error.
+    ///
+    /// ```
+    /// use vicus_rdf::load::{Chunk, OnError, Parsed, Syntax, parse_lines_into};
+    /// let text = b"<http://e/a> <http://e/p> <<( <http://e/a> <http://e/q> \"x\"@en--ltr )>> .";
+    /// let read = |mut parsed: Parsed| {
+    ///     parse_lines_into(&mut parsed, Chunk::file(text), Syntax::NTriples, 0, OnError::Fail).map(|()| parsed)
+    /// };
+    /// let error = read(Parsed::default()).unwrap_err();
+    /// assert_eq!((error.line, error.column), (1, 27));
+    /// assert_eq!(read(Parsed::default().with_rdf_12(true))?.quads().len(), 1);
+    /// # Ok::<(), vicus_rdf::SyntaxError>(())
+    /// ```
+    pub fn with_rdf_12(self, rdf_12: bool) -> Parsed {
+        Parsed { rdf_12, ..self }
+    }
+
     fn with_secrets(secrets: RapidSecrets) -> Parsed {
         let (terms, encoder) = (Terms::new(secrets), Encoder::default());
-        Parsed { terms, quads: Quads::default(), encoder, skipped: 0, first_skipped: None }
+        Parsed { terms, quads: Quads::default(), encoder, rdf_12: false, skipped: 0, first_skipped: None }
     }
 
     /// Takes everything out; what is parsed later is hashed with the same key.
     fn take(&mut self) -> Parsed {
-        let empty = Parsed::with_secrets(self.terms.secrets());
+        let empty = Parsed::with_secrets(self.terms.secrets()).with_rdf_12(self.rdf_12);
         std::mem::replace(self, empty)
     }
 
@@ -243,6 +263,9 @@ impl Parsed {
     fn intern(&mut self, term: TermRef<'_>, file: u32) -> u32 {
         let term = match term {
             TermRef::BlankNode(node) => self.encoder.blank(file, node.as_str()),
+            TermRef::Triple(triple) => {
+                self.encoder.triple_with(triple, &mut |node, into| push_blank(file, node.as_str(), into))
+            }
             term => self.encoder.term(term),
         };
         self.terms.intern(term)
@@ -304,14 +327,28 @@ impl Parsed {
     }
 }
 
+/// The length of the text of a literal and its type or language, at most.
+pub(crate) fn literal_bytes(literal: LiteralRef<'_>) -> usize {
+    const OF_DIRECTION: usize = 8;
+    literal.value().len() + literal.language().unwrap_or(literal.datatype().as_str()).len() + OF_DIRECTION
+}
+
+/// Whether it has a triple term or a base direction.
+fn is_of_rdf_12(quad: QuadRef<'_>) -> bool {
+    match quad.object {
+        TermRef::Triple(_) => true,
+        TermRef::Literal(literal) => literal.direction().is_some(),
+        TermRef::NamedNode(_) | TermRef::BlankNode(_) => false,
+    }
+}
+
 /// The length of the text of a quad's terms.
 fn text_bytes(quad: QuadRef<'_>) -> usize {
     let of = |term: TermRef<'_>| match term {
         TermRef::NamedNode(node) => node.as_str().len(),
         TermRef::BlankNode(node) => node.as_str().len(),
-        TermRef::Literal(literal) => {
-            literal.value().len() + literal.language().unwrap_or(literal.datatype().as_str()).len()
-        }
+        TermRef::Literal(literal) => literal_bytes(literal),
+        TermRef::Triple(triple) => triple::bytes_of(triple),
     };
     let graph = match quad.graph_name {
         GraphNameRef::DefaultGraph => 0,
@@ -420,6 +457,11 @@ impl Loader {
         Loader { on_error, ..Loader::default() }
     }
 
+    /// Whether triple terms, base directions and the syntax of RDF 1.2 are taken; otherwise each is an error. Call it before data is added.
+    pub fn with_rdf_12(self, rdf_12: bool) -> Loader {
+        Loader { parsed: self.parsed.with_rdf_12(rdf_12), ..self }
+    }
+
     /// Also builds the index of this order, besides [`Order::USUAL`].
     pub fn with_order(mut self, order: Order) -> Loader {
         self.orders.push(order);
@@ -440,16 +482,24 @@ impl Loader {
     pub fn file(&mut self, text: &[u8], syntax: Syntax, base: Option<&str>) -> Result<(), SyntaxError> {
         let (file, on_error) = (self.file, self.on_error);
         self.file += 1;
+        let empty = Parsed::default().with_rdf_12(self.parsed.rdf_12);
         let parsed = match syntax {
             Syntax::NTriples | Syntax::NQuads => {
                 return parse_lines_into(&mut self.parsed, Chunk::file(text), syntax, file, on_error);
             }
-            Syntax::Turtle => parse_turtle(text, file, base, on_error)?,
-            Syntax::TriG => parse_trig(text, file, base, on_error)?,
+            Syntax::Turtle | Syntax::TriG => {
+                let reader = match syntax {
+                    Syntax::Turtle => TurtleReader::new(file, base, on_error)?,
+                    _ => TurtleReader::trig(file, base, on_error)?,
+                };
+                let mut reader = reader.adding_to(empty);
+                reader.feed(text)?;
+                reader.finish()?
+            }
             Syntax::RdfXml | Syntax::JsonLd => {
                 // The parsers own what they read from.
                 let source = Box::new(Cursor::new(text.to_vec()));
-                PulledReader::new(source, syntax, file, base, on_error)?.finish()?
+                PulledReader::new(source, syntax, file, base, on_error)?.adding_to(empty).finish()?
             }
         };
         self.others.push(parsed);

@@ -1,6 +1,7 @@
 //! N-Triples and N-Quads, line by line: the fast path first, and oxttl for every line that it is not sure about.
 
 use super::chunk::Chunk;
+use super::edition::{Edition, Found};
 use super::plain::{Plain, PlainLines};
 use super::{OnError, Parsed, Syntax, SyntaxError, Unparsed, could_have};
 use memchr::memchr;
@@ -92,6 +93,20 @@ fn any_line(parsed: &mut Parsed, line: &[u8], is_quads: bool, number: u64, file:
     if line.len() > LONG_LINE {
         could_have(3 * line.len())?;
     }
+    let column_of = |offset: usize| {
+        let before = &line[..offset.min(line.trim_ascii_end().len())];
+        1 + String::from_utf8_lossy(before).chars().count() as u64
+    };
+    let (mut edition, mut first, mut read) = (Edition::default(), None, 0);
+    while let Some((end, length, found)) = edition.find(&line[read..]) {
+        read += end;
+        let column = column_of(read.saturating_sub(length));
+        let error = SyntaxError::new(file, number, column, &found.refusal());
+        if found == Found::TooDeep {
+            return Err(error.into());
+        }
+        first.get_or_insert(error);
+    }
     let wrong = |error: TurtleSyntaxError| {
         // The column is counted here, because oxttl places errors differently: an error at a line's end on the next line, a
         // lone carriage return as a line's end, and invalid UTF-8 within an IRI one byte too early.
@@ -99,9 +114,7 @@ fn any_line(parsed: &mut Parsed, line: &[u8], is_quads: bool, number: u64, file:
             Err(invalid) if error.message().contains("UTF-8") => invalid.valid_up_to(),
             _ => error.location().start.offset as usize,
         };
-        let before = &line[..offset.min(line.trim_ascii_end().len())];
-        let column = 1 + String::from_utf8_lossy(before).chars().count() as u64;
-        SyntaxError::new(file, number, column, expected(error.message()))
+        SyntaxError::new(file, number, column_of(offset), expected(error.message()))
     };
     let mut quads: Vec<Quad> = Vec::new();
     if is_quads {
@@ -112,6 +125,9 @@ fn any_line(parsed: &mut Parsed, line: &[u8], is_quads: bool, number: u64, file:
         for triple in NTriplesParser::new().for_slice(line) {
             quads.push(triple.map_err(wrong)?.in_graph(GraphName::DefaultGraph));
         }
+    }
+    if let Some(error) = first.filter(|_| !parsed.rdf_12) {
+        return Err(error.into());
     }
     for quad in &quads {
         parsed.push(quad.as_ref(), file)?;

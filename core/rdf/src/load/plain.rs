@@ -123,7 +123,8 @@ impl<'a> PlainLines<'a> {
                     return string(value, rest, terms);
                 }
                 if datatype != self.datatype {
-                    if !is_surely_iri(datatype) || datatype == oxrdf::vocab::rdf::LANG_STRING.as_str().as_bytes() {
+                    let needs_more = [oxrdf::vocab::rdf::LANG_STRING, oxrdf::vocab::rdf::DIR_LANG_STRING];
+                    if !is_surely_iri(datatype) || needs_more.iter().any(|iri| iri.as_str().as_bytes() == datatype) {
                         return None;
                     }
                     self.datatype = datatype;

@@ -1,13 +1,15 @@
 //! RDF/XML and JSON-LD. Their parsers read from the source themselves, so a reader of ours stands in between: it says where they are,
 //! and ends a statement that is too long.
 
+use super::edition::Found;
 use super::guard::{Beyond, Guard, MOST_LEVELS};
 use super::statements::Statements;
 use super::turtle::no_base;
-use super::{OnError, Parsed, Syntax, SyntaxError, Unparsed, could_have};
+use super::{OnError, Parsed, Syntax, SyntaxError, Unparsed, could_have, is_of_rdf_12};
+use crate::triple::{MOST_NESTED, levels_of};
 use memchr::memchr;
 use oxjsonld::{JsonLdParseError, JsonLdParser, ReaderJsonLdParser};
-use oxrdf::GraphNameRef;
+use oxrdf::{GraphNameRef, Literal, QuadRef, Term, TermRef};
 use oxrdfxml::{RdfXmlParseError, RdfXmlParser, ReaderRdfXmlParser};
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -168,6 +170,25 @@ impl Read for Watched {
     }
 }
 
+/// Why a triple of RDF/XML is not taken.
+fn unfit(quad: QuadRef<'_>, rdf_12: bool) -> Option<String> {
+    match quad.object {
+        TermRef::Triple(triple) if levels_of(triple) > MOST_NESTED => Some(Found::TooDeep.refusal()),
+        TermRef::Triple(_) if !rdf_12 => Some(Found::TripleTerm.refusal()),
+        _ if is_of_rdf_12(quad) && !rdf_12 => Some(Found::Direction.refusal()),
+        _ => None,
+    }
+}
+
+/// JSON-LD 1.1 has directions, of which RDF 1.1 takes no notice.
+fn drop_direction(term: &mut Term) {
+    if let Term::Literal(literal) = term
+        && let (Some(_), Some(language)) = (literal.direction(), literal.language())
+    {
+        *literal = Literal::new_language_tagged_literal_unchecked(literal.value(), language);
+    }
+}
+
 impl PulledReader {
     /// A reader of this source, which is file number `file` (below 1,112,064). Relative IRIs are resolved against `base`; it is an
     /// error (of line 0) if that is not an IRI. With [`OnError::Skip`] the first error in a file's grammar ends the file without
@@ -209,6 +230,13 @@ impl PulledReader {
     /// The same reader with another key for its hashes; see [`Parsed::of_seed`]. Call it before the first statement is read.
     pub fn of_seed(mut self, seed: u64) -> PulledReader {
         self.statements = self.statements.of_seed(seed);
+        self
+    }
+
+    /// The same reader, which takes triple terms, base directions and the syntax of RDF 1.2, or refuses them. Call it before anything is
+    /// read, and behind [`PulledReader::of_seed`].
+    pub fn with_rdf_12(mut self, rdf_12: bool) -> PulledReader {
+        self.statements.parsed.rdf_12 = rdf_12;
         self
     }
 
@@ -263,16 +291,25 @@ impl PulledReader {
                 Parser::Xml(parser) => match parser.next() {
                     None => return Ok(false),
                     Some(Ok(triple)) => {
-                        self.statements.push(triple.as_ref().in_graph(GraphNameRef::DefaultGraph))?;
+                        let quad = triple.as_ref().in_graph(GraphNameRef::DefaultGraph);
                         lock(&self.place).since = 0;
-                        continue;
+                        match unfit(quad, self.statements.parsed.rdf_12) {
+                            None => {
+                                self.statements.push(quad)?;
+                                continue;
+                            }
+                            Some(why) => (why, None),
+                        }
                     }
                     Some(Err(RdfXmlParseError::Io(error))) => return Err(self.unreadable(error)),
                     Some(Err(RdfXmlParseError::Syntax(error))) => (error.to_string(), None),
                 },
                 Parser::Json(parser) => match parser.next() {
                     None => return Ok(false),
-                    Some(Ok(quad)) => {
+                    Some(Ok(mut quad)) => {
+                        if !self.statements.parsed.rdf_12 {
+                            drop_direction(&mut quad.object);
+                        }
                         self.statements.push(quad.as_ref())?;
                         continue;
                     }

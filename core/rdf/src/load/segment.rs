@@ -18,14 +18,14 @@ use super::BETWEEN_LOOKS;
 use super::compress::{AssembledTerms, with_rdf_type};
 use super::merge::{Entry, Numbering, SortedTerms, entry_of};
 use super::runs::{Quads, Run, remap};
-use super::tournament::Tournament;
 use crate::growing::Storage;
-use crate::ids::Id;
+use crate::ids::{Id, SECTIONS};
 use crate::index::{Index, Order};
 use crate::packed::Packing;
 use std::sync::Arc;
 use vicus_files::scratch::{Bundle, Reading, Writing, Written};
 use vicus_files::{FileError, Scratch};
+use vicus_flow::library::Tournament;
 use vicus_flow::{Grow, NoMemory, give_up};
 
 fn or_give_up<T>(outcome: Result<T, FileError>) -> T {
@@ -281,7 +281,7 @@ pub(super) fn assemble_segments(
         (true, true) => terms[a].entry < terms[b].entry,
         (is_at_one, _) => is_at_one,
     };
-    let mut keys: [SpillingKeys; 5] = std::array::from_fn(|_| SpillingKeys::new(scratch));
+    let mut keys: [SpillingKeys; SECTIONS] = std::array::from_fn(|_| SpillingKeys::new(scratch));
     let mut inlined = Packing::default();
     let mut tournament = Tournament::new(terms.len(), |a, b| less(&terms, a, b));
     let (mut count, mut last) = (0_u32, Vec::new());

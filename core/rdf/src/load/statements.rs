@@ -1,13 +1,21 @@
 //! The statements that a parser of others finds in one file, whose nameless blank nodes have random names.
 
 use super::{OnError, Parsed, SyntaxError, text_bytes};
+use crate::term::{push_blank, push_nameless};
 use hashbrown::HashMap;
-use oxrdf::{BlankNodeRef, GraphNameRef, NamedOrBlankNodeRef, QuadRef, TermRef};
+use oxrdf::{BlankNodeRef, GraphNameRef, NamedOrBlankNodeRef, QuadRef, TermRef, Triple};
 use vicus_flow::NoMemory;
 use vicus_flow::library::HashKey;
 
 /// oxrdf names nameless blank nodes by 128 random bits; a shorter hexadecimal label is from the file.
 const LEAST_RANDOM: u128 = 1 << 64;
+
+const FEWER: &str = "fewer than 2^32 nameless blank nodes in a file";
+
+/// The random name of a blank node, if it has one.
+fn random_name(node: BlankNodeRef<'_>) -> Option<u128> {
+    node.unique_id().filter(|&id| id >= LEAST_RANDOM)
+}
 
 /// What was found so far.
 pub(super) struct Statements {
@@ -43,6 +51,7 @@ impl Statements {
         let predicate = self.parsed.intern(quad.predicate.into(), self.file);
         let object = match quad.object {
             TermRef::BlankNode(node) => self.blank(node),
+            TermRef::Triple(triple) => self.triple(triple)?,
             term => self.parsed.intern(term, self.file),
         };
         let graph = match quad.graph_name {
@@ -53,15 +62,41 @@ impl Statements {
         self.parsed.add([subject, predicate, object], graph)
     }
 
+    fn triple(&mut self, triple: &Triple) -> Result<u32, NoMemory> {
+        let Statements { file, nameless, parsed, .. } = self;
+        let mut refused = false;
+        let encoded = parsed.encoder.triple_with(triple, &mut |node, into| match random_name(node) {
+            Some(id) => {
+                let next = u32::try_from(nameless.len()).expect(FEWER);
+                let number = match nameless.get(&id) {
+                    Some(number) => *number,
+                    None => {
+                        refused |= vicus_flow::refusable(|| nameless.try_reserve(1)).is_err();
+                        if !refused {
+                            nameless.insert(id, next);
+                        }
+                        next
+                    }
+                };
+                push_nameless(*file, number, into);
+            }
+            None => push_blank(*file, node.as_str(), into),
+        });
+        if refused {
+            return Err(NoMemory { bytes: (2 * nameless.len() * size_of::<(u128, u32)>()) as u64 });
+        }
+        Ok(parsed.terms.intern(encoded))
+    }
+
     /// Counts an error, or fails with it.
     pub(super) fn refuse(&mut self, error: SyntaxError, on_error: OnError) -> Result<(), SyntaxError> {
         self.parsed.refuse(error, on_error)
     }
 
     fn blank(&mut self, node: BlankNodeRef<'_>) -> u32 {
-        match node.unique_id().filter(|&id| id >= LEAST_RANDOM) {
+        match random_name(node) {
             Some(id) => {
-                let next = u32::try_from(self.nameless.len()).expect("fewer than 2^32 nameless blank nodes in a file");
+                let next = u32::try_from(self.nameless.len()).expect(FEWER);
                 let number = *self.nameless.entry(id).or_insert(next);
                 self.parsed.terms.intern(self.parsed.encoder.nameless(self.file, number))
             }

@@ -1,9 +1,10 @@
 //! Turtle and TriG, which can't be cut: oxttl is given one buffer after the other, and the parsed pieces are taken out in between.
 
+use super::edition::{Edition, Found};
 use super::statements::Statements;
-use super::{OnError, Parsed, SyntaxError, Unparsed, could_have};
-use memchr::memchr_iter;
-use oxrdf::GraphNameRef;
+use super::{OnError, Parsed, SyntaxError, Unparsed, could_have, is_of_rdf_12};
+use memchr::{memchr_iter, memrchr};
+use oxrdf::{GraphNameRef, QuadRef};
 use oxttl::trig::LowLevelTriGParser;
 use oxttl::turtle::LowLevelTurtleParser;
 use oxttl::{TriGParser, TurtleParser, TurtleSyntaxError};
@@ -44,6 +45,9 @@ pub struct TurtleReader {
     unfinished_lines: u64,
     /// The line feeds before those.
     lines: u64,
+    edition: Edition,
+    /// The characters on the last line so far.
+    column: u64,
 }
 
 /// What reads the grammar. TriG is given line by line, so that the line of a quad is known.
@@ -96,12 +100,21 @@ impl TurtleReader {
             unfinished: 0,
             unfinished_lines: 0,
             lines: 0,
+            edition: Edition::default(),
+            column: 0,
         }
     }
 
     /// The same reader with another key for its hashes; see [`Parsed::of_seed`]. Call it before [`TurtleReader::feed`].
     pub fn of_seed(mut self, seed: u64) -> TurtleReader {
         self.statements = self.statements.of_seed(seed);
+        self
+    }
+
+    /// The same reader, which takes triple terms, base directions and the syntax of RDF 1.2, or refuses them. Call it before anything is
+    /// read, and behind [`TurtleReader::of_seed`].
+    pub fn with_rdf_12(mut self, rdf_12: bool) -> TurtleReader {
+        self.statements.parsed.rdf_12 = rdf_12;
         self
     }
 
@@ -147,8 +160,34 @@ impl TurtleReader {
         Ok(())
     }
 
-    /// Gives a portion to oxttl.
+    /// Looks for what only RDF 1.2 has, and gives a portion to oxttl.
     fn parse(&mut self, portion: &[u8]) -> Result<(), Unparsed> {
+        let takes_all = self.statements.parsed.rdf_12;
+        // What was looked at, and what was given.
+        let (mut seen, mut given) = (0, 0);
+        while let Some((end, length, found)) = self.edition.find(&portion[seen..]) {
+            seen += end;
+            if takes_all && found != Found::TooDeep {
+                continue;
+            }
+            // What is wrong before it comes first.
+            let begin = seen.saturating_sub(length).max(given);
+            self.give(&portion[given..begin])?;
+            given = begin;
+            let line = self.lines + self.unfinished_lines + 1;
+            let column = 1 + self.column.saturating_sub(length.saturating_sub(seen) as u64);
+            let error = SyntaxError::new(self.statements.file, line, column, &found.refusal());
+            let on_error = if found == Found::TooDeep { OnError::Fail } else { self.statements.on_error };
+            self.statements.refuse(error, on_error)?;
+        }
+        self.give(&portion[given..])
+    }
+
+    /// Gives bytes to oxttl.
+    fn give(&mut self, portion: &[u8]) -> Result<(), Unparsed> {
+        if portion.is_empty() {
+            return Ok(());
+        }
         match &mut self.parser {
             Parser::Turtle(parser) => parser.extend_from_slice(portion),
             Parser::TriG(parser) => parser.extend_from_slice(portion),
@@ -156,6 +195,9 @@ impl TurtleReader {
         self.unfinished += portion.len();
         let found = self.drain()?;
         self.unfinished_lines += memchr_iter(b'\n', portion).count() as u64;
+        let line = memrchr(b'\n', portion);
+        let characters = portion[line.map_or(0, |at| at + 1)..].iter().filter(|&&byte| byte & 0xC0 != 0x80).count();
+        self.column = if line.is_some() { 0 } else { self.column } + characters as u64;
         if found {
             self.unfinished = 0;
             self.lines += std::mem::take(&mut self.unfinished_lines);
@@ -207,7 +249,7 @@ impl TurtleReader {
                 Parser::Turtle(parser) => match parser.parse_next() {
                     None => return Ok(found),
                     Some(Ok(triple)) => {
-                        self.statements.push(triple.as_ref().in_graph(GraphNameRef::DefaultGraph))?;
+                        self.push(triple.as_ref().in_graph(GraphNameRef::DefaultGraph))?;
                         None
                     }
                     Some(Err(error)) => Some(error),
@@ -215,7 +257,7 @@ impl TurtleReader {
                 Parser::TriG(parser) => match parser.parse_next() {
                     None => return Ok(found),
                     Some(Ok(quad)) => {
-                        self.statements.push(quad.as_ref())?;
+                        self.push(quad.as_ref())?;
                         None
                     }
                     Some(Err(error)) => Some(error),
@@ -224,6 +266,14 @@ impl TurtleReader {
             found = true;
             refused.map_or(Ok(()), |error| self.refuse(&error))?;
         }
+    }
+
+    /// Adds a quad, unless it has what only RDF 1.2 has and that was refused.
+    fn push(&mut self, quad: QuadRef<'_>) -> Result<(), Unparsed> {
+        if !self.statements.parsed.rdf_12 && is_of_rdf_12(quad) {
+            return Ok(());
+        }
+        Ok(self.statements.push(quad)?)
     }
 
     fn refuse(&mut self, error: &TurtleSyntaxError) -> Result<(), SyntaxError> {

@@ -132,6 +132,7 @@ pub(crate) fn is_xml(triple: &Triple) -> bool {
             Term::BlankNode(node) => is_label(node),
             Term::Literal(literal) => literal.value().chars().all(is_char),
             Term::NamedNode(_) => true,
+            Term::Triple(_) => false,
         }
 }
 

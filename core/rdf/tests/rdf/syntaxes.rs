@@ -140,20 +140,29 @@ fn named_graphs_are_kept_apart_from_the_default_graph() {
 
 /// A whole file.
 pub(crate) fn parse(syntax: Syntax, text: &[u8], base: Option<&str>) -> Result<Parsed, SyntaxError> {
+    parse_as(syntax, text, base, false)
+}
+
+/// A whole file that may use RDF 1.2.
+pub(crate) fn parse_12(syntax: Syntax, text: &[u8], base: Option<&str>) -> Result<Parsed, SyntaxError> {
+    parse_as(syntax, text, base, true)
+}
+
+fn parse_as(syntax: Syntax, text: &[u8], base: Option<&str>, rdf_12: bool) -> Result<Parsed, SyntaxError> {
     match syntax {
         Syntax::NTriples | Syntax::NQuads => {
-            let mut parsed = Parsed::default();
+            let mut parsed = Parsed::default().with_rdf_12(rdf_12);
             parse_lines_into(&mut parsed, Chunk::file(text), syntax, 0, OnError::Fail).map(|()| parsed)
         }
         Syntax::Turtle | Syntax::TriG => {
             let reader = if syntax == Syntax::TriG { TurtleReader::trig } else { TurtleReader::new };
-            let mut reader = reader(0, base, OnError::Fail)?;
+            let mut reader = reader(0, base, OnError::Fail)?.with_rdf_12(rdf_12);
             reader.feed(text)?;
             reader.finish()
         }
         syntax => {
             let source = Box::new(std::io::Cursor::new(text.to_vec()));
-            PulledReader::new(source, syntax, 0, base, OnError::Fail)?.finish()
+            PulledReader::new(source, syntax, 0, base, OnError::Fail)?.with_rdf_12(rdf_12).finish()
         }
     }
 }

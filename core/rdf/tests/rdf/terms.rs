@@ -47,6 +47,7 @@ fn order(a: &Term, b: &Term) -> Option<Ordering> {
         Term::BlankNode(_) => 0,
         Term::NamedNode(_) => 1,
         Term::Literal(_) => 2,
+        Term::Triple(_) => 3,
     };
     match (a, b) {
         (Term::NamedNode(a), Term::NamedNode(b)) => Some(a.as_str().chars().cmp(b.as_str().chars())),

@@ -1,6 +1,6 @@
 //! The W3C's suites for the syntaxes of RDF: what must be accepted, what refused, and what a document means.
 
-use crate::syntaxes::parse;
+use crate::syntaxes::{parse, parse_12};
 use crate::{read, shared};
 use oxrdf::graph::CanonicalizationAlgorithm;
 use oxrdf::vocab::rdf;
@@ -58,7 +58,7 @@ fn graph_of(snapshot: &Snapshot) -> Graph {
         let subject: NamedOrBlankNode = match subject {
             Term::NamedNode(node) => node.into(),
             Term::BlankNode(node) => node.into(),
-            Term::Literal(_) => panic!("a literal is no subject"),
+            other => panic!("{other} is no subject"),
         };
         let Term::NamedNode(predicate) = predicate else { panic!("a predicate is an IRI") };
         Triple { subject, predicate, object }
@@ -154,7 +154,7 @@ fn listed(manifest: &[u8]) -> Vec<Packed> {
         match term {
             TermRef::NamedNode(node) => node.into_owned().into(),
             TermRef::BlankNode(node) => node.into_owned().into(),
-            TermRef::Literal(_) => panic!("a node is expected"),
+            other => panic!("{other}: a node is expected"),
         }
     };
     let file = |term: TermRef<'_>| match term {
@@ -181,7 +181,7 @@ fn dataset_of(parsed: &Parsed) -> Dataset {
         match term {
             Term::NamedNode(node) => node.into(),
             Term::BlankNode(node) => node.into(),
-            Term::Literal(_) => panic!("a literal is no node"),
+            other => panic!("{other} is no node"),
         }
     };
     let quad = |(triple, graph): ([u32; 3], Option<u32>)| {
@@ -252,4 +252,140 @@ fn trig_suite() {
 #[test]
 fn rdfxml_suite() {
     assert_eq!(run("rdf-xml", Syntax::RdfXml), 166);
+}
+
+/// JSON-LD's tests that are not passed, each with the reason.
+const JSONLD_NOT_PASSED: &str = include_str!("jsonld-not-passed.txt");
+
+/// Why a test of JSON-LD may stand on that list.
+const JSONLD_REASONS: [&str; 4] = [
+    "needs a context from another document, and loading reads no other documents",
+    "oxjsonld resolves references against a base with dot segments as it stands",
+    "oxjsonld looks up a type map in the context of the outer type",
+    "oxjsonld refuses a base that is no IRI, and the test expects that it is dropped",
+];
+
+/// Options of a processor's programming interface that no file says and a loader does not offer.
+fn is_of_interface(option: &str) -> bool {
+    ["expandContext", "produceGeneralizedRdf", "rdfDirection", "processingMode=json-ld-1.0", "specVersion=json-ld-1.0"]
+        .contains(&option)
+}
+
+#[test]
+fn jsonld_suite() {
+    let files = packed("json-ld");
+    let text = |name: &str| &files.get(name).unwrap_or_else(|| panic!("{name} is packed"))[..];
+    let listed: BTreeMap<&str, &str> =
+        JSONLD_NOT_PASSED.lines().map(|line| line.split_once(": ").expect("a name and a reason")).collect();
+    for reason in listed.values() {
+        assert!(JSONLD_REASONS.contains(reason), "{reason:?} is no reason");
+    }
+    let (mut count, mut wrong) = (0, String::new());
+    for test in str::from_utf8(text("manifest.tsv")).expect("ASCII").lines() {
+        let [name, kind, action, expected, options] = test.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("five columns: {test}")
+        };
+        if options.split(',').any(is_of_interface) {
+            continue;
+        }
+        count += 1;
+        let of_manifest = format!("https://w3c.github.io/json-ld-api/tests/{action}");
+        let base = options.split(',').find_map(|option| option.strip_prefix("base=")).unwrap_or(&of_manifest);
+        let parsed = parse(Syntax::JsonLd, text(action), Some(base));
+        let verdict = match (kind, parsed) {
+            ("NegativeEvaluationTest", parsed) => parsed.is_err().then_some(()).ok_or("is not refused".to_owned()),
+            (_, Err(error)) => Err(error.to_string()),
+            ("PositiveSyntaxTest", Ok(_)) => Ok(()),
+            ("PositiveEvaluationTest", Ok(parsed)) => {
+                let quads = NQuadsParser::new().for_slice(text(expected)).collect::<Result<Dataset, _>>();
+                let quads = canonical(quads.unwrap_or_else(|error| panic!("{name}: {error}")));
+                (dataset_of(&parsed) == quads).then_some(()).ok_or("other quads".to_owned())
+            }
+            (kind, _) => panic!("no test of kind {kind} is known"),
+        };
+        match (verdict, listed.get(name)) {
+            (Ok(()), Some(reason)) => wrong += &format!("{name} is passed, but listed: {reason}\n"),
+            (Err(why), None) => wrong += &format!("{name} ({kind}, {expected}): {why}\n"),
+            _ => {}
+        }
+    }
+    println!("{count} tests, {} of them not passed", listed.len());
+    assert!(wrong.is_empty(), "\n{wrong}");
+    assert_eq!(count, 443);
+}
+
+/// The tests of RDF 1.2 that are not passed, with the reason.
+const NOT_PASSED_12: [(&str, &str); 2] = [
+    ("rdf12-xml-an-13", "oxrdfxml doesn't write XML literals in exclusive canonical form"),
+    ("rdf12-xml-an-14", "oxrdfxml doesn't write XML literals in exclusive canonical form"),
+];
+
+/// Runs a test of RDF 1.2; whether it is refused without the option.
+fn run_12(test: &Packed, syntax: Syntax, base: &str, text: &dyn Fn(&str) -> Vec<u8>) -> Result<bool, String> {
+    let action = text(&test.action);
+    let parsed = parse_12(syntax, &action, Some(base));
+    let of_11 = parse(syntax, &action, Some(base));
+    if test.kind.contains("Negative") {
+        let error = parsed.err().ok_or("it must be refused")?;
+        return if error.line > 0 && of_11.is_err() { Ok(true) } else { Err(format!("{error}, and {of_11:?}")) };
+    }
+    let parsed = parsed.map_err(|error| error.to_string())?;
+    let result = test.result.as_ref().map(|result| text(result));
+    let quads = match &result {
+        Some(result) => NQuadsParser::new().for_slice(result).collect::<Result<Dataset, _>>(),
+        None if syntax.is_of_lines() => NQuadsParser::new().for_slice(&action).collect(),
+        None => Ok(Dataset::new()),
+    };
+    let expected = quads.map_err(|error| error.to_string())?;
+    let found = dataset_of(&parsed);
+    if (result.is_some() || syntax.is_of_lines()) && found != canonical(expected) {
+        return Err(format!("found {found}"));
+    }
+    // Without the option, what only RDF 1.2 has is refused, and all else is as it was.
+    let is_new = |quad: oxrdf::QuadRef<'_>| match quad.object {
+        TermRef::Triple(_) => true,
+        TermRef::Literal(literal) => literal.direction().is_some(),
+        _ => false,
+    };
+    match of_11 {
+        Ok(parsed) if dataset_of(&parsed) == found && !found.iter().any(is_new) => Ok(false),
+        Err(error) if error.message.contains("--rdf-12") && error.line > 0 && error.column > 0 => Ok(true),
+        other => Err(format!("without the option: {other:?}")),
+    }
+}
+
+#[test]
+fn suites_of_rdf_12() {
+    let suites: [(&str, &[&str], Syntax); 5] = [
+        ("n-triples", &["syntax/", "c14n/"], Syntax::NTriples),
+        ("n-quads", &["syntax/", "c14n/"], Syntax::NQuads),
+        ("turtle", &["syntax/", "eval/"], Syntax::Turtle),
+        ("trig", &["syntax/", "eval/"], Syntax::TriG),
+        ("xml", &["eval/"], Syntax::RdfXml),
+    ];
+    let (mut counts, mut wrong) = (Vec::new(), Vec::new());
+    for (suite, folders, syntax) in suites {
+        let files = packed(&format!("rdf12-{suite}"));
+        let (mut count, mut refused) = (0, 0);
+        for folder in folders {
+            let text = |name: &str| {
+                let name = format!("{folder}{name}");
+                files.get(&name).unwrap_or_else(|| panic!("{name} is packed")).clone()
+            };
+            for test in listed(&text("manifest.ttl")) {
+                count += 1;
+                let base = format!("https://w3c.github.io/rdf-tests/rdf/rdf12/rdf-{suite}/{folder}{}", test.action);
+                let name = test.name.trim_matches(['<', '>']).rsplit('#').next().unwrap_or_default();
+                let is_listed = NOT_PASSED_12.iter().any(|(listed, _)| *listed == name);
+                match run_12(&test, syntax, &base, &text) {
+                    Ok(_) if is_listed => wrong.push(format!("{name} passes, and is listed")),
+                    Err(error) if !is_listed => wrong.push(format!("{name}: {error}")),
+                    outcome => refused += usize::from(outcome == Ok(true)),
+                }
+            }
+        }
+        counts.push((count, refused));
+    }
+    assert!(wrong.is_empty(), "{} tests:\n{}", wrong.len(), wrong.join("\n"));
+    assert_eq!(counts, [(70, 34), (68, 32), (103, 103), (60, 60), (31, 26)]);
 }

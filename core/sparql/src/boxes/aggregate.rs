@@ -4,8 +4,13 @@
 //! its keys, and for each aggregate a count and a value. The hash of the keys sends all parts of one group to the same box:
 //! Leis, Boncz, Kemper, Neumann, "Morsel-driven parallelism", SIGMOD 2014, §4.4.
 
+mod records;
+
+use self::records::{Spilled, Words};
 use super::distinct::Wide;
 use super::parted::{Parted, Stopped, Table};
+use super::scatter::DEEPEST;
+use super::spill::{Hold, LEAST, RowRun};
 use super::{Growth, Inputs, MOST_ATTACHED_TO_WAITING, attach, envelope_of, had, interleave, slices};
 use crate::algebra::Fold;
 use crate::evaluate::{Evaluator, FETCHED, Scratch, fetch};
@@ -504,10 +509,15 @@ impl Table for Groups {
     }
 }
 
-/// Sends all groups when all inputs have ended.
+/// Sends all groups when all inputs have ended. Groups beyond its part of the memory are written to files, partition by partition, as
+/// records that say what was folded so far. Rows of such a group begin a new one, which is written when memory is short again. In the
+/// end the records of each partition are put together, so that it takes memory for one partition only, and that is done again where it
+/// is too much. So rows of frequent groups are folded in memory however many groups there are. After Graefe, "Query evaluation
+/// techniques for large databases", ACM Computing Surveys 25(2), 1993, §4.2 (hash-based aggregation with overflow files).
 pub(crate) struct Aggregate {
     terms: Arc<Terms>,
     booking: Booking,
+    hold: Hold,
     spec: Arc<AggregateSpec>,
     width: usize,
     groups: Parted<Groups>,
@@ -518,11 +528,32 @@ pub(crate) struct Aggregate {
     inputs: Inputs,
     /// Attachments of the envelopes whose rows wait for their table.
     attached: Vec<Attachment>,
+    /// What was written of the groups in `groups`.
+    spilled: Option<Spilled>,
+    /// Partitions that are in files, with their levels.
+    tasks: Vec<(u32, Arc<RowRun>)>,
+    /// How deep the partitions of these groups are.
+    level: u32,
+    stage: Stage,
     /// The table and the group to send next.
     next: (usize, usize),
     columns: usize,
     growth: Growth,
 }
+
+/// What an [`Aggregate`] does when its inputs have ended.
+enum Stage {
+    /// They have not.
+    Takes,
+    /// Puts the records of a partition together.
+    Reads(Words),
+    Sends,
+}
+
+/// How many records are read in one invocation.
+const RECORDS: usize = 1 << 14;
+/// And how many between two checks of the memory held.
+const UNCHECKED: usize = 64;
 
 impl Aggregate {
     /// For rows with `width` columns, with tables of at most `cache` bytes.
@@ -537,6 +568,7 @@ impl Aggregate {
         Aggregate {
             terms: Arc::clone(terms),
             booking: Booking::default(),
+            hold: Hold::new(terms.spiller()),
             groups: Parted::new(Groups::new(terms, spec, rows, width), spec.cache(cache), &terms.limits),
             spec: Arc::clone(spec),
             width: width.max(1),
@@ -544,25 +576,34 @@ impl Aggregate {
             may_grow: true,
             inputs: Inputs::default(),
             attached: Vec::new(),
+            spilled: None,
+            tasks: Vec::new(),
+            level: 0,
+            stage: Stage::Takes,
             next: (0, 0),
             columns: spec.keys.len() + spec.folds.len(),
             growth: Growth::new(limit),
         }
     }
 
-    fn add(&mut self, turn: &Turn<'_>, envelope: &Envelope) {
+    fn add(&mut self, turn: &Turn<'_>, envelope: &Envelope) -> Result<(), BoxError> {
         self.attach(turn, envelope);
-        rows_of(envelope, &mut self.rows);
-        let mut all = &self.rows[..];
+        let mut rows = std::mem::take(&mut self.rows);
+        rows_of(envelope, &mut rows);
+        let mut all = &rows[..];
         while let Some(rows) = self.spec.next_rows(&mut all, self.width, self.may_grow) {
             let before = self.groups.bytes();
-            let stopped = |more| self.booking.poll(&self.terms, turn, before + more);
+            let held = self.held();
+            let stopped = |more| self.booking.poll(&self.terms, turn, held + more);
             self.groups.add(rows, &stopped, &mut |_, _| {});
             self.may_grow = self.groups.bytes() > before + GROWS_MUCH;
-            if self.booking.poll(&self.terms, turn, self.groups.bytes()) {
+            self.make_room(turn)?;
+            if self.booking.poll(&self.terms, turn, self.held()) {
                 break;
             }
         }
+        self.rows = rows;
+        Ok(())
     }
 
     /// Keeps an envelope's terms alive while its rows wait. If too much is attached already, adds all waiting rows first.
@@ -579,14 +620,99 @@ impl Aggregate {
 
     /// Adds rows that wait; false when none is left.
     fn settle(&mut self, turn: &Turn<'_>) -> bool {
-        let held = self.groups.bytes();
+        let held = self.held();
         let stopped = |more| self.booking.poll(&self.terms, turn, held + more);
         self.groups.settle(&stopped, &mut |_, _| {})
     }
 
     /// Bytes held, kept terms not counted.
+    fn held(&self) -> u64 {
+        self.groups.bytes().max(self.hold.booked())
+    }
+
+    /// Bytes held when an invocation ends, kept terms not counted.
     fn bytes(&self) -> u64 {
-        self.groups.bytes() + self.groups.tables().map(Groups::remembered).sum::<u64>()
+        self.held() + self.groups.tables().map(Groups::remembered).sum::<u64>()
+    }
+
+    /// Writes groups to files if they take more memory than they may.
+    fn make_room(&mut self, turn: &Turn<'_>) -> Result<(), BoxError> {
+        let most = self.terms.most_held();
+        if most == u64::MAX {
+            return Ok(());
+        }
+        let (terms, booking) = (&self.terms, &self.booking);
+        let book = |bytes| booking.ask(terms, turn, bytes);
+        self.hold.has_room(LEAST, false, book)?;
+        // Tables double when they grow, and while groups are written there is another table for those that stay.
+        let needed = 2 * self.groups.bytes() + self.spilled.as_ref().map_or(0, Spilled::bytes);
+        // One group can't be parted, nor can groups whose keys' hashes are nearly equal.
+        if self.level >= DEEPEST || self.groups.tables().map(Groups::len).sum::<usize>() < 2 {
+            return self.hold.book(needed, book);
+        }
+        if needed <= most && self.hold.has_room(needed, true, book)? {
+            return Ok(());
+        }
+        while self.settle(turn) {}
+        self.attached.clear();
+        let width = self.spec.keys.len();
+        let spiller = self.hold.spiller().expect("its memory is bounded").clone();
+        let mut spilled = self.spilled.take().unwrap_or_else(|| Spilled::new(&self.terms, &spiller, self.level, width));
+        let wrote = turn.blocking(|| spilled.evict(self.groups.tables_mut()));
+        self.spilled = Some(spilled);
+        Ok(wrote?)
+    }
+
+    /// All records of the groups have come. Partitions of which something was written are done later.
+    fn seal(&mut self, turn: &Turn<'_>) -> Result<(), BoxError> {
+        if let Some(mut spilled) = self.spilled.take() {
+            while self.settle(turn) {}
+            self.attached.clear();
+            turn.blocking(|| spilled.evict_rest(self.groups.tables_mut()))?;
+            let level = self.level + 1;
+            self.tasks.extend(spilled.finish(turn)?.into_iter().flatten().map(|run| (level, run)));
+        }
+        self.next = (0, 0);
+        self.stage = Stage::Sends;
+        Ok(())
+    }
+
+    /// Adds the next records of a partition.
+    fn read(&mut self, mut words: Words, turn: &Turn<'_>) -> Result<(), BoxError> {
+        for _ in 0..RECORDS / UNCHECKED {
+            for _ in 0..UNCHECKED {
+                let groups = self.groups.tables_mut().next().expect("there is a table");
+                if !groups.absorb(&mut words)? {
+                    return self.seal(turn);
+                }
+            }
+            self.make_room(turn)?;
+            if turn.is_stopped() {
+                break;
+            }
+        }
+        self.stage = Stage::Reads(words);
+        Ok(())
+    }
+
+    /// One step after the end of the inputs; false when all groups were sent.
+    fn finish(&mut self, turn: &mut Turn<'_>) -> Result<bool, BoxError> {
+        match std::mem::replace(&mut self.stage, Stage::Sends) {
+            Stage::Takes => self.seal(turn)?,
+            Stage::Reads(words) => self.read(words, turn)?,
+            Stage::Sends => {
+                if self.settle(turn) || self.put_out(turn) {
+                    return Ok(true);
+                }
+                let Some((level, run)) = self.tasks.pop() else { return Ok(false) };
+                let table = self.groups.table(0).expect("there is a table").empty();
+                // One table, because records are added to it without waiting.
+                self.groups = Parted::new(table, u64::MAX, &self.terms.limits);
+                self.level = level;
+                self.stage = Stage::Reads(Words::new(&run));
+            }
+        }
+        Ok(true)
     }
 
     /// Sends the next groups; false when all were sent.
@@ -627,12 +753,17 @@ fn rows_of(envelope: &Envelope, into: &mut Vec<u64>) {
 
 impl Operator for Aggregate {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        let mut inputs = self.inputs;
-        let is_over = inputs.take(turn, |turn, envelope| self.add(turn, &envelope));
+        let (mut inputs, mut outcome) = (self.inputs, Ok(()));
+        let is_over = inputs.take(turn, |turn, envelope| {
+            if outcome.is_ok() {
+                outcome = self.add(turn, &envelope);
+            }
+        });
         self.inputs = inputs;
+        outcome?;
         self.booking.hold(&self.terms, turn, self.bytes())?;
         if is_over {
-            if self.settle(turn) || self.put_out(turn) {
+            if self.finish(turn)? {
                 turn.run_again();
             } else {
                 turn.send_pill(0);

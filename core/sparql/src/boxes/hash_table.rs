@@ -75,11 +75,61 @@ impl HashSpec {
         wanted
     }
 
+    /// The probed columns that are compared.
+    pub(super) fn probed(&self) -> impl Iterator<Item = usize> {
+        self.keys.iter().map(|key| key.probe)
+    }
+
+    /// The built columns that are compared, chosen by, or put out.
+    pub(super) fn built(&self) -> impl Iterator<Item = usize> {
+        let by = match self.keep {
+            Keep::Least(column) | Keep::Greatest(column) => Some(column),
+            Keep::All | Keep::Any => None,
+        };
+        self.keys.iter().map(|key| key.build).chain(by).chain(self.output.iter().copied())
+    }
+
+    /// Whether partners agree in some key, so that both sides can be dealt by its hash.
+    pub(super) fn has_strict(&self) -> bool {
+        self.strict().next().is_some()
+    }
+
+    /// Whether rows are looked up by loose keys: see [`Loose`].
+    pub(super) fn has_loose(&self) -> bool {
+        self.loose().next().is_some()
+    }
+
+    /// Whether of rows with the same keys one is kept. With loose keys, which rows are partners depends on the keys that each row
+    /// leaves unbound, so no row can be dropped.
+    pub(super) fn reduces(&self) -> bool {
+        match self.keep {
+            Keep::All => false,
+            Keep::Any => !self.has_loose(),
+            Keep::Least(_) | Keep::Greatest(_) => true,
+        }
+    }
+
+    /// The strict keys of a side, in the form that tables have: ids, or keys of values.
+    pub(super) fn strict_keys(&self, terms: &Terms, rows: &Envelope, side: impl Fn(&Key) -> usize) -> Vec<Column> {
+        self.strict()
+            .map(|key| match (key.by, rows.column(side(key))) {
+                (By::Value, column) => {
+                    let values = column.u64s().iter().map(|id| value_key(terms, Id::from_bits(*id)));
+                    values.collect::<Vec<u64>>().into()
+                }
+                (_, column) => column.clone(),
+            })
+            .collect()
+    }
+
     /// The number of columns of a table built of `width` columns: one for each strict key, and the wanted ones.
     pub(crate) fn built_columns(&self, width: usize) -> usize {
         self.strict().count() + self.wanted(width).len()
     }
 }
+
+/// The strict keys of all rows, the numbers of the rows that are kept, bucket by bucket, and where each bucket begins among these.
+type Grouped = (Vec<Vec<u64>>, Vec<u32>, Vec<u32>);
 
 /// Collects the rows of a table and builds it.
 pub(crate) struct Builder {
@@ -107,18 +157,59 @@ impl Builder {
         self.bytes
     }
 
+    /// Whether no row was added.
+    pub(super) fn is_empty(&self) -> bool {
+        self.envelopes.is_empty()
+    }
+
+    /// The rows added so far, which leave it.
+    pub(super) fn take(&mut self) -> Vec<Envelope> {
+        self.bytes = 0;
+        std::mem::take(&mut self.envelopes)
+    }
+
+    /// Drops rows that the table would drop, if it drops any. `None` if the request was cancelled.
+    pub(super) fn reduce(&mut self, turn: &Turn<'_>) -> Option<()> {
+        let envelopes = self.take();
+        let (_, order, _) = self.grouped(&envelopes, turn)?;
+        let columns = (0..self.width).map(|number| {
+            let values = column_of(&envelopes, number);
+            Column::from(order.iter().map(|&row| values[row as usize]).collect::<Vec<u64>>())
+        });
+        let reduced = Envelope::of_rows(columns.collect(), order.len());
+        self.bytes = reduced.held_bytes();
+        self.envelopes.push(reduced);
+        Some(())
+    }
+
     /// The table as two envelopes, for the boxes that probe it: its buckets, and its rows bucket by bucket. `None` if the
     /// request was cancelled.
     pub(crate) fn build(&mut self, turn: &Turn<'_>) -> Option<(Envelope, Envelope)> {
+        let envelopes = self.take();
+        let (keys, order, starts) = self.grouped(&envelopes, turn)?;
+        let column = |number: usize| column_of(&envelopes, number);
+        let wanted = self.spec.wanted(self.width);
+        let mut table = EnvelopeBuilder::of_u64s(keys.len() + wanted.len());
+        table.reserve(turn, order.len());
+        for (place, values) in keys.into_iter().chain(wanted.into_iter().map(column)).enumerate() {
+            if turn.is_stopped() {
+                return None;
+            }
+            super::gather(&values, &order, &mut table.u64s(place));
+        }
+        let range = |pair: &[u32]| u64::from(pair[0]) | u64::from(pair[1]) << 32;
+        let buckets = super::envelope_of(turn, 1, starts.len() - 1, |builder| {
+            builder.u64s(0).extend(starts.windows(2).map(range));
+        });
+        Some((buckets, Envelope::of_rows(table.finish_columns(turn), order.len())))
+    }
+
+    /// The rows, bucket by bucket. `None` if the request was cancelled.
+    fn grouped(&self, envelopes: &[Envelope], turn: &Turn<'_>) -> Option<Grouped> {
         let stopped = || turn.is_stopped();
-        let envelopes = std::mem::take(&mut self.envelopes);
         let rows: usize = envelopes.iter().map(Envelope::rows).sum();
         assert!(u32::try_from(rows).is_ok(), "fewer than 2^32 rows are built into one table");
-        let column = |number: usize| {
-            let mut values = had(Vec::with_room(rows));
-            envelopes.iter().for_each(|envelope| values.extend_from_slice(envelope.column(number).u64s()));
-            values
-        };
+        let column = |number: usize| column_of(envelopes, number);
         let mut keys: Vec<Vec<u64>> = Vec::new();
         for key in self.spec.strict() {
             let mut values = column(key.build);
@@ -162,11 +253,8 @@ impl Builder {
             return None;
         }
         let reduced = match self.spec.keep {
-            Keep::All => None,
-            // With loose keys, which rows are partners depends on the keys that each row leaves unbound, so no row can be
-            // dropped.
-            Keep::Any if self.spec.loose().next().is_some() => None,
-            Keep::Any => Some(reduce(&keys, &order, &starts, |_, _| false)),
+            Keep::Any if self.spec.reduces() => Some(reduce(&keys, &order, &starts, |_, _| false)),
+            Keep::All | Keep::Any => None,
             Keep::Least(by) => {
                 let by = column(by);
                 Some(reduce(&keys, &order, &starts, |new, old| by[new] < by[old]))
@@ -179,21 +267,15 @@ impl Builder {
         if let Some(reduced) = reduced {
             (order, starts) = reduced;
         }
-        let wanted = self.spec.wanted(self.width);
-        let mut table = EnvelopeBuilder::of_u64s(keys.len() + wanted.len());
-        table.reserve(turn, order.len());
-        for (place, values) in keys.into_iter().chain(wanted.into_iter().map(column)).enumerate() {
-            if stopped() {
-                return None;
-            }
-            super::gather(&values, &order, &mut table.u64s(place));
-        }
-        let range = |pair: &[u32]| u64::from(pair[0]) | u64::from(pair[1]) << 32;
-        let buckets = super::envelope_of(turn, 1, starts.len() - 1, |builder| {
-            builder.u64s(0).extend(starts.windows(2).map(range));
-        });
-        Some((buckets, Envelope::of_rows(table.finish_columns(turn), order.len())))
+        Some((keys, order, starts))
     }
+}
+
+/// A column of all rows.
+fn column_of(envelopes: &[Envelope], number: usize) -> Vec<u64> {
+    let mut values = had(Vec::with_room(envelopes.iter().map(Envelope::rows).sum()));
+    envelopes.iter().for_each(|envelope| values.extend_from_slice(envelope.column(number).u64s()));
+    values
 }
 
 /// A built table, shared by all boxes that probe it, and the state of one of them.
@@ -251,20 +333,6 @@ impl HashTable {
     pub(crate) fn is_empty(&self) -> bool {
         self.rows == 0
     }
-
-    /// The input's key columns in the form that the table has: ids, or keys of values.
-    fn probe_keys(&self, input: &Envelope) -> Vec<Column> {
-        self.spec
-            .strict()
-            .map(|key| match (key.by, input.column(key.probe)) {
-                (By::Value, column) => {
-                    let values = column.u64s().iter().map(|id| value_key(&self.terms, Id::from_bits(*id)));
-                    values.collect::<Vec<u64>>().into()
-                }
-                (_, column) => column.clone(),
-            })
-            .collect()
-    }
 }
 
 /// The bucket of each row.
@@ -318,7 +386,7 @@ impl Probe for HashTable {
             return;
         }
         if *at == ProbeState::default() {
-            self.probed = self.probe_keys(input);
+            self.probed = self.spec.strict_keys(&self.terms, input, |key| key.probe);
         }
         if self.spec.loose().next().is_some() {
             return self.compatible(input, at, limit, (left, right), stopped);

@@ -303,11 +303,18 @@ impl Taking<'_> {
     /// Takes the first of each group; returns the first row that is left.
     #[inline]
     fn take_groups(&mut self, row: usize, rows: Range<usize>) -> usize {
-        let mut next = rows.start;
+        let (level, mut next) = (self.spec.prefix.len(), rows.start);
         let Some(groups) = &mut self.groups else { return next };
+        // The group that the last slice ended with, which may go on behind it.
+        let mut open = None;
         while next < rows.end && self.left.len() < self.limit {
             let ids = groups.slice(self.index, next..rows.end);
-            let mut place = 0;
+            let mut place = ids.iter().take_while(|id| Some(**id) == open).count();
+            if place == ids.len() {
+                next = self.index.end_of_group(level, next, rows.end);
+                open = None;
+                continue;
+            }
             while place < ids.len() && self.left.len() < self.limit {
                 let id = ids[place];
                 if self.recent.as_mut().is_none_or(|recent| recent.is_new(id)) {
@@ -320,12 +327,10 @@ impl Taking<'_> {
                 }
             }
             next += place;
-            if place == ids.len() && next < rows.end {
-                // The last group may go on behind the slice.
-                next = self.index.end_of_group(self.spec.prefix.len(), next - 1, rows.end);
-            }
+            open = (place == ids.len()).then(|| ids[place - 1]);
         }
-        next
+        // The next call begins with a group.
+        if open.is_some() && next < rows.end { self.index.end_of_group(level, next - 1, rows.end) } else { next }
     }
 }
 

@@ -4,10 +4,9 @@
 //! made in batches, the condition is evaluated over whole columns of them, and only pairs that pass are put out. The order of
 //! the input's rows is kept.
 
-use super::hash_table::{Builder, HashSpec, HashTable};
+use super::Outbox;
 use super::index_probe::{IndexProbe, IndexSpec};
 use super::intersection::{Intersection, ListSpec};
-use super::{Inputs, Outbox};
 use crate::algebra::Slot;
 use crate::condition::{Condition, Selector};
 use crate::terms::{Booking, Terms};
@@ -106,6 +105,48 @@ pub(super) struct Core {
     out_left: Vec<u32>,
     out_right: Vec<u32>,
     scratch: Vec<Vec<u64>>,
+    /// While the partners come in blocks: which rows have one.
+    noted: Option<Noted>,
+}
+
+/// Which rows have a partner, if they are compared with one block of partners after the other.
+#[derive(Default, Debug)]
+pub(super) struct Noted {
+    /// For each row of the envelope at hand, its number in `has_partner`.
+    pub(super) rows: Vec<u32>,
+    /// A bit for each row.
+    pub(super) has_partner: Vec<u64>,
+}
+
+impl Noted {
+    fn note(&mut self, row: u32) {
+        let row = self.rows[row as usize] as usize;
+        self.has_partner[row / 64] |= 1 << (row % 64);
+    }
+
+    pub(super) fn has_partner(&self, row: usize) -> bool {
+        self.has_partner[row / 64] >> (row % 64) & 1 == 1
+    }
+}
+
+/// Of rows that have no partner, or whose partner's values are not asked for.
+struct NoPartners;
+
+impl Probe for NoPartners {
+    fn partners(
+        &mut self,
+        input: &Envelope,
+        at: &mut ProbeState,
+        _: usize,
+        _: (&mut Vec<u32>, &mut Vec<u32>),
+        _: &dyn Fn() -> bool,
+    ) {
+        *at = ProbeState { row: input.rows(), done: 0 };
+    }
+
+    fn gather(&self, _: usize, _: &[u32], _: &mut Room<'_, u64>) {
+        unreachable!("only inner and left joins put out partners' values, and rows without a partner have none");
+    }
 }
 
 impl Core {
@@ -125,6 +166,7 @@ impl Core {
             out_left: Vec::new(),
             out_right: Vec::new(),
             scratch: vec![Vec::new(); spec.condition_origins.len()],
+            noted: None,
         }
     }
 
@@ -160,7 +202,16 @@ impl Core {
                 Some(envelope) => self.give(envelope),
             }
         }
-        let input = self.input.take().expect("taken above");
+        self.work(turn, probe);
+        // A head that arrived while this envelope was at hand does not invoke the box again.
+        if self.is_idle() && turn.head(0).is_some() {
+            turn.run_again();
+        }
+    }
+
+    /// Continues with the envelope at hand, of which there must be one. Asks for another invocation if rows are left.
+    pub(super) fn work(&mut self, turn: &mut Turn<'_>, probe: &mut impl Probe) {
+        let input = self.input.take().expect("an envelope is at hand");
         for _ in 0..self.terms.limits.batches.max(1) {
             let is_new = self.at == ProbeState::default();
             let limit = self.outbox.room().min(self.outbox.growth.target.max(64));
@@ -177,10 +228,6 @@ impl Core {
             if is_done {
                 if self.outbox.is_due() {
                     self.outbox.flush(turn);
-                }
-                // A head that arrived while this envelope was at hand does not invoke the box again.
-                if turn.head(0).is_some() {
-                    turn.run_again();
                 }
                 return;
             }
@@ -199,6 +246,7 @@ impl Core {
     /// Whether each row of the envelope has exactly one partner, so that the envelope's columns can be shared.
     fn is_one_to_one(&self, rows: usize) -> bool {
         self.spec.kind != JoinKind::Anti
+            && self.noted.is_none()
             && self.spec.condition.is_empty()
             && self.left.len() == rows
             && self.left.iter().enumerate().all(|(row, left)| row as u32 == *left)
@@ -244,8 +292,14 @@ impl Core {
                 self.right.truncate(self.kept.len());
             }
         }
-        if kind == JoinKind::Inner {
-            self.put_out_pairs(input, probe, turn);
+        if let Some(noted) = &mut self.noted {
+            self.left.iter().for_each(|&row| noted.note(row));
+        }
+        if kind == JoinKind::Inner || self.noted.is_some() {
+            // Of rows whose partners come in blocks, only pairs are put out now.
+            if matches!(kind, JoinKind::Inner | JoinKind::Left) {
+                self.put_out_pairs(input, probe, turn);
+            }
             return;
         }
         // All candidates of the rows before this one were found.
@@ -277,6 +331,50 @@ impl Core {
         std::mem::swap(&mut self.left, &mut self.out_left);
         std::mem::swap(&mut self.right, &mut self.out_right);
         self.put_out_pairs(input, probe, turn);
+    }
+
+    /// Puts out what this kind of join makes of rows of which `has_partner` tells whether they have a partner, except for their
+    /// pairs.
+    pub(super) fn put_out_noted(&mut self, input: &Envelope, has_partner: impl Fn(usize) -> bool, turn: &mut Turn<'_>) {
+        if self.outbox.room() < input.rows() {
+            self.outbox.flush(turn);
+        }
+        let kind = self.spec.kind;
+        let is_put_out = |row: usize| match kind {
+            JoinKind::Left | JoinKind::Anti => !has_partner(row),
+            JoinKind::Semi => has_partner(row),
+            JoinKind::Mark(_) => true,
+            JoinKind::Inner => false,
+        };
+        self.left.clear();
+        self.left.extend((0..input.rows()).filter(|&row| is_put_out(row)).map(|row| row as u32));
+        self.right.clear();
+        self.right.extend(self.left.iter().map(|&row| if has_partner(row as usize) { 0 } else { NO_PARTNER }));
+        self.put_out_pairs(input, &NoPartners, turn);
+        if self.outbox.is_due() {
+            self.outbox.flush(turn);
+        }
+    }
+
+    /// From now on, notes which rows of the envelopes given have a partner; `None` to stop. Returns what was noted.
+    pub(super) fn note(&mut self, noted: Option<Noted>) -> Option<Noted> {
+        std::mem::replace(&mut self.noted, noted)
+    }
+
+    pub(super) fn noted(&mut self) -> Option<&mut Noted> {
+        self.noted.as_mut()
+    }
+
+    pub(super) fn kind(&self) -> JoinKind {
+        self.spec.kind
+    }
+
+    /// Books the terms computed since the last call, and `more` bytes that the box holds.
+    ///
+    /// # Errors
+    /// See [`Booking::hold`].
+    pub(super) fn hold(&self, turn: &Turn<'_>, more: u64) -> Result<(), BoxError> {
+        self.booking.hold(&self.terms, turn, more + self.selector.bytes())
     }
 
     fn put_out_pairs(&mut self, input: &Envelope, probe: &impl Probe, turn: &Turn<'_>) {
@@ -368,102 +466,5 @@ impl IntersectionJoin {
 impl Operator for IntersectionJoin {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         self.core.act(turn, &mut self.probe)
-    }
-}
-
-/// Builds the rows of all its inputs into a table. Output 0 gets the buckets and output 1 the rows, each as one envelope that
-/// all readers share.
-pub(crate) struct HashBuild {
-    builder: Builder,
-    inputs: Inputs,
-}
-
-impl HashBuild {
-    pub(crate) fn new(terms: &Arc<Terms>, hash: &Arc<HashSpec>, width: usize) -> HashBuild {
-        HashBuild { builder: Builder::new(terms, hash, width), inputs: Inputs::default() }
-    }
-}
-
-impl Operator for HashBuild {
-    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        if !self.inputs.take(turn, |_, envelope| self.builder.add(envelope)) {
-            turn.book(self.builder.bytes())?;
-            return Ok(());
-        }
-        // While the table is built, the rows are held twice (as they came, and in order), and the buckets.
-        turn.book(self.builder.bytes() * 3)?;
-        if let Some((buckets, rows)) = self.builder.build(turn) {
-            turn.book(buckets.bytes() + rows.bytes())?;
-            turn.send(0, buckets);
-            turn.send(1, rows);
-            turn.send_pills();
-        }
-        Ok(())
-    }
-}
-
-/// Hash join: looks the rows of input 0 up in the table that comes on inputs 1 and 2. Until the table is there, the head of
-/// input 0 stays queued. Both sides are subtrees of their own, so this wait is never part of a cycle.
-pub(crate) struct HashJoin {
-    core: Core,
-    terms: Arc<Terms>,
-    hash: Arc<HashSpec>,
-    /// The number of columns of the built side.
-    width: usize,
-    buckets: Option<Envelope>,
-    rows: Option<Envelope>,
-    table: Option<HashTable>,
-}
-
-impl HashJoin {
-    pub(crate) fn new(
-        terms: &Arc<Terms>,
-        spec: &Arc<JoinSpec>,
-        hash: &Arc<HashSpec>,
-        width: usize,
-        limit: usize,
-    ) -> HashJoin {
-        HashJoin {
-            core: Core::new(terms, spec, limit),
-            terms: Arc::clone(terms),
-            hash: Arc::clone(hash),
-            width,
-            buckets: None,
-            rows: None,
-            table: None,
-        }
-    }
-}
-
-impl Operator for HashJoin {
-    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        if self.table.is_none() {
-            for (part, input) in [(&mut self.buckets, 1), (&mut self.rows, 2)] {
-                if part.is_none() {
-                    *part = turn.take(input);
-                    if part.is_some() {
-                        turn.record_kept(input);
-                    }
-                }
-            }
-            let (Some(buckets), Some(_)) = (&self.buckets, &self.rows) else { return Ok(()) };
-            let rows = self.rows.take().expect("it is there");
-            let table = HashTable::new(&self.terms, &self.hash, self.width, buckets, rows);
-            self.buckets = None;
-            turn.close(1);
-            turn.close(2);
-            let needs_partner = matches!(self.core.spec.kind, JoinKind::Inner | JoinKind::Semi);
-            if needs_partner && table.is_empty() {
-                // The table is empty, so no row of input 0 can have a partner.
-                turn.close(0);
-                turn.send_pill(0);
-                return Ok(());
-            }
-            self.table = Some(table);
-        }
-        match &mut self.table {
-            Some(table) => self.core.act(turn, table),
-            None => Ok(()),
-        }
     }
 }

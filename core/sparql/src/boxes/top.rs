@@ -1,13 +1,17 @@
 //! ORDER BY with LIMIT: keeps the first rows only.
 //!
 //! Rows are collected until there are several times as many as wanted. Then the best are kept; rows that can't be among the
-//! best are dropped on arrival from then on. That costs the same as a bounded heap, and works on columns.
+//! best are dropped on arrival from then on. That costs the same as a bounded heap, and works on columns. If so many rows are wanted that
+//! they outgrow the box's memory, the best so far are written to a temporary file, and the best of all such runs are found by merging them.
 
-use super::sort::{By, Rows, is_of_store};
+use super::sort::{By, Rows, compare_rows, envelope_of_rows, is_of_store, sorting_bytes};
+use super::sorted_runs::SortedRuns;
+use super::spill::{Hold, LEAST, Spiller};
 use super::{Growth, MOST_ATTACHED_TO_WAITING, slices};
 use crate::terms::{Booking, Terms};
+use std::ops::Range;
 use std::sync::Arc;
-use vicus_flow::{Attachment, BoxError, Operator, Room, Turn};
+use vicus_flow::{Attachment, BoxError, Envelope, Operator, Room, Turn};
 use vicus_rdf::Id;
 
 pub(crate) struct Top {
@@ -27,6 +31,13 @@ pub(crate) struct Top {
     growth: Growth,
     /// Attachments of the envelopes that came since the rows were last reduced to the best.
     attached: Vec<Attachment>,
+    hold: Hold,
+    /// The best rows of those that were spilled at a time. Invariant: each run has at most as many as are wanted.
+    runs: Option<SortedRuns>,
+    /// How many rows were sent of those that were spilled.
+    sent: usize,
+    /// Merged rows, one after the other.
+    merged: Vec<u64>,
 }
 
 impl Top {
@@ -43,6 +54,10 @@ impl Top {
             done: None,
             growth: Growth::new(limit),
             attached: Vec::new(),
+            hold: Hold::new(terms.spiller()),
+            runs: None,
+            sent: 0,
+            merged: Vec::new(),
         }
     }
 
@@ -66,16 +81,97 @@ impl Top {
             self.attached.clear();
         }
         let first = self.by.first().and_then(|by| self.rows.columns.get(by.column));
-        self.bound = first.and_then(|column| column.last().copied()).filter(|_| self.rows.count == self.count);
+        let bound = first.and_then(|column| column.last().copied()).filter(|_| self.rows.count == self.count);
+        // After rows were spilled, there may be too few for a bound, but the one before still holds.
+        self.bound = bound.or(self.bound);
     }
 
-    fn add(&mut self, envelope: &vicus_flow::Envelope) {
+    /// Adds an envelope's rows within the box's part of the memory.
+    fn add_within(&mut self, turn: &Turn<'_>, spiller: &Spiller, envelope: &Envelope) -> Result<(), BoxError> {
+        let (width, rows) = (envelope.columns().len(), envelope.rows());
         Attachment::add_all(&mut self.attached, envelope.attached());
+        let mut row = 0;
+        while row < rows && !turn.is_stopped() {
+            let cost = sorting_bytes(width, self.by.len());
+            // As for a sort: what was spilled, and writing a further run.
+            let (beside, cost) = match &self.runs {
+                Some(runs) => (runs.held_bytes() + runs.writing_bytes(), cost),
+                None => ((1 << 10) + 16 * width as u64, cost / 8 * 9),
+            };
+            let (terms, booking, count) = (&self.terms, &self.booking, self.rows.count);
+            let (bytes, is_worth) = (|more: usize| beside + (count + more) as u64 * cost, count as u64 * cost >= LEAST);
+            let mut more = rows - row;
+            while more > 0 && !self.hold.has_room(bytes(more), is_worth, |bytes| booking.ask(terms, turn, bytes))? {
+                more /= 2;
+            }
+            if more == 0 && count == 0 {
+                self.hold.book(bytes(1), |bytes| booking.ask(terms, turn, bytes))?;
+                more = 1;
+            }
+            if more == 0 {
+                self.make_room(turn, spiller)?;
+                continue;
+            }
+            let most = (spiller.most().saturating_sub(beside) / cost) as usize;
+            self.rows.make_room(width, more, most);
+            self.add(envelope, row..row + more);
+            row += more;
+        }
+        Ok(())
+    }
+
+    /// Drops rows that are not among the best; if that leaves more than half of them, writes those to a file.
+    fn make_room(&mut self, turn: &Turn<'_>, spiller: &Spiller) -> Result<(), BoxError> {
+        let before = self.rows.count;
+        self.shrink(&|| turn.is_stopped());
+        if self.rows.count > before / 2 { self.spill(turn, spiller) } else { Ok(()) }
+    }
+
+    /// Writes the rows, which are the best so far and in order, to a file.
+    fn spill(&mut self, turn: &Turn<'_>, spiller: &Spiller) -> Result<(), BoxError> {
+        if turn.is_stopped() {
+            return Ok(());
+        }
+        let width = self.rows.columns.len();
+        let runs = self.runs.get_or_insert_with(|| SortedRuns::new(spiller, width, self.hold.booked()));
+        runs.add_ordered(turn, &self.rows.columns, 0..self.rows.count)?;
+        self.rows = Rows::default();
+        Ok(())
+    }
+
+    /// Sends the next rows of what was spilled.
+    fn send_merged(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        let (terms, by, booking) = (&self.terms, &self.by, &self.booking);
+        let compare = |a: &[u64], b: &[u64]| compare_rows(terms, by, a, b);
+        let runs = self.runs.as_mut().expect("rows were spilled");
+        if !runs.settle(turn, &mut self.hold, |bytes| booking.ask(terms, turn, bytes), compare)? {
+            turn.run_again();
+            return Ok(());
+        }
+        self.merged.clear();
+        let rows = runs.read(self.growth.target.min(self.count - self.sent), &mut self.merged, compare)?;
+        if rows > 0 {
+            let envelope = envelope_of_rows(turn, &self.merged, rows);
+            turn.send(0, envelope);
+            self.growth.grow();
+            self.sent += rows;
+        }
+        if rows == 0 || self.sent == self.count {
+            self.runs = None;
+            turn.send_pill(0);
+        } else {
+            turn.run_again();
+        }
+        Ok(())
+    }
+
+    /// Adds these rows of an envelope, but for those beyond the bound.
+    fn add(&mut self, envelope: &Envelope, rows: Range<usize>) {
         let Some(first) = self.by.first() else {
-            self.rows.add(envelope);
+            self.rows.add_part(envelope, rows);
             return;
         };
-        let keys = envelope.column(first.column).u64s();
+        let keys = &envelope.column(first.column).u64s()[rows.clone()];
         let snapshot = &self.terms.snapshot;
         let (mut is_plain, mut has_fresh) = (true, false);
         for id in keys.iter().map(|bits| Id::from_bits(*bits)) {
@@ -85,11 +181,13 @@ impl Top {
         self.is_plain &= is_plain;
         self.has_fresh |= has_fresh;
         let Some(bound) = self.bound.filter(|_| self.is_plain) else {
-            self.rows.add(envelope);
+            self.rows.add_part(envelope, rows);
             return;
         };
+        // Numbers from the first of these rows on, as `keys` has them.
+        let start = rows.start;
         let mut kept: Vec<u32> = Vec::new();
-        let rows = 0..envelope.rows() as u32;
+        let rows = 0..rows.len() as u32;
         match (first.descending, self.has_fresh) {
             (true, false) => kept.extend(rows.filter(|&row| keys[row as usize] >= bound)),
             (false, false) => kept.extend(rows.filter(|&row| keys[row as usize] <= bound)),
@@ -99,7 +197,7 @@ impl Top {
             })),
         }
         for (values, column) in self.rows.columns.iter_mut().zip(slices(envelope)) {
-            Room::of(values, kept.len(), |room| super::gather(column, &kept, room));
+            Room::of(values, kept.len(), |room| super::gather(&column[start..], &kept, room));
         }
         self.rows.count += kept.len();
     }
@@ -108,21 +206,35 @@ impl Top {
 impl Operator for Top {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         if self.done.is_none() {
+            let spiller = self.hold.spiller().cloned();
             match turn.take(0) {
                 None => return Ok(()),
                 Some(pill) if pill.is_pill() => {
                     self.shrink(&|| turn.is_stopped());
+                    if let (Some(spiller), true) = (&spiller, self.runs.is_some()) {
+                        self.spill(turn, spiller)?;
+                    }
                     self.done = Some(0);
                 }
                 Some(envelope) => {
-                    self.add(&envelope);
+                    match &spiller {
+                        Some(spiller) => self.add_within(turn, spiller, &envelope)?,
+                        None => {
+                            Attachment::add_all(&mut self.attached, envelope.attached());
+                            self.add(&envelope, 0..envelope.rows());
+                        }
+                    }
                     if self.is_full() {
                         self.shrink(&|| turn.is_stopped());
                     }
-                    self.booking.hold(&self.terms, turn, self.rows.bytes())?;
+                    let held = if spiller.is_some() { self.hold.booked() } else { self.rows.bytes() };
+                    self.booking.hold(&self.terms, turn, held)?;
                     return Ok(());
                 }
             }
+        }
+        if self.runs.is_some() {
+            return self.send_merged(turn);
         }
         let Some(next) = self.done else { return Ok(()) };
         let end = self.rows.count.min(next + self.growth.target);

@@ -7,13 +7,13 @@ use crate::terms::Terms;
 use crate::value::{DateTime, Number, Rounding, Value, Zone, rounded};
 use md5::{Digest, Md5};
 use oxiri::Iri;
-use oxrdf::{Literal, NamedNode, Term};
+use oxrdf::{BaseDirection, Literal, NamedNode, Term};
 use sha1::Sha1;
 use sha2::{Sha256, Sha384, Sha512};
 use std::fmt::Write as _;
-use vicus_rdf::TermView;
+use vicus_rdf::{Kind, TermView};
 
-/// A string literal: its text and, if it has one, its language.
+/// A string literal: its text and, if it has one, its language; a direction stands behind that, as in `en--ltr`.
 type Text = (String, Option<String>);
 
 impl Evaluator<'_> {
@@ -23,16 +23,37 @@ impl Evaluator<'_> {
         match function {
             Function::Str => {
                 let id = self.id_of(values[0].clone());
-                if id.is_blank() {
+                if id.is_blank() || id.is_triple() {
                     return None;
                 }
                 self.lexical(&values[0]).map(Val::String)
             }
             Function::Lang => self.terms.view(self.id_of(values[0].clone()), |view| match view {
-                TermView::LangString { language, .. } => Some(Val::String(language.to_owned())),
-                TermView::Blank(_) | TermView::Iri(_) => None,
+                TermView::LangString { language, .. } | TermView::DirString { language, .. } => {
+                    Some(Val::String(language.to_owned()))
+                }
+                TermView::Blank(_) | TermView::Iri(_) | TermView::Triple(_) => None,
                 _ => Some(Val::String(String::new())),
             }),
+            Function::LangDir => self.terms.view(self.id_of(values[0].clone()), |view| match view {
+                TermView::DirString { direction, .. } => Some(Val::String(direction.to_string())),
+                TermView::Blank(_) | TermView::Iri(_) | TermView::Triple(_) => None,
+                _ => Some(Val::String(String::new())),
+            }),
+            Function::HasLang => {
+                boolean(matches!(self.id_of(values[0].clone()).kind(), Kind::LangString | Kind::DirString))
+            }
+            Function::HasLangDir => boolean(self.id_of(values[0].clone()).kind() == Kind::DirString),
+            Function::IsTriple => boolean(self.id_of(values[0].clone()).is_triple()),
+            Function::Triple => {
+                let [subject, predicate, object] = values else { return None };
+                let ids = [subject, predicate, object].map(|value| self.id_of(value.clone()));
+                self.terms.triple(ids).map(Val::Id)
+            }
+            Function::Subject => self.part(&values[0], 0),
+            Function::Predicate => self.part(&values[0], 1),
+            Function::Object => self.part(&values[0], 2),
+            Function::Part(place) => self.part(&values[0], place.into()),
             Function::Datatype => {
                 let id = self.id_of(values[0].clone());
                 let datatype = self.terms.view(id, |view| view.datatype().map(str::to_owned))?;
@@ -182,7 +203,7 @@ impl Evaluator<'_> {
             Function::StrDt => {
                 let text = self.simple(&values[0])?;
                 let Term::NamedNode(datatype) = self.terms.term(self.id_of(values[1].clone())) else { return None };
-                if datatype == oxrdf::vocab::rdf::LANG_STRING {
+                if datatype == oxrdf::vocab::rdf::LANG_STRING || datatype == oxrdf::vocab::rdf::DIR_LANG_STRING {
                     return None;
                 }
                 Some(Val::Id(self.terms.id(&Literal::new_typed_literal(text, datatype))))
@@ -190,6 +211,16 @@ impl Evaluator<'_> {
             Function::StrLang => {
                 let (text, language) = (self.simple(&values[0])?, self.simple(&values[1])?);
                 let literal = Literal::new_language_tagged_literal(text, language).ok()?;
+                Some(Val::Id(self.terms.id(&literal)))
+            }
+            Function::StrLangDir => {
+                let (text, language) = (self.simple(&values[0])?, self.simple(&values[1])?);
+                let direction = match self.simple(&values[2])?.as_str() {
+                    "ltr" => BaseDirection::Ltr,
+                    "rtl" => BaseDirection::Rtl,
+                    _ => return None,
+                };
+                let literal = Literal::new_directional_language_tagged_literal(text, language, direction).ok()?;
                 Some(Val::Id(self.terms.id(&literal)))
             }
             Function::BNode => Some(Val::Id(match values {
@@ -222,7 +253,7 @@ impl Evaluator<'_> {
             }
             Function::Cast(target) => {
                 let value = match &values[0] {
-                    Val::Id(id) if id.is_blank() => return None,
+                    Val::Id(id) if id.is_blank() || id.is_triple() => return None,
                     value => self.value(value),
                 };
                 if target == Cast::String && !matches!(value, Value::Number(_) | Value::Boolean(_) | Value::Lang(_)) {
@@ -277,7 +308,24 @@ impl Evaluator<'_> {
     fn tagged(&self, text: String, language: Option<String>) -> Val {
         match language {
             None => Val::String(text),
-            Some(tag) => Val::Id(self.terms.id(&Literal::new_language_tagged_literal_unchecked(text, tag))),
+            Some(tag) => {
+                let literal = match tag.rsplit_once("--") {
+                    None => Literal::new_language_tagged_literal_unchecked(text, tag),
+                    Some((language, direction)) => {
+                        let direction = if direction == "rtl" { BaseDirection::Rtl } else { BaseDirection::Ltr };
+                        Literal::new_directional_language_tagged_literal_unchecked(text, language, direction)
+                    }
+                };
+                Val::Id(self.terms.id(&literal))
+            }
+        }
+    }
+
+    /// Subject, predicate or object of a triple term.
+    fn part(&self, value: &Val, place: usize) -> Option<Val> {
+        match value {
+            Val::Id(id) => self.terms.part(*id, place).map(Val::Id),
+            _ => None,
         }
     }
 

@@ -345,6 +345,10 @@ fn with_string<R>(terms: &Terms, value: &Val, look: impl FnOnce(&str, Option<&st
         Val::Id(id) => terms.view(*id, |view| match view {
             TermView::String(text) => Some(look(text, None)),
             TermView::LangString { value, language } => Some(look(value, Some(language))),
+            // The direction goes with the language, as in the key.
+            TermView::DirString { value, language, direction } => {
+                Some(look(value, Some(&format!("{language}--{direction}"))))
+            }
             _ => None,
         }),
         Val::Boolean(_) | Val::Number(_) | Val::Moment(_) => None,

@@ -124,11 +124,7 @@ impl Planner<'_> {
         (plan, steps, joins): (&Physical, u64, usize),
         make: impl FnOnce() -> Physical,
     ) -> Option<Physical> {
-        let tries = self.tries.get().checked_sub(1)?;
-        let again = self.again.get().checked_sub(steps)?;
-        self.tries.set(tries);
-        self.again.set(again);
-        let other = make();
+        let other = self.again(plan.cost, steps, make)?;
         let always = self.terms.limits.eliminated_from_ns == 0;
         (always || other.cost < plan.cost * ERROR_OF_JOIN.powi(joins as i32)).then_some(other)
     }

@@ -107,12 +107,11 @@ impl Planner<'_> {
             }
         }
         if plan.cost >= self.terms.limits.tried_from_ns as f64
-            && let Some(tries) = self.tries.get().checked_sub(1)
             && let Some(later) = with_test_last(nodes, conditions)
         {
-            self.tries.set(tries);
-            let other = self.plan(&later, needed, goal);
-            if other.price(goal) < plan.price(goal) {
+            let steps = self.stop.spent().steps - before;
+            let other = self.again(plan.cost, steps, || self.plan(&later, needed, goal));
+            if let Some(other) = other.filter(|other| other.price(goal) < plan.price(goal)) {
                 plan = other;
             }
         }

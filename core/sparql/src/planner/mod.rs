@@ -55,6 +55,13 @@ const MOST_PAIRS: usize = 1 << 16;
 /// The greatest number of steps spent on planning something in a second way.
 const AGAIN_STEPS: u64 = 5_000_000;
 
+/// When something is planned in a second way, planning what is nested in it in other ways, too, may take this share of the time
+/// that the first plan takes.
+const NESTED_SHARE: f64 = 0.25;
+
+/// About how long a step takes, in nanoseconds.
+const STEP_NS: f64 = 10.0;
+
 pub(crate) struct Planner<'a> {
     pub(crate) terms: Arc<Terms>,
     /// Whether to reorder joins and search indexes; if not, everything is done as written.
@@ -90,6 +97,24 @@ impl<'a> Planner<'a> {
             slots: Cell::new(slots),
             patterns: RefCell::default(),
         }
+    }
+
+    /// Plans something in a second way, whose first plan costs `cost` nanoseconds and took `steps` to make. `None` if that was done
+    /// often enough, or if planning would take longer than the second plan could save. What is nested in it may be planned in
+    /// several ways, too, and each of these again: so all of them together have that bound.
+    pub(super) fn again<T>(&self, cost: f64, steps: u64, make: impl FnOnce() -> T) -> Option<T> {
+        let tries = self.tries.get().checked_sub(1)?;
+        let left = self.again.get().checked_sub(steps)?;
+        let inside = match self.terms.limits.tried_from_ns {
+            0 => left,
+            _ if steps as f64 * STEP_NS > cost => return None,
+            _ => left.min((cost * NESTED_SHARE / STEP_NS) as u64),
+        };
+        self.tries.set(tries);
+        self.again.set(inside);
+        let made = make();
+        self.again.set(left - (inside - self.again.get()));
+        Some(made)
     }
 
     /// A new slot, for a value that the query has no variable for.

@@ -201,8 +201,10 @@ impl Planner<'_> {
                 matches!(operands[..], [Expr::Slot(_)]).then(|| of(&[Kind::Blank]))
             }
             Expr::Call(Function::IsLiteral, operands) => {
-                let literals = [Kind::String, Kind::LangString, Kind::Boolean, Kind::Integer, Kind::Typed];
-                matches!(operands[..], [Expr::Slot(_)]).then(|| of(&literals))
+                matches!(operands[..], [Expr::Slot(_)]).then(|| of(&Kind::LITERALS))
+            }
+            Expr::Call(Function::IsTriple, operands) => {
+                matches!(operands[..], [Expr::Slot(_)]).then(|| of(&[Kind::Triple]))
             }
             Expr::Call(Function::StrStarts, operands) => {
                 let [text, Expr::Constant(start)] = &operands[..] else { return None };
@@ -245,7 +247,9 @@ impl Planner<'_> {
             return self.texts(value, &Texts::compared(operator, &self.string(id)?));
         }
         match id.kind() {
-            Kind::Iri | Kind::Blank | Kind::String | Kind::LangString if operator == Compare::Equal => {
+            Kind::Iri | Kind::Blank | Kind::String | Kind::LangString | Kind::DirString
+                if operator == Compare::Equal =>
+            {
                 Some(self.one(id))
             }
             Kind::String => self.texts(value, &Texts::compared(operator, &self.string(id)?)).map(|mut parts| {
@@ -256,7 +260,7 @@ impl Planner<'_> {
             Kind::Integer => Some(joined(within(operator, id..Id::from_bits(id.bits() + 1), Kind::Integer), typed())),
             Kind::Boolean => Some(joined(within(operator, id..Id::from_bits(id.bits() + 1), Kind::Boolean), typed())),
             Kind::Typed => self.compared_with_typed(operator, id),
-            Kind::Iri | Kind::Blank | Kind::LangString | Kind::Unbound => None,
+            Kind::Iri | Kind::Blank | Kind::LangString | Kind::DirString | Kind::Triple | Kind::Unbound => None,
         }
     }
 
@@ -306,8 +310,7 @@ impl Planner<'_> {
             let ids = texts.bounds(|text| self.terms.snapshot.dictionary().search(kind, text), kind);
             parts = joined(joined(parts, vec![Part { ids, met: true }]), self.fresh(kind));
         }
-        let others: &[Kind] =
-            if is_any { &[Kind::LangString, Kind::Boolean, Kind::Integer, Kind::Typed] } else { &[Kind::LangString] };
+        let others: &[Kind] = if is_any { &Kind::LITERALS[1..] } else { &[Kind::LangString, Kind::DirString] };
         let others = of(others).into_iter().map(|part| Part { met: false, ..part }).collect();
         Some(joined(parts, others))
     }

@@ -30,8 +30,7 @@ impl Planner<'_> {
         goal: Goal,
     ) -> Physical {
         let price = |plan: &Physical| plan.cost + plan.estimate.rows * cost::BUILD;
-        let tries = self.tries.get();
-        if !self.optimise || alone.cost < self.terms.limits.tried_from_ns as f64 || tries == 0 {
+        if !self.optimise || alone.cost < self.terms.limits.tried_from_ns as f64 || self.tries.get() == 0 {
             return alone;
         }
         // The keys cost about as much as the left side, and each key is searched at least once.
@@ -47,12 +46,10 @@ impl Planner<'_> {
             return alone;
         }
         // This plans everything nested in the right side again.
-        let Some(again) = self.again.get().checked_sub(steps) else { return alone };
-        self.again.set(again);
-        self.tries.set(tries - 1);
-        let keys_alone = keys_alone(asking, &keys);
-        let plan = self.plan(&restricted(right, keys_alone, &keys), needed, goal);
-        if price(&plan) < price(&alone) { plan } else { alone }
+        let plan = self.again(price(&alone), steps, || {
+            self.plan(&restricted(right, keys_alone(asking, &keys), &keys), needed, goal)
+        });
+        plan.filter(|plan| price(plan) < price(&alone)).unwrap_or(alone)
     }
 
     /// The join of a group whose sub-selects compute only what the other operands ask for; `None` if there are none, or if that
@@ -72,12 +69,9 @@ impl Planner<'_> {
         if all.iter().all(Option::is_none) {
             return None;
         }
-        let (tries, again) = (self.tries.get().checked_sub(1)?, self.again.get().checked_sub(steps)?);
-        self.tries.set(tries);
-        self.again.set(again);
         let nodes: Vec<Node> =
             all.into_iter().zip(nodes).map(|(asked, node)| asked.unwrap_or_else(|| node.clone())).collect();
-        let other = self.joined_group(&nodes, conditions, needed, goal);
+        let other = self.again(plan.cost, steps, || self.joined_group(&nodes, conditions, needed, goal))?;
         let always = self.terms.limits.eliminated_from_ns == 0;
         (always || other.price(goal) < plan.price(goal)).then_some(other)
     }

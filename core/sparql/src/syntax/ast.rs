@@ -249,7 +249,18 @@ pub(crate) struct Triple {
     pub(crate) object: Term,
 }
 
-/// A subject or an object of a triple pattern.
+impl Triple {
+    /// Calls `found` for each variable in it.
+    pub(crate) fn each_variable(&self, found: &mut impl FnMut(Var)) {
+        self.subject.each_variable(found);
+        if let Verb::Var(var) = self.verb {
+            found(var);
+        }
+        self.object.each_variable(found);
+    }
+}
+
+/// A subject or an object of a triple pattern, or a part of a triple term.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Term {
     Iri(NamedNode),
@@ -257,6 +268,49 @@ pub(crate) enum Term {
     Var(Var),
     /// A blank node, by number: equal labels have the same number.
     Blank(u32),
+    /// A triple term. Where it has neither variables nor blank nodes, see [`Term::constant`].
+    Triple(Arc<TripleTerm>),
+}
+
+/// A triple term that may have variables and blank nodes.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct TripleTerm {
+    pub(crate) subject: Term,
+    /// An IRI or a variable.
+    pub(crate) predicate: Term,
+    pub(crate) object: Term,
+}
+
+impl TripleTerm {
+    pub(crate) fn parts(&self) -> [&Term; 3] {
+        [&self.subject, &self.predicate, &self.object]
+    }
+}
+
+impl Term {
+    /// Calls `found` for each variable in it.
+    pub(crate) fn each_variable(&self, found: &mut impl FnMut(Var)) {
+        match self {
+            Term::Var(var) => found(*var),
+            Term::Triple(triple) => triple.parts().into_iter().for_each(|part| part.each_variable(found)),
+            Term::Iri(_) | Term::Literal(_) | Term::Blank(_) => {}
+        }
+    }
+
+    /// The term, if it has neither variables nor blank nodes. The subject of a triple term must not be a literal.
+    pub(crate) fn constant(&self) -> Option<oxrdf::Term> {
+        Some(match self {
+            Term::Iri(iri) => iri.clone().into(),
+            Term::Literal(literal) => literal.clone().into(),
+            Term::Var(_) | Term::Blank(_) => return None,
+            Term::Triple(triple) => {
+                let (Term::Iri(subject), Term::Iri(predicate)) = (&triple.subject, &triple.predicate) else {
+                    return None;
+                };
+                oxrdf::Triple::new(subject.clone(), predicate.clone(), triple.object.constant()?).into()
+            }
+        })
+    }
 }
 
 /// The predicate or path of a triple pattern.

@@ -60,6 +60,19 @@ const FUNCTIONS: [(&str, Function, usize, usize); 48] = [
     ("YEAR", Function::Of(DateField::Year), 1, 1),
 ];
 
+/// Functions of SPARQL 1.2, with their number of operands.
+const NEWER: [(&str, Function, usize); 9] = [
+    ("HASLANG", Function::HasLang, 1),
+    ("HASLANGDIR", Function::HasLangDir, 1),
+    ("ISTRIPLE", Function::IsTriple, 1),
+    ("LANGDIR", Function::LangDir, 1),
+    ("OBJECT", Function::Object, 1),
+    ("PREDICATE", Function::Predicate, 1),
+    ("STRLANGDIR", Function::StrLangDir, 3),
+    ("SUBJECT", Function::Subject, 1),
+    ("TRIPLE", Function::Triple, 3),
+];
+
 const AGGREGATES: [(&str, FoldName); 6] = [
     ("COUNT", FoldName::Count),
     ("SUM", FoldName::Sum),
@@ -215,6 +228,11 @@ impl<'a> Parser<'a> {
         Ok(match self.kind() {
             Kind::Bang => {
                 self.skip();
+                let is_unary = matches!(self.kind(), Kind::Bang | Kind::Plus | Kind::Minus) && !self.at_signed_number();
+                if is_unary && self.options.rdf_12 {
+                    self.note_newer(self.place(), "a sign behind `!`");
+                    return Ok(Expression::Not(Box::new(self.deeper(Self::unary)?)));
+                }
                 Expression::Not(Box::new(self.deeper(Self::primary)?))
             }
             Kind::Plus => {
@@ -233,6 +251,7 @@ impl<'a> Parser<'a> {
         let at = self.place();
         match self.kind() {
             Kind::Open => self.bracketed(),
+            Kind::TermOpen => self.expression_triple(),
             Kind::Variable => {
                 let var = self.need_variable()?;
                 Ok(Expression::Var(var, at as u32))
@@ -312,6 +331,11 @@ impl<'a> Parser<'a> {
         if let Some((name, function, least, most)) = FUNCTIONS.iter().find(|(other, ..)| is(other)) {
             self.skip();
             return Ok(Expression::Call(*function, self.operands(*least, *most, name)?));
+        }
+        if let Some((name, function, operands)) = NEWER.iter().find(|(other, ..)| self.options.rdf_12 && is(other)) {
+            self.note_newer(at, name);
+            self.skip();
+            return Ok(Expression::Call(*function, self.operands(*operands, *operands, name)?));
         }
         if let Some((name, fold)) = AGGREGATES.iter().find(|(other, _)| is(other)) {
             self.skip();

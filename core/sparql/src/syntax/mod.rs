@@ -10,6 +10,7 @@ mod names;
 mod parser;
 mod pattern;
 mod select;
+mod template;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -49,6 +50,9 @@ pub struct ParseOptions<'a> {
     /// Whether calling an unknown function makes the query wrong. Otherwise that call fails (SPARQL 1.1, §17.3.3), so a filter
     /// with it drops all rows.
     pub strict_functions: bool,
+    /// Whether the syntax of SPARQL 1.2 is read: triple terms and what they are made with, base directions, VERSION, and the functions of
+    /// these. Otherwise each is an error.
+    pub rdf_12: bool,
 }
 
 /// The default of [`ParseOptions::longer`].
@@ -60,7 +64,7 @@ impl ParseOptions<'_> {
 }
 
 impl Default for ParseOptions<'_> {
-    /// No base, at most 64 MiB, 64 bytes longer for each byte, 32,768 repeated signs, 1000 levels, unknown functions fail.
+    /// No base, at most 64 MiB, 64 bytes longer for each byte, 32,768 repeated signs, 1000 levels, unknown functions fail, SPARQL 1.1.
     fn default() -> Self {
         ParseOptions {
             base: None,
@@ -69,6 +73,7 @@ impl Default for ParseOptions<'_> {
             path_signs: 32 << 10,
             depth: 1000,
             strict_functions: false,
+            rdf_12: false,
         }
     }
 }
@@ -98,11 +103,31 @@ pub(crate) fn read_update(text: &str, options: &ParseOptions<'_>) -> std::result
     read_as(text, "update", options, |parser| parser.update())
 }
 
+/// The error of a text that is wrong: if that is so because it uses SPARQL 1.2, that it does.
+fn newer<T>(
+    text: &str,
+    noun: &'static str,
+    options: &ParseOptions<'_>,
+    read: &impl Fn(&mut Parser<'_>) -> Result<T>,
+    wrong: Box<Wrong>,
+) -> Box<Wrong> {
+    let options = ParseOptions { rdf_12: true, ..options.clone() };
+    let Ok(mut parser) = Parser::new(text, noun, &options) else { return wrong };
+    // What it reads is dropped; its errors are those of a text that was meant otherwise.
+    let _read = read(&mut parser);
+    match parser.newer {
+        Some((at, what)) if wrong.kind == QueryErrorKind::Syntax && at <= wrong.at => {
+            Wrong::new(at, format!("{what} is SPARQL 1.2: give --rdf-12 to read it"))
+        }
+        _ => wrong,
+    }
+}
+
 fn read_as<T>(
     text: &str,
     noun: &'static str,
     options: &ParseOptions<'_>,
-    read: impl FnOnce(Parser<'_>) -> Result<T>,
+    read: impl Fn(&mut Parser<'_>) -> Result<T>,
 ) -> std::result::Result<T, QueryError> {
     let limit = options.bytes.min(u32::MAX as usize);
     if text.len() > limit {
@@ -113,9 +138,12 @@ fn read_as<T>(
             kind: QueryErrorKind::TooLong,
         });
     }
-    let decoded = unescape::codepoints(text);
+    // SPARQL 1.2 has them in strings and IRIs only.
+    let decoded = if options.rdf_12 { None } else { unescape::codepoints(text) };
     let written = decoded.as_ref().map_or(text, |decoded| &decoded.text);
-    Parser::new(written, noun, options).and_then(read).map_err(|wrong| {
+    let outcome = Parser::new(written, noun, options).and_then(|mut parser| read(&mut parser));
+    outcome.map_err(|wrong| {
+        let wrong = if options.rdf_12 { wrong } else { newer(written, noun, options, &read, wrong) };
         let Wrong { at, message, kind } = *wrong;
         if kind == QueryErrorKind::WrongBase {
             // The error has no place in the text.

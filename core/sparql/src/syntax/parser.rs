@@ -7,7 +7,7 @@ use super::{ParseOptions, Result, Wrong, unescape};
 use crate::error::{QueryError, QueryErrorKind};
 use oxiri::Iri;
 use oxrdf::vocab::xsd;
-use oxrdf::{Literal, NamedNode};
+use oxrdf::{BaseDirection, Literal, NamedNode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -69,6 +69,8 @@ pub(super) struct Parser<'a> {
     pub(super) aggregate_count: usize,
     /// The number of EXISTS whose levels are not counted yet: each becomes an operator on top of the pattern that it tests.
     tests: usize,
+    /// The first thing in the text that only SPARQL 1.2 has.
+    pub(super) newer: Option<(usize, &'static str)>,
 }
 
 /// Whether an aggregate may stand somewhere.
@@ -90,7 +92,7 @@ impl<'a> Parser<'a> {
             })
         });
         let base = base.transpose()?;
-        let mut tokens = Tokens::new(text);
+        let mut tokens = Tokens::new(text, options.rdf_12);
         let ahead = [tokens.next(), tokens.next()];
         Ok(Parser {
             text,
@@ -118,11 +120,12 @@ impl<'a> Parser<'a> {
             aggregates: Aggregates::InPattern,
             aggregate_count: 0,
             tests: 0,
+            newer: None,
         })
     }
 
     /// Parses the whole text as a query.
-    pub(super) fn query(mut self) -> Result<Query> {
+    pub(super) fn query(&mut self) -> Result<Query> {
         self.prologue()?;
         let (form, select) = if self.at_word("SELECT") {
             (Form::Select, self.select(true)?.0)
@@ -143,7 +146,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses the whole text as an update.
-    pub(super) fn update(mut self) -> Result<Update> {
+    pub(super) fn update(&mut self) -> Result<Update> {
         let operations = self.operations()?;
         self.end()?;
         Ok(Update { operations, depth: self.deepest })
@@ -186,7 +189,22 @@ impl<'a> Parser<'a> {
         self.lengthen(self.place(), bytes)
     }
 
-    /// BASE and PREFIX.
+    /// Notes that something which begins here is SPARQL 1.2's alone.
+    pub(super) fn note_newer(&mut self, at: usize, what: &'static str) {
+        if self.newer.is_none_or(|(first, _)| at < first) {
+            self.newer = Some((at, what));
+        }
+    }
+
+    /// A variable of our own, which the text can't name.
+    pub(super) fn own_variable(&mut self) -> Var {
+        let var = Var(self.variables.len() as u32);
+        self.mentions.push(1);
+        self.variables.push(format!("_:{}", var.0));
+        var
+    }
+
+    /// BASE, PREFIX and VERSION.
     pub(super) fn prologue(&mut self) -> Result<()> {
         loop {
             if self.take_word("BASE") {
@@ -201,6 +219,14 @@ impl<'a> Parser<'a> {
                 let iri = self.resolved("an IRI in `<` and `>`")?;
                 self.prefixes.insert(prefix, iri.into_string());
                 self.shared_prefixes = None;
+            } else if self.options.rdf_12 && self.at_word("VERSION") {
+                self.note_newer(self.place(), "VERSION");
+                self.skip();
+                let text = self.slice(self.token());
+                if self.kind() != Kind::Text || text.starts_with("\"\"\"") || text.starts_with("'''") {
+                    return Err(self.unexpected("a version in single quotation marks, such as \"1.2\""));
+                }
+                self.skip();
             } else {
                 return Ok(());
             }
@@ -505,8 +531,20 @@ impl<'a> Parser<'a> {
                         let at = self.place();
                         let language = &self.slice(self.token())[1..];
                         self.skip();
-                        Literal::new_language_tagged_literal(value, language)
-                            .map_err(|error| Wrong::new(at, format!("`@{language}` is no language tag: {error}")))?
+                        let wrong = |error| Wrong::new(at, format!("`@{language}` is no language tag: {error}"));
+                        match language.split_once("--") {
+                            None => Literal::new_language_tagged_literal(value, language).map_err(wrong)?,
+                            Some((language, direction)) => {
+                                self.note_newer(at, "a base direction");
+                                let direction = match direction {
+                                    "ltr" => BaseDirection::Ltr,
+                                    "rtl" => BaseDirection::Rtl,
+                                    _ => return Err(Wrong::new(at, "a base direction is `ltr` or `rtl`")),
+                                };
+                                Literal::new_directional_language_tagged_literal(value, language, direction)
+                                    .map_err(wrong)?
+                            }
+                        }
                     }
                     Kind::Carets => {
                         self.skip();

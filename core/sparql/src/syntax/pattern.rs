@@ -1,10 +1,14 @@
 //! Groups, triples and paths: SPARQL 1.1, §19.8, rules 53 to 106.
 
-use super::ast::{Element, Endpoint, GraphName, Group, InGraph, Path, Service, Term, Triple, Values, Var, Verb};
+use super::ast::{
+    Element, Endpoint, Expression, GraphName, Group, InGraph, Path, Service, Term, Triple, TripleTerm, Values, Var,
+    Verb,
+};
 use super::names::Scope;
 use super::parser::{Aggregates, Parser};
 use super::token::Kind;
 use super::{Result, Wrong};
+use crate::expression::Function;
 use oxrdf::NamedNode;
 use oxrdf::vocab::rdf;
 use std::sync::Arc;
@@ -41,6 +45,12 @@ fn walks_of(triple: &Triple) -> usize {
         Verb::Var(_) => 0,
         Verb::Path(path) => of_path(path),
     }
+}
+
+/// The triple that says that a triple term is what a reifier reifies.
+fn reifies(reifier: &Term, triple: TripleTerm) -> Triple {
+    let verb = Verb::Path(Arc::new(Path::Iri(rdf::REIFIES.into_owned())));
+    Triple { subject: Arc::new(reifier.clone()), verb, object: Term::Triple(Arc::new(triple)) }
 }
 
 /// The triples parsed so far.
@@ -206,7 +216,9 @@ impl<'a> Parser<'a> {
             | Kind::Double
             | Kind::Text
             | Kind::Open
-            | Kind::BracketOpen => true,
+            | Kind::BracketOpen
+            | Kind::TermOpen
+            | Kind::ReifiedOpen => true,
             Kind::Plus | Kind::Minus => self.at_signed_number(),
             Kind::Word => self.at_word("true") || self.at_word("false"),
             _ => false,
@@ -224,9 +236,7 @@ impl<'a> Parser<'a> {
         }
         for Triple { subject, verb, object } in &triples.all {
             for end in [&**subject, object] {
-                if let Term::Var(var) = end {
-                    scope.add(*var);
-                }
+                end.each_variable(&mut |var| scope.add(var));
             }
             if let Verb::Var(var) = verb {
                 scope.add(*var);
@@ -253,18 +263,19 @@ impl<'a> Parser<'a> {
     fn same_subject(&mut self, triples: &mut Triples) -> Result<()> {
         let is_nested = self.at_nested();
         let subject = self.node(triples, "a triple's subject")?;
-        // A list or a blank node with properties may stand alone.
+        // A list, a blank node with properties or a reified triple may stand alone.
         if is_nested && !self.at_verb(triples.whose) {
             return Ok(());
         }
         self.properties(&Arc::new(subject), triples)
     }
 
-    /// Whether a non-empty list or a blank node with properties begins here.
+    /// Whether a non-empty list, a blank node with properties or a reified triple begins here.
     fn at_nested(&self) -> bool {
         match self.kind() {
             Kind::Open => self.second() != Kind::Close,
             Kind::BracketOpen => self.second() != Kind::BracketClose,
+            Kind::ReifiedOpen => true,
             _ => false,
         }
     }
@@ -291,7 +302,9 @@ impl<'a> Parser<'a> {
             let signs = self.tokens_read() - first;
             loop {
                 let object = self.node(triples, "a triple's object")?;
-                triples.all.push(Triple { subject: Arc::clone(subject), verb: verb.clone(), object });
+                let triple = Triple { subject: Arc::clone(subject), verb: verb.clone(), object };
+                triples.all.push(triple.clone());
+                self.annotations(&triple, triples)?;
                 if !self.take(Kind::Comma) {
                     break;
                 }
@@ -335,9 +348,15 @@ impl<'a> Parser<'a> {
     fn node(&mut self, triples: &mut Triples, expected: &str) -> Result<Term> {
         let at = self.place();
         if !self.at_nested() {
+            if self.kind() == Kind::TermOpen {
+                return self.triple_term(triples.whose);
+            }
             let term = self.term()?.ok_or_else(|| self.unexpected(expected))?;
             self.may_stand(&term, at, triples.whose)?;
             return Ok(term);
+        }
+        if self.kind() == Kind::ReifiedOpen {
+            return self.reified(triples);
         }
         self.deeper(|parser| {
             let first = parser.blanks.fresh();
@@ -366,6 +385,190 @@ impl<'a> Parser<'a> {
                 link(&has_rest, next.clone());
                 cell = Arc::new(next);
             }
+        })
+    }
+
+    // Triples as terms: SPARQL 1.2.
+
+    /// A triple term of a pattern or a template.
+    fn triple_term(&mut self, whose: Where) -> Result<Term> {
+        self.note_newer(self.place(), "a triple term, `<<( s p o )>>`,");
+        self.skip();
+        self.deeper(|parser| {
+            let subject = parser.term_part(whose, "the subject of a triple term")?;
+            let predicate = parser.term_verb(whose)?;
+            let object = parser.term_part(whose, "the object of a triple term")?;
+            parser.need(Kind::TermClose, "`)>>`")?;
+            Ok(Term::Triple(Arc::new(TripleTerm { subject, predicate, object })))
+        })
+    }
+
+    /// The subject or the object of a triple term.
+    fn term_part(&mut self, whose: Where, expected: &str) -> Result<Term> {
+        if self.kind() == Kind::TermOpen {
+            return self.triple_term(whose);
+        }
+        let at = self.place();
+        if self.kind() == Kind::Open {
+            return Err(self.unexpected(expected));
+        }
+        let term = self.term()?.ok_or_else(|| self.unexpected(expected))?;
+        self.may_stand(&term, at, whose)?;
+        Ok(term)
+    }
+
+    /// The predicate of a triple term or of a reified triple: a variable, an IRI or `a`.
+    fn term_verb(&mut self, whose: Where) -> Result<Term> {
+        let at = self.place();
+        let term = match self.variable() {
+            Some(var) => Term::Var(var),
+            None => Term::Iri(self.predicate()?),
+        };
+        self.may_stand(&term, at, whose)?;
+        Ok(term)
+    }
+
+    /// A reified triple; returns its reifier.
+    fn reified(&mut self, triples: &mut Triples) -> Result<Term> {
+        self.note_newer(self.place(), "a reified triple, `<< s p o >>`,");
+        self.skip();
+        self.deeper(|parser| {
+            let subject = parser.reified_part(triples, "the subject of a reified triple")?;
+            let predicate = parser.term_verb(triples.whose)?;
+            let object = parser.reified_part(triples, "the object of a reified triple")?;
+            let reifier = parser.reifier(triples.whose)?;
+            parser.need(Kind::ReifiedClose, "`>>` or `~`")?;
+            let reifier = match reifier {
+                Some(reifier) => reifier,
+                None => parser.fresh_reifier(triples.whose)?,
+            };
+            triples.all.push(reifies(&reifier, TripleTerm { subject, predicate, object }));
+            Ok(reifier)
+        })
+    }
+
+    fn reified_part(&mut self, triples: &mut Triples, expected: &str) -> Result<Term> {
+        match self.kind() {
+            Kind::ReifiedOpen => self.reified(triples),
+            _ => self.term_part(triples.whose, expected),
+        }
+    }
+
+    /// What stands behind `~`, if there is one: a variable, an IRI, a blank node, or nothing, which is a new blank node.
+    fn reifier(&mut self, whose: Where) -> Result<Option<Term>> {
+        self.note_reifier();
+        if !self.take(Kind::Tilde) {
+            return Ok(None);
+        }
+        let at = self.place();
+        let is_named = matches!(self.kind(), Kind::Variable | Kind::Iri | Kind::Name | Kind::Blank)
+            || self.kind() == Kind::BracketOpen && self.second() == Kind::BracketClose;
+        if !is_named {
+            return self.fresh_reifier(whose).map(Some);
+        }
+        let term = self.term()?.ok_or_else(|| self.unexpected("a reifier"))?;
+        self.may_stand(&term, at, whose)?;
+        Ok(Some(term))
+    }
+
+    fn note_reifier(&mut self) {
+        if self.kind() == Kind::Tilde {
+            self.note_newer(self.place(), "a reifier, `~ r`,");
+        }
+    }
+
+    fn fresh_reifier(&mut self, whose: Where) -> Result<Term> {
+        let blank = self.blanks.fresh();
+        self.may_stand(&blank, self.place(), whose)?;
+        Ok(blank)
+    }
+
+    /// The reifiers and annotations behind the object of a triple.
+    fn annotations(&mut self, triple: &Triple, triples: &mut Triples) -> Result<()> {
+        // The reifier that stands right before.
+        let mut last = None;
+        while matches!(self.kind(), Kind::Tilde | Kind::AnnotationOpen) {
+            let at = self.place();
+            let predicate = match &triple.verb {
+                Verb::Var(var) => Term::Var(*var),
+                Verb::Path(path) => match &**path {
+                    Path::Iri(iri) => Term::Iri(iri.clone()),
+                    _ => return Err(Wrong::new(at, "a path is no triple: it can't have a reifier or an annotation")),
+                },
+            };
+            let (subject, object) = ((*triple.subject).clone(), triple.object.clone());
+            let term = TripleTerm { subject, predicate, object };
+            if let Some(reifier) = self.reifier(triples.whose)? {
+                triples.all.push(reifies(&reifier, term));
+                last = Some(reifier);
+                continue;
+            }
+            self.note_newer(at, "an annotation, `{| p o |}`,");
+            self.skip();
+            let reifier = match last.take() {
+                Some(reifier) => reifier,
+                None => {
+                    let reifier = self.fresh_reifier(triples.whose)?;
+                    triples.all.push(reifies(&reifier, term));
+                    reifier
+                }
+            };
+            self.deeper(|parser| parser.properties(&Arc::new(reifier), triples))?;
+            self.need(Kind::AnnotationClose, "`|}`, `;` or `,`")?;
+        }
+        Ok(())
+    }
+
+    /// A triple term in an expression.
+    pub(super) fn expression_triple(&mut self) -> Result<Expression> {
+        self.note_newer(self.place(), "a triple term, `<<( s p o )>>`,");
+        self.skip();
+        self.deeper(|parser| {
+            let simple = |parser: &mut Self, expected: &str| -> Result<Option<Expression>> {
+                let at = parser.place() as u32;
+                Ok(match parser.variable() {
+                    Some(var) => Some(Expression::Var(var, at)),
+                    None if parser.kind() == Kind::Word && expected == "a predicate" && parser.is_a() => {
+                        Some(Expression::Iri(parser.predicate()?))
+                    }
+                    None => parser.iri()?.map(Expression::Iri),
+                })
+            };
+            let subject = simple(parser, "a subject")?.ok_or_else(|| parser.unexpected("a variable or an IRI"))?;
+            let predicate =
+                simple(parser, "a predicate")?.ok_or_else(|| parser.unexpected("a variable, an IRI or `a`"))?;
+            let object = match simple(parser, "an object")? {
+                Some(object) => object,
+                None if parser.kind() == Kind::TermOpen => parser.expression_triple()?,
+                None => match parser.literal()? {
+                    Some(literal) => Expression::Literal(literal),
+                    None => return Err(parser.unexpected("a variable, an IRI, a literal or a triple term")),
+                },
+            };
+            parser.need(Kind::TermClose, "`)>>`")?;
+            Ok(Expression::Call(Function::Triple, vec![subject, predicate, object]))
+        })
+    }
+
+    /// A triple term in a table.
+    fn triple_value(&mut self) -> Result<oxrdf::Triple> {
+        self.note_newer(self.place(), "a triple term, `<<( s p o )>>`,");
+        self.skip();
+        self.deeper(|parser| {
+            let subject = parser.need_iri()?;
+            let predicate = parser.predicate()?;
+            let object = match parser.kind() {
+                Kind::TermOpen => parser.triple_value()?.into(),
+                _ => match parser.iri()? {
+                    Some(iri) => oxrdf::Term::from(iri),
+                    None => match parser.literal()? {
+                        Some(literal) => literal.into(),
+                        None => return Err(parser.unexpected("an IRI, a literal or a triple term")),
+                    },
+                },
+            };
+            parser.need(Kind::TermClose, "`)>>`")?;
+            Ok(oxrdf::Triple::new(subject, predicate, object))
         })
     }
 
@@ -499,6 +702,9 @@ impl<'a> Parser<'a> {
     fn value(&mut self) -> Result<Option<oxrdf::Term>> {
         if self.take_word("UNDEF") {
             return Ok(None);
+        }
+        if self.kind() == Kind::TermOpen {
+            return Ok(Some(self.triple_value()?.into()));
         }
         if let Some(iri) = self.iri()? {
             return Ok(Some(iri.into()));

@@ -1,6 +1,6 @@
 //! SELECT, ASK, CONSTRUCT and DESCRIBE, their modifiers, and the rules for selected variables: SPARQL 1.1, §11.4, §18.2.1.
 
-use super::ast::{Dataset, Element, Expression, Form, Group, Item, OrderKey, Select, Term, Triple, Var, Verb};
+use super::ast::{Dataset, Element, Expression, Form, Group, Item, OrderKey, Select, Triple, Var};
 use super::names::Scope;
 use super::parser::{Aggregates, Parser};
 use super::pattern::Template;
@@ -9,11 +9,10 @@ use super::{Result, Wrong};
 
 /// The variables of a template, each once.
 fn variables_of(template: &[Triple]) -> Vec<Var> {
-    let ends = |triple: &Triple| [(*triple.subject).clone(), triple.object.clone()];
-    let of_end = |term: Term| if let Term::Var(var) = term { Some(var) } else { None };
-    let of_verb = |triple: &Triple| if let Verb::Var(var) = triple.verb { Some(var) } else { None };
-    let all = template.iter().flat_map(|triple| ends(triple).into_iter().filter_map(of_end).chain(of_verb(triple)));
-    let mut all: Vec<Var> = all.collect();
+    let mut all = Vec::new();
+    for triple in template {
+        triple.each_variable(&mut |var| all.push(var));
+    }
     all.sort_unstable();
     all.dedup();
     all
@@ -158,7 +157,7 @@ impl<'a> Parser<'a> {
     pub(super) fn construct(&mut self) -> Result<(Form, Select)> {
         let template = Template { variables: true, blanks: true, name: "a template" };
         self.aggregates = Aggregates::Allowed;
-        let (pattern, mut scope, triples);
+        let (pattern, mut scope, mut triples);
         if self.take(Kind::BraceOpen) {
             triples = self.template(template, None)?;
             self.need(Kind::BraceClose, "`}` or a triple")?;
@@ -177,7 +176,9 @@ impl<'a> Parser<'a> {
         }
         let mut select = Select::of(pattern);
         self.modifiers(&mut select, &mut scope)?;
+        let mut computed = self.computed_terms([&mut triples]);
         select.projection = variables_of(&triples).into_iter().map(Item::Var).collect();
+        self.project_computed(&mut select, &mut computed);
         Ok((Form::Construct(triples), select))
     }
 

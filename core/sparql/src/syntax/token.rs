@@ -14,7 +14,7 @@ pub(super) enum Kind {
     Blank,
     /// `?name` or `$name`
     Variable,
-    /// `@en-GB`
+    /// `@en-GB`; of RDF 1.2, `@en-GB--ltr` as well
     Language,
     Integer,
     Decimal,
@@ -48,6 +48,20 @@ pub(super) enum Kind {
     Slash,
     Caret,
     Carets,
+    /// `<<(`, of RDF 1.2 as those below.
+    TermOpen,
+    /// `)>>`
+    TermClose,
+    /// `<<`
+    ReifiedOpen,
+    /// `>>`
+    ReifiedClose,
+    /// `{|`
+    AnnotationOpen,
+    /// `|}`
+    AnnotationClose,
+    /// `~`
+    Tilde,
     Question,
     /// Not a token; [`Tokens::wrong`] says why. No other kind follows.
     Wrong,
@@ -73,11 +87,13 @@ pub(super) struct Tokens<'a> {
     nameless: usize,
     /// The error message of [`Kind::Wrong`].
     pub(super) wrong: String,
+    /// Whether there are the tokens of SPARQL 1.2.
+    rdf_12: bool,
 }
 
 impl<'a> Tokens<'a> {
-    pub(super) fn new(text: &'a str) -> Tokens<'a> {
-        Tokens { text, at: 0, nameless: 0, wrong: String::new() }
+    pub(super) fn new(text: &'a str, rdf_12: bool) -> Tokens<'a> {
+        Tokens { text, at: 0, nameless: 0, wrong: String::new(), rdf_12 }
     }
 
     /// The next token. [`Kind::End`] and [`Kind::Wrong`] are returned again and again.
@@ -88,7 +104,8 @@ impl<'a> Tokens<'a> {
         if self.at == bytes.len() {
             return Token { kind: Kind::End, start, end: start };
         }
-        match token(self.text, self.at, &mut self.nameless) {
+        let newer = if self.rdf_12 { newer(bytes, self.at) } else { None };
+        match newer.map_or_else(|| token(self.text, self.at, &mut self.nameless), Ok) {
             Ok((kind, end)) => {
                 self.at = end;
                 Token { kind, start, end: end as u32 }
@@ -116,6 +133,39 @@ fn skip_blank(bytes: &[u8], mut at: usize) -> usize {
         }
     }
     at
+}
+
+/// The token at a place that only SPARQL 1.2 has, and its end.
+fn newer(bytes: &[u8], at: usize) -> Option<(Kind, usize)> {
+    let rest = &bytes[at..];
+    let signs: [(&[u8], Kind); 7] = [
+        (b"<<(", Kind::TermOpen),
+        (b")>>", Kind::TermClose),
+        (b"<<", Kind::ReifiedOpen),
+        (b">>", Kind::ReifiedClose),
+        (b"{|", Kind::AnnotationOpen),
+        (b"|}", Kind::AnnotationClose),
+        (b"~", Kind::Tilde),
+    ];
+    if let Some((sign, kind)) = signs.into_iter().find(|(sign, _)| rest.starts_with(sign)) {
+        return Some((kind, at + sign.len()));
+    }
+    if rest.first() != Some(&b'@') {
+        return None;
+    }
+    let mut end = run(bytes, at + 1, u8::is_ascii_alphabetic);
+    if end == at + 1 {
+        return None;
+    }
+    loop {
+        let part = run(bytes, end + 1, u8::is_ascii_alphanumeric);
+        if bytes.get(end) != Some(&b'-') || part == end + 1 {
+            break;
+        }
+        end = part;
+    }
+    let direction = run(bytes, end + 2, u8::is_ascii_alphabetic);
+    (bytes[end..].starts_with(b"--") && direction > end + 2).then_some((Kind::Language, direction))
 }
 
 /// The token at a place, and its end. No prefixed name begins before `nameless`.
@@ -209,7 +259,12 @@ fn token(text: &str, at: usize, nameless: &mut usize) -> Result<(Kind, usize), W
 
 /// The first place from `at` on at which `fits` is false.
 fn run(bytes: &[u8], at: usize, fits: impl Fn(&u8) -> bool) -> usize {
-    bytes[at..].iter().position(|byte| !fits(byte)).map_or(bytes.len(), |length| at + length)
+    bytes
+        .get(at..)
+        .unwrap_or_default()
+        .iter()
+        .position(|byte| !fits(byte))
+        .map_or(bytes.len().max(at), |length| at + length)
 }
 
 /// The end of the IRI that begins at a place, if one does.
@@ -398,7 +453,7 @@ mod tests {
 
     /// All tokens including the last one, and the error message.
     fn tokens(text: &str) -> (Vec<Token>, String) {
-        let (mut tokens, mut all) = (Tokens::new(text), Vec::new());
+        let (mut tokens, mut all) = (Tokens::new(text, false), Vec::new());
         loop {
             let token = tokens.next();
             all.push(token);

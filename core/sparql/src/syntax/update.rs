@@ -2,10 +2,11 @@
 
 use super::ast::{
     Dataset, Element, Form, GraphName, Graphs, Group, InGraph, Item, Modify, Operation, Quads, Select, Term, Transfer,
-    Triple, Var, Verb,
+    Var,
 };
 use super::parser::Parser;
 use super::pattern::Template;
+use super::template::have_blank_terms;
 use super::token::Kind;
 use super::{Result, Wrong};
 use oxrdf::NamedNode;
@@ -84,7 +85,12 @@ impl<'a> Parser<'a> {
             }
             // No label may be used in two INSERT DATA.
             let pattern = self.blanks.next_pattern();
-            return Ok(Operation::Insert(self.quads(DATA, Some(pattern), None)?));
+            let quads = self.quads(DATA, Some(pattern), None)?;
+            if have_blank_terms(quads.iter().flat_map(|quads| &quads.triples)) {
+                // New blank nodes in triple terms are computed, for the one solution of an empty pattern.
+                return self.modify_of(Vec::new(), quads, Group::default());
+            }
+            return Ok(Operation::Insert(quads));
         }
         self.need_word("DELETE")?;
         if self.take_word("DATA") {
@@ -114,12 +120,15 @@ impl<'a> Parser<'a> {
         self.modify_of(delete, insert, pattern)
     }
 
-    fn modify_of(&mut self, delete: Vec<Quads>, insert: Vec<Quads>, pattern: Group) -> Result<Operation> {
+    fn modify_of(&mut self, mut delete: Vec<Quads>, mut insert: Vec<Quads>, pattern: Group) -> Result<Operation> {
         let mut select = Select::of(pattern);
+        let templates = delete.iter_mut().chain(&mut insert).map(|quads| &mut quads.triples);
+        let mut computed = self.computed_terms(templates);
         let mut variables: Vec<Var> = delete.iter().chain(&insert).flat_map(variables_of).collect();
         variables.sort_unstable();
         variables.dedup();
         select.projection = variables.into_iter().map(Item::Var).collect();
+        self.project_computed(&mut select, &mut computed);
         self.lengthen_by_prefixes()?;
         let query = self.query_of(Form::Select, select);
         Ok(Operation::Modify(Box::new(Modify { delete, insert, query })))
@@ -186,17 +195,11 @@ fn element_of(quads: &Quads) -> Element {
 
 /// The variables of a template's quads.
 fn variables_of(quads: &Quads) -> impl Iterator<Item = Var> + '_ {
-    let of_term = |term: &Term| match term {
-        Term::Var(var) => Some(*var),
-        _ => None,
-    };
-    let of_triple = move |triple: &Triple| {
-        let verb = match &triple.verb {
-            Verb::Var(var) => Some(*var),
-            Verb::Path(_) => None,
-        };
-        [of_term(&triple.subject), verb, of_term(&triple.object)]
-    };
-    let graph = quads.graph.as_ref().and_then(of_term);
-    graph.into_iter().chain(quads.triples.iter().flat_map(of_triple).flatten())
+    let graph = quads.graph.as_ref().and_then(|name| if let Term::Var(var) = name { Some(*var) } else { None });
+    let of_triples = quads.triples.iter().flat_map(|triple| {
+        let mut all = Vec::new();
+        triple.each_variable(&mut |var| all.push(var));
+        all
+    });
+    graph.into_iter().chain(of_triples)
 }

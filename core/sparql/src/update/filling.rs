@@ -7,7 +7,7 @@ use crate::boxes::construct::is_triple;
 use crate::parse::Parsed;
 use crate::plan::Run;
 use crate::syntax::ast::{Item, Path, Quads, Term, Var, Verb};
-use crate::terms::Moment;
+use crate::terms::{Moment, Terms};
 use hashbrown::HashMap;
 use oxrdf::{NamedNode, TermRef};
 use rustc_hash::FxHashMap;
@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vicus_flow::library::HashKey;
 use vicus_flow::{Envelope, Grow, NoMemory};
-use vicus_rdf::{Changes, Encoded, Encoder, Id, Kind, Order, Snapshot, Unranked};
+use vicus_rdf::{Changes, Encoded, Encoder, Id, Kind, Order, Snapshot, TermView, Unranked};
 
 /// Fills the templates of an operation.
 pub struct Filling {
@@ -83,6 +83,37 @@ impl Shared {
         }
     }
 
+    /// The id of a term with this key, which the snapshot may lack.
+    fn with_key(&mut self, snapshot: &Snapshot, kind: Kind, key: &str) -> Result<Id, NoMemory> {
+        match snapshot.find(kind, key).or_else(|| self.fresh.find(kind, key)) {
+            Some(id) => Ok(id),
+            None => self.fresh.add(kind, key),
+        }
+    }
+
+    /// The triple term with this key whose blank nodes become what `of` says.
+    fn triple(
+        &mut self,
+        snapshot: &Snapshot,
+        key: &str,
+        of: &mut dyn FnMut(&mut Shared, &str) -> Result<Id, NoMemory>,
+    ) -> Result<Id, NoMemory> {
+        let TermView::Triple(triple) = TermView::of_key(Kind::Triple, key) else { unreachable!("its kind says so") };
+        let mut made = String::new();
+        triple.with_blanks(
+            &mut |key, into| {
+                let id = of(self, key)?;
+                match snapshot.has(id) {
+                    true => snapshot.key(id, |key| into.push_str(key)),
+                    false => into.push_str(self.fresh.key(id)),
+                }
+                Ok(())
+            },
+            &mut made,
+        )?;
+        self.with_key(snapshot, Kind::Triple, &made)
+    }
+
     /// A new blank node.
     fn blank(&mut self, snapshot: &Snapshot) -> Result<Id, NoMemory> {
         loop {
@@ -127,8 +158,8 @@ impl Filling {
             .iter()
             .enumerate()
             .map(|(column, item)| match item {
-                Item::Var(var) => (*var, column),
-                Item::Computed(..) => unreachable!("the projection has the templates' variables"),
+                Item::Var(var) | Item::Computed(_, Some(var)) => (*var, column),
+                Item::Computed(_, None) => unreachable!("the projection has the templates' variables"),
             })
             .collect();
         let mut template = Template { columns, blanks: FxHashMap::default(), snapshot, shared: &mut shared };
@@ -208,6 +239,19 @@ impl Filling {
         if id.kind() == Kind::Blank {
             return self.lock().blank_of(&self.snapshot, id);
         }
+        if id.is_triple() {
+            return run.with_key(id, |key| {
+                let mut shared = self.lock();
+                shared.triple(&self.snapshot, key, &mut |shared, key| {
+                    let fresh = TermView::of_key(Kind::Blank, key).fresh_number();
+                    match (fresh, self.snapshot.find(Kind::Blank, key)) {
+                        (Some(number), _) => shared.blank_of(&self.snapshot, Terms::fresh_blank(number)),
+                        (None, Some(id)) => Ok(id),
+                        (None, None) => shared.with_key(&self.snapshot, Kind::Blank, key),
+                    }
+                })
+            });
+        }
         let term = run.term(id);
         self.lock().id(&self.snapshot, term.as_ref())
     }
@@ -228,6 +272,8 @@ impl Filling {
         let graph = self.graph(into)?;
         let mut shared = self.lock();
         let mut known: HashMap<Id, Id, HashKey> = HashMap::with_hasher(HashKey::default());
+        // What blank nodes become, in triple terms as well.
+        let mut inner: HashMap<String, Id, HashKey> = HashMap::with_hasher(HashKey::default());
         let mut stored = |id: Id| -> Result<Id, NoMemory> {
             if !id.is_unbound() && id.rank().is_none() {
                 return Ok(id);
@@ -236,7 +282,11 @@ impl Filling {
                 return Ok(*id);
             }
             let made = match id.kind() {
-                Kind::Blank => shared.blank(&self.snapshot)?,
+                Kind::Blank => document.key(id, |key| new_blank(&mut shared, &self.snapshot, &mut inner, key))?,
+                Kind::Triple => document.key(id, |key| {
+                    let mut blank = |shared: &mut Shared, key: &str| new_blank(shared, &self.snapshot, &mut inner, key);
+                    shared.triple(&self.snapshot, key, &mut blank)
+                })?,
                 _ => shared.id(&self.snapshot, document.term(id).as_ref())?,
             };
             let bytes = (2 * (known.len() + 1) * size_of::<(Id, Id)>()) as u64;
@@ -292,6 +342,23 @@ impl Filling {
         }
         Changes { fresh: self.lock().fresh.take(), inserts, deletes }
     }
+}
+
+/// The new blank node for one of a document, by its key there.
+fn new_blank(
+    shared: &mut Shared,
+    snapshot: &Snapshot,
+    known: &mut HashMap<String, Id, HashKey>,
+    key: &str,
+) -> Result<Id, NoMemory> {
+    if let Some(id) = known.get(key) {
+        return Ok(*id);
+    }
+    let id = shared.blank(snapshot)?;
+    let bytes = (2 * (known.len() + 1) * size_of::<(String, Id)>()) as u64;
+    vicus_flow::refusable(|| known.try_reserve(1)).map_err(|_| NoMemory { bytes })?;
+    known.insert(key.to_owned(), id);
+    Ok(id)
 }
 
 /// Whether these ids can stand in a quad: others are left out (§3.1.3: as in CONSTRUCT).
@@ -357,6 +424,11 @@ impl Template<'_> {
             }
             Term::Iri(iri) => iri.as_ref().into(),
             Term::Literal(literal) => literal.as_ref().into(),
+            Term::Triple(_) => {
+                // With a literal as its subject it is no term.
+                let Some(triple) = term.constant() else { return Ok(None) };
+                return Ok(id(self.snapshot, self.shared, triple.as_ref())?.map(Part::Constant));
+            }
         };
         Ok(id(self.snapshot, self.shared, term)?.map(Part::Constant))
     }

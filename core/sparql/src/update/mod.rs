@@ -213,7 +213,7 @@ impl Update {
 fn node_of(term: &Term) -> Option<NamedNodeRef<'_>> {
     match term {
         Term::Iri(iri) => Some(iri.as_ref()),
-        Term::Literal(_) | Term::Var(_) | Term::Blank(_) => None,
+        Term::Literal(_) | Term::Var(_) | Term::Blank(_) | Term::Triple(_) => None,
     }
 }
 

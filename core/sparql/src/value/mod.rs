@@ -11,7 +11,7 @@ pub(crate) use moment::{Date, DateTime, Duration, Time, Zone};
 pub(crate) use number::{Number, Rounding, rounded};
 
 use crate::terms::Terms;
-use oxrdf::TermRef;
+use oxrdf::{BaseDirection, TermRef};
 use std::cmp::Ordering;
 use std::hash::{BuildHasher as _, Hash};
 use vicus_rdf::{Id, Kind, Snapshot, TermView};
@@ -23,6 +23,8 @@ const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
 pub(crate) enum Value {
     Iri,
     Blank,
+    /// Two of them are compared by their parts: [`equal`].
+    Triple,
     String(String),
     Lang(String),
     Boolean(bool),
@@ -43,10 +45,11 @@ impl Value {
             TermView::Blank(_) => Value::Blank,
             TermView::Iri(_) => Value::Iri,
             TermView::String(value) => Value::String(value.to_owned()),
-            TermView::LangString { value, .. } => Value::Lang(value.to_owned()),
+            TermView::LangString { value, .. } | TermView::DirString { value, .. } => Value::Lang(value.to_owned()),
             TermView::Boolean(value) => Value::Boolean(value),
             TermView::Integer(value) => Value::Number(Number::Integer(value)),
             TermView::Typed { value, datatype } => Value::of_typed(value, datatype),
+            TermView::Triple(_) => Value::Triple,
         }
     }
 
@@ -111,9 +114,8 @@ impl Value {
     pub(crate) fn equals(&self, other: &Value) -> Option<bool> {
         match (self, other) {
             // For these kinds, different terms have different values.
-            (Value::Iri | Value::Blank | Value::Lang(_), _) | (_, Value::Iri | Value::Blank | Value::Lang(_)) => {
-                Some(false)
-            }
+            (Value::Iri | Value::Blank | Value::Triple | Value::Lang(_), _)
+            | (_, Value::Iri | Value::Blank | Value::Triple | Value::Lang(_)) => Some(false),
             // Two texts of an unknown datatype may stand for the same value.
             (Value::Other | Value::IllTyped, _) | (_, Value::Other | Value::IllTyped) => None,
             (Value::Number(a), Value::Number(b)) => Some(a.compare(b) == Some(Ordering::Equal)),
@@ -153,6 +155,9 @@ fn bounds(name: &str) -> Option<(Option<Number>, Option<Number>)> {
 
 /// `=` of two terms: equal terms or equal values. `None` is an error.
 pub(crate) fn equal(terms: &Terms, a: Id, b: Id) -> Option<bool> {
+    if a.is_triple() && b.is_triple() {
+        return equal_triples(terms, a, b);
+    }
     if terms.is_same(a, b) {
         // Every value except NaN equals itself.
         return match a.kind() {
@@ -167,6 +172,19 @@ pub(crate) fn equal(terms: &Terms, a: Id, b: Id) -> Option<bool> {
         return Some(false);
     }
     terms.view(a, Value::of_view).equals(&terms.view(b, Value::of_view))
+}
+
+/// `=` of two triple terms: all their parts are equal. SPARQL 1.2, §17.4.1.2.
+fn equal_triples(terms: &Terms, a: Id, b: Id) -> Option<bool> {
+    let mut all = Some(true);
+    for (a, b) in terms.parts(a).into_iter().zip(terms.parts(b)) {
+        match equal(terms, a, b) {
+            Some(true) => {}
+            Some(false) => return Some(false),
+            None => all = None,
+        }
+    }
+    all
 }
 
 /// The order of two terms by `<`. `None` is an error or a NaN.
@@ -203,6 +221,7 @@ pub(crate) fn value_key(terms: &Terms, id: Id) -> u64 {
             Value::Duration(value) => hash(terms, &value.key()),
             _ => id.bits(),
         },
+        Kind::Triple => hash(terms, &terms.parts(id).map(|part| value_key(terms, part))),
         _ => id.bits(),
     }
 }
@@ -271,55 +290,64 @@ fn hash(terms: &Terms, value: &impl Hash) -> u64 {
     terms.key.hash_one(value) | 1 << 63
 }
 
-/// The order of ORDER BY, §15.1, made total: unbound, blank nodes, IRIs, then literals; numbers by value, then one datatype
-/// after the other; equal values by their ids.
+/// The order of ORDER BY, §15.1, made total: unbound, blank nodes, IRIs, literals, then triple terms by their parts; numbers by value,
+/// then one datatype after the other; equal values by their ids.
 pub(crate) fn total_order(terms: &Terms, a: Id, b: Id) -> Ordering {
+    if a == b {
+        return Ordering::Equal;
+    }
     let rank = |id: Id| match id.kind() {
         Kind::Unbound => 0,
         Kind::Blank => 1,
         Kind::Iri => 2,
         Kind::String => 3,
         Kind::LangString => 4,
-        Kind::Boolean => 5,
-        Kind::Integer => 6,
+        Kind::DirString => 5,
+        Kind::Boolean => 6,
+        Kind::Integer => 7,
         Kind::Typed => match terms.view(id, Value::of_view) {
-            Value::Boolean(_) => 5,
+            Value::Boolean(_) => 6,
             // NaN has no place among the numbers.
-            Value::Number(number) if !number.is_nan() => 6,
-            Value::Number(_) => 7,
-            Value::DateTime(_) => 8,
-            Value::Date(_) => 9,
-            _ => 10,
+            Value::Number(number) if !number.is_nan() => 7,
+            Value::Number(_) => 8,
+            Value::DateTime(_) => 9,
+            Value::Date(_) => 10,
+            _ => 11,
         },
+        Kind::Triple => 12,
     };
     let text = |id: Id| terms.view(id, |view| view.to_string());
     let snapshot = &terms.snapshot;
     let by_value = || match (rank(a), !snapshot.has(a) || !snapshot.has(b)) {
-        (1..=4, false) => snapshot.compare(a, b),
+        (1..=5, false) => snapshot.compare(a, b),
         // Those of the store come first.
         (1, true) => a.cmp(&b),
-        (2 | 4, true) => key_order(terms, a, b),
-        (3 | 5, _) => compare(terms, a, b).unwrap_or(Ordering::Equal),
-        (6, _) => match (terms.view(a, Value::of_view), terms.view(b, Value::of_view)) {
+        (2 | 4 | 5, true) => key_order(terms, a, b),
+        (3 | 6, _) => compare(terms, a, b).unwrap_or(Ordering::Equal),
+        (7, _) => match (terms.view(a, Value::of_view), terms.view(b, Value::of_view)) {
             (Value::Number(a), Value::Number(b)) => number_order(&a, &b),
             other => unreachable!("{other:?} are two numbers"),
         },
-        (8 | 9, _) => date_order(terms, a, b),
+        (9 | 10, _) => date_order(terms, a, b),
+        (12, _) => {
+            let mut pairs = terms.parts(a).into_iter().zip(terms.parts(b));
+            pairs
+                .find_map(|(a, b)| Some(total_order(terms, a, b)).filter(|order| order.is_ne()))
+                .unwrap_or(Ordering::Equal)
+        }
         _ => text(a).cmp(&text(b)),
     };
-    if a == b {
-        return Ordering::Equal;
-    }
     rank(a).cmp(&rank(b)).then_with(by_value).then_with(|| a.cmp(&b))
 }
 
-/// Orders IRIs by text, and strings with a language by language and then by text. Stored ids have the same order, so stored and
+/// Orders IRIs by text, and strings with a language by language, direction and then by text. Stored ids have the same order, so stored and
 /// computed terms can be compared.
 fn key_order(terms: &Terms, a: Id, b: Id) -> Ordering {
-    fn key(view: TermView<'_>) -> (&str, &str) {
+    fn key(view: TermView<'_>) -> (&str, bool, &str) {
         match view {
-            TermView::LangString { value, language } => (language, value),
-            other => ("", other.as_str().expect("an IRI is its text")),
+            TermView::LangString { value, language } => (language, false, value),
+            TermView::DirString { value, language, direction } => (language, direction == BaseDirection::Rtl, value),
+            other => ("", false, other.as_str().expect("an IRI is its text")),
         }
     }
     terms.view(a, |a| terms.view(b, |b| key(a).cmp(&key(b))))

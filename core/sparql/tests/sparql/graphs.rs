@@ -30,6 +30,7 @@ fn answer(snapshot: &Arc<Snapshot>, text: &str, default_graph: DefaultGraph) -> 
             let cell = |term: &Option<oxrdf::Term>| match term {
                 None => "-".to_owned(),
                 Some(oxrdf::Term::NamedNode(node)) => node.as_str().replace("http://e/", ":"),
+                Some(oxrdf::Term::Triple(triple)) => triple.to_string(),
                 Some(oxrdf::Term::Literal(literal)) => literal.value().to_owned(),
                 Some(oxrdf::Term::BlankNode(_)) => "[]".to_owned(),
             };

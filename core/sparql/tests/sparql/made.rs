@@ -76,7 +76,7 @@ fn ids_of(quad: &Quad, snapshot: &Snapshot, changes: &mut Changes) -> [Id; 4] {
 
 fn loaded(quads: &[Quad]) -> Snapshot {
     let text: String = quads.iter().map(|quad| format!("{quad} .\n")).collect();
-    let mut loader = Loader::default();
+    let mut loader = Loader::default().with_rdf_12(true);
     loader.file(text.as_bytes(), Syntax::NQuads, None).expect("good N-Quads");
     loader.finish()
 }

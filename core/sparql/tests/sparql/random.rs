@@ -2,14 +2,16 @@
 
 use crate::made;
 use crate::naive::{self, Dataset, Solution};
-use crate::rows::{Chance, Row, rows_of};
+use crate::rows::{Chance, Row, rows_with};
 use oxrdf::{GraphName, Term, Triple};
 use oxttl::{NQuadsParser, NTriplesParser};
 use spargebra::algebra::{GraphPattern, OrderExpression};
 use spargebra::{Query, SparqlParser};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use vicus_sparql::{DefaultGraph, Form, Limits, PlanOptions, parse, plan};
+use std::sync::Arc;
+use vicus_files::{FakeDisk, Scratch};
+use vicus_sparql::{DefaultGraph, Form, Limits, ParseOptions, PlanOptions, RunOptions, Spill, parse_with, plan};
 
 pub(crate) const SUBJECTS: [&str; 6] = ["<http://e/a>", "<http://e/b>", "<http://e/c>", "<http://e/p>", "_:x", "_:y"];
 pub(crate) const PREDICATES: [&str; 4] = ["<http://e/p>", "<http://e/q>", "<http://e/r>", "<http://e/s>"];
@@ -377,6 +379,7 @@ fn low_limits(chance: &mut Chance) -> Limits {
         searched_keys: chance.below(3),
         candidates: 1 + chance.below(4),
         waiting_ids: chance.below(9),
+        spilled_from: if chance.one_in(2) { chance.below(3000) as u64 } else { u64::MAX },
         part_rows: 1 + chance.below(3) as u64,
         service_rows: 1 + chance.below(4),
         ordered_exhaustively: chance.below(4),
@@ -471,7 +474,8 @@ fn check_query_in(seed: u64, data: &str, text: &str, default: DefaultGraph) -> O
     let (whole, skip, limit) = unsliced(pattern);
     let expected = naive::evaluate_in(&set, whole)?;
     let snapshot = made::in_way(data, seed as usize % made::WAYS);
-    let parsed = parse(text).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
+    let options = ParseOptions { rdf_12: data.contains("<<"), ..ParseOptions::default() };
+    let parsed = parse_with(text, &options).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
     let mut explained = None;
     let mut numbers = Chance::new(seed ^ 5);
     for options in settings() {
@@ -479,7 +483,12 @@ fn check_query_in(seed: u64, data: &str, text: &str, default: DefaultGraph) -> O
         let options = PlanOptions { limits, default_graph: default, ..options };
         let plan = plan(&snapshot, &parsed, &options).expect("supported");
         let mut order = Chance::new(seed ^ 77);
-        let rows = rows_of(&plan, |_| order.next() as usize);
+        // With low limits, boxes that can spill do so after some rows.
+        let disk = FakeDisk::new(seed);
+        let scratch = || Scratch::new(Arc::new(disk.process(1)));
+        let spill = (limits.spilled_from < 10_000).then(|| Spill { scratch: scratch(), budget: 0 });
+        let rows = rows_with(&plan, RunOptions { spill, ..RunOptions::default() }, |_| order.next() as usize);
+        assert!(disk.names().is_empty());
         let story = || format!("seed {seed}, {options:?}\n{text}\n{data}\n{}", plan.explain());
         match plan.form() {
             Form::Ask => {

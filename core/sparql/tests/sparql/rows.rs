@@ -4,7 +4,7 @@ use oxrdf::Term;
 use std::sync::mpsc;
 use vicus_flow::sequential;
 use vicus_rdf::Id;
-use vicus_sparql::{Moment, Plan};
+use vicus_sparql::{Moment, Plan, RunOptions};
 
 /// A solution: the variables' values in the order of the projection.
 pub(crate) type Row = Vec<Option<Term>>;
@@ -47,7 +47,12 @@ pub(crate) fn rows_of(plan: &Plan, choose: impl FnMut(usize) -> usize) -> Vec<Ro
 
 /// The same, for a run that takes place at this moment.
 pub(crate) fn rows_at(plan: &Plan, moment: Moment, choose: impl FnMut(usize) -> usize) -> Vec<Row> {
-    let run = plan.start(moment);
+    rows_with(plan, RunOptions { moment, ..RunOptions::default() }, choose)
+}
+
+/// The same, with these options.
+pub(crate) fn rows_with(plan: &Plan, options: RunOptions, choose: impl FnMut(usize) -> usize) -> Vec<Row> {
+    let run = plan.start_with(options);
     let (send, receive) = mpsc::channel();
     let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?));
     sequential::run(plan.model(), run.operators([(plan.sink(), sink)]), choose)

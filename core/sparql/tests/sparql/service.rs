@@ -7,7 +7,7 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, mpsc};
 use vicus_flow::sequential;
 use vicus_rdf::{Id, Snapshot};
-use vicus_sparql::{Endpoints, Form, Found, Limits, Moment, Plan, PlanOptions, parse, plan};
+use vicus_sparql::{Endpoints, Form, Found, Limits, Moment, Plan, PlanOptions, RunOptions, parse, plan};
 
 /// Answers each question from a snapshot, and notes it.
 struct Local {
@@ -52,7 +52,9 @@ impl Endpoints for Local {
 
 fn rows(plan: &Plan, endpoints: Option<&Arc<Local>>) -> Result<Vec<Row>, String> {
     let run = match endpoints {
-        Some(endpoints) => plan.start_with(Moment::default(), Arc::clone(endpoints) as Arc<dyn Endpoints>),
+        Some(endpoints) => {
+            plan.start_with(RunOptions { endpoints: Some(Arc::clone(endpoints) as _), ..RunOptions::default() })
+        }
         None => plan.start(Moment::default()),
     };
     let (send, receive) = mpsc::channel();

@@ -26,7 +26,7 @@ fn triple([subject, predicate, object]: [Term; 3]) -> Option<Triple> {
     let subject: NamedOrBlankNode = match known(subject) {
         Term::NamedNode(node) => node.into(),
         Term::BlankNode(node) => node.into(),
-        Term::Literal(_) => return None,
+        Term::Literal(_) | Term::Triple(_) => return None,
     };
     let Term::NamedNode(predicate) = predicate else { return None };
     Some(Triple { subject, predicate, object: known(object) })
@@ -38,6 +38,7 @@ fn constructed(template: &[TriplePattern], solutions: &[Solution]) -> BTreeSet<S
     for (number, solution) in solutions.iter().enumerate() {
         for pattern in template {
             let end = |end: &TermPattern| match end {
+                TermPattern::Triple(_) => unreachable!("there are none"),
                 TermPattern::NamedNode(node) => Some(node.clone().into()),
                 TermPattern::Literal(literal) => Some(literal.clone().into()),
                 TermPattern::BlankNode(node) => {

@@ -10,7 +10,7 @@ use vicus_sparql::{Change, Filled, Load, Moment, PlanOptions, Step, Update, plan
 /// The snapshot of quads, which are lines of N-Quads without their dots.
 pub(crate) fn snapshot_of(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Arc<Snapshot> {
     let text: String = lines.into_iter().map(|line| format!("{} .\n", line.as_ref())).collect();
-    let mut loader = Loader::new(OnError::Fail);
+    let mut loader = Loader::new(OnError::Fail).with_rdf_12(true);
     loader.file(text.as_bytes(), Syntax::NQuads, None).expect("good N-Quads");
     Arc::new(loader.finish())
 }

@@ -64,6 +64,14 @@ impl Names {
                 let back = self.back.entry(b.clone()).or_insert_with(|| a.clone()).clone();
                 there == b && back == a
             }
+            (Some(Term::Triple(a)), Some(Term::Triple(b))) => {
+                let parts = |triple: &oxrdf::Triple| {
+                    [triple.subject.clone().into(), triple.predicate.clone().into(), triple.object.clone()]
+                        .map(Some)
+                        .to_vec()
+                };
+                self.fit(&parts(a), &parts(b))
+            }
             (Some(a), Some(b)) => a == b || same_number(a, b),
             _ => false,
         })
@@ -102,7 +110,7 @@ fn search(found: &[Row], expected: &[Row], free: &mut [bool], names: &Names) -> 
         }
         free[place] = true;
         // Without blank nodes one choice is as good as another.
-        if row.iter().flatten().all(|term| !term.is_blank_node()) {
+        if row.iter().flatten().all(|term| !term.is_blank_node() && !term.is_triple()) {
             return false;
         }
     }

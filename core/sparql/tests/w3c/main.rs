@@ -1,4 +1,4 @@
-//! The W3C's suites for SPARQL 1.0 and 1.1: what must be accepted, what refused, and what queries must find.
+//! The W3C's suites for SPARQL 1.0, 1.1 and 1.2: what must be accepted, what refused, and what queries must find.
 //!
 //! Tests that are not passed stand in `not-passed.txt`, by name and with the reason. The list is neither longer nor
 //! shorter than needed: a listed test that passes is a failure, too.
@@ -18,18 +18,19 @@ use oxrdf::{Graph, NamedOrBlankNode, Term, Triple};
 use results::{Answer, Row};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use vicus_flow::sequential;
 use vicus_rdf::{Id, Snapshot};
 use vicus_sparql::{
-    Endpoints, Form, Found, Moment, ParseOptions, PlanOptions, QueryError, QueryErrorKind, parse_with, plan,
+    Endpoints, Form, Found, ParseOptions, PlanOptions, QueryError, QueryErrorKind, RunOptions, parse_with, plan,
 };
 
 const NOT_PASSED: &str = include_str!("not-passed.txt");
 
 /// Why a test may stand on the list.
-const REASONS: [&str; 1] = ["needs entailment"];
+const REASONS: [&str; 2] = ["needs entailment", "has the truth values of SPARQL 1.1"];
 
 /// The folder of the suites in `VICUS_SHARED`, or in `shared` beside the repository; `None`, said aloud, if it is not
 /// there.
@@ -46,8 +47,8 @@ fn suites() -> Option<PathBuf> {
 }
 
 /// The error of a text that is no query; a query that is refused for what it asks for is one all the same.
-fn syntax_error(text: &str, base: &str) -> Option<QueryError> {
-    let error = parse_with(text, &ParseOptions { base: Some(base), ..ParseOptions::default() }).err()?;
+fn syntax_error(text: &str, base: &str, rdf_12: bool) -> Option<QueryError> {
+    let error = parse_with(text, &ParseOptions { base: Some(base), rdf_12, ..ParseOptions::default() }).err()?;
     (error.kind == QueryErrorKind::Syntax).then_some(error)
 }
 
@@ -62,14 +63,18 @@ fn stores_of(data: &[PathBuf], graphs: &[PathBuf]) -> Result<[Arc<Snapshot>; mad
         // Blank nodes of two files are different ones.
         let prefix = format!("d{file}");
         let name = if file < data.len() { String::new() } else { format!(" <{}>", manifest::iri(path)) };
-        for triple in results::graph(path, &manifest::iri(path))? {
-            writeln!(lines, "{}{name} .", renamed(&prefix, triple)).expect("a string takes everything");
+        for quad in results::quads(path, &manifest::iri(path))? {
+            let own = if quad.graph_name.is_default_graph() { name.clone() } else { format!(" {}", quad.graph_name) };
+            writeln!(lines, "{}{own} .", renamed(&prefix, quad.into())).expect("a string takes everything");
         }
     }
     Ok(std::array::from_fn(|way| made::in_way(&lines, way)))
 }
 
 fn renamed(prefix: &str, mut triple: Triple) -> Triple {
+    if let Term::Triple(inner) = triple.object {
+        triple.object = renamed(prefix, *inner).into();
+    }
     let rename = |node: &oxrdf::BlankNode| oxrdf::BlankNode::new_unchecked(format!("{prefix}{}", node.as_str()));
     if let oxrdf::NamedOrBlankNode::BlankNode(node) = &triple.subject {
         triple.subject = rename(node).into();
@@ -84,6 +89,7 @@ fn renamed(prefix: &str, mut triple: Triple) -> Triple {
 struct Local {
     snapshots: BTreeMap<String, Arc<Snapshot>>,
     options: PlanOptions,
+    rdf_12: bool,
 }
 
 impl Endpoints for Local {
@@ -95,7 +101,7 @@ impl Endpoints for Local {
         found: Found<'_>,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let snapshot = self.snapshots.get(endpoint).ok_or("there is no such endpoint")?;
-        let others = Arc::new(Local { snapshots: self.snapshots.clone(), options: self.options });
+        let others = Arc::new(Local { snapshots: self.snapshots.clone(), ..*self });
         let Answer::Rows { variables, rows, .. } = answer(snapshot, query, endpoint, &self.options, &others)? else {
             return Err("an endpoint is asked for solutions".into());
         };
@@ -114,10 +120,11 @@ fn answer(
     options: &PlanOptions,
     endpoints: &Arc<Local>,
 ) -> Result<Answer, String> {
-    let parsed = parse_with(text, &ParseOptions { base: Some(base), ..ParseOptions::default() })
+    let rdf_12 = endpoints.rdf_12;
+    let parsed = parse_with(text, &ParseOptions { base: Some(base), rdf_12, ..ParseOptions::default() })
         .map_err(|error| error.to_string())?;
     let plan = plan(snapshot, &parsed, options).map_err(|error| error.to_string())?;
-    let run = plan.start_with(Moment::default(), Arc::clone(endpoints) as Arc<dyn Endpoints>);
+    let run = plan.start_with(RunOptions { endpoints: Some(Arc::clone(endpoints) as _), ..RunOptions::default() });
     let (send, receive) = mpsc::channel();
     let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?));
     sequential::run(plan.model(), run.operators([(plan.sink(), sink)]), |_| 0).map_err(|error| error.to_string())?;
@@ -156,14 +163,17 @@ fn triple(row: Row) -> Result<Triple, String> {
 fn run(test: &Test) -> Result<(), String> {
     let text = text_of(&test.query)?;
     let base = manifest::iri(&test.query);
+    let rdf_12 = test.name.starts_with("sparql12/");
     match test.kind {
-        Kind::PositiveUpdateSyntax => updates::syntax_error(&text, &base).map_or(Ok(()), Err),
+        Kind::PositiveUpdateSyntax => updates::syntax_error(&text, &base, rdf_12).map_or(Ok(()), Err),
         Kind::NegativeUpdateSyntax => {
-            updates::syntax_error(&text, &base).map(|_| ()).ok_or_else(|| "it was accepted".to_owned())
+            updates::syntax_error(&text, &base, rdf_12).map(|_| ()).ok_or_else(|| "it was accepted".to_owned())
         }
-        Kind::UpdateEvaluation => updates::run(test, &text, &base),
-        Kind::PositiveSyntax => syntax_error(&text, &base).map_or(Ok(()), |error| Err(error.to_string())),
-        Kind::NegativeSyntax => syntax_error(&text, &base).map(|_| ()).ok_or_else(|| "it was accepted".to_owned()),
+        Kind::UpdateEvaluation => updates::run(test, &text, &base, rdf_12),
+        Kind::PositiveSyntax => syntax_error(&text, &base, rdf_12).map_or(Ok(()), |error| Err(error.to_string())),
+        Kind::NegativeSyntax => {
+            syntax_error(&text, &base, rdf_12).map(|_| ()).ok_or_else(|| "it was accepted".to_owned())
+        }
         Kind::Evaluation => {
             let snapshots = stores_of(&test.data, &test.graphs)?;
             let services = test.services.iter();
@@ -177,7 +187,7 @@ fn run(test: &Test) -> Result<(), String> {
             for (way, snapshot) in snapshots.iter().enumerate() {
                 for (optimise, envelope_rows) in [(true, 1), (true, 2048), (false, 1), (false, 2048)] {
                     let options = PlanOptions { optimise, envelope_rows, ..PlanOptions::default() };
-                    let endpoints = Arc::new(Local { snapshots: of_way(way), options });
+                    let endpoints = Arc::new(Local { snapshots: of_way(way), options, rdf_12 });
                     let found = answer(snapshot, &text, &base, &options, &endpoints)?;
                     compare::compare(&found, &expected, result.extension().is_some_and(|name| name == "csv"))
                         .map_err(|difference| format!("way {way}, optimise: {optimise}: {difference}"))?;
@@ -188,9 +198,34 @@ fn run(test: &Test) -> Result<(), String> {
     }
 }
 
+/// The suite of SPARQL 1.2, which is packed beside the tests (`../data/README.md`), unpacked.
+fn unpacked() -> PathBuf {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sparql12.gz");
+    let mut all = Vec::new();
+    let packed = std::fs::File::open(&file).expect("it is packed");
+    flate2::read::GzDecoder::new(packed).read_to_end(&mut all).expect("it is whole");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rdf-tests/sparql/sparql12");
+    let mut rest = &all[..];
+    while !rest.is_empty() {
+        let end = rest.iter().position(|&byte| byte == b'\n').expect("a line says what comes");
+        let (name, length) =
+            str::from_utf8(&rest[..end]).expect("ASCII").rsplit_once(' ').expect("a name and a length");
+        let (text, more) = rest[end + 1..].split_at(length.parse().expect("a length"));
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder for it");
+        std::fs::write(path, text).expect("a file for it");
+        rest = more;
+    }
+    folder
+}
+
 #[test]
 fn all_tests_but_the_listed_ones_pass() {
-    let Some(folder) = suites() else { return };
+    let folder = suites();
+    let mut suites = vec![(unpacked(), 250)];
+    if let Some(folder) = &folder {
+        suites.extend(["sparql10", "sparql11"].map(|suite| (folder.join(suite), 400)));
+    }
     let listed: BTreeMap<&str, &str> = NOT_PASSED
         .lines()
         .filter(|line| !line.starts_with('#') && !line.is_empty())
@@ -198,8 +233,10 @@ fn all_tests_but_the_listed_ones_pass() {
         .collect();
     let mut wrong = Vec::new();
     let mut unknown = listed.clone();
-    for suite in ["sparql10", "sparql11"] {
-        let tests = manifest::tests(&folder.join(suite));
+    unknown.retain(|name, _| folder.is_some() || name.starts_with("sparql12/"));
+    for (folder, least) in suites {
+        let suite = folder.file_name().expect("a suite has a name").to_string_lossy().into_owned();
+        let tests = manifest::tests(&folder);
         let mut counts: BTreeMap<Kind, (usize, usize)> = BTreeMap::new();
         for test in &tests {
             let outcome = std::panic::catch_unwind(|| run(test)).unwrap_or_else(|_| Err("it panicked".to_owned()));
@@ -216,7 +253,7 @@ fn all_tests_but_the_listed_ones_pass() {
         for (kind, (passed, total)) in counts {
             println!("{suite}: {kind:?}: {passed} of {total}");
         }
-        assert!(tests.len() > 400, "only {} tests were found in {suite}", tests.len());
+        assert!(tests.len() > least, "only {} tests were found in {suite}", tests.len());
     }
     wrong.extend(unknown.keys().map(|name| format!("{name}\tis listed, and there is no such test")));
     wrong.extend(listed.values().filter(|reason| !REASONS.contains(reason)).map(|reason| format!("reason: {reason}")));

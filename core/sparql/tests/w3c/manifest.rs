@@ -84,8 +84,8 @@ fn tests_of(folder: &Path) -> Vec<Test> {
             "PositiveSyntaxTest" | "PositiveSyntaxTest11" => Kind::PositiveSyntax,
             "NegativeSyntaxTest" | "NegativeSyntaxTest11" => Kind::NegativeSyntax,
             "QueryEvaluationTest" | "CSVResultFormatTest" => Kind::Evaluation,
-            "PositiveUpdateSyntaxTest11" => Kind::PositiveUpdateSyntax,
-            "NegativeUpdateSyntaxTest11" => Kind::NegativeUpdateSyntax,
+            "PositiveUpdateSyntaxTest11" | "PositiveUpdateSyntaxTest" => Kind::PositiveUpdateSyntax,
+            "NegativeUpdateSyntaxTest11" | "NegativeUpdateSyntaxTest" => Kind::NegativeUpdateSyntax,
             "UpdateEvaluationTest" => Kind::UpdateEvaluation,
             _ => continue,
         };
@@ -191,7 +191,7 @@ fn as_node(term: TermRef<'_>) -> Option<NamedOrBlankNodeRef<'_>> {
     match term {
         TermRef::BlankNode(node) => Some(NamedOrBlankNodeRef::BlankNode(node)),
         TermRef::NamedNode(node) => Some(NamedOrBlankNodeRef::NamedNode(node)),
-        TermRef::Literal(_) => None,
+        TermRef::Literal(_) | TermRef::Triple(_) => None,
     }
 }
 

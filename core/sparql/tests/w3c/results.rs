@@ -2,9 +2,9 @@
 
 use oxrdf::graph::CanonicalizationAlgorithm;
 use oxrdf::vocab::rdf;
-use oxrdf::{Graph, NamedNode, NamedOrBlankNodeRef, Term, TermRef, Triple};
+use oxrdf::{Graph, GraphName, NamedNode, NamedOrBlankNodeRef, Quad, Term, TermRef, Triple};
 use oxrdfxml::RdfXmlParser;
-use oxttl::TurtleParser;
+use oxttl::{TriGParser, TurtleParser};
 use sparesults::{QueryResultsFormat, QueryResultsParser, SliceQueryResultsParserOutput};
 use std::path::Path;
 
@@ -44,6 +44,17 @@ pub(crate) fn graph(path: &Path, base: &str) -> Result<Vec<Triple>, String> {
         let parser = TurtleParser::new().with_base_iri(base).expect("an IRI");
         parser.for_slice(&text).collect::<Result<_, _>>().map_err(|error| wrong(&error))
     }
+}
+
+/// The quads of a TriG or N-Quads file, or the triples of another one in the default graph.
+pub(crate) fn quads(path: &Path, base: &str) -> Result<Vec<Quad>, String> {
+    if !["trig", "nq"].contains(&extension(path)) {
+        let triples = graph(path, base)?.into_iter();
+        return Ok(triples.map(|triple| triple.in_graph(GraphName::DefaultGraph)).collect());
+    }
+    let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let parser = TriGParser::new().with_base_iri(base).expect("an IRI");
+    parser.for_slice(&text).collect::<Result<_, _>>().map_err(|error| format!("{}: {error}", path.display()))
 }
 
 pub(crate) fn read(path: &Path, base: &str) -> Result<Answer, String> {
@@ -114,7 +125,7 @@ fn of_graph(graph: &Graph) -> Result<Answer, String> {
     let node = |term| match term {
         TermRef::BlankNode(node) => Ok(NamedOrBlankNodeRef::BlankNode(node)),
         TermRef::NamedNode(node) => Ok(NamedOrBlankNodeRef::NamedNode(node)),
-        TermRef::Literal(_) => Err("a literal where a node is expected".to_owned()),
+        other => Err(format!("{other} where a node is expected")),
     };
     let text = |term: Option<TermRef<'_>>| match term {
         Some(TermRef::Literal(literal)) => Some(literal.value().to_owned()),

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use vicus_sparql::{ParseOptions, PlanOptions, QueryErrorKind, parse_update_with};
 
 /// The error of a text that is no update.
-pub(crate) fn syntax_error(text: &str, base: &str) -> Option<String> {
-    let options = ParseOptions { base: Some(base), ..ParseOptions::default() };
+pub(crate) fn syntax_error(text: &str, base: &str, rdf_12: bool) -> Option<String> {
+    let options = ParseOptions { base: Some(base), rdf_12, ..ParseOptions::default() };
     let error = parse_update_with(text, &options).err()?;
     (error.kind == QueryErrorKind::Syntax).then(|| error.to_string())
 }
@@ -23,9 +23,10 @@ fn quads_of(data: &Data) -> Result<BTreeSet<String>, String> {
     let named = data.graphs.iter().map(|(name, path)| (NamedNode::new_unchecked(name).into(), path));
     let mut quads = BTreeSet::new();
     for (file, (graph, path)) in default.chain(named).enumerate() {
-        for triple in results::graph(path, &manifest::iri(path))? {
-            let triple = renamed(&format!("d{file}"), triple);
-            quads.insert(triple.in_graph(graph.clone()).to_string());
+        for quad in results::quads(path, &manifest::iri(path))? {
+            let own = quad.graph_name.clone();
+            let triple = renamed(&format!("d{file}"), quad.into());
+            quads.insert(triple.in_graph(if own.is_default_graph() { graph.clone() } else { own }).to_string());
         }
     }
     Ok(quads)
@@ -40,8 +41,8 @@ fn canonical(quads: &BTreeSet<String>) -> Dataset {
     dataset
 }
 
-pub(crate) fn run(test: &Test, text: &str, base: &str) -> Result<(), String> {
-    let options = ParseOptions { base: Some(base), ..ParseOptions::default() };
+pub(crate) fn run(test: &Test, text: &str, base: &str, rdf_12: bool) -> Result<(), String> {
+    let options = ParseOptions { base: Some(base), rdf_12, ..ParseOptions::default() };
     let update = parse_update_with(text, &options).map_err(|error| error.to_string())?;
     let (before, expected) = (snapshot_of(&quads_of(&test.before)?), canonical(&quads_of(&test.after)?));
     for optimise in [true, false] {

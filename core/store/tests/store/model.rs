@@ -1,6 +1,6 @@
 //! A program by chance that changes a store and a set of quads alike.
 
-use oxrdf::{GraphName, Literal, NamedNode, Quad, Term};
+use oxrdf::{BaseDirection, GraphName, Literal, NamedNode, Quad, Term, Triple};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -52,7 +52,16 @@ pub(crate) fn quad(dice: &mut Dice) -> Quad {
     let iri = |kind: &str, number| NamedNode::new_unchecked(format!("http://example.org/{kind}/{number}"));
     let (s, p) = (iri("s", dice.below(9)), iri("p", dice.below(3)));
     let number = dice.below(5);
-    let o: Term = match dice.below(5) {
+    let o: Term = match dice.below(8) {
+        5 => {
+            let direction = if number == 0 { BaseDirection::Ltr } else { BaseDirection::Rtl };
+            Literal::new_directional_language_tagged_literal_unchecked(format!("a {number}"), "en", direction).into()
+        }
+        6 => Triple::new(s.clone(), p.clone(), Literal::from(number as i64)).into(),
+        7 => {
+            let inner = Triple::new(iri("t", number), p.clone(), Literal::new_simple_literal(format!("in {number}")));
+            Triple::new(s.clone(), iri("says", 1), inner).into()
+        }
         0 => iri("s", number).into(),
         1 => Literal::new_simple_literal(format!("text {number}")).into(),
         2 => Literal::new_language_tagged_literal_unchecked(format!("été {number}"), "fr").into(),
@@ -256,7 +265,7 @@ impl Run {
             model.insert(shown(&quad));
             text.push_str(&format!("{} .\n", shown(&quad)));
         }
-        let mut loader = Loader::default();
+        let mut loader = Loader::default().with_rdf_12(true);
         loader.file(text.as_bytes(), Syntax::NQuads, None).unwrap();
         let loaded = self.store.as_ref().unwrap().load(loader.finish(), &mut |_| {});
         self.based(loaded, model, 1);

@@ -47,6 +47,10 @@ pub(crate) struct Args {
     /// Leaves malformed lines of the data out, and says how many. A file of RDF/XML or JSON-LD ends at its first error.
     #[arg(long)]
     skip_malformed: bool,
+    /// Reads RDF 1.2, which is not final yet: triple terms, base directions, and what goes with them. Without it, a file that uses
+    /// them is refused.
+    #[arg(long = "rdf-12")]
+    rdf_12: bool,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
@@ -69,6 +73,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         longest_line: usize::try_from(args.max_line).unwrap_or(usize::MAX),
         graph,
         hash_seed: by_chance(),
+        rdf_12: args.rdf_12,
         spill: Some(Spill { memory, scratch: store.scratch() }),
         ..LoadOptions::default()
     };

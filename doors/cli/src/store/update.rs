@@ -2,6 +2,7 @@
 
 use super::{Bar, Unit, bytes_of, of, show};
 use crate::query::{by_chance, bytes, duration, with_caret};
+use crate::spill::SpillArgs;
 use crate::tell::tell;
 use crate::web::WebArgs;
 use crate::{engine, interrupt, memory, strategy};
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use vicus::{Runtime, Setting};
 use vicus_service::{Error, MemoryBudget, NotStored, Service, SessionOptions, check_update, open_store};
-use vicus_sparql::PlanOptions;
+use vicus_sparql::{ParseOptions, PlanOptions};
 
 /// See `vicus update --help`.
 #[derive(clap::Args)]
@@ -31,7 +32,8 @@ pub(crate) struct Args {
     /// How many threads; by default one for each PU that this process may use.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// An update fails when it holds more bytes of memory than this: 500000, 64K, 10M, 2G. By default half of the memory that is free.
+    /// The bytes of memory that an update may hold: 500000, 64K, 10M, 2G. Rows beyond that go to temporary files where its patterns sort
+    /// them or make them distinct; updates that need more otherwise fail. By default half of the memory that is free.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
     /// An update is cancelled when it takes longer, from parsing its text on: 30, 1.5s, 500ms.
@@ -41,22 +43,30 @@ pub(crate) struct Args {
     #[arg(long, value_name = "IRI")]
     base: Option<String>,
     #[command(flatten)]
+    spill: SpillArgs,
+    #[command(flatten)]
     web: WebArgs,
     /// The folder in which LOAD may read files, by file: URLs; by default none.
     #[arg(long, value_name = "DIR")]
     load_folder: Option<PathBuf>,
+    /// Reads SPARQL 1.2, which is not final yet, and RDF 1.2 in documents of LOAD: triple terms, base directions, and what goes with
+    /// them. Without it, a text that uses them is refused.
+    #[arg(long = "rdf-12")]
+    rdf_12: bool,
 }
 
 impl Args {
-    fn session_options(&self) -> SessionOptions {
-        SessionOptions {
+    fn session_options(&self) -> anyhow::Result<SessionOptions> {
+        Ok(SessionOptions {
+            parse: ParseOptions { rdf_12: self.rdf_12, ..ParseOptions::default() },
             base: self.base.clone(),
             plan: PlanOptions { hash_seed: by_chance(), ..PlanOptions::default() },
             web: self.web.web(),
             folder: self.load_folder.clone(),
+            temporary: self.spill.folder(Some(&self.store))?,
             limits: interrupt::limits(self.timeout, self.memory_limit),
             ..SessionOptions::default()
-        }
+        })
     }
 }
 
@@ -70,14 +80,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Error::Query(error) => with_caret(&error, "update", name, text),
         error => engine::plain(error).context(format!("update {name}")),
     };
+    let options = args.session_options()?;
     for (name, text) in &texts {
-        check_update(text, &memory, &args.session_options()).map_err(|error| failed(name, text, error))?;
+        check_update(text, &memory, &options).map_err(|error| failed(name, text, error))?;
     }
     let store = open_store(&args.store).with_context(|| of(&args.store))?;
     let service = Service::new(engine::start(Runtime::builder().strategy(strategy), args.threads)?, memory);
     for (name, text) in &texts {
         let before = store.snapshot().len();
-        let stored = service.update_store(text, &store, args.session_options());
+        let stored = service.update_store(text, &store, options.clone());
         let updated = stored.map(|stored| stored.updated).map_err(|error| match error {
             NotStored::Update(error) => failed(name, text, error),
             NotStored::Store(error) => anyhow::Error::new(error).context(of(&args.store)),

@@ -7,6 +7,7 @@ mod keeper;
 mod memory;
 mod sinks;
 mod sp2b;
+mod spilling;
 mod updates;
 mod web;
 

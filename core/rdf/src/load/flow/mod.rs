@@ -96,6 +96,8 @@ pub struct LoadOptions {
     pub over: Option<Placement>,
     /// What becomes of data that is larger than memory. Without it, all of it has to fit.
     pub spill: Option<Spill>,
+    /// Whether triple terms, base directions and the syntax of RDF 1.2 are taken; otherwise each is an error.
+    pub rdf_12: bool,
 }
 
 /// How data is loaded that is larger than memory: in parts, which go to temporary files, and so does the store until its owner writes
@@ -109,7 +111,8 @@ pub struct Spill {
 }
 
 impl Default for LoadOptions {
-    /// One worker, failure at the first error, chunks of 1 MiB, lines of up to 64 MiB, no further orders, not laid over nodes, all in memory.
+    /// One worker, failure at the first error, chunks of 1 MiB, lines of up to 64 MiB, no further orders, not laid over nodes, all in memory,
+    /// RDF 1.1.
     fn default() -> LoadOptions {
         LoadOptions {
             workers: 1,
@@ -121,6 +124,7 @@ impl Default for LoadOptions {
             orders: Vec::new(),
             over: None,
             spill: None,
+            rdf_12: false,
         }
     }
 }
@@ -171,6 +175,7 @@ impl Load {
             chunk_bytes: options.chunk_bytes.max(1),
             longest_line: options.longest_line,
             hash_seed: options.hash_seed,
+            rdf_12: options.rdf_12,
             graph: options.graph,
             over: options.over,
             spilling: options.spill.map(|Spill { memory, scratch }| Spilling { memory, bundle: Bundle::new(scratch) }),
@@ -397,6 +402,7 @@ struct LoadState {
     chunk_bytes: usize,
     longest_line: usize,
     hash_seed: u64,
+    rdf_12: bool,
     graph: Option<NamedNode>,
     over: Option<Placement>,
     spilling: Option<Spilling>,
@@ -416,6 +422,11 @@ struct LoadState {
 }
 
 impl LoadState {
+    /// Nothing parsed yet.
+    fn parsed(&self) -> Parsed {
+        Parsed::of_seed(self.hash_seed).with_rdf_12(self.rdf_12)
+    }
+
     fn next_source(&self) -> Option<(u32, Source)> {
         self.sources.lock().expect("nothing panics under this lock").pop_front()
     }

@@ -62,7 +62,7 @@ pub(super) fn read(shared: &Arc<LoadState>, texts: &Handover<Text>, pieces: &Han
         pieces: pieces.clone(),
         begins: first,
         open: None,
-        parsed: Parsed::of_seed(shared.hash_seed),
+        parsed: shared.parsed(),
         noted: 0,
     };
     BoxModel::new("read", factory).output(&text_schema()).output(&handle())
@@ -335,7 +335,7 @@ pub(super) fn parse(
     let (shared, texts, pieces, loads) = (Arc::clone(shared), texts.clone(), pieces.clone(), Arc::clone(loads));
     let factory = move || {
         let (shared, texts, pieces, loads) = (Arc::clone(&shared), texts.clone(), pieces.clone(), Arc::clone(&loads));
-        let (mut parsed, mut noted) = (Parsed::of_seed(shared.hash_seed), 0);
+        let (mut parsed, mut noted) = (shared.parsed(), 0);
         move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
             match turn.take(0) {
                 Some(pill) if pill.is_pill() => {

@@ -95,7 +95,7 @@ pub(super) fn aggregate(world: &World<'_>, aggregate: &AggregateExpression, memb
                 .map(|term| match term {
                     Term::NamedNode(node) => Some(node.as_str().to_owned()),
                     Term::Literal(literal) => Some(literal.value().to_owned()),
-                    Term::BlankNode(_) => None,
+                    Term::BlankNode(_) | Term::Triple(_) => None,
                 })
                 .collect();
             let texts = texts?;

@@ -204,6 +204,7 @@ fn under(world: &World<'_>, pattern: &GraphPattern) -> Option<Vec<Solution>> {
                     let term = match term.clone()? {
                         GroundTerm::NamedNode(node) => Term::from(node),
                         GroundTerm::Literal(literal) => Term::from(literal),
+                        GroundTerm::Triple(triple) => Term::from(oxrdf::Triple::from(*triple)),
                     };
                     Some((variable.as_str().to_owned(), term))
                 });
@@ -274,11 +275,12 @@ fn places(triple: &TriplePattern) -> [TermPattern; 3] {
 }
 
 fn names_of(triple: &TriplePattern) -> Vec<String> {
-    let name = |pattern: TermPattern| match pattern {
-        TermPattern::Variable(variable) => Some(variable.as_str().to_owned()),
-        _ => None,
+    let names = |pattern: TermPattern| match pattern {
+        TermPattern::Variable(variable) => vec![variable.as_str().to_owned()],
+        TermPattern::Triple(inner) => names_of(&inner),
+        _ => Vec::new(),
     };
-    places(triple).into_iter().filter_map(name).collect()
+    places(triple).into_iter().flat_map(names).collect()
 }
 
 /// The solution with what stands at a place bound to a term, if that can be.
@@ -288,6 +290,13 @@ fn bound(pattern: &TermPattern, term: Term, solution: &Solution) -> Option<Solut
         TermPattern::BlankNode(node) => node.to_string(),
         TermPattern::NamedNode(node) => return (term == Term::from(node.clone())).then(|| solution.clone()),
         TermPattern::Literal(literal) => return (term == Term::from(literal.clone())).then(|| solution.clone()),
+        TermPattern::Triple(pattern) => {
+            let Term::Triple(triple) = term else { return None };
+            let [subject, predicate, object] = places(pattern);
+            let solution = bound(&subject, triple.subject.into(), solution)?;
+            let solution = bound(&predicate, triple.predicate.into(), &solution)?;
+            return bound(&object, triple.object, &solution);
+        }
     };
     match solution.get(&name) {
         Some(old) => (*old == term).then(|| solution.clone()),
@@ -395,7 +404,7 @@ fn call(function: &Function, terms: &[Term]) -> Option<Term> {
         Function::Str => match &terms[0] {
             Term::NamedNode(node) => Some(Literal::new_simple_literal(node.as_str()).into()),
             Term::Literal(literal) => Some(Literal::new_simple_literal(literal.value()).into()),
-            Term::BlankNode(_) => None,
+            Term::BlankNode(_) | Term::Triple(_) => None,
         },
         Function::Lang => Some(Literal::new_simple_literal(literal()?.language().unwrap_or("")).into()),
         Function::Datatype => {
@@ -406,6 +415,24 @@ fn call(function: &Function, terms: &[Term]) -> Option<Term> {
         Function::IsIri => boolean(terms[0].is_named_node()),
         Function::IsBlank => boolean(terms[0].is_blank_node()),
         Function::IsLiteral => boolean(terms[0].is_literal()),
+        Function::IsTriple => boolean(terms[0].is_triple()),
+        Function::Subject | Function::Predicate | Function::Object => {
+            let Term::Triple(triple) = &terms[0] else { return None };
+            Some(match function {
+                Function::Subject => triple.subject.clone().into(),
+                Function::Predicate => triple.predicate.clone().into(),
+                _ => triple.object.clone(),
+            })
+        }
+        Function::Triple => {
+            let subject: oxrdf::NamedOrBlankNode = match &terms[0] {
+                Term::NamedNode(node) => node.clone().into(),
+                Term::BlankNode(node) => node.clone().into(),
+                _ => return None,
+            };
+            let Term::NamedNode(predicate) = &terms[1] else { return None };
+            Some(Triple::new(subject, predicate.clone(), terms[2].clone()).into())
+        }
         Function::IsNumeric => boolean(matches!(meaning(&terms[0]), Meaning::Number(..))),
         Function::Abs | Function::Ceil | Function::Floor | Function::Round => match meaning(&terms[0]) {
             Meaning::Number(number) => Some(number.rounded(&function.to_string()).term()),
@@ -511,6 +538,7 @@ pub(crate) fn by_keys(keys: &[OrderExpression], a: &Solution, b: &Solution) -> O
             Some(Term::BlankNode(_)) => 1,
             Some(Term::NamedNode(_)) => 2,
             Some(Term::Literal(_)) => 3,
+            Some(Term::Triple(_)) => 4,
         };
         let by_value = || match (&a, &b) {
             (Some(Term::NamedNode(a)), Some(Term::NamedNode(b))) => a.as_str().cmp(b.as_str()),

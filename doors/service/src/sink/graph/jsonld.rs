@@ -1,6 +1,7 @@
 //! JSON-LD 1.1 in expanded form, W3C Recommendation 2020: a list of node objects without a context. Triples that follow each other
 //! with one subject and predicate share an object. Not oxjsonld: its writer has to see all triples in turn, here several boxes write.
 
+use super::Refused;
 use crate::sink::syntax::json::text;
 use crate::sink::syntax::plain;
 use std::fmt::Write as _;
@@ -32,8 +33,9 @@ pub(super) fn open(subject: TermView<'_>, predicate: TermView<'_>, out: &mut Str
     out.push_str("\":[");
 }
 
-pub(super) fn object(object: TermView<'_>, out: &mut String) {
+pub(super) fn object(object: TermView<'_>, out: &mut String) -> Result<(), Refused> {
     match object {
+        TermView::Triple(_) => return Err(Refused::Triple),
         TermView::Blank(_) | TermView::Iri(_) => {
             out.push_str("{\"@id\":\"");
             node(object, out);
@@ -43,6 +45,11 @@ pub(super) fn object(object: TermView<'_>, out: &mut String) {
                 TermView::String(_) => {}
                 TermView::LangString { language, .. } => {
                     out.push_str("{\"@language\":\"");
+                    text(language, out);
+                }
+                TermView::DirString { language, direction, .. } => {
+                    write!(out, "{{\"@direction\":\"{direction}\",\"@language\":\"")
+                        .expect("a string takes everything");
                     text(language, out);
                 }
                 _ => {
@@ -58,6 +65,7 @@ pub(super) fn object(object: TermView<'_>, out: &mut String) {
         }
     }
     out.push_str("\"}");
+    Ok(())
 }
 
 fn node(view: TermView<'_>, out: &mut String) {

@@ -26,6 +26,8 @@ enum Refused {
     Character(NotInXml),
     /// RDF/XML writes a predicate as the name of an element, which this IRI doesn't end with.
     Predicate,
+    /// JSON-LD 1.1 has no triple terms.
+    Triple,
 }
 
 impl From<NotInXml> for Refused {
@@ -222,7 +224,7 @@ impl Syntax {
                     }
                     jsonld::open(views[0], views[1], out);
                 }
-                jsonld::object(views[2], out);
+                jsonld::object(views[2], out)?;
             }
             Syntax::RdfXml { last, names } => {
                 if *last != Some(ids[0]) {
@@ -296,7 +298,9 @@ impl Refused {
                 format!("XML has no way to write the character U+{:04X}", u32::from(*character))
             }
             Refused::Predicate => "RDF/XML has no way to write this predicate".to_owned(),
+            Refused::Triple => "JSON-LD has no way to write a triple term".to_owned(),
         };
-        Unwritable::new(format!("{subject} {predicate} {object}: {why}"), "nt, ttl and jsonld")
+        let others = if *self == Refused::Triple { "nt, ttl and rdf" } else { "nt, ttl and jsonld" };
+        Unwritable::new(format!("{subject} {predicate} {object}: {why}"), others)
     }
 }

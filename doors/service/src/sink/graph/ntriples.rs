@@ -1,4 +1,4 @@
-//! RDF 1.1 N-Triples, W3C Recommendation 2014. A line of N-Triples is one of N-Quads, where a graph's name may follow the object.
+//! RDF 1.1 N-Triples, W3C Recommendation 2014, and the terms of RDF 1.2. A line of N-Triples is one of N-Quads, where a graph's name may follow the object.
 
 use crate::sink::syntax::{escaped, plain};
 use std::fmt::Write as _;
@@ -24,6 +24,19 @@ pub(super) fn term(view: TermView<'_>, out: &mut String) {
             quoted(value, out);
             out.push('@');
             out.push_str(language);
+        }
+        TermView::DirString { value, language, direction } => {
+            quoted(value, out);
+            write!(out, "@{language}--{direction}").expect("a string takes everything");
+        }
+        TermView::Triple(triple) => {
+            out.push_str("<<( ");
+            term(triple.subject(), out);
+            out.push(' ');
+            iri(triple.predicate(), out);
+            out.push(' ');
+            term(triple.object(), out);
+            out.push_str(" )>>");
         }
         TermView::Typed { value, datatype } => {
             quoted(value, out);

@@ -1,4 +1,4 @@
-//! RDF 1.1 XML Syntax, W3C Recommendation 2014. Not oxrdfxml: its writer makes a wrong document of a predicate that no element can be
+//! RDF 1.1 XML Syntax, W3C Recommendation 2014, and triple terms and directions of RDF 1.2 XML Syntax. Not oxrdfxml: its writer makes a wrong document of a predicate that no element can be
 //! named after, and loses carriage returns.
 
 use super::Refused;
@@ -8,6 +8,8 @@ use std::fmt::Write as _;
 use vicus_rdf::TermView;
 
 const RDF: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#";
+/// The namespace of the attributes that say a direction.
+const ITS: &str = "http://www.w3.org/2005/11/its";
 pub(super) const TAIL: &str = "</rdf:RDF>\n";
 /// The end of a subject's element.
 pub(super) const CLOSING: &str = "</rdf:Description>\n";
@@ -93,7 +95,24 @@ pub(super) fn property(
             out.push_str("\"/>\n");
             return Ok(());
         }
+        TermView::Triple(triple) => {
+            out.push_str(" rdf:version=\"1.2\" rdf:parseType=\"Triple\">\n");
+            open(triple.subject(), out)?;
+            property(names, TermView::Iri(triple.predicate()), triple.object(), out)?;
+            out.push_str(CLOSING);
+            writeln!(out, "</{prefix}:{local}>").expect("a string takes everything");
+            return Ok(());
+        }
         TermView::String(_) => {}
+        TermView::DirString { language, direction, .. } => {
+            write!(
+                out,
+                " rdf:version=\"1.2\" xmlns:its=\"{ITS}\" its:version=\"2.0\" its:dir=\"{direction}\" xml:lang=\""
+            )
+            .expect("a string takes everything");
+            text(language, out)?;
+            out.push('"');
+        }
         TermView::LangString { language, .. } => {
             out.push_str(" xml:lang=\"");
             text(language, out)?;

@@ -1,4 +1,4 @@
-//! The terms of SPARQL 1.1 Query Results CSV and TSV, W3C Recommendation 2013.
+//! The terms of SPARQL 1.1 Query Results CSV and TSV, W3C Recommendation 2013, with the terms of SPARQL 1.2.
 
 use super::{escaped, plain};
 use std::fmt::Write as _;
@@ -7,18 +7,35 @@ use vicus_rdf::TermView;
 pub(super) fn csv(view: TermView<'_>, out: &mut String) {
     match view {
         TermView::Blank(blank) => write!(out, "_:{blank}").expect("a string takes everything"),
-        TermView::String(text) | TermView::LangString { value: text, .. } | TermView::Typed { value: text, .. }
-            if text.bytes().any(|byte| matches!(byte, b'"' | b',' | b'\n' | b'\r')) =>
+        TermView::String(text)
+        | TermView::LangString { value: text, .. }
+        | TermView::DirString { value: text, .. }
+        | TermView::Typed { value: text, .. }
+            if is_special(text) =>
         {
-            out.push('"');
-            for (number, part) in text.split('"').enumerate() {
-                out.push_str(if number > 0 { "\"\"" } else { "" });
-                out.push_str(part);
-            }
-            out.push('"');
+            in_marks(text, out);
+        }
+        // As in TSV: CSV has no form of its own for it.
+        TermView::Triple(_) => {
+            let mut text = String::new();
+            tsv(view, &mut text);
+            if is_special(&text) { in_marks(&text, out) } else { out.push_str(&text) }
         }
         view => plain(view, out),
     }
+}
+
+fn is_special(text: &str) -> bool {
+    text.bytes().any(|byte| matches!(byte, b'"' | b',' | b'\n' | b'\r'))
+}
+
+fn in_marks(text: &str, out: &mut String) {
+    out.push('"');
+    for (number, part) in text.split('"').enumerate() {
+        out.push_str(if number > 0 { "\"\"" } else { "" });
+        out.push_str(part);
+    }
+    out.push('"');
 }
 
 pub(super) fn tsv(view: TermView<'_>, out: &mut String) {
@@ -30,6 +47,19 @@ pub(super) fn tsv(view: TermView<'_>, out: &mut String) {
             quoted(value, out);
             out.push('@');
             out.push_str(language);
+        }
+        TermView::DirString { value, language, direction } => {
+            quoted(value, out);
+            write!(out, "@{language}--{direction}").expect("a string takes everything");
+        }
+        TermView::Triple(triple) => {
+            out.push_str("<<( ");
+            tsv(triple.subject(), out);
+            out.push(' ');
+            in_brackets(triple.predicate(), out);
+            out.push(' ');
+            tsv(triple.object(), out);
+            out.push_str(" )>>");
         }
         TermView::Boolean(_) | TermView::Integer(_) => plain(view, out),
         TermView::Typed { value, datatype } if stands_bare(value, datatype) => out.push_str(value),

@@ -1,4 +1,4 @@
-//! SPARQL 1.1 Query Results JSON Format, W3C Recommendation 2013.
+//! SPARQL 1.1 Query Results JSON Format, W3C Recommendation 2013, with the terms of SPARQL 1.2.
 
 use super::{escaped, plain};
 use std::fmt::Write as _;
@@ -23,7 +23,22 @@ pub(super) fn key(name: &str) -> String {
 pub(super) fn binding(before: &str, view: TermView<'_>, out: &mut String) {
     let is_first = out.ends_with('{');
     out.push_str(if is_first { &before[1..] } else { before });
+    term(view, out);
+}
+
+/// A term behind `"type":"`.
+fn term(view: TermView<'_>, out: &mut String) {
     match view {
+        TermView::Triple(triple) => {
+            let parts = [triple.subject(), TermView::Iri(triple.predicate()), triple.object()];
+            out.push_str("triple\",\"value\":{");
+            for (number, (name, part)) in ["subject", "predicate", "object"].into_iter().zip(parts).enumerate() {
+                let before = if number > 0 { "," } else { "" };
+                write!(out, "{before}\"{name}\":{{\"type\":\"").expect("a string takes everything");
+                term(part, out);
+            }
+            out.push_str("}}");
+        }
         TermView::Blank(blank) => write!(out, "bnode\",\"value\":\"{blank}\"}}").expect("a string takes everything"),
         TermView::Iri(iri) => {
             out.push_str("uri\",\"value\":\"");
@@ -42,6 +57,11 @@ pub(super) fn binding(before: &str, view: TermView<'_>, out: &mut String) {
                     out.push_str("\",\"xml:lang\":\"");
                     text(language, out);
                     out.push_str("\"}");
+                }
+                TermView::DirString { language, direction, .. } => {
+                    out.push_str("\",\"xml:lang\":\"");
+                    text(language, out);
+                    write!(out, "\",\"its:dir\":\"{direction}\"}}").expect("a string takes everything");
                 }
                 _ => {
                     out.push_str("\",\"datatype\":\"");

@@ -7,7 +7,7 @@ pub(super) mod xml;
 
 use super::format::Format;
 use delimited::{csv, tsv};
-use vicus_rdf::TermView;
+use vicus_rdf::{TermView, TripleView};
 
 /// Which of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,11 +115,28 @@ pub(super) fn most_bytes(before: &str, view: TermView<'_>) -> usize {
         TermView::Boolean(_) | TermView::Integer(_) => 0,
         TermView::Blank(_) => length(view),
         TermView::Iri(text) | TermView::String(text) => most_escaped(text),
-        TermView::LangString { value, language: beside } | TermView::Typed { value, datatype: beside } => {
-            most_escaped(value) + most_escaped(beside)
-        }
+        TermView::LangString { value, language: beside }
+        | TermView::DirString { value, language: beside, .. }
+        | TermView::Typed { value, datatype: beside } => most_escaped(value) + most_escaped(beside),
+        TermView::Triple(triple) => most_of_triple(triple),
     };
     before.len() + text + BESIDE
+}
+
+/// As [`most_bytes`], of a triple term, without what is beside it.
+#[cold]
+fn most_of_triple(triple: TripleView<'_>) -> usize {
+    let (mut sum, mut next) = (0, Some(triple));
+    while let Some(triple) = next.take() {
+        // A predicate in RDF/XML is written twice.
+        sum += most_bytes("", triple.subject()) + 2 * most_bytes("", TermView::Iri(triple.predicate()));
+        match triple.object() {
+            TermView::Triple(inner) => next = Some(inner),
+            object => sum += most_bytes("", object),
+        }
+    }
+    // In CSV, quotation marks are doubled again.
+    2 * sum
 }
 
 /// The text of a term without one of its own: a blank node's label, a number, a truth value.

@@ -1,8 +1,11 @@
-//! SPARQL Query Results XML Format, W3C Recommendation 2013.
+//! SPARQL Query Results XML Format, W3C Recommendation 2013, with the terms of SPARQL 1.2.
 
 use super::{NotInXml, first, plain};
 use std::fmt::Write as _;
 use vicus_rdf::TermView;
+
+/// The namespace of the attributes that say a direction.
+const ITS: &str = "http://www.w3.org/2005/11/its";
 
 pub(super) fn head(variables: &[String]) -> String {
     let mut head =
@@ -20,7 +23,22 @@ pub(super) fn opening(name: &str) -> String {
 /// A variable with its term.
 pub(super) fn binding(before: &str, view: TermView<'_>, out: &mut String) -> Result<(), NotInXml> {
     out.push_str(before);
+    term(view, out)?;
+    out.push_str("</binding>");
+    Ok(())
+}
+
+fn term(view: TermView<'_>, out: &mut String) -> Result<(), NotInXml> {
     match view {
+        TermView::Triple(triple) => {
+            out.push_str("<triple><subject>");
+            term(triple.subject(), out)?;
+            out.push_str("</subject><predicate>");
+            term(TermView::Iri(triple.predicate()), out)?;
+            out.push_str("</predicate><object>");
+            term(triple.object(), out)?;
+            out.push_str("</object></triple>");
+        }
         TermView::Blank(blank) => write!(out, "<bnode>{blank}</bnode>").expect("a string takes everything"),
         TermView::Iri(iri) => {
             out.push_str("<uri>");
@@ -32,6 +50,12 @@ pub(super) fn binding(before: &str, view: TermView<'_>, out: &mut String) -> Res
                 TermView::String(_) => out.push_str("<literal>"),
                 TermView::LangString { language, .. } => {
                     out.push_str("<literal xml:lang=\"");
+                    text(language, out)?;
+                    out.push_str("\">");
+                }
+                TermView::DirString { language, direction, .. } => {
+                    write!(out, "<literal xmlns:its=\"{ITS}\" its:version=\"2.0\" its:dir=\"{direction}\" xml:lang=\"")
+                        .expect("a string takes everything");
                     text(language, out)?;
                     out.push_str("\">");
                 }
@@ -48,7 +72,6 @@ pub(super) fn binding(before: &str, view: TermView<'_>, out: &mut String) -> Res
             out.push_str("</literal>");
         }
     }
-    out.push_str("</binding>");
     Ok(())
 }
 

@@ -2,8 +2,26 @@
 
 /// Which of several contenders is the least: finding the next one after it was replaced takes as many comparisons as their number has bits.
 /// After Knuth, The Art of Computer Programming, volume 3, §5.4.1: a tree of losers.
+///
+/// ```
+/// use vicus_flow::library::Tournament;
+///
+/// // Sequences from their ends on; one that has ended is greater than all others.
+/// let mut sequences = [vec![9, 4, 1], vec![7, 3], vec![8]];
+/// let least = |all: &[Vec<u32>; 3], a: usize, b: usize| {
+///     let key = |at: usize| all[at].last().map_or((1, 0), |&number| (0, number));
+///     key(a) < key(b)
+/// };
+/// let mut tournament = Tournament::new(3, |a, b| least(&sequences, a, b));
+/// let mut merged = Vec::new();
+/// while let Some(number) = sequences[tournament.winner()].pop() {
+///     merged.push(number);
+///     tournament.replay(|a, b| least(&sequences, a, b));
+/// }
+/// assert_eq!(merged, [1, 3, 4, 7, 8, 9]);
+/// ```
 #[derive(Debug)]
-pub(crate) struct Tournament {
+pub struct Tournament {
     /// At 0 the winner; at each other place the loser of the match between the winners of the places `2 * place` and `2 * place + 1`, where the
     /// contenders stand at the places from their number on.
     places: Vec<u32>,
@@ -11,7 +29,7 @@ pub(crate) struct Tournament {
 
 impl Tournament {
     /// Of so many contenders; `less` compares two of them.
-    pub(crate) fn new(contenders: usize, less: impl Fn(usize, usize) -> bool) -> Tournament {
+    pub fn new(contenders: usize, less: impl Fn(usize, usize) -> bool) -> Tournament {
         let mut places = vec![0; contenders.max(1)];
         let mut winners: Vec<u32> =
             (0..2 * contenders as u32).map(|place| place.wrapping_sub(contenders as u32)).collect();
@@ -24,15 +42,15 @@ impl Tournament {
         Tournament { places }
     }
 
-    /// The least.
+    /// The least; 0 if there are no contenders.
     #[inline]
-    pub(crate) fn winner(&self) -> usize {
+    pub fn winner(&self) -> usize {
         self.places[0] as usize
     }
 
     /// The winner was replaced.
     #[inline]
-    pub(crate) fn replay(&mut self, less: impl Fn(usize, usize) -> bool) {
+    pub fn replay(&mut self, less: impl Fn(usize, usize) -> bool) {
         let mut winner = self.places[0];
         let mut place = (winner as usize + self.places.len()) / 2;
         while place > 0 {

@@ -1,0 +1,248 @@
+//! Finds what only RDF 1.2 has in a text of Turtle, TriG, N-Triples or N-Quads, and how deep triples are within each other there.
+//!
+//! oxttl reads the syntax of RDF 1.2 as if it had always been there, and says nothing of where it was. It also drops nested triples by
+//! recursion. So its text comes by here first. This knows tokens, not the grammar: a text that is otherwise wrong is oxttl's to refuse.
+
+use crate::triple::MOST_NESTED;
+use memchr::{memchr, memchr2, memchr3};
+
+/// What was found in a text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Found {
+    TripleTerm,
+    Reified,
+    Annotation,
+    Reifier,
+    Direction,
+    Version,
+    /// Triples are within each other more than [`MOST_NESTED`] levels deep; an error in any case.
+    TooDeep,
+}
+
+impl Found {
+    /// The error where only RDF 1.1 may stand.
+    pub(super) fn refusal(self) -> String {
+        let what = match self {
+            Found::TripleTerm => "a triple term, `<<( s p o )>>`,",
+            Found::Reified => "a reified triple, `<< s p o >>`,",
+            Found::Annotation => "an annotation, `{| p o |}`,",
+            Found::Reifier => "a reifier, `~ r`,",
+            Found::Direction => "a base direction, `@en--ltr`,",
+            Found::Version => "a VERSION",
+            Found::TooDeep => return format!("triples are within each other more than {MOST_NESTED} levels deep"),
+        };
+        format!("{what} is RDF 1.2: give --rdf-12 to read it")
+    }
+}
+
+/// Where the last byte was.
+#[derive(Clone, Copy, Debug)]
+enum At {
+    /// Between tokens, or behind a character that decides nothing.
+    Ground,
+    /// Behind a backslash in a name.
+    Escaped,
+    Less,
+    /// Behind `<<`, of which a triple term has one bracket more.
+    LessLess,
+    Greater,
+    Brace,
+    Iri,
+    Comment,
+    /// In a word, of which so many bytes are those of `version`; `None` if it is another one.
+    Word(Option<u8>),
+    /// In a word behind `@`; the second says whether the last byte was a hyphen.
+    Tag(Option<u8>, bool),
+    /// Behind so many quotation marks.
+    Quotes(u8, u8),
+    Short(u8, bool),
+    /// In a long string, behind so many quotation marks; and whether behind a backslash.
+    Long(u8, u8, bool),
+}
+
+/// Reads a text in parts.
+#[derive(Debug)]
+pub(super) struct Edition {
+    at: At,
+    levels: usize,
+}
+
+const VERSION: &[u8] = b"version";
+
+impl Default for Edition {
+    fn default() -> Edition {
+        Edition { at: At::Ground, levels: 0 }
+    }
+}
+
+impl Edition {
+    /// Reads on up to the first thing that is found; returns the place behind it, and how many bytes before that it began, perhaps in an
+    /// earlier part.
+    pub(super) fn find(&mut self, text: &[u8]) -> Option<(usize, usize, Found)> {
+        let mut place = 0;
+        while let Some(&byte) = text.get(place) {
+            // Long tokens are passed at once.
+            let end = match self.at {
+                At::Iri => memchr(b'>', &text[place..]),
+                At::Comment => memchr2(b'\n', b'\r', &text[place..]),
+                At::Short(quote, false) => memchr3(quote, b'\\', b'\n', &text[place..]),
+                At::Long(quote, 0, false) => memchr2(quote, b'\\', &text[place..]),
+                _ => Some(0),
+            };
+            match end {
+                None => return None,
+                Some(0) => {}
+                Some(more) => {
+                    place += more;
+                    continue;
+                }
+            }
+            let (next, found) = self.step(byte);
+            self.at = next;
+            match found {
+                // The byte is looked at again.
+                Some((0, found)) => return Some((place, 1, found)),
+                Some((length, found)) => return Some((place + 1, length, found)),
+                None => place += 1,
+            }
+        }
+        None
+    }
+
+    fn step(&mut self, byte: u8) -> (At, Option<(usize, Found)>) {
+        let next = match (self.at, byte) {
+            (At::Escaped, _) => At::Ground,
+            (At::Less, b'<') => {
+                self.levels += 1;
+                if self.levels > MOST_NESTED {
+                    return (At::Ground, Some((2, Found::TooDeep)));
+                }
+                At::LessLess
+            }
+            (At::Less, b'>') => At::Ground,
+            (At::Less, _) => At::Iri,
+            (At::LessLess, b'(') => return (At::Ground, Some((3, Found::TripleTerm))),
+            (At::LessLess, _) => {
+                let (next, _) = self.ground(byte);
+                return (next, Some((3, Found::Reified)));
+            }
+            (At::Greater, b'>') => {
+                self.levels = self.levels.saturating_sub(1);
+                At::Ground
+            }
+            (At::Brace, b'|') => return (At::Ground, Some((2, Found::Annotation))),
+            (At::Iri, b'>') => At::Ground,
+            (At::Iri, _) => At::Iri,
+            (At::Comment, b'\n' | b'\r') => At::Ground,
+            (At::Comment, _) => At::Comment,
+            (At::Word(known), _) if is_of_word(byte) => At::Word(behind(known, byte)),
+            (At::Word(Some(7)), _) => {
+                let (next, _) = self.ground(byte);
+                return (next, Some((8, Found::Version)));
+            }
+            (At::Tag(_, true), b'-') => return (At::Ground, Some((2, Found::Direction))),
+            (At::Tag(known, _), _) if byte.is_ascii_alphanumeric() || byte == b'-' => {
+                At::Tag(behind(known, byte), byte == b'-')
+            }
+            (At::Tag(Some(7), _), _) => {
+                let (next, _) = self.ground(byte);
+                return (next, Some((9, Found::Version)));
+            }
+            (At::Quotes(quote, 1), _) if byte == quote => At::Quotes(quote, 2),
+            (At::Quotes(quote, 1), b'\\') => At::Short(quote, true),
+            (At::Quotes(_, 1), b'\n') => At::Ground,
+            (At::Quotes(quote, 1), _) => At::Short(quote, false),
+            (At::Quotes(quote, _), _) if byte == quote => At::Long(quote, 0, false),
+            (At::Short(quote, true), _) => At::Short(quote, false),
+            (At::Short(quote, _), b'\\') => At::Short(quote, true),
+            (At::Short(quote, _), _) if byte == quote || byte == b'\n' => At::Ground,
+            (At::Short(quote, _), _) => At::Short(quote, false),
+            (At::Long(quote, _, true), _) => At::Long(quote, 0, false),
+            (At::Long(quote, _, _), b'\\') => At::Long(quote, 0, true),
+            (At::Long(quote, 2, _), _) if byte == quote => At::Ground,
+            (At::Long(quote, marks, _), _) if byte == quote => At::Long(quote, marks + 1, false),
+            (At::Long(quote, ..), _) => At::Long(quote, 0, false),
+            (At::Ground | At::Greater | At::Brace | At::Word(_) | At::Tag(..) | At::Quotes(..), _) => {
+                return self.ground(byte);
+            }
+        };
+        (next, None)
+    }
+
+    fn ground(&self, byte: u8) -> (At, Option<(usize, Found)>) {
+        let next = match byte {
+            b'<' => At::Less,
+            b'>' => At::Greater,
+            b'{' => At::Brace,
+            b'#' => At::Comment,
+            b'\\' => At::Escaped,
+            b'@' => At::Tag(Some(0), false),
+            b'"' | b'\'' => At::Quotes(byte, 1),
+            b'~' => return (At::Ground, Some((1, Found::Reifier))),
+            _ if is_of_word(byte) => At::Word(behind(Some(0), byte)),
+            _ => At::Ground,
+        };
+        (next, None)
+    }
+}
+
+/// The letters of `version` that a word has so far, with this one more.
+fn behind(known: Option<u8>, byte: u8) -> Option<u8> {
+    let known = known?;
+    (VERSION.get(usize::from(known)) == Some(&byte.to_ascii_lowercase())).then_some(known + 1)
+}
+
+/// Whether a byte may stand in a word or a name behind its first letter.
+fn is_of_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'-' | b'.' | b'%') || byte >= 0x80
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(text: &str, step: usize) -> Vec<(usize, Found)> {
+        let (mut edition, mut all, mut before) = (Edition::default(), Vec::new(), 0);
+        for part in text.as_bytes().chunks(step) {
+            let mut rest = part;
+            while let Some((end, length, found)) = edition.find(rest) {
+                all.push((before + part.len() - rest.len() + end - length, found));
+                rest = &rest[end..];
+            }
+            before += part.len();
+        }
+        all
+    }
+
+    #[test]
+    fn what_only_rdf_12_has_is_found_where_it_begins() {
+        use Found::{Annotation, Direction, Reified, Reifier, TripleTerm, Version};
+        for (text, expected) in [
+            ("<a> <b> <<( <c> <d> \"<<(\" )>> .", vec![(8, TripleTerm)]),
+            ("<< <a> <b> <c> ~ <r> >> <d> 1 .", vec![(0, Reified), (15, Reifier)]),
+            ("<<<a> <b> <c>>> <d> 1 .", vec![(0, Reified)]),
+            (":a :b :c ~:r {| :d :e |} .", vec![(9, Reifier), (13, Annotation)]),
+            (":a :b 'x'@en--ltr, \"\"\"x\"y\"\"\"@ar-EG--rtl .", vec![(12, Direction), (34, Direction)]),
+            ("VERSION \"1.2\"\n@version '1.2' . version '1'", vec![(0, Version), (14, Version), (31, Version)]),
+            ("@prefix version: <x#version> . version:a :version :version. # VERSION ~ <<", vec![]),
+            (
+                "{ :a :b 'it\\'s ~', \"~ \\\\\", '''~''~\\'''' , \"\", '' , :a\\~b, <~>, <> } # {|\n~",
+                vec![(73, Reifier)],
+            ),
+            ("_:version :a-version true.version:b :c <a{|b> .", vec![]),
+            ("a:version:version <b> 'x'@en-version-x .", vec![]),
+        ] {
+            for step in 1..=text.len() {
+                assert_eq!(all(text, step), expected, "{text} by {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn triples_within_each_other_are_counted() {
+        let nested = |levels| format!("<a> <b> {}<c>{} .", "<<( <a> <b> ".repeat(levels), " )>>".repeat(levels));
+        let deep = |text: &str| all(text, 7).iter().any(|(_, found)| *found == Found::TooDeep);
+        assert!(!deep(&nested(MOST_NESTED).repeat(3)));
+        assert!(deep(&nested(MOST_NESTED + 1)));
+    }
+}

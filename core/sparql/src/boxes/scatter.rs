@@ -1,0 +1,83 @@
+//! Deals what a box has no memory for to files: partitions by hash, each of which may fit the memory later.
+
+use super::spill::{RowFile, RowRun, RowWriter, Spiller};
+use std::sync::Arc;
+use vicus_files::FileError;
+use vicus_flow::Turn;
+use vicus_flow::library::HashKey;
+
+/// Rows that go to the files of their partitions.
+pub(super) struct Scatter {
+    file: RowFile,
+    writers: Vec<Option<RowWriter>>,
+}
+
+impl Scatter {
+    /// For a box that holds at most `most` bytes, and rows of so many ids. All writers together take a quarter of them.
+    pub(super) fn new(spiller: &Spiller, most: u64, ids: usize) -> Scatter {
+        Scatter::of(spiller, most, ids, partitions(most))
+    }
+
+    /// The same with so many partitions: a power of two.
+    pub(super) fn of(spiller: &Spiller, most: u64, ids: usize, count: usize) -> Scatter {
+        let file = spiller.file(ids, Spiller::block(most * 4 / count as u64));
+        Scatter { file, writers: (0..count).map(|_| None).collect() }
+    }
+
+    /// How many partitions there are: a power of two.
+    pub(super) fn partitions(&self) -> usize {
+        self.writers.len()
+    }
+
+    /// Adds rows to a partition.
+    ///
+    /// # Errors
+    /// The disk is full, or the system refuses.
+    pub(super) fn write(&mut self, partition: usize, rows: &[u64]) -> Result<(), FileError> {
+        let writer = match &mut self.writers[partition] {
+            Some(writer) => writer,
+            none => none.insert(self.file.begin()?),
+        };
+        writer.write(rows)
+    }
+
+    /// Whether a partition has rows.
+    pub(super) fn is_open(&self, partition: usize) -> bool {
+        self.writers[partition].is_some()
+    }
+
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> u64 {
+        self.writers.iter().flatten().count() as u64 * self.file.open_bytes()
+    }
+
+    /// The run of each partition that has rows.
+    ///
+    /// # Errors
+    /// As [`Scatter::write`].
+    pub(super) fn finish(self, turn: &Turn<'_>) -> Result<Vec<Option<Arc<RowRun>>>, FileError> {
+        let mut runs = Vec::with_capacity(self.writers.len());
+        for writer in self.writers {
+            let run = writer.map(RowWriter::finish).transpose()?;
+            turn.count_spilled(run.as_ref().map_or(0, RowRun::file_bytes));
+            runs.push(run.map(Arc::new));
+        }
+        Ok(runs)
+    }
+}
+
+/// The number of partitions: so many that each has a block of some kilobytes while it is written.
+fn partitions(most: u64) -> usize {
+    const FEWEST: u64 = 4;
+    const MOST: u64 = 32;
+    (most / (32 << 10)).clamp(FEWEST, MOST).next_power_of_two() as usize
+}
+
+/// Partitions of partitions, and so on, so many times: more don't help if so many bits of their hash are equal.
+pub(super) const DEEPEST: u32 = 8;
+
+/// The partition of a row, by bits of its hash that neither other levels nor tables use, nor the boxes that deal rows to replicas.
+pub(super) fn partition_of(by: HashKey, hash: u64, level: u32, count: usize) -> usize {
+    const SALT: u64 = 0x9E6C_63D0_876A_3F6B;
+    (by.mix(hash ^ SALT.wrapping_mul(u64::from(level) + 1)) >> 32) as usize & (count - 1)
+}

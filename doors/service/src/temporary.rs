@@ -1,0 +1,44 @@
+//! Folders of the system for temporary files.
+
+use std::path::Path;
+use std::sync::Arc;
+use vicus_files::{Directory, FileError, Scratch};
+use vicus_machine::SystemDirectory;
+use vicus_sparql::Spill;
+
+/// A folder for temporary files, into which calls that outgrow their memory write rows. The files have no names: they are gone when the call
+/// ends, and when the process does.
+///
+/// ```
+/// use vicus_service::TemporaryFolder;
+///
+/// let folder = TemporaryFolder::open(&std::env::temp_dir())?;
+/// folder.check()?;
+/// assert!(TemporaryFolder::open("no/such/folder".as_ref()).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct TemporaryFolder(Arc<dyn Directory>);
+
+impl TemporaryFolder {
+    /// The folder at this path.
+    ///
+    /// # Errors
+    /// There is none, or the system refuses.
+    pub fn open(path: &Path) -> Result<TemporaryFolder, FileError> {
+        Ok(TemporaryFolder(Arc::new(SystemDirectory::open(path)?)))
+    }
+
+    /// Makes a file there, and drops it.
+    ///
+    /// # Errors
+    /// The system refuses: the folder can't be written to.
+    pub fn check(&self) -> Result<(), FileError> {
+        self.0.temporary().map(drop)
+    }
+
+    /// For a run whose boxes may hold so many bytes together.
+    pub(crate) fn spill(&self, budget: u64) -> Spill {
+        Spill { scratch: Scratch::new(Arc::clone(&self.0)), budget }
+    }
+}
