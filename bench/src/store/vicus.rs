@@ -59,9 +59,7 @@ impl Engine for Vicus {
 
     fn update(&self, text: &str) -> anyhow::Result<()> {
         let store = self.store()?;
-        let mut transaction = store.write()?;
-        self.service.update(text, &mut transaction, SessionOptions::default())?;
-        transaction.commit()?;
+        self.service.update_store(text, store, SessionOptions::default())?;
         if store.is_merge_due() {
             store.merge(&mut |_| {})?;
         }

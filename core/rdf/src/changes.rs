@@ -7,6 +7,7 @@ use crate::snapshot::Snapshot;
 use crate::term::{Encoded, Encoder};
 use crate::unranked::Unranked;
 use oxrdf::TermRef;
+use std::ops::Range;
 use vicus_flow::{Grow, NoMemory};
 
 /// Quads to insert and to delete, each as subject, predicate, object and graph, in any order. A quad that is inserted and is there
@@ -44,6 +45,18 @@ impl Changes {
     /// No changes of a snapshot yet, with an empty dictionary for terms behind its own.
     pub fn of(snapshot: &Snapshot) -> Changes {
         Changes { fresh: snapshot.fresh().behind(), inserts: Vec::new(), deletes: Vec::new() }
+    }
+
+    /// All quads of a graph come to another one, too; `fresh` has the name of that one, if the snapshot does not.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn of_copy(snapshot: &Snapshot, from: Id, to: Id, fresh: Unranked) -> Result<Changes, NoMemory> {
+        let mut inserts = Graphs::One(from).quads(snapshot)?;
+        inserts.iter_mut().for_each(|quad| quad[3] = to);
+        // Terms without quads are not kept.
+        let fresh = if inserts.is_empty() { snapshot.fresh().behind() } else { fresh };
+        Ok(Changes { fresh, inserts, deletes: Vec::new() })
     }
 
     /// The id of a term: the one that it has in the snapshot, or a new one.
@@ -96,6 +109,50 @@ impl Changes {
                 made.push((row, change));
             }
         }
+    }
+}
+
+/// Some graphs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Graphs {
+    /// Every graph.
+    All,
+    /// Every graph with a name.
+    Named,
+    /// The graph with this name, or the default graph ([`Id::UNBOUND`]).
+    One(Id),
+}
+
+impl Graphs {
+    /// Their rows of the index Gspo.
+    pub fn rows(self, snapshot: &Snapshot) -> Range<usize> {
+        let index = snapshot.index(Order::Gspo);
+        match self {
+            Graphs::All => 0..index.len(),
+            // The default graph comes first.
+            Graphs::Named => index.range(&[Id::UNBOUND]).end..index.len(),
+            Graphs::One(graph) => index.range(&[graph]),
+        }
+    }
+
+    /// Whether the graph with this name is one of them.
+    pub fn has(self, graph: Id) -> bool {
+        match self {
+            Graphs::All => true,
+            Graphs::Named => !graph.is_unbound(),
+            Graphs::One(one) => graph == one,
+        }
+    }
+
+    /// Their quads.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn quads(self, snapshot: &Snapshot) -> Result<Vec<[Id; 4]>, NoMemory> {
+        let (index, rows) = (snapshot.index(Order::Gspo), self.rows(snapshot));
+        let mut quads = Vec::with_room(rows.len())?;
+        quads.extend(rows.map(|row| index.quad(row)));
+        Ok(quads)
     }
 }
 

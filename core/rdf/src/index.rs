@@ -17,6 +17,7 @@
 //! graph stores and searches nothing for that graph.
 
 use crate::base::Base;
+use crate::changes::Graphs;
 use crate::delta::{Change, Row};
 use crate::growing::Storage;
 use crate::ids::Id;
@@ -187,6 +188,31 @@ impl Index {
         }
         let changed = Changed::with(self, changes)?.map(Arc::new);
         Ok(Index { base: Arc::clone(&self.base), changed, taken_in: self.taken_in })
+    }
+
+    /// Without the rows of some graphs. These are to be a large part of all, for the others make a new base in memory, with the same ids.
+    pub(crate) fn without(&self, graphs: Graphs) -> Result<Index, NoMemory> {
+        let graph_level = if self.order().is_by_graph() { 0 } else { 3 };
+        let mut quads = self.quads(0..self.len());
+        let rows = std::iter::from_fn(|| quads.next_row()).filter(|row| !graphs.has(row[graph_level]));
+        let base = Base::new(self.order(), rows, &Storage::Memory)?;
+        Ok(self.with_base(base))
+    }
+
+    /// Without rows.
+    pub(crate) fn emptied(&self) -> Result<Index, NoMemory> {
+        Ok(self.with_base(Base::new(self.order(), std::iter::empty(), &Storage::Memory)?))
+    }
+
+    /// With a base that has a part of its rows.
+    fn with_base(&self, base: Base) -> Index {
+        let taken_in = self.change_count() + self.len() - base.len();
+        Index { base: Arc::new(base), changed: None, taken_in }
+    }
+
+    /// Whether its rows lie on nodes that were chosen.
+    pub(crate) fn is_laid(&self) -> bool {
+        self.base.is_laid()
     }
 
     #[inline]

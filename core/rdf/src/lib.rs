@@ -34,7 +34,7 @@ pub mod triple;
 mod unite;
 pub mod unranked;
 
-pub use changes::Changes;
+pub use changes::{Changes, Graphs};
 pub use dictionary::Dictionary;
 pub use growing::Storage;
 pub use ids::{Id, Kind, SECTIONS};

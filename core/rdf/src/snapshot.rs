@@ -1,6 +1,6 @@
 //! A loaded data set: its terms, its quads in several orders, and counts. It never changes.
 
-use crate::changes::{Changes, in_order};
+use crate::changes::{Changes, Graphs, in_order};
 use crate::characteristic::{self, CharacteristicSets};
 use crate::delta::{Change, Row};
 use crate::dictionary::Dictionary;
@@ -14,8 +14,8 @@ use oxrdf::{Term, TermRef};
 use rapidhash::v3::RapidSecrets;
 use std::cmp::Ordering;
 use std::sync::Arc;
-use vicus_flow::NoMemory;
 use vicus_flow::library::HashKey;
+use vicus_flow::{Grow, NoMemory};
 
 /// A set of quads: a default graph and named graphs. Any number of queries can read it concurrently.
 ///
@@ -64,7 +64,7 @@ impl Snapshot {
 
     /// As [`Snapshot::new`], with the characteristic sets of the indexes Gspo and Spog.
     pub(crate) fn with_characteristic(
-        dictionary: Dictionary,
+        dictionary: impl Into<Arc<Dictionary>>,
         indexes: Vec<Index>,
         characteristic: impl IntoIterator<Item = (Order, CharacteristicSets)>,
     ) -> Result<Snapshot, NoMemory> {
@@ -90,7 +90,7 @@ impl Snapshot {
 
     /// Of parts that belong together: the counts are those of the default graph, and of all named graphs.
     pub(crate) fn of_parts(
-        dictionary: Dictionary,
+        dictionary: impl Into<Arc<Dictionary>>,
         parts: Vec<Index>,
         [statistics, named]: [Statistics; 2],
     ) -> Snapshot {
@@ -99,7 +99,7 @@ impl Snapshot {
             let place = index.order() as usize;
             indexes[place] = Some(index);
         }
-        let (dictionary, fresh) = (Arc::new(dictionary), FreshTerms::new(RapidSecrets::seed(0)));
+        let (dictionary, fresh) = (dictionary.into(), FreshTerms::new(RapidSecrets::seed(0)));
         Snapshot { dictionary, fresh, indexes, statistics, named }
     }
 
@@ -161,6 +161,53 @@ impl Snapshot {
         };
         let (statistics, named) = (with(&self.statistics, OF_DEFAULT)?, with(&self.named, OF_NAMED)?);
         Ok(Snapshot { dictionary: Arc::clone(&self.dictionary), fresh, indexes, statistics, named })
+    }
+
+    /// The snapshot without the quads of some graphs. If these are a large part of all, takes a time in proportion to the others, and none if
+    /// there are no others; else as [`Snapshot::with`].
+    ///
+    /// ```
+    /// use vicus_rdf::{Graphs, Id, Loader, load::Syntax};
+    /// let mut loader = Loader::default();
+    /// let text = "<http://e/a> <http://e/p> 1 . <http://e/g> { <http://e/a> <http://e/p> 1, 2 }";
+    /// loader.file(text.as_bytes(), Syntax::TriG, None)?;
+    /// let snapshot = loader.finish();
+    /// assert_eq!(snapshot.cleared(Graphs::One(Id::UNBOUND)).expect("memory").len(), 2);
+    /// assert_eq!(snapshot.cleared(Graphs::Named).expect("memory").len(), 1);
+    /// assert!(snapshot.cleared(Graphs::All).expect("memory").is_empty());
+    /// # Ok::<(), vicus_rdf::SyntaxError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn cleared(&self, graphs: Graphs) -> Result<Snapshot, NoMemory> {
+        /// Making a base takes less time for a row than changing one that stays.
+        const SHARE: usize = 8;
+        let count = graphs.rows(self).len();
+        let rest = self.len() - count;
+        let is_laid = self.index(Order::Gspo).is_laid() && rest > 0;
+        if count == 0 || is_laid || rest / SHARE > count {
+            let changes = Changes { deletes: graphs.quads(self)?, ..Changes::of(self) };
+            return self.with(changes);
+        }
+        let mut indexes = Vec::with_room(Order::ALL.len())?;
+        for index in self.indexes.iter().flatten() {
+            let named_alone = !index.order().is_by_graph() && graphs == Graphs::One(Id::UNBOUND);
+            indexes.push(match (rest, named_alone) {
+                (0, _) => index.emptied()?,
+                (_, true) => index.clone(),
+                _ => index.without(graphs)?,
+            });
+        }
+        let rdf_type = self.statistics.characteristic().rdf_type();
+        let sets = indexes
+            .iter()
+            .filter(|index| [Order::Gspo, Order::Spog].contains(&index.order()))
+            .map(|index| Ok((index.order(), CharacteristicSets::new(index, rdf_type, HashKey::default())?)))
+            .collect::<Result<Vec<_>, NoMemory>>()?;
+        let dictionary = Arc::clone(&self.dictionary);
+        let made = Snapshot::with_characteristic(dictionary, indexes, sets)?;
+        Ok(Snapshot { fresh: self.fresh.clone(), ..made })
     }
 
     /// How many quads were inserted or deleted since its indexes were built.

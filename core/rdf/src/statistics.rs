@@ -108,18 +108,22 @@ impl Column {
     /// Of the level after the keys, in the rows of one predicate.
     fn of(index: &Index, rows: Range<usize>) -> Column {
         let level = index.key_level() + 1;
-        let mut kinds = [0; Kind::ALL.len()];
+        let (mut kinds, mut fresh) = ([0; Kind::ALL.len()], 0);
         let mut rest = rows.clone();
         while !rest.is_empty() {
             let kind = index.get(level, rest.start).kind();
             let end = index.lower_bound(level, rest.clone(), kind.bounds().end);
             kinds[kind.index()] = end - rest.start;
+            if kind.section().is_some() {
+                // They are the last of their kind.
+                fresh += end - index.lower_bound(level, rest.start..end, Id::computed(kind, 0));
+            }
             rest.start = end;
         }
         let (least, greatest) = (index.get(level, rows.start), index.get(level, rows.end - 1));
         let mut last = Id::UNBOUND;
         let distinct = index.values(level, rows).filter(|&id| std::mem::replace(&mut last, id) != id).count();
-        Column { distinct, ids: least..=greatest, kinds, fresh: 0 }
+        Column { distinct, ids: least..=greatest, kinds, fresh }
     }
 
     /// The column after changes of rows, which all are of one predicate; `None` if the predicate has no rows any more.

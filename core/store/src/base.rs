@@ -132,7 +132,7 @@ impl Store {
     /// The disk is full, or the system refuses: the store is as it was. Unless it is in doubt ([`StoreError::NotPublished`]).
     pub fn load(&self, loaded: Snapshot, pause: &mut dyn FnMut(u64)) -> Result<(), StoreError> {
         let _bases = self.bases.wait(&*self.waiting);
-        let _turn = self.writers.wait(&*self.waiting);
+        let _writing = self.writing();
         self.land_all();
         let head = self.snapshot();
         let all = match head.is_empty() {
@@ -218,11 +218,11 @@ impl Store {
             replayed(snapshot, records.iter().map(|record| &**record).zip(numbers))
         };
         let caught_up = apply(snapshot).and_then(|snapshot| {
-            let turn = self.writers.wait(&*self.waiting);
+            let writing = self.writing();
             self.land_all();
-            Ok((apply(snapshot)?, turn))
+            Ok((apply(snapshot)?, writing))
         });
-        let (snapshot, _turn) = caught_up.inspect_err(|_| lock(&self.state).files.give_up())?;
+        let (snapshot, _writing) = caught_up.inspect_err(|_| lock(&self.state).files.give_up())?;
         let mut state = lock(&self.state);
         state.publish(included, entry)?;
         state.log_bytes = state.since.iter().flatten().map(|record| record.len() as u64).sum();
@@ -256,26 +256,17 @@ impl Store {
         number: u64,
         pause: &mut dyn FnMut(u64),
     ) -> Result<(), StoreError> {
-        copy_within(&self.snapshot(), directory, number, self.memory, pause)
+        copy(&self.snapshot(), directory, number, self.memory, pause)
     }
 }
 
 /// Writes a snapshot as a store of its own in an empty directory, which holds no store until it holds all of it. What a copy that failed
-/// has left there is removed. `number` is any that other stores don't have; `pause` is called now and then with the number of bytes
-/// written so far.
+/// has left there is removed. `number` is any that other stores don't have; about `memory` bytes are held at most, as with
+/// [`Store::within`]; `pause` is called now and then with the number of bytes written so far.
 ///
 /// # Errors
 /// As [`Store::backup`].
 pub fn copy(
-    snapshot: &Snapshot,
-    directory: Arc<dyn Directory>,
-    number: u64,
-    pause: &mut dyn FnMut(u64),
-) -> Result<(), StoreError> {
-    copy_within(snapshot, directory, number, BUILT_IN_MEMORY, pause)
-}
-
-fn copy_within(
     snapshot: &Snapshot,
     directory: Arc<dyn Directory>,
     number: u64,

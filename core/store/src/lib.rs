@@ -22,6 +22,7 @@
 mod base;
 mod check;
 mod error;
+mod gathering;
 mod record;
 mod store;
 mod transaction;

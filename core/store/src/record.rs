@@ -7,23 +7,46 @@
 //!  quad    subject, predicate, object, graph: each the number of a term from 1, or 0 for the default graph
 //! ```
 //!
+//! A record with steps that speak of whole graphs begins with 3, whatever its terms are, and each of its steps with what it is:
+//!
+//! ```text
+//!  0       a step as above
+//!  1       all graphs are cleared
+//!  2       all graphs with names are
+//!  3       a graph is: its number, as in a quad
+//!  4       the quads of a graph come to another one, too: the numbers of both
+//! ```
+//!
+//! What is in a graph is what the records before this one and its own steps have left there, which is the same whenever the log is read.
+//!
 //! The steps follow each other; within one, no quad is both deleted and inserted. Numbers are written seven bits at a time, the least first,
 //! with the highest bit set in all bytes but the last.
 
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use vicus_flow::library::HashKey;
-use vicus_rdf::{Encoded, Id, Kind, TripleView};
+use vicus_rdf::{Encoded, Graphs, Id, Kind, TripleView};
 
-const VERSION: u8 = 2;
+/// A record whose steps are quads alone, of terms that RDF 1.1 has: what knows no other form reads it.
+const PLAIN: u8 = 1;
 
-/// The version of records without terms that only RDF 1.2 has: what knows no other reads them.
-const VERSION_OF_OLD_KINDS: u8 = 1;
+/// A record whose steps are quads alone, of any terms.
+const KINDS: u8 = 2;
+
+/// A record whose steps each say what they are, and whose terms may be any.
+const TAGGED: u8 = 3;
+
+/// What a step of such a record is.
+const QUADS: u8 = 0;
+const CLEAR_ALL: u8 = 1;
+const CLEAR_NAMED: u8 = 2;
+const CLEAR_ONE: u8 = 3;
+const COPY: u8 = 4;
 
 /// Notes that a record has a term of this kind.
-fn raise(version: &mut u8, kind: Kind) {
+fn raise(form: &mut u8, kind: Kind) {
     if matches!(kind, Kind::DirString | Kind::Triple) {
-        *version = VERSION;
+        *form = KINDS.max(*form);
     }
 }
 
@@ -35,11 +58,13 @@ pub(crate) type Numbers = [u32; 4];
 pub(crate) struct Writer {
     /// Of a step's ids: authors of data choose those that are their own terms.
     hash_key: HashKey,
-    version: u8,
+    form: u8,
     terms: Vec<u8>,
     count: u64,
     steps: Vec<u8>,
     step_count: u64,
+    /// Where the steps begin that speak of graphs, and those of quads, for what they are.
+    marks: Vec<(usize, u8)>,
 }
 
 fn put(mut number: u64, into: &mut Vec<u8>) {
@@ -53,12 +78,20 @@ fn put(mut number: u64, into: &mut Vec<u8>) {
 impl Writer {
     /// A record without steps.
     pub(crate) fn new(hash_key: HashKey) -> Writer {
-        let version = VERSION_OF_OLD_KINDS;
-        Writer { hash_key, version, terms: Vec::new(), count: 0, steps: Vec::new(), step_count: 0 }
+        Writer {
+            hash_key,
+            form: PLAIN,
+            terms: Vec::new(),
+            count: 0,
+            steps: Vec::new(),
+            step_count: 0,
+            marks: Vec::new(),
+        }
     }
 
     /// Adds what follows what is there. `key` passes on the key of an id that is not its own term.
     pub(crate) fn step(&mut self, deletes: &[[Id; 4]], inserts: &[[Id; 4]], key: impl Fn(Id, &mut dyn FnMut(&str))) {
+        self.mark(QUADS);
         let mut numbers: HashMap<Id, u64, HashKey> = HashMap::with_hasher(self.hash_key);
         for quads in [deletes, inserts] {
             put(quads.len() as u64, &mut self.steps);
@@ -68,19 +101,52 @@ impl Writer {
                     continue;
                 }
                 let number = *numbers.entry(id).or_insert_with(|| {
-                    raise(&mut self.version, id.kind());
-                    if id.kind().section().is_some() {
-                        key(id, &mut |key| put_key(id.kind(), key, &mut self.terms));
-                    } else {
-                        self.terms.extend_from_slice(&id.bits().to_be_bytes());
-                    }
+                    raise(&mut self.form, id.kind());
+                    put_term(id, &key, &mut self.terms);
                     self.count += 1;
                     self.count
                 });
                 put(number, &mut self.steps);
             }
         }
+    }
+
+    /// Some graphs are cleared.
+    pub(crate) fn clear(&mut self, graphs: Graphs, key: impl Fn(Id, &mut dyn FnMut(&str))) {
+        match graphs {
+            Graphs::All => self.mark(CLEAR_ALL),
+            Graphs::Named => self.mark(CLEAR_NAMED),
+            Graphs::One(graph) => {
+                self.mark(CLEAR_ONE);
+                self.put_graph(graph, key);
+            }
+        }
+    }
+
+    /// The quads of a graph come to another one.
+    pub(crate) fn copy(&mut self, from: Id, to: Id, key: impl Fn(Id, &mut dyn FnMut(&str))) {
+        self.mark(COPY);
+        self.put_graph(from, &key);
+        self.put_graph(to, &key);
+    }
+
+    /// A step begins.
+    fn mark(&mut self, what: u8) {
+        if what != QUADS {
+            self.form = TAGGED;
+        }
+        self.marks.push((self.steps.len(), what));
         self.step_count += 1;
+    }
+
+    fn put_graph(&mut self, graph: Id, key: impl Fn(Id, &mut dyn FnMut(&str))) {
+        if graph.is_unbound() {
+            return put(0, &mut self.steps);
+        }
+        raise(&mut self.form, graph.kind());
+        put_term(graph, &key, &mut self.terms);
+        self.count += 1;
+        put(self.count, &mut self.steps);
     }
 
     /// Whether there are no steps.
@@ -90,19 +156,36 @@ impl Writer {
 
     /// The record.
     pub(crate) fn finish(self) -> Vec<u8> {
-        let mut record = vec![self.version];
+        let mut record = vec![self.form];
         put(self.count, &mut record);
         record.extend_from_slice(&self.terms);
         put(self.step_count, &mut record);
-        record.extend_from_slice(&self.steps);
+        if self.form != TAGGED {
+            record.extend_from_slice(&self.steps);
+            return record;
+        }
+        let ends = self.marks.iter().skip(1).map(|(start, _)| *start).chain([self.steps.len()]);
+        for ((start, what), end) in self.marks.iter().zip(ends) {
+            record.push(*what);
+            record.extend_from_slice(&self.steps[*start..end]);
+        }
         record
+    }
+}
+
+/// `key` passes on the key of an id that is not its own term.
+fn put_term(id: Id, key: impl Fn(Id, &mut dyn FnMut(&str)), into: &mut Vec<u8>) {
+    if id.kind().section().is_some() {
+        key(id, &mut |key| put_key(id.kind(), key, into));
+    } else {
+        into.extend_from_slice(&id.bits().to_be_bytes());
     }
 }
 
 /// Writes a record of one step, by terms. It belongs to no store yet, whose number would key a hash; so its maps are ordered.
 #[derive(Debug)]
 pub(crate) struct Editor {
-    version: u8,
+    form: u8,
     terms: Vec<u8>,
     /// The numbers of terms, by the bytes that they have in the record.
     numbers: BTreeMap<Box<[u8]>, u32>,
@@ -113,7 +196,7 @@ pub(crate) struct Editor {
 impl Default for Editor {
     fn default() -> Editor {
         let (terms, numbers, quads) = Default::default();
-        Editor { version: VERSION_OF_OLD_KINDS, terms, numbers, quads }
+        Editor { form: PLAIN, terms, numbers, quads }
     }
 }
 
@@ -123,7 +206,7 @@ impl Editor {
         let start = self.terms.len();
         match term {
             Encoded::Key(kind, key) => {
-                raise(&mut self.version, kind);
+                raise(&mut self.form, kind);
                 put_key(kind, key, &mut self.terms);
             }
             Encoded::Inlined(id) => self.terms.extend_from_slice(&id.bits().to_be_bytes()),
@@ -147,7 +230,7 @@ impl Editor {
         if self.quads.is_empty() {
             return None;
         }
-        let mut record = vec![self.version];
+        let mut record = vec![self.form];
         put(self.numbers.len() as u64, &mut record);
         record.extend_from_slice(&self.terms);
         put(1, &mut record);
@@ -181,11 +264,14 @@ pub(crate) struct Record<'a> {
     pub(crate) steps: Vec<Step>,
 }
 
-/// A step of a transaction.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Step {
-    pub(crate) deletes: Vec<Numbers>,
-    pub(crate) inserts: Vec<Numbers>,
+/// A step of a transaction. Graphs are numbers as in quads.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Quads { deletes: Vec<Numbers>, inserts: Vec<Numbers> },
+    ClearAll,
+    ClearNamed,
+    Clear(u32),
+    Copy { from: u32, to: u32 },
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -229,6 +315,22 @@ impl<'a> Reader<'a> {
         (kind != Kind::Triple || TripleView::is_key(key)).then_some(NamedTerm::Key(kind, key))
     }
 
+    /// The number of a graph.
+    fn graph(&mut self, terms: usize) -> Option<u32> {
+        u32::try_from(self.number()?).ok().filter(|&number| number as usize <= terms)
+    }
+
+    fn step(&mut self, what: u8, terms: usize) -> Option<Step> {
+        Some(match what {
+            QUADS => Step::Quads { deletes: self.quads(terms)?, inserts: self.quads(terms)? },
+            CLEAR_ALL => Step::ClearAll,
+            CLEAR_NAMED => Step::ClearNamed,
+            CLEAR_ONE => Step::Clear(self.graph(terms)?),
+            COPY => Step::Copy { from: self.graph(terms)?, to: self.graph(terms)? },
+            _ => return None,
+        })
+    }
+
     fn quads(&mut self, terms: usize) -> Option<Vec<Numbers>> {
         let count = self.count(4)?;
         let mut quads = Vec::with_capacity(count);
@@ -248,23 +350,60 @@ impl Record<'_> {
     /// Reads a record; on failure, says what it lacks.
     pub(crate) fn read(bytes: &[u8]) -> Result<Record<'_>, String> {
         let (&version, rest) = bytes.split_first().ok_or("it is empty")?;
-        if !(VERSION_OF_OLD_KINDS..=VERSION).contains(&version) {
-            return Err(format!("its form is {version}, and this Vicus reads up to {VERSION}"));
+        if ![PLAIN, KINDS, TAGGED].contains(&version) {
+            return Err(format!("its form is {version}, and this Vicus reads {PLAIN} to {TAGGED}"));
         }
+        let is_tagged = version == TAGGED;
         let mut reader = Reader(rest);
         let mut record = Record::default();
         let complete = (|| -> Option<()> {
             for _ in 0..reader.count(2)? {
                 record.terms.push(reader.term()?);
             }
-            for _ in 0..reader.count(2)? {
-                let deletes = reader.quads(record.terms.len())?;
-                record.steps.push(Step { deletes, inserts: reader.quads(record.terms.len())? });
+            for _ in 0..reader.count(if is_tagged { 1 } else { 2 })? {
+                let what = if is_tagged { reader.bytes(1)?[0] } else { QUADS };
+                let step = reader.step(what, record.terms.len())?;
+                record.steps.push(step);
             }
             reader.0.is_empty().then_some(())
         })();
         complete
             .map(|()| record)
             .ok_or_else(|| format!("it ends or breaks off {} bytes before its end", reader.0.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes are spelled out: logs on disk have them.
+    #[test]
+    fn each_form_is_read_and_the_least_that_will_do_is_written() {
+        let text = |text: &str| [&[Kind::String as u8, text.len() as u8], text.as_bytes()].concat();
+        let terms = [vec![1], text("a")].concat();
+        let steps = |form: u8, terms: &[u8], steps: &[u8]| [&[form], terms, steps].concat();
+        // One step, which deletes nothing and inserts one quad.
+        let quads: &[u8] = &[1, 0, 1, 1, 1, 1, 0];
+        let plain = vec![Step::Quads { deletes: vec![], inserts: vec![[1, 1, 1, 0]] }];
+        for form in [1, 2] {
+            assert_eq!(Record::read(&steps(form, &terms, quads)).unwrap().steps, plain, "form {form}");
+        }
+        let tagged: &[u8] = &[5, 0, 0, 1, 1, 1, 1, 0, 1, 2, 3, 1, 4, 0, 1];
+        let found = Record::read(&steps(3, &terms, tagged)).unwrap().steps;
+        let more = [Step::ClearAll, Step::ClearNamed, Step::Clear(1), Step::Copy { from: 0, to: 1 }];
+        assert_eq!(found, plain.into_iter().chain(more).collect::<Vec<Step>>());
+        assert!(Record::read(&steps(4, &terms, tagged)).unwrap_err().starts_with("its form is 4,"));
+
+        let form_of = |kind: Kind| {
+            let mut editor = Editor::default();
+            let number = editor.number(Encoded::Key(kind, "a"));
+            editor.set([number, number, number, 0], true);
+            editor.finish().unwrap()[0]
+        };
+        assert_eq!([Kind::String, Kind::DirString].map(form_of), [1, 2]);
+        let mut writer = Writer::new(HashKey::default());
+        writer.clear(Graphs::All, |_, _| unreachable!("no term is named"));
+        assert_eq!(writer.finish(), [3, 0, 1, 1]);
     }
 }

@@ -2,17 +2,18 @@
 
 use crate::base;
 use crate::error::{CommitError, StoreError};
-use crate::record::{NamedTerm, Record};
+use crate::gathering::Gathering;
+use crate::record::{NamedTerm, Record, Step};
 use crate::transaction::{Transaction, id_of, last_of_each};
-use crate::turn::{Turns, Waiting, lock};
-use std::collections::{BTreeMap, VecDeque};
+use crate::turn::{Turn, Turns, Waiting, lock};
+use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use vicus_disk::{Flight, Landing, Recovered, StoreFiles};
 use vicus_files::Directory;
 use vicus_flow::library::HashKey;
-use vicus_flow::or_given_up;
-use vicus_rdf::{Changes, Id, Snapshot};
+use vicus_flow::{NoMemory, or_given_up};
+use vicus_rdf::{Changes, Graphs, Id, Snapshot, Unranked};
 
 /// The kind of its base files.
 pub(crate) const KIND: [u8; 8] = *b"rdf     ";
@@ -42,10 +43,14 @@ pub(crate) struct State {
     pub(crate) files: StoreFiles,
     /// The transactions that are not durable yet, in their order: those of the flight that is on its way, then those for the next ones.
     staged: VecDeque<Staged>,
-    /// The ticket of the next transaction.
-    next_ticket: u64,
-    /// What became of transactions, by their tickets, until their callers have asked.
-    outcomes: BTreeMap<u64, Result<u64, CommitError>>,
+    /// Whether a caller has the turn to change data: then nothing is staged but by itself.
+    is_writing: bool,
+    /// The batches that came meanwhile. They are staged when the turn ends.
+    aside: Vec<Staged>,
+    /// For how many the next flight waits.
+    gathering: Gathering,
+    /// The key of the next transaction.
+    next_key: u64,
     /// How often staged transactions were refused.
     pub(crate) refused: u64,
     /// The bytes of the durable records that the base does not include.
@@ -57,10 +62,44 @@ pub(crate) struct State {
 }
 
 struct Staged {
-    ticket: u64,
+    waiter: Arc<Waiter>,
     record: Arc<[u8]>,
     /// The data with this and all before it, if that was needed.
     snapshot: Option<Arc<Snapshot>>,
+}
+
+/// What the caller of a transaction waits for.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    key: u64,
+    /// The number of its record.
+    outcome: OnceLock<Result<u64, CommitError>>,
+}
+
+impl Waiter {
+    fn is_told(&self) -> bool {
+        self.outcome.get().is_some()
+    }
+
+    /// It is told once.
+    fn tell(&self, outcome: Result<u64, CommitError>) -> u64 {
+        self.outcome.set(outcome).expect("it was not told before");
+        self.key
+    }
+}
+
+/// The turn to change data. Batches that came meanwhile are staged when it ends.
+pub(crate) struct Writing<'a> {
+    store: &'a Store,
+    /// Ends after this.
+    _turn: Turn<'a>,
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        let told = lock(&self.store.state).take_in();
+        told.into_iter().for_each(|key| self.store.waiting.wake(key));
+    }
 }
 
 /// Reads a store as it is now, beside a process that may be writing to it.
@@ -79,38 +118,84 @@ pub(crate) fn snapshot_of(recovered: &Recovered) -> Result<Arc<Snapshot>, StoreE
     replayed(Arc::new(base), records)
 }
 
-/// Applies records with their numbers, all at once.
+/// Applies records with their numbers: those that follow each other and speak of no graphs, all at once.
 pub(crate) fn replayed<'a>(
     snapshot: Arc<Snapshot>,
     records: impl Iterator<Item = (&'a [u8], u64)>,
 ) -> Result<Arc<Snapshot>, StoreError> {
-    let mut fresh = snapshot.fresh().behind();
-    let mut changes: Vec<([Id; 4], bool)> = Vec::new();
+    let mut replay = Replay { fresh: snapshot.fresh().behind(), snapshot, changes: Vec::new() };
     for (record, number) in records {
         let record = Record::read(record).map_err(|what| StoreError::Record { number, what })?;
+        replay.record(&record)?;
+    }
+    if !replay.changes.is_empty() {
+        replay.apply()?;
+    }
+    Ok(replay.snapshot)
+}
+
+/// Records as they are applied.
+struct Replay {
+    snapshot: Arc<Snapshot>,
+    /// The terms that it lacks.
+    fresh: Unranked,
+    /// What becomes of quads.
+    changes: Vec<([Id; 4], bool)>,
+}
+
+impl Replay {
+    fn record(&mut self, record: &Record<'_>) -> Result<(), StoreError> {
         let mut ids = Vec::with_capacity(record.terms.len() + 1);
         ids.push(Id::UNBOUND);
         for term in &record.terms {
             ids.push(match *term {
                 NamedTerm::Itself(id) => id,
-                NamedTerm::Key(kind, key) => id_of(&snapshot, &mut fresh, kind, key)?,
+                NamedTerm::Key(kind, key) => id_of(&self.snapshot, &mut self.fresh, kind, key)?,
             });
         }
+        let id = |number: u32| ids[number as usize];
         for step in &record.steps {
-            let mut note = |quads: &[[u32; 4]], there| {
-                changes.extend(quads.iter().map(|quad| (quad.map(|number| ids[number as usize]), there)));
-            };
-            note(&step.deletes, false);
-            note(&step.inserts, true);
+            match step {
+                Step::Quads { deletes, inserts } => {
+                    for (quads, there) in [(deletes, false), (inserts, true)] {
+                        self.changes.extend(quads.iter().map(|quad| (quad.map(id), there)));
+                    }
+                }
+                Step::ClearAll => self.clear(Graphs::All)?,
+                Step::ClearNamed => self.clear(Graphs::Named)?,
+                Step::Clear(graph) => self.clear(Graphs::One(id(*graph)))?,
+                Step::Copy { from, to } => {
+                    // The snapshot has the name then.
+                    self.apply()?;
+                    let none = self.snapshot.fresh().behind();
+                    self.with(|snapshot| snapshot.with(Changes::of_copy(snapshot, id(*from), id(*to), none)?))?;
+                }
+            }
         }
+        Ok(())
     }
-    if changes.is_empty() {
-        return Ok(snapshot);
+
+    fn clear(&mut self, graphs: Graphs) -> Result<(), StoreError> {
+        self.apply()?;
+        self.with(|snapshot| snapshot.cleared(graphs))
     }
-    let changes = last_of_each(changes);
-    let of = |there: bool| changes.iter().filter(|(_, is)| *is == there).map(|(quad, _)| *quad).collect();
-    let changes = Changes { fresh, inserts: of(true), deletes: of(false) };
-    Ok(Arc::new(or_given_up(|| snapshot.with(changes)).map_err(StoreError::given_up)??))
+
+    /// Makes the changes so far, and the terms, part of the snapshot. Ids stay.
+    fn apply(&mut self) -> Result<(), StoreError> {
+        let changes = last_of_each(std::mem::take(&mut self.changes));
+        let of = |there: bool| changes.iter().filter(|(_, is)| *is == there).map(|(quad, _)| *quad).collect();
+        let fresh = std::mem::replace(&mut self.fresh, self.snapshot.fresh().behind());
+        let changes = Changes { fresh, inserts: of(true), deletes: of(false) };
+        self.with(|snapshot| snapshot.with(changes))
+    }
+
+    fn with(&mut self, make: impl FnOnce(&Snapshot) -> Result<Snapshot, NoMemory>) -> Result<(), StoreError> {
+        let snapshot = &self.snapshot;
+        let made = or_given_up(|| make(snapshot)).map_err(StoreError::given_up)??;
+        self.snapshot = Arc::new(made);
+        self.fresh = self.snapshot.fresh().behind();
+        Ok(())
+    }
 }
 
 impl Store {
@@ -147,8 +232,10 @@ impl Store {
         let state = State {
             files,
             staged: VecDeque::new(),
-            next_ticket: 0,
-            outcomes: BTreeMap::new(),
+            is_writing: false,
+            aside: Vec::new(),
+            gathering: Gathering::default(),
+            next_key: 0,
             refused: 0,
             log_bytes,
             base_in_doubt: false,
@@ -176,7 +263,7 @@ impl Store {
     /// # Errors
     /// There is not enough memory, or data that is needed is damaged.
     pub fn write(&self) -> Result<Transaction<'_>, StoreError> {
-        Transaction::new(self, self.writers.wait(&*self.waiting))
+        Transaction::new(self, self.writing())
     }
 
     /// Begins a transaction; `None` if another one is open.
@@ -184,7 +271,17 @@ impl Store {
     /// # Errors
     /// As [`Store::write`].
     pub fn try_write(&self) -> Result<Option<Transaction<'_>>, StoreError> {
-        self.writers.try_now(&*self.waiting).map(|turn| Transaction::new(self, turn)).transpose()
+        self.writers.try_now(&*self.waiting).map(|turn| Transaction::new(self, self.writing_with(turn))).transpose()
+    }
+
+    /// Waits for the turn to change data.
+    pub(crate) fn writing(&self) -> Writing<'_> {
+        self.writing_with(self.writers.wait(&*self.waiting))
+    }
+
+    fn writing_with<'a>(&'a self, turn: Turn<'a>) -> Writing<'a> {
+        lock(&self.state).is_writing = true;
+        Writing { store: self, _turn: turn }
     }
 
     /// The data with all that is staged, and how often staged transactions were refused. The caller has the turn to change data.
@@ -213,75 +310,131 @@ impl Store {
         Ok((snapshot, refused))
     }
 
-    /// Stages a record, whose changes make this snapshot. A transaction says how often others had been refused when it began. The ticket is
-    /// for [`Store::land`]. The caller has the turn to change data.
+    /// Stages a record, whose changes make this snapshot, for [`Store::land`]. `refused` is how often others had been refused when its
+    /// transaction began. The caller has the turn to change data.
     pub(crate) fn stage(
         &self,
         record: Vec<u8>,
-        snapshot: Option<Arc<Snapshot>>,
-        refused: Option<u64>,
-    ) -> Result<u64, CommitError> {
+        snapshot: Arc<Snapshot>,
+        refused: u64,
+    ) -> Result<Arc<Waiter>, CommitError> {
         debug_assert_eq!(Record::read(&record).err(), None, "a record can be read when the store is opened again");
         let mut state = lock(&self.state);
-        if refused.is_some_and(|refused| state.refused != refused) {
+        if state.refused != refused {
             return Err(CommitError::BuiltOnRefused);
         }
         state.resolve()?;
-        state.files.log().stage(&record);
-        let ticket = state.next_ticket;
-        state.next_ticket += 1;
-        state.staged.push_back(Staged { ticket, record: record.into(), snapshot });
-        Ok(ticket)
+        let (staged, waiter) = state.staged_of(record, Some(snapshot));
+        state.push(staged);
+        Ok(waiter)
     }
 
-    /// Waits until a staged transaction is durable, and returns its number. The first caller that finds the drive idle applies and writes
-    /// what is staged, for all.
-    pub(crate) fn land(&self, ticket: u64) -> Result<u64, CommitError> {
+    /// Stages a record that looks at nothing, for [`Store::land`]; if another caller has the turn to change data, behind what that does.
+    pub(crate) fn hand_in(&self, record: Vec<u8>) -> Result<Arc<Waiter>, CommitError> {
+        debug_assert_eq!(Record::read(&record).err(), None, "a record can be read when the store is opened again");
+        let mut state = lock(&self.state);
+        let (staged, waiter) = state.staged_of(record, None);
+        match state.is_writing {
+            true => state.aside.push(staged),
+            false => {
+                state.resolve()?;
+                state.push(staged);
+            }
+        }
+        Ok(waiter)
+    }
+
+    /// Waits until a staged transaction is durable, and returns its number. A caller that finds the drive idle, and those there who are
+    /// awaited, applies and writes what is staged, for all.
+    pub(crate) fn land(&self, waiter: &Waiter) -> Result<u64, CommitError> {
         loop {
-            let flight = {
+            let next = {
                 let mut state = lock(&self.state);
-                if let Some(outcome) = state.outcomes.remove(&ticket) {
-                    return outcome;
+                // Under the lock: what a flight has told is told before the drive is idle again.
+                if let Some(outcome) = waiter.outcome.get() {
+                    return outcome.clone();
                 }
-                let flight = state.files.log().take_off();
-                flight.map(|flight| (flight, state.unapplied(&self.published)))
+                state.next(waiter, &*self.waiting).map(|flight| (flight, state.unapplied(&self.published)))
             };
-            match flight {
-                Some((mut flight, unapplied)) => {
-                    // Before it is durable, because afterwards it could not be refused.
-                    let (told, next) = match unapplied.apply() {
-                        Ok(snapshot) => {
-                            flight.run();
-                            let mut state = lock(&self.state);
-                            let told = state.settle(flight, snapshot, &self.published);
-                            (told, state.staged.front().map(|staged| staged.ticket))
-                        }
-                        Err(error) => {
-                            let reasons = unapplied.reasons();
-                            let mut state = lock(&self.state);
-                            let told = state.ground(flight, error, &reasons);
-                            (told, state.staged.front().map(|staged| staged.ticket))
-                        }
-                    };
-                    // One of those that were staged meanwhile writes for them.
-                    told.into_iter().chain(next).for_each(|ticket| self.waiting.wake(ticket));
-                    let watcher = lock(&self.watcher).clone();
-                    watcher.into_iter().for_each(|watcher| watcher());
+            match next {
+                Next::Fly((flight, unapplied)) => self.fly(flight, &unapplied),
+                Next::WaitAtMost(ns) => {
+                    let mut ready = || waiter.is_told() || lock(&self.state).can_fly(&*self.waiting);
+                    self.waiting.wait_at_most(waiter.key, ns, &mut ready);
                 }
-                None => self.waiting.wait(ticket, &mut || {
-                    let mut state = lock(&self.state);
-                    state.outcomes.contains_key(&ticket) || state.files.log().can_take_off()
+                Next::Wait => self.waiting.wait(waiter.key, &mut || {
+                    waiter.is_told() || {
+                        let mut state = lock(&self.state);
+                        // When the drive is idle, the first one waits for others no longer than they are awaited.
+                        state.can_fly(&*self.waiting) || (state.is_first(waiter) && state.files.log().can_take_off())
+                    }
                 }),
             }
         }
     }
 
+    /// Applies and writes what has taken off, and tells those whose transactions these are.
+    fn fly(&self, mut flight: Flight, unapplied: &Unapplied) {
+        // Before it is durable, because afterwards it could not be refused.
+        let (told, next) = match unapplied.apply() {
+            Ok(snapshot) => {
+                let began = self.waiting.now_ns();
+                flight.run();
+                let now = self.waiting.now_ns();
+                let mut state = lock(&self.state);
+                let (told, before) = state.settle(flight, snapshot, &self.published);
+                let State { gathering, staged, aside, .. } = &mut *state;
+                gathering.landed(told.len() + staged.len() + aside.len(), began, now);
+                let next = staged.front().map(|staged| staged.waiter.key);
+                drop(state);
+                // What only this version had is freed without a lock.
+                drop(before);
+                (told, next)
+            }
+            Err(error) => {
+                let reasons = unapplied.reasons();
+                let mut state = lock(&self.state);
+                let told = state.ground(flight, error, &reasons);
+                (told, state.staged.front().map(|staged| staged.waiter.key))
+            }
+        };
+        // One of those that were staged meanwhile writes for them.
+        next.into_iter().chain(told).for_each(|key| self.waiting.wake(key));
+        let watcher = lock(&self.watcher).clone();
+        watcher.into_iter().for_each(|watcher| watcher());
+    }
+
     /// Waits until all that is staged is durable or refused: the callers of [`Store::land`] see to that. This caller has the turn to change
     /// data, so no more is staged meanwhile.
     pub(crate) fn land_all(&self) {
-        let last = lock(&self.state).staged.back().map(|staged| staged.ticket);
-        if let Some(last) = last {
+        let (first, last) = {
+            let mut state = lock(&self.state);
+            // Others wait for this caller.
+            state.gathering.hurry();
+            let key = |staged: Option<&Staged>| staged.map(|staged| staged.waiter.key);
+            (key(state.staged.front()), key(state.staged.back()))
+        };
+        if let (Some(first), Some(last)) = (first, last) {
+            self.waiting.wake(first);
             self.waiting.wait(last, &mut || lock(&self.state).staged.is_empty());
+        }
+    }
+}
+
+/// What a caller does whose transaction is not durable yet.
+enum Next<F> {
+    Fly(F),
+    /// The first one of the next flight, while the drive is idle: others are awaited for so many nanoseconds.
+    WaitAtMost(u64),
+    Wait,
+}
+
+impl<F> Next<F> {
+    fn map<G>(self, function: impl FnOnce(F) -> G) -> Next<G> {
+        match self {
+            Next::Fly(flight) => Next::Fly(function(flight)),
+            Next::WaitAtMost(ns) => Next::WaitAtMost(ns),
+            Next::Wait => Next::Wait,
         }
     }
 }
@@ -311,6 +464,60 @@ impl Unapplied {
 }
 
 impl State {
+    /// A record with what its caller waits for.
+    fn staged_of(&mut self, record: Vec<u8>, snapshot: Option<Arc<Snapshot>>) -> (Staged, Arc<Waiter>) {
+        let waiter = Arc::new(Waiter { key: self.next_key, outcome: OnceLock::new() });
+        self.next_key += 1;
+        (Staged { waiter: Arc::clone(&waiter), record: record.into(), snapshot }, waiter)
+    }
+
+    fn push(&mut self, staged: Staged) {
+        self.files.log().stage(&staged.record);
+        self.staged.push_back(staged);
+    }
+
+    /// Stages what came while a caller had the turn to change data. Returns the keys of those that have something to do now.
+    fn take_in(&mut self) -> Vec<u64> {
+        self.is_writing = false;
+        if self.aside.is_empty() {
+            return Vec::new();
+        }
+        let aside = std::mem::take(&mut self.aside);
+        if let Err(error) = self.resolve() {
+            let refused = |staged: Staged| staged.waiter.tell(Err(CommitError::Failed(error.clone())));
+            return aside.into_iter().map(refused).collect();
+        }
+        aside.into_iter().for_each(|staged| self.push(staged));
+        self.staged.front().map(|staged| staged.waiter.key).into_iter().collect()
+    }
+
+    /// For how many nanoseconds the next flight still waits for others.
+    fn patience(&self, waiting: &dyn Waiting) -> u64 {
+        self.gathering.patience(self.staged.len() + self.aside.len(), || waiting.now_ns())
+    }
+
+    fn can_fly(&mut self, waiting: &dyn Waiting) -> bool {
+        self.files.log().can_take_off() && self.patience(waiting) == 0
+    }
+
+    fn is_first(&self, waiter: &Waiter) -> bool {
+        self.staged.front().is_some_and(|first| first.waiter.key == waiter.key)
+    }
+
+    fn next(&mut self, waiter: &Waiter, waiting: &dyn Waiting) -> Next<Flight> {
+        if !self.files.log().can_take_off() {
+            return Next::Wait;
+        }
+        match self.patience(waiting) {
+            0 => {
+                self.gathering.took_off(self.staged.len() + self.aside.len());
+                Next::Fly(self.files.log().take_off().expect("it can take off"))
+            }
+            ns if self.is_first(waiter) => Next::WaitAtMost(ns),
+            _ => Next::Wait,
+        }
+    }
+
     /// The last staged transaction whose data is known, or else what is durable, and what is staged behind it.
     fn unapplied(&self, published: &Mutex<Arc<Snapshot>>) -> Unapplied {
         let known = self.staged.iter().rposition(|staged| staged.snapshot.is_some());
@@ -320,53 +527,50 @@ impl State {
         Unapplied { snapshot: snapshot.unwrap_or_else(|| Arc::clone(&lock(published))), records }
     }
 
-    /// Notes what became of a flight that has run, and publishes what is durable now. Returns the tickets of which it was told.
-    fn settle(&mut self, flight: Flight, snapshot: Arc<Snapshot>, published: &Mutex<Arc<Snapshot>>) -> Vec<u64> {
+    /// Notes what became of a flight that has run, and publishes what is durable now. Returns the keys of those that it was told, and the
+    /// data that was published before.
+    fn settle(
+        &mut self,
+        flight: Flight,
+        snapshot: Arc<Snapshot>,
+        published: &Mutex<Arc<Snapshot>>,
+    ) -> (Vec<u64>, Option<Arc<Snapshot>>) {
         let Landing { flown, outcome, .. } = self.files.log().land(flight);
         let count = (flown.end - flown.start) as usize;
-        let told =
-            |staged: &VecDeque<Staged>, count: usize| staged.iter().take(count).map(|staged| staged.ticket).collect();
         match outcome {
             Ok(()) => {
-                let told = told(&self.staged, count);
-                let mut number = self.files.log().durable() - count as u64;
-                for staged in self.staged.drain(..count) {
-                    number += 1;
-                    self.outcomes.insert(staged.ticket, Ok(number));
+                // First, since a caller that was told may look.
+                let before = std::mem::replace(&mut *lock(published), snapshot);
+                let first = self.files.log().durable() - count as u64 + 1;
+                let mut told = Vec::with_capacity(count);
+                for (staged, number) in self.staged.drain(..count).zip(first..) {
+                    told.push(staged.waiter.tell(Ok(number)));
                     self.log_bytes += staged.record.len() as u64;
                     if let Some(since) = &mut self.since {
                         since.push(staged.record);
                     }
                 }
-                *lock(published) = snapshot;
-                told
+                (told, Some(before))
             }
-            Err(refusal) => {
-                let told = told(&self.staged, self.staged.len());
-                self.refuse(count, &CommitError::Refused(refusal));
-                told
-            }
+            Err(refusal) => (self.refuse(count, &CommitError::Refused(refusal)), None),
         }
     }
 
     /// Refuses what can't be applied, for these reasons, before its flight takes off again with the rest. If they explain nothing, or
-    /// something was built on what they explain, refuses all. Returns the tickets of what is refused.
+    /// something was built on what they explain, refuses all. Returns the keys of what is refused.
     fn ground(&mut self, flight: Flight, error: StoreError, reasons: &[(Arc<[u8]>, StoreError)]) -> Vec<u64> {
         self.files.log().withdraw(flight);
         let reason = |staged: &Staged| reasons.iter().find(|(record, _)| Arc::ptr_eq(record, &staged.record));
         let first = self.staged.iter().position(|staged| reason(staged).is_some());
         let is_built_on = |first: usize| self.staged.iter().skip(first).any(|staged| staged.snapshot.is_some());
         if first.is_none_or(is_built_on) {
-            let told = self.staged.iter().map(|staged| staged.ticket).collect();
-            self.refuse(self.staged.len(), &CommitError::Failed(error));
-            return told;
+            return self.refuse(self.staged.len(), &CommitError::Failed(error));
         }
         let mut told = Vec::new();
         for staged in std::mem::take(&mut self.staged) {
             match reason(&staged) {
                 Some((_, error)) => {
-                    self.outcomes.insert(staged.ticket, Err(CommitError::Failed(error.clone())));
-                    told.push(staged.ticket);
+                    told.push(staged.waiter.tell(Err(CommitError::Failed(error.clone()))));
                 }
                 None => {
                     self.files.log().stage(&staged.record);
@@ -378,13 +582,15 @@ impl State {
         told
     }
 
-    /// Nothing that is staged happens: the first ones for this reason, all others because they may be built on these.
-    fn refuse(&mut self, count: usize, why: &CommitError) {
-        for (place, staged) in self.staged.drain(..).enumerate() {
-            let error = if place < count { why.clone() } else { CommitError::BuiltOnRefused };
-            self.outcomes.insert(staged.ticket, Err(error));
-        }
+    /// Nothing that is staged happens: the first ones for this reason, all others because they may be built on these. Returns the keys of
+    /// all.
+    fn refuse(&mut self, count: usize, why: &CommitError) -> Vec<u64> {
         self.refused += 1;
+        let tell = |(place, staged): (usize, Staged)| {
+            let error = if place < count { why.clone() } else { CommitError::BuiltOnRefused };
+            staged.waiter.tell(Err(error))
+        };
+        self.staged.drain(..).enumerate().map(tell).collect()
     }
 }
 

@@ -2,20 +2,19 @@
 
 use crate::error::{CommitError, StoreError};
 use crate::record::{Editor, Writer};
-use crate::store::Store;
-use crate::turn::Turn;
+use crate::store::{Store, Writing};
 use oxrdf::{GraphNameRef, QuadRef, TermRef};
 use std::fmt;
 use std::sync::Arc;
 use vicus_flow::{NoMemory, or_given_up};
-use vicus_rdf::{Changes, Encoded, Encoder, Id, Kind, Snapshot, Unranked};
+use vicus_rdf::{Changes, Encoded, Encoder, Graphs, Id, Kind, Snapshot, Unranked};
 
 /// Changes that are made together or not at all. Dropped without [`Transaction::commit`], they are not made; nor are they after an error.
 ///
 /// Ids are those of [`Transaction::snapshot`] as it was returned last, and those that [`Transaction::id`] has given since.
 pub struct Transaction<'a> {
     store: &'a Store,
-    turn: Turn<'a>,
+    writing: Writing<'a>,
     /// How often staged transactions had been refused when this began.
     refused: u64,
     snapshot: Arc<Snapshot>,
@@ -38,12 +37,12 @@ pub struct Committed {
 }
 
 impl<'a> Transaction<'a> {
-    pub(crate) fn new(store: &'a Store, turn: Turn<'a>) -> Result<Transaction<'a>, StoreError> {
+    pub(crate) fn new(store: &'a Store, writing: Writing<'a>) -> Result<Transaction<'a>, StoreError> {
         let (snapshot, refused) = store.head()?;
         let fresh = snapshot.fresh().behind();
         let changes = Vec::new();
         let (record, encoder) = (Writer::new(store.hash_key), Encoder::default());
-        Ok(Transaction { store, turn, refused, snapshot, fresh, changes, is_broken: false, record, encoder })
+        Ok(Transaction { store, writing, refused, snapshot, fresh, changes, is_broken: false, record, encoder })
     }
 
     /// The data with all changes so far.
@@ -141,6 +140,57 @@ impl<'a> Transaction<'a> {
         self.changes.extend(inserts.into_iter().map(|quad| (quad, true)));
     }
 
+    /// From now on there are no quads in these graphs. The record has the graphs, and not their quads.
+    ///
+    /// # Errors
+    /// As [`Transaction::snapshot`].
+    pub fn clear(&mut self, graphs: Graphs) -> Result<(), StoreError> {
+        if graphs.rows(&*self.snapshot()?).is_empty() {
+            return Ok(());
+        }
+        self.sound(|this| {
+            let snapshot = Arc::clone(&this.snapshot);
+            let made = or_given_up(|| {
+                this.record.clear(graphs, |id, look| snapshot.key(id, look));
+                snapshot.cleared(graphs)
+            });
+            this.follow(made.map_err(StoreError::given_up)??)
+        })
+    }
+
+    /// From now on, the quads that are in a graph now are in another one, too. A graph is an id of the last snapshot, or [`Id::UNBOUND`];
+    /// `fresh` has the name of the other one, if the snapshot does not. The record has the graphs, and not their quads.
+    ///
+    /// # Errors
+    /// As [`Transaction::snapshot`].
+    ///
+    /// # Panics
+    /// There are other new terms since the last snapshot.
+    pub fn copy_graph(&mut self, from: Id, to: Id, fresh: Unranked) -> Result<(), StoreError> {
+        assert!(self.fresh.is_empty(), "the new terms of changes follow those of the last snapshot");
+        if Graphs::One(from).rows(&*self.snapshot()?).is_empty() {
+            return Ok(());
+        }
+        self.sound(|this| {
+            let snapshot = Arc::clone(&this.snapshot);
+            let made = or_given_up(|| {
+                this.record.copy(from, to, |id, look| match fresh.has(id) && id.is_computed() {
+                    true => look(fresh.key(id)),
+                    false => snapshot.key(id, look),
+                });
+                snapshot.with(Changes::of_copy(&snapshot, from, to, fresh)?)
+            });
+            this.follow(made.map_err(StoreError::given_up)??)
+        })
+    }
+
+    /// Goes on with a snapshot that the record leads to.
+    fn follow(&mut self, snapshot: Snapshot) -> Result<(), StoreError> {
+        self.snapshot = Arc::new(snapshot);
+        self.fresh = self.snapshot.fresh().behind();
+        Ok(())
+    }
+
     /// As [`Transaction::insert`], by terms.
     ///
     /// # Errors
@@ -195,14 +245,14 @@ impl<'a> Transaction<'a> {
     /// The changes are not made, as they aren't if a change had failed before; or it is [in doubt](CommitError::in_doubt) whether they are.
     pub fn commit(mut self) -> Result<Committed, CommitError> {
         let snapshot = self.snapshot()?;
-        let Transaction { store, turn, record, refused, .. } = self;
+        let Transaction { store, writing, record, refused, .. } = self;
         if record.is_empty() {
             return Ok(Committed { snapshot, number: None });
         }
-        let ticket = store.stage(record.finish(), Some(Arc::clone(&snapshot)), Some(refused))?;
+        let waiter = store.stage(record.finish(), Arc::clone(&snapshot), refused)?;
         // The next writer begins while the drive works.
-        drop(turn);
-        let number = store.land(ticket)?;
+        drop(writing);
+        let number = store.land(&waiter)?;
         Ok(Committed { snapshot, number: Some(number) })
     }
 }
@@ -233,8 +283,8 @@ pub(crate) fn id_of(snapshot: &Snapshot, fresh: &mut Unranked, kind: Kind, key: 
 }
 
 /// Changes that don't depend on what is there, as those of INSERT DATA and DELETE DATA: quads that shall be there, and quads that shall not.
-/// They are made together or not at all. They hold up no other writer, and all batches that share a sync are applied together, so many
-/// small ones are several times as fast as transactions.
+/// They are made together or not at all. They hold up no other writer, wait for no turn, and all batches that share a sync are applied
+/// together, so many small ones are several times as fast as transactions.
 #[derive(Debug, Default)]
 pub struct Batch {
     editor: Editor,
@@ -274,10 +324,8 @@ impl Batch {
     /// As [`Transaction::commit`].
     pub fn commit(self, store: &Store) -> Result<Option<u64>, CommitError> {
         let Some(record) = self.editor.finish() else { return Ok(None) };
-        let turn = store.writers.wait(&*store.waiting);
-        let ticket = store.stage(record, None, None)?;
-        drop(turn);
-        store.land(ticket).map(Some)
+        let waiter = store.hand_in(record)?;
+        store.land(&waiter).map(Some)
     }
 }
 

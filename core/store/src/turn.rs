@@ -11,8 +11,14 @@ pub trait Waiting: fmt::Debug + Send + Sync {
     /// Returns when `ready` has said so. It is asked at once, and again after each [`Waiting::wake`] with this key.
     fn wait(&self, key: u64, ready: &mut dyn FnMut() -> bool);
 
+    /// As [`Waiting::wait`], but returns in any case when about so many nanoseconds are over.
+    fn wait_at_most(&self, key: u64, ns: u64, ready: &mut dyn FnMut() -> bool);
+
     /// What callers with this key wait for may have happened.
     fn wake(&self, key: u64);
+
+    /// Nanoseconds since any moment that stays the same; they never go back.
+    fn now_ns(&self) -> u64;
 }
 
 /// For a program with one thread: a caller that would have to wait panics, since nothing could end its waiting.
@@ -24,7 +30,13 @@ impl Waiting for NoWaiting {
         assert!(ready(), "a program with one thread would wait for itself");
     }
 
+    fn wait_at_most(&self, _: u64, _: u64, _: &mut dyn FnMut() -> bool) {}
+
     fn wake(&self, _: u64) {}
+
+    fn now_ns(&self) -> u64 {
+        0
+    }
 }
 
 /// A thing that one caller has at a time.
@@ -71,12 +83,14 @@ impl Turns {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let next = {
+        let (next, is_awaited) = {
             let mut numbers = self.turns.lock();
             numbers.current += 1;
-            numbers.current
+            (numbers.current, numbers.current < numbers.next)
         };
-        self.waiting.wake(next);
+        if is_awaited {
+            self.waiting.wake(next);
+        }
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod load;
 pub(crate) mod update;
 
 use crate::doing::Doing;
+use crate::query::bytes;
 use crate::{interrupt, memory};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -26,6 +27,10 @@ pub(crate) struct CompactArgs {
     /// The folder of the store. No other process may be writing to it.
     #[arg(long, value_name = "DIR")]
     store: PathBuf,
+    /// About how many bytes of memory may be held: 500M, 2G. What needs more lies in temporary files in the store's folder meanwhile.
+    /// By default half of the memory that is free.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory_limit: Option<u64>,
 }
 
 /// See `vicus backup --help`.
@@ -37,6 +42,10 @@ pub(crate) struct BackupArgs {
     /// The folder of the copy, which is created if it is not there; it must not have a store.
     #[arg(long, value_name = "DIR")]
     output: PathBuf,
+    /// About how many bytes of memory may be held: 500M, 2G. What needs more lies in temporary files in the new store's folder meanwhile.
+    /// By default half of the memory that is free.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory_limit: Option<u64>,
 }
 
 /// Names a store in an error.
@@ -60,7 +69,8 @@ pub(crate) fn check(args: CheckArgs) -> anyhow::Result<()> {
 pub(crate) fn compact(args: CompactArgs) -> anyhow::Result<()> {
     interrupt::listen();
     let _doing = Doing::Loading.begin();
-    let store = open_store(&args.store).with_context(|| of(&args.store))?.within(memory::free_limit());
+    let memory = args.memory_limit.unwrap_or_else(memory::free_limit);
+    let store = open_store(&args.store).with_context(|| of(&args.store))?.within(memory);
     let bar = Bar::new("compacting", bytes_of(&args.store), Unit::Bytes);
     let merged = store.merge(&mut |bytes| bar.set(bytes)).with_context(|| of(&args.store))?;
     bar.end();
@@ -75,7 +85,9 @@ pub(crate) fn backup(args: BackupArgs) -> anyhow::Result<()> {
     let _doing = Doing::Loading.begin();
     let snapshot = read_store(&args.store).with_context(|| of(&args.store))?;
     let bar = Bar::new("copying", bytes_of(&args.store), Unit::Bytes);
-    let copied = copy_store(&snapshot, &args.output, &mut |bytes| bar.set(bytes)).with_context(|| of(&args.output))?;
+    let memory = args.memory_limit.unwrap_or_else(memory::free_limit);
+    let copied =
+        copy_store(&snapshot, &args.output, memory, &mut |bytes| bar.set(bytes)).with_context(|| of(&args.output))?;
     bar.end();
     show(&format!("{}: {copied} quads\n", args.output.display()))
 }

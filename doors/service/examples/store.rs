@@ -25,6 +25,7 @@ fn main() -> Result<(), Failure> {
         "writers" => writers(folder, number(0)?, number(1)?, insert),
         "batches" => writers(folder, number(0)?, number(1)?, insert_blindly),
         "update" => update(folder, rest.first().ok_or("a text")?),
+        "updates" => updates(folder, number(0)?, number(1)?, number(2)?),
         "merge" => {
             let store = open_store(folder)?;
             let start = Instant::now();
@@ -157,5 +158,38 @@ fn writers(
     let (all, time) = (threads * count, start.elapsed());
     println!("{all} transactions in {time:?}: {:.0} a second", all as f64 / time.as_secs_f64());
     assert_eq!(store.snapshot().len(), first + all);
+    Ok(())
+}
+
+/// Updates of so many triples each, by many threads, as doors carry them out.
+fn updates(folder: &Path, threads: usize, count: usize, triples: usize) -> Result<(), Failure> {
+    let store = open_store(folder)?;
+    let service = Service::new(Runtime::builder().threads(2).start(), MemoryBudget::new(8 << 30));
+    let first = store.snapshot().len();
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (store, service) = (&store, &service);
+            scope.spawn(move || {
+                for number in 0..count {
+                    let mut text = String::from("INSERT DATA {");
+                    for triple in 0..triples {
+                        let subject = first + (number * threads + thread) * triples + triple;
+                        text +=
+                            &format!(" <http://example.org/single/1/{subject}> <http://example.org/p> \"{subject}\" .");
+                    }
+                    text += " }";
+                    service.update_store(&text, store, SessionOptions::default()).expect("nothing fails");
+                }
+            });
+        }
+    });
+    let (all, time) = (threads * count, start.elapsed());
+    println!(
+        "{all} updates of {triples} in {time:?}: {:.0} a second, {:.1} us each",
+        all as f64 / time.as_secs_f64(),
+        time.as_secs_f64() * 1e6 / all as f64
+    );
+    assert_eq!(store.snapshot().len(), first + all * triples);
     Ok(())
 }

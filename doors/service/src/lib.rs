@@ -41,5 +41,5 @@ pub use sink::{
 };
 pub use store::{NewStore, back_up_store, check_store, copy_store, create_store, graph_name, open_store, read_store};
 pub use temporary::TemporaryFolder;
-pub use update::{Draft, Updated, Updating, check_update};
+pub use update::{Draft, NotStored, Stored, Updated, Updating, check_update};
 pub use web::{Permit, Web, WebError, WebOptions};

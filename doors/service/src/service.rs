@@ -7,7 +7,7 @@ use crate::keeper::Keeper;
 use crate::load::{Dataset, Loading};
 use crate::session::{Session, SessionOptions};
 use crate::timer::Timer;
-use crate::update::{self, Updated, Updating};
+use crate::update::{self, NotStored, Stored, Updated, Updating};
 use std::sync::Arc;
 use std::{fmt, io};
 use vicus::Runtime;
@@ -81,6 +81,15 @@ impl Service {
     /// As [`Session::answer`]; or an operation can't be carried out. What was changed by then is to be given up.
     pub fn update(&self, text: &str, data: &mut dyn Updating, options: SessionOptions) -> Result<Updated, Error> {
         update::run(self, text, data, options)
+    }
+
+    /// Carries out an update of a store, all of it or nothing, so that it is durable, and visible to others. What looks at no data, as
+    /// INSERT DATA and DELETE DATA without blank nodes, waits for no other update, and shares its sync with all that come at that time.
+    ///
+    /// # Errors
+    /// As [`Service::update`]; or the store can't be changed.
+    pub fn update_store(&self, text: &str, store: &Store, options: SessionOptions) -> Result<Stored, NotStored> {
+        update::run_in_store(self, text, store, options)
     }
 
     /// Merges a store's changes in the background from now on, a slice at a time on one of its threads, behind the calls that are there:

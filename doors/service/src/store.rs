@@ -4,38 +4,81 @@ use oxrdf::NamedNode;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use vicus_machine::SystemDirectory;
 use vicus_rdf::Snapshot;
 use vicus_store::{Checked, Store, StoreError, Waiting};
 
 /// Lets threads sleep until another one has done something.
 #[derive(Debug)]
-struct Threads([(Mutex<()>, Condvar); 32]);
+struct Threads {
+    places: [Place; 32],
+    begun: Instant,
+}
+
+/// Where threads sleep.
+#[derive(Debug, Default)]
+struct Place {
+    /// How many sleep here: waking none is no call of the system.
+    sleepers: Mutex<usize>,
+    changed: Condvar,
+}
 
 impl Threads {
     fn new() -> Arc<Threads> {
-        Arc::new(Threads(std::array::from_fn(|_| Default::default())))
+        Arc::new(Threads { places: Default::default(), begun: Instant::now() })
     }
 
     /// Where threads with this key sleep, perhaps among others.
-    fn place(&self, key: u64) -> &(Mutex<()>, Condvar) {
-        &self.0[key as usize % self.0.len()]
+    fn place(&self, key: u64) -> &Place {
+        &self.places[key as usize % self.places.len()]
+    }
+}
+
+impl Place {
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sleeps until it is ready or its time is up.
+    fn sleep(&self, until: Option<Instant>, ready: &mut dyn FnMut() -> bool) {
+        let mut sleepers = self.lock();
+        while !ready() {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return;
+            }
+            *sleepers += 1;
+            sleepers = match left {
+                None => self.changed.wait(sleepers).unwrap_or_else(PoisonError::into_inner),
+                Some(left) => self.changed.wait_timeout(sleepers, left).unwrap_or_else(PoisonError::into_inner).0,
+            };
+            *sleepers -= 1;
+        }
     }
 }
 
 impl Waiting for Threads {
     fn wait(&self, key: u64, ready: &mut dyn FnMut() -> bool) {
-        let (mutex, changed) = self.place(key);
-        let locked = mutex.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(changed.wait_while(locked, |()| !ready()));
+        self.place(key).sleep(None, ready);
+    }
+
+    fn wait_at_most(&self, key: u64, ns: u64, ready: &mut dyn FnMut() -> bool) {
+        self.place(key).sleep(Some(Instant::now() + Duration::from_nanos(ns)), ready);
     }
 
     fn wake(&self, key: u64) {
-        let (mutex, changed) = self.place(key);
+        let place = self.place(key);
         // A thread that was told to wait and does not sleep yet has this lock.
-        drop(mutex.lock());
-        changed.notify_all();
+        let is_awaited = *place.lock() > 0;
+        if is_awaited {
+            place.changed.notify_all();
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.begun.elapsed().as_nanos() as u64
     }
 }
 
@@ -140,12 +183,18 @@ pub fn back_up_store(store: &Store, path: &Path, pause: &mut dyn FnMut(u64)) -> 
 }
 
 /// Makes a store in a folder that has this data, such as a store has as it is now ([`read_store`]): beside a process that goes on to
-/// change it. Returns the number of quads. `pause` is called now and then with the number of bytes written so far.
+/// change it. Returns the number of quads. About `memory` bytes are held at most, and what takes more lies in temporary files in the folder;
+/// `pause` is called now and then with the number of bytes written so far.
 ///
 /// # Errors
 /// The folder has a store, the disk is full, the data is damaged, or the system refuses.
-pub fn copy_store(snapshot: &Snapshot, path: &Path, pause: &mut dyn FnMut(u64)) -> Result<usize, StoreError> {
-    vicus_store::copy(snapshot, Arc::new(SystemDirectory::create(path)?), number(), pause)?;
+pub fn copy_store(
+    snapshot: &Snapshot,
+    path: &Path,
+    memory: u64,
+    pause: &mut dyn FnMut(u64),
+) -> Result<usize, StoreError> {
+    vicus_store::copy(snapshot, Arc::new(SystemDirectory::create(path)?), number(), memory, pause)?;
     Ok(snapshot.len())
 }
 

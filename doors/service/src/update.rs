@@ -2,7 +2,8 @@
 //!
 //! The text is parsed and checked as a whole before anything happens. The pattern of an operation is answered by the service's threads,
 //! over the data as the operations before it have left it; its solutions become quads where they are made. What keeps the data is an
-//! [`Updating`]: a transaction, which its owner commits when all operations have succeeded.
+//! [`Updating`]: a transaction, which its owner commits when all operations have succeeded. An update of a [`Store`] that looks at no data
+//! needs none: it is a [batch](vicus_store::Batch), which waits for no other update, and is written and applied with others.
 
 use crate::budget::MemoryBudget;
 use crate::document;
@@ -11,6 +12,7 @@ use crate::load::Dataset;
 use crate::service::Service;
 use crate::session::{Call, Session, SessionOptions, Ticket, now};
 use crate::sink::{Batch, Sink, Solutions, Taker};
+use std::fmt;
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -20,7 +22,7 @@ use vicus_rdf::load::{LoadOptions, Progress};
 use vicus_sparql::{
     Change, Filled, Filling, Load, Moment, Operation, Parsed, Step, Update, UpdateError, parse_update_with,
 };
-use vicus_store::Transaction;
+use vicus_store::{self as store, CommitError, Store, StoreError, Transaction};
 
 /// Data that an update changes: a transaction. Dropping it without a commit leaves the data as it was; so does an error.
 pub trait Updating {
@@ -50,13 +52,14 @@ impl Updating for Transaction<'_> {
     }
 
     fn change(&mut self, change: Change) -> Result<(), Shared> {
-        let changes = match change {
-            // Of the changes before this one, too.
-            Change::Clear(graphs) => graphs.deletes(&*Transaction::snapshot(self).map_err(shared)?).map_err(shared)?,
-            Change::Quads(changes) => changes,
-        };
-        Transaction::change(self, changes);
-        Ok(())
+        match change {
+            Change::Clear(graphs) => Transaction::clear(self, graphs).map_err(shared),
+            Change::Copy { from, to, fresh } => Transaction::copy_graph(self, from, to, fresh).map_err(shared),
+            Change::Quads(changes) => {
+                Transaction::change(self, changes);
+                Ok(())
+            }
+        }
     }
 }
 
@@ -118,6 +121,78 @@ pub struct Updated {
     pub totals: Totals,
 }
 
+/// What an update of a store came to, which is durable.
+#[derive(Clone, Copy, Debug)]
+pub struct Stored {
+    /// What it did; its time includes that of the commit.
+    pub updated: Updated,
+    /// The sequence number of its record in the log; `None` if nothing was changed.
+    pub number: Option<u64>,
+}
+
+/// Why an update of a store was not carried out.
+#[derive(Clone, Debug)]
+pub enum NotStored {
+    /// The update itself can't be carried out.
+    Update(Error),
+    /// The store can't be changed.
+    Store(StoreError),
+    /// Its changes were made, and are not durable. Unless this is [in doubt](CommitError::in_doubt), nothing of it has happened.
+    Commit(CommitError),
+}
+
+impl fmt::Display for NotStored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotStored::Update(error) => error.fmt(f),
+            NotStored::Store(error) => error.fmt(f),
+            NotStored::Commit(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for NotStored {}
+
+impl From<Error> for NotStored {
+    fn from(error: Error) -> NotStored {
+        NotStored::Update(error)
+    }
+}
+
+/// A text that is longer is no batch: others that share its sync would wait until all of it is applied.
+const LONGEST_BATCH: usize = 64 << 10;
+
+pub(crate) fn run_in_store(
+    service: &Service,
+    text: &str,
+    store: &Store,
+    options: SessionOptions,
+) -> Result<Stored, NotStored> {
+    let began = Instant::now();
+    let ticket = Ticket::begin(service.memory(), &options.limits)?;
+    let (update, text_bytes): (Update, u64) = ticket.parse(text, &options, parse_update_with)?;
+    let data = if text.len() <= LONGEST_BATCH { update.data() } else { None };
+    if let Some(data) = data {
+        let mut batch = store::Batch::new();
+        for (quad, there) in data {
+            match there {
+                true => batch.insert(quad),
+                false => batch.delete(quad),
+            }
+        }
+        let operations = update.operations().len();
+        drop(update);
+        ticket.check(Stage::Running)?;
+        let number = batch.commit(store).map_err(NotStored::Commit)?;
+        let updated = Updated { operations, time: began.elapsed(), ..Updated::default() };
+        return Ok(Stored { updated, number });
+    }
+    let mut transaction = store.write().map_err(NotStored::Store)?;
+    let updated = run_parsed(service, &update, (ticket, text_bytes), &mut transaction, options)?;
+    let number = transaction.commit().map_err(NotStored::Commit)?.number;
+    Ok(Stored { updated: Updated { time: began.elapsed(), ..updated }, number })
+}
+
 /// Whether a text is an update, within the limits of the options; for doors that say so before there is data.
 ///
 /// # Errors
@@ -135,6 +210,18 @@ pub(crate) fn run(
     let began = Instant::now();
     let ticket = Ticket::begin(service.memory(), &options.limits)?;
     let (update, text_bytes): (Update, u64) = ticket.parse(text, &options, parse_update_with)?;
+    let updated = run_parsed(service, &update, (ticket, text_bytes), data, options)?;
+    Ok(Updated { time: began.elapsed(), ..updated })
+}
+
+/// Carries out an update that holds so many bytes of its ticket.
+fn run_parsed(
+    service: &Service,
+    update: &Update,
+    (ticket, text_bytes): (Ticket, u64),
+    data: &mut dyn Updating,
+    options: SessionOptions,
+) -> Result<Updated, Error> {
     let moment = options.moment.unwrap_or_else(now);
     // All of its operations happen at one moment, and its solutions have no order.
     let options = Arc::new(SessionOptions { moment: Some(moment), parallel_answers: true, ..options });
@@ -150,7 +237,7 @@ pub(crate) fn run(
         })?;
     }
     let updated = running.updated;
-    Ok(Updated { operations: update.operations().len(), time: began.elapsed(), ..updated })
+    Ok(Updated { operations: update.operations().len(), ..updated })
 }
 
 struct Running<'a> {

@@ -190,7 +190,13 @@ impl Directory for SystemDirectory {
     }
 
     fn lock(&self, name: &str) -> Result<Box<dyn Lock>, LockError> {
-        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(self.inside(name));
+        let mut options = OpenOptions::new();
+        // What a link leads to is not ours to write to, and may be locked by another name.
+        options.read(true).write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
+        let opened = options.open(self.inside(name)).map_err(|cause| match cause.raw_os_error() {
+            Some(libc::ELOOP) => io::Error::other("it is a symbolic link, and a lock is a file of its own"),
+            _ => cause,
+        });
         let mut file = opened.map_err(self.failed(name, Operation::Lock))?;
         #[expect(unsafe_code, reason = "asks the kernel for a lock")]
         // SAFETY: the descriptor is open, since the file is alive.

@@ -4,7 +4,7 @@ use crate::model::{Model, assert_index, assert_patterns, assert_same, assert_sta
 use oxrdf::{BlankNode, Literal, NamedNode, Term};
 use std::collections::BTreeSet;
 use vicus_rdf::load::Syntax;
-use vicus_rdf::{Changes, Id, Kind, Loader, Order, Snapshot};
+use vicus_rdf::{Changes, Graphs, Id, Kind, Loader, Order, Snapshot};
 
 /// A generator of numbers: Steele et al., "Fast splittable pseudorandom number generators", OOPSLA 2014.
 pub(crate) struct Chance(pub(crate) u64);
@@ -189,4 +189,42 @@ fn a_changed_snapshot_has_what_a_set_of_quads_has() {
         let is_few = last.change_count() + quads.len() + loaded.len() < 1024;
         assert!(!is_few || back.change_count() == 0, "the changes undo each other");
     }
+}
+
+/// Graphs that are a large part of the data and such as are a small one, with fresh terms in what stays; and changes after that.
+#[test]
+fn a_snapshot_without_some_graphs_has_what_is_in_the_others() {
+    let mut large = 0;
+    for seed in 40..56 {
+        println!("seed {seed}");
+        let mut chance = Chance(seed);
+        let size = [20, 300, 2500][seed as usize % 3];
+        let mut quads: BTreeSet<Numbers> = (0..size).map(|_| random(&mut chance, size)).collect();
+        let changed = change(&loaded(&quads), &mut quads, size / 3, size, &mut chance);
+        let mut graphs: Vec<Option<Term>> = quads.iter().map(|quad| terms(*quad)[3].clone()).collect();
+        graphs.dedup();
+        let graph = graphs[chance.below(graphs.len() as u64) as usize].clone();
+        let id = graph.as_ref().map_or(Id::UNBOUND, |graph| changed.id(graph.as_ref()).unwrap());
+        let cases: [(Graphs, &dyn Fn(&Option<Term>) -> bool); 4] = [
+            (Graphs::All, &|_| true),
+            (Graphs::Named, &Option::is_some),
+            (Graphs::One(Id::UNBOUND), &Option::is_none),
+            (Graphs::One(id), &|other| *other == graph),
+        ];
+        for (which, is_cleared) in cases {
+            let mut rest = quads.clone();
+            rest.retain(|quad| !is_cleared(&terms(*quad)[3]));
+            let cleared = changed.cleared(which).unwrap();
+            cleared.assert_valid();
+            large += u32::from(rest.len() / 8 < quads.len() - rest.len());
+            check(&cleared, &rest);
+            check_rebuilt(&cleared, &rest);
+            assert!(cleared.change_count() >= quads.len() - rest.len(), "a merge is due for them");
+            let again = change(&cleared, &mut rest, 40, size, &mut chance);
+            check(&again, &rest);
+            check_rebuilt(&again, &rest);
+        }
+        check(&changed, &quads);
+    }
+    assert!(large > 10, "some make a new base: {large}");
 }

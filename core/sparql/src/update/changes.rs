@@ -2,51 +2,25 @@
 
 use super::UpdateError;
 use std::sync::Arc;
-use vicus_flow::{Grow, NoMemory};
-use vicus_rdf::{Changes, Id, Order, Snapshot};
+use vicus_flow::NoMemory;
+use vicus_rdf::{Changes, Graphs, Id, Snapshot, Unranked};
 
 /// A step of an operation.
 #[derive(Debug)]
 pub enum Change {
     /// All quads of these graphs go.
     Clear(Graphs),
+    /// All quads of a graph come to another one, too.
+    Copy {
+        /// The graph, as [`Graphs::One`] has it.
+        from: Id,
+        /// The other one.
+        to: Id,
+        /// Its name, if the snapshot lacks that.
+        fresh: Unranked,
+    },
     /// Quads go, and others come.
     Quads(Changes),
-}
-
-/// Some graphs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Graphs {
-    /// Every graph.
-    All,
-    /// Every graph with a name.
-    Named,
-    /// The graph with this name, or the default graph ([`Id::UNBOUND`]).
-    One(Id),
-}
-
-impl Graphs {
-    /// The deletion of all their quads.
-    ///
-    /// # Errors
-    /// There is not enough memory, or the data can't be read.
-    pub fn deletes(self, snapshot: &Snapshot) -> Result<Changes, UpdateError> {
-        UpdateError::or_given_up(|| self.all(snapshot))
-    }
-
-    fn all(self, snapshot: &Snapshot) -> Result<Changes, NoMemory> {
-        let index = snapshot.index(Order::Gspo);
-        let rows = match self {
-            Graphs::All => 0..index.len(),
-            // The default graph comes first.
-            Graphs::Named => index.range(&[Id::UNBOUND]).end..index.len(),
-            Graphs::One(graph) => index.range(&[graph]),
-        };
-        let mut changes = Changes::of(snapshot);
-        changes.deletes.grow_exactly(rows.len())?;
-        changes.deletes.extend(rows.map(|row| index.quad(row)));
-        Ok(changes)
-    }
 }
 
 impl Change {
@@ -68,18 +42,22 @@ impl Change {
     /// # Errors
     /// There is not enough memory, or the data can't be read.
     pub fn apply(self, snapshot: &Snapshot) -> Result<Arc<Snapshot>, UpdateError> {
-        let changes = self.quads(snapshot)?;
-        UpdateError::or_given_up(|| snapshot.with(changes)).map(Arc::new)
+        UpdateError::or_given_up(|| match self {
+            Change::Clear(graphs) => snapshot.cleared(graphs),
+            change => snapshot.with(change.quads(snapshot)?),
+        })
+        .map(Arc::new)
     }
 
-    /// It as quads.
+    /// It as quads. Gives up if data is damaged.
     ///
     /// # Errors
-    /// As [`Graphs::deletes`].
-    pub fn quads(self, snapshot: &Snapshot) -> Result<Changes, UpdateError> {
-        match self {
-            Change::Clear(graphs) => graphs.deletes(snapshot),
-            Change::Quads(changes) => Ok(changes),
-        }
+    /// There is not enough memory.
+    pub fn quads(self, snapshot: &Snapshot) -> Result<Changes, NoMemory> {
+        Ok(match self {
+            Change::Clear(graphs) => Changes { deletes: graphs.quads(snapshot)?, ..Changes::of(snapshot) },
+            Change::Copy { from, to, fresh } => Changes::of_copy(snapshot, from, to, fresh)?,
+            Change::Quads(changes) => changes,
+        })
     }
 }

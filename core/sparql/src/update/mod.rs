@@ -16,16 +16,17 @@
 mod changes;
 mod filling;
 
-pub use changes::{Change, Graphs};
+pub use changes::Change;
 pub use filling::{Filled, Filling};
+pub use vicus_rdf::Graphs;
 
 use crate::error::QueryError;
 use crate::parse::Parsed;
 use crate::stack::{Deep, of_levels};
-use crate::syntax::ast::{self, Quads, Transfer};
+use crate::syntax::ast::{self, Path, Quads, Term, Transfer, Verb};
 use crate::syntax::{self, ParseOptions};
 use crate::terms::Moment;
-use oxrdf::NamedNode;
+use oxrdf::{GraphNameRef, NamedNode, NamedNodeRef, NamedOrBlankNodeRef, QuadRef, TermRef};
 use std::fmt;
 use std::sync::Arc;
 use vicus_flow::NoMemory;
@@ -163,6 +164,57 @@ impl Update {
     pub fn operations(&self) -> &[Operation] {
         &self.operations
     }
+
+    /// If it looks at no data, what it does, in order: which quads shall be there from then on, and which shall not. So it is if all of its
+    /// operations are INSERT DATA and DELETE DATA, and none has a blank node, which has to be another one than any that is there.
+    ///
+    /// ```
+    /// use vicus_sparql::parse_update;
+    /// let update = parse_update("INSERT DATA { <http://e/a> <http://e/p> 1, 2 } ; DELETE DATA { <http://e/a> <http://e/p> 1 }")?;
+    /// let data: Vec<String> = update.data().unwrap().iter().map(|(quad, there)| format!("{} {there}", quad.object)).collect();
+    /// let [one, two] = ["1", "2"].map(|value| format!("\"{value}\"^^<http://www.w3.org/2001/XMLSchema#integer>"));
+    /// assert_eq!(data, [format!("{one} true"), format!("{two} true"), format!("{one} false")]);
+    /// assert!(parse_update("INSERT DATA { [] <http://e/p> 1 }")?.data().is_none());
+    /// assert!(parse_update("INSERT DATA { <http://e/a> <http://e/p> 1 } ; CLEAR ALL")?.data().is_none());
+    /// # Ok::<(), vicus_sparql::QueryError>(())
+    /// ```
+    pub fn data(&self) -> Option<Vec<(QuadRef<'_>, bool)>> {
+        let mut data = Vec::new();
+        for operation in &self.operations {
+            let Kind::Modify(modify) = &operation.0 else { return None };
+            let Modify { delete, insert, pattern: None } = &**modify else { return None };
+            for (quads, there) in [(delete, false), (insert, true)] {
+                for Quads { graph, triples } in quads {
+                    let graph = match graph {
+                        None => GraphNameRef::DefaultGraph,
+                        Some(graph) => node_of(graph)?.into(),
+                    };
+                    for triple in triples {
+                        let Verb::Path(path) = &triple.verb else { return None };
+                        let Path::Iri(predicate) = &**path else { return None };
+                        let object: TermRef<'_> = match &triple.object {
+                            Term::Literal(literal) => literal.as_ref().into(),
+                            object => node_of(object)?.into(),
+                        };
+                        let subject: NamedOrBlankNodeRef<'_> = node_of(&triple.subject)?.into();
+                        data.push((
+                            QuadRef { subject, predicate: predicate.as_ref(), object, graph_name: graph },
+                            there,
+                        ));
+                    }
+                }
+            }
+        }
+        Some(data)
+    }
+}
+
+/// The IRI that a term is.
+fn node_of(term: &Term) -> Option<NamedNodeRef<'_>> {
+    match term {
+        Term::Iri(iri) => Some(iri.as_ref()),
+        Term::Literal(_) | Term::Var(_) | Term::Blank(_) | Term::Triple(_) => None,
+    }
 }
 
 impl fmt::Debug for Operation {
@@ -272,8 +324,7 @@ fn transfer(
     }
     let filling = Filling::new(snapshot, &[], &[], None, Moment::default())?;
     let target = filling.graph(to)?;
-    let quads = quads_of(snapshot, source).map(|[s, p, o, _]| [s, p, o, target]).collect();
-    let copy = Change::Quads(filling.finish([Filled::of_inserts(quads)]));
+    let copy = Change::Copy { from: source, to: target, fresh: filling.finish([]).fresh };
     Ok(match how {
         Transfer::Add => vec![copy],
         Transfer::Copy => vec![Change::Clear(Graphs::One(target)), copy],
@@ -284,10 +335,4 @@ fn transfer(
 /// Whether a graph has quads. The default graph is always there.
 fn has_graph(snapshot: &Snapshot, graph: Id) -> bool {
     graph.is_unbound() || snapshot.index(Order::Gspo).count(&[graph]) > 0
-}
-
-/// The quads of a graph.
-fn quads_of(snapshot: &Snapshot, graph: Id) -> impl Iterator<Item = [Id; 4]> + '_ {
-    let index = snapshot.index(Order::Gspo);
-    index.range(&[graph]).map(|row| index.quad(row))
 }

@@ -49,8 +49,8 @@ fn damaged(page: usize) -> Option<(FakeDisk, Result<Store, StoreError>)> {
 }
 
 fn commit(store: &Store, subject: usize) -> Result<u64, CommitError> {
-    let ticket = store.stage(record(subject), None, None)?;
-    store.land(ticket)
+    let waiter = store.hand_in(record(subject))?;
+    store.land(&waiter)
 }
 
 /// One batch that needed a damaged page refused all batches of its flight.
@@ -71,8 +71,8 @@ fn of_the_batches_of_a_flight_those_that_need_a_damaged_page_are_refused() {
         tried += 1;
         let before = store.snapshot().len();
         let all = [good[0], bad[0], good[1], bad[1]];
-        let tickets = all.map(|subject| store.stage(record(subject), None, None).unwrap());
-        let outcomes = tickets.map(|ticket| store.land(ticket));
+        let waiters = all.map(|subject| store.hand_in(record(subject)).unwrap());
+        let outcomes = waiters.map(|waiter| store.land(&waiter));
         for (subject, outcome) in all.iter().zip(&outcomes) {
             match outcome {
                 Ok(_) => assert!(good.contains(subject)),

@@ -153,7 +153,8 @@ fn a_store_is_the_set_of_quads_that_its_changes_make() {
 fn a_copy_that_is_interrupted_at_any_operation_is_no_store_or_the_whole_one() {
     let text: String = (0..300).map(|n| format!("<http://e/{n}> <http://e/p> \"{n}\" .\n")).collect();
     let snapshot = Snapshot::of_ntriples(text.as_bytes()).unwrap();
-    let copy = |disk: &FakeDisk, pid| vicus_store::copy(&snapshot, Arc::new(disk.process(pid)), 4712, &mut |_| {});
+    let copy =
+        |disk: &FakeDisk, pid| vicus_store::copy(&snapshot, Arc::new(disk.process(pid)), 4712, 1 << 30, &mut |_| {});
     let mut outcomes = [0; 2];
     for failure in [Failure::PowerLoss, Failure::Error, Failure::Errors, Failure::Full] {
         for at in 0.. {

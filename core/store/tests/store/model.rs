@@ -7,8 +7,8 @@ use std::sync::Arc;
 use vicus_disk::DiskError;
 use vicus_files::{FakeDirectory, FakeDisk};
 use vicus_rdf::load::Syntax;
-use vicus_rdf::{Id, Loader, Order, Snapshot};
-use vicus_store::{Batch, CommitError, NoWaiting, Store, StoreError};
+use vicus_rdf::{Changes, Graphs, Id, Loader, Order, Snapshot};
+use vicus_store::{Batch, CommitError, NoWaiting, Store, StoreError, Transaction};
 
 pub(crate) type Quads = BTreeSet<String>;
 
@@ -185,6 +185,9 @@ impl Run {
         let mut model = self.acknowledged.clone();
         let mut transaction = store.write().unwrap();
         for _ in 0..dice.below(3) + 1 {
+            if dice.below(4) == 0 {
+                whole_graphs(dice, &mut transaction, &mut model);
+            }
             for _ in 0..dice.below(8) {
                 let quad = quad(dice);
                 if dice.below(3) > 0 {
@@ -306,6 +309,52 @@ impl Run {
                 self.done[3] += 1;
             }
             Err(error) => self.note(&error),
+        }
+    }
+}
+
+/// Clears graphs, or copies one.
+fn whole_graphs(dice: &mut Dice, transaction: &mut Transaction<'_>, model: &mut Quads) {
+    // What `shown` ends with.
+    let is_in = |quad: &str, graph: &GraphName| match graph {
+        GraphName::DefaultGraph => quad.ends_with(' '),
+        graph => quad.ends_with(&format!(" {graph}")),
+    };
+    let (from, to) = (quad(dice).graph_name, quad(dice).graph_name);
+    let snapshot = transaction.snapshot().unwrap();
+    let mut changes = Changes::of(&snapshot);
+    let mut id = |graph: &GraphName| match graph {
+        GraphName::NamedNode(name) => changes.id(&snapshot, name.as_ref().into()).unwrap(),
+        _ => Id::UNBOUND,
+    };
+    match dice.below(6) {
+        0 => {
+            transaction.clear(Graphs::All).unwrap();
+            model.clear();
+        }
+        1 => {
+            transaction.clear(Graphs::Named).unwrap();
+            model.retain(|quad| is_in(quad, &GraphName::DefaultGraph));
+        }
+        2 | 3 => {
+            let from_id = id(&from);
+            if snapshot.has(from_id) {
+                transaction.clear(Graphs::One(from_id)).unwrap();
+            }
+            model.retain(|quad| !is_in(quad, &from));
+        }
+        _ => {
+            let (from_id, to_id) = (id(&from), id(&to));
+            if snapshot.has(from_id) {
+                transaction.copy_graph(from_id, to_id, changes.fresh).unwrap();
+            }
+            let name = if to.is_default_graph() { String::new() } else { to.to_string() };
+            let copy = |quad: &String| {
+                let (triple, _) = quad.rsplit_once(' ').unwrap();
+                format!("{triple} {name}")
+            };
+            let copies: Vec<String> = model.iter().filter(|quad| is_in(quad, &from)).map(copy).collect();
+            model.extend(copies);
         }
     }
 }

@@ -5,7 +5,7 @@ use oxrdf::{GraphName, Literal, NamedNodeRef, Quad};
 use std::sync::Arc;
 use vicus_files::{Access, Directory, Failure, FakeDisk};
 use vicus_flow::or_given_up;
-use vicus_rdf::{Changes, Id, Order, Snapshot};
+use vicus_rdf::{Changes, Graphs, Id, Order, Snapshot};
 use vicus_store::{Batch, NoWaiting, Store, check, read};
 
 fn create(disk: &FakeDisk) -> Store {
@@ -375,4 +375,57 @@ fn many_changes_beside_a_damaged_page_need_no_more_than_few() {
         }
     }
     assert!(opened > 3, "{opened} pages are not needed");
+}
+
+/// They had every quad of the graph.
+#[test]
+fn records_of_whole_graphs_have_their_names_and_not_their_quads() {
+    let disk = FakeDisk::new(1);
+    let store = create(&disk);
+    let node = |name: &str| NamedNodeRef::new_unchecked(name).into_owned();
+    let mut transaction = store.write().unwrap();
+    for number in 0..5000 {
+        let object = Literal::from(number);
+        let quad = Quad::new(node("http://e/s"), node("http://e/p"), object, GraphName::NamedNode(node("http://e/g")));
+        transaction.insert_quad(quad.as_ref()).unwrap();
+    }
+    transaction.commit().unwrap();
+    let log = |disk: &FakeDisk| {
+        let names = disk.names().into_iter().filter(|name| name.starts_with("log-"));
+        names.map(|name| disk.contents(&name).unwrap().iter().rposition(|&byte| byte != 0).unwrap()).sum::<usize>()
+    };
+    let before = log(&disk);
+    let snapshot = store.snapshot();
+    let graph = snapshot.id(NamedNodeRef::new_unchecked("http://e/g").into()).unwrap();
+    // MOVE to a new graph, and the default graph, which has nothing, cleared.
+    let mut changes = Changes::of(&snapshot);
+    let other = changes.id(&snapshot, NamedNodeRef::new_unchecked("http://e/h").into()).unwrap();
+    let mut transaction = store.write().unwrap();
+    transaction.clear(Graphs::One(Id::UNBOUND)).unwrap();
+    transaction.copy_graph(graph, other, changes.fresh).unwrap();
+    transaction.clear(Graphs::One(graph)).unwrap();
+    let committed = transaction.commit().unwrap();
+    let moved = quads(&committed.snapshot);
+    assert_eq!(moved.len(), 5000);
+    assert!(moved.iter().all(|quad| quad.ends_with(" <http://e/h>")));
+    assert!(log(&disk) - before < 200, "{} bytes", log(&disk) - before);
+    drop(store);
+    assert_eq!(quads(&open(&disk, 2).unwrap().snapshot()), moved);
+    let store = open(&disk, 3).unwrap();
+    // What the records before it in the log did is cleared, too, and what follows is not.
+    let mut transaction = store.write().unwrap();
+    transaction.clear(Graphs::All).unwrap();
+    transaction.commit().unwrap();
+    let last = insert(&store, 7);
+    drop(store);
+    assert_eq!(quads(&open(&disk, 4).unwrap().snapshot()), [last].into());
+}
+
+#[test]
+fn a_clear_of_nothing_has_no_record() {
+    let disk = FakeDisk::new(1);
+    let store = create(&disk);
+    let mut transaction = store.write().unwrap();
+    transaction.clear(Graphs::All).unwrap();
+    assert_eq!(transaction.commit().unwrap().number, None);
 }

@@ -11,18 +11,35 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 use vicus_files::{Failure, FakeDisk};
 use vicus_store::{Batch, CommitError, Store, Waiting};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Threads {
     mutex: Mutex<()>,
     changed: Condvar,
+    begun: Instant,
+}
+
+impl Threads {
+    fn new() -> Arc<Threads> {
+        Arc::new(Threads { mutex: Mutex::default(), changed: Condvar::new(), begun: Instant::now() })
+    }
 }
 
 impl Waiting for Threads {
     fn wait(&self, _: u64, ready: &mut dyn FnMut() -> bool) {
         drop(self.changed.wait_while(self.mutex.lock().unwrap(), |()| !ready()).unwrap());
+    }
+
+    fn wait_at_most(&self, _: u64, ns: u64, ready: &mut dyn FnMut() -> bool) {
+        let time = Duration::from_nanos(ns);
+        drop(self.changed.wait_timeout_while(self.mutex.lock().unwrap(), time, |()| !ready()).unwrap());
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.begun.elapsed().as_nanos() as u64
     }
 
     fn wake(&self, _: u64) {
@@ -93,7 +110,7 @@ fn run(seed: u64, fails_after: Option<(u64, Failure)>, merges: usize) {
     eprintln!("seed {seed}, {fails_after:?}, {merges} merges");
     let (writers, count) = (5, if cfg!(debug_assertions) { 8 } else { 30 });
     let disk = FakeDisk::new(seed);
-    let store = Store::create(Arc::new(disk.process(1)), 4711, Arc::new(Threads::default())).unwrap();
+    let store = Store::create(Arc::new(disk.process(1)), 4711, Threads::new()).unwrap();
     if let Some((operations, failure)) = fails_after {
         disk.fail_after(operations, failure);
     }
@@ -156,7 +173,7 @@ fn a_failure_among_many_writers_refuses_what_was_built_on_it() {
 #[test]
 fn records_that_are_staged_while_the_drive_works_share_a_sync() {
     let disk = FakeDisk::new(1);
-    let store = Store::create(Arc::new(disk.process(1)), 4711, Arc::new(Threads::default())).unwrap();
+    let store = Store::create(Arc::new(disk.process(1)), 4711, Threads::new()).unwrap();
     let before = disk.operations();
     let count = 16;
     let barrier = std::sync::Barrier::new(count);

@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow, ensure};
 use std::path::PathBuf;
 use std::time::Duration;
 use vicus::{Runtime, Setting};
-use vicus_service::{Error, MemoryBudget, Service, SessionOptions, check_update, open_store};
+use vicus_service::{Error, MemoryBudget, NotStored, Service, SessionOptions, check_update, open_store};
 use vicus_sparql::{ParseOptions, PlanOptions};
 
 /// See `vicus update --help`.
@@ -88,11 +88,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let service = Service::new(engine::start(Runtime::builder().strategy(strategy), args.threads)?, memory);
     for (name, text) in &texts {
         let before = store.snapshot().len();
-        let mut transaction = store.write().with_context(|| of(&args.store))?;
-        let updated = service.update(text, &mut transaction, options.clone());
-        let updated = updated.map_err(|error| failed(name, text, error))?;
-        let committed = transaction.commit().with_context(|| of(&args.store))?;
-        let (after, ms) = (committed.snapshot.len(), updated.time.as_secs_f64() * 1e3);
+        let stored = service.update_store(text, &store, options.clone());
+        let updated = stored.map(|stored| stored.updated).map_err(|error| match error {
+            NotStored::Update(error) => failed(name, text, error),
+            NotStored::Store(error) => anyhow::Error::new(error).context(of(&args.store)),
+            NotStored::Commit(error) => anyhow::Error::new(error).context(of(&args.store)),
+        })?;
+        let (after, ms) = (store.snapshot().len(), updated.time.as_secs_f64() * 1e3);
         show(&format!(
             "{name}: {} operations in {ms:.1} ms, {before} quads before and {after} after\n",
             updated.operations

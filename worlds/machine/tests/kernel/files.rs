@@ -137,3 +137,18 @@ fn a_mapping_stays_when_its_file_is_replaced() {
     assert_eq!(directory.map("base").unwrap()[..], [2; 10]);
     assert!(mapping.iter().all(|&byte| byte == 1) && mapping.len() == 100_000);
 }
+
+/// The lock's file was opened through the link, and what it led to overwritten with the process's id.
+#[test]
+fn a_lock_that_is_a_symbolic_link_is_refused_and_what_it_leads_to_is_left_alone() {
+    let fresh = Fresh::new("link");
+    let directory = fresh.open();
+    let other = fresh.0.join("other");
+    std::fs::write(&other, "not ours").unwrap();
+    std::os::unix::fs::symlink(&other, fresh.0.join("lock")).unwrap();
+    let refused = directory.lock("lock").expect_err("it is a link");
+    assert!(refused.to_string().contains("lock: it is a symbolic link"), "{refused}");
+    assert_eq!(std::fs::read_to_string(&other).unwrap(), "not ours");
+    std::fs::remove_file(fresh.0.join("lock")).unwrap();
+    directory.lock("lock").expect("there is no file yet");
+}

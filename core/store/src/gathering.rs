@@ -1,0 +1,122 @@
+//! For how many transactions a flight waits before it takes off.
+//!
+//! Writers that commit one transaction after the other come back soon after a flight has landed, but one of them is the first. If that one
+//! took off at once, it would fly alone, and all others would wait for two syncs instead of one. So the next flight waits for as many
+//! as were there in the time of the last one, though no longer than a sync takes. A writer that is alone never waits. When fewer
+//! come than were awaited, so many writers don't come back at once, and some of the next flights don't wait: twice as many each time.
+//!
+//! What came from one flight to the next is all that is known here; a caller says what time it is.
+
+/// The longest that a flight waits for others, in nanoseconds: where a sync takes longer, coming back doesn't.
+const LONGEST: u64 = 1_000_000;
+
+/// After this many flights in a row that waited in vain, the flights that don't wait are not doubled any more.
+const MOST_MISSES: u32 = 6;
+
+#[derive(Debug, Default)]
+pub(crate) struct Gathering {
+    /// How many are to be there before the next flight takes off; 0 or 1 if it waits for none.
+    awaited: usize,
+    /// Until then.
+    until_ns: u64,
+    /// About how long a sync takes.
+    sync_ns: u64,
+    /// How many flights in a row had to take off without those that they waited for.
+    misses: u32,
+    /// How many of the next flights don't wait.
+    skipped: u32,
+}
+
+impl Gathering {
+    /// A flight has landed: so many transactions flew with it or are there for the next one.
+    pub(crate) fn landed(&mut self, writers: usize, began_ns: u64, now_ns: u64) {
+        let took = now_ns.saturating_sub(began_ns);
+        self.sync_ns = if self.sync_ns == 0 { took } else { self.sync_ns - self.sync_ns / 8 + took / 8 };
+        self.until_ns = now_ns + self.sync_ns.min(LONGEST);
+        self.awaited = writers;
+        if self.skipped > 0 && writers > 1 {
+            (self.skipped, self.awaited) = (self.skipped - 1, 0);
+        }
+    }
+
+    /// For how many nanoseconds the next flight still waits, if so many are there.
+    pub(crate) fn patience(&self, here: usize, now_ns: impl FnOnce() -> u64) -> u64 {
+        if here >= self.awaited { 0 } else { self.until_ns.saturating_sub(now_ns()) }
+    }
+
+    /// A flight takes off when so many are there.
+    pub(crate) fn took_off(&mut self, here: usize) {
+        if here < self.awaited {
+            self.misses = (self.misses + 1).min(MOST_MISSES);
+            self.skipped = (1 << self.misses) - 1;
+        } else if self.awaited > 1 {
+            self.misses = 0;
+        }
+        self.awaited = 0;
+    }
+
+    /// The next flight waits for no others.
+    pub(crate) fn hurry(&mut self) {
+        self.awaited = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SYNC: u64 = 100_000;
+
+    /// Flights of a sync each, between which so many writers come back; how long each waits before it takes off.
+    fn waits(gathering: &mut Gathering, flights: &[(usize, usize)]) -> Vec<u64> {
+        let mut now = 0;
+        let mut wait = |&(were, come): &(usize, usize)| {
+            gathering.landed(were, now, now + SYNC);
+            now += SYNC;
+            let wait = gathering.patience(come, || now);
+            now += wait;
+            gathering.took_off(come);
+            wait
+        };
+        flights.iter().map(&mut wait).collect()
+    }
+
+    #[test]
+    fn a_writer_that_is_alone_never_waits() {
+        assert_eq!(waits(&mut Gathering::default(), &[(1, 1); 10]), [0; 10]);
+    }
+
+    #[test]
+    fn the_first_of_many_waits_for_the_others_and_no_longer_than_a_sync() {
+        let mut gathering = Gathering::default();
+        gathering.landed(16, 0, SYNC);
+        for here in 1..16 {
+            assert_eq!(gathering.patience(here, || SYNC), SYNC);
+            assert_eq!(gathering.patience(here, || SYNC + SYNC / 4), SYNC * 3 / 4);
+        }
+        assert_eq!(gathering.patience(16, || unreachable!("no clock is needed when all are there")), 0);
+        assert_eq!(gathering.patience(1, || 2 * SYNC), 0);
+        gathering.landed(16, 0, 1 << 40);
+        assert_eq!(gathering.patience(1, || 1 << 40), LONGEST);
+    }
+
+    #[test]
+    fn flights_that_waited_in_vain_are_followed_by_more_and_more_that_do_not_wait() {
+        let mut gathering = Gathering::default();
+        let waited = waits(&mut gathering, &[(5, 1); 400]);
+        let flights: Vec<usize> = (0..400).filter(|&flight| waited[flight] > 0).collect();
+        assert_eq!(flights, [0, 2, 6, 14, 30, 62, 126, 190, 254, 318, 382]);
+        // One that finds all of them there is enough to trust them again.
+        let waited = waits(&mut gathering, &[(5, 5); 100]);
+        assert_eq!(waited, [0; 100]);
+        assert_eq!(waits(&mut gathering, &[(5, 1); 3]), [SYNC, 0, SYNC]);
+    }
+
+    #[test]
+    fn a_caller_in_a_hurry_is_not_kept() {
+        let mut gathering = Gathering::default();
+        gathering.landed(16, 0, SYNC);
+        gathering.hurry();
+        assert_eq!(gathering.patience(1, || SYNC), 0);
+    }
+}
