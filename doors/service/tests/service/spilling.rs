@@ -75,3 +75,40 @@ fn calls_at_once_spill_what_the_whole_has_no_room_for() {
     assert!(spilled >= QUERIES.len(), "{spilled}");
     assert_eq!(service.memory().taken(), 0);
 }
+
+/// The parts of boxes follow from what a call may hold, though all calls together may hold less: joins make smaller tables then. What GROUP BY
+/// needs at least may be refused all the same.
+#[test]
+fn joins_have_the_whole_answer_where_their_part_is_more_than_all_calls_may_hold() {
+    let dataset = large();
+    // Half of the rows have one key, so that their partition is never small.
+    let side = |name: &str| {
+        let values = format!("?{name} <http://e/p0> ?v . BIND (IF(STRLEN(?v) < 5, 0, STRLEN(?v)) AS ?k)");
+        format!("{{ SELECT ?{name} ?k {{ {values} }} GROUP BY ?{name} ?k }}")
+    };
+    let few = "{ SELECT ?b (SAMPLE(?w) AS ?k) { ?b <http://e/p1> ?w FILTER (STRLEN(?w) = 5) } GROUP BY ?b }";
+    let queries = [
+        format!("SELECT ?a {{ {} MINUS {{ SELECT ?a {{ ?a <http://e/p1> ?w }} GROUP BY ?a }} }}", side("a")),
+        format!("SELECT ?a ?b {{ {} OPTIONAL {few} }}", side("a")),
+        "SELECT ?a ?b { { SELECT ?a ?v { ?a <http://e/p0> ?v } GROUP BY ?a ?v } { SELECT ?b ?v { ?b <http://e/p1> ?v } GROUP BY ?b ?v } }"
+            .to_owned(),
+    ];
+    for text in queries {
+        let expected = service("las", 1 << 30).session(&dataset, shared()).count(&text).unwrap();
+        let mut answered = 0;
+        // Each call may hold much more than the whole has.
+        for whole in [600_000, 700_000, 800_000, 1_000_000, 1_300_000, 2_000_000, 3_000_000, 5_000_000_u64] {
+            let service = service("las", whole);
+            let counted = service.session(&dataset, options(16 << 20, true)).count(&text);
+            match counted {
+                Ok(rows) => assert_eq!(rows, expected, "{whole}: {text}"),
+                Err(Error::Busy(_)) => continue,
+                Err(error) => panic!("{whole}: {text}: {error}"),
+            }
+            answered += 1;
+            assert_eq!(service.memory().taken(), 0);
+        }
+        println!("{answered} of 8: {text}");
+        assert!(answered >= 1, "{answered}: {text}");
+    }
+}
