@@ -2,7 +2,7 @@
 //!
 //! Writers that commit one transaction after the other come back soon after a flight has landed, but one of them is the first. If that one
 //! took off at once, it would fly alone, and all others would wait for two syncs instead of one. So the next flight waits for as many
-//! as were there in the time of the last one, though no longer than a sync takes. A writer that is alone never waits. When fewer
+//! as were there in the time of the last one, though no longer than two syncs take: it spares the others one. A writer that is alone never waits. When fewer
 //! come than were awaited, so many writers don't come back at once, and some of the next flights don't wait: twice as many each time.
 //!
 //! What came from one flight to the next is all that is known here; a caller says what time it is.
@@ -32,7 +32,7 @@ impl Gathering {
     pub(crate) fn landed(&mut self, writers: usize, began_ns: u64, now_ns: u64) {
         let took = now_ns.saturating_sub(began_ns);
         self.sync_ns = if self.sync_ns == 0 { took } else { self.sync_ns - self.sync_ns / 8 + took / 8 };
-        self.until_ns = now_ns + self.sync_ns.min(LONGEST);
+        self.until_ns = now_ns + (2 * self.sync_ns).min(LONGEST);
         self.awaited = writers;
         if self.skipped > 0 && writers > 1 {
             (self.skipped, self.awaited) = (self.skipped - 1, 0);
@@ -87,15 +87,15 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_many_waits_for_the_others_and_no_longer_than_a_sync() {
+    fn the_first_of_many_waits_for_the_others_and_no_longer_than_two_syncs() {
         let mut gathering = Gathering::default();
         gathering.landed(16, 0, SYNC);
         for here in 1..16 {
-            assert_eq!(gathering.patience(here, || SYNC), SYNC);
-            assert_eq!(gathering.patience(here, || SYNC + SYNC / 4), SYNC * 3 / 4);
+            assert_eq!(gathering.patience(here, || SYNC), 2 * SYNC);
+            assert_eq!(gathering.patience(here, || SYNC + SYNC / 4), SYNC * 7 / 4);
         }
         assert_eq!(gathering.patience(16, || unreachable!("no clock is needed when all are there")), 0);
-        assert_eq!(gathering.patience(1, || 2 * SYNC), 0);
+        assert_eq!(gathering.patience(1, || 3 * SYNC), 0);
         gathering.landed(16, 0, 1 << 40);
         assert_eq!(gathering.patience(1, || 1 << 40), LONGEST);
     }
@@ -109,7 +109,7 @@ mod tests {
         // One that finds all of them there is enough to trust them again.
         let waited = waits(&mut gathering, &[(5, 5); 100]);
         assert_eq!(waited, [0; 100]);
-        assert_eq!(waits(&mut gathering, &[(5, 1); 3]), [SYNC, 0, SYNC]);
+        assert_eq!(waits(&mut gathering, &[(5, 1); 3]), [2 * SYNC, 0, 2 * SYNC]);
     }
 
     #[test]

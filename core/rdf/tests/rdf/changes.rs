@@ -205,7 +205,8 @@ fn a_snapshot_without_some_graphs_has_what_is_in_the_others() {
         graphs.dedup();
         let graph = graphs[chance.below(graphs.len() as u64) as usize].clone();
         let id = graph.as_ref().map_or(Id::UNBOUND, |graph| changed.id(graph.as_ref()).unwrap());
-        let cases: [(Graphs, &dyn Fn(&Option<Term>) -> bool); 4] = [
+        type Cleared<'a> = &'a dyn Fn(&Option<Term>) -> bool;
+        let cases: [(Graphs, Cleared<'_>); 4] = [
             (Graphs::All, &|_| true),
             (Graphs::Named, &Option::is_some),
             (Graphs::One(Id::UNBOUND), &Option::is_none),
