@@ -24,6 +24,10 @@ const SHARE: usize = 128;
 const FEWEST_BYTES: u64 = 1 << 20;
 const SHARE_OF_BYTES: u64 = 16;
 
+/// A merge is due when the log has so many records, and as many as this part of the quads: opening applies them, in 2 to 4 us each.
+const FEWEST_RECORDS: u64 = 1 << 14;
+const SHARE_OF_RECORDS: usize = 512;
+
 /// A merge is due when this part of that was changed and no more changes come.
 const WHEN_IDLE: usize = 16;
 
@@ -164,15 +168,18 @@ impl Store {
     fn has_changes(&self, part: usize) -> bool {
         let snapshot = self.snapshot();
         let fewest = FEWEST.max(snapshot.len() / SHARE) / part;
-        let (log, base) = {
-            let state = lock(&self.state);
-            let files = &state.files.manifest().files;
-            (state.log_bytes, files.iter().map(|entry| entry.fingerprint.bytes).sum::<u64>())
+        let (log, records, base) = {
+            let mut state = lock(&self.state);
+            let durable = state.files.log().durable();
+            let manifest = state.files.manifest();
+            let base: u64 = manifest.files.iter().map(|entry| entry.fingerprint.bytes).sum();
+            (state.log_bytes, durable - manifest.included, base)
         };
         // A quad of a named graph is in both.
         snapshot.index(Order::Gspo).change_count() >= fewest
             // Terms stay when their quads go. A quad has four at most.
             || snapshot.fresh().len() >= 4 * fewest
+            || records >= FEWEST_RECORDS.max((snapshot.len() / SHARE_OF_RECORDS) as u64) / part as u64
             || log >= FEWEST_BYTES.max(base / SHARE_OF_BYTES) / part as u64
     }
 
@@ -215,7 +222,7 @@ impl Store {
             let records = lock(&self.state).since.as_ref().map_or(Vec::new(), |since| since[applied..].to_vec());
             let numbers = included + applied as u64 + 1..;
             applied += records.len();
-            replayed(snapshot, records.iter().map(|record| &**record).zip(numbers))
+            replayed(snapshot, self.hash_key, records.iter().map(|record| &**record).zip(numbers))
         };
         let caught_up = apply(snapshot).and_then(|snapshot| {
             let writing = self.writing();

@@ -333,6 +333,74 @@ fn a_merge_is_due_when_changes_were_undone_too() {
     }
 }
 
+/// What happened: a store with 100,000 commits of one quad each took 0.7 s to open, because a merge was due by quads and bytes alone.
+#[test]
+fn a_merge_is_due_by_the_number_of_commits() {
+    let disk = FakeDisk::new(1);
+    let mut store = create(&disk);
+    let node = NamedNodeRef::new_unchecked("http://e/s");
+    let quad = Quad::new(node, node, node, GraphName::DefaultGraph);
+    let mut commits = 0;
+    while !store.is_merge_due() {
+        let mut batch = Batch::new();
+        if commits % 2 == 0 {
+            batch.insert(quad.as_ref())
+        } else {
+            batch.delete(quad.as_ref())
+        }
+        batch.commit(&store).unwrap();
+        commits += 1;
+        assert!(commits < 20_000, "it is due");
+        if commits == 1000 {
+            drop(store);
+            store = open(&disk, 1).unwrap();
+            assert_eq!(store.snapshot().len(), 0);
+        }
+    }
+    assert!(commits > 10_000, "{commits} commits: no merge for a few");
+    drop(store);
+    let store = open(&disk, 1).unwrap();
+    assert!(store.is_merge_due() && store.merge(&mut |_| {}).unwrap() && !store.is_merge_due_when_idle());
+}
+
+/// Many records are applied together when a store is opened, and a few at a time when they came: both make the same data, among them terms
+/// that come, go and come again, and terms that the base has.
+#[test]
+fn records_that_are_applied_together_make_what_they_made_one_by_one() {
+    for seed in 0..20 {
+        println!("seed {seed}");
+        let disk = FakeDisk::new(seed);
+        let store = create(&disk);
+        let text: String =
+            (0..300).map(|n| format!("<http://example.org/s/{n}> <http://example.org/p/1> \"text {n}\" .\n")).collect();
+        store.load(Snapshot::of_ntriples(text.as_bytes()).unwrap(), &mut |_| {}).unwrap();
+        let (mut dice, mut model) = (Dice::new(seed), quads(&store.snapshot()));
+        for number in 0..200 {
+            let mut batch = Batch::new();
+            for _ in 0..1 + dice.below(3) {
+                let mut one = quad(&mut dice);
+                if dice.below(2) == 0 {
+                    one.object = Literal::new_simple_literal(format!("text {}", dice.below(2 * 300))).into();
+                }
+                if dice.below(3) == 0 {
+                    batch.delete(one.as_ref());
+                    model.remove(&shown(&one));
+                } else {
+                    batch.insert(one.as_ref());
+                    model.insert(shown(&one));
+                }
+            }
+            batch.commit(&store).unwrap();
+            if number % 50 == 49 {
+                assert_eq!(quads(&store.snapshot()), model);
+                assert_eq!(quads(&read(&disk.process(2)).unwrap()), model, "after {number}");
+            }
+        }
+        store.snapshot().assert_valid();
+        read(&disk.process(2)).unwrap().assert_valid();
+    }
+}
+
 /// What happened: a change that would have made a new base in memory read all rows for it, so one damaged page refused every change, and the
 /// store could not even be opened to read.
 #[test]
