@@ -19,7 +19,7 @@
 use super::hash_table::{Builder, HashSpec, HashTable};
 use super::join::{Core, JoinKind, JoinSpec, Noted, Origin, Probe};
 use super::scatter::{DEEPEST, Scatter, partition_of};
-use super::spill::{LEAST, RowReader, RowRun, Spiller};
+use super::spill::{RowReader, RowRun, Spiller};
 use crate::terms::Terms;
 use std::sync::Arc;
 use vicus_flow::library::HashKey;
@@ -248,12 +248,8 @@ pub(super) struct Grace {
     probed: Side,
     now: Now,
     tasks: Vec<Task>,
-    /// The greatest number of bytes to hold: the box's part, or less where a larger budget refuses that. See [`Grace::fits`].
-    most: u64,
     /// Bytes of the table at hand.
     table_bytes: u64,
-    /// As many as it may come to hold: orders of its rows for loose keys are made when they are needed.
-    reserved: u64,
     row: Vec<u64>,
 }
 
@@ -265,7 +261,6 @@ impl Grace {
         width: usize,
         limit: usize,
         dealt: Attachment,
-        (core, turn): (&Core, &Turn<'_>),
     ) -> Grace {
         let spiller = terms.spiller().expect("a table was spilled").clone();
         let origins = spec.output.iter().chain(&spec.condition_origins);
@@ -277,7 +272,8 @@ impl Grace {
         let all = read.iter().max().map_or(0, |last| last + 1);
         let probed = Side::new(all, read.into_iter());
         let count = dealt.value::<Dealt>().expect("it is one").partitions.len();
-        let mut grace = Grace {
+        let now = Now::Streams(Scatter::of(&spiller, terms.most_held(), probed.ids(), count));
+        Grace {
             terms: Arc::clone(terms),
             hash: Arc::clone(hash),
             width,
@@ -285,30 +281,11 @@ impl Grace {
             keeps_lonely: !matches!(spec.kind, JoinKind::Inner | JoinKind::Semi),
             dealt,
             probed,
-            now: Now::Ended,
+            now,
             tasks: Vec::new(),
-            most: terms.most_held(),
             table_bytes: 0,
-            reserved: 0,
             row: Vec::new(),
             spiller,
-        };
-        let ids = grace.probed.ids();
-        grace.now = Now::Streams(grace.scatter(ids, Some(count), core, turn));
-        grace
-    }
-
-    /// For rows of so many ids: into so many partitions, or as many as the memory is for. Its blocks are smaller where a larger budget
-    /// refuses the box's part.
-    fn scatter(&mut self, ids: usize, count: Option<usize>, core: &Core, turn: &Turn<'_>) -> Scatter {
-        loop {
-            let scatter = match count {
-                Some(count) => Scatter::of(&self.spiller, self.most, ids, count),
-                None => Scatter::new(&self.spiller, self.most, ids),
-            };
-            if self.fits(scatter.most_bytes(), core, turn) || self.most <= LEAST {
-                return scatter;
-            }
         }
     }
 
@@ -329,9 +306,9 @@ impl Grace {
         self.now = match std::mem::replace(&mut self.now, Now::Ended) {
             Now::Streams(scatter) => self.stream(scatter, core, table, turn)?,
             Now::Chooses => self.choose(core, turn),
-            Now::Reads { task, reader, builder } => self.read(task, reader, builder, table, core, turn)?,
+            Now::Reads { task, reader, builder } => self.read(task, reader, builder, table, turn)?,
             Now::Deals { task, reader, built, probed, dealt } => {
-                self.deal_again(task, reader, (built, probed, dealt), core, turn)?
+                self.deal_again(task, reader, (built, probed, dealt), turn)?
             }
             Now::Joins { reader } => self.join(reader, core, table, turn)?,
             Now::Blocks(blocks) => self.join_blocks(blocks, core, table, turn)?,
@@ -346,10 +323,10 @@ impl Grace {
     fn bytes(&self, table: Option<&HashTable>) -> u64 {
         let now = match &self.now {
             // The table was booked by the box that made it.
-            Now::Streams(scatter) => scatter.most_bytes(),
+            Now::Streams(scatter) => scatter.bytes(),
             Now::Chooses | Now::Ended => 0,
             Now::Reads { builder, .. } => held_for_table(&self.hash, builder.bytes()),
-            Now::Deals { built, probed, .. } => probed.as_ref().unwrap_or(built).most_bytes(),
+            Now::Deals { built, probed, .. } => built.bytes() + probed.as_ref().map_or(0, Scatter::bytes),
             Now::Joins { .. } => self.table_bytes,
             Now::Blocks(blocks) => {
                 let bits = (blocks.to - blocks.from) / 8;
@@ -357,54 +334,15 @@ impl Grace {
                 bits + self.table_bytes + held_for_table(&self.hash, builder)
             }
         };
-        let is_joined = matches!(&self.now, Now::Joins { .. })
-            || matches!(&self.now, Now::Blocks(blocks) if matches!(blocks.stage, Stage::Joins(..)));
-        let reserved = if is_joined { self.reserved } else { 0 };
+        let tasks = self.tasks.iter();
+        let runs = tasks.map(|task| task.probed.held_bytes() + task.built.as_ref().map_or(0, |run| run.held_bytes()));
         let loose = table.map_or(0, Probe::bytes);
-        (now + loose).max(reserved) + self.task_bytes()
+        now + loose + runs.sum::<u64>()
     }
 
     /// How many bytes the rows of a table may have.
     fn room(&self) -> u64 {
-        self.most / 4 * 3 / held_for_table(&self.hash, 1)
-    }
-
-    /// Books so many bytes, which the box is about to hold beside its tasks. False if a larger budget refuses them: what the box holds
-    /// must not grow from now on, and tables have fewer rows.
-    fn fits(&mut self, bytes: u64, core: &Core, turn: &Turn<'_>) -> bool {
-        let is_granted = core.ask(turn, bytes + self.task_bytes()).is_ok();
-        if !is_granted {
-            self.most = (self.most / 2).max(LEAST);
-        }
-        is_granted
-    }
-
-    /// Whether more rows may be read for a table of so many bytes so far, while `beside` bytes are held for other things. A table without
-    /// rows has some in any case, as few as can be: if these are refused, the query has failed.
-    fn has_room(&mut self, bytes: u64, beside: u64, core: &Core, turn: &Turn<'_>) -> bool {
-        let ids = self.dealt().side.ids();
-        loop {
-            if bytes > self.room() {
-                return false;
-            }
-            // Columns that no one reads count, too.
-            let more = (self.portion(ids) * ids.max(self.width) * 8) as u64;
-            if self.fits(beside + held_for_table(&self.hash, bytes + more), core, turn) {
-                return true;
-            }
-            if bytes > 0 {
-                return false;
-            }
-            if self.most <= LEAST {
-                return true;
-            }
-        }
-    }
-
-    /// Bytes of the runs that are to be joined.
-    fn task_bytes(&self) -> u64 {
-        let runs = |task: &Task| task.probed.held_bytes() + task.built.as_ref().map_or(0, |run| run.held_bytes());
-        self.tasks.iter().map(runs).sum()
+        self.terms.most_held() / 4 * 3 / held_for_table(&self.hash, 1)
     }
 
     /// How many rows are read at once.
@@ -512,7 +450,6 @@ impl Grace {
     fn build(&mut self, mut builder: Builder, table: &mut Option<HashTable>, turn: &Turn<'_>) -> bool {
         let Some((buckets, rows)) = builder.build(turn) else { return false };
         self.table_bytes = buckets.bytes() + rows.bytes();
-        self.reserved = if self.hash.has_loose() { held_for_table(&self.hash, rows.bytes()) } else { 0 };
         *table = Some(HashTable::new(&self.terms, &self.hash, self.width, &buckets, rows));
         true
     }
@@ -523,17 +460,16 @@ impl Grace {
         mut reader: RowReader,
         mut builder: Builder,
         table: &mut Option<HashTable>,
-        core: &Core,
         turn: &Turn<'_>,
     ) -> Result<Now, BoxError> {
         for _ in 0..PORTIONS {
-            if task.built.is_none() || self.has_room(builder.bytes(), 0, core, turn) {
-                if task.built.is_some() && self.add(&mut reader, &mut builder)? {
-                    continue;
-                }
+            if task.built.is_none() || !self.add(&mut reader, &mut builder)? {
                 let is_built = self.build(builder, table, turn);
                 let reader = task.probed.read();
                 return Ok(if is_built { Now::Joins { reader } } else { Now::Ended });
+            }
+            if builder.bytes() <= self.room() {
+                continue;
             }
             if self.hash.reduces() {
                 if builder.reduce(turn).is_none() {
@@ -544,11 +480,10 @@ impl Grace {
                 }
             }
             if task.is_whole || task.level >= DEEPEST {
-                return Ok(self.begin_blocks(task, core, turn));
+                return Ok(self.begin_blocks(task));
             }
-            let ids = self.dealt().side.ids();
-            drop(builder);
-            let built = self.scatter(ids, None, core, turn);
+            let side = &self.dealt().side;
+            let built = Scatter::new(&self.spiller, self.terms.most_held(), side.ids());
             let reader = task.built.as_ref().expect("there are rows").read();
             return Ok(Now::Deals { task, reader, built, probed: None, dealt: Vec::new() });
         }
@@ -560,7 +495,6 @@ impl Grace {
         task: Task,
         mut reader: RowReader,
         (mut built, mut probed, mut dealt): (Scatter, Option<Scatter>, Vec<Option<Arc<RowRun>>>),
-        core: &Core,
         turn: &Turn<'_>,
     ) -> Result<Now, BoxError> {
         let level = task.level + 1;
@@ -573,10 +507,9 @@ impl Grace {
             if rows == 0 {
                 self.row = ids;
                 let Some(probed) = probed else {
-                    let count = built.partitions();
-                    let all = std::mem::replace(&mut built, Scatter::of(&self.spiller, LEAST, 1, 1));
+                    let all = std::mem::replace(&mut built, Scatter::new(&self.spiller, self.terms.most_held(), 1));
                     dealt = all.finish(turn)?;
-                    let next = self.scatter(self.probed.ids(), Some(count), core, turn);
+                    let next = Scatter::new(&self.spiller, self.terms.most_held(), self.probed.ids());
                     let reader = task.probed.read();
                     return Ok(Now::Deals { task, reader, built, probed: Some(next), dealt });
                 };
@@ -629,22 +562,17 @@ impl Grace {
         Ok(Now::Joins { reader })
     }
 
-    fn begin_blocks(&mut self, task: Task, core: &Core, turn: &Turn<'_>) -> Now {
+    fn begin_blocks(&self, task: Task) -> Now {
         let built = task.built.as_ref().expect("there are rows").read();
-        let to = self.segment(&task, 0, core, turn);
+        let to = self.segment(&task, 0);
         let stage = Stage::Reads(Builder::new(&self.terms, &self.hash, self.width));
         Now::Blocks(Box::new(Blocks { task, built, from: 0, to, stage }))
     }
 
     /// Where the probed rows end that are joined together with those from `from` on.
-    fn segment(&mut self, task: &Task, from: u64, core: &Core, turn: &Turn<'_>) -> u64 {
-        loop {
-            // An eighth of the memory is for their bits.
-            let to = task.probed.rows().min(from.saturating_add(self.most.clamp(64, 1 << 31)));
-            if self.fits((to - from) / 8, core, turn) || self.most <= LEAST {
-                return to;
-            }
-        }
+    fn segment(&self, task: &Task, from: u64) -> u64 {
+        // An eighth of the memory is for their bits.
+        task.probed.rows().min(from.saturating_add(self.terms.most_held().clamp(64, 1 << 31)))
     }
 
     fn join_blocks(
@@ -657,16 +585,14 @@ impl Grace {
         blocks.stage =
             match std::mem::replace(&mut blocks.stage, Stage::Reads(Builder::new(&self.terms, &self.hash, 0))) {
                 Stage::Reads(mut builder) => {
-                    let bits = (blocks.to - blocks.from) / 8;
-                    let mut is_whole = false;
+                    let mut has_more = true;
                     for _ in 0..PORTIONS {
-                        is_whole = !self.has_room(builder.bytes(), bits, core, turn)
-                            || !self.add(&mut blocks.built, &mut builder)?;
-                        if is_whole {
+                        has_more = has_more && self.add(&mut blocks.built, &mut builder)?;
+                        if !has_more || builder.bytes() > self.room() {
                             break;
                         }
                     }
-                    if !is_whole {
+                    if has_more && builder.bytes() <= self.room() {
                         Stage::Reads(builder)
                     } else if builder.is_empty() {
                         // All blocks were joined.
@@ -708,7 +634,7 @@ impl Grace {
                     } else {
                         let from = blocks.to;
                         blocks.built = blocks.task.built.as_ref().expect("there are rows").read();
-                        (blocks.from, blocks.to) = (from, self.segment(&blocks.task, from, core, turn));
+                        (blocks.from, blocks.to) = (from, self.segment(&blocks.task, from));
                         Stage::Reads(Builder::new(&self.terms, &self.hash, self.width))
                     }
                 }

@@ -172,8 +172,7 @@ impl Operator for HashJoin {
             }
             self.table = Some(table);
             if let Some(dealt) = dealt {
-                let specs = (&self.hash, &self.spec);
-                let mut grace = Grace::new(&self.terms, specs, self.width, self.limit, dealt, (&self.core, turn));
+                let mut grace = Grace::new(&self.terms, (&self.hash, &self.spec), self.width, self.limit, dealt);
                 let acted = grace.act(&mut self.core, &mut self.table, turn);
                 self.grace = Some(Box::new(grace));
                 return acted;

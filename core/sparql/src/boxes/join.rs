@@ -11,7 +11,7 @@ use crate::algebra::Slot;
 use crate::condition::{Condition, Selector};
 use crate::terms::{Booking, Terms};
 use std::sync::Arc;
-use vicus_flow::{BoxError, Envelope, Operator, OverBudget, Room, Turn};
+use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
 use vicus_rdf::Id;
 
 /// Where the search for partners stands: a row of the input, and how many of its candidates were looked at.
@@ -375,14 +375,6 @@ impl Core {
     /// See [`Booking::hold`].
     pub(super) fn hold(&self, turn: &Turn<'_>, more: u64) -> Result<(), BoxError> {
         self.booking.hold(&self.terms, turn, more + self.selector.bytes())
-    }
-
-    /// The same for a box that can do with fewer bytes; nothing fails if they are refused.
-    ///
-    /// # Errors
-    /// See [`Booking::ask`].
-    pub(super) fn ask(&self, turn: &Turn<'_>, more: u64) -> Result<(), OverBudget> {
-        self.booking.ask(&self.terms, turn, more + self.selector.bytes())
     }
 
     fn put_out_pairs(&mut self, input: &Envelope, probe: &impl Probe, turn: &Turn<'_>) {

@@ -55,11 +55,6 @@ impl Scatter {
         self.writers.iter().flatten().count() as u64 * self.file.open_bytes()
     }
 
-    /// Bytes of memory when all partitions have rows.
-    pub(super) fn most_bytes(&self) -> u64 {
-        self.writers.len() as u64 * self.file.open_bytes()
-    }
-
     /// The run of each partition that has rows.
     ///
     /// # Errors
