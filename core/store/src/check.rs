@@ -28,10 +28,13 @@ impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes: u64 = self.files.iter().map(|(_, bytes)| bytes).sum();
         let Checked { files, records, quads, terms } = self;
+        let several = |count: usize| if count == 1 { "" } else { "s" };
         write!(
             f,
-            "{quads} quads and {terms} terms in {} base files of {bytes} bytes, and {records} later commits",
-            files.len()
+            "{quads} quads and {terms} terms in {} base file{} of {bytes} bytes, and {records} later commit{}",
+            files.len(),
+            several(files.len()),
+            several(*records),
         )
     }
 }

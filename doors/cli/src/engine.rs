@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use vicus::{Runtime, RuntimeBuilder, Topology};
 use vicus_rdf::load::{LoadError, LoadOptions, Phase, Source};
 use vicus_schedule::MOST_THREADS;
-use vicus_service::{Error, Loaded, MemoryBudget, Service, Unwritable, WebError};
+use vicus_service::{Error, FileNotPermitted, Loaded, MemoryBudget, Service, Unwritable, WebError};
 use vicus_sparql::ServiceFailed;
 
 /// Loads sources with the threads of a service, with a bar on a terminal.
@@ -57,7 +57,7 @@ pub(crate) fn plain(error: Error) -> anyhow::Error {
         Error::Failed { error, .. } if matches!(error.downcast_ref(), Some(LoadError::TooLong { .. })) => {
             " (--max-line)"
         }
-        Error::Failed { error, .. } => of_web_error(&**error),
+        Error::Failed { error, .. } => of_foreign_error(&**error),
         Error::Operation { number, name, error } => {
             return plain(Error::clone(error)).context(format!("operation {number}, {name}"));
         }
@@ -77,8 +77,11 @@ pub(crate) fn plain(error: Error) -> anyhow::Error {
     anyhow::Error::msg(format!("{error}{option}"))
 }
 
-/// The option that the failure of a server depends on, if an error is of one.
-fn of_web_error(error: &(dyn std::error::Error + 'static)) -> &'static str {
+/// The option that an error depends on, if it is of what another server or a file that an update names has.
+fn of_foreign_error(error: &(dyn std::error::Error + 'static)) -> &'static str {
+    if error.is::<FileNotPermitted>() {
+        return " (--load-folder)";
+    }
     let web = match (error.downcast_ref(), error.downcast_ref()) {
         (Some(ServiceFailed { error, .. }), _) => error.downcast_ref(),
         // A document that is too long when it is unpacked.

@@ -106,7 +106,7 @@ fn ranges(machine: &Topology, pus: &[PuId]) -> String {
     runs.collect::<Vec<_>>().join(",")
 }
 
-fn count(number: usize, what: &str) -> String {
+pub(crate) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 

@@ -4,6 +4,8 @@ use crate::cancel::Cancel;
 use crate::web::{Web, WebError};
 use flate2::read::MultiGzDecoder;
 use oxiri::Iri;
+use std::error::Error;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -143,6 +145,21 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
+/// LOAD names a file that it may not read: there is no folder for it, or the file is not within that folder.
+#[derive(Debug)]
+pub struct FileNotPermitted {
+    url: String,
+    why: &'static str,
+}
+
+impl fmt::Display for FileNotPermitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.url, self.why)
+    }
+}
+
+impl Error for FileNotPermitted {}
+
 /// Opens what LOAD names: an `http` or `https` URL as the web's permits say, or a `file` URL within a folder. What it reads goes through
 /// `book`.
 pub(crate) fn open<R: Read + Send + 'static>(
@@ -164,20 +181,21 @@ pub(crate) fn open<R: Read + Send + 'static>(
         let bytes = book(Box::new(Bounded { inner, left: most, most }));
         return Ok(Source::new(iri.to_owned(), syntax, bytes).with_base(document.url));
     }
-    let Some(folder) = folder else { return Err(format!("{iri}: reading files is not permitted").into()) };
+    let refusal = |why| FileNotPermitted { url: iri.to_owned(), why };
+    let Some(folder) = folder else { return Err(refusal("reading files is not permitted").into()) };
     if parsed.authority().is_some_and(|host| !host.is_empty() && !host.eq_ignore_ascii_case("localhost")) {
         return Err(format!("{iri}: is a file of another machine").into());
     }
     let path = PathBuf::from(unescaped(parsed.path())?);
     // Links may lead anywhere, so where they lead counts.
-    let outside = || format!("{iri}: is not within the folder that may be read");
+    let outside = || BoxError::from(refusal("is not within the folder that may be read"));
     let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
     let path = path.canonicalize().map_err(|error| match path.starts_with(&folder) {
-        true => format!("{iri}: can't be opened: {error}"),
+        true => format!("{iri}: can't be opened: {error}").into(),
         false => outside(),
     })?;
     if !path.starts_with(&folder) {
-        return Err(outside().into());
+        return Err(outside());
     }
     let Some(syntax) = by_path(iri) else {
         return Err(format!("{iri}: the ending says no syntax that can be read").into());

@@ -29,7 +29,7 @@ mod web;
 
 pub use budget::{Admission, Busy, MemoryBudget};
 pub use cancel::Cancel;
-pub use document::{file_iri, syntax_by_ending, unpacked};
+pub use document::{FileNotPermitted, file_iri, syntax_by_ending, unpacked};
 pub use error::{Error, ErrorKind, SinkFailed, Stage};
 pub use keeper::{Keeper, Kept};
 pub use load::{Dataset, Loaded, Loading};

@@ -4,6 +4,7 @@ use super::{Bar, Unit, bytes_of, of, show};
 use crate::query::{by_chance, bytes, duration, with_caret};
 use crate::spill::SpillArgs;
 use crate::tell::tell;
+use crate::topology::count;
 use crate::web::WebArgs;
 use crate::{engine, interrupt, memory, strategy};
 use anyhow::{Context, anyhow, ensure};
@@ -95,10 +96,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             NotStored::Commit(error) => anyhow::Error::new(error).context(of(&args.store)),
         })?;
         let (after, ms) = (store.snapshot().len(), updated.time.as_secs_f64() * 1e3);
-        show(&format!(
-            "{name}: {} operations in {ms:.1} ms, {before} quads before and {after} after\n",
-            updated.operations
-        ))?;
+        let operations = count(updated.operations, "operation");
+        show(&format!("{name}: {operations} in {ms:.1} ms, {before} quads before and {after} after\n"))?;
         if store.is_merge_due() {
             let bar = Bar::new("merging changes", bytes_of(&args.store), Unit::Bytes);
             let merged = store.merge(&mut |bytes| bar.set(bytes));

@@ -5,6 +5,7 @@ mod generate;
 mod hostile;
 mod memory;
 mod query;
+mod rdf_12;
 mod refusals;
 mod simulate;
 mod store;

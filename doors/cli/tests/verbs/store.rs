@@ -213,7 +213,10 @@ fn a_wrong_update_changes_nothing() {
     fails(&["update", "--store", store, third], &["update update: line 3, column 16", "DELETE { ?s ?p } WHERE", "^"]);
     for (wrong, says) in [
         ("CLEAR ALL ; COPY <http://e/none> TO DEFAULT", &["operation 2, COPY: there is no graph <http://e/none>"][..]),
-        ("CLEAR ALL ; LOAD <file:///etc/passwd>", &["operation 2, LOAD", "reading files is not permitted"]),
+        (
+            "CLEAR ALL ; LOAD <file:///etc/passwd>",
+            &["operation 2, LOAD", "reading files is not permitted (--load-folder)"],
+        ),
         ("CLEAR ALL ; LOAD <http://127.0.0.1:1/a.ttl>", &["is not permitted (--allow-service)"]),
         ("INSERT DATA { GRAPH <no-iri> { <http://e/s> <http://e/p> 1 } }", &["is no IRI"]),
         ("SELECT * { ?s ?p ?o }", &["`SELECT` can't stand here"]),
@@ -245,6 +248,10 @@ fn a_wrong_update_changes_nothing() {
     let iri = format!("LOAD <file://{data}> INTO GRAPH <http://e/g>");
     good(&["update", "--store", store, &iri, "--load-folder", text(&here)]);
     assert_eq!(quads(store).len(), 2);
+    fails(
+        &["update", "--store", store, "LOAD <file:///etc/a.nt>", "--load-folder", text(&here)],
+        &["file:///etc/a.nt: is not within the folder that may be read (--load-folder)"],
+    );
 }
 
 #[test]
@@ -321,7 +328,7 @@ fn many_changes_are_merged_by_the_update_that_makes_them_many() {
     let insert = |name: &str, range| file(&here, name, &format!("INSERT DATA {{ {} }}", quads(range)));
     let (few, many) = (insert("few.ru", 0..100), insert("many.ru", 100..5000));
     good(&["update", "--store", store, "--update", &few]);
-    assert!(good(&["check", "--store", store]).contains("1 later commits"));
+    assert!(good(&["check", "--store", store]).contains("1 later commit"));
     good(&["update", "--store", store, "--update", &many]);
     let checked = good(&["check", "--store", store]);
     assert!(checked.contains("5001 quads") && checked.contains("0 later commits"), "{checked}");
