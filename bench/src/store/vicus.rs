@@ -60,9 +60,7 @@ impl Engine for Vicus {
     fn update(&self, text: &str) -> anyhow::Result<()> {
         let store = self.store()?;
         self.service.update_store(text, store, SessionOptions::default())?;
-        if store.is_merge_due() {
-            store.merge(&mut |_| {})?;
-        }
+        store.merge_if_due(&mut |_| {})?;
         Ok(())
     }
 }

@@ -67,6 +67,8 @@ pub struct Flight {
     directory: Arc<dyn Directory>,
     /// Where the frame goes; `None` if that is a new segment.
     segment: Option<Writing>,
+    /// A segment that is not written any more.
+    finished: Option<Writing>,
     /// That of the new segment. It says which is the first record in any case.
     header: Header,
     records: Vec<u8>,
@@ -166,7 +168,11 @@ impl Log {
 
     fn fly(&mut self) -> Flight {
         let rotated = std::mem::take(&mut self.rotated);
-        let segment = self.current.take().filter(|segment| segment.end < self.segment_bytes && !rotated);
+        let goes_on = |segment: &Writing| segment.end < self.segment_bytes && !rotated;
+        let (segment, finished) = match self.current.take() {
+            Some(segment) if goes_on(&segment) => (Some(segment), None),
+            finished => (None, finished),
+        };
         let previous = self.holding.last().map_or(0, |&(number, _)| number);
         let header = Header { store: self.store, number: self.next_number, previous, first: self.durable + 1 };
         self.next_number += u64::from(segment.is_none());
@@ -174,7 +180,7 @@ impl Log {
         let records = std::mem::take(&mut self.staged);
         let tickets = self.taken..self.next_ticket;
         self.taken = self.next_ticket;
-        Flight { directory: self.directory.clone(), segment, header, records, tickets, outcome: None }
+        Flight { directory: self.directory.clone(), segment, finished, header, records, tickets, outcome: None }
     }
 
     /// Notes what became of a flight.
@@ -201,7 +207,8 @@ impl Log {
     pub fn withdraw(&mut self, flight: Flight) {
         assert!(self.flying.is_some() && flight.outcome.is_none(), "a flight is taken back before it runs");
         self.flying = None;
-        self.current = flight.segment;
+        self.rotated |= flight.finished.is_some();
+        self.current = flight.segment.or(flight.finished);
         self.staged.clear();
         self.taken = self.next_ticket;
     }
@@ -255,6 +262,8 @@ impl Flight {
     /// Does the work: writes, and syncs.
     pub fn run(&mut self) {
         self.outcome = Some(self.fly());
+        // Cuts off its room, here where no lock is held.
+        self.finished = None;
     }
 
     fn fly(&mut self) -> Result<(), Refusal> {

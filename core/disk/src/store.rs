@@ -83,12 +83,18 @@ impl Recovered {
     /// There is no store, it is damaged or newer, or the system refuses.
     pub fn read(directory: &dyn Directory, kind: [u8; 8]) -> Result<Recovered, DiskError> {
         let mut manifest = manifest_of(directory)?;
+        let mut found = None;
         loop {
             let followed = Recovered::follow(directory, kind, &manifest);
             // A writer removes files only when another manifest is the current one. So if this one still is, all of its files were there.
             let current = manifest_of(directory)?;
             if current == manifest {
-                return followed.map(|(recovered, _)| recovered);
+                match followed {
+                    // A frame of the log that was read before it was written whole, and what was written behind it meanwhile, look like
+                    // damage. What is damaged is so again.
+                    Err(DiskError::Damaged(damage)) if found.as_ref() != Some(&damage) => found = Some(damage),
+                    followed => return followed.map(|(recovered, _)| recovered),
+                }
             }
             manifest = current;
         }

@@ -190,7 +190,26 @@ impl Store {
     /// # Errors
     /// As [`Store::load`]; or `pause` has given up.
     pub fn merge(&self, pause: &mut dyn FnMut(u64)) -> Result<bool, StoreError> {
-        let bases = self.bases.wait(&*self.waiting);
+        self.merge_now(pause, self.bases.wait(&*self.waiting))
+    }
+
+    /// As [`Store::merge`], if one [is due](Store::is_merge_due). Does nothing, and returns `false`, if none is, or while another caller
+    /// merges, loads or waits to: many writers may ask for it after each of their commits, and there is one merge.
+    ///
+    /// # Errors
+    /// As [`Store::merge`].
+    pub fn merge_if_due(&self, pause: &mut dyn FnMut(u64)) -> Result<bool, StoreError> {
+        if !self.is_merge_due() {
+            return Ok(false);
+        }
+        match self.bases.try_now(&*self.waiting) {
+            // Another one may have merged since.
+            Some(bases) if self.is_merge_due() => self.merge_now(pause, bases),
+            _ => Ok(false),
+        }
+    }
+
+    fn merge_now(&self, pause: &mut dyn FnMut(u64), bases: Turn<'_>) -> Result<bool, StoreError> {
         let (begun, included) = {
             let mut state = lock(&self.state);
             let included = state.files.log().durable();

@@ -1,6 +1,6 @@
 //! Reading a log from its beginning, without changing it.
 
-use super::segment::{FRAME_HEADER, FrameHeader, HEADER, Header, has_unwritten_sector, name_of, number_of, whiten};
+use super::segment::{FRAME_HEADER, Form, FrameHeader, HEADER, Header, name_of, number_of, whiten};
 use crate::base::u64_at;
 use crate::error::DiskError;
 use crate::manifest::Manifest;
@@ -25,7 +25,7 @@ struct Reading {
     path: String,
     file: Arc<dyn File>,
     header: Header,
-    salt: u32,
+    form: Form,
 }
 
 /// Reads the log of a store, and shows all records that its base does not include with their sequence numbers, in order. Another
@@ -83,7 +83,7 @@ fn open(directory: &dyn Directory, store: u64, number: u64) -> Result<Reading, D
         return Err(DiskError::damaged(path, length, "it ends in its header"));
     }
     file.read_at(0, &mut bytes)?;
-    let (header, salt) = Header::decode(&bytes, &path)?;
+    let (header, form) = Header::decode(&bytes, &path)?;
     if (header.store, header.number) != (store, number) {
         let what = format!(
             "it says that it is segment {} of store {:016x}, and not {number} of {store:016x}",
@@ -91,7 +91,7 @@ fn open(directory: &dyn Directory, store: u64, number: u64) -> Result<Reading, D
         );
         return Err(DiskError::damaged(path, 0, what));
     }
-    Ok(Reading { path, file, header, salt })
+    Ok(Reading { path, file, header, form })
 }
 
 /// How much memory a part of a file needs.
@@ -107,12 +107,20 @@ fn read_segment(
     show: &mut dyn FnMut(u64, &[u8]),
     tail: &mut Tail,
 ) -> Result<(), DiskError> {
-    let length = segment.file.len()?;
+    let mut length = segment.file.len()?;
     let mut next = segment.header.first;
     let mut at = HEADER as u64;
     while end != Some(next) {
         let damaged = |what: String| DiskError::damaged(segment.path.clone(), at, what);
-        let records = match read_frame(segment, at, length, next)? {
+        let records = match read_frame(segment, at, length, next) {
+            // Its writer has cut off what was room for frames.
+            Err(DiskError::File(error)) if error.is_short() && segment.file.len()? < length => {
+                length = segment.file.len()?;
+                continue;
+            }
+            frame => frame?,
+        };
+        let records = match records {
             Frame::Records(records) => records,
             Frame::End if end.is_none() => return Ok(()),
             Frame::End => return Err(damaged(format!("records from {next} on are missing"))),
@@ -136,7 +144,8 @@ fn read_segment(
         if first == segment.header.first {
             tail.holding.push((segment.header.number, first));
         }
-        at += (FRAME_HEADER + records.len().next_multiple_of(8)) as u64;
+        let unpadded = segment.form.unpadded(records.len()).expect("it is in memory, and that has room for more");
+        at += unpadded.next_multiple_of(8) as u64;
         tail.last = next - 1;
         tail.unproven = end.is_none().then_some((first, records));
     }
@@ -151,48 +160,36 @@ enum Frame {
 
 /// The frame at a place, whose first record must be `next`, in a segment that is this long.
 fn read_frame(segment: &Reading, at: u64, length: u64, next: u64) -> Result<Frame, DiskError> {
+    let salt = segment.form.salt;
     let mut header = [0; FRAME_HEADER];
     if at + FRAME_HEADER as u64 <= length {
         segment.file.read_at(at, &mut header)?;
-        let found = FrameHeader::decode(&header, segment.salt).filter(|found| found.first == next);
-        // The zeros behind it need not be there: a disk that was full may have taken only the rest.
+        let found = FrameHeader::decode(&header, salt).filter(|found| found.first == next);
+        // What is behind the records need not be there: a disk that was full may have taken only these.
         let fits = |found: &FrameHeader| found.bytes <= length - at - FRAME_HEADER as u64;
         if let Some(found) = found.filter(fits) {
             let mut records = vec![0; memory_for(&segment.path, found.bytes)?];
             segment.file.read_at(at + FRAME_HEADER as u64, &mut records)?;
-            if crc32c::crc32c_append(segment.salt, &records) == found.checksum && !records.is_empty() {
+            if crc32c::crc32c_append(salt, &records) == found.checksum {
                 whiten(&mut records);
                 return Ok(Frame::Records(records));
             }
         }
     }
-    // Power was lost while it was written, or it was damaged later.
+    // Power was lost while it was written, or it was damaged later; or it is being written.
     let mut rest = vec![0; memory_for(&segment.path, length.saturating_sub(at))?];
     segment.file.read_at(at.min(length), &mut rest)?;
     let damaged = |what: &str| Err(DiskError::damaged(segment.path.clone(), at, what));
     let later = |start: usize| {
-        let header = FrameHeader::decode(rest[start..].first_chunk()?, segment.salt)?;
+        let header = FrameHeader::decode(rest[start..].first_chunk()?, salt)?;
         (header.first > next).then_some(header.first)
     };
     if let Some(first) = (8..rest.len()).step_by(8).find_map(later) {
         return damaged(&format!("record {next} is not as it was written, and record {first} follows it"));
     }
     // A segment has its name only when its first frame is durable.
-    match at > HEADER as u64 && is_torn(&rest, at, segment.salt) {
+    match at > HEADER as u64 && segment.form.is_torn(&rest, at) {
         true => Ok(Frame::End),
         false => damaged(&format!("record {next} is not as it was written, though all of it was")),
-    }
-}
-
-/// Whether what is left of a file can be a frame of which some sectors were not written.
-fn is_torn(rest: &[u8], at: u64, salt: u32) -> bool {
-    let Some(header) = rest.first_chunk::<FRAME_HEADER>() else { return true };
-    let Some(header) = FrameHeader::decode(header, salt) else {
-        return has_unwritten_sector(rest, at, 0..FRAME_HEADER);
-    };
-    let end = usize::try_from(header.bytes).ok().and_then(|bytes| bytes.checked_add(FRAME_HEADER));
-    match end.filter(|&end| end <= rest.len()) {
-        Some(end) => has_unwritten_sector(rest, at, FRAME_HEADER..end),
-        None => true,
     }
 }

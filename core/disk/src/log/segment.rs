@@ -1,30 +1,47 @@
 //! One file of the log: a header, then frames, of which the first is written together with the header.
 //!
 //! ```text
-//!  header  64 bytes: magic, version, store, number, number of the segment before it, first sequence number, checksum
+//!  header  64 bytes: magic, form, store, number, number of the segment before it, first sequence number, checksum
 //!  frame   length of the records (8 bytes), sequence number of the first (8), checksum of the records (4), of the header (4);
-//!          for each record its length (8) and its bytes; zeros up to a multiple of 8
+//!          for each record its length (8) and its bytes; a byte 0xff; zeros up to a multiple of 8
+//!  room    zeros
 //! ```
 //!
 //! All checksums of frames begin with the header's, so that a frame of another segment, which a file system may leave in a file's new
 //! bytes, is not taken for one of this.
 //!
-//! Records are stored with each byte changed by 0xa5. So zeros stay rare there, and a whole sector of zeros is one that was not
-//! written: that tells a torn frame from a damaged one.
+//! **Room.** A frame for which there is no room behind the last one is written together with room for the next ones. A sync of bytes that take
+//! the place of others takes less time than one after which the file is longer, since that has to write where the new bytes lie, too. The
+//! room is cut off when the segment is not written any more; what a killed process leaves of it is cut off by nobody, and removed with
+//! the segment.
+//!
+//! **Torn frames.** What power loss or a killed process leaves of a frame is told from damage: a sector that was not written is zeros, and of
+//! a write that stopped somewhere the rest is. So that nothing else is, records are stored with each byte changed by 0xa5, which makes
+//! zeros rare, and the last byte of a frame is 0xff. That the frame before it was synced need not be written down: one flight is on its
+//! way at a time, so each frame says it of all before it.
+//!
+//! **Form 1**, which is read and not written, has neither the byte 0xff nor room. There, a file's length says where a write stopped.
 
 use super::Refusal;
 use crate::base::{seal, sealed, u32_at, u64_at};
 use crate::error::DiskError;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use vicus_files::{Directory, File, FileError};
 
 const MAGIC: &[u8; 8] = b"VICUSLOG";
-const VERSION: u32 = 1;
+/// The form that is written, and the newest that is read.
+const NEWEST: u32 = 2;
 pub(super) const HEADER: usize = 64;
 pub(super) const FRAME_HEADER: usize = 24;
 const SECTOR: usize = 512;
 const WHITE: u8 = 0xa5;
+/// The byte behind the last record.
+const LAST: u8 = 0xff;
+
+/// As much room as a segment has frames is made at once, within these bounds, in bytes: of small commits, one in a thousand waits until it is
+/// written and synced, and a small log stays small.
+const ROOM: RangeInclusive<u64> = 16 << 10..=256 << 10;
 
 /// The name of a segment's file.
 pub(super) fn name_of(number: u64) -> String {
@@ -63,7 +80,7 @@ impl Header {
     fn encode(&self) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
         bytes[..8].copy_from_slice(MAGIC);
-        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[8..12].copy_from_slice(&NEWEST.to_le_bytes());
         for (at, number) in [(16, self.store), (24, self.number), (32, self.previous), (40, self.first)] {
             bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
         }
@@ -71,20 +88,52 @@ impl Header {
         bytes
     }
 
-    /// The header, and the checksum with which those of its frames begin.
-    pub(super) fn decode(bytes: &[u8; HEADER], path: &str) -> Result<(Header, u32), DiskError> {
+    /// The header, and how the frames behind it are written.
+    pub(super) fn decode(bytes: &[u8; HEADER], path: &str) -> Result<(Header, Form), DiskError> {
         if bytes[..8] != *MAGIC {
             return Err(DiskError::Foreign { file: path.to_owned(), expected: "a log of Vicus" });
         }
         let version = u32_at(bytes, 8);
-        if version > VERSION {
-            return Err(DiskError::Newer { file: path.to_owned(), version, newest: VERSION });
+        if version > NEWEST {
+            return Err(DiskError::Newer { file: path.to_owned(), version, newest: NEWEST });
         }
-        let Some(salt) = sealed(bytes).filter(|_| version == VERSION) else {
+        let Some(salt) = sealed(bytes).filter(|_| version > 0) else {
             return Err(DiskError::damaged(path.to_owned(), 0, "its header does not have its checksum"));
         };
         let [store, number, previous, first] = [16, 24, 32, 40].map(|at| u64_at(bytes, at));
-        Ok((Header { store, number, previous, first }, salt))
+        Ok((Header { store, number, previous, first }, Form { salt, has_last: version > 1 }))
+    }
+}
+
+/// How the frames of a segment are written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    /// With which their checksums begin.
+    pub(super) salt: u32,
+    /// Whether they have a byte behind their records.
+    has_last: bool,
+}
+
+impl Form {
+    /// How long a frame is with so many bytes of records, without the zeros at its end.
+    pub(super) fn unpadded(self, records: usize) -> Option<usize> {
+        records.checked_add(FRAME_HEADER + usize::from(self.has_last))
+    }
+
+    /// Whether these bytes, which begin at a place in a file and are all behind it, can be a frame of which a part was not written.
+    pub(super) fn is_torn(self, bytes: &[u8], at: u64) -> bool {
+        let Some(start) = bytes.first_chunk() else { return true };
+        let Some(header) = FrameHeader::decode(start, self.salt) else {
+            // A record's length is behind the header. It is less than 2^56: the last one of its bytes is not zero if it was written.
+            let stopped = self.has_last && bytes.get(FRAME_HEADER + 7).is_none_or(|&byte| byte == 0);
+            return stopped || has_unwritten_sector(bytes, at, 0..FRAME_HEADER);
+        };
+        let end = usize::try_from(header.bytes).ok().and_then(|records| self.unpadded(records));
+        match end.filter(|&end| end <= bytes.len()) {
+            Some(end) if self.has_last && bytes[end - 1] == 0 => true,
+            Some(end) => has_unwritten_sector(bytes, at, FRAME_HEADER..end),
+            None => true,
+        }
     }
 }
 
@@ -96,6 +145,8 @@ pub(super) struct Writing {
     salt: u32,
     /// Where the next frame begins. All before it is durable.
     pub(super) end: u64,
+    /// Up to where there are zeros behind that, or may be: where the file ends, unless the disk was full.
+    room: u64,
 }
 
 impl Writing {
@@ -123,19 +174,40 @@ impl Writing {
             let removed = removed.and(directory.remove(&name).or_else(ignore_missing)).and_then(|()| directory.sync());
             Refusal { error: error.into(), in_doubt: removed.is_err() }
         })?;
-        Ok(Writing { file, number: header.number, salt, end: bytes.len() as u64 })
+        // Without room, since a segment often gets no other frame.
+        let end = bytes.len() as u64;
+        Ok(Writing { file, number: header.number, salt, end, room: end })
     }
 
-    /// Appends a frame, so that it lasts.
+    /// Appends a frame, so that it lasts. Afterwards, after an error as well, the file ends where the room does.
     pub(super) fn append(&mut self, first: u64, records: &[u8]) -> Result<(), Refusal> {
-        let frame = frame(self.salt, first, records);
-        let written = self.file.write_at(self.end, &frame).and_then(|()| self.file.sync());
-        written.map_err(|error| {
+        let mut frame = frame(self.salt, first, records);
+        let (bytes, end) = (frame.len(), self.end + frame.len() as u64);
+        let write = |frame: &[u8]| self.file.write_at(self.end, frame);
+        let written = if end <= self.room {
+            write(&frame)
+        } else {
+            self.room = end + end.clamp(*ROOM.start(), *ROOM.end());
+            frame.resize((self.room - self.end) as usize, 0);
+            // A disk may have room for the frame and not for the next ones.
+            write(&frame).or_else(|error| if error.is_full() { write(&frame[..bytes]) } else { Err(error) })
+        };
+        written.and_then(|()| self.file.sync()).map_err(|error| {
             let cut = self.file.set_len(self.end).and_then(|()| self.file.sync());
+            self.room = self.end;
             Refusal { error: error.into(), in_doubt: cut.is_err() }
         })?;
-        self.end += frame.len() as u64;
+        self.end = end;
         Ok(())
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        if self.room > self.end {
+            // Zeros do no harm where they stay.
+            let _ = self.file.set_len(self.end);
+        }
     }
 }
 
@@ -146,7 +218,7 @@ fn ignore_missing(error: FileError) -> Result<(), FileError> {
 /// A frame of these records, in the form of [`Log::stage`](super::Log::stage).
 fn frame(salt: u32, first: u64, records: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; FRAME_HEADER];
-    frame.reserve(records.len().next_multiple_of(8));
+    frame.reserve(records.len() + 8);
     frame.extend_from_slice(records);
     whiten(&mut frame[FRAME_HEADER..]);
     let checksum = crc32c::crc32c_append(salt, &frame[FRAME_HEADER..]);
@@ -155,6 +227,7 @@ fn frame(salt: u32, first: u64, records: &[u8]) -> Vec<u8> {
     frame[16..20].copy_from_slice(&checksum.to_le_bytes());
     let checksum = crc32c::crc32c_append(salt, &frame[..20]);
     frame[20..24].copy_from_slice(&checksum.to_le_bytes());
+    frame.push(LAST);
     frame.resize(frame.len().next_multiple_of(8), 0);
     frame
 }
@@ -168,13 +241,14 @@ pub(super) struct FrameHeader {
 
 impl FrameHeader {
     pub(super) fn decode(bytes: &[u8; FRAME_HEADER], salt: u32) -> Option<FrameHeader> {
-        let right = crc32c::crc32c_append(salt, &bytes[..20]) == u32_at(bytes, 20);
-        right.then(|| FrameHeader { bytes: u64_at(bytes, 0), first: u64_at(bytes, 8), checksum: u32_at(bytes, 16) })
+        // A frame has a record. So zeros are none, whichever checksum they have.
+        let right = || u64_at(bytes, 0) > 0 && crc32c::crc32c_append(salt, &bytes[..20]) == u32_at(bytes, 20);
+        right().then(|| FrameHeader { bytes: u64_at(bytes, 0), first: u64_at(bytes, 8), checksum: u32_at(bytes, 16) })
     }
 }
 
 /// Whether a sector of a range of a file was not written: all of the range that is in it is zero. `bytes` are the file's from `start` on.
-pub(super) fn has_unwritten_sector(bytes: &[u8], start: u64, range: Range<usize>) -> bool {
+fn has_unwritten_sector(bytes: &[u8], start: u64, range: Range<usize>) -> bool {
     let mut at = range.start;
     while at < range.end {
         let next = range.end.min(at + SECTOR - (start as usize + at) % SECTOR);

@@ -119,3 +119,107 @@ fn a_segment_in_doubt_does_not_come_back_behind_a_base() {
     }
     assert!(back > 0, "it came back");
 }
+
+/// The length of the log's only segment.
+fn length(disk: &FakeDisk) -> usize {
+    let [name] = &logs(disk)[..] else { panic!("one segment") };
+    disk.contents(name).unwrap().len()
+}
+
+/// A sync after which a file is longer takes more time than one of bytes that take the place of others.
+#[test]
+fn a_segment_that_goes_on_has_room_so_that_few_records_make_it_longer() {
+    let disk = FakeDisk::new(1);
+    let mut store = create(&disk);
+    store.log().stage(b"first");
+    store.log().flush().unwrap();
+    assert!(length(&disk) < 200, "one record has no room behind it: {}", length(&disk));
+    let (mut longer, mut last, before) = (0, length(&disk), disk.operations());
+    for number in 0..5000_u64 {
+        store.log().stage(&[number.to_le_bytes(); 10].concat());
+        store.log().flush().unwrap();
+        let now = length(&disk);
+        longer += u32::from(now != std::mem::replace(&mut last, now));
+    }
+    assert_eq!(disk.operations() - before, 2 * 5000, "a write and a sync each");
+    assert!((2..12).contains(&longer), "{longer} of 5000");
+    // 24 bytes of each frame's header, 8 of each record's, and 8 at the end.
+    let frames = 5001 * (24 + 8 + 80 + 8);
+    assert!(last < frames + (257 << 10), "{last}");
+    disk.crash(1);
+    let found = read(&disk.process(2)).unwrap();
+    assert_eq!(found.len(), 5001);
+    assert_eq!(found[5000], [4999_u64.to_le_bytes(); 10].concat());
+}
+
+/// A segment that is not written any more ends where its last frame does.
+#[test]
+fn room_is_cut_off_when_a_log_is_closed_or_goes_on_in_another_segment() {
+    let disk = FakeDisk::new(1);
+    let mut store = create(&disk);
+    for number in 0..12_u8 {
+        if number % 4 == 0 {
+            store.log().rotate();
+        }
+        store.log().stage(&[number; 50]);
+        store.log().flush().unwrap();
+        let lengths: Vec<usize> = logs(&disk).iter().map(|name| disk.contents(name).unwrap().len()).collect();
+        let (last, others) = lengths.split_last().unwrap();
+        assert!(others.iter().all(|&length| length < 500), "{lengths:?}");
+        assert_eq!(*last > 500, number % 4 > 0, "{lengths:?}");
+    }
+    drop(store);
+    assert!(logs(&disk).iter().all(|name| disk.contents(name).unwrap().len() < 500), "{disk:?}");
+    assert_eq!(read(&disk.process(2)).unwrap().len(), 12);
+}
+
+/// A disk that has room for a frame, but not for room behind it, takes the frame.
+#[test]
+fn a_frame_that_fits_on_a_disk_is_written_though_no_room_fits_behind_it() {
+    let disk = FakeDisk::new(1);
+    let mut store = create(&disk);
+    store.log().stage(b"first");
+    store.log().flush().unwrap();
+    disk.set_room(Some(300));
+    for record in [&b"second"[..], b"third"] {
+        store.log().stage(record);
+        store.log().flush().unwrap();
+    }
+    store.log().stage(&[7; 300]);
+    let refusal = store.log().flush().unwrap_err();
+    assert!(!refusal.in_doubt && refusal.error.is_full(), "{refusal}");
+    disk.crash(1);
+    assert_eq!(read(&disk.process(2)).unwrap(), [&b"first"[..], b"second", b"third"]);
+}
+
+/// Bytes of a frame that takes the place of room are there one after the other, before a reader as well as after a `kill -9`.
+#[test]
+fn a_frame_of_which_only_the_first_bytes_are_there_is_not_there() {
+    let records = [&b"first"[..], b"second", &[0; 1100], &[0xa5; 90], b""];
+    for place in 2..records.len() {
+        let disk = FakeDisk::new(1);
+        let mut store = create(&disk);
+        for record in &records[..place] {
+            store.log().stage(record);
+            store.log().flush().unwrap();
+        }
+        let before = disk.contents("log-00000001").unwrap();
+        store.log().stage(records[place]);
+        store.log().flush().unwrap();
+        let after = disk.contents("log-00000001").unwrap();
+        disk.kill();
+        drop(store);
+        assert_eq!(before.len(), after.len(), "there was room");
+        let begin = before.iter().zip(&after).position(|(before, after)| before != after).unwrap();
+        let end = after.iter().rposition(|&byte| byte != 0).unwrap() + 1;
+        for at in begin..=end {
+            disk.put("log-00000001", &[&after[..at], &before[at..]].concat());
+            let found = read(&disk.process(2)).unwrap_or_else(|error| panic!("{at} of {begin}..{end}: {error}"));
+            assert!(found == records[..place] || found == records[..=place], "{at} of {begin}..{end}");
+            assert!(
+                found == records[..=place] || at < end - 1,
+                "only the last byte is missing, which belongs to no record"
+            );
+        }
+    }
+}

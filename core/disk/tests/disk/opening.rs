@@ -136,34 +136,89 @@ fn files_that_belong_to_nothing_are_removed_by_a_writer_and_not_by_a_reader() {
 }
 
 /// A directory in which a writer goes on at one of the operations of a reader.
-struct Meanwhile<F> {
+#[derive(Debug)]
+struct Meanwhile {
     inner: FakeDirectory,
-    left: AtomicU64,
-    writer: F,
+    turns: Arc<Turns>,
 }
 
-impl<F: Fn() + Send + Sync> Meanwhile<F> {
+struct Turns {
+    left: AtomicU64,
+    writer: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Meanwhile {
+    fn new(inner: FakeDirectory, at: u64, writer: impl Fn() + Send + Sync + 'static) -> Meanwhile {
+        Meanwhile { inner, turns: Arc::new(Turns { left: AtomicU64::new(at), writer: Box::new(writer) }) }
+    }
+
     fn turn(&self) -> &FakeDirectory {
-        if self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
-            (self.writer)();
-        }
+        self.turns.next();
         &self.inner
     }
 }
 
-impl<F> std::fmt::Debug for Meanwhile<F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.inner.fmt(f)
+impl Turns {
+    fn next(&self) {
+        if self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
+            (self.writer)();
+        }
+    }
+
+    /// Whether the writer has gone on.
+    fn are_over(&self) -> bool {
+        self.left.load(Ordering::Relaxed) > u64::MAX / 2
     }
 }
 
-impl<F: Fn() + Send + Sync> Directory for Meanwhile<F> {
+impl std::fmt::Debug for Turns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.left.fmt(f)
+    }
+}
+
+#[derive(Debug)]
+struct Read {
+    inner: Arc<dyn File>,
+    turns: Arc<Turns>,
+}
+
+impl File for Read {
+    fn len(&self) -> Result<u64, FileError> {
+        self.turns.next();
+        self.inner.len()
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), FileError> {
+        self.turns.next();
+        self.inner.read_at(offset, into)
+    }
+
+    fn map(&self) -> Result<Mapping, FileError> {
+        self.inner.map()
+    }
+
+    fn write_at(&self, _: u64, _: &[u8]) -> Result<(), FileError> {
+        panic!("a reader writes nothing")
+    }
+
+    fn set_len(&self, _: u64) -> Result<(), FileError> {
+        panic!("a reader cuts nothing")
+    }
+
+    fn sync(&self) -> Result<(), FileError> {
+        panic!("a reader syncs nothing")
+    }
+}
+
+impl Directory for Meanwhile {
     fn path(&self, name: &str) -> String {
         self.inner.path(name)
     }
 
     fn open(&self, name: &str, access: Access) -> Result<Arc<dyn File>, FileError> {
-        self.turn().open(name, access)
+        let inner = self.turn().open(name, access)?;
+        Ok(Arc::new(Read { inner, turns: Arc::clone(&self.turns) }))
     }
 
     fn map(&self, name: &str) -> Result<Mapping, FileError> {
@@ -205,7 +260,7 @@ impl<F: Fn() + Send + Sync> Directory for Meanwhile<F> {
 fn a_reader_finds_one_generation_whole_while_a_writer_publishes_another() {
     let (first, second): ([&[u8]; 2], [&[u8]; 3]) = ([b"a", b"b"], [b"a", b"b", b"c"]);
     let mut published = 0;
-    for at in 0..12 {
+    for at in 0..40 {
         let disk = FakeDisk::new(at);
         let mut store = StoreFiles::create(Arc::new(disk.process(1)), KIND, 7).unwrap();
         store.log().set_segment_bytes(1);
@@ -215,19 +270,48 @@ fn a_reader_finds_one_generation_whole_while_a_writer_publishes_another() {
         }
         publish(&mut store, &first[..1]);
         let store = Mutex::new(store);
-        let writer = || {
+        let writer = move || {
             let store = &mut *store.lock().unwrap();
             store.log().stage(b"c");
             store.log().flush().unwrap();
             store.log().rotate();
-            publish(store, &second);
+            publish(store, &[b"a", b"b", b"c"]);
         };
-        let directory = Meanwhile { inner: disk.process(2), left: AtomicU64::new(at), writer };
+        let directory = Meanwhile::new(disk.process(2), at, writer);
         let found = all_of(&Recovered::read(&directory, KIND).unwrap()).unwrap();
         assert!(found == first || found == second, "operation {at}: {found:?}");
-        published += u32::from(directory.left.load(Ordering::Relaxed) > at);
+        published += u32::from(directory.turns.are_over());
     }
-    assert!((4..12).contains(&published), "the reader has fewer operations: {published}");
+    assert!((4..40).contains(&published), "the reader has fewer operations: {published}");
+}
+
+/// A reader measured a segment, then its writer cut off the room behind it; or it read half of a frame, and then those that followed it.
+#[test]
+fn a_reader_finds_a_beginning_of_the_log_while_a_writer_goes_on() {
+    let records: Vec<Vec<u8>> = (0..7_u8).map(|number| vec![number; 100]).collect();
+    let mut meanwhile = 0;
+    for (at, rotates) in (0..40).flat_map(|at| [false, true].map(|rotates| (at, rotates))) {
+        let disk = FakeDisk::new(at);
+        let mut store = StoreFiles::create(Arc::new(disk.process(1)), KIND, 7).unwrap();
+        let commit = |store: &mut StoreFiles, record: &Vec<u8>| {
+            store.log().stage(record);
+            store.log().flush().unwrap();
+        };
+        records[..3].iter().for_each(|record| commit(&mut store, record));
+        let (store, rest) = (Mutex::new(store), records[3..].to_vec());
+        let writer = move || {
+            let store = &mut *store.lock().unwrap();
+            if rotates {
+                store.log().rotate();
+            }
+            rest.iter().for_each(|record| commit(store, record));
+        };
+        let directory = Meanwhile::new(disk.process(2), at, writer);
+        let found = all_of(&Recovered::read(&directory, KIND).unwrap()).unwrap();
+        assert!(found.len() >= 3 && records.starts_with(&found), "operation {at}: {found:?}");
+        meanwhile += u32::from(directory.turns.are_over());
+    }
+    assert!((20..80).contains(&meanwhile), "the reader has fewer operations: {meanwhile}");
 }
 
 /// What a process leaves that is killed between making a temporary file and taking its name away.

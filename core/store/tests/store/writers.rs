@@ -190,3 +190,36 @@ fn records_that_are_staged_while_the_drive_works_share_a_sync() {
     assert!(disk.operations() - before <= 5 + 2 * 4 * count as u64);
     assert_eq!(store.snapshot().len(), 4 * count);
 }
+
+/// What happened: 16 threads saw that a merge was due, and each made one.
+#[test]
+fn many_writers_who_see_that_a_merge_is_due_make_one() {
+    let disk = FakeDisk::new(1);
+    let store = Store::create(Arc::new(disk.process(1)), 4711, Threads::new()).unwrap();
+    let mut batch = Batch::new();
+    (0..5000).for_each(|number| batch.insert(quad(0, number).as_ref()));
+    batch.commit(&store).unwrap();
+    assert!(store.is_merge_due());
+    let barrier = std::sync::Barrier::new(16);
+    let writer = |writer: usize| {
+        let mut batch = Batch::new();
+        batch.insert(quad(writer, 0).as_ref());
+        batch.commit(&store).unwrap();
+        barrier.wait();
+        usize::from(store.merge_if_due(&mut |_| thread::yield_now()).unwrap())
+    };
+    let writer = &writer;
+    let merges: usize = thread::scope(|scope| {
+        let threads: Vec<_> = (1..=16).map(|number| scope.spawn(move || writer(number))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!(merges, 1);
+    assert!(!store.is_merge_due());
+    // Nothing is due, though there is something to merge.
+    let mut batch = Batch::new();
+    batch.insert(quad(17, 0).as_ref());
+    batch.commit(&store).unwrap();
+    assert!(!store.merge_if_due(&mut |_| {}).unwrap());
+    assert!(store.merge(&mut |_| {}).unwrap());
+    assert_eq!(store.snapshot().len(), 5000 + 17);
+}
