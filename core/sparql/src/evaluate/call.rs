@@ -81,7 +81,7 @@ impl Evaluator<'_> {
                 let (terms, stopped) = (self.terms, self.stopped);
                 let regex = self.scratch.regexes.get(&pattern, &flags, stopped.unwrap_or(&|_| false))?;
                 // A pattern that matches the empty text is an error (FORX0003).
-                if regex.is_match("")? {
+                if regex.matches_nothing()? {
                     return None;
                 }
                 // Growing the text may double its memory.

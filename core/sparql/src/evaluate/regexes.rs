@@ -89,6 +89,8 @@ pub(super) struct Regex {
     exact: Option<Exact>,
     /// The number of capturing groups.
     groups: usize,
+    /// Whether the pattern matches the empty text; asked of it when first needed.
+    matches_nothing: Option<bool>,
     estimate: usize,
 }
 
@@ -132,7 +134,7 @@ impl Regex {
             let exact = read.has_line_ends.then(|| Exact::Wanted { pattern: pattern.to_owned(), flags });
             (Engine::Automaton { regex, cache, captures }, exact)
         };
-        Some(Regex { engine, exact, groups: read.groups, estimate: read.bytes })
+        Some(Regex { engine, exact, groups: read.groups, matches_nothing: None, estimate: read.bytes })
     }
 
     fn bytes(&self) -> usize {
@@ -169,6 +171,14 @@ impl Regex {
         }
     }
 
+    /// Whether the pattern matches the empty text; `None` if that takes too many steps.
+    pub(super) fn matches_nothing(&mut self) -> Option<bool> {
+        if self.matches_nothing.is_none() {
+            self.matches_nothing = Some(self.is_match("")?);
+        }
+        self.matches_nothing
+    }
+
     /// The text with each match replaced; `None` if the result doesn't fit, or the search takes too many steps.
     pub(super) fn replaced(&mut self, text: &str, by: &Replacement, fits: &dyn Fn(usize) -> bool) -> Option<String> {
         let parts = by.parts(self.groups);
@@ -185,8 +195,10 @@ impl Regex {
             if !fits(made.len() + more) {
                 return None;
             }
-            refusable(|| made.try_reserve(more))
-                .unwrap_or_else(|_| give_up(NoMemory { bytes: (made.len() + more) as u64 }));
+            if made.capacity() - made.len() < more {
+                refusable(|| made.try_reserve(more))
+                    .unwrap_or_else(|_| give_up(NoMemory { bytes: (made.len() + more) as u64 }));
+            }
             made.push_str(&text[end..whole.0]);
             for part in &parts {
                 match part {
