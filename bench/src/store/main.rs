@@ -48,6 +48,9 @@ struct Args {
     /// Seconds after which a side does the rest of these updates a thousand at a time.
     #[arg(long, default_value_t = 60)]
     updates_limit: u64,
+    /// Seconds that a side has for its background work when these updates are done, before its store is closed.
+    #[arg(long, default_value_t = 10)]
+    rest: u64,
     /// How many CPUs to use; by default all that this process may use.
     #[arg(long)]
     threads: Option<usize>,
@@ -413,6 +416,8 @@ fn many(stores: &[Store], work: &Work, args: &Args) -> anyhow::Result<()> {
             print!("; {done} of them in the time, the rest by thousands");
         }
         println!();
+        // Background work of a side, merging or compacting, ends meanwhile.
+        std::thread::sleep(Duration::from_secs(args.rest));
     }
     Ok(())
 }

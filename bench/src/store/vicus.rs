@@ -1,4 +1,4 @@
-//! Vicus' own store, as `vicus load` and `vicus update` use it.
+//! Vicus' own store, as a server has it: a keeper merges its changes in the background.
 
 use crate::engine::Engine;
 use anyhow::Context;
@@ -10,13 +10,13 @@ use vicus_bench::peer::{Answer, Peer, Query};
 use vicus_bench::vicus_side::Vicus as Asked;
 use vicus_rdf::Snapshot;
 use vicus_rdf::load::{LoadOptions, Source, Syntax};
-use vicus_service::{Cancel, Dataset, MemoryBudget, Service, SessionOptions, create_store, open_store};
+use vicus_service::{Cancel, Dataset, Keeper, MemoryBudget, Service, SessionOptions, create_store, open_store};
 use vicus_store::Store;
 
 pub(crate) struct Vicus {
     folder: PathBuf,
     service: Service,
-    store: Option<Store>,
+    store: Option<(Arc<Store>, Keeper)>,
     /// What is asked, and the data that it has.
     asked: Mutex<Option<(Arc<Snapshot>, Asked)>>,
 }
@@ -29,7 +29,7 @@ impl Vicus {
     }
 
     fn store(&self) -> anyhow::Result<&Store> {
-        self.store.as_ref().context("it was not opened")
+        self.store.as_ref().map(|(store, _)| &**store).context("it was not opened")
     }
 }
 
@@ -44,7 +44,9 @@ impl Engine for Vicus {
     }
 
     fn open(&mut self) -> anyhow::Result<()> {
-        self.store = Some(open_store(&self.folder)?);
+        let store = Arc::new(open_store(&self.folder)?);
+        let keeper = self.service.keep(&store)?;
+        self.store = Some((store, keeper));
         Ok(())
     }
 
@@ -58,9 +60,7 @@ impl Engine for Vicus {
     }
 
     fn update(&self, text: &str) -> anyhow::Result<()> {
-        let store = self.store()?;
-        self.service.update_store(text, store, SessionOptions::default())?;
-        store.merge_if_due(&mut |_| {})?;
+        self.service.update_store(text, self.store()?, SessionOptions::default())?;
         Ok(())
     }
 }
