@@ -58,6 +58,29 @@ fn a_query_that_needs_too_much_memory_says_what_grew() {
 }
 
 #[test]
+fn rows_beyond_the_memory_limit_go_to_the_temporary_folder_and_leave_nothing_there() {
+    let text: String =
+        (0..30_000).map(|n| format!("<http://e/{n}> <http://e/p> \"{}\" .\n", n * 7919 % 30_011)).collect();
+    let data = file("temporary.nt", text);
+    let folder = std::env::temp_dir().join(format!("vicus-temporary-{}", std::process::id()));
+    let folder = folder.to_str().expect("UTF-8");
+    let sort = "SELECT * { ?a ?b ?c } ORDER BY ?c";
+    let ask = ["query", "--data", &data, "--memory-limit", "600K", "--format", "tsv"];
+    let with = |options: &[&'static str]| [&ask[..], options, &[sort]].concat();
+    let there = || [&ask[..], &["--temp-folder", folder, sort]].concat();
+    fails(&there(), &["--temp-folder", folder, "No such file"]);
+    std::fs::create_dir(folder).unwrap();
+    let unlimited = ["query", "--data", &data, "--format", "tsv", sort];
+    assert!(stdout(&run(&there())) == stdout(&run(&unlimited)));
+    assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0);
+    std::fs::remove_dir(folder).unwrap();
+    fails(&with(&["--no-spill"]), &["600.0 KiB", "for sort"]);
+    fails(&with(&["--temp-limit", "100K"]), &["temporary file", "102400 bytes"]);
+    let refused = run(&with(&["--no-spill", "--temp-limit", "1M"]));
+    assert!(refused.status.code() == Some(2) && stderr(&refused).contains("cannot be used with"), "{refused:?}");
+}
+
+#[test]
 fn a_walk_that_sees_too_much_says_so() {
     let chain: String = (0..5000).map(|n| format!("<http://e/{n}> <http://e/next> <http://e/{}> .\n", n + 1)).collect();
     let chain = file("chain.nt", chain);
