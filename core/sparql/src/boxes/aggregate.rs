@@ -59,10 +59,15 @@ impl AggregateSpec {
     }
 
     /// Cuts off the next rows to add before the memory held is checked again: one row if the last ones made strings much
-    /// longer, or if none was added yet. The text of one row may have megabytes, and may be added to many groups.
-    fn next_rows<'a>(&self, rows: &mut &'a [u64], width: usize, may_grow: bool) -> Option<&'a [u64]> {
+    /// longer, or if none was added yet. The text of one row may have megabytes, and may be added to many groups. A box that spills takes as
+    /// many as add little to what it may hold, if each is a new group.
+    fn next_rows<'a>(&self, terms: &Terms, rows: &mut &'a [u64], width: usize, may_grow: bool) -> Option<&'a [u64]> {
+        /// The part of what a box may hold that rows add at once.
+        const PART: u64 = 32;
         let portion = self.portion(usize::MAX / width);
-        let count = if may_grow && portion < usize::MAX / width { 1 } else { portion };
+        let group = 8 * self.keys.len() + 2 * size_of::<State>() * self.folds.len() + 8;
+        let few = usize::try_from(terms.most_held() / PART / group as u64).unwrap_or(usize::MAX).max(16);
+        let count = if may_grow && portion < usize::MAX / width { 1 } else { portion.min(few) };
         let (next, rest) = rows.split_at(rows.len().min(count * width));
         *rows = rest;
         (!next.is_empty()).then_some(next)
@@ -591,7 +596,7 @@ impl Aggregate {
         let mut rows = std::mem::take(&mut self.rows);
         rows_of(envelope, &mut rows);
         let mut all = &rows[..];
-        while let Some(rows) = self.spec.next_rows(&mut all, self.width, self.may_grow) {
+        while let Some(rows) = self.spec.next_rows(&self.terms, &mut all, self.width, self.may_grow) {
             let before = self.groups.bytes();
             let held = self.held();
             let stopped = |more| self.booking.poll(&self.terms, turn, held + more);
@@ -799,6 +804,8 @@ impl PreAggregate {
         limit: usize,
     ) -> PreAggregate {
         let groups = Groups::new(terms, spec, Rows::Solutions, width);
+        // A quarter of the budget is for boxes that don't spill: a third of what those may hold that do. A table doubles when it grows.
+        let cache = cache.min(terms.most_held() / 6);
         PreAggregate {
             groups,
             booking: Booking::default(),
@@ -881,7 +888,7 @@ impl Operator for PreAggregate {
         let (width, spec, terms) = (self.groups.width, Arc::clone(&self.groups.spec), Arc::clone(&self.groups.terms));
         let all = std::mem::take(&mut self.rows);
         let mut rest = &all[..];
-        while let Some(rows) = spec.next_rows(&mut rest, width, self.may_grow) {
+        while let Some(rows) = spec.next_rows(&terms, &mut rest, width, self.may_grow) {
             let before = self.groups.bytes();
             let stopped = |more| self.booking.poll(&terms, turn, before + more);
             Table::add(&mut self.groups, rows, &mut fresh, &stopped);

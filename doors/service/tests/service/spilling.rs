@@ -12,12 +12,23 @@ fn large() -> Dataset {
 }
 
 /// Queries that hold rows only where these can be spilled, and how many solutions they have.
-const QUERIES: [(&str, u64); 5] = [
+const QUERIES: [(&str, u64); 9] = [
     ("SELECT * { ?s ?p ?o } ORDER BY ?o ?s", 60_000),
     ("SELECT DISTINCT ?s ?o { ?s ?p ?o }", 60_000),
     ("SELECT DISTINCT ?s { ?s ?p ?o } ORDER BY DESC(?s)", 20_000),
     ("SELECT ?s { ?s ?p ?o } ORDER BY ?o LIMIT 50000", 50_000),
     ("CONSTRUCT { ?s ?p ?s } { ?s ?p ?o }", 60_000),
+    ("SELECT ?s ?p (COUNT(?o) AS ?n) { ?s ?p ?o } GROUP BY ?s ?p", 60_000),
+    ("SELECT ?s ?p (COUNT(DISTINCT ?o) AS ?n) (MAX(?o) AS ?m) { ?s ?p ?o } GROUP BY ?s ?p", 60_000),
+    // What is grouped can't be looked up in an index. The numbers are those of a loop over both sides.
+    (
+        "SELECT * { { SELECT ?s ?o { ?s <http://e/p0> ?o } GROUP BY ?s ?o } { SELECT ?t ?o { ?t <http://e/p1> ?o } GROUP BY ?t ?o } }",
+        9_996,
+    ),
+    (
+        "SELECT * { { SELECT ?s ?o { ?s <http://e/p0> ?o } GROUP BY ?s ?o } OPTIONAL { SELECT ?t ?o { ?t <http://e/p1> ?o } GROUP BY ?t ?o } }",
+        20_000,
+    ),
 ];
 
 fn options(memory: u64, spills: bool) -> SessionOptions {
