@@ -1,6 +1,7 @@
 //! A seat's buffers while it runs boxes: the boxes that are to be queued, and the facts about envelopes.
 
-use crate::{Blocks, BoxId, Queued};
+use crate::{Blocks, BoxId, Entry, Queued};
+use std::fmt;
 use vicus_schedule::Kind;
 use vicus_topology::NodeId;
 
@@ -86,7 +87,7 @@ impl Fact {
 }
 
 /// A seat's buffers, used again for each invocation.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Desk {
     /// Boxes to be queued, the one to be run first last: an immediate one, if there is any. The world empties it after each
     /// invocation.
@@ -107,9 +108,19 @@ pub struct Desk {
     pub blocks: Blocks,
     /// Whether boxes that check whether they are stopped ask the world as well ([`World::is_over`](crate::World::is_over)).
     pub asks_world: bool,
+    /// Where boxes go that are resumed from outside; `None` in a world without an outside, in which no box can pause
+    /// ([`Turn::pause`](crate::Turn::pause)).
+    pub entry: Option<Entry>,
     /// The seat's number among those of [`Instance::new`](crate::Instance::new), by which it counts. `None`: with the callers
     /// without a seat.
     pub seat: Option<usize>,
+}
+
+impl fmt::Debug for Desk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Desk");
+        shown.field("activations", &self.activations).field("facts", &self.facts).finish_non_exhaustive()
+    }
 }
 
 impl Desk {

@@ -3,7 +3,7 @@
 use crate::error::SentTooMuch;
 use crate::instance::{Body, BoxCell, Instance, Receiver, Seen};
 use crate::ring::Ring;
-use crate::{Blocks, Column, Envelope, FlowError, OverBudget, Schema, give_up};
+use crate::{Blocks, Column, Entry, Envelope, FlowError, OverBudget, Resume, Schema, give_up};
 use std::cell::Cell;
 use std::error::Error;
 use vicus_topology::NodeId;
@@ -72,6 +72,8 @@ pub struct Turn<'a> {
     pub(crate) blocks: Blocks,
     /// Whether the world knows if the caller has given up.
     pub(crate) asks_world: bool,
+    /// Where the box goes when it is resumed from outside.
+    pub(crate) entry: Option<&'a Entry>,
     /// How many bytes it holds by its last call of `book`; exact, while the budget is booked in portions.
     pub(crate) held: Cell<Option<u64>>,
 }
@@ -278,6 +280,44 @@ impl Turn<'_> {
     /// more.
     pub fn run_again(&mut self) {
         self.body.run_again = true;
+    }
+
+    /// Pauses the box for something outside of its request: after this invocation it is invoked again only when the result was dropped, by
+    /// any thread, though more may arrive meanwhile. No thread waits; senders find no room when the inputs are full. A request that has
+    /// ended, failed or been cancelled drops its paused boxes, so this is for boxes that still have their pills to send. A box that a
+    /// receiver refuses in the same invocation is invoked when that has room.
+    ///
+    /// `None` in worlds that have no outside, such as a simulated one: the box does what it can do there.
+    ///
+    /// ```
+    /// use std::sync::mpsc::Sender;
+    /// use vicus_flow::{BoxError, Operator, Resume, Turn};
+    ///
+    /// /// Asks another thread whether to go on, before it takes each envelope.
+    /// fn asks(other: Sender<Resume>) -> impl Operator {
+    ///     let mut has_asked = false;
+    ///     move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+    ///         if turn.head(0).is_some() && !std::mem::replace(&mut has_asked, true) {
+    ///             if let Some(resume) = turn.pause() {
+    ///                 other.send(resume)?;
+    ///                 return Ok(());
+    ///             }
+    ///         }
+    ///         has_asked = false;
+    ///         if let Some(envelope) = turn.take(0) {
+    ///             turn.send(0, envelope);
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    /// # let _ = asks(std::sync::mpsc::channel().0);
+    /// ```
+    pub fn pause(&mut self) -> Option<Resume> {
+        let entry = self.entry?;
+        self.body.pauses = true;
+        // What it does then need not be about an envelope that arrives.
+        self.body.run_again = true;
+        Some(Resume::new(self.instance.share(), self.cell.index, entry))
     }
 
     /// Whether the work of the box is no longer needed: the request has been cancelled or has failed, or it has ended and the box

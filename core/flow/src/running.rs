@@ -190,8 +190,9 @@ impl Running {
             cell.tally.acted();
             let before = if desk.recording { cell.tally.bytes() } else { (0, 0) };
             let Desk { node, blocks, asks_world, .. } = *desk;
+            let entry = desk.entry.as_ref();
             let held = Cell::new(None);
-            let mut turn = Turn { cell, body, world, instance, node, blocks, asks_world, held };
+            let mut turn = Turn { cell, body, world, instance, node, blocks, asks_world, entry, held };
             let done = catch_unwind(AssertUnwindSafe(|| operator.act(&mut turn)));
             let held = turn.held.get();
             body.operator = operator;
@@ -247,6 +248,7 @@ impl Running {
             }
             if body.ended {
                 instance.end(|wanted| desk.activations.push(instance.activation(wanted, Kind::Deferred, desk.seat)));
+                instance.discard_paused(desk.seat);
             }
             blocked
         });
@@ -272,11 +274,12 @@ impl Sent {
         let instance = cell.instance();
         // User code that was due and not run, because some envelopes still wait, stays due.
         let mut due_again = running.flags & DUE != 0;
-        let (mut run_again, mut is_wanted) = (false, false);
+        let (mut run_again, mut is_wanted, mut pauses) = (false, false, false);
         running.with_body(|body, _| {
             run_again = body.run_again;
             is_wanted = run_again && !body.owes_pills();
-            due_again |= run_again;
+            pauses = std::mem::take(&mut body.pauses);
+            due_again |= run_again | pauses;
             if !body.retired {
                 due_again |= body.consumed && cell.inputs.iter().any(|input| !input.ring.is_empty());
             }
@@ -298,13 +301,27 @@ impl Sent {
             // Blocked and queued at once: its receiver had room again before the box was marked as blocked. It goes on with the
             // rest of its input where it has just worked.
             let kind = if run_again || blocked { Kind::Deferred } else { Kind::Immediate };
-            desk.activations.insert(0, instance.activation(cell.index, kind, desk.seat));
+            let activation = instance.activation(cell.index, kind, desk.seat);
+            let activation = if pauses { cell.leave(activation, instance) } else { Some(activation) };
+            if let Some(activation) = activation {
+                desk.activations.insert(0, activation);
+            }
         }
         // The immediate one comes last, so that it is this seat's next.
         if desk.activations.len() > 1 {
             desk.activations.sort_by_key(|activation| activation.kind == Kind::Immediate);
         }
         instance.count_finished(desk.seat);
+    }
+}
+
+impl BoxCell {
+    /// A box that has asked for a pause ends its invocation: it is paused, or queued if the pause is over already.
+    #[cold]
+    fn leave(&self, activation: Activation, instance: &Instance) -> Option<Activation> {
+        let Activation { queued, kind, index, home } = activation;
+        let queued = self.pause.leave(queued, || instance.is_stopped())?;
+        Some(Activation { queued, kind, index, home })
     }
 }
 

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use vicus_flow::{
-    Account, Activation, Blocks, BoxId, Budget, Desk, FlowError, Instance, Model, Operator, Queued, World,
+    Account, Activation, Blocks, BoxId, Budget, Desk, Entry, FlowError, Instance, Model, Operator, Queued, World,
 };
 use vicus_schedule::Kind;
 use vicus_topology::NodeId;
@@ -72,7 +72,6 @@ impl Runtime {
             shared,
             state: &state,
             slot: shared.plan.seats.len(),
-            is_known: Cell::new(false),
             tasks: RefCell::default(),
             gives_up,
             outer: HERE.get(),
@@ -214,8 +213,6 @@ struct Caller<'a> {
     state: &'a Arc<RequestState>,
     /// The index by which it counts: the one behind the last seat's, which no other thread uses before the request has a handle.
     slot: usize,
-    /// Whether the runtime knows of the request, because seats may have tasks of it.
-    is_known: Cell<bool>,
     tasks: RefCell<Tasks>,
     gives_up: &'a dyn Fn() -> bool,
     /// The request beneath this one on the thread's stack.
@@ -263,9 +260,23 @@ impl Caller<'_> {
 
     /// The request has stopped: takes its boxes from the seats, and stops their tasks.
     fn sweep(&self) {
-        if self.is_known.get() {
+        if self.state.is_known() {
             self.shared.sweep(self.instance(), Some(self.slot));
+        } else {
+            self.instance().discard_paused(Some(self.slot));
         }
+    }
+
+    /// Where its boxes go that are resumed from outside: to the seats, which then may end the request.
+    fn entry(&self) -> Entry {
+        let (state, entry) = (Arc::clone(self.state), Arc::clone(&self.shared.entry));
+        let shared = Arc::downgrade(self.shared);
+        Arc::new(move |queued| {
+            if let Some(shared) = shared.upgrade() {
+                shared.keep(&state);
+            }
+            entry(queued);
+        })
     }
 
     fn run(&self) {
@@ -273,7 +284,9 @@ impl Caller<'_> {
         let seat = Some(self.slot);
         self.tasks.borrow_mut().put(self.state.instance.start(seat));
         let node = heaps::process().map_or(NodeId::default(), heaps::node_of_thread);
-        let mut desk = Desk { node, blocks: Blocks::of(column_block), asks_world: true, seat, ..Desk::default() };
+        let entry = Some(self.entry());
+        let blocks = Blocks::of(column_block);
+        let mut desk = Desk { node, blocks, asks_world: true, entry, seat, ..Desk::default() };
         // A time beyond the clock's range is no limit.
         let until = Instant::now().checked_add(self.shared.caller_works);
         // As for a worker: a panic in an invocation that is not caught there fails the request.
@@ -284,10 +297,11 @@ impl Caller<'_> {
             desk.activations.clear();
         }
         heaps::finish_task();
-        if self.is_known.get() {
-            self.shared.settle(&self.state.instance);
-        } else if let Some(result) = instance.settle() {
-            self.state.set(result);
+        match instance.settle() {
+            Some(result) if self.state.is_known() => self.shared.done(instance.id(), result),
+            Some(result) => self.state.set(result),
+            // Seats have the rest of it, or a box of it is paused.
+            None => self.shared.keep(self.state),
         }
     }
 
@@ -334,10 +348,7 @@ impl Caller<'_> {
         let left: Vec<Queued> = tasks.deferred.drain(..).collect();
         let left = left.into_iter().chain(tasks.immediate.drain(..));
         for queued in left {
-            // The thread that ends the request finds it there.
-            if !self.is_known.replace(true) {
-                self.shared.keep(self.state);
-            }
+            self.shared.keep(self.state);
             self.shared.put_at_entry(queued.into_task());
         }
     }
@@ -355,6 +366,11 @@ impl World for Caller<'_> {
 }
 
 impl RequestState {
+    fn is_known(&self) -> bool {
+        // Relaxed: if another thread has made it known, this one learned of that by the counts of the request's tasks.
+        self.is_known.load(Ordering::Relaxed)
+    }
+
     /// The request of a caller that ran all of it is over. No thread waits for it yet.
     fn set(&self, result: Result<vicus_flow::Totals, FlowError>) {
         self.lock().result = Some(result);

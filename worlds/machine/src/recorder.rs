@@ -86,6 +86,18 @@ impl Recording {
         instance.raise_clock(first, clock);
     }
 
+    /// A paused box is resumed from outside.
+    pub(crate) fn resumed(&self, instance: &Instance, index: BoxId) {
+        if !self.keeps_events() {
+            return;
+        }
+        let mut outside = self.outside.lock().expect("nothing panics under this lock");
+        outside.observe(instance.clock(index));
+        let (who, kind) = (box_id(instance, index), TaskKind::Deferred);
+        let clock = outside.record(self.now(), What::Enqueued { who, kind, by: vicus_trace::BoxId::NONE });
+        instance.raise_clock(index, clock);
+    }
+
     /// A caller submits a closure as a request. Gives it a number.
     pub(crate) fn task_submitted(&self, request: RequestId) -> u32 {
         if !self.keeps_events() {

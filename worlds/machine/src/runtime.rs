@@ -18,10 +18,10 @@ use std::fmt;
 use std::io::{ErrorKind, Write as _};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vicus_flow::{Account, BoxCounts, BoxId, Budget, FlowError, Instance, Model, Operator, Queued, Totals};
+use vicus_flow::{Account, BoxCounts, BoxId, Budget, Entry, FlowError, Instance, Model, Operator, Queued, Totals};
 use vicus_memory::distribution::{Distribution, Policy};
 use vicus_memory::{Memory, MemoryOptions, PlaceError, Placed};
 use vicus_schedule::{
@@ -229,18 +229,20 @@ impl Chosen {
         if !barrier.is_expedited() {
             warnings.push("the kernel refuses membarrier: a spawn may wake a sleeper late".to_owned());
         }
-        let spares = plan.pools.iter().map(|pool| {
+        let spares_of = |pool: &vicus_schedule::Pool| {
             let spare = |seat: &&SeatId| plan.seats[seat.index()].spare;
             Mutex::new(pool.seats.iter().filter(spare).copied().collect())
-        });
-        let shared = Arc::new(Shared {
+        };
+        let spares = plan.pools.iter().map(spares_of).collect();
+        let shared = Arc::new_cyclic(|weak: &Weak<Shared>| Shared {
+            entry: entry(weak.clone()),
             queues: SharedQueues::new(&plan),
             pools: plan.pools.iter().map(|pool| SleepPool::new(pool.seats.len())).collect(),
             blocks: Blocks::new(plan.seats.len()),
             for_waiting: plan.for_waiting(),
             group_queues: GroupQueues::new(&plan, &topology),
             inboxes: plan.seats.iter().map(|_| Inbox::default()).collect(),
-            spares: spares.collect(),
+            spares,
             lent: plan.seats.iter().map(|_| Lent::default()).collect(),
             recording: (self.events.is_some() || self.counts_takes || self.decides)
                 .then(|| Recording::new(self.events, self.decides, &plan, &topology)),
@@ -409,6 +411,15 @@ impl Gate {
     }
 }
 
+/// Of a runtime, where boxes go that are resumed from outside. When it has ended, no box is paused any more.
+fn entry(shared: Weak<Shared>) -> Entry {
+    Arc::new(move |queued| {
+        if let Some(shared) = shared.upgrade() {
+            shared.enter(queued);
+        }
+    })
+}
+
 /// What a thread's stack may grow to; a page is taken when it is touched. A task that waits runs others on top of itself.
 const STACK_BYTES: usize = 16 << 20;
 
@@ -456,6 +467,8 @@ pub(crate) struct Shared {
     pub(crate) accounts: Accounts,
     /// Its requests that wait for others.
     pub(crate) waits: Waits,
+    /// Where boxes go that are resumed from outside.
+    pub(crate) entry: Entry,
     threads: Mutex<Vec<JoinHandle<()>>>,
     warnings: Mutex<Vec<String>>,
 }
@@ -478,6 +491,8 @@ pub(crate) struct RequestState {
     pub(crate) instance: Arc<Instance>,
     answer: Mutex<Answer>,
     done: Condvar,
+    /// Whether the runtime knows of it, because seats may have tasks of it. Changed under the lock of [`Shared::requests`].
+    pub(crate) is_known: AtomicBool,
 }
 
 #[derive(Default)]
@@ -485,7 +500,12 @@ pub(crate) struct Answer {
     pub(crate) result: Option<Result<Totals, FlowError>>,
     /// The signals of the callers that wait for it.
     waiting: Vec<Arc<Done>>,
+    /// Called when it is over.
+    told: Vec<Told>,
 }
+
+/// A function that is told once.
+type Told = Box<dyn FnOnce() + Send>;
 
 impl RequestState {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Answer> {
@@ -531,12 +551,30 @@ impl Shared {
         let id = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
         let instance = Instance::new(model, id, self.plan.seats.len(), &boxes::BOX, operators);
         instance.set_account(account);
-        Arc::new(RequestState { instance, answer: Mutex::default(), done: Condvar::new() })
+        let is_known = AtomicBool::new(false);
+        Arc::new(RequestState { instance, answer: Mutex::default(), done: Condvar::new(), is_known })
     }
 
-    /// The request is ended with the runtime. To be called before a seat can have a task of it.
+    /// The request is ended with the runtime, and the thread that ends it finds it. To be called before a seat can have a task of it.
+    /// Again has no effect, also after its end.
     pub(crate) fn keep(&self, state: &Arc<RequestState>) {
-        self.change_requests(|requests| requests.insert(state.instance.id(), Arc::clone(state)));
+        // Relaxed: it is changed under the lock, and whoever has a task of the request got it after that.
+        if state.is_known.load(Ordering::Relaxed) {
+            return;
+        }
+        self.change_requests(|requests| {
+            if !state.is_known.swap(true, Ordering::Relaxed) {
+                requests.insert(state.instance.id(), Arc::clone(state));
+            }
+        });
+    }
+
+    /// A box is resumed by a thread that may sit on no seat.
+    fn enter(&self, queued: Queued) {
+        if let Some(recording) = &self.recording {
+            recording.resumed(queued.instance(), queued.index());
+        }
+        self.put_at_entry(queued.into_task());
     }
 
     fn change_requests<R>(&self, change: impl FnOnce(&mut BTreeMap<RequestId, Arc<RequestState>>) -> R) -> R {
@@ -647,6 +685,7 @@ impl Shared {
     /// ones, soon out of the seats'. Stops the tasks of those that run.
     pub(crate) fn sweep(&self, instance: &Instance, seat: Option<usize>) {
         self.stop_tasks(instance);
+        instance.discard_paused(seat);
         #[expect(unsafe_code, reason = "asks what a task is")]
         // SAFETY: the task is in a queue.
         let is_unwanted = |task: &TaskRef| unsafe { task.is_unwanted() };
@@ -666,9 +705,11 @@ impl Shared {
             let mut answer = state.lock();
             answer.result = Some(result);
             let waiting = std::mem::take(&mut answer.waiting);
+            let told = std::mem::take(&mut answer.told);
             drop(answer);
             state.done.notify_all();
             waiting.iter().for_each(|done| done.set());
+            told.into_iter().for_each(|tell| tell());
             // The last one to know of it drops a user's error.
             tasks::drop_quietly(state);
         }
@@ -1064,6 +1105,18 @@ impl Request {
     /// Whether it is over.
     pub fn is_done(&self) -> bool {
         self.state.lock().result.is_some()
+    }
+
+    /// Has a function called when it is over: by the thread that ends it, which does nothing else meanwhile, or at once if it is over.
+    /// So it should only tell somebody.
+    pub fn when_done(&self, tell: impl FnOnce() + Send + 'static) {
+        let mut answer = self.state.lock();
+        if answer.result.is_none() {
+            answer.told.push(Box::new(tell));
+            return;
+        }
+        drop(answer);
+        tell();
     }
 
     /// Cancels it: no box of it is invoked any more. It is over when the invocations that run now have returned. Their tasks that have

@@ -246,7 +246,8 @@ impl Worker {
     pub(crate) fn new_desk(&self) -> Box<Desk> {
         let (node, blocks) = (self.node(), Blocks::of(column_block));
         let seat = Some(self.seat.index());
-        Box::new(Desk { recording: self.recorder.keeps_events(), node, blocks, seat, ..Desk::default() })
+        let entry = Some(Arc::clone(&self.shared.entry));
+        Box::new(Desk { recording: self.recorder.keeps_events(), node, blocks, entry, seat, ..Desk::default() })
     }
 
     /// Works until `goes_on` is false. It is checked between two tasks and around sleep.

@@ -3,6 +3,7 @@
 use super::Instance;
 use crate::counts::Tally;
 use crate::operator::Input;
+use crate::pause::Pause;
 use crate::ring::Ring;
 use crate::state::StateWord;
 use crate::sync::{AtomicU64, UnsafeCell};
@@ -25,6 +26,8 @@ pub(crate) struct BoxCell {
     pub(crate) held: AtomicU64,
     pub(crate) tally: Tally,
     pub(crate) inputs: std::boxed::Box<[Input]>,
+    /// Used only by boxes that wait for something outside.
+    pub(crate) pause: Pause,
     /// Used only between begin and finish, and at the very end by the thread that settles the request.
     pub(crate) body: UnsafeCell<Body>,
 }
@@ -72,6 +75,7 @@ impl BoxCell {
             resumed: Vec::new(),
             consumed: false,
             run_again: false,
+            pauses: false,
             outbox_bytes: 0,
             taken_bytes: 0,
             ended: false,
@@ -89,6 +93,7 @@ impl BoxCell {
             held: AtomicU64::new(0),
             tally: Tally::new(model.inputs.len(), model.outputs.len()),
             inputs: model.inputs.iter().map(input).collect(),
+            pause: Pause::new(),
             body: UnsafeCell::new(body),
         }
     }
@@ -131,6 +136,8 @@ pub(crate) struct Body {
     pub(crate) resumed: Vec<usize>,
     pub(crate) consumed: bool,
     pub(crate) run_again: bool,
+    /// It has asked for a pause in this invocation.
+    pub(crate) pauses: bool,
     /// Bytes of the envelopes sent in this invocation, without the first envelope of each output.
     pub(crate) outbox_bytes: u64,
     /// Bytes of the envelopes taken in this invocation: the box may send as many more.

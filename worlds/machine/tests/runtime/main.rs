@@ -14,6 +14,7 @@ mod near;
 #[path = "../../../../core/flow/tests/flow/networks.rs"]
 mod networks;
 mod one_box;
+mod pausing;
 mod places;
 mod priority;
 mod random_networks;

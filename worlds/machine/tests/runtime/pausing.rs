@@ -1,0 +1,208 @@
+//! Boxes that wait for something outside of their request: no thread waits with them, and nothing of them is left behind.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+use vicus_flow::{
+    BoxError, BoxId, Budget, Envelope, FlowError, Model, ModelBuilder, Operator, Resume, Schema, Turn, Type, library,
+};
+use vicus_machine::{Request, Runtime};
+use vicus_schedule::ALL;
+use vicus_trace::What;
+
+const ENVELOPES: u64 = 200;
+
+/// A source of numbers, and a box that takes them. Gives the latter's id.
+fn numbers() -> (Arc<Model>, BoxId) {
+    let schema = Schema::new([("n", Type::U64)]);
+    let mut net = ModelBuilder::new("numbers");
+    let source = net.source(library::source("numbers", &schema, || {
+        (0..ENVELOPES).map(|number| Envelope::new([vec![number; 100].into()]))
+    }));
+    let slow = net.add(library::sink("slow", &schema, |_| Ok(())));
+    net.connect(source.output(0), slow.input(0));
+    net.end(slow.output(0));
+    (net.build().unwrap(), slow)
+}
+
+/// Pauses before each envelope, and hands over what resumes it.
+struct Pausing {
+    other: Sender<Resume>,
+    has_asked: bool,
+    /// How many envelopes it took.
+    taken: Arc<AtomicU64>,
+}
+
+impl Operator for Pausing {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        let Some(head) = turn.head(0) else { return Ok(()) };
+        let is_pill = head.is_pill();
+        if !self.has_asked {
+            self.has_asked = true;
+            let resume = turn.pause().expect("threads have an outside");
+            // Who does not listen drops it, which resumes the box.
+            let _ = self.other.send(resume);
+            return Ok(());
+        }
+        self.has_asked = false;
+        turn.take(0);
+        if is_pill {
+            turn.send_pills();
+        } else {
+            self.taken.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+fn pausing() -> (Box<dyn Operator>, Receiver<Resume>, Arc<AtomicU64>) {
+    let (other, receiver) = mpsc::channel();
+    let taken = Arc::new(AtomicU64::new(0));
+    (Box::new(Pausing { other, has_asked: false, taken: Arc::clone(&taken) }), receiver, taken)
+}
+
+/// Waits for a request that would end soon without a mistake.
+fn wait(request: &Request, what: &str) -> Result<(), FlowError> {
+    let result = request.wait_for(Duration::from_secs(60));
+    result.unwrap_or_else(|| panic!("a request never ended: {what}")).map(drop)
+}
+
+fn is_cancelled(request: &Request, what: &str) -> bool {
+    matches!(wait(request, what), Err(FlowError::Cancelled))
+}
+
+/// By both ways in which a request is submitted.
+fn submitted(runtime: &Runtime, here: bool, model: &Arc<Model>, slow: BoxId, operator: Box<dyn Operator>) -> Request {
+    match here {
+        true => runtime.submit_here(model, vec![(slow, operator)], Budget::UNBOUNDED, &|| false),
+        false => runtime.submit_with(model, vec![(slow, operator)]),
+    }
+}
+
+#[test]
+fn a_paused_box_goes_on_when_it_is_resumed_and_never_before() {
+    let (model, slow) = numbers();
+    for (strategy, here) in ALL.iter().flat_map(|strategy| [(strategy, false), (strategy, true)]) {
+        let name = strategy.name();
+        let runtime = Runtime::builder().strategy(name.parse().unwrap()).threads(3).quiet().start();
+        let (operator, resumes, taken) = pausing();
+        let request = submitted(&runtime, here, &model, slow, operator);
+        let mut count = 0;
+        while let Ok(resume) = resumes.recv_timeout(Duration::from_secs(60)) {
+            assert_eq!(taken.load(Ordering::Relaxed), count, "{name}: it took no envelope while it was paused");
+            // Now at once, now when its invocation is surely over.
+            if count % 16 == 0 {
+                std::thread::sleep(Duration::from_micros(200));
+                assert_eq!(taken.load(Ordering::Relaxed), count, "{name}");
+                assert!(!request.is_done(), "{name}: a paused box keeps its request open");
+            }
+            count += 1;
+            drop(resume);
+        }
+        wait(&request, name).unwrap();
+        // One pause more, for the pill.
+        assert_eq!((taken.load(Ordering::Relaxed), count), (ENVELOPES, ENVELOPES + 1), "{name}, here: {here}");
+    }
+}
+
+/// Whatever ends a request that has a paused box, the request is over at once, and later resuming has no effect.
+#[test]
+fn a_request_with_a_paused_box_can_be_cancelled() {
+    let (model, slow) = numbers();
+    for (strategy, here) in ALL.iter().flat_map(|strategy| [(strategy, false), (strategy, true)]) {
+        let name = strategy.name();
+        let runtime = Runtime::builder().strategy(name.parse().unwrap()).threads(2).quiet().start();
+        let (operator, resumes, _) = pausing();
+        let request = submitted(&runtime, here, &model, slow, operator);
+        let resume = resumes.recv_timeout(Duration::from_secs(60)).unwrap();
+        let (tell, told) = mpsc::channel();
+        request.when_done(move || tell.send(()).unwrap());
+        request.cancel();
+        assert!(is_cancelled(&request, name), "{name}, here: {here}");
+        assert!(told.recv_timeout(Duration::from_secs(60)).is_ok(), "{name}: who asked is told");
+        drop(resume);
+        // The runtime ends though a box is paused.
+        let (operator, resumes, _) = pausing();
+        let request = submitted(&runtime, here, &model, slow, operator);
+        let resume = resumes.recv_timeout(Duration::from_secs(60)).unwrap();
+        drop(runtime);
+        assert!(is_cancelled(&request, name), "{name}, here: {here}");
+        drop(resume);
+    }
+}
+
+/// Resuming, cancelling and the end of an invocation meet in any order.
+#[test]
+fn pauses_and_cancels_race() {
+    let (model, slow) = numbers();
+    for strategy in ALL {
+        let name = strategy.name();
+        let runtime = Runtime::builder().strategy(name.parse().unwrap()).threads(2).quiet().start();
+        let rounds = if cfg!(debug_assertions) { 50 } else { 400 };
+        for round in 0..rounds {
+            let (operator, resumes, _) = pausing();
+            let request = Arc::new(submitted(&runtime, round % 2 == 0, &model, slow, operator));
+            let together = Arc::new(Barrier::new(2));
+            let canceller = {
+                let (request, together) = (Arc::clone(&request), Arc::clone(&together));
+                std::thread::spawn(move || {
+                    together.wait();
+                    request.cancel();
+                })
+            };
+            together.wait();
+            resumes.iter().take(round % 7).for_each(drop);
+            canceller.join().unwrap();
+            assert!(is_cancelled(&request, name), "{name}, round {round}");
+        }
+    }
+}
+
+/// Many requests wait at once, on two threads: none of them has a thread, and others are answered meanwhile.
+#[test]
+fn many_paused_boxes_take_no_thread() {
+    let (model, slow) = numbers();
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    for strategy in ALL {
+        let name = strategy.name();
+        let runtime = Runtime::builder().strategy(name.parse().unwrap()).threads(2).quiet().start();
+        let before = threads();
+        let count = if cfg!(debug_assertions) { 200 } else { 1000 };
+        let paused: Vec<_> = (0..count)
+            .map(|_| {
+                let (operator, resumes, _) = pausing();
+                let request = submitted(&runtime, false, &model, slow, operator);
+                let resume = resumes.recv_timeout(Duration::from_secs(60)).unwrap();
+                (request, resumes, resume)
+            })
+            .collect();
+        // Other tests run beside this one, and have their threads.
+        assert!(threads() < before + 100, "{name}");
+        let began = Instant::now();
+        wait(&runtime.submit(&model), name).unwrap();
+        assert!(began.elapsed() < Duration::from_secs(30), "{name}");
+        for (request, resumes, resume) in paused {
+            // Nobody listens any more, so each further pause is over at once.
+            drop((resume, resumes));
+            wait(&request, name).unwrap();
+        }
+    }
+}
+
+/// A trace tells who queued a box that was resumed from outside, and holds against the box protocol.
+#[test]
+fn resuming_is_recorded() {
+    let (model, slow) = numbers();
+    let runtime = Runtime::builder().threads(2).record(1 << 16).quiet().start();
+    let (operator, resumes, _) = pausing();
+    let request = runtime.submit_with(&model, vec![(slow, operator)]);
+    resumes.iter().for_each(drop);
+    wait(&request, "recorded").unwrap();
+    drop(request);
+    let trace = runtime.trace().unwrap();
+    assert_eq!(trace.check(), []);
+    let by_none = |what: &What| matches!(what, What::Enqueued { by, .. } if *by == vicus_trace::BoxId::NONE);
+    let from_outside = trace.by_time().filter(|entry| by_none(&entry.event.what)).count();
+    assert!(from_outside > 1, "the first box, and resumed ones: {from_outside}");
+}
