@@ -1,7 +1,7 @@
 //! Why a call has no answer, in kinds that a door can map to an exit status or an HTTP status.
 
 use crate::budget::Busy;
-use crate::sink::WrongFormat;
+use crate::sink::{TooManyRows, WrongFormat};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -23,6 +23,8 @@ pub enum Error {
     },
     /// It needs more memory than a call may have.
     MemoryLimit(OverBudget),
+    /// Its answer has more rows than a call's may.
+    RowLimit(TooManyRows),
     /// All calls together hold too much for it to get more.
     Busy(Busy),
     /// It was cancelled.
@@ -66,7 +68,7 @@ pub enum Error {
 /// |---|---|---|
 /// | `Query`, `Failed` | another query | 400 |
 /// | `Format` | another format | 406 |
-/// | `PlanLimit`, `MemoryLimit` | a smaller query, or a higher limit | 413 |
+/// | `PlanLimit`, `MemoryLimit`, `RowLimit` | a smaller query, or a higher limit | 413 |
 /// | `TimeLimit` | the same | 408 |
 /// | `Busy`, `NoMemory`, `NoThread` | asking again later | 503 |
 /// | `Cancelled`, `Sink` | the client has gone | – |
@@ -80,6 +82,7 @@ pub enum ErrorKind {
     PlanLimit,
     TimeLimit,
     MemoryLimit,
+    RowLimit,
     Busy,
     Cancelled,
     NoMemory,
@@ -148,6 +151,7 @@ impl Error {
             Error::Format(_) => ErrorKind::Format,
             Error::TimeLimit { .. } => ErrorKind::TimeLimit,
             Error::MemoryLimit(_) => ErrorKind::MemoryLimit,
+            Error::RowLimit(_) => ErrorKind::RowLimit,
             Error::Busy(_) => ErrorKind::Busy,
             Error::Cancelled => ErrorKind::Cancelled,
             Error::NoMemory { .. } => ErrorKind::NoMemory,
@@ -181,6 +185,9 @@ impl From<FlowError> for Error {
                 if let Some(over) = error.downcast_ref::<OverBudget>() {
                     return Error::MemoryLimit(over.clone());
                 }
+                if let Some(error) = error.downcast_ref::<TooManyRows>() {
+                    return Error::RowLimit(*error);
+                }
                 if let Some(error) = error.downcast_ref::<NoMemory>() {
                     return Error::NoMemory { name, error: *error };
                 }
@@ -213,6 +220,7 @@ impl fmt::Display for Error {
             Error::Format(error) => error.fmt(f),
             Error::TimeLimit { during } => write!(f, "its time was up while {during}: it was cancelled"),
             Error::MemoryLimit(error) => error.fmt(f),
+            Error::RowLimit(error) => error.fmt(f),
             Error::Busy(error) => error.fmt(f),
             Error::Cancelled => f.write_str("it was cancelled"),
             // The input may be right: the box says what the memory was for.

@@ -34,10 +34,10 @@ pub use error::{Error, ErrorKind, SinkFailed, Stage};
 pub use keeper::{Keeper, Kept};
 pub use load::{Dataset, Loaded, Loading};
 pub use service::Service;
-pub use session::{Call, Limits, Outcome, Prepared, Running, Session, SessionOptions, check};
+pub use session::{Call, Limits, Outcome, Prepared, Running, Session, SessionOptions, Watching, check};
 pub use sink::{
-    Batch, Count, DumpError, Each, EachTaker, Format, Sink, Solutions, Taker, TextSink, TextTaker, Unwritable,
-    WrongFormat, dump,
+    Batch, BrokenOff, Count, DumpError, Each, EachTaker, Format, Pace, Sink, Solutions, StreamReader, StreamWriter,
+    Taker, TextSink, TextTaker, TooManyRows, Unwritable, WrongFormat, dump, text_stream,
 };
 pub use store::{NewStore, back_up_store, check_store, copy_store, create_store, graph_name, open_store, read_store};
 pub use temporary::TemporaryFolder;

@@ -14,14 +14,13 @@ use crate::cancel::{Cancel, Submitted};
 use crate::error::{Error, Stage};
 use crate::load::Dataset;
 use crate::service::Service;
-use crate::sink::{Count, Format, Sink, Solutions, TextSink, operator};
+use crate::sink::{Count, Format, Handed, Sink, Solutions, TextSink, operator};
 use crate::temporary::TemporaryFolder;
 use crate::web::Web;
 use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vicus::{BoxCounts, BoxId, Budget, FlowError, Operator, Request, Totals};
 use vicus_sparql::{
@@ -37,6 +36,8 @@ pub struct Limits {
     /// How many bytes it may hold: its text as it is parsed, its plan, and what its boxes hold. By default what all calls may
     /// hold together.
     pub memory: Option<u64>,
+    /// How many rows its answer may have. With more it fails.
+    pub rows: Option<u64>,
     /// What it does if there is no memory for it when it begins.
     pub admission: Admission,
     /// By which it can be cancelled.
@@ -61,6 +62,8 @@ pub struct SessionOptions {
     pub moment: Option<Moment>,
     /// Whether [`Outcome::counts`] has what each box did.
     pub counts: bool,
+    /// Of each answer, only so many rows are wanted: as with a LIMIT, the query stops when it has them.
+    pub first_rows: Option<u64>,
     /// How SERVICE and LOAD ask the web; by default nothing may be asked.
     pub web: Arc<Web>,
     /// The folder in which LOAD may read files; by default none.
@@ -82,6 +85,7 @@ impl Default for SessionOptions {
             parallel_answers: false,
             moment: None,
             counts: false,
+            first_rows: None,
             web: Arc::default(),
             folder: None,
             temporary: None,
@@ -302,14 +306,22 @@ impl Call {
     /// # Errors
     /// As [`Running::wait`].
     pub fn answer<S: Sink>(self, prepared: &Arc<Prepared>, sink: S) -> Result<(S::Output, Outcome), Error> {
-        let submitted = self.submit(prepared, sink, |runtime, plan, operators, budget, ticket| match plan.is_short() {
+        self.begin(prepared, sink)?.wait()
+    }
+
+    /// Starts a prepared query. One that is thought to be short runs on the calling thread, and is over when this returns, or else goes on
+    /// on the service's threads: [`Running::is_done`] says which.
+    ///
+    /// # Errors
+    /// As [`Call::start`].
+    pub fn begin<S: Sink>(self, prepared: &Arc<Prepared>, sink: S) -> Result<Running<S>, Error> {
+        self.submit(prepared, sink, |runtime, plan, operators, budget, ticket| match plan.is_short() {
             true => {
                 let ended = || ticket.ended(Stage::Running).is_some();
                 runtime.submit_here(plan.model(), operators, budget, &ended)
             }
             false => runtime.submit_within(plan.model(), operators, budget),
-        });
-        submitted?.wait()
+        })
     }
 
     fn submit<S: Sink>(
@@ -326,7 +338,9 @@ impl Call {
         ticket.share.set_beside_boxes(beside_boxes);
         let plan = &prepared.plan;
         let web = Arc::clone(&session.options.web);
-        let (sink, rows) = (Arc::new(sink), Arc::new(AtomicU64::new(0)));
+        let options = &session.options;
+        let handed = Arc::new(Handed::new(options.first_rows, options.limits.rows));
+        let sink = Arc::new(sink);
         let (solutions, operators) = reading("start", || {
             let bytes = ticket.most - beside_boxes;
             // Without a bound, nothing is ever spilled.
@@ -338,7 +352,7 @@ impl Call {
                 spill,
             });
             let solutions = Arc::new(Solutions { run, plan: Arc::clone(plan) });
-            let sinks = plan.sinks().iter().map(|id| (*id, operator(&sink, &solutions, &rows)));
+            let sinks = plan.sinks().iter().map(|id| (*id, operator(&sink, &solutions, &handed)));
             let operators = solutions.run.operators(sinks);
             (solutions, operators)
         })?;
@@ -348,7 +362,7 @@ impl Call {
         if let Some(until) = ticket.until {
             submitted.end_at(until, session.service.timer()).map_err(|error| Error::NoThread(Arc::new(error)))?;
         }
-        Ok(Running { began, submitted, ticket, solutions, sink, rows, beside_boxes, counts: session.options.counts })
+        Ok(Running { began, submitted, ticket, solutions, sink, handed, beside_boxes, counts: session.options.counts })
     }
 }
 
@@ -416,9 +430,39 @@ pub struct Running<S> {
     ticket: Ticket,
     solutions: Arc<Solutions>,
     sink: Arc<S>,
-    rows: Arc<AtomicU64>,
+    handed: Arc<Handed>,
     beside_boxes: u64,
     counts: bool,
+}
+
+/// Looks at a query that runs, or has run.
+#[derive(Clone)]
+pub struct Watching {
+    request: Arc<Request>,
+    handed: Arc<Handed>,
+}
+
+impl Watching {
+    /// How many rows it has handed out.
+    pub fn rows(&self) -> u64 {
+        self.handed.rows()
+    }
+
+    /// What each box has done so far, in the order of the plan's model.
+    pub fn counts(&self) -> Vec<BoxCounts> {
+        self.request.counts()
+    }
+
+    /// What it has cost so far.
+    pub fn totals(&self) -> Totals {
+        self.request.totals()
+    }
+}
+
+impl fmt::Debug for Watching {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watching").field("rows", &self.rows()).finish_non_exhaustive()
+    }
 }
 
 /// What a run came to.
@@ -440,6 +484,17 @@ impl<S: Sink> Running<S> {
         self.submitted.request.is_done()
     }
 
+    /// Has a function called when it is over, by a thread of the service or at once: it should only tell somebody, who then calls
+    /// [`Running::wait`].
+    pub fn when_done(&self, tell: impl FnOnce() + Send + 'static) {
+        self.submitted.request.when_done(tell);
+    }
+
+    /// How far it is, while it runs and after.
+    pub fn watch(&self) -> Watching {
+        Watching { request: Arc::clone(&self.submitted.request), handed: Arc::clone(&self.handed) }
+    }
+
     /// Waits for the last solution. When it returns, nothing of the run is left, and what it had taken of the memory is given back.
     ///
     /// # Errors
@@ -452,7 +507,7 @@ impl<S: Sink> Running<S> {
                 return Err(self.reason(error));
             }
         };
-        let rows = self.rows.load(Ordering::Acquire);
+        let rows = self.handed.rows();
         let output = self.sink.finish(&self.solutions, rows).map_err(Error::of_sink)?;
         let time = self.began.elapsed();
         let counts = if self.counts { self.submitted.request.counts() } else { Vec::new() };

@@ -73,8 +73,8 @@
 pub use vicus_flow::{
     Attachment, Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, ConnectedBox, Envelope, EnvelopeBuilder,
     Field, FlowError, Grants, Grow, InputCounts, InputId, LinkOptions, Model, ModelBuilder, ModelError, Native,
-    NoMemory, Operator, OutputCounts, OutputId, OverBudget, Plain, Reservation, Room, Schema, SentTooMuch, TextRoom,
-    Totals, Turn, Type, give_up, library, or_given_up, refusable,
+    NoMemory, Operator, OutputCounts, OutputId, OverBudget, Plain, Reservation, Resume, Room, Schema, SentTooMuch,
+    TextRoom, Totals, Turn, Type, give_up, library, or_given_up, refusable,
 };
 #[cfg(feature = "arrow")]
 pub use vicus_flow::{FromArrowError, arrow};

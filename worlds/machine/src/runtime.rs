@@ -1102,6 +1102,11 @@ impl Request {
         self.state.instance.counts()
     }
 
+    /// What it has cost so far.
+    pub fn totals(&self) -> Totals {
+        self.state.instance.totals()
+    }
+
     /// Whether it is over.
     pub fn is_done(&self) -> bool {
         self.state.lock().result.is_some()

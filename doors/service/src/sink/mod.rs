@@ -2,11 +2,13 @@
 
 mod format;
 mod graph;
+mod stream;
 mod syntax;
 mod text;
 
 pub use format::{Format, WrongFormat};
 pub use graph::{DumpError, dump};
+pub use stream::{BrokenOff, Pace, StreamReader, StreamWriter, text_stream};
 pub use text::{TextSink, TextTaker, Unwritable};
 
 use crate::error::{SharedSinkFailed, SinkFailed};
@@ -85,6 +87,16 @@ pub trait Taker: Send + 'static {
     /// # Errors
     /// The answer fails with it.
     fn take(&mut self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<(), BoxError>;
+
+    /// Takes the rows of a batch from this one on. `Some`: only the rows before that one were taken, and the box has been
+    /// [paused](Turn::pause); it is called with the same batch again.
+    ///
+    /// # Errors
+    /// As [`Taker::take`].
+    fn take_from(&mut self, batch: &Batch<'_>, row: usize, turn: &mut Turn<'_>) -> Result<Option<usize>, BoxError> {
+        debug_assert_eq!(row, 0, "it takes batches as a whole");
+        self.take(batch, turn).map(|()| None)
+    }
 }
 
 /// What all solutions of one answer have in common.
@@ -160,25 +172,99 @@ impl<'a> Batch<'a> {
 struct Rows<T> {
     taker: T,
     solutions: Arc<Solutions>,
-    rows: Arc<AtomicU64>,
+    handed: Arc<Handed>,
+    /// An envelope of which some rows were taken before the box was paused, and the next row.
+    rest: Option<(Envelope, usize)>,
+    /// All rows that may be handed out have been.
+    is_full: bool,
 }
 
+/// The rows that the boxes of an answer have handed out together, and how many they may.
+#[derive(Debug)]
+pub(crate) struct Handed {
+    rows: AtomicU64,
+    /// Further rows are left out.
+    first: u64,
+    /// With further rows the answer fails.
+    most: u64,
+}
+
+impl Handed {
+    pub(crate) fn new(first: Option<u64>, most: Option<u64>) -> Handed {
+        Handed { rows: AtomicU64::new(0), first: first.unwrap_or(u64::MAX), most: most.unwrap_or(u64::MAX) }
+    }
+
+    /// How many were handed out so far.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Acquire)
+    }
+
+    /// How many of so many further rows are to be handed out.
+    fn count(&self, rows: u64) -> Result<u64, TooManyRows> {
+        let before = self.rows.fetch_add(rows, Ordering::AcqRel);
+        let wanted = rows.min(self.first.saturating_sub(before));
+        if wanted < rows {
+            self.rows.fetch_sub(rows - wanted, Ordering::AcqRel);
+        }
+        if before + wanted > self.most { Err(TooManyRows { most: self.most }) } else { Ok(wanted) }
+    }
+}
+
+/// An answer has more rows than it may.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TooManyRows {
+    /// So many it may have.
+    pub most: u64,
+}
+
+impl fmt::Display for TooManyRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the answer has more than {} rows, which is the limit", self.most)
+    }
+}
+
+impl std::error::Error for TooManyRows {}
+
 /// The operator of one of the boxes at the end of a query.
-pub(crate) fn operator<S: Sink>(sink: &Arc<S>, solutions: &Arc<Solutions>, rows: &Arc<AtomicU64>) -> Box<dyn Operator> {
-    let (solutions, rows) = (Arc::clone(solutions), Arc::clone(rows));
-    Box::new(Rows { taker: sink.taker(&solutions), solutions, rows })
+pub(crate) fn operator<S: Sink>(sink: &Arc<S>, solutions: &Arc<Solutions>, handed: &Arc<Handed>) -> Box<dyn Operator> {
+    let (solutions, handed) = (Arc::clone(solutions), Arc::clone(handed));
+    Box::new(Rows { taker: sink.taker(&solutions), solutions, handed, rest: None, is_full: false })
 }
 
 impl<T: Taker> Operator for Rows<T> {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        if let Some((envelope, row)) = self.rest.take()
+            && !self.hand_out(envelope, row, turn)?
+        {
+            return Ok(());
+        }
+        // Also after that: this invocation may be the one for which the next envelope has arrived.
         let Some(envelope) = turn.take(0) else { return Ok(()) };
-        self.rows.fetch_add(envelope.rows() as u64, Ordering::Relaxed);
+        let rows = envelope.rows() as u64;
+        let wanted = self.handed.count(rows)?;
+        self.is_full = wanted < rows;
+        self.hand_out(if self.is_full { envelope.slice(0..wanted as usize) } else { envelope }, 0, turn).map(drop)
+    }
+}
+
+impl<T: Taker> Rows<T> {
+    /// Hands an envelope out, from a row on. Whether there may be more to do in this invocation.
+    fn hand_out(&mut self, envelope: Envelope, row: usize, turn: &mut Turn<'_>) -> Result<bool, BoxError> {
         let batch = Batch { solutions: &self.solutions, envelope: &envelope };
-        self.taker.take(&batch, turn).map_err(of_sink)?;
-        if envelope.is_pill() {
+        if let Some(row) = self.taker.take_from(&batch, row, turn).map_err(of_sink)? {
+            self.rest = Some((envelope, row));
+            return Ok(false);
+        }
+        if self.is_full {
+            let last = Batch { solutions: &self.solutions, envelope: &Envelope::pill() };
+            self.taker.take_from(&last, 0, turn).map_err(of_sink)?;
+            turn.close(0);
+        }
+        let is_last = self.is_full || envelope.is_pill();
+        if is_last {
             turn.send_pills();
         }
-        Ok(())
+        Ok(!is_last)
     }
 }
 

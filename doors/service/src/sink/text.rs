@@ -3,7 +3,7 @@
 use super::format::{Format, WrongFormat};
 use super::graph::{self, Triples};
 use super::syntax::{NotInXml, Syntax, most_bytes};
-use super::{Batch, Sink, Solutions, Taker};
+use super::{Batch, Pace, Sink, Solutions, Taker};
 use sparesults::{QueryResultsFormat, QueryResultsSerializer};
 use std::fmt;
 use std::io::{self, Write};
@@ -20,6 +20,8 @@ pub struct TextSink<W> {
     written: Mutex<Written<W>>,
     /// What is written when all rows are there.
     table: Mutex<Vec<Envelope>>,
+    /// What slows the boxes, where writing does not block.
+    pace: Option<Arc<dyn Pace>>,
 }
 
 struct Written<W> {
@@ -31,7 +33,22 @@ struct Written<W> {
 impl<W: Write + Send + 'static> TextSink<W> {
     /// Writes to this, which is given back when all is written.
     pub fn new(format: Format, out: W) -> TextSink<W> {
-        TextSink { format, written: Mutex::new(Written { out: Some(out), head: None }), table: Mutex::default() }
+        TextSink {
+            format,
+            written: Mutex::new(Written { out: Some(out), head: None }),
+            table: Mutex::default(),
+            pace: None,
+        }
+    }
+
+    /// Writes to this, which never blocks; the boxes pause where this says so.
+    pub fn paced(format: Format, out: W, pace: Arc<dyn Pace>) -> TextSink<W> {
+        TextSink { pace: Some(pace), ..TextSink::new(format, out) }
+    }
+
+    /// Whether the box is to do no more in this invocation.
+    pub(super) fn pauses(&self, turn: &mut Turn<'_>) -> bool {
+        self.pace.as_ref().is_some_and(|pace| pace.pause(turn))
     }
 }
 
@@ -120,16 +137,21 @@ enum Kind {
 
 impl<W: Write + Send + 'static> Taker for TextTaker<W> {
     fn take(&mut self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        self.take_from(batch, 0, turn).map(drop)
+    }
+
+    fn take_from(&mut self, batch: &Batch<'_>, row: usize, turn: &mut Turn<'_>) -> Result<Option<usize>, BoxError> {
         match &mut self.kind {
             Kind::Table { held } if !batch.is_last() => {
                 let kept = batch.envelope.clone().compact();
                 *held += kept.held_bytes();
                 self.sink.table.lock().expect("nothing panics under this lock").push(kept);
-                Ok(turn.book(*held)?)
+                turn.book(*held)?;
+                Ok(None)
             }
-            Kind::Text(text) => text.take(&self.sink, &batch.solutions.run, batch.envelope, turn),
-            Kind::Triples(triples) => triples.take(&self.sink, &batch.solutions.run, batch.envelope, turn),
-            Kind::Table { .. } | Kind::Count => Ok(()),
+            Kind::Text(text) => text.take(&self.sink, &batch.solutions.run, (batch.envelope, row), turn),
+            Kind::Triples(triples) => triples.take(&self.sink, &batch.solutions.run, (batch.envelope, row), turn),
+            Kind::Table { .. } | Kind::Count => Ok(None),
         }
     }
 }
@@ -245,7 +267,7 @@ impl Ready {
         if self.text.is_empty() {
             return Ok(());
         }
-        turn.blocking(|| {
+        let write = || {
             // The first writer has the head, and none comes between.
             let mut written = sink.written.lock().map_err(|_| io::Error::other("the writer has panicked"))?;
             let Written { out, head } = &mut *written;
@@ -254,7 +276,9 @@ impl Ready {
             out.write_all(head.unwrap_or_default().as_bytes())?;
             out.write_all(&self.text.as_bytes()[begin..])?;
             out.flush()
-        })?;
+        };
+        // What has a pace never blocks.
+        if sink.pace.is_some() { write() } else { turn.blocking(write) }?;
         self.text.clear();
         Ok(())
     }
@@ -273,16 +297,17 @@ struct Text {
 }
 
 impl Text {
-    /// Adds the rows of an envelope, and writes what is ready.
-    fn take<W: Write>(
+    /// Adds the rows of an envelope from one on, and writes what is ready. Gives the row from which it wants to go on later, if the box has
+    /// been paused.
+    fn take<W: Write + Send + 'static>(
         &mut self,
         sink: &TextSink<W>,
         run: &Run,
-        envelope: &Envelope,
+        (envelope, from): (&Envelope, usize),
         turn: &mut Turn<'_>,
-    ) -> Result<(), BoxError> {
+    ) -> Result<Option<usize>, BoxError> {
         let columns: Vec<&[u64]> = envelope.columns().iter().map(|column| column.u64s()).collect();
-        for row in 0..envelope.rows() {
+        for row in from..envelope.rows() {
             self.row = self.row.map(|row| row + 1);
             self.ready.make_room(ROW_BYTES, turn)?;
             self.syntax.begin_row(&mut self.ready.text);
@@ -307,14 +332,19 @@ impl Text {
             if self.ready.is_much() {
                 self.ready.write(sink, turn)?;
                 if turn.is_stopped() {
-                    return Ok(());
+                    return Ok(None);
+                }
+                if sink.pauses(turn) {
+                    return Ok(Some(row + 1));
                 }
             }
         }
         if self.ready.is_enough() || envelope.is_pill() {
             self.ready.write(sink, turn)?;
         }
-        self.ready.book(turn)
+        self.ready.book(turn)?;
+        // There is nothing to be done behind a pill.
+        Ok((!envelope.is_pill() && sink.pauses(turn)).then_some(envelope.rows()))
     }
 
     #[cold]

@@ -8,6 +8,7 @@ mod memory;
 mod sinks;
 mod sp2b;
 mod spilling;
+mod streams;
 mod updates;
 mod web;
 

@@ -102,20 +102,22 @@ impl Triples {
         Triples { syntax, ready: Ready::new(separator) }
     }
 
-    /// Adds the triples of an envelope, and writes what is ready.
-    pub(super) fn take<W: Write>(
+    /// Adds the triples of an envelope from one on, and writes what is ready. Gives the one from which it wants to go on later, if the box
+    /// has been paused.
+    pub(super) fn take<W: Write + Send + 'static>(
         &mut self,
         sink: &TextSink<W>,
         run: &Run,
-        envelope: &Envelope,
+        (envelope, from): (&Envelope, usize),
         turn: &mut Turn<'_>,
-    ) -> Result<(), BoxError> {
+    ) -> Result<Option<usize>, BoxError> {
         if envelope.is_pill() {
-            return self.write(sink, turn);
+            return self.write(sink, turn).map(|()| None);
         }
         let columns: Vec<&[u64]> = envelope.columns().iter().map(|column| column.u64s()).collect();
         let [subjects, predicates, objects] = columns[..] else { unreachable!("a triple has three terms") };
-        for ((&subject, &predicate), &object) in subjects.iter().zip(predicates).zip(objects) {
+        for row in from..envelope.rows() {
+            let (subject, predicate, object) = (subjects[row], predicates[row], objects[row]);
             let ids = [subject, predicate, object].map(Id::from_bits);
             let Triples { syntax, ready } = self;
             let done = ready.with_room(turn, |ready| {
@@ -129,14 +131,18 @@ impl Triples {
             if self.ready.is_much() {
                 self.write(sink, turn)?;
                 if turn.is_stopped() {
-                    return Ok(());
+                    return Ok(None);
+                }
+                if sink.pauses(turn) {
+                    return Ok(Some(row + 1));
                 }
             }
         }
         if self.ready.is_enough() {
             self.write(sink, turn)?;
         }
-        self.ready.book(turn)
+        self.ready.book(turn)?;
+        Ok(sink.pauses(turn).then_some(envelope.rows()))
     }
 
     fn write<W: Write>(&mut self, sink: &TextSink<W>, turn: &mut Turn<'_>) -> Result<(), BoxError> {

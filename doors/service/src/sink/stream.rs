@@ -1,0 +1,241 @@
+//! Text that a reader takes piece by piece while its query runs, and that no thread waits for.
+//!
+//! ```text
+//!  boxes ── write ──▶ pieces, so many bytes ── poll ──▶ reader (a task of the network)
+//!            │  full: the box pauses              │  half empty: paused boxes go on
+//!            └────────── Turn::pause ◀────────────┘
+//! ```
+//!
+//! A writer never blocks. What it writes beyond the bound is kept all the same, but its box then pauses until the reader has taken half, and
+//! so do the boxes before it: a slow reader slows its own query alone.
+
+use crate::cancel::Cancel;
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, ErrorKind, Write};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+use vicus::{Resume, Turn};
+
+/// Slows the boxes that write.
+pub trait Pace: Send + Sync {
+    /// Whether the box is to do no more in this invocation. It has been paused then, and is invoked again later.
+    fn pause(&self, turn: &mut Turn<'_>) -> bool;
+}
+
+/// Makes a text that is written by the boxes of a query and taken by a reader. When so many bytes wait, boxes pause.
+///
+/// ```
+/// use std::io::Write;
+/// use std::task::{Context, Poll, Waker};
+/// use vicus_service::text_stream;
+///
+/// let (mut writer, mut reader) = text_stream(1 << 16);
+/// let mut context = Context::from_waker(Waker::noop());
+/// assert!(reader.poll_piece(&mut context).is_pending());
+/// writer.write_all(b"some rows")?;
+/// writer.end();
+/// assert_eq!(reader.poll_piece(&mut context), Poll::Ready(Some(Ok(b"some rows".to_vec()))));
+/// assert_eq!(reader.poll_piece(&mut context), Poll::Ready(None));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn text_stream(most_bytes: usize) -> (StreamWriter, StreamReader) {
+    let shared = Arc::new(Shared { state: Mutex::default(), most_bytes });
+    let writer = StreamWriter(Arc::new(Writing { shared: Arc::clone(&shared) }));
+    (writer, StreamReader { shared, cancel: None })
+}
+
+struct Shared {
+    state: Mutex<State>,
+    most_bytes: usize,
+}
+
+#[derive(Default)]
+struct State {
+    pieces: VecDeque<Vec<u8>>,
+    /// Bytes in them.
+    waiting: usize,
+    end: Option<End>,
+    is_gone: bool,
+    reader: Option<Waker>,
+    /// Boxes that go on when there is room. Dropped outside of the lock, since dropping one runs code of the world.
+    paused: Vec<Resume>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Whole,
+    Broken,
+}
+
+/// A piece grows to so many bytes before another is begun.
+const PIECE_BYTES: usize = 64 << 10;
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics under this lock")
+    }
+
+    fn end(&self, end: End) {
+        let mut state = self.lock();
+        if state.end.is_none() {
+            state.end = Some(end);
+        }
+        let (reader, paused) = (state.reader.take(), std::mem::take(&mut state.paused));
+        drop(state);
+        drop(paused);
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+    }
+}
+
+/// What boxes write to. A clone is the same text. If all are dropped before its end, the text is broken.
+#[derive(Clone)]
+pub struct StreamWriter(Arc<Writing>);
+
+struct Writing {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.shared.end(End::Broken);
+    }
+}
+
+impl StreamWriter {
+    /// All is written.
+    pub fn end(&self) {
+        self.0.shared.end(End::Whole);
+    }
+
+    /// The text breaks off here: its reader learns that it is not whole.
+    pub fn break_off(&self) {
+        self.0.shared.end(End::Broken);
+    }
+}
+
+impl Write for StreamWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = self.0.shared.lock();
+        if state.is_gone {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        state.waiting += bytes.len();
+        match state.pieces.back_mut().filter(|piece| piece.len() + bytes.len() <= PIECE_BYTES) {
+            Some(piece) => piece.extend_from_slice(bytes),
+            None => state.pieces.push_back(bytes.to_vec()),
+        }
+        let reader = state.reader.take();
+        drop(state);
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Pace for StreamWriter {
+    fn pause(&self, turn: &mut Turn<'_>) -> bool {
+        let Shared { most_bytes, .. } = *self.0.shared;
+        let mut state = self.0.shared.lock();
+        if state.waiting < most_bytes || state.is_gone || state.end.is_some() {
+            return false;
+        }
+        // A world without an outside has no readers that are slow.
+        let Some(resume) = turn.pause() else { return false };
+        state.paused.push(resume);
+        true
+    }
+}
+
+impl fmt::Debug for StreamWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamWriter").field("waiting", &self.0.shared.lock().waiting).finish_non_exhaustive()
+    }
+}
+
+/// A text broke off: its query has failed, or was cancelled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BrokenOff;
+
+impl fmt::Display for BrokenOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the answer broke off: its query has failed or was cancelled")
+    }
+}
+
+impl std::error::Error for BrokenOff {}
+
+/// What takes the text. Dropping it cancels the query that it was given.
+pub struct StreamReader {
+    shared: Arc<Shared>,
+    cancel: Option<Cancel>,
+}
+
+impl StreamReader {
+    /// When it is dropped before the text's end, this cancels.
+    #[must_use]
+    pub fn cancelling(mut self, cancel: Cancel) -> StreamReader {
+        self.cancel = Some(cancel);
+        self
+    }
+
+    /// The next piece; `None` behind the last.
+    pub fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Vec<u8>, BrokenOff>>> {
+        let mut state = self.shared.lock();
+        let Some(piece) = state.pieces.pop_front() else {
+            return match state.end {
+                Some(End::Whole) => Poll::Ready(None),
+                Some(End::Broken) => Poll::Ready(Some(Err(BrokenOff))),
+                None => {
+                    state.reader = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            };
+        };
+        state.waiting -= piece.len();
+        let has_room = state.waiting <= self.shared.most_bytes / 2;
+        let resumed = if has_room { std::mem::take(&mut state.paused) } else { Vec::new() };
+        drop(state);
+        drop(resumed);
+        Poll::Ready(Some(Ok(piece)))
+    }
+
+    /// The whole text, if it has come to its end and is not longer than one piece.
+    pub fn whole(&mut self) -> Option<Vec<u8>> {
+        let mut state = self.shared.lock();
+        let is_whole = state.end == Some(End::Whole) && state.pieces.len() <= 1;
+        if !is_whole {
+            return None;
+        }
+        state.waiting = 0;
+        Some(state.pieces.pop_front().unwrap_or_default())
+    }
+}
+
+impl Drop for StreamReader {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.is_gone = true;
+        let has_ended = state.end.is_some();
+        let (pieces, paused) = (std::mem::take(&mut state.pieces), std::mem::take(&mut state.paused));
+        drop(state);
+        if let Some(cancel) = self.cancel.take().filter(|_| !has_ended) {
+            cancel.cancel();
+        }
+        // After the cancel, so that they are not run again for nothing.
+        drop((pieces, paused));
+    }
+}
+
+impl fmt::Debug for StreamReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamReader").field("waiting", &self.shared.lock().waiting).finish_non_exhaustive()
+    }
+}
