@@ -44,6 +44,8 @@ pub struct BoxCounts {
     pub read_far_bytes: u64,
     /// Bytes that it wrote to temporary files ([`crate::Turn::count_spilled`]).
     pub spilled_bytes: u64,
+    /// Nanoseconds in its user code, if the request is [timed](crate::Instance::set_timed).
+    pub busy_ns: u64,
     /// By input.
     pub inputs: Vec<InputCounts>,
     /// By output.
@@ -79,6 +81,7 @@ pub(crate) struct Tally {
     read_near: Counter,
     read_far: Counter,
     spilled: Counter,
+    busy_ns: Counter,
     inputs: Box<[InputTally]>,
     outputs: Box<[OutputTally]>,
 }
@@ -120,6 +123,7 @@ impl Tally {
             read_near: Counter::default(),
             read_far: Counter::default(),
             spilled: Counter::default(),
+            busy_ns: Counter::default(),
             inputs: (0..inputs).map(|_| InputTally::default()).collect(),
             outputs: (0..outputs).map(|_| OutputTally::default()).collect(),
         }
@@ -133,6 +137,11 @@ impl Tally {
     #[inline]
     pub(crate) fn read_at(&self, is_near: bool, bytes: u64) {
         if is_near { &self.read_near } else { &self.read_far }.add(bytes);
+    }
+
+    #[inline]
+    pub(crate) fn busy(&self, ns: u64) {
+        self.busy_ns.add(ns);
     }
 
     #[inline]
@@ -185,6 +194,7 @@ impl Tally {
             read_near_bytes: self.read_near.get(),
             read_far_bytes: self.read_far.get(),
             spilled_bytes: self.spilled.get(),
+            busy_ns: self.busy_ns.get(),
             inputs: self.inputs.iter().map(input).collect(),
             outputs: self.outputs.iter().map(output).collect(),
         }

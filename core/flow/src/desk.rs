@@ -108,6 +108,8 @@ pub struct Desk {
     pub blocks: Blocks,
     /// Whether boxes that check whether they are stopped ask the world as well ([`World::is_over`](crate::World::is_over)).
     pub asks_world: bool,
+    /// The world's clock in nanoseconds, for requests that are [timed](crate::Instance::set_timed).
+    pub now_ns: Option<fn() -> u64>,
     /// Where boxes go that are resumed from outside; `None` in a world without an outside, in which no box can pause
     /// ([`Turn::pause`](crate::Turn::pause)).
     pub entry: Option<Entry>,

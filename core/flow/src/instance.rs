@@ -24,6 +24,7 @@ pub struct Instance {
     counts: std::boxed::Box<[Padded<SeatCounters>]>,
     stop: AtomicU8,
     settled: AtomicBool,
+    is_timed: AtomicBool,
     failure: Mutex<Option<FlowError>>,
     /// Set before it starts, if it has a budget.
     account: OnceLock<Arc<Account>>,
@@ -104,6 +105,7 @@ impl Instance {
                 counts: (0..=seats).map(|_| Padded::default()).collect(),
                 stop: AtomicU8::new(GOES_ON),
                 settled: AtomicBool::new(false),
+                is_timed: AtomicBool::new(false),
                 failure: Mutex::new(None),
                 account: OnceLock::new(),
             }
@@ -126,6 +128,17 @@ impl Instance {
         if let Some(account) = account {
             assert!(self.account.set(account).is_ok(), "a request has one budget");
         }
+    }
+
+    /// Has the time in each box's user code measured ([`BoxCounts::busy_ns`]), in a world with a clock. To be called before it starts: two
+    /// looks at the clock in each invocation, some 50 ns.
+    pub fn set_timed(&self) {
+        self.is_timed.store(true, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn is_timed(&self) -> bool {
+        self.is_timed.load(Ordering::Relaxed)
     }
 
     /// Where tasks of its boxes book what they hold; `None` if it has no budget.

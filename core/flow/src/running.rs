@@ -193,7 +193,12 @@ impl Running {
             let entry = desk.entry.as_ref();
             let held = Cell::new(None);
             let mut turn = Turn { cell, body, world, instance, node, blocks, asks_world, entry, held };
+            let now = desk.now_ns.filter(|_| instance.is_timed());
+            let began = now.map(|now| now());
             let done = catch_unwind(AssertUnwindSafe(|| operator.act(&mut turn)));
+            if let (Some(now), Some(began)) = (now, began) {
+                cell.tally.busy(now().saturating_sub(began));
+            }
             let held = turn.held.get();
             body.operator = operator;
             if desk.recording {

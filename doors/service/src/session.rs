@@ -22,7 +22,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use vicus::{BoxCounts, BoxId, Budget, FlowError, Operator, Request, Totals};
+use vicus::{BoxCounts, BoxId, Budget, FlowError, Operator, Request, RequestOptions, Totals};
 use vicus_sparql::{
     Form, Moment, ParseOptions, Parsed, Plan, PlanOptions, QueryError, QueryErrorKind, RunOptions, Watch, parse_with,
     parsing_bytes_with, plan_until,
@@ -60,7 +60,7 @@ pub struct SessionOptions {
     pub parallel_answers: bool,
     /// What NOW is and RAND begins with; by default what the clock says when a call starts.
     pub moment: Option<Moment>,
-    /// Whether [`Outcome::counts`] has what each box did.
+    /// Whether [`Outcome::counts`] has what each box did, and how long it took.
     pub counts: bool,
     /// Of each answer, only so many rows are wanted: as with a LIMIT, the query stops when it has them.
     pub first_rows: Option<u64>,
@@ -328,7 +328,7 @@ impl Call {
         self,
         prepared: &Arc<Prepared>,
         sink: S,
-        submit: impl FnOnce(&vicus::Runtime, &Plan, Vec<(BoxId, Box<dyn Operator>)>, Budget, &Ticket) -> Request,
+        submit: impl FnOnce(&vicus::Runtime, &Plan, Vec<(BoxId, Box<dyn Operator>)>, RequestOptions, &Ticket) -> Request,
     ) -> Result<Running<S>, Error> {
         let Call { session, ticket } = self;
         sink.accepts(prepared.form()).map_err(Error::Format)?;
@@ -357,7 +357,8 @@ impl Call {
             (solutions, operators)
         })?;
         let budget = Budget::from(ticket.most - beside_boxes).granted_by(Arc::clone(&ticket.share) as _);
-        let request = submit(session.service.runtime(), plan, operators, budget, &ticket);
+        let request_options = RequestOptions { budget, is_timed: session.options.counts };
+        let request = submit(session.service.runtime(), plan, operators, request_options, &ticket);
         let mut submitted = Submitted::new(request, &ticket.cancel);
         if let Some(until) = ticket.until {
             submitted.end_at(until, session.service.timer()).map_err(|error| Error::NoThread(Arc::new(error)))?;

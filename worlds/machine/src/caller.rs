@@ -8,7 +8,7 @@
 //! many callers as the runtime has threads do this at once; the requests of all other callers go to the seats at once.
 
 use crate::allocator::column_block;
-use crate::runtime::{RequestState, Runtime, Shared};
+use crate::runtime::{RequestOptions, RequestState, Runtime, Shared, now_ns};
 use crate::tasks::{drop_quietly, seatless};
 use crate::worker::{is_seated, outside};
 use crate::{Request, heaps};
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use vicus_flow::{
-    Account, Activation, Blocks, BoxId, Budget, Desk, Entry, FlowError, Instance, Model, Operator, Queued, World,
+    Account, Activation, Blocks, BoxId, Desk, Entry, FlowError, Instance, Model, Operator, Queued, World,
 };
 use vicus_schedule::Kind;
 use vicus_topology::NodeId;
@@ -61,13 +61,13 @@ impl Runtime {
         &self,
         model: &Arc<Model>,
         operators: Vec<(BoxId, Box<dyn Operator>)>,
-        budget: impl Into<Budget>,
+        options: impl Into<RequestOptions>,
         gives_up: &dyn Fn() -> bool,
     ) -> Request {
         let shared = &self.shared;
         let place = if shared.recording.is_some() || shared.is_here() { None } else { shared.callers.come(shared) };
-        let Some(_place) = place else { return self.submit_within(model, operators, budget) };
-        let state = shared.new_request(model, operators, Account::new(budget));
+        let Some(_place) = place else { return self.submit_within(model, operators, options) };
+        let state = shared.new_request(model, operators, options.into().accounted());
         let caller = Caller {
             shared,
             state: &state,
@@ -285,8 +285,8 @@ impl Caller<'_> {
         self.tasks.borrow_mut().put(self.state.instance.start(seat));
         let node = heaps::process().map_or(NodeId::default(), heaps::node_of_thread);
         let entry = Some(self.entry());
-        let blocks = Blocks::of(column_block);
-        let mut desk = Desk { node, blocks, asks_world: true, entry, seat, ..Desk::default() };
+        let (blocks, now_ns) = (Blocks::of(column_block), Some(now_ns as fn() -> u64));
+        let mut desk = Desk { node, blocks, asks_world: true, now_ns, entry, seat, ..Desk::default() };
         // A time beyond the clock's range is no limit.
         let until = Instant::now().checked_add(self.shared.caller_works);
         // As for a worker: a panic in an invocation that is not caught there fails the request.

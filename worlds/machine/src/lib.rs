@@ -38,7 +38,7 @@ pub use files::SystemDirectory;
 pub use last_words::LastWords;
 pub use locality::{footprint, footprint_of, forget, here, node_of};
 pub use pages::{SystemPages, free_bytes};
-pub use runtime::{Request, Runtime, RuntimeBuilder, StartError};
+pub use runtime::{Request, RequestOptions, Runtime, RuntimeBuilder, StartError};
 pub use takes::Level;
 pub use tasks::{
     Append, Cancelled, ChildBuilder, Data, Part, Scope, SharedSlice, TaskBuilder, TaskRequest, Views, cancel_group,

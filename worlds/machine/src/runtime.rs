@@ -18,9 +18,9 @@ use std::fmt;
 use std::io::{ErrorKind, Write as _};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vicus_flow::{Account, BoxCounts, BoxId, Budget, Entry, FlowError, Instance, Model, Operator, Queued, Totals};
 use vicus_memory::distribution::{Distribution, Policy};
 use vicus_memory::{Memory, MemoryOptions, PlaceError, Placed};
@@ -546,11 +546,14 @@ impl Shared {
         &self,
         model: &Arc<Model>,
         operators: Vec<(BoxId, Box<dyn Operator>)>,
-        account: Option<Arc<Account>>,
+        (account, is_timed): (Option<Arc<Account>>, bool),
     ) -> Arc<RequestState> {
         let id = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
         let instance = Instance::new(model, id, self.plan.seats.len(), &boxes::BOX, operators);
         instance.set_account(account);
+        if is_timed {
+            instance.set_timed();
+        }
         let is_known = AtomicBool::new(false);
         Arc::new(RequestState { instance, answer: Mutex::default(), done: Condvar::new(), is_known })
     }
@@ -820,15 +823,15 @@ impl Runtime {
     }
 
     /// As [`Runtime::submit_with`]; the request fails when its boxes hold more than this (`Turn::book`): a number of bytes, or
-    /// what they are granted of a larger whole.
+    /// what they are granted of a larger whole, or [`RequestOptions`] with such a budget.
     pub fn submit_within(
         &self,
         model: &Arc<Model>,
         operators: Vec<(BoxId, Box<dyn Operator>)>,
-        budget: impl Into<Budget>,
+        options: impl Into<RequestOptions>,
     ) -> Request {
         let entries = &self.shared.plan.entry;
-        self.submit_to(self.next_of(entries), model, operators, Account::new(budget))
+        self.submit_to(self.next_of(entries), model, operators, options.into().accounted())
     }
 
     /// Submits a request that begins on a node, if the plan has an entry there. It books with the calling task's request, of which it
@@ -838,7 +841,7 @@ impl Runtime {
         let is_near = |queue: &QueueId| plan.queues[queue.index()].home == node;
         let near: Vec<QueueId> = plan.entry.iter().copied().filter(is_near).collect();
         let entries = if near.is_empty() { &plan.entry } else { &near };
-        self.submit_to(self.next_of(entries), model, Vec::new(), account_here())
+        self.submit_to(self.next_of(entries), model, Vec::new(), (account_here(), false))
     }
 
     /// As [`Shared::next_of`].
@@ -851,10 +854,10 @@ impl Runtime {
         queue: QueueId,
         model: &Arc<Model>,
         operators: Vec<(BoxId, Box<dyn Operator>)>,
-        account: Option<Arc<Account>>,
+        accounted: (Option<Arc<Account>>, bool),
     ) -> Request {
         let shared = &self.shared;
-        let state = shared.new_request(model, operators, account);
+        let state = shared.new_request(model, operators, accounted);
         shared.keep(&state);
         let instance = &state.instance;
         let first = instance.start(None);
@@ -1042,6 +1045,61 @@ impl Shared {
             }
         }
     }
+}
+
+/// How a request runs.
+///
+/// ```
+/// # use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
+/// # let schema = Schema::new([("n", Type::U64)]);
+/// # let mut net = ModelBuilder::new("one envelope");
+/// # let source = net.source(library::source("source", &schema, || [Envelope::new([vec![1u64, 2, 3].into()])]));
+/// # net.end(source.output(0));
+/// # let model = net.build().unwrap();
+/// use vicus_machine::{RequestOptions, Runtime};
+/// let runtime = Runtime::builder().threads(1).start();
+/// let options = RequestOptions { is_timed: true, ..RequestOptions::default() };
+/// let request = runtime.submit_within(&model, Vec::new(), options); // as above
+/// request.wait().unwrap();
+/// assert!(request.counts().iter().any(|counts| counts.busy_ns > 0));
+/// ```
+#[derive(Clone, Debug)]
+pub struct RequestOptions {
+    /// What its boxes and tasks may hold.
+    pub budget: Budget,
+    /// Whether the time in each box's code is measured ([`BoxCounts::busy_ns`]).
+    pub is_timed: bool,
+}
+
+impl Default for RequestOptions {
+    /// No bound, and not timed.
+    fn default() -> RequestOptions {
+        Budget::UNBOUNDED.into()
+    }
+}
+
+impl From<Budget> for RequestOptions {
+    fn from(budget: Budget) -> RequestOptions {
+        RequestOptions { budget, is_timed: false }
+    }
+}
+
+impl From<u64> for RequestOptions {
+    fn from(bytes: u64) -> RequestOptions {
+        Budget::from(bytes).into()
+    }
+}
+
+impl RequestOptions {
+    pub(crate) fn accounted(self) -> (Option<Arc<Account>>, bool) {
+        (Account::new(self.budget), self.is_timed)
+    }
+}
+
+/// Nanoseconds on a clock of this process.
+pub(crate) fn now_ns() -> u64 {
+    static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    BEGAN.elapsed().as_nanos() as u64
 }
 
 /// A submitted instance. Dropping the handle lets it run on by itself.

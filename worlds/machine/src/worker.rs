@@ -13,7 +13,7 @@ use crate::heaps;
 use crate::inbox::Inbox;
 use crate::queues::Reach;
 use crate::recorder::{Recorder, name_of};
-use crate::runtime::Shared;
+use crate::runtime::{Shared, now_ns};
 use crate::sleep::{SleepPool, Woken};
 use crate::sync::light_fence;
 use crate::tasks::{Awaited, Slab};
@@ -247,7 +247,8 @@ impl Worker {
         let (node, blocks) = (self.node(), Blocks::of(column_block));
         let seat = Some(self.seat.index());
         let entry = Some(Arc::clone(&self.shared.entry));
-        Box::new(Desk { recording: self.recorder.keeps_events(), node, blocks, entry, seat, ..Desk::default() })
+        let now_ns = Some(now_ns as fn() -> u64);
+        Box::new(Desk { recording: self.recorder.keeps_events(), node, blocks, now_ns, entry, seat, ..Desk::default() })
     }
 
     /// Works until `goes_on` is false. It is checked between two tasks and around sleep.
