@@ -1,5 +1,4 @@
-//! A physical plan as text: an indented tree, each line an operator with its columns, the rows expected of it, and, after a
-//! run, what it did.
+//! A physical plan as a tree of operators for people: what each works on, its columns, the rows expected of it, and its boxes.
 
 use crate::algebra::{At, DEFAULT_GRAPH, Pattern, Slot};
 use crate::boxes::construct::{Part, Template};
@@ -15,7 +14,7 @@ use crate::route::Route;
 use crate::stack::deep;
 use crate::terms::Terms;
 use std::fmt::Write as _;
-use vicus_flow::{BoxCounts, BoxId};
+use vicus_language::PlanNode;
 use vicus_rdf::Id;
 
 pub(crate) struct Explainer<'a> {
@@ -24,15 +23,14 @@ pub(crate) struct Explainer<'a> {
     pub(crate) names: &'a [String],
     /// The boxes of each operator, in pre-order.
     pub(crate) operators: &'a [OperatorBoxes],
-    /// The counts of each box, if the plan has run.
-    pub(crate) counts: Option<&'a [BoxCounts]>,
 }
 
 impl Explainer<'_> {
-    pub(crate) fn explain(&self, plan: &Physical) -> String {
-        let mut text = String::new();
-        self.write(plan, 0, &mut self.operators.iter(), &mut text);
-        text
+    /// The operators in pre-order.
+    pub(crate) fn explain(&self, plan: &Physical) -> Vec<PlanNode> {
+        let mut nodes = Vec::with_capacity(self.operators.len());
+        self.add(plan, None, &mut nodes);
+        nodes
     }
 
     fn slot(&self, slot: Slot) -> String {
@@ -98,14 +96,7 @@ impl Explainer<'_> {
         }
     }
 
-    fn write(
-        &self,
-        plan: &Physical,
-        depth: usize,
-        operators: &mut std::slice::Iter<'_, OperatorBoxes>,
-        text: &mut String,
-    ) {
-        let columns = |plan: &Physical| plan.columns.iter().map(|slot| self.slot(*slot)).collect::<Vec<_>>().join(" ");
+    fn add(&self, plan: &Physical, parent: Option<usize>, nodes: &mut Vec<PlanNode>) {
         let kind = |kind: JoinKind| match kind {
             JoinKind::Inner => "",
             JoinKind::Left => "left ",
@@ -113,18 +104,25 @@ impl Explainer<'_> {
             JoinKind::Anti => "anti ",
             JoinKind::Mark(_) => "mark ",
         };
-        let (what, inputs): (String, Vec<&Physical>) = match &plan.op {
-            Op::Values { table } => (format!("values of {} rows", table.rows), Vec::new()),
+        let named = |name: &str, detail: String| (name.to_owned(), detail);
+        let (what, inputs): ((String, String), Vec<&Physical>) = match &plan.op {
+            Op::Values { table } => (named("values", format!("of {} rows", table.rows)), Vec::new()),
             Op::Scan { pattern, spec } => {
                 let distinct = if spec.distinct { ", distinct" } else { "" };
                 let part = if plan.conditions.is_empty() { "" } else { ", a range" };
-                (format!("scan {:?} {}{distinct}{part}", spec.order, self.pattern(pattern)), Vec::new())
+                (named("scan", format!("{:?} {}{distinct}{part}", spec.order, self.pattern(pattern))), Vec::new())
             }
-            Op::Nodes { graph } => (format!("{}all nodes", self.in_graph(*graph)), Vec::new()),
+            Op::Nodes { graph } => (named("all nodes", self.in_graph(*graph).trim_end().to_owned()), Vec::new()),
             Op::Walk { input, path, walk, join } => {
                 let how = if walk.target.is_some() { ", both ends known" } else { "" };
                 let (graph, from, to) = (self.in_graph(path.graph), self.at(path.subject), self.at(path.object));
-                (format!("{}walk {graph}{from} {} {to}{how}", kind(join.kind), self.route(&path.route)), vec![input])
+                (
+                    (
+                        format!("{}walk", kind(join.kind)),
+                        format!("{graph}{from} {} {to}{how}", self.route(&path.route)),
+                    ),
+                    vec![input],
+                )
             }
             Op::IndexJoin { input, pattern, index, join } => {
                 let want = match index.want {
@@ -134,13 +132,12 @@ impl Explainer<'_> {
                     Want::First => ", any one",
                 };
                 let merged = if is_in_order(index, input) { ", in order" } else { "" };
-                let what =
-                    format!("{}index join {:?} {}{merged}{want}", kind(join.kind), index.order, self.pattern(pattern));
-                (what, vec![input])
+                let detail = format!("{:?} {}{merged}{want}", index.order, self.pattern(pattern));
+                ((format!("{}index join", kind(join.kind)), detail), vec![input])
             }
             Op::Intersection { input, patterns, join, .. } => {
                 let all: Vec<String> = patterns.iter().map(|pattern| self.pattern(pattern)).collect();
-                (format!("{}intersection of {}", kind(join.kind), all.join(" and ")), vec![input])
+                ((format!("{}intersection", kind(join.kind)), format!("of {}", all.join(" and "))), vec![input])
             }
             Op::HashJoin { probe, build, hash, join } => {
                 let key = |key: &crate::boxes::hash_table::Key| {
@@ -159,7 +156,7 @@ impl Explainer<'_> {
                     Keep::Least(column) => format!(", least {}", self.slot(build.columns[column])),
                     Keep::Greatest(column) => format!(", greatest {}", self.slot(build.columns[column])),
                 };
-                (format!("{}hash join on {keys}{keep}", kind(join.kind)), vec![probe, build])
+                ((format!("{}hash join", kind(join.kind)), format!("on {keys}{keep}")), vec![probe, build])
             }
             Op::Service { input, service, .. } => {
                 let endpoint = match &service.endpoint {
@@ -168,43 +165,49 @@ impl Explainer<'_> {
                     EndpointFrom::Unbound => "of no value".to_owned(),
                 };
                 let silent = if service.silent { "silent " } else { "" };
-                (format!("service {silent}{endpoint}"), vec![input])
+                (named("service", format!("{silent}{endpoint}")), vec![input])
             }
-            Op::Filter { input, .. } => ("filter".to_owned(), vec![input]),
-            Op::Extend { input, .. } => ("extend".to_owned(), vec![input]),
-            Op::Union { inputs, .. } => ("union".to_owned(), inputs.iter().collect()),
-            Op::Distinct { input } => ("distinct".to_owned(), vec![input]),
+            Op::Filter { input, .. } => (named("filter", String::new()), vec![input]),
+            Op::Extend { input, .. } => (named("extend", String::new()), vec![input]),
+            Op::Union { inputs, .. } => (named("union", String::new()), inputs.iter().collect()),
+            Op::Distinct { input } => (named("distinct", String::new()), vec![input]),
             Op::Aggregate { input, spec } => {
                 let keys = plan.columns[..spec.keys.len()].iter().map(|slot| self.slot(*slot)).collect::<Vec<_>>();
-                (format!("aggregate by {}", keys.join(", ")), vec![input])
+                (named("aggregate", format!("by {}", keys.join(", "))), vec![input])
             }
-            Op::Sort { input, .. } => ("sort".to_owned(), vec![input]),
-            Op::Top { input, count, .. } => (format!("top {count}"), vec![input]),
+            Op::Sort { input, .. } => (named("sort", String::new()), vec![input]),
+            Op::Top { input, count, .. } => (named("top", count.to_string()), vec![input]),
             Op::Slice { input, offset, limit, each } => {
                 let limit = limit.map_or(String::new(), |limit| format!(" limit {limit}"));
                 let each = each.map_or(String::new(), |each| format!(" for each {}", self.slot(input.columns[each])));
-                (format!("slice offset {offset}{limit}{each}"), vec![input])
+                (named("slice", format!("offset {offset}{limit}{each}")), vec![input])
             }
-            Op::Construct { input, template } => (format!("construct {}", self.template(template, input)), vec![input]),
+            Op::Construct { input, template } => (named("construct", self.template(template, input)), vec![input]),
             Op::Describe { input, resources, graph } => {
                 let constants = resources.iter().map(|id| self.id(*id));
                 let all: Vec<String> = input.columns.iter().map(|slot| self.slot(*slot)).chain(constants).collect();
-                (format!("describe {}{}", self.in_graph(*graph), all.join(" ")), vec![input])
+                (named("describe", format!("{}{}", self.in_graph(*graph), all.join(" "))), vec![input])
             }
         };
-        let indent = "  ".repeat(depth);
-        write!(text, "{indent}{what}").expect("a string takes everything");
+        let (name, mut detail) = what;
         if !plan.conditions.is_empty() {
             let conditions = plan.conditions.iter().map(|condition| self.expr(condition)).collect::<Vec<_>>();
-            write!(text, " if {}", conditions.join(" && ")).expect("a string takes everything");
+            let space = if detail.is_empty() { "" } else { " " };
+            write!(detail, "{space}if {}", conditions.join(" && ")).expect("a string takes everything");
         }
-        let made = operators.next().expect("every operator was lowered");
-        let rows = plan.estimate.rows;
-        let actual = self.counts.map_or(String::new(), |counts| actual(made, rows, counts));
-        let degree = if made.degree > 1 { format!(", degree {}", made.degree) } else { String::new() };
-        writeln!(text, " [{}] ~{rows:.0} rows{actual}{degree}, {}", columns(plan), numbers(&made.boxes))
-            .expect("a string takes everything");
-        inputs.into_iter().for_each(|input| deep(|| self.write(input, depth + 1, operators, text)));
+        let number = nodes.len();
+        let made = &self.operators[number];
+        nodes.push(PlanNode {
+            parent,
+            name,
+            detail,
+            columns: plan.columns.iter().map(|slot| self.slot(*slot)).collect(),
+            rows: plan.estimate.rows,
+            degree: made.degree,
+            boxes: made.boxes.to_vec(),
+            outputs: made.outputs.to_vec(),
+        });
+        inputs.into_iter().for_each(|input| deep(|| self.add(input, Some(number), nodes)));
     }
 
     fn expr(&self, expr: &Expr) -> String {
@@ -241,41 +244,4 @@ impl Explainer<'_> {
             Expr::Call(function, operands) => format!("{function:?}({})", all(operands, ", ")),
         }
     }
-}
-
-/// What an operator did: rows, with a mark if that is far from the estimate, and the bytes that its boxes took, and wrote to temporary
-/// files.
-fn actual(made: &OperatorBoxes, estimate: f64, counts: &[BoxCounts]) -> String {
-    let outputs = || made.outputs.iter().map(|from| &counts[from.sender().index()].outputs[from.index()]);
-    let rows: u64 = outputs().map(|output| output.rows).sum();
-    let bytes = |of: fn(&BoxCounts) -> u64| made.boxes.iter().map(|id| of(&counts[id.index()])).sum::<u64>();
-    let mark =
-        if outputs().all(|output| output.ended) { surprise(estimate, rows as f64) } else { ", stopped early".into() };
-    let spilled = match bytes(|counts| counts.spilled_bytes) {
-        0 => String::new(),
-        spilled => format!(", {spilled} bytes spilled"),
-    };
-    let (near, far) = (bytes(BoxCounts::near_bytes), bytes(BoxCounts::far_bytes));
-    format!(", {rows} actual{mark}, {near} bytes near, {far} far{spilled}")
-}
-
-/// A mark if the rows are more than ten times as many or as few as estimated. Less than one row counts as one.
-fn surprise(estimate: f64, actual: f64) -> String {
-    const FAR_OFF: f64 = 10.0;
-    let (thought, found) = (estimate.max(1.0), actual.max(1.0));
-    match found / thought {
-        times if times > FAR_OFF => format!(" (!! {times:.0} times more)"),
-        times if times < 1.0 / FAR_OFF => format!(" (!! {:.0} times fewer)", 1.0 / times),
-        _ => String::new(),
-    }
-}
-
-/// The boxes' numbers, as in `box 3` or `boxes 2, 4-6`.
-fn numbers(boxes: &[BoxId]) -> String {
-    let runs = boxes.chunk_by(|a, b| a.index() + 1 == b.index()).map(|run| match run {
-        [one] => one.index().to_string(),
-        _ => format!("{}-{}", run[0].index(), run[run.len() - 1].index()),
-    });
-    let plural = if boxes.len() == 1 { "box" } else { "boxes" };
-    format!("{plural} {}", runs.collect::<Vec<_>>().join(", "))
 }

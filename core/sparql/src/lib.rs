@@ -54,3 +54,4 @@ pub use terms::Moment;
 pub use update::{
     Change, Filled, Filling, Graphs, Load, Operation, Step, Update, UpdateError, parse_update, parse_update_with,
 };
+pub use vicus_language::{Done, PlanNode};

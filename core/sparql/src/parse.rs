@@ -3,8 +3,9 @@
 use crate::error::QueryError;
 use crate::plan::Form;
 use crate::stack::{Deep, of_levels, of_planned};
-use crate::syntax::ast::Query;
+use crate::syntax::ast::{Dataset, Query};
 use crate::syntax::{self, ParseOptions};
+use oxrdf::NamedNode;
 use std::fmt;
 
 /// A query whose text is valid and which this engine can answer.
@@ -16,6 +17,23 @@ impl Parsed {
     /// The form of the query's answer.
     pub fn form(&self) -> Form {
         Form::of(&self.query)
+    }
+
+    /// Has the query read these graphs, whatever FROM and FROM NAMED in its text say: the default graph is the merge of the first, and the
+    /// named graphs are the second (SPARQL 1.1 Protocol, §2.1.4).
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use oxrdf::NamedNode;
+    /// # use vicus_rdf::Snapshot;
+    /// use vicus_sparql::{PlanOptions, parse, plan};
+    /// let mut parsed = parse("ASK FROM <http://e/one> { ?s ?p ?o }")?;
+    /// parsed.set_dataset(vec![NamedNode::new("http://e/two")?], Vec::new());
+    /// # plan(&Arc::new(Snapshot::of_ntriples(b"")?), &parsed, &PlanOptions::default())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_dataset(&mut self, default: Vec<NamedNode>, named: Vec<NamedNode>) {
+        self.query.dataset = Some(Dataset { default, named: Some(named) });
     }
 }
 

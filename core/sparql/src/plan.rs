@@ -21,6 +21,7 @@ use oxrdf::{Term, TermRef};
 use std::fmt;
 use std::sync::Arc;
 use vicus_flow::{Bound, BoxCounts, BoxError, BoxId, Envelope, Model, Operator, library};
+use vicus_language::PlanNode;
 use vicus_rdf::{Id, Snapshot, TermView};
 
 /// How a query is planned.
@@ -354,7 +355,7 @@ impl Plan {
     /// The physical plan as an indented tree: for each operator the expected rows, the number of boxes that share its work (its
     /// degree) if there are several, and its boxes. Then the boxes and their vias ([`Model::describe`]).
     pub fn explain(&self) -> String {
-        format!("{}\n{}", self.tree(None), self.model().describe())
+        format!("{}\n{}", PlanNode::write_all(&self.nodes(), None), self.model().describe())
     }
 
     /// As [`Plan::explain`], with what each operator and each box did in one run: rows, with a mark if they are more than ten
@@ -362,12 +363,13 @@ impl Plan {
     /// another model.
     pub fn explain_with(&self, counts: &[BoxCounts]) -> String {
         let boxes = self.model().describe_with(counts);
-        format!("{}\n{boxes}", self.tree(Some(counts)))
+        format!("{}\n{boxes}", PlanNode::write_all(&self.nodes(), Some(counts)))
     }
 
-    fn tree(&self, counts: Option<&[BoxCounts]>) -> String {
+    /// Its operators in pre-order: what each is, works on, and is expected to make, and which boxes it has.
+    pub fn nodes(&self) -> Vec<PlanNode> {
         let operators = &self.lowered.operators;
-        let explainer = Explainer { terms: &self.terms, names: &self.names, operators, counts };
+        let explainer = Explainer { terms: &self.terms, names: &self.names, operators };
         of_planned(self.physical.levels(), || explainer.explain(&self.physical))
     }
 }

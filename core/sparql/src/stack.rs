@@ -1,6 +1,6 @@
 //! Stack for recursion over trees: the caller's stack may be small, and the query's text decides how deep the recursion goes.
 
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use vicus_flow::{BoxError, Operator, Turn};
 
 /// No single level of a tree needs this many bytes of stack.
@@ -66,6 +66,12 @@ impl<T> Deref for Deep<T> {
 
     fn deref(&self) -> &T {
         self.inner.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl<T> DerefMut for Deep<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.inner.as_mut().expect("it is there until it is dropped")
     }
 }
 

@@ -9,6 +9,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use vicus::BoxError;
 use vicus_rdf::load::{Source, Syntax};
@@ -127,6 +128,44 @@ pub fn file_iri(path: &Path) -> io::Result<String> {
     Ok(base)
 }
 
+/// A document that is at hand, for LOAD.
+pub struct Document {
+    iri: String,
+    syntax: Syntax,
+    base: Option<String>,
+    bytes: Mutex<Option<Box<dyn Read + Send>>>,
+}
+
+impl Document {
+    /// One that LOAD reads once, by this IRI, in a syntax. `base` is what its relative IRIs are resolved against.
+    pub fn new(iri: String, syntax: Syntax, base: Option<String>, bytes: impl Read + Send + 'static) -> Arc<Document> {
+        Arc::new(Document { iri, syntax, base, bytes: Mutex::new(Some(Box::new(bytes))) })
+    }
+
+    pub(crate) fn iri(&self) -> &str {
+        &self.iri
+    }
+
+    pub(crate) fn open<R: Read + Send + 'static>(
+        &self,
+        book: impl FnOnce(Box<dyn Read + Send>) -> R,
+    ) -> Result<Source, BoxError> {
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let bytes = bytes.ok_or_else(|| format!("<{}> can be read once", self.iri))?;
+        let source = Source::new("the document", self.syntax, book(bytes));
+        Ok(match &self.base {
+            Some(base) => source.with_base(base.clone()),
+            None => source,
+        })
+    }
+}
+
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Document").field("iri", &self.iri).field("syntax", &self.syntax).finish_non_exhaustive()
+    }
+}
+
 /// Ends a document of the web that is too long when it is unpacked, however short it was before.
 struct Bounded<R> {
     inner: R,
@@ -174,7 +213,7 @@ pub(crate) fn open<R: Read + Send + 'static>(
         let cancel = cancel.clone();
         let stopped = move || cancel.is_cancelled() || until.is_some_and(|until| Instant::now() >= until);
         let document = web.fetch(iri, stopped)?;
-        let syntax = document.media_type.as_deref().and_then(by_media_type).or_else(|| by_path(&document.url));
+        let syntax = document.media_type.as_deref().and_then(syntax_by_media_type).or_else(|| by_path(&document.url));
         let Some(syntax) = syntax else { return Err(WebError::NoSyntax { media_type: document.media_type }.into()) };
         let name = parsed.path().to_owned();
         let (most, inner) = (web.most_bytes(), unpacked(document.bytes, &name));
@@ -218,7 +257,14 @@ fn by_path(url: &str) -> Option<Syntax> {
 pub(crate) const RDF: &str = "text/turtle, application/n-triples, application/n-quads, application/trig, application/rdf+xml;q=0.9, \
                               application/ld+json;q=0.8";
 
-fn by_media_type(media_type: &str) -> Option<Syntax> {
+/// The syntax that a media type names; its parameters don't matter.
+///
+/// ```
+/// use vicus_rdf::load::Syntax;
+/// assert_eq!(vicus_service::syntax_by_media_type("Text/Turtle; charset=utf-8"), Some(Syntax::Turtle));
+/// assert_eq!(vicus_service::syntax_by_media_type("text/html"), None);
+/// ```
+pub fn syntax_by_media_type(media_type: &str) -> Option<Syntax> {
     Some(match media_type.split(';').next()?.trim().to_ascii_lowercase().as_str() {
         "text/turtle" | "application/x-turtle" => Syntax::Turtle,
         "application/n-triples" => Syntax::NTriples,

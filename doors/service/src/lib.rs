@@ -29,12 +29,12 @@ mod web;
 
 pub use budget::{Admission, Busy, MemoryBudget};
 pub use cancel::Cancel;
-pub use document::{FileNotPermitted, file_iri, syntax_by_ending, unpacked};
+pub use document::{Document, FileNotPermitted, file_iri, syntax_by_ending, syntax_by_media_type, unpacked};
 pub use error::{Error, ErrorKind, SinkFailed, Stage};
 pub use keeper::{Keeper, Kept};
 pub use load::{Dataset, Loaded, Loading};
 pub use service::Service;
-pub use session::{Call, Limits, Outcome, Prepared, Running, Session, SessionOptions, Watching, check};
+pub use session::{Call, Limits, Outcome, Prepared, ReadGraphs, Running, Session, SessionOptions, Watching, check};
 pub use sink::{
     Batch, BrokenOff, Count, DumpError, Each, EachTaker, Format, Pace, Sink, Solutions, StreamReader, StreamWriter,
     Taker, TextSink, TextTaker, TooManyRows, Unwritable, WrongFormat, dump, text_stream,

@@ -11,12 +11,14 @@
 
 use crate::budget::{Admission, MemoryBudget, Share};
 use crate::cancel::{Cancel, Submitted};
+use crate::document::Document;
 use crate::error::{Error, Stage};
 use crate::load::Dataset;
 use crate::service::Service;
 use crate::sink::{Count, Format, Handed, Sink, Solutions, TextSink, operator};
 use crate::temporary::TemporaryFolder;
 use crate::web::Web;
+use oxrdf::NamedNode;
 use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
@@ -51,6 +53,10 @@ pub struct SessionOptions {
     pub parse: ParseOptions<'static>,
     /// What relative IRIs are resolved against until the text has a BASE of its own.
     pub base: Option<String>,
+    /// The graphs that queries and the patterns of updates read, whatever their texts say.
+    pub graphs: Option<ReadGraphs>,
+    /// A document that LOAD finds under this IRI, such as the body of a request.
+    pub document: Option<Arc<Document>>,
     /// How queries are planned. The number of threads is [`SessionOptions::threads`], and the limits on memory are the call's; how many
     /// boxes hand out solutions follows from [`SessionOptions::parallel_answers`].
     pub plan: PlanOptions,
@@ -80,6 +86,8 @@ impl Default for SessionOptions {
         SessionOptions {
             parse: ParseOptions::default(),
             base: None,
+            graphs: None,
+            document: None,
             plan: PlanOptions::default(),
             threads: None,
             parallel_answers: false,
@@ -92,6 +100,15 @@ impl Default for SessionOptions {
             limits: Limits::default(),
         }
     }
+}
+
+/// The graphs that a query reads.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ReadGraphs {
+    /// The default graph is the merge of these.
+    pub default: Vec<NamedNode>,
+    /// The named graphs.
+    pub named: Vec<NamedNode>,
 }
 
 impl SessionOptions {
@@ -255,7 +272,10 @@ impl Call {
     /// The text is no query, or that takes more than the call may.
     pub fn prepare(&mut self, text: &str) -> Result<Arc<Prepared>, Error> {
         let began = Instant::now();
-        let (parsed, text_bytes) = self.ticket.parse(text, &self.session.options, parse_with)?;
+        let (mut parsed, text_bytes) = self.ticket.parse(text, &self.session.options, parse_with)?;
+        if let Some(ReadGraphs { default, named }) = &self.session.options.graphs {
+            parsed.set_dataset(default.clone(), named.clone());
+        }
         let parsing = began.elapsed();
         Ok(Arc::new(Prepared { parsing, ..self.plan(&parsed, text_bytes)? }))
     }

@@ -10,7 +10,7 @@ use crate::document;
 use crate::error::{Error, ErrorKind, Stage};
 use crate::load::Dataset;
 use crate::service::Service;
-use crate::session::{Call, Session, SessionOptions, Ticket, now};
+use crate::session::{Call, ReadGraphs, Session, SessionOptions, Ticket, now};
 use crate::sink::{Batch, Sink, Solutions, Taker};
 use std::fmt;
 use std::io::{self, Read};
@@ -170,7 +170,7 @@ pub(crate) fn run_in_store(
 ) -> Result<Stored, NotStored> {
     let began = Instant::now();
     let ticket = Ticket::begin(service.memory(), &options.limits)?;
-    let (update, text_bytes): (Update, u64) = ticket.parse(text, &options, parse_update_with)?;
+    let (update, text_bytes) = parse(&ticket, text, &options)?;
     let data = if text.len() <= LONGEST_BATCH { update.data() } else { None };
     if let Some(data) = data {
         let mut batch = store::Batch::new();
@@ -198,7 +198,17 @@ pub(crate) fn run_in_store(
 /// # Errors
 /// As [`Service::update`], as far as it depends on the text alone.
 pub fn check_update(text: &str, memory: &Arc<MemoryBudget>, options: &SessionOptions) -> Result<(), Error> {
-    Ticket::begin(memory, &options.limits)?.parse(text, options, parse_update_with).map(drop)
+    let ticket = Ticket::begin(memory, &options.limits)?;
+    parse(&ticket, text, options).map(drop)
+}
+
+/// Parses an update; says how many bytes that takes.
+fn parse(ticket: &Ticket, text: &str, options: &SessionOptions) -> Result<(Update, u64), Error> {
+    let (mut update, bytes): (Update, u64) = ticket.parse(text, options, parse_update_with)?;
+    if let Some(ReadGraphs { default, named }) = &options.graphs {
+        update.set_dataset(default, named).map_err(of_update)?;
+    }
+    Ok((update, bytes))
 }
 
 pub(crate) fn run(
@@ -209,7 +219,7 @@ pub(crate) fn run(
 ) -> Result<Updated, Error> {
     let began = Instant::now();
     let ticket = Ticket::begin(service.memory(), &options.limits)?;
-    let (update, text_bytes): (Update, u64) = ticket.parse(text, &options, parse_update_with)?;
+    let (update, text_bytes) = parse(&ticket, text, &options)?;
     let updated = run_parsed(service, &update, (ticket, text_bytes), data, options)?;
     Ok(Updated { time: began.elapsed(), ..updated })
 }
@@ -296,7 +306,7 @@ impl Running<'_> {
     }
 
     fn loaded(&self, load: Load<'_>, filling: &Filling) -> Result<Change, Error> {
-        let SessionOptions { web, folder, parse, plan, .. } = &*self.options;
+        let SessionOptions { web, folder, parse, plan, document, .. } = &*self.options;
         let Ticket { cancel, until, .. } = &self.ticket;
         let holding = Arc::new(Holding {
             ticket: self.ticket.clone(),
@@ -305,8 +315,12 @@ impl Running<'_> {
             refused: OnceLock::new(),
         });
         let book = |inner| Held { inner, holding: Arc::clone(&holding), read: 0, booked: 0 };
-        let source = document::open(load.from, web, folder.as_deref(), (cancel, *until), book)
-            .map_err(|error| Error::Failed { name: "load".to_owned(), error: error.into() })?;
+        let given = document.as_ref().filter(|document| document.iri() == load.from);
+        let opened = match given {
+            Some(document) => document.open(book),
+            None => document::open(load.from, web, folder.as_deref(), (cancel, *until), book),
+        };
+        let source = opened.map_err(|error| Error::Failed { name: "load".to_owned(), error: error.into() })?;
         let load_options = LoadOptions { hash_seed: plan.hash_seed, rdf_12: parse.rdf_12, ..LoadOptions::default() };
         let mut loading = self.service.load(vec![source], load_options, cancel);
         let _ = holding.progress.set(loading.progress());

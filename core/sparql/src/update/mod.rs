@@ -38,6 +38,37 @@ pub struct Update {
     operations: Vec<Operation>,
 }
 
+impl Update {
+    /// Has the patterns of all operations read these graphs, as USING and USING NAMED do (SPARQL 1.1 Protocol, §2.2.3).
+    ///
+    /// ```
+    /// # use oxrdf::NamedNode;
+    /// use vicus_sparql::parse_update;
+    /// let graphs = || (vec![NamedNode::new("http://e/g").unwrap()], Vec::new());
+    /// let (default, named) = graphs();
+    /// assert!(parse_update("DELETE WHERE { ?s ?p ?o }")?.set_dataset(&default, &named).is_ok());
+    /// let mut other = parse_update("WITH <http://e/h> DELETE { ?s ?p ?o } WHERE { ?s ?p ?o }")?;
+    /// assert!(other.set_dataset(&default, &named).is_err());
+    /// # Ok::<(), vicus_sparql::QueryError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An operation has a USING, USING NAMED or WITH of its own.
+    pub fn set_dataset(&mut self, default: &[NamedNode], named: &[NamedNode]) -> Result<(), UpdateError> {
+        let modified = self.operations.iter_mut().filter_map(|Operation(kind)| match kind {
+            Kind::Modify(modify) => modify.pattern.as_mut(),
+            _ => None,
+        });
+        for pattern in modified {
+            if pattern.query.dataset.is_some() {
+                return Err(UpdateError::HasGraphs);
+            }
+            pattern.set_dataset(default.to_vec(), named.to_vec());
+        }
+        Ok(())
+    }
+}
+
 /// One operation of an update.
 pub struct Operation(Kind);
 
@@ -88,6 +119,8 @@ pub enum UpdateError {
     NoGraph(NamedNode),
     /// LOAD INTO: the document has named graphs, and is to become one graph.
     DocumentHasGraphs,
+    /// Graphs to read are named beside the text, and an operation has a USING or WITH of its own.
+    HasGraphs,
     /// There is not enough memory.
     NoMemory(NoMemory),
     /// The data can't be read: it is damaged.
@@ -102,6 +135,9 @@ impl fmt::Display for UpdateError {
             UpdateError::DocumentHasGraphs => {
                 f.write_str("the document has named graphs, and is to become one graph: LOAD it without INTO")
             }
+            UpdateError::HasGraphs => f.write_str(
+                "an operation has a USING or a WITH of its own, so the graphs can't be named beside the text",
+            ),
             UpdateError::NoMemory(error) => error.fmt(f),
             UpdateError::Unreadable(error) => error.fmt(f),
         }

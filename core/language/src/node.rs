@@ -1,0 +1,110 @@
+//! A plan as a tree of operators, apart from any language.
+
+use std::fmt::Write as _;
+use vicus_flow::{BoxCounts, BoxId, OutputId};
+
+/// An operator of a plan. A plan is a list of them in pre-order: behind each operator come its inputs, with what is beneath them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PlanNode {
+    /// Its place in the list of the operator that reads its rows; none for the first.
+    pub parent: Option<usize>,
+    /// What kind of operator it is: `index join`, `sort`.
+    pub name: String,
+    /// What it works on: `Gpso ?article <http://swrc.ontoware.org/ontology#pages> ?value`.
+    pub detail: String,
+    /// The columns of its rows.
+    pub columns: Vec<String>,
+    /// How many rows it is expected to make.
+    pub rows: f64,
+    /// How many boxes share its work.
+    pub degree: usize,
+    /// Its boxes, in the order of their numbers, those that deal out or merge its rows among them.
+    pub boxes: Vec<BoxId>,
+    /// The outputs that share its rows.
+    pub outputs: Vec<OutputId>,
+}
+
+/// What an operator has done, by the counts of its boxes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Done {
+    /// Rows that it has made.
+    pub rows: u64,
+    /// Whether it has made all of them. If not when the request is over, it was stopped early.
+    pub is_whole: bool,
+    /// Bytes that its boxes took or read on their own nodes.
+    pub near_bytes: u64,
+    /// Those from other nodes.
+    pub far_bytes: u64,
+    /// Bytes that they wrote to temporary files.
+    pub spilled_bytes: u64,
+    /// Nanoseconds in their code, where the request is timed.
+    pub busy_ns: u64,
+}
+
+impl PlanNode {
+    /// What it has done. Panics if the counts are of another model.
+    pub fn done(&self, counts: &[BoxCounts]) -> Done {
+        let outputs = || self.outputs.iter().map(|from| &counts[from.sender().index()].outputs[from.index()]);
+        let sum = |of: fn(&BoxCounts) -> u64| self.boxes.iter().map(|id| of(&counts[id.index()])).sum();
+        Done {
+            rows: outputs().map(|output| output.rows).sum(),
+            is_whole: outputs().all(|output| output.ended),
+            near_bytes: sum(BoxCounts::near_bytes),
+            far_bytes: sum(BoxCounts::far_bytes),
+            spilled_bytes: sum(|counts| counts.spilled_bytes),
+            busy_ns: sum(|counts| counts.busy_ns),
+        }
+    }
+
+    /// A plan as text, a line for each operator, indented by its depth; after a run with what each of them did. Panics if the counts are of
+    /// another model.
+    pub fn write_all(plan: &[PlanNode], counts: Option<&[BoxCounts]>) -> String {
+        let (mut text, mut depths) = (String::new(), Vec::with_capacity(plan.len()));
+        for node in plan {
+            let depth = node.parent.map_or(0, |parent| depths[parent] + 1);
+            depths.push(depth);
+            let PlanNode { name, detail, columns, rows, degree, boxes, .. } = node;
+            let space = if detail.is_empty() { "" } else { " " };
+            let done = counts.map_or(String::new(), |counts| node.done(counts).told(*rows));
+            let degree = if *degree > 1 { format!(", degree {degree}") } else { String::new() };
+            let (indent, columns, boxes) = ("  ".repeat(depth), columns.join(" "), numbers(boxes));
+            writeln!(text, "{indent}{name}{space}{detail} [{columns}] ~{rows:.0} rows{done}{degree}, {boxes}")
+                .expect("a string takes everything");
+        }
+        text
+    }
+}
+
+impl Done {
+    /// Rows, with a mark if that is far from the estimate, and bytes.
+    fn told(&self, estimate: f64) -> String {
+        let Done { rows, near_bytes, far_bytes, .. } = self;
+        let mark = if self.is_whole { surprise(estimate, *rows as f64) } else { ", stopped early".into() };
+        let spilled = match self.spilled_bytes {
+            0 => String::new(),
+            spilled => format!(", {spilled} bytes spilled"),
+        };
+        format!(", {rows} actual{mark}, {near_bytes} bytes near, {far_bytes} far{spilled}")
+    }
+}
+
+/// A mark if the rows are more than ten times as many or as few as estimated. Less than one row counts as one.
+fn surprise(estimate: f64, actual: f64) -> String {
+    const FAR_OFF: f64 = 10.0;
+    let (thought, found) = (estimate.max(1.0), actual.max(1.0));
+    match found / thought {
+        times if times > FAR_OFF => format!(" (!! {times:.0} times more)"),
+        times if times < 1.0 / FAR_OFF => format!(" (!! {:.0} times fewer)", 1.0 / times),
+        _ => String::new(),
+    }
+}
+
+/// The boxes' numbers, as in `box 3` or `boxes 2, 4-6`.
+fn numbers(boxes: &[BoxId]) -> String {
+    let runs = boxes.chunk_by(|a, b| a.index() + 1 == b.index()).map(|run| match run {
+        [one] => one.index().to_string(),
+        _ => format!("{}-{}", run[0].index(), run[run.len() - 1].index()),
+    });
+    let plural = if boxes.len() == 1 { "box" } else { "boxes" };
+    format!("{plural} {}", runs.collect::<Vec<_>>().join(", "))
+}
