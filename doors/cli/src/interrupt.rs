@@ -1,6 +1,6 @@
-//! Ctrl-C: cancels the command, and ends the process if that takes too long.
+//! Ctrl-C and SIGTERM: cancel the command, and end the process if that takes too long.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, Once, PoisonError};
 use std::time::Duration;
 use vicus_service::{Cancel, Limits};
 
@@ -9,11 +9,32 @@ static CANCEL: LazyLock<Cancel> = LazyLock::new(Cancel::new);
 /// The exit status of a command that Ctrl-C ended, by the shells' convention.
 pub(crate) const STATUS: i32 = 130;
 
+/// What a signal does.
+type Handler = Box<dyn FnMut() + Send>;
+
+/// The system has one handler for a process, which calls this.
+static HANDLER: Mutex<Option<Handler>> = Mutex::new(None);
+
+/// From here on this is done on a signal, instead of what was done before.
+pub(crate) fn replace(handler: impl FnMut() + Send + 'static) -> Result<(), ctrlc::Error> {
+    static SET: Once = Once::new();
+    *HANDLER.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(handler));
+    let mut set = Ok(());
+    SET.call_once(|| {
+        set = ctrlc::set_handler(|| {
+            if let Some(handler) = &mut *HANDLER.lock().unwrap_or_else(PoisonError::into_inner) {
+                handler();
+            }
+        });
+    });
+    set
+}
+
 /// From here on Ctrl-C cancels what [`cancel`] was given to. If the process is still there after a second, or on a second Ctrl-C, it
 /// ends at once.
 pub(crate) fn listen() {
     // Without a handler, Ctrl-C kills the process, which is acceptable.
-    let _ = ctrlc::set_handler(|| {
+    let _ = replace(|| {
         if CANCEL.is_cancelled() {
             std::process::exit(STATUS);
         }

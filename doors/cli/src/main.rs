@@ -11,6 +11,7 @@ mod kernel;
 mod machine;
 mod memory;
 mod query;
+mod serve;
 mod simulate;
 mod spill;
 mod store;
@@ -59,6 +60,8 @@ enum Command {
     Check(store::CheckArgs),
     /// Build a store anew with what was changed since.
     Compact(store::CompactArgs),
+    /// Answer queries and updates over HTTP.
+    Serve(serve::Args),
     /// Show the machine: PUs, cores, caches, core groups, nodes, distances.
     Topology(topology::Args),
     /// Show the scheduling strategies and their parameters, or the plan of one.
@@ -119,6 +122,7 @@ fn run() -> ExitCode {
         Command::Backup(args) => store::backup(args),
         Command::Check(args) => store::check(args),
         Command::Compact(args) => store::compact(args),
+        Command::Serve(args) => serve::run(args),
         Command::Topology(args) => topology::run(args),
         Command::Strategies(args) => strategies::run(args),
         Command::Simulate(args) => simulate::run(args),

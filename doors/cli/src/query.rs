@@ -162,10 +162,7 @@ impl Args {
                 envelope_rows: self.envelope_rows,
                 hash_seed: self.hash_seed.expect("it was chosen"),
                 plan_steps: self.max_plan_steps,
-                default_graph: match self.default_graph {
-                    DefaultGraph::Own => vicus_sparql::DefaultGraph::Own,
-                    DefaultGraph::Union => vicus_sparql::DefaultGraph::Union,
-                },
+                default_graph: self.default_graph.planned(),
                 ..PlanOptions::default()
             },
             // A table is kept, and its rows stand in one order.
@@ -187,11 +184,20 @@ impl Args {
 
 /// The default graph of queries.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum DefaultGraph {
+pub(crate) enum DefaultGraph {
     /// The triples that are in no named graph.
     Own,
     /// The union of all named graphs.
     Union,
+}
+
+impl DefaultGraph {
+    pub(crate) fn planned(self) -> vicus_sparql::DefaultGraph {
+        match self {
+            DefaultGraph::Own => vicus_sparql::DefaultGraph::Own,
+            DefaultGraph::Union => vicus_sparql::DefaultGraph::Union,
+        }
+    }
 }
 
 /// How results are written.

@@ -49,7 +49,7 @@ pub(crate) struct BackupArgs {
 }
 
 /// Names a store in an error.
-fn of(path: &Path) -> String {
+pub(crate) fn of(path: &Path) -> String {
     format!("store {}", path.display())
 }
 

@@ -5,7 +5,7 @@ use vicus_sparql::Form;
 
 /// How an answer is written: solutions and the yes or no of an ASK in the first five, the triples of CONSTRUCT and DESCRIBE in the
 /// others.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Format {
     /// Columns for people.
     Table,

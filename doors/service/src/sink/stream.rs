@@ -13,8 +13,9 @@ use crate::cancel::Cancel;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 use vicus::{Resume, Turn};
 
 /// Slows the boxes that write.
@@ -40,13 +41,15 @@ pub trait Pace: Send + Sync {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn text_stream(most_bytes: usize) -> (StreamWriter, StreamReader) {
-    let shared = Arc::new(Shared { state: Mutex::default(), most_bytes });
+    let shared = Arc::new(Shared { state: Mutex::default(), taken: Condvar::new(), most_bytes });
     let writer = StreamWriter(Arc::new(Writing { shared: Arc::clone(&shared) }));
     (writer, StreamReader { shared, cancel: None })
 }
 
 struct Shared {
     state: Mutex<State>,
+    /// A piece was taken, or the reader has gone.
+    taken: Condvar,
     most_bytes: usize,
 }
 
@@ -108,6 +111,19 @@ impl StreamWriter {
     /// All is written.
     pub fn end(&self) {
         self.0.shared.end(End::Whole);
+    }
+
+    /// Bytes that wait for the reader.
+    pub fn waiting(&self) -> usize {
+        self.0.shared.lock().waiting
+    }
+
+    /// Blocks the calling thread until the reader has taken a piece or has gone, but no longer than this. For writers that are no boxes.
+    pub fn wait_for_room(&self, at_most: Duration) {
+        let state = self.0.shared.lock();
+        if state.waiting >= self.0.shared.most_bytes && !state.is_gone {
+            drop(self.0.shared.taken.wait_timeout(state, at_most));
+        }
     }
 
     /// The text breaks off here: its reader learns that it is not whole.
@@ -204,18 +220,22 @@ impl StreamReader {
         let resumed = if has_room { std::mem::take(&mut state.paused) } else { Vec::new() };
         drop(state);
         drop(resumed);
+        if has_room {
+            self.shared.taken.notify_all();
+        }
         Poll::Ready(Some(Ok(piece)))
     }
 
-    /// The whole text, if it has come to its end and is not longer than one piece.
+    /// The rest of the text, if it has come to its end.
     pub fn whole(&mut self) -> Option<Vec<u8>> {
         let mut state = self.shared.lock();
-        let is_whole = state.end == Some(End::Whole) && state.pieces.len() <= 1;
-        if !is_whole {
+        if state.end != Some(End::Whole) {
             return None;
         }
         state.waiting = 0;
-        Some(state.pieces.pop_front().unwrap_or_default())
+        let mut whole = state.pieces.pop_front().unwrap_or_default();
+        state.pieces.drain(..).for_each(|piece| whole.extend(piece));
+        Some(whole)
     }
 }
 
@@ -226,6 +246,7 @@ impl Drop for StreamReader {
         let has_ended = state.end.is_some();
         let (pieces, paused) = (std::mem::take(&mut state.pieces), std::mem::take(&mut state.paused));
         drop(state);
+        self.shared.taken.notify_all();
         if let Some(cancel) = self.cancel.take().filter(|_| !has_ended) {
             cancel.cancel();
         }

@@ -1,0 +1,233 @@
+//! `vicus serve`: answers over HTTP from a store or from files.
+
+use crate::query::{DefaultGraph, SyntaxName, by_chance, bytes, duration};
+use crate::spill::SpillArgs;
+use crate::store::of;
+use crate::tell::{print, tell};
+use crate::web::WebArgs;
+use crate::{engine, input, interrupt, memory, strategy};
+use anyhow::{Context, anyhow, bail, ensure};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use vicus::{Runtime, Setting};
+use vicus_rdf::load::{LoadOptions, Syntax};
+use vicus_server::{Access, AccessLog, ClientLimits, Data, Options, Server};
+use vicus_service::{Dataset, Limits, MemoryBudget, Service, SessionOptions, open_store, read_store};
+use vicus_sparql::{ParseOptions, PlanOptions};
+
+/// See `vicus serve --help`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The folder of a store. No other process may be writing to it, unless --read-only is given: then the data is that of now.
+    #[arg(long, value_name = "DIR", required_unless_present = "data", conflicts_with = "data")]
+    store: Option<PathBuf>,
+    /// A file of RDF that is loaded into memory, as by `vicus query`; may be given several times. Updates are lost with the process.
+    #[arg(long, value_name = "FILE")]
+    data: Vec<OsString>,
+    /// The syntax of all data files, whatever their endings; of standard input nt by default.
+    #[arg(long, value_enum, requires = "data")]
+    syntax: Option<SyntaxName>,
+    /// Where to listen. Port 0 is any that is free. Only this machine reaches 127.0.0.1; 0.0.0.0 and [::] are for all.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7878")]
+    bind: String,
+    /// Refuses all updates.
+    #[arg(long, conflicts_with_all = ["token", "open_updates"])]
+    read_only: bool,
+    /// Who sends this token (`Authorization: Bearer TOKEN`) may update. May be given several times; VICUS_TOKEN has one, too. Without any,
+    /// updates are refused.
+    #[arg(long, value_name = "TOKEN")]
+    token: Vec<String>,
+    /// Only who sends this token, or one that permits updates, may read. May be given several times.
+    #[arg(long, value_name = "TOKEN")]
+    read_token: Vec<String>,
+    /// Everybody who reaches the server may update.
+    #[arg(long, conflicts_with = "token")]
+    open_updates: bool,
+    /// Pages of this origin may read answers (`Access-Control-Allow-Origin`), or of all with `*`. By default, none may.
+    #[arg(long, value_name = "ORIGIN")]
+    cors: Option<String>,
+    /// A certificate chain as a PEM file: the server then speaks TLS.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's key as a PEM file.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// On Ctrl-C and SIGTERM, requests that run may go on for so long.
+    #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "10")]
+    grace: Duration,
+    /// Writes a line of JSON for each request to this file, or to standard error with -.
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<PathBuf>,
+    /// The scheduling strategy, with parameters as in las:pin=pu; see `vicus strategies`; by default that of VICUS_STRATEGY, else
+    /// las.
+    #[arg(long)]
+    strategy: Option<Setting>,
+    /// How many threads answer; by default one for each PU that this process may use.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// A request is stopped when it takes longer: 30, 1.5s, 500ms. Its `timeout` parameter may ask for less.
+    #[arg(long, value_name = "SECONDS", value_parser = duration)]
+    timeout: Option<Duration>,
+    /// The bytes of memory that one request may hold: 500000, 64K, 10M, 2G. By default as much as all together.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory_limit: Option<u64>,
+    /// The bytes of memory that all requests may hold together. What finds none waits, and is refused when too many do. By default half of
+    /// the memory that is free when the server starts.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    total_memory: Option<u64>,
+    /// The most rows of an answer. A query with more fails.
+    #[arg(long, value_name = "N")]
+    max_rows: Option<u64>,
+    /// The most bytes of a query's or an update's text: 500000, 64K, 10M.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value_t = ParseOptions::default().bytes as u64)]
+    max_query_bytes: u64,
+    /// The most bytes of a request's body when it is unpacked, such as a graph's document.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "1G")]
+    max_body: u64,
+    /// How many connections may be open at once.
+    #[arg(long, value_name = "N", default_value_t = ClientLimits::default().connections)]
+    max_connections: usize,
+    /// How many requests of one address may run at once.
+    #[arg(long, value_name = "N", default_value_t = ClientLimits::default().requests)]
+    max_client_requests: usize,
+    /// How many requests may wait for a thread or for memory.
+    #[arg(long, value_name = "N", default_value_t = ClientLimits::default().waiting)]
+    max_waiting: usize,
+    /// The bytes of memory for plans of queries that may come again.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "64M")]
+    plan_cache: u64,
+    /// What a query without FROM reads as its default graph: the triples that are in no named graph, or the union of all named graphs.
+    #[arg(long, value_enum, default_value_t = DefaultGraph::Own)]
+    default_graph: DefaultGraph,
+    /// Reads RDF 1.2 and SPARQL 1.2, which are not final yet.
+    #[arg(long = "rdf-12")]
+    rdf_12: bool,
+    /// The folder in which LOAD may read files, by file: URLs; by default none.
+    #[arg(long, value_name = "DIR")]
+    load_folder: Option<PathBuf>,
+    #[command(flatten)]
+    spill: SpillArgs,
+    #[command(flatten)]
+    web: WebArgs,
+}
+
+impl Args {
+    fn session(&self) -> anyhow::Result<SessionOptions> {
+        Ok(SessionOptions {
+            parse: ParseOptions {
+                bytes: usize::try_from(self.max_query_bytes).unwrap_or(usize::MAX),
+                rdf_12: self.rdf_12,
+                ..ParseOptions::default()
+            },
+            plan: PlanOptions {
+                hash_seed: by_chance(),
+                default_graph: self.default_graph.planned(),
+                ..PlanOptions::default()
+            },
+            web: self.web.web(),
+            folder: self.load_folder.clone(),
+            temporary: self.spill.folder(self.store.as_deref())?,
+            limits: Limits { time: self.timeout, memory: self.memory_limit, rows: self.max_rows, ..Limits::default() },
+            ..SessionOptions::default()
+        })
+    }
+
+    fn access(&self) -> anyhow::Result<Access> {
+        let mut write = self.token.clone();
+        if !self.read_only && !self.open_updates {
+            write.extend(std::env::var("VICUS_TOKEN").ok().filter(|token| !token.is_empty()));
+        }
+        ensure!(write.iter().chain(&self.read_token).all(|token| !token.is_empty()), "a token is empty");
+        Ok(Access { write, read: self.read_token.clone(), is_open: self.open_updates, is_read_only: self.read_only })
+    }
+
+    fn log(&self) -> anyhow::Result<AccessLog> {
+        match &self.access_log {
+            None => Ok(AccessLog::Off),
+            Some(path) if path.as_os_str() == "-" => Ok(AccessLog::Stderr),
+            Some(path) => {
+                AccessLog::to_file(path).with_context(|| format!("--access-log {}: can't be opened", path.display()))
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        let path = match (&self.store, &self.data[..]) {
+            (Some(path), _) => path.as_os_str(),
+            (None, [file]) => file,
+            _ => return format!("{} files", self.data.len()),
+        };
+        std::path::Path::new(path).file_name().unwrap_or(path).to_string_lossy().into_owned()
+    }
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    engine::check_threads(args.threads)?;
+    let strategy = strategy::one(args.strategy.as_ref())?;
+    let clients = ClientLimits {
+        connections: args.max_connections,
+        requests: args.max_client_requests,
+        waiting: args.max_waiting,
+        body_bytes: args.max_body,
+        ..ClientLimits::default()
+    };
+    let options = Options {
+        session: args.session()?,
+        access: args.access()?,
+        log: args.log()?,
+        tls: args.tls_cert.clone().zip(args.tls_key.clone()),
+        cors: args.cors.clone(),
+        grace: args.grace,
+        clients,
+        plan_cache_bytes: args.plan_cache,
+        name: args.name(),
+    };
+    let builder = Runtime::builder().strategy(strategy).count_takes();
+    let memory = MemoryBudget::new(args.total_memory.unwrap_or_else(memory::free_limit));
+    let service = Service::new(engine::start(builder, args.threads)?, memory);
+    let data = data(&args, &service, options.session.plan.hash_seed)?;
+    let server = Server::bind(&args.bind, service, data, options)?;
+    stop_on_signals(&server)?;
+    let scheme = if args.tls_cert.is_some() { "https" } else { "http" };
+    let address = server.address().context("the server's address")?;
+    print(&format!("vicus serves {} at {scheme}://{address}/\n", args.name()))?;
+    server.run().context("the server")
+}
+
+fn data(args: &Args, service: &Service, hash_seed: u64) -> anyhow::Result<Data> {
+    match &args.store {
+        Some(path) if args.read_only => Ok(Data::Memory(Dataset::new(read_store(path).with_context(|| of(path))?))),
+        Some(path) => {
+            let store = Arc::new(open_store(path).with_context(|| of(path))?);
+            let keeper = service.keep(&store).map_err(|error| anyhow!("no thread for merging: {error}"))?;
+            Ok(Data::Store { store, keeper: Some(keeper) })
+        }
+        None => {
+            if args.data.is_empty() {
+                bail!("there is no data: --store DIR or --data FILE");
+            }
+            interrupt::listen();
+            let syntax: Option<Syntax> = args.syntax.map(SyntaxName::syntax);
+            let (sources, reading) = input::open(&args.data, syntax)?;
+            let options = LoadOptions { hash_seed, rdf_12: args.rdf_12, ..LoadOptions::default() };
+            Ok(Data::Memory(engine::load(service, sources, &reading, options)?.dataset))
+        }
+    }
+}
+
+/// On the first Ctrl-C or SIGTERM the server drains, on the second the process ends.
+fn stop_on_signals(server: &Server) -> anyhow::Result<()> {
+    let stop = server.stopper();
+    let is_stopping = AtomicBool::new(false);
+    let stopped = move || {
+        if is_stopping.swap(true, Ordering::Relaxed) {
+            std::process::exit(interrupt::STATUS);
+        }
+        tell("vicus: ending: requests that run may go on for a while; once more ends them at once");
+        stop.stop();
+    };
+    interrupt::replace(stopped).map_err(|error| anyhow!("signals can't be handled: {error}"))
+}

@@ -1,0 +1,117 @@
+//! Who may read and who may write.
+
+use axum::http::{HeaderMap, header};
+use std::fmt;
+
+/// Tokens, and what may be done with and without them. By default everybody reads, and nobody writes.
+#[derive(Clone, Default)]
+pub struct Access {
+    /// Those who know one of these may read and write.
+    pub write: Vec<String>,
+    /// Those who know one of these may read.
+    pub read: Vec<String>,
+    /// Everybody may write.
+    pub is_open: bool,
+    /// Nobody may write, whatever they know.
+    pub is_read_only: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Right {
+    Read,
+    Write,
+}
+
+/// Why it may not be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Denied {
+    /// Nobody may.
+    Never(&'static str),
+    /// With a token it could be.
+    TokenNeeded,
+    /// The token is none of this server's, or permits reading alone.
+    WrongToken,
+}
+
+impl Access {
+    /// Whether a request may do this.
+    pub(crate) fn check(&self, right: Right, headers: &HeaderMap) -> Result<(), Denied> {
+        let token = bearer(headers);
+        let knows = |tokens: &[String]| {
+            // All are compared, so that time tells nothing of which was alike.
+            token.is_some_and(|token| tokens.iter().fold(false, |known, each| known | is_same(each, token)))
+        };
+        match right {
+            Right::Write if self.is_read_only => Err(Denied::Never("this server is read-only")),
+            Right::Write if self.is_open || knows(&self.write) => Ok(()),
+            Right::Write if self.write.is_empty() => {
+                Err(Denied::Never("this server was started without a token for updates, so it takes none (--token)"))
+            }
+            Right::Read if self.read.is_empty() || knows(&self.read) || knows(&self.write) => Ok(()),
+            _ if token.is_some() => Err(Denied::WrongToken),
+            _ => Err(Denied::TokenNeeded),
+        }
+    }
+
+    /// How the page tells who may write.
+    pub(crate) fn of_updates(&self) -> &'static str {
+        match self {
+            Access { is_read_only: true, .. } => "off",
+            Access { is_open: true, .. } => "open",
+            Access { write, .. } if write.is_empty() => "off",
+            _ => "token",
+        }
+    }
+
+    pub(crate) fn of_queries(&self) -> &'static str {
+        if self.read.is_empty() { "open" } else { "token" }
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// Takes the same time for all tokens of one length.
+fn is_same(a: &str, b: &str) -> bool {
+    a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+}
+
+/// Without the tokens.
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access")
+            .field("is_open", &self.is_open)
+            .field("is_read_only", &self.is_read_only)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(token: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
+        headers
+    }
+
+    #[test]
+    fn a_token_permits_what_it_is_for() {
+        let none = HeaderMap::new();
+        let closed = Access::default();
+        assert!(closed.check(Right::Read, &none).is_ok());
+        assert!(matches!(closed.check(Right::Write, &with("any")), Err(Denied::Never(_))));
+        let access = Access { write: vec!["w".into()], read: vec!["r".into()], ..Access::default() };
+        assert_eq!(access.check(Right::Read, &none), Err(Denied::TokenNeeded));
+        assert!(access.check(Right::Read, &with("r")).is_ok() && access.check(Right::Read, &with("w")).is_ok());
+        assert_eq!(access.check(Right::Write, &with("r")), Err(Denied::WrongToken));
+        assert_eq!(access.check(Right::Write, &none), Err(Denied::TokenNeeded));
+        assert!(access.check(Right::Write, &with("w")).is_ok());
+        let read_only = Access { is_read_only: true, ..access };
+        assert!(matches!(read_only.check(Right::Write, &with("w")), Err(Denied::Never(_))));
+    }
+}

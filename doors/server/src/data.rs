@@ -1,0 +1,150 @@
+//! The data that a server answers from: a store on disk, or a dataset in memory.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vicus_rdf::Snapshot;
+use vicus_service::{Dataset, Draft, Error, Keeper, NotStored, Service, SessionOptions};
+use vicus_store::{CommitError, Store};
+
+/// Data, which updates may change while queries read it.
+pub enum Data {
+    /// A store on disk, whose changes its keeper merges in the background.
+    Store {
+        /// The store.
+        store: Arc<Store>,
+        /// Merges; ends with the server.
+        keeper: Option<Keeper>,
+    },
+    /// Files that were loaded. What updates change is lost with the process.
+    Memory(Dataset),
+}
+
+/// The data, and how often it has changed since the server started.
+pub(crate) struct Held {
+    data: Kind,
+    /// Held by an update of data in memory until it is done.
+    turn: Mutex<()>,
+    last: Mutex<Version>,
+    /// What tells one start of a server from another.
+    started: u64,
+}
+
+enum Kind {
+    Store { store: Arc<Store>, keeper: Mutex<Option<Keeper>> },
+    Memory(Mutex<Dataset>),
+}
+
+/// The data at a moment.
+#[derive(Clone)]
+pub(crate) struct Version {
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) number: u64,
+}
+
+impl Held {
+    pub(crate) fn new(data: Data, started: u64) -> Held {
+        let data = match data {
+            Data::Store { store, keeper } => Kind::Store { store, keeper: Mutex::new(keeper) },
+            Data::Memory(dataset) => Kind::Memory(Mutex::new(dataset)),
+        };
+        let last = Mutex::new(Version { snapshot: data.snapshot(), number: 1 });
+        Held { data, turn: Mutex::default(), last, started }
+    }
+
+    /// The data as it is now.
+    pub(crate) fn now(&self) -> Version {
+        let snapshot = self.data.snapshot();
+        let mut last = lock(&self.last);
+        if !Arc::ptr_eq(&last.snapshot, &snapshot) {
+            // The one before is held until here, so none that is made meanwhile has its address.
+            *last = Version { snapshot, number: last.number + 1 };
+        }
+        last.clone()
+    }
+
+    /// What names a version of the data, for this start of the server.
+    pub(crate) fn tag(&self, version: u64) -> String {
+        format!("{:x}-{version}", self.started)
+    }
+
+    pub(crate) fn is_store(&self) -> bool {
+        matches!(self.data, Kind::Store { .. })
+    }
+
+    /// Carries out an update, all of it or nothing.
+    pub(crate) fn update(&self, service: &Service, text: &str, options: SessionOptions) -> Result<Updated, NotUpdated> {
+        match &self.data {
+            Kind::Store { store, .. } => {
+                let stored = service.update_store(text, store, options)?;
+                Ok(Updated { operations: stored.updated.operations, rows: stored.updated.rows })
+            }
+            Kind::Memory(dataset) => {
+                let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut draft = Draft::of(&lock(dataset).clone());
+                let updated = service.update(text, &mut draft, options)?;
+                *lock(dataset) = draft.dataset();
+                Ok(Updated { operations: updated.operations, rows: updated.rows })
+            }
+        }
+    }
+
+    /// Ends merging, for a server that ends.
+    pub(crate) fn close(&self) {
+        if let Kind::Store { keeper, .. } = &self.data {
+            drop(lock(keeper).take());
+        }
+    }
+}
+
+impl Kind {
+    fn snapshot(&self) -> Arc<Snapshot> {
+        match self {
+            Kind::Store { store, .. } => store.snapshot(),
+            Kind::Memory(dataset) => Arc::clone(lock(dataset).snapshot()),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What an update came to.
+pub(crate) struct Updated {
+    pub(crate) operations: usize,
+    pub(crate) rows: u64,
+}
+
+/// Why an update was not carried out.
+pub(crate) enum NotUpdated {
+    Update(Error),
+    Store(Arc<dyn std::error::Error + Send + Sync>),
+    /// It may have been carried out, or not.
+    InDoubt(CommitError),
+}
+
+impl From<Error> for NotUpdated {
+    fn from(error: Error) -> NotUpdated {
+        NotUpdated::Update(error)
+    }
+}
+
+impl From<NotStored> for NotUpdated {
+    fn from(error: NotStored) -> NotUpdated {
+        match error {
+            NotStored::Update(error) => NotUpdated::Update(error),
+            NotStored::Store(error) => NotUpdated::Store(Arc::new(error)),
+            NotStored::Commit(error) if error.in_doubt() => NotUpdated::InDoubt(error),
+            NotStored::Commit(error) => NotUpdated::Store(Arc::new(error)),
+        }
+    }
+}
+
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Data::Store { .. } => "Data::Store",
+            Data::Memory(_) => "Data::Memory",
+        })
+    }
+}

@@ -1,0 +1,214 @@
+//! SPARQL 1.1 Graph Store HTTP Protocol: graphs are read, replaced, added to and deleted as documents.
+//!
+//! A graph is named by `?graph=IRI`, by `?default`, or by the request's own URL below `/store/`. Each request is one query or one update,
+//! so it happens as a whole or not at all.
+
+use crate::answer::{Failure, put};
+use crate::body::{self, Body, Bound};
+use crate::metrics::Kind;
+use crate::negotiate::{coding_of, syntax_of};
+use crate::query::{self, Asked};
+use crate::routes::{Incoming, Request};
+use crate::shared::Shared;
+use crate::update::{self, Change};
+use axum::http::{Method, Response, StatusCode};
+use oxrdf::NamedNode;
+use std::io::Cursor;
+use std::sync::Arc;
+use vicus_rdf::Order;
+use vicus_rdf::load::Syntax;
+use vicus_service::Document;
+
+/// The graph that a request is about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Named {
+    Default,
+    Graph(NamedNode),
+    /// The whole data.
+    All,
+}
+
+/// Under this IRI, an update loads the body of its request.
+const BODY: &str = "urn:vicus:the-body-of-the-request";
+
+pub(crate) async fn answer(
+    shared: &Arc<Shared>,
+    request: &Request,
+    incoming: Incoming,
+) -> Result<Response<Body>, Failure> {
+    let graph = named(request)?;
+    match request.method {
+        Method::GET | Method::HEAD => get(shared, request, graph).await,
+        Method::PUT => put_graph(shared, request, incoming, graph).await,
+        Method::POST => post(shared, request, incoming, graph).await,
+        Method::DELETE => delete(shared, request, graph).await,
+        _ => Err(Failure::method("GET, HEAD, PUT, POST, DELETE, OPTIONS")),
+    }
+}
+
+fn named(request: &Request) -> Result<Named, Failure> {
+    let of = |iri: String| {
+        NamedNode::new(&iri)
+            .map(Named::Graph)
+            .map_err(|error| Failure::bad(format!("`{iri}` is no IRI of a graph: {error}")))
+    };
+    let one = request.parameters.one("graph").map_err(Failure::bad)?;
+    match (one, request.parameters.has("default")) {
+        (Some(_), true) => Err(Failure::bad("a request is about `graph` or about `default`")),
+        (Some(graph), false) => {
+            // §4.1: a relative IRI is resolved against the request's.
+            let base = oxiri::Iri::parse(request.url()).map_err(|_| Failure::bad("the request has no usable URL"))?;
+            match base.resolve(graph) {
+                Ok(iri) => of(iri.into_inner()),
+                Err(error) => Err(Failure::bad(format!("`{graph}` is no IRI of a graph: {error}"))),
+            }
+        }
+        (None, true) => Ok(Named::Default),
+        (None, false) if request.path.len() > "/store/".len() => of(request.url()),
+        (None, false) => Ok(Named::All),
+    }
+}
+
+impl Named {
+    fn is_there(&self, shared: &Shared) -> bool {
+        let snapshot = shared.data.now().snapshot;
+        match self {
+            Named::Default | Named::All => true,
+            Named::Graph(graph) => {
+                let count = |id| vicus::or_given_up(|| snapshot.index(Order::Gspo).count(&[id])).unwrap_or(1);
+                snapshot.id(graph.as_ref().into()).is_some_and(|id| count(id) > 0)
+            }
+        }
+    }
+
+    fn missing(&self) -> Failure {
+        let name = if let Named::Graph(graph) = self { graph.to_string() } else { String::new() };
+        Failure::new(StatusCode::NOT_FOUND, "graph", format!("there is no graph {name}"))
+    }
+}
+
+async fn get(shared: &Arc<Shared>, request: &Request, graph: Named) -> Result<Response<Body>, Failure> {
+    if !graph.is_there(shared) {
+        return Err(graph.missing());
+    }
+    let text = match &graph {
+        Named::Default => "CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }".to_owned(),
+        Named::Graph(graph) => format!("CONSTRUCT {{ ?s ?p ?o }} WHERE {{ GRAPH {graph} {{ ?s ?p ?o }} }}"),
+        Named::All => return crate::dump::answer(shared, request).await,
+    };
+    let asked = Asked {
+        text: text.into(),
+        graphs: None,
+        wanted: request.wanted()?,
+        coding: coding_of(&request.headers),
+        time: None,
+        first_rows: None,
+        is_head: request.method == Method::HEAD,
+        none_match: request.none_match(),
+        own_default: true,
+    };
+    let begun = request.begin(shared, ("get", "graph"), &asked.text)?;
+    Ok(query::answer(shared, asked, begun).await)
+}
+
+/// The body as a document that an update loads.
+async fn document(
+    shared: &Shared,
+    request: &Request,
+    incoming: Incoming,
+    base: Option<String>,
+) -> Result<(Syntax, Arc<Document>), Failure> {
+    let clients = &shared.options.clients;
+    let bound = Bound { bytes: clients.body_bytes, pause: clients.body_time };
+    let unsupported = |message| Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "format", message);
+    let syntax = match syntax_of(&request.headers) {
+        // RFC 9110, §8.3: a body without a type may be anything; triples are most likely.
+        None => Syntax::Turtle,
+        Some(syntax) => syntax.map_err(unsupported)?,
+    };
+    let bytes = body::read(&request.headers, incoming, bound).await?;
+    Ok((syntax, Document::new(BODY.to_owned(), syntax, base, Cursor::new(bytes))))
+}
+
+fn has_graphs(syntax: Syntax) -> bool {
+    matches!(syntax, Syntax::NQuads | Syntax::TriG | Syntax::JsonLd)
+}
+
+async fn put_graph(
+    shared: &Arc<Shared>,
+    request: &Request,
+    incoming: Incoming,
+    graph: Named,
+) -> Result<Response<Body>, Failure> {
+    request.may_write(shared)?;
+    let is_new = !graph.is_there(shared);
+    let base = if let Named::Graph(graph) = &graph { graph.as_str().to_owned() } else { request.url() };
+    let (_, document) = document(shared, request, incoming, Some(base)).await?;
+    let text = match &graph {
+        Named::Default => format!("CLEAR DEFAULT ; LOAD <{BODY}>"),
+        Named::Graph(graph) => format!("CLEAR SILENT GRAPH {graph} ; LOAD <{BODY}> INTO GRAPH {graph}"),
+        Named::All => format!("CLEAR ALL ; LOAD <{BODY}>"),
+    };
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
+    change(shared, request, text, Some(document), status).await
+}
+
+async fn post(
+    shared: &Arc<Shared>,
+    request: &Request,
+    incoming: Incoming,
+    graph: Named,
+) -> Result<Response<Body>, Failure> {
+    request.may_write(shared)?;
+    let is_new = !graph.is_there(shared);
+    let base = if let Named::Graph(graph) = &graph { graph.as_str().to_owned() } else { request.url() };
+    let (syntax, document) = document(shared, request, incoming, Some(base)).await?;
+    let (text, new) = match &graph {
+        Named::Default => (format!("LOAD <{BODY}>"), None),
+        Named::Graph(graph) => (format!("LOAD <{BODY}> INTO GRAPH {graph}"), None),
+        Named::All if has_graphs(syntax) => (format!("LOAD <{BODY}>"), None),
+        // §5.5: a graph of the server's own naming.
+        Named::All => {
+            let name = format!("{}/store/{}", request.origin(), request.new_name(shared));
+            (format!("LOAD <{BODY}> INTO GRAPH <{name}>"), Some(name))
+        }
+    };
+    let status = if is_new || new.is_some() { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
+    let mut response = change(shared, request, text, Some(document), status).await?;
+    if let Some(name) = new.filter(|_| response.status() == StatusCode::CREATED) {
+        put(response.headers_mut(), "location", name);
+    }
+    Ok(response)
+}
+
+async fn delete(shared: &Arc<Shared>, request: &Request, graph: Named) -> Result<Response<Body>, Failure> {
+    request.may_write(shared)?;
+    if !graph.is_there(shared) {
+        return Err(graph.missing());
+    }
+    let text = match &graph {
+        Named::Default => "CLEAR DEFAULT".to_owned(),
+        Named::Graph(graph) => format!("DROP GRAPH {graph}"),
+        Named::All => "CLEAR ALL".to_owned(),
+    };
+    change(shared, request, text, None, StatusCode::NO_CONTENT).await
+}
+
+async fn change(
+    shared: &Arc<Shared>,
+    request: &Request,
+    text: String,
+    document: Option<Arc<Document>>,
+    success: StatusCode,
+) -> Result<Response<Body>, Failure> {
+    let change = Change {
+        text: text.into(),
+        graphs: None,
+        document,
+        time: request.time()?,
+        prefers_json: request.prefers_json(),
+        kind: Kind::Graph,
+    };
+    let begun = request.begin(shared, ("graph", "graph"), &change.text)?;
+    Ok(update::answer(shared, change, begun, success).await)
+}

@@ -1,0 +1,152 @@
+//! Threads that parse, plan and begin requests, so that the network's threads never do.
+//!
+//! As many as the runtime has: a request that is short runs on its job's thread, beside what the seats do, so it stays short beside long
+//! ones; a long one goes to the seats, in the order that the strategy gives to requests. What waits for a thread is bounded.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use tokio::sync::oneshot;
+
+pub(crate) struct Jobs {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// So many may wait.
+    most: usize,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Box<dyn FnOnce() + Send>>,
+    /// Threads that sleep: waking none is no call of the system.
+    sleeping: usize,
+    is_closed: bool,
+}
+
+/// So many wait already that no more may.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Full;
+
+/// A stack that is deep enough for what parsing and planning ask for before they ask for more themselves.
+const STACK_BYTES: usize = 4 << 20;
+
+impl Jobs {
+    /// So many threads, for which so many jobs may wait.
+    pub(crate) fn new(threads: usize, most: usize) -> io::Result<Jobs> {
+        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), most });
+        let mut jobs = Jobs { shared, threads: Vec::with_capacity(threads) };
+        for number in 0..threads {
+            let shared = Arc::clone(&jobs.shared);
+            let builder = std::thread::Builder::new().name(format!("vicus job {number}")).stack_size(STACK_BYTES);
+            jobs.threads.push(builder.spawn(move || shared.work())?);
+        }
+        Ok(jobs)
+    }
+
+    /// Has a thread call a function; what it returns comes through the channel, or nothing if it panicked.
+    pub(crate) fn run<R: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<oneshot::Receiver<R>, Full> {
+        let (send, receive) = oneshot::channel();
+        let mut state = self.shared.lock();
+        if state.waiting.len() >= self.shared.most || state.is_closed {
+            return Err(Full);
+        }
+        state.waiting.push_back(Box::new(move || {
+            // The client may have gone.
+            let _ = send.send(job());
+        }));
+        let wakes = state.sleeping > 0;
+        drop(state);
+        if wakes {
+            self.shared.changed.notify_one();
+        }
+        Ok(receive)
+    }
+
+    /// How many jobs wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.shared.lock().waiting.len()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.waiting.pop_front() {
+                drop(state);
+                // Its panic is the request's error; the thread goes on.
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+                state = self.lock();
+            } else if state.is_closed {
+                return;
+            } else {
+                state.sleeping += 1;
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.sleeping -= 1;
+            }
+        }
+    }
+}
+
+impl Drop for Jobs {
+    fn drop(&mut self) {
+        self.shared.lock().is_closed = true;
+        self.shared.changed.notify_all();
+        self.threads.drain(..).for_each(|thread| {
+            // Jobs' panics are caught.
+            let _ = thread.join();
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn what_would_wait_beyond_the_bound_is_refused() {
+        let jobs = Jobs::new(1, 2).unwrap();
+        let (open, gate) = mpsc::channel::<()>();
+        let (begins, begun) = mpsc::channel();
+        let first = jobs.run(move || {
+            begins.send(()).unwrap();
+            gate.recv().is_ok()
+        });
+        begun.recv().unwrap();
+        let others: Vec<_> = (0..4).map(|number| jobs.run(move || number)).collect();
+        assert_eq!(others.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false, false]);
+        open.send(()).unwrap();
+        assert!(first.unwrap().blocking_recv().unwrap());
+        let done: Vec<u32> = others.into_iter().flatten().map(|receive| receive.blocking_recv().unwrap()).collect();
+        assert_eq!(done, [0, 1]);
+    }
+
+    #[test]
+    fn a_panic_is_one_jobs_end() {
+        let jobs = Jobs::new(1, 2).unwrap();
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        assert!(
+            jobs.run(|| panic!("a job"))
+                .map(|receive: oneshot::Receiver<()>| receive.blocking_recv())
+                .unwrap()
+                .is_err()
+        );
+        std::panic::set_hook(hook);
+        assert_eq!(jobs.run(|| 7).unwrap().blocking_recv(), Ok(7));
+    }
+}

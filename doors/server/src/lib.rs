@@ -1,0 +1,48 @@
+//! SPARQL over HTTP.
+//!
+//! ```text
+//!  socket ── connection (tokio, few threads) ── route ── rights ── Asked
+//!                                                                    │ a job: text, format, limits
+//!                                                                    ▼
+//!                               jobs (as many threads as the runtime): parse, plan, begin
+//!                                  │ short: answered there        │ long: on the runtime's seats
+//!                                  ▼                              ▼
+//!                               whole body                    stream of text ──▶ body, piece by piece
+//! ```
+//!
+//! The network's threads never run boxes, and boxes never wait for sockets: what a client has not taken yet waits in a bounded stream, and
+//! boxes that would write more pause. A connection that is closed drops its response, which cancels the query.
+//!
+//! [`Server::bind`] takes a place to listen at, [`Server::run`] answers until it is told to end, and then drains.
+
+mod access;
+mod answer;
+mod api;
+mod body;
+mod coding;
+mod connection;
+mod data;
+mod description;
+mod dump;
+mod graphs;
+mod jobs;
+mod log;
+mod metrics;
+mod negotiate;
+mod options;
+mod parameters;
+mod plans;
+mod query;
+mod requests;
+mod routes;
+mod server;
+mod shared;
+mod update;
+
+pub use access::Access;
+pub use data::Data;
+pub use log::AccessLog;
+pub use negotiate::fuzz as negotiate_fuzz;
+pub use options::{ClientLimits, Options};
+pub use parameters::fuzz as parameters_fuzz;
+pub use server::{Server, ServerError, Stop};

@@ -1,0 +1,72 @@
+//! What was asked, one JSON object in a line for each request.
+
+use serde_json::json;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Where requests are written down.
+#[derive(Clone, Debug, Default)]
+pub enum AccessLog {
+    /// Nowhere.
+    #[default]
+    Off,
+    /// To standard error.
+    Stderr,
+    /// To a file.
+    File(Arc<Mutex<File>>),
+}
+
+impl AccessLog {
+    /// Appends to a file.
+    ///
+    /// # Errors
+    /// It can't be opened.
+    pub fn to_file(path: &Path) -> io::Result<AccessLog> {
+        let file = File::options().create(true).append(true).open(path)?;
+        Ok(AccessLog::File(Arc::new(Mutex::new(file))))
+    }
+
+    /// A log that can't be written to must not end the server.
+    pub(crate) fn write(&self, line: &Line<'_>) {
+        let write = |out: &mut dyn Write| {
+            let mut text = line.json();
+            text.push('\n');
+            let _ = out.write_all(text.as_bytes());
+        };
+        match self {
+            AccessLog::Off => {}
+            AccessLog::Stderr => write(&mut io::stderr()),
+            AccessLog::File(file) => write(&mut *file.lock().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+}
+
+/// One request.
+pub(crate) struct Line<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) client: String,
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) kind: &'a str,
+    pub(crate) status: u16,
+    pub(crate) time: Duration,
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
+    /// How it ended, if not well: `cancelled`, or an error.
+    pub(crate) error: Option<String>,
+}
+
+impl Line<'_> {
+    fn json(&self) -> String {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+        json!({
+            "time": (at * 1e3).round() / 1e3, "request": self.id, "client": self.client, "method": self.method, "path": self.path,
+            "kind": self.kind, "status": self.status, "ms": (self.time.as_secs_f64() * 1e6).round() / 1e3, "rows": self.rows,
+            "bytes": self.bytes, "error": self.error,
+        })
+        .to_string()
+    }
+}

@@ -1,0 +1,81 @@
+//! What a server is told when it starts.
+
+use crate::access::Access;
+use crate::log::AccessLog;
+use std::path::PathBuf;
+use std::time::Duration;
+use vicus_service::SessionOptions;
+
+/// How a server answers.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How queries and updates are parsed, planned and run. The time and the memory are the most that a request may have.
+    pub session: SessionOptions,
+    /// Who may do what.
+    pub access: Access,
+    /// Where what was asked is written to.
+    pub log: AccessLog,
+    /// The certificate chain and its key, as PEM files: then it speaks TLS.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// The value of `Access-Control-Allow-Origin`; without one, pages of other origins can't read answers.
+    pub cors: Option<String>,
+    /// How long requests that run may go on when the server is told to end.
+    pub grace: Duration,
+    /// What clients may take.
+    pub clients: ClientLimits,
+    /// Bytes of memory for plans that are kept.
+    pub plan_cache_bytes: u64,
+    /// What the data is called on the page.
+    pub name: String,
+}
+
+impl Default for Options {
+    /// No limit on time, no updates, no log, no TLS, ten seconds of grace.
+    fn default() -> Options {
+        Options {
+            session: SessionOptions::default(),
+            access: Access::default(),
+            log: AccessLog::Off,
+            tls: None,
+            cors: None,
+            grace: Duration::from_secs(10),
+            clients: ClientLimits::default(),
+            plan_cache_bytes: 64 << 20,
+            name: String::new(),
+        }
+    }
+}
+
+/// What clients may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClientLimits {
+    /// Connections that are open at once, of all clients. Further ones wait until one closes.
+    pub connections: usize,
+    /// Requests of one address that run at once. A further one is refused.
+    pub requests: usize,
+    /// Requests that wait for a thread or for memory, of all clients. A further one is refused.
+    pub waiting: usize,
+    /// Bytes of a request's body, unpacked.
+    pub body_bytes: u64,
+    /// How long a client may take for the head of a request.
+    pub head_time: Duration,
+    /// How long a client may send nothing of a request's body.
+    pub body_time: Duration,
+    /// Bytes of text that wait for a client to take them, beside what its connection holds.
+    pub stream_bytes: usize,
+}
+
+impl Default for ClientLimits {
+    /// 16,384 connections, 1,024 requests of one address, 1,024 that wait, bodies of 1 GiB, 10 s for a head, 30 s for a piece of a body.
+    fn default() -> ClientLimits {
+        ClientLimits {
+            connections: 16_384,
+            requests: 1024,
+            waiting: 1024,
+            body_bytes: 1 << 30,
+            head_time: Duration::from_secs(10),
+            body_time: Duration::from_secs(30),
+            stream_bytes: 256 << 10,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Plans that are kept: a query that comes again pays neither parsing nor planning.
+//!
+//! A plan belongs to one version of the data, whose terms and statistics it was made with, and keeps it alive; so all are dropped when the
+//! data has changed. Plans are bounded together in bytes; those that were used least recently go first.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use vicus_service::{Prepared, ReadGraphs};
+
+/// What makes two queries one, at a version of the data.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Key {
+    pub(crate) text: Arc<str>,
+    pub(crate) graphs: Option<Vec<String>>,
+}
+
+impl Key {
+    pub(crate) fn new(text: &Arc<str>, graphs: Option<&ReadGraphs>) -> Key {
+        let names = |graphs: &ReadGraphs| {
+            let default = graphs.default.iter().map(|graph| graph.as_str().to_owned());
+            default.chain([String::new()]).chain(graphs.named.iter().map(|graph| graph.as_str().to_owned())).collect()
+        };
+        Key { text: Arc::clone(text), graphs: graphs.map(names) }
+    }
+
+    fn bytes(&self) -> u64 {
+        let names: usize = self.graphs.iter().flatten().map(|name| name.len() + 32).sum();
+        (self.text.len() + names + 200) as u64
+    }
+}
+
+pub(crate) struct Plans {
+    state: Mutex<State>,
+    most_bytes: u64,
+    pub(crate) hits: AtomicU64,
+    pub(crate) misses: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    version: u64,
+    plans: HashMap<Key, (Arc<Prepared>, u64)>,
+    /// By when they were used last.
+    uses: BTreeMap<u64, Key>,
+    next: u64,
+    bytes: u64,
+}
+
+impl Plans {
+    pub(crate) fn new(most_bytes: u64) -> Plans {
+        Plans { state: Mutex::default(), most_bytes, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
+    }
+
+    /// The plan for a query at this version of the data.
+    pub(crate) fn get(&self, version: u64, key: &Key) -> Option<Arc<Prepared>> {
+        let mut state = self.lock();
+        let found = state.at(version).and_then(|state| state.used(key));
+        if found.is_some() { &self.hits } else { &self.misses }.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    /// Keeps a plan, unless it is too large to be kept with others.
+    pub(crate) fn put(&self, version: u64, key: Key, plan: &Arc<Prepared>) {
+        let bytes = plan.bytes() + key.bytes();
+        let mut state = self.lock();
+        if bytes > self.most_bytes / 8 || version < state.version || state.plans.contains_key(&key) {
+            return;
+        }
+        state.move_to(version);
+        while state.bytes + bytes > self.most_bytes {
+            let Some((_, oldest)) = state.uses.pop_first() else { return };
+            if let Some((plan, _)) = state.plans.remove(&oldest) {
+                state.bytes -= plan.bytes() + oldest.bytes();
+            }
+        }
+        let number = state.next;
+        state.next += 1;
+        state.bytes += bytes;
+        state.uses.insert(number, key.clone());
+        state.plans.insert(key, (Arc::clone(plan), number));
+    }
+
+    /// How many there are, and their bytes.
+    pub(crate) fn held(&self) -> (usize, u64) {
+        let state = self.lock();
+        (state.plans.len(), state.bytes)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Drops what belongs to an older version.
+    fn move_to(&mut self, version: u64) {
+        if version > self.version {
+            *self = State { version, next: self.next, ..State::default() };
+        }
+    }
+
+    /// Itself, if it has plans for this version.
+    fn at(&mut self, version: u64) -> Option<&mut State> {
+        self.move_to(version);
+        (version == self.version).then_some(self)
+    }
+
+    fn used(&mut self, key: &Key) -> Option<Arc<Prepared>> {
+        let next = self.next;
+        let (plan, number) = self.plans.get_mut(key)?;
+        let plan = Arc::clone(plan);
+        // The newest need not move.
+        if *number + 1 != next {
+            let key = self.uses.remove(number).expect("each plan has a use");
+            *number = next;
+            self.uses.insert(next, key);
+            self.next += 1;
+        }
+        Some(plan)
+    }
+}

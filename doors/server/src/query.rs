@@ -1,0 +1,488 @@
+//! A query, from its request to its answer.
+
+use crate::answer::{Failure, put, short};
+use crate::body::Body;
+use crate::coding::{Coding, Packer};
+use crate::data::Version;
+use crate::log::Line;
+use crate::metrics::Kind;
+use crate::negotiate::{Offer, Wanted};
+use crate::plans::Key;
+use crate::requests::{Begun, Ended, Entry};
+use crate::shared::Shared;
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use std::future::poll_fn;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use vicus_service::{
+    Dataset, Error, Limits, Outcome, Prepared, ReadGraphs, Running, SessionOptions, StreamReader, StreamWriter,
+    TextSink, Watching, text_stream,
+};
+use vicus_sparql::{DefaultGraph, Form};
+
+/// What a client asks.
+#[derive(Clone)]
+pub(crate) struct Asked {
+    pub(crate) text: Arc<str>,
+    pub(crate) graphs: Option<ReadGraphs>,
+    pub(crate) wanted: Wanted,
+    pub(crate) coding: Coding,
+    /// How long it may take, if that is less than the server permits.
+    pub(crate) time: Option<Duration>,
+    /// So many rows are wanted.
+    pub(crate) first_rows: Option<u64>,
+    /// Only the head of the answer is wanted.
+    pub(crate) is_head: bool,
+    /// The version that the client has, for a request that may be answered with that.
+    pub(crate) none_match: Option<String>,
+    /// The default graph is that of the data, whatever the server's options say.
+    pub(crate) own_default: bool,
+}
+
+/// How a query began.
+enum Started {
+    /// All of its answer is there.
+    Whole {
+        media_type: &'static str,
+        coding: Coding,
+        tag: Option<String>,
+        bytes: Vec<u8>,
+        rows: u64,
+    },
+    /// It goes on.
+    Stream(Box<Streaming>),
+    /// The client has the answer already.
+    NotModified {
+        tag: String,
+    },
+    Failed(Failure),
+    /// There is no memory for it now.
+    Later(Failure),
+}
+
+struct Streaming {
+    media_type: &'static str,
+    coding: Coding,
+    tag: Option<String>,
+    reader: StreamReader,
+    writer: StreamWriter,
+    running: Running<TextSink<Packer>>,
+}
+
+/// A body that is shorter is not packed.
+const WORTH_PACKING: usize = 1 << 10;
+
+/// Answers a query.
+pub(crate) async fn answer(shared: &Arc<Shared>, asked: Asked, begun: Begun) -> Response<Body> {
+    let began = begun.entry.began;
+    let asked = Arc::new(asked);
+    let started = loop {
+        let freed = shared.freed.notified();
+        let job = {
+            let (shared, asked, entry) = (Arc::clone(shared), Arc::clone(&asked), Arc::clone(&begun.entry));
+            move || begin(&shared, &asked, &entry)
+        };
+        let started = match shared.jobs.run(job) {
+            Ok(started) => started.await,
+            Err(_) => break Started::Failed(Failure::busy("too many requests wait: ask again later")),
+        };
+        match started {
+            Ok(Started::Later(failure)) => {
+                // Until another request has given its memory back, or its own time is up.
+                let patience = time_of(shared, &asked).unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
+                let left = patience.saturating_sub(began.elapsed());
+                if shared.requests.running() > shared.options.clients.waiting
+                    || tokio::time::timeout(left, freed).await.is_err()
+                {
+                    break Started::Failed(failure);
+                }
+            }
+            Ok(started) => break started,
+            Err(_) => {
+                break Started::Failed(Failure::new(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "internal",
+                    "the request failed by a mistake of ours",
+                ));
+            }
+        }
+    };
+    match started {
+        Started::Whole { media_type, coding, tag, bytes, rows } => {
+            shared.metrics.rows.fetch_add(rows, Ordering::Relaxed);
+            let count = bytes.len();
+            let mut response = short(StatusCode::OK, media_type, bytes);
+            set_headers(response.headers_mut(), coding, tag.as_deref());
+            ended(shared, &asked, &begun, StatusCode::OK, count, rows, None);
+            begun.end("done", None, rows);
+            response
+        }
+        Started::Stream(streaming) => stream(shared, &asked, *streaming, begun).await,
+        Started::NotModified { tag } => {
+            let mut response = short(StatusCode::NOT_MODIFIED, "", Vec::new());
+            set_headers(response.headers_mut(), Coding::Identity, Some(&tag));
+            ended(shared, &asked, &begun, StatusCode::NOT_MODIFIED, 0, 0, None);
+            begun.end("done", None, 0);
+            response
+        }
+        Started::Failed(failure) | Started::Later(failure) => failed(shared, &asked, begun, &failure),
+    }
+}
+
+/// A request waits no longer for memory.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+fn failed(shared: &Arc<Shared>, asked: &Asked, begun: Begun, failure: &Failure) -> Response<Body> {
+    let response = failure.response(asked.wanted.accepted.prefers_json(), Some(&begun.entry.id));
+    ended(shared, asked, &begun, failure.status, 0, 0, Some(failure.message.clone()));
+    let state = if failure.kind == "cancelled" { "cancelled" } else { "failed" };
+    begun.end(state, Some(failure.message.clone()), 0);
+    response
+}
+
+/// How long it may take in all.
+fn time_of(shared: &Shared, asked: &Asked) -> Option<Duration> {
+    [asked.time, shared.options.session.limits.time].into_iter().flatten().min()
+}
+
+/// Of a request that has ended, what is counted and written down.
+fn ended(
+    shared: &Shared,
+    _: &Asked,
+    begun: &Begun,
+    status: StatusCode,
+    bytes: usize,
+    rows: u64,
+    error: Option<String>,
+) {
+    note(shared, &begun.entry, Kind::Query, status.as_u16(), bytes as u64, rows, error);
+}
+
+/// Counts a request that has ended, and writes it down.
+pub(crate) fn note(
+    shared: &Shared,
+    entry: &Entry,
+    kind: Kind,
+    status: u16,
+    bytes: u64,
+    rows: u64,
+    error: Option<String>,
+) {
+    let time = entry.began.elapsed();
+    shared.metrics.add(kind, status, time);
+    shared.metrics.bytes.fetch_add(bytes, Ordering::Relaxed);
+    let line = Line {
+        id: &entry.id,
+        client: entry.client.to_string(),
+        method: entry.kind,
+        path: entry.language,
+        kind: kind.name(),
+        status,
+        time,
+        rows,
+        bytes,
+        error,
+    };
+    shared.options.log.write(&line);
+}
+
+/// On a job's thread: parses, plans, and begins.
+fn begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Started {
+    match try_begin(shared, asked, entry) {
+        Ok(started) => started,
+        Err(Stopped::Error(error @ Error::Busy(busy))) if busy.had == 0 => {
+            Started::Later(Failure::of(&error, &asked.text))
+        }
+        Err(Stopped::Error(error)) => Started::Failed(Failure::of(&error, &asked.text)),
+        Err(Stopped::Format(message)) => Started::Failed(Failure::new(StatusCode::NOT_ACCEPTABLE, "format", message)),
+    }
+}
+
+enum Stopped {
+    Error(Error),
+    Format(String),
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Stopped {
+        Stopped::Error(error)
+    }
+}
+
+/// The options of a request's session.
+fn options(shared: &Shared, asked: &Asked, entry: &Entry) -> SessionOptions {
+    let session = &shared.options.session;
+    let mut options = SessionOptions {
+        graphs: asked.graphs.clone(),
+        parallel_answers: true,
+        first_rows: asked.first_rows,
+        counts: entry.is_named,
+        limits: Limits {
+            time: time_of(shared, asked).map(|time| time.saturating_sub(entry.began.elapsed())),
+            cancel: entry.cancel.clone(),
+            ..session.limits.clone()
+        },
+        ..session.clone()
+    };
+    if asked.own_default {
+        options.plan.default_graph = DefaultGraph::Own;
+    }
+    options
+}
+
+fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<Started, Stopped> {
+    let version = shared.data.now();
+    let session = shared.service.session(&Dataset::new(Arc::clone(&version.snapshot)), options(shared, asked, entry));
+    let mut call = session.call()?;
+    let key = Key::new(&asked.text, asked.graphs.as_ref());
+    let kept = (!asked.own_default).then(|| shared.plans.get(version.number, &key)).flatten();
+    let prepared = match kept {
+        Some(prepared) => prepared,
+        None => {
+            let prepared = call.prepare(&asked.text)?;
+            if !asked.own_default {
+                shared.plans.put(version.number, key, &prepared);
+            }
+            prepared
+        }
+    };
+    let offer = asked.wanted.offer(prepared.form()).map_err(Stopped::Format)?;
+    let format = match offer {
+        Offer::Answer(format) => format,
+        Offer::Plan { json } => {
+            let text = match json {
+                true => plan_json(entry, &prepared, None, None).to_string(),
+                false => prepared.plan().explain(),
+            };
+            let (media_type, bytes) = (offer.media_type(), text.into_bytes());
+            return Ok(Started::Whole { media_type, coding: Coding::Identity, tag: None, bytes, rows: 0 });
+        }
+    };
+    let is_short = prepared.plan().is_short();
+    let media_type = offer.media_type();
+    let tag = tag_of(shared, asked, &prepared, &version, offer);
+    if let Some(tag) = tag.as_ref().filter(|tag| asked.none_match.as_ref().is_some_and(|known| has_tag(known, tag))) {
+        return Ok(Started::NotModified { tag: tag.clone() });
+    }
+    if asked.is_head {
+        return Ok(Started::Whole { media_type, coding: Coding::Identity, tag, bytes: Vec::new(), rows: 0 });
+    }
+    // A short answer is packed when it is there.
+    let coding = if is_short { Coding::Identity } else { asked.coding };
+    let (writer, reader) = text_stream(shared.options.clients.stream_bytes);
+    let pace = Arc::new(writer.clone());
+    let packer = Packer::new(coding, writer.clone())
+        .map_err(|error| Stopped::Format(format!("the answer can't be packed: {error}")))?;
+    let running = call.begin(&prepared, TextSink::paced(format, packer, pace))?;
+    let mut reader = reader.cancelling(entry.cancel.clone());
+    if !running.is_done() {
+        entry.set_run(&prepared, running.watch());
+        let streaming = Streaming { media_type, coding, tag, reader, writer, running };
+        return Ok(Started::Stream(Box::new(streaming)));
+    }
+    if entry.is_named {
+        entry.set_run(&prepared, running.watch());
+    }
+    let (packer, outcome) = running.wait()?;
+    count(shared, &outcome);
+    packer.end().map_err(|error| Stopped::Format(format!("the answer can't be packed: {error}")))?;
+    let bytes = reader.whole().unwrap_or_default();
+    let coding = if bytes.len() >= WORTH_PACKING && is_short { asked.coding } else { coding };
+    let bytes = match is_short {
+        true => coding.pack(bytes).map_err(|error| Stopped::Format(format!("the answer can't be packed: {error}")))?,
+        false => bytes,
+    };
+    Ok(Started::Whole { media_type, coding, tag, bytes, rows: outcome.rows })
+}
+
+/// Counts what a query cost.
+fn count(shared: &Shared, outcome: &Outcome) {
+    let (metrics, totals) = (&shared.metrics, &outcome.totals);
+    metrics.near_bytes.fetch_add(totals.near_bytes, Ordering::Relaxed);
+    metrics.far_bytes.fetch_add(totals.far_bytes, Ordering::Relaxed);
+    metrics.tasks.fetch_add(totals.tasks, Ordering::Relaxed);
+    metrics.far_tasks.fetch_add(totals.far, Ordering::Relaxed);
+    shared.freed.notify_waiters();
+}
+
+/// What names an answer, if asking again at the same version of the data gives the same one.
+fn tag_of(shared: &Shared, asked: &Asked, prepared: &Prepared, version: &Version, offer: Offer) -> Option<String> {
+    let asks_others = asked.text.to_ascii_lowercase().contains("service");
+    if prepared.plan().may_differ() || asks_others {
+        return None;
+    }
+    let mut hasher = DefaultHasher::new();
+    (&asked.text, offer, asked.coding, asked.first_rows).hash(&mut hasher);
+    Key::new(&asked.text, asked.graphs.as_ref()).graphs.hash(&mut hasher);
+    // Weak: rows without an order may come in another one.
+    Some(format!("W/\"{}-{:x}\"", shared.data.tag(version.number), hasher.finish()))
+}
+
+/// Whether `If-None-Match` has a tag (RFC 9110, §13.1.2).
+fn has_tag(known: &str, tag: &str) -> bool {
+    let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    known.trim() == "*" || known.split(',').any(|each| opaque(each) == opaque(tag))
+}
+
+fn set_headers(headers: &mut HeaderMap, coding: Coding, tag: Option<&str>) {
+    if let Some(name) = coding.name() {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(name));
+    }
+    headers.insert(header::VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
+    match tag {
+        Some(tag) => {
+            put(headers, "etag", tag);
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        }
+        None => _ = headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    }
+}
+
+/// Sends an answer while its query runs.
+async fn stream(shared: &Arc<Shared>, asked: &Asked, streaming: Streaming, begun: Begun) -> Response<Body> {
+    let Streaming { media_type, coding, tag, mut reader, writer, running } = streaming;
+    let entry = Arc::clone(&begun.entry);
+    let (tell, done) = oneshot::channel();
+    running.when_done(move || _ = tell.send(()));
+    let (fails, failure) = oneshot::channel();
+    let finishing = {
+        let (shared, text) = (Arc::clone(shared), Arc::clone(&asked.text));
+        async move {
+            // A sender that is dropped has told as well.
+            let _ = done.await;
+            let failure = match running.wait() {
+                Ok((packer, outcome)) => {
+                    count(&shared, &outcome);
+                    shared.metrics.rows.fetch_add(outcome.rows, Ordering::Relaxed);
+                    begun.end("done", None, outcome.rows);
+                    match packer.end() {
+                        Ok(()) => return,
+                        Err(error) => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string()),
+                    }
+                }
+                Err(error) => {
+                    shared.freed.notify_waiters();
+                    let failure = Failure::of(&error, &text);
+                    let state = if failure.kind == "cancelled" { "cancelled" } else { "failed" };
+                    begun.end(state, Some(failure.message.clone()), 0);
+                    failure
+                }
+            };
+            let _ = fails.send(failure);
+            writer.break_off();
+        }
+    };
+    tokio::spawn(finishing);
+    // A query that fails before its first row has an error for an answer.
+    let first = poll_fn(|context| reader.poll_piece(context)).await;
+    let first = match first {
+        Some(Ok(piece)) => Bytes::from(piece),
+        None => Bytes::new(),
+        Some(Err(_)) => {
+            let failure = failure
+                .await
+                .unwrap_or_else(|_| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the query broke off"));
+            note(shared, &entry, Kind::Query, failure.status.as_u16(), 0, 0, Some(failure.message.clone()));
+            return failure.response(asked.wanted.accepted.prefers_json(), Some(&entry.id));
+        }
+    };
+    let mut sending = Sending { shared: Arc::clone(shared), entry };
+    let body = Body::stream(first, reader, move |bytes| sending.sent(bytes));
+    let mut response = Response::new(body);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    set_headers(response.headers_mut(), coding, tag.as_deref());
+    response
+}
+
+/// An answer that is being sent. It is dropped at its end, or when its client has gone.
+struct Sending {
+    shared: Arc<Shared>,
+    entry: Arc<Entry>,
+}
+
+impl Sending {
+    fn sent(&mut self, bytes: usize) {
+        self.entry.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        let bytes = self.entry.bytes.load(Ordering::Relaxed);
+        let (status, rows, error) = match self.entry.ended() {
+            Some(Ended { state: "done", rows, .. }) => (200, rows, None),
+            Some(Ended { message, .. }) => (500, 0, message),
+            None => (499, self.entry.rows(), Some("its client has gone".to_owned())),
+        };
+        note(&self.shared, &self.entry, Kind::Query, status, bytes, rows, error);
+    }
+}
+
+/// The plan of a request, with what its operators and boxes have done so far.
+pub(crate) fn plan_json(entry: &Entry, prepared: &Prepared, watching: Option<&Watching>, end: Option<&Ended>) -> Value {
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let counts = watching.map(Watching::counts);
+    let plan = prepared.plan();
+    let form = match prepared.form() {
+        Form::Select { .. } => "select",
+        Form::Ask => "ask",
+        Form::Construct => "construct",
+        Form::Describe => "describe",
+    };
+    let operators = plan.nodes().into_iter().enumerate().map(|(id, node)| {
+        let done = counts.as_ref().map(|counts| node.done(counts));
+        let boxes: Vec<usize> = node.boxes.iter().map(|id| id.index()).collect();
+        json!({
+            "id": id, "parent": node.parent, "name": node.name, "detail": node.detail, "columns": node.columns,
+            "estimatedRows": node.rows.round(), "actualRows": done.map(|done| done.rows), "isWhole": done.map(|done| done.is_whole),
+            "timeMs": done.map(|done| done.busy_ns as f64 / 1e6), "nearBytes": done.map_or(0, |done| done.near_bytes),
+            "farBytes": done.map_or(0, |done| done.far_bytes), "spilledBytes": done.map_or(0, |done| done.spilled_bytes),
+            "degree": node.degree, "boxes": boxes,
+        })
+    });
+    let operators: Vec<Value> = operators.collect();
+    let boxes = plan.model().boxes().iter().enumerate().map(|(index, each)| {
+        let counts = counts.as_ref().map(|counts| &counts[index]);
+        let reads: Vec<Value> = each
+            .sources()
+            .zip(each.bounds())
+            .map(|((from, output), bound)| json!({ "box": from.index(), "output": output, "envelopes": bound.envelopes, "bytes": bound.bytes }))
+            .collect();
+        json!({
+            "index": index, "name": each.name(), "invocations": counts.map_or(0, |counts| counts.acts),
+            "rowsIn": counts.map_or(0, |counts| counts.rows_taken()), "rowsOut": counts.map_or(0, |counts| counts.rows_sent()),
+            "nearBytes": counts.map_or(0, |counts| counts.near_bytes()), "farBytes": counts.map_or(0, |counts| counts.far_bytes()),
+            "spilledBytes": counts.map_or(0, |counts| counts.spilled_bytes),
+            "timeMs": counts.map(|counts| counts.busy_ns as f64 / 1e6), "reads": reads,
+        })
+    });
+    let boxes: Vec<Value> = boxes.collect();
+    let totals = watching.map(Watching::totals).unwrap_or_default();
+    let takes: serde_json::Map<String, Value> = (0..totals.taken.len())
+        .filter(|rule| totals.taken[*rule] > 0)
+        .map(|rule| (rule.to_string(), totals.taken[rule].into()))
+        .collect();
+    let state = end.map_or(if watching.is_some() { "running" } else { "planned" }, |end| end.state);
+    let elapsed = end.map_or_else(|| entry.began.elapsed(), |end| end.time);
+    json!({
+        "id": &*entry.id, "text": &*entry.text, "language": entry.language, "form": form, "state": state,
+        "message": end.and_then(|end| end.message.clone()), "parsingMs": ms(prepared.parsing()), "planningMs": ms(prepared.planning()),
+        "elapsedMs": ms(elapsed), "rows": end.map_or_else(|| watching.map_or(0, Watching::rows), |end| end.rows),
+        "operators": operators, "boxes": boxes,
+        "totals": { "tasks": totals.tasks, "far": totals.far, "nearBytes": totals.near_bytes, "farBytes": totals.far_bytes, "takes": takes },
+    })
+}
+
+/// A client's idea of how long a request may take: `30`, `1.5`, `500ms`.
+pub(crate) fn time_limit(text: &str) -> Option<Duration> {
+    let seconds = match text.trim().strip_suffix("ms") {
+        Some(ms) => ms.parse::<f64>().ok()? / 1e3,
+        None => text.trim().trim_end_matches('s').parse::<f64>().ok()?,
+    };
+    (seconds.is_finite() && seconds > 0.0).then(|| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+}

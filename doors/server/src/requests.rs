@@ -1,0 +1,291 @@
+//! The requests that run, and the last ones that did: for those who look at them, and who stop them.
+
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use vicus_service::{Cancel, Prepared, Watching};
+
+/// Of requests that have ended, so many plans are kept, of requests whose clients named them.
+const KEPT: usize = 64;
+
+/// A name that a client gives has no more characters.
+const LONGEST_ID: usize = 64;
+
+pub(crate) struct Requests {
+    state: Mutex<State>,
+    next: AtomicU64,
+    started: u64,
+    /// Told when a request has begun.
+    begun: Notify,
+    /// Requests of one address that may run at once.
+    most_of_one: usize,
+}
+
+#[derive(Default)]
+struct State {
+    running: HashMap<Arc<str>, Arc<Entry>>,
+    by_client: BTreeMap<IpAddr, usize>,
+    ended: VecDeque<Arc<Entry>>,
+}
+
+/// A request.
+pub(crate) struct Entry {
+    pub(crate) id: Arc<str>,
+    /// Its client has named it, and may look at it afterwards.
+    pub(crate) is_named: bool,
+    pub(crate) text: Arc<str>,
+    pub(crate) language: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) client: IpAddr,
+    pub(crate) began: Instant,
+    pub(crate) cancel: Cancel,
+    progress: Mutex<Progress>,
+    pub(crate) bytes: AtomicU64,
+}
+
+#[derive(Default)]
+struct Progress {
+    run: Option<(Arc<Prepared>, Watching)>,
+    end: Option<Ended>,
+    /// The plan as it was at the end, of a request that is named.
+    plan: Option<Arc<Value>>,
+    trace: Option<Arc<Value>>,
+}
+
+/// How a request ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    pub(crate) state: &'static str,
+    pub(crate) message: Option<String>,
+    pub(crate) rows: u64,
+    pub(crate) time: Duration,
+}
+
+/// Why a request may not begin.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum NotBegun {
+    /// Its name is none, or another request that runs has it.
+    Name(String),
+    /// Its client has as many requests as it may.
+    TooMany(usize),
+}
+
+/// A request that runs. Dropping it without [`Begun::end`] means that its client has gone: it is cancelled.
+pub(crate) struct Begun {
+    requests: Arc<Requests>,
+    pub(crate) entry: Arc<Entry>,
+}
+
+impl Requests {
+    pub(crate) fn new(started: u64, most_of_one: usize) -> Arc<Requests> {
+        let next = AtomicU64::new(1);
+        Arc::new(Requests { state: Mutex::default(), next, started, begun: Notify::new(), most_of_one })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a request, under the name that its client gives it or another one.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        name: Option<&str>,
+        (kind, language): (&'static str, &'static str),
+        text: &Arc<str>,
+        client: IpAddr,
+    ) -> Result<Begun, NotBegun> {
+        let fits = |name: &str| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+            (1..=LONGEST_ID).contains(&name.len()) && name.chars().all(plain)
+        };
+        if let Some(name) = name.filter(|name| !fits(name)) {
+            let shown: String = name.chars().take(80).collect();
+            return Err(NotBegun::Name(format!(
+                "`{shown}` is no name of a request: 1 to {LONGEST_ID} letters, digits, - and _"
+            )));
+        }
+        let id = match name {
+            Some(name) => Arc::from(name),
+            None => {
+                Arc::from(format!("{:x}-{}", self.started & 0xffff_ffff, self.next.fetch_add(1, Ordering::Relaxed)))
+            }
+        };
+        let entry = Arc::new(Entry {
+            id,
+            is_named: name.is_some(),
+            text: Arc::clone(text),
+            language,
+            kind,
+            client,
+            began: Instant::now(),
+            cancel: Cancel::new(),
+            progress: Mutex::default(),
+            bytes: AtomicU64::new(0),
+        });
+        let mut state = self.lock();
+        if state.running.contains_key(&entry.id) {
+            return Err(NotBegun::Name(format!("a request `{}` runs already", entry.id)));
+        }
+        let of_client = state.by_client.entry(client).or_default();
+        if *of_client >= self.most_of_one {
+            return Err(NotBegun::TooMany(self.most_of_one));
+        }
+        *of_client += 1;
+        state.running.insert(Arc::clone(&entry.id), Arc::clone(&entry));
+        drop(state);
+        if entry.is_named {
+            self.begun.notify_waiters();
+        }
+        Ok(Begun { requests: Arc::clone(self), entry })
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.lock().running.len()
+    }
+
+    /// Those that run, the oldest first.
+    pub(crate) fn all(&self) -> Vec<Arc<Entry>> {
+        let mut all: Vec<_> = self.lock().running.values().cloned().collect();
+        all.sort_by_key(|entry| entry.began);
+        all
+    }
+
+    /// One that runs or has ended.
+    pub(crate) fn get(&self, id: &str) -> Option<Arc<Entry>> {
+        let state = self.lock();
+        let running = state.running.get(id).cloned();
+        running.or_else(|| state.ended.iter().rev().find(|entry| &*entry.id == id).cloned())
+    }
+
+    /// The same; one that begins within this time is waited for.
+    pub(crate) async fn wait_for(&self, id: &str, time: Duration) -> Option<Arc<Entry>> {
+        let found = async {
+            loop {
+                let begun = self.begun.notified();
+                if let Some(entry) = self.get(id) {
+                    return entry;
+                }
+                begun.await;
+            }
+        };
+        tokio::time::timeout(time, found).await.ok()
+    }
+
+    /// Stops all.
+    pub(crate) fn cancel_all(&self) {
+        self.all().iter().for_each(|entry| entry.cancel.cancel());
+    }
+}
+
+impl Begun {
+    /// It is over.
+    pub(crate) fn end(self, state: &'static str, message: Option<String>, rows: u64) {
+        self.entry.set_end(state, message, rows);
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.entry.cancel.cancel();
+        self.entry.set_end("cancelled", Some("its client has gone".to_owned()), 0);
+        let mut state = self.requests.lock();
+        state.running.remove(&self.entry.id);
+        let client = self.entry.client;
+        if let Some(count) = state.by_client.get_mut(&client) {
+            *count -= 1;
+            if *count == 0 {
+                state.by_client.remove(&client);
+            }
+        }
+        if self.entry.is_named {
+            if state.ended.len() == KEPT {
+                state.ended.pop_front();
+            }
+            state.ended.push_back(Arc::clone(&self.entry));
+        }
+    }
+}
+
+impl Entry {
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It runs from now on.
+    pub(crate) fn set_run(&self, plan: &Arc<Prepared>, watching: Watching) {
+        self.lock().run = Some((Arc::clone(plan), watching));
+    }
+
+    pub(crate) fn set_trace(&self, trace: Value) {
+        self.lock().trace = Some(Arc::new(trace));
+    }
+
+    pub(crate) fn trace(&self) -> Option<Arc<Value>> {
+        self.lock().trace.clone()
+    }
+
+    fn set_end(&self, state: &'static str, message: Option<String>, rows: u64) {
+        let mut progress = self.lock();
+        if progress.end.is_some() {
+            return;
+        }
+        progress.end = Some(Ended { state, message, rows, time: self.began.elapsed() });
+        // The plan holds the data as it was, so only what is shown of it is kept.
+        let run = progress.run.take();
+        if self.is_named
+            && let Some((plan, watching)) = &run
+        {
+            progress.plan = Some(Arc::new(crate::query::plan_json(self, plan, Some(watching), progress.end.as_ref())));
+        }
+        drop(progress);
+        drop(run);
+    }
+
+    pub(crate) fn ended(&self) -> Option<Ended> {
+        self.lock().end.clone()
+    }
+
+    /// How far it is: `waiting`, `running`, or how it ended.
+    pub(crate) fn state(&self) -> &'static str {
+        let progress = self.lock();
+        match (&progress.end, &progress.run) {
+            (Some(end), _) => end.state,
+            (None, Some(_)) => "running",
+            (None, None) => "waiting",
+        }
+    }
+
+    pub(crate) fn rows(&self) -> u64 {
+        let progress = self.lock();
+        match (&progress.end, &progress.run) {
+            (Some(end), _) => end.rows,
+            (None, Some((_, watching))) => watching.rows(),
+            (None, None) => 0,
+        }
+    }
+
+    /// Its plan as it is now.
+    pub(crate) fn plan(&self) -> Option<Arc<Value>> {
+        let progress = self.lock();
+        if let Some(plan) = &progress.plan {
+            return Some(Arc::clone(plan));
+        }
+        let (plan, watching) = progress.run.clone()?;
+        drop(progress);
+        Some(Arc::new(crate::query::plan_json(self, &plan, Some(&watching), None)))
+    }
+
+    pub(crate) fn json(&self, looks: IpAddr) -> Value {
+        /// Of a long text, the list has the beginning.
+        const SHOWN: usize = 2000;
+        let text: String = self.text.chars().take(SHOWN).collect();
+        json!({
+            "id": &*self.id, "text": text, "language": self.language, "kind": self.kind, "state": self.state(),
+            "elapsedMs": self.began.elapsed().as_secs_f64() * 1e3, "rows": self.rows(), "mine": self.client == looks,
+        })
+    }
+}

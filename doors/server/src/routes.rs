@@ -1,0 +1,426 @@
+//! Which answer a request gets, by its path and its method.
+//!
+//! | path | what |
+//! |---|---|
+//! | `/sparql`, `/query` | queries (GET, POST), and updates by POST; without a query, the description of the service |
+//! | `/update` | updates |
+//! | `/store`, `/store/…` | graphs as documents |
+//! | `/metrics`, `/health` | for those who watch over servers |
+
+use crate::access::Right;
+use crate::answer::{Failure, put, short};
+use crate::body::{self, Body, Bound};
+use crate::metrics::{self, Kind};
+use crate::negotiate::{self, Accepted, Wanted, coding_of};
+use crate::parameters::Parameters;
+use crate::query::{self, Asked, time_limit};
+use crate::requests::{Begun, NotBegun};
+use crate::shared::Shared;
+use crate::update::{self, Change};
+use crate::{description, graphs};
+use axum::Router;
+use axum::extract::{Extension, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use axum::routing::any;
+use oxrdf::NamedNode;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use vicus_service::ReadGraphs;
+
+/// A request's body.
+pub(crate) type Incoming = axum::body::Body;
+
+/// A request without its body.
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) parameters: Parameters,
+    query: Option<String>,
+    host: Option<String>,
+    is_tls: bool,
+    pub(crate) client: IpAddr,
+}
+
+/// How a connection came in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived {
+    pub(crate) from: SocketAddr,
+    pub(crate) is_tls: bool,
+}
+
+/// All paths.
+pub(crate) fn routes(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/sparql", any(handle))
+        .route("/query", any(handle))
+        .route("/update", any(handle))
+        .route("/store", any(handle))
+        .route("/store/{*rest}", any(handle))
+        .fallback(handle)
+        .with_state(shared)
+}
+
+async fn handle(
+    State(shared): State<Arc<Shared>>,
+    Extension(arrived): Extension<Arrived>,
+    request: axum::extract::Request,
+) -> axum::response::Response {
+    let (parts, body) = request.into_parts();
+    let json = Accepted::of(&parts.headers).prefers_json();
+    let is_head = parts.method == Method::HEAD;
+    let origin = parts.headers.contains_key(header::ORIGIN);
+    let mut response = match Request::of(parts, arrived) {
+        Ok(request) => match answer(&shared, &request, body).await {
+            Ok(response) => response,
+            Err(failure) => {
+                shared.metrics.add(request.kind(), failure.status.as_u16(), Duration::ZERO);
+                failure.response(json, None)
+            }
+        },
+        Err(failure) => failure.response(json, None),
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::SERVER, HeaderValue::from_static(concat!("vicus/", env!("CARGO_PKG_VERSION"))));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Some(cors) = shared.options.cors.as_ref().filter(|_| origin) {
+        put(headers, "access-control-allow-origin", cors);
+        put(
+            headers,
+            "access-control-expose-headers",
+            "vicus-request-id, vicus-rows-limited, etag, location, retry-after",
+        );
+    }
+    if shared.is_draining.load(Ordering::Relaxed) {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    if is_head && let Some(length) = http_body::Body::size_hint(response.body()).exact().filter(|length| *length > 0) {
+        put(response.headers_mut(), "content-length", length.to_string());
+    }
+    response.map(axum::body::Body::new)
+}
+
+impl Request {
+    fn of(parts: Parts, arrived: Arrived) -> Result<Request, Failure> {
+        let query = parts.uri.query().map(str::to_owned);
+        let parameters = Parameters::parse(query.as_deref().unwrap_or_default().as_bytes()).map_err(Failure::bad)?;
+        let host = parts.uri.authority().map(|host| host.to_string());
+        let host = host.or_else(|| Some(parts.headers.get(header::HOST)?.to_str().ok()?.to_owned()));
+        Ok(Request {
+            method: parts.method,
+            path: parts.uri.path().to_owned(),
+            headers: parts.headers,
+            parameters,
+            query,
+            host,
+            is_tls: arrived.is_tls,
+            client: arrived.from.ip(),
+        })
+    }
+
+    /// Scheme, host and port.
+    pub(crate) fn origin(&self) -> String {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        format!("{scheme}://{}", self.host.as_deref().unwrap_or("localhost"))
+    }
+
+    /// The URL that was asked for.
+    pub(crate) fn url(&self) -> String {
+        let query = self.query.as_ref().map_or(String::new(), |query| format!("?{query}"));
+        format!("{}{}{query}", self.origin(), self.path)
+    }
+
+    pub(crate) fn wanted(&self) -> Result<Wanted, Failure> {
+        let one = |name| self.parameters.one(name).map_err(Failure::bad);
+        Ok(negotiate::format_of(one("format")?.or(one("output")?), &self.headers))
+    }
+
+    pub(crate) fn prefers_json(&self) -> bool {
+        Accepted::of(&self.headers).prefers_json()
+    }
+
+    pub(crate) fn none_match(&self) -> Option<String> {
+        let is_read = matches!(self.method, Method::GET | Method::HEAD);
+        Some(self.headers.get(header::IF_NONE_MATCH).filter(|_| is_read)?.to_str().ok()?.to_owned())
+    }
+
+    /// How long the client gives it.
+    pub(crate) fn time(&self) -> Result<Option<Duration>, Failure> {
+        let Some(text) = self.parameters.one("timeout").map_err(Failure::bad)? else { return Ok(None) };
+        let wrong = || Failure::bad(format!("`{text}` is no time: expected seconds, as in timeout=1.5"));
+        time_limit(text).map(Some).ok_or_else(wrong)
+    }
+
+    pub(crate) fn may_write(&self, shared: &Shared) -> Result<(), Failure> {
+        Ok(shared.options.access.check(Right::Write, &self.headers)?)
+    }
+
+    fn may_read(&self, shared: &Shared) -> Result<(), Failure> {
+        Ok(shared.options.access.check(Right::Read, &self.headers)?)
+    }
+
+    /// A name that no other graph has but by a great chance.
+    pub(crate) fn new_name(&self, shared: &Shared) -> String {
+        use std::hash::{BuildHasher, RandomState};
+        let (state, version) = (RandomState::new(), shared.data.now().number);
+        format!("{:016x}{:016x}", state.hash_one(version), state.hash_one("graph"))
+    }
+
+    /// Begins the request under its name.
+    pub(crate) fn begin(
+        &self,
+        shared: &Shared,
+        what: (&'static str, &'static str),
+        text: &Arc<str>,
+    ) -> Result<Begun, Failure> {
+        if shared.is_draining.load(Ordering::Relaxed) {
+            return Err(Failure::busy("the server is about to end"));
+        }
+        let name = self.headers.get("vicus-request-id").map(|name| name.to_str().unwrap_or(""));
+        shared.requests.begin(name, what, text, self.client).map_err(|error| match error {
+            NotBegun::Name(message) => Failure::new(StatusCode::CONFLICT, "name", message),
+            NotBegun::TooMany(most) => {
+                let message = format!("{most} requests of this address run, which is the limit: ask again later");
+                let retry_after = Some(Duration::from_secs(1));
+                Failure { retry_after, ..Failure::new(StatusCode::TOO_MANY_REQUESTS, "busy", message) }
+            }
+        })
+    }
+
+    fn kind(&self) -> Kind {
+        match self.path.as_str() {
+            "/sparql" | "/query" => Kind::Query,
+            "/update" => Kind::Update,
+            path if path.starts_with("/store") => Kind::Graph,
+            _ => Kind::Page,
+        }
+    }
+}
+
+async fn answer(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Result<Response<Body>, Failure> {
+    if request.method == Method::OPTIONS {
+        return Ok(options(shared, request));
+    }
+    match request.path.as_str() {
+        "/sparql" | "/query" => sparql(shared, request, body).await,
+        "/update" => {
+            if request.method != Method::POST {
+                return Err(Failure::method("POST, OPTIONS"));
+            }
+            let parsed = parsed(shared, request, body).await?;
+            match parsed {
+                Text { update: Some(text), parameters, .. } => change(shared, request, &text, &parameters).await,
+                _ => Err(Failure::bad(
+                    "there is no update: send it as application/sparql-update, or as `update` in a form",
+                )),
+            }
+        }
+        path if path == "/store" || path.starts_with("/store/") => {
+            request.may_read(shared)?;
+            graphs::answer(shared, request, body).await
+        }
+        "/health" => {
+            let ready = !shared.is_draining.load(Ordering::Relaxed);
+            let (status, text) =
+                if ready { (StatusCode::OK, "ok\n") } else { (StatusCode::SERVICE_UNAVAILABLE, "ending\n") };
+            Ok(short(status, "text/plain; charset=utf-8", text.as_bytes().to_vec()))
+        }
+        "/metrics" => {
+            request.may_read(shared)?;
+            let text = metrics::text(shared);
+            Ok(short(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text.into_bytes()))
+        }
+        _ => crate::api::answer(shared, request, body).await,
+    }
+}
+
+/// What a browser asks before it sends a request to another origin.
+fn options(shared: &Shared, request: &Request) -> Response<Body> {
+    let allow = match request.path.as_str() {
+        "/update" => "POST, OPTIONS",
+        path if path.starts_with("/store") => "GET, HEAD, PUT, POST, DELETE, OPTIONS",
+        _ => "GET, HEAD, POST, OPTIONS",
+    };
+    let mut response = short(StatusCode::NO_CONTENT, "", Vec::new());
+    let headers = response.headers_mut();
+    headers.insert(header::ALLOW, HeaderValue::from_static(allow));
+    if shared.options.cors.is_some() && request.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD) {
+        put(headers, "access-control-allow-methods", allow);
+        put(
+            headers,
+            "access-control-allow-headers",
+            "accept, authorization, content-type, vicus-request-id, vicus-trace, if-none-match",
+        );
+        put(headers, "access-control-max-age", "86400");
+    }
+    response
+}
+
+/// What a request says, wherever it says it.
+struct Text {
+    query: Option<String>,
+    update: Option<String>,
+    parameters: Parameters,
+}
+
+/// The query or update of a request, by its method and its body's type (SPARQL 1.1 Protocol, §2.1, §2.2).
+async fn parsed(shared: &Shared, request: &Request, body: Incoming) -> Result<Text, Failure> {
+    let mut parameters = request.parameters.clone();
+    if request.method != Method::POST {
+        let query = parameters.one("query").map_err(Failure::bad)?.map(str::to_owned);
+        return Ok(Text { query, update: None, parameters });
+    }
+    let media_type =
+        request.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let (media_type, parts) = media_type.split_once(';').unwrap_or((media_type, ""));
+    if let Some((_, charset)) = parts
+        .split(';')
+        .filter_map(|part| part.trim().split_once('='))
+        .find(|(name, _)| name.eq_ignore_ascii_case("charset"))
+        && !charset.trim_matches('"').eq_ignore_ascii_case("utf-8")
+    {
+        return Err(Failure::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "charset",
+            format!("a text is UTF-8, not `{charset}`"),
+        ));
+    }
+    let most = shared.options.session.parse.bytes as u64;
+    // In a form, a byte may be three.
+    let form_most = most.saturating_mul(3).saturating_add(1 << 20);
+    let pause = shared.options.clients.body_time;
+    let read = |bytes| body::read(&request.headers, body, Bound { bytes, pause });
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| Failure::bad("the text is no UTF-8"));
+    match media_type.trim().to_ascii_lowercase().as_str() {
+        "application/sparql-query" => {
+            if parameters.has("query") || parameters.has("update") {
+                return Err(Failure::bad("the text is the body, and is not a parameter as well"));
+            }
+            Ok(Text { query: Some(text(read(most).await?)?), update: None, parameters })
+        }
+        "application/sparql-update" => {
+            if parameters.has("query") || parameters.has("update") {
+                return Err(Failure::bad("the text is the body, and is not a parameter as well"));
+            }
+            Ok(Text { query: None, update: Some(text(read(most).await?)?), parameters })
+        }
+        "application/x-www-form-urlencoded" => {
+            parameters.add(Parameters::parse(&read(form_most).await?).map_err(Failure::bad)?);
+            let query = parameters.one("query").map_err(Failure::bad)?.map(str::to_owned);
+            let update = parameters.one("update").map_err(Failure::bad)?.map(str::to_owned);
+            Ok(Text { query, update, parameters })
+        }
+        other => {
+            let message = format!(
+                "a body of `{other}` is no query and no update: expected application/sparql-query, application/sparql-update or \
+                 application/x-www-form-urlencoded"
+            );
+            Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "format", message))
+        }
+    }
+}
+
+async fn sparql(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Result<Response<Body>, Failure> {
+    if !matches!(request.method, Method::GET | Method::HEAD | Method::POST) {
+        return Err(Failure::method("GET, HEAD, POST, OPTIONS"));
+    }
+    match parsed(shared, request, body).await? {
+        Text { query: Some(_), update: Some(_), .. } => {
+            Err(Failure::bad("a request has a query or an update, not both"))
+        }
+        Text { query: Some(text), parameters, .. } => {
+            request.may_read(shared)?;
+            ask(shared, request, text, &parameters).await
+        }
+        Text { update: Some(text), parameters, .. } => change(shared, request, &text, &parameters).await,
+        Text { parameters, .. } if request.method != Method::POST && !parameters.has("update") => {
+            request.may_read(shared)?;
+            description::answer(shared, request).await
+        }
+        Text { parameters, .. } if parameters.has("update") => Err(Failure::bad("an update is sent by POST")),
+        Text { .. } => {
+            Err(Failure::bad("there is no query: send it as application/sparql-query, or as `query` in a form"))
+        }
+    }
+}
+
+async fn ask(
+    shared: &Arc<Shared>,
+    request: &Request,
+    text: String,
+    parameters: &Parameters,
+) -> Result<Response<Body>, Failure> {
+    let one = |name| parameters.one(name).map_err(Failure::bad);
+    let first_rows = match one("limit")? {
+        None => None,
+        Some(text) => {
+            Some(text.parse().map_err(|_| Failure::bad(format!("`{text}` is no number of rows, as in limit=1000")))?)
+        }
+    };
+    let time = match one("timeout")? {
+        None => None,
+        Some(text) => Some(
+            time_limit(text)
+                .ok_or_else(|| Failure::bad(format!("`{text}` is no time: expected seconds, as in timeout=1.5")))?,
+        ),
+    };
+    let asked = Asked {
+        text: text.into(),
+        graphs: read_graphs(parameters, "default-graph-uri", "named-graph-uri")?,
+        wanted: negotiate::format_of(one("format")?.or(one("output")?), &request.headers),
+        coding: coding_of(&request.headers),
+        time,
+        first_rows,
+        is_head: request.method == Method::HEAD,
+        none_match: request.none_match(),
+        own_default: false,
+    };
+    let begun = request.begin(shared, ("query", "sparql"), &asked.text)?;
+    let id = Arc::clone(&begun.entry.id);
+    let mut response = query::answer(shared, asked, begun).await;
+    put(response.headers_mut(), "vicus-request-id", &*id);
+    if let Some(rows) = first_rows {
+        put(response.headers_mut(), "vicus-rows-limited", rows.to_string());
+    }
+    Ok(response)
+}
+
+async fn change(
+    shared: &Arc<Shared>,
+    request: &Request,
+    text: &str,
+    parameters: &Parameters,
+) -> Result<Response<Body>, Failure> {
+    request.may_write(shared)?;
+    let change = Change {
+        text: text.into(),
+        graphs: read_graphs(parameters, "using-graph-uri", "using-named-graph-uri")?,
+        document: None,
+        time: request.time()?,
+        prefers_json: request.prefers_json(),
+        kind: Kind::Update,
+    };
+    let begun = request.begin(shared, ("update", "sparql"), &change.text)?;
+    let id = Arc::clone(&begun.entry.id);
+    let status = if request.prefers_json() { StatusCode::OK } else { StatusCode::NO_CONTENT };
+    let mut response = update::answer(shared, change, begun, status).await;
+    put(response.headers_mut(), "vicus-request-id", &*id);
+    Ok(response)
+}
+
+/// The graphs that the parameters name.
+fn read_graphs(parameters: &Parameters, default: &str, named: &str) -> Result<Option<ReadGraphs>, Failure> {
+    let all = |name: &str| -> Result<Vec<NamedNode>, Failure> {
+        let of = |iri: &str| {
+            NamedNode::new(iri).map_err(|error| Failure::bad(format!("`{iri}` is no IRI of a graph: {error}")))
+        };
+        parameters.all(name).map(of).collect()
+    };
+    if !parameters.has(default) && !parameters.has(named) {
+        return Ok(None);
+    }
+    Ok(Some(ReadGraphs { default: all(default)?, named: all(named)? }))
+}

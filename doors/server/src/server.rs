@@ -1,0 +1,169 @@
+//! A server from its start to its end.
+
+use crate::connection::{self, accept};
+use crate::data::{Data, Held};
+use crate::jobs::Jobs;
+use crate::metrics::Metrics;
+use crate::options::Options;
+use crate::plans::Plans;
+use crate::requests::Requests;
+use crate::routes::routes;
+use crate::shared::Shared;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+use vicus_service::Service;
+
+/// A server that listens, and does not answer yet.
+pub struct Server {
+    listener: std::net::TcpListener,
+    tls: Option<tokio_rustls::TlsAcceptor>,
+    shared: Arc<Shared>,
+    stop: watch::Sender<bool>,
+}
+
+/// Tells a server to end, from any thread. A clone is for the same server.
+#[derive(Clone, Debug)]
+pub struct Stop(watch::Sender<bool>);
+
+impl Stop {
+    /// Has it end: it takes no more requests, lets those that run go on for a while, and then stops them.
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+/// Why a server can't be started.
+#[derive(Debug)]
+pub enum ServerError {
+    /// It can't listen there.
+    Address {
+        /// The address as it was given.
+        address: String,
+        /// Why not.
+        error: io::Error,
+    },
+    /// The certificate or its key can't be used.
+    Certificate {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// The system gives no threads.
+    Threads(io::Error),
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServerError::Address { address, error } => write!(f, "{address}: can't be listened at: {error}"),
+            ServerError::Certificate { path, why } => write!(f, "{}: {why}", path.display()),
+            ServerError::Threads(error) => write!(f, "no threads for the network: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ServerError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ServerError::Address { error, .. } | ServerError::Threads(error) => Some(error),
+            ServerError::Certificate { .. } => None,
+        }
+    }
+}
+
+/// Threads of the network: few, since they only move bytes. One for so many PUs.
+const PUS_FOR_A_THREAD: usize = 8;
+
+/// Threads at most on which updates wait for their turn and for the disk.
+const WAITING_THREADS: usize = 256;
+
+impl Server {
+    /// Listens at an address (`127.0.0.1:7878`; port 0 for any that is free).
+    ///
+    /// # Errors
+    /// The address is in use or not this machine's, or the certificate can't be used.
+    pub fn bind(address: &str, service: Service, data: Data, options: Options) -> Result<Server, ServerError> {
+        let tls = options.tls.as_ref().map(|(certificate, key)| connection::tls(certificate, key)).transpose()?;
+        let listener = connection::listen(address)?;
+        let started = RandomState::new().hash_one("a start");
+        let jobs = Jobs::new(service.runtime().plan().threads().max(2), options.clients.waiting);
+        let shared = Arc::new(Shared {
+            data: Held::new(data, started),
+            jobs: jobs.map_err(ServerError::Threads)?,
+            plans: Plans::new(options.plan_cache_bytes),
+            requests: Requests::new(started, options.clients.requests),
+            metrics: Metrics::default(),
+            freed: Notify::new(),
+            is_draining: AtomicBool::new(false),
+            service,
+            options,
+        });
+        Ok(Server { listener, tls, shared, stop: watch::Sender::new(false) })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// What tells it to end.
+    pub fn stopper(&self) -> Stop {
+        Stop(self.stop.clone())
+    }
+
+    /// Answers until it is told to end, and then drains: no request begins any more, those that run may go on for [`Options::grace`], and
+    /// what goes on after that is stopped. When it returns, nothing runs.
+    ///
+    /// # Errors
+    /// The system gives no threads.
+    pub fn run(self) -> io::Result<()> {
+        let pus = self.shared.service.runtime().topology().usable_pus().count();
+        let network = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(pus.div_ceil(PUS_FOR_A_THREAD).clamp(1, 8))
+            .max_blocking_threads(WAITING_THREADS)
+            .thread_name("vicus network")
+            .enable_all()
+            .build()?;
+        let Server { listener, tls, shared, stop } = self;
+        let grace = shared.options.grace;
+        let done = network.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            // On a thread of the network, not on this one.
+            let accepting =
+                tokio::spawn(accept(listener, tls, Arc::clone(&shared), routes(Arc::clone(&shared)), stop.subscribe()));
+            let graceful = accepting.await.map_err(io::Error::other)?;
+            shared.is_draining.store(true, Ordering::Relaxed);
+            let closed = graceful.shutdown();
+            tokio::pin!(closed);
+            if tokio::time::timeout(grace, &mut closed).await.is_err() {
+                shared.requests.cancel_all();
+                // What is cancelled still tells its clients; those that read nothing are left.
+                let _ = tokio::time::timeout(AFTER_CANCEL, &mut closed).await;
+            }
+            Ok(())
+        });
+        network.shutdown_timeout(AFTER_CANCEL);
+        shared.data.close();
+        done
+    }
+}
+
+/// How long requests that were stopped have to end.
+const AFTER_CANCEL: Duration = Duration::from_secs(2);
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("listener", &self.listener).finish_non_exhaustive()
+    }
+}

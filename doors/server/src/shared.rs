@@ -1,0 +1,26 @@
+//! What all connections of a server share.
+
+use crate::data::Held;
+use crate::jobs::Jobs;
+use crate::metrics::Metrics;
+use crate::options::Options;
+use crate::plans::Plans;
+use crate::requests::Requests;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use tokio::sync::Notify;
+use vicus_service::Service;
+
+pub(crate) struct Shared {
+    pub(crate) service: Service,
+    pub(crate) data: Held,
+    pub(crate) options: Options,
+    pub(crate) jobs: Jobs,
+    pub(crate) plans: Plans,
+    pub(crate) requests: Arc<Requests>,
+    pub(crate) metrics: Metrics,
+    /// Told when a request has ended, for those that wait for memory.
+    pub(crate) freed: Notify,
+    /// No request may begin any more.
+    pub(crate) is_draining: AtomicBool,
+}

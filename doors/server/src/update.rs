@@ -1,0 +1,75 @@
+//! An update, from its request to its answer. It waits for its turn and for the disk on a thread that may.
+
+use crate::answer::{Failure, json as json_answer, short};
+use crate::body::Body;
+use crate::data::{NotUpdated, Updated};
+use crate::metrics::Kind;
+use crate::query::note;
+use crate::requests::Begun;
+use crate::shared::Shared;
+use axum::http::{Response, StatusCode};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use vicus_service::{Document, Limits, ReadGraphs, SessionOptions};
+
+/// What a client wants to be changed.
+pub(crate) struct Change {
+    pub(crate) text: Arc<str>,
+    pub(crate) graphs: Option<ReadGraphs>,
+    /// What LOAD reads by its IRI.
+    pub(crate) document: Option<Arc<Document>>,
+    pub(crate) time: Option<Duration>,
+    pub(crate) prefers_json: bool,
+    pub(crate) kind: Kind,
+}
+
+/// Carries it out, and gives the status on success.
+pub(crate) async fn answer(shared: &Arc<Shared>, change: Change, begun: Begun, success: StatusCode) -> Response<Body> {
+    let (kind, prefers_json) = (change.kind, change.prefers_json);
+    match run(shared, change, &begun).await {
+        Ok(updated) => {
+            note(shared, &begun.entry, kind, success.as_u16(), 0, updated.rows, None);
+            let time = begun.entry.began.elapsed();
+            begun.end("done", None, updated.rows);
+            match success {
+                StatusCode::OK => json_answer(&json!({
+                    "operations": updated.operations, "rows": updated.rows, "ms": time.as_secs_f64() * 1e3,
+                })),
+                _ => short(success, "", Vec::new()),
+            }
+        }
+        Err(failure) => {
+            note(shared, &begun.entry, kind, failure.status.as_u16(), 0, 0, Some(failure.message.clone()));
+            let response = failure.response(prefers_json, Some(&begun.entry.id));
+            begun.end("failed", Some(failure.message), 0);
+            response
+        }
+    }
+}
+
+async fn run(shared: &Arc<Shared>, change: Change, begun: &Begun) -> Result<Updated, Failure> {
+    let session = &shared.options.session;
+    let limits = Limits {
+        time: [change.time, session.limits.time].into_iter().flatten().min(),
+        cancel: begun.entry.cancel.clone(),
+        ..session.limits.clone()
+    };
+    let options = SessionOptions { graphs: change.graphs, document: change.document, limits, ..session.clone() };
+    let (data, text) = (Arc::clone(shared), Arc::clone(&change.text));
+    let done = tokio::task::spawn_blocking(move || {
+        let updated = data.data.update(&data.service, &text, options);
+        data.freed.notify_waiters();
+        updated
+    });
+    let mistake =
+        |_| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the update failed by a mistake of ours");
+    done.await.map_err(mistake)?.map_err(|error| match error {
+        NotUpdated::Update(error) => Failure::of(&error, &change.text),
+        NotUpdated::Store(error) => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "store", error.to_string()),
+        NotUpdated::InDoubt(error) => {
+            let message = format!("it is not known whether the update was carried out: {error}");
+            Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "in-doubt", message)
+        }
+    })
+}
