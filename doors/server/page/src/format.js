@@ -1,16 +1,17 @@
 // Numbers, sizes and times as people read them. Pure functions.
 
+const NARROW = '\u202f';
 const whole = new Intl.NumberFormat('en');
 const short = new Intl.NumberFormat('en', { notation: 'compact', maximumSignificantDigits: 3 });
 
-/// 15752 → "15,752".
+/// 15752 → "15 752", with narrow spaces that do not break.
 export function count(value) {
-  return value === null || value === undefined ? '–' : whole.format(Math.round(value));
+  return value === null || value === undefined ? '–' : whole.format(Math.round(value)).replaceAll(',', NARROW);
 }
 
-/// 15752 → "15.8K".
+/// 15752 → "15.8k".
 export function compact(value) {
-  return value === null || value === undefined ? '–' : short.format(value);
+  return value === null || value === undefined ? '–' : short.format(value).replace('K', 'k');
 }
 
 /// "1 row", "2 rows".
@@ -58,5 +59,5 @@ export function ago(then, now) {
 /// A number of a result with its thousands grouped, unless its own form says more (exponents, INF).
 export function grouped(text) {
   const parts = /^([+-]?)(\d{5,})(\.\d+)?$/.exec(text);
-  return parts ? parts[1] + parts[2].replace(/\B(?=(\d{3})+$)/g, '\u2009') + (parts[3] ?? '') : text;
+  return parts ? parts[1] + parts[2].replace(/\B(?=(\d{3})+$)/g, NARROW) + (parts[3] ?? '') : text;
 }

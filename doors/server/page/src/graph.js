@@ -44,6 +44,12 @@ export function graphOf(triples, { literals = true, most = MAX_NODES } = {}) {
   return { nodes, edges: [...edges.values()], left };
 }
 
+/// An IRI without a prefix is named by its last part.
+function nodeLabel(term, short) {
+  const name = term.type === 'uri' && !short(term.value) ? (/[^/#]+[/#]?$/.exec(term.value)?.[0] ?? term.value) : termLabel(term, short);
+  return name.length > 30 ? `${name.slice(0, 29)}…` : name;
+}
+
 export class GraphView {
   constructor(parent, options) {
     this.options = options;
@@ -70,7 +76,11 @@ export class GraphView {
     const { short } = this.options;
     this.graph = graphOf(this.run.rows, { literals: this.literals });
     const { nodes, edges, left } = this.graph;
-    this.places = layout(nodes.length, edges.map(({ from, to }) => [from, to]), { rounds: nodes.length > 120 ? 160 : 260 });
+    const places = layout(nodes.length, edges.map(({ from, to }) => [from, to]), { rounds: nodes.length > 120 ? 160 : 260 });
+    // The plane is wide, and labels need width.
+    const { clientWidth, clientHeight } = this.plane.parentElement;
+    const stretch = Math.min(2.2, Math.max(1, clientWidth / Math.max(1, clientHeight)));
+    this.places = places.map(({ x, y }) => ({ x: x * stretch, y }));
     const button = (name, label, action) => h('button', { type: 'button', class: 'button icon-only', 'aria-label': label, title: label, onClick: action }, icon(name));
     const note = left > 0 ? `Shows ${plural(nodes.length, 'node')}; ${plural(left, 'triple')} left out` : `${plural(nodes.length, 'node')}, ${plural(edges.length, 'edge')}`;
     replace(this.controls,
@@ -98,7 +108,7 @@ export class GraphView {
   #node(node, at) {
     const { short } = this.options;
     const isLiteral = node.term.type === 'literal';
-    const text = termLabel(node.term, short, isLiteral ? 28 : 34);
+    const text = nodeLabel(node.term, short);
     const radius = isLiteral ? 4 : Math.min(14, 6 + Math.sqrt(node.degree) * 1.6);
     node.radius = radius;
     const shape = svg('circle', { r: radius });
@@ -160,7 +170,7 @@ export class GraphView {
     const { short } = this.options;
     if (this.chosen === null) {
       const items = nodes.flatMap((node, at) => (node.term.type === 'literal' ? [] : [h('li', {}, h('button', { type: 'button', class: 'list-button', onClick: () => this.choose(at) },
-        h('span', { class: 'ellipsis' }, termLabel(node.term, short)), h('span', { class: 'quiet' }, count(node.degree))))]));
+        h('span', { class: 'ellipsis', title: node.term.value }, nodeLabel(node.term, short)), h('span', { class: 'quiet' }, count(node.degree))))]));
       return replace(this.side, h('h3', {}, 'Nodes'), h('ul', { class: 'plain-list' }, items));
     }
     const facts = edges.flatMap((edge) => {
@@ -170,7 +180,7 @@ export class GraphView {
       return edge.predicates.map((predicate) => h('li', { class: 'fact' },
         h('span', { class: 'quiet' }, outwards ? termLabel(predicate, short) : `is ${termLabel(predicate, short)} of`),
         nodes[other].term.type === 'literal' ? termElement(nodes[other].term, this.options)
-          : h('button', { type: 'button', class: 'list-button link', onClick: () => this.choose(other) }, termLabel(nodes[other].term, short))));
+          : h('button', { type: 'button', class: 'list-button link', title: nodes[other].term.value, onClick: () => this.choose(other) }, nodeLabel(nodes[other].term, short))));
     });
     const { term } = nodes[this.chosen];
     replace(this.side,
@@ -190,16 +200,23 @@ export class GraphView {
     const { clientWidth: width, clientHeight: height } = this.plane.parentElement;
     const box = bounds(this.places);
     // Labels stand at the right of their nodes.
-    const [spanX, spanY] = [box.right - box.left + 260, box.bottom - box.top + 80];
-    const scale = Math.min(1.25, width / spanX, height / spanY);
-    this.camera = { scale, x: width / 2 - ((box.left + box.right) / 2 + 70) * scale, y: height / 2 - ((box.top + box.bottom) / 2) * scale };
+    const scale = Math.max(0.05, Math.min(1.25, (width - 190) / (box.right - box.left + 1), (height - 50) / (box.bottom - box.top + 1)));
+    this.camera = { scale, x: width / 2 - 60 - ((box.left + box.right) / 2) * scale, y: height / 2 - ((box.top + box.bottom) / 2) * scale };
     this.#apply();
   }
 
   #apply() {
     const { scale, x, y } = this.camera;
     this.world.setAttribute('transform', `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(${scale.toFixed(4)})`);
-    this.plane.classList.toggle('small', scale < 0.55);
+    // Labels and lines keep their size when the graph is made smaller.
+    this.plane.style.setProperty('--inverse', (1 / Math.max(0.2, Math.min(1, scale))).toFixed(3));
+    this.plane.classList.toggle('small', scale < 0.45);
+    this.nodeElements.forEach((element, at) => {
+      const radius = this.graph.nodes[at].radius / Math.min(1, Math.sqrt(scale));
+      element.firstChild.setAttribute('r', radius.toFixed(1));
+      element.lastChild.setAttribute('x', (radius + 4 / Math.min(1, scale)).toFixed(1));
+      element.lastChild.setAttribute('y', (4 / Math.min(1, scale)).toFixed(1));
+    });
   }
 
   #zoom(factor, px = this.plane.clientWidth / 2, py = this.plane.clientHeight / 2) {

@@ -40,12 +40,16 @@ class Page {
       ...start,
       prefixes: () => info.prefixes,
       onRun: () => this.execute(),
-      onChange: () => this.keepDraft(),
+      onChange: (text) => {
+        this.keepDraft();
+        this.#fitEditor(text);
+      },
       onCheck: (answer) => this.#showCheck(answer),
       onCursor: ({ line, column }) => {
         byId('cursor').textContent = `Line ${line}, column ${column}`;
       },
     });
+    this.#fitEditor(start.text);
     this.history = new History(byId('history'), {
       onChoose: ({ text, language }) => {
         this.editor.setText(text, language);
@@ -188,6 +192,11 @@ class Page {
       addEventListener('pointermove', move);
       addEventListener('pointerup', () => removeEventListener('pointermove', move), { once: true });
     });
+  }
+
+  /// The editor is as high as its text within bounds, until the bar below it is moved.
+  #fitEditor(text) {
+    byId('view-query').style.setProperty('--lines', String(text.split('\n').length));
   }
 
   #keys() {

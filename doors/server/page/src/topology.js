@@ -128,9 +128,9 @@ export class Machine {
   #renderSpark() {
     const [width, height] = [360, 56];
     const most = Math.max(1, ...this.history.map(({ near, far }) => Math.max(near, far)));
-    const across = linear([0, KEEPS - 1], [0, width]);
+    const across = linear([0, Math.max(12, this.history.length - 1)], [0, width]);
     const up = linear([0, most], [height - 2, 3]);
-    const line = (name) => this.history.map((entry, at) => `${at ? 'L' : 'M'}${across(KEEPS - this.history.length + at).toFixed(1)} ${up(entry[name]).toFixed(1)}`).join('');
+    const line = (name) => this.history.map((entry, at) => `${at ? 'L' : 'M'}${across(at).toFixed(1)} ${up(entry[name]).toFixed(1)}`).join('');
     replace(this.spark, svg('svg', { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': 'Near and far bytes of the last minute' },
       svg('path', { class: 'near', d: line('near') }), svg('path', { class: 'far', d: line('far') })));
   }
