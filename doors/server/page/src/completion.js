@@ -15,7 +15,7 @@ const KINDS = {
 export function completion(language) {
   const source = async (context) => {
     const text = context.state.doc.toString();
-    if (!context.explicit && !invites(text, context.pos)) return null;
+    if (!context.explicit && !invites(text, context.pos, language())) return null;
     const aborter = new AbortController();
     context.addEventListener('abort', () => aborter.abort(), { onDocChange: true });
     let answer;
@@ -82,11 +82,12 @@ function quiet(name, text) {
 
 /// Whether typing up to this place should open the list by itself: within a word, or after a space where a predicate or an object is
 /// due. After anything else the list would take the Enter key from someone who only wants a new line.
-function invites(text, at) {
+function invites(text, at, language) {
   const before = text.slice(Math.max(0, at - 200), at);
   const line = before.slice(before.lastIndexOf('\n') + 1);
   if (/(^|\s)#(?![^\s]*>)[^<]*$/.test(line)) return false;
   if (/[\p{L}\p{N}_:?$<@/-]$/u.test(before)) return true;
+  if (language === 'sql') return before.endsWith('.');
   return /(?:[?$][\p{L}\p{N}_]+|[\p{L}\p{N}_]:[\p{L}\p{N}_.-]*|>|;|\ba) $/u.test(line);
 }
 

@@ -49,8 +49,8 @@ export class Explain {
       ran && fact('Rows', count(plan.rows)), ran && fact('Elapsed', duration(plan.elapsedMs)), fact('Parsing', duration(plan.parsingMs)), fact('Planning', duration(plan.planningMs)),
       ran && totals && fact('Tasks', count(totals.tasks)),
       ran && totals && fact('Far tasks', count(totals.far), 'Tasks that ran on another node than their data'),
-      ran && totals && fact('Near', bytes(totals.nearBytes), 'Bytes read from memory of the same node'),
-      ran && totals && fact('Far', bytes(totals.farBytes), 'Bytes read from memory of other nodes'),
+      ran && totals && fact('Bytes near', bytes(totals.nearBytes), 'Bytes read from memory of the same node'),
+      ran && totals && fact('Bytes far', bytes(totals.farBytes), 'Bytes read from memory of other nodes'),
       ran && takes && fact('Takes', takes, 'Where cores found their tasks: 1 is their own queue'),
       off > 0 && h('div', { class: 'fact-block warn' }, h('dt', {}, 'Estimates'), h('dd', {}, icon('warning'), `${off} more than 10× off`))));
   }

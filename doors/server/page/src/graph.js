@@ -34,10 +34,11 @@ export function graphOf(triples, { literals = true, most = MAX_NODES } = {}) {
       left += 1;
       continue;
     }
-    if (predicate.value === RDF_TYPE) nodes[from].types.push(object);
+    if (predicate.value === RDF_TYPE && !nodes[from].types.some(({ value }) => value === object.value)) nodes[from].types.push(object);
     const key = `${from} ${to}`;
     if (!edges.has(key)) edges.set(key, { from, to, predicates: [] });
-    edges.get(key).predicates.push(predicate);
+    const { predicates } = edges.get(key);
+    if (!predicates.some(({ value }) => value === predicate.value)) predicates.push(predicate);
     nodes[from].degree += 1;
     nodes[to].degree += 1;
   }
@@ -79,7 +80,9 @@ export class GraphView {
     const places = layout(nodes.length, edges.map(({ from, to }) => [from, to]), { rounds: nodes.length > 120 ? 160 : 260 });
     // The plane is wide, and labels need width.
     const { clientWidth, clientHeight } = this.plane.parentElement;
-    const stretch = Math.min(2.2, Math.max(1, clientWidth / Math.max(1, clientHeight)));
+    const box = bounds(places);
+    const wanted = Math.max(1, clientWidth - 190) / Math.max(1, clientHeight - 50);
+    const stretch = Math.min(3, Math.max(0.6, (wanted * (box.bottom - box.top + 1)) / (box.right - box.left + 1)));
     this.places = places.map(({ x, y }) => ({ x: x * stretch, y }));
     const button = (name, label, action) => h('button', { type: 'button', class: 'button icon-only', 'aria-label': label, title: label, onClick: action }, icon(name));
     const note = left > 0 ? `Shows ${plural(nodes.length, 'node')}; ${plural(left, 'triple')} left out` : `${plural(nodes.length, 'node')}, ${plural(edges.length, 'edge')}`;
@@ -101,6 +104,7 @@ export class GraphView {
     nodes.forEach((_, at) => this.#moveNode(at));
     edges.forEach((_, at) => this.#moveEdge(at));
     this.plane.classList.toggle('crowded', edges.length > 60);
+    this.scale = null;
     requestAnimationFrame(() => this.#fit());
     this.#renderSide();
   }
@@ -110,7 +114,7 @@ export class GraphView {
     const isLiteral = node.term.type === 'literal';
     const text = nodeLabel(node.term, short);
     const radius = isLiteral ? 4 : Math.min(14, 6 + Math.sqrt(node.degree) * 1.6);
-    node.radius = radius;
+    Object.assign(node, { radius, shown: radius });
     const shape = svg('circle', { r: radius });
     return svg('g', { class: `node ${node.term.type}`, 'data-node': String(at),
       onPointerenter: (event) => {
@@ -134,7 +138,7 @@ export class GraphView {
     const [a, b] = [this.places[from], this.places[to]];
     const length = Math.hypot(b.x - a.x, b.y - a.y) || 1;
     const [ux, uy] = [(b.x - a.x) / length, (b.y - a.y) / length];
-    const [startAt, endAt] = [this.graph.nodes[from].radius, length - this.graph.nodes[to].radius - 2];
+    const [startAt, endAt] = [this.graph.nodes[from].shown, length - this.graph.nodes[to].shown - 2];
     const { line, label } = this.edgeElements[at];
     const set = (name, value) => line.setAttribute(name, value.toFixed(1));
     set('x1', a.x + ux * startAt);
@@ -151,6 +155,7 @@ export class GraphView {
       const touches = at !== null && (from === at || to === at);
       if (touches) near.add(from).add(to);
       this.edgeElements[edge].line.classList.toggle('near', touches);
+      this.edgeElements[edge].line.classList.toggle('far', at !== null && !touches);
       this.edgeElements[edge].label.classList.toggle('near', touches);
     });
     this.nodeElements.forEach((element, node) => {
@@ -211,12 +216,16 @@ export class GraphView {
     // Labels and lines keep their size when the graph is made smaller.
     this.plane.style.setProperty('--inverse', (1 / Math.max(0.2, Math.min(1, scale))).toFixed(3));
     this.plane.classList.toggle('small', scale < 0.45);
+    if (this.scale === scale) return;
+    this.scale = scale;
     this.nodeElements.forEach((element, at) => {
       const radius = this.graph.nodes[at].radius / Math.min(1, Math.sqrt(scale));
+      this.graph.nodes[at].shown = radius;
       element.firstChild.setAttribute('r', radius.toFixed(1));
       element.lastChild.setAttribute('x', (radius + 4 / Math.min(1, scale)).toFixed(1));
       element.lastChild.setAttribute('y', (4 / Math.min(1, scale)).toFixed(1));
     });
+    this.graph.edges.forEach((_, at) => this.#moveEdge(at));
   }
 
   #zoom(factor, px = this.plane.clientWidth / 2, py = this.plane.clientHeight / 2) {

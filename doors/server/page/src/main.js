@@ -268,6 +268,7 @@ class Page {
     this.#running(true);
     announce('Running');
     const answer = await this.editor.check();
+    const refused = Boolean(answer?.error);
     if (run.aborter.signal.aborted) run.refuse(Object.assign(new Error('stopped'), { name: 'AbortError' }));
     else if (answer?.error) run.refuse(Object.assign(new Error(answer.error.message), { place: placeOf(answer.error) }));
     else if (planOnly) await run.explain();
@@ -280,7 +281,7 @@ class Page {
       api.token.set(null);
       if (await this.#askToken(run.error.message)) return this.execute({ planOnly, again: true });
     }
-    if (!planOnly) this.history.add(run);
+    if (!planOnly && !refused) this.history.add(run);
     announce(run.error ? `Failed: ${run.error.message}` : run.state === 'cancelled' ? 'Stopped' : `Done: ${plural(run.received, 'row')}`);
     if (run.form === 'update' && run.state === 'done') this.#refreshInfo();
   }

@@ -30,6 +30,8 @@ export class Run extends EventTarget {
     this.bytes = 0;
     this.error = null;
     this.plan = null;
+    /// What the server said of the end: `{state, message}`.
+    this.ended = null;
     this.planOnly = false;
     this.startedAt = performance.now();
     this.firstRowMs = null;
@@ -57,11 +59,13 @@ export class Run extends EventTarget {
       else await this.#query();
       this.#end('done');
     } catch (error) {
+      // A connection that broke says nothing of the reason; the watch does.
+      if (this.state === 'reading' && error.name !== 'AbortError') await within(1500, watched);
       this.#fail(error);
     }
     if (watched) {
       // The last plan comes with the end of the watch; a server that does not send it is asked once.
-      await Promise.race([watched, new Promise((resolve) => setTimeout(resolve, 1500))]);
+      await within(1500, watched);
       watching.abort();
       if (!this.plan || this.plan.state === 'running' || this.plan.state === 'planned') await this.#lastPlan();
     }
@@ -144,6 +148,7 @@ export class Run extends EventTarget {
       await api.events(
         `api/requests/${this.id}/watch`,
         (name, data) => {
+          if (name === 'end') this.ended = JSON.parse(data);
           if (name !== 'plan') return;
           this.plan = JSON.parse(data);
           this.#tell('plan');
@@ -171,12 +176,12 @@ export class Run extends EventTarget {
   }
 
   #fail(error) {
-    if (error.name === 'AbortError') return this.#end('cancelled');
+    if (error.name === 'AbortError' || this.ended?.state === 'cancelled') return this.#end('cancelled');
     // A reader that fails in the middle says nothing that helps.
     const broke = this.state === 'reading' && !(error instanceof api.ServerError);
     const lost = error instanceof TypeError && !broke;
     const message = broke
-      ? `The answer broke off after ${this.received} rows. The server stopped the query or the connection was lost. (${error.message})`
+      ? `The answer broke off after ${this.received} rows: ${this.ended?.message ?? `the server stopped the query, or the connection was lost (${error.message}).`}`
       : lost ? 'The server cannot be reached.' : error.message;
     this.error = { message, place: error.place ?? null, status: error.status ?? null, request: error.request ?? null, retryAfter: error.retryAfter ?? null };
     this.#end('failed');
@@ -185,6 +190,10 @@ export class Run extends EventTarget {
   #tell(name) {
     this.dispatchEvent(new Event(name));
   }
+}
+
+function within(milliseconds, promise) {
+  return Promise.race([promise, new Promise((resolve) => setTimeout(resolve, milliseconds))]);
 }
 
 /// What a text probably is. Only for a server whose check does not answer.
