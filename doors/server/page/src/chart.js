@@ -46,17 +46,22 @@ export class Chart {
     const y = numbers.filter((column) => column !== x).at(-1) ?? numbers[0];
     const type = x === date || x === year ? 'line' : x === term ? 'bar' : 'scatter';
     this.choice = { type, x, y, colour: -1 };
+    /// The column that names the bars, for the way back from points.
+    this.named = term;
   }
 
   #renderControls() {
     const { choice, kinds } = this;
     const set = (name, value) => {
       choice[name] = value;
-      if (choice.type !== 'bar' && kinds[choice.x] === 'term') {
-        if (name === 'type') choice.x = kinds.findIndex((kind, column) => kind !== 'term' && column !== choice.y);
-        else choice.type = 'bar';
-        if (choice.x < 0) choice.x = choice.y;
-      }
+      const other = (fits) => kinds.findIndex((kind, column) => column !== choice.y && fits(kind));
+      // Lines and points need values across, bars take anything but the column that they show.
+      if (name === 'type' && value !== 'bar' && kinds[choice.x] === 'term') choice.x = other((kind) => kind !== 'term');
+      else if (name === 'type' && value === 'bar' && this.named >= 0) choice.x = this.named;
+      else if (name === 'x' && kinds[value] === 'term') choice.type = 'bar';
+      if (choice.x === choice.y) choice[name === 'y' ? 'x' : 'y'] = name === 'y' ? Math.max(0, other(() => true)) : kinds.findIndex((kind, column) => kind === 'number' && column !== choice.x);
+      if (choice.y < 0) choice.y = choice.x;
+      if (kinds[choice.x] === 'term') choice.type = 'bar';
       this.#renderControls();
       this.#draw();
     };
@@ -66,8 +71,9 @@ export class Chart {
       return h('label', { class: 'field' }, label, h('select', { 'data-name': name, onChange: (event) => set(name, Number(event.target.value)) }, options));
     };
     const all = kinds.map((_, column) => column);
+    const values = kinds.filter((kind) => kind !== 'term').length;
     const types = [['bar', 'Bars'], ['line', 'Line'], ['scatter', 'Points']].map(([type, label]) =>
-      h('button', { type: 'button', 'aria-pressed': String(choice.type === type), onClick: () => set('type', type) }, label));
+      h('button', { type: 'button', 'aria-pressed': String(choice.type === type), disabled: type !== 'bar' && values < 2, onClick: () => set('type', type) }, label));
     const focused = document.activeElement?.dataset?.name ?? (this.controls.contains(document.activeElement) ? document.activeElement.textContent : null);
     replace(this.controls, h('div', { class: 'segmented', role: 'group', 'aria-label': 'Kind of chart' }, types),
       select('Across', 'x', all), select('Up', 'y', all.filter((column) => kinds[column] === 'number')),
@@ -173,7 +179,7 @@ export class Chart {
     const greatest = (list) => list.reduce((a, b) => Math.max(a, b));
     const isYear = !isDate && /year|jahr/i.test(columns[x]);
     const wide = isDate || isYear ? [least(xs), greatest(xs)] : niceDomain(least(xs), greatest(xs));
-    const floor = joined || least(ys) >= 0 && least(ys) < greatest(ys) / 2 ? Math.min(0, least(ys)) : least(ys);
+    const floor = joined || (least(ys) >= 0 && least(ys) < greatest(ys) / 2) ? Math.min(0, least(ys)) : least(ys);
     const [low, high] = niceDomain(floor, greatest(ys), 5);
     const [left, bottom] = [64, height - 44];
     const acrossScale = linear(wide, [left + 8, width - 28]);

@@ -11,7 +11,7 @@ export class Explain {
     this.parent = parent;
     this.summary = h('div', { class: 'plan-summary' });
     this.body = h('tbody');
-    const heads = [['Operator', ''], ['Rows', 'number'], ['Estimate', 'number'], ['Time', 'time'], ['Near', 'number bytes'], ['Far', 'number bytes'], ['Spilled', 'number bytes']];
+    const heads = [['Operator', ''], ['Rows', 'number rows'], ['Estimate', 'number'], ['Time', 'time'], ['Near', 'number bytes'], ['Far', 'number bytes'], ['Spilled', 'number bytes']];
     this.grid = h('table', { class: 'plan', role: 'treegrid', 'aria-label': 'Operators of the plan' },
       h('thead', {}, h('tr', {}, heads.map(([text, kind]) => h('th', { class: kind, scope: 'col' }, text)))), this.body);
     this.side = h('aside', { class: 'side', 'aria-label': 'Boxes of the chosen operator', 'aria-live': 'off' });
@@ -57,16 +57,15 @@ export class Explain {
 
   #renderRows() {
     const { plan } = this;
+    this.grid.classList.toggle('planned', plan.state === 'planned');
     const rows = treeRows(plan.operators);
     const shares = timeShares(plan.operators);
     const longest = Math.max(1e-9, ...shares.values());
     const over = isOver(plan);
-    const ids = rows.map(({ operator }) => operator.id).join(' ');
     const focused = this.body.contains(document.activeElement) ? document.activeElement.dataset.id : null;
     const tabbable = this.chosen ?? rows[0]?.operator.id;
     const lines = rows.map((row) => this.#row(row, shares, longest, over, tabbable));
     replace(this.body, lines);
-    this.ids = ids;
     if (focused !== null) this.body.querySelector(`tr[data-id="${focused}"]`)?.focus({ preventScroll: true });
   }
 

@@ -36,11 +36,13 @@ export function graphOf(triples, { literals = true, most = MAX_NODES } = {}) {
     }
     if (predicate.value === RDF_TYPE && !nodes[from].types.some(({ value }) => value === object.value)) nodes[from].types.push(object);
     const key = `${from} ${to}`;
-    if (!edges.has(key)) edges.set(key, { from, to, predicates: [] });
+    if (!edges.has(key)) {
+      edges.set(key, { from, to, predicates: [] });
+      nodes[from].degree += 1;
+      nodes[to].degree += 1;
+    }
     const { predicates } = edges.get(key);
     if (!predicates.some(({ value }) => value === predicate.value)) predicates.push(predicate);
-    nodes[from].degree += 1;
-    nodes[to].degree += 1;
   }
   return { nodes, edges: [...edges.values()], left };
 }
@@ -81,7 +83,7 @@ export class GraphView {
     // The plane is wide, and labels need width.
     const { clientWidth, clientHeight } = this.plane.parentElement;
     const box = bounds(places);
-    const wanted = Math.max(1, clientWidth - 190) / Math.max(1, clientHeight - 50);
+    const wanted = Math.max(1, clientWidth - 250) / Math.max(1, clientHeight - 50);
     const stretch = Math.min(3, Math.max(0.6, (wanted * (box.bottom - box.top + 1)) / (box.right - box.left + 1)));
     this.places = places.map(({ x, y }) => ({ x: x * stretch, y }));
     const button = (name, label, action) => h('button', { type: 'button', class: 'button icon-only', 'aria-label': label, title: label, onClick: action }, icon(name));
@@ -93,7 +95,12 @@ export class GraphView {
       } }), 'Literals'),
       h('span', { class: 'quiet grow' }, note),
       button('minus', 'Zoom out', () => this.#zoom(1 / 1.3)), button('plus', 'Zoom in', () => this.#zoom(1.3)), button('fit', 'Show all', () => this.#fit()));
-    const arrow = svg('marker', { id: 'arrow', viewBox: '0 0 8 8', refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: 'auto' }, svg('path', { d: 'M0 .8L7 4 0 7.2z' }));
+    const arrow = svg('marker', { id: 'arrow', viewBox: '0 0 8 8', refX: 7, refY: 4, markerWidth: 6, markerHeight: 6, orient: 'auto' }, svg('path', { d: 'M0 .8L7 4 0 7.2z' }));
+    // A leaf's label stands on the side that its edge does not come from.
+    for (const { from, to } of edges) {
+      if (nodes[to].degree === 1) nodes[to].leftwards = this.places[to].x < this.places[from].x;
+      if (nodes[from].degree === 1) nodes[from].leftwards = this.places[from].x < this.places[to].x;
+    }
     this.edgeElements = edges.map((edge) => {
       const text = edge.predicates.map((predicate) => termLabel(predicate, short, 24)).join(', ');
       return { line: svg('line', { class: 'edge', 'marker-end': 'url(#arrow)' }), label: svg('text', { class: 'edge-label', 'text-anchor': 'middle' }, text.length > 40 ? `${text.slice(0, 39)}…` : text) };
@@ -125,7 +132,7 @@ export class GraphView {
         this.#highlight(this.chosen);
         hideTip();
       },
-    }, shape, svg('text', { x: radius + 5, y: 4 }, text));
+    }, shape, svg('text', { 'text-anchor': node.leftwards ? 'end' : 'start' }, text));
   }
 
   #moveNode(at) {
@@ -205,8 +212,8 @@ export class GraphView {
     const { clientWidth: width, clientHeight: height } = this.plane.parentElement;
     const box = bounds(this.places);
     // Labels stand at the right of their nodes.
-    const scale = Math.max(0.05, Math.min(1.25, (width - 190) / (box.right - box.left + 1), (height - 50) / (box.bottom - box.top + 1)));
-    this.camera = { scale, x: width / 2 - 60 - ((box.left + box.right) / 2) * scale, y: height / 2 - ((box.top + box.bottom) / 2) * scale };
+    const scale = Math.max(0.05, Math.min(1.25, (width - 250) / (box.right - box.left + 1), (height - 50) / (box.bottom - box.top + 1)));
+    this.camera = { scale, x: width / 2 - ((box.left + box.right) / 2) * scale, y: height / 2 - ((box.top + box.bottom) / 2) * scale };
     this.#apply();
   }
 
@@ -222,7 +229,8 @@ export class GraphView {
       const radius = this.graph.nodes[at].radius / Math.min(1, Math.sqrt(scale));
       this.graph.nodes[at].shown = radius;
       element.firstChild.setAttribute('r', radius.toFixed(1));
-      element.lastChild.setAttribute('x', (radius + 4 / Math.min(1, scale)).toFixed(1));
+      const beside = radius + 4 / Math.min(1, scale);
+      element.lastChild.setAttribute('x', (this.graph.nodes[at].leftwards ? -beside : beside).toFixed(1));
       element.lastChild.setAttribute('y', (4 / Math.min(1, scale)).toFixed(1));
     });
     this.graph.edges.forEach((_, at) => this.#moveEdge(at));

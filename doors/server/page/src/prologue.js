@@ -5,9 +5,9 @@ const TOKENS = new RegExp(
     '#[^\\n]*', // A comment.
     '"""(?:[^"\\\\]|\\\\.|"(?!""))*(?:"""|$)|\'\'\'(?:[^\'\\\\]|\\\\.|\'(?!\'\'))*(?:\'\'\'|$)', // Long strings.
     '"(?:[^"\\\\\\n]|\\\\.)*"?|\'(?:[^\'\\\\\\n]|\\\\.)*\'?', // Strings.
-    '<[^<>"{}|^`\\\\\\s]*>', // An IRI.
+    '<[^<>"{}|^`\\\\\\s]*>?', // An IRI, which may be unfinished.
     '[?$][\\p{L}\\p{N}_]+', // A variable.
-    '_:[\\p{L}\\p{N}_.-]+', // A blank node.
+    '_:[\\p{L}\\p{N}_.-]*', // A blank node.
     '@[A-Za-z][A-Za-z0-9-]*', // A language.
     '(?:[\\p{L}][\\p{L}\\p{N}_.-]*)?:(?:[\\p{L}\\p{N}_.:%\\\\-])*', // A name with a prefix.
     '[\\p{L}][\\p{L}\\p{N}_-]*', // A word.
@@ -27,7 +27,7 @@ export function prologue(text) {
   let name = null;
   for (const token of tokens(text)) {
     if (token.text.startsWith('#')) continue;
-    if (name !== null && token.text.startsWith('<')) {
+    if (name !== null && /^<.*>$/.test(token.text)) {
       if (word === 'PREFIX') prefixes.set(name, token.text.slice(1, -1));
       end = token.to;
       word = null;

@@ -199,7 +199,7 @@ function within(milliseconds, promise) {
 /// What a text probably is. Only for a server whose check does not answer.
 export function guessForm(text, language) {
   if (language === 'sql') return 'select';
-  const bare = text.replace(/#[^\n]*|<[^<>\s]*>|"(?:[^"\\]|\\.)*"/g, ' ');
+  const bare = text.replace(/#[^\n]*|<[^<>\s]*>|"(?:[^"\\]|\\.)*"/g, ' ').replace(/\bprefix\s+[^\s:]*:/gi, ' ');
   const word = /\b(select|ask|construct|describe|insert|delete|load|clear|drop|create|add|move|copy|with)\b/i.exec(bare);
   const found = word?.[1].toLowerCase() ?? 'select';
   return ['select', 'ask', 'construct', 'describe'].includes(found) ? found : 'update';

@@ -150,6 +150,19 @@ test('shows rows, sorts them and turns pages', async () => {
   assert.equal(await page.evaluate(() => document.activeElement.tagName), 'TD');
 });
 
+test('shows the first rows while more come, and says when an answer breaks off', async (t) => {
+  if (!isMock) return t.skip('needs a server that is slow on demand');
+  await type('SELECT * WHERE { ?slow ?p ?o }', { pasted: true });
+  await page.keyboard.press('ControlOrMeta+Enter');
+  await page.waitForFunction(() => document.querySelectorAll('.results tbody tr').length > 8 && document.getElementById('results').getAttribute('aria-busy') === 'true');
+  await picture('05-streaming');
+  await page.click('#stop');
+  await isDone();
+  await run('SELECT * WHERE { ?break ?p ?o }');
+  await page.waitForSelector('.failure');
+  await picture('05-broken');
+});
+
 test('offers to describe an IRI, and shows its triples as a graph', async () => {
   await page.click('.results .term.iri');
   await page.waitForSelector('.menu');
@@ -180,7 +193,7 @@ test('answers ASK with yes or no', async () => {
 });
 
 test('draws a chart', async () => {
-  await run('SELECT ?p (COUNT(*) AS ?n) WHERE { ?s ?p ?o } GROUP BY ?p');
+  await run('SELECT ?p (COUNT(*) AS ?n) (COUNT(DISTINCT ?s) AS ?subjects) WHERE { ?s ?p ?o } GROUP BY ?p');
   await tab('chart');
   await page.waitForSelector('.chart .mark, .chart .line');
   await picture('10-chart-bars');
@@ -332,6 +345,16 @@ test('switches to SQL where the server has it', async (t) => {
   await page.click('[data-language=sparql]');
 });
 
+test('every control has a name, and every id is there once', async () => {
+  const wrong = await page.evaluate(() => {
+    const named = (element) => element.getAttribute('aria-label') || element.textContent.trim() || element.labels?.length || element.title;
+    const silent = [...document.querySelectorAll('button, input, select, a[href], [role=button]')].filter((element) => !named(element)).map((element) => element.outerHTML.slice(0, 120));
+    const ids = [...document.querySelectorAll('[id]')].map(({ id }) => id);
+    return [...silent, ...ids.filter((id, at) => ids.indexOf(id) !== at)];
+  });
+  assert.deepEqual(wrong, []);
+});
+
 test('is dark where the system is, and by its button', async () => {
   await page.click('#theme');
   assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'dark');
@@ -354,7 +377,7 @@ test('is dark where the system is, and by its button', async () => {
   await page.waitForSelector('.graph .node');
   await page.waitForTimeout(150);
   await picture('34-dark-graph');
-  await run('SELECT ?p (COUNT(*) AS ?n) WHERE { ?s ?p ?o } GROUP BY ?p');
+  await run('SELECT ?p (COUNT(*) AS ?n) (COUNT(DISTINCT ?s) AS ?subjects) WHERE { ?s ?p ?o } GROUP BY ?p');
   await tab('chart');
   await picture('35-dark-chart');
   await type('SELECT * WHERE {\n?s ?p oops oops }');

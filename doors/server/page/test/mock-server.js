@@ -52,7 +52,7 @@ const VARIABLES = ['person', 'name', 'pages', 'score', 'issued', 'class'];
 /// A row of a query with groups: a name and a number.
 function group(at) {
   const [, , predicate, count] = WORDS[at % WORDS.length];
-  return { p: iri(predicate), n: typed(count, 'integer') };
+  return { p: iri(predicate), n: typed(count, 'integer'), subjects: typed(Math.round(count * (0.4 + noise(at) * 0.5)), 'integer') };
 }
 
 function triple(at) {
@@ -226,7 +226,7 @@ async function ofRequest(request, response, json, id, what) {
     await sleep(200);
   }
   send('plan', planOf(one, one.part));
-  send('end', { state: one.state, message: null, rows: one.rows, elapsedMs: Date.now() - one.begun });
+  send('end', { state: one.state, message: one.message ?? null, rows: one.rows, elapsedMs: Date.now() - one.begun });
   return response.end();
 }
 
@@ -251,7 +251,7 @@ async function query(request, response, json, text, url, language) {
   if (rows < all) headers['Vicus-Rows-Limited'] = String(limit);
   response.writeHead(200, headers);
   const isRows = form === 'select';
-  const variables = /group by/i.test(text) ? ['p', 'n'] : VARIABLES;
+  const variables = /group by/i.test(text) ? ['p', 'n', 'subjects'] : VARIABLES;
   const row = variables === VARIABLES ? person : group;
   if (form === 'ask') response.write(JSON.stringify({ head: {}, boolean: true }));
   else if (isRows && isJson) response.write(JSON.stringify({ head: { vars: variables } }).slice(0, -1) + ',"results":{"bindings":[');
@@ -267,7 +267,10 @@ async function query(request, response, json, text, url, language) {
     response.write(piece);
     one.rows = Math.min(rows, at + step);
     one.part = one.rows / rows;
-    if (/break/.test(text) && at > rows / 2) return response.destroy();
+    if (/break/.test(text) && at > rows / 2) {
+      Object.assign(one, { state: 'failed', message: 'the query needs more than its 1.0 GiB of memory' });
+      return response.destroy();
+    }
     await sleep(/slow/.test(text) ? 200 : 18);
   }
   if (one.state === 'running') {
