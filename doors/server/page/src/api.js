@@ -74,7 +74,10 @@ export function query({ text, language, accept, id, trace, limit, timeout }, sig
   const values = new URLSearchParams();
   if (limit) values.set('limit', String(limit));
   if (timeout) values.set('timeout', String(timeout));
-  const headers = { Accept: accept, 'Content-Type': language === 'sql' ? 'application/sql' : 'application/sparql-query' };
+  const headers = {
+    Accept: accept,
+    'Content-Type': language === 'sql' ? 'application/sql' : 'application/sparql-query',
+  };
   if (id) headers['Vicus-Request-Id'] = id;
   if (trace) headers['Vicus-Trace'] = '1';
   const path = language === 'sql' ? 'sql' : 'sparql';
@@ -89,7 +92,9 @@ export async function update({ text, id }, signal) {
 
 /// The plan without running the query.
 export async function planOnly({ text, language }, signal) {
-  return (await query({ text, language, accept: 'application/vnd.vicus.plan+json, application/json;q=0.5' }, signal)).json();
+  return (
+    await query({ text, language, accept: 'application/vnd.vicus.plan+json, application/json;q=0.5' }, signal)
+  ).json();
 }
 
 /// Reads a stream of server-sent events until it ends or is aborted. The browser's EventSource cannot send a token, so this is a plain

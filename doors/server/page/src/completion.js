@@ -8,7 +8,17 @@ import { declaration, prefixBefore } from './prologue.js';
 
 /// What stands for a kind in the list, and its name for the tool tip.
 const KINDS = {
-  predicate: 'P', class: 'C', iri: 'I', literal: 'L', variable: '?', keyword: 'K', function: 'ƒ', prefix: ':', graph: 'G', table: 'T', column: '|',
+  predicate: 'P',
+  class: 'C',
+  iri: 'I',
+  literal: 'L',
+  variable: '?',
+  keyword: 'K',
+  function: 'ƒ',
+  prefix: ':',
+  graph: 'G',
+  table: 'T',
+  column: '|',
 };
 
 /// The extension. `language()` is "sparql" or "sql".
@@ -37,7 +47,10 @@ export function completion(language) {
     optionClass: (option) => `kind-${option.type}`,
     addToOptions: [
       { position: 20, render: badge },
-      { position: 85, render: (option) => quiet('completion-count', option.count === null ? '' : compact(option.count)) },
+      {
+        position: 85,
+        render: (option) => quiet('completion-count', option.count === null ? '' : compact(option.count)),
+      },
     ],
   });
 }
@@ -51,7 +64,8 @@ function option(item, language) {
     apply: (view, completion, from, to) => {
       const text = view.state.doc.toString();
       const changes = [{ from, to, insert: item.insert }];
-      const declared = item.prefix && language === 'sparql' ? declaration(text, item.prefix.name, item.prefix.iri) : null;
+      const declared =
+        item.prefix && language === 'sparql' ? declaration(text, item.prefix.name, item.prefix.iri) : null;
       if (declared) changes.unshift({ from: declared.from, insert: declared.insert });
       const moved = declared && declared.from <= from ? declared.insert.length : 0;
       view.dispatch({
@@ -94,7 +108,8 @@ function invites(text, at, language) {
 /// Declares a known prefix in the same step in which its colon is typed. `known()` lists `{name, iri}`; `language()` as above.
 export function autoPrefix(known, language) {
   return EditorState.transactionFilter.of((transaction) => {
-    if (!transaction.docChanged || !transaction.isUserEvent('input.type') || language() !== 'sparql') return transaction;
+    if (!transaction.docChanged || !transaction.isUserEvent('input.type') || language() !== 'sparql')
+      return transaction;
     let typed = null;
     transaction.changes.iterChanges((fromA, toA, fromB, toB, inserted) => {
       if (inserted.toString().endsWith(':')) typed = toB;

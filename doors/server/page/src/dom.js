@@ -82,7 +82,11 @@ export function icon(name) {
     key: 'M5.5 10.5a2.7 2.7 0 1 0 0-.01M7.5 8.5l5.5-5.5M11 5l1.7 1.7',
     warning: 'M8 2.5l6 11H2zM8 6.5v3.2M8 11.6v.2',
   };
-  return svg('svg', { class: 'icon', viewBox: '0 0 16 16', 'aria-hidden': 'true', focusable: 'false' }, svg('path', { d: paths[name] }));
+  return svg(
+    'svg',
+    { class: 'icon', viewBox: '0 0 16 16', 'aria-hidden': 'true', focusable: 'false' },
+    svg('path', { d: paths[name] }),
+  );
 }
 
 /// A function that runs `action` once the calls have stopped for so many milliseconds.

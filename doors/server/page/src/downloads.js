@@ -25,17 +25,31 @@ const FOLD_BYTES = 8 << 20;
 /// The menu's items for a run.
 export function downloadItems(run) {
   const formats = run.isGraph ? TRIPLES : run.boolean !== null ? ROWS.slice(2, 4) : ROWS;
-  const items = formats.map(([label, type, extension]) => ({ label, detail: `.${extension}`, action: () => download(run, type, extension) }));
-  return [{ heading: 'Run again, all rows' }, ...items, { label: 'Plan', detail: '.json', action: () => download(run, 'application/vnd.vicus.plan+json', 'plan.json') }];
+  const items = formats.map(([label, type, extension]) => ({
+    label,
+    detail: `.${extension}`,
+    action: () => download(run, type, extension),
+  }));
+  return [
+    { heading: 'Run again, all rows' },
+    ...items,
+    { label: 'Plan', detail: '.json', action: () => download(run, 'application/vnd.vicus.plan+json', 'plan.json') },
+  ];
 }
 
 async function download(run, type, extension) {
   const aborter = new AbortController();
   const text = h('span', {}, 'Download: waiting for the first byte…');
   const message = toast('', { lasts: 0 });
-  message.append(text, h('button', { type: 'button', class: 'button small', onClick: () => aborter.abort() }, 'Cancel'));
+  message.append(
+    text,
+    h('button', { type: 'button', class: 'button small', onClick: () => aborter.abort() }, 'Cancel'),
+  );
   try {
-    const response = await api.query({ text: run.text, language: run.language, accept: type, id: api.newId(), timeout: run.timeout }, aborter.signal);
+    const response = await api.query(
+      { text: run.text, language: run.language, accept: type, id: api.newId(), timeout: run.timeout },
+      aborter.signal,
+    );
     const blob = await collect(response, type, (sum) => {
       text.textContent = `Download: ${bytes(sum)}`;
     });
@@ -44,7 +58,10 @@ async function download(run, type, extension) {
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
     toast(`Saved result.${extension}, ${bytes(blob.size)}`, { kind: 'good' });
   } catch (error) {
-    toast(error.name === 'AbortError' ? 'Download cancelled' : `Download failed: ${error.message}`, { kind: error.name === 'AbortError' ? 'plain' : 'bad', lasts: 8000 });
+    toast(error.name === 'AbortError' ? 'Download cancelled' : `Download failed: ${error.message}`, {
+      kind: error.name === 'AbortError' ? 'plain' : 'bad',
+      lasts: 8000,
+    });
   } finally {
     message.remove();
   }

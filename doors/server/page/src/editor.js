@@ -2,14 +2,25 @@
 
 import { closeBrackets, closeBracketsKeymap, completionKeymap, acceptCompletion } from '@codemirror/autocomplete';
 import { defaultKeymap, history, historyKeymap, indentWithTab, toggleComment } from '@codemirror/commands';
-import { PostgreSQL, sql } from '@codemirror/lang-sql';
+import { StandardSQL, sql } from '@codemirror/lang-sql';
 import { HighlightStyle, bracketMatching, indentOnInput, indentUnit, syntaxHighlighting } from '@codemirror/language';
 import { lintKeymap, setDiagnostics } from '@codemirror/lint';
 import { highlightSelectionMatches, searchKeymap } from '@codemirror/search';
 import { Compartment, EditorState, Prec, StateEffect, StateField } from '@codemirror/state';
 import {
-  Decoration, EditorView, WidgetType, crosshairCursor, drawSelection, dropCursor, highlightActiveLine, highlightActiveLineGutter, highlightSpecialChars,
-  keymap, lineNumbers, placeholder, rectangularSelection,
+  Decoration,
+  EditorView,
+  WidgetType,
+  crosshairCursor,
+  drawSelection,
+  dropCursor,
+  highlightActiveLine,
+  highlightActiveLineGutter,
+  highlightSpecialChars,
+  keymap,
+  lineNumbers,
+  placeholder,
+  rectangularSelection,
 } from '@codemirror/view';
 import { tags } from '@lezer/highlight';
 import { sparql } from 'codemirror-lang-sparql';
@@ -20,9 +31,14 @@ import { indented } from './indent.js';
 import { missingDeclarations } from './prologue.js';
 
 const CHECK_AFTER_MS = 450;
+const CHECK_WITHIN_MS = 3000;
 
 const colours = HighlightStyle.define([
-  { tag: [tags.keyword, tags.operatorKeyword, tags.definitionKeyword], color: 'var(--code-keyword)', fontWeight: '600' },
+  {
+    tag: [tags.keyword, tags.operatorKeyword, tags.definitionKeyword],
+    color: 'var(--code-keyword)',
+    fontWeight: '600',
+  },
   { tag: [tags.variableName, tags.special(tags.variableName)], color: 'var(--code-variable)' },
   { tag: [tags.string, tags.special(tags.string)], color: 'var(--code-string)' },
   { tag: [tags.number, tags.integer, tags.float, tags.bool, tags.null], color: 'var(--code-number)' },
@@ -102,14 +118,43 @@ export class Editor {
         doc: text,
         extensions: [
           Prec.highest(keymap.of(ours)),
-          lineNumbers(), highlightActiveLineGutter(), highlightSpecialChars(), history(), drawSelection(), dropCursor(),
-          EditorState.allowMultipleSelections.of(true), indentOnInput(), bracketMatching(), closeBrackets(), rectangularSelection(), crosshairCursor(),
-          highlightActiveLine(), highlightSelectionMatches(), indentUnit.of('  '), EditorView.lineWrapping, errorField, syntaxHighlighting(colours),
+          lineNumbers(),
+          highlightActiveLineGutter(),
+          highlightSpecialChars(),
+          history(),
+          drawSelection(),
+          dropCursor(),
+          EditorState.allowMultipleSelections.of(true),
+          indentOnInput(),
+          bracketMatching(),
+          closeBrackets(),
+          rectangularSelection(),
+          crosshairCursor(),
+          highlightActiveLine(),
+          highlightSelectionMatches(),
+          indentUnit.of('  '),
+          EditorView.lineWrapping,
+          errorField,
+          syntaxHighlighting(colours),
           placeholder('Write a query here. Ctrl+Space completes, Ctrl+Enter runs.'),
-          keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, ...completionKeymap, ...lintKeymap, indentWithTab]),
+          keymap.of([
+            ...closeBracketsKeymap,
+            ...defaultKeymap,
+            ...searchKeymap,
+            ...historyKeymap,
+            ...completionKeymap,
+            ...lintKeymap,
+            indentWithTab,
+          ]),
           this.syntax.of(syntaxOf(language)),
-          completion(() => this.language), autoPrefix(prefixes, () => this.language),
-          EditorView.contentAttributes.of({ 'aria-label': 'Query', spellcheck: 'false', autocorrect: 'off', autocapitalize: 'off' }),
+          completion(() => this.language),
+          autoPrefix(prefixes, () => this.language),
+          EditorView.contentAttributes.of({
+            'aria-label': 'Query',
+            spellcheck: 'false',
+            autocorrect: 'off',
+            autocapitalize: 'off',
+          }),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) {
               onChange(this.text);
@@ -136,7 +181,11 @@ export class Editor {
   /// Replaces the text in one step that can be undone.
   setText(text, language = this.language) {
     if (language !== this.language) this.setLanguage(language);
-    this.view.dispatch({ changes: { from: 0, to: this.view.state.doc.length, insert: text }, selection: { anchor: text.length }, userEvent: 'input.paste' });
+    this.view.dispatch({
+      changes: { from: 0, to: this.view.state.doc.length, insert: text },
+      selection: { anchor: text.length },
+      userEvent: 'input.paste',
+    });
     this.showError(null);
   }
 
@@ -169,24 +218,34 @@ export class Editor {
     return true;
   }
 
-  /// Asks the server what the text is: its answer, or null when it cannot be asked. A newer question ends an older one.
-  async check() {
-    this.checking?.abort();
+  /// Asks the server what the text is: its answer, or null when it cannot be asked. A newer question ends an older one; the same text
+  /// is not asked twice.
+  check() {
+    const { text, language } = this;
+    if (this.checking?.text === text && this.checking.language === language) return this.checking.answer;
+    this.checking?.aborter.abort();
     const aborter = new AbortController();
-    this.checking = aborter;
-    const text = this.text;
+    this.checking = { text, language, aborter, answer: this.#ask(text, language, aborter.signal) };
+    return this.checking.answer;
+  }
+
+  async #ask(text, language, signal) {
     if (!text.trim()) {
       this.showError(null);
       this.onCheck(null);
       return null;
     }
     try {
-      const answer = await api.check({ text, language: this.language }, aborter.signal);
+      const answer = await api.check(
+        { text, language },
+        AbortSignal.any([signal, AbortSignal.timeout(CHECK_WITHIN_MS)]),
+      );
       if (text !== this.text) return null;
       this.showError(answer.error ? { message: answer.error.message, place: placeOf(answer.error) } : null);
       this.onCheck(answer);
       return answer;
     } catch {
+      if (!signal.aborted) this.checking = null;
       return null;
     }
   }
@@ -198,7 +257,12 @@ export class Editor {
     if (error?.place) {
       const from = Math.min(error.place.from, state.doc.length);
       const to = Math.min(Math.max(error.place.to, from), state.doc.length);
-      diagnostics.push({ from: from === to && from > 0 && from === state.doc.length ? from - 1 : from, to, severity: 'error', message: error.message });
+      diagnostics.push({
+        from: from === to && from > 0 && from === state.doc.length ? from - 1 : from,
+        to,
+        severity: 'error',
+        message: error.message,
+      });
     }
     this.view.dispatch(setDiagnostics(state, diagnostics), { effects: setError.of(error) });
   }
@@ -212,9 +276,11 @@ export class Editor {
 }
 
 function syntaxOf(language) {
-  return language === 'sql' ? sql({ dialect: PostgreSQL, upperCaseKeywords: true }) : sparql();
+  return language === 'sql' ? sql({ dialect: StandardSQL }) : sparql();
 }
 
 export function placeOf(error) {
-  return Number.isInteger(error.from) ? { line: error.line, column: error.column, from: error.from, to: error.to ?? error.from } : null;
+  return Number.isInteger(error.from)
+    ? { line: error.line, column: error.column, from: error.from, to: error.to ?? error.from }
+    : null;
 }

@@ -29,12 +29,14 @@ export function graphOf(triples, { literals = true, most = MAX_NODES } = {}) {
     if (isLiteral && !literals) continue;
     const from = node(subject, termText(subject));
     // The same literal at two subjects is two nodes: it connects nothing.
-    const to = from < 0 ? -1 : node(object, isLiteral ? `${from} ${predicate.value} ${termText(object)}` : termText(object));
+    const to =
+      from < 0 ? -1 : node(object, isLiteral ? `${from} ${predicate.value} ${termText(object)}` : termText(object));
     if (from < 0 || to < 0) {
       left += 1;
       continue;
     }
-    if (predicate.value === RDF_TYPE && !nodes[from].types.some(({ value }) => value === object.value)) nodes[from].types.push(object);
+    if (predicate.value === RDF_TYPE && !nodes[from].types.some(({ value }) => value === object.value))
+      nodes[from].types.push(object);
     const key = `${from} ${to}`;
     if (!edges.has(key)) {
       edges.set(key, { from, to, predicates: [] });
@@ -49,7 +51,10 @@ export function graphOf(triples, { literals = true, most = MAX_NODES } = {}) {
 
 /// An IRI without a prefix is named by its last part.
 function nodeLabel(term, short) {
-  const name = term.type === 'uri' && !short(term.value) ? (/[^/#]+[/#]?$/.exec(term.value)?.[0] ?? term.value) : termLabel(term, short);
+  const name =
+    term.type === 'uri' && !short(term.value)
+      ? (/[^/#]+[/#]?$/.exec(term.value)?.[0] ?? term.value)
+      : termLabel(term, short);
   return name.length > 30 ? `${name.slice(0, 29)}…` : name;
 }
 
@@ -58,8 +63,14 @@ export class GraphView {
     this.options = options;
     this.literals = true;
     this.controls = h('div', { class: 'view-controls' });
-    this.plane = svg('svg', { class: 'graph', tabindex: '0', role: 'application', 'aria-roledescription': 'graph',
-      'aria-label': 'Graph of the triples. Arrow keys move it, plus and minus zoom, 0 shows all. The list beside it has the same nodes.' });
+    this.plane = svg('svg', {
+      class: 'graph',
+      tabindex: '0',
+      role: 'application',
+      'aria-roledescription': 'graph',
+      'aria-label':
+        'Graph of the triples. Arrow keys move it, plus and minus zoom, 0 shows all. The list beside it has the same nodes.',
+    });
     this.side = h('aside', { class: 'side', 'aria-label': 'Nodes of the graph' });
     parent.append(this.controls, h('div', { class: 'with-side' }, h('div', { class: 'plane' }, this.plane), this.side));
     this.plane.addEventListener('wheel', (event) => this.#wheel(event), { passive: false });
@@ -79,23 +90,52 @@ export class GraphView {
     const { short } = this.options;
     this.graph = graphOf(this.run.rows, { literals: this.literals });
     const { nodes, edges, left } = this.graph;
-    const places = layout(nodes.length, edges.map(({ from, to }) => [from, to]), { rounds: nodes.length > 120 ? 160 : 260 });
+    const places = layout(
+      nodes.length,
+      edges.map(({ from, to }) => [from, to]),
+      { rounds: nodes.length > 120 ? 160 : 260 },
+    );
     // The plane is wide, and labels need width.
     const { clientWidth, clientHeight } = this.plane.parentElement;
     const box = bounds(places);
     const wanted = Math.max(1, clientWidth - 250) / Math.max(1, clientHeight - 50);
     const stretch = Math.min(3, Math.max(0.6, (wanted * (box.bottom - box.top + 1)) / (box.right - box.left + 1)));
     this.places = places.map(({ x, y }) => ({ x: x * stretch, y }));
-    const button = (name, label, action) => h('button', { type: 'button', class: 'button icon-only', 'aria-label': label, title: label, onClick: action }, icon(name));
-    const note = left > 0 ? `Shows ${plural(nodes.length, 'node')}; ${plural(left, 'triple')} left out` : `${plural(nodes.length, 'node')}, ${plural(edges.length, 'edge')}`;
-    replace(this.controls,
-      h('label', { class: 'check' }, h('input', { type: 'checkbox', checked: this.literals, onChange: (event) => {
-        this.literals = event.target.checked;
-        this.#build();
-      } }), 'Literals'),
+    const button = (name, label, action) =>
+      h(
+        'button',
+        { type: 'button', class: 'button icon-only', 'aria-label': label, title: label, onClick: action },
+        icon(name),
+      );
+    const note =
+      left > 0
+        ? `Shows ${plural(nodes.length, 'node')}; ${plural(left, 'triple')} left out`
+        : `${plural(nodes.length, 'node')}, ${plural(edges.length, 'edge')}`;
+    replace(
+      this.controls,
+      h(
+        'label',
+        { class: 'check' },
+        h('input', {
+          type: 'checkbox',
+          checked: this.literals,
+          onChange: (event) => {
+            this.literals = event.target.checked;
+            this.#build();
+          },
+        }),
+        'Literals',
+      ),
       h('span', { class: 'quiet grow' }, note),
-      button('minus', 'Zoom out', () => this.#zoom(1 / 1.3)), button('plus', 'Zoom in', () => this.#zoom(1.3)), button('fit', 'Show all', () => this.#fit()));
-    const arrow = svg('marker', { id: 'arrow', viewBox: '0 0 8 8', refX: 7, refY: 4, markerWidth: 6, markerHeight: 6, orient: 'auto' }, svg('path', { d: 'M0 .8L7 4 0 7.2z' }));
+      button('minus', 'Zoom out', () => this.#zoom(1 / 1.3)),
+      button('plus', 'Zoom in', () => this.#zoom(1.3)),
+      button('fit', 'Show all', () => this.#fit()),
+    );
+    const arrow = svg(
+      'marker',
+      { id: 'arrow', viewBox: '0 0 8 8', refX: 7, refY: 4, markerWidth: 6, markerHeight: 6, orient: 'auto' },
+      svg('path', { d: 'M0 .8L7 4 0 7.2z' }),
+    );
     // A leaf's label stands on the side that its edge does not come from.
     for (const { from, to } of edges) {
       if (nodes[to].degree === 1) nodes[to].leftwards = this.places[to].x < this.places[from].x;
@@ -103,10 +143,23 @@ export class GraphView {
     }
     this.edgeElements = edges.map((edge) => {
       const text = edge.predicates.map((predicate) => termLabel(predicate, short, 24)).join(', ');
-      return { line: svg('line', { class: 'edge', 'marker-end': 'url(#arrow)' }), label: svg('text', { class: 'edge-label', 'text-anchor': 'middle' }, text.length > 40 ? `${text.slice(0, 39)}…` : text) };
+      return {
+        line: svg('line', { class: 'edge', 'marker-end': 'url(#arrow)' }),
+        label: svg(
+          'text',
+          { class: 'edge-label', 'text-anchor': 'middle' },
+          text.length > 40 ? `${text.slice(0, 39)}…` : text,
+        ),
+      };
     });
     this.nodeElements = nodes.map((node, at) => this.#node(node, at));
-    this.world = svg('g', {}, this.edgeElements.map(({ line }) => line), this.edgeElements.map(({ label }) => label), this.nodeElements);
+    this.world = svg(
+      'g',
+      {},
+      this.edgeElements.map(({ line }) => line),
+      this.edgeElements.map(({ label }) => label),
+      this.nodeElements,
+    );
     replace(this.plane, svg('defs', {}, arrow), this.world);
     nodes.forEach((_, at) => this.#moveNode(at));
     edges.forEach((_, at) => this.#moveEdge(at));
@@ -123,16 +176,26 @@ export class GraphView {
     const radius = isLiteral ? 4 : Math.min(14, 6 + Math.sqrt(node.degree) * 1.6);
     Object.assign(node, { radius, shown: radius });
     const shape = svg('circle', { r: radius });
-    return svg('g', { class: `node ${node.term.type}`, 'data-node': String(at),
-      onPointerenter: (event) => {
-        this.#highlight(at);
-        showTip(event.clientX, event.clientY, [termLabel(node.term, () => null, 120), node.types.length > 0 && `a ${node.types.map((type) => termLabel(type, short)).join(', ')}`]);
+    return svg(
+      'g',
+      {
+        class: `node ${node.term.type}`,
+        'data-node': String(at),
+        onPointerenter: (event) => {
+          this.#highlight(at);
+          showTip(event.clientX, event.clientY, [
+            termLabel(node.term, () => null, 120),
+            node.types.length > 0 && `a ${node.types.map((type) => termLabel(type, short)).join(', ')}`,
+          ]);
+        },
+        onPointerleave: () => {
+          this.#highlight(this.chosen);
+          hideTip();
+        },
       },
-      onPointerleave: () => {
-        this.#highlight(this.chosen);
-        hideTip();
-      },
-    }, shape, svg('text', { 'text-anchor': node.leftwards ? 'end' : 'start' }, text));
+      shape,
+      svg('text', { 'text-anchor': node.leftwards ? 'end' : 'start' }, text),
+    );
   }
 
   #moveNode(at) {
@@ -181,28 +244,81 @@ export class GraphView {
     const { nodes, edges } = this.graph;
     const { short } = this.options;
     if (this.chosen === null) {
-      const items = nodes.flatMap((node, at) => (node.term.type === 'literal' ? [] : [h('li', {}, h('button', { type: 'button', class: 'list-button', onClick: () => this.choose(at) },
-        h('span', { class: 'ellipsis', title: node.term.value }, nodeLabel(node.term, short)), h('span', { class: 'quiet' }, count(node.degree))))]));
+      const items = nodes.flatMap((node, at) =>
+        node.term.type === 'literal'
+          ? []
+          : [
+              h(
+                'li',
+                {},
+                h(
+                  'button',
+                  { type: 'button', class: 'list-button', onClick: () => this.choose(at) },
+                  h('span', { class: 'ellipsis', title: node.term.value }, nodeLabel(node.term, short)),
+                  h('span', { class: 'quiet' }, count(node.degree)),
+                ),
+              ),
+            ],
+      );
       return replace(this.side, h('h3', {}, 'Nodes'), h('ul', { class: 'plain-list' }, items));
     }
     const facts = edges.flatMap((edge) => {
       if (edge.from !== this.chosen && edge.to !== this.chosen) return [];
       const outwards = edge.from === this.chosen;
       const other = outwards ? edge.to : edge.from;
-      return edge.predicates.map((predicate) => h('li', { class: 'fact' },
-        h('span', { class: 'quiet' }, outwards ? termLabel(predicate, short) : `is ${termLabel(predicate, short)} of`),
-        nodes[other].term.type === 'literal' ? termElement(nodes[other].term, this.options)
-          : h('button', { type: 'button', class: 'list-button link', title: nodes[other].term.value, onClick: () => this.choose(other) }, nodeLabel(nodes[other].term, short))));
+      return edge.predicates.map((predicate) =>
+        h(
+          'li',
+          { class: 'fact' },
+          h(
+            'span',
+            { class: 'quiet' },
+            outwards ? termLabel(predicate, short) : `is ${termLabel(predicate, short)} of`,
+          ),
+          nodes[other].term.type === 'literal'
+            ? termElement(nodes[other].term, this.options)
+            : h(
+                'button',
+                {
+                  type: 'button',
+                  class: 'list-button link',
+                  title: nodes[other].term.value,
+                  onClick: () => this.choose(other),
+                },
+                nodeLabel(nodes[other].term, short),
+              ),
+        ),
+      );
     });
     const { term } = nodes[this.chosen];
-    replace(this.side,
-      h('button', { type: 'button', class: 'button small back', onClick: () => {
-        this.choose(null);
-        this.side.querySelector('button')?.focus();
-      } }, icon('left'), 'All nodes'),
+    replace(
+      this.side,
+      h(
+        'button',
+        {
+          type: 'button',
+          class: 'button small back',
+          onClick: () => {
+            this.choose(null);
+            this.side.querySelector('button')?.focus();
+          },
+        },
+        icon('left'),
+        'All nodes',
+      ),
       h('h3', { class: 'node-title' }, termLabel(term, short, 80)),
-      term.type === 'uri' && h('p', {}, h('button', { type: 'button', class: 'button small', onClick: () => this.options.onDescribe(term.value) }, 'Describe')),
-      h('ul', { class: 'plain-list' }, facts));
+      term.type === 'uri' &&
+        h(
+          'p',
+          {},
+          h(
+            'button',
+            { type: 'button', class: 'button small', onClick: () => this.options.onDescribe(term.value) },
+            'Describe',
+          ),
+        ),
+      h('ul', { class: 'plain-list' }, facts),
+    );
     this.side.querySelector('button').focus({ preventScroll: true });
   }
 
@@ -212,8 +328,15 @@ export class GraphView {
     const { clientWidth: width, clientHeight: height } = this.plane.parentElement;
     const box = bounds(this.places);
     // Labels stand at the right of their nodes.
-    const scale = Math.max(0.05, Math.min(1.25, (width - 250) / (box.right - box.left + 1), (height - 50) / (box.bottom - box.top + 1)));
-    this.camera = { scale, x: width / 2 - ((box.left + box.right) / 2) * scale, y: height / 2 - ((box.top + box.bottom) / 2) * scale };
+    const scale = Math.max(
+      0.05,
+      Math.min(1.25, (width - 250) / (box.right - box.left + 1), (height - 50) / (box.bottom - box.top + 1)),
+    );
+    this.camera = {
+      scale,
+      x: width / 2 - ((box.left + box.right) / 2) * scale,
+      y: height / 2 - ((box.top + box.bottom) / 2) * scale,
+    };
     this.#apply();
   }
 

@@ -28,10 +28,30 @@ export class History {
   /// `onChoose({text, language})` takes an entry up.
   constructor(parent, { onChoose, onClose }) {
     this.onChoose = onChoose;
-    this.search = h('input', { type: 'search', placeholder: 'Search the history', 'aria-label': 'Search the history', onInput: () => this.render() });
+    this.search = h('input', {
+      type: 'search',
+      placeholder: 'Search the history',
+      'aria-label': 'Search the history',
+      onInput: () => this.render(),
+    });
     this.list = h('ul', { class: 'plain-list history-list' });
     const clear = h('button', { type: 'button', class: 'button small', onClick: () => this.#write([]) }, 'Delete all');
-    replace(parent, h('header', { class: 'drawer-head' }, h('h2', {}, 'History'), clear, h('button', { type: 'button', class: 'button icon-only', 'aria-label': 'Close the history', onClick: onClose }, icon('close'))), this.search, this.list);
+    replace(
+      parent,
+      h(
+        'header',
+        { class: 'drawer-head' },
+        h('h2', {}, 'History'),
+        clear,
+        h(
+          'button',
+          { type: 'button', class: 'button icon-only', 'aria-label': 'Close the history', onClick: onClose },
+          icon('close'),
+        ),
+      ),
+      this.search,
+      this.list,
+    );
   }
 
   get entries() {
@@ -39,7 +59,14 @@ export class History {
   }
 
   add(run) {
-    const entry = { text: run.text.slice(0, MAX_TEXT), language: run.language, at: Date.now(), ms: run.elapsedMs, rows: run.form === 'update' || run.boolean !== null ? null : run.received, state: run.state };
+    const entry = {
+      text: run.text.slice(0, MAX_TEXT),
+      language: run.language,
+      at: Date.now(),
+      ms: run.elapsedMs,
+      rows: run.form === 'update' || run.boolean !== null ? null : run.received,
+      state: run.state,
+    };
     // A query that runs again moves up instead of filling the list.
     const others = this.entries.filter(({ text, language }) => text !== entry.text || language !== entry.language);
     this.#write([entry, ...others].slice(0, MAX_ENTRIES));
@@ -55,11 +82,60 @@ export class History {
     const { entries } = this;
     const found = entries.filter(({ text }) => words.every((word) => text.toLowerCase().includes(word)));
     const now = Date.now();
-    const items = found.map((entry) => h('li', { class: 'history-entry' },
-      h('button', { type: 'button', class: 'history-text', onClick: () => this.onChoose(entry) },
-        h('code', {}, entry.text.replace(/^\s*(PREFIX|BASE)[^\n]*\n?/gim, '').trim().slice(0, 300) || entry.text.slice(0, 300)),
-        h('span', { class: 'quiet' }, [ago(entry.at, now), entry.language === 'sql' && 'SQL', entry.state === 'failed' ? 'failed' : entry.state === 'cancelled' ? 'stopped' : entry.rows !== null && plural(entry.rows, 'row'), entry.ms !== null && duration(entry.ms)].filter(Boolean).join(' · '))),
-      h('button', { type: 'button', class: 'button icon-only', 'aria-label': 'Delete from the history', title: 'Delete', onClick: () => this.#write(this.entries.filter(({ at }) => at !== entry.at)) }, icon('bin'))));
-    replace(this.list, items.length ? items : h('li', { class: 'empty' }, entries.length ? 'Nothing found.' : 'Queries that you run are kept here, in this browser only.'));
+    const items = found.map((entry) =>
+      h(
+        'li',
+        { class: 'history-entry' },
+        h(
+          'button',
+          { type: 'button', class: 'history-text', onClick: () => this.onChoose(entry) },
+          h(
+            'code',
+            {},
+            entry.text
+              .replace(/^\s*(PREFIX|BASE)[^\n]*\n?/gim, '')
+              .trim()
+              .slice(0, 300) || entry.text.slice(0, 300),
+          ),
+          h(
+            'span',
+            { class: 'quiet' },
+            [
+              ago(entry.at, now),
+              entry.language === 'sql' && 'SQL',
+              entry.state === 'failed'
+                ? 'failed'
+                : entry.state === 'cancelled'
+                  ? 'stopped'
+                  : entry.rows !== null && plural(entry.rows, 'row'),
+              entry.ms !== null && duration(entry.ms),
+            ]
+              .filter(Boolean)
+              .join(' · '),
+          ),
+        ),
+        h(
+          'button',
+          {
+            type: 'button',
+            class: 'button icon-only',
+            'aria-label': 'Delete from the history',
+            title: 'Delete',
+            onClick: () => this.#write(this.entries.filter(({ at }) => at !== entry.at)),
+          },
+          icon('bin'),
+        ),
+      ),
+    );
+    replace(
+      this.list,
+      items.length
+        ? items
+        : h(
+            'li',
+            { class: 'empty' },
+            entries.length ? 'Nothing found.' : 'Queries that you run are kept here, in this browser only.',
+          ),
+    );
   }
 }

@@ -1,7 +1,8 @@
 // Indents a text by its braces and parentheses, and takes away what stands at the ends of lines. Pure: it moves no line breaks, so that
 // a query's own layout stays.
 
-const LITERALS = /#[^\n]*|--[^\n]*|<[^<>"{}|^`\\\s]*>|"""[\s\S]*?(?:"""|$)|'''[\s\S]*?(?:'''|$)|"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?/g;
+const LITERALS =
+  /#[^\n]*|--[^\n]*|<[^<>"{}|^`\\\s]*>|"""[\s\S]*?(?:"""|$)|'''[\s\S]*?(?:'''|$)|"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?/g;
 
 /// The text with two spaces for each open brace or parenthesis. Lines within long strings stay as they are.
 export function indented(text, language) {
@@ -31,5 +32,8 @@ export function indented(text, language) {
     const trimmed = line.trim();
     return trimmed ? '  '.repeat(level) + trimmed : '';
   });
-  return `${lines.join('\n').replace(/\n{3,}/g, '\n\n').trimEnd()}\n`.replace(/^\n+/, '');
+  return `${lines
+    .join('\n')
+    .replace(/\n{3,}/g, '\n\n')
+    .trimEnd()}\n`.replace(/^\n+/, '');
 }

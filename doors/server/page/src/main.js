@@ -30,11 +30,15 @@ class Page {
     const shared = decodeShare(location.hash);
     const draft = load(DRAFT, null);
     const first = examples(info)[0];
-    const start = shared.query !== null ? { text: shared.query, language: shared.language ?? 'sparql' } : (draft ?? first);
+    const start =
+      shared.query !== null ? { text: shared.query, language: shared.language ?? 'sparql' } : (draft ?? first);
     if (!info.languages.includes(start.language)) start.language = info.languages[0];
     this.keepDraft = debounce(400, () => save(DRAFT, { text: this.editor.text, language: this.editor.language }));
     this.results = new Results({
-      short: (iri) => this.short(iri), onDescribe: (iri) => this.describe(iri), onGoTo: (place) => this.editor.goTo(place), welcome: () => this.#welcome(),
+      short: (iri) => this.short(iri),
+      onDescribe: (iri) => this.describe(iri),
+      onGoTo: (place) => this.editor.goTo(place),
+      welcome: () => this.#welcome(),
     });
     this.editor = new Editor(byId('editor'), {
       ...start,
@@ -83,10 +87,16 @@ class Page {
 
   #header() {
     const { dataset, version } = this.info;
-    replace(byId('dataset'), h('strong', {}, dataset.name.split('/').filter(Boolean).at(-1) ?? dataset.name), h('span', {}, `${plural(dataset.quads, 'quad')}`),
-      dataset.graphs > 0 && h('span', {}, plural(dataset.graphs, 'graph')), dataset.readOnly && h('span', { class: 'badge' }, 'read only'));
+    replace(
+      byId('dataset'),
+      h('strong', {}, dataset.name.split('/').filter(Boolean).at(-1) ?? dataset.name),
+      h('span', {}, `${plural(dataset.quads, 'quad')}`),
+      dataset.graphs > 0 && h('span', {}, plural(dataset.graphs, 'graph')),
+      dataset.readOnly && h('span', { class: 'badge' }, 'read only'),
+    );
     byId('dataset').title = `${dataset.name}, version ${dataset.version}, Vicus ${version}`;
-    for (const button of document.querySelectorAll('[data-open]')) button.addEventListener('click', () => this.show(button.dataset.open));
+    for (const button of document.querySelectorAll('[data-open]'))
+      button.addEventListener('click', () => this.show(button.dataset.open));
   }
 
   show(view) {
@@ -100,7 +110,8 @@ class Page {
     }
     this.views[view]?.open();
     const hash = view === 'query' ? '' : encodeShare({ view });
-    if (view !== 'query' || !decodeShare(location.hash).query) history.replaceState(null, '', hash || location.pathname + location.search);
+    if (view !== 'query' || !decodeShare(location.hash).query)
+      history.replaceState(null, '', hash || location.pathname + location.search);
   }
 
   #toolbar() {
@@ -114,19 +125,37 @@ class Page {
     byId('share').addEventListener('click', () => this.share());
     byId('toggle-history').addEventListener('click', () => this.toggleHistory());
     byId('examples').addEventListener('click', (event) => {
-      const items = examples(this.info).map(({ label, text, language }) => ({ label, action: () => this.take(text, language) }));
+      const items = examples(this.info).map(({ label, text, language }) => ({
+        label,
+        action: () => this.take(text, language),
+      }));
       openMenu(event.currentTarget, items, { label: 'Examples' });
     });
-    byId('options').addEventListener('click', (event) => openMenu(event.currentTarget, this.#optionItems(), { label: 'Options' }));
+    byId('options').addEventListener('click', (event) =>
+      openMenu(event.currentTarget, this.#optionItems(), { label: 'Options' }),
+    );
     for (const button of document.querySelectorAll('[data-icon]')) button.prepend(icon(button.dataset.icon));
     const { languages } = this.info;
     byId('languages').hidden = languages.length < 2;
     const names = { sparql: 'SPARQL', sql: 'SQL' };
-    replace(byId('languages'), languages.map((language) => h('button', { type: 'button', 'data-language': language, onClick: () => {
-      this.editor.setLanguage(language);
-      this.#showLanguage();
-      this.keepDraft();
-    } }, names[language] ?? language)));
+    replace(
+      byId('languages'),
+      languages.map((language) =>
+        h(
+          'button',
+          {
+            type: 'button',
+            'data-language': language,
+            onClick: () => {
+              this.editor.setLanguage(language);
+              this.#showLanguage();
+              this.keepDraft();
+            },
+          },
+          names[language] ?? language,
+        ),
+      ),
+    );
   }
 
   #optionItems() {
@@ -137,22 +166,37 @@ class Page {
     const own = this.info.limits.timeMs;
     const items = [
       { heading: 'Rows on this page' },
-      ...ROW_LIMITS.map((limit) => ({ label: count(limit), mark: this.options.limit === limit, action: choose('limit', limit) })),
+      ...ROW_LIMITS.map((limit) => ({
+        label: count(limit),
+        mark: this.options.limit === limit,
+        action: choose('limit', limit),
+      })),
       { heading: 'Time limit' },
-      ...TIME_LIMITS.map((limit) => ({ label: limit ? `${limit} s` : `The server's${own ? ` (${own / 1000} s)` : ''}`, mark: this.options.timeout === limit, action: choose('timeout', limit) })),
+      ...TIME_LIMITS.map((limit) => ({
+        label: limit ? `${limit} s` : `The server's${own ? ` (${own / 1000} s)` : ''}`,
+        mark: this.options.timeout === limit,
+        action: choose('timeout', limit),
+      })),
       { heading: 'Time line' },
       { label: 'Record it', mark: this.options.trace, action: choose('trace', true) },
       { label: 'Do not record it', mark: !this.options.trace, action: choose('trace', false) },
     ];
     if (this.info.update === 'token' || this.info.query === 'token') {
-      items.push({ heading: 'Token' }, { label: api.token.get() ? 'Change…' : 'Set…', action: () => this.#askToken('A token allows more than reading without one.') });
+      items.push(
+        { heading: 'Token' },
+        {
+          label: api.token.get() ? 'Change…' : 'Set…',
+          action: () => this.#askToken('A token allows more than reading without one.'),
+        },
+      );
       if (api.token.get()) items.push({ label: 'Forget', action: () => api.token.set(null) });
     }
     return items;
   }
 
   #showLanguage() {
-    for (const button of byId('languages').children) button.setAttribute('aria-pressed', String(button.dataset.language === this.editor.language));
+    for (const button of byId('languages').children)
+      button.setAttribute('aria-pressed', String(button.dataset.language === this.editor.language));
   }
 
   toggleHistory(open = byId('history').hidden) {
@@ -204,25 +248,66 @@ class Page {
       const isMod = event.ctrlKey || event.metaKey;
       if (isMod && event.key === 'Enter' && !event.defaultPrevented && this.view === 'query') this.execute();
       else if (event.key === 'Escape' && event.target.closest?.('#history')) this.toggleHistory(false);
-      else if (event.altKey && !isMod && '123'.includes(event.key)) this.show(['query', 'machine', 'requests'][Number(event.key) - 1]);
+      else if (event.altKey && !isMod && '123'.includes(event.key))
+        this.show(['query', 'machine', 'requests'][Number(event.key) - 1]);
       else return;
       event.preventDefault();
     });
   }
 
   #welcome() {
-    const items = examples(this.info).slice(0, 6).map(({ label, text, language }) => h('button', { type: 'button', class: 'button', onClick: () => this.take(text, language, true) }, label));
+    const items = examples(this.info)
+      .slice(0, 6)
+      .map(({ label, text, language }) =>
+        h('button', { type: 'button', class: 'button', onClick: () => this.take(text, language, true) }, label),
+      );
     const key = (...names) => names.map((name) => h('kbd', {}, name));
-    return h('div', { class: 'welcome' }, h('h2', {}, 'Ask something'), h('p', { class: 'quiet' }, `${plural(this.info.dataset.quads, 'quad')} are ready. Write a query above, or begin with one of these.`),
+    return h(
+      'div',
+      { class: 'welcome' },
+      h('h2', {}, 'Ask something'),
+      h(
+        'p',
+        { class: 'quiet' },
+        `${plural(this.info.dataset.quads, 'quad')} are ready. Write a query above, or begin with one of these.`,
+      ),
       h('div', { class: 'welcome-examples' }, items),
-      h('p', { class: 'welcome-keys quiet' }, h('span', {}, key('Ctrl', 'Enter'), ' run'), h('span', {}, key('Ctrl', 'Space'), ' complete'), h('span', {}, key('Shift', 'Alt', 'F'), ' indent'), h('span', {}, key('F8'), ' next error'), h('span', {}, key('Alt', '1–3'), ' views')));
+      h(
+        'p',
+        { class: 'welcome-keys quiet' },
+        h('span', {}, key('Ctrl', 'Enter'), ' run'),
+        h('span', {}, key('Ctrl', 'Space'), ' complete'),
+        h('span', {}, key('Shift', 'Alt', 'F'), ' indent'),
+        h('span', {}, key('F8'), ' next error'),
+        h('span', {}, key('Esc', 'Tab'), ' leave the editor'),
+        h('span', {}, key('Alt', '1–3'), ' views'),
+      ),
+    );
   }
 
   #showCheck(answer) {
     const place = byId('check');
     if (!answer) replace(place);
-    else if (answer.error) replace(place, h('span', { class: 'check-bad' }, icon('warning'), `Line ${answer.error.line}: ${answer.error.message.split('\n')[0]}`));
-    else replace(place, h('span', { class: 'form' }, answer.form?.toUpperCase() ?? ''), h('span', { class: 'quiet ellipsis' }, (answer.variables ?? []).map((name) => (this.editor.language === 'sql' ? name : `?${name}`)).join('  ')));
+    else if (answer.error)
+      replace(
+        place,
+        h(
+          'span',
+          { class: 'check-bad' },
+          icon('warning'),
+          `Line ${answer.error.line}: ${answer.error.message.split('\n')[0]}`,
+        ),
+      );
+    else
+      replace(
+        place,
+        h('span', { class: 'form' }, answer.form?.toUpperCase() ?? ''),
+        h(
+          'span',
+          { class: 'quiet ellipsis' },
+          (answer.variables ?? []).map((name) => (this.editor.language === 'sql' ? name : `?${name}`)).join('  '),
+        ),
+      );
   }
 
   // ---- running ----
@@ -270,7 +355,8 @@ class Page {
     const answer = await this.editor.check();
     const refused = Boolean(answer?.error);
     if (run.aborter.signal.aborted) run.refuse(Object.assign(new Error('stopped'), { name: 'AbortError' }));
-    else if (answer?.error) run.refuse(Object.assign(new Error(answer.error.message), { place: placeOf(answer.error) }));
+    else if (answer?.error)
+      run.refuse(Object.assign(new Error(answer.error.message), { place: placeOf(answer.error) }));
     else if (planOnly) await run.explain();
     else if (answer?.form === 'update' && !(await this.#mayUpdate(run))) run.refuse(new Error(this.refusal));
     else await run.run(answer?.form ?? null);
@@ -282,7 +368,13 @@ class Page {
       if (await this.#askToken(run.error.message)) return this.execute({ planOnly, again: true });
     }
     if (!planOnly && !refused) this.history.add(run);
-    announce(run.error ? `Failed: ${run.error.message}` : run.state === 'cancelled' ? 'Stopped' : `Done: ${plural(run.received, 'row')}`);
+    announce(
+      run.error
+        ? `Failed: ${run.error.message}`
+        : run.state === 'cancelled'
+          ? 'Stopped'
+          : `Done: ${plural(run.received, 'row')}`,
+    );
     if (run.form === 'update' && run.state === 'done') this.#refreshInfo();
   }
 
@@ -290,10 +382,14 @@ class Page {
     const { update, dataset } = this.info;
     this.refusal = 'The update was not sent: it needs a token.';
     if (dataset.readOnly || update === 'off') {
-      this.refusal = dataset.readOnly ? 'This data is read only: the server takes no updates.' : 'Updates are off at this server. It takes them when it is started with a token.';
+      this.refusal = dataset.readOnly
+        ? 'This data is read only: the server takes no updates.'
+        : 'Updates are off at this server. It takes them when it is started with a token.';
       return false;
     }
-    return update === 'open' || Boolean(api.token.get()) || this.#askToken('This server takes updates with a token only.');
+    return (
+      update === 'open' || Boolean(api.token.get()) || this.#askToken('This server takes updates with a token only.')
+    );
   }
 
   /// The number of quads in the header, after an update.
@@ -312,8 +408,11 @@ class Page {
   }
 
   #running(yes) {
-    byId('stop').hidden = !yes;
-    byId('run').hidden = yes;
+    const [shown, gone] = yes ? ['stop', 'run'] : ['run', 'stop'];
+    const hasFocus = document.activeElement === byId(gone);
+    byId(shown).hidden = false;
+    byId(gone).hidden = true;
+    if (hasFocus) byId(shown).focus();
     document.title = yes ? '… Vicus' : 'Vicus';
   }
 

@@ -10,7 +10,8 @@ export function openMenu(anchor, items, { label }) {
   if (open?.anchor === anchor) return closeMenu();
   closeMenu();
   const menu = h('div', { class: 'menu', role: 'menu', 'aria-label': label, popover: 'auto' });
-  for (const item of items) menu.append(item.heading ? h('div', { class: 'menu-heading', role: 'presentation' }, item.heading) : entry(item));
+  for (const item of items)
+    menu.append(item.heading ? h('div', { class: 'menu-heading', role: 'presentation' }, item.heading) : entry(item));
   menu.addEventListener('keydown', (event) => {
     const all = [...menu.querySelectorAll('[role^=menuitem]')];
     const here = all.indexOf(document.activeElement);
@@ -43,8 +44,14 @@ export function closeMenu() {
 function entry({ label, detail, action, href, mark }) {
   const role = mark === undefined ? 'menuitem' : 'menuitemradio';
   const content = [h('span', { class: 'menu-label' }, label), detail && h('span', { class: 'menu-detail' }, detail)];
-  const properties = { class: 'menu-item', role, tabindex: '-1', 'aria-checked': mark === undefined ? null : String(mark) };
-  if (href) return h('a', { ...properties, href, target: '_blank', rel: 'noreferrer noopener', onClick: closeMenu }, content);
+  const properties = {
+    class: 'menu-item',
+    role,
+    tabindex: '-1',
+    'aria-checked': mark === undefined ? null : String(mark),
+  };
+  if (href)
+    return h('a', { ...properties, href, target: '_blank', rel: 'noreferrer noopener', onClick: closeMenu }, content);
   const click = () => {
     closeMenu();
     action();
@@ -55,7 +62,10 @@ function entry({ label, detail, action, href, mark }) {
 function place(menu, anchor) {
   const at = anchor.getBoundingClientRect();
   const { offsetWidth: width, offsetHeight: height } = menu;
-  const left = Math.min(Math.max(8, at.right - width > 8 && at.left > innerWidth / 2 ? at.right - width : at.left), innerWidth - width - 8);
+  const left = Math.min(
+    Math.max(8, at.right - width > 8 && at.left > innerWidth / 2 ? at.right - width : at.left),
+    innerWidth - width - 8,
+  );
   const below = at.bottom + 4 + height <= innerHeight || at.top < height + 8;
   menu.style.left = `${Math.max(8, left)}px`;
   menu.style.top = `${below ? at.bottom + 4 : at.top - height - 4}px`;
@@ -66,15 +76,23 @@ function place(menu, anchor) {
 export function askToken(why) {
   const field = h('input', { id: 'token-field', type: 'password', autocomplete: 'off', name: 'token' });
   const dialog = h(
-    'dialog', { class: 'dialog', 'aria-labelledby': 'token-title' },
-    h('form', { method: 'dialog' },
+    'dialog',
+    { class: 'dialog', 'aria-labelledby': 'token-title' },
+    h(
+      'form',
+      { method: 'dialog' },
       h('h2', { id: 'token-title' }, 'Token'),
       h('p', {}, why),
-      h('label', { for: 'token-field' }, 'Token of the server'), field,
+      h('label', { for: 'token-field' }, 'Token of the server'),
+      field,
       h('p', { class: 'quiet' }, 'It is kept until this tab is closed, and sent to this server only.'),
-      h('div', { class: 'dialog-buttons' },
+      h(
+        'div',
+        { class: 'dialog-buttons' },
         h('button', { type: 'submit', value: 'cancel', class: 'button', formnovalidate: true }, 'Cancel'),
-        h('button', { type: 'submit', value: 'ok', class: 'button primary' }, 'Use token'))),
+        h('button', { type: 'submit', value: 'ok', class: 'button primary' }, 'Use token'),
+      ),
+    ),
   );
   document.body.append(dialog);
   dialog.showModal();

@@ -16,7 +16,8 @@ const TOKENS = new RegExp(
 );
 
 function* tokens(text) {
-  for (const found of text.matchAll(TOKENS)) yield { text: found[0], from: found.index, to: found.index + found[0].length };
+  for (const found of text.matchAll(TOKENS))
+    yield { text: found[0], from: found.index, to: found.index + found[0].length };
 }
 
 /// The prologue: `prefixes` as a Map from names to IRIs, and `end`, the place behind its last declaration (0 without any).

@@ -12,10 +12,36 @@ export class Requests {
     this.onExplain = onExplain;
     this.state = h('span', { class: 'quiet', role: 'status' }, 'Asking…');
     this.body = h('tbody');
-    this.empty = h('p', { class: 'empty', hidden: true }, 'Nothing runs. Queries from any client show up here while they wait or run.');
-    this.table = h('table', { class: 'requests', 'aria-label': 'Running requests' },
-      h('thead', {}, h('tr', {}, ['Request', 'State', 'Elapsed', 'Rows', 'Memory', ''].map((text, at) => h('th', { scope: 'col', class: at > 1 && at < 5 ? 'number' : null }, text || h('span', { class: 'sr-only' }, 'Actions'))))), this.body);
-    replace(parent, h('header', { class: 'view-head' }, h('h1', {}, 'Requests'), this.state), h('div', { class: 'card flush' }, this.table, this.empty));
+    this.empty = h(
+      'p',
+      { class: 'empty', hidden: true },
+      'Nothing runs. Queries from any client show up here while they wait or run.',
+    );
+    this.table = h(
+      'table',
+      { class: 'requests', 'aria-label': 'Running requests' },
+      h(
+        'thead',
+        {},
+        h(
+          'tr',
+          {},
+          ['Request', 'State', 'Elapsed', 'Rows', 'Memory', ''].map((text, at) =>
+            h(
+              'th',
+              { scope: 'col', class: at > 1 && at < 5 ? 'number' : null },
+              text || h('span', { class: 'sr-only' }, 'Actions'),
+            ),
+          ),
+        ),
+      ),
+      this.body,
+    );
+    replace(
+      parent,
+      h('header', { class: 'view-head' }, h('h1', {}, 'Requests'), this.state),
+      h('div', { class: 'card flush' }, this.table, this.empty),
+    );
     this.lines = new Map();
   }
 
@@ -65,13 +91,62 @@ export class Requests {
   }
 
   #line(request) {
-    const line = { state: h('span'), elapsed: h('td', { class: 'number' }), rows: h('td', { class: 'number' }), memory: h('td', { class: 'number' }) };
-    const stop = h('button', { type: 'button', class: 'button small danger', 'aria-label': `Stop request ${request.id}`, onClick: () => this.#stop(request.id, stop) }, icon('stop'), 'Stop');
-    const plan = h('button', { type: 'button', class: 'button small', 'aria-label': `Plan of request ${request.id}`, onClick: () => this.onExplain(request) }, icon('tree'), 'Plan');
-    line.row = h('tr', { 'data-id': request.id },
-      h('td', { class: 'request-text' }, h('code', { title: request.text }, request.text.replace(/^\s*(PREFIX|BASE)[^\n]*\n?/gim, '').replace(/\s+/g, ' ').trim().slice(0, 240) || request.text),
-        h('span', { class: 'request-meta quiet' }, `${request.kind} · ${request.language === 'sql' ? 'SQL' : 'SPARQL'} · ${request.id}`, request.mine && h('span', { class: 'tag' }, 'mine'))),
-      h('td', {}, line.state), line.elapsed, line.rows, line.memory, h('td', { class: 'actions' }, plan, stop));
+    const line = {
+      state: h('span'),
+      elapsed: h('td', { class: 'number' }),
+      rows: h('td', { class: 'number' }),
+      memory: h('td', { class: 'number' }),
+    };
+    const stop = h(
+      'button',
+      {
+        type: 'button',
+        class: 'button small danger',
+        'aria-label': `Stop request ${request.id}`,
+        onClick: () => this.#stop(request.id, stop),
+      },
+      icon('stop'),
+      'Stop',
+    );
+    const plan = h(
+      'button',
+      {
+        type: 'button',
+        class: 'button small',
+        'aria-label': `Plan of request ${request.id}`,
+        onClick: () => this.onExplain(request),
+      },
+      icon('tree'),
+      'Plan',
+    );
+    line.row = h(
+      'tr',
+      { 'data-id': request.id },
+      h(
+        'td',
+        { class: 'request-text' },
+        h(
+          'code',
+          { title: request.text },
+          request.text
+            .replace(/^\s*(PREFIX|BASE)[^\n]*\n?/gim, '')
+            .replace(/\s+/g, ' ')
+            .trim()
+            .slice(0, 240) || request.text,
+        ),
+        h(
+          'span',
+          { class: 'request-meta quiet' },
+          `${request.kind} · ${request.language === 'sql' ? 'SQL' : 'SPARQL'} · ${request.id}`,
+          request.mine && h('span', { class: 'tag' }, 'mine'),
+        ),
+      ),
+      h('td', {}, line.state),
+      line.elapsed,
+      line.rows,
+      line.memory,
+      h('td', { class: 'actions' }, plan, stop),
+    );
     this.body.append(line.row);
     return line;
   }

@@ -59,7 +59,11 @@ export class ResultsTable {
     this.#render();
     this.head.querySelector(`[data-column="${column}"] button`)?.focus();
     const name = this.run.columns[column];
-    announce(this.sorted ? `Sorted by ${name}, ${this.sorted.descending ? 'descending' : 'ascending'}` : 'In the order of the result');
+    announce(
+      this.sorted
+        ? `Sorted by ${name}, ${this.sorted.descending ? 'descending' : 'ascending'}`
+        : 'In the order of the result',
+    );
   }
 
   #row(at) {
@@ -78,12 +82,27 @@ export class ResultsTable {
     const first = this.page * this.size;
     const last = Math.min(this.#rowCount(), first + this.size);
     this.shown = last;
-    replace(this.head, h('tr', {}, h('th', { class: 'row-number', scope: 'col' }, h('span', { class: 'sr-only' }, 'Row')), columns.map((name, column) => this.#header(name, column))));
+    replace(
+      this.head,
+      h(
+        'tr',
+        {},
+        h('th', { class: 'row-number', scope: 'col' }, h('span', { class: 'sr-only' }, 'Row')),
+        columns.map((name, column) => this.#header(name, column)),
+      ),
+    );
     const lines = [];
     for (let at = first; at < last; at += 1) {
       const row = this.#row(at);
       const cells = columns.map((_, column) => this.#cell(row[column], column, greatest[column]));
-      lines.push(h('tr', { 'aria-rowindex': String(at + 2) }, h('th', { class: 'row-number', scope: 'row' }, count(at + 1)), cells));
+      lines.push(
+        h(
+          'tr',
+          { 'aria-rowindex': String(at + 2) },
+          h('th', { class: 'row-number', scope: 'row' }, count(at + 1)),
+          cells,
+        ),
+      );
     }
     replace(this.body, lines);
     this.grid.setAttribute('aria-rowcount', String(this.#rowCount() + 1));
@@ -94,9 +113,16 @@ export class ResultsTable {
 
   #header(name, column) {
     const state = this.sorted?.column === column ? (this.sorted.descending ? 'descending' : 'ascending') : 'none';
-    const arrow = h('span', { class: `sort-arrow ${state}`, 'aria-hidden': 'true' }, state === 'descending' ? '↓' : '↑');
-    return h('th', { class: `kind-${this.kinds[column]}`, scope: 'col', 'aria-sort': state, 'data-column': String(column) },
-      h('button', { type: 'button', class: 'sort', onClick: () => this.sortBy(column), title: 'Sort' }, name, arrow));
+    const arrow = h(
+      'span',
+      { class: `sort-arrow ${state}`, 'aria-hidden': 'true' },
+      state === 'descending' ? '↓' : '↑',
+    );
+    return h(
+      'th',
+      { class: `kind-${this.kinds[column]}`, scope: 'col', 'aria-sort': state, 'data-column': String(column) },
+      h('button', { type: 'button', class: 'sort', onClick: () => this.sortBy(column), title: 'Sort' }, name, arrow),
+    );
   }
 
   #cell(term, column, greatest) {
@@ -106,7 +132,13 @@ export class ResultsTable {
     if (greatest > 0 && term && kindOf(term) === 'number') {
       const value = numberOf(term);
       const share = Number.isFinite(value) ? Math.abs(value) / greatest : 1;
-      content.prepend(h('span', { class: value < 0 ? 'bar negative' : 'bar', 'aria-hidden': 'true', style: { '--share': share.toFixed(4) } }));
+      content.prepend(
+        h('span', {
+          class: value < 0 ? 'bar negative' : 'bar',
+          'aria-hidden': 'true',
+          style: { '--share': share.toFixed(4) },
+        }),
+      );
     }
     cell.append(content);
     return cell;
@@ -132,16 +164,41 @@ export class ResultsTable {
     const key = `${this.page} ${total} ${this.size}`;
     if (this.pager.dataset.key === key) return;
     this.pager.dataset.key = key;
-    const focused = this.pager.contains(document.activeElement) ? document.activeElement.getAttribute('aria-label') : null;
+    const focused = this.pager.contains(document.activeElement)
+      ? document.activeElement.getAttribute('aria-label')
+      : null;
     const step = (name, label, to, disabled) =>
-      h('button', { type: 'button', class: 'button icon-only', 'aria-label': label, title: label, disabled, onClick: () => this.goTo(to) }, icon(name));
-    const sizes = h('select', { 'aria-label': 'Rows on a page', onChange: (event) => this.#resize(Number(event.target.value)) },
-      PAGE_SIZES.map((size) => h('option', { value: String(size), selected: size === this.size }, `${size} rows`)));
-    replace(this.pager,
-      h('span', { class: 'pager-range' }, `${count(this.page * this.size + 1)}–${count(Math.min(total, (this.page + 1) * this.size))} of ${count(total)}`),
-      step('first', 'First page', 0, this.page === 0), step('left', 'Previous page', this.page - 1, this.page === 0),
+      h(
+        'button',
+        {
+          type: 'button',
+          class: 'button icon-only',
+          'aria-label': label,
+          title: label,
+          disabled,
+          onClick: () => this.goTo(to),
+        },
+        icon(name),
+      );
+    const sizes = h(
+      'select',
+      { 'aria-label': 'Rows on a page', onChange: (event) => this.#resize(Number(event.target.value)) },
+      PAGE_SIZES.map((size) => h('option', { value: String(size), selected: size === this.size }, `${size} rows`)),
+    );
+    replace(
+      this.pager,
+      h(
+        'span',
+        { class: 'pager-range' },
+        `${count(this.page * this.size + 1)}–${count(Math.min(total, (this.page + 1) * this.size))} of ${count(total)}`,
+      ),
+      step('first', 'First page', 0, this.page === 0),
+      step('left', 'Previous page', this.page - 1, this.page === 0),
       h('span', { class: 'pager-page' }, `Page ${count(this.page + 1)} of ${count(pages)}`),
-      step('right', 'Next page', this.page + 1, this.page >= pages - 1), step('last', 'Last page', pages - 1, this.page >= pages - 1), sizes);
+      step('right', 'Next page', this.page + 1, this.page >= pages - 1),
+      step('last', 'Last page', pages - 1, this.page >= pages - 1),
+      sizes,
+    );
     if (focused) this.pager.querySelector(`[aria-label="${focused}"]:not(:disabled)`)?.focus();
   }
 
@@ -173,8 +230,12 @@ export class ResultsTable {
     const here = cells.indexOf(cell);
     const beside = (line) => line?.querySelectorAll('td')[here];
     const to = {
-      ArrowRight: cells[here + 1], ArrowLeft: cells[here - 1], ArrowDown: beside(row.nextElementSibling), ArrowUp: beside(row.previousElementSibling),
-      Home: cells[0], End: cells.at(-1),
+      ArrowRight: cells[here + 1],
+      ArrowLeft: cells[here - 1],
+      ArrowDown: beside(row.nextElementSibling),
+      ArrowUp: beside(row.previousElementSibling),
+      Home: cells[0],
+      End: cells.at(-1),
     }[event.key];
     if (to) {
       event.preventDefault();

@@ -27,7 +27,9 @@ export class Results {
     this.timeline = new Timeline(own('timeline'));
     this.tabs = tablist(byId('result-tabs'), (view) => this.#show(view));
     this.downloads = byId('download');
-    this.downloads.addEventListener('click', () => openMenu(this.downloads, downloadItems(this.run), { label: 'Download' }));
+    this.downloads.addEventListener('click', () =>
+      openMenu(this.downloads, downloadItems(this.run), { label: 'Download' }),
+    );
     this.refresh = eachFrame(() => this.#refresh());
     this.clock = 0;
     this.#refresh();
@@ -40,6 +42,7 @@ export class Results {
 
   /// Follows a run from its beginning.
   follow(run) {
+    this.others?.abort();
     this.run = run;
     this.traced = null;
     this.timeline.show(null, 'The time line comes when the query has ended.');
@@ -60,10 +63,17 @@ export class Results {
     this.refresh();
   }
 
-  /// The plan of another request, from the list of requests.
+  /// Follows the plan of another request, from the list of requests, until it ends or this page runs something.
   async showPlanOf(id) {
     this.open('explain');
+    this.others?.abort();
+    this.others = new AbortController();
+    const { signal } = this.others;
     this.explain.update(await api.plan(id));
+    const onEvent = (name, data) => name === 'plan' && this.explain.update(JSON.parse(data));
+    await api.events(`api/requests/${id}/watch`, onEvent, signal).catch((error) => {
+      if (!signal.aborted) throw error;
+    });
   }
 
   #show(view) {
@@ -110,13 +120,21 @@ export class Results {
     const parts = [];
     if (run && !run.planOnly && run.state !== 'failed') {
       const elapsed = run.elapsedMs ?? performance.now() - run.startedAt;
-      if (run.form !== 'update' && run.boolean === null && run.state !== 'checking') parts.push(plural(run.received, run.isGraph ? 'triple' : 'row'));
+      if (run.form !== 'update' && run.boolean === null && run.state !== 'checking')
+        parts.push(plural(run.received, run.isGraph ? 'triple' : 'row'));
       parts.push(duration(elapsed));
       if (run.firstRowMs !== null) parts.push(`first after ${duration(run.firstRowMs)}`);
       if (run.bytes) parts.push(bytes(run.bytes));
     }
     const spans = parts.map((text) => h('span', {}, text));
-    if (run?.limited) spans.push(h('span', { class: 'badge', title: 'The page keeps this many rows. Downloads have all; the options change the limit.' }, `first ${count(run.rows.length)} only`));
+    if (run?.limited)
+      spans.push(
+        h(
+          'span',
+          { class: 'badge', title: 'The page keeps this many rows. Downloads have all; the options change the limit.' },
+          `first ${count(run.rows.length)} only`,
+        ),
+      );
     if (run?.state === 'cancelled') spans.push(h('span', { class: 'badge warn' }, 'stopped'));
     replace(byId('result-summary'), spans);
   }
@@ -124,39 +142,99 @@ export class Results {
   /// What stands above or instead of the table: a failure, an answer without rows, or a hint.
   #message() {
     const { run, view } = this;
-    const state = !run ? 'none' : [run.state, run.boolean, run.error?.message, run.received > 0, run.form, view].join('|');
+    const state = !run
+      ? 'none'
+      : [run.state, run.boolean, run.error?.message, run.received > 0, run.form, view].join('|');
     byId('panel-table').classList.toggle('bare', !run || run.received === 0);
     if (state === this.told) return;
     this.told = state;
-    replace(this.message, !run ? view === 'table' && this.options.welcome() : run.error ? this.#failure(run.error) : view === 'table' && this.#answer(run));
+    replace(
+      this.message,
+      !run
+        ? view === 'table' && this.options.welcome()
+        : run.error
+          ? this.#failure(run.error)
+          : view === 'table' && this.#answer(run),
+    );
   }
 
   #failure(error) {
     const { place } = error;
-    const where = place && h('button', { type: 'button', class: 'button small', onClick: () => this.options.onGoTo(place) }, `Go to line ${place.line}, column ${place.column}`);
-    const notes = [error.retryAfter && `Try again in ${error.retryAfter} s.`, error.request && `Request ${error.request}`].filter(Boolean);
-    return h('div', { class: 'failure', role: 'alert' }, icon('warning'),
-      h('div', {}, h('pre', {}, error.message), (where || notes.length > 0) && h('p', { class: 'failure-more' }, where, notes.map((note) => h('span', { class: 'quiet' }, note)))));
+    const where =
+      place &&
+      h(
+        'button',
+        { type: 'button', class: 'button small', onClick: () => this.options.onGoTo(place) },
+        `Go to line ${place.line}, column ${place.column}`,
+      );
+    const notes = [
+      error.retryAfter && `Try again in ${error.retryAfter} s.`,
+      error.request && `Request ${error.request}`,
+    ].filter(Boolean);
+    return h(
+      'div',
+      { class: 'failure', role: 'alert' },
+      icon('warning'),
+      h(
+        'div',
+        {},
+        h('pre', {}, error.message),
+        (where || notes.length > 0) &&
+          h(
+            'p',
+            { class: 'failure-more' },
+            where,
+            notes.map((note) => h('span', { class: 'quiet' }, note)),
+          ),
+      ),
+    );
   }
 
   #answer(run) {
     const line = (...content) => h('div', { class: 'answer' }, content);
-    if (run.planOnly) return line(h('p', { class: 'quiet' }, 'This query was planned, not run. Its plan is under “Explain”.'));
-    if (!run.isOver) return run.received === 0 && h('p', { class: 'empty waiting' }, run.form === 'update' ? 'Updating…' : 'Waiting for the first rows…');
-    if (run.state === 'cancelled') return run.received === 0 && line(h('p', { class: 'quiet' }, 'The query was stopped before its first row.'));
-    if (run.boolean !== null) return line(h('p', { class: `verdict ${run.boolean ? 'yes' : 'no'}` }, run.boolean ? 'Yes' : 'No'), h('p', { class: 'quiet' }, run.boolean ? 'The pattern matches.' : 'The pattern does not match.'));
+    if (run.planOnly)
+      return line(h('p', { class: 'quiet' }, 'This query was planned, not run. Its plan is under “Explain”.'));
+    if (!run.isOver)
+      return (
+        run.received === 0 &&
+        h('p', { class: 'empty waiting' }, run.form === 'update' ? 'Updating…' : 'Waiting for the first rows…')
+      );
+    if (run.state === 'cancelled')
+      return run.received === 0 && line(h('p', { class: 'quiet' }, 'The query was stopped before its first row.'));
+    if (run.boolean !== null)
+      return line(
+        h('p', { class: `verdict ${run.boolean ? 'yes' : 'no'}` }, run.boolean ? 'Yes' : 'No'),
+        h('p', { class: 'quiet' }, run.boolean ? 'The pattern matches.' : 'The pattern does not match.'),
+      );
     if (run.form === 'update') {
       const { operations, rows } = run.updated ?? {};
-      return line(h('p', { class: 'verdict yes' }, 'Done'), h('p', { class: 'quiet' }, [operations !== undefined && plural(operations, 'operation'), rows !== undefined && plural(rows, 'row')].filter(Boolean).join(', ') || 'The update is stored.'));
+      return line(
+        h('p', { class: 'verdict yes' }, 'Done'),
+        h(
+          'p',
+          { class: 'quiet' },
+          [operations !== undefined && plural(operations, 'operation'), rows !== undefined && plural(rows, 'row')]
+            .filter(Boolean)
+            .join(', ') || 'The update is stored.',
+        ),
+      );
     }
-    return run.received === 0 && line(h('p', { class: 'verdict' }, run.isGraph ? 'No triples' : 'No rows'), h('p', { class: 'quiet' }, 'The query ran to its end and found nothing.'));
+    return (
+      run.received === 0 &&
+      line(
+        h('p', { class: 'verdict' }, run.isGraph ? 'No triples' : 'No rows'),
+        h('p', { class: 'quiet' }, 'The query ran to its end and found nothing.'),
+      )
+    );
   }
 
   async #trace() {
     const { run } = this;
     if (this.traced === run) return this.timeline.redraw();
-    if (run.planOnly || run.form === 'update') return this.timeline.show(null, 'There is no time line: the query did not run.');
-    if (!run.wantsTrace) return this.timeline.show(null, 'The time line was not recorded. Switch it on in the options and run again.');
+    if (run.planOnly || run.form === 'update')
+      return this.timeline.show(null, 'There is no time line: the query did not run.');
+    if (!run.wantsTrace)
+      return this.timeline.show(null, 'The time line was not recorded. Switch it on in the options and run again.');
     if (!run.isOver) return this.timeline.show(null, 'The time line comes when the query has ended.');
     this.traced = run;
     this.timeline.show(null, 'Loading the time line…');
@@ -164,7 +242,8 @@ export class Results {
       const trace = await api.trace(run.id);
       if (run === this.run) this.timeline.show(trace);
     } catch (error) {
-      if (run === this.run) this.timeline.show(null, error.status === 404 ? 'The server has no time line of this query.' : error.message);
+      if (run === this.run)
+        this.timeline.show(null, error.status === 404 ? 'The server has no time line of this query.' : error.message);
     }
   }
 }

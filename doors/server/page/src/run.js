@@ -182,8 +182,16 @@ export class Run extends EventTarget {
     const lost = error instanceof TypeError && !broke;
     const message = broke
       ? `The answer broke off after ${this.received} rows: ${this.ended?.message ?? `the server stopped the query, or the connection was lost (${error.message}).`}`
-      : lost ? 'The server cannot be reached.' : error.message;
-    this.error = { message, place: error.place ?? null, status: error.status ?? null, request: error.request ?? null, retryAfter: error.retryAfter ?? null };
+      : lost
+        ? 'The server cannot be reached.'
+        : error.message;
+    this.error = {
+      message,
+      place: error.place ?? null,
+      status: error.status ?? null,
+      request: error.request ?? null,
+      retryAfter: error.retryAfter ?? null,
+    };
     this.#end('failed');
   }
 
@@ -200,7 +208,9 @@ function within(milliseconds, promise) {
 export function guessForm(text, language) {
   if (language === 'sql') return 'select';
   const bare = text.replace(/#[^\n]*|<[^<>\s]*>|"(?:[^"\\]|\\.)*"/g, ' ').replace(/\bprefix\s+[^\s:]*:/gi, ' ');
-  const word = /\b(select|ask|construct|describe|insert|delete|load|clear|drop|create|add|move|copy|with)\b/i.exec(bare);
+  const word = /\b(select|ask|construct|describe|insert|delete|load|clear|drop|create|add|move|copy|with)\b/i.exec(
+    bare,
+  );
   const found = word?.[1].toLowerCase() ?? 'select';
   return ['select', 'ask', 'construct', 'describe'].includes(found) ? found : 'update';
 }

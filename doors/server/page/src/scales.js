@@ -6,25 +6,34 @@ export function linear([low, high], [from, to]) {
   return span === 0 ? () => (from + to) / 2 : (value) => from + ((value - low) / span) * (to - from);
 }
 
-/// Round steps: at most about `wanted` ticks within the domain.
-export function ticks(low, high, wanted = 6) {
-  if (!(high > low)) return [low];
+/// A round step, so that there are at most about `wanted` of them.
+function stepOf(low, high, wanted) {
   const rough = (high - low) / Math.max(1, wanted);
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((step) => step >= rough * 0.999);
-  const first = Math.ceil(low / step - 1e-9);
-  const last = Math.floor(high / step + 1e-9);
+  return [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((step) => step >= rough * 0.999);
+}
+
+/// The multiples of a step within a domain, free of the noise of binary fractions.
+function multiples(low, high, step) {
   const all = [];
-  for (let at = first; at <= last; at += 1) all.push(Number((at * step).toPrecision(12)));
+  for (let at = Math.ceil(low / step - 1e-9); at <= Math.floor(high / step + 1e-9); at += 1)
+    all.push(Number((at * step).toPrecision(12)) + 0);
   return all;
 }
 
-/// A domain that begins and ends at a tick.
-export function niceDomain(low, high, wanted = 6) {
-  if (low === high) return low === 0 ? [0, 1] : low > 0 ? [0, low] : [low, 0];
-  const all = ticks(low, high, wanted);
-  const step = all.length > 1 ? all[1] - all[0] : high - low;
-  return [Math.floor(low / step + 1e-9) * step, Math.ceil(high / step - 1e-9) * step];
+/// Round values within the domain, at most about `wanted`.
+export function ticks(low, high, wanted = 6) {
+  return high > low ? multiples(low, high, stepOf(low, high, wanted)) : [low];
+}
+
+/// An axis for these values: `domain` begins and ends at one of its `ticks`.
+export function niceAxis(low, high, wanted = 6) {
+  if (low === high) [low, high] = low === 0 ? [0, 1] : low > 0 ? [0, low] : [low, 0];
+  const step = stepOf(low, high, wanted);
+  const domain = [Math.floor(low / step + 1e-9) * step, Math.ceil(high / step - 1e-9) * step].map((end) =>
+    Number(end.toPrecision(12)),
+  );
+  return { domain, ticks: multiples(...domain, step) };
 }
 
 const SECOND = 1000;
@@ -62,7 +71,10 @@ export function dateTicks(low, high, wanted = 6) {
   const all = [];
   for (let value = Math.ceil(low / step) * step; value <= high; value += step) {
     const text = new Date(value).toISOString();
-    all.push({ value, label: step >= DAY ? text.slice(5, 10) : step >= MINUTE ? text.slice(11, 16) : text.slice(11, 19) });
+    all.push({
+      value,
+      label: step >= DAY ? text.slice(5, 10) : step >= MINUTE ? text.slice(11, 16) : text.slice(11, 19),
+    });
   }
   return all;
 }

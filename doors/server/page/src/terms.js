@@ -6,8 +6,10 @@ export const XSD = 'http://www.w3.org/2001/XMLSchema#';
 export const RDF_TYPE = 'http://www.w3.org/1999/02/22-rdf-syntax-ns#type';
 
 const NUMERIC = new Set(
-  ('integer decimal double float long int short byte nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger ' +
-    'unsignedLong unsignedInt unsignedShort unsignedByte').split(' '),
+  (
+    'integer decimal double float long int short byte nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger ' +
+    'unsignedLong unsignedInt unsignedShort unsignedByte'
+  ).split(' '),
 );
 const DATES = new Set(['dateTime', 'date', 'gYear', 'gYearMonth', 'dateTimeStamp']);
 
@@ -37,19 +39,25 @@ const DATE = /^(-?\d{4,})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d):(\d\d(?:\.\d+)?))
 export function timeOf(term) {
   const parts = DATE.exec(term.value.trim());
   if (!parts) return NaN;
-  const [year, month, day, hour, minute, second] = parts.slice(1, 7).map((part, at) => Number(part ?? (at === 1 || at === 2 ? 1 : 0)));
+  const [year, month, day, hour, minute, second] = parts
+    .slice(1, 7)
+    .map((part, at) => Number(part ?? (at === 1 || at === 2 ? 1 : 0)));
   const date = new Date(0);
   date.setUTCFullYear(year, month - 1, day);
   date.setUTCHours(hour, minute, 0, Math.round(second * 1000));
   const zone = parts[7];
-  const offset = zone && zone !== 'Z' ? (zone[0] === '-' ? -1 : 1) * (Number(zone.slice(1, 3)) * 60 + Number(zone.slice(4))) : 0;
+  const offset =
+    zone && zone !== 'Z' ? (zone[0] === '-' ? -1 : 1) * (Number(zone.slice(1, 3)) * 60 + Number(zone.slice(4))) : 0;
   return date.getTime() - offset * 60_000;
 }
 
 /// A date for reading: the day, then quietly the time and its zone.
 export function dateParts(term) {
   const [day, rest = ''] = term.value.trim().split('T');
-  const time = rest.replace(/(\d\d:\d\d:\d\d)\.0+(?!\d)/, '$1').replace(/(Z|[+-]\d\d:\d\d)$/, ' $1').replace(' Z', ' UTC');
+  const time = rest
+    .replace(/(\d\d:\d\d:\d\d)\.0+(?!\d)/, '$1')
+    .replace(/(Z|[+-]\d\d:\d\d)$/, ' $1')
+    .replace(' Z', ' UTC');
   return { day, time };
 }
 

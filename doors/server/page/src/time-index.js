@@ -3,7 +3,9 @@
 /// A trace's lanes, sorted by node, PU and seat, each with its spans sorted by their beginnings.
 export function lanesOf(trace) {
   const lanes = trace.seats.map(({ seat, pu, node, spans }) => {
-    const sorted = spans.every((span, at) => at === 0 || spans[at - 1][0] <= span[0]) ? spans : [...spans].sort((a, b) => a[0] - b[0]);
+    const sorted = spans.every((span, at) => at === 0 || spans[at - 1][0] <= span[0])
+      ? spans
+      : [...spans].sort((a, b) => a[0] - b[0]);
     return { seat, pu, node, spans: sorted };
   });
   return lanes.sort((a, b) => a.node - b.node || a.pu - b.pu || a.seat - b.seat);

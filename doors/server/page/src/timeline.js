@@ -17,8 +17,14 @@ export class Timeline {
   constructor(parent) {
     this.by = 'wait';
     this.controls = h('div', { class: 'view-controls' });
-    this.canvas = h('canvas', { class: 'timeline', tabindex: '0', role: 'application', 'aria-roledescription': 'time line',
-      'aria-label': 'Time line. Left and right pan, plus and minus zoom, 0 shows all; up and down choose a lane, comma and full stop step through its spans. The table below has the sums.' });
+    this.canvas = h('canvas', {
+      class: 'timeline',
+      tabindex: '0',
+      role: 'application',
+      'aria-roledescription': 'time line',
+      'aria-label':
+        'Time line. Left and right pan, plus and minus zoom, 0 shows all; up and down choose a lane, comma and full stop step through its spans. The table below has the sums.',
+    });
     this.place = h('div', { class: 'timeline-place' }, this.canvas);
     this.details = h('p', { class: 'timeline-details', 'aria-live': 'polite' });
     this.sums = h('div', { class: 'timeline-sums' });
@@ -67,27 +73,114 @@ export class Timeline {
   }
 
   #renderControls() {
-    const button = (name, label, action) => h('button', { type: 'button', class: 'button icon-only', 'aria-label': label, title: label, onClick: action }, icon(name));
-    const choices = [['wait', 'Memory wait'], ['box', 'Box']].map(([by, label]) => h('button', { type: 'button', 'aria-pressed': String(this.by === by), onClick: (event) => {
-      this.by = by;
-      this.#renderControls();
-      this.controls.querySelector('[aria-pressed=true]').focus();
-      this.redraw();
-    } }, label));
-    const legend = this.by === 'wait'
-      ? h('div', { class: 'legend' }, h('span', { class: 'quiet' }, 'Waiting for memory (an estimate)'), h('span', { class: 'quiet' }, '0 %'), h('span', { class: 'wait-scale', 'aria-hidden': 'true' }), h('span', { class: 'quiet' }, '100 %'), h('span', { class: 'legend-item' }, h('span', { class: 'swatch unknown' }), 'not known'))
-      : h('div', { class: 'legend' }, this.byBox.slice(0, SERIES).map(({ box }, at) => h('span', { class: 'legend-item' }, h('span', { class: 'swatch', style: { background: `var(--series-${at + 1})` } }), at === SERIES - 1 && this.byBox.length > SERIES ? 'others' : this.#name(box))));
-    replace(this.controls, h('span', { class: 'quiet' }, 'Colour'), h('div', { class: 'segmented', role: 'group', 'aria-label': 'Colour by' }, choices), legend, h('span', { class: 'grow' }),
-      button('minus', 'Zoom out', () => this.#zoom(1.6)), button('plus', 'Zoom in', () => this.#zoom(1 / 1.6)), button('fit', 'Show all', () => this.#setWindow(0, this.span)));
+    const button = (name, label, action) =>
+      h(
+        'button',
+        { type: 'button', class: 'button icon-only', 'aria-label': label, title: label, onClick: action },
+        icon(name),
+      );
+    const choices = [
+      ['wait', 'Memory wait'],
+      ['box', 'Box'],
+    ].map(([by, label]) =>
+      h(
+        'button',
+        {
+          type: 'button',
+          'aria-pressed': String(this.by === by),
+          onClick: (event) => {
+            this.by = by;
+            this.#renderControls();
+            this.controls.querySelector('[aria-pressed=true]').focus();
+            this.redraw();
+          },
+        },
+        label,
+      ),
+    );
+    const legend =
+      this.by === 'wait'
+        ? h(
+            'div',
+            { class: 'legend' },
+            h('span', { class: 'quiet' }, 'Waiting for memory (an estimate)'),
+            h('span', { class: 'quiet' }, '0 %'),
+            h('span', { class: 'wait-scale', 'aria-hidden': 'true' }),
+            h('span', { class: 'quiet' }, '100 %'),
+            h('span', { class: 'legend-item' }, h('span', { class: 'swatch unknown' }), 'not known'),
+          )
+        : h(
+            'div',
+            { class: 'legend' },
+            this.byBox
+              .slice(0, SERIES)
+              .map(({ box }, at) =>
+                h(
+                  'span',
+                  { class: 'legend-item' },
+                  h('span', { class: 'swatch', style: { background: `var(--series-${at + 1})` } }),
+                  at === SERIES - 1 && this.byBox.length > SERIES ? 'others' : this.#name(box),
+                ),
+              ),
+          );
+    replace(
+      this.controls,
+      h('span', { class: 'quiet' }, 'Colour'),
+      h('div', { class: 'segmented', role: 'group', 'aria-label': 'Colour by' }, choices),
+      legend,
+      h('span', { class: 'grow' }),
+      button('minus', 'Zoom out', () => this.#zoom(1.6)),
+      button('plus', 'Zoom in', () => this.#zoom(1 / 1.6)),
+      button('fit', 'Show all', () => this.#setWindow(0, this.span)),
+    );
   }
 
   #renderSums() {
     const total = this.byBox.reduce((sum, { ns }) => sum + ns, 0) || 1;
     const cell = (text, kind = 'number') => h('td', { class: kind }, text);
-    replace(this.sums,
-      h('p', { class: 'note' }, `${plural(this.spans, 'span')} on ${plural(this.lanes.length, 'seat')} in ${duration(this.span / 1e6)}.${this.trace.cut ? ' The trace was full before the end: later spans are missing.' : ''}`),
-      h('table', { class: 'sums' }, h('thead', {}, h('tr', {}, ['Box', 'Time', 'Share', 'Spans', 'Memory wait (estimate)'].map((text, at) => h('th', { scope: 'col', class: at ? 'number' : '' }, text)))),
-        h('tbody', {}, this.byBox.map((sum) => h('tr', {}, h('td', {}, h('span', { class: 'swatch', style: { background: `var(--series-${this.series.get(sum.box) + 1})` } }), this.#name(sum.box)), cell(duration(sum.ns / 1e6)), cell(`${Math.round((sum.ns / total) * 100)} %`), cell(count(sum.spans)), cell(sum.wait === null ? '–' : `${Math.round(sum.wait * 100)} %`))))));
+    replace(
+      this.sums,
+      h(
+        'p',
+        { class: 'note' },
+        `${plural(this.spans, 'span')} on ${plural(this.lanes.length, 'seat')} in ${duration(this.span / 1e6)}.${this.trace.cut ? ' The trace was full before the end: later spans are missing.' : ''}`,
+      ),
+      h(
+        'table',
+        { class: 'sums' },
+        h(
+          'thead',
+          {},
+          h(
+            'tr',
+            {},
+            ['Box', 'Time', 'Share', 'Spans', 'Memory wait (estimate)'].map((text, at) =>
+              h('th', { scope: 'col', class: at ? 'number' : '' }, text),
+            ),
+          ),
+        ),
+        h(
+          'tbody',
+          {},
+          this.byBox.map((sum) =>
+            h(
+              'tr',
+              {},
+              h(
+                'td',
+                {},
+                h('span', { class: 'swatch', style: { background: `var(--series-${this.series.get(sum.box) + 1})` } }),
+                this.#name(sum.box),
+              ),
+              cell(duration(sum.ns / 1e6)),
+              cell(`${Math.round((sum.ns / total) * 100)} %`),
+              cell(count(sum.spans)),
+              cell(sum.wait === null ? '–' : `${Math.round(sum.wait * 100)} %`),
+            ),
+          ),
+        ),
+      ),
+    );
   }
 
   // ---- geometry ----
@@ -138,13 +231,19 @@ export class Timeline {
 
   #colours() {
     const mix = (part) => {
-      const [low, middle, high] = ['--wait-low', '--wait-middle', '--wait-high'].map((name) => colour(name).match(/[\d.]+/g).map(Number));
+      const [low, middle, high] = ['--wait-low', '--wait-middle', '--wait-high'].map((name) =>
+        colour(name)
+          .match(/[\d.]+/g)
+          .map(Number),
+      );
       const [a, b, at] = part < 0.5 ? [low, middle, part * 2] : [middle, high, part * 2 - 1];
       return `rgb(${[0, 1, 2].map((channel) => Math.round(a[channel] + (b[channel] - a[channel]) * at)).join(' ')})`;
     };
     const waits = Array.from({ length: WAIT_STEPS + 1 }, (_, at) => mix(at / WAIT_STEPS));
     const series = Array.from({ length: SERIES }, (_, at) => colour(`--series-${at + 1}`));
-    const rest = Object.fromEntries(['text', 'text-quiet', 'line', 'surface', 'lane', 'unknown', 'accent'].map((name) => [name, colour(`--${name}`)]));
+    const rest = Object.fromEntries(
+      ['text', 'text-quiet', 'line', 'surface', 'lane', 'unknown', 'accent'].map((name) => [name, colour(`--${name}`)]),
+    );
     return { waits, series, ...rest };
   }
 
@@ -182,12 +281,22 @@ export class Timeline {
       context.fillText(`PU ${lane.pu} · seat ${lane.seat}`, 4, tops[at] + height / 2);
       const [from, to] = this.window;
       visit(lane.spans, from, to, plot, (x, length, box, wait) => {
-        context.fillStyle = this.by === 'box' ? colours.series[this.series.get(box)] : wait === null ? colours.unknown : colours.waits[Math.round(wait * WAIT_STEPS)];
+        context.fillStyle =
+          this.by === 'box'
+            ? colours.series[this.series.get(box)]
+            : wait === null
+              ? colours.unknown
+              : colours.waits[Math.round(wait * WAIT_STEPS)];
         context.fillRect(GUTTER + x, tops[at], Math.max(0.6, length - (length > 4 ? 0.8 : 0)), height);
-        if (length > 60 && height >= 20) this.#label(context, this.#name(box), GUTTER + x + 5, tops[at] + height / 2, length - 10);
+        if (length > 60 && height >= 20)
+          this.#label(context, this.#name(box), GUTTER + x + 5, tops[at] + height / 2, length - 10);
       });
     });
-    for (const [mark, strong] of [[this.hovered, false], [this.chosen, true]]) this.#outline(context, mark, strong, tops, height, plot, colours);
+    for (const [mark, strong] of [
+      [this.hovered, false],
+      [this.chosen, true],
+    ])
+      this.#outline(context, mark, strong, tops, height, plot, colours);
   }
 
   #label(context, text, x, y, room) {
@@ -217,12 +326,24 @@ export class Timeline {
     context.fillStyle = colours['text-quiet'];
     context.fillText('All', 4, OVERVIEW / 2 - 2);
     context.globalAlpha = 0.55;
-    this.busy.forEach((busy, at) => context.fillRect(GUTTER + (at * plot) / columns, 2 + (1 - busy) * (OVERVIEW - 8), plot / columns, busy * (OVERVIEW - 8)));
+    this.busy.forEach((busy, at) =>
+      context.fillRect(
+        GUTTER + (at * plot) / columns,
+        2 + (1 - busy) * (OVERVIEW - 8),
+        plot / columns,
+        busy * (OVERVIEW - 8),
+      ),
+    );
     context.globalAlpha = 1;
     const scale = linear([0, this.span], [GUTTER, GUTTER + plot]);
     context.strokeStyle = colours.accent;
     context.lineWidth = 1.5;
-    context.strokeRect(scale(this.window[0]), 2, Math.max(3, scale(this.window[1]) - scale(this.window[0])), OVERVIEW - 8);
+    context.strokeRect(
+      scale(this.window[0]),
+      2,
+      Math.max(3, scale(this.window[1]) - scale(this.window[0])),
+      OVERVIEW - 8,
+    );
   }
 
   #drawAxis(context, colours, plot, end) {
@@ -263,11 +384,18 @@ export class Timeline {
   #lines({ lane, span }) {
     const { seat, pu, node, spans } = this.lanes[lane];
     const [begin, end, box, wait] = spans[span];
-    return [this.#name(box), `${duration((end - begin) / 1e6)}, from ${duration(begin / 1e6)}`, wait === null ? 'memory wait not known' : `about ${Math.round(wait * 100)} % waiting for memory`, `seat ${seat}, PU ${pu}, node ${node}`];
+    return [
+      this.#name(box),
+      `${duration((end - begin) / 1e6)}, from ${duration(begin / 1e6)}`,
+      wait === null ? 'memory wait not known' : `about ${Math.round(wait * 100)} % waiting for memory`,
+      `seat ${seat}, PU ${pu}, node ${node}`,
+    ];
   }
 
   #say() {
-    this.details.textContent = this.chosen ? this.#lines(this.chosen).join(' · ') : 'Point at a span or click it; drag to pan, turn the wheel to zoom.';
+    this.details.textContent = this.chosen
+      ? this.#lines(this.chosen).join(' · ')
+      : 'Point at a span or click it; drag to pan, turn the wheel to zoom.';
   }
 
   #press(event) {
@@ -295,11 +423,15 @@ export class Timeline {
       this.redraw();
     };
     addEventListener('pointermove', move);
-    addEventListener('pointerup', () => {
-      removeEventListener('pointermove', move);
-      if (!this.dragged && !inOverview) this.#choose(start.span >= 0 ? { lane: start.lane, span: start.span } : null);
-      this.dragged = false;
-    }, { once: true });
+    addEventListener(
+      'pointerup',
+      () => {
+        removeEventListener('pointermove', move);
+        if (!this.dragged && !inOverview) this.#choose(start.span >= 0 ? { lane: start.lane, span: start.span } : null);
+        this.dragged = false;
+      },
+      { once: true },
+    );
   }
 
   #choose(mark) {
@@ -310,8 +442,13 @@ export class Timeline {
 
   #wheel(event) {
     event.preventDefault();
-    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) this.#pan((event.deltaX || event.deltaY) / 1000);
-    else this.#zoom(Math.exp(event.deltaY * 0.0018), Math.min(this.window[1], Math.max(this.window[0], this.#time(event.offsetX))));
+    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY))
+      this.#pan((event.deltaX || event.deltaY) / 1000);
+    else
+      this.#zoom(
+        Math.exp(event.deltaY * 0.0018),
+        Math.min(this.window[1], Math.max(this.window[0], this.#time(event.offsetX))),
+      );
   }
 
   #key(event) {
@@ -319,22 +456,39 @@ export class Timeline {
     const step = (by) => {
       const { spans } = this.lanes[lane];
       if (spans.length === 0) return;
-      const at = this.chosen?.lane === lane && this.chosen.span >= 0 ? this.chosen.span + by : firstEndingAfter(spans, this.window[0]);
+      const at =
+        this.chosen?.lane === lane && this.chosen.span >= 0
+          ? this.chosen.span + by
+          : firstEndingAfter(spans, this.window[0]);
       const span = Math.min(spans.length - 1, Math.max(0, at));
       this.#choose({ lane, span });
       const [begin, end] = spans[span];
       const length = this.window[1] - this.window[0];
-      if (begin < this.window[0] || end > this.window[1]) this.#setWindow((begin + end - length) / 2, (begin + end + length) / 2);
+      if (begin < this.window[0] || end > this.window[1])
+        this.#setWindow((begin + end - length) / 2, (begin + end + length) / 2);
     };
     const toLane = (to) => {
       const next = Math.min(this.lanes.length - 1, Math.max(0, to));
       const time = this.chosen && this.chosen.span >= 0 ? this.lanes[lane].spans[this.chosen.span][0] : this.window[0];
-      this.#choose({ lane: next, span: Math.min(firstEndingAfter(this.lanes[next].spans, time), this.lanes[next].spans.length - 1) });
+      this.#choose({
+        lane: next,
+        span: Math.min(firstEndingAfter(this.lanes[next].spans, time), this.lanes[next].spans.length - 1),
+      });
     };
     const actions = {
-      ArrowLeft: () => this.#pan(-0.15), ArrowRight: () => this.#pan(0.15), '+': () => this.#zoom(1 / 1.6), '=': () => this.#zoom(1 / 1.6), '-': () => this.#zoom(1.6),
-      0: () => this.#setWindow(0, this.span), Home: () => this.#pan(-1e9), End: () => this.#pan(1e9), ArrowUp: () => toLane(lane - 1), ArrowDown: () => toLane(this.chosen ? lane + 1 : 0),
-      ',': () => step(-1), '.': () => step(1), Escape: () => this.#choose(null),
+      ArrowLeft: () => this.#pan(-0.15),
+      ArrowRight: () => this.#pan(0.15),
+      '+': () => this.#zoom(1 / 1.6),
+      '=': () => this.#zoom(1 / 1.6),
+      '-': () => this.#zoom(1.6),
+      0: () => this.#setWindow(0, this.span),
+      Home: () => this.#pan(-1e9),
+      End: () => this.#pan(1e9),
+      ArrowUp: () => toLane(lane - 1),
+      ArrowDown: () => toLane(this.chosen ? lane + 1 : 0),
+      ',': () => step(-1),
+      '.': () => step(1),
+      Escape: () => this.#choose(null),
     };
     if (!actions[event.key] || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
@@ -345,5 +499,7 @@ export class Timeline {
 /// A tick in the unit of the window: µs below a millisecond.
 function tickText(milliseconds, span) {
   if (span < 1) return `${Number((milliseconds * 1000).toPrecision(7))} µs`;
-  return span < 10_000 ? `${Number(milliseconds.toPrecision(7))} ms` : `${Number((milliseconds / 1000).toPrecision(6))} s`;
+  return span < 10_000
+    ? `${Number(milliseconds.toPrecision(7))} ms`
+    : `${Number((milliseconds / 1000).toPrecision(6))} s`;
 }

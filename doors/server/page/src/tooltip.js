@@ -6,12 +6,15 @@ import { byId, replace } from './dom.js';
 /// Shows lines of text beside a point of the window. The first line is the title.
 export function showTip(x, y, lines) {
   const tip = byId('tip');
-  replace(tip, lines.filter(Boolean).map((line, at) => {
-    const row = document.createElement('div');
-    row.className = at ? '' : 'tip-title';
-    row.textContent = line;
-    return row;
-  }));
+  replace(
+    tip,
+    lines.filter(Boolean).map((line, at) => {
+      const row = document.createElement('div');
+      row.className = at ? '' : 'tip-title';
+      row.textContent = line;
+      return row;
+    }),
+  );
   tip.hidden = false;
   const { offsetWidth: width, offsetHeight: height } = tip;
   tip.style.left = `${Math.max(8, x + 14 + width + 8 > innerWidth ? x - width - 14 : x + 14)}px`;

@@ -56,32 +56,126 @@ export class Machine {
     this.near = h('strong', {}, '–');
     this.far = h('strong', {}, '–');
     this.spark = h('div', { class: 'spark' });
-    const facts = h('dl', { class: 'facts' }, fact('Busy', this.busy), fact('Running', this.running), fact('Waiting', this.waiting), fact('Threads', seats(threads)), fact('Strategy', strategy.toUpperCase()),
-      fact('Data', `${count(dataset.quads)} quads`), limits.timeMs && fact('Time limit', `${limits.timeMs / 1000} s`), fact('Vicus', version));
+    const facts = h(
+      'dl',
+      { class: 'facts' },
+      fact('Busy', this.busy),
+      fact('Running', this.running),
+      fact('Waiting', this.waiting),
+      fact('Threads', seats(threads)),
+      fact('Strategy', strategy.toUpperCase()),
+      fact('Data', `${count(dataset.quads)} quads`),
+      limits.timeMs && fact('Time limit', `${limits.timeMs / 1000} s`),
+      fact('Vicus', version),
+    );
     const nodes = topology.nodes.map((node) => this.#node(node));
     const distances = topology.distances ?? [];
-    replace(this.parent,
-      h('header', { class: 'view-head' }, h('h1', {}, 'Machine'), this.state), facts,
-      h('div', { class: 'machine-grid' },
-        h('section', { class: 'card' }, h('h2', {}, 'Memory'), h('div', { class: 'meter', role: 'img', 'aria-label': 'Memory that the server took' }, this.memoryBar), this.memoryText),
-        h('section', { class: 'card' }, h('h2', {}, 'Bytes read'), h('p', { class: 'rates' }, h('span', { class: 'legend-item' }, h('span', { class: 'swatch near' }), 'near ', this.near), h('span', { class: 'legend-item' }, h('span', { class: 'swatch far' }), 'far ', this.far)), this.spark)),
+    replace(
+      this.parent,
+      h('header', { class: 'view-head' }, h('h1', {}, 'Machine'), this.state),
+      facts,
+      h(
+        'div',
+        { class: 'machine-grid' },
+        h(
+          'section',
+          { class: 'card' },
+          h('h2', {}, 'Memory'),
+          h('div', { class: 'meter', role: 'img', 'aria-label': 'Memory that the server took' }, this.memoryBar),
+          this.memoryText,
+        ),
+        h(
+          'section',
+          { class: 'card' },
+          h('h2', {}, 'Bytes read'),
+          h(
+            'p',
+            { class: 'rates' },
+            h('span', { class: 'legend-item' }, h('span', { class: 'swatch near' }), 'near ', this.near),
+            h('span', { class: 'legend-item' }, h('span', { class: 'swatch far' }), 'far ', this.far),
+          ),
+          this.spark,
+        ),
+      ),
       h('div', { class: 'nodes' }, nodes),
-      distances.length > 1 && h('section', { class: 'card distances' }, h('h2', {}, 'Distances between nodes'),
-        h('table', { class: 'sums' }, h('thead', {}, h('tr', {}, h('td'), distances.map((_, at) => h('th', { scope: 'col', class: 'number' }, `Node ${at}`)))),
-          h('tbody', {}, distances.map((row, at) => h('tr', {}, h('th', { scope: 'row' }, `Node ${at}`), row.map((value) => h('td', { class: 'number' }, String(value)))))))));
+      distances.length > 1 &&
+        h(
+          'section',
+          { class: 'card distances' },
+          h('h2', {}, 'Distances between nodes'),
+          h(
+            'table',
+            { class: 'sums' },
+            h(
+              'thead',
+              {},
+              h(
+                'tr',
+                {},
+                h('td'),
+                distances.map((_, at) => h('th', { scope: 'col', class: 'number' }, `Node ${at}`)),
+              ),
+            ),
+            h(
+              'tbody',
+              {},
+              distances.map((row, at) =>
+                h(
+                  'tr',
+                  {},
+                  h('th', { scope: 'row' }, `Node ${at}`),
+                  row.map((value) => h('td', { class: 'number' }, String(value))),
+                ),
+              ),
+            ),
+          ),
+        ),
+    );
   }
 
   #node(node) {
-    const groups = node.groups.map((group) => h('div', { class: 'group', role: 'group', 'aria-label': `Group ${group.id}` }, h('span', { class: 'box-label' }, `Group ${group.id}`),
-      h('div', { class: 'cores' }, group.cores.map((core) => h('div', { class: 'core', role: 'group', 'aria-label': `Core ${core.id}` }, h('span', { class: 'box-label' }, `Core ${core.id}`),
-        h('div', { class: 'pus' }, core.pus.map((pu) => this.#pu(pu))))))));
-    return h('section', { class: 'node-box', 'aria-label': `Node ${node.id}` }, h('header', {}, h('h2', {}, `Node ${node.id}`), h('span', { class: 'quiet' }, bytes(node.memoryBytes))), h('div', { class: 'groups' }, groups));
+    const groups = node.groups.map((group) =>
+      h(
+        'div',
+        { class: 'group', role: 'group', 'aria-label': `Group ${group.id}` },
+        h('span', { class: 'box-label' }, `Group ${group.id}`),
+        h(
+          'div',
+          { class: 'cores' },
+          group.cores.map((core) =>
+            h(
+              'div',
+              { class: 'core', role: 'group', 'aria-label': `Core ${core.id}` },
+              h('span', { class: 'box-label' }, `Core ${core.id}`),
+              h(
+                'div',
+                { class: 'pus' },
+                core.pus.map((pu) => this.#pu(pu)),
+              ),
+            ),
+          ),
+        ),
+      ),
+    );
+    return h(
+      'section',
+      { class: 'node-box', 'aria-label': `Node ${node.id}` },
+      h('header', {}, h('h2', {}, `Node ${node.id}`), h('span', { class: 'quiet' }, bytes(node.memoryBytes))),
+      h('div', { class: 'groups' }, groups),
+    );
   }
 
   #pu(id) {
     const value = h('span', { class: 'pu-value' }, '–');
     const seat = h('span', { class: 'pu-seat' });
-    const element = h('div', { class: 'pu' }, h('span', { class: 'pu-fill' }), h('span', { class: 'pu-name' }, `PU ${id}`), value, seat);
+    const element = h(
+      'div',
+      { class: 'pu' },
+      h('span', { class: 'pu-fill' }),
+      h('span', { class: 'pu-name' }, `PU ${id}`),
+      value,
+      seat,
+    );
     this.pus.set(id, { element, value, seat });
     return element;
   }
@@ -130,8 +224,23 @@ export class Machine {
     const most = Math.max(1, ...this.history.map(({ near, far }) => Math.max(near, far)));
     const across = linear([0, Math.max(12, this.history.length - 1)], [0, width]);
     const up = linear([0, most], [height - 2, 3]);
-    const line = (name) => this.history.map((entry, at) => `${at ? 'L' : 'M'}${across(at).toFixed(1)} ${up(entry[name]).toFixed(1)}`).join('');
-    replace(this.spark, svg('svg', { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': 'Near and far bytes of the last minute' },
-      svg('path', { class: 'near', d: line('near') }), svg('path', { class: 'far', d: line('far') })));
+    const line = (name) =>
+      this.history
+        .map((entry, at) => `${at ? 'L' : 'M'}${across(at).toFixed(1)} ${up(entry[name]).toFixed(1)}`)
+        .join('');
+    replace(
+      this.spark,
+      svg(
+        'svg',
+        {
+          viewBox: `0 0 ${width} ${height}`,
+          preserveAspectRatio: 'none',
+          role: 'img',
+          'aria-label': 'Near and far bytes of the last minute',
+        },
+        svg('path', { class: 'near', d: line('near') }),
+        svg('path', { class: 'far', d: line('far') }),
+      ),
+    );
   }
 }

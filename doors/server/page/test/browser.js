@@ -29,10 +29,15 @@ before(async () => {
     await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
     base = `http://127.0.0.1:${server.address().port}/`;
   }
-  const executablePath = process.env.CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/chromium-headless-shell'].find(existsSync);
+  const executablePath =
+    process.env.CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/chromium-headless-shell'].find(existsSync);
   assert(executablePath, 'a Chromium is installed');
   browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
-  context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: 'light', acceptDownloads: true });
+  context = await browser.newContext({
+    viewport: { width: 1280, height: 800 },
+    colorScheme: 'light',
+    acceptDownloads: true,
+  });
   page = await newPage(context);
   await page.goto(base);
   await page.waitForSelector('.cm-content');
@@ -52,7 +57,13 @@ async function newPage(context) {
     if (protocol.startsWith('http') && origin !== new URL(base).origin) strangers.push(request.url());
   });
   // A refused query, a missing time line, a stopped stream: they are answers, which the browser writes to the console all the same.
-  page.on('console', (message) => message.type() === 'error' && !/status of (400|404|401)|ERR_INCOMPLETE_CHUNKED/.test(message.text()) && complaints.push(message.text()));
+  page.on(
+    'console',
+    (message) =>
+      message.type() === 'error' &&
+      !/status of (400|404|401)|ERR_INCOMPLETE_CHUNKED/.test(message.text()) &&
+      complaints.push(message.text()),
+  );
   page.on('pageerror', (error) => complaints.push(String(error.stack ?? error)));
   return page;
 }
@@ -72,13 +83,23 @@ async function type(text, { pasted = false } = {}) {
   else await page.keyboard.type(text);
 }
 
-const editorText = () => page.$eval('.cm-content', (content) => [...content.querySelectorAll('.cm-line')].map((line) => line.textContent).join('\n'));
-const isDone = () => page.waitForFunction(() => document.getElementById('results').getAttribute('aria-busy') === 'false' && document.getElementById('stop').hidden);
+const editorText = () =>
+  page.$eval('.cm-content', (content) =>
+    [...content.querySelectorAll('.cm-line')].map((line) => line.textContent).join('\n'),
+  );
+const isDone = () =>
+  page.waitForFunction(
+    () =>
+      document.getElementById('results').getAttribute('aria-busy') === 'false' &&
+      document.getElementById('stop').hidden,
+  );
 
 async function run(text) {
   await type(text, { pasted: true });
   await page.keyboard.press('ControlOrMeta+Enter');
-  await page.waitForFunction(() => document.getElementById('result-summary').textContent !== '' || document.querySelector('.failure'));
+  await page.waitForFunction(
+    () => document.getElementById('result-summary').textContent !== '' || document.querySelector('.failure'),
+  );
   await isDone();
 }
 
@@ -90,10 +111,15 @@ test('says what to do before the first query', async () => {
 });
 
 test('a prefix is declared when its colon is typed', async (t) => {
-  const known = await page.evaluate(async () => (await (await fetch('api/info')).json()).prefixes.map(({ name }) => name));
+  const known = await page.evaluate(async () =>
+    (await (await fetch('api/info')).json()).prefixes.map(({ name }) => name),
+  );
   if (!known.length) return t.skip('the server knows no prefixes');
   await type(`SELECT * WHERE { ?s ${known[0]}:`);
-  await page.waitForFunction((name) => document.querySelector('.cm-content').textContent.startsWith(`PREFIX ${name}: <`), known[0]);
+  await page.waitForFunction(
+    (name) => document.querySelector('.cm-content').textContent.startsWith(`PREFIX ${name}: <`),
+    known[0],
+  );
   // One step back takes away the declaration and what was typed with it.
   await page.keyboard.press('Escape');
   await page.keyboard.press('ControlOrMeta+z');
@@ -113,8 +139,18 @@ test('completes by keyboard', async () => {
   await page.waitForTimeout(150);
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('Enter');
-  await page.waitForFunction((before) => document.querySelector('.cm-content').textContent !== before.replaceAll('\n', ''), before);
+  await page.waitForFunction(
+    (before) => document.querySelector('.cm-content').textContent !== before.replaceAll('\n', ''),
+    before,
+  );
   assert.equal(await page.$('.cm-tooltip-autocomplete li'), null);
+});
+
+test('the Tab key leaves the editor after Escape', async () => {
+  await page.click('.cm-content');
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('Tab');
+  assert(!(await page.evaluate(() => document.activeElement.classList.contains('cm-content'))));
 });
 
 test('shows an error under its place', async () => {
@@ -135,10 +171,16 @@ test('shows rows, sorts them and turns pages', async () => {
   await picture('04-table');
   const first = () => page.$eval('.results tbody tr', (row) => row.textContent);
   await page.click('.results thead th:nth-child(2) button');
-  assert.equal(await page.$eval('.results thead th:nth-child(2)', (head) => head.getAttribute('aria-sort')), 'ascending');
+  assert.equal(
+    await page.$eval('.results thead th:nth-child(2)', (head) => head.getAttribute('aria-sort')),
+    'ascending',
+  );
   const up = await first();
   await page.keyboard.press('Enter');
-  assert.equal(await page.$eval('.results thead th:nth-child(2)', (head) => head.getAttribute('aria-sort')), 'descending');
+  assert.equal(
+    await page.$eval('.results thead th:nth-child(2)', (head) => head.getAttribute('aria-sort')),
+    'descending',
+  );
   assert.notEqual(await first(), up);
   await page.click('[aria-label="Next page"]');
   assert.match(await page.$eval('.pager-range', (range) => range.textContent), /^101–/);
@@ -154,7 +196,11 @@ test('shows the first rows while more come, and says when an answer breaks off',
   if (!isMock) return t.skip('needs a server that is slow on demand');
   await type('SELECT * WHERE { ?slow ?p ?o }', { pasted: true });
   await page.keyboard.press('ControlOrMeta+Enter');
-  await page.waitForFunction(() => document.querySelectorAll('.results tbody tr').length > 8 && document.getElementById('results').getAttribute('aria-busy') === 'true');
+  await page.waitForFunction(
+    () =>
+      document.querySelectorAll('.results tbody tr').length > 8 &&
+      document.getElementById('results').getAttribute('aria-busy') === 'true',
+  );
   await picture('05-streaming');
   await page.click('#stop');
   await isDone();
@@ -167,8 +213,13 @@ test('offers to describe an IRI, and shows its triples as a graph', async () => 
   await page.click('.results .term.iri');
   await page.waitForSelector('.menu');
   await picture('06-iri-menu');
-  const links = await page.$$eval('.results a.iri', (all) => all.slice(0, 20).map(({ rel, target }) => `${rel} ${target}`));
-  assert(links.every((link) => link === 'noreferrer noopener _blank'), links.join());
+  const links = await page.$$eval('.results a.iri', (all) =>
+    all.slice(0, 20).map(({ rel, target }) => `${rel} ${target}`),
+  );
+  assert(
+    links.every((link) => link === 'noreferrer noopener _blank'),
+    links.join(),
+  );
   await page.keyboard.press('Enter');
   await page.waitForFunction(() => document.querySelector('.cm-content').textContent.startsWith('DESCRIBE <'));
   await isDone();
@@ -222,7 +273,9 @@ test('explains without running, and while a query runs', async () => {
   await picture('13-explain-running');
   await page.click('#stop');
   await isDone();
-  await page.waitForFunction(() => /stopped/.test(document.getElementById('result-summary').textContent) || document.querySelector('.failure'));
+  await page.waitForFunction(
+    () => /stopped/.test(document.getElementById('result-summary').textContent) || document.querySelector('.failure'),
+  );
   await run(SELECT);
   await page.waitForSelector('.state.done');
   await picture('14-explain-done');
@@ -267,7 +320,9 @@ test('shows the machine', async () => {
 
 test('lists requests and stops one', async () => {
   await page.click('[data-open=query]');
-  await type(isMock ? 'SELECT * WHERE { ?slow ?p ?o }' : 'SELECT * WHERE { ?a ?p ?b . ?c ?p ?d . FILTER(?b != ?d) }', { pasted: true });
+  await type(isMock ? 'SELECT * WHERE { ?slow ?p ?o }' : 'SELECT * WHERE { ?a ?p ?b . ?c ?p ?d . FILTER(?b != ?d) }', {
+    pasted: true,
+  });
   await page.keyboard.press('ControlOrMeta+Enter');
   await page.waitForFunction(() => document.getElementById('results').getAttribute('aria-busy') === 'true');
   await page.click('[data-open=requests]');
@@ -332,8 +387,32 @@ test('sends an update only with a token, or says that updates are off', async ()
     await picture('21-token');
     await page.keyboard.press('Escape');
     await page.waitForSelector('.failure');
+    await isDone();
+    if (!isMock) return;
+    await page.keyboard.press('ControlOrMeta+Enter');
+    await page.fill('#token-field', 'secret');
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('.verdict.yes');
   }
   await isDone();
+});
+
+test('asks for a token first where the server answers with one only', async (t) => {
+  if (!isMock) return t.skip('needs a server with a token for queries');
+  const closed = mockServer({ info: { query: 'token' } });
+  await new Promise((resolve) => closed.listen(0, '127.0.0.1', resolve));
+  const visitor = await browser.newContext();
+  const other = await visitor.newPage();
+  await other.goto(`http://127.0.0.1:${closed.address().port}/`);
+  await other.fill('#token-field', 'secret');
+  await other.keyboard.press('Enter');
+  await other.click('.welcome-examples button');
+  await other.waitForSelector('.results tbody tr');
+  await other.click('#tab-explain');
+  await other.waitForSelector('.plan tbody tr');
+  await visitor.close();
+  closed.closeAllConnections();
+  closed.close();
 });
 
 test('switches to SQL where the server has it', async (t) => {
@@ -347,8 +426,11 @@ test('switches to SQL where the server has it', async (t) => {
 
 test('every control has a name, and every id is there once', async () => {
   const wrong = await page.evaluate(() => {
-    const named = (element) => element.getAttribute('aria-label') || element.textContent.trim() || element.labels?.length || element.title;
-    const silent = [...document.querySelectorAll('button, input, select, a[href], [role=button]')].filter((element) => !named(element)).map((element) => element.outerHTML.slice(0, 120));
+    const named = (element) =>
+      element.getAttribute('aria-label') || element.textContent.trim() || element.labels?.length || element.title;
+    const silent = [...document.querySelectorAll('button, input, select, a[href], [role=button]')]
+      .filter((element) => !named(element))
+      .map((element) => element.outerHTML.slice(0, 120));
     const ids = [...document.querySelectorAll('[id]')].map(({ id }) => id);
     return [...silent, ...ids.filter((id, at) => ids.indexOf(id) !== at)];
   });
@@ -386,7 +468,11 @@ test('is dark where the system is, and by its button', async () => {
 });
 
 test('fits a phone', async () => {
-  const phone = await browser.newContext({ viewport: { width: 390, height: 844 }, colorScheme: 'light', hasTouch: true });
+  const phone = await browser.newContext({
+    viewport: { width: 390, height: 844 },
+    colorScheme: 'light',
+    hasTouch: true,
+  });
   const old = page;
   page = await newPage(phone);
   await page.goto(base);
