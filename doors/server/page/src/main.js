@@ -75,6 +75,11 @@ class Page {
     this.history.render();
     addEventListener('hashchange', () => this.#fromLink());
     addEventListener('pagehide', () => this.run?.aborter.abort());
+    // A page in the background asks for nothing.
+    document.addEventListener('visibilitychange', () => {
+      if (document.hidden) this.views[this.view]?.close();
+      else this.views[this.view]?.open();
+    });
     if (shared.view) {
       if (shared.view in this.views) this.show(shared.view);
       else this.results.wanted = shared.view;
@@ -185,11 +190,11 @@ class Page {
       items.push(
         { heading: 'Token' },
         {
-          label: api.token.get() ? 'Change…' : 'Set…',
+          label: api.token.get() ? 'Change it…' : 'Set one…',
           action: () => this.#askToken('A token allows more than reading without one.'),
         },
       );
-      if (api.token.get()) items.push({ label: 'Forget', action: () => api.token.set(null) });
+      if (api.token.get()) items.push({ label: 'Forget it', action: () => api.token.set(null) });
     }
     return items;
   }
@@ -368,13 +373,7 @@ class Page {
       if (await this.#askToken(run.error.message)) return this.execute({ planOnly, again: true });
     }
     if (!planOnly && !refused) this.history.add(run);
-    announce(
-      run.error
-        ? `Failed: ${run.error.message}`
-        : run.state === 'cancelled'
-          ? 'Stopped'
-          : `Done: ${plural(run.received, 'row')}`,
-    );
+    announce(outcome(run));
     if (run.form === 'update' && run.state === 'done') this.#refreshInfo();
   }
 
@@ -433,6 +432,13 @@ class Page {
     this.#showLanguage();
     if (view) this.results.wanted = view;
   }
+}
+
+/// The end of a run in a few words.
+function outcome(run) {
+  if (run.error) return `Failed: ${run.error.message}`;
+  if (run.state === 'cancelled') return 'Stopped';
+  return run.form === 'update' || run.planOnly ? 'Done' : `Done: ${plural(run.received, 'row')}`;
 }
 
 async function start() {

@@ -78,6 +78,8 @@ export class Results {
 
   #show(view) {
     this.view = view;
+    // A tab that was chosen meanwhile is not taken away again.
+    this.wanted = null;
     for (const panel of document.querySelectorAll('[data-panel]')) panel.hidden = panel.dataset.panel !== view;
     this.#refresh();
   }
@@ -94,8 +96,10 @@ export class Results {
     byId('results').setAttribute('aria-busy', String(Boolean(run && !run.isOver)));
     this.#summary();
     if (byId(`tab-${this.view}`).disabled && run) {
-      if (!run.isOver) this.wanted = this.view;
-      return this.tabs.select('table');
+      const wanted = run.isOver ? null : this.view;
+      this.tabs.select('table');
+      this.wanted = wanted;
+      return;
     }
     if (run?.isOver && this.wanted) {
       const { wanted } = this;

@@ -181,7 +181,7 @@ export class Run extends EventTarget {
     const broke = this.state === 'reading' && !(error instanceof api.ServerError);
     const lost = error instanceof TypeError && !broke;
     const message = broke
-      ? `The answer broke off after ${this.received} rows: ${this.ended?.message ?? `the server stopped the query, or the connection was lost (${error.message}).`}`
+      ? `The answer broke off after ${this.received} rows: ${this.ended?.message ?? `the connection was lost (${error.message}).`}`
       : lost
         ? 'The server cannot be reached.'
         : error.message;

@@ -23,7 +23,8 @@ export class Timeline {
       role: 'application',
       'aria-roledescription': 'time line',
       'aria-label':
-        'Time line. Left and right pan, plus and minus zoom, 0 shows all; up and down choose a lane, comma and full stop step through its spans. The table below has the sums.',
+        'Time line. Left and right pan, plus and minus zoom, 0 shows all; up and down choose a lane, comma and ' +
+        'full stop step through its spans. The table below has the sums.',
     });
     this.place = h('div', { class: 'timeline-place' }, this.canvas);
     this.details = h('p', { class: 'timeline-details', 'aria-live': 'polite' });
@@ -490,7 +491,7 @@ export class Timeline {
       '.': () => step(1),
       Escape: () => this.#choose(null),
     };
-    if (!actions[event.key] || event.ctrlKey || event.metaKey) return;
+    if (!actions[event.key] || this.lanes.length === 0 || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     actions[event.key]();
   }

@@ -97,7 +97,7 @@ export class Machine {
           this.spark,
         ),
       ),
-      h('div', { class: 'nodes' }, nodes),
+      h('div', { class: topology.pus > 48 ? 'nodes many' : 'nodes' }, nodes),
       distances.length > 1 &&
         h(
           'section',

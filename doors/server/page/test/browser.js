@@ -112,7 +112,7 @@ test('says what to do before the first query', async () => {
 
 test('a prefix is declared when its colon is typed', async (t) => {
   const known = await page.evaluate(async () =>
-    (await (await fetch('api/info')).json()).prefixes.map(({ name }) => name),
+    (await (await fetch('api/info')).json()).prefixes.map(({ name }) => name).filter(Boolean),
   );
   if (!known.length) return t.skip('the server knows no prefixes');
   await type(`SELECT * WHERE { ?s ${known[0]}:`);
@@ -263,7 +263,7 @@ test('explains without running, and while a query runs', async () => {
   await page.waitForSelector('.state.planned');
   await picture('12-explain-planned');
   await isDone();
-  const text = isMock ? 'SELECT * WHERE { ?slow ?p ?o }' : 'SELECT * WHERE { ?a ?p ?b . ?c ?p ?d . FILTER(?b != ?d) }';
+  const text = isMock ? 'SELECT * WHERE { ?slow ?p ?o }' : 'SELECT (COUNT(*) AS ?n) WHERE { ?a ?p ?b . ?c ?p ?d . FILTER(?b != ?d) }';
   await type(text, { pasted: true });
   await page.keyboard.press('ControlOrMeta+Enter');
   await page.waitForSelector('.state.running');
@@ -320,7 +320,7 @@ test('shows the machine', async () => {
 
 test('lists requests and stops one', async () => {
   await page.click('[data-open=query]');
-  await type(isMock ? 'SELECT * WHERE { ?slow ?p ?o }' : 'SELECT * WHERE { ?a ?p ?b . ?c ?p ?d . FILTER(?b != ?d) }', {
+  await type(isMock ? 'SELECT * WHERE { ?slow ?p ?o }' : 'SELECT (COUNT(*) AS ?n) WHERE { ?a ?p ?b . ?c ?p ?d . FILTER(?b != ?d) }', {
     pasted: true,
   });
   await page.keyboard.press('ControlOrMeta+Enter');
@@ -373,11 +373,12 @@ test('downloads a result', async () => {
   assert.equal(await download.failure(), null);
 });
 
-test('sends an update only with a token, or says that updates are off', async () => {
+test('sends an update only with a token, or says that updates are off', async (t) => {
   const { update, readOnly } = await page.evaluate(async () => {
     const info = await (await fetch('api/info')).json();
     return { update: info.update, readOnly: info.dataset.readOnly };
   });
+  if (update === 'open') return t.skip('it would change the data of this server');
   await type('INSERT DATA { <http://example.org/a> <http://example.org/b> <http://example.org/c> }', { pasted: true });
   await page.keyboard.press('ControlOrMeta+Enter');
   if (update === 'off' || readOnly) {
