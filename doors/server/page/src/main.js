@@ -100,8 +100,6 @@ class Page {
       dataset.readOnly && h('span', { class: 'badge' }, 'read only'),
     );
     byId('dataset').title = `${dataset.name}, version ${dataset.version}, Vicus ${version}`;
-    for (const button of document.querySelectorAll('[data-open]'))
-      button.addEventListener('click', () => this.show(button.dataset.open));
   }
 
   show(view) {
@@ -120,6 +118,8 @@ class Page {
   }
 
   #toolbar() {
+    for (const button of document.querySelectorAll('[data-open]'))
+      button.addEventListener('click', () => this.show(button.dataset.open));
     byId('run').addEventListener('click', () => this.execute());
     byId('stop').addEventListener('click', () => this.run?.stop());
     byId('explain').addEventListener('click', () => this.execute({ planOnly: true }));
@@ -357,22 +357,26 @@ class Page {
     this.results.follow(run);
     this.#running(true);
     announce('Running');
+    run.addEventListener('end', () => run === this.run && this.#ended(run, { planOnly, again }));
     const answer = await this.editor.check();
-    const refused = Boolean(answer?.error);
     if (run.aborter.signal.aborted) run.refuse(Object.assign(new Error('stopped'), { name: 'AbortError' }));
     else if (answer?.error)
       run.refuse(Object.assign(new Error(answer.error.message), { place: placeOf(answer.error) }));
-    else if (planOnly) await run.explain();
+    else if (planOnly && answer?.form === 'update') run.refuse(new Error('An update has no plan to explain.'));
+    else if (planOnly) run.explain();
     else if (answer?.form === 'update' && !(await this.#mayUpdate(run))) run.refuse(new Error(this.refusal));
-    else await run.run(answer?.form ?? null);
-    if (run !== this.run) return;
+    else run.run(answer?.form ?? null);
+  }
+
+  async #ended(run, { planOnly, again }) {
     this.#running(false);
     if (run.error?.place) this.editor.showError(run.error);
     if (run.error?.status === 401 && !again) {
       api.token.set(null);
       if (await this.#askToken(run.error.message)) return this.execute({ planOnly, again: true });
     }
-    if (!planOnly && !refused) this.history.add(run);
+    // What was refused before it was sent is not worth remembering.
+    if (!planOnly && run.wasSent) this.history.add(run);
     announce(outcome(run));
     if (run.form === 'update' && run.state === 'done') this.#refreshInfo();
   }

@@ -1,6 +1,7 @@
 // One run of a text: asks what it is, sends it, reads its rows while they come, and follows its plan.
 //
-// It is an EventTarget: "change" after anything changed (many a second while rows come), "plan" for a new plan, "end" once at the end.
+// It is an EventTarget: "change" after anything changed (many a second while rows come), "plan" for a new plan,
+// of which the last may come after the end, "end" once at the end.
 
 import * as api from './api.js';
 import { ResultsParser } from './json-stream.js';
@@ -18,6 +19,7 @@ export class Run extends EventTarget {
     this.id = api.newId();
     /// "checking", "waiting" (sent, no answer yet), "reading", "done", "failed", "cancelled".
     this.state = 'checking';
+    this.wasSent = false;
     this.form = null;
     this.columns = [];
     this.rows = [];
@@ -49,6 +51,7 @@ export class Run extends EventTarget {
 
   /// Runs to the end; never throws. `form` is what the server's check said, or null where it could not be asked.
   async run(form) {
+    this.wasSent = true;
     this.form = form ?? guessForm(this.text, this.language);
     this.state = 'waiting';
     this.#tell('change');
@@ -63,13 +66,12 @@ export class Run extends EventTarget {
       if (this.state === 'reading' && error.name !== 'AbortError') await within(1500, watched);
       this.#fail(error);
     }
-    if (watched) {
-      // The last plan comes with the end of the watch; a server that does not send it is asked once.
-      await within(1500, watched);
-      watching.abort();
-      if (!this.plan || this.plan.state === 'running' || this.plan.state === 'planned') await this.#lastPlan();
-    }
     this.#tell('end');
+    // The last plan comes with the end of the watch; a server that does not send it is asked once. A query that was refused has none.
+    const began = watched && !this.error?.status;
+    if (began) await within(1500, watched);
+    watching.abort();
+    if (began && (!this.plan || this.plan.state === 'running' || this.plan.state === 'planned')) await this.#lastPlan();
   }
 
   /// Asks for the plan and does not run the text.

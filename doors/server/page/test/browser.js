@@ -165,6 +165,18 @@ test('shows an error under its place', async () => {
   assert(await page.evaluate(() => document.activeElement.classList.contains('cm-content')));
 });
 
+test('shows an error that only the run finds', async (t) => {
+  if (!isMock) return t.skip('needs a server that fails on demand');
+  await type('SELECT * WHERE { ?late ?p ?o }', { pasted: true });
+  await page.keyboard.press('ControlOrMeta+Enter');
+  await page.waitForSelector('.failure');
+  await page.waitForSelector('.error-line');
+  await isDone();
+  // The check, which found nothing, does not take the mark away again.
+  await page.waitForTimeout(700);
+  assert(await page.$('.error-line'));
+});
+
 test('shows rows, sorts them and turns pages', async () => {
   await run(SELECT);
   await page.waitForSelector('.results tbody tr');
@@ -263,7 +275,9 @@ test('explains without running, and while a query runs', async () => {
   await page.waitForSelector('.state.planned');
   await picture('12-explain-planned');
   await isDone();
-  const text = isMock ? 'SELECT * WHERE { ?slow ?p ?o }' : 'SELECT (COUNT(*) AS ?n) WHERE { ?a ?p ?b . ?c ?p ?d . FILTER(?b != ?d) }';
+  const text = isMock
+    ? 'SELECT * WHERE { ?slow ?p ?o }'
+    : 'SELECT (COUNT(*) AS ?n) WHERE { ?a ?p ?b . ?c ?p ?d . FILTER(?b != ?d) }';
   await type(text, { pasted: true });
   await page.keyboard.press('ControlOrMeta+Enter');
   await page.waitForSelector('.state.running');
@@ -320,9 +334,12 @@ test('shows the machine', async () => {
 
 test('lists requests and stops one', async () => {
   await page.click('[data-open=query]');
-  await type(isMock ? 'SELECT * WHERE { ?slow ?p ?o }' : 'SELECT (COUNT(*) AS ?n) WHERE { ?a ?p ?b . ?c ?p ?d . FILTER(?b != ?d) }', {
-    pasted: true,
-  });
+  await type(
+    isMock
+      ? 'SELECT * WHERE { ?slow ?p ?o }'
+      : 'SELECT (COUNT(*) AS ?n) WHERE { ?a ?p ?b . ?c ?p ?d . FILTER(?b != ?d) }',
+    { pasted: true },
+  );
   await page.keyboard.press('ControlOrMeta+Enter');
   await page.waitForFunction(() => document.getElementById('results').getAttribute('aria-busy') === 'true');
   await page.click('[data-open=requests]');

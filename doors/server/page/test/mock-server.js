@@ -4,7 +4,7 @@
 //   node test/mock-server.js [PORT]      serves dist/ and the interface on the loopback address
 //
 // Words in a text choose what happens: "slow" streams for a minute, "break" ends in the middle of the answer, "oops" is an error with a
-// place, "big" has 20,000 rows, "million" a million, "nothing" has none, "huge" has a trace of 100,000 spans.
+// place, "late" is one that the check does not find, "big" has 20,000 rows, "million" a million, "nothing" has none, "huge" has a trace of 100,000 spans.
 
 import { createServer } from 'node:http';
 import { readFileSync } from 'node:fs';
@@ -418,6 +418,14 @@ async function query(request, response, json, text, url, language) {
   const { error, form } = checked(text);
   const id = request.headers['vicus-request-id'] ?? 'none';
   if (error) return json({ error: { kind: 'query', ...error, request: id } }, 400);
+  const late = text.indexOf('late');
+  if (late >= 0) {
+    const place = { line: 1, column: late + 1, from: late, to: late + 4 };
+    return json(
+      { error: { kind: 'query', message: 'this is found when the query is planned', ...place, request: id } },
+      400,
+    );
+  }
   if (accept.includes('plan+json')) return json(planOf({ text, language, form }, null));
   const one = {
     id,
