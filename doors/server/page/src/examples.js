@@ -1,0 +1,57 @@
+// Queries to begin with. They hold for any data; some more are offered where the server knows their prefixes.
+
+const ANY = [
+  ['Some triples', 'SELECT * WHERE {\n  ?subject ?predicate ?object\n}\nLIMIT 100\n'],
+  [
+    'Classes and their sizes',
+    'SELECT ?class (COUNT(?instance) AS ?instances) WHERE {\n  ?instance a ?class\n}\nGROUP BY ?class\nORDER BY DESC(?instances)\n',
+  ],
+  [
+    'Predicates and their sizes',
+    'SELECT ?predicate (COUNT(*) AS ?triples) WHERE {\n  ?subject ?predicate ?object\n}\nGROUP BY ?predicate\nORDER BY DESC(?triples)\n',
+  ],
+  [
+    'Graphs and their sizes',
+    'SELECT ?graph (COUNT(*) AS ?triples) WHERE {\n  GRAPH ?graph { ?subject ?predicate ?object }\n}\nGROUP BY ?graph\nORDER BY DESC(?triples)\n',
+  ],
+  ['Is there anything?', 'ASK {\n  ?subject ?predicate ?object\n}\n'],
+  [
+    'Some triples as a graph',
+    'CONSTRUCT {\n  ?subject ?predicate ?object\n} WHERE {\n  ?subject ?predicate ?object .\n  FILTER(isIRI(?object))\n}\nLIMIT 60\n',
+  ],
+];
+
+const KNOWN = [
+  [
+    'Articles and journals of each year',
+    ['bench', 'dcterms'],
+    'SELECT ?year (COUNT(?document) AS ?documents) WHERE {\n  ?document dcterms:issued ?year\n}\nGROUP BY ?year\nORDER BY ?year\n',
+  ],
+  [
+    'People with the most documents',
+    ['dc', 'foaf'],
+    'SELECT ?name (COUNT(?document) AS ?documents) WHERE {\n  ?document dc:creator ?person .\n  ?person foaf:name ?name\n}\nGROUP BY ?name\nORDER BY DESC(?documents)\nLIMIT 25\n',
+  ],
+  ['Who knows whom', ['foaf'], 'CONSTRUCT {\n  ?a foaf:knows ?b\n} WHERE {\n  ?a foaf:knows ?b\n}\nLIMIT 80\n'],
+];
+
+/// The examples for a server: `{label, text, language}`.
+export function examples(info) {
+  const iris = new Map(info.prefixes.map(({ name, iri }) => [name, iri]));
+  const known = KNOWN.filter(([, names]) => names.every((name) => iris.has(name))).map(([label, names, text]) => {
+    const lines = names
+      .filter((name) => text.includes(`${name}:`))
+      .map((name) => `PREFIX ${name}: <${iris.get(name)}>`);
+    return { label, language: 'sparql', text: `${lines.join('\n')}\n${text}` };
+  });
+  const all = [...ANY.map(([label, text]) => ({ label, language: 'sparql', text })), ...known];
+  if (info.languages.includes('sql')) {
+    for (const { name } of info.tables.slice(0, 5))
+      all.push({ label: `Table ${name}`, language: 'sql', text: `SELECT *\nFROM ${identifier(name)}\nLIMIT 100\n` });
+  }
+  return all;
+}
+
+function identifier(name) {
+  return /^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
+}

@@ -1,0 +1,67 @@
+// Where the nodes of a graph go: forces push nodes apart and pull neighbours together. Pure, and the same for the same graph.
+//
+// Fruchterman and Reingold, "Graph drawing by force-directed placement", Software: Practice and Experience 21, 1991. We differ: the
+// nodes begin on a spiral instead of by chance, and a weak pull to the middle keeps parts without connection together.
+
+/// Places of `count` nodes as `{x, y}`; `edges` are pairs of node numbers. `ideal` is the length that an edge tries to have.
+export function layout(count, edges, { ideal = 90, rounds = 260 } = {}) {
+  const x = new Float64Array(count);
+  const y = new Float64Array(count);
+  const golden = Math.PI * (3 - Math.sqrt(5));
+  for (let node = 0; node < count; node += 1) {
+    const radius = ideal * 0.6 * Math.sqrt(node + 0.5);
+    x[node] = radius * Math.cos(node * golden);
+    y[node] = radius * Math.sin(node * golden);
+  }
+  const moveX = new Float64Array(count);
+  const moveY = new Float64Array(count);
+  let heat = ideal;
+  const cooling = (0.5 / ideal) ** (1 / rounds);
+  for (let round = 0; round < rounds; round += 1) {
+    moveX.fill(0);
+    moveY.fill(0);
+    for (let a = 0; a < count; a += 1) {
+      for (let b = a + 1; b < count; b += 1) {
+        const dx = x[a] - x[b];
+        const dy = y[a] - y[b];
+        const square = dx * dx + dy * dy + 0.01;
+        const force = (ideal * ideal) / square;
+        moveX[a] += dx * force;
+        moveY[a] += dy * force;
+        moveX[b] -= dx * force;
+        moveY[b] -= dy * force;
+      }
+    }
+    for (const [a, b] of edges) {
+      const dx = x[a] - x[b];
+      const dy = y[a] - y[b];
+      const force = Math.sqrt(dx * dx + dy * dy) / ideal;
+      moveX[a] -= dx * force;
+      moveY[a] -= dy * force;
+      moveX[b] += dx * force;
+      moveY[b] += dy * force;
+    }
+    for (let node = 0; node < count; node += 1) {
+      moveX[node] -= x[node] * 0.12;
+      moveY[node] -= y[node] * 0.12;
+      const length = Math.hypot(moveX[node], moveY[node]) || 1;
+      const step = Math.min(length, heat) / length;
+      x[node] += moveX[node] * step;
+      y[node] += moveY[node] * step;
+    }
+    heat *= cooling;
+  }
+  return Array.from(x, (value, node) => ({ x: value, y: y[node] }));
+}
+
+/// The smallest box around all places.
+export function bounds(places) {
+  const box = { left: Infinity, top: Infinity, right: -Infinity, bottom: -Infinity };
+  for (const { x, y } of places) {
+    box.left = Math.min(box.left, x);
+    box.right = Math.max(box.right, x);
+    box.top = Math.min(box.top, y);
+    box.bottom = Math.max(box.bottom, y);
+  }
+  return places.length ? box : { left: 0, top: 0, right: 0, bottom: 0 };
+}

@@ -1,0 +1,471 @@
+// The page: starts its parts and connects them.
+
+import * as api from './api.js';
+import { announce, byId, debounce, h, icon, replace, toast } from './dom.js';
+import { Editor, placeOf } from './editor.js';
+import { examples } from './examples.js';
+import { count, plural } from './format.js';
+import { History, load, save } from './history.js';
+import { askToken, openMenu } from './menu.js';
+import { prologue } from './prologue.js';
+import { Requests } from './requests.js';
+import { Results } from './results.js';
+import { Run } from './run.js';
+import { decodeShare, encodeShare } from './share.js';
+import { copy } from './term-view.js';
+import { shortener } from './terms.js';
+import { startTheme } from './theme.js';
+import { Machine } from './topology.js';
+
+const DRAFT = 'vicus.draft';
+const OPTIONS = 'vicus.options';
+const ROW_LIMITS = [1000, 10_000, 100_000];
+const TIME_LIMITS = [null, 10, 60, 600];
+
+class Page {
+  constructor(info) {
+    this.info = info;
+    this.options = { limit: 10_000, timeout: null, trace: true, ...load(OPTIONS, {}) };
+    this.short = shortener(info.prefixes);
+    const shared = decodeShare(location.hash);
+    const draft = load(DRAFT, null);
+    const first = examples(info)[0];
+    const start =
+      shared.query !== null ? { text: shared.query, language: shared.language ?? 'sparql' } : (draft ?? first);
+    if (!info.languages.includes(start.language)) start.language = info.languages[0];
+    this.keepDraft = debounce(400, () => save(DRAFT, { text: this.editor.text, language: this.editor.language }));
+    this.results = new Results({
+      short: (iri) => this.short(iri),
+      onDescribe: (iri) => this.describe(iri),
+      onGoTo: (place) => this.editor.goTo(place),
+      welcome: () => this.#welcome(),
+    });
+    this.editor = new Editor(byId('editor'), {
+      ...start,
+      prefixes: () => info.prefixes,
+      onRun: () => this.execute(),
+      onChange: (text) => {
+        this.keepDraft();
+        this.#fitEditor(text);
+      },
+      onCheck: (answer) => this.#showCheck(answer),
+      onCursor: ({ line, column }) => {
+        byId('cursor').textContent = `Line ${line}, column ${column}`;
+      },
+    });
+    this.#fitEditor(start.text);
+    this.history = new History(byId('history'), {
+      onChoose: ({ text, language }) => {
+        this.editor.setText(text, language);
+        this.#showLanguage();
+        this.editor.focus();
+      },
+      onClose: () => this.toggleHistory(false),
+    });
+    this.views = {
+      query: null,
+      machine: new Machine(byId('view-machine'), info),
+      requests: new Requests(byId('view-requests'), { onExplain: (request) => this.explainOther(request) }),
+    };
+    this.#header();
+    this.#toolbar();
+    this.#splitter();
+    this.#keys();
+    this.#showLanguage();
+    this.history.render();
+    addEventListener('hashchange', () => this.#fromLink());
+    addEventListener('pagehide', () => this.run?.aborter.abort());
+    // A page in the background asks for nothing.
+    document.addEventListener('visibilitychange', () => {
+      if (document.hidden) this.views[this.view]?.close();
+      else this.views[this.view]?.open();
+    });
+    if (shared.view) {
+      if (shared.view in this.views) this.show(shared.view);
+      else this.results.wanted = shared.view;
+    }
+    this.editor.check();
+    if (this.view === undefined) this.show('query');
+  }
+
+  // ---- the frame ----
+
+  #header() {
+    const { dataset, version } = this.info;
+    replace(
+      byId('dataset'),
+      h('strong', {}, dataset.name.split('/').filter(Boolean).at(-1) ?? dataset.name),
+      h('span', {}, `${plural(dataset.quads, 'quad')}`),
+      dataset.graphs > 0 && h('span', {}, plural(dataset.graphs, 'graph')),
+      dataset.readOnly && h('span', { class: 'badge' }, 'read only'),
+    );
+    byId('dataset').title = `${dataset.name}, version ${dataset.version}, Vicus ${version}`;
+  }
+
+  show(view) {
+    if (view === this.view) return;
+    this.views[this.view]?.close();
+    this.view = view;
+    for (const name of Object.keys(this.views)) byId(`view-${name}`).hidden = name !== view;
+    for (const button of document.querySelectorAll('[data-open]')) {
+      if (button.dataset.open === view) button.setAttribute('aria-current', 'page');
+      else button.removeAttribute('aria-current');
+    }
+    this.views[view]?.open();
+    const hash = view === 'query' ? '' : encodeShare({ view });
+    if (view !== 'query' || !decodeShare(location.hash).query)
+      history.replaceState(null, '', hash || location.pathname + location.search);
+  }
+
+  #toolbar() {
+    for (const button of document.querySelectorAll('[data-open]'))
+      button.addEventListener('click', () => this.show(button.dataset.open));
+    byId('run').addEventListener('click', () => this.execute());
+    byId('stop').addEventListener('click', () => this.run?.stop());
+    byId('explain').addEventListener('click', () => this.execute({ planOnly: true }));
+    byId('format').addEventListener('click', () => {
+      this.editor.format();
+      this.editor.focus();
+    });
+    byId('share').addEventListener('click', () => this.share());
+    byId('toggle-history').addEventListener('click', () => this.toggleHistory());
+    byId('examples').addEventListener('click', (event) => {
+      const items = examples(this.info).map(({ label, text, language }) => ({
+        label,
+        action: () => this.take(text, language),
+      }));
+      openMenu(event.currentTarget, items, { label: 'Examples' });
+    });
+    byId('options').addEventListener('click', (event) =>
+      openMenu(event.currentTarget, this.#optionItems(), { label: 'Options' }),
+    );
+    for (const button of document.querySelectorAll('[data-icon]')) button.prepend(icon(button.dataset.icon));
+    const { languages } = this.info;
+    byId('languages').hidden = languages.length < 2;
+    const names = { sparql: 'SPARQL', sql: 'SQL' };
+    replace(
+      byId('languages'),
+      languages.map((language) =>
+        h(
+          'button',
+          {
+            type: 'button',
+            'data-language': language,
+            onClick: () => {
+              this.editor.setLanguage(language);
+              this.#showLanguage();
+              this.keepDraft();
+            },
+          },
+          names[language] ?? language,
+        ),
+      ),
+    );
+  }
+
+  #optionItems() {
+    const choose = (name, value) => () => {
+      this.options[name] = value;
+      save(OPTIONS, this.options);
+    };
+    const own = this.info.limits.timeMs;
+    const items = [
+      { heading: 'Rows on this page' },
+      ...ROW_LIMITS.map((limit) => ({
+        label: count(limit),
+        mark: this.options.limit === limit,
+        action: choose('limit', limit),
+      })),
+      { heading: 'Time limit' },
+      ...TIME_LIMITS.map((limit) => ({
+        label: limit ? `${limit} s` : `The server's${own ? ` (${own / 1000} s)` : ''}`,
+        mark: this.options.timeout === limit,
+        action: choose('timeout', limit),
+      })),
+      { heading: 'Time line' },
+      { label: 'Record it', mark: this.options.trace, action: choose('trace', true) },
+      { label: 'Do not record it', mark: !this.options.trace, action: choose('trace', false) },
+    ];
+    if (this.info.update === 'token' || this.info.query === 'token') {
+      items.push(
+        { heading: 'Token' },
+        {
+          label: api.token.get() ? 'Change it…' : 'Set one…',
+          action: () => this.#askToken('A token allows more than reading without one.'),
+        },
+      );
+      if (api.token.get()) items.push({ label: 'Forget it', action: () => api.token.set(null) });
+    }
+    return items;
+  }
+
+  #showLanguage() {
+    for (const button of byId('languages').children)
+      button.setAttribute('aria-pressed', String(button.dataset.language === this.editor.language));
+  }
+
+  toggleHistory(open = byId('history').hidden) {
+    byId('history').hidden = !open;
+    byId('toggle-history').setAttribute('aria-expanded', String(open));
+    if (open) {
+      this.history.render();
+      this.history.search.focus();
+    } else {
+      byId('toggle-history').focus();
+    }
+  }
+
+  /// The bar between the editor and the results: dragged, or moved with the arrow keys.
+  #splitter() {
+    const bar = byId('splitter');
+    const view = byId('view-query');
+    const set = (height) => {
+      const bounded = Math.round(Math.min(Math.max(110, height), innerHeight - 220));
+      view.style.setProperty('--editor-height', `${bounded}px`);
+      bar.setAttribute('aria-valuenow', String(bounded));
+      save('vicus.editor-height', bounded);
+    };
+    const height = () => byId('editor-card').offsetHeight;
+    const stored = load('vicus.editor-height', null);
+    if (stored) set(stored);
+    bar.addEventListener('keydown', (event) => {
+      const step = { ArrowUp: -24, ArrowDown: 24 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      set(height() + step);
+    });
+    bar.addEventListener('pointerdown', (event) => {
+      event.preventDefault();
+      const [from, begin] = [height(), event.clientY];
+      const move = (event) => set(from + event.clientY - begin);
+      addEventListener('pointermove', move);
+      addEventListener('pointerup', () => removeEventListener('pointermove', move), { once: true });
+    });
+  }
+
+  /// The editor is as high as its text within bounds, until the bar below it is moved.
+  #fitEditor(text) {
+    byId('view-query').style.setProperty('--lines', String(text.split('\n').length));
+  }
+
+  #keys() {
+    addEventListener('keydown', (event) => {
+      const isMod = event.ctrlKey || event.metaKey;
+      if (isMod && event.key === 'Enter' && !event.defaultPrevented && this.view === 'query') this.execute();
+      else if (event.key === 'Escape' && event.target.closest?.('#history')) this.toggleHistory(false);
+      else if (event.altKey && !isMod && '123'.includes(event.key))
+        this.show(['query', 'machine', 'requests'][Number(event.key) - 1]);
+      else return;
+      event.preventDefault();
+    });
+  }
+
+  #welcome() {
+    const items = examples(this.info)
+      .slice(0, 6)
+      .map(({ label, text, language }) =>
+        h('button', { type: 'button', class: 'button', onClick: () => this.take(text, language, true) }, label),
+      );
+    const key = (...names) => names.map((name) => h('kbd', {}, name));
+    return h(
+      'div',
+      { class: 'welcome' },
+      h('h2', {}, 'Ask something'),
+      h(
+        'p',
+        { class: 'quiet' },
+        `${plural(this.info.dataset.quads, 'quad')} are ready. Write a query above, or begin with one of these.`,
+      ),
+      h('div', { class: 'welcome-examples' }, items),
+      h(
+        'p',
+        { class: 'welcome-keys quiet' },
+        h('span', {}, key('Ctrl', 'Enter'), ' run'),
+        h('span', {}, key('Ctrl', 'Space'), ' complete'),
+        h('span', {}, key('Shift', 'Alt', 'F'), ' indent'),
+        h('span', {}, key('F8'), ' next error'),
+        h('span', {}, key('Esc', 'Tab'), ' leave the editor'),
+        h('span', {}, key('Alt', '1–3'), ' views'),
+      ),
+    );
+  }
+
+  #showCheck(answer) {
+    const place = byId('check');
+    if (!answer) replace(place);
+    else if (answer.error)
+      replace(
+        place,
+        h(
+          'span',
+          { class: 'check-bad' },
+          icon('warning'),
+          `Line ${answer.error.line}: ${answer.error.message.split('\n')[0]}`,
+        ),
+      );
+    else
+      replace(
+        place,
+        h('span', { class: 'form' }, answer.form?.toUpperCase() ?? ''),
+        h(
+          'span',
+          { class: 'quiet ellipsis' },
+          (answer.variables ?? []).map((name) => (this.editor.language === 'sql' ? name : `?${name}`)).join('  '),
+        ),
+      );
+  }
+
+  // ---- running ----
+
+  /// Puts a text into the editor.
+  take(text, language = 'sparql', runs = false) {
+    this.editor.setText(text, language);
+    this.#showLanguage();
+    this.editor.focus();
+    if (runs) this.execute();
+  }
+
+  describe(iri) {
+    this.show('query');
+    this.take(`DESCRIBE <${iri}>\n`, 'sparql', true);
+  }
+
+  async explainOther(request) {
+    this.show('query');
+    try {
+      await this.results.showPlanOf(request.id);
+    } catch (error) {
+      toast(error.message, { kind: 'bad' });
+    }
+  }
+
+  async #askToken(why) {
+    const given = await askToken(why);
+    if (given) api.token.set(given);
+    return Boolean(given);
+  }
+
+  async execute({ planOnly = false, again = false } = {}) {
+    this.run?.stop();
+    this.editor.declareMissing();
+    const { text, language } = this.editor;
+    if (!text.trim()) return this.editor.focus();
+    const run = new Run({ text, language, ...this.options });
+    run.planOnly = planOnly;
+    this.run = run;
+    this.#shorten(text);
+    this.results.follow(run);
+    this.#running(true);
+    announce('Running');
+    run.addEventListener('end', () => run === this.run && this.#ended(run, { planOnly, again }));
+    const answer = await this.editor.check();
+    if (run.aborter.signal.aborted) run.refuse(Object.assign(new Error('stopped'), { name: 'AbortError' }));
+    else if (answer?.error)
+      run.refuse(Object.assign(new Error(answer.error.message), { place: placeOf(answer.error) }));
+    else if (planOnly && answer?.form === 'update') run.refuse(new Error('An update has no plan to explain.'));
+    else if (planOnly) run.explain();
+    else if (answer?.form === 'update' && !(await this.#mayUpdate(run))) run.refuse(new Error(this.refusal));
+    else run.run(answer?.form ?? null);
+  }
+
+  async #ended(run, { planOnly, again }) {
+    this.#running(false);
+    if (run.error?.place) this.editor.showError(run.error);
+    if (run.error?.status === 401 && !again) {
+      api.token.set(null);
+      if (await this.#askToken(run.error.message)) return this.execute({ planOnly, again: true });
+    }
+    // What was refused before it was sent is not worth remembering.
+    if (!planOnly && run.wasSent) this.history.add(run);
+    announce(outcome(run));
+    if (run.form === 'update' && run.state === 'done') this.#refreshInfo();
+  }
+
+  async #mayUpdate() {
+    const { update, dataset } = this.info;
+    this.refusal = 'The update was not sent: it needs a token.';
+    if (dataset.readOnly || update === 'off') {
+      this.refusal = dataset.readOnly
+        ? 'This data is read only: the server takes no updates.'
+        : 'Updates are off at this server. It takes them when it is started with a token.';
+      return false;
+    }
+    return (
+      update === 'open' || Boolean(api.token.get()) || this.#askToken('This server takes updates with a token only.')
+    );
+  }
+
+  /// The number of quads in the header, after an update.
+  async #refreshInfo() {
+    try {
+      Object.assign(this.info, await api.info());
+      this.#header();
+    } catch {
+      // The old numbers stay.
+    }
+  }
+
+  #shorten(text) {
+    const declared = [...prologue(text).prefixes].map(([name, iri]) => ({ name, iri })).filter(({ iri }) => iri);
+    this.short = shortener([...declared, ...this.info.prefixes]);
+  }
+
+  #running(yes) {
+    const [shown, gone] = yes ? ['stop', 'run'] : ['run', 'stop'];
+    const hasFocus = document.activeElement === byId(gone);
+    byId(shown).hidden = false;
+    byId(gone).hidden = true;
+    if (hasFocus) byId(shown).focus();
+    document.title = yes ? '… Vicus' : 'Vicus';
+  }
+
+  // ---- links ----
+
+  share() {
+    const view = this.results.view;
+    const hash = encodeShare({ query: this.editor.text, language: this.editor.language, view });
+    history.replaceState(null, '', hash);
+    copy(location.href, 'Link copied');
+  }
+
+  #fromLink() {
+    const { query, language, view } = decodeShare(location.hash);
+    if (view && view in this.views) return this.show(view);
+    this.show('query');
+    if (query !== null && query !== this.editor.text) this.editor.setText(query, language ?? 'sparql');
+    this.#showLanguage();
+    if (view) this.results.wanted = view;
+  }
+}
+
+/// The end of a run in a few words.
+function outcome(run) {
+  if (run.error) return `Failed: ${run.error.message}`;
+  if (run.state === 'cancelled') return 'Stopped';
+  return run.form === 'update' || run.planOnly ? 'Done' : `Done: ${plural(run.received, 'row')}`;
+}
+
+async function start() {
+  startTheme();
+  for (;;) {
+    try {
+      const info = await api.info();
+      byId('loading').remove();
+      byId('app').hidden = false;
+      return new Page(info);
+    } catch (error) {
+      if (error.status === 401) {
+        api.token.set(null);
+        const given = await askToken('This server answers with a token only.');
+        if (given) api.token.set(given);
+        else byId('loading').textContent = 'Without a token this server does not answer. Reload the page to try again.';
+        if (given) continue;
+        return null;
+      }
+      byId('loading').textContent = `The server cannot be reached: ${error.message}`;
+      throw error;
+    }
+  }
+}
+
+start();

@@ -1,0 +1,253 @@
+// The lower half of the query view: the tabs with everything that a run gave.
+
+import * as api from './api.js';
+import { Chart, canChart } from './chart.js';
+import { byId, eachFrame, h, icon, replace, tablist } from './dom.js';
+import { downloadItems } from './downloads.js';
+import { Explain } from './explain.js';
+import { bytes, count, duration, plural } from './format.js';
+import { GraphView } from './graph.js';
+import { openMenu } from './menu.js';
+import { renderRaw } from './raw.js';
+import { ResultsTable } from './results-table.js';
+import { Timeline } from './timeline.js';
+
+export class Results {
+  /// `options` has `short(iri)`, `onDescribe(iri)` and `onGoTo(place)`; `welcome()` gives what stands here before the first run.
+  constructor(options) {
+    this.options = options;
+    this.run = null;
+    this.view = 'table';
+    this.message = byId('results-message');
+    const own = (view) => byId(`panel-${view}`);
+    this.table = new ResultsTable(own('table'), options);
+    this.chart = new Chart(own('chart'), options);
+    this.graph = new GraphView(own('graph'), options);
+    this.explain = new Explain(own('explain'));
+    this.timeline = new Timeline(own('timeline'));
+    this.tabs = tablist(byId('result-tabs'), (view) => this.#show(view));
+    this.downloads = byId('download');
+    this.downloads.addEventListener('click', () =>
+      openMenu(this.downloads, downloadItems(this.run), { label: 'Download' }),
+    );
+    this.refresh = eachFrame(() => this.#refresh());
+    this.clock = 0;
+    this.#refresh();
+  }
+
+  open(view) {
+    if (!byId(`tab-${view}`) || byId(`tab-${view}`).disabled) return;
+    this.tabs.select(view);
+  }
+
+  /// Follows a run from its beginning.
+  follow(run) {
+    this.others?.abort();
+    this.run = run;
+    this.traced = null;
+    this.timeline.show(null, 'The time line comes when the query has ended.');
+    this.explain.update(null);
+    run.addEventListener('change', this.refresh);
+    run.addEventListener('plan', () => {
+      if (run === this.run) this.explain.update(run.plan);
+    });
+    run.addEventListener('end', () => {
+      clearInterval(this.clock);
+      this.refresh();
+    });
+    clearInterval(this.clock);
+    this.clock = setInterval(this.refresh, 100);
+    // Tabs that this run cannot fill give way to the table.
+    if (run.planOnly) this.open('explain');
+    else if (!['table', 'explain', 'raw', 'timeline'].includes(this.view)) this.wanted = this.view;
+    this.refresh();
+  }
+
+  /// Follows the plan of another request, from the list of requests, until it ends or this page runs something.
+  async showPlanOf(id) {
+    this.open('explain');
+    this.others?.abort();
+    this.others = new AbortController();
+    const { signal } = this.others;
+    this.explain.update(await api.plan(id));
+    const onEvent = (name, data) => name === 'plan' && this.explain.update(JSON.parse(data));
+    await api.events(`api/requests/${id}/watch`, onEvent, signal).catch((error) => {
+      if (!signal.aborted) throw error;
+    });
+  }
+
+  #show(view) {
+    this.view = view;
+    // A tab that was chosen meanwhile is not taken away again.
+    this.wanted = null;
+    for (const panel of document.querySelectorAll('[data-panel]')) panel.hidden = panel.dataset.panel !== view;
+    this.#refresh();
+  }
+
+  #refresh() {
+    const { run } = this;
+    const chart = Boolean(run?.isOver && !run.isGraph && canChart(run));
+    const graph = Boolean(run?.isOver && run.isGraph && run.rows.length > 0);
+    this.#able('chart', chart);
+    this.#able('graph', graph);
+    this.#able('raw', Boolean(run?.raw));
+    this.downloads.disabled = !run?.isOver || run.form === 'update' || run.planOnly || run.state === 'failed';
+    byId('results').classList.toggle('busy', Boolean(run && !run.isOver));
+    byId('results').setAttribute('aria-busy', String(Boolean(run && !run.isOver)));
+    this.#summary();
+    if (byId(`tab-${this.view}`).disabled && run) {
+      const wanted = run.isOver ? null : this.view;
+      this.tabs.select('table');
+      this.wanted = wanted;
+      return;
+    }
+    if (run?.isOver && this.wanted) {
+      const { wanted } = this;
+      this.wanted = null;
+      if (!byId(`tab-${wanted}`).disabled) return this.tabs.select(wanted);
+    }
+    this.#message();
+    if (!run) return;
+    if (this.view === 'table') this.table.update(run);
+    if (this.view === 'raw') renderRaw(byId('panel-raw'), run);
+    if (this.view === 'chart' && chart) this.chart.update(run);
+    if (this.view === 'graph' && graph) this.graph.update(run);
+    if (this.view === 'timeline') this.#trace();
+  }
+
+  #able(view, can) {
+    byId(`tab-${view}`).disabled = !can;
+  }
+
+  #summary() {
+    const { run } = this;
+    const parts = [];
+    if (run && !run.planOnly && run.state !== 'failed') {
+      const elapsed = run.elapsedMs ?? performance.now() - run.startedAt;
+      if (run.form !== 'update' && run.boolean === null && run.state !== 'checking')
+        parts.push(plural(run.received, run.isGraph ? 'triple' : 'row'));
+      parts.push(duration(elapsed));
+      if (run.firstRowMs !== null) parts.push(`first after ${duration(run.firstRowMs)}`);
+      if (run.bytes) parts.push(bytes(run.bytes));
+    }
+    const spans = parts.map((text) => h('span', {}, text));
+    if (run?.limited)
+      spans.push(
+        h(
+          'span',
+          { class: 'badge', title: 'The page keeps this many rows. Downloads have all; the options change the limit.' },
+          `first ${count(run.rows.length)} only`,
+        ),
+      );
+    if (run?.state === 'cancelled') spans.push(h('span', { class: 'badge warn' }, 'stopped'));
+    replace(byId('result-summary'), spans);
+  }
+
+  /// What stands above or instead of the table: a failure, an answer without rows, or a hint.
+  #message() {
+    const { run, view } = this;
+    const state = !run
+      ? 'none'
+      : [run.state, run.boolean, run.error?.message, run.received > 0, run.form, view].join('|');
+    byId('panel-table').classList.toggle('bare', !run || run.received === 0);
+    if (state === this.told) return;
+    this.told = state;
+    replace(
+      this.message,
+      !run
+        ? view === 'table' && this.options.welcome()
+        : run.error
+          ? this.#failure(run.error)
+          : view === 'table' && this.#answer(run),
+    );
+  }
+
+  #failure(error) {
+    const { place } = error;
+    const where =
+      place &&
+      h(
+        'button',
+        { type: 'button', class: 'button small', onClick: () => this.options.onGoTo(place) },
+        `Go to line ${place.line}, column ${place.column}`,
+      );
+    const notes = [
+      error.retryAfter && `Try again in ${error.retryAfter} s.`,
+      error.request && `Request ${error.request}`,
+    ].filter(Boolean);
+    return h(
+      'div',
+      { class: 'failure', role: 'alert' },
+      icon('warning'),
+      h(
+        'div',
+        {},
+        h('pre', {}, error.message),
+        (where || notes.length > 0) &&
+          h(
+            'p',
+            { class: 'failure-more' },
+            where,
+            notes.map((note) => h('span', { class: 'quiet' }, note)),
+          ),
+      ),
+    );
+  }
+
+  #answer(run) {
+    const line = (...content) => h('div', { class: 'answer' }, content);
+    if (run.planOnly)
+      return line(h('p', { class: 'quiet' }, 'This query was planned, not run. Its plan is under “Explain”.'));
+    if (!run.isOver)
+      return (
+        run.received === 0 &&
+        h('p', { class: 'empty waiting' }, run.form === 'update' ? 'Updating…' : 'Waiting for the first rows…')
+      );
+    if (run.state === 'cancelled')
+      return run.received === 0 && line(h('p', { class: 'quiet' }, 'The query was stopped before its first row.'));
+    if (run.boolean !== null)
+      return line(
+        h('p', { class: `verdict ${run.boolean ? 'yes' : 'no'}` }, run.boolean ? 'Yes' : 'No'),
+        h('p', { class: 'quiet' }, run.boolean ? 'The pattern matches.' : 'The pattern does not match.'),
+      );
+    if (run.form === 'update') {
+      const { operations, rows } = run.updated ?? {};
+      return line(
+        h('p', { class: 'verdict yes' }, 'Done'),
+        h(
+          'p',
+          { class: 'quiet' },
+          [operations !== undefined && plural(operations, 'operation'), rows !== undefined && plural(rows, 'row')]
+            .filter(Boolean)
+            .join(', ') || 'The update is stored.',
+        ),
+      );
+    }
+    return (
+      run.received === 0 &&
+      line(
+        h('p', { class: 'verdict' }, run.isGraph ? 'No triples' : 'No rows'),
+        h('p', { class: 'quiet' }, 'The query ran to its end and found nothing.'),
+      )
+    );
+  }
+
+  async #trace() {
+    const { run } = this;
+    if (this.traced === run) return this.timeline.redraw();
+    if (run.planOnly || run.form === 'update')
+      return this.timeline.show(null, 'There is no time line: the query did not run.');
+    if (!run.wantsTrace)
+      return this.timeline.show(null, 'The time line was not recorded. Switch it on in the options and run again.');
+    if (!run.isOver) return this.timeline.show(null, 'The time line comes when the query has ended.');
+    this.traced = run;
+    this.timeline.show(null, 'Loading the time line…');
+    try {
+      const trace = await api.trace(run.id);
+      if (run === this.run) this.timeline.show(trace);
+    } catch (error) {
+      if (run === this.run)
+        this.timeline.show(null, error.status === 404 ? 'The server has no time line of this query.' : error.message);
+    }
+  }
+}

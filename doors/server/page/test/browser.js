@@ -1,0 +1,524 @@
+// The page in a real browser, from the first key to the dark picture: `node --test test/browser.js`.
+//
+//   VICUS_URL       a running server; without it the mock server is started
+//   CHROMIUM        the browser; without it, Debian's `chromium` or `chromium-headless-shell`
+//   SCREENSHOTS     a folder for pictures; without it none are taken
+//
+// Nothing here expects values of the mock: only a first query whose pattern matches more than 100 rows, as any store of some size has.
+
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { chromium } from 'playwright-core';
+import { mockServer } from './mock-server.js';
+
+const SELECT = 'SELECT * WHERE { ?s ?p ?o } LIMIT 1000';
+let server;
+let browser;
+let context;
+let page;
+let base = process.env.VICUS_URL;
+const isMock = !base;
+const strangers = [];
+const complaints = [];
+
+before(async () => {
+  if (isMock) {
+    server = mockServer();
+    await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+    base = `http://127.0.0.1:${server.address().port}/`;
+  }
+  const executablePath =
+    process.env.CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/chromium-headless-shell'].find(existsSync);
+  assert(executablePath, 'a Chromium is installed');
+  browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
+  context = await browser.newContext({
+    viewport: { width: 1280, height: 800 },
+    colorScheme: 'light',
+    acceptDownloads: true,
+  });
+  page = await newPage(context);
+  await page.goto(base);
+  await page.waitForSelector('.cm-content');
+});
+
+after(async () => {
+  await browser?.close();
+  server?.closeAllConnections();
+  server?.close();
+});
+
+async function newPage(context) {
+  const page = await context.newPage();
+  page.setDefaultTimeout(15_000);
+  page.on('request', (request) => {
+    const { protocol, origin } = new URL(request.url());
+    if (protocol.startsWith('http') && origin !== new URL(base).origin) strangers.push(request.url());
+  });
+  // A refused query, a missing time line, a stopped stream: they are answers, which the browser writes to the console all the same.
+  page.on(
+    'console',
+    (message) =>
+      message.type() === 'error' &&
+      !/status of (400|404|401)|ERR_INCOMPLETE_CHUNKED/.test(message.text()) &&
+      complaints.push(message.text()),
+  );
+  page.on('pageerror', (error) => complaints.push(String(error.stack ?? error)));
+  return page;
+}
+
+async function picture(name, of = page) {
+  if (!process.env.SCREENSHOTS) return;
+  mkdirSync(process.env.SCREENSHOTS, { recursive: true });
+  await of.screenshot({ path: join(process.env.SCREENSHOTS, `${name}.png`) });
+}
+
+/// Replaces the editor's text as a user does.
+async function type(text, { pasted = false } = {}) {
+  await page.click('.cm-content');
+  await page.keyboard.press('ControlOrMeta+a');
+  await page.keyboard.press('Delete');
+  if (pasted) await page.keyboard.insertText(text);
+  else await page.keyboard.type(text);
+}
+
+const editorText = () =>
+  page.$eval('.cm-content', (content) =>
+    [...content.querySelectorAll('.cm-line')].map((line) => line.textContent).join('\n'),
+  );
+const isDone = () =>
+  page.waitForFunction(
+    () =>
+      document.getElementById('results').getAttribute('aria-busy') === 'false' &&
+      document.getElementById('stop').hidden,
+  );
+
+async function run(text) {
+  await type(text, { pasted: true });
+  await page.keyboard.press('ControlOrMeta+Enter');
+  await page.waitForFunction(
+    () => document.getElementById('result-summary').textContent !== '' || document.querySelector('.failure'),
+  );
+  await isDone();
+}
+
+const tab = (view) => page.click(`#tab-${view}`);
+
+test('says what to do before the first query', async () => {
+  await page.waitForSelector('.welcome-examples button');
+  await picture('01-welcome');
+});
+
+test('a prefix is declared when its colon is typed', async (t) => {
+  const known = await page.evaluate(async () =>
+    (await (await fetch('api/info')).json()).prefixes.map(({ name }) => name).filter(Boolean),
+  );
+  if (!known.length) return t.skip('the server knows no prefixes');
+  await type(`SELECT * WHERE { ?s ${known[0]}:`);
+  await page.waitForFunction(
+    (name) => document.querySelector('.cm-content').textContent.startsWith(`PREFIX ${name}: <`),
+    known[0],
+  );
+  // One step back takes away the declaration and what was typed with it.
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('ControlOrMeta+z');
+  assert(!(await editorText()).includes('PREFIX'));
+});
+
+test('completes by keyboard', async () => {
+  await type('SELECT * WHERE { ?s ');
+  await page.keyboard.press('ControlOrMeta+Space');
+  await page.waitForSelector('.cm-tooltip-autocomplete li');
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('ControlOrMeta+Space');
+  await page.waitForSelector('.cm-tooltip-autocomplete li[aria-selected]');
+  await picture('02-completion');
+  const before = await editorText();
+  // The list ignores keys for a moment after it opens, so that it takes none that were meant for the text.
+  await page.waitForTimeout(150);
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(
+    (before) => document.querySelector('.cm-content').textContent !== before.replaceAll('\n', ''),
+    before,
+  );
+  assert.equal(await page.$('.cm-tooltip-autocomplete li'), null);
+});
+
+test('the Tab key leaves the editor after Escape', async () => {
+  await page.click('.cm-content');
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('Tab');
+  assert(!(await page.evaluate(() => document.activeElement.classList.contains('cm-content'))));
+});
+
+test('shows an error under its place', async () => {
+  await type('SELECT * WHERE {\n?s ?p oops oops }');
+  await page.waitForSelector('.error-line');
+  await page.waitForSelector('.check-bad');
+  assert(await page.$('.cm-lintRange-error, .cm-lintPoint-error'));
+  await page.keyboard.press('ControlOrMeta+Enter');
+  await page.waitForSelector('.failure');
+  await picture('03-error');
+  await page.click('.failure button');
+  assert(await page.evaluate(() => document.activeElement.classList.contains('cm-content')));
+});
+
+test('shows an error that only the run finds', async (t) => {
+  if (!isMock) return t.skip('needs a server that fails on demand');
+  await type('SELECT * WHERE { ?late ?p ?o }', { pasted: true });
+  await page.keyboard.press('ControlOrMeta+Enter');
+  await page.waitForSelector('.failure');
+  await page.waitForSelector('.error-line');
+  await isDone();
+  // The check, which found nothing, does not take the mark away again.
+  await page.waitForTimeout(700);
+  assert(await page.$('.error-line'));
+});
+
+test('shows rows, sorts them and turns pages', async () => {
+  await run(SELECT);
+  await page.waitForSelector('.results tbody tr');
+  await picture('04-table');
+  const first = () => page.$eval('.results tbody tr', (row) => row.textContent);
+  await page.click('.results thead th:nth-child(2) button');
+  assert.equal(
+    await page.$eval('.results thead th:nth-child(2)', (head) => head.getAttribute('aria-sort')),
+    'ascending',
+  );
+  const up = await first();
+  await page.keyboard.press('Enter');
+  assert.equal(
+    await page.$eval('.results thead th:nth-child(2)', (head) => head.getAttribute('aria-sort')),
+    'descending',
+  );
+  assert.notEqual(await first(), up);
+  await page.click('[aria-label="Next page"]');
+  assert.match(await page.$eval('.pager-range', (range) => range.textContent), /^101–/);
+  await picture('05-table-sorted');
+  await page.keyboard.press('Tab');
+  await page.focus('.results td[tabindex="0"]');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowRight');
+  assert.equal(await page.evaluate(() => document.activeElement.tagName), 'TD');
+});
+
+test('shows the first rows while more come, and says when an answer breaks off', async (t) => {
+  if (!isMock) return t.skip('needs a server that is slow on demand');
+  await type('SELECT * WHERE { ?slow ?p ?o }', { pasted: true });
+  await page.keyboard.press('ControlOrMeta+Enter');
+  await page.waitForFunction(
+    () =>
+      document.querySelectorAll('.results tbody tr').length > 8 &&
+      document.getElementById('results').getAttribute('aria-busy') === 'true',
+  );
+  await picture('05-streaming');
+  await page.click('#stop');
+  await isDone();
+  await run('SELECT * WHERE { ?break ?p ?o }');
+  await page.waitForSelector('.failure');
+  await picture('05-broken');
+});
+
+test('offers to describe an IRI, and shows its triples as a graph', async () => {
+  await page.click('.results .term.iri');
+  await page.waitForSelector('.menu');
+  await picture('06-iri-menu');
+  const links = await page.$$eval('.results a.iri', (all) =>
+    all.slice(0, 20).map(({ rel, target }) => `${rel} ${target}`),
+  );
+  assert(
+    links.every((link) => link === 'noreferrer noopener _blank'),
+    links.join(),
+  );
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.querySelector('.cm-content').textContent.startsWith('DESCRIBE <'));
+  await isDone();
+  await run('CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o } LIMIT 80');
+  await page.waitForSelector('.results tbody tr');
+  await tab('graph');
+  await page.waitForSelector('.graph .node');
+  await page.waitForTimeout(150);
+  await picture('07-graph');
+  await page.click('#panel-graph .side .list-button');
+  await page.waitForSelector('#panel-graph .side .fact');
+  await picture('08-graph-node');
+  await page.focus('.graph');
+  for (const key of ['+', '-', 'ArrowLeft', '0']) await page.keyboard.press(key);
+  await tab('table');
+});
+
+test('answers ASK with yes or no', async () => {
+  await run('ASK { ?s ?p ?o }');
+  await page.waitForSelector('.verdict');
+  await picture('09-ask');
+});
+
+test('draws a chart', async () => {
+  await run('SELECT ?p (COUNT(*) AS ?n) (COUNT(DISTINCT ?s) AS ?subjects) WHERE { ?s ?p ?o } GROUP BY ?p');
+  await tab('chart');
+  await page.waitForSelector('.chart .mark, .chart .line');
+  await picture('10-chart-bars');
+  assert.match(await page.$eval('.chart', (chart) => chart.getAttribute('aria-label')), /Bars of|Points of|A line of/);
+  await page.click('.view-controls button:has-text("Points")');
+  await page.waitForSelector('.chart');
+  await picture('11-chart-points');
+  await page.click('.view-controls button:has-text("Bars")');
+  await tab('table');
+});
+
+test('explains without running, and while a query runs', async () => {
+  await type(SELECT, { pasted: true });
+  await page.click('#explain');
+  await page.waitForSelector('.plan tbody tr');
+  await page.waitForSelector('.state.planned');
+  await picture('12-explain-planned');
+  await isDone();
+  const text = isMock
+    ? 'SELECT * WHERE { ?slow ?p ?o }'
+    : 'SELECT (COUNT(*) AS ?n) WHERE { ?a ?p ?b . ?c ?p ?d . FILTER(?b != ?d) }';
+  await type(text, { pasted: true });
+  await page.keyboard.press('ControlOrMeta+Enter');
+  await page.waitForSelector('.state.running');
+  await page.waitForTimeout(600);
+  await page.click('.plan tbody tr:nth-child(2)');
+  await page.waitForSelector('#panel-explain .side h3');
+  await picture('13-explain-running');
+  await page.click('#stop');
+  await isDone();
+  await page.waitForFunction(
+    () => /stopped/.test(document.getElementById('result-summary').textContent) || document.querySelector('.failure'),
+  );
+  await run(SELECT);
+  await page.waitForSelector('.state.done');
+  await picture('14-explain-done');
+});
+
+test('shows the time line', async () => {
+  await run(isMock ? 'SELECT * WHERE { ?huge ?p ?o }' : SELECT);
+  await tab('timeline');
+  await page.waitForSelector('.timeline-sums tbody tr');
+  await page.waitForTimeout(200);
+  await picture('15-timeline');
+  await page.focus('canvas.timeline');
+  for (const key of ['+', '+', '+', 'ArrowDown', '.', '.', 'ArrowRight']) await page.keyboard.press(key);
+  assert.match(await page.$eval('.timeline-details', (details) => details.textContent), /seat \d/);
+  const box = await (await page.$('canvas.timeline')).boundingBox();
+  await page.mouse.move(box.x + box.width / 2, box.y + 100);
+  for (let turn = 0; turn < 12; turn += 1) await page.mouse.wheel(0, -240);
+  await page.mouse.move(box.x + box.width / 2 + 5, box.y + 95);
+  await page.click('.view-controls button:has-text("Box")');
+  await page.waitForTimeout(200);
+  await picture('16-timeline-zoomed');
+  const ms = await page.evaluate(async () => {
+    const canvas = document.querySelector('canvas.timeline');
+    const begin = performance.now();
+    for (let turn = 0; turn < 10; turn += 1) {
+      canvas.dispatchEvent(new KeyboardEvent('keydown', { key: turn % 2 ? '+' : '0' }));
+      await new Promise(requestAnimationFrame);
+      await new Promise(requestAnimationFrame);
+    }
+    return (performance.now() - begin) / 20;
+  });
+  assert(ms < 100, `a frame takes ${ms} ms`);
+  await tab('table');
+});
+
+test('shows the machine', async () => {
+  await page.click('[data-open=machine]');
+  await page.waitForFunction(() => /%/.test(document.querySelector('.pu-value')?.textContent ?? ''));
+  await page.waitForTimeout(isMock ? 1200 : 2500);
+  await picture('17-machine');
+});
+
+test('lists requests and stops one', async () => {
+  await page.click('[data-open=query]');
+  await type(
+    isMock
+      ? 'SELECT * WHERE { ?slow ?p ?o }'
+      : 'SELECT (COUNT(*) AS ?n) WHERE { ?a ?p ?b . ?c ?p ?d . FILTER(?b != ?d) }',
+    { pasted: true },
+  );
+  await page.keyboard.press('ControlOrMeta+Enter');
+  await page.waitForFunction(() => document.getElementById('results').getAttribute('aria-busy') === 'true');
+  await page.click('[data-open=requests]');
+  const mine = page.locator('.requests tr', { has: page.locator('.tag', { hasText: 'mine' }) });
+  await mine.first().waitFor();
+  await picture('18-requests');
+  await mine.first().locator('.danger').click();
+  await mine.first().waitFor({ state: 'detached' });
+  await page.click('[data-open=query]');
+  await isDone();
+});
+
+test('keeps a history', async () => {
+  await page.click('#toggle-history');
+  await page.waitForSelector('.history-entry');
+  await picture('19-history');
+  const all = await page.$$eval('.history-entry', (list) => list.length);
+  await page.fill('.drawer input', 'group by');
+  assert((await page.$$eval('.history-entry', (list) => list.length)) < all);
+  await page.click('.history-text');
+  assert.match(await editorText(), /GROUP BY/);
+  await page.fill('.drawer input', '');
+  await page.click('.history-entry [aria-label="Delete from the history"]');
+  assert.equal(await page.$$eval('.history-entry', (list) => list.length), all - 1);
+  await page.keyboard.press('Escape');
+  await page.click('[aria-label="Close the history"]').catch(() => {});
+});
+
+test('shares a link that holds the query', async () => {
+  await type('SELECT * WHERE { ?s ?p "a+b & c#d" }', { pasted: true });
+  await page.click('#share');
+  const link = page.url();
+  assert.match(link, /#query=/);
+  const other = await newPage(context);
+  await other.goto(link);
+  await other.waitForSelector('.cm-content');
+  assert.equal(await other.$eval('.cm-line', (line) => line.textContent), 'SELECT * WHERE { ?s ?p "a+b & c#d" }');
+  await other.close();
+});
+
+test('downloads a result', async () => {
+  await run(SELECT);
+  await page.click('#download');
+  await page.waitForSelector('.menu');
+  await picture('20-download');
+  const [download] = await Promise.all([page.waitForEvent('download'), page.click('.menu-item:has-text("CSV")')]);
+  assert.equal(download.suggestedFilename(), 'result.csv');
+  assert.equal(await download.failure(), null);
+});
+
+test('sends an update only with a token, or says that updates are off', async (t) => {
+  const { update, readOnly } = await page.evaluate(async () => {
+    const info = await (await fetch('api/info')).json();
+    return { update: info.update, readOnly: info.dataset.readOnly };
+  });
+  if (update === 'open') return t.skip('it would change the data of this server');
+  await type('INSERT DATA { <http://example.org/a> <http://example.org/b> <http://example.org/c> }', { pasted: true });
+  await page.keyboard.press('ControlOrMeta+Enter');
+  if (update === 'off' || readOnly) {
+    await page.waitForSelector('.failure');
+  } else if (update === 'token') {
+    await page.waitForSelector('dialog');
+    await picture('21-token');
+    await page.keyboard.press('Escape');
+    await page.waitForSelector('.failure');
+    await isDone();
+    if (!isMock) return;
+    await page.keyboard.press('ControlOrMeta+Enter');
+    await page.fill('#token-field', 'secret');
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('.verdict.yes');
+  }
+  await isDone();
+});
+
+test('asks for a token first where the server answers with one only', async (t) => {
+  if (!isMock) return t.skip('needs a server with a token for queries');
+  const closed = mockServer({ info: { query: 'token' } });
+  await new Promise((resolve) => closed.listen(0, '127.0.0.1', resolve));
+  const visitor = await browser.newContext();
+  const other = await visitor.newPage();
+  await other.goto(`http://127.0.0.1:${closed.address().port}/`);
+  await other.fill('#token-field', 'secret');
+  await other.keyboard.press('Enter');
+  await other.click('.welcome-examples button');
+  await other.waitForSelector('.results tbody tr');
+  await other.click('#tab-explain');
+  await other.waitForSelector('.plan tbody tr');
+  await visitor.close();
+  closed.closeAllConnections();
+  closed.close();
+});
+
+test('switches to SQL where the server has it', async (t) => {
+  const button = await page.$('[data-language=sql]');
+  if (!button || !(await button.isVisible())) return t.skip('one language only');
+  await button.click();
+  await type('SELECT name, id FROM people WHERE id > 10 LIMIT 5', { pasted: true });
+  await picture('22-sql');
+  await page.click('[data-language=sparql]');
+});
+
+test('every control has a name, and every id is there once', async () => {
+  const wrong = await page.evaluate(() => {
+    const named = (element) =>
+      element.getAttribute('aria-label') || element.textContent.trim() || element.labels?.length || element.title;
+    const silent = [...document.querySelectorAll('button, input, select, a[href], [role=button]')]
+      .filter((element) => !named(element))
+      .map((element) => element.outerHTML.slice(0, 120));
+    const ids = [...document.querySelectorAll('[id]')].map(({ id }) => id);
+    return [...silent, ...ids.filter((id, at) => ids.indexOf(id) !== at)];
+  });
+  assert.deepEqual(wrong, []);
+});
+
+test('is dark where the system is, and by its button', async () => {
+  await page.click('#theme');
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'dark');
+  await run(SELECT);
+  await picture('30-dark-table');
+  await tab('explain');
+  await page.waitForSelector('.state.done');
+  await picture('31-dark-explain');
+  await tab('timeline');
+  await page.waitForSelector('.timeline-sums tbody tr');
+  await page.waitForTimeout(200);
+  await picture('32-dark-timeline');
+  await page.click('[data-open=machine]');
+  await page.waitForFunction(() => /%/.test(document.querySelector('.pu-value')?.textContent ?? ''));
+  await page.waitForTimeout(isMock ? 1200 : 2500);
+  await picture('33-dark-machine');
+  await page.click('[data-open=query]');
+  await run('CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o } LIMIT 80');
+  await tab('graph');
+  await page.waitForSelector('.graph .node');
+  await page.waitForTimeout(150);
+  await picture('34-dark-graph');
+  await run('SELECT ?p (COUNT(*) AS ?n) (COUNT(DISTINCT ?s) AS ?subjects) WHERE { ?s ?p ?o } GROUP BY ?p');
+  await tab('chart');
+  await picture('35-dark-chart');
+  await type('SELECT * WHERE {\n?s ?p oops oops }');
+  await page.waitForSelector('.error-line');
+  await picture('36-dark-error');
+});
+
+test('fits a phone', async () => {
+  const phone = await browser.newContext({
+    viewport: { width: 390, height: 844 },
+    colorScheme: 'light',
+    hasTouch: true,
+  });
+  const old = page;
+  page = await newPage(phone);
+  await page.goto(base);
+  await page.waitForSelector('.cm-content');
+  await picture('40-phone-welcome');
+  await run(SELECT);
+  await picture('41-phone-table');
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  assert(wide <= 0, `the page is ${wide} pixels too wide`);
+  await tab('explain');
+  await page.waitForSelector('.plan tbody tr');
+  await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+  await picture('42-phone-explain');
+  await tab('timeline');
+  await page.waitForSelector('.timeline-sums tbody tr');
+  await page.waitForTimeout(200);
+  await picture('43-phone-timeline');
+  await page.click('[data-open=machine]');
+  await page.waitForSelector('.pu');
+  await picture('44-phone-machine');
+  await page.click('[data-open=requests]');
+  await page.waitForTimeout(500);
+  await picture('45-phone-requests');
+  page = old;
+  await phone.close();
+});
+
+test('asked no other host and wrote no error', () => {
+  assert.deepEqual(strangers, []);
+  assert.deepEqual(complaints, []);
+});
