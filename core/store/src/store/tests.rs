@@ -92,3 +92,29 @@ fn of_the_batches_of_a_flight_those_that_need_a_damaged_page_are_refused() {
     }
     assert!(tried > 0);
 }
+
+/// A transaction of the log's reader finds many terms that come again and again, and clears between.
+#[test]
+fn records_that_are_read_together_make_what_each_made() {
+    let disk = FakeDisk::new(3);
+    let store = Store::create(Arc::new(disk.process(1)), 7, Arc::new(NoWaiting)).unwrap();
+    for round in 0..40 {
+        for subject in (round..round + 30).step_by(3) {
+            commit(&store, subject).unwrap();
+        }
+        if round % 16 == 9 {
+            let mut transaction = store.write().unwrap();
+            transaction.clear(Graphs::All).unwrap();
+            transaction.commit().unwrap();
+        }
+    }
+    let shown = |snapshot: &Snapshot| -> Vec<String> {
+        let index = snapshot.index(vicus_rdf::Order::Gspo);
+        let mut all: Vec<String> = (0..index.len()).map(|row| snapshot.term(index.quad(row)[0]).to_string()).collect();
+        all.sort();
+        all
+    };
+    let before = shown(&store.snapshot());
+    assert!(before.len() > 30);
+    assert_eq!(shown(&read(&disk.process(2)).unwrap()), before);
+}
