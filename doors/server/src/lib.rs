@@ -30,6 +30,7 @@ mod log;
 mod metrics;
 mod negotiate;
 mod options;
+mod page;
 mod parameters;
 mod plans;
 mod query;
@@ -37,6 +38,7 @@ mod requests;
 mod routes;
 mod server;
 mod shared;
+mod timeline;
 mod update;
 
 pub use access::Access;
