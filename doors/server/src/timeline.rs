@@ -20,7 +20,9 @@ pub(crate) fn service(shared: &Shared) -> Option<Service> {
 
 /// What they have recorded. The query is over, and no session is left.
 pub(crate) fn of(service: Service) -> Option<Value> {
-    service.into_runtime()?.trace().map(|trace| json(&trace))
+    let runtime = service.into_runtime()?;
+    let threads = runtime.plan().threads();
+    runtime.trace().map(|trace| json(&trace, threads))
 }
 
 /// Bytes that a core gets from its own node's memory in a nanosecond, and from another's: by these, the time that an invocation has waited
@@ -31,7 +33,7 @@ const FAR_BYTES_A_NS: f64 = 5.0;
 /// More spans are left out.
 const MOST_SPANS: usize = 200_000;
 
-fn json(trace: &Trace) -> Value {
+fn json(trace: &Trace, threads: usize) -> Value {
     let Some(model) = trace.header().models.iter().find(|model| !model.boxes.is_empty()) else {
         return json!({ "spanNs": 0, "boxes": [], "seats": [], "cut": false });
     };
@@ -40,7 +42,12 @@ fn json(trace: &Trace) -> Value {
     let first = all.clone().map(|event| event.time_ns).min().unwrap_or(0);
     let last = all.map(|event| event.time_ns).max().unwrap_or(0);
     let (mut left, mut cut) = (MOST_SPANS, trace.lost() > 0);
-    let seats = trace.header().seats.iter().zip(trace.logs()).enumerate().filter(|(_, (seat, _))| !seat.is_callers);
+    let has_run = |log: &vicus::trace::SeatLog| {
+        log.events.iter().any(|event| matches!(event.what, What::InvocationBegins { .. }))
+    };
+    // Spare seats mostly have nothing to do.
+    let seats = trace.header().seats.iter().zip(trace.logs()).enumerate();
+    let seats = seats.filter(|(number, (seat, log))| !seat.is_callers && (*number < threads || has_run(log)));
     let seats: Vec<Value> = seats
         .map(|(number, (seat, log))| {
             let (mut spans, mut began, mut bytes) = (Vec::new(), None, (0u64, 0u64));
