@@ -7,7 +7,7 @@ use crate::answer::{Failure, put};
 use crate::body::{self, Body, Bound};
 use crate::metrics::Kind;
 use crate::negotiate::{coding_of, syntax_of};
-use crate::query::{self, Asked};
+use crate::query::{self, Asked, Language};
 use crate::routes::{Incoming, Request};
 use crate::shared::Shared;
 use crate::update::{self, Change};
@@ -98,6 +98,7 @@ async fn get(shared: &Arc<Shared>, request: &Request, graph: Named) -> Result<Re
     };
     let asked = Asked {
         text: text.into(),
+        language: Language::Sparql,
         graphs: None,
         wanted: request.wanted()?,
         coding: coding_of(&request.headers),

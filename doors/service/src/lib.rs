@@ -21,6 +21,7 @@ mod load;
 mod service;
 mod session;
 mod sink;
+mod sql;
 mod store;
 mod temporary;
 mod timer;
@@ -39,6 +40,7 @@ pub use sink::{
     Batch, BrokenOff, Count, DumpError, Each, EachTaker, Format, Pace, Sink, Solutions, StreamReader, StreamWriter,
     Taker, TextSink, TextTaker, TooManyRows, Unwritable, WrongFormat, dump, text_stream,
 };
+pub use sql::SqlTables;
 pub use store::{NewStore, back_up_store, check_store, copy_store, create_store, graph_name, open_store, read_store};
 pub use temporary::TemporaryFolder;
 pub use update::{Draft, NotStored, Stored, Updated, Updating, check_update};
