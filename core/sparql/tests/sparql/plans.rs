@@ -53,6 +53,41 @@ fn equal_names_are_one_variable_and_equal_numbers_are_a_key() {
     assert_plan(&snapshot, numbers, &["by value"], &["?x if bound"]);
 }
 
+/// What happened: a value that BIND, a sub-select or an aggregate computes may have no value, so an equality with one of another
+/// operand was tested with each pair of rows.
+#[test]
+fn an_equality_with_a_bound_value_is_a_key() {
+    let snapshot = library(60);
+    let keyed = [
+        ("?a :name ?n BIND(STRAFTER(?n, \" \") AS ?v) ?p :title ?t FILTER(?v = STRAFTER(?t, \" \"))", " = "),
+        ("?a :name ?n BIND(STRBEFORE(?n, \" \") AS ?v) ?p :title ?t FILTER(?v = ?t)", "?t = ?v"),
+        (
+            "?a :name ?n BIND(STRAFTER(?n, \" \") AS ?v) ?p :title ?t BIND(STRAFTER(?t, \" \") AS ?w) FILTER(?v = ?w)",
+            " = ",
+        ),
+        (
+            "?a :name ?n . ?p :title ?t BIND(STRAFTER(?n, \" \") AS ?v) BIND(STRAFTER(?t, \" \") AS ?w) FILTER(?v = ?w)",
+            " = ",
+        ),
+        ("{ SELECT (STRAFTER(?n, \" \") AS ?v) { ?a :name ?n } } ?p :title ?t FILTER(STRAFTER(?t, \" \") = ?v)", " = "),
+        ("?p :year ?y BIND(?y - 1930 AS ?v) ?a :age ?z FILTER(?v = ?z)", "by value"),
+        ("{ SELECT ?a (MAX(?y) AS ?v) { ?p :by ?a ; :year ?y } GROUP BY ?a } ?q :year ?z FILTER(?z = ?v)", "by value"),
+        (
+            "{ ?a :name ?n BIND(UCASE(?n) AS ?v) } UNION { ?p :title ?n BIND(UCASE(?n) AS ?v) } ?q :title ?t FILTER(UCASE(?t) = ?v)",
+            " = ",
+        ),
+    ];
+    for (group, key) in keyed {
+        for select in ["*", "(COUNT(*) AS ?count)"] {
+            let text = format!("SELECT {select} {{ {group} }}");
+            assert_plan(&snapshot, &text, &["hash join on ", key], &["hash join on  "]);
+        }
+    }
+    // Another operand may bind it as well, so it has no value before the join.
+    let merged = "SELECT * { ?p :year ?y BIND(?y - 1930 AS ?v) ?a :age ?z OPTIONAL { ?a :name ?v } FILTER(?v = ?z) }";
+    assert_plan(&snapshot, merged, &["if "], &[]);
+}
+
 /// What happened: `SUM(SECONDS(?at))` made a term of each value, looked it up in the dictionary, and read the number from it
 /// again: 3.4 times as slow as another engine.
 #[test]

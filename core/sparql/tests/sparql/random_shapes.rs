@@ -65,6 +65,49 @@ fn equalities_of_computed_values_are_what_the_naive_evaluator_finds() {
     check(computed_equality, 300, "_:value", 100);
 }
 
+/// Something computed from a variable. May have no value.
+fn computed(writer: &mut Writer<'_>, variable: &str) -> String {
+    match writer.chance.below(7) {
+        0 => format!("STR({variable})"),
+        1 => format!("UCASE({variable})"),
+        2 => format!("STRAFTER({variable}, \"a\")"),
+        3 => format!("({variable} + 1)"),
+        4 => format!("COALESCE(-{variable}, \"a\"@en)"),
+        5 => format!("IF(isIRI({variable}), {variable}, 1)"),
+        _ => variable.to_owned(),
+    }
+}
+
+/// An equality of a value that BIND or a sub-select computes in one operand with one of another operand.
+fn equality_of_bound_value(writer: &mut Writer<'_>) -> String {
+    let (p, q) = (writer.chance.pick(&PREDICATES), writer.chance.pick(&PREDICATES));
+    let (x, y, z) = (computed(writer, "?b"), computed(writer, "?d"), computed(writer, "?b"));
+    let (group, side) = match writer.chance.below(9) {
+        0 => (format!("?a {p} ?b BIND({x} AS ?e) ?c {q} ?d BIND({y} AS ?f)"), "?f".to_owned()),
+        1 => (format!("{{ ?a {p} ?b BIND({x} AS ?e) }} {{ ?c {q} ?d BIND({y} AS ?f) }}"), "?f".to_owned()),
+        2 => (format!("?a {p} ?b . ?c {q} ?d BIND({x} AS ?e) BIND({y} AS ?f)"), "?f".to_owned()),
+        3 => (format!("{{ SELECT ?a ({x} AS ?e) {{ ?a {p} ?b }} }} ?c {q} ?d"), y),
+        4 => (format!("{{ SELECT ?a (MAX(?b) AS ?e) {{ ?a {p} ?b }} GROUP BY ?a }} ?c {q} ?d"), y),
+        5 => (format!("{{ ?a {p} ?b BIND({x} AS ?e) }} UNION {{ ?a {q} ?b BIND({z} AS ?e) }} ?c {q} ?d"), y),
+        6 => (format!("?a {p} ?b OPTIONAL {{ ?b {q} ?e }} ?c {q} ?d BIND({y} AS ?f)"), "?f".to_owned()),
+        7 => (format!("?a {p} ?b BIND({x} AS ?e) ?c {q} ?d OPTIONAL {{ ?d {p} ?e }}"), y),
+        _ => (format!("?a {p} ?b BIND({x} AS ?e) ?c {q} ?d"), y),
+    };
+    let equality = if writer.chance.one_in(5) { format!("sameTerm(?e, {side})") } else { format!("?e = {side}") };
+    let more = match writer.chance.below(6) {
+        0 => " && !BOUND(?f)".to_owned(),
+        1 => format!(" && {}", writer.condition(1)),
+        _ => String::new(),
+    };
+    let select = writer.chance.pick(&["*", "?a ?c", "?c ?e", "DISTINCT ?a", "?f"]);
+    format!("SELECT {select} {{ {group} FILTER ({equality}{more}) }}")
+}
+
+#[test]
+fn equalities_of_bound_values_are_what_the_naive_evaluator_finds() {
+    check(equality_of_bound_value, 400, "hash join on ", 200);
+}
+
 /// A chain, a tree or a cycle of two to six patterns, now and then with conditions.
 fn connected(writer: &mut Writer<'_>) -> String {
     let mut text = String::new();
