@@ -88,6 +88,29 @@ fn an_equality_with_a_bound_value_is_a_key() {
     assert_plan(&snapshot, merged, &["if "], &[]);
 }
 
+/// What happened: in OPTIONAL, EXISTS and NOT EXISTS, an equality of computed values was tested with each pair of rows.
+#[test]
+fn an_equality_with_what_is_looked_for_is_a_key() {
+    let snapshot = library(600);
+    let inner = "{ ?p :title ?t FILTER(STRAFTER(?n, \" \") = STRAFTER(?t, \" \")) }";
+    let bound = "{ ?p :title ?t BIND(STRAFTER(?t, \" \") AS ?v) FILTER(STRAFTER(?n, \" \") = ?v) }";
+    for inner in [inner, bound] {
+        for (test, operator) in [
+            ("OPTIONAL", "left hash join on _:value = "),
+            ("FILTER EXISTS", "semi hash join on _:value = "),
+            ("FILTER NOT EXISTS", "anti hash join on _:value = "),
+        ] {
+            let text = format!("SELECT * {{ ?a :name ?n {test} {inner} }}");
+            assert_plan(&snapshot, &text, &[operator], &["index join"]);
+        }
+        let marked = format!("SELECT * {{ ?a :name ?n FILTER(?n = \"name 9\" || EXISTS {inner}) }}");
+        assert_plan(&snapshot, &marked, &["mark hash join on _:value = "], &[]);
+    }
+    // A row whose value is unbound has no partner, and stays.
+    let unbound = "SELECT * { ?a :name ?n OPTIONAL { ?a :none ?x } OPTIONAL { ?p :title ?t FILTER(?x = ?t) } }";
+    assert_plan(&snapshot, unbound, &["left hash join on ?x = ?t"], &[]);
+}
+
 /// What happened: `SUM(SECONDS(?at))` made a term of each value, looked it up in the dictionary, and read the number from it
 /// again: 3.4 times as slow as another engine.
 #[test]

@@ -108,6 +108,37 @@ fn equalities_of_bound_values_are_what_the_naive_evaluator_finds() {
     check(equality_of_bound_value, 400, "hash join on ", 200);
 }
 
+/// An equality of something computed from the row with something computed from what OPTIONAL or EXISTS looks for.
+fn equality_with_what_is_looked_for(writer: &mut Writer<'_>) -> String {
+    let (p, q) = (writer.chance.pick(&PREDICATES), writer.chance.pick(&PREDICATES));
+    let left = match writer.chance.below(4) {
+        0 => format!("?a {p} ?e OPTIONAL {{ ?e {q} ?b }}"),
+        1 => format!("?a {p} ?e BIND({} AS ?b)", computed(writer, "?e")),
+        _ => format!("?a {p} ?b"),
+    };
+    let (x, y) = (computed(writer, "?b"), computed(writer, "?d"));
+    let subject = if writer.chance.one_in(5) { "?a" } else { "?c" };
+    let (bind, y) =
+        if writer.chance.one_in(3) { (format!("BIND({y} AS ?f)"), "?f".to_owned()) } else { (String::new(), y) };
+    let equality = if writer.chance.one_in(5) { format!("sameTerm({x}, {y})") } else { format!("{x} = {y}") };
+    let more = if writer.chance.one_in(4) { format!(" && {}", writer.condition(1)) } else { String::new() };
+    let inner = format!("{{ {subject} {q} ?d {bind} FILTER({equality}{more}) }}");
+    let test = match writer.chance.below(6) {
+        0 | 1 => format!("OPTIONAL {inner}"),
+        2 => format!("FILTER EXISTS {inner}"),
+        3 => format!("FILTER (isIRI(?a) || EXISTS {inner})"),
+        _ => format!("FILTER NOT EXISTS {inner}"),
+    };
+    let select = writer.chance.pick(&["*", "?a ?c", "DISTINCT ?a"]);
+    let limit = writer.chance.pick(&["", "", "", "LIMIT 3"]);
+    format!("SELECT {select} {{ {left} {test} }} {limit}")
+}
+
+#[test]
+fn equalities_with_what_is_looked_for_are_what_the_naive_evaluator_finds() {
+    check(equality_with_what_is_looked_for, 400, "hash join on ", 100);
+}
+
 /// A chain, a tree or a cycle of two to six patterns, now and then with conditions.
 fn connected(writer: &mut Writer<'_>) -> String {
     let mut text = String::new();
