@@ -111,6 +111,14 @@ fn an_equality_with_what_is_looked_for_is_a_key() {
     assert_plan(&snapshot, unbound, &["left hash join on ?x = ?t"], &[]);
 }
 
+/// What happened: a table with UNDEF was joined with all triples, because a value that may be unbound can't be looked up.
+#[test]
+fn a_table_with_unbound_values_is_looked_up() {
+    let snapshot = library(60);
+    let text = "SELECT * { VALUES (?s ?p) { (:paper7 :year) (UNDEF :title) } ?s ?p ?o }";
+    assert_plan(&snapshot, text, &["index join", "union"], &["hash join", "scan"]);
+}
+
 /// What happened: `SUM(SECONDS(?at))` made a term of each value, looked it up in the dictionary, and read the number from it
 /// again: 3.4 times as slow as another engine.
 #[test]

@@ -293,6 +293,36 @@ fn conditions_that_are_ranges_of_ids_keep_what_the_naive_evaluator_keeps() {
     check_in(neighbours, ranges, if cfg!(debug_assertions) { 600 } else { 4000 }, ", a range", 200);
 }
 
+/// A table some of whose rows leave variables unbound that patterns bind.
+fn with_table(writer: &mut Writer<'_>) -> String {
+    let value = |writer: &mut Writer<'_>, all: &[&'static str]| {
+        if writer.chance.one_in(3) { "UNDEF" } else { writer.chance.pick(all) }
+    };
+    let rows: String = (0..1 + writer.chance.below(5))
+        .map(|_| {
+            let (a, b) = (value(writer, &SUBJECTS[..4]), value(writer, &PREDICATES));
+            let c = if writer.chance.one_in(2) { "UNDEF" } else { writer.constant() };
+            format!("({a} {b} {c}) ")
+        })
+        .collect();
+    let columns = writer.chance.pick(&["?a ?b ?c", "?c ?b ?a", "?a ?b ?f"]);
+    let p = writer.chance.pick(&PREDICATES);
+    let rest = match writer.chance.below(6) {
+        0 => format!("?a ?b ?c . ?c {p} ?d"),
+        1 => format!("?a {p} ?c OPTIONAL {{ ?a ?b ?d }}"),
+        2 => format!("{{ ?a ?b ?c }} UNION {{ ?c {p} ?a }}"),
+        3 => format!("?a ?b ?c FILTER ({})", writer.condition(1)),
+        4 => format!("?a ?b ?c . ?a ?b ?c . VALUES (?a ?c) {{ (UNDEF \"a\") ({} UNDEF) }}", writer.constant()),
+        _ => "?a ?b ?c".to_owned(),
+    };
+    format!("SELECT * {{ VALUES ({columns}) {{ {rows} }} {rest} }}")
+}
+
+#[test]
+fn tables_with_unbound_values_are_joined_as_by_the_naive_evaluator() {
+    check(with_table, 500, "union", 100);
+}
+
 /// A sub-select with GROUP BY or DISTINCT, or a union of such, beside patterns that share some of its variables.
 fn collected(writer: &mut Writer<'_>) -> String {
     let select = |writer: &mut Writer<'_>| {
