@@ -130,6 +130,18 @@ fn a_pattern_that_is_written_again_is_read_once() {
     assert_plan(&snapshot, blank, &[], &[]);
 }
 
+/// What happened: a filter that few rows pass kept the rows that a LIMIT waited for until it had 64 of them.
+#[test]
+fn a_limit_does_not_wait_for_more_rows_than_it_needs() {
+    let snapshot = library(9000);
+    let plan = planned(&snapshot, "SELECT ?t { ?p :title ?t FILTER (CONTAINS(?t, \"77\")) } LIMIT 3");
+    let (rows, _, explained) = explained_run(&plan);
+    assert_eq!(rows, 3);
+    let scan = parts(&explained).0.into_iter().find(|line| line.contains("scan")).expect("there is a scan").to_owned();
+    // The third of such titles is among the first 400, the 64th behind 4,000 others.
+    assert!(number_before(&scan, " actual") < 2000.0, "{explained}");
+}
+
 /// What happened: `SUM(SECONDS(?at))` made a term of each value, looked it up in the dictionary, and read the number from it
 /// again: 3.4 times as slow as another engine.
 #[test]
@@ -741,6 +753,24 @@ fn a_range_of_texts_or_numbers_is_a_range_of_rows() {
     ];
     for text in ranges {
         assert_plan(&snapshot, text, &[", a range"], &["filter", "union"]);
+    }
+    // What happened: a scan of all triples looked for a datatype that few of them have.
+    let kinds = [
+        "SELECT ?p { ?p ?q ?o FILTER (DATATYPE(?o) = <http://www.w3.org/2001/XMLSchema#integer>) }",
+        "SELECT ?p { ?p ?q ?o FILTER (DATATYPE(?o) = <http://www.w3.org/2001/XMLSchema#decimal>) }",
+        "SELECT ?p { ?p ?q ?o FILTER (<http://www.w3.org/2001/XMLSchema#string> = DATATYPE(?o)) }",
+        "SELECT ?p { ?p ?q ?o FILTER (LANG(?o) = \"en\") }",
+    ];
+    for text in kinds {
+        assert_plan(&snapshot, text, &[", a range"], &["filter"]);
+    }
+    let tested = [
+        "SELECT ?p { ?p ?q ?o FILTER (isNumeric(?o)) }",
+        "SELECT ?p { ?p ?q ?o FILTER (CONTAINS(?o, \"7\")) }",
+        "SELECT ?p { ?p ?q ?o FILTER (STRLEN(?o) < 8) }",
+    ];
+    for text in tested {
+        assert_plan(&snapshot, text, &[", a range", "filter"], &[]);
     }
     let several = [
         "SELECT ?p { ?p :year ?y FILTER (?y IN (1957, 1964)) }",

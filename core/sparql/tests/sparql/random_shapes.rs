@@ -255,7 +255,22 @@ fn range(writer: &mut Writer<'_>, variable: &str, depth: usize) -> String {
     let text = writer.chance.pick(&["", "a", "ab", "b", "b.", "bb", "c"]).to_owned();
     let of = if writer.chance.one_in(3) { format!("STR({variable})") } else { variable.to_owned() };
     let sign = writer.chance.pick(&["<", "<=", ">", ">=", "="]);
-    match writer.chance.below(10) {
+    let datatype = writer.chance.pick(&["xsd:integer", "xsd:decimal", "xsd:string", "xsd:boolean", "rdf:langString"]);
+    let datatype = match datatype.split_once(':').expect("all have a prefix") {
+        ("xsd", name) => format!("<http://www.w3.org/2001/XMLSchema#{name}>"),
+        (_, name) => format!("<http://www.w3.org/1999/02/22-rdf-syntax-ns#{name}>"),
+    };
+    match writer.chance.below(16) {
+        10 => format!("DATATYPE({variable}) = {datatype}"),
+        11 => format!("DATATYPE({variable}) IN (<http://e/a>, {datatype})"),
+        12 => format!("LANG({variable}) = \"{}\"", writer.chance.pick(&["", "en", "de", "EN", "e"])),
+        13 => format!("LANGMATCHES(LANG({variable}), \"{}\")", writer.chance.pick(&["en", "*", "DE", ""])),
+        14 => match writer.chance.below(3) {
+            0 => format!("STRLEN({variable}) {sign} 2"),
+            1 => format!("CONTAINS({variable}, \"{text}\")"),
+            _ => format!("STRENDS(UCASE({variable}), \"B\") = {}", writer.chance.pick(&["true", "false"])),
+        },
+        15 => format!("isNumeric({variable})"),
         0 | 1 => format!("{of} {sign} \"{text}\""),
         2 => format!("STRSTARTS({of}, \"{text}\")"),
         3 => format!("STRSTARTS(STR({variable}), \"http://e/{text}\")"),
