@@ -293,10 +293,11 @@ impl<'a> Ordering<'a> {
             return self.planner.values(&[], &Table::unit(), needed);
         }
         if let [Some(Leaf::Pattern(pattern, _))] = &self.leaves[..] {
-            // Sorted by a slot that is read, so that equal terms follow each other, and the dictionary is read in its order.
-            let mut wanted = needed.clone();
-            self.conditions.iter().for_each(|tested| wanted.extend(tested.condition.slots()));
-            self.hubs[0] = pattern.slots().find(|slot| wanted.contains(slot)).or(self.hubs[0]);
+            // Sorted by a slot that is read, so that equal terms follow each other, and the dictionary is read in its order: one that
+            // conditions read for all rows, rather than one that is read of the rows that are left.
+            let tested: Slots = self.conditions.iter().flat_map(|tested| tested.condition.slots()).collect();
+            let of = |wanted: &Slots| pattern.slots().find(|slot| wanted.contains(slot));
+            self.hubs[0] = of(&tested).or_else(|| of(needed)).or(self.hubs[0]);
         }
         // Parts without anything in common are multiplied at the end, the smallest first.
         let mut plans: Vec<(Set, FxHashMap<Set, Best>)> = Vec::new();
