@@ -116,6 +116,10 @@ impl Planner<'_> {
             }
         }
         let steps = self.stop.spent().steps - before;
+        if let Some(other) = self.with_disjuncts_apart((nodes, conditions), (&plan, steps), needed, goal) {
+            plan = other;
+        }
+        let steps = self.stop.spent().steps - before;
         if let Some(other) = self.with_keys_inside((nodes, conditions), (&plan, steps), needed, goal) {
             plan = other;
         }

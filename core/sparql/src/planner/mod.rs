@@ -7,6 +7,7 @@
 mod aggregate;
 mod build;
 mod columns;
+mod disjunction;
 mod eliminate;
 mod estimate;
 mod graphs;

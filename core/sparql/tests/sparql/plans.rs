@@ -111,6 +111,22 @@ fn an_equality_with_what_is_looked_for_is_a_key() {
     assert_plan(&snapshot, unbound, &["left hash join on ?x = ?t"], &[]);
 }
 
+/// What happened: a disjunction of equalities was tested with each pair of rows.
+#[test]
+fn a_disjunction_of_equalities_is_a_union_of_joins() {
+    let snapshot = library(600);
+    let either = "SELECT * { ?a :name ?n . ?b :name ?m FILTER(?n = ?m || ?a = ?b) }";
+    assert_plan(&snapshot, either, &["union", "coalesce(if(?n = ?m"], &["hash join on  "]);
+    let several = "SELECT * { ?a :name ?n . ?p :title ?t FILTER(?n IN (?t, \"name 9\")) }";
+    assert_plan(&snapshot, several, &["union"], &[]);
+    // Where the order of rows does not matter, nor how often a row comes, it may be in both.
+    let set = "SELECT DISTINCT ?a { ?a :name ?n . ?b :name ?m FILTER(?n = ?m || ?a = ?b) }";
+    assert_plan(&snapshot, set, &["union"], &["coalesce"]);
+    // What is joined already stays one.
+    let joined = "SELECT * { ?p :by ?a ; :year ?y . ?a :name ?n . ?q :year ?y ; :title ?n FILTER(?n = ?y || ?p = ?q) }";
+    assert_plan(&snapshot, joined, &[], &["union"]);
+}
+
 /// What happened: a table with UNDEF was joined with all triples, because a value that may be unbound can't be looked up.
 #[test]
 fn a_table_with_unbound_values_is_looked_up() {

@@ -308,6 +308,44 @@ fn conditions_that_are_ranges_of_ids_keep_what_the_naive_evaluator_keeps() {
     check_in(neighbours, ranges, if cfg!(debug_assertions) { 600 } else { 4000 }, ", a range", 200);
 }
 
+/// Operands without a common variable, and a disjunction that compares them.
+fn disjunction(writer: &mut Writer<'_>) -> String {
+    let (p, q) = (writer.chance.pick(&PREDICATES), writer.chance.pick(&PREDICATES));
+    let part = match writer.chance.below(6) {
+        0 => format!("?a {p} ?b . ?c {q} ?d . ?c ?e ?f"),
+        1 => format!("?a {p} ?b OPTIONAL {{ ?b {q} ?e }} ?c {q} ?d"),
+        2 => format!("?a ?e ?b . {{ ?c {p} ?d }} UNION {{ ?d {q} ?c }}"),
+        3 => format!("?a {p} ?b BIND(STR(?b) AS ?e) ?c {q} ?d"),
+        _ => format!("?a {p} ?b . ?c {q} ?d"),
+    };
+    let one = |writer: &mut Writer<'_>| {
+        let (a, b) = (writer.chance.pick(&["?a", "?b", "?b", "?e"]), writer.chance.pick(&["?c", "?d", "?d", "?f"]));
+        match writer.chance.below(8) {
+            0 => format!("STR({a}) = STR({b})"),
+            1 => format!("sameTerm({b}, {a})"),
+            2 => format!("{a} = {}", writer.constant()),
+            3 => format!("{b} IN ({a}, {})", writer.constant()),
+            4 => format!("({a} = {b} && {})", writer.condition(0)),
+            _ => format!("{a} = {b}"),
+        }
+    };
+    let mut condition = one(writer);
+    for _ in 0..1 + writer.chance.below(2) {
+        condition = format!("{condition} || {}", one(writer));
+    }
+    if writer.chance.one_in(4) {
+        condition = format!("?b IN (?d, {}, ?c)", writer.constant());
+    }
+    let more = if writer.chance.one_in(5) { format!("FILTER ({})", writer.condition(1)) } else { String::new() };
+    let select = writer.chance.pick(&["*", "*", "?a ?c", "DISTINCT ?a", "(COUNT(*) AS ?n)"]);
+    format!("SELECT {select} {{ {part} FILTER ({condition}) {more} }}")
+}
+
+#[test]
+fn disjunctions_between_operands_are_what_the_naive_evaluator_finds() {
+    check(disjunction, 400, "coalesce(if(", 0);
+}
+
 /// A table some of whose rows leave variables unbound that patterns bind.
 fn with_table(writer: &mut Writer<'_>) -> String {
     let value = |writer: &mut Writer<'_>, all: &[&'static str]| {
