@@ -30,7 +30,9 @@ mod web;
 
 pub use budget::{Admission, Busy, MemoryBudget};
 pub use cancel::Cancel;
-pub use document::{Document, FileNotPermitted, file_iri, syntax_by_ending, syntax_by_media_type, unpacked};
+pub use document::{
+    Document, DocumentFailed, FileNotPermitted, file_iri, syntax_by_ending, syntax_by_media_type, unpacked,
+};
 pub use error::{Error, ErrorKind, SinkFailed, Stage};
 pub use keeper::{Keeper, Kept};
 pub use load::{Dataset, Loaded, Loading};
