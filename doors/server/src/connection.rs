@@ -9,6 +9,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use socket2::SockRef;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -100,10 +101,16 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let _ = watcher.watch(connection.into_owned()).await;
 }
 
+/// So many connections may have been made that were not accepted yet. Where the queue is full, a client's packets are dropped, and it sends
+/// them again after a second; the standard library's 128 is less than many clients open at once.
+const ARRIVING: i32 = 4096;
+
 /// Listens at an address, which is given with its port.
 pub(crate) fn listen(address: &str) -> Result<std::net::TcpListener, ServerError> {
     let failed = |error| ServerError::Address { address: address.to_owned(), error };
     let listener = std::net::TcpListener::bind(address).map_err(failed)?;
+    // Listening once more only changes the length of the queue.
+    SockRef::from(&listener).listen(ARRIVING).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     Ok(listener)
 }
