@@ -29,6 +29,8 @@ use vicus_sparql::{DefaultGraph, Form};
 #[derive(Clone)]
 pub(crate) struct Asked {
     pub(crate) text: Arc<str>,
+    /// What its relative IRIs are resolved against.
+    pub(crate) base: Option<String>,
     pub(crate) graphs: Option<ReadGraphs>,
     pub(crate) wanted: Wanted,
     pub(crate) coding: Coding,
@@ -218,6 +220,7 @@ impl From<Error> for Stopped {
 fn options(shared: &Shared, asked: &Asked, entry: &Entry) -> SessionOptions {
     let session = &shared.options.session;
     let mut options = SessionOptions {
+        base: asked.base.clone().or_else(|| session.base.clone()),
         graphs: asked.graphs.clone(),
         parallel_answers: true,
         first_rows: asked.first_rows,
@@ -239,7 +242,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
     let version = shared.data.now();
     let session = shared.service.session(&Dataset::new(Arc::clone(&version.snapshot)), options(shared, asked, entry));
     let mut call = session.call()?;
-    let key = Key::new(&asked.text, asked.graphs.as_ref());
+    let key = key_of(asked);
     let kept = (!asked.own_default).then(|| shared.plans.get(version.number, &key)).flatten();
     let prepared = match kept {
         Some(prepared) => prepared,
@@ -310,6 +313,10 @@ fn count(shared: &Shared, outcome: &Outcome) {
     shared.freed.notify_waiters();
 }
 
+fn key_of(asked: &Asked) -> Key {
+    Key::new(&asked.text, asked.base.as_deref(), asked.graphs.as_ref())
+}
+
 /// What names an answer, if asking again at the same version of the data gives the same one.
 fn tag_of(shared: &Shared, asked: &Asked, prepared: &Prepared, version: &Version, offer: Offer) -> Option<String> {
     let asks_others = asked.text.to_ascii_lowercase().contains("service");
@@ -317,8 +324,8 @@ fn tag_of(shared: &Shared, asked: &Asked, prepared: &Prepared, version: &Version
         return None;
     }
     let mut hasher = DefaultHasher::new();
-    (&asked.text, offer, asked.coding, asked.first_rows).hash(&mut hasher);
-    Key::new(&asked.text, asked.graphs.as_ref()).graphs.hash(&mut hasher);
+    (offer, asked.coding, asked.first_rows).hash(&mut hasher);
+    key_of(asked).hash(&mut hasher);
     // Weak: rows without an order may come in another one.
     Some(format!("W/\"{}-{:x}\"", shared.data.tag(version.number), hasher.finish()))
 }

@@ -133,6 +133,12 @@ impl Request {
         format!("{}{}{query}", self.origin(), self.path)
     }
 
+    /// What relative IRIs of a text are resolved against: where it was sent to (RFC 3986, §5.1.3).
+    pub(crate) fn base(&self) -> Option<String> {
+        let url = format!("{}{}", self.origin(), self.path);
+        oxiri::Iri::parse(url).ok().map(oxiri::Iri::into_inner)
+    }
+
     pub(crate) fn wanted(&self) -> Result<Wanted, Failure> {
         let one = |name| self.parameters.one(name).map_err(Failure::bad);
         Ok(negotiate::format_of(one("format")?.or(one("output")?), &self.headers))
@@ -369,6 +375,7 @@ async fn ask(
     };
     let asked = Asked {
         text: text.into(),
+        base: request.base(),
         graphs: read_graphs(parameters, "default-graph-uri", "named-graph-uri")?,
         wanted: negotiate::format_of(one("format")?.or(one("output")?), &request.headers),
         coding: coding_of(&request.headers),
@@ -397,6 +404,7 @@ async fn change(
     request.may_write(shared)?;
     let change = Change {
         text: text.into(),
+        base: request.base(),
         graphs: read_graphs(parameters, "using-graph-uri", "using-named-graph-uri")?,
         document: None,
         time: request.time()?,

@@ -16,6 +16,8 @@ use vicus_service::{Document, Limits, ReadGraphs, SessionOptions};
 /// What a client wants to be changed.
 pub(crate) struct Change {
     pub(crate) text: Arc<str>,
+    /// What its relative IRIs are resolved against.
+    pub(crate) base: Option<String>,
     pub(crate) graphs: Option<ReadGraphs>,
     /// What LOAD reads by its IRI.
     pub(crate) document: Option<Arc<Document>>,
@@ -55,7 +57,8 @@ async fn run(shared: &Arc<Shared>, change: Change, begun: &Begun) -> Result<Upda
         cancel: begun.entry.cancel.clone(),
         ..session.limits.clone()
     };
-    let options = SessionOptions { graphs: change.graphs, document: change.document, limits, ..session.clone() };
+    let base = change.base.or_else(|| session.base.clone());
+    let options = SessionOptions { base, graphs: change.graphs, document: change.document, limits, ..session.clone() };
     let (data, text) = (Arc::clone(shared), Arc::clone(&change.text));
     let done = tokio::task::spawn_blocking(move || {
         let updated = data.data.update(&data.service, &text, options);
