@@ -4,7 +4,7 @@
 //! so it happens as a whole or not at all.
 
 use crate::answer::{Failure, put};
-use crate::body::{self, Body, Bound};
+use crate::body::{self, Body, Bound, Part};
 use crate::metrics::Kind;
 use crate::multipart;
 use crate::negotiate::{coding_of, syntax_of};
@@ -124,10 +124,11 @@ async fn document(
     let bound = Bound { bytes: clients.body_bytes, pause: clients.body_time };
     let unsupported = |message| Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "format", message);
     if let Some(boundary) = multipart::boundary(&request.headers)? {
-        let bytes = body::read(&request.headers, incoming, bound).await?;
-        let parts = multipart::parts(&bytes.into(), &boundary)?;
+        let body = body::read(&request.headers, incoming, bound, &shared.bodies).await?;
+        let (parts, held) = (multipart::parts(&body.bytes.into(), &boundary)?, Arc::new(body.held));
         let with_graphs = parts.iter().any(|(syntax, _)| has_graphs(*syntax));
-        let parts = parts.into_iter().map(|(syntax, bytes)| (syntax, Box::new(Cursor::new(bytes)) as _)).collect();
+        let part = |bytes| Box::new(Part { inner: Cursor::new(bytes), _held: Arc::clone(&held) });
+        let parts = parts.into_iter().map(|(syntax, bytes)| (syntax, part(bytes) as _)).collect();
         return Ok((with_graphs, Document::of_parts(BODY.to_owned(), base, parts)));
     }
     let syntax = match syntax_of(&request.headers) {
@@ -135,8 +136,9 @@ async fn document(
         None => Syntax::Turtle,
         Some(syntax) => syntax.map_err(unsupported)?,
     };
-    let bytes = body::read(&request.headers, incoming, bound).await?;
-    Ok((has_graphs(syntax), Document::new(BODY.to_owned(), syntax, base, Cursor::new(bytes))))
+    let body = body::read(&request.headers, incoming, bound, &shared.bodies).await?;
+    let part = Part { inner: Cursor::new(body.bytes), _held: Arc::new(body.held) };
+    Ok((has_graphs(syntax), Document::new(BODY.to_owned(), syntax, base, part)))
 }
 
 fn has_graphs(syntax: Syntax) -> bool {

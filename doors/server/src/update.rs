@@ -68,7 +68,16 @@ async fn run(shared: &Arc<Shared>, change: Change, begun: &Begun) -> Result<Upda
     let mistake =
         |_| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the update failed by a mistake of ours");
     done.await.map_err(mistake)?.map_err(|error| match error {
-        NotUpdated::Update(error) => Failure::of(&error, &change.text),
+        NotUpdated::Update(error) => {
+            let mut failure = Failure::of(&error, &change.text);
+            // Who sent a document has written no operations.
+            if change.kind == Kind::Graph
+                && let Some((_, message)) = failure.message.split_once("LOAD: ")
+            {
+                failure.message = message.to_owned();
+            }
+            failure
+        }
         NotUpdated::Store(error) => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "store", error.to_string()),
         NotUpdated::InDoubt(error) => {
             let message = format!("it is not known whether the update was carried out: {error}");
