@@ -202,17 +202,6 @@ impl Log {
         Landing { refused: flight.tickets.end..flight.tickets.end, flown: flight.tickets, outcome }
     }
 
-    /// Takes back a flight that has not run, and all that was staged meanwhile: the log has none of these records, as if they had not been
-    /// staged. What is staged again gets new tickets.
-    pub fn withdraw(&mut self, flight: Flight) {
-        assert!(self.flying.is_some() && flight.outcome.is_none(), "a flight is taken back before it runs");
-        self.flying = None;
-        self.rotated |= flight.finished.is_some();
-        self.current = flight.segment.or(flight.finished);
-        self.staged.clear();
-        self.taken = self.next_ticket;
-    }
-
     /// Makes all that is staged durable, and says up to which sequence number the log is now.
     ///
     /// # Errors

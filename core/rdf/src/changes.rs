@@ -66,10 +66,7 @@ impl Changes {
     pub fn id(&mut self, of: &Snapshot, term: TermRef<'_>) -> Result<Id, NoMemory> {
         match Encoder::default().term(term) {
             Encoded::Inlined(id) => Ok(id),
-            Encoded::Key(kind, key) => {
-                let known = of.find(kind, key).or_else(|| self.fresh.find(kind, key));
-                known.map_or_else(|| self.fresh.add(kind, key), Ok)
-            }
+            Encoded::Key(kind, key) => of.find_or_add(&mut self.fresh, kind, key),
         }
     }
 

@@ -144,6 +144,16 @@ impl Dictionary {
         section.rank(key.as_bytes()).map(id).map_err(id)
     }
 
+    /// As [`Dictionary::search`], of many keys of one kind, ascending: `last` is what the search for the one before has found, and is that for
+    /// this one afterwards. Takes the less time the nearer they are.
+    pub(crate) fn search_behind(&self, kind: Kind, key: &str, last: &mut usize) -> Result<Id, Id> {
+        let section = &self.sections[kind.section().expect("a kind with keys")];
+        let found = section.rank_from(*last, key.as_bytes());
+        *last = found.unwrap_or_else(|next| next);
+        let id = |rank| Id::ranked(kind, rank);
+        found.map(id).map_err(id)
+    }
+
     /// The ids of all keys of this kind within a range of keys: the terms of one language or one datatype
     /// ([`Encoder::qualified`]), or the strings with a common prefix.
     pub fn range(&self, kind: Kind, keys: Range<&str>) -> Range<Id> {

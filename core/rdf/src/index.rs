@@ -157,7 +157,7 @@ const SHARE: usize = 8;
 
 /// A base of so many rows is small, so that a new one takes less time than many reads beside changes: already for this part of them.
 const SMALL: usize = 1 << 20;
-const SHARE_OF_SMALL: usize = 64;
+const SHARE_OF_SMALL: usize = 32;
 
 /// A new base is never made for fewer changes.
 const FEWEST: usize = 1024;

@@ -913,7 +913,7 @@ pub(crate) fn partition_point(places: Range<usize>, mut before: impl FnMut(usize
 }
 
 /// As [`partition_point`], but searched from `hint` outwards in doubling steps: logarithmic in the distance from there.
-pub(crate) fn gallop(places: Range<usize>, hint: usize, before: impl Fn(usize) -> bool) -> usize {
+pub(crate) fn gallop(places: Range<usize>, hint: usize, mut before: impl FnMut(usize) -> bool) -> usize {
     if places.is_empty() {
         return places.start;
     }

@@ -9,7 +9,7 @@ use crate::index::{Index, Order, Position};
 use crate::load::{self, Loader, Parsed, SyntaxError};
 use crate::statistics::Statistics;
 use crate::term::{Encoded, Encoder, TermView};
-use crate::unranked::FreshTerms;
+use crate::unranked::{FreshTerms, Unranked};
 use oxrdf::{Term, TermRef};
 use rapidhash::v3::RapidSecrets;
 use std::cmp::Ordering;
@@ -301,7 +301,55 @@ impl Snapshot {
 
     /// The id of the term with this key, if it is here: in the dictionary or fresh.
     pub fn find(&self, kind: Kind, key: &str) -> Option<Id> {
-        self.dictionary.search(kind, key).ok().or_else(|| self.fresh.find(kind, key))
+        // A table takes a tenth of the time that the dictionary does, whose texts are compressed.
+        self.fresh.find(kind, key).or_else(|| self.dictionary.search(kind, key).ok())
+    }
+
+    /// As [`Snapshot::find`]; a term that is missing is found among those that are put [behind](FreshTerms::behind) the fresh ones of this
+    /// snapshot, or added to them.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn find_or_add(&self, behind: &mut Unranked, kind: Kind, key: &str) -> Result<Id, NoMemory> {
+        if let Some(id) = behind.find(kind, key).or_else(|| self.fresh.find(kind, key)) {
+            return Ok(id);
+        }
+        self.dictionary.search(kind, key).or_else(|next| behind.add_before(kind, key, next))
+    }
+
+    /// As [`Snapshot::find_or_add`], of many terms: they are looked up in their order, which takes a small part of the time. The ids are in
+    /// the order of the terms.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn find_or_add_all(&self, behind: &mut Unranked, terms: &[(Kind, &str)]) -> Result<Vec<Id>, NoMemory> {
+        let mut places: Vec<usize> = Vec::with_room(terms.len())?;
+        places.extend(0..terms.len());
+        places.sort_unstable_by_key(|&place| terms[place]);
+        let mut found: Vec<Result<Id, Id>> = Vec::with_room(terms.len())?;
+        found.resize(terms.len(), Err(Id::UNBOUND));
+        let mut last = (Kind::Unbound, 0);
+        for place in places {
+            let (kind, key) = terms[place];
+            if kind != last.0 {
+                last = (kind, 0);
+            }
+            found[place] = match self.fresh.find(kind, key) {
+                Some(id) => Ok(id),
+                None => self.dictionary.search_behind(kind, key, &mut last.1),
+            };
+        }
+        let mut ids = Vec::with_room(terms.len())?;
+        for (found, &(kind, key)) in found.into_iter().zip(terms) {
+            ids.push(match found {
+                Ok(id) => id,
+                Err(next) => match behind.find(kind, key) {
+                    Some(id) => id,
+                    None => behind.add_before(kind, key, next)?,
+                },
+            });
+        }
+        Ok(ids)
     }
 
     /// Whether the id is that of a term here: not that of a term which a request computed. Takes a comparison.

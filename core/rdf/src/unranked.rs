@@ -22,6 +22,8 @@ pub struct Unranked {
     pieces: Vec<String>,
     /// The terms, by place.
     places: Vec<Stored>,
+    /// The ranks of the next greater terms of their kinds in the sorted dictionary, if these are known of all terms; else of the first ones.
+    ranks: Vec<u32>,
     /// Places by kind and key. The highest bits of the hash choose the table, so that no single table takes long to grow. Empty
     /// before the first term.
     tables: Vec<HashTable<Entry>>,
@@ -47,6 +49,9 @@ struct Entry {
 /// For dictionaries that may have millions of terms.
 const TABLE_BITS: u32 = 6;
 
+/// So many terms that one table has no long time to grow.
+const FEW: usize = 1 << 12;
+
 /// The first piece is small, as most queries compute little; each next piece is twice as large, up to this.
 const FIRST_PIECE: usize = 1 << 10;
 const LARGEST_PIECE: usize = 1 << 20;
@@ -55,8 +60,8 @@ impl Unranked {
     /// An empty dictionary. The query's author chooses the computed terms; without knowing the secrets, they can't choose many
     /// terms with the same hash.
     pub fn new(secrets: RapidSecrets) -> Unranked {
-        let (pieces, places, tables) = (Vec::new(), Vec::new(), Vec::new());
-        Unranked { first: 0, pieces, places, tables, table_bits: TABLE_BITS, secrets }
+        let (pieces, places, ranks, tables) = Default::default();
+        Unranked { first: 0, pieces, places, ranks, tables, table_bits: TABLE_BITS, secrets }
     }
 
     /// An empty dictionary that begins at this place.
@@ -69,14 +74,25 @@ impl Unranked {
         Unranked { table_bits: 0, ..Unranked::at(first, secrets) }
     }
 
-    /// The terms of two dictionaries, of which one follows the other.
-    fn of_both(a: &Unranked, b: &Unranked) -> Result<Unranked, NoMemory> {
-        let mut both = Unranked::at(a.first, a.secrets);
-        for (terms, place) in [a, b].into_iter().flat_map(|terms| terms.places.iter().map(move |place| (terms, place)))
-        {
-            both.add(place.kind, terms.key_at(place))?;
+    /// The terms of some dictionaries, of which each follows the one before. There is one.
+    fn of_all(parts: &[&Unranked]) -> Result<Unranked, NoMemory> {
+        let terms: usize = parts.iter().map(|part| part.len()).sum();
+        let bytes: usize = parts.iter().flat_map(|part| &part.pieces).map(String::len).sum();
+        let mut all = Unranked::at(parts[0].first, parts[0].secrets);
+        all.places.grow(terms)?;
+        if terms <= FEW {
+            all.table_bits = 0;
+            all.tables.push(HashTable::new());
+            let refused = NoMemory { bytes: (2 * terms * size_of::<Entry>()) as u64 };
+            refusable(|| all.tables[0].try_reserve(terms, |entry| spread(entry.hash))).map_err(|_| refused)?;
         }
-        Ok(both)
+        if bytes <= LARGEST_PIECE {
+            all.begin_piece(bytes)?;
+        }
+        for (terms, place) in parts.iter().flat_map(|terms| terms.places.iter().map(move |place| (terms, place))) {
+            all.add(place.kind, terms.key_at(place))?;
+        }
+        Ok(all)
     }
 
     /// A dictionary whose places follow those of another one.
@@ -124,7 +140,8 @@ impl Unranked {
     pub fn heap_bytes(&self) -> usize {
         let text: usize = self.pieces.iter().map(String::capacity).sum();
         let tables: usize = self.tables.iter().map(|table| table.capacity() * 8 / 7).sum();
-        text + self.places.capacity() * size_of::<Stored>() + tables * (size_of::<Entry>() + 1)
+        let ranks = self.ranks.capacity() * size_of::<u32>();
+        text + self.places.capacity() * size_of::<Stored>() + ranks + tables * (size_of::<Entry>() + 1)
     }
 
     /// How many bytes a term with this key adds to the dictionary.
@@ -156,7 +173,10 @@ impl Unranked {
 
     /// The id of the term with this key, if it is in here.
     pub fn find(&self, kind: Kind, key: &str) -> Option<Id> {
-        let hash = self.hash(kind, key);
+        self.find_hashed(kind, key, self.hash(kind, key))
+    }
+
+    fn find_hashed(&self, kind: Kind, key: &str, hash: u32) -> Option<Id> {
         let is_it = |entry: &Entry| {
             let place = &self.places[entry.place as usize];
             entry.hash == hash && place.kind == kind && self.key_at(place) == key
@@ -170,7 +190,7 @@ impl Unranked {
     /// # Errors
     /// There is not enough memory; nothing has changed.
     pub fn add(&mut self, kind: Kind, key: &str) -> Result<Id, NoMemory> {
-        let (hash, number) = (self.hash(kind, key), self.places.len());
+        let (hash, number) = (hash_of(&self.secrets, kind, key), self.places.len());
         self.places.grow(1)?;
         let entry = Entry { hash, place: u32::try_from(number).expect("fewer than 2^32 terms") };
         if self.tables.is_empty() {
@@ -188,22 +208,40 @@ impl Unranked {
         Ok(Id::computed(kind, self.first + number))
     }
 
+    /// As [`Unranked::add`], of a term that a sorted dictionary lacks: `next` is what [`Dictionary::search`] has found instead.
+    pub(crate) fn add_before(&mut self, kind: Kind, key: &str, next: Id) -> Result<Id, NoMemory> {
+        let are_all_known = self.ranks.len() == self.places.len();
+        if are_all_known {
+            self.ranks.grow(1)?;
+        }
+        let id = self.add(kind, key)?;
+        if are_all_known {
+            self.ranks.push(rank_of(next));
+        }
+        Ok(id)
+    }
+
     fn hash(&self, kind: Kind, key: &str) -> u32 {
-        let hash = rapidhash_v3_nano_inline::<true, false>(key.as_bytes(), &self.secrets);
-        (hash ^ hash >> 32) as u32 ^ kind as u32
+        hash_of(&self.secrets, kind, key)
     }
 
     fn table(&self, hash: u32) -> usize {
         (u64::from(hash) >> (u32::BITS - self.table_bits)) as usize
     }
 
+    /// From now on keys are written to a new piece with room for so many bytes.
+    fn begin_piece(&mut self, bytes: usize) -> Result<(), NoMemory> {
+        let mut piece = String::new();
+        refusable(|| piece.try_reserve_exact(bytes)).map_err(|_| NoMemory { bytes: bytes as u64 })?;
+        self.pieces.push(piece);
+        Ok(())
+    }
+
     fn write(&mut self, kind: Kind, key: &str) -> Result<Stored, NoMemory> {
         let room = |piece: &String| piece.capacity() - piece.len();
         if self.pieces.last().is_none_or(|piece| room(piece) < key.len()) {
             let next = self.pieces.last().map_or(FIRST_PIECE, |piece| (piece.capacity() * 2).min(LARGEST_PIECE));
-            let (mut piece, bytes) = (String::new(), next.max(key.len()));
-            refusable(|| piece.try_reserve_exact(bytes)).map_err(|_| NoMemory { bytes: bytes as u64 })?;
-            self.pieces.push(piece);
+            self.begin_piece(next.max(key.len()))?;
         }
         let number = u32::try_from(self.pieces.len() - 1).expect("fewer than 2^32 pieces");
         let piece = self.pieces.last_mut().expect("there is one with room");
@@ -218,6 +256,16 @@ impl fmt::Debug for Unranked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} terms without a rank from place {} on", self.len(), self.first)
     }
+}
+
+fn hash_of(secrets: &RapidSecrets, kind: Kind, key: &str) -> u32 {
+    let hash = rapidhash_v3_nano_inline::<true, false>(key.as_bytes(), secrets);
+    (hash ^ hash >> 32) as u32 ^ kind as u32
+}
+
+/// The rank of a term that was found instead of one that a dictionary lacks.
+fn rank_of(next: Id) -> u32 {
+    u32::try_from(next.rank().unwrap_or(0)).expect("fewer than 2^32 terms")
 }
 
 /// The terms that came to a store since its dictionary was sorted. A copy shares them; adding to one leaves the others as they are.
@@ -239,22 +287,27 @@ struct Piece {
 }
 
 impl Piece {
-    fn new(terms: Unranked, dictionary: &Dictionary) -> Result<Piece, NoMemory> {
-        let (mut ranks, mut datatypes) = (Vec::with_room(terms.len())?, HashTable::new());
-        for id in terms.ids() {
-            let next = dictionary.search(id.kind(), terms.key(id)).expect_err("a fresh term is not in the dictionary");
-            ranks.push(u32::try_from(next.rank().unwrap_or(0)).expect("fewer than 2^32 terms"));
+    fn new(mut terms: Unranked, dictionary: &Dictionary) -> Result<Piece, NoMemory> {
+        let (mut ranks, mut datatypes) = (std::mem::take(&mut terms.ranks), HashTable::new());
+        ranks.grow(terms.len() - ranks.len())?;
+        for (number, id) in terms.ids().enumerate() {
+            if number >= ranks.len() {
+                let next = dictionary.search(id.kind(), terms.key(id));
+                ranks.push(rank_of(next.expect_err("a fresh term is not in the dictionary")));
+            }
             note_datatype(&terms, &mut datatypes, id)?;
         }
         Ok(Piece { terms, ranks, datatypes })
     }
 
-    /// The terms of two pieces, of which one follows the other.
-    fn of_both(a: &Piece, b: &Piece) -> Result<Piece, NoMemory> {
-        let (terms, mut datatypes) = (Unranked::of_both(&a.terms, &b.terms)?, HashTable::new());
+    /// The terms of some pieces, of which each follows the one before. There is one.
+    fn of_all(pieces: &[Arc<Piece>]) -> Result<Piece, NoMemory> {
+        let parts: Vec<&Unranked> = pieces.iter().map(|piece| &piece.terms).collect();
+        let (terms, mut datatypes) = (Unranked::of_all(&parts)?, HashTable::new());
         let mut ranks = Vec::with_room(terms.len())?;
-        [a, b].into_iter().for_each(|piece| ranks.extend_from_slice(&piece.ranks));
-        a.datatypes.iter().chain(&b.datatypes).try_for_each(|&id| note_datatype(&terms, &mut datatypes, id))?;
+        pieces.iter().for_each(|piece| ranks.extend_from_slice(&piece.ranks));
+        let examples = pieces.iter().flat_map(|piece| &piece.datatypes);
+        examples.into_iter().try_for_each(|&id| note_datatype(&terms, &mut datatypes, id))?;
         Ok(Piece { terms, ranks, datatypes })
     }
 
@@ -301,7 +354,9 @@ impl FreshTerms {
 
     /// The id of the term with this key, if it is one of these.
     pub fn find(&self, kind: Kind, key: &str) -> Option<Id> {
-        self.pieces.iter().find_map(|piece| piece.terms.find(kind, key))
+        let hash = hash_of(&self.secrets, kind, key);
+        // All have the same key of the hash function.
+        self.pieces.iter().find_map(|piece| piece.terms.find_hashed(kind, key, hash))
     }
 
     /// Whether the id is that of a term in here.
@@ -352,16 +407,21 @@ impl FreshTerms {
     /// There is not enough memory.
     pub fn with(&self, added: Unranked, dictionary: &Dictionary) -> Result<FreshTerms, NoMemory> {
         assert_eq!(added.first, self.len(), "they follow these");
-        let mut pieces = self.pieces.clone();
-        if !added.is_empty() {
-            pieces.push(Arc::new(Piece::new(added, dictionary)?));
+        if added.is_empty() {
+            return Ok(self.clone());
         }
-        while let [.., a, b] = &pieces[..]
-            && a.terms.len() < 2 * b.terms.len()
-        {
-            let both = Arc::new(Piece::of_both(a, b)?);
-            pieces.truncate(pieces.len() - 2);
-            pieces.push(both);
+        let mut pieces = self.pieces.clone();
+        pieces.push(Arc::new(Piece::new(added, dictionary)?));
+        // Those that become one with the last one, at once: so each term is copied once.
+        let (mut first, mut count) = (pieces.len() - 1, pieces[pieces.len() - 1].terms.len());
+        while first > 0 && pieces[first - 1].terms.len() < 2 * count {
+            first -= 1;
+            count += pieces[first].terms.len();
+        }
+        if first < pieces.len() - 1 {
+            let all = Arc::new(Piece::of_all(&pieces[first..])?);
+            pieces.truncate(first);
+            pieces.push(all);
         }
         Ok(FreshTerms { pieces, secrets: self.secrets })
     }

@@ -15,6 +15,7 @@
 
 mod algebra;
 mod boxes;
+mod complete;
 mod condition;
 mod cost;
 mod error;
@@ -41,6 +42,7 @@ mod update;
 mod value;
 
 pub use boxes::spill::Spill;
+pub use complete::{Completion, KNOWN_PREFIXES, Suggestion, SuggestionKind, complete};
 pub use cost::{parsing_bytes, parsing_bytes_with};
 pub use error::{QueryError, QueryErrorKind};
 pub use graphs::DefaultGraph;

@@ -24,7 +24,7 @@ const SHARE: usize = 128;
 const FEWEST_BYTES: u64 = 1 << 20;
 const SHARE_OF_BYTES: u64 = 16;
 
-/// A merge is due when the log has so many records, and as many as this part of the quads: opening applies them, in 2 to 4 us each.
+/// A merge is due when the log has so many records, and as many as this part of the quads: opening applies them, in 1 to 2 us each.
 const FEWEST_RECORDS: u64 = 1 << 14;
 const SHARE_OF_RECORDS: usize = 512;
 

@@ -44,6 +44,11 @@ impl Gathering {
         if here >= self.awaited { 0 } else { self.until_ns.saturating_sub(now_ns()) }
     }
 
+    /// Whether the next flight waits for no more than so many.
+    pub(crate) fn are_enough(&self, here: usize) -> bool {
+        here >= self.awaited
+    }
+
     /// A flight takes off when so many are there.
     pub(crate) fn took_off(&mut self, here: usize) {
         if here < self.awaited {

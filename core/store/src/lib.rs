@@ -23,8 +23,11 @@ mod base;
 mod check;
 mod error;
 mod gathering;
+mod mutant;
 mod record;
+mod staging;
 mod store;
+mod sync;
 mod transaction;
 mod turn;
 

@@ -187,16 +187,21 @@ fn put_term(id: Id, key: impl Fn(Id, &mut dyn FnMut(&str)), into: &mut Vec<u8>) 
 pub(crate) struct Editor {
     form: u8,
     terms: Vec<u8>,
-    /// The numbers of terms, by the bytes that they have in the record.
+    /// Where each term begins.
+    starts: Vec<usize>,
+    /// The numbers of terms, by the bytes that they have in the record; of few terms, empty.
     numbers: BTreeMap<Box<[u8]>, u32>,
     /// What becomes of quads.
     quads: BTreeMap<Numbers, bool>,
 }
 
+/// Among so many terms, one is found faster by comparing it with each: most have different lengths.
+const FEW: usize = 12;
+
 impl Default for Editor {
     fn default() -> Editor {
-        let (terms, numbers, quads) = Default::default();
-        Editor { form: PLAIN, terms, numbers, quads }
+        let (terms, starts, numbers, quads) = Default::default();
+        Editor { form: PLAIN, terms, starts, numbers, quads }
     }
 }
 
@@ -211,13 +216,40 @@ impl Editor {
             }
             Encoded::Inlined(id) => self.terms.extend_from_slice(&id.bits().to_be_bytes()),
         }
-        if let Some(&number) = self.numbers.get(&self.terms[start..]) {
+        if let Some(number) = self.find(start) {
             self.terms.truncate(start);
             return number;
         }
-        let number = u32::try_from(self.numbers.len() + 1).expect("fewer than 2^32 terms");
-        self.numbers.insert(self.terms[start..].into(), number);
+        self.starts.push(start);
+        let number = number_of(self.starts.len() - 1);
+        if self.starts.len() == FEW + 1 {
+            let bytes = |place: usize| self.bytes_of(place).into();
+            self.numbers = (0..self.starts.len()).map(|place| (bytes(place), number_of(place))).collect();
+        } else if self.starts.len() > FEW {
+            self.numbers.insert(self.terms[start..].into(), number);
+        }
         number
+    }
+
+    /// The number of the term whose bytes begin here, at the end of all, if it was there before.
+    fn find(&self, start: usize) -> Option<u32> {
+        let term = &self.terms[start..];
+        if self.starts.len() > FEW {
+            return self.numbers.get(term).copied();
+        }
+        let mut end = start;
+        for (place, &start) in self.starts.iter().enumerate().rev() {
+            if self.terms[start..end] == *term {
+                return Some(number_of(place));
+            }
+            end = start;
+        }
+        None
+    }
+
+    fn bytes_of(&self, place: usize) -> &[u8] {
+        let end = self.starts.get(place + 1).copied().unwrap_or(self.terms.len());
+        &self.terms[self.starts[place]..end]
     }
 
     /// Whether a quad is there from now on.
@@ -230,21 +262,29 @@ impl Editor {
         if self.quads.is_empty() {
             return None;
         }
-        let mut record = vec![self.form];
-        put(self.numbers.len() as u64, &mut record);
+        // A few bytes for each count, and for most numbers one.
+        let mut record = Vec::with_capacity(self.terms.len() + 16 + 8 * self.quads.len());
+        record.push(self.form);
+        put(self.starts.len() as u64, &mut record);
         record.extend_from_slice(&self.terms);
         put(1, &mut record);
         for there in [false, true] {
-            let quads: Vec<Numbers> =
-                self.quads.iter().filter(|(_, is)| **is == there).map(|(quad, _)| *quad).collect();
-            put(quads.len() as u64, &mut record);
-            quads.as_flattened().iter().for_each(|&number| put(number.into(), &mut record));
+            let quads = self.quads.iter().filter(|(_, is)| **is == there).map(|(quad, _)| quad);
+            put(quads.clone().count() as u64, &mut record);
+            quads.flatten().for_each(|&number| put(number.into(), &mut record));
         }
         Some(record)
     }
 }
 
+/// The number of the term at this place.
+fn number_of(place: usize) -> u32 {
+    u32::try_from(place + 1).expect("fewer than 2^32 terms")
+}
+
 fn put_key(kind: Kind, key: &str, into: &mut Vec<u8>) {
+    // A kind, and a length of ten bytes at most.
+    into.reserve(key.len() + 11);
     into.push(kind as u8);
     put(key.len() as u64, into);
     into.extend_from_slice(key.as_bytes());
@@ -402,6 +442,21 @@ mod tests {
             editor.finish().unwrap()[0]
         };
         assert_eq!([Kind::String, Kind::DirString].map(form_of), [1, 2]);
+
+        // Of few terms and of many, each has one number, in the order in which they came.
+        let mut editor = Editor::default();
+        for place in (0..3 * FEW).chain(0..3 * FEW) {
+            assert_eq!(editor.number(Encoded::Key(Kind::Iri, &format!("{}", place / 2))), number_of(place / 2));
+        }
+        editor.set([1, 2, number_of(FEW), 0], true);
+        editor.set([1, 1, 1, 0], false);
+        let record = editor.finish().unwrap();
+        let record = Record::read(&record).unwrap();
+        assert_eq!(record.terms.len(), 3 * FEW / 2);
+        assert_eq!(record.terms[FEW], NamedTerm::Key(Kind::Iri, &FEW.to_string()));
+        let inserts = vec![[1, 2, number_of(FEW), 0]];
+        assert_eq!(record.steps, [Step::Quads { deletes: vec![[1, 1, 1, 0]], inserts }]);
+
         let mut writer = Writer::new(HashKey::default());
         writer.clear(Graphs::All, |_, _| unreachable!("no term is named"));
         assert_eq!(writer.finish(), [3, 0, 1, 1]);

@@ -273,13 +273,7 @@ pub(crate) fn last_of_each(mut changes: Vec<([Id; 4], bool)>) -> Vec<([Id; 4], b
 
 /// The id of a term with this key, which is added to the fresh ones if the snapshot does not have it.
 pub(crate) fn id_of(snapshot: &Snapshot, fresh: &mut Unranked, kind: Kind, key: &str) -> Result<Id, StoreError> {
-    if let Some(id) = fresh.find(kind, key) {
-        return Ok(id);
-    }
-    match or_given_up(|| snapshot.find(kind, key)).map_err(StoreError::given_up)? {
-        Some(id) => Ok(id),
-        None => Ok(fresh.add(kind, key)?),
-    }
+    Ok(or_given_up(|| snapshot.find_or_add(fresh, kind, key)).map_err(StoreError::given_up)??)
 }
 
 /// Changes that don't depend on what is there, as those of INSERT DATA and DELETE DATA: quads that shall be there, and quads that shall not.

@@ -1,7 +1,8 @@
 //! How callers wait for each other: in the order in which they came.
 
+use crate::sync::{Mutex, MutexGuard};
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 /// How a caller waits until another one has done something. Below the worlds nothing blocks a thread, so they say how.
 ///

@@ -1,12 +1,320 @@
 //! What the page asks: about the data, the machine, the requests that run, and the text that is being written.
 
-use crate::answer::Failure;
-use crate::body::Body;
+use crate::access::Right;
+use crate::answer::{Failure, Place, json as json_answer, put, short};
+use crate::body::{self, Body, Bound};
+use crate::metrics::Kind;
+use crate::page;
+use crate::requests::Entry;
 use crate::routes::{Incoming, Request};
 use crate::shared::Shared;
 use axum::http::{Response, StatusCode};
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use vicus_service::{Error, Limits, SessionOptions, check, check_update};
+use vicus_sparql::{Form, KNOWN_PREFIXES, QueryErrorKind, SuggestionKind, complete};
 
-pub(crate) async fn answer(_: &Arc<Shared>, request: &Request, _: Incoming) -> Result<Response<Body>, Failure> {
-    Err(Failure::new(StatusCode::NOT_FOUND, "path", format!("there is nothing at {}", request.path)))
+/// A text that is looked at while it is written has no more bytes.
+const TEXT_BYTES: u64 = 1 << 20;
+
+/// A completion that takes longer has what was found by then.
+const COMPLETION_TIME: Duration = Duration::from_millis(40);
+
+pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Result<Response<Body>, Failure> {
+    if let Some(answer) = page::answer(request) {
+        return answer;
+    }
+    let nothing = || Failure::new(StatusCode::NOT_FOUND, "path", "there is nothing at this path");
+    let Some(path) = request.path.strip_prefix("/api/") else { return Err(nothing()) };
+    let began = Instant::now();
+    if path != "info" {
+        shared.options.access.check(Right::Read, &request.headers)?;
+    }
+    let parts: Vec<&str> = path.split('/').collect();
+    let answer = match (request.method.as_str(), &parts[..]) {
+        ("GET" | "HEAD", ["info"]) => json_answer(&info(shared)),
+        ("GET", ["load"]) => load(shared),
+        ("POST", ["complete"]) => completion(shared, request, body).await?,
+        ("POST", ["check"]) => checked(shared, request, body).await?,
+        ("GET" | "HEAD", ["requests"]) => {
+            json_answer(&Value::Array(shared.requests.all().iter().map(|entry| entry.json(request.client)).collect()))
+        }
+        ("DELETE", ["requests", id]) => {
+            let entry =
+                shared.requests.get(id).filter(|entry| entry.ended().is_none()).ok_or_else(|| no_request(id))?;
+            if entry.client != request.client {
+                shared.options.access.check(Right::Write, &request.headers)?;
+            }
+            entry.cancel.cancel();
+            short(StatusCode::NO_CONTENT, "", Vec::new())
+        }
+        ("GET" | "HEAD", ["requests", id, "plan"]) => {
+            json_answer(&*entry(shared, id)?.plan().ok_or_else(|| no_request(id))?)
+        }
+        ("GET" | "HEAD", ["requests", id, "trace"]) => {
+            let missing = || Failure::new(StatusCode::NOT_FOUND, "request", format!("request `{id}` has no time line"));
+            json_answer(&*entry(shared, id)?.trace().ok_or_else(missing)?)
+        }
+        ("GET", ["requests", id, "watch"]) => watch(shared, id),
+        (_, ["info" | "load" | "complete" | "check" | "requests", ..]) => {
+            return Err(Failure::method("GET, POST, DELETE, OPTIONS"));
+        }
+        _ => return Err(nothing()),
+    };
+    shared.metrics.add(Kind::Page, answer.status().as_u16(), began.elapsed());
+    Ok(answer)
+}
+
+fn no_request(id: &str) -> Failure {
+    let shown: String = id.chars().take(80).collect();
+    Failure::new(StatusCode::NOT_FOUND, "request", format!("there is no request `{shown}`"))
+}
+
+fn entry(shared: &Shared, id: &str) -> Result<Arc<Entry>, Failure> {
+    shared.requests.get(id).ok_or_else(|| no_request(id))
+}
+
+fn info(shared: &Shared) -> Value {
+    let (options, runtime) = (&shared.options, shared.service.runtime());
+    let (version, topology) = (shared.data.now(), runtime.topology());
+    let nodes: Vec<Value> = topology
+        .nodes
+        .iter()
+        .map(|node| {
+            let groups = topology.core_groups.iter().filter(|group| group.node == node.id).map(|group| {
+                let cores = topology.cores.iter().filter(|core| core.pus.iter().any(|pu| group.pus.contains(pu)));
+                let cores: Vec<Value> = cores
+                    .map(|core| {
+                        let pus: Vec<usize> =
+                            core.pus.iter().filter(|pu| group.pus.contains(pu)).map(|pu| pu.index()).collect();
+                        json!({ "id": core.id.index(), "pus": pus })
+                    })
+                    .collect();
+                json!({ "id": group.id.index(), "cores": cores })
+            });
+            json!({ "id": node.id.index(), "memoryBytes": node.bytes, "groups": groups.collect::<Vec<_>>() })
+        })
+        .collect();
+    let prefixes: Vec<Value> = KNOWN_PREFIXES.iter().map(|(name, iri)| json!({ "name": name, "iri": iri })).collect();
+    let limits = &options.session.limits;
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "dataset": {
+            "kind": if shared.data.is_store() { "store" } else { "files" }, "name": options.name, "quads": version.snapshot.len(),
+            "graphs": version.snapshot.graphs().len(), "version": shared.data.tag(version.number), "readOnly": options.access.is_read_only,
+        },
+        "threads": runtime.plan().threads(), "strategy": runtime.plan().strategy, "languages": ["sparql"], "tables": [],
+        "limits": {
+            "timeMs": limits.time.map(|time| time.as_secs_f64() * 1e3),
+            "memoryBytes": limits.memory.unwrap_or_else(|| shared.service.memory().total()).min(shared.service.memory().total()),
+        },
+        "update": options.access.of_updates(), "query": options.access.of_queries(), "prefixes": prefixes,
+        "topology": { "pus": topology.pus.len(), "nodes": nodes, "distances": topology.distances },
+    })
+}
+
+/// A page that listens to events, which are sent by a task until the page goes.
+fn events(send: impl FnOnce(mpsc::Sender<Bytes>) -> tokio::task::JoinHandle<()>) -> Response<Body> {
+    let (sender, receiver) = mpsc::channel(4);
+    // Ends when the receiver, which the body has, is dropped.
+    drop(send(sender));
+    let mut response = Response::new(Body::Events(receiver));
+    put(response.headers_mut(), "content-type", "text/event-stream");
+    put(response.headers_mut(), "cache-control", "no-store");
+    response
+}
+
+fn event(name: Option<&str>, data: &Value) -> Bytes {
+    let name = name.map_or(String::new(), |name| format!("event: {name}\n"));
+    Bytes::from(format!("{name}data: {data}\n\n"))
+}
+
+/// The machine's load, once a second.
+fn load(shared: &Arc<Shared>) -> Response<Body> {
+    let shared = Arc::clone(shared);
+    events(|sender| {
+        tokio::spawn(async move {
+            let topology = shared.service.runtime().topology().clone();
+            let mut before = vicus::pu_times(&topology);
+            loop {
+                tokio::select! {
+                    () = tokio::time::sleep(Duration::from_secs(1)) => {}
+                    () = sender.closed() => return,
+                }
+                let now = vicus::pu_times(&topology);
+                let busy = now.iter().zip(&before).map(|(now, before)| {
+                    let all = now.all.saturating_sub(before.all).max(1) as f64;
+                    let busy = now.busy.saturating_sub(before.busy) as f64 / all;
+                    json!({ "id": now.pu.index(), "busy": (busy * 1e3).round() / 1e3 })
+                });
+                let pus: Vec<Value> = busy.collect();
+                before = now;
+                let plan = shared.service.runtime().plan();
+                let seats = plan.seats.iter().enumerate().filter(|(_, seat)| !seat.spare);
+                let seats: Vec<Value> =
+                    seats.map(|(number, seat)| json!({ "seat": number, "pu": seat.pu.index() })).collect();
+                let memory = shared.service.memory();
+                let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+                let data = json!({
+                    "pus": pus, "seats": seats, "memory": { "taken": memory.taken(), "total": memory.total() },
+                    "requests": { "running": shared.requests.running(), "waiting": shared.jobs.waiting() },
+                    "nearBytes": read(&shared.metrics.near_bytes), "farBytes": read(&shared.metrics.far_bytes),
+                });
+                if sender.send(event(None, &data)).await.is_err() || shared.is_draining.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        })
+    })
+}
+
+/// How a request goes on, five times a second.
+fn watch(shared: &Arc<Shared>, id: &str) -> Response<Body> {
+    /// A request that has not begun yet is waited for.
+    const PATIENCE: Duration = Duration::from_secs(5);
+    const EACH: Duration = Duration::from_millis(200);
+    let (shared, id) = (Arc::clone(shared), id.to_owned());
+    events(|sender| {
+        tokio::spawn(async move {
+            let Some(entry) = shared.requests.wait_for(&id, PATIENCE).await else {
+                let missing =
+                    json!({ "state": "failed", "message": no_request(&id).message, "rows": 0, "elapsedMs": 0 });
+                let _ = sender.send(event(Some("end"), &missing)).await;
+                return;
+            };
+            loop {
+                let ended = entry.ended();
+                if let Some(plan) = entry.plan()
+                    && sender.send(event(Some("plan"), &plan)).await.is_err()
+                {
+                    return;
+                }
+                if let Some(end) = ended {
+                    let data = json!({
+                        "state": end.state, "message": end.message, "rows": end.rows, "elapsedMs": end.time.as_secs_f64() * 1e3,
+                    });
+                    let _ = sender.send(event(Some("end"), &data)).await;
+                    return;
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(EACH) => {}
+                    () = sender.closed() => return,
+                }
+            }
+        })
+    })
+}
+
+#[derive(Deserialize)]
+struct Written {
+    text: String,
+    #[serde(default)]
+    cursor: usize,
+}
+
+async fn written(shared: &Shared, request: &Request, body: Incoming) -> Result<Written, Failure> {
+    let bound = Bound { bytes: TEXT_BYTES, pause: shared.options.clients.body_time };
+    let body = body::read(&request.headers, body, bound, &shared.bodies).await?;
+    serde_json::from_slice(&body.bytes).map_err(|error| Failure::bad(format!("the body is not as expected: {error}")))
+}
+
+/// The byte at so many UTF-16 code units.
+fn byte_at(text: &str, units: usize) -> usize {
+    let mut left = units;
+    for (at, character) in text.char_indices() {
+        if left < character.len_utf16() {
+            return at;
+        }
+        left -= character.len_utf16();
+    }
+    text.len()
+}
+
+fn units(text: &str) -> usize {
+    text.encode_utf16().count()
+}
+
+async fn completion(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Result<Response<Body>, Failure> {
+    let Written { text, cursor } = written(shared, request, body).await?;
+    let began = Instant::now();
+    let job = {
+        let shared = Arc::clone(shared);
+        move || {
+            let snapshot = shared.data.now().snapshot;
+            let until = Instant::now() + COMPLETION_TIME;
+            let found =
+                vicus::or_given_up(|| complete(&text, byte_at(&text, cursor), &snapshot, &|| Instant::now() >= until));
+            found.map(|found| (text, found)).map_err(|error| error.to_string())
+        }
+    };
+    let found = shared.jobs.run(job).map_err(|_| Failure::busy("too many requests wait: ask again later"))?.await;
+    let mistake = |message: String| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "store", message);
+    let (text, found) = found.map_err(|error| mistake(error.to_string()))?.map_err(mistake)?;
+    let items = found.suggestions.into_iter().map(|each| {
+        let kind = match each.kind {
+            SuggestionKind::Predicate => "predicate",
+            SuggestionKind::Class => "class",
+            SuggestionKind::Graph => "graph",
+            SuggestionKind::Iri => "iri",
+            SuggestionKind::Literal => "literal",
+            SuggestionKind::Variable => "variable",
+            SuggestionKind::Keyword => "keyword",
+            SuggestionKind::Function => "function",
+            SuggestionKind::Prefix => "prefix",
+        };
+        let prefix = each.prefix.map(|(name, iri)| json!({ "name": name, "iri": iri }));
+        json!({ "label": each.text, "insert": each.text, "kind": kind, "detail": each.detail, "count": each.count, "prefix": prefix })
+    });
+    let items: Vec<Value> = items.collect();
+    let (from, to) = (units(&text[..found.range.start]), units(&text[..found.range.end]));
+    Ok(json_answer(&json!({ "from": from, "to": to, "items": items, "ms": began.elapsed().as_secs_f64() * 1e3 })))
+}
+
+/// Whether a text is a query or an update, and where it is not.
+async fn checked(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Result<Response<Body>, Failure> {
+    let Written { text, .. } = written(shared, request, body).await?;
+    let job = {
+        let shared = Arc::clone(shared);
+        move || {
+            let limits = Limits { time: Some(Duration::from_secs(1)), ..Limits::default() };
+            let options = SessionOptions { limits, ..shared.options.session.clone() };
+            let memory = shared.service.memory();
+            let error = match check(&text, memory, &options) {
+                Ok(form) => {
+                    let (form, variables) = match form {
+                        Form::Select { variables } => ("select", variables),
+                        Form::Ask => ("ask", Vec::new()),
+                        Form::Construct => ("construct", Vec::new()),
+                        Form::Describe => ("describe", Vec::new()),
+                    };
+                    return json!({ "form": form, "variables": variables });
+                }
+                Err(error) => error,
+            };
+            if let Ok(()) = check_update(&text, memory, &options) {
+                return json!({ "form": "update", "variables": [] });
+            }
+            // Of a text that begins as an update, the update's error helps.
+            let begins_update = error.to_string().contains("begins an update");
+            let error =
+                if begins_update { check_update(&text, memory, &options).err().unwrap_or(error) } else { error };
+            let place = match &error {
+                Error::Query(query) if query.kind != QueryErrorKind::TooLong => {
+                    Place::of(&text, query.line, query.column)
+                }
+                _ => None,
+            };
+            let place = place.map_or((0, 0, 0, 0), |place| (place.line, place.column, place.from, place.to));
+            let (line, column, from, to) = place;
+            json!({ "error": { "message": error.to_string(), "line": line, "column": column, "from": from, "to": to } })
+        }
+    };
+    let checked = shared.jobs.run(job).map_err(|_| Failure::busy("too many requests wait: ask again later"))?.await;
+    let mistake = |_| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the text could not be looked at");
+    Ok(json_answer(&checked.map_err(mistake)?))
 }

@@ -108,6 +108,7 @@ async fn get(shared: &Arc<Shared>, request: &Request, graph: Named) -> Result<Re
         is_head: request.method == Method::HEAD,
         none_match: request.none_match(),
         own_default: true,
+        is_traced: false,
     };
     let begun = request.begin(shared, ("get", "graph"), &asked.text)?;
     Ok(query::answer(shared, asked, begun).await)

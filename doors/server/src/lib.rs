@@ -31,6 +31,7 @@ mod metrics;
 mod multipart;
 mod negotiate;
 mod options;
+mod page;
 mod parameters;
 mod plans;
 mod query;
@@ -38,6 +39,7 @@ mod requests;
 mod routes;
 mod server;
 mod shared;
+mod timeline;
 mod update;
 
 pub use access::Access;

@@ -10,6 +10,7 @@ use crate::negotiate::{Offer, Wanted};
 use crate::plans::Key;
 use crate::requests::{Begun, Ended, Entry};
 use crate::shared::Shared;
+use crate::timeline;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -20,8 +21,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use vicus_service::{
-    Dataset, Error, Limits, Outcome, Prepared, ReadGraphs, Running, SessionOptions, StreamReader, StreamWriter,
-    TextSink, Watching, text_stream,
+    Dataset, Error, Limits, Outcome, Prepared, ReadGraphs, Running, Service, SessionOptions, StreamReader,
+    StreamWriter, TextSink, Watching, text_stream,
 };
 use vicus_sparql::{DefaultGraph, Form};
 
@@ -44,6 +45,8 @@ pub(crate) struct Asked {
     pub(crate) none_match: Option<String>,
     /// The default graph is that of the data, whatever the server's options say.
     pub(crate) own_default: bool,
+    /// A time line is wanted.
+    pub(crate) is_traced: bool,
 }
 
 /// How a query began.
@@ -74,6 +77,8 @@ struct Streaming {
     reader: StreamReader,
     writer: StreamWriter,
     running: Running<TextSink<Packer>>,
+    /// Threads of its own, which record.
+    recording: Option<Service>,
 }
 
 /// A body that is shorter is not packed.
@@ -240,7 +245,9 @@ fn options(shared: &Shared, asked: &Asked, entry: &Entry) -> SessionOptions {
 
 fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<Started, Stopped> {
     let version = shared.data.now();
-    let session = shared.service.session(&Dataset::new(Arc::clone(&version.snapshot)), options(shared, asked, entry));
+    let recording = if asked.is_traced { timeline::service(shared) } else { None };
+    let service = recording.as_ref().unwrap_or(&shared.service);
+    let session = service.session(&Dataset::new(Arc::clone(&version.snapshot)), options(shared, asked, entry));
     let mut call = session.call()?;
     let key = key_of(asked);
     let kept = (!asked.own_default).then(|| shared.plans.get(version.number, &key)).flatten();
@@ -285,7 +292,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
     let mut reader = reader.cancelling(entry.cancel.clone());
     if !running.is_done() {
         entry.set_run(&prepared, running.watch());
-        let streaming = Streaming { media_type, coding, tag, reader, writer, running };
+        let streaming = Streaming { media_type, coding, tag, reader, writer, running, recording };
         return Ok(Started::Stream(Box::new(streaming)));
     }
     if entry.is_named {
@@ -293,6 +300,10 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
     }
     let (packer, outcome) = running.wait()?;
     count(shared, &outcome);
+    drop(session);
+    if let Some(trace) = recording.and_then(timeline::of) {
+        entry.set_trace(trace);
+    }
     packer.end().map_err(|error| Stopped::Format(format!("the answer can't be packed: {error}")))?;
     let bytes = reader.whole().unwrap_or_default();
     let coding = if bytes.len() >= WORTH_PACKING && is_short { asked.coding } else { coding };
@@ -352,7 +363,7 @@ fn set_headers(headers: &mut HeaderMap, coding: Coding, tag: Option<&str>) {
 
 /// Sends an answer while its query runs.
 async fn stream(shared: &Arc<Shared>, asked: &Asked, streaming: Streaming, begun: Begun) -> Response<Body> {
-    let Streaming { media_type, coding, tag, mut reader, writer, running } = streaming;
+    let Streaming { media_type, coding, tag, mut reader, writer, running, recording } = streaming;
     let entry = Arc::clone(&begun.entry);
     let (tell, done) = oneshot::channel();
     running.when_done(move || _ = tell.send(()));
@@ -366,6 +377,14 @@ async fn stream(shared: &Arc<Shared>, asked: &Asked, streaming: Streaming, begun
                 Ok((packer, outcome)) => {
                     count(&shared, &outcome);
                     shared.metrics.rows.fetch_add(outcome.rows, Ordering::Relaxed);
+                    if let Some(recording) = recording {
+                        let entry = Arc::clone(&begun.entry);
+                        // Its threads are ended and its recording is read where that may take time.
+                        let reading = tokio::task::spawn_blocking(move || {
+                            timeline::of(recording).into_iter().for_each(|trace| entry.set_trace(trace));
+                        });
+                        let _ = reading.await;
+                    }
                     begun.end("done", None, outcome.rows);
                     match packer.end() {
                         Ok(()) => return,

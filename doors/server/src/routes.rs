@@ -401,6 +401,7 @@ async fn ask(
         is_head: request.method == Method::HEAD,
         none_match: request.none_match(),
         own_default: false,
+        is_traced: request.headers.contains_key("vicus-trace") && request.headers.contains_key("vicus-request-id"),
     };
     let begun = request.begin(shared, ("query", "sparql"), &asked.text)?;
     let id = Arc::clone(&begun.entry.id);

@@ -79,8 +79,8 @@ pub use vicus_flow::{
 #[cfg(feature = "arrow")]
 pub use vicus_flow::{FromArrowError, arrow};
 pub use vicus_machine::{
-    Allocator, Defaults, DiscoverError, Discovered, LastWords, LatencyFile, Level, Request, RequestOptions, StartError,
-    describe, from_synthetic, from_xml, this_machine,
+    Allocator, Defaults, DiscoverError, Discovered, LastWords, LatencyFile, Level, PuTime, Request, RequestOptions,
+    StartError, describe, from_synthetic, from_xml, pu_times, this_machine,
 };
 
 pub mod environment;

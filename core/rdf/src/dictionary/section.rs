@@ -2,8 +2,9 @@
 
 use super::symbols::{Buffer, Read, Symbols, Text};
 use crate::lent::Pages;
-use crate::packed::partition_point;
+use crate::packed::{gallop, partition_point};
 use crate::placed::{Access, PlacedVec, Placement};
+use std::cmp::Ordering;
 use std::hint::black_box;
 use std::ops::Range;
 use std::sync::Arc;
@@ -157,12 +158,38 @@ impl Section {
     /// The rank of a key; if it is missing, that of the next greater one.
     pub(crate) fn rank(&self, key: &[u8]) -> Result<usize, usize> {
         let mut buffer = Buffer::new();
-        let blocks =
-            partition_point(0..self.ends.len(), |number| self.read(&self.block(number), 0, &mut buffer).bytes() <= key);
+        let blocks = partition_point(0..self.ends.len(), |number| self.begins_before(number, key, &mut buffer));
+        self.rank_in(blocks, key, &mut buffer)
+    }
+
+    /// As [`Section::rank`], for a key whose rank, or that of the next greater one, is `from` or more: the nearer, the less time it takes.
+    pub(crate) fn rank_from(&self, from: usize, key: &[u8]) -> Result<usize, usize> {
+        let mut buffer = Buffer::new();
+        if from >= self.len {
+            return Err(self.len);
+        }
+        let first = from / BLOCK;
+        match self.read(&self.block(first), from % BLOCK, &mut buffer).bytes().cmp(key) {
+            Ordering::Equal => return Ok(from),
+            Ordering::Greater => return Err(from),
+            Ordering::Less => {}
+        }
+        let before = |number| self.begins_before(number, key, &mut buffer);
+        let blocks = gallop(first + 1..self.ends.len(), first + 1, before);
+        self.rank_in(blocks, key, &mut buffer)
+    }
+
+    /// Whether a block's first key is this one, or less.
+    fn begins_before(&self, number: usize, key: &[u8], buffer: &mut Buffer) -> bool {
+        self.read(&self.block(number), 0, buffer).bytes() <= key
+    }
+
+    /// As [`Section::rank`], if so many blocks begin before the key or with it.
+    fn rank_in(&self, blocks: usize, key: &[u8], buffer: &mut Buffer) -> Result<usize, usize> {
         let Some(number) = blocks.checked_sub(1) else { return Err(0) };
         let (start, block) = (number * BLOCK, self.block(number));
-        let less = partition_point(0..block.keys, |place| self.read(&block, place, &mut buffer).bytes() < key);
-        let is_it = less < block.keys && self.read(&block, less, &mut buffer).bytes() == key;
+        let less = partition_point(0..block.keys, |place| self.read(&block, place, buffer).bytes() < key);
+        let is_it = less < block.keys && self.read(&block, less, buffer).bytes() == key;
         if is_it { Ok(start + less) } else { Err(start + less) }
     }
 

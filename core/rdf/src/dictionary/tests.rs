@@ -58,8 +58,16 @@ fn assert_has(section: &Section, keys: &[String]) {
         section.fetch(rank);
         let beside = [format!("{key}\0"), format!("{key}z"), key.cut(key.len() / 2).to_owned()];
         for other in beside.iter().map(|other| other.as_bytes()) {
-            assert_eq!(section.rank(other), keys.binary_search_by(|key| key.as_bytes().cmp(other)));
+            let expected = keys.binary_search_by(|key| key.as_bytes().cmp(other));
+            assert_eq!(section.rank(other), expected);
+            // From anywhere before, and from the next greater one itself.
+            let next = expected.unwrap_or_else(|next| next);
+            for from in [0, next / 2, next.saturating_sub(1), next] {
+                assert_eq!(section.rank_from(from, other), expected, "from {from}");
+            }
         }
+        assert_eq!(section.rank_from(rank, key.as_bytes()), Ok(rank));
+        assert_eq!(section.rank_from(rank / 3, key.as_bytes()), Ok(rank));
     }
     for rank in
         [keys.len() / 2, 0, keys.len().saturating_sub(1), keys.len() / 3].into_iter().filter(|_| !keys.is_empty())

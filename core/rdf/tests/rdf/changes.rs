@@ -229,3 +229,38 @@ fn a_snapshot_without_some_graphs_has_what_is_in_the_others() {
     }
     assert!(large > 10, "some make a new base: {large}");
 }
+
+/// Many new terms are looked up in their order, and get the ids that they get one by one; so do terms that are there, and those that come
+/// twice. Their order among the terms of the dictionary is that of their keys.
+#[test]
+fn many_terms_get_the_ids_that_they_get_one_by_one() {
+    let mut chance = Chance(7);
+    let quads: BTreeSet<Numbers> = (0..300).map(|_| random(&mut chance, 100)).collect();
+    let mut snapshot = loaded(&quads);
+    for round in 0..6 {
+        let keys: Vec<(Kind, String)> = (0..200)
+            .map(|_| match chance.below(3) {
+                0 => (Kind::Iri, format!("http://e/s{}", chance.below(40 * (round + 1)))),
+                1 => (Kind::Iri, format!("http://{}", chance.below(1000))),
+                _ => (Kind::String, format!("text {}", chance.below(200))),
+            })
+            .collect();
+        let terms: Vec<(Kind, &str)> = keys.iter().map(|(kind, key)| (*kind, key.as_str())).collect();
+        let [mut together, mut one_by_one] = [(); 2].map(|()| Changes::of(&snapshot));
+        let ids = snapshot.find_or_add_all(&mut together.fresh, &terms).unwrap();
+        let expected: Vec<Id> =
+            terms.iter().map(|(kind, key)| snapshot.find_or_add(&mut one_by_one.fresh, *kind, key).unwrap()).collect();
+        assert_eq!(ids, expected);
+        let p = ids[0];
+        together.inserts = ids.iter().map(|&id| [p, p, id, Id::UNBOUND]).collect();
+        snapshot = snapshot.with(together).unwrap();
+        for (id, (kind, key)) in ids.iter().zip(&terms) {
+            assert_eq!(snapshot.find(*kind, key), Some(*id));
+            snapshot.key(*id, |read| assert_eq!(read, *key));
+        }
+        let mut ordered: Vec<Id> = ids.iter().copied().filter(|id| id.kind() == Kind::Iri).collect();
+        ordered.sort_by(|a, b| snapshot.compare(*a, *b));
+        let key = |id: &Id| snapshot.key(*id, str::to_owned);
+        assert!(ordered.iter().map(key).is_sorted(), "round {round}");
+    }
+}

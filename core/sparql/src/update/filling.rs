@@ -76,19 +76,13 @@ impl Shared {
     fn id(&mut self, snapshot: &Snapshot, term: TermRef<'_>) -> Result<Id, NoMemory> {
         match self.encoder.term(term) {
             Encoded::Inlined(id) => Ok(id),
-            Encoded::Key(kind, key) => match snapshot.find(kind, key).or_else(|| self.fresh.find(kind, key)) {
-                Some(id) => Ok(id),
-                None => self.fresh.add(kind, key),
-            },
+            Encoded::Key(kind, key) => snapshot.find_or_add(&mut self.fresh, kind, key),
         }
     }
 
     /// The id of a term with this key, which the snapshot may lack.
     fn with_key(&mut self, snapshot: &Snapshot, kind: Kind, key: &str) -> Result<Id, NoMemory> {
-        match snapshot.find(kind, key).or_else(|| self.fresh.find(kind, key)) {
-            Some(id) => Ok(id),
-            None => self.fresh.add(kind, key),
-        }
+        snapshot.find_or_add(&mut self.fresh, kind, key)
     }
 
     /// The triple term with this key whose blank nodes become what `of` says.

@@ -1,10 +1,10 @@
-//! Transactions that share a flight, staged one by one.
+//! Transactions that share a flight, or follow one that has not landed, staged one by one.
 
 use super::*;
 use crate::record::Editor;
 use crate::turn::NoWaiting;
 use oxrdf::NamedNodeRef;
-use vicus_files::FakeDisk;
+use vicus_files::{Failure, FakeDisk};
 use vicus_rdf::{Encoder, Loader};
 
 /// Those with even numbers are in the base.
@@ -91,4 +91,79 @@ fn of_the_batches_of_a_flight_those_that_need_a_damaged_page_are_refused() {
         assert_eq!(again.snapshot().len(), before + 3);
     }
     assert!(tried > 0);
+}
+
+/// What the caller of a transaction is to do, done as far as that is no flight.
+fn apply(store: &Store, waiter: &Waiter) {
+    let coming = {
+        let mut state = lock(&store.state);
+        assert_eq!(state.staging.act(waiter, || 0), Act::Apply);
+        state.staging.begin_applying()
+    };
+    store.apply_for_all(waiter, &coming);
+}
+
+fn take_off(store: &Store, waiter: &Waiter) -> (Flight, Arc<Snapshot>) {
+    let mut state = lock(&store.state);
+    assert_eq!(state.staging.act(waiter, || 0), Act::Fly);
+    let snapshot = state.staging.take_off();
+    (state.files.log().take_off().expect("what is ready is staged"), snapshot)
+}
+
+/// Power goes at any operation of a second flight, whose transactions were applied before the first one had landed. Which ones are there
+/// afterwards is what was told, or all of the second flight or none.
+#[test]
+fn what_is_applied_while_a_flight_is_on_its_way_is_durable_with_its_own() {
+    for operations in 0..3 {
+        let disk = FakeDisk::new(operations);
+        let store = Store::create(Arc::new(disk.process(1)), 7, Arc::new(NoWaiting)).unwrap();
+        let first = store.hand_in(record(1)).unwrap();
+        apply(&store, &first);
+        let (mut flight, snapshot) = take_off(&store, &first);
+        let others = [2, 3].map(|subject| store.hand_in(record(subject)).unwrap());
+        assert_eq!(lock(&store.state).staging.act(&first, || 0), Act::Wait, "it flies");
+        apply(&store, &others[0]);
+        assert_eq!(lock(&store.state).staging.act(&others[1], || 0), Act::Wait, "all are ready");
+        assert!(store.snapshot().is_empty(), "nothing is durable");
+        flight.run();
+        assert!(store.snapshot().is_empty() && !first.is_told(), "it has not landed");
+        let told = lock(&store.state).settle(flight, snapshot, &store.published, 0..0).0;
+        assert_eq!((told.len(), first.outcome.get().unwrap().clone().unwrap(), store.snapshot().len()), (1, 1, 1));
+
+        disk.fail_after(operations, Failure::PowerLoss);
+        let outcome = store.land(&others[1]);
+        // A write and a sync are all that there is.
+        assert_eq!(outcome.is_ok(), operations == 2, "{outcome:?}");
+        assert_eq!(store.snapshot().len(), if outcome.is_ok() { 3 } else { 1 });
+        drop(store);
+        disk.crash(operations);
+        let found = read(&disk.process(2)).unwrap().len();
+        assert!(found == 3 || (outcome.is_err() && found == 1), "{found} after {outcome:?}");
+    }
+}
+
+/// A transaction of the log's reader finds many terms that come again and again, and clears between.
+#[test]
+fn records_that_are_read_together_make_what_each_made() {
+    let disk = FakeDisk::new(3);
+    let store = Store::create(Arc::new(disk.process(1)), 7, Arc::new(NoWaiting)).unwrap();
+    for round in 0..40 {
+        for subject in (round..round + 30).step_by(3) {
+            commit(&store, subject).unwrap();
+        }
+        if round % 16 == 9 {
+            let mut transaction = store.write().unwrap();
+            transaction.clear(Graphs::All).unwrap();
+            transaction.commit().unwrap();
+        }
+    }
+    let shown = |snapshot: &Snapshot| -> Vec<String> {
+        let index = snapshot.index(vicus_rdf::Order::Gspo);
+        let mut all: Vec<String> = (0..index.len()).map(|row| snapshot.term(index.quad(row)[0]).to_string()).collect();
+        all.sort();
+        all
+    };
+    let before = shown(&store.snapshot());
+    assert!(before.len() > 30);
+    assert_eq!(shown(&read(&disk.process(2)).unwrap()), before);
 }

@@ -96,10 +96,16 @@ fn answers_and_bodies_are_packed_as_wanted() {
             [("gzip, deflate, br", "gzip"), ("zstd", "zstd"), ("gzip;q=0.5, zstd", "zstd"), ("*", "zstd")]
         {
             let packed = server.ask(&Ask::query(text).with("accept", "text/csv").with("accept-encoding", accept));
-            assert_eq!((packed.status, packed.header("content-encoding")), (200, Some(coding)), "{accept}");
-            assert!(packed.is_whole && packed.body.len() < plain.len(), "{accept}");
+            assert!(packed.status == 200 && packed.is_whole, "{accept}");
             assert!(packed.header("vary").is_some_and(|vary| vary.contains("Accept-Encoding")));
-            let unpacked = if coding == "gzip" { gunzip(&packed.body) } else { unzstd(&packed.body) };
+            let unpacked = match packed.header("content-encoding") {
+                Some("gzip") if coding == "gzip" => gunzip(&packed.body),
+                Some("zstd") if coding == "zstd" => unzstd(&packed.body),
+                // A query that was thought to be short, and goes on, is sent as it is.
+                None if text == all => packed.text(),
+                other => panic!("{accept}: {other:?}"),
+            };
+            assert!(packed.body.len() < plain.len() || text == all, "{accept}");
             assert!(unpacked == plain, "{accept}: {} bytes and {}", unpacked.len(), plain.len());
         }
     }

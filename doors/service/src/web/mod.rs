@@ -17,6 +17,7 @@ use sparesults::{QueryResultsFormat, QueryResultsParseError, QueryResultsParser,
 use std::error::Error;
 use std::fmt;
 use std::io::{self, Read};
+use std::sync::OnceLock;
 use std::time::Duration;
 use ureq::Agent;
 use vicus_sparql::{Endpoints, Found};
@@ -84,7 +85,8 @@ struct Limits {
 /// ```
 #[derive(Debug)]
 pub struct Web {
-    agent: Agent,
+    /// Made when it is first needed: most calls ask no server, and have one of these all the same.
+    agent: OnceLock<Agent>,
     options: WebOptions,
 }
 
@@ -102,23 +104,29 @@ const SOLUTIONS: &str = "application/sparql-results+json, application/sparql-res
 impl Web {
     /// One that asks within these options.
     pub fn new(options: WebOptions) -> Web {
-        let config = Agent::config_builder()
-            // The caller judges the status, and whether it may go where it is redirected to.
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .timeout_connect(Some(options.connect))
-            // Settings are values: none is read from the environment here.
-            .proxy(None)
-            .user_agent(concat!("vicus/", env!("CARGO_PKG_VERSION")))
-            .build();
-        Web { agent: config.new_agent(), options }
+        Web { agent: OnceLock::new(), options }
+    }
+
+    fn agent(&self) -> &Agent {
+        self.agent.get_or_init(|| {
+            let config = Agent::config_builder()
+                // The caller judges the status, and whether it may go where it is redirected to.
+                .http_status_as_error(false)
+                .max_redirects(0)
+                .max_redirects_will_error(false)
+                .timeout_connect(Some(self.options.connect))
+                // Settings are values: none is read from the environment here.
+                .proxy(None)
+                .user_agent(concat!("vicus/", env!("CARGO_PKG_VERSION")))
+                .build();
+            config.new_agent()
+        })
     }
 
     fn begin<S: Fn() -> bool>(&self, question: Question, stopped: S) -> Result<Incoming<S>, WebError> {
         let WebOptions { permits, time, bytes, redirects, .. } = &self.options;
         let limits = Limits { time: *time, bytes: *bytes, redirects: *redirects };
-        exchange::ask(&self.agent, question, permits, limits, stopped)
+        exchange::ask(self.agent(), question, permits, limits, stopped)
     }
 
     /// Reads a document of RDF.

@@ -1,0 +1,1040 @@
+//! What may be typed next in a query, by what it says so far and by the data.
+//!
+//! A text that is being written is seldom a query, so it is not parsed but read as tokens, with a rough idea of groups and triples: enough to
+//! know whether a subject, a predicate, an object, a graph or a word comes next, and what else the query says of the same subject. The
+//! characteristic sets then say which predicates such subjects have (Bast et al., "Efficient and Effective SPARQL Autocompletion on Very
+//! Large Knowledge Graphs", CIKM 2022, ask the data for that with queries); the dictionary has the terms that begin with what is typed.
+
+use crate::Watch;
+use oxrdf::{NamedNodeRef, Term, TermRef};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use vicus_rdf::characteristic::Attribute;
+use vicus_rdf::{Id, Kind, Order, Snapshot, Statistics, TermView};
+
+/// What may be typed at a place of a text.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Completion {
+    /// The bytes of the text that a suggestion replaces: the word that is being typed.
+    pub range: Range<usize>,
+    /// The likeliest first.
+    pub suggestions: Vec<Suggestion>,
+}
+
+/// What may be typed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Suggestion {
+    /// The text.
+    pub text: String,
+    /// What it is.
+    pub kind: SuggestionKind,
+    /// The IRI that it stands for, or what else helps to choose.
+    pub detail: String,
+    /// How often it occurs in the data, if that is known.
+    pub count: Option<usize>,
+    /// A prefix that the text needs and does not declare, and what it stands for.
+    pub prefix: Option<(String, String)>,
+}
+
+/// What a suggestion is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum SuggestionKind {
+    Predicate,
+    Class,
+    Graph,
+    Iri,
+    Literal,
+    Variable,
+    Keyword,
+    Function,
+    Prefix,
+}
+
+/// Prefixes that are known without a declaration, and what they stand for.
+pub const KNOWN_PREFIXES: &[(&str, &str)] = &[
+    ("rdf", "http://www.w3.org/1999/02/22-rdf-syntax-ns#"),
+    ("rdfs", "http://www.w3.org/2000/01/rdf-schema#"),
+    ("owl", "http://www.w3.org/2002/07/owl#"),
+    ("xsd", "http://www.w3.org/2001/XMLSchema#"),
+    ("foaf", "http://xmlns.com/foaf/0.1/"),
+    ("dc", "http://purl.org/dc/elements/1.1/"),
+    ("dcterms", "http://purl.org/dc/terms/"),
+    ("dctype", "http://purl.org/dc/dcmitype/"),
+    ("skos", "http://www.w3.org/2004/02/skos/core#"),
+    ("schema", "http://schema.org/"),
+    ("geo", "http://www.opengis.net/ont/geosparql#"),
+    ("wgs", "http://www.w3.org/2003/01/geo/wgs84_pos#"),
+    ("prov", "http://www.w3.org/ns/prov#"),
+    ("void", "http://rdfs.org/ns/void#"),
+    ("dcat", "http://www.w3.org/ns/dcat#"),
+    ("sh", "http://www.w3.org/ns/shacl#"),
+    ("sd", "http://www.w3.org/ns/sparql-service-description#"),
+    ("vcard", "http://www.w3.org/2006/vcard/ns#"),
+    ("org", "http://www.w3.org/ns/org#"),
+    ("qb", "http://purl.org/linked-data/cube#"),
+    ("bibo", "http://purl.org/ontology/bibo/"),
+    ("swrc", "http://swrc.ontoware.org/ontology#"),
+    ("bench", "http://localhost/vocabulary/bench/"),
+    ("person", "http://localhost/persons/"),
+    ("wd", "http://www.wikidata.org/entity/"),
+    ("wdt", "http://www.wikidata.org/prop/direct/"),
+    ("dbo", "http://dbpedia.org/ontology/"),
+    ("dbr", "http://dbpedia.org/resource/"),
+];
+
+const KEYWORDS: &[&str] = &[
+    "SELECT",
+    "DISTINCT",
+    "WHERE",
+    "CONSTRUCT",
+    "DESCRIBE",
+    "ASK",
+    "FROM",
+    "FROM NAMED",
+    "OPTIONAL",
+    "FILTER",
+    "UNION",
+    "MINUS",
+    "GRAPH",
+    "SERVICE",
+    "BIND",
+    "VALUES",
+    "GROUP BY",
+    "HAVING",
+    "ORDER BY",
+    "LIMIT",
+    "OFFSET",
+    "EXISTS",
+    "NOT EXISTS",
+    "PREFIX",
+    "INSERT DATA",
+    "DELETE DATA",
+    "INSERT",
+    "DELETE",
+    "LOAD",
+    "CLEAR",
+];
+
+const FUNCTIONS: &[&str] = &[
+    "COUNT",
+    "SUM",
+    "AVG",
+    "MIN",
+    "MAX",
+    "SAMPLE",
+    "GROUP_CONCAT",
+    "STR",
+    "LANG",
+    "LANGMATCHES",
+    "DATATYPE",
+    "BOUND",
+    "IRI",
+    "BNODE",
+    "RAND",
+    "ABS",
+    "CEIL",
+    "FLOOR",
+    "ROUND",
+    "CONCAT",
+    "STRLEN",
+    "UCASE",
+    "LCASE",
+    "ENCODE_FOR_URI",
+    "CONTAINS",
+    "STRSTARTS",
+    "STRENDS",
+    "STRBEFORE",
+    "STRAFTER",
+    "YEAR",
+    "MONTH",
+    "DAY",
+    "HOURS",
+    "MINUTES",
+    "SECONDS",
+    "NOW",
+    "UUID",
+    "STRUUID",
+    "MD5",
+    "SHA1",
+    "SHA256",
+    "COALESCE",
+    "IF",
+    "STRLANG",
+    "STRDT",
+    "sameTerm",
+    "isIRI",
+    "isBLANK",
+    "isLITERAL",
+    "isNUMERIC",
+    "REGEX",
+    "SUBSTR",
+    "REPLACE",
+];
+
+/// More are not suggested.
+const MOST: usize = 60;
+
+/// So many terms of the dictionary are looked at.
+const LOOKED_AT: usize = 400;
+
+/// What may be typed at a byte of a text. `watch` may end it early; then there are fewer suggestions.
+///
+/// ```
+/// use vicus_rdf::Snapshot;
+/// use vicus_sparql::complete;
+/// let data = Snapshot::of_turtle(b"
+///     @prefix e: <http://e/> . @prefix foaf: <http://xmlns.com/foaf/0.1/> .
+///     e:ann a foaf:Person ; foaf:name 'Ann' ; foaf:mbox <mailto:ann> . e:acme a foaf:Organization ; foaf:homepage <http://acme> .
+/// ", None).unwrap();
+/// let text = "SELECT * { ?x a foaf:Person ; foaf:m } ";
+/// let at = text.find("foaf:m ").unwrap() + "foaf:m".len();
+/// let found = complete(text, at, &data, &|| false);
+/// assert_eq!(found.suggestions[0].text, "foaf:mbox");
+/// assert_eq!(&text[found.range], "foaf:m");
+/// // Persons have no homepage here.
+/// let all = complete("SELECT * { ?x a foaf:Person ; ", 30, &data, &|| false);
+/// assert!(all.suggestions.iter().all(|each| each.text != "foaf:homepage"));
+/// ```
+pub fn complete(text: &str, cursor: usize, data: &Snapshot, watch: &dyn Watch) -> Completion {
+    let cursor = floor(text, cursor.min(text.len()));
+    let tokens = tokens(text);
+    let typed = tokens.iter().find(|token| token.range.start < cursor && cursor <= token.range.end && token.is_word());
+    let range = typed.map_or(cursor..cursor, |token| token.range.clone());
+    let typed_text = &text[range.start..cursor.max(range.start)];
+    let read = Reading::of(&tokens, typed.map(|token| token.range.start), cursor);
+    let prefixes = Prefixes { declared: read.prefixes.clone() };
+    let completer = Completer { data, read: &read, prefixes: &prefixes, typed: typed_text, watch };
+    let mut suggestions = completer.all();
+    suggestions.truncate(MOST);
+    Completion { range, suggestions }
+}
+
+/// The start of the character that has this byte.
+fn floor(text: &str, mut at: usize) -> usize {
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+#[derive(Clone, Debug)]
+struct Token<'a> {
+    kind: TokenKind<'a>,
+    range: Range<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum TokenKind<'a> {
+    /// Without its brackets.
+    Iri(&'a str),
+    /// A prefixed name.
+    Name(&'a str, &'a str),
+    /// With its sign.
+    Variable(&'a str),
+    Word(&'a str),
+    Literal(&'a str),
+    Sign(char),
+}
+
+impl Token<'_> {
+    fn is_word(&self) -> bool {
+        !matches!(self.kind, TokenKind::Sign(_))
+    }
+}
+
+/// Cuts a text into tokens, whatever it is.
+fn tokens(text: &str) -> Vec<Token<'_>> {
+    let bytes = text.as_bytes();
+    let (mut tokens, mut at) = (Vec::new(), 0);
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '%' | '\\');
+    while at < text.len() {
+        let rest = &text[at..];
+        let first = rest.chars().next().expect("there is more");
+        let length = match first {
+            c if c.is_whitespace() => {
+                at += c.len_utf8();
+                continue;
+            }
+            '#' => {
+                at += rest.find('\n').unwrap_or(rest.len());
+                continue;
+            }
+            '<' => {
+                let end = rest[1..]
+                    .find(|c: char| c.is_whitespace() || matches!(c, '<' | '>' | '"' | '{' | '}'))
+                    .map(|end| end + 1);
+                let end = end.unwrap_or(rest.len());
+                match rest.as_bytes().get(end) {
+                    Some(b'>') => end + 1,
+                    // An IRI that is being typed, or a sign of comparison.
+                    _ if end > 1 && !rest.starts_with("<=") => end,
+                    _ => 1,
+                }
+            }
+            '?' | '$' => 1 + rest[1..].find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len() - 1),
+            '"' | '\'' => {
+                let long = rest.starts_with("\"\"\"") || rest.starts_with("'''");
+                let mark = &rest[..if long { 3 } else { 1 }];
+                let (mut end, mut escaped) = (mark.len(), false);
+                loop {
+                    let left = &rest[end..];
+                    match left.chars().next() {
+                        None => break end,
+                        Some('\n') if !long => break end,
+                        Some(_) if !escaped && left.starts_with(mark) => break end + mark.len(),
+                        Some(c) => {
+                            escaped = !escaped && c == '\\';
+                            end += c.len_utf8();
+                        }
+                    }
+                }
+            }
+            c if c.is_alphanumeric() || c == '_' || c == ':' => {
+                let end = rest.find(|c: char| !(is_name(c) || c == ':')).unwrap_or(rest.len());
+                // A dot at a name's end ends a triple.
+                rest[..end].trim_end_matches('.').len().max(1)
+            }
+            c => c.len_utf8(),
+        };
+        let word = &rest[..length];
+        let kind = match first {
+            '<' if length > 1 => TokenKind::Iri(word[1..].trim_end_matches('>')),
+            '?' | '$' if length > 1 || bytes.get(at + 1).is_none_or(|next| next.is_ascii_whitespace()) => {
+                TokenKind::Variable(word)
+            }
+            '"' | '\'' => TokenKind::Literal(word),
+            c if c.is_ascii_digit() => TokenKind::Literal(word),
+            c if c.is_alphanumeric() || c == '_' || c == ':' => match word.split_once(':') {
+                Some((prefix, local)) => TokenKind::Name(prefix, local),
+                None => TokenKind::Word(word),
+            },
+            c => TokenKind::Sign(c),
+        };
+        tokens.push(Token { kind, range: at..at + length });
+        at += length;
+    }
+    tokens
+}
+
+/// What comes next in a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    Subject,
+    Predicate,
+    /// Further along a path, from nodes that are not named.
+    Path,
+    Object,
+    /// Behind a triple.
+    Sign,
+    Graph,
+    Expression,
+    /// Outside of groups.
+    Word,
+}
+
+/// A term as it is written, with prefixes resolved.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Named {
+    Iri(String),
+    Variable(String),
+    /// A blank node in brackets, by its place.
+    Blank(usize),
+    Other,
+}
+
+struct Level {
+    next: Next,
+    subject: Option<Named>,
+    predicate: Option<Named>,
+    /// How many brackets of expressions are open.
+    brackets: usize,
+}
+
+/// What a text says.
+struct Reading {
+    prefixes: BTreeMap<String, String>,
+    variables: Vec<String>,
+    triples: Vec<(Named, Named, Named)>,
+    /// At the cursor.
+    next: Next,
+    subject: Option<Named>,
+    predicate: Option<Named>,
+    in_graph: bool,
+}
+
+impl Reading {
+    /// `typed` is where the word begins that is being typed, which says nothing yet.
+    fn of(tokens: &[Token<'_>], typed: Option<usize>, cursor: usize) -> Reading {
+        let mut prefixes: BTreeMap<String, String> = BTreeMap::new();
+        for three in tokens.windows(3) {
+            if let [
+                Token { kind: TokenKind::Word(word), .. },
+                Token { kind: TokenKind::Name(name, ""), .. },
+                Token { kind: TokenKind::Iri(iri), .. },
+            ] = three
+                && word.eq_ignore_ascii_case("prefix")
+            {
+                prefixes.insert((*name).to_owned(), (*iri).to_owned());
+            }
+        }
+        let mut variables: Vec<String> = Vec::new();
+        let mut reading = Reading {
+            prefixes,
+            variables: Vec::new(),
+            triples: Vec::new(),
+            next: Next::Word,
+            subject: None,
+            predicate: None,
+            in_graph: false,
+        };
+        let mut levels: Vec<Level> = Vec::new();
+        let mut graphs: Vec<bool> = Vec::new();
+        let (mut is_seen, mut after_graph, mut skips_iri) = (false, false, false);
+        let mut last_word = String::new();
+        for token in tokens {
+            if !is_seen && token.range.start >= typed.unwrap_or(cursor) {
+                is_seen = true;
+                reading.look(&levels, &graphs, &last_word, after_graph);
+            }
+            if Some(token.range.start) == typed {
+                continue;
+            }
+            if let TokenKind::Variable(name) = token.kind
+                && name.len() > 1
+                && !variables.iter().any(|each| each == name)
+            {
+                variables.push(name.to_owned());
+            }
+            let number = token.range.start;
+            match token.kind {
+                TokenKind::Sign('{') => {
+                    levels.push(Level { next: Next::Subject, subject: None, predicate: None, brackets: 0 });
+                    graphs.push(std::mem::take(&mut after_graph) || graphs.last().is_some_and(|graph| *graph));
+                }
+                TokenKind::Sign('}') => {
+                    levels.pop();
+                    graphs.pop();
+                    if let Some(level) = levels.last_mut().filter(|level| level.next != Next::Expression) {
+                        level.next = Next::Subject;
+                    }
+                }
+                TokenKind::Sign('[') => {
+                    if let Some(level) = levels.last_mut().filter(|level| level.next != Next::Expression) {
+                        level.take(Named::Blank(number), &mut reading.triples);
+                        levels.push(Level {
+                            next: Next::Predicate,
+                            subject: Some(Named::Blank(number)),
+                            predicate: None,
+                            brackets: 0,
+                        });
+                        graphs.push(graphs.last().is_some_and(|graph| *graph));
+                    }
+                }
+                TokenKind::Sign(']') => {
+                    if levels.len() > 1
+                        && matches!(levels.last(), Some(level) if matches!(level.subject, Some(Named::Blank(_))))
+                    {
+                        levels.pop();
+                        graphs.pop();
+                    }
+                }
+                TokenKind::Sign(sign) => {
+                    if let Some(level) = levels.last_mut() {
+                        level.sign(sign);
+                    }
+                }
+                TokenKind::Word(word) => {
+                    let upper = word.to_ascii_uppercase();
+                    skips_iri = matches!(upper.as_str(), "PREFIX" | "BASE" | "FROM" | "NAMED");
+                    if let Some(level) = levels.last_mut() {
+                        if level.word(word, &upper, &mut reading.triples) {
+                            after_graph = true;
+                        }
+                    }
+                    last_word = upper;
+                    continue;
+                }
+                TokenKind::Iri(_) | TokenKind::Name(..) if skips_iri || levels.is_empty() => {}
+                TokenKind::Iri(_) | TokenKind::Name(..) | TokenKind::Variable(_) | TokenKind::Literal(_) => {
+                    let term = reading.named(token.kind);
+                    if let Some(level) = levels.last_mut() {
+                        level.take(term, &mut reading.triples);
+                    }
+                }
+            }
+            last_word.clear();
+        }
+        if !is_seen {
+            reading.look(&levels, &graphs, &last_word, after_graph);
+        }
+        reading.variables = variables;
+        reading
+    }
+
+    /// What comes next here.
+    fn look(&mut self, levels: &[Level], graphs: &[bool], last_word: &str, after_graph: bool) {
+        self.in_graph = graphs.last().is_some_and(|graph| *graph);
+        match levels.last() {
+            None => {
+                self.next = if matches!(last_word, "FROM" | "NAMED" | "GRAPH" | "INTO" | "WITH" | "USING") {
+                    Next::Graph
+                } else {
+                    Next::Word
+                }
+            }
+            Some(level) => {
+                self.next = if after_graph && level.next == Next::Graph { Next::Graph } else { level.next };
+                self.subject.clone_from(&level.subject);
+                self.predicate.clone_from(&level.predicate);
+            }
+        }
+    }
+
+    fn named(&self, kind: TokenKind<'_>) -> Named {
+        match kind {
+            TokenKind::Iri(iri) => Named::Iri(iri.to_owned()),
+            TokenKind::Variable(name) => Named::Variable(name[1..].to_owned()),
+            TokenKind::Name("_", local) => Named::Variable(format!("_:{local}")),
+            TokenKind::Name(prefix, local) => match self.prefixes.get(prefix) {
+                Some(iri) => Named::Iri(format!("{iri}{local}")),
+                None => match KNOWN_PREFIXES.iter().find(|(name, _)| *name == prefix) {
+                    Some((_, iri)) => Named::Iri(format!("{iri}{local}")),
+                    None => Named::Other,
+                },
+            },
+            _ => Named::Other,
+        }
+    }
+
+    /// What is said of a subject: its predicates, and its classes.
+    fn said_of<'a>(&'a self, subject: &'a Named) -> impl Iterator<Item = (&'a str, Option<&'a str>)> {
+        self.triples.iter().filter(move |(each, ..)| each == subject).filter_map(|(_, predicate, object)| {
+            match predicate {
+                Named::Iri(predicate) if predicate == oxrdf::vocab::rdf::TYPE.as_str() => match object {
+                    Named::Iri(class) => Some((predicate.as_str(), Some(class.as_str()))),
+                    _ => Some((predicate.as_str(), None)),
+                },
+                Named::Iri(predicate) => Some((predicate.as_str(), None)),
+                _ => None,
+            }
+        })
+    }
+}
+
+impl Level {
+    fn sign(&mut self, sign: char) {
+        match (self.next, sign) {
+            (Next::Expression, '(') => self.brackets += 1,
+            (Next::Expression, ')') => {
+                self.brackets = self.brackets.saturating_sub(1);
+                if self.brackets == 0 {
+                    self.next = Next::Subject;
+                }
+            }
+            (Next::Expression, _) => {}
+            (Next::Object | Next::Sign, '/' | '|') => self.next = Next::Path,
+            (_, '.') => self.next = Next::Subject,
+            (_, ';') => self.next = Next::Predicate,
+            (_, ',') => self.next = Next::Object,
+            _ => {}
+        }
+    }
+
+    /// Whether a graph's name comes next.
+    fn word(&mut self, word: &str, upper: &str, triples: &mut Vec<(Named, Named, Named)>) -> bool {
+        match upper {
+            _ if word == "a" && matches!(self.next, Next::Predicate) => {
+                self.take(Named::Iri(oxrdf::vocab::rdf::TYPE.as_str().to_owned()), triples);
+            }
+            "FILTER" | "BIND" | "HAVING" => (self.next, self.brackets) = (Next::Expression, 0),
+            "GRAPH" => {
+                self.next = Next::Graph;
+                return true;
+            }
+            "TRUE" | "FALSE" => self.take(Named::Other, triples),
+            "SELECT" | "WHERE" | "VALUES" => self.next = Next::Word,
+            "OPTIONAL" | "UNION" | "MINUS" | "EXISTS" | "NOT" | "SERVICE"
+                if self.next != Next::Expression || self.brackets == 0 =>
+            {
+                self.next = Next::Subject
+            }
+            _ => {}
+        }
+        false
+    }
+
+    fn take(&mut self, term: Named, triples: &mut Vec<(Named, Named, Named)>) {
+        self.next = match self.next {
+            Next::Subject | Next::Sign => {
+                self.subject = Some(term);
+                Next::Predicate
+            }
+            Next::Predicate => {
+                self.predicate = Some(term);
+                Next::Object
+            }
+            Next::Path => {
+                self.predicate = Some(Named::Other);
+                Next::Object
+            }
+            Next::Object => {
+                if let (Some(subject), Some(predicate)) = (&self.subject, &self.predicate) {
+                    triples.push((subject.clone(), predicate.clone(), term));
+                }
+                Next::Sign
+            }
+            Next::Graph => Next::Subject,
+            next @ (Next::Expression | Next::Word) => next,
+        };
+    }
+}
+
+/// How IRIs are abbreviated.
+struct Prefixes {
+    declared: BTreeMap<String, String>,
+}
+
+impl Prefixes {
+    /// An IRI as it is written, and the prefix that must be declared for that.
+    fn written(&self, iri: &str) -> (String, Option<(String, String)>) {
+        let plain = |local: &str| {
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+            !local.is_empty() && local.chars().all(is_plain) && !local.starts_with('-')
+        };
+        let fits = |(name, namespace): (&str, &str)| {
+            let local = iri.strip_prefix(namespace).filter(|local| plain(local))?;
+            Some((namespace.len(), format!("{name}:{local}"), (name.to_owned(), namespace.to_owned())))
+        };
+        let declared = self.declared.iter().map(|(name, iri)| (name.as_str(), iri.as_str())).filter_map(fits);
+        if let Some((_, written, _)) = declared.max_by_key(|(length, ..)| *length) {
+            return (written, None);
+        }
+        let free =
+            KNOWN_PREFIXES.iter().copied().filter(|(name, _)| !self.declared.contains_key(*name)).filter_map(fits);
+        match free.max_by_key(|(length, ..)| *length) {
+            Some((_, written, prefix)) => (written, Some(prefix)),
+            None => (format!("<{iri}>"), None),
+        }
+    }
+}
+
+struct Completer<'a> {
+    data: &'a Snapshot,
+    read: &'a Reading,
+    prefixes: &'a Prefixes,
+    typed: &'a str,
+    watch: &'a dyn Watch,
+}
+
+impl Completer<'_> {
+    fn all(&self) -> Vec<Suggestion> {
+        let typed = self.typed;
+        if typed.starts_with(['?', '$']) {
+            return self.variables();
+        }
+        if typed.starts_with(['"', '\'']) {
+            return self.literals();
+        }
+        let mut all = match self.read.next {
+            Next::Predicate | Next::Path => self.predicates(),
+            Next::Object if self.asks_for_class() => self.classes(),
+            Next::Object => self.objects(),
+            Next::Graph => self.graphs(),
+            Next::Subject => self.iris(),
+            Next::Sign | Next::Expression | Next::Word => Vec::new(),
+        };
+        if matches!(self.read.next, Next::Object | Next::Subject | Next::Expression | Next::Word)
+            && !typed.starts_with('<')
+        {
+            all.extend(self.variables());
+        }
+        if !typed.contains(':') && !typed.starts_with('<') {
+            all.extend(self.words());
+            all.extend(self.prefix_names());
+        }
+        all
+    }
+
+    fn statistics(&self) -> &Statistics {
+        let (own, named) = (self.data.statistics(), self.data.named_statistics());
+        if named.triples > 0 && (self.read.in_graph || own.triples == 0) { named } else { own }
+    }
+
+    fn asks_for_class(&self) -> bool {
+        matches!(&self.read.predicate, Some(Named::Iri(iri)) if iri == oxrdf::vocab::rdf::TYPE.as_str())
+    }
+
+    fn id(&self, iri: &str) -> Option<Id> {
+        self.data.id(TermRef::NamedNode(NamedNodeRef::new(iri).ok()?))
+    }
+
+    /// Whether an IRI is one that the typed word may become.
+    fn fits(&self, iri: &str) -> bool {
+        let typed = self.typed;
+        if let Some(begin) = typed.strip_prefix('<') {
+            return iri.starts_with(begin);
+        }
+        if let Some((prefix, local)) = typed.split_once(':') {
+            let namespace = self.prefixes.declared.get(prefix).map(String::as_str);
+            let namespace =
+                namespace.or_else(|| KNOWN_PREFIXES.iter().find(|(name, _)| *name == prefix).map(|(_, iri)| *iri));
+            return namespace
+                .and_then(|namespace| iri.strip_prefix(namespace))
+                .is_some_and(|rest| contains(rest, local));
+        }
+        contains(iri.rsplit(['#', '/', ':']).next().unwrap_or(iri), typed)
+            || contains(&self.prefixes.written(iri).0, typed)
+    }
+
+    fn iri(&self, iri: &str, kind: SuggestionKind, count: Option<usize>) -> Suggestion {
+        let (text, prefix) = self.prefixes.written(iri);
+        Suggestion { text, kind, detail: iri.to_owned(), count, prefix }
+    }
+
+    /// IRIs with their counts, the most frequent first, as far as they fit.
+    fn counted(&self, counts: impl IntoIterator<Item = (Id, usize)>, kind: SuggestionKind) -> Vec<Suggestion> {
+        let mut counts: Vec<(Id, usize)> = counts.into_iter().collect();
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let suggested =
+            counts.into_iter().take_while(|_| !self.watch.ends()).filter_map(|(id, count)| match self.data.term(id) {
+                Term::NamedNode(iri) => self.fits(iri.as_str()).then(|| self.iri(iri.as_str(), kind, Some(count))),
+                _ => None,
+            });
+        let mut suggested: Vec<Suggestion> = suggested.take(MOST).collect();
+        // What begins as it is typed comes first.
+        suggested.sort_by_key(|each| !begins(&each.text, self.typed));
+        suggested
+    }
+
+    /// What is said of the subject, as attributes.
+    fn attributes(&self) -> Vec<Attribute> {
+        let Some(subject) = &self.read.subject else { return Vec::new() };
+        let said = self.read.said_of(subject).filter_map(|(predicate, class)| {
+            let class = class.map(|class| self.id(class).unwrap_or(Id::UNBOUND));
+            Some(Attribute { predicate: self.id(predicate)?, class: class.unwrap_or(Id::UNBOUND) })
+        });
+        said.collect()
+    }
+
+    /// Of subjects with all that is said, the attributes and how often they have them.
+    fn of_like_subjects(&self) -> BTreeMap<Attribute, usize> {
+        let wanted = self.attributes();
+        let mut counts: BTreeMap<Attribute, usize> = BTreeMap::new();
+        for set in self.statistics().characteristic().sets() {
+            let has = |attribute: &Attribute| set.attributes.binary_search_by_key(attribute, |(each, _)| *each).is_ok();
+            if wanted.iter().all(has) {
+                for (attribute, triples) in &set.attributes {
+                    *counts.entry(*attribute).or_default() += triples;
+                }
+            }
+        }
+        counts
+    }
+
+    fn predicates(&self) -> Vec<Suggestion> {
+        if self.read.next == Next::Predicate {
+            if let Some(Named::Iri(subject)) = &self.read.subject
+                && let Some(id) = self.id(subject)
+            {
+                let index = self.data.index(Order::Gspo);
+                let rows = index.range(&[Id::UNBOUND, id]);
+                let groups = index.groups(rows).take(LOOKED_AT).map(|(predicate, rows)| (predicate, rows.len()));
+                let own = self.counted(groups, SuggestionKind::Predicate);
+                if !own.is_empty() {
+                    return own;
+                }
+            }
+            let like = self.of_like_subjects();
+            let of_class = |attribute: &Attribute| !attribute.class.is_unbound();
+            let counts = like
+                .iter()
+                .filter(|(attribute, _)| !of_class(attribute))
+                .map(|(attribute, count)| (attribute.predicate, *count));
+            let mut found = self.counted(counts, SuggestionKind::Predicate);
+            if !found.is_empty() {
+                if self.typed.is_empty() && like.keys().any(of_class) {
+                    let detail = oxrdf::vocab::rdf::TYPE.as_str().to_owned();
+                    found.insert(
+                        0,
+                        Suggestion {
+                            text: "a".into(),
+                            kind: SuggestionKind::Predicate,
+                            detail,
+                            count: None,
+                            prefix: None,
+                        },
+                    );
+                }
+                return found;
+            }
+        }
+        self.counted(self.statistics().predicates().map(|each| (each.id, each.triples)), SuggestionKind::Predicate)
+    }
+
+    fn classes(&self) -> Vec<Suggestion> {
+        let like = self.of_like_subjects();
+        let classes = like.into_iter().filter(|(attribute, _)| !attribute.class.is_unbound());
+        let found = self.counted(classes.map(|(attribute, count)| (attribute.class, count)), SuggestionKind::Class);
+        if found.is_empty() { self.objects() } else { found }
+    }
+
+    /// Objects of the predicate, as far as they begin as it is typed.
+    fn objects(&self) -> Vec<Suggestion> {
+        let predicate = match &self.read.predicate {
+            Some(Named::Iri(iri)) => self.id(iri),
+            _ => None,
+        };
+        let Some(predicate) = predicate else { return self.iris() };
+        let index = self.data.index(Order::Gpos);
+        let rows = index.range(&[Id::UNBOUND, predicate]);
+        if self.typed.len() < 2 || !self.typed.starts_with('<') && !self.typed.contains(':') {
+            // The first ones show what its objects look like.
+            let groups = index.groups(rows).take(LOOKED_AT).map(|(object, rows)| (object, rows.len()));
+            return self.terms(groups);
+        }
+        let has = |id: Id| index.count(&[Id::UNBOUND, predicate, id]);
+        let found = self
+            .iri_ids()
+            .into_iter()
+            .take_while(|_| !self.watch.ends())
+            .map(|id| (id, has(id)))
+            .filter(|(_, count)| *count > 0);
+        self.counted(found, SuggestionKind::Iri)
+    }
+
+    /// Terms with their counts, the most frequent first.
+    fn terms(&self, counts: impl Iterator<Item = (Id, usize)>) -> Vec<Suggestion> {
+        let mut counts: Vec<(Id, usize)> = counts.collect();
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let term = |(id, count): (Id, usize)| match self.data.term(id) {
+            Term::NamedNode(iri) => {
+                self.fits(iri.as_str()).then(|| self.iri(iri.as_str(), SuggestionKind::Iri, Some(count)))
+            }
+            term @ Term::Literal(_) => {
+                let text = term.to_string();
+                let fits = text.len() <= 120 && contains(&text, self.typed);
+                fits.then(|| Suggestion {
+                    text,
+                    kind: SuggestionKind::Literal,
+                    detail: String::new(),
+                    count: Some(count),
+                    prefix: None,
+                })
+            }
+            _ => None,
+        };
+        counts.into_iter().take_while(|_| !self.watch.ends()).filter_map(term).take(MOST).collect()
+    }
+
+    /// Strings that begin as it is typed.
+    fn literals(&self) -> Vec<Suggestion> {
+        let begin = self.typed.trim_start_matches(['"', '\'']);
+        let object = match &self.read.predicate {
+            Some(Named::Iri(iri)) if self.read.next == Next::Object => self.id(iri),
+            _ => None,
+        };
+        let index = self.data.index(Order::Gpos);
+        let count = |id: Id| object.map(|predicate| index.count(&[Id::UNBOUND, predicate, id]));
+        let found =
+            self.beginning(Kind::String, begin).into_iter().take_while(|_| !self.watch.ends()).filter_map(|id| {
+                let count = count(id);
+                let text = self.data.view(id, |view| match view {
+                    TermView::String(text) if text.len() <= 120 => {
+                        Some(Term::from(oxrdf::Literal::from(text)).to_string())
+                    }
+                    _ => None,
+                })?;
+                (count != Some(0)).then(|| Suggestion {
+                    text,
+                    kind: SuggestionKind::Literal,
+                    detail: String::new(),
+                    count,
+                    prefix: None,
+                })
+            });
+        found.take(MOST).collect()
+    }
+
+    /// The ids of terms of a kind whose text begins so, in their order, but not very many.
+    fn beginning(&self, kind: Kind, begin: &str) -> Vec<Id> {
+        let dictionary = self.data.dictionary();
+        let after = format!("{begin}\u{10FFFF}");
+        let range = dictionary.range(kind, begin..after.as_str());
+        let (Some(first), count) = (range.start.rank(), dictionary.count(kind)) else { return Vec::new() };
+        let last = range.end.rank().unwrap_or(count).min(count);
+        (first..last.min(first + LOOKED_AT)).map(|rank| Id::ranked(kind, rank)).collect()
+    }
+
+    /// The ids of IRIs that begin as it is typed.
+    fn iri_ids(&self) -> Vec<Id> {
+        let begin = match (self.typed.strip_prefix('<'), self.typed.split_once(':')) {
+            (Some(begin), _) => begin.to_owned(),
+            (None, Some((prefix, local))) => {
+                let namespace = self.prefixes.declared.get(prefix).map(String::as_str);
+                let known = || KNOWN_PREFIXES.iter().find(|(name, _)| *name == prefix).map(|(_, iri)| *iri);
+                match namespace.or_else(known) {
+                    Some(namespace) => format!("{namespace}{local}"),
+                    None => return Vec::new(),
+                }
+            }
+            _ => return Vec::new(),
+        };
+        self.beginning(Kind::Iri, &begin)
+    }
+
+    fn iris(&self) -> Vec<Suggestion> {
+        let found =
+            self.iri_ids().into_iter().take_while(|_| !self.watch.ends()).filter_map(|id| match self.data.term(id) {
+                Term::NamedNode(iri) => Some(self.iri(iri.as_str(), SuggestionKind::Iri, None)),
+                _ => None,
+            });
+        found.take(MOST).collect()
+    }
+
+    fn graphs(&self) -> Vec<Suggestion> {
+        let index = self.data.index(Order::Gspo);
+        let named = self.data.graphs().filter(|graph| !graph.is_unbound()).take(LOOKED_AT);
+        let mut found = self.counted(named.map(|graph| (graph, index.count(&[graph]))), SuggestionKind::Graph);
+        found.extend(self.variables());
+        found
+    }
+
+    fn variables(&self) -> Vec<Suggestion> {
+        let fits = |name: &&String| {
+            contains(&name[1..], self.typed.trim_start_matches(['?', '$'])) && name.as_str() != self.typed
+        };
+        let one = |name: &String| Suggestion {
+            text: name.clone(),
+            kind: SuggestionKind::Variable,
+            detail: String::new(),
+            count: None,
+            prefix: None,
+        };
+        self.read.variables.iter().filter(fits).map(one).collect()
+    }
+
+    /// Words of the language, where something is typed that may become one.
+    fn words(&self) -> Vec<Suggestion> {
+        if matches!(self.read.next, Next::Predicate | Next::Path | Next::Object | Next::Graph) {
+            return Vec::new();
+        }
+        let wants_function = self.read.next == Next::Expression;
+        let of = |words: &[&str], kind, end: &str| -> Vec<Suggestion> {
+            let fits = words.iter().filter(|word| begins(word, self.typed));
+            fits.map(|word| Suggestion {
+                text: format!("{word}{end}"),
+                kind,
+                detail: String::new(),
+                count: None,
+                prefix: None,
+            })
+            .collect()
+        };
+        let (keywords, functions) =
+            (of(KEYWORDS, SuggestionKind::Keyword, ""), of(FUNCTIONS, SuggestionKind::Function, "("));
+        if wants_function {
+            functions.into_iter().chain(keywords).collect()
+        } else {
+            keywords.into_iter().chain(functions).collect()
+        }
+    }
+
+    /// Prefixes that begin as it is typed.
+    fn prefix_names(&self) -> Vec<Suggestion> {
+        if self.typed.is_empty() || matches!(self.read.next, Next::Sign) {
+            return Vec::new();
+        }
+        let declared = self.prefixes.declared.iter().map(|(name, iri)| (name.as_str(), iri.as_str(), true));
+        let known = KNOWN_PREFIXES
+            .iter()
+            .filter(|(name, _)| !self.prefixes.declared.contains_key(*name))
+            .map(|(name, iri)| (*name, *iri, false));
+        let fits = declared.chain(known).filter(|(name, ..)| begins(name, self.typed));
+        fits.map(|(name, iri, is_declared)| Suggestion {
+            text: format!("{name}:"),
+            kind: SuggestionKind::Prefix,
+            detail: iri.to_owned(),
+            count: None,
+            prefix: (!is_declared).then(|| (name.to_owned(), iri.to_owned())),
+        })
+        .collect()
+    }
+}
+
+/// Without regard to case.
+fn contains(text: &str, part: &str) -> bool {
+    part.is_empty() || text.to_lowercase().contains(&part.to_lowercase())
+}
+
+/// Without regard to case.
+fn begins(text: &str, part: &str) -> bool {
+    text.to_lowercase().starts_with(&part.to_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DATA: &[u8] = b"
+        @prefix e: <http://e/> . @prefix foaf: <http://xmlns.com/foaf/0.1/> . @prefix dc: <http://purl.org/dc/elements/1.1/> .
+        e:ann a foaf:Person ; foaf:name 'Ann' ; foaf:knows e:bob . e:bob a foaf:Person ; foaf:name 'Bob' .
+        e:doc a foaf:Document ; dc:title 'A title' ; dc:creator e:ann .
+        e:g { }
+    ";
+
+    /// The suggestions at the sign `^` of a text.
+    fn at(text: &str) -> Vec<String> {
+        let data = Snapshot::of_turtle(DATA.strip_suffix(b"\n        e:g { }\n    ").unwrap(), None).unwrap();
+        let cursor = text.find('^').unwrap();
+        let text = text.replacen('^', "", 1);
+        let found = complete(&text, cursor, &data, &|| false);
+        found.suggestions.into_iter().map(|each| each.text).collect()
+    }
+
+    #[test]
+    fn predicates_are_those_of_subjects_of_which_the_same_is_said() {
+        let all = at("SELECT * { ?x foaf:name ?n ; ^ }");
+        assert!(all.contains(&"foaf:knows".to_owned()) && !all.contains(&"dc:title".to_owned()), "{all:?}");
+        let all = at("SELECT * { ?x ^ . ?x a foaf:Document }");
+        let of_documents = ["a", "dc:creator", "dc:title", "rdf:type"];
+        assert_eq!(all, of_documents, "what comes later counts, too");
+        // A subject of the data has its own.
+        assert_eq!(at("PREFIX e: <http://e/> SELECT * { e:bob ^")[..2].to_vec(), ["rdf:type", "foaf:name"]);
+    }
+
+    #[test]
+    fn classes_variables_and_terms() {
+        assert_eq!(at("SELECT * { ?x a ^")[..2].to_vec(), ["foaf:Person", "foaf:Document"]);
+        assert_eq!(at("SELECT * { ?x dc:title ?t ; a ^")[0], "foaf:Document");
+        assert_eq!(at("SELECT ?^ { ?person a ?class }"), ["?person", "?class"]);
+        assert_eq!(at("SELECT * { ?x foaf:name \"B^ }"), ["\"Bob\""]);
+        assert_eq!(at("PREFIX e: <http://e/> SELECT * { ?x foaf:knows e:b^ }"), ["e:bob"]);
+        assert_eq!(at("SELECT * { <http://e/a^ }"), ["<http://e/ann>"]);
+        assert_eq!(
+            at("SELECT * { ?x foaf:name ?n FILTER(STRL^"),
+            ["STRLEN(", "STRLANG("].map(str::to_owned)[..].to_vec()
+        );
+        assert!(at("SEL^").contains(&"SELECT".to_owned()));
+    }
+
+    /// Whatever is written, at whatever place.
+    #[test]
+    fn any_text_is_read() {
+        let data = Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"x\" .").unwrap();
+        let texts = [
+            "SELECT * { ?x <http://e/p \"a\\\" ; [ a <",
+            "}}}]]))((;;..,,",
+            "\u{1F3E0}?\u{1F3E0}:\u{1F3E0}<\u{1F3E0}",
+            "# only",
+            "PREFIX : <",
+            "'''a\n'",
+        ];
+        for text in texts {
+            for cursor in 0..=text.len() + 1 {
+                let found = complete(text, cursor, &data, &|| false);
+                assert!(text.get(found.range).is_some(), "{text}, {cursor}");
+            }
+        }
+    }
+}

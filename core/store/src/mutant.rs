@@ -1,0 +1,34 @@
+//! Mistakes that the models of commits must find: each is planted by a model that has to fail.
+//!
+//! Outside of models none is planted, and asking for one is a constant.
+
+/// A mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mutant {
+    /// A caller that has landed wakes those whose transactions flew, and not the first one of the next flight.
+    NextAsleep,
+    /// A caller that has applied and was told meanwhile returns, and does not wake another one.
+    NoPassing,
+    /// What was applied counts as ready although it was refused meanwhile, or another caller has applied it.
+    StaleApplied,
+}
+
+/// The mistake of one store.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Planted {
+    #[cfg(all(test, loom))]
+    pub(crate) mutant: Option<Mutant>,
+}
+
+impl Planted {
+    #[inline(always)]
+    pub(crate) fn has(self, mutant: Mutant) -> bool {
+        #[cfg(all(test, loom))]
+        return self.mutant == Some(mutant);
+        #[cfg(not(all(test, loom)))]
+        {
+            let _ = mutant;
+            false
+        }
+    }
+}

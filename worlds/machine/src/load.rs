@@ -1,0 +1,54 @@
+//! How busy the machine's PUs are, as the system counts.
+
+use vicus_topology::{PuId, Topology};
+
+/// Of a PU, time since the machine's start, in the system's ticks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PuTime {
+    /// The PU.
+    pub pu: PuId,
+    /// When it worked, for whatever process.
+    pub busy: u64,
+    /// All its time.
+    pub all: u64,
+}
+
+/// The time of each PU of a machine, if it is the one that this process runs on. Two looks tell how busy they were in between. Empty where
+/// the system does not tell.
+///
+/// ```
+/// use vicus_machine::{pu_times, this_machine};
+/// let machine = this_machine().topology;
+/// assert!(pu_times(&machine).iter().all(|time| time.busy <= time.all));
+/// ```
+pub fn pu_times(machine: &Topology) -> Vec<PuTime> {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    machine
+        .pus
+        .iter()
+        .filter_map(|pu| times_of(&stat, pu.os_index).map(|(busy, all)| PuTime { pu: pu.id, busy, all }))
+        .collect()
+}
+
+/// A line is `cpu7 user nice system idle iowait …` (proc(5)); waiting for a disk is no work.
+fn times_of(stat: &str, os_index: u32) -> Option<(u64, u64)> {
+    let name = format!("cpu{os_index}");
+    let line = stat.lines().find(|line| line.split(' ').next() == Some(&*name))?;
+    let ticks: Vec<u64> = line.split_whitespace().skip(1).take(8).map_while(|field| field.parse().ok()).collect();
+    let all: u64 = ticks.iter().sum();
+    let idle: u64 = ticks.iter().skip(3).take(2).sum();
+    (ticks.len() >= 4).then_some((all - idle, all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_pu() {
+        let stat = "cpu  9 9 9 9\ncpu0 10 1 5 80 4 0 0 0 0 0\ncpu10 1 0 1 2 0 0 0 0 0 0\nintr 1\n";
+        assert_eq!(times_of(stat, 0), Some((16, 100)));
+        assert_eq!(times_of(stat, 10), Some((2, 4)));
+        assert_eq!(times_of(stat, 1), None);
+    }
+}
