@@ -25,9 +25,14 @@ struct Served {
 impl Served {
     /// Starts it at a port that is free, and waits until it says where it listens.
     fn start(args: &[&str]) -> Served {
+        Served::start_with(args, &[])
+    }
+
+    fn start_with(args: &[&str], environment: &[(&str, &str)]) -> Served {
         let mut child = Command::new(env!("CARGO_BIN_EXE_vicus"))
             .args(["serve", "--bind", "127.0.0.1:0", "--threads", "2"])
             .args(args)
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -277,10 +282,17 @@ fn what_it_cannot_begin_with_is_one_line() {
 fn a_token_may_come_from_the_environment() {
     let folder = folder("serve-token");
     let data = numbers(&folder, 3);
-    let served = Served::start(&["--data", &data, "--token", "secret"]);
     let clear = Ask::update("CLEAR ALL");
-    assert_eq!(clear.send(served.address).status, 401);
-    assert_eq!(clear.clone().with("authorization", "Bearer secret").send(served.address).status, 204);
+    let with = clear.clone().with("authorization", "Bearer secret");
+    for served in [
+        Served::start(&["--data", &data, "--token", "other", "--token", "secret"]),
+        Served::start_with(&["--data", &data], &[("VICUS_TOKEN", "secret")]),
+    ] {
+        assert_eq!(clear.send(served.address).status, 401);
+        assert_eq!(with.send(served.address).status, 204);
+    }
+    let read_only = Served::start_with(&["--data", &data, "--read-only"], &[("VICUS_TOKEN", "secret")]);
+    assert_eq!(with.send(read_only.address).status, 403);
     let closed = Served::start(&["--data", &data]);
     assert_eq!(clear.send(closed.address).status, 403);
     assert_eq!(closed.number(ALL), 3);

@@ -3,6 +3,7 @@
 mod answers;
 mod client;
 mod ending;
+mod hostile;
 mod limits;
 mod running;
 mod streaming;
