@@ -229,6 +229,8 @@ enum Format {
     Rdfxml,
     /// JSON-LD.
     Jsonld,
+    /// An Arrow IPC stream, for answers of any form.
+    Arrow,
     /// The query's name, a tab, the number of rows or triples or yes/no.
     Count,
 }
@@ -248,6 +250,7 @@ impl Format {
             Format::Trig => Some(vicus_service::Format::TriG),
             Format::Rdfxml => Some(vicus_service::Format::RdfXml),
             Format::Jsonld => Some(vicus_service::Format::JsonLd),
+            Format::Arrow => Some(vicus_service::Format::Arrow),
             Format::Count => None,
         }
     }

@@ -16,7 +16,7 @@ pub(crate) struct Failure {
     pub(crate) kind: &'static str,
     pub(crate) message: String,
     /// Where in the text.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<Box<Place>>,
     pub(crate) retry_after: Option<Duration>,
     /// The methods that there are, with 405.
     pub(crate) allow: Option<&'static str>,
@@ -100,7 +100,7 @@ impl Failure {
             _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         };
         let place = match error {
-            Error::Query(query) => Place::of(text, query.line, query.column),
+            Error::Query(query) => Place::of(text, query.line, query.column).map(Box::new),
             _ => None,
         };
         Failure { place, ..Failure::new(status, kind, error.to_string()) }
@@ -110,7 +110,7 @@ impl Failure {
     pub(crate) fn response(&self, json: bool, request: Option<&str>) -> Response<Body> {
         let body = if json {
             let mut error = json!({ "kind": self.kind, "message": self.message, "request": request });
-            if let Some(Place { line, column, from, to, .. }) = &self.place {
+            if let Some(Place { line, column, from, to, .. }) = self.place.as_deref() {
                 for (name, value) in [("line", line), ("column", column), ("from", from), ("to", to)] {
                     error[name] = json!(value);
                 }

@@ -21,6 +21,7 @@ const SOLUTIONS: &[(Offer, &str, &[&str])] = &[
     (Offer::Answer(Format::Xml), "application/sparql-results+xml", &["application/xml", "text/xml"]),
     (Offer::Answer(Format::Csv), "text/csv", &[]),
     (Offer::Answer(Format::Tsv), "text/tab-separated-values", &["text/tsv"]),
+    (Offer::Answer(Format::Arrow), "application/vnd.apache.arrow.stream", &[]),
 ];
 
 /// Those of triples.
@@ -31,6 +32,7 @@ const TRIPLES: &[(Offer, &str, &[&str])] = &[
     (Offer::Answer(Format::JsonLd), "application/ld+json", &["application/json"]),
     (Offer::Answer(Format::NQuads), "application/n-quads", &[]),
     (Offer::Answer(Format::TriG), "application/trig", &[]),
+    (Offer::Answer(Format::Arrow), "application/vnd.apache.arrow.stream", &[]),
 ];
 
 /// Those of a plan, for any query.

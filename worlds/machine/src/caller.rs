@@ -8,7 +8,8 @@
 //! many callers as the runtime has threads do this at once; the requests of all other callers go to the seats at once.
 
 use crate::allocator::column_block;
-use crate::runtime::{RequestOptions, RequestState, Runtime, Shared, now_ns};
+use crate::request::{RequestOptions, now_ns};
+use crate::runtime::{RequestState, Runtime, Shared};
 use crate::tasks::{drop_quietly, seatless};
 use crate::worker::{is_seated, outside};
 use crate::{Request, heaps};

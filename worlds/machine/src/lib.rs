@@ -23,6 +23,7 @@ mod pages;
 mod pin;
 mod queues;
 mod recorder;
+mod request;
 mod runtime;
 mod sleep;
 mod sync;
@@ -40,7 +41,8 @@ pub use last_words::LastWords;
 pub use load::{PuTime, pu_times};
 pub use locality::{footprint, footprint_of, forget, here, node_of};
 pub use pages::{SystemPages, free_bytes};
-pub use runtime::{Request, RequestOptions, Runtime, RuntimeBuilder, StartError};
+pub use request::{Request, RequestOptions};
+pub use runtime::{Runtime, RuntimeBuilder, StartError};
 pub use takes::Level;
 pub use tasks::{
     Append, Cancelled, ChildBuilder, Data, Part, Scope, SharedSlice, TaskBuilder, TaskRequest, Views, cancel_group,

@@ -3,7 +3,8 @@
 //! Wheeler et al. §5.2 start a thread at each location of an array, which works on the segments there. We differ: all seats of a
 //! node share its pieces, and a seat that finds none left there takes pieces of the nearest others.
 
-use crate::runtime::{Request, Runtime};
+use crate::request::Request;
+use crate::runtime::Runtime;
 use std::sync::{Arc, Mutex};
 use vicus_flow::{BoxModel, FlowError, Model, ModelBuilder, Schema, Turn};
 use vicus_topology::{NodeId, Place, Topology};

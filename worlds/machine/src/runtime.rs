@@ -6,6 +6,7 @@ use crate::inbox::Inbox;
 use crate::last_words::count_refusable_calls;
 use crate::queues::SharedQueues;
 use crate::recorder::Recording;
+use crate::request::{Request, RequestOptions};
 use crate::sleep::{Barrier, SleepPool};
 use crate::sync::Padded;
 use crate::takes::Level;
@@ -18,10 +19,10 @@ use std::fmt;
 use std::io::{ErrorKind, Write as _};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-use vicus_flow::{Account, BoxCounts, BoxId, Budget, Entry, FlowError, Instance, Model, Operator, Queued, Totals};
+use std::time::Duration;
+use vicus_flow::{Account, BoxId, Budget, Entry, FlowError, Instance, Model, Operator, Queued, Totals};
 use vicus_memory::distribution::{Distribution, Policy};
 use vicus_memory::{Memory, MemoryOptions, PlaceError, Placed};
 use vicus_schedule::{
@@ -490,7 +491,7 @@ struct Lent {
 pub(crate) struct RequestState {
     pub(crate) instance: Arc<Instance>,
     answer: Mutex<Answer>,
-    done: Condvar,
+    pub(crate) done: Condvar,
     /// Whether the runtime knows of it, because seats may have tasks of it. Changed under the lock of [`Shared::requests`].
     pub(crate) is_known: AtomicBool,
 }
@@ -499,9 +500,9 @@ pub(crate) struct RequestState {
 pub(crate) struct Answer {
     pub(crate) result: Option<Result<Totals, FlowError>>,
     /// The signals of the callers that wait for it.
-    waiting: Vec<Arc<Done>>,
+    pub(crate) waiting: Vec<Arc<Done>>,
     /// Called when it is over.
-    told: Vec<Told>,
+    pub(crate) told: Vec<Told>,
 }
 
 /// A function that is told once.
@@ -1043,155 +1044,6 @@ impl Shared {
                     std::panic::resume_unwind(panic);
                 }
             }
-        }
-    }
-}
-
-/// How a request runs.
-///
-/// ```
-/// # use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
-/// # let schema = Schema::new([("n", Type::U64)]);
-/// # let mut net = ModelBuilder::new("one envelope");
-/// # let source = net.source(library::source("source", &schema, || [Envelope::new([vec![1u64, 2, 3].into()])]));
-/// # net.end(source.output(0));
-/// # let model = net.build().unwrap();
-/// use vicus_machine::{RequestOptions, Runtime};
-/// let runtime = Runtime::builder().threads(1).start();
-/// let options = RequestOptions { is_timed: true, ..RequestOptions::default() };
-/// let request = runtime.submit_within(&model, Vec::new(), options); // as above
-/// request.wait().unwrap();
-/// assert!(request.counts().iter().any(|counts| counts.busy_ns > 0));
-/// ```
-#[derive(Clone, Debug)]
-pub struct RequestOptions {
-    /// What its boxes and tasks may hold.
-    pub budget: Budget,
-    /// Whether the time in each box's code is measured ([`BoxCounts::busy_ns`]).
-    pub is_timed: bool,
-}
-
-impl Default for RequestOptions {
-    /// No bound, and not timed.
-    fn default() -> RequestOptions {
-        Budget::UNBOUNDED.into()
-    }
-}
-
-impl From<Budget> for RequestOptions {
-    fn from(budget: Budget) -> RequestOptions {
-        RequestOptions { budget, is_timed: false }
-    }
-}
-
-impl From<u64> for RequestOptions {
-    fn from(bytes: u64) -> RequestOptions {
-        Budget::from(bytes).into()
-    }
-}
-
-impl RequestOptions {
-    pub(crate) fn accounted(self) -> (Option<Arc<Account>>, bool) {
-        (Account::new(self.budget), self.is_timed)
-    }
-}
-
-/// Nanoseconds on a clock of this process.
-pub(crate) fn now_ns() -> u64 {
-    static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
-    BEGAN.elapsed().as_nanos() as u64
-}
-
-/// A submitted instance. Dropping the handle lets it run on by itself.
-pub struct Request {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) state: Arc<RequestState>,
-}
-
-impl Request {
-    /// Its number; a smaller one is older and goes first.
-    pub fn id(&self) -> u64 {
-        self.state.instance.id().0
-    }
-
-    /// Waits until the request is over. Called in a task of the same runtime, its thread runs tasks of the awaited request
-    /// meanwhile, on top of the one that waits, and immediate ones; where a strategy has one queue for both kinds, any.
-    ///
-    /// # Errors
-    /// Why it has no result; see [`FlowError`].
-    ///
-    /// # Panics
-    /// If requests would wait in a circle: this one for one whose task lies beneath the calling one on its stack, or through others.
-    pub fn wait(&self) -> Result<Totals, FlowError> {
-        let mut answer = self.state.lock();
-        if answer.result.is_none() {
-            let done = Done::new();
-            answer.waiting.push(Arc::clone(&done));
-            drop(answer);
-            done.wait(self.shared.is_here().then(|| self.state.instance.id()));
-            answer = self.state.lock();
-        }
-        answer.result.clone().expect("it is over")
-    }
-
-    /// Blocks the calling thread until the request is over, but no longer than this. `None`: it is not over yet. Called in a task,
-    /// its thread runs nothing else meanwhile.
-    pub fn wait_for(&self, at_most: Duration) -> Option<Result<Totals, FlowError>> {
-        let waiting = self.state.done.wait_timeout_while(self.state.lock(), at_most, |answer| answer.result.is_none());
-        waiting.expect("nothing panics under this lock").0.result.clone()
-    }
-
-    /// What each of its boxes has done so far, in the order of the model's boxes; exact when the request is over. Near is
-    /// what stayed on a NUMA node, far what went from one to another.
-    ///
-    /// ```
-    /// # use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
-    /// # let schema = Schema::new([("n", Type::U64)]);
-    /// # let mut net = ModelBuilder::new("one envelope");
-    /// # let source = net.source(library::source("source", &schema, || [Envelope::new([vec![1u64, 2, 3].into()])]));
-    /// # net.end(source.output(0));
-    /// # let model = net.build().unwrap();
-    /// # let runtime = vicus_machine::Runtime::builder().threads(1).start();
-    /// let request = runtime.submit(&model); // as above, with three rows
-    /// request.wait().unwrap();
-    /// assert_eq!(request.counts()[source.index()].rows_sent(), 3);
-    /// ```
-    pub fn counts(&self) -> Vec<BoxCounts> {
-        self.state.instance.counts()
-    }
-
-    /// What it has cost so far.
-    pub fn totals(&self) -> Totals {
-        self.state.instance.totals()
-    }
-
-    /// Whether it is over.
-    pub fn is_done(&self) -> bool {
-        self.state.lock().result.is_some()
-    }
-
-    /// Has a function called when it is over: by the thread that ends it, which does nothing else meanwhile, or at once if it is over.
-    /// So it should only tell somebody.
-    pub fn when_done(&self, tell: impl FnOnce() + Send + 'static) {
-        let mut answer = self.state.lock();
-        if answer.result.is_none() {
-            answer.told.push(Box::new(tell));
-            return;
-        }
-        drop(answer);
-        tell();
-    }
-
-    /// Cancels it: no box of it is invoked any more. It is over when the invocations that run now have returned. Their tasks that have
-    /// not begun are dropped, except those of [`join`](crate::join), whose results are needed; those that run may check
-    /// [`is_cancelled`](crate::is_cancelled).
-    pub fn cancel(&self) {
-        let instance = &self.state.instance;
-        instance.fail(FlowError::Cancelled);
-        self.shared.sweep(instance, None);
-        let outcome = self.shared.settle(instance);
-        if let (Some(outcome), Some(recording)) = (outcome, &self.shared.recording) {
-            recording.ended(instance, outcome);
         }
     }
 }

@@ -29,11 +29,13 @@ pub enum Format {
     RdfXml,
     /// JSON-LD 1.1, in expanded form.
     JsonLd,
+    /// An Arrow IPC stream: solutions, a truth value, or triples, whose terms are dictionaries of texts in N-Triples.
+    Arrow,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 11] = [
+    pub const ALL: [Format; 12] = [
         Format::Table,
         Format::Json,
         Format::Xml,
@@ -45,6 +47,7 @@ impl Format {
         Format::TriG,
         Format::RdfXml,
         Format::JsonLd,
+        Format::Arrow,
     ];
 
     /// Its short name: `json`, `nt`, `rdfxml`.
@@ -61,13 +64,14 @@ impl Format {
             Format::TriG => "trig",
             Format::RdfXml => "rdfxml",
             Format::JsonLd => "jsonld",
+            Format::Arrow => "arrow",
         }
     }
 
     /// Whether it is a syntax of RDF.
     pub fn is_rdf(self) -> bool {
         match self {
-            Format::Table | Format::Json | Format::Xml | Format::Csv | Format::Tsv => false,
+            Format::Table | Format::Json | Format::Xml | Format::Csv | Format::Tsv | Format::Arrow => false,
             Format::NTriples | Format::NQuads | Format::Turtle | Format::TriG | Format::RdfXml | Format::JsonLd => true,
         }
     }
@@ -84,14 +88,18 @@ impl Format {
     /// use vicus_sparql::Form;
     /// assert!(Format::Csv.check(&Form::Ask).is_ok());
     /// let error = Format::Csv.check(&Form::Construct).unwrap_err();
-    /// let text = "the triples of a CONSTRUCT can't be written as csv, but as nt, nq, ttl, trig, rdfxml or jsonld";
+    /// let text = "the triples of a CONSTRUCT can't be written as csv, but as nt, nq, ttl, trig, rdfxml, jsonld or arrow";
     /// assert_eq!(error.to_string(), text);
     /// ```
     ///
     /// # Errors
     /// It has no way to write them.
     pub fn check(self, form: &Form) -> Result<(), WrongFormat> {
-        if self.is_rdf() == form.is_graph() { Ok(()) } else { Err(WrongFormat { format: self, form: form.clone() }) }
+        if self == Format::Arrow || self.is_rdf() == form.is_graph() {
+            Ok(())
+        } else {
+            Err(WrongFormat { format: self, form: form.clone() })
+        }
     }
 }
 
@@ -112,7 +120,7 @@ impl fmt::Display for WrongFormat {
             Form::Construct => "the triples of a CONSTRUCT",
             Form::Describe => "the triples of a DESCRIBE",
         };
-        let fit = Format::ALL.into_iter().filter(|format| format.is_rdf() == self.form.is_graph());
+        let fit = Format::ALL.into_iter().filter(|format| format.check(&self.form).is_ok());
         let mut names: Vec<&str> = fit.map(Format::name).collect();
         let last = names.pop().expect("there are formats for every form");
         write!(f, "{what} can't be written as {}, but as {} or {last}", self.format.name(), names.join(", "))

@@ -1,5 +1,6 @@
 //! Where the solutions of an answer go: into a function by batches, into a number, or as text into anything that is written to.
 
+mod arrow;
 mod format;
 mod graph;
 mod stream;

@@ -1,5 +1,6 @@
 //! Answers as text: written while the query runs, by several boxes at once if there are several; a table for people at the end.
 
+use super::arrow::{self, Batches};
 use super::format::{Format, WrongFormat};
 use super::graph::{self, Triples};
 use super::syntax::{NotInXml, Syntax, most_bytes};
@@ -27,7 +28,7 @@ pub struct TextSink<W> {
 struct Written<W> {
     out: Option<W>,
     /// What comes before all rows, until it has been written.
-    head: Option<String>,
+    head: Option<Vec<u8>>,
 }
 
 impl<W: Write + Send + 'static> TextSink<W> {
@@ -46,6 +47,27 @@ impl<W: Write + Send + 'static> TextSink<W> {
         TextSink { pace: Some(pace), ..TextSink::new(format, out) }
     }
 
+    /// Writes a piece, and the head before the first one.
+    pub(super) fn put(&self, bytes: &[u8], turn: &Turn<'_>) -> io::Result<()> {
+        self.put_behind(0, bytes, turn)
+    }
+
+    /// The same; so many of its bytes separate it from what was written before.
+    fn put_behind(&self, separator: usize, bytes: &[u8], turn: &Turn<'_>) -> io::Result<()> {
+        let write = || {
+            // The first writer has the head, and none comes between.
+            let mut written = self.written.lock().map_err(|_| io::Error::other("the writer has panicked"))?;
+            let Written { out, head } = &mut *written;
+            let (Some(out), head) = (out, head.take()) else { return Ok(()) };
+            let begin = if head.is_some() { separator } else { 0 };
+            out.write_all(&head.unwrap_or_default())?;
+            out.write_all(&bytes[begin..])?;
+            out.flush()
+        };
+        // What has a pace never blocks; a slow reader of another writer must not keep a worker from its work.
+        if self.pace.is_some() { write() } else { turn.blocking(write) }
+    }
+
     /// Whether the box is to do no more in this invocation.
     pub(super) fn pauses(&self, turn: &mut Turn<'_>) -> bool {
         self.pace.as_ref().is_some_and(|pace| pace.pause(turn))
@@ -57,12 +79,17 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
     type Output = W;
 
     fn taker(self: &Arc<Self>, solutions: &Arc<Solutions>) -> TextTaker<W> {
-        let begin = |head| self.written.lock().expect("nothing panics under this lock").head = Some(head);
+        let begin = |head: Vec<u8>| self.written.lock().expect("nothing panics under this lock").head = Some(head);
         let kind = match (solutions.form(), Syntax::of(self.format)) {
             (Form::Ask, _) => Kind::Count,
+            (form, _) if self.format == Format::Arrow => {
+                // Where the schema can't be written, neither can a batch, which says so.
+                begin(arrow::head(form).unwrap_or_default());
+                Kind::Arrow(Batches::new(form))
+            }
             (Form::Select { .. }, None) => Kind::Table { held: 0 },
             (Form::Select { variables }, Some(syntax)) => {
-                begin(syntax.head(variables));
+                begin(syntax.head(variables).into_bytes());
                 Kind::Text(Text {
                     syntax,
                     variables: variables.clone(),
@@ -73,7 +100,7 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
             }
             (Form::Construct | Form::Describe, _) => {
                 let prefixes = solutions.plan.prefixes();
-                begin(graph::head(self.format, prefixes));
+                begin(graph::head(self.format, prefixes).into_bytes());
                 Kind::Triples(Box::new(Triples::new(self.format, prefixes)))
             }
         };
@@ -88,6 +115,10 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
         let mut written = self.written.lock().map_err(|_| io::Error::other("the writer has panicked"))?;
         let mut out = written.out.take().expect("an answer ends once");
         match (solutions.form(), self.format) {
+            (Form::Ask, Format::Arrow) => {
+                out.write_all(&arrow::truth(rows > 0).map_err(io::Error::other)?)?;
+                out.write_all(&arrow::TAIL)?;
+            }
             (Form::Ask, Format::Table) => writeln!(out, "{}", if rows > 0 { "yes" } else { "no" })?,
             (Form::Ask, format) => {
                 let format = match format {
@@ -106,12 +137,15 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
                 write_table(&mut out, &solutions.run, variables, &table)?;
             }
             (form, format) => {
-                let tail =
-                    if form.is_graph() { graph::tail(format) } else { Syntax::of(format).map_or("", Syntax::tail) };
+                let tail = match format {
+                    Format::Arrow => &arrow::TAIL[..],
+                    _ if form.is_graph() => graph::tail(format).as_bytes(),
+                    _ => Syntax::of(format).map_or("", Syntax::tail).as_bytes(),
+                };
                 // There was no row to come after it.
                 let head = written.head.take();
-                out.write_all(head.unwrap_or_default().as_bytes())?;
-                out.write_all(tail.as_bytes())?;
+                out.write_all(&head.unwrap_or_default())?;
+                out.write_all(tail)?;
             }
         }
         out.flush()?;
@@ -133,6 +167,7 @@ enum Kind {
     },
     Text(Text),
     Triples(Box<Triples>),
+    Arrow(Batches),
 }
 
 impl<W: Write + Send + 'static> Taker for TextTaker<W> {
@@ -151,6 +186,10 @@ impl<W: Write + Send + 'static> Taker for TextTaker<W> {
             }
             Kind::Text(text) => text.take(&self.sink, &batch.solutions.run, (batch.envelope, row), turn),
             Kind::Triples(triples) => triples.take(&self.sink, &batch.solutions.run, (batch.envelope, row), turn),
+            Kind::Arrow(batches) => {
+                let pauses = batches.take(&self.sink, &batch.solutions.run, batch.envelope, turn)?;
+                Ok(pauses.then_some(batch.envelope.rows()))
+            }
             Kind::Table { .. } | Kind::Count => Ok(None),
         }
     }
@@ -262,23 +301,16 @@ impl Ready {
         Ok(turn.book(self.text.capacity() as u64)?)
     }
 
-    /// Writes what is ready. A slow reader must not keep a worker from its work.
-    pub(super) fn write<W: Write>(&mut self, sink: &TextSink<W>, turn: &mut Turn<'_>) -> io::Result<()> {
+    /// Writes what is ready.
+    pub(super) fn write<W: Write + Send + 'static>(
+        &mut self,
+        sink: &TextSink<W>,
+        turn: &mut Turn<'_>,
+    ) -> io::Result<()> {
         if self.text.is_empty() {
             return Ok(());
         }
-        let write = || {
-            // The first writer has the head, and none comes between.
-            let mut written = sink.written.lock().map_err(|_| io::Error::other("the writer has panicked"))?;
-            let Written { out, head } = &mut *written;
-            let (Some(out), head) = (out, head.take()) else { return Ok(()) };
-            let begin = if head.is_some() { self.separator } else { 0 };
-            out.write_all(head.unwrap_or_default().as_bytes())?;
-            out.write_all(&self.text.as_bytes()[begin..])?;
-            out.flush()
-        };
-        // What has a pace never blocks.
-        if sink.pace.is_some() { write() } else { turn.blocking(write) }?;
+        sink.put_behind(self.separator, self.text.as_bytes(), turn)?;
         self.text.clear();
         Ok(())
     }

@@ -154,3 +154,46 @@ fn only_the_first_rows_are_handed_out_where_no_more_are_wanted() {
         assert_eq!(session.count(MODEST).unwrap(), 500, "{strategy}");
     });
 }
+
+/// What Arrow's own reader makes of a stream is what N-Triples has, whichever box wrote first.
+#[test]
+fn an_arrow_stream_has_the_same_rows() {
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int32Type;
+    let read = |bytes: &[u8]| {
+        let mut rows: Vec<Vec<Option<String>>> = Vec::new();
+        for batch in arrow_ipc::reader::StreamReader::try_new(bytes, None).unwrap() {
+            let batch = batch.unwrap();
+            let columns: Vec<_> =
+                batch.columns().iter().map(|column| column.as_dictionary::<Int32Type>().clone()).collect();
+            for row in 0..batch.num_rows() {
+                let cell = |column: &arrow_array::DictionaryArray<Int32Type>| {
+                    column.key(row).map(|key| column.values().as_string::<i32>().value(key).to_owned())
+                };
+                rows.push(columns.iter().map(cell).collect());
+            }
+        }
+        rows.sort();
+        rows
+    };
+    under_all_strategies(|strategy| {
+        let service = service(strategy, 1 << 30);
+        let session = service.session(&dataset(), shared());
+        let text = "SELECT ?s ?o ?none { ?s ?p ?o }";
+        let (arrow, _) = session.write(text, Format::Arrow, Vec::new()).unwrap();
+        let (tsv, _) = session.write(text, Format::Tsv, Vec::new()).unwrap();
+        let cell = |cell: &str| (!cell.is_empty()).then(|| cell.to_owned());
+        let lines = str::from_utf8(&tsv).unwrap().lines().skip(1);
+        let mut expected: Vec<Vec<Option<String>>> = lines.map(|line| line.split('\t').map(cell).collect()).collect();
+        expected.sort();
+        assert!(read(&arrow) == expected && expected.len() == 3000, "{strategy}");
+        // No rows, and no columns.
+        let (none, _) = session.write("SELECT ?x { ?x <http://e/none> 1 }", Format::Arrow, Vec::new()).unwrap();
+        assert!(read(&none).is_empty(), "{strategy}");
+        let (triples, _) = session.write("CONSTRUCT { ?s ?p 1 } { ?s ?p ?o }", Format::Arrow, Vec::new()).unwrap();
+        assert_eq!(read(&triples).len(), 500, "{strategy}");
+        let (truth, _) = session.write("ASK { ?s ?p ?o }", Format::Arrow, Vec::new()).unwrap();
+        let batch = arrow_ipc::reader::StreamReader::try_new(&*truth, None).unwrap().next().unwrap().unwrap();
+        assert!(batch.column(0).as_boolean().value(0), "{strategy}");
+    });
+}

@@ -145,7 +145,7 @@ impl Triples {
         Ok(sink.pauses(turn).then_some(envelope.rows()))
     }
 
-    fn write<W: Write>(&mut self, sink: &TextSink<W>, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+    fn write<W: Write + Send + 'static>(&mut self, sink: &TextSink<W>, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         self.syntax.close(&mut self.ready.text);
         Ok(self.ready.write(sink, turn)?)
     }

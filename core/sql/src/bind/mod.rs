@@ -1,0 +1,246 @@
+//! From a tree of syntax to a plan: names become columns, types are settled, subqueries become joins.
+
+mod aggregate;
+mod expression;
+mod from;
+pub(crate) use from::equalities;
+mod function;
+mod literal;
+mod query;
+mod subquery;
+
+use crate::error::{Place, SqlError, SqlErrorKind};
+use crate::expression::{ColumnId, Expr};
+use crate::parse::Parsed;
+use crate::relation::{Columns, Fold, Relation};
+use crate::stack::deep;
+use crate::stop::Stop;
+use crate::table::Catalogue;
+use crate::types::SqlType;
+use sqlparser::ast;
+use sqlparser::ast::Spanned;
+use sqlparser::tokenizer::Span;
+use std::collections::BTreeMap;
+use subquery::Attached;
+
+/// A plan as it is written, with the names of its columns.
+pub(crate) struct Bound {
+    pub(crate) relation: Relation,
+    pub(crate) outputs: Vec<Output>,
+    /// Conditions of a subquery that name columns of outer queries. What they need of the subquery are columns of the relation.
+    correlated: Vec<Expr>,
+    /// The value of a correlated subquery that is an aggregate, over the columns of the relation: where no row is found, COUNT is 0.
+    lifted: Option<Expr>,
+}
+
+/// A column of a query's answer.
+#[derive(Clone)]
+pub(crate) struct Output {
+    pub(crate) name: String,
+    pub(crate) id: ColumnId,
+    pub(crate) kind: SqlType,
+    /// It is NULL as written, without a type of its own.
+    pub(crate) is_null: bool,
+}
+
+/// Settles the names and types of a statement.
+pub(crate) fn bind(
+    parsed: &Parsed,
+    catalogue: &dyn Catalogue,
+    columns: &mut Columns,
+    stop: &Stop<'_>,
+) -> Result<Bound, SqlError> {
+    let mut binder = Binder {
+        parsed,
+        catalogue,
+        columns,
+        stop,
+        scopes: Vec::new(),
+        ctes: Vec::new(),
+        innermost_cte: None,
+        depth: 0,
+        joins: 0,
+        outer_places: BTreeMap::new(),
+    };
+    let bound = binder.query(parsed.query(), false)?;
+    if let Some(column) = bound.relation.missing() {
+        let place = binder.outer_places.get(&column).copied().unwrap_or_default();
+        let name = binder.columns.name(column);
+        let what =
+            format!("{name} of an outer query, where it stands here: only the WHERE of a subquery may name it, that");
+        return Err(SqlError::unsupported(place, what));
+    }
+    Ok(bound)
+}
+
+/// The greatest depth of an expression, and of a tree of operators.
+const MOST_DEPTH: usize = 800;
+
+/// The greatest number of joins.
+const MOST_JOINS: usize = 400;
+
+struct Binder<'a> {
+    parsed: &'a Parsed,
+    catalogue: &'a dyn Catalogue,
+    columns: &'a mut Columns,
+    stop: &'a Stop<'a>,
+    /// The queries around the present place, the innermost last.
+    scopes: Vec<Scope<'a>>,
+    ctes: Vec<Cte<'a>>,
+    /// The last of them that the present place sees; it knows the one before it.
+    innermost_cte: Option<usize>,
+    /// How deep the present place is in expressions and set operations.
+    depth: usize,
+    /// How many joins there are: trees of operators are as deep as their chain.
+    joins: usize,
+    /// Where columns of outer queries were named.
+    outer_places: BTreeMap<ColumnId, Place>,
+}
+
+/// A query of a WITH.
+#[derive(Clone, Copy)]
+struct Cte<'a> {
+    alias: &'a ast::TableAlias,
+    query: &'a ast::Query,
+    /// The last of those that it sees.
+    before: Option<usize>,
+}
+
+/// The names that a query's expressions can use.
+#[derive(Default)]
+struct Scope<'a> {
+    tables: Vec<NamedTable>,
+    /// The expressions of the select list by their aliases, for clauses that may name these.
+    aliases: Vec<(String, &'a ast::Expr)>,
+    /// Whether aggregates may be called, and what was called so far.
+    aggregates: Option<Aggregates>,
+    /// Subqueries that the expressions bound last refer to, to be joined with the rows that these are computed from.
+    attached: Vec<Attached>,
+    /// The clause that is being bound, for errors.
+    clause: &'static str,
+}
+
+/// A table of a FROM clause.
+#[derive(Clone)]
+struct NamedTable {
+    /// Its alias or name; none for the columns that a USING has merged.
+    name: Option<String>,
+    columns: Vec<NamedColumn>,
+}
+
+#[derive(Clone)]
+struct NamedColumn {
+    name: String,
+    id: ColumnId,
+    /// It is one of those that a USING has merged: only `table.column` means it.
+    is_merged: bool,
+}
+
+#[derive(Default)]
+struct Aggregates {
+    folds: Vec<Fold>,
+    /// Subqueries within the arguments of aggregates.
+    attached: Vec<Attached>,
+    /// Whether the present place is within an aggregate's arguments.
+    is_inside: bool,
+}
+
+impl<'a> Binder<'a> {
+    fn place(&self, span: Span) -> Place {
+        self.parsed.place(span.start)
+    }
+
+    fn place_of(&self, node: &impl Spanned) -> Place {
+        self.place(node.span())
+    }
+
+    /// Goes one level deeper. Trees are dropped on any stack, so they are not as deep as texts may be long.
+    fn deeper<R>(&mut self, place: Place, work: impl FnOnce(&mut Self) -> Result<R, SqlError>) -> Result<R, SqlError> {
+        self.step()?;
+        if self.depth >= MOST_DEPTH {
+            let message = format!("expressions and set operations are nested more than {MOST_DEPTH} levels deep");
+            return Err(SqlError::new(SqlErrorKind::TooDeep, place, message));
+        }
+        self.depth += 1;
+        let result = deep(|| work(self));
+        self.depth -= 1;
+        result
+    }
+
+    /// Counts a join.
+    fn count_join(&mut self, place: Place) -> Result<(), SqlError> {
+        self.joins += 1;
+        if self.joins > MOST_JOINS {
+            let message = format!("the statement has more than {MOST_JOINS} tables and subqueries");
+            return Err(SqlError::new(SqlErrorKind::TooDeep, place, message));
+        }
+        self.step()
+    }
+
+    fn scope(&mut self) -> &mut Scope<'a> {
+        self.scopes.last_mut().expect("a query is being bound")
+    }
+
+    /// Counts a step of planning.
+    fn step(&self) -> Result<(), SqlError> {
+        self.stop.step(1)
+    }
+
+    /// The column of a name, in the innermost query that has it. Whether it is an outer one.
+    fn column(&mut self, table: Option<&ast::Ident>, name: &ast::Ident) -> Result<Option<Expr>, SqlError> {
+        let place = self.place(name.span);
+        for (depth, scope) in self.scopes.iter().rev().enumerate() {
+            self.stop.step(1)?;
+            let mut found: Vec<ColumnId> = Vec::new();
+            for one in &scope.tables {
+                match table {
+                    Some(wanted) if !one.name.as_ref().is_some_and(|name| is_name(wanted, name)) => continue,
+                    _ => {}
+                }
+                let named = one.columns.iter().filter(|column| is_name(name, &column.name));
+                found.extend(named.filter(|column| table.is_some() || !column.is_merged).map(|column| column.id));
+            }
+            match found[..] {
+                [] => {}
+                [id] => {
+                    if depth > 0 {
+                        self.outer_places.entry(id).or_insert(place);
+                    }
+                    return Ok(Some(self.columns.expr(id)));
+                }
+                _ => {
+                    let full = table.map_or(String::new(), |table| format!("{}.", table.value)) + &name.value;
+                    let message = format!("{full} is the name of several columns: write it with its table's name");
+                    return Err(SqlError::new(SqlErrorKind::Ambiguous, place, message));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn unknown_column(&self, table: Option<&ast::Ident>, name: &ast::Ident) -> SqlError {
+        let tables = || self.scopes.iter().rev().flat_map(|scope| &scope.tables);
+        if let Some(wanted) = table {
+            let is_known = tables().any(|one| one.name.as_ref().is_some_and(|name| is_name(wanted, name)));
+            if !is_known {
+                let names = tables().filter_map(|one| one.name.as_deref());
+                return self.unknown(self.place(wanted.span), "table", &wanted.value, names);
+            }
+        }
+        let of_table =
+            |one: &&NamedTable| table.is_none_or(|wanted| one.name.as_ref().is_some_and(|name| is_name(wanted, name)));
+        let names = tables().filter(of_table).flat_map(|one| &one.columns).map(|column| column.name.as_str());
+        self.unknown(self.place(name.span), "column", &name.value, names)
+    }
+
+    fn unknown<'n>(&self, place: Place, what: &str, name: &str, names: impl Iterator<Item = &'n str>) -> SqlError {
+        let near = crate::error::near(name, names);
+        let message = format!("there is no {what} {name}{}", crate::error::suggestion(&near));
+        SqlError::new(SqlErrorKind::Unknown { near }, place, message)
+    }
+}
+
+/// Whether an identifier means this name: letters count alike, unless it is quoted.
+fn is_name(ident: &ast::Ident, name: &str) -> bool {
+    ident.value == name || (ident.quote_style.is_none() && ident.value.to_lowercase() == name.to_lowercase())
+}

@@ -1,0 +1,289 @@
+//! The states of aggregates, a value for each group.
+
+use super::keys::{KeyTable, KeyWriter};
+use crate::evaluate::Vector;
+use crate::relation::FoldKind;
+use crate::types::{SqlType, canonical, order_doubles};
+use std::cmp::Ordering;
+use vicus_flow::{BoxError, Column, Grow};
+
+/// The state of one aggregate.
+pub(crate) struct State {
+    kind: FoldKind,
+    values: Values,
+    /// For DISTINCT: the values of each group that were seen.
+    seen: Option<(KeyTable, SqlType)>,
+    /// Bytes of texts.
+    text_bytes: u64,
+}
+
+enum Values {
+    Count(Vec<i64>),
+    /// Sums with how many values they have.
+    Integers(Vec<i128>, Vec<i64>),
+    Doubles(Vec<f64>, Vec<i64>),
+    Truth(Vec<Option<bool>>),
+    BestInteger(Vec<Option<i64>>),
+    BestDouble(Vec<Option<f64>>),
+    BestDate(Vec<Option<i32>>),
+    BestText(Vec<Option<Box<str>>>),
+}
+
+impl State {
+    /// Of an aggregate of values of this type.
+    pub(crate) fn new(kind: FoldKind, argument: SqlType, is_distinct: bool, seed: u64) -> State {
+        let values = match (kind, argument) {
+            (FoldKind::Count, _) => Values::Count(Vec::new()),
+            (FoldKind::Sum | FoldKind::Average, SqlType::Double) => Values::Doubles(Vec::new(), Vec::new()),
+            (FoldKind::Sum | FoldKind::Average, _) => Values::Integers(Vec::new(), Vec::new()),
+            (FoldKind::Every | FoldKind::Some, _) | (_, SqlType::Boolean) => Values::Truth(Vec::new()),
+            (_, SqlType::BigInt | SqlType::Timestamp) => Values::BestInteger(Vec::new()),
+            (_, SqlType::Double) => Values::BestDouble(Vec::new()),
+            (_, SqlType::Date) => Values::BestDate(Vec::new()),
+            (_, SqlType::Varchar) => Values::BestText(Vec::new()),
+        };
+        let seen = is_distinct.then(|| (KeyTable::new(seed), argument));
+        State { kind, values, seen, text_bytes: 0 }
+    }
+
+    /// Bytes of memory that it holds.
+    pub(crate) fn held(&self) -> u64 {
+        let values = match &self.values {
+            Values::Count(values) => 8 * values.capacity(),
+            Values::Integers(sums, counts) => 16 * sums.capacity() + 8 * counts.capacity(),
+            Values::Doubles(sums, counts) => 8 * (sums.capacity() + counts.capacity()),
+            Values::Truth(values) => values.capacity(),
+            Values::BestInteger(values) => 16 * values.capacity(),
+            Values::BestDouble(values) => 16 * values.capacity(),
+            Values::BestDate(values) => 8 * values.capacity(),
+            Values::BestText(values) => 16 * values.capacity(),
+        };
+        values as u64 + self.text_bytes + self.seen.as_ref().map_or(0, |(seen, _)| seen.held())
+    }
+
+    /// Makes room for so many groups.
+    pub(crate) fn resize(&mut self, groups: usize) -> Result<(), BoxError> {
+        fn to<T: Clone>(values: &mut Vec<T>, groups: usize, zero: T) -> Result<(), BoxError> {
+            values.grow(groups.saturating_sub(values.len()))?;
+            values.resize(groups.max(values.len()), zero);
+            Ok(())
+        }
+        match &mut self.values {
+            Values::Count(values) => to(values, groups, 0),
+            Values::Integers(sums, counts) => to(sums, groups, 0).and_then(|()| to(counts, groups, 0)),
+            Values::Doubles(sums, counts) => to(sums, groups, 0.0).and_then(|()| to(counts, groups, 0)),
+            Values::Truth(values) => to(values, groups, None),
+            Values::BestInteger(values) => to(values, groups, None),
+            Values::BestDouble(values) => to(values, groups, None),
+            Values::BestDate(values) => to(values, groups, None),
+            Values::BestText(values) => to(values, groups, None),
+        }
+    }
+
+    /// Adds a value for each row to the row's group; without values, it counts rows.
+    pub(crate) fn add(&mut self, vector: Option<&Vector>, groups: &[u32]) -> Result<(), BoxError> {
+        let Some(vector) = vector else {
+            if let Values::Count(counts) = &mut self.values {
+                groups.iter().for_each(|&group| counts[group as usize] += 1);
+            }
+            return Ok(());
+        };
+        if let Some((seen, kind)) = &mut self.seen {
+            let (vectors, kinds) = ([vector.clone()], [*kind]);
+            let (writer, mut value, mut key) = (KeyWriter::new(&vectors, &kinds), Vec::new(), Vec::new());
+            let mut rows = Vec::new();
+            for (row, group) in groups.iter().enumerate() {
+                if writer.write(row, &mut value) {
+                    continue;
+                }
+                key.clear();
+                key.extend_from_slice(&group.to_le_bytes());
+                key.extend_from_slice(&value);
+                let before = seen.len();
+                if seen.number(&key)? as usize == before {
+                    rows.push(row);
+                }
+            }
+            return self.add_rows(vector, groups, rows.into_iter());
+        }
+        self.add_rows(vector, groups, 0..groups.len())
+    }
+
+    fn add_rows(&mut self, vector: &Vector, groups: &[u32], rows: impl Iterator<Item = usize>) -> Result<(), BoxError> {
+        let greatest = self.kind == FoldKind::Greatest;
+        let is_better = |order: Ordering| if greatest { order.is_gt() } else { order.is_lt() };
+        match &mut self.values {
+            Values::Count(counts) => {
+                for row in rows.filter(|&row| !vector.is_null(row)) {
+                    counts[groups[row] as usize] += 1;
+                }
+            }
+            Values::Integers(sums, counts) => {
+                let values = vector.values::<i64>();
+                for row in rows {
+                    if let Some(value) = values.get(row) {
+                        sums[groups[row] as usize] += i128::from(value);
+                        counts[groups[row] as usize] += 1;
+                    }
+                }
+            }
+            Values::Doubles(sums, counts) => {
+                let values = vector.values::<f64>();
+                for row in rows {
+                    if let Some(value) = values.get(row) {
+                        sums[groups[row] as usize] += value;
+                        counts[groups[row] as usize] += 1;
+                    }
+                }
+            }
+            Values::Truth(truth) => {
+                let is_any = matches!(self.kind, FoldKind::Some | FoldKind::Greatest);
+                let values = vector.values::<bool>();
+                for row in rows {
+                    if let Some(value) = values.get(row) {
+                        let known = &mut truth[groups[row] as usize];
+                        *known = Some(known.map_or(value, |known| if is_any { known | value } else { known & value }));
+                    }
+                }
+            }
+            Values::BestInteger(best) => {
+                let values = vector.values::<i64>();
+                for row in rows {
+                    if let Some(value) = values.get(row) {
+                        let known = &mut best[groups[row] as usize];
+                        if known.is_none_or(|known| is_better(value.cmp(&known))) {
+                            *known = Some(value);
+                        }
+                    }
+                }
+            }
+            Values::BestDouble(best) => {
+                let values = vector.values::<f64>();
+                for row in rows {
+                    if let Some(value) = values.get(row) {
+                        let known = &mut best[groups[row] as usize];
+                        if known.is_none_or(|known| is_better(order_doubles(value, known))) {
+                            *known = Some(canonical(value));
+                        }
+                    }
+                }
+            }
+            Values::BestDate(best) => {
+                let values = vector.values::<i32>();
+                for row in rows {
+                    if let Some(value) = values.get(row) {
+                        let known = &mut best[groups[row] as usize];
+                        if known.is_none_or(|known| is_better(value.cmp(&known))) {
+                            *known = Some(value);
+                        }
+                    }
+                }
+            }
+            Values::BestText(best) => {
+                let texts = vector.texts();
+                for row in rows {
+                    if let Some(text) = texts.get(row) {
+                        let known = &mut best[groups[row] as usize];
+                        if known.as_deref().is_none_or(|known| is_better(text.as_bytes().cmp(known.as_bytes()))) {
+                            self.text_bytes += text.len() as u64;
+                            self.text_bytes -= known.as_ref().map_or(0, |known| known.len() as u64);
+                            *known = Some(text.into());
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The types of the columns in which states are sent from box to box.
+    pub(crate) fn part_kinds(kind: FoldKind, argument: SqlType) -> Vec<SqlType> {
+        match (kind, argument) {
+            (FoldKind::Count, _) => vec![SqlType::BigInt],
+            (FoldKind::Sum | FoldKind::Average, SqlType::Double) => vec![SqlType::Double, SqlType::BigInt],
+            // The high and the low half.
+            (FoldKind::Sum | FoldKind::Average, _) => vec![SqlType::BigInt; 3],
+            (_, argument) => vec![argument],
+        }
+    }
+
+    /// The states of some groups.
+    pub(crate) fn parts(&self, groups: std::ops::Range<usize>) -> Vec<Column> {
+        match &self.values {
+            Values::Count(counts) => vec![counts[groups].to_vec().into()],
+            Values::Doubles(sums, counts) => {
+                vec![sums[groups.clone()].to_vec().into(), counts[groups].to_vec().into()]
+            }
+            Values::Integers(sums, counts) => {
+                let half =
+                    |shift: u32| sums[groups.clone()].iter().map(|sum| (sum >> shift) as i64).collect::<Vec<i64>>();
+                vec![half(64).into(), half(0).into(), counts[groups.clone()].to_vec().into()]
+            }
+            _ => vec![self.best(groups)],
+        }
+    }
+
+    /// Adds the states of another box, a row for each group.
+    pub(crate) fn add_parts(&mut self, parts: &[Vector], groups: &[u32]) -> Result<(), BoxError> {
+        let integer = |part: usize, row: usize| parts[part].values::<i64>().get(row).unwrap_or(0);
+        match &mut self.values {
+            Values::Count(counts) => {
+                groups.iter().enumerate().for_each(|(row, &group)| counts[group as usize] += integer(0, row));
+            }
+            Values::Integers(sums, counts) => {
+                for (row, &group) in groups.iter().enumerate() {
+                    sums[group as usize] += (i128::from(integer(0, row)) << 64) | i128::from(integer(1, row) as u64);
+                    counts[group as usize] += integer(2, row);
+                }
+            }
+            Values::Doubles(sums, counts) => {
+                let values = parts[0].values::<f64>();
+                for (row, &group) in groups.iter().enumerate() {
+                    sums[group as usize] += values.get(row).unwrap_or(0.0);
+                    counts[group as usize] += integer(1, row);
+                }
+            }
+            _ => return self.add_rows(&parts[0], groups, 0..groups.len()),
+        }
+        Ok(())
+    }
+
+    /// The results of some groups.
+    pub(crate) fn results(&self, groups: std::ops::Range<usize>) -> Result<Column, BoxError> {
+        let is_average = self.kind == FoldKind::Average;
+        Ok(match &self.values {
+            Values::Count(counts) => counts[groups].to_vec().into(),
+            Values::Doubles(sums, counts) => {
+                let result = |(&sum, &count): (&f64, &i64)| {
+                    (count > 0).then(|| if is_average { sum / count as f64 } else { sum })
+                };
+                sums[groups.clone()].iter().zip(&counts[groups]).map(result).collect::<Vec<_>>().into()
+            }
+            Values::Integers(sums, counts) if is_average => {
+                let result = |(&sum, &count): (&i128, &i64)| (count > 0).then(|| sum as f64 / count as f64);
+                sums[groups.clone()].iter().zip(&counts[groups]).map(result).collect::<Vec<_>>().into()
+            }
+            Values::Integers(sums, counts) => {
+                let result = |(&sum, &count): (&i128, &i64)| match i64::try_from(sum) {
+                    _ if count == 0 => Ok(None),
+                    Ok(sum) => Ok(Some(sum)),
+                    Err(_) => Err(BoxError::from(format!("the sum {sum} is no bigint: it has more than 64 bits"))),
+                };
+                let results = sums[groups.clone()].iter().zip(&counts[groups]).map(result);
+                results.collect::<Result<Vec<_>, _>>()?.into()
+            }
+            _ => self.best(groups),
+        })
+    }
+
+    fn best(&self, groups: std::ops::Range<usize>) -> Column {
+        match &self.values {
+            Values::Truth(values) => values[groups].to_vec().into(),
+            Values::BestInteger(values) => values[groups].to_vec().into(),
+            Values::BestDouble(values) => values[groups].to_vec().into(),
+            Values::BestDate(values) => values[groups].to_vec().into(),
+            Values::BestText(values) => values[groups].iter().map(Option::as_deref).collect::<Vec<_>>().into(),
+            Values::Count(_) | Values::Integers(..) | Values::Doubles(..) => unreachable!("these are no single values"),
+        }
+    }
+}

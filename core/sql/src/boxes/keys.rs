@@ -1,0 +1,215 @@
+//! Keys of rows as strings of bytes, and a table that numbers those that differ.
+
+use crate::evaluate::Vector;
+use crate::types::{SqlType, canonical};
+use hashbrown::HashTable;
+use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
+use vicus_flow::{BoxError, Column, Grow, NoMemory, refusable};
+
+/// Writes keys. Equal values have equal bytes: -0 is 0, and all NaNs are one.
+pub(crate) struct KeyWriter<'a> {
+    parts: Vec<(Part<'a>, SqlType)>,
+}
+
+enum Part<'a> {
+    /// The same for all rows, already written.
+    One(Vec<u8>, bool),
+    Many(&'a Column),
+}
+
+impl<'a> KeyWriter<'a> {
+    pub(crate) fn new(vectors: &'a [Vector], kinds: &[SqlType]) -> KeyWriter<'a> {
+        let part = |(vector, &kind): (&'a Vector, &SqlType)| match vector {
+            Vector::Many(column) => (Part::Many(column), kind),
+            one => {
+                let (column, mut bytes) = (one.clone().into_column(kind, 1), Vec::new());
+                write(&column, kind, 0, &mut bytes);
+                (Part::One(bytes, column.is_null(0)), kind)
+            }
+        };
+        KeyWriter { parts: vectors.iter().zip(kinds).map(part).collect() }
+    }
+
+    /// Replaces a key by a row's. Whether one of its values is null.
+    #[inline]
+    pub(crate) fn write(&self, row: usize, key: &mut Vec<u8>) -> bool {
+        key.clear();
+        let mut has_null = false;
+        for (part, kind) in &self.parts {
+            has_null |= match part {
+                Part::One(bytes, is_null) => {
+                    key.extend_from_slice(bytes);
+                    *is_null
+                }
+                Part::Many(column) => write(column, *kind, row, key),
+            };
+        }
+        has_null
+    }
+}
+
+#[inline]
+fn write(column: &Column, kind: SqlType, row: usize, key: &mut Vec<u8>) -> bool {
+    if column.null_count() > 0 && column.is_null(row) {
+        key.push(0);
+        return true;
+    }
+    key.push(1);
+    match kind {
+        SqlType::Boolean => key.push(u8::from(column.bools()[row])),
+        SqlType::BigInt | SqlType::Timestamp => key.extend_from_slice(&column.i64s()[row].to_le_bytes()),
+        SqlType::Double => key.extend_from_slice(&canonical(column.f64s()[row]).to_le_bytes()),
+        SqlType::Date => key.extend_from_slice(&column.i32s()[row].to_le_bytes()),
+        SqlType::Varchar => {
+            let text = column.text_at(row).as_bytes();
+            key.extend_from_slice(&(text.len() as u32).to_le_bytes());
+            key.extend_from_slice(text);
+        }
+    }
+    false
+}
+
+/// Reads keys back into columns.
+pub(crate) fn columns_of<'k>(keys: impl Iterator<Item = &'k [u8]>, kinds: &[SqlType]) -> Vec<Column> {
+    enum Read {
+        Boolean(Vec<bool>),
+        BigInt(Vec<i64>),
+        Double(Vec<f64>),
+        Date(Vec<i32>),
+        Varchar(String, Vec<usize>),
+    }
+    let empty = |kind: &SqlType| match kind {
+        SqlType::Boolean => Read::Boolean(Vec::new()),
+        SqlType::BigInt | SqlType::Timestamp => Read::BigInt(Vec::new()),
+        SqlType::Double => Read::Double(Vec::new()),
+        SqlType::Date => Read::Date(Vec::new()),
+        SqlType::Varchar => Read::Varchar(String::new(), vec![0]),
+    };
+    let mut read: Vec<(Read, Vec<usize>)> = kinds.iter().map(|kind| (empty(kind), Vec::new())).collect();
+    for (row, mut key) in keys.enumerate() {
+        for (values, nulls) in &mut read {
+            let is_there = key[0] == 1;
+            key = &key[1..];
+            if !is_there {
+                nulls.push(row);
+                match values {
+                    Read::Boolean(values) => values.push(false),
+                    Read::BigInt(values) => values.push(0),
+                    Read::Double(values) => values.push(0.0),
+                    Read::Date(values) => values.push(0),
+                    Read::Varchar(text, ends) => ends.push(text.len()),
+                }
+                continue;
+            }
+            match values {
+                Read::Boolean(values) => values.push(take::<1>(&mut key)[0] == 1),
+                Read::BigInt(values) => values.push(i64::from_le_bytes(take(&mut key))),
+                Read::Double(values) => values.push(f64::from_le_bytes(take(&mut key))),
+                Read::Date(values) => values.push(i32::from_le_bytes(take(&mut key))),
+                Read::Varchar(text, ends) => {
+                    let length = u32::from_le_bytes(take(&mut key)) as usize;
+                    text.push_str(str::from_utf8(&key[..length]).expect("a text was written"));
+                    key = &key[length..];
+                    ends.push(text.len());
+                }
+            }
+        }
+    }
+    let column = |(values, nulls): (Read, Vec<usize>)| {
+        let column: Column = match values {
+            Read::Boolean(values) => values.into(),
+            Read::BigInt(values) => values.into(),
+            Read::Double(values) => values.into(),
+            Read::Date(values) => values.into(),
+            Read::Varchar(text, ends) => ends.windows(2).map(|ends| &text[ends[0]..ends[1]]).collect(),
+        };
+        if nulls.is_empty() { column } else { column.with_nulls(nulls) }
+    };
+    read.into_iter().map(column).collect()
+}
+
+fn take<const N: usize>(key: &mut &[u8]) -> [u8; N] {
+    let (first, rest) = key.split_at(N);
+    *key = rest;
+    first.try_into().expect("so many were split off")
+}
+
+/// Numbers keys in the order in which they come.
+pub(crate) struct KeyTable {
+    table: HashTable<u32>,
+    secrets: RapidSecrets,
+    bytes: Vec<u8>,
+    /// Where each key ends.
+    ends: Vec<usize>,
+    hashes: Vec<u32>,
+}
+
+impl KeyTable {
+    pub(crate) fn new(seed: u64) -> KeyTable {
+        KeyTable {
+            table: HashTable::new(),
+            secrets: RapidSecrets::seed(seed),
+            bytes: Vec::new(),
+            ends: Vec::new(),
+            hashes: Vec::new(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Bytes of memory that it holds.
+    pub(crate) fn held(&self) -> u64 {
+        let bytes = self.bytes.capacity()
+            + self.ends.capacity() * size_of::<usize>()
+            + self.hashes.capacity() * size_of::<u32>()
+            + self.table.allocation_size();
+        bytes as u64
+    }
+
+    pub(crate) fn key(&self, number: usize) -> &[u8] {
+        key(&self.bytes, &self.ends, number)
+    }
+
+    fn hash(&self, key: &[u8]) -> u64 {
+        rapidhash_v3_nano_inline::<true, false>(key, &self.secrets)
+    }
+
+    pub(crate) fn find(&self, wanted: &[u8]) -> Option<u32> {
+        let hash = self.hash(wanted);
+        self.table.find(hash, |&number| self.is_key(number, hash, wanted)).copied()
+    }
+
+    #[inline]
+    fn is_key(&self, number: u32, hash: u64, wanted: &[u8]) -> bool {
+        self.hashes[number as usize] == (hash >> 32) as u32 && self.key(number as usize) == wanted
+    }
+
+    /// The number of a key, which is added if it is new.
+    pub(crate) fn number(&mut self, wanted: &[u8]) -> Result<u32, BoxError> {
+        let hash = self.hash(wanted);
+        if let Some(&number) = self.table.find(hash, |&number| self.is_key(number, hash, wanted)) {
+            return Ok(number);
+        }
+        let number = u32::try_from(self.ends.len()).map_err(|_| "there are more than four billion groups")?;
+        self.bytes.grow(wanted.len())?;
+        self.bytes.extend_from_slice(wanted);
+        self.ends.grow(1)?;
+        self.ends.push(self.bytes.len());
+        self.hashes.grow(1)?;
+        self.hashes.push((hash >> 32) as u32);
+        let KeyTable { table, secrets, bytes, ends, .. } = self;
+        let rehash =
+            |&number: &u32| rapidhash_v3_nano_inline::<true, false>(key(bytes, ends, number as usize), secrets);
+        let room = (table.len() as u64 + 1) * 8;
+        refusable(|| table.try_reserve(1, rehash)).map_err(|_| NoMemory { bytes: room })?;
+        table.insert_unique(hash, number, rehash);
+        Ok(number)
+    }
+}
+
+fn key<'b>(bytes: &'b [u8], ends: &[usize], number: usize) -> &'b [u8] {
+    let start = if number == 0 { 0 } else { ends[number - 1] };
+    &bytes[start..ends[number]]
+}

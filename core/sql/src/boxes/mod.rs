@@ -1,0 +1,12 @@
+//! The boxes of plans that core/flow's library doesn't have.
+
+pub(crate) mod aggregate;
+pub(crate) mod fold;
+pub(crate) mod join;
+pub(crate) mod keys;
+pub(crate) mod pairs;
+pub(crate) mod pipe;
+pub(crate) mod scan;
+pub(crate) mod set;
+pub(crate) mod slice;
+pub(crate) mod top;

@@ -1,0 +1,119 @@
+//! Reads the parts of a table that a splitter hands out.
+
+use crate::table::{ColumnRange, Scan as TableScan, Table};
+use std::ops::Range;
+use std::sync::Arc;
+use vicus_flow::{BoxError, Envelope, Operator, Turn, Type};
+
+pub(crate) struct Scan {
+    table: Arc<dyn Table>,
+    name: Arc<str>,
+    picked: Arc<[usize]>,
+    ranges: Arc<[ColumnRange]>,
+    most_rows: usize,
+    /// The parts that are to be read next.
+    parts: Range<usize>,
+    scan: Option<Box<dyn TableScan>>,
+    /// Whether the splitter has sent its pill.
+    is_last: bool,
+}
+
+impl Scan {
+    pub(crate) fn new(
+        table: &Arc<dyn Table>,
+        name: &Arc<str>,
+        picked: &Arc<[usize]>,
+        ranges: &Arc<[ColumnRange]>,
+        most_rows: usize,
+    ) -> Scan {
+        Scan {
+            table: Arc::clone(table),
+            name: Arc::clone(name),
+            picked: Arc::clone(picked),
+            ranges: Arc::clone(ranges),
+            most_rows,
+            parts: 0..0,
+            scan: None,
+            is_last: false,
+        }
+    }
+
+    fn next(&mut self, turn: &Turn<'_>) -> Result<Option<Envelope>, BoxError> {
+        let Some(scan) = &mut self.scan else { return Ok(None) };
+        if self.table.loads() {
+            turn.blocking(|| scan.load()).map_err(|error| format!("table {}: {error}", self.name))?;
+        }
+        let next =
+            if self.table.blocks() { turn.blocking(|| scan.next(self.most_rows)) } else { scan.next(self.most_rows) };
+        turn.book(scan.held_bytes())?;
+        let Some(envelope) = next.map_err(|error| format!("table {}: {error}", self.name))? else {
+            self.scan = None;
+            turn.book(0)?;
+            return Ok(None);
+        };
+        if envelope.rows() == 0 {
+            return Ok(Some(envelope));
+        }
+        let kinds = envelope.columns().iter().map(vicus_flow::Column::kind);
+        let wanted = self.picked.iter().map(|&column| self.table.columns()[column].kind.flow_type());
+        if !kinds.clone().eq(wanted.clone()) {
+            let (kinds, wanted): (Vec<Type>, Vec<Type>) = (kinds.collect(), wanted.collect());
+            return Err(format!("table {} gave columns of the types {kinds:?} instead of {wanted:?}", self.name).into());
+        }
+        Ok(Some(envelope))
+    }
+
+    /// Sends an envelope, in pieces if a scan has made a larger one than it was asked for.
+    fn send(&self, turn: &mut Turn<'_>, envelope: Envelope) {
+        let rows = envelope.rows();
+        if rows <= self.most_rows {
+            turn.send(0, envelope);
+            return;
+        }
+        for from in (0..rows).step_by(self.most_rows) {
+            turn.send(0, envelope.slice(from..rows.min(from + self.most_rows)));
+        }
+    }
+}
+
+impl Operator for Scan {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        loop {
+            if self.scan.is_none() && self.parts.is_empty() && !self.is_last {
+                match turn.take(0) {
+                    // The next range invokes the box again.
+                    None => return Ok(()),
+                    Some(pill) if pill.is_pill() => self.is_last = true,
+                    Some(range) => {
+                        let [from, to] = [1, 2].map(|column| range.column(column).u64s()[0] as usize);
+                        self.parts = from..to;
+                    }
+                }
+            }
+            if self.scan.is_none() {
+                let Some(part) = self.parts.next() else {
+                    if !self.is_last {
+                        continue;
+                    }
+                    turn.send_pills();
+                    return Ok(());
+                };
+                self.scan = Some(self.table.scan(&self.picked, part, &self.ranges));
+            }
+            while turn.ask_room(0) {
+                if turn.is_stopped() {
+                    return Ok(());
+                }
+                match self.next(turn)? {
+                    Some(envelope) if envelope.rows() > 0 => self.send(turn, envelope),
+                    Some(_) => {}
+                    None => break,
+                }
+            }
+            if self.scan.is_some() {
+                turn.run_again();
+                return Ok(());
+            }
+        }
+    }
+}

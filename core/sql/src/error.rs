@@ -1,0 +1,134 @@
+//! Why a statement is refused, and where in its text.
+
+use std::fmt;
+
+/// A place in a statement's text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// From 1; 0 if the error has no place in the text.
+    pub line: usize,
+    /// From 1, in characters; 0 if the error has no place in the text.
+    pub column: usize,
+    /// From 0, in bytes from the beginning of the text.
+    pub offset: usize,
+}
+
+/// Why a text is not a statement that can be answered.
+///
+/// ```
+/// use vicus_sql::{ParseOptions, SqlErrorKind, parse};
+///
+/// let error = parse("SELECT a\nFROM WHERE", &ParseOptions::default()).err().unwrap();
+/// assert_eq!((error.place.line, error.place.column, error.place.offset), (2, 6, 14));
+/// assert_eq!(error.kind, SqlErrorKind::Syntax);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SqlError {
+    /// What is wrong, and what was expected.
+    pub message: String,
+    /// Where.
+    pub place: Place,
+    /// What sort of error this is.
+    pub kind: SqlErrorKind,
+}
+
+/// Whether the text is wrong, goes beyond a limit, or is not supported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SqlErrorKind {
+    /// The text breaks SQL's grammar.
+    Syntax,
+    /// The text is valid SQL that this engine can't answer.
+    Unsupported,
+    /// A table, column or function that isn't there.
+    Unknown {
+        /// Names that are there and look like it, the nearest first.
+        near: Vec<String>,
+    },
+    /// A name that stands for several columns.
+    Ambiguous,
+    /// An expression whose types don't fit, or one that may not stand where it does.
+    Type,
+    /// The text has more bytes than [`ParseOptions::bytes`](crate::ParseOptions::bytes).
+    TooLong,
+    /// The text is nested more deeply than [`ParseOptions::depth`](crate::ParseOptions::depth).
+    TooDeep,
+    /// Planning takes more steps than [`PlanOptions::plan_steps`](crate::PlanOptions::plan_steps).
+    TooManySteps,
+    /// Nothing is wrong: the caller's watch ended planning.
+    Stopped,
+}
+
+impl SqlError {
+    pub(crate) fn new(kind: SqlErrorKind, place: Place, message: impl Into<String>) -> SqlError {
+        SqlError { message: message.into(), place, kind }
+    }
+
+    pub(crate) fn unsupported(place: Place, what: impl fmt::Display) -> SqlError {
+        SqlError::new(SqlErrorKind::Unsupported, place, format!("{what} is not supported"))
+    }
+
+    pub(crate) fn wrong_type(place: Place, message: impl Into<String>) -> SqlError {
+        SqlError::new(SqlErrorKind::Type, place, message)
+    }
+}
+
+impl fmt::Display for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Place { line: 0, .. } => f.write_str(&self.message),
+            Place { line, column, .. } => write!(f, "line {line}, column {column}: {}", self.message),
+        }
+    }
+}
+
+impl std::error::Error for SqlError {}
+
+/// The names that look most like this one, the nearest first: those within a third of its letters by edit distance.
+pub(crate) fn near<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Vec<String> {
+    let wanted = name.to_lowercase();
+    let most = (wanted.chars().count() / 3).max(1);
+    let distance = |other: &'n str| (edits(&wanted, &other.to_lowercase()), other);
+    let mut close: Vec<(usize, &str)> =
+        names.into_iter().map(distance).filter(|(distance, _)| *distance <= most).collect();
+    close.sort_unstable();
+    close.dedup();
+    close.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
+}
+
+/// "; did you mean a or b?", or nothing.
+pub(crate) fn suggestion(near: &[String]) -> String {
+    if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) }
+}
+
+/// Insertions, deletions, replacements and swaps of neighbours between two words of bounded length.
+fn edits(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            rows[i][j] = if i == 0 || j == 0 {
+                i + j
+            } else {
+                let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                let least = replaced.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+                let is_swap = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+                if is_swap { least.min(rows[i - 2][j - 2] + 1) } else { least }
+            };
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_a_slip_are_near() {
+        let names = ["customer", "orders", "lineitem", "id"];
+        assert_eq!(near("costumer", names), ["customer"]);
+        assert_eq!(near("ORDER", names), ["orders"]);
+        assert_eq!(near("lineitme", names), ["lineitem"]);
+        assert!(near("region", names).is_empty());
+    }
+}

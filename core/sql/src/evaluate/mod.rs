@@ -1,0 +1,234 @@
+//! Expressions over the rows of an envelope, a column at a time.
+
+mod cast;
+mod logic;
+mod number;
+mod text;
+mod time;
+mod vector;
+
+pub(crate) use cast::{can_cast, cast_value};
+pub(crate) use vector::{Vector, gather, gathered, nulls};
+
+use crate::expression::{ColumnId, Expr, Function};
+use crate::stack::deep;
+use crate::types::{SqlType, Value};
+use std::collections::BTreeSet;
+use vector::map;
+use vicus_flow::{BoxError, Column};
+
+/// Rows to be computed over. Columns that an expression doesn't read may be anything.
+#[derive(Clone)]
+pub(crate) struct Batch {
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: usize,
+}
+
+impl Batch {
+    /// Some of its rows: of the columns that are read, copies.
+    fn picked(&self, rows: &[u32], read: &BTreeSet<ColumnId>) -> Batch {
+        let pick = |(place, column): (usize, &Column)| {
+            if read.contains(&ColumnId(place as u32)) { gather(column, rows) } else { column.slice(0..0) }
+        };
+        Batch { columns: self.columns.iter().enumerate().map(pick).collect(), rows: rows.len() }
+    }
+}
+
+/// Computes an expression whose columns are the batch's places.
+///
+/// # Errors
+/// A value is out of its type's range, or a text can't be read as what it is cast to.
+pub(crate) fn evaluate(expr: &Expr, batch: &Batch) -> Result<Vector, BoxError> {
+    match expr {
+        Expr::Column(id, _) => Ok(Vector::Many(batch.columns[id.0 as usize].clone())),
+        Expr::Literal(value, _) => Ok(Vector::One(value.clone())),
+        Expr::Call(function, args, kind) => deep(|| call(function, args, *kind, batch)),
+    }
+}
+
+/// The value of an expression without columns.
+pub(crate) fn constant(expr: &Expr) -> Result<Value, BoxError> {
+    Ok(evaluate(expr, &Batch { columns: Vec::new(), rows: 1 })?.value(0, expr.kind()))
+}
+
+/// The rows among these for which all conditions are true. Each condition is computed for the rows that passed those before it.
+pub(crate) fn selected(conditions: &[Expr], batch: &Batch) -> Result<Vec<u32>, BoxError> {
+    let mut rows: Vec<u32> = (0..batch.rows as u32).collect();
+    let mut rest: Option<Batch> = None;
+    for (place, condition) in conditions.iter().enumerate() {
+        if rows.is_empty() {
+            break;
+        }
+        let batch = rest.as_ref().unwrap_or(batch);
+        let truth = evaluate(condition, batch)?;
+        let truth = truth.values::<bool>();
+        let passes: Vec<u32> = (0..batch.rows as u32).filter(|&row| truth.get(row as usize) == Some(true)).collect();
+        if passes.len() == batch.rows {
+            continue;
+        }
+        let read = conditions[place + 1..].iter().flat_map(Expr::columns).collect();
+        let picked = batch.picked(&passes, &read);
+        rows = passes.iter().map(|&row| rows[row as usize]).collect();
+        rest = Some(picked);
+    }
+    Ok(rows)
+}
+
+fn call(function: &Function, args: &[Expr], kind: SqlType, batch: &Batch) -> Result<Vector, BoxError> {
+    match function {
+        Function::Case => return case(args, kind, batch),
+        Function::Coalesce => return coalesce(args, kind, batch),
+        Function::And | Function::Or => return logic::connect(matches!(function, Function::Or), args, batch),
+        _ => {}
+    }
+    let values = args.iter().map(|arg| evaluate(arg, batch)).collect::<Result<Vec<_>, _>>()?;
+    let rows = batch.rows;
+    // What depends on no row is computed once.
+    if values.iter().all(Vector::is_one) && rows != 1 {
+        let one = computed(function, args, &values, kind, 1)?;
+        return Ok(Vector::One(one.value(0, kind)));
+    }
+    computed(function, args, &values, kind, rows)
+}
+
+fn computed(
+    function: &Function,
+    args: &[Expr],
+    values: &[Vector],
+    kind: SqlType,
+    rows: usize,
+) -> Result<Vector, BoxError> {
+    let of = |place: usize| args[place].kind();
+    match function {
+        Function::Not => map(rows, values[0].values::<bool>(), |value| Ok(Some(!value))),
+        Function::Compare(comparison) => logic::compare(*comparison, &values[0], &values[1], of(0), rows),
+        Function::IsDistinct => logic::is_distinct(&values[0], &values[1], of(0), rows),
+        Function::IsNull => logic::is_null(&values[0], rows),
+        Function::IsTrue | Function::IsFalse => {
+            let wanted = Some(matches!(function, Function::IsTrue));
+            let truth = values[0].values::<bool>();
+            Ok(Vector::Many((0..rows).map(|row| truth.get(row) == wanted).collect::<Vec<bool>>().into()))
+        }
+        Function::InSet(set) => logic::in_set(set, &values[0], of(0), rows),
+        Function::Cast(is_try) => cast::cast(&values[0], of(0), kind, *is_try, rows),
+        Function::Negate
+        | Function::Add
+        | Function::Subtract
+        | Function::Multiply
+        | Function::Divide
+        | Function::Modulo
+        | Function::Power
+        | Function::Abs
+        | Function::Sign
+        | Function::Ceil
+        | Function::Floor
+        | Function::Round
+        | Function::Sqrt
+        | Function::Exp
+        | Function::Ln
+        | Function::Canonical => number::compute(function, values, of(0), rows),
+        Function::Upper
+        | Function::Lower
+        | Function::Length
+        | Function::Substring
+        | Function::Left
+        | Function::Right
+        | Function::Trim(_)
+        | Function::Replace
+        | Function::Concat
+        | Function::ConcatAll
+        | Function::Position
+        | Function::StartsWith
+        | Function::Reverse
+        | Function::Repeat
+        | Function::Like(_) => text::compute(function, values, rows),
+        Function::Extract(_)
+        | Function::Truncate(_)
+        | Function::AddInterval(_)
+        | Function::AddDays
+        | Function::DaysBetween => time::compute(function, values, of(0), rows),
+        Function::And | Function::Or | Function::Case | Function::Coalesce => unreachable!("computed before"),
+    }
+}
+
+/// Each value is computed for the rows that take it alone, so that what guards a value from an error does.
+fn case(args: &[Expr], kind: SqlType, batch: &Batch) -> Result<Vector, BoxError> {
+    // The rows that no condition has taken yet, and the batch of these.
+    let mut rows: Vec<u32> = (0..batch.rows as u32).collect();
+    let mut rest = batch.clone();
+    let mut parts: Vec<(Vec<u32>, Vector)> = Vec::new();
+    let (branches, otherwise) = args.split_at(args.len() - 1);
+    let mut later: Vec<BTreeSet<ColumnId>> = vec![otherwise[0].columns()];
+    for arg in branches.iter().rev() {
+        let mut read = arg.columns();
+        read.extend(later.last().expect("one more than branches"));
+        later.push(read);
+    }
+    for (place, branch) in branches.chunks(2).enumerate() {
+        if rows.is_empty() {
+            break;
+        }
+        let truth = evaluate(&branch[0], &rest)?;
+        let truth = truth.values::<bool>();
+        let (taken, left): (Vec<u32>, Vec<u32>) =
+            (0..rest.rows as u32).partition(|&row| truth.get(row as usize) == Some(true));
+        if taken.is_empty() {
+            continue;
+        }
+        let of_batch = |picked: &[u32]| picked.iter().map(|&row| rows[row as usize]).collect::<Vec<u32>>();
+        let value = evaluate(&branch[1], &rest.picked(&taken, &branch[1].columns()))?;
+        parts.push((of_batch(&taken), value));
+        let read = &later[branches.len() - 2 * (place + 1)];
+        let (left_rows, left_batch) = (of_batch(&left), rest.picked(&left, read));
+        (rows, rest) = (left_rows, left_batch);
+    }
+    if !rows.is_empty() {
+        let value = evaluate(&otherwise[0], &rest)?;
+        if parts.is_empty() {
+            return Ok(value);
+        }
+        parts.push((rows, value));
+    }
+    scatter(parts, kind, batch.rows)
+}
+
+fn coalesce(args: &[Expr], kind: SqlType, batch: &Batch) -> Result<Vector, BoxError> {
+    let mut rows: Vec<u32> = (0..batch.rows as u32).collect();
+    let mut rest = batch.clone();
+    let mut parts: Vec<(Vec<u32>, Vector)> = Vec::new();
+    for (place, arg) in args.iter().enumerate() {
+        if rows.is_empty() {
+            break;
+        }
+        let value = evaluate(arg, &rest)?;
+        let (nulls, others): (Vec<u32>, Vec<u32>) = (0..rest.rows as u32).partition(|&row| value.is_null(row as usize));
+        if parts.is_empty() && (nulls.is_empty() || place + 1 == args.len()) {
+            return Ok(value);
+        }
+        let of_batch = |picked: &[u32]| picked.iter().map(|&row| rows[row as usize]).collect::<Vec<u32>>();
+        if place + 1 == args.len() {
+            parts.push((rows, value));
+            break;
+        }
+        parts.push((of_batch(&others), value.picked(&others)));
+        let read = args[place + 1..].iter().flat_map(Expr::columns).collect();
+        let (left_rows, left_batch) = (of_batch(&nulls), rest.picked(&nulls, &read));
+        (rows, rest) = (left_rows, left_batch);
+    }
+    scatter(parts, kind, batch.rows)
+}
+
+/// Puts values back to the rows that they are for; every row has one.
+fn scatter(parts: Vec<(Vec<u32>, Vector)>, kind: SqlType, rows: usize) -> Result<Vector, BoxError> {
+    // For each row, its part and its place there.
+    let mut from = vec![(0u32, 0u32); rows];
+    let mut columns = Vec::with_capacity(parts.len());
+    for (part, (of_rows, value)) in parts.into_iter().enumerate() {
+        for (place, &row) in of_rows.iter().enumerate() {
+            from[row as usize] = (part as u32, place as u32);
+        }
+        columns.push(value.into_column(kind, of_rows.len()));
+    }
+    let picked = from.iter().map(|&(part, place)| Some((&columns[part as usize], place as usize)));
+    Ok(Vector::Many(gathered(kind.flow_type(), picked)))
+}

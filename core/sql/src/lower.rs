@@ -1,0 +1,444 @@
+//! From a plan to a flow model: a box for each operator, or several boxes that share an operator's work.
+//!
+//! If a table has many rows, a splitter hands out its parts to several scans, and each operator above has a replica for each stream.
+//! Groups are folded in each stream, dealt by their keys, and put together; sorted streams are merged; a join's table is built once
+//! and shared by all that look rows up in it.
+//!
+//! Such a model can't deadlock. It has no cycle, and boxes take envelopes from any of their inputs, with two exceptions. A join
+//! leaves the rows that it looks up alone until its table is there, which is built from a subtree of its own. The merge waits for
+//! each of its inputs, which come from boxes that read all of their input before they send.
+
+use crate::boxes::aggregate::{Aggregate, AggregateSpec, FoldSpec, Stage};
+use crate::boxes::join::{JoinBuild, JoinProbe, JoinSpec};
+use crate::boxes::pipe::{Filter, Project};
+use crate::boxes::scan::Scan;
+use crate::boxes::set::SetOperation;
+use crate::boxes::slice::{Single, Slice};
+use crate::boxes::top::Top;
+use crate::error::SqlError;
+use crate::evaluate::{Vector, gathered};
+use crate::explain::{Node, describe};
+use crate::expression::{ColumnId, Expr};
+use crate::plan::PlanOptions;
+use crate::relation::{Columns, Join, JoinKind, Op, Relation, SortBy};
+use crate::stack::deep;
+use crate::stop::Stop;
+use crate::types::{SqlType, Value};
+use std::sync::Arc;
+use vicus_flow::library::{self, HashKey, SortKey};
+use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Field, Model, ModelBuilder, OutputId, Schema};
+
+pub(crate) struct Lowered {
+    pub(crate) model: Arc<Model>,
+    pub(crate) sinks: Vec<BoxId>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) is_short: bool,
+}
+
+/// The outputs that share an operator's rows.
+type Streams = Vec<OutputId>;
+
+/// ORDER BY with a LIMIT of up to so many rows keeps these alone.
+const MOST_TOP: u64 = 1 << 16;
+
+/// Groups that are expected to be so few are put together by one box.
+const FEW_GROUPS: f64 = 4096.0;
+
+/// Steps for a box.
+const BOX_STEPS: usize = 64;
+
+/// A plan is short if its operators make less than 1/4 of the rows from which on work is shared.
+const SHORT: f64 = 4.0;
+
+pub(crate) fn lower(
+    relation: &Relation,
+    columns: &Columns,
+    options: &PlanOptions,
+    stop: &Stop<'_>,
+) -> Result<Lowered, SqlError> {
+    let mut lowering = Lowering {
+        net: ModelBuilder::new("statement"),
+        columns,
+        options,
+        limit: options.envelope_rows.max(1),
+        nodes: Vec::new(),
+        at: None,
+        rows: 0.0,
+        stop,
+    };
+    lowering.net.default_bound(Bound { envelopes: options.via_envelopes.max(1), ..Bound::default() });
+    let streams = lowering.add(relation)?;
+    let schema = lowering.schema(&relation.columns);
+    let count = options.sinks.clamp(1, streams.len());
+    let mut sinks = Vec::with_capacity(count);
+    for place in 0..count {
+        let mine: Streams = streams.iter().skip(place).step_by(count).copied().collect();
+        let stream = lowering.united(mine, &schema);
+        let sink = lowering.place(library::sink("rows", &schema, |_| Ok(())));
+        lowering.net.connect(stream, sink.input(0));
+        lowering.net.end(sink.output(0));
+        sinks.push(sink);
+    }
+    let Lowering { net, nodes, rows, .. } = lowering;
+    let model = net.build().unwrap_or_else(|error| panic!("a plan is a tree from sources to the sink: {error}"));
+    let is_short = rows < options.parallel_rows as f64 / SHORT && nodes.iter().all(|node| node.degree <= 1);
+    Ok(Lowered { model, sinks, nodes, is_short })
+}
+
+struct Lowering<'a> {
+    net: ModelBuilder,
+    columns: &'a Columns,
+    options: &'a PlanOptions,
+    limit: usize,
+    nodes: Vec<Node>,
+    /// The operator whose boxes are being added.
+    at: Option<usize>,
+    /// The rows that all operators are expected to make.
+    rows: f64,
+    stop: &'a Stop<'a>,
+}
+
+impl Lowering<'_> {
+    fn add(&mut self, relation: &Relation) -> Result<Streams, SqlError> {
+        let at = self.nodes.len();
+        let mut node = describe(relation, self.columns);
+        node.parent = self.at;
+        self.nodes.push(node);
+        self.rows += relation.rows;
+        let outer = self.at.replace(at);
+        let streams = deep(|| self.operator(relation))?;
+        self.at = outer;
+        let node = &mut self.nodes[at];
+        node.degree = node.degree.max(streams.len());
+        node.outputs.clone_from(&streams);
+        Ok(streams)
+    }
+
+    /// How many boxes share work on so many rows.
+    fn degree(&self, rows: f64) -> usize {
+        let enough = self.options.parallel_rows as f64;
+        if self.options.threads < 2 || rows < enough {
+            return 1;
+        }
+        // The conversion to an integer saturates.
+        ((rows * 2.0 / enough.max(1.0)).ceil() as usize).clamp(2, self.options.threads)
+    }
+
+    fn schema(&self, columns: &[ColumnId]) -> Schema {
+        let field = |&id: &ColumnId| Field {
+            name: self.columns.name(id).to_owned(),
+            kind: self.columns.kind(id).flow_type(),
+            nullable: true,
+        };
+        columns.iter().map(field).collect()
+    }
+
+    fn schema_of(kinds: &[SqlType]) -> Schema {
+        let field = |kind: &SqlType| Field { name: "value".to_owned(), kind: kind.flow_type(), nullable: true };
+        kinds.iter().map(field).collect()
+    }
+
+    fn place(&mut self, model: BoxModel) -> BoxId {
+        let added = self.net.add(model);
+        self.note(added)
+    }
+
+    fn note(&mut self, added: BoxId) -> BoxId {
+        if let Some(at) = self.at {
+            self.nodes[at].boxes.push(added);
+        }
+        added
+    }
+
+    /// A box over these streams.
+    fn over(&mut self, inputs: &[OutputId], model: BoxModel) -> BoxId {
+        let added = self.place(model);
+        inputs.iter().enumerate().for_each(|(input, &from)| {
+            self.net.connect(from, added.input(input));
+        });
+        added
+    }
+
+    /// A box for each stream.
+    fn each(&mut self, streams: Streams, model: impl Fn() -> BoxModel) -> Result<Streams, SqlError> {
+        self.stop.step(BOX_STEPS * streams.len())?;
+        Ok(streams.into_iter().map(|stream| self.over(&[stream], model()).output(0)).collect())
+    }
+
+    fn united(&mut self, streams: Streams, schema: &Schema) -> OutputId {
+        match streams[..] {
+            [one] => one,
+            _ => self.over(&streams, library::union(schema, streams.len())).output(0),
+        }
+    }
+
+    fn single(&mut self, relation: &Relation) -> Result<OutputId, SqlError> {
+        let streams = self.add(relation)?;
+        Ok(self.united(streams, &self.schema(&relation.columns)))
+    }
+
+    /// Shares a single stream's envelopes among several boxes, if there are many rows.
+    fn spread(&mut self, streams: Streams, schema: &Schema, rows: f64) -> Streams {
+        let degree = self.degree(rows);
+        match streams[..] {
+            [one] if degree > 1 => {
+                let spread = self.over(&[one], library::spread(schema, degree));
+                (0..degree).map(|part| spread.output(part)).collect()
+            }
+            _ => streams,
+        }
+    }
+
+    fn placed(expr: &Expr, columns: &[ColumnId]) -> Expr {
+        expr.clone().placed(columns)
+    }
+
+    fn operator(&mut self, relation: &Relation) -> Result<Streams, SqlError> {
+        self.stop.step(BOX_STEPS)?;
+        let schema = self.schema(&relation.columns);
+        match &relation.op {
+            Op::Scan { table, name, picked, ranges } => {
+                let parts = table.parts();
+                let degree = self.degree(relation.rows);
+                let replicas = degree.min(parts).max(1);
+                let split = self.net.source(library::split([(0..parts as u64).into()], replicas, 1));
+                self.note(split);
+                let (name, picked, ranges): (Arc<str>, Arc<[usize]>, Arc<[_]>) =
+                    (name.as_str().into(), picked.as_slice().into(), ranges.as_slice().into());
+                let mut streams = Vec::with_capacity(replicas);
+                for replica in 0..replicas {
+                    let (table, name, picked, ranges, limit) =
+                        (Arc::clone(table), Arc::clone(&name), Arc::clone(&picked), Arc::clone(&ranges), self.limit);
+                    let model = BoxModel::new("scan", move || Scan::new(&table, &name, &picked, &ranges, limit));
+                    let scan = self.place(model.input(&library::range_schema()).output(&schema));
+                    // A slow scan gets fewer parts.
+                    let link = self.net.connect(split.output(replica), scan.input(0));
+                    link.bound(Bound { envelopes: 1, ..Bound::default() });
+                    streams.push(scan.output(0));
+                }
+                Ok(self.spread(streams, &schema, relation.rows))
+            }
+            Op::Values { rows } => {
+                let envelopes = values(rows, &relation.columns, self.columns, self.limit);
+                let source = self.net.source(library::source("values", &schema, move || envelopes.clone()));
+                Ok(vec![self.note(source).output(0)])
+            }
+            Op::Project { input, exprs } => {
+                let streams = self.add(input)?;
+                let below = self.schema(&input.columns);
+                let exprs: Arc<[Expr]> = exprs.iter().map(|(_, expr)| Self::placed(expr, &input.columns)).collect();
+                self.each(streams, || {
+                    let exprs = Arc::clone(&exprs);
+                    BoxModel::new("project", move || Project::new(&exprs)).input(&below).output(&schema)
+                })
+            }
+            Op::Filter { input, conditions } => {
+                let streams = self.add(input)?;
+                let below = self.schema(&input.columns);
+                let conditions: Arc<[Expr]> =
+                    conditions.iter().map(|condition| Self::placed(condition, &input.columns)).collect();
+                let wanted: Arc<[usize]> = places(&relation.columns, &input.columns).into();
+                self.each(streams, || {
+                    let (conditions, wanted) = (Arc::clone(&conditions), Arc::clone(&wanted));
+                    BoxModel::new("filter", move || Filter::new(&conditions, &wanted)).input(&below).output(&schema)
+                })
+            }
+            Op::Join(join) => self.join(join, &relation.columns, &schema),
+            Op::Aggregate { input, keys, folds } => {
+                let of = |expr: &Expr| Self::placed(expr, &input.columns);
+                let outputs: Vec<ColumnId> =
+                    keys.iter().map(|(id, _)| *id).chain(folds.iter().map(|fold| fold.output)).collect();
+                let spec = Arc::new(AggregateSpec {
+                    keys: keys.iter().map(|(_, key)| of(key)).collect(),
+                    folds: folds
+                        .iter()
+                        .map(|fold| FoldSpec {
+                            kind: fold.kind,
+                            argument: fold.argument.as_ref().map(of),
+                            is_distinct: fold.is_distinct,
+                        })
+                        .collect(),
+                    wanted: places(&relation.columns, &outputs),
+                    seed: self.options.hash_seed,
+                    limit: self.limit,
+                });
+                let streams = self.add(input)?;
+                self.aggregate(streams, &self.schema(&input.columns), &spec, relation.rows, &schema)
+            }
+            Op::UnionAll { inputs } => {
+                let mut streams = Vec::with_capacity(inputs.len());
+                for input in inputs {
+                    streams.extend(self.add(input)?);
+                }
+                let kept = self.degree(relation.rows);
+                let united = (0..kept.min(streams.len())).map(|place| {
+                    let mine = streams.iter().skip(place).step_by(kept).copied().collect();
+                    self.united(mine, &schema)
+                });
+                Ok(united.collect())
+            }
+            Op::SetOperation { left, right, except, all } => {
+                let sides = [self.single(left)?, self.single(right)?];
+                let kinds: Arc<[SqlType]> = relation.columns.iter().map(|&id| self.columns.kind(id)).collect();
+                let (except, all, limit, seed) = (*except, *all, self.limit, self.options.hash_seed);
+                let model = BoxModel::new(if except { "except" } else { "intersect" }, move || {
+                    SetOperation::new(&kinds, except, all, limit, seed)
+                });
+                let model = model.input(&schema).input(&schema).output(&schema);
+                Ok(vec![self.over(&sides, model).output(0)])
+            }
+            Op::Sort { input, by, most } => {
+                let streams = self.add(input)?;
+                self.sort(streams, by, *most, relation, &schema)
+            }
+            Op::Limit { input, offset, count } => {
+                let input = self.single(input)?;
+                let (offset, count) = (*offset, *count);
+                let model = BoxModel::new("slice", move || Slice::new(offset, count)).input(&schema).output(&schema);
+                Ok(vec![self.over(&[input], model).output(0)])
+            }
+            Op::Single { input } => {
+                let input = self.single(input)?;
+                let model = BoxModel::new("single", Single::new).input(&schema).output(&schema);
+                Ok(vec![self.over(&[input], model).output(0)])
+            }
+        }
+    }
+
+    fn join(&mut self, join: &Join, wanted: &[ColumnId], schema: &Schema) -> Result<Streams, SqlError> {
+        let (left, right) = (&join.left.columns, &join.right.columns);
+        let mut both: Vec<ColumnId> = left.iter().chain(right).copied().collect();
+        let of_both = |expr: &Expr| Self::placed(expr, &both);
+        let residual = join.residual.iter().map(of_both).collect();
+        let membership = join.membership.as_ref().map(of_both);
+        if let JoinKind::Mark(mark) = join.kind {
+            both.push(mark);
+        }
+        let kinds = |columns: &[ColumnId]| columns.iter().map(|&id| self.columns.kind(id)).collect::<Vec<_>>();
+        let spec = Arc::new(JoinSpec {
+            kind: join.kind,
+            left_keys: join.keys.iter().map(|(key, _)| Self::placed(key, left)).collect(),
+            right_keys: join.keys.iter().map(|(_, key)| Self::placed(key, right)).collect(),
+            residual,
+            membership,
+            is_null_aware: join.is_null_aware,
+            wanted: places(wanted, &both),
+            left_width: left.len(),
+            right_kinds: kinds(right),
+            left_kinds: kinds(left),
+            seed: self.options.hash_seed,
+            limit: self.limit,
+        });
+        let (left_schema, right_schema) = (self.schema(left), self.schema(right));
+        let mut probes = self.add(&join.left)?;
+        // Without keys, each row meets all rows of the other side.
+        let work = if join.keys.is_empty() { join.left.rows * join.right.rows.max(1.0) } else { join.left.rows };
+        if join.kind == JoinKind::Full {
+            probes = vec![self.united(probes, &left_schema)];
+        } else {
+            probes = self.spread(probes, &left_schema, work);
+        }
+        let build = self.single(&join.right)?;
+        let table = Schema::new::<&str>([]);
+        let of_build = Arc::clone(&spec);
+        let model = BoxModel::new("build", move || JoinBuild::new(&of_build)).input(&right_schema).output(&table);
+        let build = self.over(&[build], model);
+        self.stop.step(BOX_STEPS * probes.len())?;
+        let probe = |stream: OutputId| {
+            let spec = Arc::clone(&spec);
+            let model = BoxModel::new("join", move || JoinProbe::new(&spec)).input(&left_schema).input(&table);
+            self.over(&[stream, build.output(0)], model.output(schema)).output(0)
+        };
+        Ok(probes.into_iter().map(probe).collect())
+    }
+
+    fn aggregate(
+        &mut self,
+        streams: Streams,
+        below: &Schema,
+        spec: &Arc<AggregateSpec>,
+        groups: f64,
+        schema: &Schema,
+    ) -> Result<Streams, SqlError> {
+        let make = |stage: Stage, from: &Schema, to: &Schema| {
+            let spec = Arc::clone(spec);
+            BoxModel::new("aggregate", move || Aggregate::new(&spec, stage)).input(from).output(to)
+        };
+        if streams.len() == 1 || !spec.can_be_parted() {
+            let input = self.united(streams, below);
+            return Ok(vec![self.over(&[input], make(Stage::Whole, below, schema)).output(0)]);
+        }
+        let parts = Self::schema_of(&spec.part_kinds());
+        let degree = streams.len();
+        let streams = self.each(streams, || make(Stage::Parts, below, &parts))?;
+        if spec.keys.is_empty() || groups < FEW_GROUPS {
+            let input = self.united(streams, &parts);
+            return Ok(vec![self.over(&[input], make(Stage::Results, &parts, schema)).output(0)]);
+        }
+        self.stop.step(BOX_STEPS * degree * degree)?;
+        let keys: Vec<usize> = (0..spec.keys.len()).collect();
+        let by = HashKey::of_seed(self.options.hash_seed);
+        let deals: Vec<BoxId> = streams
+            .into_iter()
+            .map(|stream| self.over(&[stream], library::partition(&parts, &keys, degree, by)))
+            .collect();
+        let results = (0..degree).map(|part| {
+            let input = self.united(deals.iter().map(|deal| deal.output(part)).collect(), &parts);
+            self.over(&[input], make(Stage::Results, &parts, schema)).output(0)
+        });
+        Ok(results.collect())
+    }
+
+    fn sort(
+        &mut self,
+        streams: Streams,
+        by: &[SortBy],
+        most: Option<u64>,
+        relation: &Relation,
+        schema: &Schema,
+    ) -> Result<Streams, SqlError> {
+        let key = |by: &SortBy| SortKey {
+            column: places(&[by.column], &relation.columns)[0],
+            descending: by.descending,
+            nulls_last: by.nulls_last,
+        };
+        let by: Arc<[SortKey]> = by.iter().map(key).collect();
+        let limit = self.limit;
+        let sorted = match most.filter(|&most| most <= MOST_TOP) {
+            Some(most) => self.each(streams, || {
+                let by = Arc::clone(&by);
+                BoxModel::new("top", move || Top::new(&by, most as usize, limit)).input(schema).output(schema)
+            })?,
+            None => {
+                let streams = self.spread(streams, schema, relation.rows);
+                self.each(streams, || library::sort(schema, by.iter().copied(), limit))?
+            }
+        };
+        if sorted.len() == 1 {
+            return Ok(sorted);
+        }
+        let merge = library::merge(schema, sorted.len(), limit, library::order_by(by.iter().copied()));
+        if let Some(at) = self.at {
+            self.nodes[at].degree = sorted.len();
+        }
+        Ok(vec![self.over(&sorted, merge).output(0)])
+    }
+}
+
+/// Where these columns are among others.
+fn places(wanted: &[ColumnId], columns: &[ColumnId]) -> Vec<usize> {
+    let place = |id: &ColumnId| columns.iter().position(|column| column == id);
+    wanted.iter().map(|id| place(id).unwrap_or_else(|| panic!("{id:?} is one of {columns:?}"))).collect()
+}
+
+fn values(rows: &[Vec<Value>], columns: &[ColumnId], known: &Columns, limit: usize) -> Vec<Envelope> {
+    let envelope = |rows: &[Vec<Value>]| {
+        let column = |(place, &id): (usize, &ColumnId)| {
+            let kind = known.kind(id);
+            let singles: Vec<_> = rows.iter().map(|row| Vector::One(row[place].clone()).into_column(kind, 1)).collect();
+            gathered(kind.flow_type(), singles.iter().map(|single| Some((single, 0))))
+        };
+        Envelope::of_rows(columns.iter().enumerate().map(column).collect(), rows.len())
+    };
+    rows.chunks(limit).map(envelope).collect()
+}

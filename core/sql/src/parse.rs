@@ -1,0 +1,266 @@
+//! From a text to a tree of its syntax, by the crate `sqlparser`, within bounds of length and depth.
+
+use crate::dialect::Common;
+use crate::error::{Place, SqlError, SqlErrorKind};
+use crate::stack::of_levels;
+use sqlparser::ast::{Query, Statement};
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use std::fmt;
+
+/// Limits on a statement's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParseOptions {
+    /// The greatest number of bytes of a text.
+    pub bytes: usize,
+    /// How deeply brackets, subqueries, CASE and NOT may be nested. Chains such as `a AND b AND c` or `1 + 2 + 3` may be a
+    /// hundred times as long.
+    pub depth: usize,
+}
+
+impl Default for ParseOptions {
+    /// Texts of up to 1 MiB, nested up to 200 levels deep.
+    fn default() -> ParseOptions {
+        ParseOptions { bytes: 1 << 20, depth: 200 }
+    }
+}
+
+/// Links of a chain for each level of depth that is allowed.
+const LINKS: usize = 100;
+
+/// Bytes of stack for a level of the parser, and for one of a tree that is dropped.
+const PARSED_LEVEL: usize = 48 << 10;
+const DROPPED_LEVEL: usize = 2 << 10;
+
+/// A statement whose syntax is right.
+pub struct Parsed {
+    text: String,
+    /// Invariant: present until the drop.
+    query: Option<Box<Query>>,
+    /// At least as many levels as its tree has.
+    levels: usize,
+}
+
+/// Reads a SELECT, or a VALUES, in the common dialect of SQL. A semicolon may follow it.
+///
+/// ```
+/// use vicus_sql::{ParseOptions, parse};
+///
+/// assert!(parse("SELECT 1 + 1 AS two;", &ParseOptions::default()).is_ok());
+/// let error = parse("SELECT 1 +", &ParseOptions::default()).err().unwrap();
+/// assert_eq!(error.place.column, 11);
+/// ```
+///
+/// # Errors
+/// The text is not SQL, not a query, too long or too deep.
+pub fn parse(text: &str, options: &ParseOptions) -> Result<Parsed, SqlError> {
+    if text.len() > options.bytes {
+        let message = format!("the text has {} bytes, and at most {} are allowed", text.len(), options.bytes);
+        return Err(SqlError::new(SqlErrorKind::TooLong, Place::default(), message));
+    }
+    let mut tokens = Vec::new();
+    let tokenized = Tokenizer::new(&Common, text).tokenize_with_location_into_buf(&mut tokens);
+    if let Err(error) = tokenized {
+        return Err(SqlError::new(SqlErrorKind::Syntax, place(text, error.location), error.message));
+    }
+    let levels = measure(text, &tokens, options)?;
+    // Each bracket takes some calls that the parser counts.
+    let limit = options.depth.saturating_mul(8).saturating_add(64);
+    let statement = of_levels(limit.min(4 * levels.brackets + 64), PARSED_LEVEL, || statement(text, tokens, limit))?;
+    let levels = levels.brackets + levels.links;
+    match statement {
+        Statement::Query(query) => Ok(Parsed { text: text.to_owned(), query: Some(query), levels }),
+        other => {
+            let name = of_levels(levels, PARSED_LEVEL / 8, || other.to_string());
+            let verb = name.split_whitespace().next().unwrap_or("this statement").to_owned();
+            of_levels(levels, DROPPED_LEVEL, move || drop(other));
+            let start = text.len() - text.trim_start().len();
+            Err(SqlError::unsupported(
+                place_of_offset(text, start),
+                format_args!("{verb}: only SELECT can be asked, it"),
+            ))
+        }
+    }
+}
+
+fn statement(text: &str, tokens: Vec<TokenWithSpan>, limit: usize) -> Result<Statement, SqlError> {
+    let end = place_of_offset(text, text.len());
+    let mut parser = Parser::new(&Common).with_recursion_limit(limit).with_tokens_with_locations(tokens);
+    let wrong = |error: ParserError| match error {
+        ParserError::RecursionLimitExceeded => {
+            SqlError::new(SqlErrorKind::TooDeep, Place::default(), "the text is nested too deeply")
+        }
+        ParserError::ParserError(message) | ParserError::TokenizerError(message) => {
+            let (message, place) = placed(text, &message);
+            SqlError::new(SqlErrorKind::Syntax, place.unwrap_or(end), message)
+        }
+    };
+    if parser.peek_token().token == Token::EOF {
+        return Err(SqlError::new(SqlErrorKind::Syntax, end, "the text is empty: a SELECT was expected"));
+    }
+    let statement = parser.parse_statement().map_err(wrong)?;
+    while parser.consume_token(&Token::SemiColon) {}
+    let rest = parser.peek_token();
+    if rest.token != Token::EOF {
+        let message = format!("Expected: the end of the statement, found: {}", rest.token);
+        return Err(SqlError::new(SqlErrorKind::Syntax, place(text, rest.span.start), message));
+    }
+    Ok(statement)
+}
+
+/// The parser's message, and the place that it ends with.
+fn placed(text: &str, message: &str) -> (String, Option<Place>) {
+    let parts = message.rsplit_once(" at Line: ").and_then(|(what, place)| {
+        let (line, column) = place.split_once(", Column: ")?;
+        Some((what, Location { line: line.trim().parse().ok()?, column: column.trim().parse().ok()? }))
+    });
+    match parts {
+        Some((what, location)) if location.line > 0 => (what.to_owned(), Some(place(text, location))),
+        Some((what, _)) => (what.to_owned(), None),
+        None => (message.to_owned(), None),
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Levels {
+    brackets: usize,
+    links: usize,
+}
+
+/// Bounds the depth of the tree before it is made: the parser calls itself for brackets, CASE, NOT, signs and subqueries, and a
+/// chain of operators becomes a tree as deep as the chain is long.
+fn measure(text: &str, tokens: &[TokenWithSpan], options: &ParseOptions) -> Result<Levels, SqlError> {
+    let (mut depth, mut deepest, mut links, mut prefixes) = (0usize, 0, 0usize, 0usize);
+    let most_links = options.depth.saturating_mul(LINKS);
+    for token in tokens {
+        let mut is_prefix = false;
+        match &token.token {
+            Token::Whitespace(_) => continue,
+            Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
+            Token::RParen | Token::RBracket | Token::RBrace => depth = depth.saturating_sub(1),
+            Token::Word(word) if word.quote_style.is_none() => match word.value.to_ascii_uppercase().as_str() {
+                "CASE" => depth += 1,
+                "END" => depth = depth.saturating_sub(1),
+                "NOT" | "PRIOR" | "INTERVAL" => is_prefix = true,
+                "AND" | "OR" | "XOR" | "UNION" | "INTERSECT" | "EXCEPT" | "MINUS" | "IS" | "LIKE" | "ILIKE" | "IN"
+                | "BETWEEN" | "JOIN" | "COLLATE" => links += 1,
+                _ => {}
+            },
+            Token::Comma | Token::Number(..) | Token::SingleQuotedString(_) | Token::Word(_) | Token::SemiColon => {}
+            // All else is taken for an operator.
+            _ => {
+                links += 1;
+                is_prefix = true;
+            }
+        }
+        prefixes = if is_prefix { prefixes + 1 } else { 0 };
+        deepest = deepest.max(depth + prefixes);
+        let place = || place(text, token.span.start);
+        if depth + prefixes > options.depth {
+            let message = format!("the text is nested more than {} levels deep", options.depth);
+            return Err(SqlError::new(SqlErrorKind::TooDeep, place(), message));
+        }
+        if links > most_links {
+            let message = format!("the text has more than {most_links} operators");
+            return Err(SqlError::new(SqlErrorKind::TooDeep, place(), message));
+        }
+    }
+    Ok(Levels { brackets: deepest, links })
+}
+
+impl Parsed {
+    pub(crate) fn query(&self) -> &Query {
+        self.query.as_ref().expect("it is there until the drop")
+    }
+
+    /// At least as many levels as its tree has.
+    pub(crate) fn levels(&self) -> usize {
+        self.levels
+    }
+
+    /// A place whose offset is not known yet: that takes time in proportion to the text.
+    pub(crate) fn place(&self, location: Location) -> Place {
+        Place { line: location.line as usize, column: location.column as usize, offset: 0 }
+    }
+
+    /// The error with the offset of its place.
+    pub(crate) fn placed(&self, error: SqlError) -> SqlError {
+        let Place { line, column, .. } = error.place;
+        SqlError { place: place(&self.text, Location { line: line as u64, column: column as u64 }), ..error }
+    }
+
+    /// The text that was parsed.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+impl Drop for Parsed {
+    fn drop(&mut self) {
+        let query = self.query.take();
+        of_levels(self.levels, DROPPED_LEVEL, move || drop(query));
+    }
+}
+
+impl fmt::Debug for Parsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parsed").field("text", &self.text).finish_non_exhaustive()
+    }
+}
+
+/// The place of a line and a column.
+fn place(text: &str, location: Location) -> Place {
+    let (line, column) = (location.line as usize, location.column as usize);
+    if line == 0 {
+        return Place::default();
+    }
+    let start: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
+    let before = text[start..].chars().take(column.saturating_sub(1)).map(char::len_utf8).sum::<usize>();
+    Place { line, column, offset: start + before }
+}
+
+fn place_of_offset(text: &str, offset: usize) -> Place {
+    let before = &text[..offset];
+    let start = before.rfind('\n').map_or(0, |at| at + 1);
+    Place { line: 1 + before.matches('\n').count(), column: 1 + before[start..].chars().count(), offset }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deep_and_long_texts_are_errors() {
+        let options = ParseOptions::default();
+        let kind = |text: &str| parse(text, &options).err().map(|error| error.kind);
+        for text in [
+            format!("SELECT {}1{}", "(".repeat(100_000), ")".repeat(100_000)),
+            format!("SELECT {}1", "(".repeat(100_000)),
+            format!("SELECT {}true", "NOT ".repeat(100_000)),
+            format!("SELECT {}1", "- ".repeat(100_000)),
+            format!("SELECT {}1{}", "CASE WHEN true THEN ".repeat(30_000), " END".repeat(30_000)),
+            format!("SELECT 1{}", " + 1".repeat(100_000)),
+            format!("SELECT 1{}", " UNION ALL SELECT 1".repeat(50_000)),
+            format!("{}SELECT 1{}", "SELECT * FROM (".repeat(50_000), ")".repeat(50_000)),
+        ] {
+            assert_eq!(kind(&text), Some(SqlErrorKind::TooDeep), "{}", &text[..40]);
+        }
+        assert_eq!(kind(&" ".repeat(2 << 20)), Some(SqlErrorKind::TooLong));
+        assert_eq!(kind(&format!("SELECT {}1{}", "(".repeat(150), ")".repeat(150))), None);
+        assert_eq!(kind(&format!("SELECT 1{}", " + 1".repeat(15_000))), None);
+    }
+
+    #[test]
+    fn errors_have_a_place() {
+        let at = |text: &str| {
+            let error = parse(text, &ParseOptions::default()).unwrap_err();
+            (error.place.line, error.place.column, error.place.offset)
+        };
+        assert_eq!(at("SELECT 'é' FROM\n  WHERE"), (2, 3, 19));
+        assert_eq!(at("SELECT 'abc"), (1, 8, 7));
+        assert_eq!(at("SELECT 1 SELECT 2"), (1, 10, 9));
+        assert_eq!(at("  DELETE FROM a"), (1, 3, 2));
+        assert_eq!(at(""), (1, 1, 0));
+        assert_eq!(at("SELECT ("), (1, 9, 8));
+    }
+}

@@ -1,0 +1,280 @@
+//! The plan as a tree of relational operators, over columns by number.
+
+use crate::expression::{ColumnId, Expr};
+use crate::stack::deep;
+use crate::table::{ColumnRange, Table};
+use crate::types::{SqlType, Value};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// An operator with those below it.
+pub(crate) struct Relation {
+    pub(crate) op: Op,
+    /// Its columns, in the order in which its envelopes have them.
+    pub(crate) columns: Vec<ColumnId>,
+    /// About how many rows it makes.
+    pub(crate) rows: f64,
+}
+
+/// What an operator does.
+pub(crate) enum Op {
+    /// Reads a table.
+    Scan {
+        table: Arc<dyn Table>,
+        name: String,
+        /// For each of the operator's columns, its place in the table.
+        picked: Vec<usize>,
+        ranges: Vec<ColumnRange>,
+    },
+    /// Rows that stand in the text.
+    Values {
+        rows: Vec<Vec<Value>>,
+    },
+    /// Computes each of its columns.
+    Project {
+        input: Box<Relation>,
+        exprs: Vec<(ColumnId, Expr)>,
+    },
+    /// Rows for which all conditions are true.
+    Filter {
+        input: Box<Relation>,
+        conditions: Vec<Expr>,
+    },
+    Join(Box<Join>),
+    /// A row for each combination of keys, or one row if there are no keys and `folds` is not empty.
+    Aggregate {
+        input: Box<Relation>,
+        keys: Vec<(ColumnId, Expr)>,
+        folds: Vec<Fold>,
+    },
+    /// All rows of all inputs, whose columns are taken in their order.
+    UnionAll {
+        inputs: Vec<Relation>,
+    },
+    /// The rows of the first input that are also in the second, or that are not. With `all`, each as often as it comes.
+    SetOperation {
+        left: Box<Relation>,
+        right: Box<Relation>,
+        except: bool,
+        all: bool,
+    },
+    Sort {
+        input: Box<Relation>,
+        by: Vec<SortBy>,
+        most: Option<u64>,
+    },
+    Limit {
+        input: Box<Relation>,
+        offset: u64,
+        count: Option<u64>,
+    },
+    /// One row: that of the input, or nulls if there is none. More rows are an error.
+    Single {
+        input: Box<Relation>,
+    },
+}
+
+/// A join of two inputs. The rows of the right one are put into a table, in which those of the left one are looked up.
+pub(crate) struct Join {
+    pub(crate) left: Relation,
+    pub(crate) right: Relation,
+    pub(crate) kind: JoinKind,
+    /// Expressions over the left and the right columns that have to be equal.
+    pub(crate) keys: Vec<(Expr, Expr)>,
+    /// Conditions over both that have to be true as well.
+    pub(crate) residual: Vec<Expr>,
+    /// For `Anti` and `Mark`: whether a null among the single key's values makes the answer unknown, as IN has it.
+    pub(crate) is_null_aware: bool,
+    /// For `Anti` and `Mark`: one more condition that has to be true, and which makes the answer unknown where it is null.
+    pub(crate) membership: Option<Expr>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JoinKind {
+    Inner,
+    /// Left rows without a partner come with nulls.
+    Left,
+    /// So do the rows of both sides.
+    Full,
+    /// Left rows that have a partner.
+    Semi,
+    /// Left rows that have none.
+    Anti,
+    /// Left rows with one more column: whether they have a partner.
+    Mark(ColumnId),
+}
+
+/// An aggregate.
+#[derive(Clone, Debug)]
+pub(crate) struct Fold {
+    pub(crate) output: ColumnId,
+    pub(crate) kind: FoldKind,
+    /// None for COUNT(*).
+    pub(crate) argument: Option<Expr>,
+    pub(crate) is_distinct: bool,
+    /// The type of its result.
+    pub(crate) result: SqlType,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FoldKind {
+    Count,
+    Sum,
+    Average,
+    Least,
+    Greatest,
+    Every,
+    Some,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SortBy {
+    pub(crate) column: ColumnId,
+    pub(crate) descending: bool,
+    pub(crate) nulls_last: bool,
+}
+
+/// What is known of each column of a plan, by its number.
+#[derive(Default)]
+pub(crate) struct Columns {
+    infos: Vec<(String, SqlType)>,
+}
+
+impl Columns {
+    pub(crate) fn add(&mut self, name: impl Into<String>, kind: SqlType) -> ColumnId {
+        self.infos.push((name.into(), kind));
+        ColumnId(self.infos.len() as u32 - 1)
+    }
+
+    pub(crate) fn kind(&self, id: ColumnId) -> SqlType {
+        self.infos[id.0 as usize].1
+    }
+
+    pub(crate) fn name(&self, id: ColumnId) -> &str {
+        &self.infos[id.0 as usize].0
+    }
+
+    pub(crate) fn expr(&self, id: ColumnId) -> Expr {
+        Expr::Column(id, self.kind(id))
+    }
+}
+
+impl Relation {
+    pub(crate) fn new(op: Op, columns: Vec<ColumnId>) -> Relation {
+        Relation { op, columns, rows: 0.0 }
+    }
+
+    /// A single row without columns.
+    pub(crate) fn one_row() -> Relation {
+        Relation::new(Op::Values { rows: vec![Vec::new()] }, Vec::new())
+    }
+
+    pub(crate) fn none(columns: Vec<ColumnId>) -> Relation {
+        Relation::new(Op::Values { rows: Vec::new() }, columns)
+    }
+
+    pub(crate) fn project(input: Relation, exprs: Vec<(ColumnId, Expr)>) -> Relation {
+        let columns = exprs.iter().map(|(id, _)| *id).collect();
+        Relation::new(Op::Project { input: Box::new(input), exprs }, columns)
+    }
+
+    pub(crate) fn filter(mut input: Relation, conditions: Vec<Expr>) -> Relation {
+        if conditions.is_empty() {
+            return input;
+        }
+        // However many conditions there are, they are one operator.
+        if let Op::Filter { conditions: own, .. } = &mut input.op {
+            own.extend(conditions);
+            return input;
+        }
+        let columns = input.columns.clone();
+        Relation::new(Op::Filter { input: Box::new(input), conditions }, columns)
+    }
+
+    pub(crate) fn join(
+        left: Relation,
+        right: Relation,
+        kind: JoinKind,
+        keys: Vec<(Expr, Expr)>,
+        residual: Vec<Expr>,
+    ) -> Relation {
+        let mut columns = left.columns.clone();
+        match kind {
+            JoinKind::Inner | JoinKind::Left | JoinKind::Full => columns.extend(&right.columns),
+            JoinKind::Semi | JoinKind::Anti => {}
+            JoinKind::Mark(mark) => columns.push(mark),
+        }
+        let join = Join { left, right, kind, keys, residual, is_null_aware: false, membership: None };
+        Relation::new(Op::Join(Box::new(join)), columns)
+    }
+
+    pub(crate) fn single(input: Relation) -> Relation {
+        let columns = input.columns.clone();
+        Relation::new(Op::Single { input: Box::new(input) }, columns)
+    }
+
+    pub(crate) fn has(&self, column: ColumnId) -> bool {
+        self.columns.contains(&column)
+    }
+
+    /// Whether all columns that an expression reads are there.
+    pub(crate) fn has_all(&self, expr: &Expr) -> bool {
+        let mut all = true;
+        expr.each_column(&mut |column| all &= self.has(column));
+        all
+    }
+
+    /// Whether it has none of the columns that an expression reads.
+    pub(crate) fn has_none(&self, expr: &Expr) -> bool {
+        let mut none = true;
+        expr.each_column(&mut |column| none &= !self.has(column));
+        none
+    }
+
+    pub(crate) fn inputs(&self) -> Vec<&Relation> {
+        match &self.op {
+            Op::Scan { .. } | Op::Values { .. } => Vec::new(),
+            Op::Project { input, .. }
+            | Op::Filter { input, .. }
+            | Op::Aggregate { input, .. }
+            | Op::Sort { input, .. }
+            | Op::Limit { input, .. }
+            | Op::Single { input } => vec![input],
+            Op::Join(join) => vec![&join.left, &join.right],
+            Op::UnionAll { inputs } => inputs.iter().collect(),
+            Op::SetOperation { left, right, .. } => vec![left, right],
+        }
+    }
+
+    /// The expressions of the operator itself.
+    fn exprs(&self) -> Vec<&Expr> {
+        match &self.op {
+            Op::Project { exprs, .. } => exprs.iter().map(|(_, expr)| expr).collect(),
+            Op::Filter { conditions, .. } => conditions.iter().collect(),
+            Op::Join(join) => {
+                let keys = join.keys.iter().flat_map(|(left, right)| [left, right]);
+                keys.chain(&join.residual).chain(&join.membership).collect()
+            }
+            Op::Aggregate { keys, folds, .. } => {
+                let arguments = folds.iter().filter_map(|fold| fold.argument.as_ref());
+                keys.iter().map(|(_, key)| key).chain(arguments).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The first column that an expression reads and no input has; there is none in a plan that can run.
+    pub(crate) fn missing(&self) -> Option<ColumnId> {
+        let inputs = self.inputs();
+        let there: BTreeSet<ColumnId> = inputs.iter().flat_map(|input| &input.columns).copied().collect();
+        let mut missing = None;
+        for expr in self.exprs() {
+            expr.each_column(&mut |column| {
+                if !there.contains(&column) {
+                    missing = missing.or(Some(column));
+                }
+            });
+        }
+        missing.or_else(|| deep(|| inputs.iter().find_map(|input| input.missing())))
+    }
+}

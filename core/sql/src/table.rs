@@ -1,0 +1,207 @@
+//! Where rows come from: tables, their scans, and the catalogue that knows them by name.
+
+use crate::types::{SqlType, Value};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use vicus_flow::{BoxError, Envelope};
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableColumn {
+    /// Its name.
+    pub name: String,
+    /// The type of its values.
+    pub kind: SqlType,
+}
+
+impl TableColumn {
+    /// A column of this name and type.
+    pub fn new(name: impl Into<String>, kind: SqlType) -> TableColumn {
+        TableColumn { name: name.into(), kind }
+    }
+}
+
+/// What a statement needs of a column's values: rows whose value lies outside, or is null, may be left out by a scan. Those that
+/// it doesn't leave out are checked again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnRange {
+    /// The column's place in [`Table::columns`].
+    pub column: usize,
+    /// The least value, of the column's type, if there is one.
+    pub least: Option<Value>,
+    /// The greatest value, of the column's type, if there is one.
+    pub greatest: Option<Value>,
+}
+
+impl ColumnRange {
+    /// Whether rows may be in it of which only the least and the greatest value are known.
+    ///
+    /// ```
+    /// use vicus_sql::{ColumnRange, Value};
+    ///
+    /// let range = ColumnRange { column: 0, least: Some(Value::BigInt(5)), greatest: None };
+    /// assert!(range.meets(&Value::BigInt(1), &Value::BigInt(5)));
+    /// assert!(!range.meets(&Value::BigInt(1), &Value::BigInt(4)));
+    /// ```
+    pub fn meets(&self, least: &Value, greatest: &Value) -> bool {
+        let is_below = self.least.as_ref().is_some_and(|from| greatest.order(from).is_some_and(|order| order.is_lt()));
+        let is_above = self.greatest.as_ref().is_some_and(|to| least.order(to).is_some_and(|order| order.is_gt()));
+        !is_below && !is_above
+    }
+}
+
+/// A table that can be read, in parts and by several boxes at once.
+pub trait Table: Send + Sync {
+    /// Its columns. Their names need not differ, but one that comes twice can't be named.
+    fn columns(&self) -> &[TableColumn];
+
+    /// About how many rows it has, if that is known.
+    fn rows(&self) -> Option<u64>;
+
+    /// Of how many parts it consists; each is scanned by itself.
+    fn parts(&self) -> usize;
+
+    /// Begins to read a part: these columns, in this order. `filters` may be used to leave rows out, see [`ColumnRange`].
+    fn scan(&self, columns: &[usize], part: usize, filters: &[ColumnRange]) -> Box<dyn Scan>;
+
+    /// Whether a scan's [`next`](Scan::next) may block its thread, as one that reads a file does. The box then calls it within
+    /// [`Turn::blocking`](vicus_flow::Turn::blocking).
+    fn blocks(&self) -> bool {
+        false
+    }
+
+    /// Whether scans have something to [load](Scan::load).
+    fn loads(&self) -> bool {
+        false
+    }
+}
+
+/// A part of a table that is being read.
+pub trait Scan: Send {
+    /// The next rows, at most so many; `None` at the end. An envelope without rows means that more may come. The columns are of the [flow types](SqlType::flow_type) of those that
+    /// were asked for; without columns, the number of rows alone counts ([`Envelope::of_rows`]).
+    ///
+    /// # Errors
+    /// The request fails with any error.
+    fn next(&mut self, most_rows: usize) -> Result<Option<Envelope>, BoxError>;
+
+    /// Reads what [`next`](Scan::next) will need, for scans that read by themselves and then compute. If the table
+    /// [says so](Table::loads), the box calls it before each `next`, within [`Turn::blocking`](vicus_flow::Turn::blocking).
+    ///
+    /// # Errors
+    /// The request fails with any error.
+    fn load(&mut self) -> Result<(), BoxError> {
+        Ok(())
+    }
+
+    /// How many bytes of memory it holds between two calls, which count against the request's budget.
+    fn held_bytes(&self) -> u64 {
+        0
+    }
+}
+
+/// The tables that a statement can name.
+pub trait Catalogue {
+    /// The table of this name, given as its parts: `["main", "orders"]` for `main.orders`.
+    fn table(&self, name: &[String]) -> Option<Arc<dyn Table>>;
+
+    /// The names of all tables, for suggestions and for names in other letters.
+    fn names(&self) -> Vec<String>;
+
+    /// The table that a function in FROM makes of its arguments, which are literals; `None` if there is no such function. An
+    /// error's text says what is wrong with the arguments.
+    fn function(&self, _name: &str, _arguments: &[String]) -> Option<Result<Arc<dyn Table>, String>> {
+        None
+    }
+}
+
+/// A catalogue of tables by name.
+///
+/// ```
+/// use std::sync::Arc;
+/// use vicus_flow::Envelope;
+/// use vicus_sql::{Catalogue, MemoryTable, SqlType, TableColumn, Tables};
+///
+/// let numbers = MemoryTable::new(
+///     [TableColumn::new("n", SqlType::BigInt)],
+///     [Envelope::new([vec![1i64, 2, 3].into()])],
+/// );
+/// let mut tables = Tables::default();
+/// tables.add("numbers", Arc::new(numbers));
+/// assert!(tables.table(&["numbers".to_owned()]).is_some());
+/// ```
+#[derive(Clone, Default)]
+pub struct Tables(BTreeMap<String, Arc<dyn Table>>);
+
+impl Tables {
+    /// Adds a table, in place of one that had this name.
+    pub fn add(&mut self, name: impl Into<String>, table: Arc<dyn Table>) {
+        self.0.insert(name.into(), table);
+    }
+}
+
+impl Catalogue for Tables {
+    fn table(&self, name: &[String]) -> Option<Arc<dyn Table>> {
+        self.0.get(&name.join(".")).cloned()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.keys().cloned().collect()
+    }
+}
+
+/// A table in memory; each envelope is a part.
+#[derive(Clone, Debug)]
+pub struct MemoryTable {
+    columns: Vec<TableColumn>,
+    parts: Vec<Envelope>,
+}
+
+impl MemoryTable {
+    /// A table of these rows. Panics if an envelope's columns are not those.
+    pub fn new(
+        columns: impl IntoIterator<Item = TableColumn>,
+        parts: impl IntoIterator<Item = Envelope>,
+    ) -> MemoryTable {
+        let table = MemoryTable { columns: columns.into_iter().collect(), parts: parts.into_iter().collect() };
+        for part in &table.parts {
+            let kinds = part.columns().iter().map(vicus_flow::Column::kind);
+            let wanted = table.columns.iter().map(|column| column.kind.flow_type());
+            assert!(kinds.eq(wanted), "the envelopes have the columns {:?}", table.columns);
+        }
+        table
+    }
+}
+
+impl Table for MemoryTable {
+    fn columns(&self) -> &[TableColumn] {
+        &self.columns
+    }
+
+    fn rows(&self) -> Option<u64> {
+        Some(self.parts.iter().map(|part| part.rows() as u64).sum())
+    }
+
+    fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    fn scan(&self, columns: &[usize], part: usize, _filters: &[ColumnRange]) -> Box<dyn Scan> {
+        let part = &self.parts[part];
+        let picked = columns.iter().map(|&column| part.column(column).clone()).collect();
+        Box::new(MemoryScan { rows: Envelope::of_rows(picked, part.rows()), next: 0 })
+    }
+}
+
+struct MemoryScan {
+    rows: Envelope,
+    next: usize,
+}
+
+impl Scan for MemoryScan {
+    fn next(&mut self, most_rows: usize) -> Result<Option<Envelope>, BoxError> {
+        let from = self.next;
+        self.next = self.rows.rows().min(from.saturating_add(most_rows));
+        Ok((self.next > from).then(|| self.rows.slice(from..self.next)))
+    }
+}

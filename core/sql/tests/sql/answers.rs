@@ -1,0 +1,61 @@
+//! The statements of `data/answers.txt` have the answers that stand there: those of DuckDB, which `data/expected.py` asked.
+
+use crate::run::{answer, lines, people, ways};
+
+/// The statements, each with the rows of its answer.
+fn statements() -> Vec<(&'static str, Vec<&'static str>)> {
+    let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in include_str!("../data/answers.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        match (line.strip_prefix("> "), all.last_mut()) {
+            (Some(statement), _) => all.push((statement, Vec::new())),
+            (None, Some((_, rows))) => rows.push(line),
+            (None, None) => panic!("{line}: a statement comes first"),
+        }
+    }
+    all
+}
+
+/// Whether two values are the same: numbers may differ in their last bits, and in whether they are written with a point.
+fn is_same(a: &str, b: &str) -> bool {
+    match (a.parse::<f64>(), b.parse::<f64>()) {
+        (Ok(x), Ok(y)) => a == b || (x - y).abs() <= 1e-9 * x.abs().max(y.abs()),
+        _ => a == b,
+    }
+}
+
+#[test]
+fn statements_have_the_answers_of_duckdb() {
+    let (tables, statements) = (people(), statements());
+    assert!(statements.len() > 120, "{}", statements.len());
+    let mut wrong = Vec::new();
+    for (statement, expected) in &statements {
+        for (number, way) in ways().into_iter().enumerate() {
+            // As written, these joins are products of all their tables.
+            if !way.optimise && statement.contains("lineitem") {
+                continue;
+            }
+            let found = match answer(statement, &tables, &way, number as u64) {
+                Ok(rows) => rows,
+                Err(error) => {
+                    wrong.push(format!("{statement}\nway {number}: {error}"));
+                    break;
+                }
+            };
+            let (mut found, mut expected) =
+                (lines(&found), expected.iter().map(|line| line.to_string()).collect::<Vec<_>>());
+            if !statement.contains("ORDER BY") {
+                found.sort();
+                expected.sort();
+            }
+            let same_row = |(a, b): (&String, &String)| {
+                a.split('|').count() == b.split('|').count()
+                    && a.split('|').zip(b.split('|')).all(|(a, b)| is_same(a, b))
+            };
+            if found.len() != expected.len() || !found.iter().zip(&expected).all(same_row) {
+                wrong.push(format!("{statement}\nway {number}: {found:#?}\nDuckDB: {expected:#?}"));
+                break;
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), statements.len(), wrong.join("\n\n"));
+}

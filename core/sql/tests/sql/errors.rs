@@ -1,0 +1,105 @@
+//! What is wrong with a statement is said with its place.
+
+use crate::run::{answer, people};
+use vicus_sql::{ParseOptions, PlanOptions, SqlErrorKind, parse, plan};
+
+/// The error of a statement: line, column, and text.
+fn error(text: &str) -> (usize, usize, String, SqlErrorKind) {
+    let planned = parse(text, &ParseOptions::default())
+        .and_then(|parsed| plan(&parsed, &people(), &PlanOptions::default(), &|| false).map(|_| ()));
+    let error = planned.err().unwrap_or_else(|| panic!("{text} has no error"));
+    let place = error.place;
+    let before = &text[..place.offset];
+    if place.line > 0 {
+        assert_eq!(place.line, 1 + before.matches('\n').count(), "{text}: {error}");
+        assert_eq!(place.column, 1 + before.rsplit('\n').next().unwrap().chars().count(), "{text}: {error}");
+    }
+    (place.line, place.column, error.message, error.kind)
+}
+
+#[test]
+fn unknown_names_suggest_near_ones() {
+    for (text, line, column, message) in [
+        ("SELECT nmae FROM people", 1, 8, "there is no column nmae; did you mean name?"),
+        ("SELECT p.scroe FROM people p", 1, 10, "there is no column scroe; did you mean score?"),
+        ("SELECT 'é', q.id\nFROM people p", 1, 13, "there is no table q; did you mean p?"),
+        ("SELECT 1\n  FROM peeple", 2, 8, "there is no table peeple; did you mean people?"),
+        ("SELECT x FROM people", 1, 8, "there is no column x"),
+        ("SELECT uper(name) FROM people", 1, 8, "there is no function uper; did you mean upper?"),
+        ("SELECT teams.* FROM people", 1, 8, "there is no table teams"),
+    ] {
+        let found = error(text);
+        assert_eq!((found.0, found.1, found.2.as_str()), (line, column, message), "{text}");
+        assert!(matches!(found.3, SqlErrorKind::Unknown { .. }));
+    }
+}
+
+#[test]
+fn wrong_types_and_places_are_named() {
+    for (text, column, message) in [
+        ("SELECT name + 1 FROM people", 15, "a number is needed here, and this is a varchar"),
+        ("SELECT 1 FROM people WHERE name", 28, "a condition is needed here, and this is a varchar"),
+        ("SELECT 1 FROM people WHERE id = name", 33, "values of the types bigint and varchar don't fit together"),
+        ("SELECT 1 FROM people WHERE born = 'soon'", 35, "'soon' can't be read as a date"),
+        ("SELECT name, COUNT(*) FROM people", 8, "name differs within a group"),
+        ("SELECT 1 FROM people WHERE COUNT(*) > 1", 28, "count is an aggregate, and can't stand in WHERE"),
+        ("SELECT SUM(MAX(id)) FROM people", 12, "max can't stand within another aggregate"),
+        ("SELECT SUM(name) FROM people", 8, "sum can't be taken of values of type varchar"),
+        ("SELECT id FROM people ORDER BY 3", 32, "3 is no column of the select list, which has 1"),
+        ("SELECT 1 UNION SELECT 'a'", 16, "column 'a' is bigint in one query and varchar in another"),
+        ("SELECT 1 UNION SELECT 1, 2", 16, "both queries need equally many columns, and here are 1 and 2"),
+        ("SELECT id FROM people, teams", 8, "id is the name of several columns"),
+        ("SELECT 1 FROM people, people", 23, "people is the name of two tables: give one of them an alias"),
+        ("SELECT 99999999999999999999", 8, "99999999999999999999 is no bigint"),
+        ("SELECT 1 FROM people LIMIT -1", 29, "LIMIT needs a number of rows that isn't negative"),
+        ("SELECT (SELECT id, name FROM people)", 9, "a subquery that is a value has to have one column, and has 2"),
+        ("SELECT UPPER(name, 1) FROM people", 8, "upper needs 1 arguments, and 2 are given"),
+        ("SELECT CAST(born AS BIGINT) FROM people", 13, "a date can't be cast to bigint"),
+    ] {
+        let found = error(text);
+        assert!(found.2.starts_with(message), "{text}: {}", found.2);
+        assert_eq!((found.0, found.1), (1, column), "{text}: {}", found.2);
+    }
+}
+
+#[test]
+fn what_is_not_supported_is_named() {
+    for (text, what) in [
+        ("SELECT ROW_NUMBER() OVER (ORDER BY id) FROM people", "OVER: windows such as that of row_number"),
+        ("WITH RECURSIVE r AS (SELECT 1) SELECT * FROM r", "WITH RECURSIVE"),
+        ("SELECT 1 FROM people GROUP BY ROLLUP (id)", "GROUPING SETS, CUBE and ROLLUP"),
+        ("SELECT DISTINCT ON (id) id FROM people", "DISTINCT ON"),
+        ("SELECT id FROM people WHERE (id, team) IN (SELECT 1, 2)", "IN for several values in brackets"),
+        ("SELECT CAST('1' AS DECIMAL(10, 2))", "the type decimal (double is the nearest one)"),
+        ("SELECT * FROM people, LATERAL (SELECT 1) AS x", "LATERAL"),
+        ("INSERT INTO people VALUES (1)", "INSERT: only SELECT can be asked, it"),
+        ("SELECT id = ANY (SELECT 1) FROM people", "ANY and ALL"),
+        ("SELECT ?", "a parameter"),
+    ] {
+        let found = error(text);
+        assert_eq!(found.2, format!("{what} is not supported"), "{text}");
+        assert_eq!(found.3, SqlErrorKind::Unsupported);
+        assert!(found.0 > 0, "{text} has a place");
+    }
+}
+
+#[test]
+fn values_that_are_wrong_fail_the_request() {
+    let (tables, options) = (people(), PlanOptions::default());
+    for (text, message) in [
+        ("SELECT 9223372036854775807 + id FROM people", "9223372036854775807 + 1 is no bigint"),
+        ("SELECT SUM(n) + SUM(n) FROM events", "is no bigint"),
+        ("SELECT CAST(name AS BIGINT) FROM people", "'Ada' can't be read as a bigint"),
+        ("SELECT (SELECT id FROM people)", "a subquery that is used as a value has more than one row"),
+        ("SELECT CAST(1e300 AS BIGINT)", "1e300 is no bigint"),
+    ] {
+        let error = answer(text, &tables, &options, 1).unwrap_err();
+        assert!(error.contains(message), "{text}: {error}");
+    }
+    // What guards a value from an error does.
+    let guarded =
+        "SELECT CASE WHEN name = 'Ada' THEN 0 ELSE 1 / (id - 1) END FROM people WHERE id = 1 OR CAST(id AS BIGINT) = 2";
+    assert!(answer(guarded, &tables, &options, 1).is_ok());
+    let guarded = "SELECT COUNT(*) FROM (VALUES ('1'), ('x')) AS v(t) WHERE t <> 'x' AND CAST(t AS BIGINT) = 1";
+    assert_eq!(crate::run::lines(&answer(guarded, &tables, &options, 1).unwrap()), ["1"]);
+}

@@ -1,0 +1,107 @@
+//! Solutions as an Arrow IPC stream: each column's terms are a dictionary, so each is written once for each batch.
+//!
+//! A batch and its dictionaries are one piece, which replaces the dictionaries before it (Arrow columnar format, "Serialization and
+//! interprocess communication", §IPC streaming format); so several boxes may write batches in any order.
+
+use super::text::TextSink;
+use arrow_array::{ArrayRef, BooleanArray, DictionaryArray, Int32Array, RecordBatch, StringArray};
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{ArrowError, DataType, Field, Schema};
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::Arc;
+use vicus::{BoxError, Envelope, Turn};
+use vicus_rdf::Id;
+use vicus_sparql::{Form, Run};
+
+/// Says how terms are written: in N-Triples, so that `<http://e/a>`, `"a"@en` and `_:a` are told apart.
+const TERMS: (&str, &str) = ("vicus.terms", "N-Triples");
+
+/// The end of a stream.
+pub(super) const TAIL: [u8; 8] = [0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0];
+
+/// The rows of one box as batches.
+pub(super) struct Batches {
+    schema: Arc<Schema>,
+    /// Bytes of the schema's message, with which every writer begins.
+    head: usize,
+}
+
+/// The columns of an answer.
+fn schema(form: &Form) -> Schema {
+    let terms = |name: &str| {
+        let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+        Field::new(name, dictionary, true).with_metadata(HashMap::from([(TERMS.0.to_owned(), TERMS.1.to_owned())]))
+    };
+    let fields: Vec<Field> = match form {
+        Form::Select { variables } => variables.iter().map(|name| terms(name)).collect(),
+        Form::Ask => vec![Field::new("answer", DataType::Boolean, false)],
+        Form::Construct | Form::Describe => ["subject", "predicate", "object"].map(terms).into(),
+    };
+    Schema::new(fields)
+}
+
+fn writer(schema: &Schema) -> Result<StreamWriter<Vec<u8>>, ArrowError> {
+    StreamWriter::try_new(Vec::new(), schema)
+}
+
+/// What comes before all batches.
+pub(super) fn head(form: &Form) -> Result<Vec<u8>, ArrowError> {
+    writer(&schema(form)).map(|writer| writer.get_ref().clone())
+}
+
+/// The answer of an ASK, without its end.
+pub(super) fn truth(answer: bool) -> Result<Vec<u8>, ArrowError> {
+    let schema = Arc::new(schema(&Form::Ask));
+    let mut writer = writer(&schema)?;
+    writer.write(&RecordBatch::try_new(schema, vec![Arc::new(BooleanArray::from(vec![answer]))])?)?;
+    Ok(writer.get_ref().clone())
+}
+
+impl Batches {
+    pub(super) fn new(form: &Form) -> Batches {
+        let head = head(form).map_or(0, |head| head.len());
+        Batches { schema: Arc::new(schema(form)), head }
+    }
+
+    /// Writes the rows of an envelope as a batch. Whether the box has been paused.
+    pub(super) fn take<W: Write + Send + 'static>(
+        &self,
+        sink: &TextSink<W>,
+        run: &Run,
+        envelope: &Envelope,
+        turn: &mut Turn<'_>,
+    ) -> Result<bool, BoxError> {
+        if envelope.rows() == 0 {
+            return Ok(false);
+        }
+        let columns: Vec<ArrayRef> =
+            envelope.columns().iter().map(|column| dictionary(run, column.u64s())).collect::<Result<_, _>>()?;
+        let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(envelope.rows()));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
+        let mut writer = writer(&self.schema)?;
+        writer.write(&batch)?;
+        let bytes = writer.get_ref();
+        turn.book(bytes.len() as u64)?;
+        sink.put(&bytes[self.head..], turn)?;
+        turn.book(0)?;
+        Ok(sink.pauses(turn))
+    }
+}
+
+/// A column of terms, each of which is in its dictionary once.
+fn dictionary(run: &Run, ids: &[u64]) -> Result<ArrayRef, ArrowError> {
+    let mut places: HashMap<u64, i32> = HashMap::new();
+    let mut terms: Vec<String> = Vec::new();
+    let place = |&bits: &u64| {
+        let id = Id::from_bits(bits);
+        (!id.is_unbound()).then(|| {
+            *places.entry(bits).or_insert_with(|| {
+                terms.push(run.view(id, |view| view.to_string()));
+                (terms.len() - 1) as i32
+            })
+        })
+    };
+    let keys: Int32Array = ids.iter().map(place).collect();
+    Ok(Arc::new(DictionaryArray::try_new(keys, Arc::new(StringArray::from(terms)))?))
+}

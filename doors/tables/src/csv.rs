@@ -1,0 +1,233 @@
+//! Files of values with a delimiter between them, a row a line. The types of columns are inferred from the first rows.
+
+use crate::TableError;
+use crate::convert::{self, Pieces};
+use crate::file::{Reader, Shared};
+use arrow_csv::ReaderBuilder;
+use arrow_csv::reader::{Decoder, Format};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
+use std::io::{BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+use vicus_flow::{BoxError, Envelope};
+use vicus_sql::{ColumnRange, Scan, Table, TableColumn};
+
+const FORMAT: &str = "CSV";
+
+/// How a file of values is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CsvOptions {
+    /// The sign between two values.
+    pub delimiter: u8,
+    /// Whether the first line has the names of the columns; otherwise they are called `column_1` and so on.
+    pub header: bool,
+    /// From so many rows the types of columns are inferred. A value further down that is of another type is an error.
+    pub inferred_rows: usize,
+}
+
+impl Default for CsvOptions {
+    /// Commas, a header, and types by the first 10,000 rows.
+    fn default() -> CsvOptions {
+        CsvOptions { delimiter: b',', header: true, inferred_rows: 10_000 }
+    }
+}
+
+/// A file of values as a table of one part.
+pub(crate) struct CsvTable {
+    file: Shared,
+    schema: SchemaRef,
+    columns: Vec<TableColumn>,
+    options: CsvOptions,
+    rows: u64,
+}
+
+impl CsvTable {
+    pub(crate) fn open(path: &Path, options: &CsvOptions) -> Result<CsvTable, TableError> {
+        let file = Shared::open(path)?;
+        let wrong = |error: ArrowError| TableError::format(path, FORMAT, without_kind(&error));
+        let format = Format::default().with_header(options.header).with_delimiter(options.delimiter);
+        let mut counted = Counted { reader: file.reader(), bytes: 0 };
+        let inferred = format.infer_schema(BufReader::new(&mut counted), Some(options.inferred_rows.max(1)));
+        let (inferred, rows) = inferred.map_err(wrong)?;
+        if inferred.fields().is_empty() {
+            return Err(TableError::format(path, FORMAT, "it is empty: a line with the names of columns was expected"));
+        }
+        let field = |(place, field): (usize, &Arc<Field>)| {
+            let kind = match field.data_type() {
+                DataType::Timestamp(..) | DataType::Date64 => DataType::Timestamp(TimeUnit::Microsecond, None),
+                DataType::Null => DataType::Utf8,
+                kind => kind.clone(),
+            };
+            let name = if options.header { field.name().clone() } else { format!("column_{}", place + 1) };
+            Field::new(name, kind, true)
+        };
+        let schema = Schema::new(inferred.fields().iter().enumerate().map(field).collect::<Vec<_>>());
+        let columns = convert::columns(path, &schema)?;
+        // As if the rest looked like the beginning.
+        let rows = (rows as u128 * u128::from(file.length) / u128::from(counted.bytes.max(1))) as u64;
+        Ok(CsvTable { file, schema: Arc::new(schema), columns, options: *options, rows })
+    }
+}
+
+struct Counted {
+    reader: Reader,
+    bytes: u64,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.reader.read(buffer)?;
+        self.bytes += count as u64;
+        Ok(count)
+    }
+}
+
+impl Table for CsvTable {
+    fn columns(&self) -> &[TableColumn] {
+        &self.columns
+    }
+
+    fn rows(&self) -> Option<u64> {
+        Some(self.rows)
+    }
+
+    fn parts(&self) -> usize {
+        1
+    }
+
+    fn scan(&self, columns: &[usize], _part: usize, _filters: &[ColumnRange]) -> Box<dyn Scan> {
+        let mut read = columns.to_vec();
+        read.sort_unstable();
+        read.dedup();
+        // To count rows, some column has to be read.
+        if read.is_empty() {
+            read.push(0);
+        }
+        let places = columns.iter().map(|column| read.binary_search(column).expect("it is one of them")).collect();
+        let decoder = ReaderBuilder::new(Arc::clone(&self.schema))
+            .with_header(self.options.header)
+            .with_delimiter(self.options.delimiter)
+            .with_projection(read)
+            .with_batch_size(BATCH)
+            .build_decoder();
+        Box::new(CsvScan {
+            reader: self.file.reader(),
+            decoder,
+            schema: Arc::clone(&self.schema),
+            places,
+            block: Vec::new(),
+            from: 0,
+            is_at_end: false,
+            pieces: Pieces::none(),
+        })
+    }
+
+    fn loads(&self) -> bool {
+        true
+    }
+}
+
+/// Rows that are decoded at once, and bytes that are read at once.
+const BATCH: usize = 4096;
+const BLOCK: usize = 1 << 18;
+
+struct CsvScan {
+    reader: Reader,
+    decoder: Decoder,
+    schema: SchemaRef,
+    places: Vec<usize>,
+    /// Bytes of the file, of which those before `from` are decoded.
+    block: Vec<u8>,
+    from: usize,
+    is_at_end: bool,
+    pieces: Pieces,
+}
+
+impl Scan for CsvScan {
+    fn load(&mut self) -> Result<(), BoxError> {
+        if self.is_at_end || self.from < self.block.len() {
+            return Ok(());
+        }
+        self.from = 0;
+        self.block.resize(BLOCK, 0);
+        let mut filled = 0;
+        while filled < BLOCK {
+            match self.reader.read(&mut self.block[filled..])? {
+                0 => {
+                    self.is_at_end = true;
+                    break;
+                }
+                count => filled += count,
+            }
+        }
+        self.block.truncate(filled);
+        Ok(())
+    }
+
+    fn next(&mut self, most_rows: usize) -> Result<Option<Envelope>, BoxError> {
+        if let Some(piece) = self.pieces.next(most_rows) {
+            return Ok(Some(piece));
+        }
+        // Until a batch is full, or the block is used up; at the end, the decoder is told so by an empty piece.
+        loop {
+            let rest = &self.block[self.from..];
+            let is_last = rest.is_empty();
+            if is_last && !self.is_at_end {
+                // The next block comes before the next call.
+                return Ok(Some(nothing_yet()));
+            }
+            let count = self.decoder.decode(rest).map_err(|error| explained(&error, &self.schema))?;
+            self.from += count;
+            if is_last || count == 0 || self.decoder.capacity() == 0 {
+                break;
+            }
+        }
+        match self.decoder.flush().map_err(|error| explained(&error, &self.schema))? {
+            Some(batch) => {
+                self.pieces = Pieces::of(convert::envelope(&batch, &self.places)?);
+                Ok(Some(self.pieces.next(most_rows).unwrap_or_else(nothing_yet)))
+            }
+            None if self.from < self.block.len() => Ok(Some(nothing_yet())),
+            None => Ok(None),
+        }
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.block.capacity() as u64 + self.pieces.held_bytes()
+    }
+}
+
+/// No rows, though more may come.
+fn nothing_yet() -> Envelope {
+    Envelope::of_rows(Vec::new(), 0)
+}
+
+/// The error with the column's name instead of its number.
+fn explained(error: &ArrowError, schema: &Schema) -> BoxError {
+    let text = without_kind(error);
+    let named = || {
+        let (what, rest) = text.split_once(" for column ")?;
+        let (column, rest) = rest.split_once(" at line ")?;
+        // It counts from 0, and a value with line breaks for one line.
+        let line = rest.split(['.', ':']).next()?.parse::<usize>().ok()? + 1;
+        let field = schema.fields().get(column.parse::<usize>().ok()?)?;
+        let value = what.strip_prefix("Error while parsing value ")?.rsplit_once(" as type ")?.0;
+        let kind = match field.data_type() {
+            DataType::Int64 => "bigint",
+            DataType::Float64 => "double",
+            DataType::Boolean => "boolean",
+            DataType::Date32 => "date",
+            DataType::Timestamp(..) => "timestamp",
+            _ => "varchar",
+        };
+        Some(format!("line {line}, column {}: {value} is no {kind}, as the first rows of the column are", field.name()))
+    };
+    named().unwrap_or_else(|| text.clone()).into()
+}
+
+fn without_kind(error: &ArrowError) -> String {
+    match error {
+        ArrowError::ParseError(text) | ArrowError::CsvError(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

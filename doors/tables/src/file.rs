@@ -1,0 +1,72 @@
+//! A file that several scans read at once, each at places of its own.
+
+use crate::TableError;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// An open file and its length when it was opened. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    file: Arc<File>,
+    pub(crate) length: u64,
+}
+
+impl Shared {
+    pub(crate) fn open(path: &Path) -> Result<Shared, TableError> {
+        let file = File::open(path).map_err(|error| TableError::io(path, error))?;
+        let facts = file.metadata().map_err(|error| TableError::io(path, error))?;
+        if facts.is_dir() {
+            return Err(TableError::io(path, io::ErrorKind::IsADirectory.into()));
+        }
+        Ok(Shared { file: Arc::new(file), length: facts.len() })
+    }
+
+    /// So many bytes from this place.
+    ///
+    /// # Errors
+    /// The file is shorter, or can't be read.
+    pub(crate) fn bytes(&self, at: u64, count: usize) -> io::Result<Vec<u8>> {
+        if at.checked_add(count as u64).is_none_or(|end| end > self.length) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(count).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        bytes.resize(count, 0);
+        self.file.read_exact_at(&mut bytes, at)?;
+        Ok(bytes)
+    }
+
+    /// A reader with a place of its own, from the beginning on.
+    pub(crate) fn reader(&self) -> Reader {
+        Reader { shared: self.clone(), at: 0 }
+    }
+}
+
+/// Reads a shared file from one place to the next.
+pub(crate) struct Reader {
+    shared: Shared,
+    at: u64,
+}
+
+impl Read for Reader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.shared.file.read_at(buffer, self.at)?;
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
+impl Seek for Reader {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let place = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(by) => self.shared.length.checked_add_signed(by),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+        };
+        self.at = place.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}

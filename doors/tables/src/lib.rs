@@ -1,0 +1,80 @@
+//! Tables in Parquet, CSV and Arrow files, for SQL.
+//!
+//! [`open`] looks at a file's name for what it is: `.parquet` or `.pq`, `.csv` or `.tsv`, `.arrow`, `.feather`, `.ipc` or `.arrows`.
+//! A table keeps its file open: one that takes the file's place later is not seen.
+//!
+//! A row group of a Parquet file, and a record batch of an Arrow file, is a part that boxes read by themselves; CSV files and
+//! Arrow streams have one part. Files are read where a thread may wait, and decoded where it may not. Row groups whose statistics
+//! lie outside of what a statement asks for are left out.
+
+mod arrow;
+mod convert;
+mod csv;
+mod error;
+mod file;
+mod parquet;
+
+pub use csv::CsvOptions;
+pub use error::TableError;
+
+use error::guarded;
+use std::path::Path;
+use std::sync::Arc;
+use vicus_sql::Table;
+
+/// Opens a file as a table, by the ending of its name.
+///
+/// ```
+/// use vicus_tables::open;
+///
+/// let folder = std::env::temp_dir().join(format!("vicus-tables-{}", std::process::id()));
+/// std::fs::create_dir_all(&folder)?;
+/// let path = folder.join("people.csv");
+/// std::fs::write(&path, "name,age\nAda,36\nGrace,85\n")?;
+/// let people = open(&path)?;
+/// let columns: Vec<String> = people.columns().iter().map(|column| format!("{} {}", column.name, column.kind)).collect();
+/// assert_eq!(columns, ["name varchar", "age bigint"]);
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// The file can't be read, is not of its format, or has a column of a type that SQL has not here.
+pub fn open(path: impl AsRef<Path>) -> Result<Arc<dyn Table>, TableError> {
+    let path = path.as_ref();
+    let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default();
+    match ending.as_str() {
+        "parquet" | "pq" => open_parquet(path),
+        "csv" => open_csv(path, &CsvOptions::default()),
+        "tsv" => open_csv(path, &CsvOptions { delimiter: b'\t', ..CsvOptions::default() }),
+        "arrow" | "feather" | "ipc" | "arrows" => open_arrow(path),
+        _ => Err(TableError::UnknownEnding { path: path.to_owned() }),
+    }
+}
+
+/// Opens a Parquet file.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_parquet(path: impl AsRef<Path>) -> Result<Arc<dyn Table>, TableError> {
+    let path = path.as_ref();
+    Ok(Arc::new(guarded(path, "Parquet", || parquet::ParquetTable::open(path))?))
+}
+
+/// Opens a file of values with a delimiter between them, a row a line.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_csv(path: impl AsRef<Path>, options: &CsvOptions) -> Result<Arc<dyn Table>, TableError> {
+    let path = path.as_ref();
+    Ok(Arc::new(guarded(path, "CSV", || csv::CsvTable::open(path, options))?))
+}
+
+/// Opens a file, or a stream in a file, of Arrow's format for exchange.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_arrow(path: impl AsRef<Path>) -> Result<Arc<dyn Table>, TableError> {
+    let path = path.as_ref();
+    Ok(Arc::new(guarded(path, "Arrow", || arrow::ArrowTable::open(path))?))
+}

@@ -1,0 +1,290 @@
+//! Parquet files. A row group is a part: the chunks of the columns that are asked for are read as a whole, and then decoded bit by bit.
+
+use crate::TableError;
+use crate::convert::{self, Pieces};
+use crate::file::Shared;
+use bytes::{Buf, Bytes};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::statistics::Statistics;
+use std::path::Path;
+use vicus_flow::{BoxError, Envelope};
+use vicus_sql::{ColumnRange, Scan, SqlType, Table, TableColumn, Value};
+
+const FORMAT: &str = "Parquet";
+
+/// The signs that a file begins and ends with.
+const MAGIC: &[u8] = b"PAR1";
+
+/// A Parquet file as a table.
+pub(crate) struct ParquetTable {
+    file: Shared,
+    metadata: ArrowReaderMetadata,
+    columns: Vec<TableColumn>,
+}
+
+impl ParquetTable {
+    pub(crate) fn open(path: &Path) -> Result<ParquetTable, TableError> {
+        let file = Shared::open(path)?;
+        let wrong = |reason: String| TableError::format(path, FORMAT, reason);
+        if file.length < 12 {
+            return Err(wrong(format!("it has {} bytes", file.length)));
+        }
+        let read = |at: u64| file.bytes(at, 4).map_err(|error| TableError::io(path, error));
+        if read(0)? != MAGIC {
+            return Err(wrong("it does not begin with PAR1".to_owned()));
+        }
+        if read(file.length - 4)? != MAGIC {
+            return Err(wrong("it does not end with PAR1, so its end is missing".to_owned()));
+        }
+        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new());
+        let metadata = metadata.map_err(|error| wrong(error.to_string()))?;
+        let columns = convert::columns(path, metadata.schema())?;
+        if metadata.parquet_schema().num_columns() != columns.len() {
+            return Err(wrong("it has nested columns".to_owned()));
+        }
+        Ok(ParquetTable { file, metadata, columns })
+    }
+
+    fn group(&self, part: usize) -> &RowGroupMetaData {
+        self.metadata.metadata().row_group(part)
+    }
+}
+
+impl Length for Shared {
+    fn len(&self) -> u64 {
+        self.length
+    }
+}
+
+impl ChunkReader for Shared {
+    type T = bytes::buf::Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
+        let rest = usize::try_from(self.length.saturating_sub(start)).unwrap_or(usize::MAX);
+        Ok(self.get_bytes(start, rest)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        let bytes = self.bytes(start, length).map_err(|error| ParquetError::External(Box::new(error)))?;
+        Ok(bytes.into())
+    }
+}
+
+impl Table for ParquetTable {
+    fn columns(&self) -> &[TableColumn] {
+        &self.columns
+    }
+
+    fn rows(&self) -> Option<u64> {
+        u64::try_from(self.metadata.metadata().file_metadata().num_rows()).ok()
+    }
+
+    fn parts(&self) -> usize {
+        self.metadata.metadata().num_row_groups()
+    }
+
+    fn scan(&self, columns: &[usize], part: usize, filters: &[ColumnRange]) -> Box<dyn Scan> {
+        let group = self.group(part);
+        if filters.iter().any(|range| !may_meet(group.column(range.column), self.columns[range.column].kind, range)) {
+            return Box::new(ParquetScan::empty());
+        }
+        // The reader gives each column once, in the order of the file.
+        let mut read = columns.to_vec();
+        read.sort_unstable();
+        read.dedup();
+        let place = |column: &usize| read.binary_search(column).expect("it is one of them");
+        Box::new(ParquetScan {
+            state: State::Open(Box::new(Opening {
+                places: columns.iter().map(place).collect(),
+                file: self.file.clone(),
+                metadata: self.metadata.clone(),
+                read,
+                part,
+            })),
+            pieces: Pieces::none(),
+            bytes: 0,
+        })
+    }
+
+    fn loads(&self) -> bool {
+        true
+    }
+}
+
+/// Whether a chunk may have values in a range.
+fn may_meet(chunk: &ColumnChunkMetaData, kind: SqlType, range: &ColumnRange) -> bool {
+    let Some(statistics) = chunk.statistics() else { return true };
+    if statistics.is_min_max_deprecated() {
+        return true;
+    }
+    let bounds = match (statistics, kind) {
+        (Statistics::Boolean(values), SqlType::Boolean) => {
+            values.min_opt().zip(values.max_opt()).map(|(a, b)| (Value::Boolean(*a), Value::Boolean(*b)))
+        }
+        // Of unsigned integers and other units, the values are not what SQL sees.
+        (Statistics::Int32(values), SqlType::BigInt) if is_signed(chunk) => values
+            .min_opt()
+            .zip(values.max_opt())
+            .map(|(a, b)| (Value::BigInt((*a).into()), Value::BigInt((*b).into()))),
+        (Statistics::Int64(values), SqlType::BigInt) if is_signed(chunk) => {
+            values.min_opt().zip(values.max_opt()).map(|(a, b)| (Value::BigInt(*a), Value::BigInt(*b)))
+        }
+        (Statistics::Int32(values), SqlType::Date) => {
+            values.min_opt().zip(values.max_opt()).map(|(a, b)| (Value::Date(*a), Value::Date(*b)))
+        }
+        // A NaN may be left out of statistics, and comes last in SQL's order, so only the least value is known.
+        (Statistics::Double(values), SqlType::Double) => values
+            .min_opt()
+            .filter(|least| !least.is_nan())
+            .map(|least| (Value::Double(*least), Value::Double(f64::NAN))),
+        (Statistics::ByteArray(values), SqlType::Varchar) => {
+            let text = |bytes: &parquet::data_type::ByteArray| {
+                Some(Value::Varchar(std::str::from_utf8(bytes.data()).ok()?.into()))
+            };
+            values.min_opt().zip(values.max_opt()).and_then(|(a, b)| Some((text(a)?, text(b)?)))
+        }
+        _ => None,
+    };
+    match bounds {
+        // Zeros of both signs are equal, so doubles are compared as SQL does: see `Value::order`.
+        Some((least, greatest)) => range.meets(&least, &greatest),
+        None => true,
+    }
+}
+
+fn is_signed(chunk: &ColumnChunkMetaData) -> bool {
+    use parquet::basic::{ConvertedType, LogicalType};
+    let described = chunk.column_descr();
+    let unsigned = [ConvertedType::UINT_8, ConvertedType::UINT_16, ConvertedType::UINT_32, ConvertedType::UINT_64];
+    match described.logical_type_ref() {
+        None => !unsigned.contains(&described.converted_type()),
+        Some(LogicalType::Integer(integer)) => integer.is_signed,
+        Some(_) => false,
+    }
+}
+
+struct ParquetScan {
+    state: State,
+    pieces: Pieces,
+    /// Of the chunks in memory.
+    bytes: u64,
+}
+
+enum State {
+    Open(Box<Opening>),
+    Reading(Box<ParquetRecordBatchReader>, Vec<usize>),
+    Over,
+}
+
+struct Opening {
+    file: Shared,
+    metadata: ArrowReaderMetadata,
+    /// The columns that are read.
+    read: Vec<usize>,
+    /// For each column that is asked for, its place among these.
+    places: Vec<usize>,
+    part: usize,
+}
+
+/// Rows that are decoded at once.
+const BATCH: usize = 8192;
+
+impl ParquetScan {
+    fn empty() -> ParquetScan {
+        ParquetScan { state: State::Over, pieces: Pieces::none(), bytes: 0 }
+    }
+}
+
+impl Scan for ParquetScan {
+    fn load(&mut self) -> Result<(), BoxError> {
+        if !matches!(self.state, State::Open(_)) {
+            return Ok(());
+        }
+        let State::Open(opening) = std::mem::replace(&mut self.state, State::Over) else { return Ok(()) };
+        let Opening { file, metadata, read, places, part } = *opening;
+        let group = metadata.metadata().row_group(part);
+        let mut chunks = Chunks { length: file.length, chunks: Vec::with_capacity(read.len()) };
+        for &column in &read {
+            let chunk = group.column(column);
+            let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
+            let (start, length) = u64::try_from(start)
+                .ok()
+                .zip(usize::try_from(chunk.compressed_size()).ok())
+                .ok_or("the file's metadata is damaged: a column begins before the file")?;
+            let bytes = file.bytes(start, length).map_err(|error| format!("a column can't be read: {error}"))?;
+            self.bytes += bytes.len() as u64;
+            chunks.chunks.push((start, bytes.into()));
+        }
+        let mask = ProjectionMask::roots(metadata.parquet_schema(), read);
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, metadata);
+        let reader = builder.with_row_groups(vec![part]).with_projection(mask).with_batch_size(BATCH).build()?;
+        self.state = State::Reading(Box::new(reader), places);
+        Ok(())
+    }
+
+    fn next(&mut self, most_rows: usize) -> Result<Option<Envelope>, BoxError> {
+        loop {
+            if let Some(piece) = self.pieces.next(most_rows) {
+                return Ok(Some(piece));
+            }
+            let State::Reading(reader, places) = &mut self.state else { return Ok(None) };
+            match reader.next() {
+                Some(batch) => self.pieces = Pieces::of(convert::envelope(&batch?, places)?),
+                None => {
+                    self.state = State::Over;
+                    self.bytes = 0;
+                }
+            }
+        }
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.bytes + self.pieces.held_bytes()
+    }
+}
+
+/// The chunks of some columns, in memory.
+struct Chunks {
+    length: u64,
+    /// Each with its place in the file.
+    chunks: Vec<(u64, Bytes)>,
+}
+
+impl Chunks {
+    /// The bytes from this place to the end of its chunk.
+    fn from(&self, start: u64) -> ParquetResult<Bytes> {
+        let holds = |(at, bytes): &&(u64, Bytes)| (*at..at + bytes.len() as u64).contains(&start);
+        match self.chunks.iter().find(holds) {
+            Some((at, bytes)) => Ok(bytes.slice((start - at) as usize..)),
+            None => Err(ParquetError::EOF("a page lies outside of its column".to_owned())),
+        }
+    }
+}
+
+impl Length for Chunks {
+    fn len(&self) -> u64 {
+        self.length
+    }
+}
+
+impl ChunkReader for Chunks {
+    type T = bytes::buf::Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
+        Ok(self.from(start)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        let bytes = self.from(start)?;
+        if length > bytes.len() {
+            return Err(ParquetError::EOF("a page reaches beyond its column".to_owned()));
+        }
+        Ok(bytes.slice(..length))
+    }
+}

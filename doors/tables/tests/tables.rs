@@ -1,0 +1,321 @@
+//! Files that DuckDB and PyArrow wrote, read as tables: `data/make.py` makes them and prints the answers that are expected here.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use vicus_flow::sequential;
+use vicus_sql::{ColumnRange, ParseOptions, PlanOptions, SqlType, Table, Tables, Value, parse, plan};
+use vicus_tables::{CsvOptions, TableError, open, open_csv};
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+/// The answer of a statement over one table, its values with `|` between them; or its error.
+fn ask(name: &str, table: &Arc<dyn Table>, text: &str) -> Result<Vec<String>, String> {
+    let mut lines = Vec::new();
+    for options in [
+        PlanOptions::default(),
+        PlanOptions { threads: 4, parallel_rows: 10, envelope_rows: 100, via_envelopes: 1, ..PlanOptions::default() },
+    ] {
+        let mut tables = Tables::default();
+        tables.add(name, Arc::clone(table));
+        let parsed = parse(text, &ParseOptions::default()).map_err(|error| error.to_string())?;
+        let plan = plan(&parsed, &tables, &options, &|| false).map_err(|error| error.to_string())?;
+        // Every column as text.
+        let columns = plan.columns().to_vec();
+        let (send, receive) = mpsc::channel();
+        let mut operators = plan.start();
+        operators.push((plan.sinks()[0], plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?))));
+        sequential::run(plan.model(), operators, |tasks| tasks / 2).map_err(|error| error.to_string())?;
+        let mut found = Vec::new();
+        for envelope in receive {
+            for row in 0..envelope.rows() {
+                let value = |(column, (_, kind)): (&vicus_flow::Column, &(String, SqlType))| match kind {
+                    _ if column.is_null(row) => "NULL".to_owned(),
+                    SqlType::Boolean => column.bools()[row].to_string(),
+                    SqlType::BigInt => column.i64s()[row].to_string(),
+                    SqlType::Double => format!("{:?}", column.f64s()[row]),
+                    SqlType::Varchar => column.text_at(row).to_owned(),
+                    kind => panic!("cast the {kind} to varchar"),
+                };
+                found.push(envelope.columns().iter().zip(&columns).map(value).collect::<Vec<_>>().join("|"));
+            }
+        }
+        if !lines.is_empty() {
+            assert_eq!(lines, found, "{text} in other ways");
+        }
+        lines = found;
+    }
+    Ok(lines)
+}
+
+const SUMS: &str = "SELECT COUNT(*), SUM(id), SUM(seven), SUM(quarter), COUNT(name), CAST(MIN(day) AS VARCHAR), \
+                    CAST(MAX(moment) AS VARCHAR), SUM(small), SUM(half) FROM numbers";
+
+/// The sums of the first 300 rows, by DuckDB.
+const SUMS_OF_300: &str = "300|44850|897|9000.0|273|2020-01-01|2020-01-01 04:59:00|24850|22425.0";
+
+#[test]
+fn parquet_files_of_all_codecs_have_duckdbs_sums() {
+    for codec in ["snappy", "gzip", "uncompressed"] {
+        let table = open(data(&format!("numbers-{codec}.parquet"))).unwrap();
+        assert_eq!(ask("numbers", &table, SUMS).unwrap(), [SUMS_OF_300], "{codec}");
+    }
+    let table = open(data("numbers-zstd.parquet")).unwrap();
+    assert_eq!((table.rows(), table.parts()), (Some(5000), 3));
+    let kinds: Vec<String> = table.columns().iter().map(|column| format!("{} {}", column.name, column.kind)).collect();
+    assert_eq!(
+        kinds,
+        [
+            "id bigint",
+            "seven bigint",
+            "quarter double",
+            "name varchar",
+            "day date",
+            "moment timestamp",
+            "third boolean",
+            "small bigint",
+            "half double"
+        ]
+    );
+    let expected = "5000|12497500|14995|2500000.0|4545|2020-01-01|2020-01-04 11:19:00|497500|6248750.0";
+    assert_eq!(ask("numbers", &table, SUMS).unwrap(), [expected]);
+    let grouped = "SELECT third, COUNT(*), MIN(name), MAX(quarter) FROM numbers WHERE id BETWEEN 3000 AND 4500 GROUP BY third \
+                   ORDER BY third";
+    assert_eq!(ask("numbers", &table, grouped).unwrap(), ["false|1000|text 0|1124.75", "true|501|text 0|1124.25"]);
+    assert_eq!(ask("numbers", &table, "SELECT id, id FROM numbers WHERE id = 4999").unwrap(), ["4999|4999"]);
+    let empty = open(data("empty.parquet")).unwrap();
+    assert_eq!(ask("empty", &empty, "SELECT COUNT(*), MAX(id) FROM empty").unwrap(), ["0|NULL"]);
+}
+
+#[test]
+fn row_groups_outside_of_what_is_asked_for_are_not_read() {
+    let table = open(data("numbers-zstd.parquet")).unwrap();
+    let read = |column: usize, least: Option<Value>, greatest: Option<Value>| {
+        let filters = [ColumnRange { column, least, greatest }];
+        let rows = |part: usize| {
+            let (mut scan, mut rows) = (table.scan(&[0], part, &filters), 0);
+            loop {
+                scan.load().unwrap();
+                match scan.next(1000).unwrap() {
+                    Some(envelope) => rows += envelope.rows(),
+                    None => break rows,
+                }
+            }
+        };
+        (0..table.parts()).map(rows).collect::<Vec<_>>()
+    };
+    assert_eq!(read(0, None, None), [2048, 2048, 904]);
+    assert_eq!(read(0, Some(Value::BigInt(4096)), None), [0, 0, 904]);
+    assert_eq!(read(0, None, Some(Value::BigInt(2047))), [2048, 0, 0]);
+    assert_eq!(read(0, Some(Value::BigInt(2048)), Some(Value::BigInt(2048))), [0, 2048, 0]);
+    assert_eq!(read(0, Some(Value::BigInt(5000)), None), [0, 0, 0]);
+    assert_eq!(read(3, Some(Value::Varchar("u".into())), None), [0, 0, 0], "all texts begin with t");
+    assert_eq!(read(4, None, Some(Value::Date(18_261))), [0, 0, 0], "2019-12-31");
+    assert_eq!(read(6, Some(Value::Boolean(true)), None), [2048, 2048, 904]);
+    assert_eq!(read(7, Some(Value::BigInt(1000)), None), [2048, 2048, 904], "of unsigned integers nothing is known");
+}
+
+#[test]
+fn arrow_files_and_streams_have_the_same_rows() {
+    for (name, parts) in [("numbers.arrow", 3), ("numbers.arrows", 1)] {
+        let table = open(data(name)).unwrap();
+        assert_eq!(table.parts(), parts, "{name}");
+        assert_eq!(ask("numbers", &table, SUMS).unwrap(), [SUMS_OF_300], "{name}");
+        assert_eq!(ask("numbers", &table, "SELECT COUNT(*) FROM numbers").unwrap(), ["300"], "{name}");
+    }
+    let units = open(data("units.arrow")).unwrap();
+    let text = "SELECT CAST(s AS VARCHAR), CAST(ms AS VARCHAR), CAST(ns AS VARCHAR), CAST(d64 AS VARCHAR), large, view, u64, i8, \
+                none FROM units";
+    let expected = [
+        "2024-02-29 12:30:15|2024-02-29 12:30:15.25|1969-12-31 23:59:59.999999|2024-02-29|é|a long text in a view|\
+         9223372036854775807|-128|NULL",
+        "NULL|NULL|NULL|NULL|NULL|NULL|NULL|NULL|NULL",
+    ];
+    assert_eq!(ask("units", &units, text).unwrap(), expected);
+}
+
+/// A file in a folder of its own, which goes with it.
+struct Written(PathBuf);
+
+impl Written {
+    fn new(name: &str, bytes: impl AsRef<[u8]>) -> Written {
+        static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("vicus-tables-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        Written(path)
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(self.0.parent().unwrap());
+    }
+}
+
+#[test]
+fn csv_columns_have_the_types_of_their_first_values() {
+    let text = "n,x,ok,day,at,name,\"a, b\"\n\
+                1,1.5,true,2024-02-29,2024-02-29 12:30:15,Ada,\"a \"\"quoted\"\" text\"\n\
+                2,-3,false,1969-12-31,1969-12-31T23:59:59,,\"two\nlines\"\n\
+                ,,,,,é,";
+    let file = Written::new("all.csv", text);
+    let table = open(&file.0).unwrap();
+    let kinds: Vec<SqlType> = table.columns().iter().map(|column| column.kind).collect();
+    use SqlType::{BigInt, Boolean, Date, Double, Timestamp, Varchar};
+    assert_eq!(kinds, [BigInt, Double, Boolean, Date, Timestamp, Varchar, Varchar]);
+    let found = ask(
+        "t",
+        &table,
+        "SELECT n, x, ok, CAST(day AS VARCHAR), CAST(at AS VARCHAR), name, \"a, b\" FROM t ORDER BY n",
+    );
+    assert_eq!(
+        found.unwrap(),
+        [
+            "1|1.5|true|2024-02-29|2024-02-29 12:30:15|Ada|a \"quoted\" text",
+            "2|-3.0|false|1969-12-31|1969-12-31 23:59:59|NULL|two\nlines",
+            "NULL|NULL|NULL|NULL|NULL|é|NULL"
+        ]
+    );
+    assert_eq!(ask("t", &table, "SELECT COUNT(*) FROM t").unwrap(), ["3"]);
+
+    let tabs = Written::new("tabs.tsv", "a\tb\n1\tx,y\n");
+    assert_eq!(ask("t", &open(&tabs.0).unwrap(), "SELECT a + 1, b FROM t").unwrap(), ["2|x,y"]);
+    let options = CsvOptions { header: false, delimiter: b';', ..CsvOptions::default() };
+    let bare = Written::new("bare.csv", "1;x\n2;y\n");
+    let table = open_csv(&bare.0, &options).unwrap();
+    assert_eq!(ask("t", &table, "SELECT SUM(column_1), MAX(column_2) FROM t").unwrap(), ["3|y"]);
+}
+
+#[test]
+fn long_csv_files_are_read_in_blocks() {
+    let rows = 60_000u64;
+    let mut text = "id,name\n".to_owned();
+    (0..rows).for_each(|row| text.push_str(&format!("{row},name {row}\n")));
+    let file = Written::new("long.csv", &text);
+    let table = open(&file.0).unwrap();
+    let about = table.rows().unwrap();
+    assert!((50_000..90_000).contains(&about), "{about} rows are expected");
+    let found = ask("t", &table, "SELECT COUNT(*), SUM(id), MAX(LENGTH(name)) FROM t").unwrap();
+    assert_eq!(found, [format!("{rows}|{}|10", rows * (rows - 1) / 2)]);
+    assert_eq!(ask("t", &table, "SELECT name FROM t WHERE id = 59999").unwrap(), ["name 59999"]);
+    assert_eq!(ask("t", &table, "SELECT COUNT(*) FROM (SELECT id FROM t LIMIT 5) AS s").unwrap(), ["5"]);
+}
+
+#[test]
+fn a_later_csv_value_of_another_type_is_an_error_with_line_and_column() {
+    let mut text = "id,price\n".to_owned();
+    (0..20).for_each(|row| text.push_str(&format!("{row},{row}.5\n")));
+    text.push_str("20,cheap\n");
+    let file = Written::new("mixed.csv", &text);
+    let table = open_csv(&file.0, &CsvOptions { inferred_rows: 10, ..CsvOptions::default() }).unwrap();
+    let error = ask("t", &table, "SELECT SUM(price) FROM t").unwrap_err();
+    let expected = "table t: line 22, column price: 'cheap' is no double, as the first rows of the column are";
+    assert!(error.contains(expected), "{error}");
+    assert_eq!(ask("t", &table, "SELECT SUM(id) FROM t").unwrap(), ["210"], "other columns can be read");
+    let short = Written::new("short.csv", "a,b\n1,2\n3\n");
+    let error = open(&short.0).err().expect("a value is missing").to_string();
+    assert!(error.contains("is not a whole CSV file") && error.contains("line 3"), "{error}");
+}
+
+#[test]
+fn files_that_are_no_tables_are_refused_with_the_reason() {
+    let error = |path: &Path| open(path).err().unwrap_or_else(|| panic!("{} is no table", path.display()));
+    let missing = error(Path::new("/no/such/file.parquet"));
+    assert!(matches!(&missing, TableError::Io { error, .. } if error.kind() == std::io::ErrorKind::NotFound));
+    assert!(matches!(error(&data("make.py")), TableError::UnknownEnding { .. }));
+    let text = Written::new("text.parquet", "this is no Parquet file at all");
+    assert!(error(&text.0).to_string().ends_with("is not a whole Parquet file: it does not begin with PAR1"));
+    let whole = std::fs::read(data("numbers-zstd.parquet")).unwrap();
+    for length in [0, 3, 20, whole.len() / 2, whole.len() - 1] {
+        let cut = Written::new("cut.parquet", &whole[..length]);
+        assert!(matches!(error(&cut.0), TableError::Format { format: "Parquet", .. }), "{length} bytes");
+    }
+    let decimal = error(&data("decimal.parquet")).to_string();
+    assert!(decimal.contains("column price is of the type Decimal128(15, 2), which SQL has not here"), "{decimal}");
+    assert!(error(&data("nested.parquet")).to_string().contains("column list is of the type List"));
+    let arrow = std::fs::read(data("numbers.arrow")).unwrap();
+    for length in [0, 5, 20, arrow.len() / 2, arrow.len() - 1] {
+        let cut = Written::new("cut.arrow", &arrow[..length]);
+        assert!(matches!(error(&cut.0), TableError::Format { format: "Arrow", .. }), "{length} bytes");
+    }
+    assert!(error(&Written::new("empty.csv", "").0).to_string().contains("it is empty"));
+}
+
+/// What happened in other readers: a damaged file ended the process. Here its request fails, or its rows are others.
+#[test]
+fn damaged_bytes_fail_a_request_and_nothing_else() {
+    let whole = std::fs::read(data("numbers-snappy.parquet")).unwrap();
+    let arrow = std::fs::read(data("numbers.arrow")).unwrap();
+    let (mut state, mut refused) = (7u64, 0);
+    let mut below = |count: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % count
+    };
+    for round in 0..300 {
+        let (name, bytes) = if round % 2 == 0 { ("damaged.parquet", &whole) } else { ("damaged.arrow", &arrow) };
+        let mut bytes = bytes.clone();
+        for _ in 0..1 + below(8) {
+            let at = below(bytes.len());
+            bytes[at] = below(256) as u8;
+        }
+        let file = Written::new(name, &bytes);
+        // A panic of the decoder would be the request's error; one while the file is opened would be ours.
+        let outcome = open(&file.0).map_err(|error| error.to_string()).and_then(|table| {
+            ask("numbers", &table, "SELECT * FROM (SELECT COUNT(name), SUM(id), COUNT(day) FROM numbers) AS t")
+        });
+        refused += usize::from(outcome.is_err());
+    }
+    println!("{refused} of 300 were refused");
+}
+
+/// A file of so many rows: a number, its remainder by 1000, and a text.
+fn many(rows: u64) -> Written {
+    let mut text = "id,remainder,name\n".to_owned();
+    (0..rows).for_each(|row| text.push_str(&format!("{row},{},name {}\n", row % 1000, row % 77)));
+    Written::new("many.csv", &text)
+}
+
+/// Runs a statement over the file on threads; the rows of its answer, or its error.
+fn on_threads(file: &Written, text: &str, budget: u64) -> Result<u64, String> {
+    let mut tables = Tables::default();
+    tables.add("many", open(&file.0).unwrap());
+    tables.add("numbers", open(data("numbers-zstd.parquet")).unwrap());
+    let options = PlanOptions { threads: 4, parallel_rows: 1000, sinks: 2, ..PlanOptions::default() };
+    let parsed = parse(text, &ParseOptions::default()).unwrap();
+    let plan = plan(&parsed, &tables, &options, &|| false).unwrap();
+    let rows = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let mut operators = plan.start();
+    for &sink in plan.sinks() {
+        let rows = Arc::clone(&rows);
+        let count = move |envelope: &vicus_flow::Envelope| {
+            rows.fetch_add(envelope.rows() as u64, std::sync::atomic::Ordering::Relaxed);
+            Ok(())
+        };
+        operators.push((sink, plan.sink_operator(count)));
+    }
+    let runtime = vicus::Runtime::builder().start();
+    let request = runtime.submit_within(plan.model(), operators, budget);
+    request.wait().map_err(|error| error.to_string())?;
+    Ok(rows.load(std::sync::atomic::Ordering::Relaxed))
+}
+
+#[test]
+fn statements_run_on_threads_within_their_budget() {
+    let file = many(30_000);
+    let join = "SELECT a.id, b.name FROM many a JOIN many b ON a.id = b.id WHERE a.remainder < 500";
+    assert_eq!(on_threads(&file, join, u64::MAX), Ok(15_000));
+    let groups = "SELECT id, remainder, COUNT(*), MAX(name) FROM many GROUP BY id, remainder";
+    assert_eq!(on_threads(&file, groups, u64::MAX), Ok(30_000));
+    let mixed = "SELECT n.seven, COUNT(DISTINCT m.name) FROM numbers n, many m WHERE n.id = m.remainder GROUP BY n.seven ORDER BY 1";
+    assert_eq!(on_threads(&file, mixed, u64::MAX), Ok(7));
+    for (text, name) in [(join, "build"), (groups, "aggregate"), ("SELECT * FROM many ORDER BY name, id", "sort")] {
+        let error = on_threads(&file, text, 1_200_000).unwrap_err();
+        assert!(error.contains("more than 1.1 MiB is needed") && error.contains(name), "{text}: {error}");
+    }
+    // A few rows are enough, so the file is not read to its end, and little is held.
+    assert_eq!(on_threads(&file, "SELECT id FROM many LIMIT 10", 3_000_000), Ok(10));
+}
