@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::json;
 use std::time::Duration;
 use vicus_service::{Error, ErrorKind};
+use vicus_sparql::QueryErrorKind;
 
 /// Why a request has no result.
 #[derive(Clone, Debug)]
@@ -81,6 +82,9 @@ impl Failure {
     /// An error of the service; `text` is what was asked.
     pub(crate) fn of(error: &Error, text: &str) -> Failure {
         let (status, kind) = match error.kind() {
+            _ if matches!(error, Error::Query(query) if query.kind == QueryErrorKind::TooLong) => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "limit")
+            }
             ErrorKind::Query => (StatusCode::BAD_REQUEST, "query"),
             ErrorKind::Failed => (StatusCode::BAD_REQUEST, "failed"),
             ErrorKind::Format => (StatusCode::NOT_ACCEPTABLE, "format"),

@@ -233,8 +233,8 @@ struct Written {
 
 async fn written(shared: &Shared, request: &Request, body: Incoming) -> Result<Written, Failure> {
     let bound = Bound { bytes: TEXT_BYTES, pause: shared.options.clients.body_time };
-    let bytes = body::read(&request.headers, body, bound).await?;
-    serde_json::from_slice(&bytes).map_err(|error| Failure::bad(format!("the body is not as expected: {error}")))
+    let body = body::read(&request.headers, body, bound, &shared.bodies).await?;
+    serde_json::from_slice(&body.bytes).map_err(|error| Failure::bad(format!("the body is not as expected: {error}")))
 }
 
 /// The byte at so many UTF-16 code units.

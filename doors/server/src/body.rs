@@ -8,8 +8,10 @@ use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use std::io::{self, Read};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vicus_service::{BrokenOff, StreamReader};
 
 /// The body of an answer.
@@ -81,63 +83,135 @@ pub(crate) struct Bound {
     pub(crate) pause: Duration,
 }
 
+/// A client that sends without a pause, but fewer bytes in a second than this, is as one that pauses.
+const SLOWEST: u32 = 1 << 10;
+
+/// Bytes of bodies, of all requests together.
+#[derive(Debug)]
+pub(crate) struct Bodies {
+    held: AtomicU64,
+    most: u64,
+}
+
+/// What one request holds of them.
+#[derive(Debug)]
+pub(crate) struct HeldBytes {
+    bodies: Arc<Bodies>,
+    bytes: u64,
+}
+
+impl Bodies {
+    pub(crate) fn new(most: u64) -> Arc<Bodies> {
+        Arc::new(Bodies { held: AtomicU64::new(0), most })
+    }
+}
+
+impl HeldBytes {
+    fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
+        let (bytes, most) = (bytes as u64, self.bodies.most);
+        let grown = |held: u64| held.checked_add(bytes).filter(|held| *held <= most);
+        let held = &self.bodies.held;
+        held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown)
+            .map_err(|_| Failure::busy("bodies of other requests hold all the memory there is for them"))?;
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.bodies.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// A request's body, unpacked. It counts as one of [`Bodies`] until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) held: HeldBytes,
+}
+
+/// A body, or a part of it, as it is read; the last part gives back what the body held.
+pub(crate) struct Part<R> {
+    pub(crate) inner: R,
+    pub(crate) _held: Arc<HeldBytes>,
+}
+
+impl<R: Read> Read for Part<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.inner.read(buffer)
+    }
+}
+
+fn too_long(bound: Bound, unpacked: &str) -> Failure {
+    let message = format!("the body has more than {} bytes{unpacked}, which is the limit", bound.bytes);
+    Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", message)
+}
+
 /// Reads a request's body as a whole, as it was sent.
-async fn packed<B>(body: B, bound: Bound) -> Result<Vec<u8>, Failure>
+async fn packed<B>(body: B, bound: Bound, held: &mut HeldBytes) -> Result<Vec<u8>, Failure>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: std::fmt::Display,
 {
-    let too_long = || {
-        let message = format!("the body has more than {} bytes, which is the limit", bound.bytes);
-        Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", message)
-    };
     if body.size_hint().lower() > bound.bytes {
-        return Err(too_long());
+        return Err(too_long(bound, ""));
     }
-    let (mut body, mut bytes) = (body, Vec::new());
+    let (mut body, mut bytes, began) = (body, Vec::new(), Instant::now());
     loop {
-        let frame = match tokio::time::timeout(bound.pause, body.frame()).await {
+        // At the slowest, it could have sent for so long by now.
+        let fair = bound.pause + Duration::from_secs(1) * (bytes.len() as u32 / SLOWEST);
+        let left = fair.saturating_sub(began.elapsed()).min(bound.pause);
+        let frame = match tokio::time::timeout(left, body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
             Ok(Some(Err(error))) => return Err(Failure::bad(format!("the body can't be read: {error}"))),
             Ok(None) => return Ok(bytes),
             Err(_) => {
-                let message = format!("nothing of the body came for {} s", bound.pause.as_secs());
+                let message = format!("too little of the body came: {} bytes in {:?}", bytes.len(), began.elapsed());
                 return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "time", message));
             }
         };
         if let Ok(data) = frame.into_data() {
             if bytes.len() as u64 + data.len() as u64 > bound.bytes {
-                return Err(too_long());
+                return Err(too_long(bound, ""));
             }
+            held.grow(data.len())?;
             bytes.extend_from_slice(&data);
         }
     }
 }
 
 /// Reads and unpacks a request's body.
-pub(crate) async fn read<B>(headers: &HeaderMap, body: B, bound: Bound) -> Result<Vec<u8>, Failure>
+pub(crate) async fn read<B>(headers: &HeaderMap, body: B, bound: Bound, bodies: &Arc<Bodies>) -> Result<Whole, Failure>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: std::fmt::Display,
 {
     let coding = coding(headers)?;
-    let packed = packed(body, bound).await?;
+    let mut held = HeldBytes { bodies: Arc::clone(bodies), bytes: 0 };
+    let packed = packed(body, bound, &mut held).await?;
     if coding == Coding::Identity {
-        return Ok(packed);
+        return Ok(Whole { bytes: packed, held });
     }
-    let unpacked = tokio::task::spawn_blocking(move || -> io::Result<Vec<u8>> {
-        let mut unpacked = Vec::new();
-        let most = bound.bytes.saturating_add(1);
-        coding.unpack(io::Cursor::new(packed))?.take(most).read_to_end(&mut unpacked)?;
-        Ok(unpacked)
-    });
-    let unpacked = unpacked.await.map_err(|_| Failure::bad("the body can't be unpacked"))?;
-    let unpacked = unpacked.map_err(|error| Failure::bad(format!("the body can't be unpacked: {error}")))?;
-    if unpacked.len() as u64 > bound.bytes {
-        let message = format!("the body has more than {} bytes when it is unpacked, which is the limit", bound.bytes);
-        return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", message));
+    let unpacking = tokio::task::spawn_blocking(move || unpacked(coding, packed, bound, held));
+    unpacking.await.map_err(|_| Failure::bad("the body can't be unpacked"))?
+}
+
+fn unpacked(coding: Coding, packed: Vec<u8>, bound: Bound, mut held: HeldBytes) -> Result<Whole, Failure> {
+    let wrong = |error: io::Error| Failure::bad(format!("the body can't be unpacked: {error}"));
+    let mut reader = coding.unpack(io::Cursor::new(packed)).map_err(wrong)?;
+    let (mut bytes, mut piece) = (Vec::new(), vec![0; 64 << 10]);
+    loop {
+        let count = reader.read(&mut piece).map_err(wrong)?;
+        if count == 0 {
+            return Ok(Whole { bytes, held });
+        }
+        if bytes.len() as u64 + count as u64 > bound.bytes {
+            return Err(too_long(bound, " when it is unpacked"));
+        }
+        held.grow(count)?;
+        bytes.extend_from_slice(&piece[..count]);
     }
-    Ok(unpacked)
 }
 
 /// How a request's body is packed.

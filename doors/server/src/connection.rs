@@ -10,13 +10,17 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use socket2::SockRef;
+use std::io::{self, IoSlice};
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -27,7 +31,7 @@ const HEAD_BYTES: usize = 64 << 10;
 
 /// Accepts connections until it is told to end.
 pub(crate) async fn accept(
-    listener: TcpListener,
+    listener: Arc<TcpListener>,
     tls: Option<TlsAcceptor>,
     shared: Arc<Shared>,
     routes: Router,
@@ -57,16 +61,15 @@ pub(crate) async fn accept(
         let _ = stream.set_nodelay(true);
         let (tls, shared, builder, watcher) =
             (tls.clone(), Arc::clone(&shared), Arc::clone(&builder), graceful.watcher());
-        let routes = routes.clone();
+        let (routes, time) = (routes.clone(), shared.options.clients.head_time);
         tokio::spawn(async move {
             shared.metrics.connections.fetch_add(1, Ordering::Relaxed);
             let arrived = Arrived { from, is_tls: tls.is_some() };
             match tls {
-                None => serve(stream, arrived, &builder, watcher, routes).await,
+                None => serve(stream, arrived, &builder, watcher, routes, time).await,
                 Some(tls) => {
-                    let time = shared.options.clients.head_time;
                     if let Ok(Ok(stream)) = tokio::time::timeout(time, tls.accept(stream)).await {
-                        serve(stream, arrived, &builder, watcher, routes).await;
+                        serve(stream, arrived, &builder, watcher, routes, time).await;
                     }
                 }
             }
@@ -94,7 +97,9 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     builder: &Builder<TokioExecutor>,
     watcher: hyper_util::server::graceful::Watcher,
     routes: Router,
+    time: Duration,
 ) {
+    let stream = Opening { inner: stream, seen: 0, late: Some(Box::pin(tokio::time::sleep(time))) };
     let service = TowerToHyperService::new(routes.layer(Extension(arrived)));
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     // What a client does wrong, or that it goes, is its own matter.
@@ -104,6 +109,68 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 /// So many connections may have been made that were not accepted yet. Where the queue is full, a client's packets are dropped, and it sends
 /// them again after a second; the standard library's 128 is less than many clients open at once.
 const ARRIVING: i32 = 4096;
+/// How HTTP/2 begins (RFC 9113, §3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// A connection that fails if its first bytes come too late.
+///
+/// Until they tell HTTP/1.1 from HTTP/2, hyper waits without a limit; then the time for a head begins.
+struct Opening<S> {
+    inner: S,
+    /// So many bytes of [`PREFACE`] have come.
+    seen: usize,
+    /// Until it is known what the connection speaks.
+    late: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Opening<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let Some(late) = &mut this.late else { return Pin::new(&mut this.inner).poll_read(context, buffer) };
+        if late.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        let before = buffer.filled().len();
+        std::task::ready!(Pin::new(&mut this.inner).poll_read(context, buffer))?;
+        let new = &buffer.filled()[before..];
+        this.seen += new.len();
+        let is_open = !new.is_empty() && PREFACE.get(this.seen - new.len()..this.seen) == Some(new);
+        if !is_open || this.seen == PREFACE.len() {
+            this.late = None;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Opening<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_vectored(context, pieces)
+    }
+}
 
 /// Listens at an address, which is given with its port.
 pub(crate) fn listen(address: &str) -> Result<std::net::TcpListener, ServerError> {

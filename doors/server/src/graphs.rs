@@ -4,8 +4,9 @@
 //! so it happens as a whole or not at all.
 
 use crate::answer::{Failure, put};
-use crate::body::{self, Body, Bound};
+use crate::body::{self, Body, Bound, Part};
 use crate::metrics::Kind;
+use crate::multipart;
 use crate::negotiate::{coding_of, syntax_of};
 use crate::query::{self, Asked, Language};
 use crate::routes::{Incoming, Request};
@@ -99,6 +100,7 @@ async fn get(shared: &Arc<Shared>, request: &Request, graph: Named) -> Result<Re
     let asked = Asked {
         text: text.into(),
         language: Language::Sparql,
+        base: None,
         graphs: None,
         wanted: request.wanted()?,
         coding: coding_of(&request.headers),
@@ -113,23 +115,32 @@ async fn get(shared: &Arc<Shared>, request: &Request, graph: Named) -> Result<Re
     Ok(query::answer(shared, asked, begun).await)
 }
 
-/// The body as a document that an update loads.
+/// The body as a document that an update loads, and whether it may say itself which graphs it is about.
 async fn document(
     shared: &Shared,
     request: &Request,
     incoming: Incoming,
     base: Option<String>,
-) -> Result<(Syntax, Arc<Document>), Failure> {
+) -> Result<(bool, Arc<Document>), Failure> {
     let clients = &shared.options.clients;
     let bound = Bound { bytes: clients.body_bytes, pause: clients.body_time };
     let unsupported = |message| Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "format", message);
+    if let Some(boundary) = multipart::boundary(&request.headers)? {
+        let body = body::read(&request.headers, incoming, bound, &shared.bodies).await?;
+        let (parts, held) = (multipart::parts(&body.bytes.into(), &boundary)?, Arc::new(body.held));
+        let with_graphs = parts.iter().any(|(syntax, _)| has_graphs(*syntax));
+        let part = |bytes| Box::new(Part { inner: Cursor::new(bytes), _held: Arc::clone(&held) });
+        let parts = parts.into_iter().map(|(syntax, bytes)| (syntax, part(bytes) as _)).collect();
+        return Ok((with_graphs, Document::of_parts(BODY.to_owned(), base, parts)));
+    }
     let syntax = match syntax_of(&request.headers) {
         // RFC 9110, §8.3: a body without a type may be anything; triples are most likely.
         None => Syntax::Turtle,
         Some(syntax) => syntax.map_err(unsupported)?,
     };
-    let bytes = body::read(&request.headers, incoming, bound).await?;
-    Ok((syntax, Document::new(BODY.to_owned(), syntax, base, Cursor::new(bytes))))
+    let body = body::read(&request.headers, incoming, bound, &shared.bodies).await?;
+    let part = Part { inner: Cursor::new(body.bytes), _held: Arc::new(body.held) };
+    Ok((has_graphs(syntax), Document::new(BODY.to_owned(), syntax, base, part)))
 }
 
 fn has_graphs(syntax: Syntax) -> bool {
@@ -164,11 +175,11 @@ async fn post(
     request.may_write(shared)?;
     let is_new = !graph.is_there(shared);
     let base = if let Named::Graph(graph) = &graph { graph.as_str().to_owned() } else { request.url() };
-    let (syntax, document) = document(shared, request, incoming, Some(base)).await?;
+    let (with_graphs, document) = document(shared, request, incoming, Some(base)).await?;
     let (text, new) = match &graph {
         Named::Default => (format!("LOAD <{BODY}>"), None),
         Named::Graph(graph) => (format!("LOAD <{BODY}> INTO GRAPH {graph}"), None),
-        Named::All if has_graphs(syntax) => (format!("LOAD <{BODY}>"), None),
+        Named::All if with_graphs => (format!("LOAD <{BODY}>"), None),
         // §5.5: a graph of the server's own naming.
         Named::All => {
             let name = format!("{}/store/{}", request.origin(), request.new_name(shared));
@@ -205,6 +216,7 @@ async fn change(
 ) -> Result<Response<Body>, Failure> {
     let change = Change {
         text: text.into(),
+        base: None,
         graphs: None,
         document,
         time: request.time()?,

@@ -26,6 +26,8 @@ struct State {
     waiting: VecDeque<Box<dyn FnOnce() + Send>>,
     /// Threads that sleep: waking none is no call of the system.
     sleeping: usize,
+    /// Threads that run a job.
+    busy: usize,
     is_closed: bool,
 }
 
@@ -56,7 +58,9 @@ impl Jobs {
     ) -> Result<oneshot::Receiver<R>, Full> {
         let (send, receive) = oneshot::channel();
         let mut state = self.shared.lock();
-        if state.waiting.len() >= self.shared.most || state.is_closed {
+        // A job that a free thread is about to take does not wait.
+        let free = self.threads.len() - state.busy;
+        if state.waiting.len() >= self.shared.most + free || state.is_closed {
             return Err(Full);
         }
         state.waiting.push_back(Box::new(move || {
@@ -73,7 +77,8 @@ impl Jobs {
 
     /// How many jobs wait.
     pub(crate) fn waiting(&self) -> usize {
-        self.shared.lock().waiting.len()
+        let state = self.shared.lock();
+        state.waiting.len().saturating_sub(self.threads.len() - state.busy)
     }
 }
 
@@ -86,10 +91,12 @@ impl Shared {
         let mut state = self.lock();
         loop {
             if let Some(job) = state.waiting.pop_front() {
+                state.busy += 1;
                 drop(state);
                 // Its panic is the request's error; the thread goes on.
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
                 state = self.lock();
+                state.busy -= 1;
             } else if state.is_closed {
                 return;
             } else {
@@ -133,6 +140,20 @@ mod tests {
         assert!(first.unwrap().blocking_recv().unwrap());
         let done: Vec<u32> = others.into_iter().flatten().map(|receive| receive.blocking_recv().unwrap()).collect();
         assert_eq!(done, [0, 1]);
+    }
+
+    /// What happened: with none that may wait, all were refused, also while all threads slept.
+    #[test]
+    fn what_need_not_wait_is_taken() {
+        let jobs = Jobs::new(2, 0).unwrap();
+        for number in 0..100 {
+            // The thread of the one before may still be on its way back.
+            let tries = (0..10_000).find_map(|_| {
+                std::thread::sleep(std::time::Duration::from_micros(100));
+                jobs.run(move || number).ok()
+            });
+            assert_eq!(tries.map(|receive| receive.blocking_recv()), Some(Ok(number)));
+        }
     }
 
     #[test]

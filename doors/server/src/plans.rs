@@ -12,21 +12,22 @@ use vicus_service::{Prepared, ReadGraphs};
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Key {
     pub(crate) text: Arc<str>,
+    base: Option<String>,
     pub(crate) graphs: Option<Vec<String>>,
 }
 
 impl Key {
-    pub(crate) fn new(text: &Arc<str>, graphs: Option<&ReadGraphs>) -> Key {
+    pub(crate) fn new(text: &Arc<str>, base: Option<&str>, graphs: Option<&ReadGraphs>) -> Key {
         let names = |graphs: &ReadGraphs| {
             let default = graphs.default.iter().map(|graph| graph.as_str().to_owned());
             default.chain([String::new()]).chain(graphs.named.iter().map(|graph| graph.as_str().to_owned())).collect()
         };
-        Key { text: Arc::clone(text), graphs: graphs.map(names) }
+        Key { text: Arc::clone(text), base: base.map(str::to_owned), graphs: graphs.map(names) }
     }
 
     fn bytes(&self) -> u64 {
         let names: usize = self.graphs.iter().flatten().map(|name| name.len() + 32).sum();
-        (self.text.len() + names + 200) as u64
+        (self.text.len() + self.base.as_ref().map_or(0, String::len) + names + 200) as u64
     }
 }
 

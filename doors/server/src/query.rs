@@ -38,6 +38,8 @@ pub(crate) enum Language {
 pub(crate) struct Asked {
     pub(crate) text: Arc<str>,
     pub(crate) language: Language,
+    /// What its relative IRIs are resolved against.
+    pub(crate) base: Option<String>,
     pub(crate) graphs: Option<ReadGraphs>,
     pub(crate) wanted: Wanted,
     pub(crate) coding: Coding,
@@ -231,6 +233,7 @@ impl From<Error> for Stopped {
 fn options(shared: &Shared, asked: &Asked, entry: &Entry) -> SessionOptions {
     let session = &shared.options.session;
     let mut options = SessionOptions {
+        base: asked.base.clone().or_else(|| session.base.clone()),
         graphs: asked.graphs.clone(),
         parallel_answers: true,
         first_rows: asked.first_rows,
@@ -254,7 +257,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
     let service = recording.as_ref().unwrap_or(&shared.service);
     let session = service.session(&Dataset::new(Arc::clone(&version.snapshot)), options(shared, asked, entry));
     let mut call = session.call()?;
-    let key = Key::new(&asked.text, asked.graphs.as_ref());
+    let key = key_of(asked);
     let is_kept = !asked.own_default && asked.language == Language::Sparql;
     let kept = is_kept.then(|| shared.plans.get(version.number, &key)).flatten();
     let prepared = match kept {
@@ -335,6 +338,10 @@ fn count(shared: &Shared, outcome: &Outcome) {
     shared.freed.notify_waiters();
 }
 
+fn key_of(asked: &Asked) -> Key {
+    Key::new(&asked.text, asked.base.as_deref(), asked.graphs.as_ref())
+}
+
 /// What names an answer, if asking again at the same version of the data gives the same one.
 fn tag_of(shared: &Shared, asked: &Asked, prepared: &Prepared, version: &Version, offer: Offer) -> Option<String> {
     let asks_others = asked.text.to_ascii_lowercase().contains("service");
@@ -343,8 +350,8 @@ fn tag_of(shared: &Shared, asked: &Asked, prepared: &Prepared, version: &Version
         return None;
     }
     let mut hasher = DefaultHasher::new();
-    (&asked.text, offer, asked.coding, asked.first_rows).hash(&mut hasher);
-    Key::new(&asked.text, asked.graphs.as_ref()).graphs.hash(&mut hasher);
+    (offer, asked.coding, asked.first_rows).hash(&mut hasher);
+    key_of(asked).hash(&mut hasher);
     // Weak: rows without an order may come in another one.
     Some(format!("W/\"{}-{:x}\"", shared.data.tag(version.number), hasher.finish()))
 }

@@ -68,7 +68,9 @@ pub(crate) struct Ended {
 /// Why a request may not begin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum NotBegun {
-    /// Its name is none, or another request that runs has it.
+    /// Its name is none.
+    NoName(String),
+    /// Another request that runs has its name.
     Name(String),
     /// Its client has as many requests as it may.
     TooMany(usize),
@@ -104,7 +106,7 @@ impl Requests {
         };
         if let Some(name) = name.filter(|name| !fits(name)) {
             let shown: String = name.chars().take(80).collect();
-            return Err(NotBegun::Name(format!(
+            return Err(NotBegun::NoName(format!(
                 "`{shown}` is no name of a request: 1 to {LONGEST_ID} letters, digits, - and _"
             )));
         }

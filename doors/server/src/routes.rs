@@ -10,7 +10,7 @@
 
 use crate::access::Right;
 use crate::answer::{Failure, put, short};
-use crate::body::{self, Body, Bound};
+use crate::body::{self, Body, Bound, Whole};
 use crate::metrics::{self, Kind};
 use crate::negotiate::{self, Accepted, Wanted, coding_of};
 use crate::parameters::Parameters;
@@ -22,7 +22,8 @@ use crate::{description, graphs};
 use axum::Router;
 use axum::extract::{Extension, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Version, header};
 use axum::routing::any;
 use oxrdf::NamedNode;
 use std::net::{IpAddr, SocketAddr};
@@ -109,8 +110,7 @@ impl Request {
     fn of(parts: Parts, arrived: Arrived) -> Result<Request, Failure> {
         let query = parts.uri.query().map(str::to_owned);
         let parameters = Parameters::parse(query.as_deref().unwrap_or_default().as_bytes()).map_err(Failure::bad)?;
-        let host = parts.uri.authority().map(|host| host.to_string());
-        let host = host.or_else(|| Some(parts.headers.get(header::HOST)?.to_str().ok()?.to_owned()));
+        let host = host(&parts)?;
         Ok(Request {
             method: parts.method,
             path: parts.uri.path().to_owned(),
@@ -133,6 +133,12 @@ impl Request {
     pub(crate) fn url(&self) -> String {
         let query = self.query.as_ref().map_or(String::new(), |query| format!("?{query}"));
         format!("{}{}{query}", self.origin(), self.path)
+    }
+
+    /// What relative IRIs of a text are resolved against: where it was sent to (RFC 3986, §5.1.3).
+    pub(crate) fn base(&self) -> Option<String> {
+        let url = format!("{}{}", self.origin(), self.path);
+        oxiri::Iri::parse(url).ok().map(oxiri::Iri::into_inner)
     }
 
     pub(crate) fn wanted(&self) -> Result<Wanted, Failure> {
@@ -183,6 +189,7 @@ impl Request {
         }
         let name = self.headers.get("vicus-request-id").map(|name| name.to_str().unwrap_or(""));
         shared.requests.begin(name, what, text, self.client).map_err(|error| match error {
+            NotBegun::NoName(message) => Failure::bad(message),
             NotBegun::Name(message) => Failure::new(StatusCode::CONFLICT, "name", message),
             NotBegun::TooMany(most) => {
                 let message = format!("{most} requests of this address run, which is the limit: ask again later");
@@ -200,6 +207,22 @@ impl Request {
             _ => Kind::Page,
         }
     }
+}
+
+/// Whom a request is for (RFC 9112, §3.2): HTTP/1.1 has it, once, and others may.
+fn host(parts: &Parts) -> Result<Option<String>, Failure> {
+    let mut fields = parts.headers.get_all(header::HOST).iter();
+    let (first, is_one) = (fields.next(), fields.next().is_none());
+    if !is_one || (first.is_none() && parts.version == Version::HTTP_11) {
+        return Err(Failure::bad("a request has one Host"));
+    }
+    if let Some(host) = parts.uri.authority() {
+        return Ok(Some(host.to_string()));
+    }
+    let Some(first) = first else { return Ok(None) };
+    let host = first.to_str().ok().filter(|host| host.is_empty() || host.parse::<Authority>().is_ok());
+    host.map(|host| Some(host.to_owned()).filter(|host| !host.is_empty()))
+        .ok_or_else(|| Failure::bad("the request's Host is none"))
 }
 
 async fn answer(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Result<Response<Body>, Failure> {
@@ -299,8 +322,8 @@ async fn parsed(shared: &Shared, request: &Request, body: Incoming) -> Result<Te
     // In a form, a byte may be three.
     let form_most = most.saturating_mul(3).saturating_add(1 << 20);
     let pause = shared.options.clients.body_time;
-    let read = |bytes| body::read(&request.headers, body, Bound { bytes, pause });
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| Failure::bad("the text is no UTF-8"));
+    let read = |bytes| body::read(&request.headers, body, Bound { bytes, pause }, &shared.bodies);
+    let text = |body: Whole| String::from_utf8(body.bytes).map_err(|_| Failure::bad("the text is no UTF-8"));
     match media_type.trim().to_ascii_lowercase().as_str() {
         "application/sparql-query" => {
             if parameters.has("query") || parameters.has("update") {
@@ -315,7 +338,7 @@ async fn parsed(shared: &Shared, request: &Request, body: Incoming) -> Result<Te
             Ok(Text { query: None, update: Some(text(read(most).await?)?), parameters })
         }
         "application/x-www-form-urlencoded" => {
-            parameters.add(Parameters::parse(&read(form_most).await?).map_err(Failure::bad)?);
+            parameters.add(Parameters::parse(&read(form_most).await?.bytes).map_err(Failure::bad)?);
             let query = parameters.one("query").map_err(Failure::bad)?.map(str::to_owned);
             let update = parameters.one("update").map_err(Failure::bad)?.map(str::to_owned);
             Ok(Text { query, update, parameters })
@@ -334,8 +357,8 @@ async fn parsed(shared: &Shared, request: &Request, body: Incoming) -> Result<Te
 async fn statement(shared: &Shared, request: &Request, body: Incoming) -> Result<String, Failure> {
     if request.method == Method::POST {
         let bound = Bound { bytes: shared.options.session.parse.bytes as u64, pause: shared.options.clients.body_time };
-        let bytes = body::read(&request.headers, body, bound).await?;
-        return String::from_utf8(bytes).map_err(|_| Failure::bad("the text is no UTF-8"));
+        let whole = body::read(&request.headers, body, bound, &shared.bodies).await?;
+        return String::from_utf8(whole.bytes).map_err(|_| Failure::bad("the text is no UTF-8"));
     }
     if !matches!(request.method, Method::GET | Method::HEAD) {
         return Err(Failure::method("GET, HEAD, POST, OPTIONS"));
@@ -393,6 +416,7 @@ async fn ask(
     let asked = Asked {
         text: text.into(),
         language,
+        base: request.base(),
         graphs: read_graphs(parameters, "default-graph-uri", "named-graph-uri")?,
         wanted: negotiate::format_of(one("format")?.or(one("output")?), &request.headers),
         coding: coding_of(&request.headers),
@@ -423,6 +447,7 @@ async fn change(
     request.may_write(shared)?;
     let change = Change {
         text: text.into(),
+        base: request.base(),
         graphs: read_graphs(parameters, "using-graph-uri", "using-named-graph-uri")?,
         document: None,
         time: request.time()?,

@@ -1,5 +1,6 @@
 //! A server from its start to its end.
 
+use crate::body::Bodies;
 use crate::connection::{self, accept};
 use crate::data::{Data, Held};
 use crate::jobs::Jobs;
@@ -97,6 +98,8 @@ impl Server {
         let jobs = Jobs::new(service.runtime().plan().threads().max(2), options.clients.waiting);
         let shared = Arc::new(Shared {
             data: Held::new(data, started),
+            // A body within its limit finds room when it is alone.
+            bodies: Bodies::new((service.memory().total() / 4).max(options.clients.body_bytes)),
             jobs: jobs.map_err(ServerError::Threads)?,
             plans: Plans::new(options.plan_cache_bytes),
             requests: Requests::new(started, options.clients.requests),
@@ -138,12 +141,18 @@ impl Server {
         let Server { listener, tls, shared, stop } = self;
         let grace = shared.options.grace;
         let done = network.block_on(async {
-            let listener = tokio::net::TcpListener::from_std(listener)?;
+            let listener = Arc::new(tokio::net::TcpListener::from_std(listener)?);
             // On a thread of the network, not on this one.
-            let accepting =
-                tokio::spawn(accept(listener, tls, Arc::clone(&shared), routes(Arc::clone(&shared)), stop.subscribe()));
-            let graceful = accepting.await.map_err(io::Error::other)?;
+            let accepting = |stop| {
+                let (listener, tls, shared) = (Arc::clone(&listener), tls.clone(), Arc::clone(&shared));
+                let routes = routes(Arc::clone(&shared));
+                tokio::spawn(accept(listener, tls, shared, routes, stop))
+            };
+            let graceful = accepting(stop.subscribe()).await.map_err(io::Error::other)?;
             shared.is_draining.store(true, Ordering::Relaxed);
+            // Who comes now is told that the server is about to end. These connections are not waited for.
+            let never = watch::Sender::new(false);
+            let refusing = accepting(never.subscribe());
             let closed = graceful.shutdown();
             tokio::pin!(closed);
             if tokio::time::timeout(grace, &mut closed).await.is_err() {
@@ -151,6 +160,7 @@ impl Server {
                 // What is cancelled still tells its clients; those that read nothing are left.
                 let _ = tokio::time::timeout(AFTER_CANCEL, &mut closed).await;
             }
+            refusing.abort();
             Ok(())
         });
         network.shutdown_timeout(AFTER_CANCEL);

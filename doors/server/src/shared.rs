@@ -1,5 +1,6 @@
 //! What all connections of a server share.
 
+use crate::body::Bodies;
 use crate::data::Held;
 use crate::jobs::Jobs;
 use crate::metrics::Metrics;
@@ -16,6 +17,7 @@ pub(crate) struct Shared {
     pub(crate) data: Held,
     pub(crate) options: Options,
     pub(crate) jobs: Jobs,
+    pub(crate) bodies: Arc<Bodies>,
     pub(crate) plans: Plans,
     pub(crate) requests: Arc<Requests>,
     pub(crate) metrics: Metrics,

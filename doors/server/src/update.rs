@@ -16,6 +16,8 @@ use vicus_service::{Document, Limits, ReadGraphs, SessionOptions};
 /// What a client wants to be changed.
 pub(crate) struct Change {
     pub(crate) text: Arc<str>,
+    /// What its relative IRIs are resolved against.
+    pub(crate) base: Option<String>,
     pub(crate) graphs: Option<ReadGraphs>,
     /// What LOAD reads by its IRI.
     pub(crate) document: Option<Arc<Document>>,
@@ -55,7 +57,8 @@ async fn run(shared: &Arc<Shared>, change: Change, begun: &Begun) -> Result<Upda
         cancel: begun.entry.cancel.clone(),
         ..session.limits.clone()
     };
-    let options = SessionOptions { graphs: change.graphs, document: change.document, limits, ..session.clone() };
+    let base = change.base.or_else(|| session.base.clone());
+    let options = SessionOptions { base, graphs: change.graphs, document: change.document, limits, ..session.clone() };
     let (data, text) = (Arc::clone(shared), Arc::clone(&change.text));
     let done = tokio::task::spawn_blocking(move || {
         let updated = data.data.update(&data.service, &text, options);
@@ -65,7 +68,16 @@ async fn run(shared: &Arc<Shared>, change: Change, begun: &Begun) -> Result<Upda
     let mistake =
         |_| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the update failed by a mistake of ours");
     done.await.map_err(mistake)?.map_err(|error| match error {
-        NotUpdated::Update(error) => Failure::of(&error, &change.text),
+        NotUpdated::Update(error) => {
+            let mut failure = Failure::of(&error, &change.text);
+            // Who sent a document has written no operations.
+            if change.kind == Kind::Graph
+                && let Some((_, message)) = failure.message.split_once("LOAD: ")
+            {
+                failure.message = message.to_owned();
+            }
+            failure
+        }
         NotUpdated::Store(error) => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "store", error.to_string()),
         NotUpdated::InDoubt(error) => {
             let message = format!("it is not known whether the update was carried out: {error}");

@@ -128,18 +128,22 @@ pub fn file_iri(path: &Path) -> io::Result<String> {
     Ok(base)
 }
 
-/// A document that is at hand, for LOAD.
+/// A document that is at hand, for LOAD: one text, or several that are loaded together.
 pub struct Document {
     iri: String,
-    syntax: Syntax,
-    base: Option<String>,
-    bytes: Mutex<Option<Box<dyn Read + Send>>>,
+    parts: Mutex<Option<Vec<Part>>>,
 }
 
 impl Document {
     /// One that LOAD reads once, by this IRI, in a syntax. `base` is what its relative IRIs are resolved against.
     pub fn new(iri: String, syntax: Syntax, base: Option<String>, bytes: impl Read + Send + 'static) -> Arc<Document> {
-        Arc::new(Document { iri, syntax, base, bytes: Mutex::new(Some(Box::new(bytes))) })
+        Document::of_parts(iri, base, vec![(syntax, Box::new(bytes))])
+    }
+
+    /// The same of several texts. Blank nodes of two texts are different ones, whatever they are called.
+    pub fn of_parts(iri: String, base: Option<String>, parts: Vec<(Syntax, Box<dyn Read + Send>)>) -> Arc<Document> {
+        let parts = parts.into_iter().map(|(syntax, bytes)| Part { syntax, base: base.clone(), bytes }).collect();
+        Arc::new(Document { iri, parts: Mutex::new(Some(parts)) })
     }
 
     pub(crate) fn iri(&self) -> &str {
@@ -148,21 +152,33 @@ impl Document {
 
     pub(crate) fn open<R: Read + Send + 'static>(
         &self,
-        book: impl FnOnce(Box<dyn Read + Send>) -> R,
-    ) -> Result<Source, BoxError> {
-        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let bytes = bytes.ok_or_else(|| format!("<{}> can be read once", self.iri))?;
-        let source = Source::new("the document", self.syntax, book(bytes));
-        Ok(match &self.base {
-            Some(base) => source.with_base(base.clone()),
-            None => source,
-        })
+        book: impl Fn(Box<dyn Read + Send>) -> R,
+    ) -> Result<Vec<Source>, BoxError> {
+        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let parts = parts.ok_or_else(|| format!("<{}> can be read once", self.iri))?;
+        let several = parts.len() > 1;
+        let source = |(number, Part { syntax, base, bytes }): (usize, Part)| {
+            let name = if several { format!("part {} of the document", number + 1) } else { "the document".to_owned() };
+            let source = Source::new(name, syntax, book(bytes));
+            match base {
+                Some(base) => source.with_base(base),
+                None => source,
+            }
+        };
+        Ok(parts.into_iter().enumerate().map(source).collect())
     }
+}
+
+/// A text of a [`Document`].
+struct Part {
+    syntax: Syntax,
+    base: Option<String>,
+    bytes: Box<dyn Read + Send>,
 }
 
 impl fmt::Debug for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Document").field("iri", &self.iri).field("syntax", &self.syntax).finish_non_exhaustive()
+        f.debug_struct("Document").field("iri", &self.iri).finish_non_exhaustive()
     }
 }
 

@@ -14,6 +14,7 @@ use crate::session::{Call, ReadGraphs, Session, SessionOptions, Ticket, now};
 use crate::sink::{Batch, Sink, Solutions, Taker};
 use std::fmt;
 use std::io::{self, Read};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use vicus::{BoxError, Totals, Turn};
@@ -313,16 +314,19 @@ impl Running<'_> {
             text_bytes: self.text_bytes,
             progress: OnceLock::new(),
             refused: OnceLock::new(),
+            read: AtomicU64::new(0),
         });
-        let book = |inner| Held { inner, holding: Arc::clone(&holding), read: 0, booked: 0 };
+        let book = |inner| Held { inner, holding: Arc::clone(&holding), booked: 0 };
         let given = document.as_ref().filter(|document| document.iri() == load.from);
         let opened = match given {
             Some(document) => document.open(book),
-            None => document::open(load.from, web, folder.as_deref(), (cancel, *until), book),
+            None => {
+                document::open(load.from, web, folder.as_deref(), (cancel, *until), book).map(|source| vec![source])
+            }
         };
-        let source = opened.map_err(|error| Error::Failed { name: "load".to_owned(), error: error.into() })?;
+        let sources = opened.map_err(|error| Error::Failed { name: "load".to_owned(), error: error.into() })?;
         let load_options = LoadOptions { hash_seed: plan.hash_seed, rdf_12: parse.rdf_12, ..LoadOptions::default() };
-        let mut loading = self.service.load(vec![source], load_options, cancel);
+        let mut loading = self.service.load(sources, load_options, cancel);
         let _ = holding.progress.set(loading.progress());
         if let Some(until) = until {
             loading.end_at(*until, self.service).map_err(|error| Error::NoThread(Arc::new(error)))?;
@@ -348,6 +352,8 @@ struct Holding {
     progress: OnceLock<Arc<Progress>>,
     /// Why no more may be held.
     refused: OnceLock<Error>,
+    /// Bytes that were read, of all its parts.
+    read: AtomicU64,
 }
 
 /// What loading holds for a triple beside its text: its ids as they were read, sorted, and in the indexes.
@@ -365,7 +371,7 @@ impl Holding {
 struct Held<R> {
     inner: R,
     holding: Arc<Holding>,
-    read: u64,
+    /// What all had read when this one booked last.
     booked: u64,
 }
 
@@ -374,11 +380,11 @@ impl<R: Read> Read for Held<R> {
         /// Booked at once.
         const PIECE: u64 = 64 << 10;
         let count = self.inner.read(buffer)?;
-        self.read += count as u64;
-        if self.read >= self.booked + PIECE || count == 0 {
-            self.booked = self.read;
+        let read = self.holding.read.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
+        if read >= self.booked + PIECE || count == 0 {
+            self.booked = read;
             let triples = self.holding.progress.get().map_or(0, |progress| progress.triples());
-            if let Err(error) = self.holding.hold(self.read.saturating_add(TRIPLE_BYTES.saturating_mul(triples))) {
+            if let Err(error) = self.holding.hold(read.saturating_add(TRIPLE_BYTES.saturating_mul(triples))) {
                 let _ = self.holding.refused.set(error);
                 return Err(io::Error::other("more than the update may hold"));
             }

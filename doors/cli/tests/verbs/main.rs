@@ -7,6 +7,7 @@ mod memory;
 mod query;
 mod rdf_12;
 mod refusals;
+mod serve;
 mod simulate;
 mod store;
 mod store_faults;

@@ -1,0 +1,322 @@
+//! `vicus serve`, started, killed and told to end as users and systems do.
+
+use super::store::{file, folder, good, text, told};
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+#[expect(dead_code, reason = "the server's own tests use the rest")]
+#[path = "../../../server/tests/server/client.rs"]
+mod client;
+
+use client::{Ask, connect};
+
+/// A server in a process of its own.
+struct Served {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Served {
+    /// Starts it at a port that is free, and waits until it says where it listens.
+    fn start(args: &[&str]) -> Served {
+        Served::start_with(args, &[])
+    }
+
+    fn start_with(args: &[&str], environment: &[(&str, &str)]) -> Served {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_vicus"))
+            .args(["serve", "--bind", "127.0.0.1:0", "--threads", "2"])
+            .args(args)
+            .envs(environment.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let Some((_, address)) = line.trim().trim_end_matches('/').rsplit_once("://") else {
+            panic!("`{line}`: {:?}", child.wait_with_output());
+        };
+        Served { address: address.parse().unwrap(), child }
+    }
+
+    fn signal(&self, signal: libc::c_int) {
+        #[expect(unsafe_code, reason = "sends a signal to a child")]
+        // SAFETY: it is a child that was not waited for, so the number is its own.
+        let sent = unsafe { libc::kill(self.child.id() as libc::pid_t, signal) };
+        assert_eq!(sent, 0);
+    }
+
+    /// Waits until it has ended: its status, and what it said.
+    fn end(mut self) -> (ExitStatus, String) {
+        let began = Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            if began.elapsed() > Duration::from_secs(60) {
+                self.child.kill().unwrap();
+                panic!("it never ended: {:?}", self.child.wait());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let (mut said, status) = (String::new(), self.child.wait().unwrap());
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(!said.contains("panicked"), "{said}");
+        (status, said)
+    }
+
+    fn number(&self, query: &str) -> u64 {
+        let reply = Ask::query(query).with("accept", "text/csv").send(self.address);
+        reply.text().lines().nth(1).unwrap_or_else(|| panic!("{reply:?}")).trim().parse().unwrap()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An empty store.
+fn empty(folder: &Path) -> String {
+    let store = folder.join("db");
+    let data = file(folder, "none.nt", "");
+    good(&["load", "--store", text(&store), "--data", &data]);
+    text(&store).to_owned()
+}
+
+/// Many rows, as triples with a number each.
+fn numbers(folder: &Path, count: usize) -> String {
+    let lines: String = (0..count)
+        .map(|number| {
+            format!("<http://e/s{number}> <http://e/p> \"{number}\"^^<http://www.w3.org/2001/XMLSchema#integer> .\n")
+        })
+        .collect();
+    file(folder, "numbers.nt", &lines)
+}
+
+const ALL: &str = "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }";
+const ENDLESS: &str = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }";
+
+/// Killed at any moment, it has kept every update that it acknowledged, and each as a whole.
+#[test]
+fn what_was_acknowledged_outlives_a_kill() {
+    let folder = folder("serve-kill");
+    let store = empty(&folder);
+    let (clients, mut acknowledged) = (4, Vec::new());
+    for round in 0..3 {
+        let served = Served::start(&["--store", &store, "--open-updates"]);
+        let (address, count, done) = (served.address, AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let enough = 10 + 15 * round;
+        std::thread::scope(|scope| {
+            for client in 0..clients {
+                let (count, done) = (&count, &done);
+                scope.spawn(move || {
+                    let mut connection = connect(address);
+                    for number in 0.. {
+                        let name = format!("http://e/{round}/{client}/{number}");
+                        let update = format!("INSERT DATA {{ <{name}> <http://e/p> 1, 2, 3 }}");
+                        match Ask::update(&update).over(&mut connection) {
+                            Ok(reply) if reply.status == 204 => done.lock().unwrap().push(name),
+                            Ok(reply) => panic!("{reply:?}"),
+                            // It was killed; this one may be there, or not.
+                            Err(_) => return,
+                        }
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            while count.load(Ordering::Relaxed) < enough {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            served.signal(libc::SIGKILL);
+        });
+        assert_eq!(served.end().0.signal(), Some(libc::SIGKILL));
+        acknowledged.append(&mut done.into_inner().unwrap());
+    }
+    let served = Served::start(&["--store", &store]);
+    for name in &acknowledged {
+        assert_eq!(served.number(&format!("SELECT (COUNT(*) AS ?n) {{ <{name}> ?p ?o }}")), 3, "{name}");
+    }
+    let parts = "SELECT (COUNT(*) AS ?n) { { SELECT ?s { ?s ?p ?o } GROUP BY ?s HAVING (COUNT(*) != 3) } }";
+    assert_eq!(served.number(parts), 0, "none is there in part");
+    drop(served);
+    good(&["check", "--store", &store]);
+    assert!(acknowledged.len() >= 75, "{}", acknowledged.len());
+}
+
+#[test]
+fn it_ends_when_what_runs_has_ended() {
+    for signal in [libc::SIGTERM, libc::SIGINT] {
+        let folder = folder("serve-drain");
+        let store = empty(&folder);
+        good(&["update", "--store", &store, "INSERT DATA { <http://e/a> <http://e/p> 0 }"]);
+        let served = Served::start(&["--store", &store, "--open-updates", "--grace", "60"]);
+        let values: String = (1..1000).map(|number| format!("<http://e/s{number}> <http://e/p> {number} . ")).collect();
+        let reply = Ask::update(&format!("INSERT DATA {{ {values} }}")).send(served.address);
+        assert_eq!(reply.status, 204);
+        let text = "SELECT ?a ?b { ?a <http://e/p> ?n . ?b <http://e/p> ?m }";
+        let answer = Ask::query(text).with("accept", "text/tab-separated-values").open(served.address);
+        assert_eq!(answer.head.status, 200);
+        served.signal(signal);
+        let began = Instant::now();
+        while Ask::query("ASK {}").send(served.address).status != 503 {
+            assert!(began.elapsed() < Duration::from_secs(30), "new requests are refused");
+        }
+        assert_eq!(Ask::update("CLEAR ALL").send(served.address).status, 503);
+        let reply = answer.rest();
+        assert_eq!((reply.is_whole, reply.text().lines().count()), (true, 1 + 1000 * 1000));
+        let (status, said) = served.end();
+        assert_eq!(status.code(), Some(0), "{said}");
+        assert!(said.contains("ending"), "{said}");
+        assert_eq!(Served::start(&["--store", &store]).number(ALL), 1000);
+    }
+}
+
+#[test]
+fn it_ends_after_its_grace_or_at_a_second_signal() {
+    let folder = folder("serve-grace");
+    let data = numbers(&folder, 2000);
+    let served = Served::start(&["--data", &data, "--grace", "0.2"]);
+    let answer = Ask::query(ENDLESS).open(served.address);
+    served.signal(libc::SIGTERM);
+    assert!(!answer.skip().1, "what was stopped is broken off");
+    assert_eq!(served.end().0.code(), Some(0));
+    let served = Served::start(&["--data", &data, "--grace", "1000"]);
+    let answer = Ask::query(ENDLESS).open(served.address);
+    served.signal(libc::SIGTERM);
+    let began = Instant::now();
+    while Ask::query("ASK {}").send(served.address).status != 503 {
+        assert!(began.elapsed() < Duration::from_secs(30), "the first signal has come");
+    }
+    served.signal(libc::SIGTERM);
+    let (status, said) = served.end();
+    assert_eq!(status.code(), Some(130), "{said}");
+    drop(answer);
+}
+
+/// Runs it, expecting that it ends by itself.
+fn refused(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
+    command.arg("serve").args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > Duration::from_secs(60) {
+            child.kill().unwrap();
+            panic!("{args:?} serves");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.wait_with_output().unwrap()
+}
+
+/// One line, and the status is 1.
+fn fails(args: &[&str], says: &[&str]) {
+    let output = refused(args);
+    told(&output, args, says);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(said.trim_end().lines().count(), 1, "{said}");
+}
+
+#[test]
+fn what_it_cannot_begin_with_is_one_line() {
+    let folder = folder("serve-wrong");
+    let data = numbers(&folder, 3);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    fails(&["--data", &data, "--bind", &address], &[&address, "in use"]);
+    fails(&["--data", &data, "--bind", "nonsense"], &["nonsense"]);
+    fails(&["--data", &data, "--bind", "192.0.2.1:0"], &["192.0.2.1:0"]);
+    fails(&["--store", text(&folder.join("none"))], &["none"]);
+    fails(&["--data", text(&folder.join("none.nt"))], &["none.nt"]);
+    fails(&["--data", &data, "--token", ""], &["token"]);
+    let made = |name: &str| {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let certificate = file(&folder, &format!("{name}.pem"), &made.cert.pem());
+        (certificate, file(&folder, &format!("{name}-key.pem"), &made.signing_key.serialize_pem()))
+    };
+    let ((certificate, key), (_, other)) = (made("a"), made("b"));
+    let none = folder.join("no-such.pem");
+    let tls = |certificate: &str, key: &str, says: &[&str]| {
+        fails(&["--data", &data, "--bind", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key], says);
+    };
+    tls(&certificate, &other, &["b-key.pem", "a.pem"]);
+    tls(text(&none), &key, &["no-such.pem"]);
+    tls(&certificate, text(&none), &["no-such.pem"]);
+    tls(&certificate, &data, &["numbers.nt"]);
+    tls(&data, &key, &["numbers.nt"]);
+    let served = Served::start(&["--data", &data, "--tls-cert", &certificate, "--tls-key", &key]);
+    served.signal(libc::SIGTERM);
+    assert_eq!(served.end().0.code(), Some(0));
+    // A store that another process writes to.
+    let store = empty(&folder);
+    let served = Served::start(&["--store", &store, "--open-updates"]);
+    fails(&["--store", &store, "--bind", "127.0.0.1:0"], &["db"]);
+    let reader = Served::start(&["--store", &store, "--read-only"]);
+    assert_eq!(reader.number(ALL), 0);
+    assert_eq!(Ask::update("CLEAR ALL").send(reader.address).status, 403);
+    drop((served, reader));
+    // No rights for the port, unless the test may do everything.
+    #[expect(unsafe_code, reason = "asks the system who this is")]
+    // SAFETY: it has no arguments, and always succeeds.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    let low = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+    if low.is_ok_and(|low| low.trim().parse().is_ok_and(|low: u16| low > 81)) && is_root {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
+        command.args(["serve", "--data", &data, "--bind", "127.0.0.1:81"]).uid(65_534).stdin(Stdio::null());
+        // The folder may be closed to others, and then the process can't begin.
+        if let Ok(output) = command.output() {
+            told(&output, &["serve"], &[]);
+        }
+    }
+}
+
+/// Tokens in the environment are not shown to those who list processes.
+#[test]
+fn a_token_may_come_from_the_environment() {
+    let folder = folder("serve-token");
+    let data = numbers(&folder, 3);
+    let clear = Ask::update("CLEAR ALL");
+    let with = clear.clone().with("authorization", "Bearer secret");
+    for served in [
+        Served::start(&["--data", &data, "--token", "other", "--token", "secret"]),
+        Served::start_with(&["--data", &data], &[("VICUS_TOKEN", "secret")]),
+    ] {
+        assert_eq!(clear.send(served.address).status, 401);
+        assert_eq!(with.send(served.address).status, 204);
+    }
+    let read_only = Served::start_with(&["--data", &data, "--read-only"], &[("VICUS_TOKEN", "secret")]);
+    assert_eq!(with.send(read_only.address).status, 403);
+    let closed = Served::start(&["--data", &data]);
+    assert_eq!(clear.send(closed.address).status, 403);
+    assert_eq!(closed.number(ALL), 3);
+}
+
+/// What was asked is written down with the name that the client has.
+#[test]
+fn requests_are_written_down() {
+    let folder = folder("serve-log");
+    let data = numbers(&folder, 3);
+    let log = folder.join("access.log");
+    let served = Served::start(&["--data", &data, "--access-log", text(&log)]);
+    let reply = Ask::query(ALL).with("vicus-request-id", "mine").send(served.address);
+    assert_eq!(reply.status, 200);
+    assert_eq!(Ask::query("ASK").send(served.address).status, 400);
+    served.signal(libc::SIGTERM);
+    assert_eq!(served.end().0.code(), Some(0));
+    let lines = std::fs::read_to_string(&log).unwrap();
+    let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert_eq!(
+        (&lines[0]["request"], &lines[0]["status"], &lines[0]["rows"]),
+        (&"mine".into(), &200.into(), &1.into())
+    );
+    assert_eq!(lines[1]["status"], 400);
+    assert!(lines[1]["error"].as_str().is_some_and(|error| error.contains("column")), "{lines:?}");
+}

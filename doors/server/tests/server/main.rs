@@ -1,0 +1,12 @@
+//! The server, as its clients see it.
+
+mod answers;
+mod client;
+mod ending;
+mod hostile;
+mod limits;
+mod running;
+mod streaming;
+mod tls;
+mod updates;
+mod w3c;

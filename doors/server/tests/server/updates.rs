@@ -1,0 +1,173 @@
+//! Updates: who may, all or nothing, and what is left of them.
+
+use crate::client::Ask;
+use crate::running::{Running, folder, numbers, open};
+use vicus_server::{Access, Options};
+use vicus_service::create_store;
+
+const ADD: &str = "INSERT DATA { <http://e/new> <http://e/p> 1 }";
+
+fn with_access(access: Access) -> Running {
+    Running::start("", Options { access, ..open() })
+}
+
+fn bearer(ask: Ask, token: &str) -> Ask {
+    ask.with("authorization", &format!("Bearer {token}"))
+}
+
+/// All ways in which data may be changed.
+fn changes() -> Vec<Ask> {
+    let put = |method: &str| {
+        Ask::new(method, "/store?default").with("content-type", "text/turtle").body("<http://e/s> <http://e/p> 1 .")
+    };
+    vec![
+        Ask::update(ADD),
+        Ask::post("/sparql", "application/sparql-update", ADD),
+        Ask::post("/sparql", "application/x-www-form-urlencoded", format!("update={}", crate::client::escaped(ADD))),
+        Ask::post("/update", "application/x-www-form-urlencoded", format!("update={}", crate::client::escaped(ADD))),
+        put("PUT"),
+        put("POST"),
+        Ask::new("DELETE", "/store?default"),
+    ]
+}
+
+#[test]
+fn who_has_no_token_changes_nothing() {
+    let tokens = Access { write: vec!["w".into()], read: vec!["r".into()], ..Access::default() };
+    let read_only = Access { is_read_only: true, write: vec!["w".into()], ..Access::default() };
+    for (access, token, status) in [
+        (Access::default(), None, 403),
+        (Access::default(), Some("w"), 403),
+        (read_only.clone(), None, 403),
+        (read_only, Some("w"), 403),
+        (tokens.clone(), None, 401),
+        (tokens.clone(), Some("r"), 403),
+        (tokens.clone(), Some("W"), 403),
+        (tokens.clone(), Some(""), 401),
+    ] {
+        let server = with_access(access);
+        for change in changes() {
+            let change = token.map_or(change.clone(), |token| bearer(change, token));
+            let reply = server.ask(&change);
+            assert_eq!(reply.status, status, "{token:?}: {}", reply.text());
+            assert_eq!(reply.header("www-authenticate").is_some(), status == 401);
+        }
+    }
+    let server = with_access(tokens);
+    for change in changes() {
+        let reply = server.ask(&bearer(change, "w"));
+        assert!(reply.status < 300, "{}", reply.text());
+    }
+    assert_eq!(server.ask(&Ask::query("ASK {}")).status, 401);
+    assert_eq!(server.ask(&Ask::get("/store")).status, 401);
+    assert_eq!(server.ask(&Ask::get("/metrics")).status, 401);
+    assert_eq!(server.ask(&Ask::query("ASK {}").with("authorization", "Basic cjpy")).status, 401);
+    for token in ["r", "w"] {
+        assert_eq!(server.ask(&bearer(Ask::query("ASK {}"), token)).status, 200);
+    }
+}
+
+/// SPARQL 1.1 Protocol, §2.2.3: the text must not name graphs as well.
+#[test]
+fn graphs_are_named_by_the_text_or_by_parameters() {
+    let server = Running::start(&numbers(2), open());
+    server.update("INSERT DATA { GRAPH <http://e/g> { <http://e/s0> <http://e/p> 7 } }");
+    let text = "INSERT { ?s <http://e/q> ?o } WHERE { ?s <http://e/p> ?o }";
+    for conflict in [
+        "WITH <http://e/g> INSERT { ?s <http://e/q> ?o } WHERE { ?s <http://e/p> ?o }",
+        "INSERT { ?s <http://e/q> ?o } USING <http://e/g> WHERE { ?s <http://e/p> ?o }",
+        "INSERT { ?s <http://e/q> ?o } USING NAMED <http://e/g> WHERE { GRAPH ?g { ?s <http://e/p> ?o } }",
+    ] {
+        for parameter in ["using-graph-uri", "using-named-graph-uri"] {
+            let reply = server.ask(&Ask::update(conflict).parameter(parameter, "http://e/g"));
+            assert_eq!(reply.status, 400, "{conflict} {parameter}");
+        }
+    }
+    assert!(server.ask(&Ask::update(text).parameter("using-graph-uri", "http://e/g")).status < 300);
+    assert_eq!(server.number("SELECT ?o { ?s <http://e/q> ?o }"), 7);
+}
+
+#[test]
+fn an_update_happens_as_a_whole_or_not_at_all() {
+    let folder = folder("whole");
+    drop(create_store(&folder.join("store")).expect("it can be made"));
+    for server in [Running::start("", open()), Running::store(&folder.join("store"), open())] {
+        let failing =
+            format!("{ADD} ; LOAD <http://e.invalid/nothing> ; INSERT DATA {{ <http://e/third> <http://e/p> 1 }}");
+        let reply = server.ask(&Ask::update(&failing));
+        assert_eq!(reply.status, 400, "{}", reply.text());
+        assert_eq!(server.number("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"), 0);
+        let silent = failing.replace("LOAD", "LOAD SILENT");
+        let reply = server.ask(&Ask::update(&silent).with("accept", "application/json"));
+        let json: serde_json::Value = serde_json::from_str(&reply.text()).expect("it is JSON");
+        assert_eq!((reply.status, &json["operations"]), (200, &3.into()));
+        assert_eq!(server.number("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"), 2);
+    }
+}
+
+#[test]
+fn updates_of_several_clients_all_happen() {
+    let folder = folder("several").join("store");
+    drop(create_store(&folder).expect("it can be made"));
+    {
+        let server = Running::store(&folder, open());
+        std::thread::scope(|scope| {
+            for client in 0..4 {
+                let server = &server;
+                scope.spawn(move || {
+                    for number in 0..10 {
+                        server.update(&format!("INSERT DATA {{ <http://e/c{client}> <http://e/p> {number} }}"));
+                        // What was acknowledged is seen.
+                        assert!(server.boolean(&format!("ASK {{ <http://e/c{client}> <http://e/p> {number} }}")));
+                    }
+                });
+            }
+        });
+        assert_eq!(server.number("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"), 40);
+    }
+    let server = Running::store(&folder, open());
+    assert_eq!(server.number("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"), 40);
+}
+
+/// A query reads the data of when it began.
+#[test]
+fn a_query_that_runs_is_not_changed() {
+    let server = Running::start(&numbers(2000), open());
+    let text = "SELECT ?a ?b { ?a <http://e/p> ?n . ?b <http://e/p> ?m . FILTER(?m < 100) }";
+    let answer = Ask::query(text).with("accept", "text/tab-separated-values").open(server.address);
+    server.update("CLEAR ALL");
+    assert_eq!(server.number("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"), 0);
+    let reply = answer.rest();
+    assert_eq!((reply.is_whole, reply.text().lines().count()), (true, 1 + 2000 * 100));
+}
+
+/// Graphs as documents, beyond what the W3C's suite asks.
+#[test]
+fn graphs_are_documents() {
+    let server = Running::start("", open());
+    let put = |target: &str, media_type: &str, body: &str| {
+        server.ask(&Ask::new("PUT", target).with("content-type", media_type).body(body)).status
+    };
+    let graph = "/store?graph=http://e/g";
+    assert_eq!(put(graph, "application/n-triples", "<http://e/s> <http://e/p> \"a\" ."), 201);
+    assert_eq!(put(graph, "text/turtle", "<#s> <p> 1 ."), 204);
+    let reply = server.ask(&Ask::get(graph).with("accept", "application/n-triples"));
+    let one = "<http://e/g#s> <http://e/p> \"1\"^^<http://www.w3.org/2001/XMLSchema#integer> .\n";
+    assert_eq!((reply.status, reply.text().as_str()), (200, one), "relative to the graph");
+    for syntax in ["application/n-quads", "application/trig"] {
+        let all = server.ask(&Ask::get("/store").with("accept", syntax));
+        assert!(all.is_whole && all.text().contains("http://e/"), "{syntax}: {}", all.text());
+    }
+    let head = server.ask(&Ask::new("HEAD", graph));
+    assert_eq!((head.status, head.media_type(), head.body.len()), (200, "text/turtle", 0));
+    assert_eq!(put("/store", "application/n-quads", "<http://e/s> <http://e/p> 1 ."), 400, "that is no N-Quads");
+    assert_eq!(put("/store", "application/n-quads", "<http://e/s> <http://e/p> <http://e/o> <http://e/h> ."), 204);
+    assert_eq!(server.ask(&Ask::get(graph)).status, 404, "all was replaced");
+    assert_eq!(server.ask(&Ask::get("/store?graph=http://e/h")).status, 200);
+    assert_eq!(server.ask(&Ask::new("DELETE", "/store?graph=http://e/h")).status, 204);
+    assert_eq!(server.ask(&Ask::new("DELETE", "/store?graph=http://e/h")).status, 404);
+    for wrong in ["/store?graph=http://e/g&default", "/store?graph=a&graph=b", "/store?graph=http://e/%3C"] {
+        assert_eq!(server.ask(&Ask::get(wrong)).status, 400, "{wrong}");
+    }
+    assert_eq!(server.ask(&Ask::get("/store?graph=http://e/none")).status, 404);
+}
