@@ -134,6 +134,11 @@ impl Bench<'_> {
         for point in std::mem::take(&mut self.points) {
             let agree: Vec<bool> = self.agreeing(&point.name, &point.texts[..COMPARED.min(point.texts.len())])?;
             let mut requests: Vec<Requests> = self.sides.iter().map(|side| as_first(side, &point.texts)).collect();
+            for place in (0..self.sides.len()).filter(|&place| agree[place]) {
+                // A JVM compiles code that runs often.
+                let group = Group { requests: &mut requests[place], connections: 4, rate: None };
+                load::run(self.sides[place].port, &mut [group], Duration::ZERO, self.time())?;
+            }
             for connections in self.connections.clone() {
                 for round in 0..self.rounds {
                     for place in (0..self.sides.len()).filter(|&place| agree[place]) {
