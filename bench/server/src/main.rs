@@ -125,6 +125,7 @@ fn main() -> anyhow::Result<()> {
         connections: args.connections,
         queries,
         points,
+        common: None,
     };
     let all = Case::value_variants();
     for case in if args.only.is_empty() { all } else { &args.only } {

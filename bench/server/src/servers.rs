@@ -96,7 +96,7 @@ fn installed_oxigraph() -> anyhow::Result<PathBuf> {
 pub(crate) fn fuseki(given: &Given<'_>) -> anyhow::Result<Side> {
     let jars = installed_fuseki()?;
     let folder = folder("fuseki")?;
-    let store = folder.path().join("tdb2");
+    let (store, path) = (folder.path().join("tdb2"), folder.path().to_owned());
     let log = concat!("-Dlog4j2.configurationFile=", env!("CARGO_MANIFEST_DIR"), "/peers/log4j2.properties");
     let java = move |class: &str| {
         let mut command = Command::new("java");
@@ -110,6 +110,8 @@ pub(crate) fn fuseki(given: &Given<'_>) -> anyhow::Result<Side> {
     )?;
     Ok(Side::new("fuseki", "/ds/sparql", folder, move |port| {
         let mut command = java("org.apache.jena.fuseki.main.cmds.FusekiServerCmd");
+        // It makes a folder where it is started.
+        command.current_dir(&path);
         command.arg("--tdb2").arg("--loc").arg(&store).args(["--localhost", "--port", &port.to_string(), "/ds"]);
         command.stderr(Stdio::null());
         Ok(command)

@@ -31,6 +31,11 @@ impl Key {
     }
 }
 
+/// What is held for a plan. [`Prepared::bytes`] is much more: it has what parsing the text may have held, and most of that is free again.
+fn held_bytes(key: &Key, plan: &Prepared) -> u64 {
+    plan.plan().bytes() + key.bytes()
+}
+
 pub(crate) struct Plans {
     state: Mutex<State>,
     most_bytes: u64,
@@ -63,7 +68,7 @@ impl Plans {
 
     /// Keeps a plan, unless it is too large to be kept with others.
     pub(crate) fn put(&self, version: u64, key: Key, plan: &Arc<Prepared>) {
-        let bytes = plan.bytes() + key.bytes();
+        let bytes = held_bytes(&key, plan);
         let mut state = self.lock();
         if bytes > self.most_bytes / 8 || version < state.version || state.plans.contains_key(&key) {
             return;
@@ -72,7 +77,7 @@ impl Plans {
         while state.bytes + bytes > self.most_bytes {
             let Some((_, oldest)) = state.uses.pop_first() else { return };
             if let Some((plan, _)) = state.plans.remove(&oldest) {
-                state.bytes -= plan.bytes() + oldest.bytes();
+                state.bytes -= held_bytes(&oldest, &plan);
             }
         }
         let number = state.next;
