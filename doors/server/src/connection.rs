@@ -28,6 +28,9 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 /// The head of a request has no more bytes: its URL and its header fields.
 const HEAD_BYTES: usize = 64 << 10;
 
+/// So many connections wait to be accepted.
+const WAITING_CONNECTIONS: i32 = 4096;
+
 /// Accepts connections until it is told to end.
 pub(crate) async fn accept(
     listener: Arc<TcpListener>,
@@ -172,6 +175,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Opening<S> {
 pub(crate) fn listen(address: &str) -> Result<std::net::TcpListener, ServerError> {
     let failed = |error| ServerError::Address { address: address.to_owned(), error };
     let listener = std::net::TcpListener::bind(address).map_err(failed)?;
+    // Where many clients come at once, the system drops what finds no place in the queue, and they try again after a second. Listening
+    // again changes its length alone; the system has a bound of its own.
+    let _ = socket2::SockRef::from(&listener).listen(WAITING_CONNECTIONS);
     listener.set_nonblocking(true).map_err(failed)?;
     Ok(listener)
 }
