@@ -238,13 +238,21 @@ impl StoreFiles {
     /// # Errors
     /// The system refuses.
     pub fn remove(self) -> Result<(), DiskError> {
-        self.directory.remove(CURRENT)?;
-        self.directory.sync()?;
-        let is_ours = |name: &String| {
-            [NEXT, BEGUN].contains(&name.as_str()) || number_of(name).is_some() || generation_of(name).is_some()
-        };
-        for name in self.directory.list()?.into_iter().filter(is_ours) {
-            self.directory.remove(&name)?;
+        let names = self.directory.list()?;
+        let has = |wanted: &str| names.iter().any(|name| name == wanted);
+        // One that was begun is no store yet.
+        if has(CURRENT) {
+            self.directory.remove(CURRENT)?;
+            self.directory.sync()?;
+        }
+        let is_ours = |name: &String| name == NEXT || number_of(name).is_some() || generation_of(name).is_some();
+        for name in names.iter().filter(|name| is_ours(name)) {
+            self.directory.remove(name)?;
+        }
+        if has(BEGUN) {
+            // While there are others, it says that they may be removed.
+            self.directory.sync()?;
+            self.directory.remove(BEGUN)?;
         }
         Ok(self.directory.remove(LOCK)?)
     }

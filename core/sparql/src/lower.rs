@@ -18,8 +18,8 @@ use crate::boxes::hash_table::{By, HashSpec, Key};
 use crate::boxes::join::JoinSpec;
 use crate::boxes::union::To;
 use crate::boxes::{
-    self, aggregate, construct, describe, distinct, extend, filter, hash_join, join, nodes, scan, service, slice, sort,
-    top, union, values, walk,
+    self, Pace, aggregate, construct, describe, distinct, extend, filter, hash_join, join, nodes, scan, service, slice,
+    sort, top, union, values, walk,
 };
 use crate::error::QueryError;
 use crate::graphs::Active;
@@ -302,6 +302,7 @@ impl Lowering<'_> {
     /// Adds the boxes of one operator and, by recursion, of those below.
     fn operator(&mut self, plan: &Physical, above: Pipeline) -> Streams {
         let (terms, limit) = (Arc::clone(self.terms), self.limit);
+        let pace = Pace { limit, soon: above.few };
         let width = plan.columns.len();
         let here = above.and(plan.estimate.rows);
         match &plan.op {
@@ -316,7 +317,7 @@ impl Lowering<'_> {
                 let streams = self.spread(streams, input.columns.len(), here);
                 self.replicas(streams, input.columns.len(), width, || {
                     let (walk, spec) = (Arc::clone(walk), Arc::clone(spec));
-                    Draft::new(&terms, "walk", move |terms| walk::Walk::new(terms, &spec, &walk, limit))
+                    Draft::new(&terms, "walk", move |terms| walk::Walk::new(terms, &spec, &walk, pace))
                 })
             }
             Op::Service { input, service, join: spec } => {
@@ -324,28 +325,26 @@ impl Lowering<'_> {
                 let input = self.single(input, Pipeline::default());
                 let (service, spec) = (Arc::clone(service), Arc::clone(spec));
                 let draft =
-                    Draft::new(&terms, "service", move |terms| service::Service::new(terms, &spec, &service, limit));
+                    Draft::new(&terms, "service", move |terms| service::Service::new(terms, &spec, &service, pace));
                 self.over(&[input], &[input_width], width, draft)
             }
             Op::Scan { spec, .. } => self.scan(spec, width, here),
             Op::IndexJoin { input, index, join: spec, .. } => self.each(input, here, width, || {
                 let (index, spec) = (Arc::clone(index), Arc::clone(spec));
-                Draft::new(&terms, "index join", move |terms| join::IndexJoin::new(terms, &spec, &index, limit))
+                Draft::new(&terms, "index join", move |terms| join::IndexJoin::new(terms, &spec, &index, pace))
             }),
             Op::Intersection { input, lists, join: spec, .. } => self.each(input, here, width, || {
                 let (lists, spec) = (Arc::clone(lists), Arc::clone(spec));
-                Draft::new(&terms, "intersection", move |terms| {
-                    join::IntersectionJoin::new(terms, &spec, &lists, limit)
-                })
+                Draft::new(&terms, "intersection", move |terms| join::IntersectionJoin::new(terms, &spec, &lists, pace))
             }),
             Op::HashJoin { probe, build, hash, join: spec } => {
                 let probes = self.add(probe, here);
                 let builds = self.add(build, Pipeline::default());
-                self.hash_join((probe, probes), (build, builds), hash, spec, width)
+                self.hash_join((probe, probes), (build, builds), (hash, spec), width, pace)
             }
             Op::Filter { input, condition, output } => self.each(input, here, width, || {
                 let (condition, output) = (condition.clone(), Arc::clone(output));
-                Draft::new(&terms, "filter", move |terms| filter::Filter::new(terms, &condition, &output, limit))
+                Draft::new(&terms, "filter", move |terms| filter::Filter::new(terms, &condition, &output, pace))
             }),
             Op::Extend { input, makes } => self.each(input, above, width, || {
                 let makes = Arc::clone(makes);
@@ -363,10 +362,11 @@ impl Lowering<'_> {
             }
             Op::Distinct { input } => {
                 let streams = self.add(input, here);
-                self.distinct(streams, width, is_ordered(input))
+                self.distinct(streams, width, is_ordered(input), pace)
             }
             Op::Aggregate { input, spec } => {
-                let streams = self.add(input, here);
+                // All rows are read, however few groups are enough.
+                let streams = self.add(input, Pipeline { few: false, ..here });
                 self.aggregate(streams, input.columns.len(), spec, plan.estimate.rows)
             }
             Op::Sort { input, by } => {
@@ -413,7 +413,7 @@ impl Lowering<'_> {
             }
             Op::Construct { input, template } => {
                 let streams = self.add(input, here);
-                self.construct(streams, input, template)
+                self.construct(streams, input, template, pace)
             }
             Op::Describe { input, resources, graph } => {
                 let input_width = input.columns.len();
@@ -546,9 +546,9 @@ impl Lowering<'_> {
         &mut self,
         (probe, mut probes): (&Physical, Streams),
         (build, builds): (&Physical, Streams),
-        hash: &Arc<HashSpec>,
-        spec: &Arc<JoinSpec>,
+        (hash, spec): (&Arc<HashSpec>, &Arc<JoinSpec>),
         width: usize,
+        pace: Pace,
     ) -> Streams {
         let (from, columns, parts) = (probe.columns.len(), build.columns.len(), probes.len());
         let keys: Vec<&Key> = hash.keys.iter().filter(|key| key.by == By::Id).collect();
@@ -569,10 +569,9 @@ impl Lowering<'_> {
             vec![self.hash_table(builds, columns, hash); parts]
         };
         let (buckets, rows) = (self.schema(1), self.schema(hash.built_columns(columns)));
-        let limit = self.limit;
         let replica = |(probed, table): (OutputId, BoxId)| {
             let (hash, spec) = (Arc::clone(hash), Arc::clone(spec));
-            let make = move |terms: &Arc<Terms>| hash_join::HashJoin::new(terms, &spec, &hash, columns, limit);
+            let make = move |terms: &Arc<Terms>| hash_join::HashJoin::new(terms, &spec, &hash, columns, pace);
             let model = Draft::new(self.terms, "hash join", make).that_spills().input(&self.schema(from));
             let join = self.place(model.input(&buckets).input(&rows).output(&self.schema(width)));
             self.net.connect(probed, join.input(0));
@@ -632,11 +631,11 @@ impl Lowering<'_> {
     }
 
     /// Deals rows so that equal rows meet in one box; there are as many boxes as streams.
-    fn distinct(&mut self, streams: Streams, width: usize, in_order: bool) -> Streams {
-        let (limit, parts, cache, terms) = (self.limit, streams.len(), self.options.cache_bytes, self.terms);
+    fn distinct(&mut self, streams: Streams, width: usize, in_order: bool, pace: Pace) -> Streams {
+        let (parts, cache, terms) = (streams.len(), self.options.cache_bytes, self.terms);
         let columns: Vec<usize> = (0..width).collect();
         self.deal(streams, (width, width), &columns, parts, || {
-            let new = move |terms: &Arc<Terms>| distinct::Distinct::new(terms, width, in_order, cache, limit);
+            let new = move |terms: &Arc<Terms>| distinct::Distinct::new(terms, width, in_order, cache, pace);
             let draft = Draft::new(terms, "distinct", new);
             // Without columns, there is one row.
             if width > 0 { draft.that_spills() } else { draft }
@@ -645,7 +644,7 @@ impl Lowering<'_> {
 
     /// Makes triples in each stream. Those without blank nodes are dealt so that equal ones meet; the others, on outputs of their
     /// own, differ already. Both go to one union for each stream, which takes from either, so neither can block the other.
-    fn construct(&mut self, streams: Streams, input: &Physical, template: &Arc<Template>) -> Streams {
+    fn construct(&mut self, streams: Streams, input: &Physical, template: &Arc<Template>, pace: Pace) -> Streams {
         let (terms, limit, from) = (Arc::clone(self.terms), self.limit, input.columns.len());
         let outputs = usize::from(!template.plain.is_empty()) + usize::from(!template.fresh.is_empty());
         let triples = self.schema(3);
@@ -664,7 +663,7 @@ impl Lowering<'_> {
         if template.plain.is_empty() {
             return made.iter().map(|made| made.output(0)).collect();
         }
-        let plain = self.distinct(made.iter().map(|made| made.output(0)).collect(), 3, is_ordered(input));
+        let plain = self.distinct(made.iter().map(|made| made.output(0)).collect(), 3, is_ordered(input), pace);
         if template.fresh.is_empty() {
             return plain;
         }

@@ -20,6 +20,24 @@ pub(crate) struct Date(pub(crate) i32);
 /// Microseconds since 1970-01-01, which print as `2024-02-29 12:30:00.5`.
 pub(crate) struct Timestamp(pub(crate) i64);
 
+/// A day since 1970-01-01 as text: `2026-11-25`.
+///
+/// ```
+/// assert_eq!(vicus_sql::date_text(0), "1970-01-01");
+/// ```
+pub fn date_text(days: i32) -> String {
+    Date(days).to_string()
+}
+
+/// Microseconds since 1970-01-01 as text: `2026-11-25 16:30:00`.
+///
+/// ```
+/// assert_eq!(vicus_sql::timestamp_text(1_500_000), "1970-01-01 00:00:01.500000");
+/// ```
+pub fn timestamp_text(micros: i64) -> String {
+    Timestamp(micros).to_string()
+}
+
 /// Year, month from 1, and day from 1. Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`.
 pub(crate) fn civil(days: i64) -> (i64, u32, u32) {
     let shifted = days + TO_MARCH_0;

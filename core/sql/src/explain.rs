@@ -1,42 +1,13 @@
-//! The operators of a plan as data, and as text.
+//! The operators of a plan as data.
 
 use crate::expression::ColumnId;
 use crate::relation::{Columns, Fold, FoldKind, JoinKind, Op, Relation};
 use crate::table::ColumnRange;
 use std::fmt::Write;
-use vicus_flow::{BoxCounts, BoxId, OutputId};
-
-/// An operator of a plan.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Node {
-    /// What it does: `scan`, `filter`, `inner join` and so on.
-    pub name: String,
-    /// With what: the table and its columns, the conditions, the keys.
-    pub detail: String,
-    /// About how many rows it makes.
-    pub rows: f64,
-    /// The boxes that do its work.
-    pub boxes: Vec<BoxId>,
-    /// The operator that reads its rows, by its place in [`Plan::nodes`](crate::Plan::nodes); none for the last one.
-    pub parent: Option<usize>,
-    /// How many boxes share its work.
-    pub degree: usize,
-    pub(crate) outputs: Vec<OutputId>,
-}
-
-impl Node {
-    /// How many rows it has made, by the counts of a run's boxes in the order of the model.
-    pub fn rows_made(&self, counts: &[BoxCounts]) -> u64 {
-        let rows = |output: &OutputId| {
-            let sent = counts.get(output.sender().index()).and_then(|counts| counts.outputs.get(output.index()));
-            sent.map_or(0, |sent| sent.rows)
-        };
-        self.outputs.iter().map(rows).sum()
-    }
-}
+use vicus_language::PlanNode;
 
 /// An operator without its boxes.
-pub(crate) fn describe(relation: &Relation, columns: &Columns) -> Node {
+pub(crate) fn describe(relation: &Relation, columns: &Columns) -> PlanNode {
     let name_of = |id: ColumnId| columns.name(id).to_owned();
     let list = |all: Vec<String>| all.join(", ");
     let shown = |exprs: &[crate::expression::Expr], between: &str| {
@@ -106,7 +77,9 @@ pub(crate) fn describe(relation: &Relation, columns: &Columns) -> Node {
         }
         Op::Single { .. } => ("single row".to_owned(), String::new()),
     };
-    Node { name, detail, rows: relation.rows, boxes: Vec::new(), parent: None, degree: 1, outputs: Vec::new() }
+    let named = relation.columns.iter().map(|&id| name_of(id)).collect();
+    let (boxes, outputs) = (Vec::new(), Vec::new());
+    PlanNode { parent: None, name, detail, columns: named, rows: relation.rows, degree: 1, boxes, outputs }
 }
 
 fn range_text(range: &ColumnRange, name: &str) -> String {
@@ -134,25 +107,4 @@ fn fold_text(fold: &Fold, name_of: &dyn Fn(ColumnId) -> String) -> String {
         Some(argument) => format!("{name}({distinct}{})", argument.shown(name_of)),
         None => format!("{name}(*)"),
     }
-}
-
-/// The tree as text, an operator a line.
-pub(crate) fn text(nodes: &[Node], counts: Option<&[BoxCounts]>) -> String {
-    let mut text = String::new();
-    for node in nodes {
-        let depth = std::iter::successors(node.parent, |&parent| nodes[parent].parent).count();
-        let _ = write!(text, "{:indent$}{}", "", node.name, indent = 2 * depth);
-        if !node.detail.is_empty() {
-            let _ = write!(text, " {}", node.detail);
-        }
-        let _ = write!(text, "  ~{:.0} rows", node.rows);
-        if let Some(counts) = counts {
-            let _ = write!(text, ", {} made", node.rows_made(counts));
-        }
-        if node.degree > 1 {
-            let _ = write!(text, ", {} boxes side by side", node.degree);
-        }
-        text.push('\n');
-    }
-    text
 }

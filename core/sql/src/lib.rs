@@ -32,10 +32,11 @@ mod stop;
 mod table;
 mod types;
 
+pub use date::{date_text, timestamp_text};
 pub use error::{Place, SqlError, SqlErrorKind};
-pub use explain::Node;
 pub use parse::{ParseOptions, Parsed, parse};
 pub use plan::{Plan, PlanOptions, plan};
 pub use stop::Watch;
 pub use table::{Catalogue, ColumnRange, MemoryTable, Scan, Table, TableColumn, Tables};
 pub use types::{SqlType, Value};
+pub use vicus_language::PlanNode;

@@ -17,7 +17,7 @@ use crate::boxes::slice::{Single, Slice};
 use crate::boxes::top::Top;
 use crate::error::SqlError;
 use crate::evaluate::{Vector, gathered};
-use crate::explain::{Node, describe};
+use crate::explain::describe;
 use crate::expression::{ColumnId, Expr};
 use crate::plan::PlanOptions;
 use crate::relation::{Columns, Join, JoinKind, Op, Relation, SortBy};
@@ -27,11 +27,12 @@ use crate::types::{SqlType, Value};
 use std::sync::Arc;
 use vicus_flow::library::{self, HashKey, SortKey};
 use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Field, Model, ModelBuilder, OutputId, Schema};
+use vicus_language::PlanNode;
 
 pub(crate) struct Lowered {
     pub(crate) model: Arc<Model>,
     pub(crate) sinks: Vec<BoxId>,
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<PlanNode>,
     pub(crate) is_short: bool,
 }
 
@@ -90,7 +91,7 @@ struct Lowering<'a> {
     columns: &'a Columns,
     options: &'a PlanOptions,
     limit: usize,
-    nodes: Vec<Node>,
+    nodes: Vec<PlanNode>,
     /// The operator whose boxes are being added.
     at: Option<usize>,
     /// The rows that all operators are expected to make.

@@ -2,7 +2,6 @@
 
 use crate::bind::bind;
 use crate::error::SqlError;
-use crate::explain::{self, Node};
 use crate::lower::lower;
 use crate::optimise::optimise;
 use crate::parse::Parsed;
@@ -14,6 +13,7 @@ use crate::types::SqlType;
 use std::fmt;
 use std::sync::Arc;
 use vicus_flow::{Bound, BoxCounts, BoxError, BoxId, Envelope, Model, Operator, library};
+use vicus_language::PlanNode;
 
 /// How a statement is planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ pub struct Plan {
     columns: Vec<(String, SqlType)>,
     model: Arc<Model>,
     sinks: Vec<BoxId>,
-    nodes: Vec<Node>,
+    nodes: Vec<PlanNode>,
     is_short: bool,
     bytes: u64,
 }
@@ -179,18 +179,18 @@ impl Plan {
     }
 
     /// The operators, each before those that it reads.
-    pub fn nodes(&self) -> &[Node] {
+    pub fn nodes(&self) -> &[PlanNode] {
         &self.nodes
     }
 
     /// The operators as text, an operator a line, each above those that it reads.
     pub fn explain(&self) -> String {
-        explain::text(&self.nodes, None)
+        PlanNode::write_all(&self.nodes, None)
     }
 
     /// As [`Plan::explain`], with the rows that each operator has made, by the counts of a run's boxes.
     pub fn explain_with(&self, counts: &[BoxCounts]) -> String {
-        explain::text(&self.nodes, Some(counts))
+        PlanNode::write_all(&self.nodes, Some(counts))
     }
 }
 

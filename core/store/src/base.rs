@@ -303,8 +303,14 @@ pub fn copy(
     // Changes since the snapshot's base was built become part of the new base.
     let merged = united(&[snapshot], memory, || files.scratch(), pause);
     let written = merged.and_then(|merged| write(&merged, || files.write_base(NAME), pause));
-    let entry = written.inspect_err(|_| files.give_up())?;
-    Ok(files.publish(0, vec![entry])?)
+    match written {
+        Ok(entry) => Ok(files.publish(0, vec![entry])?),
+        Err(error) => {
+            // What can't be removed is no store, and another copy takes its place.
+            let _ = files.remove();
+            Err(error)
+        }
+    }
 }
 
 /// While records are kept for a merge: a merge that has ended, be it by a panic, needs none.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use vicus::{Runtime, RuntimeBuilder, Topology};
 use vicus_rdf::load::{LoadError, LoadOptions, Phase, Source};
 use vicus_schedule::MOST_THREADS;
-use vicus_service::{Error, FileNotPermitted, Loaded, MemoryBudget, Service, Unwritable, WebError};
+use vicus_service::{DocumentFailed, Error, FileNotPermitted, Loaded, MemoryBudget, Service, Unwritable, WebError};
 use vicus_sparql::ServiceFailed;
 
 /// Loads sources with the threads of a service, with a bar on a terminal.
@@ -82,16 +82,23 @@ fn of_foreign_error(error: &(dyn std::error::Error + 'static)) -> &'static str {
     if error.is::<FileNotPermitted>() {
         return " (--load-folder)";
     }
+    if let Some(DocumentFailed { error, .. }) = error.downcast_ref() {
+        return of_web_error(error);
+    }
     let web = match (error.downcast_ref(), error.downcast_ref()) {
         (Some(ServiceFailed { error, .. }), _) => error.downcast_ref(),
         // A document that is too long when it is unpacked.
         (_, Some(LoadError::Unreadable { error, .. })) => error.get_ref().and_then(|error| error.downcast_ref()),
         (None, _) => error.downcast_ref(),
     };
-    match web {
-        Some(WebError::NotPermitted { .. }) => " (--allow-service)",
-        Some(WebError::TimedOut { .. }) => " (--service-timeout)",
-        Some(WebError::TooManyBytes { .. }) => " (--service-bytes)",
+    web.map_or("", of_web_error)
+}
+
+fn of_web_error(error: &WebError) -> &'static str {
+    match error {
+        WebError::NotPermitted { .. } => " (--allow-service)",
+        WebError::TimedOut { .. } => " (--service-timeout)",
+        WebError::TooManyBytes { .. } => " (--service-bytes)",
         _ => "",
     }
 }

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vicus::{Runtime, Setting, Totals, environment};
 use vicus_rdf::load::{LoadOptions, OnError, Syntax};
 use vicus_service::{
-    Call, Count, Dataset, Error, MemoryBudget, Outcome, Prepared, Running, Service, Session, SessionOptions, TextSink,
-    check,
+    Call, Count, Dataset, Error, MemoryBudget, Outcome, Prepared, Running, Service, Session, SessionOptions, SqlTables,
+    TextSink, check,
 };
 use vicus_sparql::{Form, Moment, ParseOptions, PlanOptions, QueryError, QueryErrorKind};
 
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// A file of RDF, in the syntax of its ending (.nt, .nq, .ttl, .trig, .rdf, .xml, .owl, .jsonld), plain or packed by gzip or zstd,
     /// with .gz or .zst behind the ending or not; - is standard input. May be given several times: the files are one dataset, whose
     /// blank nodes are kept apart by file.
-    #[arg(long, value_name = "FILE", required_unless_present = "store")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["store", "table"])]
     data: Vec<OsString>,
     /// The folder of a store, which is asked instead of files: as it is now, beside a process that may be writing to it.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["data", "syntax", "skip_malformed"])]
@@ -39,6 +39,13 @@ pub(crate) struct Args {
     /// The syntax of all data files, whatever their endings; of standard input nt by default.
     #[arg(long, value_enum)]
     syntax: Option<SyntaxName>,
+    /// The language of the queries. In SQL, a table is a file (--table), a predicate of the data by its IRI, with columns subject and object, or
+    /// the solutions of a query, SPARQL('SELECT …').
+    #[arg(long, value_enum, default_value_t = Language::Sparql)]
+    language: Language,
+    /// For SQL, a file as a table of this name: .parquet, .csv, .tsv, .arrow or .arrows. May be given several times.
+    #[arg(long, value_name = "NAME=FILE", value_parser = table)]
+    table: Vec<(String, PathBuf)>,
     /// A query's file; may be given several times, each is answered in turn.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     query: Vec<PathBuf>,
@@ -180,6 +187,31 @@ impl Args {
         let of_copies = |limit: u64| limit.saturating_mul(self.concurrent as u64);
         self.memory_limit.map_or_else(memory::free_limit, of_copies)
     }
+}
+
+/// A language of queries.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Language {
+    /// SPARQL 1.1.
+    Sparql,
+    /// SELECT of SQL.
+    Sql,
+}
+
+/// A table's name and its file.
+pub(crate) fn table(text: &str) -> Result<(String, PathBuf), String> {
+    let parts = text.split_once('=').filter(|(name, file)| !name.is_empty() && !file.is_empty());
+    parts.map(|(name, file)| (name.to_owned(), file.into())).ok_or_else(|| "expected NAME=FILE".to_owned())
+}
+
+/// The tables of files.
+pub(crate) fn tables(given: &[(String, PathBuf)]) -> anyhow::Result<vicus_sql::Tables> {
+    let mut tables = vicus_sql::Tables::default();
+    for (name, path) in given {
+        let table = vicus_tables::open(path).with_context(|| format!("table {name}"))?;
+        tables.add(name.clone(), table);
+    }
+    Ok(tables)
 }
 
 /// The default graph of queries.
@@ -373,6 +405,14 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
         let bytes = options.parse.bytes;
         let too_long = || anyhow!("query {}: it has more than {bytes} bytes (--max-query-bytes)", question.name);
         ensure!(question.text.len() <= bytes, too_long());
+        if args.language == Language::Sql {
+            let format = args.format.unwrap_or(Format::Table).of_text();
+            let form = Form::Select { variables: Vec::new() };
+            format
+                .map_or(Ok(()), |format| format.check(&form))
+                .map_err(|wrong| question.error(Error::Format(wrong)))?;
+            continue;
+        }
         let form = check(&question.text, &memory, &options).map_err(|error| question.error(error))?;
         if let Some(format) = args.format.unwrap_or(Format::usual(&form)).of_text() {
             format.check(&form).map_err(|wrong| question.error(Error::Format(wrong)))?;
@@ -397,9 +437,11 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
             (loaded.dataset, loaded.time)
         }
     };
+    let tables = tables(&args.table)?;
     let mut report = Report::new(args.timings);
     let ask = |question: &Question| {
-        Asking { question, args: &args, options: &options, service: &service, dataset: &dataset }.answer(&mut report)
+        Asking { question, args: &args, options: &options, service: &service, dataset: &dataset, tables: &tables }
+            .answer(&mut report)
     };
     let done = questions.iter().try_for_each(ask);
     let reported = report.load(time.as_secs_f64() * 1e3, dataset.snapshot().len());
@@ -445,6 +487,7 @@ struct Asking<'a> {
     options: &'a SessionOptions,
     service: &'a Service,
     dataset: &'a Dataset,
+    tables: &'a vicus_sql::Tables,
 }
 
 /// One of a query's copies, which run at once.
@@ -472,9 +515,13 @@ impl Asking<'_> {
             service.memory().set_total(args.memory());
             let session = self.session();
             let mut call = session.call().map_err(failed)?;
-            let prepared = call.prepare(&question.text).map_err(failed)?;
+            let prepared = match args.language {
+                Language::Sparql => call.prepare(&question.text),
+                Language::Sql => call.prepare_sql(&question.text, &SqlTables::new(self.tables.clone(), &session)),
+            };
+            let prepared = prepared.map_err(failed)?;
             if args.explain && args.timings.is_none() {
-                return show(&prepared.plan().explain());
+                return show(&prepared.explain(None));
             }
             let began = Instant::now();
             let (mut rows, mut totals) = (Vec::new(), Totals::default());
@@ -494,7 +541,7 @@ impl Asking<'_> {
             let ms = |time: Duration| time.as_secs_f64() * 1e3;
             let run_ms = ms(began.elapsed());
             let expected = *first.get_or_insert(rows[0]);
-            if let Some(other) = rows.iter().find(|&&other| other != expected && !prepared.plan().may_differ()) {
+            if let Some(other) = rows.iter().find(|&&other| other != expected && !prepared.may_differ()) {
                 let name = &question.name;
                 bail!("query {name}: one run had {expected} rows and another {other}; please report this");
             }
@@ -555,7 +602,7 @@ impl Asking<'_> {
     /// The result of the first copy, beside its rows.
     fn show(&self, prepared: &Prepared, outcome: &Outcome) -> anyhow::Result<()> {
         if self.args.explain {
-            return show(&prepared.plan().explain_with(&outcome.counts));
+            return show(&prepared.explain(Some(&outcome.counts)));
         }
         let (name, rows) = (&self.question.name, outcome.rows);
         match (self.args.format, prepared.form()) {

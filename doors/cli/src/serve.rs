@@ -1,6 +1,6 @@
 //! `vicus serve`: answers over HTTP from a store or from files.
 
-use crate::query::{DefaultGraph, SyntaxName, by_chance, bytes, duration};
+use crate::query::{DefaultGraph, SyntaxName, by_chance, bytes, duration, table, tables};
 use crate::spill::SpillArgs;
 use crate::store::of;
 use crate::tell::{print, tell};
@@ -27,6 +27,9 @@ pub(crate) struct Args {
     /// A file of RDF that is loaded into memory, as by `vicus query`; may be given several times. Updates are lost with the process.
     #[arg(long, value_name = "FILE")]
     data: Vec<OsString>,
+    /// For SQL, a file as a table of this name: .parquet, .csv, .tsv, .arrow or .arrows. May be given several times.
+    #[arg(long, value_name = "NAME=FILE", value_parser = table)]
+    table: Vec<(String, PathBuf)>,
     /// The syntax of all data files, whatever their endings; of standard input nt by default.
     #[arg(long, value_enum, requires = "data")]
     syntax: Option<SyntaxName>,
@@ -184,6 +187,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         clients,
         plan_cache_bytes: args.plan_cache,
         name: args.name(),
+        tables: tables(&args.table)?,
     };
     let builder = Runtime::builder().strategy(strategy).count_takes();
     let memory = MemoryBudget::new(args.total_memory.unwrap_or_else(memory::free_limit));

@@ -5,12 +5,14 @@ pub(crate) mod load;
 pub(crate) mod update;
 
 use crate::doing::Doing;
+use crate::interrupt::{self, Interrupted};
+use crate::memory;
 use crate::query::bytes;
-use crate::{interrupt, memory};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
+use vicus::give_up;
 use vicus_service::{Dataset, check_store, copy_store, open_store, read_store};
 
 /// See `vicus check --help`.
@@ -72,7 +74,7 @@ pub(crate) fn compact(args: CompactArgs) -> anyhow::Result<()> {
     let memory = args.memory_limit.unwrap_or_else(memory::free_limit);
     let store = open_store(&args.store).with_context(|| of(&args.store))?.within(memory);
     let bar = Bar::new("compacting", bytes_of(&args.store), Unit::Bytes);
-    let merged = store.merge(&mut |bytes| bar.set(bytes)).with_context(|| of(&args.store))?;
+    let merged = store.merge(&mut writing(&bar)).with_context(|| of(&args.store)).map_err(unless_interrupted)?;
     bar.end();
     match merged {
         true => show(&format!("{}: {} quads\n", args.store.display(), store.snapshot().len())),
@@ -86,10 +88,25 @@ pub(crate) fn backup(args: BackupArgs) -> anyhow::Result<()> {
     let snapshot = read_store(&args.store).with_context(|| of(&args.store))?;
     let bar = Bar::new("copying", bytes_of(&args.store), Unit::Bytes);
     let memory = args.memory_limit.unwrap_or_else(memory::free_limit);
-    let copied =
-        copy_store(&snapshot, &args.output, memory, &mut |bytes| bar.set(bytes)).with_context(|| of(&args.output))?;
+    let copied = copy_store(&snapshot, &args.output, memory, &mut writing(&bar));
+    let copied = copied.with_context(|| of(&args.output)).map_err(unless_interrupted)?;
     bar.end();
     show(&format!("{}: {copied} quads\n", args.output.display()))
+}
+
+/// Tells a bar how many bytes were written. After Ctrl-C it gives up what writes them, which leaves the store as it was.
+fn writing(bar: &Bar) -> impl FnMut(u64) {
+    |bytes| {
+        if interrupt::cancel().is_cancelled() {
+            give_up(Interrupted);
+        }
+        bar.set(bytes);
+    }
+}
+
+/// The error of what was writing a store, or that it was interrupted.
+fn unless_interrupted(error: anyhow::Error) -> anyhow::Error {
+    if interrupt::cancel().is_cancelled() { Interrupted.into() } else { error }
 }
 
 fn show(text: &str) -> anyhow::Result<()> {

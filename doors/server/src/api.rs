@@ -101,6 +101,18 @@ fn info(shared: &Shared) -> Value {
         })
         .collect();
     let prefixes: Vec<Value> = KNOWN_PREFIXES.iter().map(|(name, iri)| json!({ "name": name, "iri": iri })).collect();
+    let names = vicus_sql::Catalogue::names(&options.tables);
+    let tables: Vec<Value> = names
+        .iter()
+        .filter_map(|name| {
+            vicus_sql::Catalogue::table(&options.tables, std::slice::from_ref(name)).map(|table| (name, table))
+        })
+        .map(|(name, table)| {
+            let columns =
+                table.columns().iter().map(|column| json!({ "name": column.name, "type": column.kind.to_string() }));
+            json!({ "name": name, "columns": columns.collect::<Vec<_>>() })
+        })
+        .collect();
     let limits = &options.session.limits;
     json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -108,7 +120,7 @@ fn info(shared: &Shared) -> Value {
             "kind": if shared.data.is_store() { "store" } else { "files" }, "name": options.name, "quads": version.snapshot.len(),
             "graphs": version.snapshot.graphs().len(), "version": shared.data.tag(version.number), "readOnly": options.access.is_read_only,
         },
-        "threads": runtime.plan().threads(), "strategy": runtime.plan().strategy, "languages": ["sparql"], "tables": [],
+        "threads": runtime.plan().threads(), "strategy": runtime.plan().strategy, "languages": ["sparql", "sql"], "tables": tables,
         "limits": {
             "timeMs": limits.time.map(|time| time.as_secs_f64() * 1e3),
             "memoryBytes": limits.memory.unwrap_or_else(|| shared.service.memory().total()).min(shared.service.memory().total()),
@@ -215,6 +227,8 @@ struct Written {
     text: String,
     #[serde(default)]
     cursor: usize,
+    #[serde(default)]
+    language: String,
 }
 
 async fn written(shared: &Shared, request: &Request, body: Incoming) -> Result<Written, Failure> {
@@ -240,7 +254,10 @@ fn units(text: &str) -> usize {
 }
 
 async fn completion(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Result<Response<Body>, Failure> {
-    let Written { text, cursor } = written(shared, request, body).await?;
+    let Written { text, cursor, language } = written(shared, request, body).await?;
+    if language == "sql" {
+        return Ok(json_answer(&json!({ "from": cursor, "to": cursor, "items": [], "ms": 0 })));
+    }
     let began = Instant::now();
     let job = {
         let shared = Arc::clone(shared);
@@ -275,12 +292,28 @@ async fn completion(shared: &Arc<Shared>, request: &Request, body: Incoming) -> 
     Ok(json_answer(&json!({ "from": from, "to": to, "items": items, "ms": began.elapsed().as_secs_f64() * 1e3 })))
 }
 
+/// Whether a text is a statement of SQL. Its names are looked at when it is planned.
+fn checked_sql(text: &str) -> Value {
+    match vicus_sql::parse(text, &vicus_sql::ParseOptions::default()) {
+        Ok(_) => json!({ "form": "select", "variables": [] }),
+        Err(error) => {
+            let place = Place::of(text, error.place.line, error.place.column);
+            let (from, to) = place.map_or((0, 0), |place| (place.from, place.to));
+            let (line, column) = (error.place.line, error.place.column);
+            json!({ "error": { "message": error.to_string(), "line": line, "column": column, "from": from, "to": to } })
+        }
+    }
+}
+
 /// Whether a text is a query or an update, and where it is not.
 async fn checked(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Result<Response<Body>, Failure> {
-    let Written { text, .. } = written(shared, request, body).await?;
+    let Written { text, language, .. } = written(shared, request, body).await?;
     let job = {
         let shared = Arc::clone(shared);
         move || {
+            if language == "sql" {
+                return checked_sql(&text);
+            }
             let limits = Limits { time: Some(Duration::from_secs(1)), ..Limits::default() };
             let options = SessionOptions { limits, ..shared.options.session.clone() };
             let memory = shared.service.memory();

@@ -9,6 +9,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use socket2::SockRef;
 use std::io::{self, IoSlice};
 use std::path::Path;
 use std::pin::Pin;
@@ -27,9 +28,6 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 /// The head of a request has no more bytes: its URL and its header fields.
 const HEAD_BYTES: usize = 64 << 10;
-
-/// So many connections wait to be accepted.
-const WAITING_CONNECTIONS: i32 = 4096;
 
 /// Accepts connections until it is told to end.
 pub(crate) async fn accept(
@@ -108,6 +106,9 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let _ = watcher.watch(connection.into_owned()).await;
 }
 
+/// So many connections may have been made that were not accepted yet. Where the queue is full, a client's packets are dropped, and it sends
+/// them again after a second; the standard library's 128 is less than many clients open at once.
+const ARRIVING: i32 = 4096;
 /// How HTTP/2 begins (RFC 9113, §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -175,9 +176,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Opening<S> {
 pub(crate) fn listen(address: &str) -> Result<std::net::TcpListener, ServerError> {
     let failed = |error| ServerError::Address { address: address.to_owned(), error };
     let listener = std::net::TcpListener::bind(address).map_err(failed)?;
-    // Where many clients come at once, the system drops what finds no place in the queue, and they try again after a second. Listening
-    // again changes its length alone; the system has a bound of its own.
-    let _ = socket2::SockRef::from(&listener).listen(WAITING_CONNECTIONS);
+    // Listening once more only changes the length of the queue.
+    SockRef::from(&listener).listen(ARRIVING).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     Ok(listener)
 }

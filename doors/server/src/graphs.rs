@@ -8,7 +8,7 @@ use crate::body::{self, Body, Bound, Part};
 use crate::metrics::Kind;
 use crate::multipart;
 use crate::negotiate::{coding_of, syntax_of};
-use crate::query::{self, Asked};
+use crate::query::{self, Asked, Language};
 use crate::routes::{Incoming, Request};
 use crate::shared::Shared;
 use crate::update::{self, Change};
@@ -99,6 +99,7 @@ async fn get(shared: &Arc<Shared>, request: &Request, graph: Named) -> Result<Re
     };
     let asked = Asked {
         text: text.into(),
+        language: Language::Sparql,
         base: None,
         graphs: None,
         wanted: request.wanted()?,

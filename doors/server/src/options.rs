@@ -2,12 +2,14 @@
 
 use crate::access::Access;
 use crate::log::AccessLog;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use vicus_service::SessionOptions;
+use vicus_sql::Tables;
 
 /// How a server answers.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// How queries and updates are parsed, planned and run. The time and the memory are the most that a request may have.
     pub session: SessionOptions,
@@ -27,6 +29,8 @@ pub struct Options {
     pub plan_cache_bytes: u64,
     /// What the data is called on the page.
     pub name: String,
+    /// Files that SQL may read as tables.
+    pub tables: Tables,
 }
 
 impl Default for Options {
@@ -42,7 +46,14 @@ impl Default for Options {
             clients: ClientLimits::default(),
             plan_cache_bytes: 64 << 20,
             name: String::new(),
+            tables: Tables::default(),
         }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("name", &self.name).field("clients", &self.clients).finish_non_exhaustive()
     }
 }
 

@@ -21,15 +21,23 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use vicus_service::{
-    Dataset, Error, Limits, Outcome, Prepared, ReadGraphs, Running, Service, SessionOptions, StreamReader,
+    Dataset, Error, Limits, Outcome, Prepared, ReadGraphs, Running, Service, SessionOptions, SqlTables, StreamReader,
     StreamWriter, TextSink, Watching, text_stream,
 };
 use vicus_sparql::{DefaultGraph, Form};
+
+/// The language of a text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Language {
+    Sparql,
+    Sql,
+}
 
 /// What a client asks.
 #[derive(Clone)]
 pub(crate) struct Asked {
     pub(crate) text: Arc<str>,
+    pub(crate) language: Language,
     /// What its relative IRIs are resolved against.
     pub(crate) base: Option<String>,
     pub(crate) graphs: Option<ReadGraphs>,
@@ -250,12 +258,18 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
     let session = service.session(&Dataset::new(Arc::clone(&version.snapshot)), options(shared, asked, entry));
     let mut call = session.call()?;
     let key = key_of(asked);
-    let kept = (!asked.own_default).then(|| shared.plans.get(version.number, &key)).flatten();
+    let is_kept = !asked.own_default && asked.language == Language::Sparql;
+    let kept = is_kept.then(|| shared.plans.get(version.number, &key)).flatten();
     let prepared = match kept {
         Some(prepared) => prepared,
         None => {
-            let prepared = call.prepare(&asked.text)?;
-            if !asked.own_default {
+            let prepared = match asked.language {
+                Language::Sparql => call.prepare(&asked.text)?,
+                Language::Sql => {
+                    call.prepare_sql(&asked.text, &SqlTables::new(shared.options.tables.clone(), &session))?
+                }
+            };
+            if is_kept {
                 shared.plans.put(version.number, key, &prepared);
             }
             prepared
@@ -267,13 +281,13 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
         Offer::Plan { json } => {
             let text = match json {
                 true => plan_json(entry, &prepared, None, None).to_string(),
-                false => prepared.plan().explain(),
+                false => prepared.explain(None),
             };
             let (media_type, bytes) = (offer.media_type(), text.into_bytes());
             return Ok(Started::Whole { media_type, coding: Coding::Identity, tag: None, bytes, rows: 0 });
         }
     };
-    let is_short = prepared.plan().is_short();
+    let is_short = prepared.is_short();
     let media_type = offer.media_type();
     let tag = tag_of(shared, asked, &prepared, &version, offer);
     if let Some(tag) = tag.as_ref().filter(|tag| asked.none_match.as_ref().is_some_and(|known| has_tag(known, tag))) {
@@ -331,7 +345,8 @@ fn key_of(asked: &Asked) -> Key {
 /// What names an answer, if asking again at the same version of the data gives the same one.
 fn tag_of(shared: &Shared, asked: &Asked, prepared: &Prepared, version: &Version, offer: Offer) -> Option<String> {
     let asks_others = asked.text.to_ascii_lowercase().contains("service");
-    if prepared.plan().may_differ() || asks_others {
+    // Files may change.
+    if prepared.may_differ() || asks_others || asked.language == Language::Sql {
         return None;
     }
     let mut hasher = DefaultHasher::new();
@@ -453,14 +468,13 @@ impl Drop for Sending {
 pub(crate) fn plan_json(entry: &Entry, prepared: &Prepared, watching: Option<&Watching>, end: Option<&Ended>) -> Value {
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let counts = watching.map(Watching::counts);
-    let plan = prepared.plan();
     let form = match prepared.form() {
         Form::Select { .. } => "select",
         Form::Ask => "ask",
         Form::Construct => "construct",
         Form::Describe => "describe",
     };
-    let operators = plan.nodes().into_iter().enumerate().map(|(id, node)| {
+    let operators = prepared.nodes().into_iter().enumerate().map(|(id, node)| {
         let done = counts.as_ref().map(|counts| node.done(counts));
         let boxes: Vec<usize> = node.boxes.iter().map(|id| id.index()).collect();
         json!({
@@ -472,7 +486,7 @@ pub(crate) fn plan_json(entry: &Entry, prepared: &Prepared, watching: Option<&Wa
         })
     });
     let operators: Vec<Value> = operators.collect();
-    let boxes = plan.model().boxes().iter().enumerate().map(|(index, each)| {
+    let boxes = prepared.model().boxes().iter().enumerate().map(|(index, each)| {
         let counts = counts.as_ref().map(|counts| &counts[index]);
         let reads: Vec<Value> = each
             .sources()

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `/sparql`, `/query` | queries (GET, POST), and updates by POST; without a query, the description of the service |
 //! | `/update` | updates |
+//! | `/sql` | statements of SQL |
 //! | `/store`, `/store/…` | graphs as documents |
 //! | `/metrics`, `/health` | for those who watch over servers |
 
@@ -13,7 +14,7 @@ use crate::body::{self, Body, Bound, Whole};
 use crate::metrics::{self, Kind};
 use crate::negotiate::{self, Accepted, Wanted, coding_of};
 use crate::parameters::Parameters;
-use crate::query::{self, Asked, time_limit};
+use crate::query::{self, Asked, Language, time_limit};
 use crate::requests::{Begun, NotBegun};
 use crate::shared::Shared;
 use crate::update::{self, Change};
@@ -59,6 +60,7 @@ pub(crate) fn routes(shared: Arc<Shared>) -> Router {
         .route("/sparql", any(handle))
         .route("/query", any(handle))
         .route("/update", any(handle))
+        .route("/sql", any(handle))
         .route("/store", any(handle))
         .route("/store/{*rest}", any(handle))
         .fallback(handle)
@@ -199,7 +201,7 @@ impl Request {
 
     fn kind(&self) -> Kind {
         match self.path.as_str() {
-            "/sparql" | "/query" => Kind::Query,
+            "/sparql" | "/query" | "/sql" => Kind::Query,
             "/update" => Kind::Update,
             path if path.starts_with("/store") => Kind::Graph,
             _ => Kind::Page,
@@ -240,6 +242,11 @@ async fn answer(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Resu
                     "there is no update: send it as application/sparql-update, or as `update` in a form",
                 )),
             }
+        }
+        "/sql" => {
+            request.may_read(shared)?;
+            let text = statement(shared, request, body).await?;
+            ask(shared, request, text, &request.parameters, Language::Sql).await
         }
         path if path == "/store" || path.starts_with("/store/") => {
             request.may_read(shared)?;
@@ -346,6 +353,21 @@ async fn parsed(shared: &Shared, request: &Request, body: Incoming) -> Result<Te
     }
 }
 
+/// The statement of a request: its body, or the parameter `query`.
+async fn statement(shared: &Shared, request: &Request, body: Incoming) -> Result<String, Failure> {
+    if request.method == Method::POST {
+        let bound = Bound { bytes: shared.options.session.parse.bytes as u64, pause: shared.options.clients.body_time };
+        let whole = body::read(&request.headers, body, bound, &shared.bodies).await?;
+        return String::from_utf8(whole.bytes).map_err(|_| Failure::bad("the text is no UTF-8"));
+    }
+    if !matches!(request.method, Method::GET | Method::HEAD) {
+        return Err(Failure::method("GET, HEAD, POST, OPTIONS"));
+    }
+    let text = request.parameters.one("query").map_err(Failure::bad)?;
+    text.map(str::to_owned)
+        .ok_or_else(|| Failure::bad("there is no statement: send it as the body of a POST, or as `query`"))
+}
+
 async fn sparql(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Result<Response<Body>, Failure> {
     if !matches!(request.method, Method::GET | Method::HEAD | Method::POST) {
         return Err(Failure::method("GET, HEAD, POST, OPTIONS"));
@@ -356,7 +378,7 @@ async fn sparql(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Resu
         }
         Text { query: Some(text), parameters, .. } => {
             request.may_read(shared)?;
-            ask(shared, request, text, &parameters).await
+            ask(shared, request, text, &parameters, Language::Sparql).await
         }
         Text { update: Some(text), parameters, .. } => change(shared, request, &text, &parameters).await,
         Text { parameters, .. } if request.method != Method::POST && !parameters.has("update") => {
@@ -375,6 +397,7 @@ async fn ask(
     request: &Request,
     text: String,
     parameters: &Parameters,
+    language: Language,
 ) -> Result<Response<Body>, Failure> {
     let one = |name| parameters.one(name).map_err(Failure::bad);
     let first_rows = match one("limit")? {
@@ -392,6 +415,7 @@ async fn ask(
     };
     let asked = Asked {
         text: text.into(),
+        language,
         base: request.base(),
         graphs: read_graphs(parameters, "default-graph-uri", "named-graph-uri")?,
         wanted: negotiate::format_of(one("format")?.or(one("output")?), &request.headers),
@@ -403,7 +427,8 @@ async fn ask(
         own_default: false,
         is_traced: request.headers.contains_key("vicus-trace") && request.headers.contains_key("vicus-request-id"),
     };
-    let begun = request.begin(shared, ("query", "sparql"), &asked.text)?;
+    let name = if language == Language::Sql { "sql" } else { "sparql" };
+    let begun = request.begin(shared, ("query", name), &asked.text)?;
     let id = Arc::clone(&begun.entry.id);
     let mut response = query::answer(shared, asked, begun).await;
     put(response.headers_mut(), "vicus-request-id", &*id);

@@ -215,6 +215,28 @@ impl fmt::Display for FileNotPermitted {
 
 impl Error for FileNotPermitted {}
 
+/// LOAD names a document of the web that is not had.
+#[derive(Debug)]
+pub struct DocumentFailed {
+    /// Its URL, as LOAD names it.
+    pub url: String,
+    /// Why.
+    pub error: WebError,
+}
+
+impl fmt::Display for DocumentFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.error {
+            // These say which URL.
+            error @ (WebError::NotPermitted { .. } | WebError::WrongUrl { .. }) => error.fmt(f),
+            error => write!(f, "<{}>: {error}", self.url),
+        }
+    }
+}
+
+// Without a source: what it says contains its error's.
+impl Error for DocumentFailed {}
+
 /// Opens what LOAD names: an `http` or `https` URL as the web's permits say, or a `file` URL within a folder. What it reads goes through
 /// `book`.
 pub(crate) fn open<R: Read + Send + 'static>(
@@ -228,9 +250,12 @@ pub(crate) fn open<R: Read + Send + 'static>(
     if !parsed.scheme().eq_ignore_ascii_case("file") {
         let cancel = cancel.clone();
         let stopped = move || cancel.is_cancelled() || until.is_some_and(|until| Instant::now() >= until);
-        let document = web.fetch(iri, stopped)?;
+        let failed = |error| DocumentFailed { url: iri.to_owned(), error };
+        let document = web.fetch(iri, stopped).map_err(failed)?;
         let syntax = document.media_type.as_deref().and_then(syntax_by_media_type).or_else(|| by_path(&document.url));
-        let Some(syntax) = syntax else { return Err(WebError::NoSyntax { media_type: document.media_type }.into()) };
+        let Some(syntax) = syntax else {
+            return Err(failed(WebError::NoSyntax { media_type: document.media_type }).into());
+        };
         let name = parsed.path().to_owned();
         let (most, inner) = (web.most_bytes(), unpacked(document.bytes, &name));
         let bytes = book(Box::new(Bounded { inner, left: most, most }));

@@ -21,6 +21,7 @@ mod load;
 mod service;
 mod session;
 mod sink;
+mod sql;
 mod store;
 mod temporary;
 mod timer;
@@ -29,7 +30,9 @@ mod web;
 
 pub use budget::{Admission, Busy, MemoryBudget};
 pub use cancel::Cancel;
-pub use document::{Document, FileNotPermitted, file_iri, syntax_by_ending, syntax_by_media_type, unpacked};
+pub use document::{
+    Document, DocumentFailed, FileNotPermitted, file_iri, syntax_by_ending, syntax_by_media_type, unpacked,
+};
 pub use error::{Error, ErrorKind, SinkFailed, Stage};
 pub use keeper::{Keeper, Kept};
 pub use load::{Dataset, Loaded, Loading};
@@ -39,6 +42,7 @@ pub use sink::{
     Batch, BrokenOff, Count, DumpError, Each, EachTaker, Format, Pace, Sink, Solutions, StreamReader, StreamWriter,
     Taker, TextSink, TextTaker, TooManyRows, Unwritable, WrongFormat, dump, text_stream,
 };
+pub use sql::SqlTables;
 pub use store::{NewStore, back_up_store, check_store, copy_store, create_store, graph_name, open_store, read_store};
 pub use temporary::TemporaryFolder;
 pub use update::{Draft, NotStored, Stored, Updated, Updating, check_update};

@@ -15,7 +15,7 @@ use crate::document::Document;
 use crate::error::{Error, Stage};
 use crate::load::Dataset;
 use crate::service::Service;
-use crate::sink::{Count, Format, Handed, Sink, Solutions, TextSink, operator};
+use crate::sink::{Count, Format, Handed, Reader, Sink, Solutions, TextSink, operator};
 use crate::temporary::TemporaryFolder;
 use crate::web::Web;
 use oxrdf::NamedNode;
@@ -24,11 +24,13 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use vicus::{BoxCounts, BoxId, Budget, FlowError, Operator, Request, RequestOptions, Totals};
+use vicus::{BoxCounts, BoxId, Budget, FlowError, Model, Operator, Request, RequestOptions, Totals};
+use vicus_language::PlanNode;
 use vicus_sparql::{
     Form, Moment, ParseOptions, Parsed, Plan, PlanOptions, QueryError, QueryErrorKind, RunOptions, Watch, parse_with,
     parsing_bytes_with, plan_until,
 };
+use vicus_sql::{Catalogue, SqlError, SqlErrorKind};
 
 /// What a call may take.
 #[derive(Clone, Debug, Default)]
@@ -136,6 +138,11 @@ pub struct Session {
 impl Session {
     pub(crate) fn new(service: Service, dataset: Dataset, options: Arc<SessionOptions>) -> Session {
         Session { service, dataset, options }
+    }
+
+    /// What it asks.
+    pub fn dataset(&self) -> &Dataset {
+        &self.dataset
     }
 
     /// Begins a call: its time runs from now on, and it takes its first share of memory.
@@ -280,6 +287,43 @@ impl Call {
         Ok(Arc::new(Prepared { parsing, ..self.plan(&parsed, text_bytes)? }))
     }
 
+    /// Parses and plans a statement of SQL over a catalogue's tables.
+    ///
+    /// # Errors
+    /// As [`Call::prepare`].
+    pub fn prepare_sql(&mut self, text: &str, catalogue: &dyn Catalogue) -> Result<Arc<Prepared>, Error> {
+        let Call { session, ticket } = self;
+        let options = &*session.options;
+        let began = Instant::now();
+        let ParseOptions { bytes, depth, .. } = options.parse;
+        // A parsed statement holds some ten times its text.
+        let text_bytes = 16 * text.len() as u64;
+        ticket.hold(text_bytes, [("its text, when it is parsed,", text_bytes)])?;
+        let depth = depth.min(vicus_sql::ParseOptions::default().depth);
+        let parsed = vicus_sql::parse(text, &vicus_sql::ParseOptions { bytes, depth }).map_err(of_sql)?;
+        ticket.check(Stage::Parsing)?;
+        let parsing = began.elapsed();
+        let threads = options.threads.unwrap_or_else(|| session.service.runtime().plan().threads());
+        let plan_options = vicus_sql::PlanOptions {
+            threads,
+            sinks: if options.parallel_answers { threads } else { 1 },
+            envelope_rows: options.plan.envelope_rows,
+            parallel_rows: options.plan.parallel_rows,
+            plan_steps: options.plan.plan_steps,
+            hash_seed: options.plan.hash_seed,
+            ..vicus_sql::PlanOptions::default()
+        };
+        let ended = || ticket.ended(Stage::Planning).is_some();
+        let plan = reading("planner", || vicus_sql::plan(&parsed, catalogue, &plan_options, &ended))?;
+        ticket.check(Stage::Planning)?;
+        let plan = plan.map_err(of_sql)?;
+        let form = Form::Select { variables: plan.columns().iter().map(|(name, _)| name.clone()).collect() };
+        let planned = Planned::Sql(Arc::new(plan));
+        let prepared = Prepared { planned, form, text_bytes, parsing, planning: began.elapsed() - parsing };
+        ticket.hold(prepared.bytes(), prepared.holders())?;
+        Ok(Arc::new(prepared))
+    }
+
     /// Plans a query whose text, parsed, holds so many bytes.
     pub(crate) fn plan(&mut self, parsed: &Parsed, text_bytes: u64) -> Result<Prepared, Error> {
         let Call { session, ticket } = self;
@@ -304,8 +348,8 @@ impl Call {
             }
             _ => Error::Query(error),
         })?;
-        let plan = Arc::new(plan);
-        let prepared = Prepared { plan, text_bytes, parsing: Duration::ZERO, planning: began.elapsed() };
+        let (form, planned) = (plan.form().clone(), Planned::Sparql(Arc::new(plan)));
+        let prepared = Prepared { planned, form, text_bytes, parsing: Duration::ZERO, planning: began.elapsed() };
         ticket.hold(prepared.bytes(), prepared.holders())?;
         Ok(prepared)
     }
@@ -348,7 +392,7 @@ impl Call {
         self,
         prepared: &Arc<Prepared>,
         sink: S,
-        submit: impl FnOnce(&vicus::Runtime, &Plan, Vec<(BoxId, Box<dyn Operator>)>, RequestOptions, &Ticket) -> Request,
+        submit: impl FnOnce(&vicus::Runtime, &Planned, Vec<(BoxId, Box<dyn Operator>)>, RequestOptions, &Ticket) -> Request,
     ) -> Result<Running<S>, Error> {
         let Call { session, ticket } = self;
         sink.accepts(prepared.form()).map_err(Error::Format)?;
@@ -356,7 +400,7 @@ impl Call {
         let beside_boxes = prepared.bytes();
         ticket.hold(beside_boxes, prepared.holders())?;
         ticket.share.set_beside_boxes(beside_boxes);
-        let plan = &prepared.plan;
+        let planned = &prepared.planned;
         let web = Arc::clone(&session.options.web);
         let options = &session.options;
         let handed = Arc::new(Handed::new(options.first_rows, options.limits.rows));
@@ -366,19 +410,27 @@ impl Call {
             // Without a bound, nothing is ever spilled.
             let folder = session.options.temporary.as_ref().filter(|_| ticket.most < u64::MAX);
             let spill = folder.map(|folder| folder.spill(bytes));
-            let run = plan.start_with(RunOptions {
-                moment: session.options.moment.unwrap_or_else(now),
-                endpoints: Some(web as _),
-                spill,
-            });
-            let solutions = Arc::new(Solutions { run, plan: Arc::clone(plan) });
-            let sinks = plan.sinks().iter().map(|id| (*id, operator(&sink, &solutions, &handed)));
-            let operators = solutions.run.operators(sinks);
+            let moment = session.options.moment.unwrap_or_else(now);
+            let reader = match planned {
+                Planned::Sparql(plan) => {
+                    Reader::Terms(plan.start_with(RunOptions { moment, endpoints: Some(web as _), spill }))
+                }
+                Planned::Sql(plan) => Reader::Values(plan.columns().iter().map(|(_, kind)| *kind).collect()),
+            };
+            let form = prepared.form.clone();
+            let solutions =
+                Arc::new(Solutions { reader, form, prefixes: planned.prefixes(), boxes: planned.sinks().len() });
+            let sinks = planned.sinks().iter().map(|id| (*id, operator(&sink, &solutions, &handed)));
+            let operators = match (planned, &solutions.reader) {
+                (Planned::Sql(plan), _) => plan.start().into_iter().chain(sinks).collect(),
+                (_, Reader::Terms(run)) => run.operators(sinks),
+                (_, Reader::Values(_)) => unreachable!("a plan of SPARQL has a run"),
+            };
             (solutions, operators)
         })?;
         let budget = Budget::from(ticket.most - beside_boxes).granted_by(Arc::clone(&ticket.share) as _);
         let request_options = RequestOptions { budget, is_timed: session.options.counts };
-        let request = submit(session.service.runtime(), plan, operators, request_options, &ticket);
+        let request = submit(session.service.runtime(), planned, operators, request_options, &ticket);
         let mut submitted = Submitted::new(request, &ticket.cancel);
         if let Some(until) = ticket.until {
             submitted.end_at(until, session.service.timer()).map_err(|error| Error::NoThread(Arc::new(error)))?;
@@ -392,6 +444,18 @@ fn reading<R>(name: &str, read: impl FnOnce() -> R) -> Result<R, Error> {
     vicus::or_given_up(read).map_err(|error| Error::Failed { name: name.to_owned(), error: error.into() })
 }
 
+/// An error of SQL, with its place.
+fn of_sql(error: SqlError) -> Error {
+    let kind = match error.kind {
+        SqlErrorKind::TooLong => QueryErrorKind::TooLong,
+        SqlErrorKind::TooDeep => QueryErrorKind::TooDeep,
+        SqlErrorKind::TooManySteps => QueryErrorKind::TooManySteps,
+        SqlErrorKind::Stopped => QueryErrorKind::Stopped,
+        _ => QueryErrorKind::Syntax,
+    };
+    Error::Query(QueryError { message: error.message, line: error.place.line, column: error.place.column, kind })
+}
+
 /// The moment that the clock says.
 pub(crate) fn now() -> Moment {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -399,9 +463,53 @@ pub(crate) fn now() -> Moment {
     Moment { now_ms, seed: now_ms as u64 }
 }
 
+/// A planned text, in one of the languages.
+pub(crate) enum Planned {
+    Sparql(Arc<Plan>),
+    Sql(Arc<vicus_sql::Plan>),
+}
+
+impl Planned {
+    fn model(&self) -> &Arc<Model> {
+        match self {
+            Planned::Sparql(plan) => plan.model(),
+            Planned::Sql(plan) => plan.model(),
+        }
+    }
+
+    fn sinks(&self) -> &[BoxId] {
+        match self {
+            Planned::Sparql(plan) => plan.sinks(),
+            Planned::Sql(plan) => plan.sinks(),
+        }
+    }
+
+    fn is_short(&self) -> bool {
+        match self {
+            Planned::Sparql(plan) => plan.is_short(),
+            Planned::Sql(plan) => plan.is_short(),
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        match self {
+            Planned::Sparql(plan) => plan.bytes(),
+            Planned::Sql(plan) => plan.bytes(),
+        }
+    }
+
+    fn prefixes(&self) -> Vec<(String, String)> {
+        match self {
+            Planned::Sparql(plan) => plan.prefixes().to_vec(),
+            Planned::Sql(_) => Vec::new(),
+        }
+    }
+}
+
 /// A query that is parsed and planned for a dataset, and can be run any number of times, also at once.
 pub struct Prepared {
-    plan: Arc<Plan>,
+    planned: Planned,
+    form: Form,
     text_bytes: u64,
     parsing: Duration,
     planning: Duration,
@@ -410,12 +518,45 @@ pub struct Prepared {
 impl Prepared {
     /// What the query asks for.
     pub fn form(&self) -> &Form {
-        self.plan.form()
+        &self.form
     }
 
-    /// The plan itself.
-    pub fn plan(&self) -> &Arc<Plan> {
-        &self.plan
+    /// Its operators, in pre-order.
+    pub fn nodes(&self) -> Vec<PlanNode> {
+        match &self.planned {
+            Planned::Sparql(plan) => plan.nodes(),
+            Planned::Sql(plan) => plan.nodes().to_vec(),
+        }
+    }
+
+    /// The network that answers it.
+    pub fn model(&self) -> &Arc<Model> {
+        self.planned.model()
+    }
+
+    /// How many boxes hand out its rows.
+    pub fn sinks(&self) -> usize {
+        self.planned.sinks().len()
+    }
+
+    /// Whether it is expected to make few rows, so that its caller answers it on its own thread.
+    pub fn is_short(&self) -> bool {
+        self.planned.is_short()
+    }
+
+    /// Whether two runs may rightly differ in their number of rows.
+    pub fn may_differ(&self) -> bool {
+        match &self.planned {
+            Planned::Sparql(plan) => plan.may_differ(),
+            // Which rows a LIMIT leaves is open, not how many.
+            Planned::Sql(_) => false,
+        }
+    }
+
+    /// Its operators, its boxes and their vias as text; after a run, with what each of them did. Panics if the counts are of another plan.
+    pub fn explain(&self, counts: Option<&[BoxCounts]>) -> String {
+        let boxes = counts.map_or_else(|| self.model().describe(), |counts| self.model().describe_with(counts));
+        format!("{}\n{boxes}", PlanNode::write_all(&self.nodes(), counts))
     }
 
     /// How long parsing took.
@@ -430,11 +571,11 @@ impl Prepared {
 
     /// Bytes that its text and its plan hold, with one run of it.
     pub fn bytes(&self) -> u64 {
-        self.text_bytes + self.plan.bytes()
+        self.text_bytes + self.planned.bytes()
     }
 
     fn holders(&self) -> [(&'static str, u64); 2] {
-        [("its plan", self.plan.bytes()), ("its text", self.text_bytes)]
+        [("its plan", self.planned.bytes()), ("its text", self.text_bytes)]
     }
 }
 

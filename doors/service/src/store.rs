@@ -194,8 +194,13 @@ pub fn copy_store(
     memory: u64,
     pause: &mut dyn FnMut(u64),
 ) -> Result<usize, StoreError> {
-    vicus_store::copy(snapshot, Arc::new(SystemDirectory::create(path)?), number(), memory, pause)?;
-    Ok(snapshot.len())
+    let is_new = !path.exists();
+    let copied = vicus_store::copy(snapshot, Arc::new(SystemDirectory::create(path)?), number(), memory, pause);
+    if copied.is_err() && is_new {
+        // It is empty, or stays.
+        let _ = std::fs::remove_dir(path);
+    }
+    copied.map(|()| snapshot.len())
 }
 
 /// The name of a graph.

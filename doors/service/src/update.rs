@@ -433,7 +433,7 @@ impl Taker for FillTaker {
             self.fill.filled.lock().expect("nothing panics under this lock").push(filled);
             return Ok(());
         }
-        self.fill.filling.fill(&batch.solutions().run, batch.envelope(), &mut self.filled)?;
+        self.fill.filling.fill(batch.solutions().run(), batch.envelope(), &mut self.filled)?;
         turn.book(self.filled.bytes())?;
         Ok(())
     }

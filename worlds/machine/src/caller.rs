@@ -8,6 +8,7 @@
 //! many callers as the runtime has threads do this at once; the requests of all other callers go to the seats at once.
 
 use crate::allocator::column_block;
+use crate::recorder::Recording;
 use crate::request::{RequestOptions, now_ns};
 use crate::runtime::{RequestState, Runtime, Shared};
 use crate::tasks::{drop_quietly, seatless};
@@ -43,7 +44,8 @@ impl Runtime {
     /// box that blocks ([`vicus_flow::Turn::blocking`]) leaves the other boxes to the runtime's threads.
     ///
     /// The request goes to these threads at once if the caller is one of them, if as many callers as there are threads do the
-    /// same, or if the runtime records events or counts takes: a trace shows what its seats do.
+    /// same, or if the runtime records events or decisions: a trace shows what its seats do. Where takes are counted, those of the
+    /// calling thread are not: it has one request, and takes from no queue.
     ///
     /// ```
     /// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
@@ -66,7 +68,8 @@ impl Runtime {
         gives_up: &dyn Fn() -> bool,
     ) -> Request {
         let shared = &self.shared;
-        let place = if shared.recording.is_some() || shared.is_here() { None } else { shared.callers.come(shared) };
+        let is_of_seats = shared.recording.as_ref().is_some_and(Recording::is_of_seats);
+        let place = if is_of_seats || shared.is_here() { None } else { shared.callers.come(shared) };
         let Some(_place) = place else { return self.submit_within(model, operators, options) };
         let state = shared.new_request(model, operators, options.into().accounted());
         let caller = Caller {

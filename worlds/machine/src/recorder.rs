@@ -128,6 +128,11 @@ impl Recording {
         self.events_per_seat.is_some()
     }
 
+    /// Whether it is to show all that is done, which only seats tell it, rather than takes just counted.
+    pub(crate) fn is_of_seats(&self) -> bool {
+        self.keeps_events() || self.decisions.is_some()
+    }
+
     /// How many tasks were taken up to now, by rule and level.
     pub(crate) fn takes(&self) -> BTreeMap<(u8, Level), u64> {
         let mut sums = BTreeMap::new();

@@ -13,7 +13,7 @@ use super::parted::{Filter, NEVER, Parted, Stopped, Table};
 use super::scatter::{Scatter, partition_of};
 use super::sorted_runs::SortedRuns;
 use super::spill::{Hold, LEAST, RowReader, RowRun, RowWriter, Spiller};
-use super::{Inputs, Outbox, had, slices};
+use super::{Inputs, Outbox, Pace, had, slices};
 use crate::terms::Terms;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl Dealt {
 
 impl Distinct {
     /// For envelopes of `columns` columns, with tables of at most `cache` bytes; if the rows are to stay in their order, with one table.
-    pub(crate) fn new(terms: &Arc<Terms>, columns: usize, in_order: bool, cache: u64, limit: usize) -> Distinct {
+    pub(crate) fn new(terms: &Arc<Terms>, columns: usize, in_order: bool, cache: u64, pace: Pace) -> Distinct {
         let (by, limits, spiller) = (terms.key, terms.limits, terms.spiller());
         // A small part of the memory is not cut into many tables.
         let is_small = spiller.is_some_and(|spiller| spiller.most() / 16 < cache.max(1 << 16));
@@ -106,7 +106,7 @@ impl Distinct {
             columns,
             in_order,
             by,
-            outbox: Outbox::new(columns, limit),
+            outbox: Outbox::new(columns, pace),
             rows: Vec::new(),
             inputs: Inputs::default(),
             has_all: false,

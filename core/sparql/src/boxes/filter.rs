@@ -1,6 +1,6 @@
 //! Keeps the rows for which a condition is true.
 
-use super::{Outbox, attach, gather, slices};
+use super::{Outbox, Pace, attach, gather, slices};
 use crate::condition::{Condition, Selector};
 use crate::terms::{Booking, Terms};
 use std::sync::Arc;
@@ -17,13 +17,13 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    pub(crate) fn new(terms: &Arc<Terms>, condition: &Condition, output: &Arc<[usize]>, limit: usize) -> Filter {
+    pub(crate) fn new(terms: &Arc<Terms>, condition: &Condition, output: &Arc<[usize]>, pace: Pace) -> Filter {
         Filter {
             terms: Arc::clone(terms),
             booking: Booking::default(),
             selector: condition.evaluator(terms),
             output: Arc::clone(output),
-            outbox: Outbox::new(output.len(), limit),
+            outbox: Outbox::new(output.len(), pace),
             kept: Vec::new(),
         }
     }

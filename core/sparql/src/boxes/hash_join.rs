@@ -1,10 +1,10 @@
 //! The two boxes of a hash join: one builds a table of its rows, the other one looks rows up in it.
 
-use super::Inputs;
 use super::grace::{Dealing, Dealt, Grace, held_for_table};
 use super::hash_table::{Builder, HashSpec, HashTable};
 use super::join::{Core, JoinKind, JoinSpec};
 use super::spill::{Hold, LEAST};
+use super::{Inputs, Pace};
 use crate::terms::Terms;
 use std::sync::Arc;
 use vicus_flow::{Attachment, BoxError, Envelope, Operator, Turn};
@@ -110,8 +110,7 @@ pub(crate) struct HashJoin {
     spec: Arc<JoinSpec>,
     /// The number of columns of the built side.
     width: usize,
-    /// The greatest number of rows of an envelope.
-    limit: usize,
+    pace: Pace,
     buckets: Option<Envelope>,
     rows: Option<Envelope>,
     table: Option<HashTable>,
@@ -125,15 +124,15 @@ impl HashJoin {
         spec: &Arc<JoinSpec>,
         hash: &Arc<HashSpec>,
         width: usize,
-        limit: usize,
+        pace: Pace,
     ) -> HashJoin {
         HashJoin {
-            core: Core::new(terms, spec, limit),
+            core: Core::new(terms, spec, pace),
             terms: Arc::clone(terms),
             hash: Arc::clone(hash),
             spec: Arc::clone(spec),
             width,
-            limit,
+            pace,
             buckets: None,
             rows: None,
             table: None,
@@ -172,7 +171,7 @@ impl Operator for HashJoin {
             }
             self.table = Some(table);
             if let Some(dealt) = dealt {
-                let mut grace = Grace::new(&self.terms, (&self.hash, &self.spec), self.width, self.limit, dealt);
+                let mut grace = Grace::new(&self.terms, (&self.hash, &self.spec), self.width, self.pace.limit, dealt);
                 let acted = grace.act(&mut self.core, &mut self.table, turn);
                 self.grace = Some(Box::new(grace));
                 return acted;

@@ -4,9 +4,9 @@
 //! made in batches, the condition is evaluated over whole columns of them, and only pairs that pass are put out. The order of
 //! the input's rows is kept.
 
-use super::Outbox;
 use super::index_probe::{IndexProbe, IndexSpec};
 use super::intersection::{Intersection, ListSpec};
+use super::{Outbox, Pace};
 use crate::algebra::Slot;
 use crate::condition::{Condition, Selector};
 use crate::terms::{Booking, Terms};
@@ -150,13 +150,13 @@ impl Probe for NoPartners {
 }
 
 impl Core {
-    pub(super) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, limit: usize) -> Core {
+    pub(super) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, pace: Pace) -> Core {
         Core {
             terms: Arc::clone(terms),
             booking: Booking::default(),
             spec: Arc::clone(spec),
             selector: spec.condition.evaluator(terms),
-            outbox: Outbox::new(spec.output.len(), limit),
+            outbox: Outbox::new(spec.output.len(), pace),
             input: None,
             at: ProbeState::default(),
             settled: 0,
@@ -435,8 +435,8 @@ pub(crate) struct IndexJoin {
 }
 
 impl IndexJoin {
-    pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, index: &Arc<IndexSpec>, limit: usize) -> IndexJoin {
-        IndexJoin { core: Core::new(terms, spec, limit), probe: IndexProbe::new(&terms.snapshot, index) }
+    pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, index: &Arc<IndexSpec>, pace: Pace) -> IndexJoin {
+        IndexJoin { core: Core::new(terms, spec, pace), probe: IndexProbe::new(&terms.snapshot, index) }
     }
 }
 
@@ -457,9 +457,9 @@ impl IntersectionJoin {
         terms: &Arc<Terms>,
         spec: &Arc<JoinSpec>,
         lists: &Arc<[ListSpec]>,
-        limit: usize,
+        pace: Pace,
     ) -> IntersectionJoin {
-        IntersectionJoin { core: Core::new(terms, spec, limit), probe: Intersection::new(&terms.snapshot, lists) }
+        IntersectionJoin { core: Core::new(terms, spec, pace), probe: Intersection::new(&terms.snapshot, lists) }
     }
 }
 

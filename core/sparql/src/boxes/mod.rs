@@ -135,6 +135,15 @@ impl Growth {
     }
 }
 
+/// How many rows a box sends at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// The greatest number of rows of an envelope.
+    pub(crate) limit: usize,
+    /// Whether a few rows are enough for the reader: rows then don't wait for others that may be far away.
+    pub(crate) soon: bool,
+}
+
 /// Rows that a box has made and not yet sent.
 #[derive(Debug)]
 pub(crate) struct Outbox {
@@ -143,14 +152,22 @@ pub(crate) struct Outbox {
     /// Attachments of the envelopes that the rows come from.
     attached: Vec<Attachment>,
     pub(crate) growth: Growth,
+    /// See [`Pace::soon`].
+    soon: bool,
 }
 
 /// If the attachments of the rows take more bytes than this, the rows are sent without waiting for others.
 const MOST_ATTACHED: u64 = 1 << 20;
 
 impl Outbox {
-    pub(crate) fn new(columns: usize, limit: usize) -> Outbox {
-        Outbox { builder: EnvelopeBuilder::of_u64s(columns), rows: 0, attached: Vec::new(), growth: Growth::new(limit) }
+    pub(crate) fn new(columns: usize, pace: Pace) -> Outbox {
+        Outbox {
+            builder: EnvelopeBuilder::of_u64s(columns),
+            rows: 0,
+            attached: Vec::new(),
+            growth: Growth::new(pace.limit),
+            soon: pace.soon,
+        }
     }
 
     /// Adds `rows` rows made of envelopes with these attachments. `fill` has to append the rows to the columns; there is room
@@ -178,7 +195,9 @@ impl Outbox {
     }
 
     pub(crate) fn is_due(&self) -> bool {
-        self.rows >= self.growth.target || Attachment::bytes_of(&self.attached) > MOST_ATTACHED && self.rows > 0
+        self.rows >= self.growth.target
+            || self.soon && self.rows > 0
+            || Attachment::bytes_of(&self.attached) > MOST_ATTACHED && self.rows > 0
     }
 
     /// Sends the rows, if there are any.

@@ -5,6 +5,7 @@
 //! table has the other columns only, and each line once. So no solution goes with two lines, and the endpoint sends each solution
 //! once. Each row is compared with the solutions of its question.
 
+use super::Pace;
 use super::join::{Core, JoinSpec, Probe, ProbeState};
 use crate::service::ServiceFailed;
 use crate::terms::{Booking, Terms};
@@ -107,11 +108,11 @@ impl Probe for Answers {
 }
 
 impl Service {
-    pub(crate) fn new(terms: &Arc<Terms>, join: &Arc<JoinSpec>, spec: &Arc<ServiceSpec>, limit: usize) -> Service {
+    pub(crate) fn new(terms: &Arc<Terms>, join: &Arc<JoinSpec>, spec: &Arc<ServiceSpec>, pace: Pace) -> Service {
         let column = |(place, variable): (usize, &Variable)| variable.input.map(|column| (place, column));
         let shared = spec.variables.iter().enumerate().filter_map(column).collect();
         Service {
-            core: Core::new(terms, join, limit),
+            core: Core::new(terms, join, pace),
             asker: Asker { terms: Arc::clone(terms), booking: Booking::default(), spec: Arc::clone(spec), shared },
             waiting: Vec::new(),
             rows: 0,

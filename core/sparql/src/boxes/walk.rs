@@ -2,7 +2,7 @@
 
 use super::index_probe::Source;
 use super::join::{Core, JoinSpec, Probe, ProbeState};
-use super::{room_for_one, slices};
+use super::{Pace, room_for_one, slices};
 use crate::graphs::Active;
 use crate::limits::Limits;
 use crate::route::{Automaton, Search};
@@ -163,9 +163,9 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, walk: &Arc<WalkSpec>, limit: usize) -> Walk {
+    pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, walk: &Arc<WalkSpec>, pace: Pace) -> Walk {
         Walk {
-            core: Core::new(terms, spec, limit),
+            core: Core::new(terms, spec, pace),
             probe: WalkProbe::new(&terms.snapshot, walk, terms.limits, terms.key),
         }
     }

@@ -1,10 +1,10 @@
 //! Moves conditions to where their variables are bound.
 
-use crate::algebra::{Node, Operand, Scope, Slot, Slots};
+use crate::algebra::{Node, Operand, Pattern, Scope, Slot, Slots};
 use crate::expression::Expr;
 use crate::stack::deep;
 use crate::stop::Stop;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Merges joins of joins, filters of filters and unions of unions. A condition on an operand of a join becomes a condition of
 /// the join, if its variables have the same values there.
@@ -50,9 +50,27 @@ fn flatten_join(nodes: Vec<Node>) -> Node {
             other => all.push(other),
         }
     }
+    drop_repeated(&mut all);
     let joined = if all.len() == 1 { all.remove(0) } else { Node::Join(all) };
     joined.filtered(conditions)
 }
+
+/// Drops patterns that stand among the operands before. The solutions of a pattern are all different and bind all of its slots, so
+/// each of them is compatible with itself alone: joined with itself, the pattern is what it was.
+fn drop_repeated(nodes: &mut Vec<Node>) {
+    let repeats = |(place, node): (usize, &Node)| matches!(node, Node::Pattern(_)) && nodes[..place].contains(node);
+    if nodes.len() < FEW && !nodes.iter().enumerate().any(repeats) {
+        return;
+    }
+    let mut seen: FxHashSet<Pattern> = FxHashSet::default();
+    nodes.retain(|node| match node {
+        Node::Pattern(pattern) => seen.insert(*pattern),
+        _ => true,
+    });
+}
+
+/// So few operands are compared with each other; more are put into a table.
+const FEW: usize = 16;
 
 /// Moves each condition down as far as its variables have the same values.
 pub(crate) fn push_down(node: Node, stop: &Stop<'_>) -> Node {
@@ -227,7 +245,7 @@ fn split_for_right(left: &Operand, right: &Operand, conditions: Vec<Expr>, stop:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algebra::{At, DEFAULT_GRAPH, Pattern};
+    use crate::algebra::{At, DEFAULT_GRAPH};
     use crate::expression::Compare;
     use vicus_rdf::Id;
 
@@ -241,6 +259,15 @@ mod tests {
 
     fn optional(left: Node, right: Node, conditions: Vec<Expr>) -> Node {
         Node::LeftJoin { left: Operand::new(left), right: Operand::new(right), conditions }
+    }
+
+    #[test]
+    fn a_pattern_that_is_written_again_is_dropped() {
+        let union = Node::Union(vec![pattern(0, 1), pattern(0, 2)]);
+        let written = vec![pattern(0, 1), union.clone(), pattern(1, 0), pattern(0, 1), union.clone()];
+        let kept = vec![pattern(0, 1), union.clone(), pattern(1, 0), union];
+        assert_eq!(flatten(Node::Join(written)), Node::Join(kept));
+        assert_eq!(flatten(Node::Join(vec![pattern(0, 1); 100])), pattern(0, 1));
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod constants;
 mod distinct;
 mod exists;
 mod filters;
+mod values;
 
 use crate::algebra::Node;
 use crate::expression::Expr;
@@ -24,6 +25,8 @@ struct Has {
     tests: bool,
     optional: bool,
     distinct: bool,
+    /// A table that may leave something unbound.
+    unbound: bool,
 }
 
 impl Has {
@@ -31,6 +34,7 @@ impl Has {
         match node {
             Node::LeftJoin { .. } => self.optional = true,
             Node::Distinct(_) => self.distinct = true,
+            Node::Values(_, table) => self.unbound |= table.columns.iter().any(|column| !column.certain),
             _ => {}
         }
         self.tests |= node.exprs().iter().any(Expr::has_exists);
@@ -53,6 +57,9 @@ pub(crate) fn optimise(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> 
     has.look(&node);
     if has.tests {
         node = exists::as_joins(node, names, stop);
+    }
+    if has.unbound {
+        node = rewrite(node, values::divide);
     }
     if has.tests || has.conditions {
         node = filters::push_down(node, stop);

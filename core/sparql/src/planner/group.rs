@@ -116,6 +116,10 @@ impl Planner<'_> {
             }
         }
         let steps = self.stop.spent().steps - before;
+        if let Some(other) = self.with_disjuncts_apart((nodes, conditions), (&plan, steps), needed, goal) {
+            plan = other;
+        }
+        let steps = self.stop.spent().steps - before;
         if let Some(other) = self.with_keys_inside((nodes, conditions), (&plan, steps), needed, goal) {
             plan = other;
         }
@@ -297,29 +301,28 @@ impl Planner<'_> {
     }
 
     /// Makes equalities of computed values, such as `STR(?a) = STR(?b)`, equalities of columns: where one side reads the left
-    /// operand only and the other the right one, the operands compute them. Where a value can't be computed, the equality would
-    /// fail, so that row is dropped.
+    /// operand only and the other the right one, the operands compute them. The equality fails for a row without a value, so
+    /// such rows of the right operand are dropped, and those of the left one unless the join keeps rows without a partner.
     pub(crate) fn with_computed_keys(
         &self,
         mut left: Physical,
         mut right: Physical,
         mut conditions: Vec<Expr>,
+        kind: JoinKind,
     ) -> (Physical, Physical, Vec<Expr>) {
+        let drops_left = matches!(kind, JoinKind::Inner | JoinKind::Semi);
         for condition in &mut conditions {
-            let Some((a, b)) = condition.as_equality().filter(|_| condition.as_slot_equality().is_none()) else {
-                continue;
-            };
+            let Some((a, b)) = condition.as_equality() else { continue };
             let is_of = |expr: &Expr, plan: &Physical, other: &Physical| {
-                let is_only_here = |slot: &Slot| plan.estimate.is_certain(*slot) && other.column(*slot).is_none();
-                expr.slots().iter().all(is_only_here)
+                expr.slots().iter().all(|slot| plan.column(*slot).is_some() && other.column(*slot).is_none())
             };
             let is_forward = is_of(a, &left, &right) && is_of(b, &right, &left);
             if !(is_forward || is_of(a, &right, &left) && is_of(b, &left, &right)) {
                 continue;
             }
             let (of_left, of_right) = if is_forward { (a.clone(), b.clone()) } else { (b.clone(), a.clone()) };
-            let a = self.with_value(&mut left, of_left);
-            let b = self.with_value(&mut right, of_right);
+            let a = self.with_value(&mut left, of_left, drops_left);
+            let b = self.with_value(&mut right, of_right, true);
             let (a, b) = (Box::new(Expr::Slot(a)), Box::new(Expr::Slot(b)));
             *condition = match condition {
                 Expr::SameTerm(..) => Expr::SameTerm(a, b),
@@ -329,23 +332,30 @@ impl Planner<'_> {
         (left, right, conditions)
     }
 
-    /// Adds a column with an expression's value, and drops the rows that have none. Returns the column's slot.
-    fn with_value(&self, plan: &mut Physical, expr: Expr) -> Slot {
-        if let Expr::Slot(slot) = expr {
-            return slot;
-        }
-        let slot = self.new_slot();
+    /// The slot of an expression's value, for which a column is added unless it has one. With `bound`, rows without a value are
+    /// dropped.
+    fn with_value(&self, plan: &mut Physical, expr: Expr, bound: bool) -> Slot {
         let mut all: Slots = plan.columns.iter().copied().collect();
-        all.insert(slot);
-        let input = std::mem::replace(plan, self.values(&[], &Table::unit(), &Slots::new()));
-        let extended = self.extend(input, slot, &expr, &all);
-        *plan = self.filter(extended, &[Expr::Bound(slot)], &all);
-        plan.estimate.facts.get_mut(&slot).expect("it was just added").certain = true;
+        let take = |plan: &mut Physical| std::mem::replace(plan, self.values(&[], &Table::unit(), &Slots::new()));
+        let slot = match expr {
+            Expr::Slot(slot) => slot,
+            expr => {
+                let slot = self.new_slot();
+                all.insert(slot);
+                *plan = self.extend(take(plan), slot, &expr, &all);
+                slot
+            }
+        };
+        if bound && !plan.estimate.is_certain(slot) {
+            *plan = self.filter(take(plan), &[Expr::Bound(slot)], &all);
+            plan.estimate.facts.get_mut(&slot).expect("it is a column").certain = true;
+        }
         slot
     }
 
     /// Divides conditions into join keys (equalities between slots of both sides) and the rest. An equality of values is both:
-    /// a key, and a condition that checks it.
+    /// a key, and a condition that checks it. The right slot of a key is always bound; where the left one is not, the row has no
+    /// partner.
     pub(crate) fn equalities(
         &self,
         left: &Physical,
@@ -357,8 +367,10 @@ impl Planner<'_> {
         for condition in conditions {
             let pair = condition.as_slot_equality().and_then(|(a, b)| {
                 let fits = |a, b| {
-                    let only_right = left.column(b).is_none() && right.estimate.is_certain(b);
-                    left.estimate.is_certain(a) && only_right && left.column(a).is_some() && right.column(b).is_some()
+                    let of_left =
+                        left.column(a).is_some() && (left.estimate.is_certain(a) || right.column(a).is_none());
+                    let of_right = right.column(b).is_some() && right.estimate.is_certain(b);
+                    of_left && of_right && left.column(b).is_none()
                 };
                 if fits(a, b) { Some((a, b)) } else { fits(b, a).then_some((b, a)) }
             });

@@ -7,6 +7,7 @@
 mod aggregate;
 mod build;
 mod columns;
+mod disjunction;
 mod eliminate;
 mod estimate;
 mod graphs;
@@ -204,8 +205,14 @@ impl<'a> Planner<'a> {
         let mut replaced = Vec::new();
         while let Node::Extend(below, slot, expr) = inner {
             let conditions = if replaced.is_empty() { conditions } else { &replaced[..] };
-            if !self.optimise || !is_only_tested(*slot, expr, conditions, needed) {
+            if !self.optimise {
                 break;
+            }
+            if !is_only_tested(*slot, expr, conditions, needed) {
+                match with_joined_values(conditions, *slot, expr, below) {
+                    Some(split) => return deep(|| self.joined_by_value(split, (*slot, expr), below, needed, goal)),
+                    None => break,
+                }
             }
             if replaced.is_empty() {
                 replaced = conditions.to_vec();
@@ -231,6 +238,32 @@ impl<'a> Planner<'a> {
                 self.filter(self.plan(inner, &inside, goal), conditions, needed)
             }
         }
+    }
+
+    /// A computed value above a join, with equalities of it below, so that the join can be made by them.
+    fn joined_by_value(
+        &self,
+        (down, above): (Vec<Expr>, Vec<Expr>),
+        (slot, expr): (Slot, &Expr),
+        below: &Node,
+        needed: &Slots,
+        goal: Goal,
+    ) -> Physical {
+        let mut all = needed.clone();
+        all.extend(above.iter().flat_map(Expr::slots));
+        let mut inside = all.clone();
+        inside.remove(&slot);
+        inside.extend(expr.slots());
+        self.stop.count_steps(8 * (down.len() + above.len()) + 2 * inside.len());
+        let mut conditions = down;
+        let mut inner = below;
+        while let Node::Filter(more, below) = inner {
+            conditions.extend(more.iter().cloned());
+            inner = below;
+        }
+        let input = self.filtered_node(&conditions, inner, &inside, goal);
+        let made = self.extend(input, slot, expr, &all);
+        self.filter(made, &above, needed)
     }
 
     /// Computed values, nested in each other. Those that don't read each other become one operator.
@@ -346,4 +379,42 @@ fn is_only_tested(slot: Slot, expr: &Expr, conditions: &[Expr], needed: &Slots) 
         && !expr.is_volatile()
         && conditions.iter().map(|condition| condition.uses(slot)).sum::<usize>() == 1
         && !conditions.iter().any(|condition| condition.asks_for(slot) || condition.has_exists())
+}
+
+/// Divides conditions on a computed value above a join: those that go below it, and those that stay. Equalities of the value and
+/// something that another operand of the join has go below, with the expression in the value's place. `None` if there is none.
+fn with_joined_values(
+    conditions: &[Expr],
+    slot: Slot,
+    expr: &Expr,
+    mut below: &Node,
+) -> Option<(Vec<Expr>, Vec<Expr>)> {
+    while let Node::Extend(inner, ..) | Node::Filter(_, inner) = below {
+        below = inner;
+    }
+    let Node::Join(operands) = below else { return None };
+    if expr.is_volatile() || expr.has_exists() {
+        return None;
+    }
+    let value = |other| if other == slot { expr.clone() } else { Expr::Slot(other) };
+    let as_join = |condition: &Expr| {
+        let joins = condition.uses(slot) > 0 && !condition.asks_for(slot) && condition.as_equality().is_some();
+        let replaced = joins.then(|| condition.replaced(&value)).filter(|replaced| replaced.as_equality().is_some())?;
+        let slots = replaced.slots();
+        let is_of_one = operands.iter().any(|operand| slots.is_subset(&operand.scope().possible));
+        (!is_of_one).then_some(replaced)
+    };
+    let joined: Vec<Option<Expr>> = conditions.iter().map(as_join).collect();
+    if joined.iter().all(Option::is_none) {
+        return None;
+    }
+    let (mut down, mut above) = (Vec::new(), Vec::new());
+    for (condition, joined) in conditions.iter().zip(joined) {
+        match joined {
+            Some(joined) => down.push(joined),
+            None if condition.uses(slot) == 0 && !condition.is_volatile() => down.push(condition.clone()),
+            None => above.push(condition.clone()),
+        }
+    }
+    Some((down, above))
 }

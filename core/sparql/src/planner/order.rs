@@ -154,8 +154,14 @@ impl Tested {
 
     /// Whether it is an equality that a join of two sets can be a hash join on: each set has the slots of one side.
     fn is_key(&self, left: Set, right: Set) -> bool {
-        let has = |side: &[Holders], set: Set| side.iter().all(|holders| holders.certain & set != 0);
-        let is_between = |[a, b]: &[Vec<Holders>; 2]| has(a, left) && has(b, right) || has(a, right) && has(b, left);
+        // A slot that is not always bound is a key if the other set can't bind it.
+        let has = |side: &[Holders], set: Set, other: Set| {
+            let is_of = |of: &Holders| of.certain & set != 0 || of.all & set != 0 && of.all & other == 0;
+            side.iter().all(is_of)
+        };
+        let is_between = |[a, b]: &[Vec<Holders>; 2]| {
+            has(a, left, right) && has(b, right, left) || has(a, right, left) && has(b, left, right)
+        };
         self.sides.as_ref().is_some_and(is_between)
     }
 
@@ -287,10 +293,11 @@ impl<'a> Ordering<'a> {
             return self.planner.values(&[], &Table::unit(), needed);
         }
         if let [Some(Leaf::Pattern(pattern, _))] = &self.leaves[..] {
-            // Sorted by a slot that is read, so that equal terms follow each other, and the dictionary is read in its order.
-            let mut wanted = needed.clone();
-            self.conditions.iter().for_each(|tested| wanted.extend(tested.condition.slots()));
-            self.hubs[0] = pattern.slots().find(|slot| wanted.contains(slot)).or(self.hubs[0]);
+            // Sorted by a slot that is read, so that equal terms follow each other, and the dictionary is read in its order: one that
+            // conditions read for all rows, rather than one that is read of the rows that are left.
+            let tested: Slots = self.conditions.iter().flat_map(|tested| tested.condition.slots()).collect();
+            let of = |wanted: &Slots| pattern.slots().find(|slot| wanted.contains(slot));
+            self.hubs[0] = of(&tested).or_else(|| of(needed)).or(self.hubs[0]);
         }
         // Parts without anything in common are multiplied at the end, the smallest first.
         let mut plans: Vec<(Set, FxHashMap<Set, Best>)> = Vec::new();
@@ -681,7 +688,8 @@ impl<'a> Ordering<'a> {
             _ => {
                 let probe = self.build(left, best, &inside);
                 let build = self.build(right, best, &inside);
-                let (probe, build, conditions) = self.planner.with_computed_keys(probe, build, conditions);
+                let (probe, build, conditions) =
+                    self.planner.with_computed_keys(probe, build, conditions, JoinKind::Inner);
                 let (keys, rest) = self.planner.equalities(&probe, &build, &conditions);
                 debug_assert!(keys.iter().all(|(.., by)| *by != By::Loose), "equalities are between certain slots");
                 let matching = Matching { equalities: &keys, ..Matching::SHARED };

@@ -55,9 +55,14 @@ impl Planner<'_> {
                     true => self.scan(&pattern, None, &of_right, right_goal).estimate.rows,
                     false => self.of_pattern(&pattern).rows,
                 };
-                let searching = left.estimate.rows * cost::SEARCH_FAR;
+                let mut searching = left.estimate.rows * cost::SEARCH_FAR;
                 let building = cost::TABLE + rows * (cost::SCAN + cost::BUILD) + left.estimate.rows * cost::PROBE;
-                if goal.first || searching <= building {
+                // An equality is tested with each of the found rows, while a table finds the rows that meet it.
+                let is_apart = shared.is_empty() && all.iter().any(|condition| condition.as_equality().is_some());
+                if is_apart {
+                    searching += left.estimate.rows * rows * cost::CONDITION;
+                }
+                if goal.first && !is_apart || searching <= building {
                     let task = JoinTask { kind, conditions: &all, needed };
                     return self.index_join(left, &pattern, task, right_goal_of(goal));
                 }
@@ -78,8 +83,12 @@ impl Planner<'_> {
         let right = self.plan(right_node, &of_right, right_goal);
         let steps = self.stop.spent().steps - before;
         let right = self.asked_for((left_node, &left), (right_node, right, steps), &of_right, right_goal);
-        let (keys, rest) =
-            if self.optimise { self.equalities(&left, &right, conditions) } else { (Vec::new(), conditions.to_vec()) };
+        let (mut left, mut right) = (left, right);
+        let (mut keys, mut rest) = (Vec::new(), conditions.to_vec());
+        if self.optimise {
+            (left, right, rest) = self.with_computed_keys(left, right, rest, kind);
+            (keys, rest) = self.equalities(&left, &right, &rest);
+        }
         let is_strict = keys.iter().all(|(_, _, by)| *by == By::Id)
             && shared.iter().all(|slot| left.estimate.is_certain(*slot) && right.estimate.is_certain(*slot));
         let mut keep = Keep::All;

@@ -181,6 +181,7 @@ impl Planner<'_> {
             }
             Expr::SameTerm(a, b) => match (&**a, &**b) {
                 (Expr::Slot(_), Expr::Constant(id)) | (Expr::Constant(id), Expr::Slot(_)) => Some(self.one(*id)),
+                (value, Expr::Constant(id)) | (Expr::Constant(id), value) => self.qualified(value, *id),
                 _ => None,
             },
             Expr::In(needle, all) if all.len() <= MOST => {
@@ -191,11 +192,14 @@ impl Planner<'_> {
                 }
                 parts.into_iter().reduce(|a, b| combined(&a, &b, or))
             }
-            Expr::Compare(operator, a, b) => match (&**a, &**b) {
-                (value, Expr::Constant(id)) => self.compared(*operator, value, *id),
-                (Expr::Constant(id), value) => self.compared(operator.flipped(), value, *id),
-                _ => None,
-            },
+            Expr::Compare(operator, a, b) => {
+                let parts = match (&**a, &**b) {
+                    (value, Expr::Constant(id)) => self.compared(*operator, value, *id),
+                    (Expr::Constant(id), value) => self.compared(operator.flipped(), value, *id),
+                    _ => None,
+                };
+                parts.or_else(|| readable(a)).or_else(|| readable(b))
+            }
             Expr::Call(Function::IsIri, operands) => matches!(operands[..], [Expr::Slot(_)]).then(|| of(&[Kind::Iri])),
             Expr::Call(Function::IsBlank, operands) => {
                 matches!(operands[..], [Expr::Slot(_)]).then(|| of(&[Kind::Blank]))
@@ -206,9 +210,24 @@ impl Planner<'_> {
             Expr::Call(Function::IsTriple, operands) => {
                 matches!(operands[..], [Expr::Slot(_)]).then(|| of(&[Kind::Triple]))
             }
+            Expr::Call(Function::IsNumeric, operands) => matches!(operands[..], [Expr::Slot(_)]).then(|| {
+                let numbers = xsd_numbers().flat_map(|datatype| self.of_datatype(&datatype, false));
+                numbers.fold(self.fresh(Kind::Typed), |parts, part| joined(parts, vec![part]))
+            }),
+            Expr::Call(Function::LangMatches, operands) => match &operands[..] {
+                [Expr::Call(Function::Lang, of), Expr::Constant(range)]
+                    if matches!(of[..], [Expr::Slot(_)]) && !self.string(*range)?.is_empty() =>
+                {
+                    Some(untested(&[Kind::LangString, Kind::DirString]))
+                }
+                _ => None,
+            },
             Expr::Call(Function::StrStarts, operands) => {
-                let [text, Expr::Constant(start)] = &operands[..] else { return None };
-                self.texts(text, &Texts::with_prefix(&self.string(*start)?))
+                let known = || match &operands[..] {
+                    [text, Expr::Constant(start)] => self.texts(text, &Texts::with_prefix(&self.string(*start)?)),
+                    _ => None,
+                };
+                known().or_else(|| readable(condition))
             }
             Expr::Call(Function::Regex, operands) => {
                 let (text, pattern) = match &operands[..] {
@@ -223,8 +242,46 @@ impl Planner<'_> {
                 parts.iter_mut().for_each(|part| part.met = false);
                 Some(parts)
             }
-            _ => None,
+            other => readable(other),
         }
+    }
+
+    /// The terms whose datatype or language is a constant.
+    fn qualified(&self, value: &Expr, id: Id) -> Option<Parts> {
+        let Expr::Call(function @ (Function::Datatype | Function::Lang), operands) = value else { return None };
+        if !matches!(operands[..], [Expr::Slot(_)]) {
+            return None;
+        }
+        if *function == Function::Lang {
+            let language = self.string(id)?;
+            if language.is_empty() {
+                return Some(of(&[Kind::String, Kind::Boolean, Kind::Integer, Kind::Typed]));
+            }
+            let keys = Encoder::qualified(&language);
+            let ids = self.terms.snapshot.dictionary().range(Kind::LangString, &keys.start..&keys.end);
+            let parts = joined(vec![Part { ids, met: true }], self.fresh(Kind::LangString));
+            return Some(joined(parts, untested(&[Kind::DirString])));
+        }
+        let iri =
+            self.terms.view(id, |view| if let TermView::Iri(iri) = view { Some(iri.to_owned()) } else { None })?;
+        Some(match iri.as_str() {
+            STRING => of(&[Kind::String]),
+            LANG_STRING => of(&[Kind::LangString]),
+            DIR_LANG_STRING => of(&[Kind::DirString]),
+            other => joined(self.of_datatype(other, true), self.fresh(Kind::Typed)),
+        })
+    }
+
+    /// The literals of a datatype, but for fresh ones; `met` says whether they meet the condition.
+    fn of_datatype(&self, iri: &str, met: bool) -> Parts {
+        let keys = Encoder::qualified(iri);
+        let ids = self.terms.snapshot.dictionary().range(Kind::Typed, &keys.start..&keys.end);
+        let inlined: &[Kind] = match iri.strip_prefix(XSD) {
+            Some("integer") => &[Kind::Integer],
+            Some("boolean") => &[Kind::Boolean],
+            _ => &[],
+        };
+        joined(of(inlined), vec![Part { ids, met }])
     }
 
     /// The text of a constant, if it is a simple string.
@@ -242,6 +299,11 @@ impl Planner<'_> {
     fn compared(&self, operator: Compare, value: &Expr, id: Id) -> Option<Parts> {
         if operator == Compare::NotEqual {
             return None;
+        }
+        if operator == Compare::Equal
+            && let Some(parts) = self.qualified(value, id)
+        {
+            return Some(parts);
         }
         if !matches!(value, Expr::Slot(_)) {
             return self.texts(value, &Texts::compared(operator, &self.string(id)?));
@@ -412,6 +474,71 @@ fn everything() -> Parts {
 fn of(kinds: &[Kind]) -> Parts {
     kinds.iter().map(|kind| Part { ids: kind.bounds(), met: true }).collect()
 }
+
+/// As [`of`], but each has to be tested.
+fn untested(kinds: &[Kind]) -> Parts {
+    of(kinds).into_iter().map(|part| Part { met: false, ..part }).collect()
+}
+
+/// The terms for which a call within an expression doesn't fail. Of a condition that fails where one of its operands does, others
+/// can't make it true.
+fn readable(expr: &Expr) -> Option<Parts> {
+    let Expr::Call(function, operands) = expr else { return None };
+    use Function::{
+        Contains, EncodeForUri, LCase, LangMatches, Regex, Replace, StrAfter, StrBefore, StrEnds, StrLen, StrStarts,
+        SubStr, UCase,
+    };
+    if !matches!(
+        function,
+        Contains
+            | EncodeForUri
+            | LCase
+            | LangMatches
+            | Regex
+            | Replace
+            | StrAfter
+            | StrBefore
+            | StrEnds
+            | StrLen
+            | StrStarts
+            | SubStr
+            | UCase
+    ) {
+        return None;
+    }
+    match operands.first()? {
+        Expr::Slot(_) => Some(untested(&[Kind::String, Kind::LangString, Kind::DirString])),
+        inner => readable(inner),
+    }
+}
+
+/// The datatypes of numbers.
+fn xsd_numbers() -> impl Iterator<Item = String> {
+    let names = [
+        "byte",
+        "decimal",
+        "double",
+        "float",
+        "int",
+        "integer",
+        "long",
+        "negativeInteger",
+        "nonNegativeInteger",
+        "nonPositiveInteger",
+        "positiveInteger",
+        "short",
+        "unsignedByte",
+        "unsignedInt",
+        "unsignedLong",
+        "unsignedShort",
+    ];
+    names.into_iter().map(|name| format!("{XSD}{name}"))
+}
+
+const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
+const STRING: &str = "http://www.w3.org/2001/XMLSchema#string";
+const LANG_STRING: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString";
+const DIR_LANG_STRING: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#dirLangString";
 
 /// Literals whose values are in no order, or not in that of other numbers.
 fn typed() -> Parts {

@@ -65,6 +65,80 @@ fn equalities_of_computed_values_are_what_the_naive_evaluator_finds() {
     check(computed_equality, 300, "_:value", 100);
 }
 
+/// Something computed from a variable. May have no value.
+fn computed(writer: &mut Writer<'_>, variable: &str) -> String {
+    match writer.chance.below(7) {
+        0 => format!("STR({variable})"),
+        1 => format!("UCASE({variable})"),
+        2 => format!("STRAFTER({variable}, \"a\")"),
+        3 => format!("({variable} + 1)"),
+        4 => format!("COALESCE(-{variable}, \"a\"@en)"),
+        5 => format!("IF(isIRI({variable}), {variable}, 1)"),
+        _ => variable.to_owned(),
+    }
+}
+
+/// An equality of a value that BIND or a sub-select computes in one operand with one of another operand.
+fn equality_of_bound_value(writer: &mut Writer<'_>) -> String {
+    let (p, q) = (writer.chance.pick(&PREDICATES), writer.chance.pick(&PREDICATES));
+    let (x, y, z) = (computed(writer, "?b"), computed(writer, "?d"), computed(writer, "?b"));
+    let (group, side) = match writer.chance.below(9) {
+        0 => (format!("?a {p} ?b BIND({x} AS ?e) ?c {q} ?d BIND({y} AS ?f)"), "?f".to_owned()),
+        1 => (format!("{{ ?a {p} ?b BIND({x} AS ?e) }} {{ ?c {q} ?d BIND({y} AS ?f) }}"), "?f".to_owned()),
+        2 => (format!("?a {p} ?b . ?c {q} ?d BIND({x} AS ?e) BIND({y} AS ?f)"), "?f".to_owned()),
+        3 => (format!("{{ SELECT ?a ({x} AS ?e) {{ ?a {p} ?b }} }} ?c {q} ?d"), y),
+        4 => (format!("{{ SELECT ?a (MAX(?b) AS ?e) {{ ?a {p} ?b }} GROUP BY ?a }} ?c {q} ?d"), y),
+        5 => (format!("{{ ?a {p} ?b BIND({x} AS ?e) }} UNION {{ ?a {q} ?b BIND({z} AS ?e) }} ?c {q} ?d"), y),
+        6 => (format!("?a {p} ?b OPTIONAL {{ ?b {q} ?e }} ?c {q} ?d BIND({y} AS ?f)"), "?f".to_owned()),
+        7 => (format!("?a {p} ?b BIND({x} AS ?e) ?c {q} ?d OPTIONAL {{ ?d {p} ?e }}"), y),
+        _ => (format!("?a {p} ?b BIND({x} AS ?e) ?c {q} ?d"), y),
+    };
+    let equality = if writer.chance.one_in(5) { format!("sameTerm(?e, {side})") } else { format!("?e = {side}") };
+    let more = match writer.chance.below(6) {
+        0 => " && !BOUND(?f)".to_owned(),
+        1 => format!(" && {}", writer.condition(1)),
+        _ => String::new(),
+    };
+    let select = writer.chance.pick(&["*", "?a ?c", "?c ?e", "DISTINCT ?a", "?f"]);
+    format!("SELECT {select} {{ {group} FILTER ({equality}{more}) }}")
+}
+
+#[test]
+fn equalities_of_bound_values_are_what_the_naive_evaluator_finds() {
+    check(equality_of_bound_value, 400, "hash join on ", 200);
+}
+
+/// An equality of something computed from the row with something computed from what OPTIONAL or EXISTS looks for.
+fn equality_with_what_is_looked_for(writer: &mut Writer<'_>) -> String {
+    let (p, q) = (writer.chance.pick(&PREDICATES), writer.chance.pick(&PREDICATES));
+    let left = match writer.chance.below(4) {
+        0 => format!("?a {p} ?e OPTIONAL {{ ?e {q} ?b }}"),
+        1 => format!("?a {p} ?e BIND({} AS ?b)", computed(writer, "?e")),
+        _ => format!("?a {p} ?b"),
+    };
+    let (x, y) = (computed(writer, "?b"), computed(writer, "?d"));
+    let subject = if writer.chance.one_in(5) { "?a" } else { "?c" };
+    let (bind, y) =
+        if writer.chance.one_in(3) { (format!("BIND({y} AS ?f)"), "?f".to_owned()) } else { (String::new(), y) };
+    let equality = if writer.chance.one_in(5) { format!("sameTerm({x}, {y})") } else { format!("{x} = {y}") };
+    let more = if writer.chance.one_in(4) { format!(" && {}", writer.condition(1)) } else { String::new() };
+    let inner = format!("{{ {subject} {q} ?d {bind} FILTER({equality}{more}) }}");
+    let test = match writer.chance.below(6) {
+        0 | 1 => format!("OPTIONAL {inner}"),
+        2 => format!("FILTER EXISTS {inner}"),
+        3 => format!("FILTER (isIRI(?a) || EXISTS {inner})"),
+        _ => format!("FILTER NOT EXISTS {inner}"),
+    };
+    let select = writer.chance.pick(&["*", "?a ?c", "DISTINCT ?a"]);
+    let limit = writer.chance.pick(&["", "", "", "LIMIT 3"]);
+    format!("SELECT {select} {{ {left} {test} }} {limit}")
+}
+
+#[test]
+fn equalities_with_what_is_looked_for_are_what_the_naive_evaluator_finds() {
+    check(equality_with_what_is_looked_for, 400, "hash join on ", 100);
+}
+
 /// A chain, a tree or a cycle of two to six patterns, now and then with conditions.
 fn connected(writer: &mut Writer<'_>) -> String {
     let mut text = String::new();
@@ -181,7 +255,22 @@ fn range(writer: &mut Writer<'_>, variable: &str, depth: usize) -> String {
     let text = writer.chance.pick(&["", "a", "ab", "b", "b.", "bb", "c"]).to_owned();
     let of = if writer.chance.one_in(3) { format!("STR({variable})") } else { variable.to_owned() };
     let sign = writer.chance.pick(&["<", "<=", ">", ">=", "="]);
-    match writer.chance.below(10) {
+    let datatype = writer.chance.pick(&["xsd:integer", "xsd:decimal", "xsd:string", "xsd:boolean", "rdf:langString"]);
+    let datatype = match datatype.split_once(':').expect("all have a prefix") {
+        ("xsd", name) => format!("<http://www.w3.org/2001/XMLSchema#{name}>"),
+        (_, name) => format!("<http://www.w3.org/1999/02/22-rdf-syntax-ns#{name}>"),
+    };
+    match writer.chance.below(16) {
+        10 => format!("DATATYPE({variable}) = {datatype}"),
+        11 => format!("DATATYPE({variable}) IN (<http://e/a>, {datatype})"),
+        12 => format!("LANG({variable}) = \"{}\"", writer.chance.pick(&["", "en", "de", "EN", "e"])),
+        13 => format!("LANGMATCHES(LANG({variable}), \"{}\")", writer.chance.pick(&["en", "*", "DE", ""])),
+        14 => match writer.chance.below(3) {
+            0 => format!("STRLEN({variable}) {sign} 2"),
+            1 => format!("CONTAINS({variable}, \"{text}\")"),
+            _ => format!("STRENDS(UCASE({variable}), \"B\") = {}", writer.chance.pick(&["true", "false"])),
+        },
+        15 => format!("isNumeric({variable})"),
         0 | 1 => format!("{of} {sign} \"{text}\""),
         2 => format!("STRSTARTS({of}, \"{text}\")"),
         3 => format!("STRSTARTS(STR({variable}), \"http://e/{text}\")"),
@@ -217,6 +306,74 @@ fn ranges(writer: &mut Writer<'_>) -> String {
 #[test]
 fn conditions_that_are_ranges_of_ids_keep_what_the_naive_evaluator_keeps() {
     check_in(neighbours, ranges, if cfg!(debug_assertions) { 600 } else { 4000 }, ", a range", 200);
+}
+
+/// Operands without a common variable, and a disjunction that compares them.
+fn disjunction(writer: &mut Writer<'_>) -> String {
+    let (p, q) = (writer.chance.pick(&PREDICATES), writer.chance.pick(&PREDICATES));
+    let part = match writer.chance.below(6) {
+        0 => format!("?a {p} ?b . ?c {q} ?d . ?c ?e ?f"),
+        1 => format!("?a {p} ?b OPTIONAL {{ ?b {q} ?e }} ?c {q} ?d"),
+        2 => format!("?a ?e ?b . {{ ?c {p} ?d }} UNION {{ ?d {q} ?c }}"),
+        3 => format!("?a {p} ?b BIND(STR(?b) AS ?e) ?c {q} ?d"),
+        _ => format!("?a {p} ?b . ?c {q} ?d"),
+    };
+    let one = |writer: &mut Writer<'_>| {
+        let (a, b) = (writer.chance.pick(&["?a", "?b", "?b", "?e"]), writer.chance.pick(&["?c", "?d", "?d", "?f"]));
+        match writer.chance.below(8) {
+            0 => format!("STR({a}) = STR({b})"),
+            1 => format!("sameTerm({b}, {a})"),
+            2 => format!("{a} = {}", writer.constant()),
+            3 => format!("{b} IN ({a}, {})", writer.constant()),
+            4 => format!("({a} = {b} && {})", writer.condition(0)),
+            _ => format!("{a} = {b}"),
+        }
+    };
+    let mut condition = one(writer);
+    for _ in 0..1 + writer.chance.below(2) {
+        condition = format!("{condition} || {}", one(writer));
+    }
+    if writer.chance.one_in(4) {
+        condition = format!("?b IN (?d, {}, ?c)", writer.constant());
+    }
+    let more = if writer.chance.one_in(5) { format!("FILTER ({})", writer.condition(1)) } else { String::new() };
+    let select = writer.chance.pick(&["*", "*", "?a ?c", "DISTINCT ?a", "(COUNT(*) AS ?n)"]);
+    format!("SELECT {select} {{ {part} FILTER ({condition}) {more} }}")
+}
+
+#[test]
+fn disjunctions_between_operands_are_what_the_naive_evaluator_finds() {
+    check(disjunction, 400, "coalesce(if(", 0);
+}
+
+/// A table some of whose rows leave variables unbound that patterns bind.
+fn with_table(writer: &mut Writer<'_>) -> String {
+    let value = |writer: &mut Writer<'_>, all: &[&'static str]| {
+        if writer.chance.one_in(3) { "UNDEF" } else { writer.chance.pick(all) }
+    };
+    let rows: String = (0..1 + writer.chance.below(5))
+        .map(|_| {
+            let (a, b) = (value(writer, &SUBJECTS[..4]), value(writer, &PREDICATES));
+            let c = if writer.chance.one_in(2) { "UNDEF" } else { writer.constant() };
+            format!("({a} {b} {c}) ")
+        })
+        .collect();
+    let columns = writer.chance.pick(&["?a ?b ?c", "?c ?b ?a", "?a ?b ?f"]);
+    let p = writer.chance.pick(&PREDICATES);
+    let rest = match writer.chance.below(6) {
+        0 => format!("?a ?b ?c . ?c {p} ?d"),
+        1 => format!("?a {p} ?c OPTIONAL {{ ?a ?b ?d }}"),
+        2 => format!("{{ ?a ?b ?c }} UNION {{ ?c {p} ?a }}"),
+        3 => format!("?a ?b ?c FILTER ({})", writer.condition(1)),
+        4 => format!("?a ?b ?c . ?a ?b ?c . VALUES (?a ?c) {{ (UNDEF \"a\") ({} UNDEF) }}", writer.constant()),
+        _ => "?a ?b ?c".to_owned(),
+    };
+    format!("SELECT * {{ VALUES ({columns}) {{ {rows} }} {rest} }}")
+}
+
+#[test]
+fn tables_with_unbound_values_are_joined_as_by_the_naive_evaluator() {
+    check(with_table, 500, "union", 100);
 }
 
 /// A sub-select with GROUP BY or DISTINCT, or a union of such, beside patterns that share some of its variables.

@@ -41,7 +41,7 @@ fn texts() -> [String; 4] {
         many("SELECT * { VALUES ?x { ", &|number| format!("\"{number}\" "), "} ?s ?p ?x }"),
         many("ASK { ?s ?p ?o FILTER (?o IN (0", &|number| format!(", \"{number}\""), ")) }"),
         many("ASK { ", &|number| format!("?s ?p <http://e/{number}> . "), "}"),
-        many("ASK { ", &|number| format!("?s ?p{} ?o . ", number % 90), "}"),
+        many("ASK { ", &|number| format!("?s{} ?p{} ?o . ", number / 90, number % 90), "}"),
     ]
 }
 

@@ -66,7 +66,7 @@ fn operators_are_data_with_their_boxes_and_rows() {
     assert_eq!(boxes, plan.model().boxes().len() - 3);
     let (outcome, counts) = sequential::run_counted(plan.model(), plan.start(), |_| Some(0));
     outcome.unwrap();
-    let made: Vec<u64> = plan.nodes().iter().map(|node| node.rows_made(&counts)).collect();
+    let made: Vec<u64> = plan.nodes().iter().map(|node| node.done(&counts).rows).collect();
     assert_eq!(made, [1, 1, 4, 4, 6], "{}", plan.explain_with(&counts));
     assert!(
         plan.explain_with(&counts).contains("scan people (team)  ~6 rows, 6 made"),

@@ -4,7 +4,7 @@ use crate::model::{Dice, quad, quads, shown};
 use oxrdf::{GraphName, Literal, NamedNodeRef, Quad};
 use std::sync::Arc;
 use vicus_files::{Access, Directory, Failure, FakeDisk};
-use vicus_flow::or_given_up;
+use vicus_flow::{give_up, or_given_up};
 use vicus_rdf::{Changes, Graphs, Id, Order, Snapshot};
 use vicus_store::{Batch, NoWaiting, Store, check, read};
 
@@ -171,9 +171,13 @@ fn a_backup_of_a_damaged_store_leaves_no_store() {
         read(&other.process(2)).unwrap_err().to_string(),
         "fake/ holds no store: there is no file CURRENT in it"
     );
+    // What happened: files that say that a store was begun stayed.
+    assert!(other.names().is_empty(), "{:?}", other.names());
     let whole = FakeDisk::new(1);
     let store = create(&whole);
     insert(&store, 1);
+    let stopped = store.backup(Arc::new(other.process(1)), 4713, &mut |_| give_up("stopped")).unwrap_err();
+    assert_eq!((stopped.to_string().as_str(), other.names()), ("stopped", Vec::new()));
     store.backup(Arc::new(other.process(1)), 4713, &mut |_| {}).unwrap();
     assert_eq!(read(&other.process(2)).unwrap().len(), 1);
     assert!(!other.names().iter().any(|name| name == "BEGUN"));

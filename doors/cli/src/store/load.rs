@@ -1,6 +1,6 @@
 //! `vicus load`: files of RDF become a store, or are added to one.
 
-use super::{Bar, Unit, bytes_of, of, show};
+use super::{Bar, Unit, bytes_of, of, show, unless_interrupted, writing};
 use crate::query::{SyntaxName, by_chance, bytes};
 use crate::tell::tell;
 use crate::{engine, input, interrupt, memory, strategy};
@@ -85,7 +85,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let snapshot = Arc::into_inner(loaded.dataset.into_snapshot()).expect("no other owner is left");
     // What is written is what is in memory, and what was there before.
     let bar = Bar::new("writing", snapshot.heap_bytes() as u64 + bytes_of(&args.store), Unit::Bytes);
-    store.load(snapshot, &mut |bytes| bar.set(bytes)).with_context(|| of(&args.store))?;
+    store.load(snapshot, &mut writing(&bar)).with_context(|| of(&args.store)).map_err(unless_interrupted)?;
     bar.end();
     let store = new.map(NewStore::keep).or(old).expect("it was made or opened");
     let (all, seconds) = (store.snapshot().len(), began.elapsed().as_secs_f64());

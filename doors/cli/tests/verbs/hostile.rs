@@ -315,6 +315,19 @@ fn output_that_can_not_be_written_is_an_error_and_a_reader_that_has_gone_is_none
     }
 }
 
+/// What happened: the copy went on for a second and then ended without a word, and BEGUN and LOCK were left of it.
+#[test]
+fn an_interrupted_backup_leaves_nothing() {
+    let folder = folder("interrupted-backup");
+    shell(&folder, "$V generate sp2b --triples 300000 --output long.nt && $V load --store store --data long.nt");
+    let line = "$V backup --store store --output copy & until grep -q 'SigCgt:.*[2367abef]$' /proc/$!/status; do sleep 0.001; done; \
+                kill -INT $!; wait $!";
+    let output = shell(&folder, line);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), &*said), (Some(130), "vicus: interrupted\n"));
+    assert!(!folder.join("copy").exists());
+}
+
 /// What happened: the error was `query query`, without a word of the interruption.
 #[test]
 fn an_interrupted_command_ends_and_says_so() {

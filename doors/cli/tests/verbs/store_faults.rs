@@ -213,6 +213,13 @@ fn wrong_names_texts_and_servers_change_nothing() {
         (&["update", "--allow-service", "all", &from("http://127.0.0.1:9/")], &["operation 2", "can't be reached"]),
         (&["update", "--allow-service", "all", &from(&url)], &["operation 2", "text/html", "<!DOCTYPE html>"]),
         (&["update", &from(&url)], &["operation 2", "not permitted", "--allow-service"]),
+        // What happened: these did not say which document.
+        (&["update", "--allow-service", "all", &format!("LOAD <{url}>")], &["LOAD", &url, "no syntax of RDF"]),
+        (
+            &["update", "--allow-service", "all", "LOAD <http://127.0.0.1:9/>"],
+            &["<http://127.0.0.1:9/>: it can't be reached"],
+        ),
+        (&["update", &format!("LOAD <{url}>")], &["not permitted", "--allow-service"]),
         (
             &["query", "--allow-service", "all", &format!("SELECT * {{ SERVICE <{url}> {{ ?s ?p ?o }} }}")],
             &["text/html", "begins: <!DOCTYPE html>"],

@@ -3,16 +3,18 @@
 //! A batch and its dictionaries are one piece, which replaces the dictionaries before it (Arrow columnar format, "Serialization and
 //! interprocess communication", §IPC streaming format); so several boxes may write batches in any order.
 
+use super::cells::Reader;
 use super::text::TextSink;
-use arrow_array::{ArrayRef, BooleanArray, DictionaryArray, Int32Array, RecordBatch, StringArray};
+use arrow_array::{Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, RecordBatch, StringArray, make_array};
 use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{ArrowError, DataType, Field, Schema};
+use arrow_schema::{ArrowError, DataType, Field, Schema, TimeUnit};
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
 use vicus::{BoxError, Envelope, Turn};
 use vicus_rdf::Id;
 use vicus_sparql::{Form, Run};
+use vicus_sql::SqlType;
 
 /// Says how terms are written: in N-Triples, so that `<http://e/a>`, `"a"@en` and `_:a` are told apart.
 const TERMS: (&str, &str) = ("vicus.terms", "N-Triples");
@@ -27,15 +29,29 @@ pub(super) struct Batches {
     head: usize,
 }
 
-/// The columns of an answer.
-fn schema(form: &Form) -> Schema {
+/// The columns of an answer: terms, or values of SQL's types, which Arrow has.
+fn schema(form: &Form, reader: &Reader) -> Schema {
+    if let (Form::Select { variables }, Reader::Values(types)) = (form, reader) {
+        let field = |(name, kind): (&String, &SqlType)| {
+            let kind = match kind {
+                SqlType::Boolean => DataType::Boolean,
+                SqlType::BigInt => DataType::Int64,
+                SqlType::Double => DataType::Float64,
+                SqlType::Varchar => DataType::Utf8,
+                SqlType::Date => DataType::Date32,
+                SqlType::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
+            };
+            Field::new(name, kind, true)
+        };
+        return Schema::new(variables.iter().zip(types).map(field).collect::<Vec<_>>());
+    }
     let terms = |name: &str| {
         let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
         Field::new(name, dictionary, true).with_metadata(HashMap::from([(TERMS.0.to_owned(), TERMS.1.to_owned())]))
     };
     let fields: Vec<Field> = match form {
         Form::Select { variables } => variables.iter().map(|name| terms(name)).collect(),
-        Form::Ask => vec![Field::new("answer", DataType::Boolean, false)],
+        Form::Ask => Vec::new(),
         Form::Construct | Form::Describe => ["subject", "predicate", "object"].map(terms).into(),
     };
     Schema::new(fields)
@@ -45,38 +61,42 @@ fn writer(schema: &Schema) -> Result<StreamWriter<Vec<u8>>, ArrowError> {
     StreamWriter::try_new(Vec::new(), schema)
 }
 
-/// What comes before all batches.
-pub(super) fn head(form: &Form) -> Result<Vec<u8>, ArrowError> {
-    writer(&schema(form)).map(|writer| writer.get_ref().clone())
-}
-
 /// The answer of an ASK, without its end.
 pub(super) fn truth(answer: bool) -> Result<Vec<u8>, ArrowError> {
-    let schema = Arc::new(schema(&Form::Ask));
+    let schema = Arc::new(Schema::new(vec![Field::new("answer", DataType::Boolean, false)]));
     let mut writer = writer(&schema)?;
     writer.write(&RecordBatch::try_new(schema, vec![Arc::new(BooleanArray::from(vec![answer]))])?)?;
     Ok(writer.get_ref().clone())
 }
 
 impl Batches {
-    pub(super) fn new(form: &Form) -> Batches {
-        let head = head(form).map_or(0, |head| head.len());
-        Batches { schema: Arc::new(schema(form)), head }
+    pub(super) fn new(form: &Form, reader: &Reader) -> Batches {
+        let mut batches = Batches { schema: Arc::new(schema(form, reader)), head: 0 };
+        batches.head = batches.head().len();
+        batches
+    }
+
+    /// What comes before all batches. Where the schema can't be written, neither can a batch, which says so.
+    pub(super) fn head(&self) -> Vec<u8> {
+        writer(&self.schema).map(|writer| writer.get_ref().clone()).unwrap_or_default()
     }
 
     /// Writes the rows of an envelope as a batch. Whether the box has been paused.
     pub(super) fn take<W: Write + Send + 'static>(
         &self,
         sink: &TextSink<W>,
-        run: &Run,
+        reader: &Reader,
         envelope: &Envelope,
         turn: &mut Turn<'_>,
     ) -> Result<bool, BoxError> {
         if envelope.rows() == 0 {
             return Ok(false);
         }
-        let columns: Vec<ArrayRef> =
-            envelope.columns().iter().map(|column| dictionary(run, column.u64s())).collect::<Result<_, _>>()?;
+        let columns = envelope.columns().iter().zip(self.schema.fields()).map(|(column, field)| match reader {
+            Reader::Terms(run) => dictionary(run, column.u64s()),
+            Reader::Values(_) => arrow_cast(&column.to_arrow(), field.data_type()),
+        });
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;
         let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(envelope.rows()));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
         let mut writer = writer(&self.schema)?;
@@ -87,6 +107,15 @@ impl Batches {
         turn.book(0)?;
         Ok(sink.pauses(turn))
     }
+}
+
+/// A column of numbers as the days or moments that they are; others are what they are.
+fn arrow_cast(column: &ArrayRef, kind: &DataType) -> Result<ArrayRef, ArrowError> {
+    if column.data_type() == kind {
+        return Ok(Arc::clone(column));
+    }
+    let data = column.to_data().into_builder().data_type(kind.clone()).build()?;
+    Ok(make_array(data))
 }
 
 /// A column of terms, each of which is in its dictionary once.

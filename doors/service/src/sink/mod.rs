@@ -1,26 +1,29 @@
 //! Where the solutions of an answer go: into a function by batches, into a number, or as text into anything that is written to.
 
 mod arrow;
+mod cells;
 mod format;
 mod graph;
 mod stream;
 mod syntax;
 mod text;
 
+pub(crate) use cells::Reader;
 pub use format::{Format, WrongFormat};
 pub use graph::{DumpError, dump};
 pub use stream::{BrokenOff, Pace, StreamReader, StreamWriter, text_stream};
 pub use text::{TextSink, TextTaker, Unwritable};
 
 use crate::error::{SharedSinkFailed, SinkFailed};
+use cells::{Cells as _, TermCells, ValueCells};
 use oxrdf::Term;
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use vicus::{BoxError, Envelope, NoMemory, Operator, OverBudget, Turn};
-use vicus_rdf::{Id, TermView};
-use vicus_sparql::{Form, Plan, Run};
+use vicus_rdf::TermView;
+use vicus_sparql::{Form, Run};
 
 /// Where the solutions of one answer go.
 ///
@@ -102,8 +105,12 @@ pub trait Taker: Send + 'static {
 
 /// What all solutions of one answer have in common.
 pub struct Solutions {
-    pub(crate) run: Run,
-    pub(crate) plan: Arc<Plan>,
+    pub(crate) reader: Reader,
+    pub(crate) form: Form,
+    /// The prefixes that the text declares.
+    pub(crate) prefixes: Vec<(String, String)>,
+    /// How many boxes hand them out.
+    pub(crate) boxes: usize,
 }
 
 impl fmt::Debug for Solutions {
@@ -115,12 +122,23 @@ impl fmt::Debug for Solutions {
 impl Solutions {
     /// Whether they are a table, a yes or triples, and which columns the table has.
     pub fn form(&self) -> &Form {
-        self.plan.form()
+        &self.form
     }
 
     /// How many boxes hand them out.
     pub fn boxes(&self) -> usize {
-        self.plan.sinks().len()
+        self.boxes
+    }
+
+    /// The run whose ids their cells are.
+    ///
+    /// # Panics
+    /// They are values of SQL.
+    pub(crate) fn run(&self) -> &Run {
+        match &self.reader {
+            Reader::Terms(run) => run,
+            Reader::Values(_) => panic!("values of SQL are no terms of a run"),
+        }
     }
 }
 
@@ -147,25 +165,24 @@ impl<'a> Batch<'a> {
         self.solutions
     }
 
-    /// Its columns, one for each variable: of each row the bits of an id, 0 where the variable is unbound. They mean something as
-    /// long as the envelope or a copy of it is there.
+    /// Its columns. Of a query of SPARQL one for each variable: of each row the bits of an id, 0 where the variable is unbound. They mean
+    /// something as long as the envelope or a copy of it is there. Of a statement of SQL, its values.
     pub fn envelope(&self) -> &'a Envelope {
         self.envelope
     }
 
-    fn id(&self, row: usize, column: usize) -> Option<Id> {
-        let id = Id::from_bits(self.envelope.column(column).u64s()[row]);
-        (!id.is_unbound()).then_some(id)
-    }
-
     /// A copy of a term, if there is one.
     pub fn term(&self, row: usize, column: usize) -> Option<Term> {
-        self.id(row, column).map(|id| self.solutions.run.term(id))
+        self.view(row, column, |view| view.to_term())
     }
 
     /// Looks at a term, if there is one, without a copy.
     pub fn view<R>(&self, row: usize, column: usize, look: impl FnOnce(TermView<'_>) -> R) -> Option<R> {
-        self.id(row, column).map(|id| self.solutions.run.view(id, look))
+        let seen = |view: Option<TermView<'_>>| view.map(look);
+        match &self.solutions.reader {
+            Reader::Terms(run) => TermCells::new(run, self.envelope).view(row, column, seen),
+            Reader::Values(types) => ValueCells::new(types, self.envelope).view(row, column, seen),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Answers as text: written while the query runs, by several boxes at once if there are several; a table for people at the end.
 
 use super::arrow::{self, Batches};
+use super::cells::{Cells, Reader, TermCells, ValueCells};
 use super::format::{Format, WrongFormat};
 use super::graph::{self, Triples};
 use super::syntax::{NotInXml, Syntax, most_bytes};
@@ -10,8 +11,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use vicus::{BoxError, Envelope, NoMemory, Turn, refusable};
-use vicus_rdf::{Id, TermView};
-use vicus_sparql::{Form, Run};
+use vicus_rdf::TermView;
+use vicus_sparql::Form;
 
 /// Writes answers in a format. They leave while the query runs, except for [`Format::Table`], whose widths are known at the end.
 ///
@@ -84,8 +85,9 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
             (Form::Ask, _) => Kind::Count,
             (form, _) if self.format == Format::Arrow => {
                 // Where the schema can't be written, neither can a batch, which says so.
-                begin(arrow::head(form).unwrap_or_default());
-                Kind::Arrow(Batches::new(form))
+                let batches = Batches::new(form, &solutions.reader);
+                begin(batches.head());
+                Kind::Arrow(batches)
             }
             (Form::Select { .. }, None) => Kind::Table { held: 0 },
             (Form::Select { variables }, Some(syntax)) => {
@@ -99,7 +101,7 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
                 })
             }
             (Form::Construct | Form::Describe, _) => {
-                let prefixes = solutions.plan.prefixes();
+                let prefixes = &solutions.prefixes;
                 begin(graph::head(self.format, prefixes).into_bytes());
                 Kind::Triples(Box::new(Triples::new(self.format, prefixes)))
             }
@@ -134,7 +136,15 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
             }
             (Form::Select { variables }, Format::Table) => {
                 let table = std::mem::take(&mut *self.table.lock().expect("nothing panics under this lock"));
-                write_table(&mut out, &solutions.run, variables, &table)?;
+                match &solutions.reader {
+                    Reader::Terms(run) => {
+                        let names: Vec<String> = variables.iter().map(|name| format!("?{name}")).collect();
+                        write_table(&mut out, |at| TermCells::new(run, &table[at]), &names, &table)?;
+                    }
+                    Reader::Values(types) => {
+                        write_table(&mut out, |at| ValueCells::new(types, &table[at]), variables, &table)?;
+                    }
+                }
             }
             (form, format) => {
                 let tail = match format {
@@ -184,10 +194,17 @@ impl<W: Write + Send + 'static> Taker for TextTaker<W> {
                 turn.book(*held)?;
                 Ok(None)
             }
-            Kind::Text(text) => text.take(&self.sink, &batch.solutions.run, (batch.envelope, row), turn),
-            Kind::Triples(triples) => triples.take(&self.sink, &batch.solutions.run, (batch.envelope, row), turn),
+            Kind::Text(text) => match &batch.solutions.reader {
+                Reader::Terms(run) => {
+                    text.take(&self.sink, &TermCells::new(run, batch.envelope), (batch.envelope, row), turn)
+                }
+                Reader::Values(types) => {
+                    text.take(&self.sink, &ValueCells::new(types, batch.envelope), (batch.envelope, row), turn)
+                }
+            },
+            Kind::Triples(triples) => triples.take(&self.sink, batch.solutions.run(), (batch.envelope, row), turn),
             Kind::Arrow(batches) => {
-                let pauses = batches.take(&self.sink, &batch.solutions.run, batch.envelope, turn)?;
+                let pauses = batches.take(&self.sink, &batch.solutions.reader, batch.envelope, turn)?;
                 Ok(pauses.then_some(batch.envelope.rows()))
             }
             Kind::Table { .. } | Kind::Count => Ok(None),
@@ -334,30 +351,23 @@ impl Text {
     fn take<W: Write + Send + 'static>(
         &mut self,
         sink: &TextSink<W>,
-        run: &Run,
+        cells: &impl Cells,
         (envelope, from): (&Envelope, usize),
         turn: &mut Turn<'_>,
     ) -> Result<Option<usize>, BoxError> {
-        let columns: Vec<&[u64]> = envelope.columns().iter().map(|column| column.u64s()).collect();
         for row in from..envelope.rows() {
             self.row = self.row.map(|row| row + 1);
             self.ready.make_room(ROW_BYTES, turn)?;
             self.syntax.begin_row(&mut self.ready.text);
-            for (number, (column, before)) in columns.iter().zip(&self.before).enumerate() {
-                let (syntax, id) = (self.syntax, Id::from_bits(column[row]));
-                let ready = &mut self.ready;
-                let done = if id.is_unbound() {
-                    ready.make_room(before.len() + ROW_BYTES, turn)?;
-                    syntax.cell(before, None, &mut ready.text)
-                } else {
-                    ready.with_room(turn, |ready| {
-                        run.view(id, |view| {
-                            let text = ready.room_for(most_bytes(before, view))?;
-                            Ok(syntax.cell(before, Some(view), text))
-                        })
-                    })?
-                };
-                done.map_err(|error| self.not_in_xml(error, run, number, id))?;
+            for (number, before) in self.before.iter().enumerate() {
+                let syntax = self.syntax;
+                let done = self.ready.with_room(turn, |ready| {
+                    cells.view(row, number, |view| {
+                        let most = view.map_or(before.len() + ROW_BYTES, |view| most_bytes(before, view));
+                        Ok(syntax.cell(before, view, ready.room_for(most)?))
+                    })
+                })?;
+                done.map_err(|error| self.not_in_xml(error, cells, row, number))?;
             }
             self.ready.make_room(ROW_BYTES, turn)?;
             self.syntax.end_row(&mut self.ready.text);
@@ -380,9 +390,9 @@ impl Text {
     }
 
     #[cold]
-    fn not_in_xml(&self, NotInXml(character): NotInXml, run: &Run, column: usize, id: Id) -> BoxError {
+    fn not_in_xml(&self, NotInXml(character): NotInXml, cells: &impl Cells, row: usize, column: usize) -> BoxError {
+        let shown = cells.view(row, column, |view| view.map(cut).unwrap_or_default());
         let row = self.row.map_or_else(String::new, |row| format!(" of row {row}"));
-        let shown = run.view(id, cut);
         let message = format!(
             "?{}{row} is {shown}: XML has no way to write the character U+{:04X}",
             self.variables[column],
@@ -420,33 +430,37 @@ pub(super) fn cut(view: TermView<'_>) -> String {
 }
 
 /// Columns as wide as their widest value, up to a limit that still fits a screen.
-fn write_table(out: &mut impl Write, run: &Run, variables: &[String], rows: &[Envelope]) -> io::Result<()> {
-    let cell = |bits: u64| {
-        let id = Id::from_bits(bits);
-        if id.is_unbound() { String::new() } else { run.view(id, cut) }
-    };
+fn write_table<C: Cells>(
+    out: &mut impl Write,
+    cells_of: impl Fn(usize) -> C,
+    names: &[String],
+    rows: &[Envelope],
+) -> io::Result<()> {
+    let cell = |cells: &C, row: usize, column: usize| cells.view(row, column, |view| view.map(cut).unwrap_or_default());
+    let all: Vec<C> = (0..rows.len()).map(cells_of).collect();
     let width = |column: usize| {
-        let mut widest = variables[column].chars().count() + 1;
-        let (mut values, mut last) = (rows.iter().flat_map(|envelope| envelope.column(column).u64s()), None);
-        while let Some(&bits) = values.next().filter(|_| widest < WIDEST) {
-            // Equal ones often follow each other.
-            if last.replace(bits) != Some(bits) {
-                widest = widest.max(cell(bits).chars().count());
+        let mut widest = names[column].chars().count();
+        for (cells, envelope) in all.iter().zip(rows) {
+            for row in 0..envelope.rows() {
+                if widest >= WIDEST {
+                    return widest;
+                }
+                widest = widest.max(cell(cells, row, column).chars().count());
             }
         }
         widest
     };
     let mut out = io::BufWriter::new(out);
-    let widths: Vec<usize> = (0..variables.len()).map(width).collect();
+    let widths: Vec<usize> = (0..names.len()).map(width).collect();
     let mut line = |cells: &mut dyn Iterator<Item = String>| -> io::Result<()> {
         let padded: Vec<String> = cells.zip(&widths).map(|(cell, &width)| format!("{cell:width$}")).collect();
         writeln!(out, "{}", padded.join("  ").trim_end())
     };
-    line(&mut variables.iter().map(|name| format!("?{name}")))?;
+    line(&mut names.iter().cloned())?;
     line(&mut widths.iter().map(|&width| "-".repeat(width)))?;
-    for envelope in rows {
+    for (cells, envelope) in all.iter().zip(rows) {
         for row in 0..envelope.rows() {
-            line(&mut envelope.columns().iter().map(|column| cell(column.u64s()[row])))?;
+            line(&mut (0..names.len()).map(|column| cell(cells, row, column)))?;
         }
     }
     let count: usize = rows.iter().map(Envelope::rows).sum();

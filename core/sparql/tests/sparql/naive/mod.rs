@@ -473,13 +473,20 @@ fn call(function: &Function, terms: &[Term]) -> Option<Term> {
             let wanted = b.strip_prefix('^').expect("the generator begins patterns with `^`");
             boolean(matches_at_start(&a, wanted))
         }
-        Function::Contains | Function::StrAfter | Function::StrStarts => {
+        // RFC 4647, §3.3.1: basic filtering.
+        Function::LangMatches => {
+            let simple = |term: &Term| text(term).filter(|(_, tag)| tag.is_none()).map(|(text, _)| text.to_lowercase());
+            let (tag, range) = (simple(&terms[0])?, simple(&terms[1])?);
+            boolean(if range == "*" { !tag.is_empty() } else { tag == range || tag.starts_with(&(range + "-")) })
+        }
+        Function::Contains | Function::StrAfter | Function::StrStarts | Function::StrEnds => {
             let ((a, tag), (b, other)) = (text(&terms[0])?, text(&terms[1])?);
             if other.is_some() && other != tag {
                 return None;
             }
             match (function, a.find(&b)) {
                 (Function::Contains, found) => boolean(found.is_some()),
+                (Function::StrEnds, _) => boolean(a.ends_with(&b)),
                 (Function::StrStarts, found) => boolean(found == Some(0)),
                 (_, Some(at)) => Some(tagged(a[at + b.len()..].to_owned(), tag)),
                 (_, None) => Some(tagged(String::new(), None)),

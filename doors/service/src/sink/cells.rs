@@ -1,0 +1,95 @@
+//! The cells of an answer's rows as terms, whatever language asked: ids of SPARQL, or values of SQL, which are literals of XML Schema's types.
+
+use std::fmt::Write as _;
+use vicus::Envelope;
+use vicus_rdf::{Id, TermView};
+use vicus_sparql::Run;
+use vicus_sql::SqlType;
+
+/// What the columns of an answer are.
+pub(crate) enum Reader {
+    /// Ids of terms.
+    Terms(Run),
+    /// Values of these types.
+    Values(Vec<SqlType>),
+}
+
+/// Cells of an envelope.
+pub(super) trait Cells {
+    /// Calls `look` with a cell; none is there where it is unbound or null. It may be called several times.
+    fn view<R>(&self, row: usize, column: usize, look: impl FnOnce(Option<TermView<'_>>) -> R) -> R;
+}
+
+/// Ids of terms.
+pub(super) struct TermCells<'a> {
+    run: &'a Run,
+    columns: Vec<&'a [u64]>,
+}
+
+impl<'a> TermCells<'a> {
+    pub(super) fn new(run: &'a Run, envelope: &'a Envelope) -> TermCells<'a> {
+        TermCells { run, columns: envelope.columns().iter().map(|column| column.u64s()).collect() }
+    }
+}
+
+impl Cells for TermCells<'_> {
+    #[inline]
+    fn view<R>(&self, row: usize, column: usize, look: impl FnOnce(Option<TermView<'_>>) -> R) -> R {
+        let id = Id::from_bits(self.columns[column][row]);
+        if id.is_unbound() { look(None) } else { self.run.view(id, |view| look(Some(view))) }
+    }
+}
+
+/// Values of SQL.
+pub(super) struct ValueCells<'a> {
+    types: &'a [SqlType],
+    envelope: &'a Envelope,
+}
+
+impl<'a> ValueCells<'a> {
+    pub(super) fn new(types: &'a [SqlType], envelope: &'a Envelope) -> ValueCells<'a> {
+        ValueCells { types, envelope }
+    }
+}
+
+/// The datatypes of values that have no view of their own.
+const DOUBLE: &str = "http://www.w3.org/2001/XMLSchema#double";
+const DATE: &str = "http://www.w3.org/2001/XMLSchema#date";
+const DATE_TIME: &str = "http://www.w3.org/2001/XMLSchema#dateTime";
+
+impl Cells for ValueCells<'_> {
+    fn view<R>(&self, row: usize, column: usize, look: impl FnOnce(Option<TermView<'_>>) -> R) -> R {
+        let cells = self.envelope.column(column);
+        if cells.is_null(row) {
+            return look(None);
+        }
+        let mut text = String::new();
+        match self.types[column] {
+            SqlType::Boolean => look(Some(TermView::Boolean(cells.bools()[row]))),
+            SqlType::BigInt => look(Some(TermView::Integer(cells.i64s()[row]))),
+            SqlType::Varchar => look(Some(TermView::String(cells.text_at(row)))),
+            SqlType::Double => {
+                double(cells.f64s()[row], &mut text);
+                look(Some(TermView::Typed { value: &text, datatype: DOUBLE }))
+            }
+            SqlType::Date => {
+                let _ = write!(text, "{}", vicus_sql::date_text(cells.i32s()[row]));
+                look(Some(TermView::Typed { value: &text, datatype: DATE }))
+            }
+            SqlType::Timestamp => {
+                let _ = write!(text, "{}", vicus_sql::timestamp_text(cells.i64s()[row]).replace(' ', "T"));
+                look(Some(TermView::Typed { value: &text, datatype: DATE_TIME }))
+            }
+        }
+    }
+}
+
+/// A double as XML Schema writes it: the shortest text that is read as the same number.
+fn double(value: f64, text: &mut String) {
+    let _ = match value {
+        value if value.is_nan() => write!(text, "NaN"),
+        f64::INFINITY => write!(text, "INF"),
+        f64::NEG_INFINITY => write!(text, "-INF"),
+        value => write!(text, "{value:?}"),
+    };
+}
