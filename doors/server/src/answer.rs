@@ -61,7 +61,11 @@ impl Place {
 
 impl Failure {
     pub(crate) fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Failure {
-        Failure { status, kind, message: message.into(), place: None, retry_after: None, allow: None }
+        let mut message = message.into();
+        if status == StatusCode::INTERNAL_SERVER_ERROR || kind == "failed" {
+            message = without_folders(&message);
+        }
+        Failure { status, kind, message, place: None, retry_after: None, allow: None }
     }
 
     pub(crate) fn bad(message: impl Into<String>) -> Failure {
@@ -136,6 +140,15 @@ impl Failure {
     }
 }
 
+/// An error of the system names files by their paths; where the server keeps them is not its clients' business.
+fn without_folders(message: &str) -> String {
+    let shown = |word: &str| match word.starts_with('/') && word.len() > 1 {
+        true => word.rsplit_once('/').map_or("", |(_, name)| name).to_owned(),
+        false => word.to_owned(),
+    };
+    message.split(' ').map(shown).collect::<Vec<_>>().join(" ")
+}
+
 impl From<Denied> for Failure {
     fn from(denied: Denied) -> Failure {
         match denied {
@@ -174,6 +187,16 @@ pub(crate) fn put(headers: &mut HeaderMap, name: &'static str, value: impl AsRef
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folders_are_not_shown() {
+        let message = "/var/lib/data/log.0003: can't be written: No space left on device (os error 28)";
+        let failure = Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "store", message);
+        assert_eq!(failure.message, "log.0003: can't be written: No space left on device (os error 28)");
+        let message = "LOAD: http://e/a/b: 404; file:///etc/passwd: no 1 / 2";
+        let failure = Failure::new(StatusCode::BAD_REQUEST, "failed", message);
+        assert_eq!(failure.message, "LOAD: http://e/a/b: 404; file:///etc/passwd: no 1 / 2");
+    }
 
     #[test]
     fn a_place_is_shown_with_a_caret() {

@@ -269,7 +269,8 @@ pub(crate) fn open<R: Read + Send + 'static>(
     let path = PathBuf::from(unescaped(parsed.path())?);
     // Links may lead anywhere, so where they lead counts.
     let outside = || BoxError::from(refusal("is not within the folder that may be read"));
-    let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
+    let folder =
+        folder.canonicalize().map_err(|error| format!("the folder that may be read can't be found: {error}"))?;
     let path = path.canonicalize().map_err(|error| match path.starts_with(&folder) {
         true => format!("{iri}: can't be opened: {error}").into(),
         false => outside(),
