@@ -33,7 +33,7 @@ impl Key {
 
 /// What is held for a plan. [`Prepared::bytes`] is much more: it has what parsing the text may have held, and most of that is free again.
 fn held_bytes(key: &Key, plan: &Prepared) -> u64 {
-    plan.plan().bytes() + key.bytes()
+    plan.plan_bytes() + key.bytes()
 }
 
 pub(crate) struct Plans {

@@ -569,6 +569,11 @@ impl Prepared {
         self.planning
     }
 
+    /// Bytes that its plan holds, with one run of it.
+    pub fn plan_bytes(&self) -> u64 {
+        self.planned.bytes()
+    }
+
     /// Bytes that its text and its plan hold, with one run of it.
     pub fn bytes(&self) -> u64 {
         self.text_bytes + self.planned.bytes()
