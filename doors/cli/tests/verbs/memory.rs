@@ -161,7 +161,7 @@ fn a_long_cell_is_booked_before_it_grows() {
     ];
     for (query, why) in &queries {
         let limits = ["--memory-limit", "60M", "--threads", "1", "--format", "json"];
-        let output = within(450_000, &[&["query", "--data", &data][..], &limits, &[query]].concat());
+        let output = within(520_000, &[&["query", "--data", &data][..], &limits, &[query]].concat());
         let err = String::from_utf8_lossy(&output.stderr);
         let shown = &query[..query.len().min(60)];
         assert_eq!(output.status.code(), Some(1), "{shown}: {err}");
