@@ -69,7 +69,7 @@ fn operators_are_data_with_their_boxes_and_rows() {
     let made: Vec<u64> = plan.nodes().iter().map(|node| node.done(&counts).rows).collect();
     assert_eq!(made, [1, 1, 4, 4, 6], "{}", plan.explain_with(&counts));
     assert!(
-        plan.explain_with(&counts).contains("scan people (team)  ~6 rows, 6 made"),
+        plan.explain_with(&counts).contains("scan people (team) [team] ~6 rows, 6 actual"),
         "{}",
         plan.explain_with(&counts)
     );
