@@ -32,7 +32,7 @@ pub fn date_text(days: i32) -> String {
 /// Microseconds since 1970-01-01 as text: `2026-11-25 16:30:00`.
 ///
 /// ```
-/// assert_eq!(vicus_sql::timestamp_text(1_500_000), "1970-01-01 00:00:01.500000");
+/// assert_eq!(vicus_sql::timestamp_text(1_500_000), "1970-01-01 00:00:01.5");
 /// ```
 pub fn timestamp_text(micros: i64) -> String {
     Timestamp(micros).to_string()
