@@ -77,13 +77,6 @@ impl Ask {
         self.open(address).rest()
     }
 
-    /// The status of its answer; none if the connection is closed before, as may happen while a server ends.
-    pub(crate) fn status(&self, address: SocketAddr) -> Option<u16> {
-        let mut stream = TcpStream::connect(address).ok()?;
-        stream.write_all(&self.bytes()).ok()?;
-        Answer::of(stream, self.method == "HEAD").ok().map(|answer| answer.head.status)
-    }
-
     /// Sends it, and reads the head of its answer.
     pub(crate) fn open(&self, address: SocketAddr) -> Answer<TcpStream> {
         let mut stream = connect(address);
