@@ -133,7 +133,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, asked: Asked, begun: Begun) -> 
             let count = bytes.len();
             let mut response = short(StatusCode::OK, media_type, bytes);
             set_headers(response.headers_mut(), coding, tag.as_deref());
-            ended(shared, &asked, &begun, StatusCode::OK, count, rows, None);
+            note(shared, &begun.entry, Kind::Query, 200, count as u64, rows, None);
             begun.end("done", None, rows);
             response
         }
@@ -141,7 +141,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, asked: Asked, begun: Begun) -> 
         Started::NotModified { tag } => {
             let mut response = short(StatusCode::NOT_MODIFIED, "", Vec::new());
             set_headers(response.headers_mut(), Coding::Identity, Some(&tag));
-            ended(shared, &asked, &begun, StatusCode::NOT_MODIFIED, 0, 0, None);
+            note(shared, &begun.entry, Kind::Query, 304, 0, 0, None);
             begun.end("done", None, 0);
             response
         }
@@ -154,7 +154,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 fn failed(shared: &Arc<Shared>, asked: &Asked, begun: Begun, failure: &Failure) -> Response<Body> {
     let response = failure.response(asked.wanted.accepted.prefers_json(), Some(&begun.entry.id));
-    ended(shared, asked, &begun, failure.status, 0, 0, Some(failure.message.clone()));
+    note(shared, &begun.entry, Kind::Query, failure.status.as_u16(), 0, 0, Some(failure.message.clone()));
     let state = if failure.kind == "cancelled" { "cancelled" } else { "failed" };
     begun.end(state, Some(failure.message.clone()), 0);
     response
@@ -163,19 +163,6 @@ fn failed(shared: &Arc<Shared>, asked: &Asked, begun: Begun, failure: &Failure) 
 /// How long it may take in all.
 fn time_of(shared: &Shared, asked: &Asked) -> Option<Duration> {
     [asked.time, shared.options.session.limits.time].into_iter().flatten().min()
-}
-
-/// Of a request that has ended, what is counted and written down.
-fn ended(
-    shared: &Shared,
-    _: &Asked,
-    begun: &Begun,
-    status: StatusCode,
-    bytes: usize,
-    rows: u64,
-    error: Option<String>,
-) {
-    note(shared, &begun.entry, Kind::Query, status.as_u16(), bytes as u64, rows, error);
 }
 
 /// Counts a request that has ended, and writes it down.

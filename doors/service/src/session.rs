@@ -417,9 +417,7 @@ impl Call {
                 }
                 Planned::Sql(plan) => Reader::Values(plan.columns().iter().map(|(_, kind)| *kind).collect()),
             };
-            let form = prepared.form.clone();
-            let solutions =
-                Arc::new(Solutions { reader, form, prefixes: planned.prefixes(), boxes: planned.sinks().len() });
+            let solutions = Arc::new(Solutions { reader, prepared: Arc::clone(prepared) });
             let sinks = planned.sinks().iter().map(|id| (*id, operator(&sink, &solutions, &handed)));
             let operators = match (planned, &solutions.reader) {
                 (Planned::Sql(plan), _) => plan.start().into_iter().chain(sinks).collect(),
@@ -498,10 +496,11 @@ impl Planned {
         }
     }
 
-    fn prefixes(&self) -> Vec<(String, String)> {
+    /// The prefixes that the text declares.
+    fn prefixes(&self) -> &[(String, String)] {
         match self {
-            Planned::Sparql(plan) => plan.prefixes().to_vec(),
-            Planned::Sql(_) => Vec::new(),
+            Planned::Sparql(plan) => plan.prefixes(),
+            Planned::Sql(_) => &[],
         }
     }
 }
@@ -519,6 +518,10 @@ impl Prepared {
     /// What the query asks for.
     pub fn form(&self) -> &Form {
         &self.form
+    }
+
+    pub(crate) fn prefixes(&self) -> &[(String, String)] {
+        self.planned.prefixes()
     }
 
     /// Its operators, in pre-order.

@@ -15,6 +15,7 @@ pub use stream::{BrokenOff, Pace, StreamReader, StreamWriter, text_stream};
 pub use text::{TextSink, TextTaker, Unwritable};
 
 use crate::error::{SharedSinkFailed, SinkFailed};
+use crate::session::Prepared;
 use cells::{Cells as _, TermCells, ValueCells};
 use oxrdf::Term;
 use std::fmt;
@@ -106,11 +107,7 @@ pub trait Taker: Send + 'static {
 /// What all solutions of one answer have in common.
 pub struct Solutions {
     pub(crate) reader: Reader,
-    pub(crate) form: Form,
-    /// The prefixes that the text declares.
-    pub(crate) prefixes: Vec<(String, String)>,
-    /// How many boxes hand them out.
-    pub(crate) boxes: usize,
+    pub(crate) prepared: Arc<Prepared>,
 }
 
 impl fmt::Debug for Solutions {
@@ -122,12 +119,12 @@ impl fmt::Debug for Solutions {
 impl Solutions {
     /// Whether they are a table, a yes or triples, and which columns the table has.
     pub fn form(&self) -> &Form {
-        &self.form
+        self.prepared.form()
     }
 
     /// How many boxes hand them out.
     pub fn boxes(&self) -> usize {
-        self.boxes
+        self.prepared.sinks()
     }
 
     /// The run whose ids their cells are.

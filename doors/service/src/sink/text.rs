@@ -101,7 +101,7 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
                 })
             }
             (Form::Construct | Form::Describe, _) => {
-                let prefixes = &solutions.prefixes;
+                let prefixes = solutions.prepared.prefixes();
                 begin(graph::head(self.format, prefixes).into_bytes());
                 Kind::Triples(Box::new(Triples::new(self.format, prefixes)))
             }
