@@ -82,6 +82,11 @@ impl Named {
         }
     }
 
+    /// What relative IRIs of a document of it are resolved against.
+    fn base(&self, request: &Request) -> String {
+        if let Named::Graph(graph) = self { graph.as_str().to_owned() } else { request.url() }
+    }
+
     fn missing(&self) -> Failure {
         let name = if let Named::Graph(graph) = self { graph.to_string() } else { String::new() };
         Failure::new(StatusCode::NOT_FOUND, "graph", format!("there is no graph {name}"))
@@ -155,8 +160,7 @@ async fn put_graph(
 ) -> Result<Response<Body>, Failure> {
     request.may_write(shared)?;
     let is_new = !graph.is_there(shared);
-    let base = if let Named::Graph(graph) = &graph { graph.as_str().to_owned() } else { request.url() };
-    let (_, document) = document(shared, request, incoming, Some(base)).await?;
+    let (_, document) = document(shared, request, incoming, Some(graph.base(request))).await?;
     let text = match &graph {
         Named::Default => format!("CLEAR DEFAULT ; LOAD <{BODY}>"),
         Named::Graph(graph) => format!("CLEAR SILENT GRAPH {graph} ; LOAD <{BODY}> INTO GRAPH {graph}"),
@@ -174,8 +178,7 @@ async fn post(
 ) -> Result<Response<Body>, Failure> {
     request.may_write(shared)?;
     let is_new = !graph.is_there(shared);
-    let base = if let Named::Graph(graph) = &graph { graph.as_str().to_owned() } else { request.url() };
-    let (with_graphs, document) = document(shared, request, incoming, Some(base)).await?;
+    let (with_graphs, document) = document(shared, request, incoming, Some(graph.base(request))).await?;
     let (text, new) = match &graph {
         Named::Default => (format!("LOAD <{BODY}>"), None),
         Named::Graph(graph) => (format!("LOAD <{BODY}> INTO GRAPH {graph}"), None),
