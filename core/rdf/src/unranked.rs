@@ -157,14 +157,7 @@ impl Unranked {
 
     /// A copy of the key. If there is not enough memory for a long key, the box gives up.
     pub fn key_copied(&self, id: Id) -> String {
-        const LONG: usize = 64 << 10;
-        let (key, mut copy) = (self.key(id), String::new());
-        if key.len() >= LONG {
-            let bytes = key.len() as u64;
-            refusable(|| copy.try_reserve_exact(key.len())).unwrap_or_else(|_| give_up(NoMemory { bytes }));
-        }
-        copy.push_str(key);
-        copy
+        copied(self.key(id))
     }
 
     fn key_at(&self, place: &Stored) -> &str {
@@ -176,7 +169,7 @@ impl Unranked {
         self.find_hashed(kind, key, self.hash(kind, key))
     }
 
-    fn find_hashed(&self, kind: Kind, key: &str, hash: u32) -> Option<Id> {
+    pub(crate) fn find_hashed(&self, kind: Kind, key: &str, hash: u32) -> Option<Id> {
         let is_it = |entry: &Entry| {
             let place = &self.places[entry.place as usize];
             entry.hash == hash && place.kind == kind && self.key_at(place) == key
@@ -258,7 +251,19 @@ impl fmt::Debug for Unranked {
     }
 }
 
-fn hash_of(secrets: &RapidSecrets, kind: Kind, key: &str) -> u32 {
+/// A copy of a key. If there is not enough memory for a long one, the box gives up.
+pub(crate) fn copied(key: &str) -> String {
+    const LONG: usize = 64 << 10;
+    let mut copy = String::new();
+    if key.len() >= LONG {
+        let bytes = key.len() as u64;
+        refusable(|| copy.try_reserve_exact(key.len())).unwrap_or_else(|_| give_up(NoMemory { bytes }));
+    }
+    copy.push_str(key);
+    copy
+}
+
+pub(crate) fn hash_of(secrets: &RapidSecrets, kind: Kind, key: &str) -> u32 {
     let hash = rapidhash_v3_nano_inline::<true, false>(key.as_bytes(), secrets);
     (hash ^ hash >> 32) as u32 ^ kind as u32
 }

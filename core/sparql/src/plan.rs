@@ -1,6 +1,6 @@
 //! A query that is ready to run: a model, and the terms that its ids stand for.
 
-use crate::boxes::spill::{Spill, Spiller};
+use crate::boxes::spill::Spill;
 use crate::cost;
 use crate::error::QueryError;
 use crate::explain::Explainer;
@@ -89,7 +89,7 @@ pub struct RunOptions {
     pub moment: Moment,
     /// Whom SERVICE asks. Without, it fails.
     pub endpoints: Option<Arc<dyn Endpoints>>,
-    /// Where boxes put rows that they have no memory for. Without, a request that outgrows its budget fails.
+    /// Where boxes put rows and terms that they have no memory for. Without, a request that outgrows its budget fails.
     pub spill: Option<Spill>,
 }
 
@@ -281,8 +281,8 @@ impl Plan {
     /// As [`Plan::start`], with more options.
     pub fn start_with(&self, options: RunOptions) -> Run {
         let RunOptions { moment, endpoints, spill } = options;
-        let spiller = spill.map(|spill| Spiller::of(&spill, self.lowered.spilling, self.terms.limits.spilled_from));
-        Run { terms: Arc::new(self.terms.at(moment, endpoints, spiller)), makers: Arc::clone(&self.lowered.makers) }
+        let terms = self.terms.at(moment, endpoints, spill, self.lowered.spilling);
+        Run { terms: Arc::new(terms), makers: Arc::clone(&self.lowered.makers) }
     }
 
     /// The network that answers the query. Its own operators are those of a run at [`Moment::default`]; submissions that use

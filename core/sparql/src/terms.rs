@@ -1,7 +1,7 @@
 //! The terms of a plan: those of the store, and those that its query mentions or computes.
 
 use crate::boxes::room_for_one;
-use crate::boxes::spill::Spiller;
+use crate::boxes::spill::{Spill, Spiller};
 use crate::graphs::Merged;
 use crate::limits::Limits;
 use crate::passing::{Passing, Segments, segment_of};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, OverBudget, Turn, give_up};
-use vicus_rdf::{Encoded, Encoder, Id, Kind, Snapshot, TermView, Unranked};
+use vicus_rdf::{Encoded, Encoder, Id, Kept, Kind, Snapshot, TermView, Unranked};
 
 /// A store, the other terms that the query mentions, and those that one run of it computes.
 ///
@@ -52,8 +52,11 @@ enum Part {
 
 /// The state shared by all boxes of a run.
 struct OfRun {
-    /// Terms kept until the run's end.
-    kept: RwLock<Unranked>,
+    /// Terms kept until the run's end. Whoever gives up under the lock, for lack of memory or because a temporary file fails, leaves them as
+    /// they were.
+    kept: RwLock<Kept>,
+    /// The most bytes that they have held: what is booked for them, or about to be.
+    kept_most: AtomicU64,
     /// Terms that pass.
     segments: Arc<Segments>,
     /// The blank nodes made so far, by the id of their label and the row.
@@ -72,6 +75,12 @@ struct OfRun {
 
 /// Set in the place of a new blank node, which no dictionary has. The bit above it is set for terms that pass.
 const FRESH: usize = 1 << 54;
+
+/// Kept terms have at most this part of the run's memory, and as much again while they are written to a file.
+const KEPT: u64 = 16;
+
+/// A file is not made for fewer bytes than these.
+const FEWEST_KEPT: u64 = 4 << 10;
 
 /// The greatest number of bytes of a computed string. Functions of longer ones would delay a cancelled request too long.
 const LONGEST: usize = 1 << 26;
@@ -179,7 +188,8 @@ impl Terms {
         mentioned: Arc<Unranked>,
     ) -> Terms {
         let run = OfRun {
-            kept: RwLock::new(Unranked::behind(&mentioned)),
+            kept: RwLock::new(Kept::behind(&mentioned)),
+            kept_most: AtomicU64::new(0),
             segments: Arc::new(Segments::new(key)),
             blanks: Mutex::new(HashMap::with_hasher(key)),
             asked: AtomicU64::new(0),
@@ -240,17 +250,29 @@ impl Terms {
     /// Turns the terms computed so far into terms that the query mentions; these may come across `numbers`. Moves them out of
     /// here.
     pub(crate) fn settled(&self, numbers: Numbers) -> Terms {
-        let mentioned = self.run.kept.write().expect("nothing panics under this lock").take();
+        let mentioned = self.run.kept.write().unwrap_or_else(PoisonError::into_inner).take();
         let settled = Terms::behind(&self.snapshot, self.base.clone(), self.limits, self.key, Arc::new(mentioned));
         Terms { numbers, merged: self.merged.clone(), levels: self.levels, moment: self.moment, ..settled }
     }
 
-    /// The terms at the beginning of a run, whom it asks, and how each of its boxes that can spill does so.
-    pub(crate) fn at(&self, moment: Moment, endpoints: Option<Arc<dyn Endpoints>>, spiller: Option<Spiller>) -> Terms {
+    /// The terms at the beginning of a run, whom it asks, and where it puts what it has no memory for, of which so many boxes may.
+    pub(crate) fn at(
+        &self,
+        moment: Moment,
+        endpoints: Option<Arc<dyn Endpoints>>,
+        spill: Option<Spill>,
+        boxes: usize,
+    ) -> Terms {
         let mentioned = Arc::clone(&self.mentioned);
         let mut settled = Terms::behind(&self.snapshot, self.base.clone(), self.limits, self.key, mentioned);
         let run = Arc::get_mut(&mut settled.run).expect("it was just made");
-        (run.endpoints, run.spiller) = (endpoints, spiller);
+        run.endpoints = endpoints;
+        if let Some(spill) = spill {
+            let least = self.limits.spilled_from;
+            run.spiller = Some(Spiller::of(&spill, boxes, least));
+            let kept = run.kept.get_mut().unwrap_or_else(PoisonError::into_inner);
+            kept.spill_beyond(spill.scratch, (spill.budget / KEPT).max(least).max(FEWEST_KEPT));
+        }
         Terms { moment, numbers: self.numbers, merged: self.merged.clone(), levels: self.levels, ..settled }
     }
 
@@ -337,8 +359,8 @@ impl Terms {
         })
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, Unranked> {
-        self.run.kept.read().expect("nothing panics under this lock")
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Kept> {
+        self.run.kept.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The id of any term. A term that the store lacks is added, but one that is too long gets the unbound id. Takes a binary
@@ -494,11 +516,15 @@ impl Terms {
 
     /// Adds a term that the store lacks to the kept terms.
     fn add_kept(&self, kind: Kind, key: &str) -> Id {
-        let mut kept = self.run.kept.write().expect("nothing panics under this lock");
+        let mut kept = self.run.kept.write().unwrap_or_else(PoisonError::into_inner);
         // Another box may have added it since the search.
-        let added = kept
-            .find(kind, key)
-            .map_or_else(|| kept.add(kind, key).inspect(|_| self.book(Unranked::bytes_of(key))), Ok);
+        let added = kept.find(kind, key).map_or_else(|| kept.add(kind, key), Ok);
+        // Only who has the lock changes it.
+        let (held, most) = (kept.held_bytes(), self.run.kept_most.load(Ordering::Relaxed));
+        if held > most {
+            self.run.kept_most.store(held, Ordering::Relaxed);
+            self.run.unbooked.fetch_add(held - most, Ordering::Relaxed);
+        }
         drop(kept);
         added.unwrap_or_else(|error| give_up(error))
     }

@@ -5,10 +5,12 @@
 //! Leis, Boncz, Kemper, Neumann, "Morsel-driven parallelism", SIGMOD 2014, §4.4.
 
 mod records;
+mod values;
 
 use self::records::{Spilled, Words};
+use self::values::Values;
 use super::distinct::Wide;
-use super::parted::{Parted, Stopped, Table};
+use super::parted::{Filter, Parted, Stopped, Table};
 use super::scatter::DEEPEST;
 use super::spill::{Hold, LEAST, RowRun};
 use super::{Growth, Inputs, MOST_ATTACHED_TO_WAITING, attach, envelope_of, had, interleave, slices};
@@ -286,6 +288,24 @@ impl Groups {
         groups
     }
 
+    /// Without groups, and for records: each value of a DISTINCT aggregate comes once, so none is remembered.
+    fn for_records(&self) -> Groups {
+        let mut groups = self.empty();
+        groups.seen.iter_mut().for_each(|seen| *seen = None);
+        groups
+    }
+
+    /// The keys of the groups.
+    fn keys(&self) -> impl ExactSizeIterator<Item = &[u64]> {
+        let keys = self.spec.keys.len();
+        (0..self.count).map(move |number| &self.keys[number * keys..(number + 1) * keys])
+    }
+
+    /// Whether values of DISTINCT aggregates are remembered here.
+    fn has_seen(&self) -> bool {
+        self.seen.iter().flatten().any(|seen| !seen.is_empty())
+    }
+
     fn without(terms: &Arc<Terms>, spec: &Arc<AggregateSpec>, rows: Rows, width: usize) -> Groups {
         let seen = |fold: &FoldSpec| fold.distinct.as_ref().map(|columns| Wide::new(1 + columns.len(), terms.key));
         Groups {
@@ -485,7 +505,9 @@ impl Table for Groups {
     }
 
     fn empty(&self) -> Groups {
-        Groups::without(&self.terms, &self.spec, self.rows, self.width)
+        let mut groups = Groups::without(&self.terms, &self.spec, self.rows, self.width);
+        groups.seen.iter_mut().zip(&self.seen).filter(|(_, seen)| seen.is_none()).for_each(|(seen, _)| *seen = None);
+        groups
     }
 
     fn move_to(mut self, tables: &mut [Groups], part: &dyn Fn(u64) -> usize) {
@@ -517,7 +539,8 @@ impl Table for Groups {
 /// Sends all groups when all inputs have ended. Groups beyond its part of the memory are written to files, partition by partition, as
 /// records that say what was folded so far. Rows of such a group begin a new one, which is written when memory is short again. In the
 /// end the records of each partition are put together, so that it takes memory for one partition only, and that is done again where it
-/// is too much. So rows of frequent groups are folded in memory however many groups there are. After Graefe, "Query evaluation
+/// is too much. So rows of frequent groups are folded in memory however many groups there are. Values of DISTINCT aggregates are written and
+/// made distinct apart from the groups ([`Values`]), because one group may have more of them than there is memory for. After Graefe, "Query evaluation
 /// techniques for large databases", ACM Computing Surveys 25(2), 1993, §4.2 (hash-based aggregation with overflow files).
 pub(crate) struct Aggregate {
     terms: Arc<Terms>,
@@ -550,6 +573,8 @@ pub(crate) struct Aggregate {
 enum Stage {
     /// They have not.
     Takes,
+    /// Makes the values of DISTINCT aggregates distinct that are in files.
+    Distinguishes(Box<Values>),
     /// Puts the records of a partition together.
     Reads(Words),
     Sends,
@@ -651,8 +676,10 @@ impl Aggregate {
         self.hold.has_room(LEAST, false, book)?;
         // Tables double when they grow, and while groups are written there is another table for those that stay.
         let needed = 2 * self.groups.bytes() + self.spilled.as_ref().map_or(0, Spilled::bytes);
-        // One group can't be parted, nor can groups whose keys' hashes are nearly equal.
-        if self.level >= DEEPEST || self.groups.tables().map(Groups::len).sum::<usize>() < 2 {
+        // One group can't be parted, but for values to be made distinct; nor can groups whose keys' hashes are nearly equal.
+        let can_part =
+            self.groups.tables().map(Groups::len).sum::<usize>() > 1 || self.groups.tables().any(Groups::has_seen);
+        if self.level >= DEEPEST || !can_part {
             return self.hold.book(needed, book);
         }
         if needed <= most && self.hold.has_room(needed, true, book)? {
@@ -660,9 +687,11 @@ impl Aggregate {
         }
         while self.settle(turn) {}
         self.attached.clear();
-        let width = self.spec.keys.len();
+        let (width, values) =
+            (self.spec.keys.len(), self.level == 0 && self.spec.folds.iter().any(|fold| fold.distinct.is_some()));
         let spiller = self.hold.spiller().expect("its memory is bounded").clone();
-        let mut spilled = self.spilled.take().unwrap_or_else(|| Spilled::new(&self.terms, &spiller, self.level, width));
+        let spilled = self.spilled.take();
+        let mut spilled = spilled.unwrap_or_else(|| Spilled::new(&self.terms, &spiller, self.level, width, values));
         let wrote = turn.blocking(|| spilled.evict(self.groups.tables_mut()));
         self.spilled = Some(spilled);
         Ok(wrote?)
@@ -673,12 +702,48 @@ impl Aggregate {
         if let Some(mut spilled) = self.spilled.take() {
             while self.settle(turn) {}
             self.attached.clear();
+            if spilled.has_values() {
+                // All memory is for the values.
+                turn.blocking(|| spilled.evict_all(self.groups.tables_mut()))?;
+                let tasks = spilled.take_values(turn)?.into_iter().map(|run| (self.level + 1, run)).collect();
+                let spiller = self.hold.spiller().expect("its memory is bounded");
+                let values = Values::new(&self.spec, self.terms.key, spiller, self.terms.most_held(), tasks);
+                self.spilled = Some(spilled);
+                self.stage = Stage::Distinguishes(Box::new(values));
+                return Ok(());
+            }
             turn.blocking(|| spilled.evict_rest(self.groups.tables_mut()))?;
-            let level = self.level + 1;
-            self.tasks.extend(spilled.finish(turn)?.into_iter().flatten().map(|run| (level, run)));
+            self.add_tasks(spilled, turn)?;
         }
         self.next = (0, 0);
         self.stage = Stage::Sends;
+        Ok(())
+    }
+
+    /// The partitions that were written are done later.
+    fn add_tasks(&mut self, spilled: Spilled, turn: &Turn<'_>) -> Result<(), BoxError> {
+        let level = self.level + 1;
+        self.tasks.extend(spilled.finish(turn)?.into_iter().flatten().map(|run| (level, run)));
+        Ok(())
+    }
+
+    /// Makes the next values distinct.
+    fn distinguish(&mut self, mut values: Box<Values>, turn: &Turn<'_>) -> Result<(), BoxError> {
+        let mut spilled = self.spilled.take().expect("values are of groups that were written");
+        for _ in 0..RECORDS / UNCHECKED {
+            if !values.settle(UNCHECKED, &mut spilled, turn)? {
+                self.add_tasks(spilled, turn)?;
+                self.stage = Stage::Sends;
+                return Ok(());
+            }
+            let (terms, booking) = (&self.terms, &self.booking);
+            self.hold.book(values.bytes() + spilled.bytes(), |bytes| booking.ask(terms, turn, bytes))?;
+            if turn.is_stopped() {
+                break;
+            }
+        }
+        self.spilled = Some(spilled);
+        self.stage = Stage::Distinguishes(values);
         Ok(())
     }
 
@@ -704,13 +769,14 @@ impl Aggregate {
     fn finish(&mut self, turn: &mut Turn<'_>) -> Result<bool, BoxError> {
         match std::mem::replace(&mut self.stage, Stage::Sends) {
             Stage::Takes => self.seal(turn)?,
+            Stage::Distinguishes(values) => self.distinguish(values, turn)?,
             Stage::Reads(words) => self.read(words, turn)?,
             Stage::Sends => {
                 if self.settle(turn) || self.put_out(turn) {
                     return Ok(true);
                 }
                 let Some((level, run)) = self.tasks.pop() else { return Ok(false) };
-                let table = self.groups.table(0).expect("there is a table").empty();
+                let table = self.groups.table(0).expect("there is a table").for_records();
                 // One table, because records are added to it without waiting.
                 self.groups = Parted::new(table, u64::MAX, &self.terms.limits);
                 self.level = level;

@@ -5,7 +5,8 @@
 //! budget, such as the process's, may refuse less than that; then a box spills what it holds. Therefore a box books the memory that
 //! spilling itself takes, for sorting, writing and reading, together with the rows that it is for ([`Hold`]).
 //!
-//! Ids are written as they are. Terms that the query computes stay in memory, and ids in files refer to them.
+//! Ids are written as they are. Terms that the query computes, and that ids in files refer to, have a part of the run's memory, beyond which
+//! they are in files of their own ([`Kept`](vicus_rdf::Kept)).
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ pub struct Spill {
     /// The temporary files.
     pub scratch: Arc<Scratch>,
     /// The bytes that all boxes of the run may hold together. Those that can spill share three quarters of it; the rest is for others,
-    /// and for terms that the query computes.
+    /// and for terms that the query computes: a sixteenth for those that are kept until its end.
     pub budget: u64,
 }
 

@@ -1,12 +1,13 @@
 //! Groups that an aggregate has no memory for, as records in files.
 //!
 //! ```text
-//!  0, keys, state of each aggregate that is not DISTINCT      what was folded of a group
-//!  n, keys, values                                            values that the aggregate number n - 1, which is DISTINCT, has seen
+//!  0, keys, state of each aggregate that is not DISTINCT      what was folded of a group while values of DISTINCT ones were remembered
+//!  1, keys, state of each aggregate                           what was folded of a group later
+//!  n, keys, values                                            values of the aggregate number n - 2, which is DISTINCT
 //! ```
 //!
-//! A group may have several records of both kinds, because it began anew when it had been written. States are put together; values are
-//! folded when all of a group are there, each once. All is in words of 64 bits.
+//! A group may have several records of each kind, because it began anew when it had been written. States are put together; values are
+//! made distinct first ([`Values`](super::values::Values)), and folded then. All is in words of 64 bits.
 
 use super::{FoldSpec, Groups, State, append};
 use crate::algebra::Fold;
@@ -33,22 +34,83 @@ pub(super) struct Spilled {
     /// Partitions below this one are still in memory only.
     resident: usize,
     scatter: Scatter,
+    /// The values of DISTINCT aggregates, if there are such: each in the partition of its group and itself.
+    values: Option<Scatter>,
+    record: Vec<u64>,
 }
 
+/// What a record begins with: the group's keys follow, and then the states of its aggregates, without those of the DISTINCT ones or with
+/// them; or the values of an aggregate of this number more, which no other record of the group has.
+const UNDISTINCT: u64 = 0;
+const STATES: u64 = 1;
+const VALUES: u64 = 2;
+
 impl Spilled {
-    /// Of groups with so many keys.
-    pub(super) fn new(terms: &Terms, spiller: &Spiller, level: u32, keys: usize) -> Spilled {
-        let scatter = Scatter::new(spiller, terms.most_held(), 1);
-        Spilled { by: terms.key, level, keys, resident: scatter.partitions(), scatter }
+    /// Of groups with so many keys. With `values`, DISTINCT aggregates have values.
+    pub(super) fn new(terms: &Terms, spiller: &Spiller, level: u32, keys: usize, values: bool) -> Spilled {
+        let scatter = || Scatter::new(spiller, terms.most_held() / if values { 2 } else { 1 }, 1);
+        let (scatter, values) = (scatter(), values.then(scatter));
+        Spilled { by: terms.key, level, keys, resident: scatter.partitions(), scatter, values, record: Vec::new() }
     }
 
     /// Bytes of memory.
     pub(super) fn bytes(&self) -> u64 {
-        self.scatter.bytes()
+        self.scatter.bytes() + self.values.as_ref().map_or(0, Scatter::bytes)
     }
 
     fn partition(&self, key: &[u64]) -> usize {
         partition_of(self.by, self.by.hash(key.iter().copied()), self.level, self.scatter.partitions())
+    }
+
+    /// The partitions of the groups, if they are written.
+    fn places(&self, groups: &Groups) -> Vec<Option<usize>> {
+        let places = groups.keys().map(|key| Some(self.partition(key)).filter(|&partition| partition >= self.resident));
+        let mut all = Vec::new();
+        all.grow_or_give_up(groups.count);
+        all.extend(places);
+        all
+    }
+
+    /// Adds a value of a group to those that are to be made distinct: the number of the aggregate, the group's keys, the values.
+    fn deal_value(&mut self, record: &[u64]) -> Result<(), FileError> {
+        let values = self.values.as_mut().expect("only DISTINCT aggregates have values");
+        let hash = self.by.hash(record.iter().copied());
+        values.write(partition_of(self.by, hash, self.level, values.partitions()), record)
+    }
+
+    /// Adds such a record, which no other one is equal to, to its group's partition.
+    ///
+    /// # Errors
+    /// The disk is full, or the system refuses.
+    pub(super) fn write_value(&mut self, record: &[u64]) -> Result<(), FileError> {
+        let partition = self.partition(&record[1..=self.keys]);
+        self.record.clear();
+        self.record.push(VALUES + record[0]);
+        self.record.extend_from_slice(&record[1..]);
+        self.scatter.write(partition, &self.record)
+    }
+
+    /// The values that are to be made distinct, by partition. All groups must have been written.
+    ///
+    /// # Errors
+    /// The disk is full, or the system refuses.
+    pub(super) fn take_values(&mut self, turn: &Turn<'_>) -> Result<Vec<Arc<RowRun>>, FileError> {
+        let Some(values) = self.values.take() else { return Ok(Vec::new()) };
+        Ok(values.finish(turn)?.into_iter().flatten().collect())
+    }
+
+    /// Whether values of DISTINCT aggregates were written.
+    pub(super) fn has_values(&self) -> bool {
+        self.values.as_ref().is_some_and(|values| (0..values.partitions()).any(|partition| values.is_open(partition)))
+    }
+
+    /// Writes all groups.
+    ///
+    /// # Errors
+    /// The disk is full, or the system refuses.
+    pub(super) fn evict_all<'a>(&mut self, tables: impl Iterator<Item = &'a mut Groups>) -> Result<(), FileError> {
+        self.resident = 0;
+        self.evict_rest(tables)
     }
 
     /// Writes groups, at least a quarter of them if their partitions have about equally many. Partitions that were written before are
@@ -58,9 +120,8 @@ impl Spilled {
     /// The disk is full, or the system refuses.
     pub(super) fn evict<'a>(&mut self, tables: impl Iterator<Item = &'a mut Groups>) -> Result<(), FileError> {
         let tables: Vec<&mut Groups> = tables.collect();
-        let keys = self.keys.max(1);
         let mut counts = vec![0; self.scatter.partitions()];
-        for key in tables.iter().flat_map(|table| table.keys.chunks_exact(keys)) {
+        for key in tables.iter().flat_map(|table| table.keys()) {
             counts[self.partition(key)] += 1;
         }
         let all: usize = counts.iter().sum();
@@ -76,13 +137,8 @@ impl Spilled {
     /// The disk is full, or the system refuses.
     pub(super) fn evict_rest<'a>(&mut self, tables: impl Iterator<Item = &'a mut Groups>) -> Result<(), FileError> {
         for table in tables {
-            let keys = self.keys.max(1);
-            let places = table.keys.chunks_exact(keys).map(|key| {
-                let partition = self.partition(key);
-                (partition >= self.resident).then_some(partition)
-            });
-            let places: Vec<Option<usize>> = places.collect();
-            table.write(&places, &mut self.scatter)?;
+            let places = self.places(table);
+            table.write(&places, self)?;
         }
         Ok(())
     }
@@ -107,7 +163,10 @@ impl Words {
     }
 
     /// The next word; `None` at the end.
-    fn next(&mut self) -> Result<Option<u64>, FileError> {
+    ///
+    /// # Errors
+    /// The system refuses, or the bytes are not as they were written.
+    pub(super) fn next(&mut self) -> Result<Option<u64>, FileError> {
         Ok(self.reader.advance()?.then(|| self.reader.row()[0]))
     }
 
@@ -116,7 +175,11 @@ impl Words {
         Ok(self.next()?.expect("records were written as a whole, and their blocks have checksums"))
     }
 
-    fn words(&mut self, count: usize, into: &mut Vec<u64>) -> Result<(), FileError> {
+    /// Appends the next words of a record.
+    ///
+    /// # Errors
+    /// As [`Words::next`].
+    pub(super) fn words(&mut self, count: usize, into: &mut Vec<u64>) -> Result<(), FileError> {
         for _ in 0..count {
             into.push(self.word()?);
         }
@@ -279,7 +342,7 @@ impl State {
 
 impl Groups {
     /// Writes the groups that have a place, each to its partition, and keeps the others.
-    fn write(&mut self, places: &[Option<usize>], scatter: &mut Scatter) -> Result<(), FileError> {
+    fn write(&mut self, places: &[Option<usize>], into: &mut Spilled) -> Result<(), FileError> {
         if places.iter().all(Option::is_none) {
             return Ok(());
         }
@@ -306,12 +369,12 @@ impl Groups {
             };
             numbers.push(0);
             record.clear();
-            record.push(0);
+            record.push(if self.seen.iter().any(Option::is_some) { UNDISTINCT } else { STATES });
             record.extend_from_slice(key);
             // A DISTINCT aggregate's state is made again of its values.
             let folded = states.zip(&self.seen).filter(|(_, seen)| seen.is_none());
             folded.for_each(|(state, _)| state.put(&mut record));
-            scatter.write(*place, &record)?;
+            into.scatter.write(*place, &record)?;
         }
         for (fold, seen) in self.seen.iter_mut().enumerate() {
             let Some(seen) = seen else { continue };
@@ -319,11 +382,11 @@ impl Groups {
                 let number = row[0] as usize;
                 record.clear();
                 match places[number] {
-                    Some(place) => {
-                        record.push(1 + fold as u64);
+                    Some(_) => {
+                        record.push(fold as u64);
                         record.extend_from_slice(&self.keys[number * keys..(number + 1) * keys]);
                         record.extend_from_slice(&row[1..]);
-                        scatter.write(place, &record)?;
+                        into.deal_value(&record)?;
                     }
                     None => {
                         record.push(u64::from(numbers[number]));
@@ -348,23 +411,20 @@ impl Groups {
         let group = self.group(&key);
         let (terms, spec) = (Arc::clone(&self.terms), Arc::clone(&self.spec));
         let first = group * spec.folds.len();
-        if what == 0 {
-            for (number, fold) in spec.folds.iter().enumerate().filter(|(_, fold)| fold.distinct.is_none()) {
+        if what < VALUES {
+            let is_there = |fold: &FoldSpec| what == STATES || fold.distinct.is_none();
+            for (number, fold) in spec.folds.iter().enumerate().filter(|(_, fold)| is_there(fold)) {
                 let state = State::read(&fold.fold, words)?;
                 self.text_bytes += self.states[first + number].join(&terms, &fold.fold, state) as u64;
             }
         } else {
-            let number = what as usize - 1;
+            let number = (what - VALUES) as usize;
             let fold = &spec.folds[number];
             let columns = fold.distinct.as_deref().expect("only such aggregates have values");
             key.clear();
-            key.push(group as u64);
             words.words(columns.len(), &mut key)?;
-            if self.seen[number].as_mut().expect("it is DISTINCT").enter(&key) {
-                let id = value_of(fold, columns, &key[1..]);
-                let state = &mut self.states[first + number];
-                self.text_bytes += state.add(&terms, &self.scratch, &fold.fold, 1, id) as u64;
-            }
+            let state = &mut self.states[first + number];
+            self.text_bytes += state.add(&terms, &self.scratch, &fold.fold, 1, value_of(fold, columns, &key)) as u64;
         }
         self.row = key;
         Ok(true)

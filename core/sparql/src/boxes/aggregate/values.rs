@@ -1,0 +1,104 @@
+//! The values of DISTINCT aggregates that are in files: dealt there by group and value, and made distinct partition by partition.
+//!
+//! A group's values may be more than there is memory for, so its values lie in many partitions. What is left of a partition goes to that of
+//! its group, where each value is folded once.
+
+use super::AggregateSpec;
+use super::records::{Spilled, Words};
+use crate::boxes::distinct::Wide;
+use crate::boxes::parted::{Filter, Table};
+use crate::boxes::scatter::{DEEPEST, Scatter, partition_of};
+use crate::boxes::spill::{RowRun, Spiller};
+use std::sync::Arc;
+use vicus_files::FileError;
+use vicus_flow::Turn;
+use vicus_flow::library::HashKey;
+
+/// Values of the groups that were written.
+pub(super) struct Values {
+    spec: Arc<AggregateSpec>,
+    by: HashKey,
+    spiller: Spiller,
+    /// How many bytes the box may hold.
+    most: u64,
+    /// Partitions that are not yet distinct, with their levels.
+    tasks: Vec<(u32, Arc<RowRun>)>,
+    /// The partition at hand, and its level.
+    reading: Option<(u32, Words)>,
+    /// The values found there, by the number of the aggregate; each row has the group's keys and the values.
+    seen: Vec<Option<Wide>>,
+    /// Those that `seen` has no room for.
+    dealt: Option<Scatter>,
+    record: Vec<u64>,
+}
+
+impl Values {
+    /// The values in these partitions.
+    pub(super) fn new(
+        spec: &Arc<AggregateSpec>,
+        by: HashKey,
+        spiller: &Spiller,
+        most: u64,
+        tasks: Vec<(u32, Arc<RowRun>)>,
+    ) -> Values {
+        let (spec, spiller) = (Arc::clone(spec), spiller.clone());
+        Values { spec, by, spiller, most, tasks, reading: None, seen: Vec::new(), dealt: None, record: Vec::new() }
+    }
+
+    fn seen_bytes(&self) -> u64 {
+        self.seen.iter().flatten().map(Wide::bytes).sum()
+    }
+
+    /// The bytes that it needs: a table grows by making a larger one beside it.
+    pub(super) fn bytes(&self) -> u64 {
+        2 * self.seen_bytes() + self.dealt.as_ref().map_or(0, Scatter::bytes)
+    }
+
+    /// Reads at most so many values; false when all are distinct and with their groups.
+    ///
+    /// # Errors
+    /// The disk is full, or the system refuses.
+    pub(super) fn settle(&mut self, most: usize, groups: &mut Spilled, turn: &Turn<'_>) -> Result<bool, FileError> {
+        let Some((level, mut words)) = self.reading.take() else {
+            let Some((level, run)) = self.tasks.pop() else { return Ok(false) };
+            let keys = self.spec.keys.len();
+            let seen =
+                self.spec.folds.iter().map(|fold| Some(Wide::new(keys + fold.distinct.as_ref()?.len(), self.by)));
+            self.seen = seen.collect();
+            self.reading = Some((level, Words::new(&run)));
+            return Ok(true);
+        };
+        for _ in 0..most {
+            let Some(fold) = words.next()? else {
+                if let Some(dealt) = self.dealt.take() {
+                    self.tasks.extend(dealt.finish(turn)?.into_iter().flatten().map(|run| (level + 1, run)));
+                }
+                self.seen.clear();
+                return Ok(true);
+            };
+            let fold = fold as usize;
+            let seen = self.seen[fold].as_mut().expect("only DISTINCT aggregates have values");
+            self.record.clear();
+            self.record.push(fold as u64);
+            words.words(seen.width(), &mut self.record)?;
+            match &mut self.dealt {
+                None => {
+                    if seen.enter(&self.record[1..]) {
+                        groups.write_value(&self.record)?;
+                    }
+                }
+                Some(dealt) if !seen.has(&self.record[1..]) => {
+                    let hash = self.by.hash(self.record.iter().copied());
+                    dealt.write(partition_of(self.by, hash, level + 1, dealt.partitions()), &self.record)?;
+                }
+                Some(_) => {}
+            }
+        }
+        // A quarter is for the files, and another one for those of the groups.
+        if self.dealt.is_none() && level < DEEPEST && 2 * self.seen_bytes() > self.most / 2 {
+            self.dealt = Some(Scatter::new(&self.spiller, self.most, 1));
+        }
+        self.reading = Some((level, words));
+        Ok(true)
+    }
+}
