@@ -102,6 +102,9 @@ pub(crate) struct Args {
     /// The bytes of memory for plans of queries that may come again.
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "64M")]
     plan_cache: u64,
+    /// The bytes of memory for short answers to queries that may come again while the data stays as it is; 0 keeps none.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "64M")]
+    answer_cache: u64,
     /// What a query without FROM reads as its default graph: the triples that are in no named graph, or the union of all named graphs.
     #[arg(long, value_enum, default_value_t = DefaultGraph::Own)]
     default_graph: DefaultGraph,
@@ -190,6 +193,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         grace: args.grace,
         clients,
         plan_cache_bytes: args.plan_cache,
+        answer_cache_bytes: args.answer_cache,
         name: args.name(),
         tables: tables(&args.table)?,
     };
