@@ -25,6 +25,8 @@ pub struct Instance {
     stop: AtomicU8,
     settled: AtomicBool,
     is_timed: AtomicBool,
+    /// Nanoseconds. Seats write it while there are some left, and the request is not alone.
+    head_start: AtomicU64,
     failure: Mutex<Option<FlowError>>,
     /// Set before it starts, if it has a budget.
     account: OnceLock<Arc<Account>>,
@@ -106,6 +108,7 @@ impl Instance {
                 stop: AtomicU8::new(GOES_ON),
                 settled: AtomicBool::new(false),
                 is_timed: AtomicBool::new(false),
+                head_start: AtomicU64::new(0),
                 failure: Mutex::new(None),
                 account: OnceLock::new(),
             }
@@ -139,6 +142,25 @@ impl Instance {
     #[inline]
     pub(crate) fn is_timed(&self) -> bool {
         self.is_timed.load(Ordering::Relaxed)
+    }
+
+    /// For so many nanoseconds of its boxes' invocations beside other requests, its boxes go before theirs, in a world that has a
+    /// [front](vicus_schedule::Plan::front) and a clock. To be called before it starts.
+    pub fn set_head_start(&self, ns: u64) {
+        self.head_start.store(ns, Ordering::Relaxed);
+    }
+
+    /// Whether some of its head start is left.
+    #[inline]
+    pub fn has_head_start(&self) -> bool {
+        self.head_start.load(Ordering::Relaxed) > 0
+    }
+
+    /// An invocation has taken so long of it.
+    pub fn spend_head_start(&self, ns: u64) {
+        // Relaxed: only the order of tasks depends on it.
+        let spent = |left: u64| (left > 0).then(|| left.saturating_sub(ns));
+        let _ = self.head_start.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spent);
     }
 
     /// Where tasks of its boxes book what they hold; `None` if it has no budget.

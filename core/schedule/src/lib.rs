@@ -22,6 +22,7 @@ mod context;
 mod dealing;
 mod decision;
 mod depend;
+mod front;
 mod look;
 mod plan;
 mod policies;
@@ -39,6 +40,7 @@ pub use context::{Context, ContextRef, ReadyTask, TaskGraph, TaskNode, Unspawned
 pub use dealing::{Dealing, Dealt, Shares, Whereabouts};
 pub use decision::{Decision, TaskName};
 pub use depend::Dependences;
+pub use front::{FRONT_RULE, FRONT_TURN_NS};
 pub use look::{DEEP, Found, Queues, QueuesByRequest, Way, look, look_waiting};
 pub use plan::{
     End, Idle, MOST_THREADS, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, Robber, Scan, SeatId,

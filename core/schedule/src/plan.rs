@@ -62,6 +62,8 @@ pub struct Plan {
     pub dealing: Option<Dealing>,
     /// If not `None`, a seat takes a task only together with a token, of which each push adds one.
     pub tokens: Option<Tokens>,
+    /// The queue of requests that have only just begun, before all others ([`Plan::with_front`]); `None`: they go the way of all.
+    pub front: Option<QueueId>,
 }
 
 /// Locality queues' pool of tokens (Wittmann and Hager, 2010, §2.2): the queues hold blocks of work, and the holder of a token
@@ -245,7 +247,7 @@ impl Scan {
 }
 
 /// The largest number of a strategy's rule, counted from 1, and one more: takes are counted by rule.
-pub const RULES: usize = 6;
+pub const RULES: usize = 7;
 
 /// The most threads for which a plan is made: it grows with the square of their number.
 pub const MOST_THREADS: usize = 2048;

@@ -7,13 +7,15 @@
 //!
 //! The order in which a seat gets its tasks:
 //!
-//! 1. its *next* task: the last immediate box that its last invocation activated;
-//! 2. what it was *called* for: tasks that no other seat may run;
-//! 3. what it has *kept*: tasks that a full queue refused, and those that it spawned on a deep stack;
-//! 4. the plan's probes.
+//! 1. if no task waits on it, what is in the plan's *front*, but not without end ([`FRONT_TURN_NS`]);
+//! 2. its *next* task: the last immediate box that its last invocation activated;
+//! 3. what it was *called* for: tasks that no other seat may run;
+//! 4. what it has *kept*: tasks that a full queue refused, and those that it spawned on a deep stack;
+//! 5. the plan's probes.
 //!
 //! The hot path is [`Seat::find`] and [`Seat::activated`]: they allocate nothing.
 
+use crate::front::{FRONT_RULE, FRONT_TAKE, FRONT_TURN_NS};
 use crate::{
     Access, DEEP, Dealing, Dealt, Found, Idle, Kind, Plan, QueueId, QueuesByRequest, RequestId, SeatId, SeatPlan,
     Shares, Sleeper, Wake, Way, Whereabouts, look, look_waiting,
@@ -64,6 +66,10 @@ pub struct Seat<T> {
     turn: usize,
     /// Sums of a task's bytes by location.
     shares: Shares,
+    /// The plan's front.
+    front: Option<QueueId>,
+    /// How long it has worked at tasks from there, in nanoseconds, since it last had another one.
+    front_ns: u64,
 }
 
 /// A task that a seat has found.
@@ -144,6 +150,8 @@ impl<T> Seat<T> {
             sent: 0,
             turn: 0,
             shares: Shares::default(),
+            front: plan.front,
+            front_ns: 0,
         }
     }
 
@@ -164,7 +172,9 @@ impl<T> Seat<T> {
     where
         Q: QueuesByRequest<Task = T>,
     {
-        let (task, way) = if let Some(next) = self.next.take() {
+        let (task, way) = if let Some(found) = self.find_front(&mut queues) {
+            found
+        } else if let Some(next) = self.next.take() {
             (next.task, Way::new(next.rule, next.queue))
         } else if let Some(task) = called().or_else(|| self.kept.pop()) {
             (task, Way::KEPT)
@@ -174,7 +184,28 @@ impl<T> Seat<T> {
             self.look_far(self.waits_for(), plan, queues)?
         };
         self.pause_ns = 0;
+        if self.front_ns > 0 && way.queue() != self.front {
+            self.front_ns = 0;
+        }
         Some(Run { task, way, leaves: self.woken.is_some() && self.drop_own_wake(way) })
+    }
+
+    /// A task from the front, before all else. A seat on which a task waits finds those of its request by the plan's last probe.
+    #[inline]
+    fn find_front<Q>(&mut self, queues: &mut Q) -> Option<(T, Way)>
+    where
+        Q: QueuesByRequest<Task = T>,
+    {
+        let front = self.front?;
+        if self.front_ns >= FRONT_TURN_NS || self.waits_for().is_some() {
+            return None;
+        }
+        Some((queues.take(front, FRONT_TAKE, 0, None)?, Way::new(FRONT_RULE, front)))
+    }
+
+    /// It has worked for so long at a task from the front.
+    pub fn worked_at_front(&mut self, ns: u64) {
+        self.front_ns = self.front_ns.saturating_add(ns);
     }
 
     /// Forgets the wake if the found task is from its queue. Whether the seat is still to leave that task to another one.

@@ -7,7 +7,7 @@ use std::fmt;
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { strategy, queues, seats, pools, entry, homes, in_turn, dealing, tokens } = self;
+        let Plan { strategy, queues, seats, pools, entry, homes, in_turn, dealing, tokens, front } = self;
         writeln!(f, "strategy {strategy}")?;
         for (index, queue) in queues.iter().enumerate() {
             writeln!(f, "q{index} {queue}")?;
@@ -31,6 +31,9 @@ impl fmt::Display for Plan {
         if let Some(Tokens { capacity }) = tokens {
             let most = capacity.map_or("any number".to_owned(), |tokens| format!("at most {tokens}"));
             writeln!(f, "tokens: {most}; a task is taken with one")?;
+        }
+        if let Some(front) = front {
+            writeln!(f, "requests that have just begun: to {}, where a free seat looks first", self.name(*front))?;
         }
         writeln!(f, "entry: {}", self.names(entry))
     }

@@ -95,6 +95,12 @@ impl Plan {
                 queue.name
             );
         }
+        if let Some(front) = self.front {
+            let queue = &self.queues[front.index()];
+            let everyone = self.seats.iter().all(|seat| serves(seat, front));
+            let is_open = queue.owner.is_none() && queue.capacity.is_none();
+            assert!(everyone && is_open, "{name}: every seat pushes to the front, and takes from it");
+        }
         self.assert_waiting();
         if let Some(dealing) = &self.dealing {
             self.assert_dealing(dealing);

@@ -1,10 +1,11 @@
 //! Connections: accepted within a bound, with TLS or without, each served by a task of its own.
 
-use crate::routes::Arrived;
+use crate::routes::{Arrived, kept};
 use crate::server::ServerError;
 use crate::shared::Shared;
 use axum::Router;
 use axum::extract::Extension;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
@@ -66,10 +67,10 @@ pub(crate) async fn accept(
             shared.metrics.connections.fetch_add(1, Ordering::Relaxed);
             let arrived = Arrived { from, is_tls: tls.is_some() };
             match tls {
-                None => serve(stream, arrived, &builder, watcher, routes, time).await,
+                None => serve(stream, (Arc::clone(&shared), arrived), &builder, watcher, routes, time).await,
                 Some(tls) => {
                     if let Ok(Ok(stream)) = tokio::time::timeout(time, tls.accept(stream)).await {
-                        serve(stream, arrived, &builder, watcher, routes, time).await;
+                        serve(stream, (Arc::clone(&shared), arrived), &builder, watcher, routes, time).await;
                     }
                 }
             }
@@ -93,14 +94,25 @@ fn builder(head_time: Duration) -> Builder<TokioExecutor> {
 
 async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
-    arrived: Arrived,
+    (shared, arrived): (Arc<Shared>, Arrived),
     builder: &Builder<TokioExecutor>,
     watcher: hyper_util::server::graceful::Watcher,
     routes: Router,
     time: Duration,
 ) {
     let stream = Opening { inner: stream, seen: 0, late: Some(Box::pin(tokio::time::sleep(time))) };
-    let service = TowerToHyperService::new(routes.layer(Extension(arrived)));
+    let routes = TowerToHyperService::new(routes.layer(Extension(arrived)));
+    let service = service_fn(move |mut request| {
+        let kept = kept(&shared, arrived, &mut request);
+        let asked = if kept.is_none() { Some(routes.call(request)) } else { None };
+        async move {
+            match (kept, asked) {
+                (Some(kept), _) => Ok(kept),
+                (None, Some(asked)) => asked.await,
+                (None, None) => unreachable!("what is not kept is asked for"),
+            }
+        }
+    });
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     // What a client does wrong, or that it goes, is its own matter.
     let _ = watcher.watch(connection.into_owned()).await;

@@ -62,6 +62,11 @@ impl Held {
         last.clone()
     }
 
+    /// The number of [`Held::now`].
+    pub(crate) fn version(&self) -> u64 {
+        self.now().number
+    }
+
     /// What names a version of the data, for this start of the server.
     pub(crate) fn tag(&self, version: u64) -> String {
         format!("{:x}-{version}", self.started)

@@ -115,6 +115,7 @@ async fn get(shared: &Arc<Shared>, request: &Request, graph: Named) -> Result<Re
         none_match: request.none_match(),
         own_default: true,
         is_traced: false,
+        key: None,
     };
     let begun = request.begin(shared, ("get", "graph"), &asked.text)?;
     Ok(query::answer(shared, asked, begun).await)

@@ -10,6 +10,8 @@
 //!                               whole body                    stream of text ──▶ body, piece by piece
 //! ```
 //!
+//! A request that has been answered at the same version of the data is answered from what is kept of that (`answers.rs`), before it is routed.
+//!
 //! The network's threads never run boxes, and boxes never wait for sockets: what a client has not taken yet waits in a bounded stream, and
 //! boxes that would write more pause. A connection that is closed drops its response, which cancels the query.
 //!
@@ -17,6 +19,7 @@
 
 mod access;
 mod answer;
+mod answers;
 mod api;
 mod body;
 mod coding;

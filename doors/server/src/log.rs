@@ -29,6 +29,10 @@ impl AccessLog {
         Ok(AccessLog::File(Arc::new(Mutex::new(file))))
     }
 
+    pub(crate) fn is_off(&self) -> bool {
+        matches!(self, AccessLog::Off)
+    }
+
     /// A log that can't be written to must not end the server.
     pub(crate) fn write(&self, line: &Line<'_>) {
         let write = |out: &mut dyn Write| {

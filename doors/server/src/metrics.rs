@@ -137,10 +137,11 @@ pub(crate) fn text(shared: &Shared) -> String {
         let _ = writeln!(out, "vicus_request_seconds_count{{kind=\"{name}\"}} {count}");
     }
     let (plans, plan_bytes) = shared.plans.held();
+    let (answers, answer_bytes) = shared.answers.held();
     let version = shared.data.now();
     let memory = shared.service.memory();
     let held = version.snapshot.memory();
-    let single: [(&str, &str, &str, u64); 19] = [
+    let single: [(&str, &str, &str, u64); 23] = [
         ("requests_running", "gauge", "Requests that run.", shared.requests.running() as u64),
         ("requests_waiting", "gauge", "Requests that wait for a thread.", shared.jobs.waiting() as u64),
         ("connections", "gauge", "Connections that are open.", read(&metrics.connections)),
@@ -164,6 +165,15 @@ pub(crate) fn text(shared: &Shared) -> String {
         ("plan_cache_misses_total", "counter", "Queries that were parsed and planned.", read(&shared.plans.misses)),
         ("plan_cache_plans", "gauge", "Plans that are kept.", plans as u64),
         ("plan_cache_bytes", "gauge", "Bytes of plans that are kept.", plan_bytes),
+        ("answer_cache_hits_total", "counter", "Queries whose answer was kept.", read(&shared.answers.hits)),
+        (
+            "answer_cache_misses_total",
+            "counter",
+            "Queries whose answer may be kept and was not.",
+            read(&shared.answers.misses),
+        ),
+        ("answer_cache_answers", "gauge", "Answers that are kept.", answers as u64),
+        ("answer_cache_bytes", "gauge", "Bytes of answers that are kept.", answer_bytes),
         (
             "memory_taken_bytes",
             "gauge",

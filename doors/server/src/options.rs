@@ -27,6 +27,8 @@ pub struct Options {
     pub clients: ClientLimits,
     /// Bytes of memory for plans that are kept.
     pub plan_cache_bytes: u64,
+    /// Bytes of memory for short answers that are kept; 0 keeps none.
+    pub answer_cache_bytes: u64,
     /// What the data is called on the page.
     pub name: String,
     /// Files that SQL may read as tables.
@@ -45,6 +47,7 @@ impl Default for Options {
             grace: Duration::from_secs(10),
             clients: ClientLimits::default(),
             plan_cache_bytes: 64 << 20,
+            answer_cache_bytes: 64 << 20,
             name: String::new(),
             tables: Tables::default(),
         }

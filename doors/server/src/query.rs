@@ -1,6 +1,7 @@
 //! A query, from its request to its answer.
 
-use crate::answer::{Failure, put, short};
+use crate::answer::{Failure, short};
+use crate::answers::{self, Lasting};
 use crate::body::Body;
 use crate::coding::{Coding, Packer};
 use crate::data::Version;
@@ -55,6 +56,8 @@ pub(crate) struct Asked {
     pub(crate) own_default: bool,
     /// A time line is wanted.
     pub(crate) is_traced: bool,
+    /// Under which its answer may be kept.
+    pub(crate) key: Option<answers::Key>,
 }
 
 /// How a query began.
@@ -64,6 +67,8 @@ enum Started {
         media_type: &'static str,
         coding: Coding,
         tag: Option<String>,
+        /// Of the data.
+        version: u64,
         bytes: Vec<u8>,
         rows: u64,
     },
@@ -128,11 +133,21 @@ pub(crate) async fn answer(shared: &Arc<Shared>, asked: Asked, begun: Begun) -> 
         }
     };
     match started {
-        Started::Whole { media_type, coding, tag, bytes, rows } => {
+        Started::Whole { media_type, coding, tag, version, bytes, rows } => {
             shared.metrics.rows.fetch_add(rows, Ordering::Relaxed);
             let count = bytes.len();
             let mut response = short(StatusCode::OK, media_type, bytes);
-            set_headers(response.headers_mut(), coding, tag.as_deref());
+            set_headers(response.headers_mut(), coding, tag.as_deref().and_then(header_of));
+            if let Some(tag) = tag.filter(|_| asked.key.is_some() && !asked.is_head) {
+                response.extensions_mut().insert(Lasting {
+                    version,
+                    media_type,
+                    coding,
+                    tag,
+                    rows,
+                    first_rows: asked.first_rows,
+                });
+            }
             note(shared, &begun.entry, Kind::Query, 200, count as u64, rows, None);
             begun.end("done", None, rows);
             response
@@ -140,7 +155,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, asked: Asked, begun: Begun) -> 
         Started::Stream(streaming) => stream(shared, &asked, *streaming, begun).await,
         Started::NotModified { tag } => {
             let mut response = short(StatusCode::NOT_MODIFIED, "", Vec::new());
-            set_headers(response.headers_mut(), Coding::Identity, Some(&tag));
+            set_headers(response.headers_mut(), Coding::Identity, header_of(&tag));
             note(shared, &begun.entry, Kind::Query, 304, 0, 0, None);
             begun.end("done", None, 0);
             response
@@ -175,10 +190,7 @@ pub(crate) fn note(
     rows: u64,
     error: Option<String>,
 ) {
-    let time = entry.began.elapsed();
-    shared.metrics.add(kind, status, time);
-    shared.metrics.bytes.fetch_add(bytes, Ordering::Relaxed);
-    let line = Line {
+    count_answer(shared, kind, status, entry.began.elapsed(), bytes, |time| Line {
         id: &entry.id,
         client: entry.client.to_string(),
         method: entry.kind,
@@ -189,8 +201,23 @@ pub(crate) fn note(
         rows,
         bytes,
         error,
-    };
-    shared.options.log.write(&line);
+    });
+}
+
+/// The same for a request that may have no entry.
+pub(crate) fn count_answer<'a>(
+    shared: &Shared,
+    kind: Kind,
+    status: u16,
+    time: Duration,
+    bytes: u64,
+    line: impl FnOnce(Duration) -> Line<'a>,
+) {
+    shared.metrics.add(kind, status, time);
+    shared.metrics.bytes.fetch_add(bytes, Ordering::Relaxed);
+    if !shared.options.log.is_off() {
+        shared.options.log.write(&line(time));
+    }
 }
 
 /// On a job's thread: parses, plans, and begins.
@@ -271,7 +298,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
                 false => prepared.explain(None),
             };
             let (media_type, bytes) = (offer.media_type(), text.into_bytes());
-            return Ok(Started::Whole { media_type, coding: Coding::Identity, tag: None, bytes, rows: 0 });
+            return Ok(Started::Whole { media_type, coding: Coding::Identity, tag: None, version: 0, bytes, rows: 0 });
         }
     };
     let is_short = prepared.is_short();
@@ -280,8 +307,10 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
     if let Some(tag) = tag.as_ref().filter(|tag| asked.none_match.as_ref().is_some_and(|known| has_tag(known, tag))) {
         return Ok(Started::NotModified { tag: tag.clone() });
     }
+    let number = version.number;
     if asked.is_head {
-        return Ok(Started::Whole { media_type, coding: Coding::Identity, tag, bytes: Vec::new(), rows: 0 });
+        let (coding, bytes) = (Coding::Identity, Vec::new());
+        return Ok(Started::Whole { media_type, coding, tag, version: number, bytes, rows: 0 });
     }
     // A short answer is packed when it is there.
     let coding = if is_short { Coding::Identity } else { asked.coding };
@@ -312,7 +341,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
         true => coding.pack(bytes).map_err(|error| Stopped::Format(format!("the answer can't be packed: {error}")))?,
         false => bytes,
     };
-    Ok(Started::Whole { media_type, coding, tag, bytes, rows: outcome.rows })
+    Ok(Started::Whole { media_type, coding, tag, version: number, bytes, rows: outcome.rows })
 }
 
 /// Counts what a query cost.
@@ -344,19 +373,24 @@ fn tag_of(shared: &Shared, asked: &Asked, prepared: &Prepared, version: &Version
 }
 
 /// Whether `If-None-Match` has a tag (RFC 9110, §13.1.2).
-fn has_tag(known: &str, tag: &str) -> bool {
+pub(crate) fn has_tag(known: &str, tag: &str) -> bool {
     let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     known.trim() == "*" || known.split(',').any(|each| opaque(each) == opaque(tag))
 }
 
-fn set_headers(headers: &mut HeaderMap, coding: Coding, tag: Option<&str>) {
+/// A tag as a header has it.
+pub(crate) fn header_of(tag: &str) -> Option<HeaderValue> {
+    HeaderValue::from_str(tag).ok()
+}
+
+pub(crate) fn set_headers(headers: &mut HeaderMap, coding: Coding, tag: Option<HeaderValue>) {
     if let Some(name) = coding.name() {
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(name));
     }
     headers.insert(header::VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
     match tag {
         Some(tag) => {
-            put(headers, "etag", tag);
+            headers.insert(header::ETAG, tag);
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         }
         None => _ = headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
@@ -423,7 +457,7 @@ async fn stream(shared: &Arc<Shared>, asked: &Asked, streaming: Streaming, begun
     let body = Body::stream(first, reader, move |bytes| sending.sent(bytes));
     let mut response = Response::new(body);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-    set_headers(response.headers_mut(), coding, tag.as_deref());
+    set_headers(response.headers_mut(), coding, tag.as_deref().and_then(header_of));
     response
 }
 

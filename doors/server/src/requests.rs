@@ -92,6 +92,11 @@ impl Requests {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A name that no other request has.
+    pub(crate) fn new_id(&self) -> String {
+        format!("{:x}-{}", self.started & 0xffff_ffff, self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
     /// Begins a request, under the name that its client gives it or another one.
     pub(crate) fn begin(
         self: &Arc<Self>,
@@ -112,9 +117,7 @@ impl Requests {
         }
         let id = match name {
             Some(name) => Arc::from(name),
-            None => {
-                Arc::from(format!("{:x}-{}", self.started & 0xffff_ffff, self.next.fetch_add(1, Ordering::Relaxed)))
-            }
+            None => Arc::from(self.new_id()),
         };
         let entry = Arc::new(Entry {
             id,

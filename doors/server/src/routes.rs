@@ -10,7 +10,9 @@
 
 use crate::access::Right;
 use crate::answer::{Failure, put, short};
+use crate::answers::{Key, Lasting};
 use crate::body::{self, Body, Bound, Whole};
+use crate::log::Line;
 use crate::metrics::{self, Kind};
 use crate::negotiate::{self, Accepted, Wanted, coding_of};
 use crate::parameters::Parameters;
@@ -29,7 +31,7 @@ use oxrdf::NamedNode;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vicus_service::ReadGraphs;
 
 /// A request's body.
@@ -45,6 +47,8 @@ pub(crate) struct Request {
     host: Option<String>,
     is_tls: bool,
     pub(crate) client: IpAddr,
+    /// Under which its answer may be kept.
+    key: Option<Key>,
 }
 
 /// How a connection came in.
@@ -86,6 +90,15 @@ async fn handle(
         },
         Err(failure) => failure.response(json, None),
     };
+    complete(&shared, &mut response, origin);
+    if is_head && let Some(length) = http_body::Body::size_hint(response.body()).exact().filter(|length| *length > 0) {
+        put(response.headers_mut(), "content-length", length.to_string());
+    }
+    response.map(axum::body::Body::new)
+}
+
+/// Adds what each answer has. `origin`: whether a page of another origin asks.
+fn complete(shared: &Shared, response: &mut Response<Body>, origin: bool) {
     let headers = response.headers_mut();
     headers.insert(header::SERVER, HeaderValue::from_static(concat!("vicus/", env!("CARGO_PKG_VERSION"))));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -100,10 +113,45 @@ async fn handle(
     if shared.is_draining.load(Ordering::Relaxed) {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    if is_head && let Some(length) = http_body::Body::size_hint(response.body()).exact().filter(|length| *length > 0) {
-        put(response.headers_mut(), "content-length", length.to_string());
+}
+
+/// The answer to a request whose answer is kept; nothing is run for it. Otherwise the request gets the key under which its answer may be.
+pub(crate) fn kept<B>(
+    shared: &Shared,
+    arrived: Arrived,
+    request: &mut axum::http::Request<B>,
+) -> Option<axum::response::Response> {
+    let key = shared.answers.key(request, arrived.is_tls)?;
+    let headers = request.headers();
+    if shared.is_draining.load(Ordering::Relaxed) || shared.options.access.check(Right::Read, headers).is_err() {
+        return None;
     }
-    response.map(axum::body::Body::new)
+    let began = Instant::now();
+    let Some(kept) = shared.answers.get(shared.data.version(), key) else {
+        request.extensions_mut().insert(key);
+        return None;
+    };
+    let known = headers.get(header::IF_NONE_MATCH).and_then(|known| known.to_str().ok());
+    let is_known = known.zip(kept.tag.to_str().ok()).is_some_and(|(known, tag)| query::has_tag(known, tag));
+    let mut response = kept.response(is_known);
+    let id = shared.requests.new_id();
+    put(response.headers_mut(), "vicus-request-id", &id);
+    let (status, bytes, rows) = if is_known { (304, 0, 0) } else { (200, kept.bytes.len() as u64, kept.rows) };
+    shared.metrics.rows.fetch_add(rows, Ordering::Relaxed);
+    query::count_answer(shared, Kind::Query, status, began.elapsed(), bytes, |time| Line {
+        id: &id,
+        client: arrived.from.ip().to_string(),
+        method: "query",
+        path: "sparql",
+        kind: Kind::Query.name(),
+        status,
+        time,
+        rows,
+        bytes,
+        error: None,
+    });
+    complete(shared, &mut response, headers.contains_key(header::ORIGIN));
+    Some(response.map(axum::body::Body::new))
 }
 
 impl Request {
@@ -120,6 +168,7 @@ impl Request {
             host,
             is_tls: arrived.is_tls,
             client: arrived.from.ip(),
+            key: parts.extensions.get().copied(),
         })
     }
 
@@ -426,11 +475,16 @@ async fn ask(
         none_match: request.none_match(),
         own_default: false,
         is_traced: request.headers.contains_key("vicus-trace") && request.headers.contains_key("vicus-request-id"),
+        key: request.key.filter(|_| language == Language::Sparql),
     };
     let name = if language == Language::Sql { "sql" } else { "sparql" };
     let begun = request.begin(shared, ("query", name), &asked.text)?;
     let id = Arc::clone(&begun.entry.id);
     let mut response = query::answer(shared, asked, begun).await;
+    let lasting = response.extensions_mut().remove::<Lasting>();
+    if let (Some(key), Some(lasting), Body::Whole(Some(bytes))) = (request.key, lasting, response.body()) {
+        shared.answers.put(key, lasting, bytes);
+    }
     put(response.headers_mut(), "vicus-request-id", &*id);
     if let Some(rows) = first_rows {
         put(response.headers_mut(), "vicus-rows-limited", rows.to_string());

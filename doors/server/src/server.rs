@@ -1,5 +1,6 @@
 //! A server from its start to its end.
 
+use crate::answers::Answers;
 use crate::body::Bodies;
 use crate::connection::{self, accept};
 use crate::data::{Data, Held};
@@ -102,6 +103,7 @@ impl Server {
             bodies: Bodies::new((service.memory().total() / 4).max(options.clients.body_bytes)),
             jobs: jobs.map_err(ServerError::Threads)?,
             plans: Plans::new(options.plan_cache_bytes),
+            answers: Answers::new(options.answer_cache_bytes),
             requests: Requests::new(started, options.clients.requests),
             metrics: Metrics::default(),
             freed: Notify::new(),

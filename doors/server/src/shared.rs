@@ -1,5 +1,6 @@
 //! What all connections of a server share.
 
+use crate::answers::Answers;
 use crate::body::Bodies;
 use crate::data::Held;
 use crate::jobs::Jobs;
@@ -19,6 +20,7 @@ pub(crate) struct Shared {
     pub(crate) jobs: Jobs,
     pub(crate) bodies: Arc<Bodies>,
     pub(crate) plans: Plans,
+    pub(crate) answers: Answers,
     pub(crate) requests: Arc<Requests>,
     pub(crate) metrics: Metrics,
     /// Told when a request has ended, for those that wait for memory.

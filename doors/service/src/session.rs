@@ -20,6 +20,7 @@ use crate::temporary::TemporaryFolder;
 use crate::web::Web;
 use oxrdf::NamedNode;
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -454,11 +455,11 @@ fn of_sql(error: SqlError) -> Error {
     Error::Query(QueryError { message: error.message, line: error.place.line, column: error.place.column, kind })
 }
 
-/// The moment that the clock says.
+/// The moment that the clock says. Of two in the same millisecond, RAND and UUID begin differently.
 pub(crate) fn now() -> Moment {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_ms = since.map_or(0, |since| since.as_millis() as i64);
-    Moment { now_ms, seed: now_ms as u64 }
+    Moment { now_ms, seed: RandomState::new().hash_one(now_ms) }
 }
 
 /// A planned text, in one of the languages.

@@ -2,6 +2,7 @@
 
 use crate::heaps;
 use crate::recorder::{Recorder, name_of};
+use crate::request::worked_ns;
 use crate::runtime::Shared;
 use crate::tasks::{drop_quietly, wait_for_descendants};
 use crate::worker::{Worker, in_task, outside, with_shared, with_worker};
@@ -43,6 +44,7 @@ fn invoke(queued: Queued, mut desk: Box<Desk>) {
     let (is_recorded, shared, pool) =
         in_task(|worker| (worker.recorder.is_on(), Arc::as_ptr(&worker.shared), worker.pool()));
     let stage = queued.instance().stage();
+    let began_ns = (queued.instance().has_head_start() && !desk.spreads).then(worked_ns);
     // A user's destructors that run there are no part of a task.
     let mut running = outside(|| queued.begin(&mut desk));
     if is_recorded {
@@ -66,6 +68,9 @@ fn invoke(queued: Queued, mut desk: Box<Desk>) {
         outside(|| sent.finish(&mut desk));
     } else {
         outside(|| running.send(&mut desk).finish(&mut desk));
+    }
+    if let Some(began_ns) = began_ns {
+        in_task(|worker| worker.spend_head_start(worked_ns().saturating_sub(began_ns)));
     }
     // Usually no tasks are left behind, and then no queue has to be searched.
     if in_task(|worker| worker.end(desk, index, stage)) {
@@ -177,12 +182,24 @@ impl Worker {
         (Some(desk), seat)
     }
 
+    /// An invocation of a request that has a head start, beside others, has taken so long.
+    fn spend_head_start(&mut self, ns: u64) {
+        self.frame.current.as_ref().expect("the seat is at the box's request").spend_head_start(ns);
+        if self.frame.way.queue().is_some_and(|queue| self.shared.plan.front == Some(queue)) {
+            self.state.worked_at_front(ns);
+        }
+    }
+
     /// An invocation is over: queues the boxes that it activated. Whether its request has stopped meanwhile and has left tasks
     /// behind.
     #[inline]
     fn end(&mut self, mut desk: Box<Desk>, index: BoxId, stage: u8) -> bool {
         self.frame.running = None;
-        self.queue_all(&mut desk.activations, index);
+        let current = self.frame.current.as_ref();
+        match current.and_then(|instance| self.shared.front_for(instance)) {
+            Some(front) => self.queue_all_at(front, &mut desk.activations, index),
+            None => self.queue_all(&mut desk.activations, index),
+        }
         self.desk = Some(desk);
         let instance = self.frame.current.as_ref().expect("the seat is at the box's request");
         instance.stage() != stage && instance.unfinished() > 0
@@ -228,6 +245,22 @@ impl Worker {
             }
             if let Some((task, queue, kind)) = put {
                 self.put(task, queue, kind).assert_none();
+            }
+        }
+    }
+
+    /// The same for a request that goes before others. The last immediate box is this seat's own next task here, too: in the front it is
+    /// the youngest of its request.
+    fn queue_all_at(&mut self, front: QueueId, activations: &mut Vec<Activation>, by: BoxId) {
+        activations.reverse();
+        while let Some(Activation { queued, kind, index, .. }) = activations.pop() {
+            self.recorder.enqueued(queued.instance(), index, Kind::Deferred, by);
+            let stays = kind == Kind::Immediate && activations.is_empty() && self.state.waits_for().is_none();
+            let task = queued.into_task();
+            if stays {
+                self.put_quietly(task, front);
+            } else {
+                self.put(task, front, Kind::Deferred).assert_none();
             }
         }
     }

@@ -353,7 +353,7 @@ impl Caller<'_> {
         let left = left.into_iter().chain(tasks.immediate.drain(..));
         for queued in left {
             self.shared.keep(self.state);
-            self.shared.put_at_entry(queued.into_task());
+            self.shared.put_at_entry(queued);
         }
     }
 }

@@ -49,6 +49,7 @@ struct Chosen {
     quiet: bool,
     distribution: Option<Distribution>,
     caller_works: Option<Duration>,
+    head_start: Duration,
     defaults: Defaults,
 }
 
@@ -177,6 +178,24 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         self
     }
 
+    /// Lets requests that have only just begun go before others: for so long, as its boxes' invocations add up on all seats, a request
+    /// of boxes goes before those that have had that, whatever the strategy. By default there is no such time, and requests go as the
+    /// strategy orders them.
+    ///
+    /// So a request that needs less stays short beside long ones: it waits for an invocation of theirs at most. A request that is
+    /// alone is not concerned. An endless row of short ones leaves long ones a share ([`vicus_schedule::FRONT_TURN_NS`]).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let builder = vicus_machine::Runtime::builder().threads(2).head_start(Duration::from_millis(20));
+    /// assert!(builder.start().plan().front.is_some());
+    /// ```
+    pub fn head_start(mut self, long: Duration) -> Self {
+        self.chosen.head_start = long;
+        self
+    }
+
     /// Starts the threads. What the machine does not allow is left out, and said once on standard error.
     /// Panics if there are not so many threads to be had; [`RuntimeBuilder::try_start`] tells of it.
     pub fn start(self) -> R {
@@ -258,6 +277,7 @@ impl Chosen {
             next_entry: AtomicUsize::new(0),
             callers: Callers::default(),
             caller_works: self.caller_works.unwrap_or(LONG),
+            head_start_ns: u64::try_from(self.head_start.as_nanos()).unwrap_or(u64::MAX),
             requests: Mutex::new(BTreeMap::new()),
             alone: Padded(AtomicU64::new(NO_REQUEST)),
             requests_of_tasks: Requests::default(),
@@ -296,6 +316,11 @@ impl Chosen {
     }
 
     fn find_plan(&self, warnings: &mut Vec<String>) -> (Topology, Plan) {
+        let (topology, plan) = self.find_plan_of_strategy(warnings);
+        (topology, if self.head_start.is_zero() { plan } else { plan.with_front() })
+    }
+
+    fn find_plan_of_strategy(&self, warnings: &mut Vec<String>) -> (Topology, Plan) {
         let is_found = self.topology.is_none();
         let topology = self.topology.clone().unwrap_or_else(|| {
             let found = crate::this_machine();
@@ -458,6 +483,7 @@ pub(crate) struct Shared {
     next_entry: AtomicUsize,
     pub(crate) callers: Callers,
     pub(crate) caller_works: Duration,
+    head_start_ns: u64,
     requests: Mutex<BTreeMap<RequestId, Arc<RequestState>>>,
     /// The id of the only one of these; [`NO_REQUEST`] if there are none or several. Changed under their lock.
     alone: Padded<AtomicU64>,
@@ -552,6 +578,7 @@ impl Shared {
         let id = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
         let instance = Instance::new(model, id, self.plan.seats.len(), &boxes::BOX, operators);
         instance.set_account(account);
+        instance.set_head_start(self.head_start_ns);
         if is_timed {
             instance.set_timed();
         }
@@ -578,7 +605,7 @@ impl Shared {
         if let Some(recording) = &self.recording {
             recording.resumed(queued.instance(), queued.index());
         }
-        self.put_at_entry(queued.into_task());
+        self.put_at_entry(queued);
     }
 
     fn change_requests<R>(&self, change: impl FnOnce(&mut BTreeMap<RequestId, Arc<RequestState>>) -> R) -> R {
@@ -617,9 +644,16 @@ impl Shared {
         self.wake_for(queue, Some(request), true);
     }
 
-    /// As [`Shared::put_into_entry`], with the entry whose turn it is.
-    pub(crate) fn put_at_entry(&self, task: TaskRef) {
-        self.put_into_entry(self.next_of(&self.plan.entry), task);
+    /// As [`Shared::put_into_entry`], into the front or with the entry whose turn it is.
+    pub(crate) fn put_at_entry(&self, queued: Queued) {
+        let queue = self.front_for(queued.instance()).unwrap_or_else(|| self.next_of(&self.plan.entry));
+        self.put_into_entry(queue, queued.into_task());
+    }
+
+    /// The front, if boxes of this request are to go before those of others.
+    #[inline]
+    pub(crate) fn front_for(&self, instance: &Instance) -> Option<QueueId> {
+        self.plan.front.filter(|_| instance.has_head_start() && !self.is_alone(instance.id()))
     }
 
     /// Wakes one thread for a push, near pools first; if no thread sleeps there, one of those that take from the queue when it is
@@ -865,6 +899,7 @@ impl Runtime {
         if let Some(recording) = &shared.recording {
             recording.submitted(instance, first.index);
         }
+        let queue = shared.front_for(instance).unwrap_or(queue);
         shared.put_into_entry(queue, first.queued.into_task());
         Request { shared: Arc::clone(shared), state }
     }

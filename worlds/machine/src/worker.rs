@@ -390,6 +390,12 @@ impl Worker {
         AtOnce::NONE
     }
 
+    /// Puts a task into a queue from which this seat takes it next.
+    pub(crate) fn put_quietly(&mut self, task: TaskRef, queue: QueueId) {
+        self.record_put(task, queue);
+        self.shared.queues.push(queue, task).unwrap_or_else(|_| panic!("the front has no capacity"));
+    }
+
     /// A task is about to be put into a queue.
     #[inline]
     fn record_put(&mut self, task: TaskRef, queue: QueueId) {

@@ -263,6 +263,7 @@ impl<'a> Draft<'a> {
             in_turn: Vec::new(),
             dealing: None,
             tokens: None,
+            front: None,
         }
     }
 }

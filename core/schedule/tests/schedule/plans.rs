@@ -32,6 +32,7 @@ fn no_plan_strands_a_task_on_any_machine() {
             for threads in thread_counts(&machine) {
                 let plan = setting.plan(&machine, threads);
                 plan.assert_valid();
+                plan.clone().with_front().assert_valid();
                 let seats = plan.seats.iter().filter(|seat| !seat.spare).count();
                 assert_eq!(seats, threads, "{} on {}", plan.strategy, machine.name);
                 assert!(!plan.to_string().is_empty());
@@ -100,11 +101,11 @@ fn a_plan_whose_waiting_seats_leave_what_others_cannot_take_is_refused() {
 }
 
 #[test]
-#[should_panic(expected = "seat1: rule 6 is none of 1 to 5")]
+#[should_panic(expected = "seat1: rule 7 is none of 1 to 6")]
 fn a_rule_without_a_counter_is_refused() {
     // What happened: a plan with such a rule passed, and a thread that took a task by it panicked.
     let mut plan = plan("las", "core:2", 2);
-    plan.seats[1].look[0].rule = 6;
+    plan.seats[1].look[0].rule = 7;
     plan.assert_valid();
 }
 

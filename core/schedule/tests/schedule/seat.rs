@@ -1,8 +1,8 @@
 //! The decisions of a seat: by hand, after the papers and the rules in the seat's documentation.
 
 use vicus_schedule::{
-    After, DEEP, Kind, Plan, Put, QueueId, Queues, QueuesByRequest, RequestId, Rest, Seat, SeatId, Setting, Sleeper,
-    Take, Wake, Way,
+    ALL, After, DEEP, FRONT_RULE, FRONT_TURN_NS, Kind, Plan, Put, QueueId, Queues, QueuesByRequest, RequestId, Rest,
+    Seat, SeatId, Setting, Sleeper, Take, Wake, Way,
 };
 use vicus_topology::Topology;
 
@@ -48,7 +48,15 @@ impl World {
     /// The first seat of two under a strategy.
     fn new(strategy: &str) -> World {
         let machine = Topology::parse("node:1 core:2").unwrap();
-        let plan = strategy.parse::<Setting>().unwrap().plan(&machine, 2);
+        World::of(strategy.parse::<Setting>().unwrap().plan(&machine, 2))
+    }
+
+    /// The same with a front.
+    fn with_front(strategy: &str) -> World {
+        World::of(World::new(strategy).plan.with_front())
+    }
+
+    fn of(plan: Plan) -> World {
         let lock_free = plan.owner_lifos();
         let seat = Seat::new(&plan, SeatId::new(0), |queue| lock_free[queue.index()]);
         let queues = Lists(vec![Vec::new(); plan.queues.len()]);
@@ -96,6 +104,60 @@ fn its_next_box_comes_first_then_what_it_was_called_for_then_what_it_kept_then_q
         (8, Way::new(3, deferred)),
     ];
     assert_eq!(ran, expected);
+}
+
+#[test]
+fn what_is_in_the_front_comes_before_all_else_under_every_strategy() {
+    for strategy in ALL.map(|strategy| strategy.name()) {
+        let mut world = World::with_front(strategy);
+        let front = world.plan.front.unwrap();
+        let queues = [world.place(Kind::Immediate), world.place(Kind::Deferred)];
+        queues.iter().for_each(|queue| world.queues.0[queue.index()].push((1, 1)));
+        world.seat.keep((1, 2));
+        world.called.push((1, 3));
+        let next = world.activated((1, 4), Kind::Immediate, true);
+        world.queues.0[front.index()] = vec![(2, 5), (2, 6)];
+        let mut ran = std::iter::from_fn(|| world.find()).map(|(task, way, _)| (task, way));
+        // Of the request the youngest first.
+        let way = Way::new(FRONT_RULE, front);
+        assert_eq!([ran.next(), ran.next()], [Some(((2, 6), way)), Some(((2, 5), way))], "{strategy}");
+        let others = ran.inspect(|(_, way)| assert_ne!(way.queue(), Some(front), "{strategy}")).count();
+        assert_eq!(others, 4 + usize::from(next.is_none()), "{strategy}");
+    }
+}
+
+#[test]
+fn a_seat_that_has_worked_at_the_front_for_long_does_one_task_of_its_strategy_s() {
+    let mut world = World::with_front("las");
+    let (front, deferred) = (world.plan.front.unwrap(), world.place(Kind::Deferred));
+    world.queues.0[front.index()] = (0..6).map(|number| (2, number)).collect();
+    world.queues.0[deferred.index()] = vec![(1, 10), (1, 11)];
+    let mut run = |ns| {
+        let (task, way, _) = world.find().unwrap();
+        if way.queue() == Some(front) {
+            world.seat.worked_at_front(ns);
+        }
+        task.1
+    };
+    // Three pieces of work, of which the last goes beyond the turn.
+    let ran: Vec<u32> = (0..4).map(|_| run(FRONT_TURN_NS / 2 - 1)).collect();
+    assert_eq!(ran, [5, 4, 3, 11]);
+    assert_eq!([run(FRONT_TURN_NS), run(0)], [2, 10]);
+    // There is nothing else by now.
+    assert_eq!([run(FRONT_TURN_NS), run(FRONT_TURN_NS)], [1, 0]);
+}
+
+#[test]
+fn a_seat_on_which_a_task_waits_takes_from_the_front_what_it_waits_for() {
+    let mut world = World::with_front("las");
+    let (front, immediate) = (world.plan.front.unwrap(), world.place(Kind::Immediate));
+    world.queues.0[front.index()] = vec![(2, 1), (3, 2)];
+    world.queues.0[immediate.index()] = vec![(1, 3)];
+    world.seat.begin_wait(Some(RequestId(2)));
+    let ran: Vec<Task> = std::iter::from_fn(|| world.find()).map(|(task, ..)| task).collect();
+    assert_eq!(ran, [(1, 3), (2, 1)]);
+    world.seat.end_wait();
+    assert_eq!(world.find().map(|(task, ..)| task), Some((3, 2)));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::client::{Ask, Reply};
 use crate::running::{Running, numbers, open, with_session};
 use std::io::{Read, Write};
-use vicus_server::Options;
+use vicus_server::{Access, Options};
 use vicus_service::{Limits, SessionOptions};
 
 const SELECT: &str = "SELECT ?o { <http://e/s1> <http://e/p> ?o }";
@@ -156,6 +156,62 @@ fn an_answer_has_the_version_of_the_data() {
     // A tag is for this start of the server.
     let other = Running::start(&numbers(3), open());
     assert_eq!(other.ask(&ask.clone().with("if-none-match", &tag)).status, 200);
+}
+
+#[test]
+fn a_short_answer_is_kept_until_the_data_changes() {
+    let server = Running::start(&numbers(3), open());
+    let hits = || server.metric("vicus_answer_cache_hits_total");
+    let ask = Ask::query(SELECT).with("accept", "text/csv");
+    let first = server.ask(&ask);
+    for again in 1..4 {
+        let reply = server.ask(&ask);
+        assert_eq!((reply.status, &reply.body), (200, &first.body));
+        for name in ["etag", "content-type", "cache-control", "vary", "server", "content-length"] {
+            assert_eq!(reply.header(name), first.header(name), "{name}");
+        }
+        assert!(reply.header("vicus-request-id").is_some());
+        assert_ne!(reply.header("vicus-request-id"), first.header("vicus-request-id"), "it is a request of its own");
+        assert_eq!(hits(), again);
+    }
+    let known = server.ask(&ask.clone().with("if-none-match", first.header("etag").unwrap()));
+    assert_eq!((known.status, known.body.len(), known.header("etag"), hits()), (304, 0, first.header("etag"), 4));
+    assert_eq!(server.ask(&Ask::query(SELECT)).media_type(), "application/sparql-results+json", "in another format");
+    let limited = || server.ask(&ask.clone().parameter("limit", "1"));
+    for reply in [limited(), limited()] {
+        assert_eq!((reply.header("vicus-rows-limited"), reply.text().lines().count()), (Some("1"), 2));
+    }
+    assert_eq!(hits(), 5);
+    // One that its client has named can be looked at afterwards, so it runs.
+    server.ask(&ask.clone().with("vicus-request-id", "mine"));
+    // What is another one each time runs each time.
+    let other = Ask::query("SELECT (UUID() AS ?u) {}");
+    assert_ne!(server.ask(&other).body, server.ask(&other).body);
+    assert_eq!(hits(), 5);
+    server.update("INSERT DATA { <http://e/s1> <http://e/p> 99 }");
+    let changed = server.ask(&ask);
+    assert_ne!((&changed.body, changed.header("etag")), (&first.body, first.header("etag")));
+    assert_eq!((hits(), server.metric("vicus_answer_cache_answers")), (5, 1));
+}
+
+#[test]
+fn a_kept_answer_is_for_those_who_may_read() {
+    let access = Access { read: vec!["r".into()], ..Access::default() };
+    let server = Running::start(&numbers(3), Options { access, ..open() });
+    let ask = Ask::query(SELECT);
+    let with = |token: &str| server.ask(&ask.clone().with("authorization", &format!("Bearer {token}")));
+    assert_eq!([with("r").status, with("r").status, server.ask(&ask).status, with("x").status], [200, 200, 401, 403]);
+}
+
+#[test]
+fn without_memory_for_answers_each_request_runs() {
+    let server = Running::start(&numbers(3), Options { answer_cache_bytes: 0, ..open() });
+    let ask = Ask::query(SELECT);
+    assert_eq!(server.ask(&ask).body, server.ask(&ask).body);
+    assert_eq!(
+        ["hits_total", "misses_total", "bytes"].map(|name| server.metric(&format!("vicus_answer_cache_{name}"))),
+        [0; 3]
+    );
 }
 
 #[test]

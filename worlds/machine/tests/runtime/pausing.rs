@@ -136,9 +136,14 @@ fn a_request_with_a_paused_box_can_be_cancelled() {
 #[test]
 fn pauses_and_cancels_race() {
     let (model, slow) = numbers();
-    for strategy in ALL {
+    let head_starts = [Duration::ZERO, Duration::from_millis(1)];
+    for (strategy, head_start) in ALL.iter().flat_map(|strategy| head_starts.map(|head_start| (strategy, head_start))) {
         let name = strategy.name();
-        let runtime = Runtime::builder().strategy(name.parse().unwrap()).threads(2).quiet().start();
+        let builder = Runtime::builder().strategy(name.parse().unwrap()).threads(2);
+        let runtime = builder.head_start(head_start).quiet().start();
+        // With it, what is paused and cancelled is so beside another request.
+        let (operator, _other_resumes, _) = pausing();
+        let _other = submitted(&runtime, false, &model, slow, operator);
         let rounds = if cfg!(debug_assertions) { 50 } else { 400 };
         for round in 0..rounds {
             let (operator, resumes, _) = pausing();

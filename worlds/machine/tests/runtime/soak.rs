@@ -67,8 +67,12 @@ fn diamond(sum: &Arc<AtomicU64>) -> Arc<Model> {
 
 #[test]
 fn many_small_requests_from_many_callers_end_under_every_strategy() {
-    for strategy in vicus_schedule::ALL.map(|strategy| strategy.name()) {
-        let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(8).quiet().start();
+    // Some requests are over within their head start, and others not.
+    let head_starts = [Duration::ZERO, Duration::from_micros(20)];
+    let strategies = vicus_schedule::ALL.iter().map(|strategy| strategy.name());
+    for (strategy, head_start) in strategies.flat_map(|name| head_starts.map(|head_start| (name, head_start))) {
+        let builder = Runtime::builder().strategy(strategy.parse().unwrap()).threads(8);
+        let runtime = builder.head_start(head_start).quiet().start();
         let sum = Arc::new(AtomicU64::new(0));
         let model = diamond(&sum);
         let cancelled = Mutex::new(0);
