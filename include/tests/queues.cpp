@@ -19,7 +19,7 @@ template <class T> struct counting {
     using value_type = T;
     std::atomic<long> *live;
 
-    explicit counting(std::atomic<long> *live) : live(live) {}
+    explicit counting(std::atomic<long> *count) : live(count) {}
     template <class U> counting(const counting<U> &other) : live(other.live) {}
     T *allocate(std::size_t n) {
         ++*live;
@@ -94,8 +94,8 @@ void all_memory_comes_from_the_allocator_and_goes_back() {
 struct brittle {
     int number;
     bool breaks = false;
-    explicit brittle(int number) : number(number) {
-        if (number < 0) {
+    explicit brittle(int of) : number(of) {
+        if (of < 0) {
             throw std::runtime_error("negative");
         }
     }
