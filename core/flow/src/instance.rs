@@ -192,9 +192,9 @@ impl Instance {
         })
     }
 
-    /// The boxes that hold memory and how many bytes, the most first; and the tasks together.
+    /// The boxes that hold memory now and how many bytes, the most first; and the tasks together.
     #[cold]
-    fn holders(&self) -> Vec<(String, u64)> {
+    pub fn holders(&self) -> Vec<(String, u64)> {
         let holder = |(cell, model): (&BoxCell, &crate::ConnectedBox)| {
             (model.name().to_owned(), cell.held.load(Ordering::Relaxed))
         };

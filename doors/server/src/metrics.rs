@@ -1,6 +1,7 @@
 //! Counts, in the text format that Prometheus reads.
 
 use crate::shared::Shared;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -190,6 +191,10 @@ pub(crate) fn text(shared: &Shared) -> String {
         head(&mut out, name, kind, help);
         let _ = writeln!(out, "vicus_{name} {value}");
     }
+    head(&mut out, "memory_bytes", "gauge", "Bytes of memory, by what holds them.");
+    for (holder, bytes) in holders(shared) {
+        let _ = writeln!(out, "vicus_memory_bytes{{holder={}}} {bytes}", quoted(&holder));
+    }
     let takes = shared.service.runtime().takes();
     if !takes.is_empty() {
         head(&mut out, "takes_total", "counter", "Tasks that seats took, by the rule that found them and by distance.");
@@ -199,4 +204,32 @@ pub(crate) fn text(shared: &Shared) -> String {
         }
     }
     out
+}
+
+/// What holds memory: the parts of the data; plans and answers that are kept; texts and plans of queries that run; and what their boxes hold,
+/// by what these boxes are.
+fn holders(shared: &Shared) -> BTreeMap<String, u64> {
+    let data = shared.data.now().snapshot.memory();
+    let indexes: usize = data.indexes.iter().map(|(_, bytes)| bytes).sum();
+    let mut all = BTreeMap::from(
+        [
+            ("indexes", indexes as u64),
+            ("terms", (data.dictionary_text + data.dictionary_ends) as u64),
+            ("new terms", data.fresh_terms as u64),
+            ("statistics", data.statistics as u64),
+            ("kept plans", shared.plans.held().1),
+            ("kept answers", shared.answers.held().1),
+            ("running texts and plans", 0),
+        ]
+        .map(|(holder, bytes)| (holder.to_owned(), bytes)),
+    );
+    for (boxes, beside) in shared.requests.all().iter().filter_map(|entry| entry.holders()) {
+        *all.entry("running texts and plans".to_owned()).or_default() += beside;
+        for (name, bytes) in boxes {
+            // Boxes of a kind have numbers behind their names.
+            let kind = name.split_once('#').map_or(&*name, |(kind, _)| kind);
+            *all.entry(kind.to_owned()).or_default() += bytes;
+        }
+    }
+    all
 }

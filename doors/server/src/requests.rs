@@ -273,6 +273,13 @@ impl Entry {
         }
     }
 
+    /// What its boxes hold while it runs, and the bytes of its text and plan.
+    pub(crate) fn holders(&self) -> Option<(Vec<(String, u64)>, u64)> {
+        let progress = self.lock();
+        let (plan, watching) = progress.run.as_ref().filter(|_| progress.end.is_none())?;
+        Some((watching.holders(), plan.bytes()))
+    }
+
     /// Its plan as it is now.
     pub(crate) fn plan(&self) -> Option<Arc<Value>> {
         let progress = self.lock();

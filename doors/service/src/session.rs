@@ -624,6 +624,11 @@ impl Watching {
         self.request.counts()
     }
 
+    /// Which boxes hold memory now and how many bytes, the most first.
+    pub fn holders(&self) -> Vec<(String, u64)> {
+        self.request.holders()
+    }
+
     /// What it has cost so far.
     pub fn totals(&self) -> Totals {
         self.request.totals()
@@ -694,12 +699,15 @@ impl<S: Sink> Running<S> {
             // It gave up by itself, or was cancelled by its handle or by the timer.
             Error::Cancelled => self.ticket.ended(Stage::Running).unwrap_or(Error::Cancelled),
             Error::MemoryLimit(over) => match self.ticket.share.refused() {
-                // Less than its own bound was granted.
-                Some(busy) if over.budget < self.ticket.most - self.beside_boxes => Error::Busy(busy),
+                // Less than its own bound was granted, and it would get more if others had not taken it.
+                Some(busy) if over.budget < self.ticket.most - self.beside_boxes && busy.wanted <= busy.total => {
+                    Error::Busy(busy)
+                }
                 _ => {
                     let mut holders = over.holders;
                     holders.push(("its text and plan".to_owned(), self.beside_boxes));
-                    Error::over(self.ticket.most, holders)
+                    let total = self.ticket.share.refused().map_or(u64::MAX, |busy| busy.total);
+                    Error::over(self.ticket.most.min(total), holders)
                 }
             },
             error => error,

@@ -82,6 +82,11 @@ impl Request {
         self.state.instance.id().0
     }
 
+    /// The boxes that hold memory now and how many bytes, the most first; and the tasks together.
+    pub fn holders(&self) -> Vec<(String, u64)> {
+        self.state.instance.holders()
+    }
+
     /// Waits until the request is over. Called in a task of the same runtime, its thread runs tasks of the awaited request
     /// meanwhile, on top of the one that waits, and immediate ones; where a strategy has one queue for both kinds, any.
     ///

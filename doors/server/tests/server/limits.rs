@@ -40,6 +40,15 @@ fn an_address_has_so_many_requests_at_once() {
     assert_eq!(server.ask(&Ask::query("ASK {}")).status, 200);
 }
 
+/// A query that is alone, and needs more than there is, would not do better later.
+#[test]
+fn what_never_fits_is_too_large_and_not_told_to_come_again() {
+    let server = Running::of(service("las", 4 << 20), memory(&numbers(2000)), open());
+    let reply = server.ask(&Ask::query("SELECT * { ?a ?b ?c . ?d ?e ?f . FILTER(?c < 1900) } ORDER BY ?f ?c"));
+    assert_eq!((reply.status, reply.header("retry-after")), (413, None), "{}", reply.text());
+    assert!(reply.text().contains("more than 4.0 MiB is needed"), "{}", reply.text());
+}
+
 /// What finds no memory waits for as long as it may take in all; beyond the bound, it is refused at once.
 #[test]
 fn what_finds_no_room_waits_within_a_bound() {

@@ -3,7 +3,7 @@
 use crate::client::{Ask, connect};
 use crate::running::{ENDLESS, Running, SILENT, memory, numbers, open, service};
 use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Unoptimised, two of them; `./dev test release` has all.
 fn strategies() -> Vec<&'static str> {
@@ -98,6 +98,28 @@ fn a_client_that_reads_nothing_stops_its_own_query_alone() {
         drop(slow);
         server.wait_for(RUNNING, |running| running == 0);
     }
+}
+
+#[test]
+fn metrics_say_what_holds_memory() {
+    let server = under("las");
+    let text = "SELECT ?a ?b { ?a <http://e/p> ?n . ?b <http://e/p> ?m . FILTER(?m < 100) } ORDER BY DESC(?n) ?m";
+    let slow = Ask::query(text).with("accept", "text/tab-separated-values").open(server.address);
+    let held = || {
+        let text = server.ask(&Ask::get("/metrics")).text();
+        let line = text.lines().find_map(|line| line.strip_prefix("vicus_memory_bytes{holder=\"sort\"} "));
+        line.map(|bytes| bytes.parse::<u64>().expect("a number"))
+    };
+    // 200,000 rows of some ids, until the client takes them.
+    let began = Instant::now();
+    while held().is_none_or(|bytes| bytes < 1_000_000) {
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", held());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(slow);
+    server.wait_for(RUNNING, |running| running == 0);
+    assert_eq!(held(), None);
+    assert!(server.metric("vicus_memory_bytes{holder=\"indexes\"}") > 0);
 }
 
 /// One connection, many requests: also behind an answer that was streamed.
