@@ -11,7 +11,7 @@ Six-point Jacobi sweeps over a grid of doubles, block by block, with each way to
 ("Optimizing ccNUMA locality for task-parallel execution under OpenMP and TBB on multicore-based systems", 2010). All ways run in turn in
 each round, the first round is not counted, and each grid is compared bit for bit with that of one thread.
 
-  --sites IxJxK      sites of a grid with its border, slowest dimension first (120x600x600; the paper has 2400x600x600)
+  --sites IxJxK      sites of a grid with its border, slowest dimension first (60x600x600; the paper has 2400x600x600)
   --block IxJ        sites of a block in the two slower dimensions; it spans the fastest (10x10, as in the paper)
   --sweeps N         sweeps in each run (4)
   --repeats N        runs of each column, whose median counts (5)

@@ -70,7 +70,7 @@ constexpr touch_name touches[] = {{touch::in_parts, "static"}, {touch::in_turn, 
 
 struct options {
     // In the slow, the middle and the fast dimension, with the border.
-    std::size_t sites[3] = {120, 600, 600};
+    std::size_t sites[3] = {60, 600, 600};
     // In the slow and the middle dimension; blocks span the fast one.
     std::size_t block[2] = {10, 10};
     int sweeps = 4;

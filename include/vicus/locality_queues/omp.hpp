@@ -5,7 +5,7 @@
 //     vicus::omp::for_each(queues, blocks.begin(), blocks.end(), home_of, where, work);
 //
 // Needs a compiler with OpenMP 3.0 or newer, and any runtime. Compiled without OpenMP, all of it does the same on one thread.
-// Inside a namespace with `using namespace vicus`, this one may hide another `omp`; say `vicus::` instead.
+// After `using namespace vicus`, `omp` means this namespace, too; write `vicus::omp` if there is another.
 #ifndef VICUS_LOCALITY_QUEUES_OMP_HPP
 #define VICUS_LOCALITY_QUEUES_OMP_HPP
 
