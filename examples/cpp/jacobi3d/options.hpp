@@ -33,6 +33,8 @@ enum class touch {
     in_turn,
     // The calling thread.
     serial,
+    // The calling thread, after the system was told to deal pages to nodes in turn.
+    interleaved,
 };
 
 struct way_name {
@@ -66,7 +68,12 @@ struct touch_name {
     const char *name;
 };
 
-constexpr touch_name touches[] = {{touch::in_parts, "static"}, {touch::in_turn, "static1"}, {touch::serial, "serial"}};
+constexpr touch_name touches[] = {
+    {touch::in_parts, "static"},
+    {touch::in_turn, "static1"},
+    {touch::serial, "serial"},
+    {touch::interleaved, "interleaved"},
+};
 
 struct options {
     // In the slow, the middle and the fast dimension, with the border.
