@@ -68,9 +68,10 @@ fn walk(folder: &Path) -> Vec<String> {
 }
 
 fn is_text(path: &str) -> bool {
-    let extensions = ["rs", "md", "toml", "sparql", "sh", "py", "c", "h", "cpp", "html", "css", "js", "yml"];
+    let extensions =
+        ["rs", "md", "toml", "sparql", "sh", "py", "c", "h", "cpp", "hpp", "cmake", "html", "css", "js", "yml"];
     let extension = Path::new(path).extension().and_then(|extension| extension.to_str());
-    let has_none = ["dev", ".ci/run"].contains(&path) || path.starts_with("tools/");
+    let has_none = ["dev", ".ci/run", "include/tests/run"].contains(&path) || path.starts_with("tools/");
     has_none || extension.is_some_and(|extension| extensions.contains(&extension))
 }
 

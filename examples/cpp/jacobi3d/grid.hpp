@@ -11,6 +11,10 @@
 #include <vector>
 
 #include <sys/mman.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -37,6 +41,18 @@ class untouched {
     ~untouched() { munmap(at_, bytes_); }
     untouched(const untouched &) = delete;
     untouched &operator=(const untouched &) = delete;
+
+    // Has the system deal pages to the nodes of the calling thread in turn. False if it doesn't.
+    bool interleave() {
+#if defined(SYS_mbind) && defined(SYS_get_mempolicy)
+        // As in <numaif.h>, which is libnuma's: MPOL_INTERLEAVE, and MPOL_F_MEMS_ALLOWED.
+        unsigned long nodes[64] = {};
+        return syscall(SYS_get_mempolicy, nullptr, nodes, sizeof nodes * 8, nullptr, 4) == 0 &&
+               syscall(SYS_mbind, at_, bytes_, 3, nodes, sizeof nodes * 8, 0) == 0;
+#else
+        return false;
+#endif
+    }
 
     double *data() const { return at_; }
     bool equals(const untouched &other) const { return bytes_ == other.bytes_ && std::memcmp(at_, other.at_, bytes_) == 0; }
@@ -108,6 +124,12 @@ class shape {
                 }
             }
         }
+    }
+
+    // The index of a block's first site.
+    std::size_t first_site(std::size_t block) const {
+        const auto [is, js] = part(block);
+        return row(is.first, js.first);
     }
 
     // Computes a block of `to`. Blocks of a sweep may be computed at the same time.

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <omp.h>
@@ -97,6 +98,20 @@ class run {
     }
     std::size_t home(std::size_t block) const { return home_[block]; }
 
+    // The same, with pages dealt to the nodes in turn: a block's home is the domain of its first page.
+    void touch_interleaved(const blocks_type &blocks) {
+        static bool warned = false;
+        if ((!grids_[0].interleave() || !grids_[1].interleave()) && !std::exchange(warned, true)) {
+            std::fputs("jacobi3d: the system does not interleave pages (mbind), so lines with `interleaved` are as those with `serial`\n", stderr);
+        }
+        for (std::size_t block : blocks) {
+            touch(block);
+            if (where_.pretended == 0) {
+                home_[block] = where_.machine->of_address(grids_[0].data() + shape_.first_site(block)).value_or(home_[block]);
+            }
+        }
+    }
+
     void sweep(std::size_t block) {
         shape_.sweep(grids_[swept_ % 2].data(), grids_[(swept_ + 1) % 2].data(), block);
         ran_in_[block] = where_();
@@ -140,6 +155,7 @@ void touch_first(run &one, touch how, const blocks_type &ijk) {
             one.touch(block);
         }
         break;
+    case touch::interleaved: one.touch_interleaved(ijk); break;
     case touch::in_parts:
 #pragma omp parallel for schedule(static)
         for (std::size_t block = 0; block < count; ++block) {
@@ -327,7 +343,8 @@ std::vector<line> lines(const options &wanted) {
         for (const touch_name &init : touches) {
             const auto &asked = wanted.first_touch;
             const bool is_asked = std::find(asked.begin(), asked.end(), init.value) != asked.end();
-            if (is_asked && !name->needs_tbb && (!is_loop || (column == way::loop_static && init.value == touch::serial))) {
+            const bool by_one = init.value == touch::serial || init.value == touch::interleaved;
+            if (is_asked && !name->needs_tbb && (!is_loop || (column == way::loop_static && by_one))) {
                 all.push_back({name, init.value, init.name});
             }
         }
@@ -360,12 +377,20 @@ void check_memory(const shape &of, const options &wanted) {
 void print_ours(const options &wanted) {
     std::printf("\nours: the same kernel under Vicus' own runtime, whose `ms` are of 4 sweeps:\n");
     const bool same = wanted.sites[1] == 600 && wanted.sites[2] == 600 && wanted.block[0] == 10 && wanted.block[1] == 10;
+    const auto init_there = [](touch init) {
+        switch (init) {
+        case touch::in_turn: return "--touch single";
+        case touch::serial: return "--touch serial";
+        case touch::interleaved: return "--distribution fine";
+        default: return "--touch static";
+        }
+    };
     for (const touch_name &init : touches) {
         if (std::find(wanted.first_touch.begin(), wanted.first_touch.end(), init.value) != wanted.first_touch.end()) {
             std::printf("  vicus bench kernels --kernel jacobi3d --size %.6g --strategy locality-queues --submission loop,ijk,kji,ijk-all,kji-all"
-                        " --touch %s --threads %d --repeats %d%s\n",
-                        static_cast<double>(wanted.sites[0]) / 2400, init.value == touch::in_turn ? "single" : init.name, wanted.threads,
-                        wanted.repeats, wanted.streaming ? " --streaming" : "");
+                        " %s --threads %d --repeats %d%s\n",
+                        static_cast<double>(wanted.sites[0]) / 2400, init_there(init.value), wanted.threads, wanted.repeats,
+                        wanted.streaming ? " --streaming" : "");
         }
     }
     if (!same) {

@@ -11,7 +11,7 @@ Six-point Jacobi sweeps over a grid of doubles, block by block, with each way to
 ("Optimizing ccNUMA locality for task-parallel execution under OpenMP and TBB on multicore-based systems", 2010). All ways run in turn in
 each round, the first round is not counted, and each grid is compared bit for bit with that of one thread.
 
-  --sites IxJxK      sites of a grid with its border, slowest dimension first (120x600x600; the paper has 2400x600x600)
+  --sites IxJxK      sites of a grid with its border, slowest dimension first (60x600x600; the paper has 2400x600x600)
   --block IxJ        sites of a block in the two slower dimensions; it spans the fastest (10x10, as in the paper)
   --sweeps N         sweeps in each run (4)
   --repeats N        runs of each column, whose median counts (5)
@@ -19,8 +19,10 @@ each round, the first round is not counted, and each grid is compared bit for bi
   --domains N        pretend that there are N locality domains: thread i of T belongs to domain i * N / T. By default the machine's
                      NUMA nodes, and a thread's domain is that of the CPU on which it runs
   --columns LIST     which columns, separated by commas (all); see below
-  --init LIST        for tasks and queues under OpenMP, who touches the grids first: static, static1 or serial, each a line of its own
-                     (static,static1). With serial, there is also a loop-static whose grids one thread has touched: the paper's lowest line
+  --init LIST        for tasks and queues under OpenMP, who touches the grids first: static (loop in equal parts), static1 (loop block by
+                     block in turn), serial (one thread) or interleaved (pages dealt to nodes in turn, as by `numactl -i`); each is a
+                     line of its own (static,static1). With serial and interleaved, there is also a loop-static over such grids: the
+                     paper's two lower lines
   --no-pin           lets threads move; by default thread i stays on the i-th CPU that may be used, under OpenMP and TBB
   --streaming        writes past the caches with non-temporal stores, where the processor has SSE2
   --huge-pages       lets the system use huge pages, of which each holds many blocks; by default pages are small, as in the paper
@@ -33,7 +35,6 @@ Columns:
 constexpr const char *help_after_columns = R"(
 The table: `ms` is the median time of all sweeps of a run, with its quartiles; `MLUP/s` are millions of updated sites per second of the
 median; `ratio` compares them with the first line; `own` says how many blocks ran in the domain in which they were touched first.
-Round-robin placement of pages, the paper's middle line: `numactl -i all jacobi3d --columns loop-static`.
 Threads of one runtime may still spin when the other's column begins, so there is a pause between OpenMP and TBB; with OMP_WAIT_POLICY=passive
 they don't.
 )";

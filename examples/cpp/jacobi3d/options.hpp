@@ -33,6 +33,8 @@ enum class touch {
     in_turn,
     // The calling thread.
     serial,
+    // The calling thread, after the system was told to deal pages to nodes in turn.
+    interleaved,
 };
 
 struct way_name {
@@ -66,11 +68,16 @@ struct touch_name {
     const char *name;
 };
 
-constexpr touch_name touches[] = {{touch::in_parts, "static"}, {touch::in_turn, "static1"}, {touch::serial, "serial"}};
+constexpr touch_name touches[] = {
+    {touch::in_parts, "static"},
+    {touch::in_turn, "static1"},
+    {touch::serial, "serial"},
+    {touch::interleaved, "interleaved"},
+};
 
 struct options {
     // In the slow, the middle and the fast dimension, with the border.
-    std::size_t sites[3] = {120, 600, 600};
+    std::size_t sites[3] = {60, 600, 600};
     // In the slow and the middle dimension; blocks span the fast one.
     std::size_t block[2] = {10, 10};
     int sweeps = 4;

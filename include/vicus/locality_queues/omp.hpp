@@ -4,8 +4,8 @@
 //     vicus::locality_queues<int> queues(where.count());
 //     vicus::omp::for_each(queues, blocks.begin(), blocks.end(), home_of, where, work);
 //
-// Needs a compiler with OpenMP 3.0 or newer, and any runtime. Compiled without OpenMP, all of it does the same on one thread.
-// Inside a namespace with `using namespace vicus`, this one may hide another `omp`; say `vicus::` instead.
+// Needs a compiler with OpenMP 4.0 or newer (-fopenmp), and any runtime. Compiled without OpenMP, all of it does the same on one thread.
+// After `using namespace vicus`, `omp` means this namespace, too; write `vicus::omp` if there is another.
 #ifndef VICUS_LOCALITY_QUEUES_OMP_HPP
 #define VICUS_LOCALITY_QUEUES_OMP_HPP
 
@@ -59,7 +59,7 @@ class queue_lock {
 // Any thread of a parallel region may call it, others at the same time. The task takes a block of the domain that `where()` says on the
 // thread that runs it, and calls `body` with it, which may be a block that another thread has put in. The caller's region waits as for
 // any task (taskwait, the end of a taskgroup, a barrier); all blocks are done when all tokens are. The queues must be there until then;
-// `where` and `body` are copied into the task. As from any OpenMP task, no exception may leave `body`: the program would end.
+// `where` and `body` are copied into the task. As from any OpenMP task, no exception may leave `where` or `body`: the program would end.
 //
 // What `push` throws is thrown here, and no task is created then.
 template <class Queues, class Block, class Where, class Body>

@@ -4,7 +4,8 @@
 //     vicus::locality_queues<int> queues(where.count());
 //     vicus::tbb::for_each(queues, blocks.begin(), blocks.end(), home_of, where, work);
 //
-// Needs oneTBB 2021 or newer. After `using namespace vicus`, the name `tbb` would mean two namespaces; say `vicus::` instead.
+// Needs oneTBB 2021 or newer; link with -ltbb (CMake: TBB::tbb). After `using namespace vicus`, the name `tbb` means two namespaces;
+// write `vicus::tbb` and `::tbb` then.
 //
 // Of each function here: `home(block)` is the domain of a block, asked by the thread that puts it in. `where()` is the domain of the
 // calling thread: a `vicus::domains`, `by_slot`, or the caller's own function; it is asked when a token begins. `body(block)` gets the
@@ -48,7 +49,7 @@ struct by_slot {
 
 namespace detail {
 
-// In the end: tokens that TBB has cancelled leave their blocks behind.
+// The end of a call: tokens that TBB has cancelled leave their blocks behind.
 template <class Batch> void end(Batch &batch) {
     batch.queues.clear();
     batch.result.rethrow();
