@@ -271,7 +271,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
     let service = recording.as_ref().unwrap_or(&shared.service);
     let session = service.session(&Dataset::new(Arc::clone(&version.snapshot)), options(shared, asked, entry));
     let mut call = session.call()?;
-    let key = key_of(asked);
+    let key = key_of(shared, asked);
     let is_kept = !asked.own_default && asked.language == Language::Sparql;
     let kept = is_kept.then(|| shared.plans.get(version.number, &key)).flatten();
     let prepared = match kept {
@@ -284,7 +284,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
                 }
             };
             if is_kept {
-                shared.plans.put(version.number, key, &prepared);
+                shared.plans.put(version.number, key.clone(), &prepared);
             }
             prepared
         }
@@ -303,7 +303,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
     };
     let is_short = prepared.is_short();
     let media_type = offer.media_type();
-    let tag = tag_of(shared, asked, &prepared, &version, offer);
+    let tag = tag_of(shared, asked, (&key, &prepared), &version, offer);
     if let Some(tag) = tag.as_ref().filter(|tag| asked.none_match.as_ref().is_some_and(|known| has_tag(known, tag))) {
         return Ok(Started::NotModified { tag: tag.clone() });
     }
@@ -354,20 +354,26 @@ fn count(shared: &Shared, outcome: &Outcome) {
     shared.freed.notify_waiters();
 }
 
-fn key_of(asked: &Asked) -> Key {
-    Key::new(&asked.text, asked.base.as_deref(), asked.graphs.as_ref())
+fn key_of(shared: &Shared, asked: &Asked) -> Key {
+    Key::new(&shared.plans.hashes, &asked.text, asked.base.as_deref(), asked.graphs.as_ref())
 }
 
 /// What names an answer, if asking again at the same version of the data gives the same one.
-fn tag_of(shared: &Shared, asked: &Asked, prepared: &Prepared, version: &Version, offer: Offer) -> Option<String> {
-    let asks_others = asked.text.to_ascii_lowercase().contains("service");
+fn tag_of(
+    shared: &Shared,
+    asked: &Asked,
+    (key, prepared): (&Key, &Prepared),
+    version: &Version,
+    offer: Offer,
+) -> Option<String> {
+    const SERVICE: &[u8] = b"service";
+    let asks_others = || asked.text.as_bytes().windows(SERVICE.len()).any(|word| word.eq_ignore_ascii_case(SERVICE));
     // Files may change.
-    if prepared.may_differ() || asks_others || asked.language == Language::Sql {
+    if prepared.may_differ() || asks_others() || asked.language == Language::Sql {
         return None;
     }
     let mut hasher = DefaultHasher::new();
-    (offer, asked.coding, asked.first_rows).hash(&mut hasher);
-    key_of(asked).hash(&mut hasher);
+    (offer, asked.coding, asked.first_rows, key.hash()).hash(&mut hasher);
     // Weak: rows without an order may come in another one.
     Some(format!("W/\"{}-{:x}\"", shared.data.tag(version.number), hasher.finish()))
 }
