@@ -22,7 +22,7 @@ pub const FRONT_RULE: u8 = RULES as u8 - 1;
 pub(crate) const FRONT_TAKE: Take = Take::YoungestOfOldestRequest;
 
 /// A seat works so long at tasks from the front before it does one of those that its strategy finds, if there is one.
-pub const FRONT_TURN_NS: u64 = 20_000_000;
+pub const FRONT_TURN_NS: u64 = 10_000_000;
 
 impl Plan {
     /// The same plan with a [front](Plan::front). By its last probe a seat takes from there while a task waits on it, of that task's request

@@ -66,7 +66,7 @@ struct Generation {
 }
 
 /// An answer with more bytes is not kept: what it takes to send it again is most of what it takes to find it again.
-const LONGEST: usize = 64 << 10;
+pub(crate) const LONGEST: usize = 64 << 10;
 
 /// What an answer takes beside its bytes.
 const BESIDE_BYTES: u64 = 300;
@@ -112,7 +112,7 @@ impl Answers {
     }
 
     /// Keeps an answer, unless it is long.
-    pub(crate) fn put(&self, key: Key, lasting: Lasting, bytes: &Bytes) {
+    pub(crate) fn put(&self, key: Key, lasting: Lasting, bytes: &[u8]) {
         let Lasting { version, media_type, coding, tag, rows, first_rows } = lasting;
         let Ok(tag) = HeaderValue::from_str(&tag) else { return };
         if bytes.len() > LONGEST.min((self.most_bytes / 8) as usize) {

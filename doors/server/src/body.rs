@@ -27,7 +27,14 @@ pub(crate) struct Stream {
     first: Option<Bytes>,
     reader: StreamReader,
     /// Told of each piece, and dropped with the body.
-    sent: Box<dyn FnMut(usize) + Send>,
+    sent: Box<dyn FnMut(Sent<'_>) + Send>,
+}
+
+/// What has become of a text that is written while it is sent.
+pub(crate) enum Sent<'a> {
+    Piece(&'a [u8]),
+    /// All of it was taken.
+    Whole,
 }
 
 impl Body {
@@ -35,8 +42,8 @@ impl Body {
         Body::Whole(Some(bytes.into()))
     }
 
-    /// `sent` is told how many bytes were sent, and dropped when the body is: at its end, or when its client has gone.
-    pub(crate) fn stream(first: Bytes, reader: StreamReader, sent: impl FnMut(usize) + Send + 'static) -> Body {
+    /// `sent` is told what was sent, and dropped when the body is: at its end, or when its client has gone.
+    pub(crate) fn stream(first: Bytes, reader: StreamReader, sent: impl FnMut(Sent<'_>) + Send + 'static) -> Body {
         Body::Stream(Box::new(Stream { first: Some(first), reader, sent: Box::new(sent) }))
     }
 }
@@ -55,8 +62,10 @@ impl http_body::Body for Body {
                     Some(first) => Poll::Ready(Some(Ok(first))),
                     None => stream.reader.poll_piece(context).map(|piece| piece.map(|piece| piece.map(Bytes::from))),
                 };
-                if let Poll::Ready(Some(Ok(piece))) = &piece {
-                    (stream.sent)(piece.len());
+                match &piece {
+                    Poll::Ready(Some(Ok(piece))) => (stream.sent)(Sent::Piece(piece)),
+                    Poll::Ready(None) => (stream.sent)(Sent::Whole),
+                    _ => {}
                 }
                 piece.map(|piece| piece.map(|piece| piece.map(Frame::data)))
             }

@@ -1,7 +1,7 @@
 //! The whole data as a document of quads.
 
 use crate::answer::Failure;
-use crate::body::Body;
+use crate::body::{Body, Sent};
 use crate::coding::Packer;
 use crate::metrics::Kind;
 use crate::negotiate::{Offer, coding_of};
@@ -77,7 +77,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request) -> Result<Re
         }
     };
     let mut noted = Noted { shared: Arc::clone(shared), entry, bytes: 0 };
-    let mut response = Response::new(Body::stream(first, reader, move |bytes| noted.sent(bytes)));
+    let mut response = Response::new(Body::stream(first, reader, move |sent| noted.sent(sent)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(Offer::Answer(format).media_type()));
     headers.insert(header::VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
@@ -95,8 +95,10 @@ struct Noted {
 }
 
 impl Noted {
-    fn sent(&mut self, bytes: usize) {
-        self.bytes += bytes as u64;
+    fn sent(&mut self, sent: Sent<'_>) {
+        if let Sent::Piece(piece) = sent {
+            self.bytes += piece.len() as u64;
+        }
     }
 }
 

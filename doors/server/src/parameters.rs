@@ -1,7 +1,5 @@
 //! The parameters of a request, from its URL or from a form in its body.
 
-use std::borrow::Cow;
-
 /// Names and values, in their order.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Parameters(Vec<(String, String)>);
@@ -52,16 +50,11 @@ impl Parameters {
 }
 
 fn decoded(text: &[u8]) -> Result<String, String> {
-    let spaced: Vec<u8> = text.iter().map(|&byte| if byte == b'+' { b' ' } else { byte }).collect();
-    let bytes = percent_decoded(&spaced);
-    String::from_utf8(bytes.into_owned()).map_err(|_| "a parameter is no UTF-8".to_owned())
+    String::from_utf8(bytes_of(text)).map_err(|_| "a parameter is no UTF-8".to_owned())
 }
 
-/// Bytes for their escapes; a percent sign without two digits behind it stands for itself.
-fn percent_decoded(text: &[u8]) -> Cow<'_, [u8]> {
-    if !text.contains(&b'%') {
-        return Cow::Borrowed(text);
-    }
+/// Bytes for their escapes, and blanks for plus signs; a percent sign without two digits behind it stands for itself.
+fn bytes_of(text: &[u8]) -> Vec<u8> {
     let digit = |byte: Option<&u8>| byte.and_then(|&byte| char::from(byte).to_digit(16));
     let (mut decoded, mut at) = (Vec::with_capacity(text.len()), 0);
     while at < text.len() {
@@ -71,12 +64,12 @@ fn percent_decoded(text: &[u8]) -> Cow<'_, [u8]> {
                 at += 3;
             }
             (byte, ..) => {
-                decoded.push(byte);
+                decoded.push(if byte == b'+' { b' ' } else { byte });
                 at += 1;
             }
         }
     }
-    Cow::Owned(decoded)
+    decoded
 }
 
 /// Reads any bytes, for fuzzing.

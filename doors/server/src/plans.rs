@@ -4,30 +4,49 @@
 //! data has changed. Plans are bounded together in bytes; those that were used least recently go first.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use vicus_service::{Prepared, ReadGraphs};
 
-/// What makes two queries one, at a version of the data.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Key {
-    pub(crate) text: Arc<str>,
+/// What makes two queries one, at a version of the data. A text may be long, so its hash is made once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Key(Arc<Parts>);
+
+#[derive(PartialEq, Eq, Debug)]
+struct Parts {
+    hash: u64,
+    text: Arc<str>,
     base: Option<String>,
-    pub(crate) graphs: Option<Vec<String>>,
+    graphs: Option<Vec<String>>,
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0.hash);
+    }
 }
 
 impl Key {
-    pub(crate) fn new(text: &Arc<str>, base: Option<&str>, graphs: Option<&ReadGraphs>) -> Key {
+    /// `hashes` are those of all keys that are compared.
+    pub(crate) fn new(hashes: &RandomState, text: &Arc<str>, base: Option<&str>, graphs: Option<&ReadGraphs>) -> Key {
         let names = |graphs: &ReadGraphs| {
             let default = graphs.default.iter().map(|graph| graph.as_str().to_owned());
             default.chain([String::new()]).chain(graphs.named.iter().map(|graph| graph.as_str().to_owned())).collect()
         };
-        Key { text: Arc::clone(text), base: base.map(str::to_owned), graphs: graphs.map(names) }
+        let graphs = graphs.map(names);
+        let hash = hashes.hash_one((text, base, &graphs));
+        Key(Arc::new(Parts { hash, text: Arc::clone(text), base: base.map(str::to_owned), graphs }))
+    }
+
+    pub(crate) fn hash(&self) -> u64 {
+        self.0.hash
     }
 
     fn bytes(&self) -> u64 {
-        let names: usize = self.graphs.iter().flatten().map(|name| name.len() + 32).sum();
-        (self.text.len() + self.base.as_ref().map_or(0, String::len) + names + 200) as u64
+        let Parts { text, base, graphs, .. } = &*self.0;
+        let names: usize = graphs.iter().flatten().map(|name| name.len() + 32).sum();
+        (text.len() + base.as_ref().map_or(0, String::len) + names + 200) as u64
     }
 }
 
@@ -37,6 +56,8 @@ fn held_bytes(key: &Key, plan: &Prepared) -> u64 {
 }
 
 pub(crate) struct Plans {
+    /// Of keys. The map hashes what they give once more, which is a word.
+    pub(crate) hashes: RandomState,
     state: Mutex<State>,
     most_bytes: u64,
     pub(crate) hits: AtomicU64,
@@ -55,7 +76,8 @@ struct State {
 
 impl Plans {
     pub(crate) fn new(most_bytes: u64) -> Plans {
-        Plans { state: Mutex::default(), most_bytes, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
+        let (hits, misses) = (AtomicU64::new(0), AtomicU64::new(0));
+        Plans { hashes: RandomState::new(), state: Mutex::default(), most_bytes, hits, misses }
     }
 
     /// The plan for a query at this version of the data.

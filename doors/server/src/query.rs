@@ -2,7 +2,7 @@
 
 use crate::answer::{Failure, short};
 use crate::answers::{self, Lasting};
-use crate::body::Body;
+use crate::body::{Body, Sent};
 use crate::coding::{Coding, Packer};
 use crate::data::Version;
 use crate::log::Line;
@@ -87,6 +87,8 @@ struct Streaming {
     media_type: &'static str,
     coding: Coding,
     tag: Option<String>,
+    /// Of the data.
+    version: u64,
     reader: StreamReader,
     writer: StreamWriter,
     running: Running<TextSink<Packer>>,
@@ -271,7 +273,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
     let service = recording.as_ref().unwrap_or(&shared.service);
     let session = service.session(&Dataset::new(Arc::clone(&version.snapshot)), options(shared, asked, entry));
     let mut call = session.call()?;
-    let key = key_of(asked);
+    let key = key_of(shared, asked);
     let is_kept = !asked.own_default && asked.language == Language::Sparql;
     let kept = is_kept.then(|| shared.plans.get(version.number, &key)).flatten();
     let prepared = match kept {
@@ -284,7 +286,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
                 }
             };
             if is_kept {
-                shared.plans.put(version.number, key, &prepared);
+                shared.plans.put(version.number, key.clone(), &prepared);
             }
             prepared
         }
@@ -303,7 +305,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
     };
     let is_short = prepared.is_short();
     let media_type = offer.media_type();
-    let tag = tag_of(shared, asked, &prepared, &version, offer);
+    let tag = tag_of(shared, asked, (&key, &prepared), &version, offer);
     if let Some(tag) = tag.as_ref().filter(|tag| asked.none_match.as_ref().is_some_and(|known| has_tag(known, tag))) {
         return Ok(Started::NotModified { tag: tag.clone() });
     }
@@ -322,7 +324,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
     let mut reader = reader.cancelling(entry.cancel.clone());
     if !running.is_done() {
         entry.set_run(&prepared, running.watch());
-        let streaming = Streaming { media_type, coding, tag, reader, writer, running, recording };
+        let streaming = Streaming { media_type, coding, tag, version: number, reader, writer, running, recording };
         return Ok(Started::Stream(Box::new(streaming)));
     }
     if entry.is_named {
@@ -354,20 +356,26 @@ fn count(shared: &Shared, outcome: &Outcome) {
     shared.freed.notify_waiters();
 }
 
-fn key_of(asked: &Asked) -> Key {
-    Key::new(&asked.text, asked.base.as_deref(), asked.graphs.as_ref())
+fn key_of(shared: &Shared, asked: &Asked) -> Key {
+    Key::new(&shared.plans.hashes, &asked.text, asked.base.as_deref(), asked.graphs.as_ref())
 }
 
 /// What names an answer, if asking again at the same version of the data gives the same one.
-fn tag_of(shared: &Shared, asked: &Asked, prepared: &Prepared, version: &Version, offer: Offer) -> Option<String> {
-    let asks_others = asked.text.to_ascii_lowercase().contains("service");
+fn tag_of(
+    shared: &Shared,
+    asked: &Asked,
+    (key, prepared): (&Key, &Prepared),
+    version: &Version,
+    offer: Offer,
+) -> Option<String> {
+    const SERVICE: &[u8] = b"service";
+    let asks_others = || asked.text.as_bytes().windows(SERVICE.len()).any(|word| word.eq_ignore_ascii_case(SERVICE));
     // Files may change.
-    if prepared.may_differ() || asks_others || asked.language == Language::Sql {
+    if prepared.may_differ() || asks_others() || asked.language == Language::Sql {
         return None;
     }
     let mut hasher = DefaultHasher::new();
-    (offer, asked.coding, asked.first_rows).hash(&mut hasher);
-    key_of(asked).hash(&mut hasher);
+    (offer, asked.coding, asked.first_rows, key.hash()).hash(&mut hasher);
     // Weak: rows without an order may come in another one.
     Some(format!("W/\"{}-{:x}\"", shared.data.tag(version.number), hasher.finish()))
 }
@@ -399,7 +407,7 @@ pub(crate) fn set_headers(headers: &mut HeaderMap, coding: Coding, tag: Option<H
 
 /// Sends an answer while its query runs.
 async fn stream(shared: &Arc<Shared>, asked: &Asked, streaming: Streaming, begun: Begun) -> Response<Body> {
-    let Streaming { media_type, coding, tag, mut reader, writer, running, recording } = streaming;
+    let Streaming { media_type, coding, tag, version, mut reader, writer, running, recording } = streaming;
     let entry = Arc::clone(&begun.entry);
     let (tell, done) = oneshot::channel();
     running.when_done(move || _ = tell.send(()));
@@ -453,8 +461,12 @@ async fn stream(shared: &Arc<Shared>, asked: &Asked, streaming: Streaming, begun
             return failure.response(asked.wanted.accepted.prefers_json(), Some(&entry.id));
         }
     };
-    let mut sending = Sending { shared: Arc::clone(shared), entry };
-    let body = Body::stream(first, reader, move |bytes| sending.sent(bytes));
+    let kept = asked.key.filter(|_| !asked.is_head).zip(tag.clone()).map(|(key, tag)| {
+        let lasting = Lasting { version, media_type, coding, tag, rows: 0, first_rows: asked.first_rows };
+        (key, lasting, Vec::new())
+    });
+    let mut sending = Sending { shared: Arc::clone(shared), entry, kept };
+    let body = Body::stream(first, reader, move |sent| sending.sent(sent));
     let mut response = Response::new(body);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     set_headers(response.headers_mut(), coding, tag.as_deref().and_then(header_of));
@@ -465,11 +477,27 @@ async fn stream(shared: &Arc<Shared>, asked: &Asked, streaming: Streaming, begun
 struct Sending {
     shared: Arc<Shared>,
     entry: Arc<Entry>,
+    /// What there was of it so far, if it may be kept.
+    kept: Option<(answers::Key, Lasting, Vec<u8>)>,
 }
 
 impl Sending {
-    fn sent(&mut self, bytes: usize) {
-        self.entry.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    fn sent(&mut self, sent: Sent<'_>) {
+        match sent {
+            Sent::Piece(piece) => {
+                self.entry.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
+                self.kept.take_if(|(.., bytes)| bytes.len() + piece.len() > answers::LONGEST);
+                if let Some((.., bytes)) = &mut self.kept {
+                    bytes.extend_from_slice(piece);
+                }
+            }
+            Sent::Whole => {
+                let done = self.entry.ended().filter(|end| end.state == "done");
+                if let Some(((key, lasting, bytes), end)) = self.kept.take().zip(done) {
+                    self.shared.answers.put(key, Lasting { rows: end.rows, ..lasting }, &bytes);
+                }
+            }
+        }
     }
 }
 

@@ -331,6 +331,10 @@ impl Worker {
             self.shared.queues.push(entry, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
             self.shared.wake_for(entry, Some(request), true);
         }
+        // One that was to be this seat's next: no other was woken for it.
+        if let Some(front) = self.shared.plan.front.filter(|&front| self.shared.queues.len(front) > 0) {
+            self.shared.wake_for(front, None, true);
+        }
     }
 
     /// Leaves the seat for good: its log goes into the runtime's trace.

@@ -194,6 +194,25 @@ fn a_short_answer_is_kept_until_the_data_changes() {
     assert_eq!((hits(), server.metric("vicus_answer_cache_answers")), (5, 1));
 }
 
+/// Its rows come from the threads, while it is sent already.
+#[test]
+fn a_streamed_answer_is_kept_if_it_is_short_and_whole() {
+    let server = Running::start(&numbers(20_000), open());
+    let long = "SELECT * { ?s ?p ?o }";
+    // Groups are made by all threads.
+    let short = "SELECT ?p (COUNT(*) AS ?n) { ?s ?p ?o . ?s ?q ?u } GROUP BY ?p";
+    for (text, hits) in [(long, 0), (short, 1)] {
+        let ask = Ask::query(text).with("accept", "text/csv");
+        let (first, second) = (server.ask(&ask), server.ask(&ask));
+        assert_eq!(
+            (first.status, first.body.len(), first.text().lines().count()),
+            (200, second.body.len(), second.text().lines().count())
+        );
+        assert_eq!(server.metric("vicus_answer_cache_hits_total"), hits, "{text}");
+        assert_eq!(server.metric("vicus_answer_cache_answers"), hits, "{text}");
+    }
+}
+
 #[test]
 fn a_kept_answer_is_for_those_who_may_read() {
     let access = Access { read: vec!["r".into()], ..Access::default() };
