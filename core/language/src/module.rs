@@ -103,3 +103,10 @@ pub enum Answer {
     /// Triples: columns subject, predicate and object.
     Triples,
 }
+
+impl Answer {
+    /// Whether it is a graph, which syntaxes of RDF can write.
+    pub fn is_graph(&self) -> bool {
+        *self == Answer::Triples
+    }
+}

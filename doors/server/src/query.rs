@@ -21,11 +21,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::oneshot;
+use vicus_language::Answer;
 use vicus_service::{
-    Dataset, Error, Limits, Outcome, Prepared, ReadGraphs, Running, Service, SessionOptions, SqlTables, StreamReader,
+    Dataset, Error, Limits, Outcome, Prepared, ReadGraphs, Running, Service, SessionOptions, StreamReader,
     StreamWriter, TextSink, Watching, text_stream,
 };
-use vicus_sparql::{DefaultGraph, Form};
+use vicus_sparql::DefaultGraph;
 
 /// The language of a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -279,9 +280,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
         None => {
             let prepared = match asked.language {
                 Language::Sparql => call.prepare(&asked.text)?,
-                Language::Sql => {
-                    call.prepare_sql(&asked.text, &SqlTables::new(shared.options.tables.clone(), &session))?
-                }
+                Language::Sql => call.prepare_sql(&asked.text, &shared.options.tables)?,
             };
             if is_kept {
                 shared.plans.put(version.number, key, &prepared);
@@ -490,10 +489,9 @@ pub(crate) fn plan_json(entry: &Entry, prepared: &Prepared, watching: Option<&Wa
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let counts = watching.map(Watching::counts);
     let form = match prepared.form() {
-        Form::Select { .. } => "select",
-        Form::Ask => "ask",
-        Form::Construct => "construct",
-        Form::Describe => "describe",
+        Answer::Rows { .. } => "select",
+        Answer::Truth => "ask",
+        Answer::Triples => "construct",
     };
     let operators = prepared.nodes().into_iter().enumerate().map(|(id, node)| {
         let done = counts.as_ref().map(|counts| node.done(counts));
