@@ -1,8 +1,9 @@
 //! Plans that are kept: a query that comes again pays neither parsing nor planning.
 //!
 //! A plan belongs to one version of the data, whose terms and statistics it was made with, and keeps it alive; so all are dropped when the
-//! data has changed. Plans are bounded together in bytes; those that were used least recently go first.
+//! data has changed. One of SQL with the solutions of `SPARQL('…')` is not kept: asked again, they may be others. Plans are bounded together in bytes; those that were used least recently go first.
 
+use crate::query::Language;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,18 +12,19 @@ use vicus_service::{Prepared, ReadGraphs};
 /// What makes two queries one, at a version of the data.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Key {
+    language: Language,
     pub(crate) text: Arc<str>,
     base: Option<String>,
     pub(crate) graphs: Option<Vec<String>>,
 }
 
 impl Key {
-    pub(crate) fn new(text: &Arc<str>, base: Option<&str>, graphs: Option<&ReadGraphs>) -> Key {
+    pub(crate) fn new(language: Language, text: &Arc<str>, base: Option<&str>, graphs: Option<&ReadGraphs>) -> Key {
         let names = |graphs: &ReadGraphs| {
             let default = graphs.default.iter().map(|graph| graph.as_str().to_owned());
             default.chain([String::new()]).chain(graphs.named.iter().map(|graph| graph.as_str().to_owned())).collect()
         };
-        Key { text: Arc::clone(text), base: base.map(str::to_owned), graphs: graphs.map(names) }
+        Key { language, text: Arc::clone(text), base: base.map(str::to_owned), graphs: graphs.map(names) }
     }
 
     fn bytes(&self) -> u64 {

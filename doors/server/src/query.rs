@@ -29,7 +29,7 @@ use vicus_service::{
 use vicus_sparql::DefaultGraph;
 
 /// The language of a text.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Language {
     Sparql,
     Sql,
@@ -273,8 +273,9 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
     let session = service.session(&Dataset::new(Arc::clone(&version.snapshot)), options(shared, asked, entry));
     let mut call = session.call()?;
     let key = key_of(asked);
-    let is_kept = !asked.own_default && asked.language == Language::Sparql;
-    let kept = is_kept.then(|| shared.plans.get(version.number, &key)).flatten();
+    // Files' tables stay what they are while the server runs.
+    let may_be_kept = !asked.own_default;
+    let kept = may_be_kept.then(|| shared.plans.get(version.number, &key)).flatten();
     let prepared = match kept {
         Some(prepared) => prepared,
         None => {
@@ -282,7 +283,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
                 Language::Sparql => call.prepare(&asked.text)?,
                 Language::Sql => call.prepare_sql(&asked.text, &shared.options.tables)?,
             };
-            if is_kept {
+            if may_be_kept && prepared.can_be_kept() {
                 shared.plans.put(version.number, key, &prepared);
             }
             prepared
@@ -354,7 +355,7 @@ fn count(shared: &Shared, outcome: &Outcome) {
 }
 
 fn key_of(asked: &Asked) -> Key {
-    Key::new(&asked.text, asked.base.as_deref(), asked.graphs.as_ref())
+    Key::new(asked.language, &asked.text, asked.base.as_deref(), asked.graphs.as_ref())
 }
 
 /// What names an answer, if asking again at the same version of the data gives the same one.
