@@ -1,9 +1,29 @@
-//! What a language module gives a door: a planned text as a flow model, and as a tree of operators that says what each of them is
-//! expected to do and what it did.
+//! What a language module is to a door: a text and a catalogue become a flow model, the boxes that hand out its rows, and a tree of
+//! operators that says what each of them is expected to do and what it did.
+//!
+//! ```text
+//!  Language ── parse ──▶ Parsed ── plan ──▶ Runnable ── begin ──▶ operators of one run, and what its rows are read by
+//!     │                    │                  │
+//!     └ its catalogue      └ or a TextError, with its place, also from planning
+//! ```
 //!
 //! A module is one crate above core/flow. It knows a grammar and a catalogue; it plans a text, and lowers the plan to boxes and vias. Doors
-//! know this crate's words alone, so that they explain, limit, cancel and trace every language alike.
+//! know this crate's words alone, so that they explain, limit, cancel and trace every language alike. [`Stop`] counts what planning takes, and
+//! [`stack`] lets it recurse as deeply as a text is nested.
+//!
+//! Begin at [`Language`].
 
+mod error;
+mod module;
 mod node;
+mod options;
+pub mod stack;
+mod stop;
+mod values;
 
+pub use error::{Place, TextError, TextErrorKind};
+pub use module::{Answer, Language, Planned, RunOperators, Runnable};
 pub use node::{Done, PlanNode};
+pub use options::{PlanOptions, TextLimits};
+pub use stop::{Costs, Stop, Stopped, Watch};
+pub use values::{ValueType, Values};

@@ -8,11 +8,11 @@
 use crate::condition::Kinds;
 use crate::expression::Expr;
 use crate::route::Route;
-use crate::stack::deep;
 use crate::value::Numbers;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock};
+use vicus_language::stack::deep;
 use vicus_rdf::Id;
 
 /// A variable or blank node of a query, by number.

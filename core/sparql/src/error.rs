@@ -1,6 +1,7 @@
 //! Why a query is refused, and where in its text.
 
 use std::fmt;
+use vicus_language::{Place, Stopped, TextError, TextErrorKind};
 
 /// Why a text is not a query that can be answered.
 ///
@@ -88,3 +89,38 @@ impl fmt::Display for QueryError {
 }
 
 impl std::error::Error for QueryError {}
+
+impl From<Stopped> for QueryError {
+    fn from(stopped: Stopped) -> QueryError {
+        let kind = match stopped {
+            Stopped::Asked => QueryErrorKind::Stopped,
+            Stopped::TooManySteps { .. } => QueryErrorKind::TooManySteps,
+            Stopped::TooManyBytes { needed, .. } => QueryErrorKind::TooManyBytes { needed },
+        };
+        let mut message = stopped.to_string();
+        if kind == QueryErrorKind::TooManySteps {
+            message.push_str(": it has too many patterns, variables or operators");
+        }
+        QueryError { message, line: 0, column: 0, kind }
+    }
+}
+
+impl From<QueryError> for TextError {
+    fn from(error: QueryError) -> TextError {
+        let kind = match error.kind {
+            QueryErrorKind::Syntax | QueryErrorKind::UnknownFunction { .. } | QueryErrorKind::WrongBase => {
+                TextErrorKind::Wrong
+            }
+            QueryErrorKind::Unsupported { .. } => TextErrorKind::Unsupported,
+            QueryErrorKind::TooLong => TextErrorKind::TooLong,
+            // It has a limit of SPARQL's own, by what it repeats.
+            QueryErrorKind::NamesTooLong | QueryErrorKind::TooManySigns => TextErrorKind::Wrong,
+            QueryErrorKind::TooDeep => TextErrorKind::TooDeep,
+            QueryErrorKind::TooManySteps => TextErrorKind::TooManySteps,
+            QueryErrorKind::TooManyBytes { needed } => TextErrorKind::TooManyBytes { needed },
+            QueryErrorKind::Stopped => TextErrorKind::Stopped,
+        };
+        let place = Place { line: error.line, column: error.column, offset: None };
+        TextError::new(kind, place, error.message.clone()).with_own(error)
+    }
+}

@@ -11,10 +11,10 @@ use crate::graphs::Merged;
 use crate::lower::OperatorBoxes;
 use crate::planner::{Op, Physical, is_in_order};
 use crate::route::Route;
-use crate::stack::deep;
 use crate::terms::Terms;
 use std::fmt::Write as _;
 use vicus_language::PlanNode;
+use vicus_language::stack::deep;
 use vicus_rdf::Id;
 
 pub(crate) struct Explainer<'a> {

@@ -25,13 +25,13 @@ use crate::error::QueryError;
 use crate::graphs::Active;
 use crate::plan::PlanOptions;
 use crate::planner::{Op, Physical, cost};
-use crate::stack::{Deep, deep, of_levels};
-use crate::stop::Stop;
 use crate::terms::Terms;
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use std::sync::Arc;
 use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Model, ModelBuilder, Operator, OutputId, Schema, library};
+use vicus_language::Stop;
+use vicus_language::stack::{Deep, LEVEL, deep, of_levels};
 
 /// Makes the operator of a box that reads terms, for one run.
 #[derive(Clone)]
@@ -77,7 +77,7 @@ impl Draft {
         let make = Arc::new(Deep::new(terms.levels, make));
         let of = move |terms: &Arc<Terms>| {
             let levels = make.levels();
-            Deep::new(levels, of_levels(levels, || make(terms)))
+            Deep::new(levels, of_levels(levels, LEVEL, || make(terms)))
         };
         let (terms, maker) = (Arc::clone(terms), of.clone());
         let maker = Maker(Arc::new(move |terms| Box::new(maker(terms))));

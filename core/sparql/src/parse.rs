@@ -2,11 +2,12 @@
 
 use crate::error::QueryError;
 use crate::plan::Form;
-use crate::stack::{Deep, of_levels, of_planned};
+use crate::stack::of_planned;
 use crate::syntax::ast::{Dataset, Query};
 use crate::syntax::{self, ParseOptions};
 use oxrdf::NamedNode;
 use std::fmt;
+use vicus_language::stack::{Deep, LEVEL, of_levels};
 
 /// A query whose text is valid and which this engine can answer.
 pub struct Parsed {
@@ -80,6 +81,7 @@ pub fn parse(text: &str) -> Result<Parsed, QueryError> {
 /// As [`parse()`]; also if the base is not an absolute IRI, or the text exceeds a limit.
 pub fn parse_with(text: &str, options: &ParseOptions<'_>) -> Result<Parsed, QueryError> {
     // After an error, the tree read so far is dropped here, with enough stack.
-    let query = of_levels(options.depth.min(ParseOptions::MOST_DEPTH).min(text.len()), || syntax::read(text, options))?;
+    let query =
+        of_levels(options.depth.min(ParseOptions::MOST_DEPTH).min(text.len()), LEVEL, || syntax::read(text, options))?;
     Ok(Parsed { query: Deep::new(query.depth, query) })
 }

@@ -11,8 +11,7 @@ use crate::optimise;
 use crate::parse::Parsed;
 use crate::planner::{Physical, Planner};
 use crate::service::Endpoints;
-use crate::stack::{Deep, of_planned};
-use crate::stop::{Costs, Stop, Watch};
+use crate::stack::of_planned;
 use crate::syntax::ast::{self, Query};
 use crate::terms::{Moment, Terms};
 use crate::translate;
@@ -22,6 +21,8 @@ use std::fmt;
 use std::sync::Arc;
 use vicus_flow::{Bound, BoxCounts, BoxError, BoxId, Envelope, Model, Operator, library};
 use vicus_language::PlanNode;
+use vicus_language::stack::Deep;
+use vicus_language::{Answer, Costs, Planned, RunOperators, Runnable, Stop, Watch};
 use vicus_rdf::{Id, Snapshot, TermView};
 
 /// How a query is planned.
@@ -59,6 +60,52 @@ pub struct PlanOptions {
     /// The key of hash functions. Users choose the terms of queries and data; without knowing the seed, they can't choose many
     /// terms with the same hash. Answers don't depend on it, except for the order of rows.
     pub hash_seed: u64,
+}
+
+impl PlanOptions {
+    /// What they say to every language.
+    pub fn common(&self) -> vicus_language::PlanOptions {
+        let PlanOptions { envelope_rows, via_envelopes, threads, parallel_rows, sinks, .. } = *self;
+        let PlanOptions { optimise, plan_steps, plan_bytes, hash_seed, .. } = *self;
+        vicus_language::PlanOptions {
+            envelope_rows,
+            via_envelopes,
+            threads,
+            parallel_rows,
+            sinks,
+            optimise,
+            plan_steps,
+            plan_bytes,
+            hash_seed,
+        }
+    }
+
+    /// These options, with what is said to every language in place of their own.
+    ///
+    /// ```
+    /// use vicus_sparql::PlanOptions;
+    /// let own = PlanOptions { cache_bytes: 1 << 16, ..PlanOptions::default() };
+    /// let common = vicus_language::PlanOptions { threads: 4, ..vicus_language::PlanOptions::default() };
+    /// assert_eq!(own.with(&common), PlanOptions { threads: 4, ..own });
+    /// assert_eq!(own.with(&common).common(), common);
+    /// ```
+    #[must_use]
+    pub fn with(&self, common: &vicus_language::PlanOptions) -> PlanOptions {
+        let vicus_language::PlanOptions { envelope_rows, via_envelopes, threads, parallel_rows, sinks, .. } = *common;
+        let vicus_language::PlanOptions { optimise, plan_steps, plan_bytes, hash_seed, .. } = *common;
+        PlanOptions {
+            envelope_rows,
+            via_envelopes,
+            threads,
+            parallel_rows,
+            sinks,
+            optimise,
+            plan_steps,
+            plan_bytes,
+            hash_seed,
+            ..*self
+        }
+    }
 }
 
 impl Default for PlanOptions {
@@ -131,6 +178,15 @@ impl Form {
         }
     }
 
+    /// The same, as doors know it of every language.
+    pub fn answer(&self) -> Answer {
+        match self {
+            Form::Select { variables } => Answer::Rows { columns: variables.clone() },
+            Form::Ask => Answer::Truth,
+            Form::Construct | Form::Describe => Answer::Triples,
+        }
+    }
+
     /// Whether the answer is a set of triples: of CONSTRUCT and DESCRIBE.
     pub fn is_graph(&self) -> bool {
         matches!(self, Form::Construct | Form::Describe)
@@ -162,6 +218,7 @@ impl Form {
 /// ```
 pub struct Plan {
     form: Form,
+    answer: Answer,
     prefixes: Arc<[(String, String)]>,
     /// A tree as deep as the query.
     physical: Deep<Physical>,
@@ -251,6 +308,7 @@ fn planned(
     let lowered = lower::lower(&physical, &terms, options, stop)?;
     stop.check()?;
     Ok(Plan {
+        answer: form.answer(),
         form,
         prefixes: Arc::clone(&parsed.query.prefixes),
         physical: Deep::new(levels, physical),
@@ -371,6 +429,50 @@ impl Plan {
         let operators = &self.lowered.operators;
         let explainer = Explainer { terms: &self.terms, names: &self.names, operators };
         of_planned(self.physical.levels(), || explainer.explain(&self.physical))
+    }
+}
+
+impl Planned for Plan {
+    fn answer(&self) -> &Answer {
+        &self.answer
+    }
+
+    fn model(&self) -> &Arc<Model> {
+        self.model()
+    }
+
+    fn sinks(&self) -> &[BoxId] {
+        self.sinks()
+    }
+
+    fn nodes(&self) -> Vec<PlanNode> {
+        self.nodes()
+    }
+
+    fn is_short(&self) -> bool {
+        self.is_short()
+    }
+
+    fn may_differ(&self) -> bool {
+        self.may_differ()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes()
+    }
+
+    fn prefixes(&self) -> &[(String, String)] {
+        self.prefixes()
+    }
+}
+
+impl Runnable for Plan {
+    type Needs = RunOptions;
+    type Run = Run;
+
+    fn begin(&self, options: RunOptions) -> (RunOperators, Run) {
+        let run = self.start_with(options);
+        (run.operators([]), run)
     }
 }
 

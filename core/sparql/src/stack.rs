@@ -1,104 +1,12 @@
-//! Stack for recursion over trees: the caller's stack may be small, and the query's text decides how deep the recursion goes.
+//! Stack for planning, which takes more for a level of a query than reading it does.
 
-use std::ops::{Deref, DerefMut};
-use vicus_flow::{BoxError, Operator, Turn};
-
-/// No single level of a tree needs this many bytes of stack.
-const ENOUGH: usize = 128 << 10;
-
-/// Bytes of a new piece of stack.
-const MORE: usize = 4 << 20;
-
-/// Bytes of stack for a level of a tree that is parsed, dropped, copied or searched.
-const LEVEL: usize = 2 << 10;
+use vicus_language::stack::of_levels;
 
 /// Bytes of stack for a level of a query's tree that is planned: a level of the text becomes several operators, each of which
 /// takes several calls.
 const PLANNED_LEVEL: usize = 32 << 10;
 
-/// Trees of up to this many levels fit any thread's stack.
-const FEW: usize = 8;
-
-/// Runs one level of a recursion, on more stack if needed.
-pub(crate) fn deep<R>(work: impl FnOnce() -> R) -> R {
-    stacker::maybe_grow(ENOUGH, MORE, work)
-}
-
-/// Runs a recursion of this many levels that doesn't ask for more stack itself, such as a drop.
-pub(crate) fn of_levels<R>(levels: usize, work: impl FnOnce() -> R) -> R {
-    on(levels * LEVEL, work)
-}
-
 /// Plans, or describes the plan of, a query of this many levels.
 pub(crate) fn of_planned<R>(levels: usize, work: impl FnOnce() -> R) -> R {
-    on(levels * PLANNED_LEVEL, work)
-}
-
-fn on<R>(bytes: usize, work: impl FnOnce() -> R) -> R {
-    let bytes = ENOUGH + bytes;
-    stacker::maybe_grow(bytes, bytes, work)
-}
-
-/// Whether a recursion of this many levels has to ask for more stack on its way.
-pub(crate) fn is_deep(levels: usize) -> bool {
-    levels > FEW
-}
-
-/// A value with trees of this many levels. Whichever thread drops it has enough stack for it.
-pub(crate) struct Deep<T> {
-    levels: usize,
-    /// Invariant: present until the drop.
-    inner: Option<T>,
-}
-
-impl<T> Deep<T> {
-    pub(crate) fn new(levels: usize, inner: T) -> Deep<T> {
-        Deep { levels, inner: Some(inner) }
-    }
-
-    pub(crate) fn levels(&self) -> usize {
-        self.levels
-    }
-}
-
-impl<T> Deref for Deep<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        self.inner.as_ref().expect("it is there until it is dropped")
-    }
-}
-
-impl<T> DerefMut for Deep<T> {
-    fn deref_mut(&mut self) -> &mut T {
-        self.inner.as_mut().expect("it is there until it is dropped")
-    }
-}
-
-impl<T> Drop for Deep<T> {
-    fn drop(&mut self) {
-        if is_deep(self.levels) {
-            let inner = self.inner.take();
-            of_levels(self.levels, || drop(inner));
-        }
-    }
-}
-
-/// Runs an operator that recurses through such trees.
-impl<O: Operator> Operator for Deep<O> {
-    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        if is_deep(self.levels) {
-            return self.act_on_more(turn);
-        }
-        self.inner.as_mut().expect("it is there until it is dropped").act(turn)
-    }
-}
-
-impl<O: Operator> Deep<O> {
-    #[cold]
-    #[inline(never)]
-    fn act_on_more(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        let inner = self.inner.as_mut().expect("it is there until it is dropped");
-        of_levels(self.levels, || inner.act(turn))
-    }
+    of_levels(levels, PLANNED_LEVEL, work)
 }

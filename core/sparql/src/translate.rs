@@ -8,7 +8,6 @@ use crate::algebra::{
 use crate::expression::{Arithmetic, Compare, Expr, Function};
 use crate::graphs::Dataset;
 use crate::route::Route;
-use crate::stop::Stop;
 use crate::syntax::ast::{
     self, Element, Expression, FoldName, Form, GraphName, InGraph, Item, Query, Select, Term, Var, Verb,
 };
@@ -16,6 +15,7 @@ use oxrdf::vocab::xsd;
 use oxrdf::{Literal, NamedNode, TermRef};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
+use vicus_language::Stop;
 use vicus_rdf::Id;
 
 /// A query as algebra.

@@ -1,17 +1,8 @@
 //! Why a statement is refused, and where in its text.
 
 use std::fmt;
-
-/// A place in a statement's text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    /// From 1; 0 if the error has no place in the text.
-    pub line: usize,
-    /// From 1, in characters; 0 if the error has no place in the text.
-    pub column: usize,
-    /// From 0, in bytes from the beginning of the text.
-    pub offset: usize,
-}
+pub use vicus_language::Place;
+use vicus_language::{Stopped, TextError, TextErrorKind};
 
 /// Why a text is not a statement that can be answered.
 ///
@@ -19,7 +10,7 @@ pub struct Place {
 /// use vicus_sql::{ParseOptions, SqlErrorKind, parse};
 ///
 /// let error = parse("SELECT a\nFROM WHERE", &ParseOptions::default()).err().unwrap();
-/// assert_eq!((error.place.line, error.place.column, error.place.offset), (2, 6, 14));
+/// assert_eq!((error.place.line, error.place.column, error.place.offset), (2, 6, Some(14)));
 /// assert_eq!(error.kind, SqlErrorKind::Syntax);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +45,11 @@ pub enum SqlErrorKind {
     TooDeep,
     /// Planning takes more steps than [`PlanOptions::plan_steps`](crate::PlanOptions::plan_steps).
     TooManySteps,
+    /// Planning takes more memory than [`PlanOptions::plan_bytes`](crate::PlanOptions::plan_bytes), or than its watch grants.
+    TooManyBytes {
+        /// At least this many bytes.
+        needed: u64,
+    },
     /// Nothing is wrong: the caller's watch ended planning.
     Stopped,
 }
@@ -82,6 +78,34 @@ impl fmt::Display for SqlError {
 }
 
 impl std::error::Error for SqlError {}
+
+impl From<Stopped> for SqlError {
+    fn from(stopped: Stopped) -> SqlError {
+        let kind = match stopped {
+            Stopped::Asked => SqlErrorKind::Stopped,
+            Stopped::TooManySteps { .. } => SqlErrorKind::TooManySteps,
+            Stopped::TooManyBytes { needed, .. } => SqlErrorKind::TooManyBytes { needed },
+        };
+        SqlError::new(kind, Place::default(), stopped.to_string())
+    }
+}
+
+impl From<SqlError> for TextError {
+    fn from(error: SqlError) -> TextError {
+        let kind = match error.kind {
+            SqlErrorKind::Syntax | SqlErrorKind::Unknown { .. } | SqlErrorKind::Ambiguous | SqlErrorKind::Type => {
+                TextErrorKind::Wrong
+            }
+            SqlErrorKind::Unsupported => TextErrorKind::Unsupported,
+            SqlErrorKind::TooLong => TextErrorKind::TooLong,
+            SqlErrorKind::TooDeep => TextErrorKind::TooDeep,
+            SqlErrorKind::TooManySteps => TextErrorKind::TooManySteps,
+            SqlErrorKind::TooManyBytes { needed } => TextErrorKind::TooManyBytes { needed },
+            SqlErrorKind::Stopped => TextErrorKind::Stopped,
+        };
+        TextError::new(kind, error.place, error.message.clone()).with_own(error)
+    }
+}
 
 /// The names that look most like this one, the nearest first: those within a third of its letters by edit distance.
 pub(crate) fn near<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Vec<String> {

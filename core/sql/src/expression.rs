@@ -1,10 +1,10 @@
 //! Expressions whose names and types are settled: over columns by number, with functions of fixed types.
 
-use crate::stack::deep;
 use crate::types::{SqlType, Value};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+use vicus_language::stack::deep;
 
 /// A column of some operator of a plan. Each has a number of its own in the whole plan, so that expressions keep their meaning
 /// when operators move. In an expression that boxes evaluate, it is the column's place in the envelope.

@@ -19,15 +19,14 @@ use crate::error::SqlError;
 use crate::evaluate::{Vector, gathered};
 use crate::explain::describe;
 use crate::expression::{ColumnId, Expr};
-use crate::plan::PlanOptions;
+use crate::plan::BOX_BYTES;
 use crate::relation::{Columns, Join, JoinKind, Op, Relation, SortBy};
-use crate::stack::deep;
-use crate::stop::Stop;
 use crate::types::{SqlType, Value};
 use std::sync::Arc;
 use vicus_flow::library::{self, HashKey, SortKey};
 use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Field, Model, ModelBuilder, OutputId, Schema};
-use vicus_language::PlanNode;
+use vicus_language::stack::deep;
+use vicus_language::{PlanNode, PlanOptions, Stop};
 
 pub(crate) struct Lowered {
     pub(crate) model: Arc<Model>,
@@ -145,6 +144,8 @@ impl Lowering<'_> {
     }
 
     fn note(&mut self, added: BoxId) -> BoxId {
+        // The next step ends planning if that is too much.
+        self.stop.count_bytes(BOX_BYTES);
         if let Some(at) = self.at {
             self.nodes[at].boxes.push(added);
         }

@@ -2,11 +2,11 @@
 
 use crate::dialect::Common;
 use crate::error::{Place, SqlError, SqlErrorKind};
-use crate::stack::of_levels;
 use sqlparser::ast::{Query, Statement};
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use std::fmt;
+use vicus_language::stack::{Deep, LEVEL, of_levels};
 
 /// Limits on a statement's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,17 +28,13 @@ impl Default for ParseOptions {
 /// Links of a chain for each level of depth that is allowed.
 const LINKS: usize = 100;
 
-/// Bytes of stack for a level of the parser, and for one of a tree that is dropped.
+/// Bytes of stack for a level of the parser.
 const PARSED_LEVEL: usize = 48 << 10;
-const DROPPED_LEVEL: usize = 2 << 10;
 
 /// A statement whose syntax is right.
 pub struct Parsed {
     text: String,
-    /// Invariant: present until the drop.
-    query: Option<Box<Query>>,
-    /// At least as many levels as its tree has.
-    levels: usize,
+    query: Deep<Box<Query>>,
 }
 
 /// Reads a SELECT, or a VALUES, in the common dialect of SQL. A semicolon may follow it.
@@ -69,22 +65,19 @@ pub fn parse(text: &str, options: &ParseOptions) -> Result<Parsed, SqlError> {
     let statement = of_levels(limit.min(4 * levels.brackets + 64), PARSED_LEVEL, || statement(text, tokens, limit))?;
     let levels = levels.brackets + levels.links;
     match statement {
-        Statement::Query(query) => Ok(Parsed { text: text.to_owned(), query: Some(query), levels }),
+        Statement::Query(query) => Ok(Parsed { text: text.to_owned(), query: Deep::new(levels, query) }),
         other => {
             let name = of_levels(levels, PARSED_LEVEL / 8, || other.to_string());
             let verb = name.split_whitespace().next().unwrap_or("this statement").to_owned();
-            of_levels(levels, DROPPED_LEVEL, move || drop(other));
+            of_levels(levels, LEVEL, move || drop(other));
             let start = text.len() - text.trim_start().len();
-            Err(SqlError::unsupported(
-                place_of_offset(text, start),
-                format_args!("{verb}: only SELECT can be asked, it"),
-            ))
+            Err(SqlError::unsupported(Place::at(text, start), format_args!("{verb}: only SELECT can be asked, it")))
         }
     }
 }
 
 fn statement(text: &str, tokens: Vec<TokenWithSpan>, limit: usize) -> Result<Statement, SqlError> {
-    let end = place_of_offset(text, text.len());
+    let end = Place::at(text, text.len());
     let mut parser = Parser::new(&Common).with_recursion_limit(limit).with_tokens_with_locations(tokens);
     let wrong = |error: ParserError| match error {
         ParserError::RecursionLimitExceeded => {
@@ -170,17 +163,17 @@ fn measure(text: &str, tokens: &[TokenWithSpan], options: &ParseOptions) -> Resu
 
 impl Parsed {
     pub(crate) fn query(&self) -> &Query {
-        self.query.as_ref().expect("it is there until the drop")
+        &self.query
     }
 
     /// At least as many levels as its tree has.
     pub(crate) fn levels(&self) -> usize {
-        self.levels
+        self.query.levels()
     }
 
     /// A place whose offset is not known yet: that takes time in proportion to the text.
     pub(crate) fn place(&self, location: Location) -> Place {
-        Place { line: location.line as usize, column: location.column as usize, offset: 0 }
+        Place { line: location.line as usize, column: location.column as usize, offset: None }
     }
 
     /// The error with the offset of its place.
@@ -192,13 +185,6 @@ impl Parsed {
     /// The text that was parsed.
     pub fn text(&self) -> &str {
         &self.text
-    }
-}
-
-impl Drop for Parsed {
-    fn drop(&mut self) {
-        let query = self.query.take();
-        of_levels(self.levels, DROPPED_LEVEL, move || drop(query));
     }
 }
 
@@ -216,13 +202,7 @@ fn place(text: &str, location: Location) -> Place {
     }
     let start: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     let before = text[start..].chars().take(column.saturating_sub(1)).map(char::len_utf8).sum::<usize>();
-    Place { line, column, offset: start + before }
-}
-
-fn place_of_offset(text: &str, offset: usize) -> Place {
-    let before = &text[..offset];
-    let start = before.rfind('\n').map_or(0, |at| at + 1);
-    Place { line: 1 + before.matches('\n').count(), column: 1 + before[start..].chars().count(), offset }
+    Place { line, column, offset: Some(start + before) }
 }
 
 #[cfg(test)]
@@ -254,7 +234,7 @@ mod tests {
     fn errors_have_a_place() {
         let at = |text: &str| {
             let error = parse(text, &ParseOptions::default()).unwrap_err();
-            (error.place.line, error.place.column, error.place.offset)
+            (error.place.line, error.place.column, error.place.offset.unwrap())
         };
         assert_eq!(at("SELECT 'é' FROM\n  WHERE"), (2, 3, 19));
         assert_eq!(at("SELECT 'abc"), (1, 8, 7));

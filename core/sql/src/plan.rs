@@ -6,52 +6,15 @@ use crate::lower::lower;
 use crate::optimise::optimise;
 use crate::parse::Parsed;
 use crate::relation::Columns;
-use crate::stack::of_levels;
-use crate::stop::{Stop, Watch};
 use crate::table::Catalogue;
 use crate::types::SqlType;
 use std::fmt;
 use std::sync::Arc;
-use vicus_flow::{Bound, BoxCounts, BoxError, BoxId, Envelope, Model, Operator, library};
-use vicus_language::PlanNode;
-
-/// How a statement is planned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlanOptions {
-    /// The greatest number of rows in an envelope.
-    pub envelope_rows: usize,
-    /// The greatest number of envelopes that wait in a via.
-    pub via_envelopes: usize,
-    /// How many seats will run the plan: at most this many boxes share the work of an operator.
-    pub threads: usize,
-    /// Work is shared if an operator is expected to read at least this many rows.
-    pub parallel_rows: usize,
-    /// The greatest number of boxes that receive rows. More than one is for callers that accept rows in any order; a statement with
-    /// ORDER BY has one.
-    pub sinks: usize,
-    /// Whether to rewrite the statement and to reorder its joins. Without, it is answered as written: a check on the optimiser.
-    pub optimise: bool,
-    /// The greatest number of steps of planning, of some ten to hundred nanoseconds each.
-    pub plan_steps: u64,
-    /// The key of hash functions. Answers don't depend on it, except for the order of rows.
-    pub hash_seed: u64,
-}
-
-impl Default for PlanOptions {
-    /// Envelopes of 2048 rows, one thread, work shared from 65,536 rows on, optimised, at most 20 million steps of planning.
-    fn default() -> PlanOptions {
-        PlanOptions {
-            envelope_rows: 2048,
-            via_envelopes: Bound::default().envelopes,
-            threads: 1,
-            parallel_rows: 1 << 16,
-            sinks: 1,
-            optimise: true,
-            plan_steps: 20_000_000,
-            hash_seed: 0,
-        }
-    }
-}
+use vicus_flow::{BoxCounts, BoxError, BoxId, Envelope, Model, Operator, library};
+use vicus_language::stack::of_levels;
+use vicus_language::{
+    Answer, Costs, PlanNode, PlanOptions, Planned, RunOperators, Runnable, Stop, ValueType, Values, Watch,
+};
 
 /// A statement that is ready to run over the tables that it was planned for, any number of times, also concurrently.
 ///
@@ -79,10 +42,13 @@ impl Default for PlanOptions {
 /// ```
 pub struct Plan {
     columns: Vec<(String, SqlType)>,
+    answer: Answer,
     model: Arc<Model>,
     sinks: Vec<BoxId>,
     nodes: Vec<PlanNode>,
     is_short: bool,
+    /// Whether it has tables that functions made for it.
+    calls_functions: bool,
     bytes: u64,
 }
 
@@ -108,24 +74,26 @@ fn planned(
     options: &PlanOptions,
     watch: &dyn Watch,
 ) -> Result<Plan, SqlError> {
-    let stop = Stop::new(watch, options.plan_steps);
-    stop.ask()?;
+    let stop = Stop::within(watch, Costs { steps: options.plan_steps, bytes: options.plan_bytes });
+    stop.check()?;
     let mut columns = Columns::default();
-    let bound = bind(parsed, catalogue, &mut columns, &stop)?;
+    let (bound, made_bytes) = bind(parsed, catalogue, &mut columns, &stop)?;
     let wanted: Vec<_> = bound.outputs.iter().map(|output| output.id).collect();
     let relation = optimise(bound.relation, &wanted, &columns, options.optimise, &stop)?;
     let lowered = lower(&relation, &columns, options, &stop)?;
-    stop.ask()?;
-    let names = bound.outputs.into_iter().map(|output| (output.name, output.kind)).collect();
+    stop.check()?;
+    let names: Vec<(String, SqlType)> = bound.outputs.into_iter().map(|output| (output.name, output.kind)).collect();
     let texts: usize = lowered.nodes.iter().map(|node| node.name.len() + 2 * node.detail.len()).sum();
     let bytes = BOX_BYTES * lowered.model.boxes().len() + NODE_BYTES * lowered.nodes.len() + texts;
     Ok(Plan {
+        answer: Answer::Rows { columns: names.iter().map(|(name, _)| name.clone()).collect() },
         columns: names,
         model: lowered.model,
         sinks: lowered.sinks,
         nodes: lowered.nodes,
         is_short: lowered.is_short,
-        bytes: bytes as u64,
+        calls_functions: made_bytes.is_some(),
+        bytes: made_bytes.unwrap_or(0).saturating_add(bytes as u64),
     })
 }
 
@@ -133,7 +101,7 @@ fn planned(
 const LEVEL_BYTES: usize = 4096;
 
 /// About how many bytes a box and an operator take.
-const BOX_BYTES: usize = 2048;
+pub(crate) const BOX_BYTES: usize = 2048;
 const NODE_BYTES: usize = 512;
 
 impl Plan {
@@ -173,7 +141,7 @@ impl Plan {
         self.is_short
     }
 
-    /// About how many bytes the plan takes.
+    /// About how many bytes the plan takes, with tables that [functions](Catalogue::function) made for it.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -191,6 +159,51 @@ impl Plan {
     /// As [`Plan::explain`], with the rows that each operator has made, by the counts of a run's boxes.
     pub fn explain_with(&self, counts: &[BoxCounts]) -> String {
         PlanNode::write_all(&self.nodes, Some(counts))
+    }
+}
+
+impl Planned for Plan {
+    fn answer(&self) -> &Answer {
+        &self.answer
+    }
+
+    fn model(&self) -> &Arc<Model> {
+        self.model()
+    }
+
+    fn sinks(&self) -> &[BoxId] {
+        self.sinks()
+    }
+
+    fn nodes(&self) -> Vec<PlanNode> {
+        self.nodes.clone()
+    }
+
+    fn is_short(&self) -> bool {
+        self.is_short()
+    }
+
+    /// Never: which rows a LIMIT leaves is open, not how many.
+    fn may_differ(&self) -> bool {
+        false
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes()
+    }
+
+    fn can_be_kept(&self) -> bool {
+        !self.calls_functions
+    }
+}
+
+impl Runnable for Plan {
+    type Needs = ();
+    type Run = Values;
+
+    fn begin(&self, (): ()) -> (RunOperators, Values) {
+        let types = self.columns.iter().map(|(_, kind)| ValueType::from(*kind));
+        (self.start(), Values(types.collect()))
     }
 }
 

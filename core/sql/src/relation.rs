@@ -1,11 +1,11 @@
 //! The plan as a tree of relational operators, over columns by number.
 
 use crate::expression::{ColumnId, Expr};
-use crate::stack::deep;
 use crate::table::{ColumnRange, Table};
 use crate::types::{SqlType, Value};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use vicus_language::stack::deep;
 
 /// An operator with those below it.
 pub(crate) struct Relation {

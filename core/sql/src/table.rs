@@ -74,6 +74,11 @@ pub trait Table: Send + Sync {
     fn loads(&self) -> bool {
         false
     }
+
+    /// How many bytes of memory it holds. They count as the plan's if the table was made for a statement ([`Catalogue::function`]).
+    fn held_bytes(&self) -> u64 {
+        0
+    }
 }
 
 /// A part of a table that is being read.
@@ -109,7 +114,8 @@ pub trait Catalogue {
     fn names(&self) -> Vec<String>;
 
     /// The table that a function in FROM makes of its arguments, which are literals; `None` if there is no such function. An
-    /// error's text says what is wrong with the arguments.
+    /// error's text says what is wrong with the arguments. A plan with such a table can't be kept: called again, the function may make
+    /// another one.
     fn function(&self, _name: &str, _arguments: &[String]) -> Option<Result<Arc<dyn Table>, String>> {
         None
     }
@@ -184,6 +190,10 @@ impl Table for MemoryTable {
 
     fn parts(&self) -> usize {
         self.parts.len()
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.parts.iter().map(Envelope::held_bytes).sum()
     }
 
     fn scan(&self, columns: &[usize], part: usize, _filters: &[ColumnRange]) -> Box<dyn Scan> {

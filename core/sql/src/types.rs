@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 use vicus_flow::Type;
+use vicus_language::ValueType;
 
 /// The type of a column. Every column may have nulls.
 ///
@@ -48,6 +49,19 @@ impl SqlType {
             (SqlType::BigInt, SqlType::Double) | (SqlType::Double, SqlType::BigInt) => Some(SqlType::Double),
             (SqlType::Date, SqlType::Timestamp) | (SqlType::Timestamp, SqlType::Date) => Some(SqlType::Timestamp),
             _ => None,
+        }
+    }
+}
+
+impl From<SqlType> for ValueType {
+    fn from(kind: SqlType) -> ValueType {
+        match kind {
+            SqlType::Boolean => ValueType::Boolean,
+            SqlType::BigInt => ValueType::Integer,
+            SqlType::Double => ValueType::Double,
+            SqlType::Varchar => ValueType::Text,
+            SqlType::Date => ValueType::Date,
+            SqlType::Timestamp => ValueType::Timestamp,
         }
     }
 }

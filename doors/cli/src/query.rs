@@ -18,12 +18,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vicus::{Runtime, Setting, Totals, environment};
+use vicus_language::{Answer, TextError, TextErrorKind};
 use vicus_rdf::load::{LoadOptions, OnError, Syntax};
 use vicus_service::{
-    Call, Count, Dataset, Error, MemoryBudget, Outcome, Prepared, Running, Service, Session, SessionOptions, SqlTables,
-    TextSink, check,
+    Call, Count, Dataset, Error, MemoryBudget, Outcome, Prepared, Running, Service, Session, SessionOptions, TextSink,
+    check,
 };
-use vicus_sparql::{Form, Moment, ParseOptions, PlanOptions, QueryError, QueryErrorKind};
+use vicus_sparql::{Moment, ParseOptions, PlanOptions, QueryError, QueryErrorKind};
 
 /// See `vicus query --help`.
 #[derive(clap::Args)]
@@ -287,8 +288,8 @@ impl Format {
         }
     }
 
-    /// The format that people read, for an answer of this form.
-    fn usual(form: &Form) -> Format {
+    /// The format that people read, for an answer of this kind.
+    fn usual(form: &Answer) -> Format {
         if form.is_graph() { Format::Ttl } else { Format::Table }
     }
 }
@@ -407,13 +408,13 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
         ensure!(question.text.len() <= bytes, too_long());
         if args.language == Language::Sql {
             let format = args.format.unwrap_or(Format::Table).of_text();
-            let form = Form::Select { variables: Vec::new() };
+            let form = Answer::Rows { columns: Vec::new() };
             format
                 .map_or(Ok(()), |format| format.check(&form))
                 .map_err(|wrong| question.error(Error::Format(wrong)))?;
             continue;
         }
-        let form = check(&question.text, &memory, &options).map_err(|error| question.error(error))?;
+        let form = check(&question.text, &memory, &options).map_err(|error| question.error(error))?.answer();
         if let Some(format) = args.format.unwrap_or(Format::usual(&form)).of_text() {
             format.check(&form).map_err(|wrong| question.error(Error::Format(wrong)))?;
         }
@@ -517,7 +518,7 @@ impl Asking<'_> {
             let mut call = session.call().map_err(failed)?;
             let prepared = match args.language {
                 Language::Sparql => call.prepare(&question.text),
-                Language::Sql => call.prepare_sql(&question.text, &SqlTables::new(self.tables.clone(), &session)),
+                Language::Sql => call.prepare_sql(&question.text, self.tables),
             };
             let prepared = prepared.map_err(failed)?;
             if args.explain && args.timings.is_none() {
@@ -568,7 +569,7 @@ impl Asking<'_> {
     }
 
     /// The format of a copy's results, if they are written.
-    fn format(&self, form: &Form, repeat: usize, copy: usize) -> Option<vicus_service::Format> {
+    fn format(&self, form: &Answer, repeat: usize, copy: usize) -> Option<vicus_service::Format> {
         let format = self.args.format.unwrap_or(Format::usual(form)).of_text();
         format.filter(|_| repeat == 1 && copy == 0 && !self.args.explain)
     }
@@ -606,7 +607,7 @@ impl Asking<'_> {
         }
         let (name, rows) = (&self.question.name, outcome.rows);
         match (self.args.format, prepared.form()) {
-            (Some(Format::Count), Form::Ask) => show(&format!("{name}\t{}\n", if rows > 0 { "yes" } else { "no" })),
+            (Some(Format::Count), Answer::Truth) => show(&format!("{name}\t{}\n", if rows > 0 { "yes" } else { "no" })),
             (Some(Format::Count), _) => show(&format!("{name}\t{rows}\n")),
             _ => Ok(()),
         }
@@ -625,19 +626,22 @@ fn show(text: &str) -> anyhow::Result<()> {
 }
 
 /// An error in a query or an update, with its line and a caret under the place.
-pub(crate) fn with_caret(error: &QueryError, noun: &str, name: &str, asked: &str) -> anyhow::Error {
-    let option = match error.kind {
-        QueryErrorKind::TooLong => " (--max-query-bytes)",
-        QueryErrorKind::TooDeep => " (--max-query-depth)",
+pub(crate) fn with_caret(error: &TextError, noun: &str, name: &str, asked: &str) -> anyhow::Error {
+    let of_sparql = |own: &QueryError| match own.kind {
         QueryErrorKind::NamesTooLong => " (--max-longer)",
         QueryErrorKind::TooManySigns => " (--max-path-signs)",
         QueryErrorKind::WrongBase => " (--base)",
-        QueryErrorKind::TooManySteps => " (--max-plan-steps)",
         _ => "",
+    };
+    let option = match error.kind {
+        TextErrorKind::TooLong => " (--max-query-bytes)",
+        TextErrorKind::TooDeep => " (--max-query-depth)",
+        TextErrorKind::TooManySteps => " (--max-plan-steps)",
+        _ => error.own().map_or("", of_sparql),
     };
     let mut text = format!("{noun} {name}: {error}{option}");
     // Line 0: the error has no place.
-    let (line_number, column) = (error.line, error.column.max(1));
+    let (line_number, column) = (error.place.line, error.place.column.max(1));
     if line_number > 0
         && let Some(line) = asked.lines().nth(line_number - 1)
     {

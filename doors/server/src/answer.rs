@@ -5,8 +5,8 @@ use crate::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::json;
 use std::time::Duration;
+use vicus_language::TextErrorKind;
 use vicus_service::{Error, ErrorKind};
-use vicus_sparql::QueryErrorKind;
 
 /// Why a request has no result.
 #[derive(Clone, Debug)]
@@ -86,7 +86,7 @@ impl Failure {
     /// An error of the service; `text` is what was asked.
     pub(crate) fn of(error: &Error, text: &str) -> Failure {
         let (status, kind) = match error.kind() {
-            _ if matches!(error, Error::Query(query) if query.kind == QueryErrorKind::TooLong) => {
+            _ if matches!(error, Error::Query(query) if query.kind == TextErrorKind::TooLong) => {
                 (StatusCode::PAYLOAD_TOO_LARGE, "limit")
             }
             ErrorKind::Query => (StatusCode::BAD_REQUEST, "query"),
@@ -104,7 +104,7 @@ impl Failure {
             _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         };
         let place = match error {
-            Error::Query(query) => Place::of(text, query.line, query.column).map(Box::new),
+            Error::Query(query) => Place::of(text, query.place.line, query.place.column).map(Box::new),
             _ => None,
         };
         Failure { place, ..Failure::new(status, kind, error.to_string()) }

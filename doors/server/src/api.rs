@@ -16,8 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
+use vicus_language::TextErrorKind;
 use vicus_service::{Error, Limits, SessionOptions, check, check_update};
-use vicus_sparql::{Form, KNOWN_PREFIXES, QueryErrorKind, SuggestionKind, complete};
+use vicus_sparql::{Form, KNOWN_PREFIXES, SuggestionKind, complete};
 
 /// A text that is looked at while it is written has no more bytes.
 const TEXT_BYTES: u64 = 1 << 20;
@@ -337,8 +338,8 @@ async fn checked(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Res
             let error =
                 if begins_update { check_update(&text, memory, &options).err().unwrap_or(error) } else { error };
             let place = match &error {
-                Error::Query(query) if query.kind != QueryErrorKind::TooLong => {
-                    Place::of(&text, query.line, query.column)
+                Error::Query(query) if query.kind != TextErrorKind::TooLong => {
+                    Place::of(&text, query.place.line, query.place.column)
                 }
                 _ => None,
             };

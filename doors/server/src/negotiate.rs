@@ -2,9 +2,9 @@
 
 use crate::coding::Coding;
 use axum::http::{HeaderMap, header};
+use vicus_language::Answer;
 use vicus_rdf::load::Syntax;
 use vicus_service::Format;
-use vicus_sparql::Form;
 
 /// A format as it is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -143,7 +143,7 @@ impl Accepted {
     }
 
     /// The format for an answer of this form.
-    pub(crate) fn answer(&self, form: &Form) -> Option<Offer> {
+    pub(crate) fn answer(&self, form: &Answer) -> Option<Offer> {
         self.best(offers(form.is_graph()).copied())
     }
 
@@ -195,7 +195,7 @@ impl Wanted {
     ///
     /// # Errors
     /// None of those that it can have is wanted. The message says which there are.
-    pub(crate) fn offer(&self, form: &Form) -> Result<Offer, String> {
+    pub(crate) fn offer(&self, form: &Answer) -> Result<Offer, String> {
         let names = || offers(form.is_graph()).map(|(_, name, _)| *name).collect::<Vec<_>>().join(", ");
         match &self.named {
             Some((_, Some(offer @ Offer::Plan { .. }))) => Ok(*offer),
@@ -258,7 +258,7 @@ pub fn fuzz(bytes: &[u8]) {
         }
     }
     let wanted = format_of(None, &headers);
-    for form in [Form::Ask, Form::Construct] {
+    for form in [Answer::Truth, Answer::Triples] {
         if let Ok(Offer::Answer(format)) = wanted.offer(&form) {
             assert!(format.check(&form).is_ok(), "what is offered can hold the answer");
         }
@@ -276,14 +276,14 @@ mod tests {
         headers
     }
 
-    fn offer(text: &str, form: &Form) -> Option<Offer> {
+    fn offer(text: &str, form: &Answer) -> Option<Offer> {
         Accepted::of(&accept(text)).answer(form)
     }
 
     /// RFC 9110, §12.5.1: the most specific range counts, then the weight.
     #[test]
     fn the_most_specific_range_says_the_weight() {
-        let select = Form::Select { variables: Vec::new() };
+        let select = Answer::Rows { columns: Vec::new() };
         let answer = |format| Some(Offer::Answer(format));
         assert_eq!(offer("*/*", &select), answer(Format::Json));
         assert_eq!(offer("", &select), answer(Format::Json));
@@ -298,14 +298,14 @@ mod tests {
         );
         assert_eq!(offer("text/html", &select), None);
         assert_eq!(offer("text/turtle", &select), None);
-        assert_eq!(offer("text/html, application/xhtml+xml, */*;q=0.8", &Form::Construct), answer(Format::Turtle));
+        assert_eq!(offer("text/html, application/xhtml+xml, */*;q=0.8", &Answer::Triples), answer(Format::Turtle));
         assert_eq!(offer("application/vnd.vicus.plan+json", &select), Some(Offer::Plan { json: true }));
         assert_eq!(offer("TEXT/CSV; q=1.0", &select), answer(Format::Csv));
     }
 
     #[test]
     fn a_name_in_the_parameters_comes_before_the_header() {
-        let select = Form::Select { variables: Vec::new() };
+        let select = Answer::Rows { columns: Vec::new() };
         assert_eq!(format_of(Some("csv"), &accept("text/turtle")).offer(&select), Ok(Offer::Answer(Format::Csv)));
         assert!(
             format_of(Some("ttl"), &HeaderMap::new()).offer(&select).unwrap_err().contains("can't be written as ttl")

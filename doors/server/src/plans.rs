@@ -1,8 +1,9 @@
 //! Plans that are kept: a query that comes again pays neither parsing nor planning.
 //!
 //! A plan belongs to one version of the data, whose terms and statistics it was made with, and keeps it alive; so all are dropped when the
-//! data has changed. Plans are bounded together in bytes; those that were used least recently go first.
+//! data has changed. One of SQL with the solutions of `SPARQL('…')` is not kept: asked again, they may be others. Plans are bounded together in bytes; those that were used least recently go first.
 
+use crate::query::Language;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +17,7 @@ pub(crate) struct Key(Arc<Parts>);
 #[derive(PartialEq, Eq, Debug)]
 struct Parts {
     hash: u64,
+    language: Language,
     text: Arc<str>,
     base: Option<String>,
     graphs: Option<Vec<String>>,
@@ -29,14 +31,20 @@ impl Hash for Key {
 
 impl Key {
     /// `hashes` are those of all keys that are compared.
-    pub(crate) fn new(hashes: &RandomState, text: &Arc<str>, base: Option<&str>, graphs: Option<&ReadGraphs>) -> Key {
+    pub(crate) fn new(
+        hashes: &RandomState,
+        language: Language,
+        text: &Arc<str>,
+        base: Option<&str>,
+        graphs: Option<&ReadGraphs>,
+    ) -> Key {
         let names = |graphs: &ReadGraphs| {
             let default = graphs.default.iter().map(|graph| graph.as_str().to_owned());
             default.chain([String::new()]).chain(graphs.named.iter().map(|graph| graph.as_str().to_owned())).collect()
         };
         let graphs = graphs.map(names);
-        let hash = hashes.hash_one((text, base, &graphs));
-        Key(Arc::new(Parts { hash, text: Arc::clone(text), base: base.map(str::to_owned), graphs }))
+        let hash = hashes.hash_one((language, text, base, &graphs));
+        Key(Arc::new(Parts { hash, language, text: Arc::clone(text), base: base.map(str::to_owned), graphs }))
     }
 
     pub(crate) fn hash(&self) -> u64 {

@@ -21,14 +21,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::oneshot;
+use vicus_language::Answer;
 use vicus_service::{
-    Dataset, Error, Limits, Outcome, Prepared, ReadGraphs, Running, Service, SessionOptions, SqlTables, StreamReader,
+    Dataset, Error, Limits, Outcome, Prepared, ReadGraphs, Running, Service, SessionOptions, StreamReader,
     StreamWriter, TextSink, Watching, text_stream,
 };
-use vicus_sparql::{DefaultGraph, Form};
+use vicus_sparql::DefaultGraph;
 
 /// The language of a text.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Language {
     Sparql,
     Sql,
@@ -274,18 +275,17 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
     let session = service.session(&Dataset::new(Arc::clone(&version.snapshot)), options(shared, asked, entry));
     let mut call = session.call()?;
     let key = key_of(shared, asked);
-    let is_kept = !asked.own_default && asked.language == Language::Sparql;
-    let kept = is_kept.then(|| shared.plans.get(version.number, &key)).flatten();
+    // Files' tables stay what they are while the server runs.
+    let may_be_kept = !asked.own_default;
+    let kept = may_be_kept.then(|| shared.plans.get(version.number, &key)).flatten();
     let prepared = match kept {
         Some(prepared) => prepared,
         None => {
             let prepared = match asked.language {
                 Language::Sparql => call.prepare(&asked.text)?,
-                Language::Sql => {
-                    call.prepare_sql(&asked.text, &SqlTables::new(shared.options.tables.clone(), &session))?
-                }
+                Language::Sql => call.prepare_sql(&asked.text, &shared.options.tables)?,
             };
-            if is_kept {
+            if may_be_kept && prepared.can_be_kept() {
                 shared.plans.put(version.number, key.clone(), &prepared);
             }
             prepared
@@ -357,7 +357,7 @@ fn count(shared: &Shared, outcome: &Outcome) {
 }
 
 fn key_of(shared: &Shared, asked: &Asked) -> Key {
-    Key::new(&shared.plans.hashes, &asked.text, asked.base.as_deref(), asked.graphs.as_ref())
+    Key::new(&shared.plans.hashes, asked.language, &asked.text, asked.base.as_deref(), asked.graphs.as_ref())
 }
 
 /// What names an answer, if asking again at the same version of the data gives the same one.
@@ -518,10 +518,9 @@ pub(crate) fn plan_json(entry: &Entry, prepared: &Prepared, watching: Option<&Wa
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let counts = watching.map(Watching::counts);
     let form = match prepared.form() {
-        Form::Select { .. } => "select",
-        Form::Ask => "ask",
-        Form::Construct => "construct",
-        Form::Describe => "describe",
+        Answer::Rows { .. } => "select",
+        Answer::Truth => "ask",
+        Answer::Triples => "construct",
     };
     let operators = prepared.nodes().into_iter().enumerate().map(|(id, node)| {
         let done = counts.as_ref().map(|counts| node.done(counts));

@@ -6,14 +6,14 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 use vicus::{BoxError, FlowError, NoMemory, OverBudget};
-use vicus_sparql::{QueryError, QueryErrorKind};
+use vicus_language::{TextError, TextErrorKind};
 
 /// Why a call has no answer. Other calls are not touched.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The text is no query that is answered, or is too long or too deep; or planning it takes too many steps.
-    Query(QueryError),
+    Query(TextError),
     /// The answer can't be written in the format that was asked for.
     Format(WrongFormat),
     /// Its time was up, while it was doing this.
@@ -146,7 +146,7 @@ impl Error {
     /// Which kind it is.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Error::Query(error) if error.kind == QueryErrorKind::TooManySteps => ErrorKind::PlanLimit,
+            Error::Query(error) if error.kind == TextErrorKind::TooManySteps => ErrorKind::PlanLimit,
             Error::Query(_) => ErrorKind::Query,
             Error::Format(_) => ErrorKind::Format,
             Error::TimeLimit { .. } => ErrorKind::TimeLimit,

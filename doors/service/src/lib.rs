@@ -17,6 +17,7 @@ mod cancel;
 mod document;
 mod error;
 mod keeper;
+mod language;
 mod load;
 mod service;
 mod session;
@@ -35,14 +36,14 @@ pub use document::{
 };
 pub use error::{Error, ErrorKind, SinkFailed, Stage};
 pub use keeper::{Keeper, Kept};
+pub use language::Surroundings;
 pub use load::{Dataset, Loaded, Loading};
 pub use service::Service;
 pub use session::{Call, Limits, Outcome, Prepared, ReadGraphs, Running, Session, SessionOptions, Watching, check};
 pub use sink::{
-    Batch, BrokenOff, Count, DumpError, Each, EachTaker, Format, Pace, Sink, Solutions, StreamReader, StreamWriter,
-    Taker, TextSink, TextTaker, TooManyRows, Unwritable, WrongFormat, dump, text_stream,
+    Batch, BrokenOff, Count, DumpError, Each, EachTaker, Format, Pace, Reader, Sink, Solutions, StreamReader,
+    StreamWriter, Taker, TextSink, TextTaker, TooManyRows, Unwritable, WrongFormat, dump, text_stream,
 };
-pub use sql::SqlTables;
 pub use store::{NewStore, back_up_store, check_store, copy_store, create_store, graph_name, open_store, read_store};
 pub use temporary::TemporaryFolder;
 pub use update::{Draft, NotStored, Stored, Updated, Updating, check_update};

@@ -13,6 +13,7 @@ use crate::budget::{Admission, MemoryBudget, Share};
 use crate::cancel::{Cancel, Submitted};
 use crate::document::Document;
 use crate::error::{Error, Stage};
+use crate::language::{AnyPlan, Surroundings};
 use crate::load::Dataset;
 use crate::service::Service;
 use crate::sink::{Count, Format, Handed, Reader, Sink, Solutions, TextSink, operator};
@@ -25,13 +26,11 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use vicus::{BoxCounts, BoxId, Budget, FlowError, Model, Operator, Request, RequestOptions, Totals};
-use vicus_language::PlanNode;
-use vicus_sparql::{
-    Form, Moment, ParseOptions, Parsed, Plan, PlanOptions, QueryError, QueryErrorKind, RunOptions, Watch, parse_with,
-    parsing_bytes_with, plan_until,
+use vicus::{BoxCounts, Budget, FlowError, Model, Request, RequestOptions, Totals};
+use vicus_language::{
+    Answer, Language, PlanNode, Planned as _, RunOperators, Runnable, TextError, TextErrorKind, TextLimits, Watch,
 };
-use vicus_sql::{Catalogue, SqlError, SqlErrorKind};
+use vicus_sparql::{Form, Moment, ParseOptions, PlanOptions, Sparql, parse_with, parsing_bytes_with};
 
 /// What a call may take.
 #[derive(Clone, Debug, Default)]
@@ -115,17 +114,25 @@ pub struct ReadGraphs {
 }
 
 impl SessionOptions {
-    fn parse_options(&self) -> ParseOptions<'_> {
+    pub(crate) fn parse_options(&self) -> ParseOptions<'_> {
         ParseOptions { base: self.base.as_deref(), ..self.parse.clone() }
+    }
+
+    /// What texts of any language may be.
+    fn text_limits(&self) -> TextLimits {
+        TextLimits { bytes: self.parse.bytes, depth: self.parse.depth }
     }
 }
 
-/// Whether a text is a query, within the limits of the options, and what it asks for; for doors that say so before there is data.
+/// Whether a text is a query of SPARQL, within the limits of the options, and what it asks for; for doors that say so before there is data.
 ///
 /// # Errors
 /// As [`Call::prepare`], but for those of planning.
 pub fn check(text: &str, memory: &Arc<MemoryBudget>, options: &SessionOptions) -> Result<Form, Error> {
-    Ticket::begin(memory, &options.limits)?.parse(text, options, parse_with).map(|(parsed, _)| parsed.form())
+    let (ticket, options) = (Ticket::begin(memory, &options.limits)?, options.parse_options());
+    let parsed =
+        ticket.parse(parsing_bytes_with(text, &options), || parse_with(text, &options).map_err(TextError::from));
+    parsed.map(|parsed| parsed.form())
 }
 
 /// Calls to one dataset.
@@ -141,9 +148,25 @@ impl Session {
         Session { service, dataset, options }
     }
 
+    pub(crate) fn options(&self) -> &SessionOptions {
+        &self.options
+    }
+
+    /// The same service and dataset with other options.
+    pub(crate) fn with(&self, options: SessionOptions) -> Session {
+        Session { options: Arc::new(options), ..self.clone() }
+    }
+
     /// What it asks.
     pub fn dataset(&self) -> &Dataset {
         &self.dataset
+    }
+
+    /// The language of its queries: SPARQL over its dataset, as its options say.
+    pub(crate) fn sparql(&self) -> Sparql<'_> {
+        let options = &self.options;
+        let graphs = options.graphs.as_ref().map(|ReadGraphs { default, named }| (&default[..], &named[..]));
+        Sparql { snapshot: self.dataset.snapshot(), parse: options.parse_options(), plan: options.plan, graphs }
     }
 
     /// Begins a call: its time runs from now on, and it takes its first share of memory.
@@ -235,19 +258,12 @@ impl Ticket {
         Error::Busy(self.share.refused().expect("its share was not raised"))
     }
 
-    /// Parses a text; says how many bytes that takes.
-    pub(crate) fn parse<P>(
-        &self,
-        text: &str,
-        options: &SessionOptions,
-        parse: impl FnOnce(&str, &ParseOptions<'_>) -> Result<P, QueryError>,
-    ) -> Result<(P, u64), Error> {
-        let options = options.parse_options();
-        let bytes = parsing_bytes_with(text, &options);
+    /// Parses a text, for which it holds so many bytes all in all.
+    pub(crate) fn parse<P>(&self, bytes: u64, parse: impl FnOnce() -> Result<P, TextError>) -> Result<P, Error> {
         self.hold(bytes, [("its text, when it is parsed,", bytes)])?;
-        let parsed = parse(text, &options).map_err(Error::Query)?;
+        let parsed = parse().map_err(Error::Query)?;
         self.check(Stage::Parsing)?;
-        Ok((parsed, bytes))
+        Ok(parsed)
     }
 }
 
@@ -274,86 +290,73 @@ impl Watch for Planner<'_> {
 }
 
 impl Call {
-    /// Parses and plans a query.
+    /// Parses and plans a query of SPARQL over the session's dataset.
     ///
     /// # Errors
     /// The text is no query, or that takes more than the call may.
     pub fn prepare(&mut self, text: &str) -> Result<Arc<Prepared>, Error> {
-        let began = Instant::now();
-        let (mut parsed, text_bytes) = self.ticket.parse(text, &self.session.options, parse_with)?;
-        if let Some(ReadGraphs { default, named }) = &self.session.options.graphs {
-            parsed.set_dataset(default.clone(), named.clone());
-        }
-        let parsing = began.elapsed();
-        Ok(Arc::new(Prepared { parsing, ..self.plan(&parsed, text_bytes)? }))
+        self.prepare_beside(0, &self.session.sparql(), text)
     }
 
-    /// Parses and plans a statement of SQL over a catalogue's tables.
+    /// Parses and plans a text of any language. What the session's options say of SPARQL's texts and plans holds for it as far as it is said to
+    /// every language: [`ParseOptions::bytes`] and [`ParseOptions::depth`], and [`PlanOptions::common`].
     ///
     /// # Errors
     /// As [`Call::prepare`].
-    pub fn prepare_sql(&mut self, text: &str, catalogue: &dyn Catalogue) -> Result<Arc<Prepared>, Error> {
-        let Call { session, ticket } = self;
-        let options = &*session.options;
-        let began = Instant::now();
-        let ParseOptions { bytes, depth, .. } = options.parse;
-        // A parsed statement holds some ten times its text.
-        let text_bytes = 16 * text.len() as u64;
-        ticket.hold(text_bytes, [("its text, when it is parsed,", text_bytes)])?;
-        let depth = depth.min(vicus_sql::ParseOptions::default().depth);
-        let parsed = vicus_sql::parse(text, &vicus_sql::ParseOptions { bytes, depth }).map_err(of_sql)?;
-        ticket.check(Stage::Parsing)?;
-        let parsing = began.elapsed();
-        let threads = options.threads.unwrap_or_else(|| session.service.runtime().plan().threads());
-        let plan_options = vicus_sql::PlanOptions {
-            threads,
-            sinks: if options.parallel_answers { threads } else { 1 },
-            envelope_rows: options.plan.envelope_rows,
-            parallel_rows: options.plan.parallel_rows,
-            plan_steps: options.plan.plan_steps,
-            hash_seed: options.plan.hash_seed,
-            ..vicus_sql::PlanOptions::default()
-        };
-        let ended = || ticket.ended(Stage::Planning).is_some();
-        let plan = reading("planner", || vicus_sql::plan(&parsed, catalogue, &plan_options, &ended))?;
-        ticket.check(Stage::Planning)?;
-        let plan = plan.map_err(of_sql)?;
-        let form = Form::Select { variables: plan.columns().iter().map(|(name, _)| name.clone()).collect() };
-        let planned = Planned::Sql(Arc::new(plan));
-        let plan_bytes = planned.bytes();
-        let planning = began.elapsed() - parsing;
-        let prepared = Prepared { planned, form, text_bytes, plan_bytes, parsing, planning };
-        ticket.hold(prepared.bytes(), prepared.holders())?;
-        Ok(Arc::new(prepared))
+    pub fn prepare_in<L>(&mut self, language: &L, text: &str) -> Result<Arc<Prepared>, Error>
+    where
+        L: Language<Plan: Runnable<Needs: for<'a> From<&'a Surroundings>, Run: Into<Reader>>>,
+    {
+        self.prepare_beside(0, language, text)
     }
 
-    /// Plans a query whose text, parsed, holds so many bytes.
-    pub(crate) fn plan(&mut self, parsed: &Parsed, text_bytes: u64) -> Result<Prepared, Error> {
+    /// The same, while the call holds so many other bytes.
+    pub(crate) fn prepare_beside<L>(&self, bytes: u64, language: &L, text: &str) -> Result<Arc<Prepared>, Error>
+    where
+        L: Language<Plan: AnyPlan>,
+    {
+        let began = Instant::now();
+        let text_bytes = bytes.saturating_add(language.parsing_bytes(text));
+        let limits = self.session.options.text_limits();
+        let parsed = self.ticket.parse(text_bytes, || language.parse(text, &limits).map_err(Into::into))?;
+        let parsing = began.elapsed();
+        Ok(Arc::new(Prepared { parsing, ..self.plan(language, &parsed, text_bytes)? }))
+    }
+
+    /// Plans what was read of a text, which holds so many bytes.
+    pub(crate) fn plan<L>(&self, language: &L, parsed: &L::Parsed, text_bytes: u64) -> Result<Prepared, Error>
+    where
+        L: Language<Plan: AnyPlan>,
+    {
         let Call { session, ticket } = self;
         let options = &*session.options;
         let began = Instant::now();
         let threads = options.threads.unwrap_or_else(|| session.service.runtime().plan().threads());
-        let plan_options = PlanOptions {
+        let plan_options = vicus_language::PlanOptions {
             threads,
             sinks: if options.parallel_answers { threads } else { 1 },
             plan_bytes: options.plan.plan_bytes.min(ticket.most - text_bytes),
-            ..options.plan
+            ..options.plan.common()
         };
         let planner = Planner { ticket, text_bytes };
-        let plan = reading("planner", || plan_until(session.dataset.snapshot(), parsed, &plan_options, &planner))?;
+        let plan = reading("planner", || language.plan(parsed, &plan_options, &planner))?;
         // A plan that was stopped says so, and one that came too late is late all the same.
         ticket.check(Stage::Planning)?;
-        let plan = plan.map_err(|error| match error.kind {
-            QueryErrorKind::TooManyBytes { needed } if needed <= plan_options.plan_bytes => ticket.busy(),
-            QueryErrorKind::TooManyBytes { needed } => {
-                let holders = vec![("its plan".to_owned(), needed), ("its text".to_owned(), text_bytes)];
-                Error::over(ticket.most, holders)
+        let plan = plan.map_err(|error| {
+            let error: TextError = error.into();
+            match error.kind {
+                TextErrorKind::TooManyBytes { needed } if needed <= plan_options.plan_bytes => ticket.busy(),
+                TextErrorKind::TooManyBytes { needed } => {
+                    let holders = vec![("its plan".to_owned(), needed), ("its text".to_owned(), text_bytes)];
+                    Error::over(ticket.most, holders)
+                }
+                _ => Error::Query(error),
             }
-            _ => Error::Query(error),
         })?;
-        let (form, planned) = (plan.form().clone(), Planned::Sparql(Arc::new(plan)));
-        let (plan_bytes, planning) = (planned.bytes(), began.elapsed());
-        let prepared = Prepared { planned, form, text_bytes, plan_bytes, parsing: Duration::ZERO, planning };
+        let planning = began.elapsed();
+        let plan_bytes = plan.bytes();
+        let (language, plan) = (language.name(), Box::new(plan));
+        let prepared = Prepared { language, plan, text_bytes, plan_bytes, parsing: Duration::ZERO, planning };
         ticket.hold(prepared.bytes(), prepared.holders())?;
         Ok(prepared)
     }
@@ -396,7 +399,7 @@ impl Call {
         self,
         prepared: &Arc<Prepared>,
         sink: S,
-        submit: impl FnOnce(&vicus::Runtime, &Planned, Vec<(BoxId, Box<dyn Operator>)>, RequestOptions, &Ticket) -> Request,
+        submit: impl FnOnce(&vicus::Runtime, &dyn AnyPlan, RunOperators, RequestOptions, &Ticket) -> Request,
     ) -> Result<Running<S>, Error> {
         let Call { session, ticket } = self;
         sink.accepts(prepared.form()).map_err(Error::Format)?;
@@ -404,35 +407,25 @@ impl Call {
         let beside_boxes = prepared.bytes();
         ticket.hold(beside_boxes, prepared.holders())?;
         ticket.share.set_beside_boxes(beside_boxes);
-        let planned = &prepared.planned;
-        let web = Arc::clone(&session.options.web);
+        let plan = &*prepared.plan;
         let options = &session.options;
         let handed = Arc::new(Handed::new(options.first_rows, options.limits.rows));
         let sink = Arc::new(sink);
         let (solutions, operators) = reading("start", || {
             let bytes = ticket.most - beside_boxes;
             // Without a bound, nothing is ever spilled.
-            let folder = session.options.temporary.as_ref().filter(|_| ticket.most < u64::MAX);
+            let folder = options.temporary.as_ref().filter(|_| ticket.most < u64::MAX);
             let spill = folder.map(|folder| folder.spill(bytes));
-            let moment = session.options.moment.unwrap_or_else(now);
-            let reader = match planned {
-                Planned::Sparql(plan) => {
-                    Reader::Terms(plan.start_with(RunOptions { moment, endpoints: Some(web as _), spill }))
-                }
-                Planned::Sql(plan) => Reader::Values(plan.columns().iter().map(|(_, kind)| *kind).collect()),
-            };
+            let moment = options.moment.unwrap_or_else(now);
+            let surroundings = Surroundings { moment, web: Arc::clone(&options.web), spill };
+            let (mut operators, reader) = plan.begin_any(&surroundings);
             let solutions = Arc::new(Solutions { reader, prepared: Arc::clone(prepared) });
-            let sinks = planned.sinks().iter().map(|id| (*id, operator(&sink, &solutions, &handed)));
-            let operators = match (planned, &solutions.reader) {
-                (Planned::Sql(plan), _) => plan.start().into_iter().chain(sinks).collect(),
-                (_, Reader::Terms(run)) => run.operators(sinks),
-                (_, Reader::Values(_)) => unreachable!("a plan of SPARQL has a run"),
-            };
+            operators.extend(plan.sinks().iter().map(|id| (*id, operator(&sink, &solutions, &handed))));
             (solutions, operators)
         })?;
         let budget = Budget::from(ticket.most - beside_boxes).granted_by(Arc::clone(&ticket.share) as _);
         let request_options = RequestOptions { budget, is_timed: session.options.counts };
-        let request = submit(session.service.runtime(), planned, operators, request_options, &ticket);
+        let request = submit(session.service.runtime(), plan, operators, request_options, &ticket);
         let mut submitted = Submitted::new(request, &ticket.cancel);
         if let Some(until) = ticket.until {
             submitted.end_at(until, session.service.timer()).map_err(|error| Error::NoThread(Arc::new(error)))?;
@@ -446,18 +439,6 @@ fn reading<R>(name: &str, read: impl FnOnce() -> R) -> Result<R, Error> {
     vicus::or_given_up(read).map_err(|error| Error::Failed { name: name.to_owned(), error: error.into() })
 }
 
-/// An error of SQL, with its place.
-fn of_sql(error: SqlError) -> Error {
-    let kind = match error.kind {
-        SqlErrorKind::TooLong => QueryErrorKind::TooLong,
-        SqlErrorKind::TooDeep => QueryErrorKind::TooDeep,
-        SqlErrorKind::TooManySteps => QueryErrorKind::TooManySteps,
-        SqlErrorKind::Stopped => QueryErrorKind::Stopped,
-        _ => QueryErrorKind::Syntax,
-    };
-    Error::Query(QueryError { message: error.message, line: error.place.line, column: error.place.column, kind })
-}
-
 /// The moment that the clock says. Of two in the same millisecond, RAND and UUID begin differently.
 pub(crate) fn now() -> Moment {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -465,54 +446,11 @@ pub(crate) fn now() -> Moment {
     Moment { now_ms, seed: RandomState::new().hash_one(now_ms) }
 }
 
-/// A planned text, in one of the languages.
-pub(crate) enum Planned {
-    Sparql(Arc<Plan>),
-    Sql(Arc<vicus_sql::Plan>),
-}
-
-impl Planned {
-    fn model(&self) -> &Arc<Model> {
-        match self {
-            Planned::Sparql(plan) => plan.model(),
-            Planned::Sql(plan) => plan.model(),
-        }
-    }
-
-    fn sinks(&self) -> &[BoxId] {
-        match self {
-            Planned::Sparql(plan) => plan.sinks(),
-            Planned::Sql(plan) => plan.sinks(),
-        }
-    }
-
-    fn is_short(&self) -> bool {
-        match self {
-            Planned::Sparql(plan) => plan.is_short(),
-            Planned::Sql(plan) => plan.is_short(),
-        }
-    }
-
-    fn bytes(&self) -> u64 {
-        match self {
-            Planned::Sparql(plan) => plan.bytes(),
-            Planned::Sql(plan) => plan.bytes(),
-        }
-    }
-
-    /// The prefixes that the text declares.
-    fn prefixes(&self) -> &[(String, String)] {
-        match self {
-            Planned::Sparql(plan) => plan.prefixes(),
-            Planned::Sql(_) => &[],
-        }
-    }
-}
-
 /// A query that is parsed and planned for a dataset, and can be run any number of times, also at once.
 pub struct Prepared {
-    planned: Planned,
-    form: Form,
+    plan: Box<dyn AnyPlan>,
+    /// The name of the language.
+    language: &'static str,
     text_bytes: u64,
     /// As its language counts them, box by box.
     plan_bytes: u64,
@@ -521,45 +459,48 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// What the query asks for.
-    pub fn form(&self) -> &Form {
-        &self.form
+    /// What kind of answer it has.
+    pub fn form(&self) -> &Answer {
+        self.plan.answer()
+    }
+
+    /// The name of its language: `SPARQL`.
+    pub fn language(&self) -> &'static str {
+        self.language
+    }
+
+    /// Whether it may be run again later, for as long as what it was planned over is what it was.
+    pub fn can_be_kept(&self) -> bool {
+        self.plan.can_be_kept()
     }
 
     pub(crate) fn prefixes(&self) -> &[(String, String)] {
-        self.planned.prefixes()
+        self.plan.prefixes()
     }
 
     /// Its operators, in pre-order.
     pub fn nodes(&self) -> Vec<PlanNode> {
-        match &self.planned {
-            Planned::Sparql(plan) => plan.nodes(),
-            Planned::Sql(plan) => plan.nodes().to_vec(),
-        }
+        self.plan.nodes()
     }
 
     /// The network that answers it.
     pub fn model(&self) -> &Arc<Model> {
-        self.planned.model()
+        self.plan.model()
     }
 
     /// How many boxes hand out its rows.
     pub fn sinks(&self) -> usize {
-        self.planned.sinks().len()
+        self.plan.sinks().len()
     }
 
     /// Whether it is expected to make few rows, so that its caller answers it on its own thread.
     pub fn is_short(&self) -> bool {
-        self.planned.is_short()
+        self.plan.is_short()
     }
 
     /// Whether two runs may rightly differ in their number of rows.
     pub fn may_differ(&self) -> bool {
-        match &self.planned {
-            Planned::Sparql(plan) => plan.may_differ(),
-            // Which rows a LIMIT leaves is open, not how many.
-            Planned::Sql(_) => false,
-        }
+        self.plan.may_differ()
     }
 
     /// Its operators, its boxes and their vias as text; after a run, with what each of them did. Panics if the counts are of another plan.
@@ -595,7 +536,7 @@ impl Prepared {
 
 impl fmt::Debug for Prepared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prepared").field("form", self.form()).finish_non_exhaustive()
+        f.debug_struct("Prepared").field("language", &self.language).field("form", self.form()).finish_non_exhaustive()
     }
 }
 

@@ -9,37 +9,55 @@
 //! IRIs, blank nodes and literals are texts here, as results in CSV have them; a column whose terms are all integers or all truth values is
 //! one of `bigint` or `boolean`, and of numbers among which are others one of `double`.
 
-use crate::session::Session;
-use crate::sink::Each;
+use crate::error::Error;
+use crate::session::{Call, Limits, Prepared, SessionOptions};
+use crate::sink::{Batch, Sink, Solutions, Taker};
 use oxrdf::NamedNodeRef;
+use std::cell::{Cell, RefCell};
+use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
-use vicus::{BoxError, Column, Envelope};
+use vicus::{BoxError, Column, Envelope, Turn};
+use vicus_language::{Answer, Language as _};
 use vicus_rdf::{Id, Kind, Order, Snapshot, TermView};
-use vicus_sparql::Form;
-use vicus_sql::{Catalogue, ColumnRange, MemoryTable, Scan, SqlType, Table, TableColumn, Tables};
+use vicus_sql::{Catalogue, ColumnRange, MemoryTable, Scan, Sql, SqlType, Table, TableColumn, Tables};
 
-/// Tables of files, and of the data that a session asks. To be made anew for each statement, so that it reads the data as it is then.
-#[derive(Clone)]
-pub struct SqlTables {
-    files: Tables,
-    session: Session,
-}
-
-impl SqlTables {
-    /// These files, and the data of this session, whose calls answer `SPARQL('…')`.
-    pub fn new(files: Tables, session: &Session) -> SqlTables {
-        SqlTables { files, session: session.clone() }
+impl Call {
+    /// Parses and plans a statement of SQL over tables of files, and over the session's dataset. Where it calls `SPARQL('…')`, that is answered
+    /// at once, as a part of this call: within its time and its memory.
+    ///
+    /// # Errors
+    /// As [`Call::prepare`]; also as [`Running::wait`](crate::Running::wait), for `SPARQL('…')`.
+    pub fn prepare_sql(&mut self, text: &str, files: &Tables) -> Result<Arc<Prepared>, Error> {
+        let tables = SqlTables { files, call: self, held: Cell::default(), refused: RefCell::default() };
+        let sql = Sql { catalogue: &tables };
+        tables.held.set(sql.parsing_bytes(text));
+        let prepared = self.prepare_beside(0, &sql, text);
+        match tables.refused.take() {
+            // It says more than the error of a text.
+            Some(refused) if prepared.is_err() => Err(refused),
+            _ => prepared,
+        }
     }
 }
 
-impl Catalogue for SqlTables {
+/// Tables of files, and of the data that a call asks.
+struct SqlTables<'a> {
+    files: &'a Tables,
+    call: &'a Call,
+    /// What the call holds: its text, and the tables that were made so far.
+    held: Cell<u64>,
+    /// Why a table could not be made, if not because of its text.
+    refused: RefCell<Option<Error>>,
+}
+
+impl Catalogue for SqlTables<'_> {
     fn table(&self, name: &[String]) -> Option<Arc<dyn Table>> {
         if let Some(table) = self.files.table(name) {
             return Some(table);
         }
         let [name] = name else { return None };
-        PredicateTable::of(self.session.dataset().snapshot(), name).map(|table| Arc::new(table) as _)
+        PredicateTable::of(self.call.session.dataset().snapshot(), name).map(|table| Arc::new(table) as _)
     }
 
     fn names(&self) -> Vec<String> {
@@ -51,10 +69,60 @@ impl Catalogue for SqlTables {
             return None;
         }
         Some(match arguments {
-            [text] => solutions(&self.session, text),
+            [text] => self.solutions(text),
             _ => Err("SPARQL takes one argument, the text of a SELECT".to_owned()),
         })
     }
+}
+
+impl SqlTables<'_> {
+    /// The solutions of a query as a table in memory.
+    fn solutions(&self, text: &str) -> Result<Arc<dyn Table>, String> {
+        let wrong = |error: Error| {
+            let message = format!("SPARQL: {error}");
+            if !matches!(error, Error::Query(_) | Error::Failed { .. }) {
+                self.refused.replace(Some(error));
+            }
+            message
+        };
+        let Call { session, ticket } = self.call;
+        let options = session.options();
+        // All solutions are wanted, however few rows of the statement are.
+        let limits = Limits { rows: None, ..options.limits.clone() };
+        let options =
+            SessionOptions { first_rows: None, parallel_answers: false, counts: false, limits, ..options.clone() };
+        let call = Call { session: session.with(options), ticket: ticket.clone() };
+        let prepared = call.prepare_beside(self.held.get(), &call.session.sparql(), text).map_err(wrong)?;
+        let Answer::Rows { columns: names } = prepared.form().clone() else {
+            return Err("SPARQL takes a SELECT, whose solutions are rows".to_owned());
+        };
+        let collect = Collect { columns: names.len(), cells: Mutex::default() };
+        let (columns, outcome) = call.answer(&prepared, collect).map_err(wrong)?;
+        let named = names.into_iter().zip(&columns).map(|(name, (kind, _))| TableColumn::new(name, *kind));
+        let named: Vec<TableColumn> = named.collect();
+        let rows = Envelope::of_rows(columns.into_iter().map(|(_, column)| column).collect(), outcome.rows as usize);
+        let table = MemoryTable::new(named, [rows]);
+        // A run gives back what it had taken.
+        let (before, bytes) = (self.held.get(), table.held_bytes());
+        let held = before.saturating_add(bytes);
+        ticket.hold(held, [("the solutions of SPARQL", bytes), ("its text and tables", before)]).map_err(wrong)?;
+        self.held.set(held);
+        Ok(Arc::new(table))
+    }
+}
+
+/// Collects solutions by columns.
+struct Collect {
+    columns: usize,
+    /// What each box has handed out.
+    cells: Mutex<Vec<Vec<Vec<Value>>>>,
+}
+
+struct CollectTaker {
+    collect: Arc<Collect>,
+    columns: Vec<Vec<Value>>,
+    /// Bytes that they hold.
+    bytes: u64,
 }
 
 /// The text of a term, as CSV has it.
@@ -71,8 +139,8 @@ fn text_of(view: TermView<'_>) -> String {
     }
 }
 
-/// A cell, as it comes.
-enum Cell {
+/// A value, as it comes.
+enum Value {
     Null,
     Boolean(bool),
     Integer(i64),
@@ -80,76 +148,99 @@ enum Cell {
     Text(String),
 }
 
-fn cell_of(view: TermView<'_>) -> Cell {
+fn value_of(view: TermView<'_>) -> Value {
     match view {
-        TermView::Boolean(value) => Cell::Boolean(value),
-        TermView::Integer(value) => Cell::Integer(value),
+        TermView::Boolean(value) => Value::Boolean(value),
+        TermView::Integer(value) => Value::Integer(value),
         TermView::Typed { value, datatype } => {
             let name = datatype.strip_prefix("http://www.w3.org/2001/XMLSchema#");
             let is_number = matches!(name, Some("double" | "float" | "decimal" | "integer"));
             let number = value.parse().ok().filter(|_| is_number);
-            number.map_or_else(|| Cell::Text(value.to_owned()), Cell::Double)
+            number.map_or_else(|| Value::Text(value.to_owned()), Value::Double)
         }
-        view => Cell::Text(text_of(view)),
+        view => Value::Text(text_of(view)),
     }
 }
 
-/// A column of cells, of the narrowest type that has all of them.
-fn column_of(cells: Vec<Cell>) -> (SqlType, Column) {
-    let all = |fits: fn(&Cell) -> bool| cells.iter().all(|cell| matches!(cell, Cell::Null) || fits(cell));
-    let nulls = || cells.iter().enumerate().filter(|(_, cell)| matches!(cell, Cell::Null)).map(|(row, _)| row);
-    let has_value = cells.iter().any(|cell| !matches!(cell, Cell::Null));
-    let (kind, column) = if has_value && all(|cell| matches!(cell, Cell::Boolean(_))) {
-        let values: Vec<bool> = cells.iter().map(|cell| matches!(cell, Cell::Boolean(true))).collect();
+/// A column of values, of the narrowest type that has all of them.
+fn column_of(values: Vec<Value>) -> (SqlType, Column) {
+    let all = |fits: fn(&Value) -> bool| values.iter().all(|cell| matches!(cell, Value::Null) || fits(cell));
+    let nulls = || values.iter().enumerate().filter(|(_, cell)| matches!(cell, Value::Null)).map(|(row, _)| row);
+    let has_value = values.iter().any(|cell| !matches!(cell, Value::Null));
+    let (kind, column) = if has_value && all(|cell| matches!(cell, Value::Boolean(_))) {
+        let values: Vec<bool> = values.iter().map(|cell| matches!(cell, Value::Boolean(true))).collect();
         (SqlType::Boolean, Column::from(values))
-    } else if has_value && all(|cell| matches!(cell, Cell::Integer(_))) {
-        let value = |cell: &Cell| if let Cell::Integer(value) = cell { *value } else { 0 };
-        (SqlType::BigInt, Column::from(cells.iter().map(value).collect::<Vec<i64>>()))
-    } else if has_value && all(|cell| matches!(cell, Cell::Integer(_) | Cell::Double(_))) {
-        let value = |cell: &Cell| match cell {
-            Cell::Integer(value) => *value as f64,
-            Cell::Double(value) => *value,
+    } else if has_value && all(|cell| matches!(cell, Value::Integer(_))) {
+        let value = |cell: &Value| if let Value::Integer(value) = cell { *value } else { 0 };
+        (SqlType::BigInt, Column::from(values.iter().map(value).collect::<Vec<i64>>()))
+    } else if has_value && all(|cell| matches!(cell, Value::Integer(_) | Value::Double(_))) {
+        let value = |cell: &Value| match cell {
+            Value::Integer(value) => *value as f64,
+            Value::Double(value) => *value,
             _ => 0.0,
         };
-        (SqlType::Double, Column::from(cells.iter().map(value).collect::<Vec<f64>>()))
+        (SqlType::Double, Column::from(values.iter().map(value).collect::<Vec<f64>>()))
     } else {
-        let text = |cell: &Cell| match cell {
-            Cell::Null => String::new(),
-            Cell::Boolean(value) => value.to_string(),
-            Cell::Integer(value) => value.to_string(),
-            Cell::Double(value) => format!("{value:?}"),
-            Cell::Text(text) => text.clone(),
+        let text = |cell: &Value| match cell {
+            Value::Null => String::new(),
+            Value::Boolean(value) => value.to_string(),
+            Value::Integer(value) => value.to_string(),
+            Value::Double(value) => format!("{value:?}"),
+            Value::Text(text) => text.clone(),
         };
-        (SqlType::Varchar, cells.iter().map(text).collect::<Column>())
+        (SqlType::Varchar, values.iter().map(text).collect::<Column>())
     };
     (kind, column.with_nulls(nulls()))
 }
 
-/// The solutions of a query as a table in memory.
-fn solutions(session: &Session, text: &str) -> Result<Arc<dyn Table>, String> {
-    let mut call = session.call().map_err(|error| error.to_string())?;
-    let prepared = call.prepare(text).map_err(|error| error.to_string())?;
-    let Form::Select { variables } = prepared.form().clone() else {
-        return Err("SPARQL takes a SELECT, whose solutions are rows".to_owned());
-    };
-    let columns: Arc<Mutex<Vec<Vec<Cell>>>> = Arc::new(Mutex::new(variables.iter().map(|_| Vec::new()).collect()));
-    let filled = Arc::clone(&columns);
-    let each = Each::new(move |batch| {
-        let mut columns = filled.lock().unwrap_or_else(PoisonError::into_inner);
+impl Value {
+    /// Bytes that it takes, and those that its column will take when it is made of it.
+    fn bytes(&self) -> u64 {
+        let text = if let Value::Text(text) = self { text.capacity() } else { 0 };
+        2 * (size_of::<Value>() + text) as u64
+    }
+}
+
+impl Sink for Collect {
+    type Taker = CollectTaker;
+    /// A type and a column for each variable.
+    type Output = Vec<(SqlType, Column)>;
+
+    fn taker(self: &Arc<Self>, _: &Arc<Solutions>) -> CollectTaker {
+        let columns = (0..self.columns).map(|_| Vec::new()).collect();
+        CollectTaker { collect: Arc::clone(self), columns, bytes: 0 }
+    }
+
+    fn finish(&self, _: &Solutions, _: u64) -> io::Result<Vec<(SqlType, Column)>> {
+        let mut boxes = std::mem::take(&mut *self.cells.lock().unwrap_or_else(PoisonError::into_inner));
+        let column = |number: usize| {
+            let mut values = boxes.iter_mut().map(|columns| std::mem::take(&mut columns[number]));
+            let first = values.next().unwrap_or_default();
+            column_of(values.fold(first, |mut all, more| {
+                all.extend(more);
+                all
+            }))
+        };
+        Ok((0..self.columns).map(column).collect())
+    }
+}
+
+impl Taker for CollectTaker {
+    fn take(&mut self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         for row in 0..batch.rows() {
-            for (number, column) in columns.iter_mut().enumerate() {
-                column.push(batch.view(row, number, cell_of).unwrap_or(Cell::Null));
+            for (number, column) in self.columns.iter_mut().enumerate() {
+                let value = batch.view(row, number, value_of).unwrap_or(Value::Null);
+                self.bytes += value.bytes();
+                column.push(value);
             }
         }
+        turn.book(self.bytes)?;
+        if batch.is_last() {
+            let columns = std::mem::take(&mut self.columns);
+            self.collect.cells.lock().unwrap_or_else(PoisonError::into_inner).push(columns);
+        }
         Ok(())
-    });
-    let ((), outcome) = call.answer(&prepared, each).map_err(|error| error.to_string())?;
-    let columns = std::mem::take(&mut *columns.lock().unwrap_or_else(PoisonError::into_inner));
-    let columns: Vec<(SqlType, Column)> = columns.into_iter().map(column_of).collect();
-    let named = variables.into_iter().zip(&columns).map(|(name, (kind, _))| TableColumn::new(name, *kind));
-    let named: Vec<TableColumn> = named.collect();
-    let rows = Envelope::of_rows(columns.into_iter().map(|(_, column)| column).collect(), outcome.rows as usize);
-    Ok(Arc::new(MemoryTable::new(named, [rows])))
+    }
 }
 
 /// The triples of the default graph that have a predicate.
@@ -217,14 +308,14 @@ impl Scan for PredicateScan {
         let column = |&(column, kind): &(usize, SqlType)| {
             // Behind the graph and the predicate.
             let ids = index.values(2 + column, rows.clone());
-            let seen = |id: Id| self.snapshot.view(id, cell_of);
+            let seen = |id: Id| self.snapshot.view(id, value_of);
             match kind {
                 SqlType::BigInt => {
-                    let value = |id| if let Cell::Integer(value) = seen(id) { value } else { 0 };
+                    let value = |id| if let Value::Integer(value) = seen(id) { value } else { 0 };
                     Column::from(ids.map(value).collect::<Vec<i64>>())
                 }
                 SqlType::Boolean => {
-                    Column::from(ids.map(|id| matches!(seen(id), Cell::Boolean(true))).collect::<Vec<bool>>())
+                    Column::from(ids.map(|id| matches!(seen(id), Value::Boolean(true))).collect::<Vec<bool>>())
                 }
                 _ => ids.map(|id| self.snapshot.view(id, text_of)).collect::<Column>(),
             }

@@ -18,10 +18,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use vicus::{BoxError, Totals, Turn};
+use vicus_language::TextError;
 use vicus_rdf::Snapshot;
 use vicus_rdf::load::{LoadOptions, Progress};
 use vicus_sparql::{
     Change, Filled, Filling, Load, Moment, Operation, Parsed, Step, Update, UpdateError, parse_update_with,
+    parsing_bytes_with,
 };
 use vicus_store::{self as store, CommitError, Store, StoreError, Transaction};
 
@@ -205,7 +207,10 @@ pub fn check_update(text: &str, memory: &Arc<MemoryBudget>, options: &SessionOpt
 
 /// Parses an update; says how many bytes that takes.
 fn parse(ticket: &Ticket, text: &str, options: &SessionOptions) -> Result<(Update, u64), Error> {
-    let (mut update, bytes): (Update, u64) = ticket.parse(text, options, parse_update_with)?;
+    let parse = options.parse_options();
+    let bytes = parsing_bytes_with(text, &parse);
+    let read = || parse_update_with(text, &parse).map_err(TextError::from);
+    let mut update: Update = ticket.parse(bytes, read)?;
     if let Some(ReadGraphs { default, named }) = &options.graphs {
         update.set_dataset(default, named).map_err(of_update)?;
     }
@@ -287,8 +292,8 @@ impl Running<'_> {
     /// The quads that an operation's templates make of its pattern's solutions.
     fn solve(&mut self, snapshot: Arc<Snapshot>, pattern: &Parsed, filling: Filling) -> Result<Change, Error> {
         let session = Session::new(self.service.clone(), Dataset::new(snapshot), Arc::clone(&self.options));
-        let mut call = Call { session, ticket: self.ticket.clone() };
-        let prepared = Arc::new(call.plan(pattern, self.text_bytes)?);
+        let call = Call { session, ticket: self.ticket.clone() };
+        let prepared = Arc::new(call.plan(&call.session.sparql(), pattern, self.text_bytes)?);
         let (changes, outcome) = call.answer(&prepared, Fill { filling, filled: Mutex::default() })?;
         // A run gives back what it had taken; the text is held until the update's end.
         self.ticket.hold(self.text_bytes, [("its text", self.text_bytes)])?;

@@ -15,13 +15,13 @@ use crate::boxes::parted::Table as _;
 use crate::expression::Expr;
 use crate::graphs::Active;
 use crate::route::{Automaton, Search};
-use crate::stack::deep;
 use crate::terms::Terms;
 use crate::value::total_order;
 use hashbrown::{HashMap, HashSet};
 use std::cell::Cell;
 use std::sync::Arc;
 use vicus_flow::library::HashKey;
+use vicus_language::stack::deep;
 use vicus_rdf::{Id, Order};
 
 /// A solution: ids by slot, 0 for an unbound slot.

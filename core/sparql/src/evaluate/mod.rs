@@ -13,7 +13,6 @@ pub(crate) use scratch::Scratch;
 
 use crate::algebra::Slot;
 use crate::expression::{Compare, Expr, Function};
-use crate::stack::{deep, is_deep};
 use crate::terms::Terms;
 use crate::value::{self, Number, Value};
 use oxrdf::LiteralRef;
@@ -22,6 +21,7 @@ use scratch::TextType;
 use std::cmp::Ordering;
 use std::sync::Arc;
 use vicus_flow::{NoMemory, give_up, refusable};
+use vicus_language::stack::{deep, is_deep};
 use vicus_rdf::{Id, Kind, TermView};
 
 /// The value of an expression. A computed value becomes a term only when its id is needed.

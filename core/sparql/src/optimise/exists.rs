@@ -2,7 +2,7 @@
 
 use crate::algebra::{Node, Operand, Slot, Slots};
 use crate::expression::Expr;
-use crate::stop::Stop;
+use vicus_language::Stop;
 
 /// Makes EXISTS a join, if putting a row's values into the pattern only selects those of its solutions that are compatible with
 /// the row. A filter by `EXISTS` or `NOT EXISTS` becomes a semi or an anti join, and EXISTS within another expression a join

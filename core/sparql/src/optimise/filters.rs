@@ -2,9 +2,9 @@
 
 use crate::algebra::{Node, Operand, Pattern, Scope, Slot, Slots};
 use crate::expression::Expr;
-use crate::stack::deep;
-use crate::stop::Stop;
 use rustc_hash::{FxHashMap, FxHashSet};
+use vicus_language::Stop;
+use vicus_language::stack::deep;
 
 /// Merges joins of joins, filters of filters and unions of unions. A condition on an operand of a join becomes a condition of
 /// the join, if its variables have the same values there.

@@ -11,8 +11,8 @@ mod values;
 
 use crate::algebra::Node;
 use crate::expression::Expr;
-use crate::stack::deep;
-use crate::stop::Stop;
+use vicus_language::Stop;
+use vicus_language::stack::deep;
 
 /// Steps counted for applying a rule to an operator.
 const REWRITE_STEPS: usize = 2;

@@ -10,8 +10,8 @@ use crate::boxes::join::JoinKind;
 use crate::condition::Kinds;
 use crate::expression::{Compare, Expr};
 use crate::limits::Limits;
-use crate::stack::deep;
 use rustc_hash::FxHashMap;
+use vicus_language::stack::deep;
 
 /// How many operands are ordered together once a query has ordered very many pairs.
 const FEWER: usize = 10;

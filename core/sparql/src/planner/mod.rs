@@ -29,14 +29,14 @@ use self::columns::Columns;
 use crate::algebra::{Column, Node, Pattern, Slot, Slots, Table};
 use crate::boxes::extend::Make;
 use crate::expression::Expr;
-use crate::stack::deep;
-use crate::stop::Stop;
 use crate::terms::Terms;
 use crate::translate::Wanted;
 use estimate::Estimate;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use vicus_language::Stop;
+use vicus_language::stack::deep;
 
 /// What the reader of a plan's rows needs.
 #[derive(Clone, Copy, Debug)]

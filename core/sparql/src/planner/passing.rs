@@ -10,8 +10,8 @@ use crate::boxes::index_probe::Source;
 use crate::boxes::join::{JoinSpec, Origin};
 use crate::boxes::service::EndpointFrom;
 use crate::expression::Expr;
-use crate::stack::deep;
 use std::sync::Arc;
+use vicus_language::stack::deep;
 
 /// For each column, whether each of its terms must have one id, which is kept until the run's end.
 type Kept = Vec<bool>;

@@ -5,8 +5,8 @@ use crate::algebra::Table;
 use crate::boxes::extend::Make;
 use crate::boxes::sort::By;
 use crate::boxes::union::To;
-use crate::stack::deep;
 use std::sync::Arc;
+use vicus_language::stack::deep;
 
 /// Makes an operator put out these of its columns, in this order. False if it can't; then nothing has changed.
 pub(super) fn pick(plan: &mut Physical, kept: &[usize]) -> bool {

@@ -17,7 +17,7 @@ use super::build::cost;
 use super::{Goal, Physical, Planner};
 use crate::algebra::{Group, Node, Operand, Slot, Slots};
 use crate::expression::Expr;
-use crate::stack::deep;
+use vicus_language::stack::deep;
 
 impl Planner<'_> {
     /// The cheaper plan of the right side for a hash table: `alone`, which took `steps` to plan, or one that is restricted to

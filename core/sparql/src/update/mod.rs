@@ -22,7 +22,6 @@ pub use vicus_rdf::Graphs;
 
 use crate::error::QueryError;
 use crate::parse::Parsed;
-use crate::stack::{Deep, of_levels};
 use crate::syntax::ast::{self, Path, Quads, Term, Transfer, Verb};
 use crate::syntax::{self, ParseOptions};
 use crate::terms::Moment;
@@ -30,6 +29,7 @@ use oxrdf::{GraphNameRef, NamedNode, NamedNodeRef, NamedOrBlankNodeRef, QuadRef,
 use std::fmt;
 use std::sync::Arc;
 use vicus_flow::NoMemory;
+use vicus_language::stack::{Deep, LEVEL, of_levels};
 use vicus_rdf::{Id, Order, Snapshot};
 
 /// An update whose text is valid and which this engine can carry out.
@@ -189,7 +189,7 @@ pub fn parse_update(text: &str) -> Result<Update, QueryError> {
 pub fn parse_update_with(text: &str, options: &ParseOptions<'_>) -> Result<Update, QueryError> {
     // What was read before an error is dropped here, with enough stack.
     let levels = options.depth.min(ParseOptions::MOST_DEPTH).min(text.len());
-    of_levels(levels, || {
+    of_levels(levels, LEVEL, || {
         let ast::Update { operations, depth } = syntax::read_update(text, options)?;
         Ok(Update { operations: operations.into_iter().map(|operation| Operation::of(operation, depth)).collect() })
     })

@@ -379,7 +379,13 @@ impl<'a> Binder<'a> {
                 Err(SqlError::new(SqlErrorKind::Unknown { near: Vec::new() }, place, message))
             }
             Some(Err(error)) => Err(SqlError::wrong_type(place, error)),
-            Some(Ok(table)) => self.scan(table, name.value.clone(), alias, place),
+            Some(Ok(table)) => {
+                let bytes = table.held_bytes();
+                self.made_bytes = Some(self.made_bytes.unwrap_or(0).saturating_add(bytes));
+                self.stop.count_bytes(usize::try_from(bytes).unwrap_or(usize::MAX));
+                self.stop.check()?;
+                self.scan(table, name.value.clone(), alias, place)
+            }
         }
     }
 }

@@ -13,8 +13,6 @@ use crate::error::{Place, SqlError, SqlErrorKind};
 use crate::expression::{ColumnId, Expr};
 use crate::parse::Parsed;
 use crate::relation::{Columns, Fold, Relation};
-use crate::stack::deep;
-use crate::stop::Stop;
 use crate::table::Catalogue;
 use crate::types::SqlType;
 use sqlparser::ast;
@@ -22,6 +20,8 @@ use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
 use std::collections::BTreeMap;
 use subquery::Attached;
+use vicus_language::Stop;
+use vicus_language::stack::deep;
 
 /// A plan as it is written, with the names of its columns.
 pub(crate) struct Bound {
@@ -43,13 +43,13 @@ pub(crate) struct Output {
     pub(crate) is_null: bool,
 }
 
-/// Settles the names and types of a statement.
+/// Settles the names and types of a statement. Says how many bytes the tables hold that functions have made, if it calls any.
 pub(crate) fn bind(
     parsed: &Parsed,
     catalogue: &dyn Catalogue,
     columns: &mut Columns,
     stop: &Stop<'_>,
-) -> Result<Bound, SqlError> {
+) -> Result<(Bound, Option<u64>), SqlError> {
     let mut binder = Binder {
         parsed,
         catalogue,
@@ -61,6 +61,7 @@ pub(crate) fn bind(
         depth: 0,
         joins: 0,
         outer_places: BTreeMap::new(),
+        made_bytes: None,
     };
     let bound = binder.query(parsed.query(), false)?;
     if let Some(column) = bound.relation.missing() {
@@ -70,7 +71,7 @@ pub(crate) fn bind(
             format!("{name} of an outer query, where it stands here: only the WHERE of a subquery may name it, that");
         return Err(SqlError::unsupported(place, what));
     }
-    Ok(bound)
+    Ok((bound, binder.made_bytes))
 }
 
 /// The greatest depth of an expression, and of a tree of operators.
@@ -95,6 +96,8 @@ struct Binder<'a> {
     joins: usize,
     /// Where columns of outer queries were named.
     outer_places: BTreeMap<ColumnId, Place>,
+    /// The bytes of tables that functions have made; none if no function was called.
+    made_bytes: Option<u64>,
 }
 
 /// A query of a WITH.
@@ -183,7 +186,7 @@ impl<'a> Binder<'a> {
 
     /// Counts a step of planning.
     fn step(&self) -> Result<(), SqlError> {
-        self.stop.step(1)
+        Ok(self.stop.step(1)?)
     }
 
     /// The column of a name, in the innermost query that has it. Whether it is an outer one.

@@ -4,9 +4,9 @@ use super::{Aggregates, Binder, Bound, Cte, Output, Scope, aggregate, is_name};
 use crate::error::{SqlError, SqlErrorKind};
 use crate::expression::{ColumnId, Expr, Function};
 use crate::relation::{Op, Relation, SortBy};
-use crate::stack::of_levels;
 use crate::types::{SqlType, Value};
 use sqlparser::ast::{self, Spanned};
+use vicus_language::stack::of_levels;
 
 /// A sort key: an output, by its place, or an expression.
 struct Ordered {

@@ -11,11 +11,11 @@ pub(crate) use cast::{can_cast, cast_value};
 pub(crate) use vector::{Vector, gather, gathered, nulls};
 
 use crate::expression::{ColumnId, Expr, Function};
-use crate::stack::deep;
 use crate::types::{SqlType, Value};
 use std::collections::BTreeSet;
 use vector::map;
 use vicus_flow::{BoxError, Column};
+use vicus_language::stack::deep;
 
 /// Rows to be computed over. Columns that an expression doesn't read may be anything.
 #[derive(Clone)]

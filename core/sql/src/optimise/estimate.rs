@@ -3,7 +3,7 @@
 
 use crate::expression::{Comparison, Expr, Function};
 use crate::relation::{JoinKind, Op, Relation};
-use crate::stack::deep;
+use vicus_language::stack::deep;
 
 /// Rows of a table that doesn't tell.
 const UNKNOWN: f64 = 100_000.0;

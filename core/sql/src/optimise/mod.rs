@@ -10,9 +10,9 @@ use crate::error::SqlError;
 use crate::evaluate::constant;
 use crate::expression::{ColumnId, Expr, Function};
 use crate::relation::{Columns, Op, Relation};
-use crate::stack::deep;
-use crate::stop::Stop;
 use crate::types::{SqlType, Value};
+use vicus_language::Stop;
+use vicus_language::stack::deep;
 
 use estimate::estimate;
 

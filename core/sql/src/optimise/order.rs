@@ -7,8 +7,8 @@ use crate::bind::equalities;
 use crate::error::SqlError;
 use crate::expression::{ColumnId, Comparison, Expr, Function};
 use crate::relation::{JoinKind, Relation};
-use crate::stop::Stop;
 use std::collections::BTreeSet;
+use vicus_language::Stop;
 
 /// Joins these inputs under these conditions.
 pub(super) fn ordered(

@@ -3,9 +3,9 @@
 use crate::error::SqlError;
 use crate::expression::{ColumnId, Expr};
 use crate::relation::{Columns, Join, JoinKind, Op, Relation};
-use crate::stack::deep;
-use crate::stop::Stop;
 use std::collections::BTreeSet;
+use vicus_language::Stop;
+use vicus_language::stack::deep;
 
 type Needed = BTreeSet<ColumnId>;
 

@@ -4,10 +4,10 @@ use super::{folded, order};
 use crate::error::SqlError;
 use crate::expression::{ColumnId, Comparison, Expr, Function};
 use crate::relation::{Join, JoinKind, Op, Relation};
-use crate::stack::deep;
-use crate::stop::Stop;
 use crate::table::ColumnRange;
 use crate::types::Value;
+use vicus_language::Stop;
+use vicus_language::stack::deep;
 
 /// An expression of up to so many parts is computed twice rather than keep a filter from going down.
 const SMALL: usize = 8;

@@ -315,6 +315,26 @@ fn a_plan_is_shown_instead_of_the_answer() {
 }
 
 #[test]
+fn plans_of_sql_are_kept_until_the_data_changes() {
+    let server = Running::start(&numbers(10), open());
+    let ask = |text: &str| {
+        let reply = server.ask(&Ask::get("/sql").parameter("query", text).with("accept", "text/csv"));
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        reply.text().lines().nth(1).unwrap_or_default().to_owned()
+    };
+    let kept = || ["hits_total", "plans"].map(|name| server.metric(&format!("vicus_plan_cache_{name}")));
+    let count = "SELECT COUNT(*) AS n FROM \"http://e/p\"";
+    assert_eq!((ask(count), kept()), ("10".to_owned(), [0, 1]));
+    assert_eq!((ask(count), kept()), ("10".to_owned(), [1, 1]));
+    // Solutions were computed when it was planned.
+    let number = "SELECT n FROM SPARQL('SELECT (STRUUID() AS ?n) {}') AS s";
+    assert!(ask(number) != ask(number));
+    assert_eq!(kept(), [1, 1]);
+    server.update("INSERT DATA { <http://e/more> <http://e/p> 11 }");
+    assert_eq!((ask(count), kept()), ("11".to_owned(), [1, 1]));
+}
+
+#[test]
 fn hints_limit_rows_and_time() {
     let server = Running::start(&numbers(100), open());
     let ask = Ask::query("SELECT ?s { ?s ?p ?o }").with("accept", "text/csv");

@@ -12,9 +12,9 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
 use vicus::{BoxError, Envelope, Turn};
+use vicus_language::{Answer, ValueType, Values};
 use vicus_rdf::Id;
-use vicus_sparql::{Form, Run};
-use vicus_sql::SqlType;
+use vicus_sparql::Run;
 
 /// Says how terms are written: in N-Triples, so that `<http://e/a>`, `"a"@en` and `_:a` are told apart.
 const TERMS: (&str, &str) = ("vicus.terms", "N-Triples");
@@ -29,30 +29,30 @@ pub(super) struct Batches {
     head: usize,
 }
 
-/// The columns of an answer: terms, or values of SQL's types, which Arrow has.
-fn schema(form: &Form, reader: &Reader) -> Schema {
-    if let (Form::Select { variables }, Reader::Values(types)) = (form, reader) {
-        let field = |(name, kind): (&String, &SqlType)| {
+/// The columns of an answer: terms, or values of types that Arrow has.
+fn schema(form: &Answer, reader: &Reader) -> Schema {
+    if let (Answer::Rows { columns }, Reader::Values(Values(types))) = (form, reader) {
+        let field = |(name, kind): (&String, &ValueType)| {
             let kind = match kind {
-                SqlType::Boolean => DataType::Boolean,
-                SqlType::BigInt => DataType::Int64,
-                SqlType::Double => DataType::Float64,
-                SqlType::Varchar => DataType::Utf8,
-                SqlType::Date => DataType::Date32,
-                SqlType::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
+                ValueType::Boolean => DataType::Boolean,
+                ValueType::Integer => DataType::Int64,
+                ValueType::Double => DataType::Float64,
+                ValueType::Text => DataType::Utf8,
+                ValueType::Date => DataType::Date32,
+                ValueType::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
             };
             Field::new(name, kind, true)
         };
-        return Schema::new(variables.iter().zip(types).map(field).collect::<Vec<_>>());
+        return Schema::new(columns.iter().zip(types).map(field).collect::<Vec<_>>());
     }
     let terms = |name: &str| {
         let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
         Field::new(name, dictionary, true).with_metadata(HashMap::from([(TERMS.0.to_owned(), TERMS.1.to_owned())]))
     };
     let fields: Vec<Field> = match form {
-        Form::Select { variables } => variables.iter().map(|name| terms(name)).collect(),
-        Form::Ask => Vec::new(),
-        Form::Construct | Form::Describe => ["subject", "predicate", "object"].map(terms).into(),
+        Answer::Rows { columns } => columns.iter().map(|name| terms(name)).collect(),
+        Answer::Truth => Vec::new(),
+        Answer::Triples => ["subject", "predicate", "object"].map(terms).into(),
     };
     Schema::new(fields)
 }
@@ -70,7 +70,7 @@ pub(super) fn truth(answer: bool) -> Result<Vec<u8>, ArrowError> {
 }
 
 impl Batches {
-    pub(super) fn new(form: &Form, reader: &Reader) -> Batches {
+    pub(super) fn new(form: &Answer, reader: &Reader) -> Batches {
         let mut batches = Batches { schema: Arc::new(schema(form, reader)), head: 0 };
         batches.head = batches.head().len();
         batches

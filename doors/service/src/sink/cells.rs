@@ -1,17 +1,30 @@
-//! The cells of an answer's rows as terms, whatever language asked: ids of SPARQL, or values of SQL, which are literals of XML Schema's types.
+//! The cells of an answer's rows as terms, whatever language asked: ids of SPARQL, or values, which are literals of XML Schema's types.
 
 use std::fmt::Write as _;
 use vicus::Envelope;
+use vicus_language::{ValueType, Values};
 use vicus_rdf::{Id, TermView};
 use vicus_sparql::Run;
-use vicus_sql::SqlType;
 
-/// What the columns of an answer are.
-pub(crate) enum Reader {
+/// What the columns of an answer are. A module's run says so by becoming one.
+#[derive(Debug)]
+pub enum Reader {
     /// Ids of terms.
     Terms(Run),
-    /// Values of these types.
-    Values(Vec<SqlType>),
+    /// Plain values.
+    Values(Values),
+}
+
+impl From<Run> for Reader {
+    fn from(run: Run) -> Reader {
+        Reader::Terms(run)
+    }
+}
+
+impl From<Values> for Reader {
+    fn from(values: Values) -> Reader {
+        Reader::Values(values)
+    }
 }
 
 /// Cells of an envelope.
@@ -40,14 +53,14 @@ impl Cells for TermCells<'_> {
     }
 }
 
-/// Values of SQL.
+/// Values.
 pub(super) struct ValueCells<'a> {
-    types: &'a [SqlType],
+    types: &'a [ValueType],
     envelope: &'a Envelope,
 }
 
 impl<'a> ValueCells<'a> {
-    pub(super) fn new(types: &'a [SqlType], envelope: &'a Envelope) -> ValueCells<'a> {
+    pub(super) fn new(Values(types): &'a Values, envelope: &'a Envelope) -> ValueCells<'a> {
         ValueCells { types, envelope }
     }
 }
@@ -65,18 +78,18 @@ impl Cells for ValueCells<'_> {
         }
         let mut text = String::new();
         match self.types[column] {
-            SqlType::Boolean => look(Some(TermView::Boolean(cells.bools()[row]))),
-            SqlType::BigInt => look(Some(TermView::Integer(cells.i64s()[row]))),
-            SqlType::Varchar => look(Some(TermView::String(cells.text_at(row)))),
-            SqlType::Double => {
+            ValueType::Boolean => look(Some(TermView::Boolean(cells.bools()[row]))),
+            ValueType::Integer => look(Some(TermView::Integer(cells.i64s()[row]))),
+            ValueType::Text => look(Some(TermView::String(cells.text_at(row)))),
+            ValueType::Double => {
                 double(cells.f64s()[row], &mut text);
                 look(Some(TermView::Typed { value: &text, datatype: DOUBLE }))
             }
-            SqlType::Date => {
+            ValueType::Date => {
                 let _ = write!(text, "{}", vicus_sql::date_text(cells.i32s()[row]));
                 look(Some(TermView::Typed { value: &text, datatype: DATE }))
             }
-            SqlType::Timestamp => {
+            ValueType::Timestamp => {
                 let _ = write!(text, "{}", vicus_sql::timestamp_text(cells.i64s()[row]).replace(' ', "T"));
                 look(Some(TermView::Typed { value: &text, datatype: DATE_TIME }))
             }

@@ -1,7 +1,7 @@
 //! The formats that answers are written in, and which answers each of them can hold.
 
 use std::fmt;
-use vicus_sparql::Form;
+use vicus_language::Answer;
 
 /// How an answer is written: solutions and the yes or no of an ASK in the first five, the triples of CONSTRUCT and DESCRIBE in the
 /// others.
@@ -81,20 +81,20 @@ impl Format {
         self != Format::Table
     }
 
-    /// Whether answers of this form can be written in it.
+    /// Whether answers of this kind can be written in it.
     ///
     /// ```
     /// use vicus_service::Format;
-    /// use vicus_sparql::Form;
-    /// assert!(Format::Csv.check(&Form::Ask).is_ok());
-    /// let error = Format::Csv.check(&Form::Construct).unwrap_err();
-    /// let text = "the triples of a CONSTRUCT can't be written as csv, but as nt, nq, ttl, trig, rdfxml, jsonld or arrow";
+    /// use vicus_language::Answer;
+    /// assert!(Format::Csv.check(&Answer::Truth).is_ok());
+    /// let error = Format::Csv.check(&Answer::Triples).unwrap_err();
+    /// let text = "triples can't be written as csv, but as nt, nq, ttl, trig, rdfxml, jsonld or arrow";
     /// assert_eq!(error.to_string(), text);
     /// ```
     ///
     /// # Errors
     /// It has no way to write them.
-    pub fn check(self, form: &Form) -> Result<(), WrongFormat> {
+    pub fn check(self, form: &Answer) -> Result<(), WrongFormat> {
         if self == Format::Arrow || self.is_rdf() == form.is_graph() {
             Ok(())
         } else {
@@ -109,16 +109,15 @@ pub struct WrongFormat {
     /// The format that was asked for.
     pub format: Format,
     /// What the query asks for.
-    pub form: Form,
+    pub form: Answer,
 }
 
 impl fmt::Display for WrongFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.form {
-            Form::Select { .. } => "the rows of a SELECT",
-            Form::Ask => "the answer of an ASK",
-            Form::Construct => "the triples of a CONSTRUCT",
-            Form::Describe => "the triples of a DESCRIBE",
+            Answer::Rows { .. } => "rows",
+            Answer::Truth => "yes or no",
+            Answer::Triples => "triples",
         };
         let fit = Format::ALL.into_iter().filter(|format| format.check(&self.form).is_ok());
         let mut names: Vec<&str> = fit.map(Format::name).collect();

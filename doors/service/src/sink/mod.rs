@@ -8,7 +8,7 @@ mod stream;
 mod syntax;
 mod text;
 
-pub(crate) use cells::Reader;
+pub use cells::Reader;
 pub use format::{Format, WrongFormat};
 pub use graph::{DumpError, dump};
 pub use stream::{BrokenOff, Pace, StreamReader, StreamWriter, text_stream};
@@ -23,8 +23,9 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use vicus::{BoxError, Envelope, NoMemory, Operator, OverBudget, Turn};
+use vicus_language::Answer;
 use vicus_rdf::TermView;
-use vicus_sparql::{Form, Run};
+use vicus_sparql::Run;
 
 /// Where the solutions of one answer go.
 ///
@@ -67,11 +68,11 @@ pub trait Sink: Send + Sync + 'static {
     /// What is left when all have come.
     type Output;
 
-    /// Whether it takes answers of this form. Asked before anything runs.
+    /// Whether it takes answers of this kind. Asked before anything runs.
     ///
     /// # Errors
     /// Its format has no way to write them.
-    fn accepts(&self, _: &Form) -> Result<(), WrongFormat> {
+    fn accepts(&self, _: &Answer) -> Result<(), WrongFormat> {
         Ok(())
     }
 
@@ -118,7 +119,7 @@ impl fmt::Debug for Solutions {
 
 impl Solutions {
     /// Whether they are a table, a yes or triples, and which columns the table has.
-    pub fn form(&self) -> &Form {
+    pub fn form(&self) -> &Answer {
         self.prepared.form()
     }
 
@@ -130,11 +131,11 @@ impl Solutions {
     /// The run whose ids their cells are.
     ///
     /// # Panics
-    /// They are values of SQL.
+    /// They are values.
     pub(crate) fn run(&self) -> &Run {
         match &self.reader {
             Reader::Terms(run) => run,
-            Reader::Values(_) => panic!("values of SQL are no terms of a run"),
+            Reader::Values(_) => panic!("values are no terms of a run"),
         }
     }
 }
@@ -163,7 +164,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Its columns. Of a query of SPARQL one for each variable: of each row the bits of an id, 0 where the variable is unbound. They mean
-    /// something as long as the envelope or a copy of it is there. Of a statement of SQL, its values.
+    /// something as long as the envelope or a copy of it is there. Of a language whose rows are plain columns, the values.
     pub fn envelope(&self) -> &'a Envelope {
         self.envelope
     }

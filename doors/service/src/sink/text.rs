@@ -11,8 +11,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use vicus::{BoxError, Envelope, NoMemory, Turn, refusable};
+use vicus_language::Answer;
 use vicus_rdf::TermView;
-use vicus_sparql::Form;
 
 /// Writes answers in a format. They leave while the query runs, except for [`Format::Table`], whose widths are known at the end.
 ///
@@ -82,15 +82,15 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
     fn taker(self: &Arc<Self>, solutions: &Arc<Solutions>) -> TextTaker<W> {
         let begin = |head: Vec<u8>| self.written.lock().expect("nothing panics under this lock").head = Some(head);
         let kind = match (solutions.form(), Syntax::of(self.format)) {
-            (Form::Ask, _) => Kind::Count,
+            (Answer::Truth, _) => Kind::Count,
             (form, _) if self.format == Format::Arrow => {
                 // Where the schema can't be written, neither can a batch, which says so.
                 let batches = Batches::new(form, &solutions.reader);
                 begin(batches.head());
                 Kind::Arrow(batches)
             }
-            (Form::Select { .. }, None) => Kind::Table { held: 0 },
-            (Form::Select { variables }, Some(syntax)) => {
+            (Answer::Rows { .. }, None) => Kind::Table { held: 0 },
+            (Answer::Rows { columns: variables }, Some(syntax)) => {
                 begin(syntax.head(variables).into_bytes());
                 Kind::Text(Text {
                     syntax,
@@ -100,7 +100,7 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
                     row: (solutions.boxes() == 1).then_some(0),
                 })
             }
-            (Form::Construct | Form::Describe, _) => {
+            (Answer::Triples, _) => {
                 let prefixes = solutions.prepared.prefixes();
                 begin(graph::head(self.format, prefixes).into_bytes());
                 Kind::Triples(Box::new(Triples::new(self.format, prefixes)))
@@ -109,7 +109,7 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
         TextTaker { sink: Arc::clone(self), kind }
     }
 
-    fn accepts(&self, form: &Form) -> Result<(), WrongFormat> {
+    fn accepts(&self, form: &Answer) -> Result<(), WrongFormat> {
         self.format.check(form)
     }
 
@@ -117,12 +117,12 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
         let mut written = self.written.lock().map_err(|_| io::Error::other("the writer has panicked"))?;
         let mut out = written.out.take().expect("an answer ends once");
         match (solutions.form(), self.format) {
-            (Form::Ask, Format::Arrow) => {
+            (Answer::Truth, Format::Arrow) => {
                 out.write_all(&arrow::truth(rows > 0).map_err(io::Error::other)?)?;
                 out.write_all(&arrow::TAIL)?;
             }
-            (Form::Ask, Format::Table) => writeln!(out, "{}", if rows > 0 { "yes" } else { "no" })?,
-            (Form::Ask, format) => {
+            (Answer::Truth, Format::Table) => writeln!(out, "{}", if rows > 0 { "yes" } else { "no" })?,
+            (Answer::Truth, format) => {
                 let format = match format {
                     Format::Xml => QueryResultsFormat::Xml,
                     Format::Csv => QueryResultsFormat::Csv,
@@ -134,7 +134,7 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
                 serializer.serialize_boolean_to_writer(&mut out, rows > 0)?;
                 writeln!(out)?;
             }
-            (Form::Select { variables }, Format::Table) => {
+            (Answer::Rows { columns: variables }, Format::Table) => {
                 let table = std::mem::take(&mut *self.table.lock().expect("nothing panics under this lock"));
                 match &solutions.reader {
                     Reader::Terms(run) => {

@@ -3,8 +3,9 @@
 use super::*;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
+use vicus_language::Answer;
 use vicus_service::{Cancel, Count, Each, Error, ErrorKind, Format, Limits, Stage, check};
-use vicus_sparql::{Form, Moment, ParseOptions};
+use vicus_sparql::{Moment, ParseOptions};
 
 #[test]
 fn a_call_that_fails_or_is_cancelled_leaves_the_others_and_the_data_as_they_are() {
@@ -133,7 +134,7 @@ fn what_is_prepared_is_run_by_any_number_of_calls_at_once() {
     let service = service("las", 1 << 30);
     let session = service.session(&dataset(), SessionOptions { counts: true, ..shared() });
     let prepared = session.call().unwrap().prepare(MODEST).unwrap();
-    assert!(matches!(prepared.form(), Form::Select { variables } if variables == &["a", "n"]));
+    assert!(matches!(prepared.form(), Answer::Rows { columns } if columns == &["a", "n"]));
     std::thread::scope(|scope| {
         for _ in 0..6 {
             scope.spawn(|| {
@@ -152,7 +153,7 @@ fn errors_are_of_kinds_that_a_door_can_tell() {
     let session = service.session(&dataset(), SessionOptions::default());
     let kind = |text: &str| session.count(text).unwrap_err().kind();
     match session.count("SELECT ?s\nWHERE { ?s ?p }") {
-        Err(Error::Query(error)) => assert_eq!((error.line, error.column), (2, 15)),
+        Err(Error::Query(error)) => assert_eq!((error.place.line, error.place.column), (2, 15)),
         other => panic!("{other:?}"),
     }
     assert_eq!(kind("DESCRIBE <http://e/1> FROM ?g"), ErrorKind::Query);

@@ -37,14 +37,14 @@ fn a_format_that_can_not_hold_the_answer_is_refused_with_those_that_can() {
     let missing = "/no/such/file.nt";
     let graphs = "but as nt, nq, ttl, trig, rdfxml, jsonld or arrow (--format)";
     for format in ["csv", "table", "json", "xml", "tsv"] {
-        let says = format!("the triples of a CONSTRUCT can't be written as {format}, {graphs}");
+        let says = format!("triples can't be written as {format}, {graphs}");
         let data = file("refused.nt", "");
         fails(&["query", "--data", &data, KNOWN, "--format", format], &["query query: ", &says]);
     }
     let data = file("refused-too.nt", "");
-    let says = ["the rows of a SELECT can't be written as ttl, but as table, json, xml, csv, tsv or arrow (--format)"];
+    let says = ["rows can't be written as ttl, but as table, json, xml, csv, tsv or arrow (--format)"];
     fails(&["query", "--data", &data, "SELECT * { ?s ?p ?o }", "--format", "ttl"], &says);
-    fails(&["query", "--data", &data, "ASK { ?s ?p ?o }", "--format", "nt"], &["the answer of an ASK"]);
+    fails(&["query", "--data", &data, "ASK { ?s ?p ?o }", "--format", "nt"], &["yes or no can't be written as nt"]);
     fails(&["query", "--data", missing, "DESCRIBE *", "--format", "csv"], &[missing]);
 }
 

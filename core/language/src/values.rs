@@ -1,0 +1,22 @@
+//! Rows whose columns are plain values.
+
+/// What the values of a column are. Each may be null.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ValueType {
+    /// Truth values, in columns of [`Type::Bool`](vicus_flow::Type::Bool).
+    Boolean,
+    /// Integers, in columns of [`Type::I64`](vicus_flow::Type::I64).
+    Integer,
+    /// Floating point, in columns of [`Type::F64`](vicus_flow::Type::F64).
+    Double,
+    /// Text, in columns of [`Type::Text`](vicus_flow::Type::Text).
+    Text,
+    /// Days since 1970-01-01, in columns of [`Type::I32`](vicus_flow::Type::I32).
+    Date,
+    /// Microseconds since 1970-01-01, without a time zone, in columns of [`Type::I64`](vicus_flow::Type::I64).
+    Timestamp,
+}
+
+/// The run of a module whose rows are plain values, a type for each column of its answer: every door can read them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Values(pub Vec<ValueType>);

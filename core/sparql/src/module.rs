@@ -1,0 +1,79 @@
+//! SPARQL as a language module.
+
+use crate::cost::parsing_bytes_with;
+use crate::error::QueryError;
+use crate::parse::{Parsed, parse_with};
+use crate::plan::{Plan, PlanOptions, plan_until};
+use crate::syntax::ParseOptions;
+use oxrdf::NamedNode;
+use std::sync::Arc;
+use vicus_language::{Language, TextLimits, Watch};
+use vicus_rdf::Snapshot;
+
+/// SPARQL's queries over a snapshot.
+///
+/// ```
+/// use std::sync::Arc;
+/// use vicus_language::{Answer, Language, Planned, TextError, TextLimits};
+/// use vicus_rdf::Snapshot;
+/// use vicus_sparql::Sparql;
+///
+/// let snapshot = Arc::new(Snapshot::of_ntriples(b"<http://e/ann> <http://e/knows> <http://e/bob> .").unwrap());
+/// let sparql = Sparql::over(&snapshot);
+/// let parsed = sparql.parse("SELECT ?who { ?who ?p ?o }", &TextLimits::default())?;
+/// let plan = sparql.plan(&parsed, &sparql.plan.common(), &|| false)?;
+/// assert_eq!(*Planned::answer(&plan), Answer::Rows { columns: vec!["who".to_owned()] });
+/// let error: TextError = sparql.parse("SELECT", &TextLimits::default()).unwrap_err().into();
+/// assert_eq!(error.place.column, 7);
+/// # Ok::<(), vicus_sparql::QueryError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Sparql<'a> {
+    /// The data.
+    pub snapshot: &'a Arc<Snapshot>,
+    /// How texts are read; their limits are the door's if these are lower.
+    pub parse: ParseOptions<'a>,
+    /// How they are planned, but for what is said to every language.
+    pub plan: PlanOptions,
+    /// The graphs that are read, whatever a text says ([`Parsed::set_dataset`]).
+    pub graphs: Option<(&'a [NamedNode], &'a [NamedNode])>,
+}
+
+impl<'a> Sparql<'a> {
+    /// With the default options.
+    pub fn over(snapshot: &'a Arc<Snapshot>) -> Sparql<'a> {
+        Sparql { snapshot, parse: ParseOptions::default(), plan: PlanOptions::default(), graphs: None }
+    }
+}
+
+impl Language for Sparql<'_> {
+    type Parsed = Parsed;
+    type Plan = Plan;
+    type Error = QueryError;
+
+    fn name(&self) -> &'static str {
+        "SPARQL"
+    }
+
+    fn parsing_bytes(&self, text: &str) -> u64 {
+        parsing_bytes_with(text, &self.parse)
+    }
+
+    fn parse(&self, text: &str, limits: &TextLimits) -> Result<Parsed, QueryError> {
+        let (bytes, depth) = (self.parse.bytes.min(limits.bytes), self.parse.depth.min(limits.depth));
+        let mut parsed = parse_with(text, &ParseOptions { bytes, depth, ..self.parse.clone() })?;
+        if let Some((default, named)) = self.graphs {
+            parsed.set_dataset(default.to_vec(), named.to_vec());
+        }
+        Ok(parsed)
+    }
+
+    fn plan(
+        &self,
+        parsed: &Parsed,
+        options: &vicus_language::PlanOptions,
+        watch: &dyn Watch,
+    ) -> Result<Plan, QueryError> {
+        plan_until(self.snapshot, parsed, &self.plan.with(options), watch)
+    }
+}

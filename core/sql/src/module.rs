@@ -1,0 +1,57 @@
+//! SQL as a language module.
+
+use crate::error::SqlError;
+use crate::parse::{ParseOptions, Parsed, parse};
+use crate::plan::{Plan, plan};
+use crate::table::Catalogue;
+use vicus_language::{Language, PlanOptions, TextLimits, Watch};
+
+/// SQL over the tables of a catalogue.
+///
+/// ```
+/// use vicus_language::{Language, PlanOptions, Runnable, TextLimits, ValueType, Values};
+/// use vicus_sql::{Sql, Tables};
+///
+/// let sql = Sql { catalogue: &Tables::default() };
+/// let parsed = sql.parse("SELECT 1 + 1 AS two", &TextLimits::default())?;
+/// let (_, run) = sql.plan(&parsed, &PlanOptions::default(), &|| false)?.begin(());
+/// assert_eq!(run, Values(vec![ValueType::Integer]));
+/// # Ok::<(), vicus_sql::SqlError>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Sql<'a> {
+    /// The tables that statements can name.
+    pub catalogue: &'a dyn Catalogue,
+}
+
+/// A parsed statement holds some ten times its text.
+const FOR_EACH_BYTE: u64 = 16;
+
+impl Language for Sql<'_> {
+    type Parsed = Parsed;
+    type Plan = Plan;
+    type Error = SqlError;
+
+    fn name(&self) -> &'static str {
+        "SQL"
+    }
+
+    fn parsing_bytes(&self, text: &str) -> u64 {
+        FOR_EACH_BYTE * text.len() as u64
+    }
+
+    fn parse(&self, text: &str, limits: &TextLimits) -> Result<Parsed, SqlError> {
+        let depth = limits.depth.min(ParseOptions::default().depth);
+        parse(text, &ParseOptions { bytes: limits.bytes, depth })
+    }
+
+    fn plan(&self, parsed: &Parsed, options: &PlanOptions, watch: &dyn Watch) -> Result<Plan, SqlError> {
+        plan(parsed, self.catalogue, options, watch)
+    }
+}
+
+impl std::fmt::Debug for Sql<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sql").field("tables", &self.catalogue.names()).finish()
+    }
+}

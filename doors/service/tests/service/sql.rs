@@ -1,0 +1,97 @@
+//! Statements of SQL over the data of a session.
+
+use crate::{ENDLESS, GREEDY, dataset, service};
+use std::time::{Duration, Instant};
+use vicus_service::{Cancel, Error, ErrorKind, Format, Limits, Session, SessionOptions, Stage, TextSink};
+use vicus_sql::{SqlError, SqlErrorKind, Tables};
+
+fn written(session: &Session, text: &str) -> Result<String, Error> {
+    let mut call = session.call()?;
+    let prepared = call.prepare_sql(text, &Tables::default())?;
+    let (bytes, _) = call.answer(&prepared, TextSink::new(Format::Csv, Vec::new()))?;
+    Ok(String::from_utf8(bytes).expect("it is text"))
+}
+
+fn limited(service: &vicus_service::Service, limits: Limits) -> Session {
+    service.session(&dataset(), SessionOptions { limits, ..SessionOptions::default() })
+}
+
+#[test]
+fn predicates_and_solutions_are_tables() {
+    let service = service("las", 1 << 30);
+    let session = service.session(&dataset(), SessionOptions::default());
+    let count = |from: &str| written(&session, &format!("SELECT COUNT(*) AS n FROM {from}")).unwrap();
+    assert_eq!(count("\"http://e/p\""), "n\r\n3000\r\n");
+    assert_eq!(count("SPARQL('SELECT DISTINCT ?s { ?s ?p ?o }') AS s"), "n\r\n500\r\n");
+    let joined = "SPARQL('SELECT ?s { ?s ?p \"7\" }') a JOIN SPARQL('SELECT ?s ?o { ?s ?p ?o }') b ON a.s = b.s";
+    assert_eq!(count(joined), "n\r\n6\r\n");
+    assert_eq!(service.memory().taken(), 0);
+}
+
+#[test]
+fn errors_say_where_in_the_statement() {
+    let service = service("las", 1 << 30);
+    let session = service.session(&dataset(), SessionOptions::default());
+    let error = written(&session, "SELECT subject\nFROM \"http://e/q\"").unwrap_err();
+    let Error::Query(error) = error else { panic!("{error}") };
+    assert_eq!((error.place.line, error.place.column, error.place.offset), (2, 6, Some(20)));
+    assert!(matches!(error.own::<SqlError>().unwrap().kind, SqlErrorKind::Unknown { .. }));
+    let error = written(&session, "SELECT 1 FROM SPARQL('SELECT')").unwrap_err();
+    assert!(matches!(&error, Error::Query(error) if error.place.column == 15), "{error}");
+    assert!(error.to_string().contains("SPARQL: line 1, column 7"), "{error}");
+}
+
+#[test]
+fn a_plan_with_solutions_holds_them_and_is_not_kept() {
+    let service = service("las", 1 << 30);
+    let session = service.session(&dataset(), SessionOptions::default());
+    let prepare = |text: &str| session.call().unwrap().prepare_sql(text, &Tables::default()).unwrap();
+    let predicate = prepare("SELECT * FROM \"http://e/p\"");
+    let solutions = prepare("SELECT * FROM SPARQL('SELECT ?s ?o { ?s ?p ?o }') AS s");
+    assert!(predicate.can_be_kept() && !solutions.can_be_kept());
+    // 3,000 rows of two texts of several bytes, and where each begins.
+    assert!(solutions.plan_bytes() > predicate.plan_bytes() + 3000 * 16, "{}", solutions.plan_bytes());
+}
+
+/// It had a time, a memory and a number of rows of its own.
+#[test]
+fn solutions_are_a_part_of_the_call() {
+    let service = service("las", 1 << 30);
+    let of = |query: &str| format!("SELECT COUNT(*) AS n FROM SPARQL('{query}') AS s");
+    let memory = Some(4 << 20);
+    let error = written(&limited(&service, Limits { memory, ..Limits::default() }), &of(GREEDY)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::MemoryLimit, "{error}");
+    // The boxes of such a query hold little: what is collected is what counts.
+    let error = written(&limited(&service, Limits { memory, ..Limits::default() }), &of(ENDLESS)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::MemoryLimit, "{error}");
+    // Four tables, of which each has room.
+    let one = "SELECT ?s ?o ?a { ?s ?p ?o BIND (CONCAT(?o, \" and a text that is long enough to be seen\") AS ?a) }";
+    let small = limited(&service, Limits { memory: Some(3 << 20), ..Limits::default() });
+    assert_eq!(written(&small, &of(one)).unwrap(), "n\r\n3000\r\n");
+    let all: Vec<String> = (0..12).map(|number| format!("SPARQL('{one}') AS t{number}")).collect();
+    let error = written(&small, &format!("SELECT COUNT(*) AS n FROM {}", all.join(", "))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::MemoryLimit, "{error}");
+
+    let time = Some(Duration::from_millis(200));
+    let began = Instant::now();
+    let count = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . FILTER (STRLEN(STR(?a)) + STRLEN(STR(?d)) > STRLEN(STR(?g))) }";
+    let error = written(&limited(&service, Limits { time, ..Limits::default() }), &of(count)).unwrap_err();
+    assert!(matches!(error, Error::TimeLimit { during: Stage::Planning | Stage::Running }), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(60));
+
+    let cancel = Cancel::new();
+    let cancelled = limited(&service, Limits { cancel: cancel.clone(), ..Limits::default() });
+    let stopping = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        cancel.cancel();
+    });
+    assert!(matches!(written(&cancelled, &of(count)), Err(Error::Cancelled)));
+    stopping.join().unwrap();
+
+    // What is wanted of the statement's rows says nothing of the solutions.
+    let limits = Limits { rows: Some(5), ..Limits::default() };
+    let first =
+        service.session(&dataset(), SessionOptions { first_rows: Some(1), limits, ..SessionOptions::default() });
+    assert_eq!(written(&first, &of("SELECT * { ?s ?p ?o }")).unwrap(), "n\r\n3000\r\n");
+    assert_eq!(service.memory().taken(), 0);
+}
