@@ -731,13 +731,14 @@ impl Aggregate {
     fn distinguish(&mut self, mut values: Box<Values>, turn: &Turn<'_>) -> Result<(), BoxError> {
         let mut spilled = self.spilled.take().expect("values are of groups that were written");
         for _ in 0..RECORDS / UNCHECKED {
+            let (terms, booking) = (&self.terms, &self.booking);
+            let needed = values.bytes(UNCHECKED) + spilled.bytes();
+            self.hold.book(needed, |bytes| booking.ask(terms, turn, bytes))?;
             if !values.settle(UNCHECKED, &mut spilled, turn)? {
                 self.add_tasks(spilled, turn)?;
                 self.stage = Stage::Sends;
                 return Ok(());
             }
-            let (terms, booking) = (&self.terms, &self.booking);
-            self.hold.book(values.bytes() + spilled.bytes(), |bytes| booking.ask(terms, turn, bytes))?;
             if turn.is_stopped() {
                 break;
             }

@@ -6,7 +6,7 @@
 use super::AggregateSpec;
 use super::records::{Spilled, Words};
 use crate::boxes::distinct::Wide;
-use crate::boxes::parted::{Filter, Table};
+use crate::boxes::parted::{Filter as _, Table as _};
 use crate::boxes::scatter::{DEEPEST, Scatter, partition_of};
 use crate::boxes::spill::{RowRun, Spiller};
 use std::sync::Arc;
@@ -45,13 +45,23 @@ impl Values {
         Values { spec, by, spiller, most, tasks, reading: None, seen: Vec::new(), dealt: None, record: Vec::new() }
     }
 
-    fn seen_bytes(&self) -> u64 {
-        self.seen.iter().flatten().map(Wide::bytes).sum()
+    /// The most bytes that the tables hold, for a moment at least, when so many values are added.
+    fn seen_bytes(&self, more: usize) -> u64 {
+        self.seen.iter().flatten().map(|seen| seen.bytes_with(more)).sum()
     }
 
-    /// The bytes that it needs: a table grows by making a larger one beside it.
-    pub(super) fn bytes(&self) -> u64 {
-        2 * self.seen_bytes() + self.dealt.as_ref().map_or(0, Scatter::bytes)
+    /// The bytes that it needs to read so many values.
+    pub(super) fn bytes(&self, more: usize) -> u64 {
+        self.dealt.as_ref().map_or_else(|| self.seen_bytes(more), |dealt| self.seen_bytes(0) + dealt.bytes())
+    }
+
+    /// Half of the memory is for the tables, and the rest for files that values and groups go to. Values of a partition that has more are
+    /// dealt to others; it keeps some, so that this ends.
+    fn make_room(&mut self, more: usize, level: u32) {
+        let is_empty = self.seen.iter().flatten().all(Wide::is_empty);
+        if self.dealt.is_none() && level < DEEPEST && !is_empty && self.seen_bytes(more) > self.most / 2 {
+            self.dealt = Some(Scatter::new(&self.spiller, self.most, 1));
+        }
     }
 
     /// Reads at most so many values; false when all are distinct and with their groups.
@@ -68,6 +78,7 @@ impl Values {
             self.reading = Some((level, Words::new(&run)));
             return Ok(true);
         };
+        self.make_room(most, level);
         for _ in 0..most {
             let Some(fold) = words.next()? else {
                 if let Some(dealt) = self.dealt.take() {
@@ -93,10 +104,6 @@ impl Values {
                 }
                 Some(_) => {}
             }
-        }
-        // A quarter is for the files, and another one for those of the groups.
-        if self.dealt.is_none() && level < DEEPEST && 2 * self.seen_bytes() > self.most / 2 {
-            self.dealt = Some(Scatter::new(&self.spiller, self.most, 1));
         }
         self.reading = Some((level, words));
         Ok(true)
