@@ -110,7 +110,9 @@ impl Explainer<'_> {
             Op::Scan { pattern, spec } => {
                 let distinct = if spec.distinct { ", distinct" } else { "" };
                 let part = if plan.conditions.is_empty() { "" } else { ", a range" };
-                (named("scan", format!("{:?} {}{distinct}{part}", spec.order, self.pattern(pattern))), Vec::new())
+                let scattered = if spec.scattered { ", scattered" } else { "" };
+                let pattern = self.pattern(pattern);
+                (named("scan", format!("{:?} {pattern}{distinct}{part}{scattered}", spec.order)), Vec::new())
             }
             Op::Nodes { graph } => (named("all nodes", self.in_graph(*graph).trim_end().to_owned()), Vec::new()),
             Op::Walk { input, path, walk, join } => {

@@ -22,6 +22,9 @@ pub(crate) struct ScanSpec {
     pub(crate) repeated: Vec<(usize, usize)>,
     /// The graphs that rows may be of, if they are read as one: of rows with the same triple one is put out.
     pub(crate) merged: Option<Merged>,
+    /// Whether blocks of the rows are read in scattered order: for a condition that few rows meet, and of which a few are wanted. Those that
+    /// do may lie together, far from the first row.
+    pub(crate) scattered: bool,
     /// Whether of rows with the same output only the first is put out. The output is then all levels after the constants up to some
     /// level, and there are no other checks.
     pub(crate) distinct: bool,
@@ -50,25 +53,65 @@ pub(crate) struct Scan {
     rows: Range<usize>,
     /// Whether there is a single range: all rows.
     is_whole: bool,
+    /// The blocks that come behind the range at hand, if they are read in scattered order.
+    scattered: Option<Scattered>,
     growth: Growth,
+}
+
+/// Blocks of rows in an order in which the first ones, however many, lie evenly over all: a number's bits reversed are the block's number
+/// (van der Corput, "Verteilungsfunktionen", 1935).
+struct Scattered {
+    rows: Range<usize>,
+    next: u32,
+    /// How many bits the blocks' numbers have.
+    bits: u32,
+}
+
+/// Rows of a block. Neighbours are read fast, and a few hundred blocks are a sample.
+const SCATTERED: usize = 512;
+
+impl Scattered {
+    /// `None` if one block has all rows.
+    fn of(rows: Range<usize>) -> Option<Scattered> {
+        let last = u32::try_from(rows.len().checked_sub(1)? / SCATTERED).ok()?;
+        (last > 0).then(|| Scattered { rows, next: 0, bits: u32::BITS - last.leading_zeros() })
+    }
+}
+
+impl Iterator for Scattered {
+    type Item = Range<usize>;
+
+    fn next(&mut self) -> Option<Range<usize>> {
+        while self.next >> self.bits == 0 {
+            let number = self.next.reverse_bits() >> (u32::BITS - self.bits);
+            self.next += 1;
+            let start = self.rows.start + number as usize * SCATTERED;
+            if start < self.rows.end {
+                return Some(start..self.rows.end.min(start + SCATTERED));
+            }
+        }
+        None
+    }
 }
 
 impl Scan {
     /// A scan of all rows, which begins with the initialization pill.
     pub(crate) fn new(snapshot: &Arc<Snapshot>, spec: &Arc<ScanSpec>, limit: usize) -> Scan {
-        let rows = spec.rows.clone();
+        let mut scattered = if spec.scattered { Scattered::of(spec.rows.clone()) } else { None };
+        let rows = scattered.as_mut().and_then(Iterator::next).unwrap_or(spec.rows.clone());
         Scan {
             snapshot: Arc::clone(snapshot),
             spec: Arc::clone(spec),
             rows,
             is_whole: true,
+            scattered,
             growth: Growth::new(limit),
         }
     }
 
     /// A scan of the ranges of rows that arrive on its input.
     pub(crate) fn of_ranges(snapshot: &Arc<Snapshot>, spec: &Arc<ScanSpec>, limit: usize) -> Scan {
-        Scan { rows: 0..0, is_whole: false, ..Scan::new(snapshot, spec, limit) }
+        Scan { rows: 0..0, is_whole: false, scattered: None, ..Scan::new(snapshot, spec, limit) }
     }
 
     /// The columns of the next rows that pass the checks.
@@ -78,6 +121,11 @@ impl Scan {
         let end = self.rows.end.min(self.rows.start + self.growth.target);
         let rows = self.rows.start..end;
         self.rows.start = end;
+        if self.rows.is_empty()
+            && let Some(next) = self.scattered.as_mut().and_then(Iterator::next)
+        {
+            self.rows = next;
+        }
         if let Some(home) = (!rows.is_empty()).then(|| index.home(rows.start)).flatten() {
             turn.count_read(home, self.spec.bytes_of(index, &rows));
         }
@@ -173,5 +221,31 @@ impl Operator for Scan {
             turn.run_again();
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scattered_blocks_are_all_rows_once_and_the_first_ones_lie_evenly() {
+        for count in [1, SCATTERED, SCATTERED + 1, 5 * SCATTERED, 1000 * SCATTERED + 7] {
+            let rows = 100..100 + count;
+            let Some(blocks) = Scattered::of(rows.clone()) else {
+                assert!(count <= SCATTERED);
+                continue;
+            };
+            let blocks: Vec<Range<usize>> = blocks.collect();
+            assert_eq!(blocks[0].start, 100);
+            let eighths = blocks.iter().take(16).map(|block| (block.start - 100) * 8 / count);
+            let all: std::collections::BTreeSet<usize> = eighths.collect();
+            assert!(count < 16 * SCATTERED || all.len() == 8, "{count}: {all:?}");
+            let mut sorted = blocks;
+            sorted.sort_by_key(|block| block.start);
+            let read: Vec<usize> = sorted.into_iter().flatten().collect();
+            assert!(read.into_iter().eq(rows), "{count}");
+        }
+        assert!(Scattered::of(7..7).is_none());
     }
 }

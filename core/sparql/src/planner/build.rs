@@ -434,7 +434,8 @@ impl Planner<'_> {
         let index = snapshot.index(order);
         let all = || if each_graph { index.count(&[Id::UNBOUND])..index.len() } else { index.range(&ids) };
         let rows = rows.unwrap_or_else(all);
-        let spec = ScanSpec { order, rows: rows.clone(), output, constants, repeated, merged, distinct };
+        let scattered = false;
+        let spec = ScanSpec { order, rows: rows.clone(), output, constants, repeated, merged, scattered, distinct };
         let mut estimate = self.of_pattern(pattern).restricted(&columns.iter().copied().collect());
         if distinct {
             let distinct = estimate.facts.values().map(|facts| facts.distinct).product::<f64>();
@@ -450,6 +451,15 @@ impl Planner<'_> {
             sorted,
             conditions: Vec::new(),
         })
+    }
+
+    /// A scan whose rows are to be tested until a few have been found: it reads them in scattered order. Other plans stay as they are.
+    pub(super) fn scattered(&self, mut plan: Physical) -> Physical {
+        if let Op::Scan { spec, .. } = &mut plan.op {
+            Arc::make_mut(spec).scattered = true;
+            plan.sorted = None;
+        }
+        plan
     }
 
     /// How to search a pattern for each row of an input; also the slots of the search's output.

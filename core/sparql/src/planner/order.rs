@@ -714,6 +714,8 @@ impl<'a> Ordering<'a> {
             },
             Leaf::Plan(plan) => plan,
         };
+        let is_sampled = self.goal.first && self.leaves.len() == 1 && !conditions.is_empty();
+        let plan = if is_sampled { self.planner.scattered(plan) } else { plan };
         self.planner.filter(plan, &conditions, needed)
     }
 }

@@ -155,6 +155,9 @@ impl Planner<'_> {
             let mut scan = self.scan_rows(pattern, Some(ranged.slot), Some(part.rows.clone()), &inside, goal);
             ranged.restrict(&mut scan.estimate, part.rows.len() as f64);
             scan.conditions.clone_from(&own);
+            if goal.first && !part.met {
+                scan = self.scattered(scan);
+            }
             self.filter(scan, open, needed)
         };
         match &ranged.parts[..] {
