@@ -29,6 +29,7 @@ mod sleep;
 mod sync;
 mod takes;
 mod tasks;
+mod team;
 mod wait;
 mod worker;
 
@@ -47,6 +48,7 @@ pub use takes::Level;
 pub use tasks::{
     Append, Cancelled, ChildBuilder, Data, Part, Scope, SharedSlice, TaskBuilder, TaskRequest, Views, cancel_group,
     child, close_group, collect, for_each, for_each_mut, in_place_scope, is_cancelled, join, join_or, map_reduce,
-    open_group, reserve, scope, spawn_child, wait_for_children,
+    open_group, reserve, run_child, scope, spawn_child, wait_for_children,
 };
+pub use team::{Member, Team, gather};
 pub use wait::block_on;

@@ -30,6 +30,8 @@ pub struct Context {
     /// Of a group: the context of its task. Null for others. Invariant: it is alive.
     task: *const Context,
     kind: ContextKind,
+    /// How many tasks stand above the one whose children these are; 0 for a scope's.
+    depth: u32,
     request: RequestId,
     open: Open,
     is_cancelled: AtomicBool,
@@ -110,6 +112,7 @@ impl Context {
             group,
             task: ptr::null(),
             kind,
+            depth: 0,
             request,
             open: Open::new(seat),
             is_cancelled: AtomicBool::new(false),
@@ -129,7 +132,9 @@ impl Context {
     /// [`Wanted::Subtrees`] before it is dropped; otherwise the owner may end before them ([`Context::end_one`]).
     pub fn of_task(parent: Option<&Context>, request: RequestId, seat: SeatId) -> Context {
         let group = parent.map_or(ptr::null(), Context::group);
-        Context::new(ContextKind::Task, parent.map_or(ptr::null(), ptr::from_ref), group, request, seat)
+        let depth = parent.map_or(0, |parent| parent.task().depth + 1);
+        let own = Context::new(ContextKind::Task, parent.map_or(ptr::null(), ptr::from_ref), group, request, seat);
+        Context { depth, ..own }
     }
 
     /// For the next children of a task that has spawned in `outer`: its own context, or another group of it. The task waits for
@@ -137,7 +142,20 @@ impl Context {
     pub fn of_group(outer: &Context, seat: SeatId) -> Context {
         let first_ordered = outer.with_graph(|graph| graph.as_ref().map_or(0, |graph| graph.next_number()));
         let group = Context::new(ContextKind::Group, outer, outer.group(), outer.request, seat);
-        Context { first_ordered, task: outer.task(), ..group }
+        Context { first_ordered, task: outer.task(), depth: outer.task().depth, ..group }
+    }
+
+    /// Whether its tasks descend from the task whose children `other` counts, or are its children.
+    pub fn is_below(&self, other: &Context) -> bool {
+        let above = other.task();
+        let mut own = self.task();
+        while own.depth > above.depth {
+            #[expect(unsafe_code, reason = "follows a pointer")]
+            // SAFETY: by the field's invariant.
+            let Some(parent) = (unsafe { own.parent.as_ref() }) else { return false };
+            own = parent.task();
+        }
+        ptr::eq(own, above)
     }
 
     fn group(&self) -> *const Context {

@@ -24,8 +24,10 @@ mod stopped;
 mod visitors;
 mod waits;
 
-pub(crate) use child::wait_for_descendants;
-pub use child::{ChildBuilder, cancel_group, child, close_group, open_group, spawn_child, wait_for_children};
+pub use child::{
+    ChildBuilder, cancel_group, child, close_group, open_group, run_child, spawn_child, wait_for_children,
+};
+pub(crate) use child::{wait_for_descendants, wait_for_own};
 pub use collect::{collect, map_reduce};
 pub use data::{Append, Data, Part, SharedSlice, TaskBuilder, Views};
 pub use join::{join, join_or};
