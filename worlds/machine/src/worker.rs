@@ -662,7 +662,7 @@ pub(crate) fn run_on_top(task: TaskRef, way: Way) {
 impl Frame {
     /// Takes this frame out, so that a task can run on top of it.
     #[inline]
-    fn put_aside(&mut self) -> Frame {
+    pub(crate) fn put_aside(&mut self) -> Frame {
         Frame {
             request: self.request,
             way: self.way,
@@ -675,7 +675,7 @@ impl Frame {
 
     /// Puts a frame back. Gives the request whose box was run last on top of it.
     #[inline]
-    fn resume(&mut self, outer: &mut Frame) -> Option<Arc<Instance>> {
+    pub(crate) fn resume(&mut self, outer: &mut Frame) -> Option<Arc<Instance>> {
         self.request = outer.request;
         self.way = outer.way;
         self.running = outer.running;

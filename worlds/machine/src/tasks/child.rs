@@ -212,6 +212,10 @@ impl ChildBuilder {
         self
     }
 
+    pub(super) fn into_said(self) -> Said {
+        self.said
+    }
+
     /// Spawns it; see [`spawn_child`].
     ///
     /// # Panics
@@ -375,7 +379,7 @@ pub(super) fn wait_for(context: &Context, wanted: Wanted) {
 }
 
 #[inline]
-fn wait_until(awaited: &impl Awaited) {
+pub(super) fn wait_until(awaited: &impl Awaited) {
     if awaited.is_done() {
         in_task(|worker| worker.recorder.observe_tasks());
     } else {
@@ -427,7 +431,7 @@ impl Awaited for Children<'_> {
 impl Worker {
     /// The context in which the running task spawns its children now.
     #[inline]
-    fn context(&mut self) -> NonNull<Context> {
+    pub(super) fn context(&mut self) -> NonNull<Context> {
         match self.frame.context {
             Some(context) => context,
             None => self.new_context(),

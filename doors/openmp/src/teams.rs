@@ -1,0 +1,19 @@
+//! Teams on the host (`#pragma omp teams`): a league of initial threads. The calling thread is each of them, one after the other.
+
+use crate::team::{Function, invoke};
+use crate::thread::here;
+
+/// Runs a function for each team of a league.
+pub(crate) fn run(function: Function, teams: u32, threads: u32) {
+    let outer = here().league;
+    let limit = here().task().icv.thread_limit;
+    if threads > 0 {
+        here().task().icv.thread_limit = threads.min(i32::MAX as u32) as i32;
+    }
+    for team in 0..teams {
+        here().league = (team, teams);
+        invoke(function);
+    }
+    here().league = outer;
+    here().task().icv.thread_limit = limit;
+}
