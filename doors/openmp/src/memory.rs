@@ -58,7 +58,7 @@ fn allocate(align: usize, bytes: usize, allocator: usize) -> *mut u8 {
     }
     let has_room = own.is_none_or(|own| {
         let add = |used: usize| used.checked_add(bytes).filter(|&used| used <= own.most);
-        own.used.try_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
+        own.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     });
     if has_room && let Some(all) = bytes.checked_add(align + size_of::<Header>()) {
         let start = unsafe { libc::malloc(all) };

@@ -292,15 +292,20 @@ fn put(text: &str, buffer: *mut u8, bytes: usize) -> usize {
 /// Shows the affinity of the calling thread, if users want to see it.
 #[cold]
 pub(crate) fn display() {
-    let line = shown(&current_format()) + "\n";
-    unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
+    say(&shown(&current_format()));
+}
+
+/// A line where the library that the program was made for writes it: gcc's on standard error, clang's on standard output.
+fn say(line: &str) {
+    let line = format!("{line}\n");
+    let file = if crate::kmpc::fork::IS_USED.load(std::sync::atomic::Ordering::Relaxed) { 1 } else { 2 };
+    unsafe { libc::write(file, line.as_ptr().cast(), line.len()) };
 }
 
 exports! {
     "OMP_5.0", "VERSION":
     fn omp_display_affinity(format: *const libc::c_char) {
-        let line = shown(&text_of(format)) + "\n";
-        unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
+        say(&shown(&text_of(format)));
     }
 
     "OMP_5.0", "VERSION":

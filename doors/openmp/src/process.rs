@@ -59,9 +59,7 @@ unsafe extern "C" fn ends(thread: *mut libc::c_void) {
         // It ends inside of a region, by `pthread_exit`: others may still look at what it was.
         return;
     }
-    if let Some(pool) = thread.pool.take() {
-        Pool::dismiss(*pool);
-    }
+    thread.pools.drain(..).for_each(Pool::dismiss);
     thread::forget();
     // Its record stays: destructors of the program that are called after this one may come back, and then it has a new one.
     thread.memory.clear();

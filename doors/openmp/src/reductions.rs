@@ -106,9 +106,19 @@ pub(crate) struct Input {
     pub(crate) flags: u32,
 }
 
+/// A variable of clang's reductions.
+struct Item {
+    input: Input,
+    /// By thread: its copy, or null.
+    copies: Box<[AtomicPtr<u8>]>,
+    /// By thread: what the thread's tasks call it, if all threads of a team share the reduction and each of them has its own variable; the
+    /// last one of them to end combines all copies into its own.
+    shared: Box<[AtomicPtr<u8>]>,
+}
+
 /// clang's reductions of a group.
 pub(crate) struct Reductions {
-    items: Vec<(Input, Box<[AtomicPtr<u8>]>)>,
+    items: Vec<Item>,
     /// How many threads still use it, if all of a team do.
     users: AtomicU32,
     /// Where all threads find it, or null.
@@ -119,9 +129,9 @@ pub(crate) struct Reductions {
 
 impl Reductions {
     pub(crate) fn new(inputs: &[Input], threads: u32, with_original: bool) -> Box<Reductions> {
-        let copies = || (0..threads).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
+        let nulls = || (0..threads).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
         Box::new(Reductions {
-            items: inputs.iter().map(|input| (*input, copies())).collect(),
+            items: inputs.iter().map(|input| Item { input: *input, copies: nulls(), shared: nulls() }).collect(),
             users: AtomicU32::new(1),
             shared: ptr::null(),
             with_original,
@@ -134,14 +144,23 @@ impl Reductions {
         self.shared = place;
     }
 
+    /// A thread has come to reductions that all threads of its team share, with variables of its own.
+    pub(crate) fn add_own(&self, number: u32, inputs: &[Input]) {
+        for (item, input) in self.items.iter().zip(inputs) {
+            item.shared[number as usize].store(input.shared, Ordering::Release);
+        }
+    }
+
     /// A thread's copy of the variable that is there, or of which that is a copy.
     pub(crate) fn copy(&self, number: u32, variable: *mut u8) -> Option<*mut u8> {
-        let (input, copies) = self.items.iter().find(|(input, copies)| {
+        let Item { input, copies, .. } = self.items.iter().find(|Item { input, copies, shared }| {
             let is_there = |copy: &AtomicPtr<u8>| {
                 let copy = copy.load(Ordering::Relaxed);
                 !copy.is_null() && (copy.addr()..copy.addr() + input.bytes).contains(&variable.addr())
             };
-            variable == input.shared || variable == input.original || copies.iter().any(is_there)
+            let is_own = |own: &AtomicPtr<u8>| own.load(Ordering::Relaxed) == variable;
+            let is_named = variable == input.shared || variable == input.original;
+            is_named || shared.iter().any(is_own) || copies.iter().any(is_there)
         })?;
         let own = copies.get(number as usize)?;
         let mut copy = own.load(Ordering::Relaxed);
@@ -165,8 +184,10 @@ impl Reductions {
     }
 
     /// Combines all copies, and ends them.
-    fn finish(&self) {
-        for (input, copies) in &self.items {
+    fn finish(&self, number: u32) {
+        for Item { input, copies, shared } in &self.items {
+            let own = shared[number as usize].load(Ordering::Relaxed);
+            let target = if own.is_null() { input.shared } else { own };
             for copy in copies {
                 let copy = copy.swap(ptr::null_mut(), Ordering::AcqRel);
                 if copy.is_null() {
@@ -174,7 +195,7 @@ impl Reductions {
                 }
                 unsafe {
                     if let Some(combine) = input.combine {
-                        combine(input.shared, copy);
+                        combine(target, copy);
                     }
                     if let Some(fini) = input.fini {
                         fini(copy);
@@ -194,7 +215,7 @@ pub(crate) fn finish(group: &Group) {
     }
     let one = unsafe { &*reductions };
     if one.users.fetch_sub(1, Ordering::AcqRel) == 1 {
-        one.finish();
+        one.finish(here().number);
         if !one.shared.is_null() {
             unsafe { (*one.shared).store(ptr::null_mut(), Ordering::Release) };
         }

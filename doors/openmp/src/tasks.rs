@@ -23,7 +23,7 @@ pub(crate) struct Record {
     /// The event that it waits for, or null.
     pub(crate) event: *const Event,
     /// What clang has said of data that it is to run near to.
-    pub(crate) affinity: Option<Box<Vec<Access>>>,
+    pub(crate) affinity: Vec<Access>,
     /// clang's flags.
     pub(crate) flags: u32,
     /// How many bytes clang's record of it has, and its pointers to shared variables behind that.
@@ -33,7 +33,10 @@ pub(crate) struct Record {
 }
 
 /// How many bytes the pieces of memory for tasks have, by class. Larger ones are made for one task.
-const CLASSES: [usize; 3] = [128, 256, 512];
+const CLASSES: [usize; 3] = [192, 320, 576];
+/// Where a record begins in its piece: what is behind it begins with a cache line, because compilers align some data so.
+const BEGIN: usize = 128 - size_of::<Record>();
+const _: () = assert!(size_of::<Record>() <= 128 && BEGIN.is_multiple_of(16));
 /// How many free ones a thread keeps of each.
 const KEPT: u32 = 256;
 
@@ -54,7 +57,7 @@ impl Memory {
     /// Memory for a record with so many bytes behind it.
     #[inline]
     pub(crate) fn take(&mut self, behind: usize) -> *mut Record {
-        let bytes = size_of::<Record>() + behind;
+        let bytes = 128 + behind;
         let class = if bytes <= CLASSES[0] {
             0
         } else if bytes <= CLASSES[1] {
@@ -71,7 +74,7 @@ impl Memory {
         let block = *first;
         *first = unsafe { (*block).next };
         *count -= 1;
-        let record = block.cast::<Record>();
+        let record = block.wrapping_byte_add(BEGIN).cast::<Record>();
         unsafe { (*record).class = class as u32 };
         record
     }
@@ -81,12 +84,12 @@ impl Memory {
         let class = unsafe { (*record).class } as usize;
         if class < CLASSES.len() && self.free[class].1 < KEPT {
             let (first, count) = &mut self.free[class];
-            let block = record.cast::<Free>();
+            let block = record.wrapping_byte_sub(BEGIN).cast::<Free>();
             unsafe { (*block).next = *first };
             *first = block;
             *count += 1;
         } else {
-            unsafe { libc::free(record.cast()) };
+            unsafe { libc::free(record.wrapping_byte_sub(BEGIN).cast()) };
         }
     }
 
@@ -107,10 +110,11 @@ impl Memory {
 #[inline(never)]
 fn new_memory(bytes: usize, class: u32) -> *mut Record {
     let bytes = bytes.next_multiple_of(64);
-    let record = unsafe { libc::aligned_alloc(64, bytes) }.cast::<Record>();
-    if record.is_null() {
+    let block = unsafe { libc::aligned_alloc(64, bytes) };
+    if block.is_null() {
         settings::fail(&format!("{bytes} bytes for a task can't be had"));
     }
+    let record = block.wrapping_byte_add(BEGIN).cast::<Record>();
     unsafe { (*record).class = class };
     record
 }
@@ -133,7 +137,7 @@ pub(crate) fn new_record(thread: &mut Thread, behind: usize) -> *mut Record {
             function: None,
             data: ptr::null_mut(),
             event: ptr::null(),
-            affinity: None,
+            affinity: Vec::new(),
             flags: 0,
             bytes: (0, 0),
             class,
@@ -244,7 +248,8 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
     if priority > 0 && most > 0 {
         new = new.priority(priority.min(most));
     }
-    if let Some(affinity) = unsafe { (*record).affinity.take() } {
+    let affinity = unsafe { std::mem::take(&mut (*record).affinity) };
+    if !affinity.is_empty() {
         new = new.touches(&affinity);
     }
     if !accesses.is_empty() {
@@ -346,8 +351,8 @@ pub(crate) unsafe fn finish(record: *mut Record) {
 #[inline]
 unsafe fn free(thread: &mut Thread, record: *mut Record) {
     unsafe {
-        if (*record).affinity.is_some() {
-            drop((*record).affinity.take());
+        if (*record).affinity.capacity() != 0 {
+            drop(std::mem::take(&mut (*record).affinity));
         }
         thread.memory.give(record);
     }

@@ -46,8 +46,8 @@ pub(crate) struct Team {
     icv: Cell<Icv>,
     group: Cell<*mut Group>,
     league: Cell<(u32, u32)>,
-    /// How many loops and singles earlier regions had.
-    before: Cell<(u64, u64)>,
+    /// How many loops and singles earlier regions had, and how often their threads waited for each other.
+    before: Cell<(u64, u64, u64)>,
     pub(crate) ring: Box<[Slot]>,
     pub(crate) singles: AtomicU64,
     /// What `copyprivate` passes on.
@@ -58,8 +58,9 @@ pub(crate) struct Team {
     pub(crate) is_cancelled: AtomicBool,
     /// The loop that was cancelled: one more than the number of times that its threads had waited for each other.
     pub(crate) cancelled_loop: AtomicU64,
-    /// One more than the number of the last wait that was not the region's end.
-    last_barrier: AtomicU64,
+    /// The numbers of the last waits that were not a region's end, each at its number modulo 4: a slow thread still looks at one of them
+    /// while others have come to the next one.
+    barriers: [AtomicU64; 4],
     machine: Option<vicus::team::Team>,
     members: Box<[Slotted]>,
     is_busy: Cell<bool>,
@@ -97,14 +98,14 @@ impl Team {
             icv: Cell::new(settings::get().icv),
             group: Cell::new(ptr::null_mut()),
             league: Cell::new((0, 1)),
-            before: Cell::new((0, 0)),
+            before: Cell::new((0, 0, 0)),
             ring: (0..ring).map(|at| Slot::new(at as u64)).collect(),
             singles: AtomicU64::new(0),
             copy: AtomicPtr::new(ptr::null_mut()),
             shared_reductions: [const { AtomicPtr::new(ptr::null_mut()) }; 2],
             is_cancelled: AtomicBool::new(false),
             cancelled_loop: AtomicU64::new(0),
-            last_barrier: AtomicU64::new(0),
+            barriers: [const { AtomicU64::new(0) }; 4],
             members: (0..if machine.is_some() { size } else { 0 })
                 .map(|_| Slotted {
                     member: UnsafeCell::new(None),
@@ -120,14 +121,14 @@ impl Team {
     }
 
     /// A team of this size, with a plan of its own.
-    fn new(size: u32) -> Box<Team> {
+    fn new(size: u32) -> &'static Team {
         let builder = vicus::machine::Runtime::builder().threads(size as usize).quiet();
         let team = match settings::get().strategy.clone() {
             Some(strategy) => builder.strategy(strategy).team(),
             None => builder.team(),
         };
         let team = team.unwrap_or_else(|error| crate::settings::fail(&format!("no team of {size} threads: {error}")));
-        Box::new(Team::with(size, Some(team)))
+        Box::leak(Box::new(Team::with(size, Some(team))))
     }
 
     /// What the thread of a number keeps here.
@@ -164,14 +165,14 @@ struct Dock {
 /// The threads of a thread's regions, and their teams.
 pub(crate) struct Pool {
     docks: Vec<&'static Dock>,
-    teams: Vec<Box<Team>>,
+    teams: Vec<&'static Team>,
     /// By which team in `teams` the last region was run.
     last: usize,
 }
 
 impl Pool {
-    fn new() -> Box<Pool> {
-        Box::new(Pool { docks: Vec::new(), teams: Vec::new(), last: 0 })
+    pub(crate) fn new() -> Pool {
+        Pool { docks: Vec::new(), teams: Vec::new(), last: 0 }
     }
 
     /// A team of this size in which no region runs.
@@ -186,7 +187,7 @@ impl Pool {
                 }
             };
         }
-        unsafe { &*ptr::from_ref::<Team>(&self.teams[self.last]) }
+        self.teams[self.last]
     }
 
     /// Threads for numbers below `size`. How many there are.
@@ -215,7 +216,6 @@ impl Pool {
             dock.call();
         }
         // The teams stay: their threads may still be about to leave them.
-        std::mem::forget(self);
     }
 }
 
@@ -306,7 +306,11 @@ pub(crate) fn run(region: Region) {
     let thread = here();
     let outer_team = thread.team();
     let mut icv = thread.task().icv;
-    let pool = thread.pool.get_or_insert_with(Pool::new);
+    let depth = thread.depth;
+    if thread.pools.len() == depth {
+        thread.pools.push(Pool::new());
+    }
+    let pool = &mut thread.pools[depth];
     if size > 1 {
         size = size.min(pool.grow(size));
     }
@@ -334,26 +338,26 @@ pub(crate) fn run(region: Region) {
     team.league.set(thread.league);
     team.first_place.set(thread.place);
     team.is_cancelled.store(false, Ordering::Relaxed);
-    team.cancelled_loop.store(0, Ordering::Relaxed);
-    team.last_barrier.store(0, Ordering::Relaxed);
     let spins = if size <= settings::processors() { settings::get().spins } else { 0 };
     for dock in &pool.docks[..size as usize - 1] {
         dock.team.set(team);
         dock.spins.set(spins);
         dock.call();
     }
+    thread.depth = depth + 1;
     let outer = thread.set_aside();
     enter(thread, team, 0);
     if team.is_cancelled.load(Ordering::Relaxed) {
         for (at, slot) in team.ring.iter().enumerate() {
             slot.reset(at as u64);
         }
-        team.before.set((0, 0));
+        team.before.set((0, 0, thread.gathers));
         team.singles.store(0, Ordering::Relaxed);
     } else {
-        team.before.set((thread.loops, thread.singles));
+        team.before.set((thread.loops, thread.singles, thread.gathers));
     }
     thread.resume(outer);
+    thread.depth = depth;
     team.is_busy.set(false);
     if is_limited {
         BUSY.fetch_sub(size as i32 - 1, Ordering::Relaxed);
@@ -374,8 +378,7 @@ fn enter(thread: &mut Thread, team: &Team, number: u32) {
     thread.team = team;
     thread.number = number;
     thread.task = task;
-    (thread.loops, thread.singles) = team.before.get();
-    thread.gathers = 0;
+    (thread.loops, thread.singles, thread.gathers) = team.before.get();
     thread.lead = 0;
     thread.league = team.league.get();
     own.lead.store(0, Ordering::Relaxed);
@@ -430,7 +433,8 @@ fn end_region() {
         gather();
         thread.gathers += 1;
         // Where a region was cancelled, some threads came here while others were at a barrier before, and come once more.
-        if !settings::get().cancels || team.last_barrier.load(Ordering::Relaxed) < thread.gathers {
+        let at = thread.gathers as usize % team.barriers.len();
+        if !settings::get().cancels || team.barriers[at].load(Ordering::Relaxed) != thread.gathers {
             break;
         }
     }
@@ -446,7 +450,8 @@ pub(crate) fn barrier() -> bool {
     let team = thread.team();
     let cancels = settings::get().cancels;
     if cancels {
-        team.last_barrier.fetch_max(thread.gathers + 1, Ordering::Relaxed);
+        let number = thread.gathers + 1;
+        team.barriers[number as usize % team.barriers.len()].store(number, Ordering::Relaxed);
     }
     gather();
     thread.gathers += 1;

@@ -87,8 +87,10 @@ pub(crate) struct Thread {
     pub(crate) lead: i64,
     /// Free memory for tasks.
     pub(crate) memory: crate::tasks::Memory,
-    /// The threads of its regions, if it has had any.
-    pub(crate) pool: Option<Box<Pool>>,
+    /// The threads of its regions: of those outside of all others, of those that it begins within one of these, and so on.
+    pub(crate) pools: Vec<Pool>,
+    /// How many regions it has begun that are not over.
+    pub(crate) depth: usize,
     /// The place that it is bound to, or -1.
     pub(crate) place: i32,
     /// Its number among all threads.
@@ -136,7 +138,8 @@ impl Thread {
             across: Loop::none(),
             lead: 0,
             memory: crate::tasks::Memory::new(),
-            pool: None,
+            pools: Vec::new(),
+            depth: 0,
             place: -1,
             id: IDS.fetch_add(1, Ordering::Relaxed),
             next_threads: 0,

@@ -217,7 +217,7 @@ pub(crate) fn next(thread: &mut Thread) -> bool {
                 if low < count { slot.next.0.fetch_add(chunk, Ordering::Relaxed) } else { low }
             } else {
                 let add = |next: u64| (next < count).then(|| next.saturating_add(chunk));
-                slot.next.0.try_update(Ordering::Relaxed, Ordering::Relaxed, add).unwrap_or(count)
+                slot.next.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).unwrap_or(count)
             };
             Some((low, low.saturating_add(chunk)))
         }

@@ -104,7 +104,7 @@ impl Data {
 /// A task's record with its data.
 #[inline]
 unsafe fn record(thread: &mut crate::thread::Thread, function: Fn, data: Data) -> *mut tasks::Record {
-    let beyond = data.align.saturating_sub(16);
+    let beyond = data.align.saturating_sub(64);
     let record = tasks::new_record(thread, data.bytes + beyond);
     unsafe {
         let behind = record.add(1).cast::<u8>();

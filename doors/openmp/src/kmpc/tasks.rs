@@ -139,7 +139,7 @@ fn spawn(task: *mut KmpTask) -> i32 {
             tasks::finish(record);
             return 0;
         }
-        if (*record).flags & (PRIORITY | DETACHABLE) == 0 && (*record).affinity.is_none() {
+        if (*record).flags & (PRIORITY | DETACHABLE) == 0 && (*record).affinity.is_empty() {
             if tasks::runs_at_once(thread) {
                 tasks::run_at_once(record);
             } else {
@@ -224,7 +224,10 @@ fn reduce_together(is_loop: i32, inputs: &[Input]) -> *mut Group {
             }
         };
     }
-    unsafe { (*group).kmp.set(found) };
+    unsafe {
+        (*found).add_own(thread.number, inputs);
+        (*group).kmp.set(found);
+    }
     group
 }
 
@@ -267,7 +270,7 @@ exports! {
             }
             let (accesses, touched) = accesses(count, depends, more, others);
             if !touched.is_empty() {
-                (*record).affinity.get_or_insert_default().extend(touched);
+                (*record).affinity.extend(touched);
             }
             tasks::spawn(record, Said { priority: priority(record), accesses, ..Said::default() });
         }
@@ -344,7 +347,7 @@ exports! {
         unsafe {
             let all = (0..count.max(0) as usize).map(|index| *affinity.add(index));
             let all = all.map(|one| Access::new(one.address, one.bytes.max(1), Mode::ReadWrite));
-            (*record_of(task)).affinity.get_or_insert_default().extend(all);
+            (*record_of(task)).affinity.extend(all);
         }
         0
     }
