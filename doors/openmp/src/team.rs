@@ -311,10 +311,15 @@ pub(crate) fn run(region: Region) {
         thread.pools.push(Pool::new());
     }
     let pool = &mut thread.pools[depth];
+    // The plan first: what it registers with the kernel takes long if the process has several threads.
+    let mut team = pool.team(size);
     if size > 1 {
-        size = size.min(pool.grow(size));
+        let had = pool.grow(size);
+        if had < size {
+            size = had;
+            team = pool.team(size);
+        }
     }
-    let team = pool.team(size);
     let level = outer_team.level.get() + 1;
     if let Some(&threads) = settings::get().threads_by_level.get(level as usize) {
         icv.threads = threads;

@@ -11,6 +11,7 @@ mod deque;
 mod discover;
 mod files;
 mod heaps;
+mod here;
 mod inbox;
 mod last_words;
 mod latency;

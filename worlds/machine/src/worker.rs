@@ -10,6 +10,7 @@ use crate::allocator::column_block;
 use crate::boxes::{end_if_last, leave, recover, sweep_boxes};
 use crate::deque::Deque;
 use crate::heaps;
+use crate::here::HERE;
 use crate::inbox::Inbox;
 use crate::queues::Reach;
 use crate::recorder::{Recorder, name_of};
@@ -18,6 +19,7 @@ use crate::runtime::Shared;
 use crate::sleep::{SleepPool, Woken};
 use crate::sync::light_fence;
 use crate::tasks::{Awaited, Slab};
+#[cfg(debug_assertions)]
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
@@ -73,11 +75,6 @@ pub(crate) struct Frame {
     pub(crate) parent: ContextRef,
     /// Where the task spawns its children now; `None` until it spawns one or opens a group.
     pub(crate) context: Option<NonNull<Context>>,
-}
-
-thread_local! {
-    /// The worker of the seat that this thread sits on; null elsewhere.
-    static HERE: Cell<*mut Worker> = const { Cell::new(ptr::null_mut()) };
 }
 
 /// Calls `f` with the worker of the calling thread's seat; `None` if the thread sits on none. `f` runs no user's code: that could

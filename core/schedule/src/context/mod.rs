@@ -44,6 +44,8 @@ pub struct Context {
     ready: Mutex<Option<Box<Ready>>>,
     /// The first panic of a task.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
+    /// Whether there may be one: the lock is not taken for nothing.
+    has_panic: AtomicBool,
 }
 
 /// A task's pointer to its context.
@@ -120,6 +122,7 @@ impl Context {
             first_ordered: 0,
             ready: Mutex::new(None),
             panic: Mutex::new(None),
+            has_panic: AtomicBool::new(false),
         }
     }
 
@@ -240,6 +243,8 @@ impl Context {
     pub fn keep_panic(&self, panic: Box<dyn Any + Send>) {
         let mut slot = self.panic.lock().expect("nothing panics under this lock");
         let other = if slot.is_none() { slot.replace(panic) } else { Some(panic) };
+        // Relaxed: who waits for the task sees it when it sees the task's end, and all others take the lock.
+        self.has_panic.store(true, Ordering::Relaxed);
         drop(slot);
         // A user's payload may panic when it is dropped, and so may the payload of that panic.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(other))) {
@@ -249,7 +254,14 @@ impl Context {
 
     /// The first panic of a task since the last call. Tasks that are ordered from now on are run, though they follow tasks that
     /// panicked before.
+    #[inline]
     pub fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
+        if self.has_panic.load(Ordering::Relaxed) { self.take_first_panic() } else { None }
+    }
+
+    #[cold]
+    fn take_first_panic(&self) -> Option<Box<dyn Any + Send>> {
+        self.has_panic.store(false, Ordering::Relaxed);
         let panic = self.panic.lock().expect("nothing panics under this lock").take()?;
         self.with_graph(|graph| graph.iter_mut().for_each(|graph| graph.forget_panics(self.first_ordered)));
         Some(panic)
