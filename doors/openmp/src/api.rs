@@ -147,8 +147,8 @@ fn set_schedule(kind: u32, chunk: i32) {
         4 => Kind::Auto,
         _ => return,
     };
-    let least = i32::from(kind == Kind::Dynamic || kind == Kind::Guided);
-    let chunk = if kind == Kind::Auto { 0 } else { chunk.max(least) };
+    // A static loop without a chunk has one part for each thread.
+    let chunk = chunk.max(i32::from(kind != Kind::Static));
     here().task().icv.schedule = Schedule { kind, is_monotonic, chunk };
 }
 
@@ -160,7 +160,7 @@ fn get_schedule() -> (u32, i32) {
         Kind::Guided => 3,
         Kind::Auto => 4,
     };
-    (number | if is_monotonic && kind != Kind::Static { MONOTONIC } else { 0 }, chunk)
+    (number | if is_monotonic { MONOTONIC } else { 0 }, chunk)
 }
 
 exports! {
@@ -226,7 +226,11 @@ exports! {
 
     "VERSION":
     fn kmp_get_blocktime() -> i32 {
-        0
+        match settings::get().is_active {
+            Some(true) => i32::MAX,
+            Some(false) => 0,
+            None => 200,
+        }
     }
 
     "VERSION":
@@ -278,7 +282,10 @@ exports! {
 
     "VERSION":
     fn kmp_aligned_malloc(bytes: usize, align: usize) -> *mut libc::c_void {
-        let align = align.max(16).next_power_of_two();
+        if !align.is_power_of_two() {
+            return std::ptr::null_mut();
+        }
+        let align = align.max(16);
         unsafe { libc::aligned_alloc(align, bytes.next_multiple_of(align)) }
     }
 

@@ -31,6 +31,7 @@ mod gomp;
 mod kmpc;
 mod locks;
 mod memory;
+mod names;
 mod places;
 mod process;
 mod reductions;

@@ -35,7 +35,8 @@ struct Header {
     start: *mut libc::c_void,
     bytes: usize,
     allocator: usize,
-    _unused: usize,
+    /// With what goes before it.
+    all: usize,
 }
 
 fn default() -> usize {
@@ -56,20 +57,22 @@ fn allocate(align: usize, bytes: usize, allocator: usize) -> *mut u8 {
     if bytes == 0 {
         return ptr::null_mut();
     }
+    // What goes before a block counts as well.
+    let Some(all) = bytes.checked_add(align + size_of::<Header>()) else { return ptr::null_mut() };
     let has_room = own.is_none_or(|own| {
-        let add = |used: usize| used.checked_add(bytes).filter(|&used| used <= own.most);
+        let add = |used: usize| used.checked_add(all).filter(|&used| used <= own.most);
         own.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     });
-    if has_room && let Some(all) = bytes.checked_add(align + size_of::<Header>()) {
+    if has_room {
         let start = unsafe { libc::malloc(all) };
         if !start.is_null() {
             let at = start.cast::<u8>().wrapping_add(size_of::<Header>());
             let at = at.wrapping_add(at.align_offset(align));
-            unsafe { at.cast::<Header>().sub(1).write(Header { start, bytes, allocator, _unused: 0 }) };
+            unsafe { at.cast::<Header>().sub(1).write(Header { start, bytes, allocator, all }) };
             return at;
         }
         if let Some(own) = own {
-            own.used.fetch_sub(bytes, Ordering::Relaxed);
+            own.used.fetch_sub(all, Ordering::Relaxed);
         }
     }
     match own.map_or(12, |own| own.fallback) {
@@ -92,9 +95,9 @@ fn free(at: *mut u8) {
     if at.is_null() {
         return;
     }
-    let Header { start, bytes, allocator, .. } = unsafe { at.cast::<Header>().sub(1).read() };
+    let Header { start, all, allocator, .. } = unsafe { at.cast::<Header>().sub(1).read() };
     if let Some(own) = of(allocator) {
-        own.used.fetch_sub(bytes, Ordering::Relaxed);
+        own.used.fetch_sub(all, Ordering::Relaxed);
     }
     unsafe { libc::free(start) };
 }

@@ -23,6 +23,13 @@ pub(crate) enum Kind {
     Auto,
 }
 
+impl Schedule {
+    /// How a loop goes that says `runtime`: its kind and its chunk.
+    pub(crate) fn of_loop(self) -> (Kind, i64) {
+        if self.kind == Kind::Auto { (Kind::Static, 0) } else { (self.kind, i64::from(self.chunk)) }
+    }
+}
+
 /// All settings.
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -146,13 +153,14 @@ fn schedule(text: &str) -> Result<Schedule, String> {
         _ => return Err(wanted()),
     };
     let is_monotonic = match modifier {
-        None => kind == Kind::Static,
+        None => false,
         Some("monotonic") => true,
         Some("nonmonotonic") => false,
         Some(_) => return Err(wanted()),
     };
     let chunk = chunk.map_or(Ok(0), |chunk| number(chunk, 1)).map_err(|_| wanted())?;
-    Ok(Schedule { kind, is_monotonic, chunk: if kind == Kind::Dynamic && chunk == 0 { 1 } else { chunk } })
+    let chunk = if kind == Kind::Static { chunk } else { chunk.max(1) };
+    Ok(Schedule { kind, is_monotonic, chunk })
 }
 
 fn bytes(text: &str) -> Result<usize, String> {
@@ -233,9 +241,8 @@ fn read() -> Settings {
         bind: bind.unwrap_or(u8::from(places.is_some())),
         default_device: parsed("OMP_DEFAULT_DEVICE", |text| number(text, 0)).unwrap_or(0),
     };
-    let strategy = parsed("VICUS_STRATEGY", |text| {
-        text.parse::<Setting>().map_err(|error| format!("the name of a strategy: {error}"))
-    });
+    let strategy = vicus::environment::strategy()
+        .and_then(|strategy| strategy.map_err(|error| complain(&format!("VICUS_STRATEGY is left out: {error}"))).ok());
     Settings {
         icv,
         threads_by_level,
@@ -278,8 +285,8 @@ impl Settings {
             Kind::Guided => "GUIDED",
             Kind::Auto => "AUTO",
         };
-        let modifier = if is_monotonic && kind != Kind::Static { "MONOTONIC:" } else { "" };
-        let chunk = if chunk > i32::from(kind == Kind::Dynamic) { format!(",{chunk}") } else { String::new() };
+        let modifier = if is_monotonic { "MONOTONIC:" } else { "" };
+        let chunk = if chunk > i32::from(kind != Kind::Static) { format!(",{chunk}") } else { String::new() };
         line("OMP_SCHEDULE", format!("{modifier}{name}{chunk}"));
         let bind = ["FALSE", "TRUE", "PRIMARY", "CLOSE", "SPREAD"][usize::from(self.icv.bind)];
         line("OMP_PROC_BIND", bind.to_owned());

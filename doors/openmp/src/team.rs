@@ -75,8 +75,6 @@ pub(crate) struct Slotted {
     task: UnsafeCell<Option<Task>>,
     /// How many more tasks the thread has made than run, as others see it.
     pub(crate) lead: AtomicI64,
-    /// Whether its affinity was shown.
-    is_shown: Cell<bool>,
 }
 
 impl Team {
@@ -111,7 +109,6 @@ impl Team {
                     member: UnsafeCell::new(None),
                     task: UnsafeCell::new(None),
                     lead: AtomicI64::new(0),
-                    is_shown: Cell::new(false),
                 })
                 .collect(),
             machine,
@@ -122,7 +119,8 @@ impl Team {
 
     /// A team of this size, with a plan of its own.
     fn new(size: u32) -> &'static Team {
-        let builder = vicus::machine::Runtime::builder().threads(size as usize).quiet();
+        let builder = vicus::machine::Runtime::builder().defaults(vicus::environment::defaults());
+        let builder = builder.threads(size as usize).quiet();
         let team = match settings::get().strategy.clone() {
             Some(strategy) => builder.strategy(strategy).team(),
             None => builder.team(),
@@ -395,7 +393,7 @@ fn enter(thread: &mut Thread, team: &Team, number: u32) {
     if policy != 0 {
         crate::places::bind(thread, team, number, policy, team.first_place.get());
     }
-    if settings::get().displays_affinity && !own.is_shown.replace(true) {
+    if settings::get().displays_affinity && is_new(thread, team) {
         crate::places::display();
     }
     member.run(|| {
@@ -403,6 +401,12 @@ fn enter(thread: &mut Thread, team: &Team, number: u32) {
         end_region();
     });
     thread.is_seated = false;
+}
+
+/// Whether the thread has another level, another number of threads around it or another place than when its affinity was shown.
+fn is_new(thread: &mut Thread, team: &Team) -> bool {
+    let now = (team.level.get(), team.size, thread.place);
+    std::mem::replace(&mut thread.shown, now) != now
 }
 
 /// Runs a region's function as the calling thread.

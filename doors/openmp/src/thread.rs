@@ -93,6 +93,8 @@ pub(crate) struct Thread {
     pub(crate) depth: usize,
     /// The place that it is bound to, or -1.
     pub(crate) place: i32,
+    /// When its affinity was shown: its level, the number of its team's threads, its place.
+    pub(crate) shown: (u32, u32, i32),
     /// Its number among all threads.
     pub(crate) id: u32,
     /// What clang's `num_threads` and other clauses have said for the next region.
@@ -141,6 +143,7 @@ impl Thread {
             pools: Vec::new(),
             depth: 0,
             place: -1,
+            shown: (0, 0, -1),
             id: IDS.fetch_add(1, Ordering::Relaxed),
             next_threads: 0,
             next_bind: 0,

@@ -191,7 +191,8 @@ fn wrong_settings_are_told_of_and_left_out() {
     let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("libvicus_omp: ")).collect();
     assert_eq!(lines.len(), wrong.len(), "{said}");
     for (name, value) in wrong {
-        let begin = format!("libvicus_omp: {name}={value} is left out: ");
+        let value = if name == "VICUS_STRATEGY" { "" } else { &format!("={value}") };
+        let begin = format!("libvicus_omp: {name}{value} is left out: ");
         assert!(lines.iter().any(|line| line.starts_with(&begin)), "{begin}: {said}");
     }
 }

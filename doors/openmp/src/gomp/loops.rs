@@ -1,7 +1,7 @@
 //! Loops over `long`, and sections.
 
 use crate::exports::exports;
-use crate::settings::{Kind, Schedule};
+use crate::settings::Kind;
 use crate::tasks;
 use crate::team;
 use crate::thread::{Thread, here};
@@ -13,8 +13,7 @@ type Fn = unsafe extern "C-unwind" fn(*mut u8);
 
 /// The schedule that the running task's loops have if they say `runtime`.
 pub(super) fn runtime() -> (Kind, i64) {
-    let Schedule { kind, chunk, .. } = here().task().icv.schedule;
-    (kind, i64::from(chunk))
+    here().task().icv.schedule.of_loop()
 }
 
 /// A schedule as gcc says it: 0 runtime, 1 static, 2 dynamic, 3 guided, 4 auto, with a bit for monotonic.

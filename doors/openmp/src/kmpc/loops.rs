@@ -2,7 +2,7 @@
 
 use super::Location;
 use crate::exports::exports;
-use crate::settings::{self, Kind, Schedule};
+use crate::settings::{self, Kind};
 use crate::thread::{Thread, here};
 use crate::work::{self, LoopStart};
 use std::sync::atomic::Ordering;
@@ -16,10 +16,12 @@ fn schedule(number: i32, chunk: i64) -> (Kind, i64, bool) {
     let (kind, chunk) = match number {
         33 => (Kind::Static, chunk.max(1)),
         35 | 44 => (Kind::Dynamic, chunk.max(1)),
-        36 | 39 | 42 | 43 => (Kind::Guided, chunk.max(1)),
-        37 => {
-            let Schedule { kind, chunk, .. } = here().task().icv.schedule;
-            (kind, i64::from(chunk))
+        36 | 39 | 42 | 43 | 46 => (Kind::Guided, chunk.max(1)),
+        37 => here().task().icv.schedule.of_loop(),
+        // As many chunks, each of so many iterations.
+        47 => {
+            let (kind, chunks) = here().task().icv.schedule.of_loop();
+            (kind, chunks.max(1) * chunk.max(1))
         }
         _ => (Kind::Static, 0),
     };
