@@ -136,6 +136,11 @@ pub(crate) fn default_teams() -> u32 {
     (unsafe { omp_get_max_teams() }).max(1) as u32
 }
 
+/// How many threads each of its teams may have if it says nothing; 0: as many as elsewhere.
+pub(crate) fn default_teams_threads() -> i32 {
+    unsafe { omp_get_teams_thread_limit() }
+}
+
 const MONOTONIC: u32 = 1 << 31;
 
 fn set_schedule(kind: u32, chunk: i32) {

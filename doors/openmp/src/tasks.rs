@@ -5,7 +5,7 @@
 
 use crate::settings;
 use crate::thread::{Group, Task, Thread, here};
-use crate::wait::{KeepErrno, Lock, wait_until};
+use crate::wait::{Backoff, KeepErrno, Lock, wait_until};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -341,6 +341,28 @@ pub(crate) unsafe fn finish(record: *mut Record) {
         let event = (*record).event;
         if !event.is_null() {
             fulfil(event);
+        }
+        free(here(), record);
+    }
+}
+
+/// A task has been run by its compiler's own call. It is over when its event has come, if it waits for one.
+///
+/// # Safety
+/// As [`finish`].
+pub(crate) unsafe fn complete(record: *mut Record) {
+    unsafe {
+        crate::kmpc::tasks::drop_unrun(record);
+        let event = (*record).event;
+        if !event.is_null() {
+            let mut backoff = Backoff::new();
+            while !(*event).is_fulfilled() {
+                if here().is_seated {
+                    yield_to_descendants();
+                }
+                backoff.pause();
+            }
+            Event::drop_one(event);
         }
         free(here(), record);
     }

@@ -224,7 +224,9 @@ pub(crate) fn next(thread: &mut Thread) -> bool {
         Kind::Guided => {
             let take = |next: u64| {
                 let rest = count.saturating_sub(next);
-                (rest > 0).then(|| next + rest.div_ceil(size).checked_next_multiple_of(chunk.max(1)).unwrap_or(rest).min(rest))
+                (rest > 0).then(|| {
+                    next + rest.div_ceil(size).checked_next_multiple_of(chunk.max(1)).unwrap_or(rest).min(rest)
+                })
             };
             let mut next = slot.next.0.load(Ordering::Relaxed);
             loop {

@@ -203,7 +203,8 @@ exports! {
 
     "GOMP_5.0", "VERSION":
     fn GOMP_teams_reg(function: Fn, data: *mut u8, teams: u32, threads: u32, _flags: u32) {
-        crate::teams::run(Function::Gomp(function, data), teams.max(1), threads);
+        let teams = if teams == 0 { crate::api::default_teams() } else { teams };
+        crate::teams::run(Function::Gomp(function, data), teams, threads);
     }
 }
 

@@ -76,7 +76,7 @@ unsafe fn destroy(id: i32, task: *mut KmpTask) {
     }
 }
 
-/// Ends what a task has that is not run.
+/// Ends what a task has.
 ///
 /// # Safety
 /// It is not used any more.
@@ -319,7 +319,7 @@ exports! {
                     end_child(included);
                 }
             }
-            tasks::finish(record);
+            tasks::complete(record);
         }
     }
 
