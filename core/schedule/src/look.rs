@@ -24,6 +24,12 @@ pub trait QueuesByRequest: Queues {
     /// Takes one task of a request from a queue that holds more than `longer_than` tasks of any request: the youngest or the
     /// oldest of the request's, from the end that `take` names.
     fn take_of(&mut self, request: RequestId, queue: QueueId, take: Take, longer_than: u32) -> Option<Self::Task>;
+
+    /// Whether the seat may begin this task now. The other functions give no other ones.
+    #[inline]
+    fn may_begin(&self, _: &Self::Task) -> bool {
+        true
+    }
 }
 
 impl<Q: Queues> Queues for &mut Q {
@@ -44,6 +50,11 @@ impl<Q: QueuesByRequest> QueuesByRequest for &mut Q {
     #[inline]
     fn take_of(&mut self, request: RequestId, queue: QueueId, take: Take, longer_than: u32) -> Option<Q::Task> {
         (**self).take_of(request, queue, take, longer_than)
+    }
+
+    #[inline]
+    fn may_begin(&self, task: &Q::Task) -> bool {
+        (**self).may_begin(task)
     }
 }
 

@@ -176,7 +176,7 @@ impl<T> Seat<T> {
             found
         } else if let Some(next) = self.next.take() {
             (next.task, Way::new(next.rule, next.queue))
-        } else if let Some(task) = called().or_else(|| self.kept.pop()) {
+        } else if let Some(task) = called().or_else(|| self.kept.pop_if(|task| queues.may_begin(task))) {
             (task, Way::KEPT)
         } else if let Some(task) = self.find_own(self.waits_for(), &mut queues) {
             (task, self.own_way)

@@ -11,6 +11,8 @@ mod kernel;
 mod machine;
 mod memory;
 mod query;
+#[cfg(target_os = "linux")]
+mod run;
 mod serve;
 mod simulate;
 mod spill;
@@ -62,6 +64,9 @@ enum Command {
     Compact(store::CompactArgs),
     /// Answer queries and updates over HTTP.
     Serve(serve::Args),
+    /// Run an OpenMP program, as gcc or clang has compiled it, on the scheduler of Vicus.
+    #[cfg(target_os = "linux")]
+    Run(run::Args),
     /// Show the machine: PUs, cores, caches, core groups, nodes, distances.
     Topology(topology::Args),
     /// Show the scheduling strategies and their parameters, or the plan of one.
@@ -123,6 +128,8 @@ fn run() -> ExitCode {
         Command::Check(args) => store::check(args),
         Command::Compact(args) => store::compact(args),
         Command::Serve(args) => serve::run(args),
+        #[cfg(target_os = "linux")]
+        Command::Run(args) => run::run(args),
         Command::Topology(args) => topology::run(args),
         Command::Strategies(args) => strategies::run(args),
         Command::Simulate(args) => simulate::run(args),

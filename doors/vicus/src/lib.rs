@@ -98,6 +98,14 @@ pub mod machine {
 #[doc = include_str!("guide.md")]
 pub mod guide {}
 
+/// Teams of a caller's own threads, for runtimes of languages; and the calls that such runtimes make beside those of [`tasks`].
+pub mod team {
+    pub use vicus_machine::{
+        Held, Included, Member, Team, begin_child, end_child, gather, run_child, wait_for_earlier, yield_to_descendants,
+    };
+    pub use vicus_schedule::{MOST_THREADS, Setting};
+}
+
 /// Memory that knows its node.
 ///
 /// [`Runtime::alloc`](crate::machine::Runtime::alloc) gives memory that lies over the nodes by a

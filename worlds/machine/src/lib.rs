@@ -11,6 +11,7 @@ mod deque;
 mod discover;
 mod files;
 mod heaps;
+mod here;
 mod inbox;
 mod last_words;
 mod latency;
@@ -29,6 +30,7 @@ mod sleep;
 mod sync;
 mod takes;
 mod tasks;
+mod team;
 mod wait;
 mod worker;
 
@@ -45,8 +47,10 @@ pub use request::{Request, RequestOptions};
 pub use runtime::{Runtime, RuntimeBuilder, StartError};
 pub use takes::Level;
 pub use tasks::{
-    Append, Cancelled, ChildBuilder, Data, Part, Scope, SharedSlice, TaskBuilder, TaskRequest, Views, cancel_group,
-    child, close_group, collect, for_each, for_each_mut, in_place_scope, is_cancelled, join, join_or, map_reduce,
-    open_group, reserve, scope, spawn_child, wait_for_children,
+    Append, Cancelled, ChildBuilder, Data, Held, Included, Part, Scope, SharedSlice, TaskBuilder, TaskRequest, Views,
+    begin_child, cancel_group, child, close_group, collect, end_child, for_each, for_each_mut, in_place_scope,
+    is_cancelled, join, join_or, map_reduce, open_group, reserve, run_child, scope, spawn_child, wait_for_children,
+    wait_for_earlier, yield_to_descendants,
 };
+pub use team::{Member, Team, gather};
 pub use wait::block_on;

@@ -12,7 +12,9 @@ use crate::lock::ShortLock;
 use crate::sleep::Barrier;
 use crate::sync::Padded;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use vicus_schedule::{End, Plan, Queue, QueueId, QueueSpec, Queues, QueuesByRequest, RequestId, SeatId, Take, TaskRef};
+use vicus_schedule::{
+    Context, End, Plan, Queue, QueueId, QueueSpec, Queues, QueuesByRequest, RequestId, SeatId, Take, TaskRef,
+};
 
 pub(crate) struct SharedQueues {
     queues: Vec<SharedQueue>,
@@ -163,6 +165,32 @@ pub(crate) struct Reach<'a> {
     pub(crate) own: Option<&'a Deque>,
     /// For a seat's last look before it sleeps: it also finds tasks that other seats have not made public.
     pub(crate) last: Option<&'a Barrier>,
+    /// For a seat that may only begin tasks below this context: those of a tied task that waits ([`Context::is_below`]).
+    pub(crate) below: Option<&'a Context>,
+    /// A task that was taken out of another seat's queue, and that the seat may not begin. The caller puts it into an entry queue.
+    pub(crate) refused: Option<TaskRef>,
+}
+
+impl Reach<'_> {
+    /// A task of the seat's own queue, if it may begin it. Those below it are older, and may not be begun either.
+    #[cold]
+    fn pop_below(own: &Deque, may_begin: impl Fn(&TaskRef) -> bool) -> Option<TaskRef> {
+        let task = own.pop()?;
+        if may_begin(&task) {
+            return Some(task);
+        }
+        own.push(task).unwrap_or_else(|_| unreachable!("its place is free"));
+        None
+    }
+}
+
+/// Whether a task descends from the one that owns this context.
+#[cold]
+fn is_below(task: &TaskRef, context: &Context) -> bool {
+    #[expect(unsafe_code, reason = "follows a pointer")]
+    // SAFETY: the task is queued or was just taken, so it is still counted in its context.
+    let own = unsafe { task.header().context.get() };
+    own.is_some_and(|own| own.is_below(context))
 }
 
 impl Queues for Reach<'_> {
@@ -172,10 +200,21 @@ impl Queues for Reach<'_> {
     fn take(&mut self, queue: QueueId, take: Take, longer_than: u32, rest_to: Option<QueueId>) -> Option<TaskRef> {
         match &self.queues.queues[queue.index()] {
             SharedQueue::Own { deque, .. } if longer_than > 0 && deque.len() <= longer_than as usize => None,
-            SharedQueue::Own { owner, deque } if *owner == self.seat => deque.pop(),
+            SharedQueue::Own { owner, deque } if *owner == self.seat => match self.below {
+                None => deque.pop(),
+                Some(_) => Reach::pop_below(deque, |task| self.may_begin(task)),
+            },
+            SharedQueue::Own { .. } if self.refused.is_some() => None,
             SharedQueue::Own { deque, .. } => {
-                self.last.map_or_else(|| deque.steal(), |barrier| deque.steal_held(barrier))
+                let task = self.last.map_or_else(|| deque.steal(), |barrier| deque.steal_held(barrier))?;
+                if self.may_begin(&task) {
+                    return Some(task);
+                }
+                self.refused = Some(task);
+                None
             }
+            // `take_of` finds them, which looks at each.
+            SharedQueue::Locked { .. } if self.below.is_some() => None,
             SharedQueue::Locked { len, .. } if len.load(Ordering::Acquire) <= longer_than as usize => None,
             SharedQueue::Locked { queue: locked, len, .. } => {
                 let mut rest = Vec::new();
@@ -204,7 +243,11 @@ impl Queues for Reach<'_> {
 
     #[inline]
     fn take_own(&mut self, _: QueueId) -> Option<TaskRef> {
-        self.own?.pop()
+        let own = self.own?;
+        match self.below {
+            None => own.pop(),
+            Some(_) => Reach::pop_below(own, |task| self.may_begin(task)),
+        }
     }
 }
 
@@ -214,9 +257,15 @@ impl QueuesByRequest for Reach<'_> {
         let take = |tasks: &mut Queue<TaskRef>| {
             // A token is only taken for a task that is there.
             let is_long = tasks.len() > longer_than as usize;
-            is_long.then(|| tasks.remove(request, take.end(), |_| queues.take_token())).flatten()
+            let wanted = |task: &TaskRef| self.may_begin(task) && queues.take_token();
+            is_long.then(|| tasks.remove(request, take.end(), wanted)).flatten()
         };
         queues.locked(queue, take).flatten()
+    }
+
+    #[inline]
+    fn may_begin(&self, task: &TaskRef) -> bool {
+        self.below.is_none_or(|context| is_below(task, context))
     }
 }
 
@@ -259,13 +308,15 @@ mod tests {
                 all.any(|queue| queues.remove(queue, known)).then_some(known)
             }
             1 => {
-                let mut reach = Reach { queues, seat: SeatId::new(seat), own: None, last: None };
+                let mut reach =
+                    Reach { queues, seat: SeatId::new(seat), own: None, last: None, below: None, refused: None };
                 let request = RequestId(turn as u64 % 3);
                 let mut take = |queue| reach.take_of(request, QueueId::new(queue), Take::Oldest, 0);
                 (0..plan.queues.len()).find_map(&mut take)
             }
             _ => {
-                let mut reach = Reach { queues, seat: SeatId::new(seat), own: None, last: None };
+                let mut reach =
+                    Reach { queues, seat: SeatId::new(seat), own: None, last: None, below: None, refused: None };
                 look(&plan.seats[seat].look, &mut [], &mut reach).map(|found| found.task)
             }
         }

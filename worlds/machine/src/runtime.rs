@@ -11,6 +11,7 @@ use crate::sleep::{Barrier, SleepPool};
 use crate::sync::Padded;
 use crate::takes::Level;
 use crate::tasks::{self, Accounts, Blocks, Done, GroupQueues, Requests, Stopped, Waits, account_here};
+use crate::team::Gathering;
 use crate::worker::{Worker, with_worker};
 use crate::{boxes, heaps, latency, pages, pin};
 use std::alloc::Layout;
@@ -211,6 +212,10 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         self.chosen.try_start().map(R::from)
     }
 
+    pub(crate) fn shared(&self) -> Result<Arc<Shared>, StartError> {
+        self.chosen.shared()
+    }
+
     /// The plan that its threads would follow, without any thread. Latencies are measured, if they are wanted and not known.
     ///
     /// ```
@@ -235,16 +240,16 @@ impl<R> fmt::Debug for RuntimeBuilder<R> {
 }
 
 impl Chosen {
-    fn try_start(self) -> Result<Runtime, StartError> {
+    /// All that threads share, without any thread.
+    fn shared(&self) -> Result<Arc<Shared>, StartError> {
         let mut warnings = Vec::new();
         if let Some(threads) = self.threads.filter(|&threads| threads > MOST_THREADS) {
             let error = std::io::Error::new(ErrorKind::InvalidInput, format!("at most {MOST_THREADS} are planned for"));
             return Err(StartError { started: 0, threads, error });
         }
         let (topology, plan) = self.find_plan(&mut warnings);
-        let threads = plan.threads();
         count_refusable_calls();
-        let memory = heaps::memory_for(&topology, self.memory, &self.defaults, &mut warnings);
+        let memory = heaps::memory_for(&topology, self.memory.clone(), &self.defaults, &mut warnings);
         let barrier = Barrier::new();
         if !barrier.is_expedited() {
             warnings.push("the kernel refuses membarrier: a spawn may wake a sleeper late".to_owned());
@@ -268,7 +273,7 @@ impl Chosen {
                 .then(|| Recording::new(self.events, self.decides, &plan, &topology)),
             topology,
             memory,
-            distribution: self.distribution,
+            distribution: self.distribution.clone(),
             plan,
             barrier,
             closing: AtomicBool::new(false),
@@ -284,10 +289,17 @@ impl Chosen {
             stopped: Stopped::default(),
             accounts: Accounts::default(),
             waits: Waits::default(),
+            gathering: Gathering::new(),
             threads: Mutex::new(Vec::new()),
             warnings: Mutex::new(warnings),
         });
         heaps::register(&shared);
+        Ok(shared)
+    }
+
+    fn try_start(self) -> Result<Runtime, StartError> {
+        let shared = self.shared()?;
+        let threads = shared.plan.threads();
         // Ends those that have started, if not all can.
         let runtime = Runtime { shared: Arc::clone(&shared) };
         let gate = Arc::new(Gate::default());
@@ -494,6 +506,8 @@ pub(crate) struct Shared {
     pub(crate) accounts: Accounts,
     /// Its requests that wait for others.
     pub(crate) waits: Waits,
+    /// Of a team: where its members wait for each other.
+    pub(crate) gathering: Gathering,
     /// Where boxes go that are resumed from outside.
     pub(crate) entry: Entry,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -684,6 +698,15 @@ impl Shared {
     pub(crate) fn pass_on(&self, wake: Wake) {
         self.barrier.before_look(true);
         self.wake(wake);
+    }
+
+    /// Has all seats check what they wait for.
+    pub(crate) fn ask_all(&self) {
+        self.pools.iter().for_each(SleepPool::ask_all);
+    }
+
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.warnings.lock().expect("nothing panics under this lock").clone()
     }
 
     pub(crate) fn topology(&self) -> &Topology {
@@ -985,7 +1008,7 @@ impl Runtime {
 
     /// What could not be done on this machine.
     pub fn warnings(&self) -> Vec<String> {
-        self.shared.warnings.lock().expect("nothing panics under this lock").clone()
+        self.shared.warnings()
     }
 
     /// How many tasks its seats have taken up to now, by the rule of the plan that found them, 0 for those that lay in no queue,
@@ -1070,7 +1093,7 @@ impl Shared {
             let thread = self.threads.lock().expect("nothing panics under this lock").pop();
             let Some(thread) = thread else { break };
             while !thread.is_finished() {
-                self.pools.iter().for_each(SleepPool::ask_all);
+                self.ask_all();
                 std::thread::yield_now();
             }
             if let Err(panic) = thread.join() {

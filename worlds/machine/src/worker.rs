@@ -10,6 +10,7 @@ use crate::allocator::column_block;
 use crate::boxes::{end_if_last, leave, recover, sweep_boxes};
 use crate::deque::Deque;
 use crate::heaps;
+use crate::here::HERE;
 use crate::inbox::Inbox;
 use crate::queues::Reach;
 use crate::recorder::{Recorder, name_of};
@@ -18,6 +19,7 @@ use crate::runtime::Shared;
 use crate::sleep::{SleepPool, Woken};
 use crate::sync::light_fence;
 use crate::tasks::{Awaited, Slab};
+#[cfg(debug_assertions)]
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
@@ -26,8 +28,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vicus_flow::{Blocks, BoxId, Desk, Instance};
 use vicus_schedule::{
-    After, Context, ContextRef, Decision, Kind, PoolId, QueueId, RequestId, Rest, Run, Seat, SeatId, SeatPlan, Sleeper,
-    TaskRef, Way,
+    After, Context, ContextRef, Decision, Kind, PoolId, QueueId, QueuesByRequest as _, RequestId, Rest, Run, Seat,
+    SeatId, SeatPlan, Sleeper, Take, TaskRef, Wake, Way,
 };
 
 /// The state of a thread that works on a seat.
@@ -42,6 +44,10 @@ pub(crate) struct Worker {
     pub(crate) frame: Frame,
     /// The requests of the tasks beneath the running one, if it stands on top of a task of another request.
     beneath: Vec<RequestId>,
+    /// The tasks that may begin on this seat: those below this context. Null if any may.
+    below: *const Context,
+    /// Whether it sits for a member of a team: its tasks are tied to their threads, and wait for their own descendants alone.
+    pub(crate) is_tied: bool,
     /// For the next box; `None` while one runs.
     pub(crate) desk: Option<Box<Desk>>,
     /// The seat's own lock-free queue for immediate tasks ([`Seat::own`]); null if the plan has no such queue. It lives in
@@ -69,11 +75,6 @@ pub(crate) struct Frame {
     pub(crate) parent: ContextRef,
     /// Where the task spawns its children now; `None` until it spawns one or opens a group.
     pub(crate) context: Option<NonNull<Context>>,
-}
-
-thread_local! {
-    /// The worker of the seat that this thread sits on; null elsewhere.
-    static HERE: Cell<*mut Worker> = const { Cell::new(ptr::null_mut()) };
 }
 
 /// Calls `f` with the worker of the calling thread's seat; `None` if the thread sits on none. `f` runs no user's code: that could
@@ -173,6 +174,10 @@ impl Drop for Once {
 #[cfg(not(loom))]
 const NAP: Duration = Duration::from_millis(10);
 
+/// How long a thread sleeps whose tied task waits, before it looks around again.
+#[cfg(not(loom))]
+const TIED_NAP: Duration = Duration::from_millis(1);
+
 /// Sleeps until it is woken, or for a pause. After a nap, the thread gives up its free superblocks to other heaps; after a longer
 /// time they go back to the system, even if no thread works.
 fn sleep(sleepers: &SleepPool, slot: usize, pause: Option<Duration>, reason: impl Fn() -> bool) -> Woken {
@@ -232,6 +237,8 @@ impl Worker {
                 context: None,
             },
             beneath: Vec::new(),
+            below: ptr::null(),
+            is_tied: false,
             desk: None,
             own,
             near,
@@ -262,6 +269,20 @@ impl Worker {
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| seat.work_while(&goes_on))) {
             recover(panic);
         }
+    }
+
+    /// The calling thread sits here while `f` runs.
+    pub(crate) fn on_seat<R>(&mut self, f: impl FnOnce() -> R) -> R {
+        let _outer = Restore(HERE.replace(ptr::from_mut(self)));
+        f()
+    }
+
+    /// A task begins that came from no queue and is counted nowhere.
+    pub(crate) fn begin_alone(&mut self, request: RequestId) {
+        self.frame.request = request;
+        self.frame.way = Way::KEPT;
+        self.frame.parent = ContextRef::NONE;
+        debug_assert!(self.frame.context.is_none(), "the last task has ended with its context");
     }
 
     /// The seat's own lock-free queue for immediate tasks.
@@ -354,9 +375,16 @@ impl Worker {
     /// A task to run. `last`: the seat would sleep otherwise.
     #[inline(always)]
     fn find(&mut self, shared: &Shared, last: bool) -> Option<Run<TaskRef>> {
-        let reach = self.reach(shared, last);
+        let mut reach = self.reach(shared, last);
         let plan = &shared.plan.seats[self.seat.index()];
-        self.state.find(plan, reach, || shared.inboxes[self.seat.index()].take())
+        let mut found = self.state.find(plan, &mut reach, || shared.inboxes[self.seat.index()].take());
+        if reach.below.is_some() {
+            found = found.or_else(|| find_below(shared, &mut reach, self.frame.request));
+        }
+        if let Some(task) = reach.refused {
+            shared.put_at_entry(task);
+        }
+        found
     }
 
     /// The queues as this seat reaches them.
@@ -365,7 +393,17 @@ impl Worker {
         #[expect(unsafe_code, reason = "a way to a part of what the worker shares that is short")]
         // SAFETY: null, or a queue of `shared`, where queues stay.
         let own = unsafe { self.own.as_ref() };
-        Reach { queues: &shared.queues, seat: self.seat, own, last: last.then_some(&shared.barrier) }
+        #[expect(unsafe_code, reason = "follows a pointer")]
+        // SAFETY: null, or a context of a task on this thread's stack, which waits.
+        let below = unsafe { self.below.as_ref() };
+        Reach {
+            queues: &shared.queues,
+            seat: self.seat,
+            own,
+            last: last.then_some(&shared.barrier),
+            below,
+            refused: None,
+        }
     }
 
     /// The requests whose tasks are on this thread's stack.
@@ -382,8 +420,9 @@ impl Worker {
         self.record_put(task, queue);
         match self.shared.queues.push(queue, task) {
             Ok(()) => match self.state.pushed(runs_inline, self.shared.queues.is_overfull()) {
-                After::Wake => self.wake(queue, request, kind),
-                After::Help => return self.help(),
+                After::Help if !self.is_tied => return self.help(),
+                // A tied task may begin its own descendants alone.
+                After::Wake | After::Help => self.wake(queue, request, kind),
             },
             Err(task) => {
                 if let Some(task) = self.state.refused(task, runs_inline) {
@@ -417,8 +456,12 @@ impl Worker {
     #[cold]
     fn help(&mut self) -> AtOnce {
         let shared = Arc::clone(&self.shared);
-        let reach = self.reach(&shared, false);
-        AtOnce(self.state.help(&shared.plan.seats[self.seat.index()], reach))
+        let mut reach = self.reach(&shared, false);
+        let found = self.state.help(&shared.plan.seats[self.seat.index()], &mut reach);
+        if let Some(task) = reach.refused {
+            shared.put_at_entry(task);
+        }
+        AtOnce(found)
     }
 
     /// Wakes one sleeper for a task that was put, and may be over by now.
@@ -507,6 +550,18 @@ impl<'a> Seated<'a> {
         in_task(|worker| worker.state.none(self.plan, idle_ns))
     }
 
+    /// Sleeps until it is woken or called. A tied seat sleeps for a millisecond at most: who spawns a task does not know which seats may begin
+    /// it, and may have woken another one.
+    fn sleep_while_waiting(&self, is_tied: bool, is_called: impl Fn() -> bool) -> Woken {
+        #[cfg(not(loom))]
+        if is_tied {
+            return self.sleepers().sleep_for(self.slot, TIED_NAP, is_called);
+        }
+        #[cfg(loom)]
+        let _ = is_tied;
+        self.sleepers().sleep(self.slot, is_called)
+    }
+
     /// Announces the seat, and looks for a task a last time. If there is none, the thread sleeps.
     fn sleep(&self, sleeper: Sleeper, sleeps: impl FnOnce() -> Option<Woken>) -> Option<(TaskRef, Way)> {
         let (shared, sleepers) = (self.shared, self.sleepers());
@@ -542,6 +597,15 @@ fn find_last(shared: &Shared) -> Option<Run<TaskRef>> {
     in_task(|worker| worker.find(shared, true))
 }
 
+/// A task for a seat that may only begin descendants of one that waits, from anywhere: they may lie where the plan has other seats look,
+/// and these may all wait like this one.
+#[cold]
+fn find_below(shared: &Shared, reach: &mut Reach<'_>, request: RequestId) -> Option<Run<TaskRef>> {
+    let all = (0..shared.plan.queues.len()).map(QueueId::new);
+    let task = all.into_iter().find_map(|queue| reach.take_of(request, queue, Take::Youngest, 0))?;
+    Some(Run { task, way: Way::KEPT, leaves: false })
+}
+
 /// If the seat was woken for a task, and has something else to do: wakes another seat for that task.
 fn leave_to_others(shared: &Shared) {
     let woken = in_task(|worker| {
@@ -553,6 +617,14 @@ fn leave_to_others(shared: &Shared) {
     });
     if let Some(wake) = woken {
         shared.pass_on(wake);
+    }
+}
+
+/// If a tied seat was woken for a task that it may not begin: wakes a seat that may begin any.
+#[cold]
+fn leave_to_free(shared: &Shared) {
+    if let Some(wake) = in_task(|worker| worker.state.take_wake()) {
+        shared.pass_on(Wake { request: None, while_waiting: false, ..wake });
     }
 }
 
@@ -597,7 +669,7 @@ pub(crate) fn run_on_top(task: TaskRef, way: Way) {
 impl Frame {
     /// Takes this frame out, so that a task can run on top of it.
     #[inline]
-    fn put_aside(&mut self) -> Frame {
+    pub(crate) fn put_aside(&mut self) -> Frame {
         Frame {
             request: self.request,
             way: self.way,
@@ -610,7 +682,7 @@ impl Frame {
 
     /// Puts a frame back. Gives the request whose box was run last on top of it.
     #[inline]
-    fn resume(&mut self, outer: &mut Frame) -> Option<Arc<Instance>> {
+    pub(crate) fn resume(&mut self, outer: &mut Frame) -> Option<Arc<Instance>> {
         self.request = outer.request;
         self.way = outer.way;
         self.running = outer.running;
@@ -651,11 +723,20 @@ fn run_at_once(task: TaskRef, way: Way) {
 /// Runs tasks until the awaited one is over, and sleeps when there are none: tasks of this request, or any with `None`. The
 /// calling thread sits on a seat.
 pub(crate) fn wait(request: Option<RequestId>, awaited: &impl Awaited) {
+    wait_below(request, ptr::null(), awaited);
+}
+
+/// As [`wait`]; if the context is not null, only tasks below it are run meanwhile. It is one of a task on this thread's stack.
+pub(crate) fn wait_below(request: Option<RequestId>, below: *const Context, awaited: &impl Awaited) {
     let bomb = Abort;
-    in_task(|worker| worker.state.begin_wait(request));
+    let outer = in_task(|worker| {
+        worker.state.begin_wait(request);
+        std::mem::replace(&mut worker.below, below)
+    });
     with_shared(|shared| wait_until_done(shared, awaited));
     std::mem::forget(bomb);
     in_task(|worker| {
+        worker.below = outer;
         worker.recorder.observe_tasks();
         if let Some((task, queue)) = worker.state.end_wait() {
             worker.put(task, queue, Kind::Immediate).assert_none();
@@ -671,13 +752,18 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
             idle_since = None;
             continue;
         }
+        // The task that this seat was woken for may be one that it may not begin.
+        let is_tied = in_task(|worker| !worker.below.is_null());
+        if is_tied {
+            leave_to_free(shared);
+        }
         // Got anew after each task, which may have changed the thread's seat.
         let seated = Seated::of_this_thread(shared);
         match seated.rest(*idle_since.get_or_insert_with(Instant::now)) {
             Rest::Look { .. } | Rest::Pause { .. } => std::hint::spin_loop(),
             Rest::Sleep { sleeper, .. } => {
                 let is_called = || awaited.is_done() || seated.inbox().is_waiting();
-                let sleeps = || awaited.announce_sleep().then(|| seated.sleepers().sleep(seated.slot, is_called));
+                let sleeps = || awaited.announce_sleep().then(|| seated.sleep_while_waiting(is_tied, is_called));
                 if let Some((task, way)) = seated.sleep(sleeper, sleeps) {
                     run_on_top(task, way);
                 }

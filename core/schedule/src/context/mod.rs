@@ -30,6 +30,8 @@ pub struct Context {
     /// Of a group: the context of its task. Null for others. Invariant: it is alive.
     task: *const Context,
     kind: ContextKind,
+    /// How many tasks stand above the one whose children these are; 0 for a scope's.
+    depth: u32,
     request: RequestId,
     open: Open,
     is_cancelled: AtomicBool,
@@ -42,6 +44,8 @@ pub struct Context {
     ready: Mutex<Option<Box<Ready>>>,
     /// The first panic of a task.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
+    /// Whether there may be one: the lock is not taken for nothing.
+    has_panic: AtomicBool,
 }
 
 /// A task's pointer to its context.
@@ -110,6 +114,7 @@ impl Context {
             group,
             task: ptr::null(),
             kind,
+            depth: 0,
             request,
             open: Open::new(seat),
             is_cancelled: AtomicBool::new(false),
@@ -117,6 +122,7 @@ impl Context {
             first_ordered: 0,
             ready: Mutex::new(None),
             panic: Mutex::new(None),
+            has_panic: AtomicBool::new(false),
         }
     }
 
@@ -129,7 +135,9 @@ impl Context {
     /// [`Wanted::Subtrees`] before it is dropped; otherwise the owner may end before them ([`Context::end_one`]).
     pub fn of_task(parent: Option<&Context>, request: RequestId, seat: SeatId) -> Context {
         let group = parent.map_or(ptr::null(), Context::group);
-        Context::new(ContextKind::Task, parent.map_or(ptr::null(), ptr::from_ref), group, request, seat)
+        let depth = parent.map_or(0, |parent| parent.task().depth + 1);
+        let own = Context::new(ContextKind::Task, parent.map_or(ptr::null(), ptr::from_ref), group, request, seat);
+        Context { depth, ..own }
     }
 
     /// For the next children of a task that has spawned in `outer`: its own context, or another group of it. The task waits for
@@ -137,7 +145,20 @@ impl Context {
     pub fn of_group(outer: &Context, seat: SeatId) -> Context {
         let first_ordered = outer.with_graph(|graph| graph.as_ref().map_or(0, |graph| graph.next_number()));
         let group = Context::new(ContextKind::Group, outer, outer.group(), outer.request, seat);
-        Context { first_ordered, task: outer.task(), ..group }
+        Context { first_ordered, task: outer.task(), depth: outer.task().depth, ..group }
+    }
+
+    /// Whether its tasks descend from the task whose children `other` counts, or are its children.
+    pub fn is_below(&self, other: &Context) -> bool {
+        let above = other.task();
+        let mut own = self.task();
+        while own.depth > above.depth {
+            #[expect(unsafe_code, reason = "follows a pointer")]
+            // SAFETY: by the field's invariant.
+            let Some(parent) = (unsafe { own.parent.as_ref() }) else { return false };
+            own = parent.task();
+        }
+        ptr::eq(own, above)
     }
 
     fn group(&self) -> *const Context {
@@ -222,6 +243,8 @@ impl Context {
     pub fn keep_panic(&self, panic: Box<dyn Any + Send>) {
         let mut slot = self.panic.lock().expect("nothing panics under this lock");
         let other = if slot.is_none() { slot.replace(panic) } else { Some(panic) };
+        // Relaxed: who waits for the task sees it when it sees the task's end, and all others take the lock.
+        self.has_panic.store(true, Ordering::Relaxed);
         drop(slot);
         // A user's payload may panic when it is dropped, and so may the payload of that panic.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(other))) {
@@ -231,7 +254,14 @@ impl Context {
 
     /// The first panic of a task since the last call. Tasks that are ordered from now on are run, though they follow tasks that
     /// panicked before.
+    #[inline]
     pub fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
+        if self.has_panic.load(Ordering::Relaxed) { self.take_first_panic() } else { None }
+    }
+
+    #[cold]
+    fn take_first_panic(&self) -> Option<Box<dyn Any + Send>> {
+        self.has_panic.store(false, Ordering::Relaxed);
         let panic = self.panic.lock().expect("nothing panics under this lock").take()?;
         self.with_graph(|graph| graph.iter_mut().for_each(|graph| graph.forget_panics(self.first_ordered)));
         Some(panic)

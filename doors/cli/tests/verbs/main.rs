@@ -7,6 +7,8 @@ mod memory;
 mod query;
 mod rdf_12;
 mod refusals;
+#[cfg(target_os = "linux")]
+mod run;
 mod serve;
 mod simulate;
 mod store;

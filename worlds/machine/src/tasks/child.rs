@@ -8,9 +8,9 @@ use super::said::Said;
 use super::seatless;
 use crate::worker::{self, Worker, in_task, is_seated, with_worker};
 use std::any::Any;
-use std::panic::resume_unwind;
-use std::ptr::NonNull;
-use vicus_schedule::{Access, Context, Kind, Wanted};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::{self, NonNull};
+use vicus_schedule::{Access, Context, Kind, Wanted, Way};
 use vicus_topology::Place;
 
 /// Spawns a child of the running task, an immediate task. The parent may end before it. These wait for the child:
@@ -57,6 +57,54 @@ fn spawn_kind(kind: Kind, f: impl FnOnce() + Send + 'static) {
         worker.spawn(task, kind)
     });
     at_once.run();
+}
+
+/// Runs a child of the running task at once, on top of it, as if it had been spawned and taken: it is a task of its own, with children of its
+/// own. It may borrow, and its panic is the caller's. `None` if its group was cancelled ([`cancel_group`]): then it is dropped.
+///
+/// ```
+/// use vicus_machine::{Runtime, run_child, spawn_child, wait_for_children};
+///
+/// let runtime = Runtime::builder().threads(1).start();
+/// let number = runtime.run(|| {
+///     let mut number = 0;
+///     run_child(|| {
+///         spawn_child(|| ());
+///         wait_for_children(); // for that one alone
+///         number = 7;
+///     });
+///     number
+/// });
+/// assert_eq!(number, 7);
+/// ```
+///
+/// # Panics
+/// Outside of tasks that run on a seat.
+pub fn run_child<R>(f: impl FnOnce() -> R) -> Option<R> {
+    /// What stays on this thread.
+    struct Here<F>(F);
+    #[expect(unsafe_code, reason = "it goes nowhere")]
+    // SAFETY: the task is run below, by the thread that makes it.
+    unsafe impl<F> Send for Here<F> {}
+    impl<F: FnOnce()> Here<F> {
+        fn run(self) {
+            (self.0)();
+        }
+    }
+
+    let mut result = None;
+    let slot = &mut result;
+    let call = Here(move || *slot = Some(catch_unwind(AssertUnwindSafe(f))));
+    let task = in_task(|worker| {
+        let context = worker.context();
+        #[expect(unsafe_code, reason = "makes a task of a context of this task")]
+        // SAFETY: the closure is run below, before what it borrows ends; the context as in `spawn_kind`.
+        unsafe {
+            Job::task(worker, context.as_ptr(), move |_| call.run())
+        }
+    });
+    worker::run_on_top(task, Way::KEPT);
+    result.map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)))
 }
 
 /// A child of the task that runs, of which more is to be said before it is spawned. If nothing is, it is that of [`spawn_child`].
@@ -162,6 +210,10 @@ impl ChildBuilder {
     pub fn intensely(mut self) -> Self {
         self.said.intensely();
         self
+    }
+
+    pub(super) fn into_said(self) -> Said {
+        self.said
     }
 
     /// Spawns it; see [`spawn_child`].
@@ -327,12 +379,23 @@ pub(super) fn wait_for(context: &Context, wanted: Wanted) {
 }
 
 #[inline]
-fn wait_until(awaited: &impl Awaited) {
+pub(super) fn wait_until(awaited: &impl Awaited) {
     if awaited.is_done() {
         in_task(|worker| worker.recorder.observe_tasks());
     } else {
-        let request = in_task(|worker| worker.frame.request);
-        worker::wait(Some(request), awaited);
+        let (request, own) = in_task(|worker| (worker.frame.request, worker.frame.context.filter(|_| worker.is_tied)));
+        worker::wait_below(Some(request), own.map_or(ptr::null(), |own| own.as_ptr().cast_const()), awaited);
+    }
+}
+
+/// Waits for the descendants of the running task, which go on as its context's do: any task is run meanwhile.
+pub(crate) fn wait_for_own() {
+    let Some(context) = in_task(|worker| worker.frame.context) else { return };
+    #[expect(unsafe_code, reason = "follows a pointer")]
+    // SAFETY: it is this task's, and alive as long as that.
+    let tasks = Tasks { context: unsafe { context.as_ref() }, wanted: Wanted::Subtrees };
+    if !tasks.is_done() {
+        worker::wait(None, &tasks);
     }
 }
 
@@ -368,7 +431,7 @@ impl Awaited for Children<'_> {
 impl Worker {
     /// The context in which the running task spawns its children now.
     #[inline]
-    fn context(&mut self) -> NonNull<Context> {
+    pub(super) fn context(&mut self) -> NonNull<Context> {
         match self.frame.context {
             Some(context) => context,
             None => self.new_context(),

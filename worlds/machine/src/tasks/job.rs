@@ -131,12 +131,12 @@ unsafe fn end_with_children(header: &TaskHeader, context: &Context) {
 }
 
 /// Has a seat check whether its awaited task is over.
-fn ask(seat: SeatId) {
+pub(super) fn ask(seat: SeatId) {
     with_shared(|shared| shared.ask(seat));
 }
 
 /// Frees the context of a task that has ended.
-fn free(context: *const Context) {
+pub(super) fn free(context: *const Context) {
     #[expect(unsafe_code, reason = "frees what `Worker::context` made")]
     // SAFETY: it was made in a Box, and `Context::end_one` hands it out once, when no pointer to it is left.
     drop(unsafe { Box::from_raw(context.cast_mut()) });

@@ -7,6 +7,7 @@ mod alive;
 mod child;
 mod collect;
 mod data;
+mod included;
 mod job;
 mod join;
 mod latch;
@@ -24,10 +25,13 @@ mod stopped;
 mod visitors;
 mod waits;
 
-pub(crate) use child::wait_for_descendants;
-pub use child::{ChildBuilder, cancel_group, child, close_group, open_group, spawn_child, wait_for_children};
+pub use child::{
+    ChildBuilder, cancel_group, child, close_group, open_group, run_child, spawn_child, wait_for_children,
+};
+pub(crate) use child::{wait_for_descendants, wait_for_own};
 pub use collect::{collect, map_reduce};
 pub use data::{Append, Data, Part, SharedSlice, TaskBuilder, Views};
+pub use included::{Held, Included, begin_child, end_child, wait_for_earlier, yield_to_descendants};
 pub use join::{join, join_or};
 pub use loops::{for_each, for_each_mut};
 pub(crate) use place::GroupQueues;

@@ -3,6 +3,7 @@
 
 use super::alive::ByAddress;
 use super::child::close_all_groups;
+use super::included::Held;
 use super::job::Job;
 use crate::locality::{self, Everywhere};
 use crate::worker::{AtOnce, Worker, in_task};
@@ -161,6 +162,29 @@ impl Worker {
         }
     }
 
+    /// Makes a task of this context that waits until it is released.
+    ///
+    /// # Safety
+    /// As for [`Job::task`].
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see: the closure's lifetime")]
+    pub(super) unsafe fn hold_said(
+        &mut self,
+        context: *const Context,
+        said: Said,
+        f: impl FnOnce(ContextRef) + Send,
+    ) -> Held {
+        let Said { ordered, priority, .. } = said;
+        // SAFETY: the caller's promise.
+        let unspawned = unsafe { (*context).order(&ordered) };
+        let turn = Turn { node: Arc::clone(unspawned.node()), is_under_way: false };
+        let ordered_f = Ordered { f, turn };
+        // SAFETY: as above.
+        let task = unsafe { Job::task(self, context, move |context| ordered_f.run(context)) };
+        self.recorder.task_spawned(task);
+        let ready = ReadyTask { task, kind: Kind::Immediate, queue: None, priority };
+        Held { unspawned, ready, shared: Arc::clone(&self.shared) }
+    }
+
     /// The queue of a task with this footprint that names no place; `None` if it is this seat's own.
     #[inline]
     fn deal(&mut self, accesses: &[Access]) -> Option<QueueId> {
@@ -205,7 +229,7 @@ impl Worker {
     }
 
     /// Queues a task whose predecessors are over. Another seat may have spawned it, and others may have run the predecessors.
-    fn queue_released(&mut self, queued: ReadyTask) -> AtOnce {
+    pub(super) fn queue_released(&mut self, queued: ReadyTask) -> AtOnce {
         self.recorder.observe_tasks();
         self.queue(queued)
     }

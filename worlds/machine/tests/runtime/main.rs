@@ -26,5 +26,6 @@ mod start;
 #[path = "../../../../core/flow/tests/flow/tables.rs"]
 mod tables;
 mod tasks;
+mod team;
 #[path = "../../../../core/flow/tests/flow/trials.rs"]
 mod trials;

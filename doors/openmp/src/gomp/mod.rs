@@ -1,0 +1,6 @@
+//! What programs of gcc call: `GOMP_*`, as gcc's libgomp declares it in `libgomp_g.h`.
+
+mod loops;
+mod sync;
+mod tasks;
+mod unsigned;

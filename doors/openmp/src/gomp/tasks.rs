@@ -1,0 +1,313 @@
+//! Tasks and what waits for them.
+
+use super::loops::outer_reductions;
+use crate::exports::exports;
+use crate::taskloop::{cut, part};
+use crate::tasks::{self, Event, Said};
+use crate::team;
+use crate::thread::here;
+use std::alloc::{Layout, alloc, dealloc};
+use std::mem::MaybeUninit;
+use std::ptr;
+use vicus::tasks::{Access, Mode};
+
+type Fn = unsafe extern "C-unwind" fn(*mut u8);
+type Copy = Option<unsafe extern "C-unwind" fn(*mut u8, *mut u8)>;
+
+const FINAL: u32 = 1 << 1;
+const DEPEND: u32 = 1 << 3;
+const PRIORITY: u32 = 1 << 4;
+const UP: u32 = 1 << 8;
+const GRAINSIZE: u32 = 1 << 9;
+const IF: u32 = 1 << 10;
+const NOGROUP: u32 = 1 << 11;
+const REDUCTION: u32 = 1 << 12;
+const DETACH: u32 = 1 << 13;
+const STRICT: u32 = 1 << 14;
+
+/// A `depend` clause as gcc passes it. Its addresses are those of the first bytes; there are no lengths.
+unsafe fn accesses(depend: *const *mut u8) -> Vec<Access> {
+    let at = |index: usize| unsafe { *depend.add(index) }.addr();
+    let one = |address: usize, mode| match address {
+        // All memory.
+        0 => Access::new(0, usize::MAX, Mode::ReadWrite),
+        _ => Access::new(address, 1, mode),
+    };
+    if at(0) != 0 {
+        let (all, out) = (at(0), at(1));
+        return (0..all)
+            .map(|index| one(at(2 + index), if index < out { Mode::ReadWrite } else { Mode::Read }))
+            .collect();
+    }
+    let (all, out, mutual, read) = (at(1), at(2), at(3), at(4));
+    let access = |index: usize| {
+        let address = at(5 + index);
+        if index < out + mutual {
+            one(address, Mode::ReadWrite)
+        } else if index < out + mutual + read {
+            one(address, Mode::Read)
+        } else {
+            // A depend object: an address, and of which kind it is.
+            let object = ptr::with_exposed_provenance::<usize>(address);
+            let (address, kind) = unsafe { (*object, *object.add(1)) };
+            one(address, if kind == 1 { Mode::Read } else { Mode::ReadWrite })
+        }
+    };
+    (0..all).map(access).collect()
+}
+
+/// A task's data, before the task is made.
+#[derive(Clone, Copy)]
+struct Data {
+    at: *mut u8,
+    copy: Copy,
+    bytes: usize,
+    align: usize,
+}
+
+impl Data {
+    fn new(at: *mut u8, copy: Copy, bytes: i64, align: i64) -> Data {
+        Data { at, copy, bytes: bytes.max(0) as usize, align: (align.max(1) as usize).next_power_of_two() }
+    }
+
+    /// Copies them.
+    unsafe fn copy_to(&self, to: *mut u8) {
+        unsafe {
+            match self.copy {
+                Some(copy) => copy(to, self.at),
+                None => ptr::copy_nonoverlapping(self.at, to, self.bytes),
+            }
+        }
+    }
+
+    /// Calls `f` with a copy of them that it may use while it runs.
+    unsafe fn with_copy(&self, f: impl FnOnce(*mut u8)) {
+        const SMALL: usize = 256;
+        if self.bytes <= SMALL && self.align <= 64 {
+            #[repr(align(64))]
+            struct Small([MaybeUninit<u8>; SMALL]);
+            let mut small = Small([MaybeUninit::uninit(); SMALL]);
+            let to = small.0.as_mut_ptr().cast();
+            unsafe { self.copy_to(to) };
+            return f(to);
+        }
+        let layout = Layout::from_size_align(self.bytes.max(1), self.align).expect("a task's data have a size");
+        unsafe {
+            let to = alloc(layout);
+            self.copy_to(to);
+            f(to);
+            dealloc(to, layout);
+        }
+    }
+}
+
+/// A task's record with its data.
+#[inline]
+unsafe fn record(thread: &mut crate::thread::Thread, function: Fn, data: Data) -> *mut tasks::Record {
+    let beyond = data.align.saturating_sub(64);
+    let record = tasks::new_record(thread, data.bytes + beyond);
+    unsafe {
+        let behind = record.add(1).cast::<u8>();
+        let to = if beyond == 0 { behind } else { behind.map_addr(|address| address.next_multiple_of(data.align)) };
+        (*record).function = Some(function);
+        (*record).data = to;
+        data.copy_to(to);
+    }
+    record
+}
+
+exports! {
+    "GOMP_2.0", "VERSION":
+    fn GOMP_task(
+        function: Fn, data: *mut u8, copy: Copy, bytes: i64, align: i64, if_clause: bool, flags: u32,
+        depend: *const *mut u8, priority: i32, detach: *mut *mut u8,
+    ) {
+        let data = Data::new(data, copy, bytes, align);
+        let thread = here();
+        if crate::settings::get().cancels && tasks::is_dropped(thread) {
+            return;
+        }
+        let is_final = flags & FINAL != 0;
+        unsafe {
+            if flags & (DEPEND | PRIORITY | DETACH) == 0 {
+                if if_clause && !tasks::runs_at_once(thread) {
+                    let record = record(thread, function, data);
+                    (*record).task.is_final |= is_final;
+                    return tasks::queue(thread, record);
+                }
+                let is_final = is_final || thread.task().is_final;
+                if copy.is_none() {
+                    return tasks::call_at_once(thread, function, data.at, is_final);
+                }
+                return data.with_copy(|data| tasks::call_at_once(here(), function, data, is_final));
+            }
+            said(function, data, if_clause, flags, depend, priority, detach);
+        }
+    }
+
+    "GOMP_2.0", "VERSION":
+    fn GOMP_taskwait() {
+        tasks::wait();
+    }
+
+    "GOMP_5.0", "VERSION":
+    fn GOMP_taskwait_depend(depend: *const *mut u8) {
+        tasks::wait_for(&unsafe { accesses(depend) });
+    }
+
+    "GOMP_5.1.1":
+    fn GOMP_taskwait_depend_nowait(depend: *const *mut u8) {
+        let thread = here();
+        if thread.is_seated {
+            let record = tasks::new_record(thread, 0);
+            tasks::spawn(record, Said { accesses: unsafe { accesses(depend) }, ..Said::default() });
+        }
+    }
+
+    "GOMP_3.0", "VERSION":
+    fn GOMP_taskyield() {
+        tasks::give_way();
+    }
+
+    "GOMP_4.0", "VERSION":
+    fn GOMP_taskgroup_start() {
+        tasks::begin_group();
+    }
+
+    "GOMP_4.0", "VERSION":
+    fn GOMP_taskgroup_end() {
+        tasks::end_group();
+    }
+
+    "GOMP_5.0", "VERSION":
+    fn GOMP_taskgroup_reduction_register(reductions: *mut usize) {
+        register(reductions);
+    }
+
+    "GOMP_5.0", "VERSION":
+    fn GOMP_taskgroup_reduction_unregister(reductions: *mut usize) {
+        unsafe { crate::reductions::unregister(reductions) };
+    }
+
+    "GOMP_5.0", "VERSION":
+    fn GOMP_task_reduction_remap(count: usize, originals: usize, pointers: *mut usize) {
+        unsafe { crate::reductions::remap(count, originals, pointers) };
+    }
+
+    "GOMP_5.0", "VERSION":
+    fn GOMP_workshare_task_reduction_unregister(is_cancelled: bool) {
+        let thread = here();
+        let group = thread.task().group;
+        let reductions = unsafe { group.as_ref() }.map_or(ptr::null_mut(), |group| group.reductions.get());
+        tasks::end_group();
+        if !is_cancelled {
+            team::barrier();
+        }
+        if here().number == 0 && !reductions.is_null() {
+            unsafe { crate::reductions::unregister(reductions) };
+        }
+    }
+
+    "GOMP_4.5", "VERSION":
+    fn GOMP_taskloop(
+        function: Fn, data: *mut u8, copy: Copy, bytes: i64, align: i64, flags: u32, tasks: u64, priority: i32,
+        first: i64, end: i64, step: i64,
+    ) {
+        let data = Data::new(data, copy, bytes, align);
+        let start = crate::work::LoopStart::signed(crate::settings::Kind::Static, first, end, step, 0);
+        unsafe { taskloop(function, data, flags, tasks, priority, start) };
+    }
+
+    "GOMP_4.5", "VERSION":
+    fn GOMP_taskloop_ull(
+        function: Fn, data: *mut u8, copy: Copy, bytes: i64, align: i64, flags: u32, tasks: u64, priority: i32,
+        first: u64, end: u64, step: u64,
+    ) {
+        let data = Data::new(data, copy, bytes, align);
+        let is_up = flags & UP != 0;
+        let start = crate::work::LoopStart::unsigned(crate::settings::Kind::Static, is_up, first, end, step, 0);
+        unsafe { taskloop(function, data, flags, tasks, priority, start) };
+    }
+}
+
+fn register(reductions: *mut usize) {
+    let thread = here();
+    let threads = thread.team().size as usize;
+    let group = thread.task().group;
+    if let Some(group) = unsafe { group.as_ref() } {
+        let outer = outer_reductions(ptr::from_ref(group).cast_mut());
+        unsafe { crate::reductions::register(reductions, outer, ptr::null_mut(), threads) };
+        group.reductions.set(reductions);
+    }
+}
+
+/// A task of which more is said.
+#[cold]
+unsafe fn said(
+    function: Fn,
+    data: Data,
+    if_clause: bool,
+    flags: u32,
+    depend: *const *mut u8,
+    priority: i32,
+    detach: *mut *mut u8,
+) {
+    unsafe {
+        let accesses = if flags & DEPEND != 0 { accesses(depend) } else { Vec::new() };
+        let mut event = ptr::null();
+        if flags & DETACH != 0 {
+            event = Event::new();
+            *detach = event.cast_mut().cast();
+            if !data.at.is_null() {
+                *data.at.cast::<*mut u8>() = event.cast_mut().cast();
+            }
+        }
+        let priority = if flags & PRIORITY != 0 { priority } else { 0 };
+        let record = record(here(), function, data);
+        (*record).task.is_final |= flags & FINAL != 0;
+        (*record).event = event;
+        tasks::spawn(record, Said { is_undeferred: !if_clause, priority, accesses });
+    }
+}
+
+unsafe fn taskloop(function: Fn, data: Data, flags: u32, wanted: u64, priority: i32, start: crate::work::LoopStart) {
+    if crate::settings::get().cancels && tasks::is_dropped(here()) {
+        return;
+    }
+    let count = start.count;
+    let has_group = flags & NOGROUP == 0;
+    if count == 0 {
+        return;
+    }
+    if has_group {
+        tasks::begin_group();
+        if flags & REDUCTION != 0 {
+            // Behind the bounds.
+            register(unsafe { *data.at.cast::<*mut usize>().add(2) });
+        }
+    }
+    let threads = u64::from(here().team().size);
+    let cuts = cut(count, wanted, flags & GRAINSIZE != 0, flags & STRICT != 0, threads);
+    for task in 0..cuts.0 {
+        let (low, high) = part(cuts, count, task);
+        let (low, high) = (start.value(low), start.bound(high));
+        unsafe {
+            let record = record(here(), function, data);
+            let bounds = (*record).data.cast::<u64>();
+            *bounds = low;
+            *bounds.add(1) = high;
+            (*record).task.is_final |= flags & FINAL != 0;
+            let is_undeferred = flags & IF == 0;
+            let thread = here();
+            if is_undeferred || priority > 0 || tasks::runs_at_once(thread) {
+                let priority = if flags & PRIORITY != 0 { priority } else { 0 };
+                tasks::spawn(record, Said { is_undeferred, priority, accesses: Vec::new() });
+            } else {
+                tasks::queue(thread, record);
+            }
+        }
+    }
+    if has_group {
+        tasks::end_group();
+    }
+}

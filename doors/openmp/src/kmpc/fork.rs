@@ -1,0 +1,269 @@
+//! Regions.
+
+use super::Location;
+use crate::exports::exports;
+use crate::team::{self, Function, Region, Team};
+use crate::thread::{Outer, Task, here};
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Calls a region's function with pointers to the thread's numbers, and with the words that follow. At least four can be read.
+#[inline]
+pub(crate) unsafe fn invoke(function: *const (), id: i32, number: i32, count: usize, words: *const *mut u8) {
+    let (id, number) = (Cell::new(id), Cell::new(number));
+    unsafe { vicus_omp_call(function, id.as_ptr(), number.as_ptr(), count, words) };
+}
+
+unsafe extern "C-unwind" {
+    fn vicus_omp_call(function: *const (), id: *mut i32, number: *mut i32, count: usize, words: *const *mut u8);
+}
+
+#[cfg(target_arch = "x86_64")]
+core::arch::global_asm!(
+    ".pushsection .text.vicus_omp_call,\"ax\",@progbits",
+    ".hidden vicus_omp_call",
+    ".globl vicus_omp_call",
+    ".type vicus_omp_call, @function",
+    "vicus_omp_call:",
+    ".cfi_startproc",
+    "push rbp",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset rbp, -16",
+    "mov rbp, rsp",
+    ".cfi_def_cfa_register rbp",
+    "mov rax, rdi",
+    "mov rdi, rsi",
+    "mov rsi, rdx",
+    "mov r10, r8",
+    // Four words go into registers, the rest onto the stack.
+    "sub rcx, 4",
+    "jle 3f",
+    "lea r11, [rcx * 8 + 15]",
+    "and r11, -16",
+    "sub rsp, r11",
+    "xor r11d, r11d",
+    "2:",
+    "mov rdx, [r10 + r11 * 8 + 32]",
+    "mov [rsp + r11 * 8], rdx",
+    "inc r11",
+    "cmp r11, rcx",
+    "jl 2b",
+    "3:",
+    "mov rdx, [r10]",
+    "mov rcx, [r10 + 8]",
+    "mov r8, [r10 + 16]",
+    "mov r9, [r10 + 24]",
+    "call rax",
+    "leave",
+    ".cfi_def_cfa rsp, 8",
+    "ret",
+    ".cfi_endproc",
+    ".size vicus_omp_call, . - vicus_omp_call",
+    ".popsection",
+);
+
+/// A function with a variable number of arguments: puts those behind the third into an array, and calls another function with it. All
+/// are words: pointers, or numbers that clang passes as such.
+#[cfg(target_arch = "x86_64")]
+macro_rules! variadic {
+    ($($node:literal: $(#[$attribute:meta])* fn $name:ident calls $function:ident;)*) => {$(
+        $(#[$attribute])*
+        #[unsafe(naked)]
+        #[unsafe(export_name = concat!("vicus_", stringify!($name)))]
+        pub(crate) unsafe extern "C-unwind" fn $name() {
+            core::arch::naked_asm!(
+                "push rbp",
+                "mov rbp, rsp",
+                "movsxd r10, esi",
+                "lea r11, [r10 * 8 + 47]",
+                "and r11, -16",
+                "sub rsp, r11",
+                "mov [rsp], rcx",
+                "mov [rsp + 8], r8",
+                "mov [rsp + 16], r9",
+                "mov r11d, 3",
+                "2:",
+                "cmp r11, r10",
+                "jge 3f",
+                "mov rax, [rbp + r11 * 8 - 8]",
+                "mov [rsp + r11 * 8], rax",
+                "inc r11",
+                "jmp 2b",
+                "3:",
+                "mov rcx, rsp",
+                "call {function}",
+                "leave",
+                "ret",
+                function = sym $function,
+            )
+        }
+        core::arch::global_asm!(
+            concat!(".symver vicus_", stringify!($name), ", ", stringify!($name), "@@", $node),
+        );
+    )*};
+}
+
+#[cfg(target_arch = "x86_64")]
+variadic! {
+    "VERSION":
+    /// `void __kmpc_fork_call(ident_t *, kmp_int32 count, kmpc_micro, ...)`
+    fn __kmpc_fork_call calls fork;
+
+    "VERSION":
+    /// `void __kmpc_fork_teams(ident_t *, kmp_int32 count, kmpc_micro, ...)`
+    fn __kmpc_fork_teams calls fork_teams;
+}
+
+/// Whether the program is one of clang's.
+pub(crate) static IS_USED: AtomicBool = AtomicBool::new(false);
+
+extern "C-unwind" fn fork(_location: Location, count: i32, function: *const (), words: *const *mut u8) {
+    if !IS_USED.load(Ordering::Relaxed) {
+        IS_USED.store(true, Ordering::Relaxed);
+    }
+    let thread = here();
+    let wanted = std::mem::take(&mut thread.next_threads);
+    let bind = std::mem::take(&mut thread.next_bind);
+    let function = Function::Kmpc(function, count as usize, words);
+    let size = team::resolve(thread, wanted);
+    team::run(Region { function, size, bind, begins: None, group: ptr::null_mut() });
+}
+
+extern "C-unwind" fn fork_teams(_location: Location, count: i32, function: *const (), words: *const *mut u8) {
+    let (teams, threads) = std::mem::take(&mut here().next_teams);
+    let teams = if teams == 0 { crate::api::default_teams() } else { teams };
+    crate::teams::run(Function::Kmpc(function, count as usize, words), teams, threads);
+}
+
+/// A region of one thread that is between two calls.
+pub(crate) struct Serialized {
+    _team: Box<Team>,
+    outer: Outer,
+    _task: Box<Task>,
+}
+
+/// The thread begins a region of its own.
+pub(crate) fn begin_serialized() {
+    let thread = here();
+    let outer_team = thread.team();
+    let icv = thread.task().icv;
+    let team = Box::new(Team::initial());
+    team.level.set(outer_team.level.get() + 1);
+    team.active_level.set(outer_team.active_level.get());
+    team.outer.set(outer_team);
+    team.outer_number.set(thread.number);
+    let mut task =
+        Box::new(Task { icv, is_final: false, is_explicit: false, group: ptr::null_mut(), kmp: ptr::null_mut() });
+    let outer = thread.set_aside();
+    thread.team = &raw const *team;
+    thread.number = 0;
+    thread.is_seated = false;
+    thread.task = &raw mut *task;
+    (thread.loops, thread.singles, thread.gathers) = (0, 0, 0);
+    thread.serialized.push(Serialized { _team: team, outer, _task: task });
+}
+
+/// It ends it.
+pub(crate) fn end_serialized() {
+    let thread = here();
+    if let Some(Serialized { outer, .. }) = thread.serialized.pop() {
+        thread.resume(outer);
+    }
+}
+
+exports! {
+    "VERSION":
+    fn __kmpc_fork_call_if(
+        location: Location, count: i32, function: *const (), condition: i32, words: *mut u8,
+    ) {
+        let words = [words, ptr::null_mut(), ptr::null_mut(), ptr::null_mut()];
+        if condition == 0 {
+            here().next_threads = 1;
+        }
+        fork(location, count, function, words.as_ptr());
+    }
+
+    "VERSION":
+    fn __kmpc_begin(_location: Location, _flags: i32) {}
+
+    "VERSION":
+    fn __kmpc_end(_location: Location) {}
+
+    "VERSION":
+    fn __kmpc_global_thread_num(_location: Location) -> i32 {
+        here().id as i32
+    }
+
+    "VERSION":
+    fn __kmpc_bound_thread_num(_location: Location) -> i32 {
+        here().number as i32
+    }
+
+    "VERSION":
+    fn __kmpc_global_num_threads(_location: Location) -> i32 {
+        here().team().size as i32
+    }
+
+    "VERSION":
+    fn __kmpc_bound_num_threads(_location: Location) -> i32 {
+        here().team().size as i32
+    }
+
+    "VERSION":
+    fn __kmpc_in_parallel(_location: Location) -> i32 {
+        i32::from(here().team().active_level.get() > 0)
+    }
+
+    "VERSION":
+    fn __kmpc_ok_to_fork(_location: Location) -> i32 {
+        1
+    }
+
+    "VERSION":
+    fn __kmpc_push_num_threads(_location: Location, _thread: i32, threads: i32) {
+        here().next_threads = threads.max(0) as u32;
+    }
+
+    "VERSION":
+    fn __kmpc_push_num_threads_strict(
+        _location: Location, _thread: i32, threads: i32, _severity: i32, _message: *const u8,
+    ) {
+        here().next_threads = threads.max(0) as u32;
+    }
+
+    "VERSION":
+    fn __kmpc_push_proc_bind(_location: Location, _thread: i32, bind: i32) {
+        here().next_bind = bind.clamp(0, 4) as u8;
+    }
+
+    "VERSION":
+    fn __kmpc_push_num_teams(_location: Location, _thread: i32, teams: i32, threads: i32) {
+        here().next_teams = (teams.max(0) as u32, threads.max(0) as u32);
+    }
+
+    "VERSION":
+    fn __kmpc_push_num_teams_51(_location: Location, _thread: i32, _least: i32, teams: i32, threads: i32) {
+        here().next_teams = (teams.max(0) as u32, threads.max(0) as u32);
+    }
+
+    "VERSION":
+    fn __kmpc_set_thread_limit(_location: Location, _thread: i32, limit: i32) {
+        if limit > 0 {
+            here().task().icv.thread_limit = limit;
+        }
+    }
+
+    "VERSION":
+    fn __kmpc_serialized_parallel(_location: Location, _thread: i32) {
+        let thread = here();
+        thread.next_threads = 0;
+        thread.next_bind = 0;
+        begin_serialized();
+    }
+
+    "VERSION":
+    fn __kmpc_end_serialized_parallel(_location: Location, _thread: i32) {
+        end_serialized();
+    }
+}

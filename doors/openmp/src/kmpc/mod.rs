@@ -1,0 +1,24 @@
+//! What programs of clang call: `__kmpc_*`, as LLVM's `kmp.h` declares it. `location` says where in the source; `_thread` is the number that
+//! [`fork`] gives out, which the library does not need.
+
+mod atomics;
+pub(crate) mod fork;
+mod loops;
+mod sync;
+pub(crate) mod tasks;
+
+/// clang's record of a task. What the task has for itself stands behind it.
+#[repr(C)]
+pub(crate) struct KmpTask {
+    pub(crate) shareds: *mut u8,
+    pub(crate) entry: Option<Entry>,
+    /// Where an untied task goes on.
+    pub(crate) part: i32,
+    pub(crate) destructors: Option<Entry>,
+    pub(crate) priority: usize,
+}
+
+pub(crate) type Entry = unsafe extern "C-unwind" fn(i32, *mut KmpTask) -> i32;
+
+/// A place in the source.
+pub(crate) type Location = *const u8;

@@ -1,0 +1,495 @@
+//! Tasks.
+//!
+//! An untied task of clang comes back in parts: at each place where it may change its thread it queues itself again and returns. Its parts
+//! are run one after the other, by the thread that began it.
+
+use super::{Entry, KmpTask, Location};
+use crate::exports::exports;
+use crate::reductions::{Input, Reductions};
+use crate::taskloop::{cut, part};
+use crate::tasks::{self, Event, Record, Said};
+use crate::thread::{Group, here};
+use std::ptr;
+use std::sync::atomic::Ordering;
+use vicus::tasks::{Access, Mode};
+use vicus::team::{begin_child, end_child};
+
+const FINAL: u32 = 2;
+const DESTRUCTORS: u32 = 8;
+const PRIORITY: u32 = 0x20;
+const DETACHABLE: u32 = 0x40;
+/// The task has queued its next part.
+const AGAIN: u32 = 1 << 31;
+
+/// A `depend` clause's address, with how many bytes it has there.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Depend {
+    address: usize,
+    bytes: usize,
+    flags: u8,
+}
+
+/// Data that an `affinity` clause names.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Affinity {
+    address: usize,
+    bytes: usize,
+    flags: u32,
+}
+
+/// The library's record of a task.
+fn record_of(task: *mut KmpTask) -> *mut Record {
+    task.cast::<Record>().wrapping_sub(1)
+}
+
+/// Runs all parts of a task.
+///
+/// # Safety
+/// It is run once.
+#[inline]
+pub(crate) unsafe fn run(record: *mut Record) {
+    unsafe {
+        let task = (*record).task.kmp;
+        let id = here().id as i32;
+        if let Some(entry) = (*task).entry {
+            loop {
+                entry(id, task);
+                if (*record).flags & AGAIN == 0 {
+                    break;
+                }
+                (*record).flags &= !AGAIN;
+            }
+        }
+        if (*record).flags & DESTRUCTORS != 0 {
+            destroy(id, task);
+        }
+    }
+}
+
+unsafe fn destroy(id: i32, task: *mut KmpTask) {
+    unsafe {
+        if let Some(destructors) = (*task).destructors {
+            destructors(id, task);
+        }
+    }
+}
+
+/// Ends what a task has.
+///
+/// # Safety
+/// It is not used any more.
+pub(crate) unsafe fn drop_unrun(record: *mut Record) {
+    unsafe {
+        if (*record).flags & DESTRUCTORS != 0 {
+            destroy(here().id as i32, (*record).task.kmp);
+        }
+    }
+}
+
+unsafe fn new_task(flags: u32, bytes: usize, shared_bytes: usize, entry: Option<Entry>) -> *mut KmpTask {
+    let thread = here();
+    let behind = bytes.max(size_of::<KmpTask>()).next_multiple_of(16);
+    let record = tasks::new_record(thread, behind + shared_bytes);
+    unsafe {
+        let task = record.add(1).cast::<KmpTask>();
+        (*record).flags = flags & 0xffff;
+        (*record).bytes = (behind as u32, shared_bytes as u32);
+        (*record).task.kmp = task;
+        (*record).task.is_final |= flags & FINAL != 0;
+        (*task).shareds = if shared_bytes == 0 { ptr::null_mut() } else { task.cast::<u8>().add(behind) };
+        (*task).entry = entry;
+        (*task).part = 0;
+        task
+    }
+}
+
+/// Order is by the first byte. How many bytes there are says where the task goes.
+unsafe fn accesses(count: i32, depends: *const Depend, more: i32, others: *const Depend) -> (Vec<Access>, Vec<Access>) {
+    let one = |at: *const Depend, index: usize| unsafe { *at.add(index) };
+    let all = (0..count.max(0) as usize).map(|index| one(depends, index));
+    let all = all.chain((0..more.max(0) as usize).map(|index| one(others, index)));
+    let (mut ordered, mut touched) = (Vec::new(), Vec::new());
+    for Depend { address, bytes, flags } in all {
+        let mode = if flags & 0xf == 1 { Mode::Read } else { Mode::ReadWrite };
+        if flags & 0x80 != 0 || address == 0 {
+            ordered.push(Access::new(0, usize::MAX, Mode::ReadWrite));
+            continue;
+        }
+        ordered.push(Access::new(address, 1, mode));
+        if bytes > 1 {
+            touched.push(Access::new(address, bytes, mode));
+        }
+    }
+    (ordered, touched)
+}
+
+/// Spawns a task, or queues the next part of the running one.
+#[inline]
+fn spawn(task: *mut KmpTask) -> i32 {
+    let record = record_of(task);
+    let thread = here();
+    unsafe {
+        if thread.task().kmp == task {
+            (*record).flags |= AGAIN;
+            return 0;
+        }
+        if crate::settings::get().cancels && tasks::is_dropped(thread) {
+            tasks::finish(record);
+            return 0;
+        }
+        if (*record).flags & (PRIORITY | DETACHABLE) == 0 && (*record).affinity.is_empty() {
+            if tasks::runs_at_once(thread) {
+                tasks::run_at_once(record);
+            } else {
+                tasks::queue(thread, record);
+            }
+            return 0;
+        }
+        tasks::spawn(record, Said { priority: priority(record), ..Said::default() });
+    }
+    0
+}
+
+unsafe fn priority(record: *mut Record) -> i32 {
+    unsafe { if (*record).flags & PRIORITY != 0 { (*(*record).task.kmp).priority as i32 } else { 0 } }
+}
+
+/// The reductions of a group or of those around it, for a variable.
+fn copy(mut group: *mut Group, variable: *mut u8) -> *mut u8 {
+    let number = here().number;
+    while let Some(one) = unsafe { group.as_ref() } {
+        let reductions = one.kmp.get();
+        if let Some(reductions) = unsafe { reductions.as_ref() }
+            && let Some(copy) = reductions.copy(number, variable)
+        {
+            return copy;
+        }
+        group = one.outer;
+    }
+    crate::settings::fail(&format!("no reduction is known for the variable at {variable:p}"))
+}
+
+/// What older compilers say of a variable.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct OldInput {
+    shared: *mut u8,
+    bytes: usize,
+    init: Option<unsafe extern "C-unwind" fn(*mut u8, *mut u8)>,
+    fini: Option<unsafe extern "C-unwind" fn(*mut u8)>,
+    combine: Option<unsafe extern "C-unwind" fn(*mut u8, *mut u8)>,
+    flags: u32,
+}
+
+unsafe fn old_inputs(count: i32, inputs: *const OldInput) -> Vec<Input> {
+    let one = |index: usize| {
+        let OldInput { shared, bytes, init, fini, combine, flags } = unsafe { *inputs.add(index) };
+        Input { shared, original: shared, bytes, init, fini, combine, flags }
+    };
+    (0..count.max(0) as usize).map(one).collect()
+}
+
+unsafe fn inputs(count: i32, inputs: *const Input) -> Vec<Input> {
+    (0..count.max(0) as usize).map(|index| unsafe { *inputs.add(index) }).collect()
+}
+
+/// Reductions of the innermost group.
+fn reduce(inputs: &[Input]) -> *mut Group {
+    let thread = here();
+    let group = thread.task().group;
+    if let Some(group) = unsafe { group.as_ref() } {
+        group.kmp.set(Box::into_raw(Reductions::new(inputs, thread.team().size, true)));
+    }
+    group
+}
+
+/// Opens a group on each thread of a team, whose reductions are the same.
+fn reduce_together(is_loop: i32, inputs: &[Input]) -> *mut Group {
+    let group = tasks::begin_group();
+    let thread = here();
+    let team = thread.team();
+    let place = &team.shared_reductions[usize::from(is_loop != 0)];
+    let mut found = place.load(Ordering::Acquire);
+    if found.is_null() {
+        let mut new = Reductions::new(inputs, team.size, true);
+        new.share(team.size, place);
+        let new = Box::into_raw(new);
+        found = match place.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => new,
+            Err(other) => {
+                drop(unsafe { Box::from_raw(new) });
+                other
+            }
+        };
+    }
+    unsafe {
+        (*found).add_own(thread.number, inputs);
+        (*group).kmp.set(found);
+    }
+    group
+}
+
+exports! {
+    "VERSION":
+    fn __kmpc_omp_task_alloc(
+        _location: Location, _thread: i32, flags: i32, bytes: usize, shared_bytes: usize, entry: Option<Entry>,
+    ) -> *mut KmpTask {
+        unsafe { new_task(flags as u32, bytes, shared_bytes, entry) }
+    }
+
+    "VERSION":
+    fn __kmpc_omp_target_task_alloc(
+        _location: Location, _thread: i32, flags: i32, bytes: usize, shared_bytes: usize, entry: Option<Entry>,
+        _device: i64,
+    ) -> *mut KmpTask {
+        unsafe { new_task(flags as u32, bytes, shared_bytes, entry) }
+    }
+
+    "VERSION":
+    fn __kmpc_omp_task(_location: Location, _thread: i32, task: *mut KmpTask) -> i32 {
+        spawn(task)
+    }
+
+    "VERSION":
+    fn __kmpc_omp_task_parts(_location: Location, _thread: i32, task: *mut KmpTask) -> i32 {
+        spawn(task)
+    }
+
+    "VERSION":
+    fn __kmpc_omp_task_with_deps(
+        _location: Location, _thread: i32, task: *mut KmpTask, count: i32, depends: *const Depend, more: i32,
+        others: *const Depend,
+    ) -> i32 {
+        let record = record_of(task);
+        unsafe {
+            if crate::settings::get().cancels && tasks::is_dropped(here()) {
+                tasks::finish(record);
+                return 0;
+            }
+            let (accesses, touched) = accesses(count, depends, more, others);
+            if !touched.is_empty() {
+                (*record).affinity.extend(touched);
+            }
+            tasks::spawn(record, Said { priority: priority(record), accesses, ..Said::default() });
+        }
+        0
+    }
+
+    "VERSION":
+    fn __kmpc_omp_wait_deps(
+        _location: Location, _thread: i32, count: i32, depends: *const Depend, more: i32, others: *const Depend,
+    ) {
+        tasks::wait_for(&unsafe { accesses(count, depends, more, others) }.0);
+    }
+
+    "VERSION":
+    fn __kmpc_omp_taskwait_deps_51(
+        _location: Location, _thread: i32, count: i32, depends: *const Depend, more: i32, others: *const Depend,
+        _is_nowait: i32,
+    ) {
+        tasks::wait_for(&unsafe { accesses(count, depends, more, others) }.0);
+    }
+
+    "VERSION":
+    fn __kmpc_omp_task_begin_if0(_location: Location, _thread: i32, task: *mut KmpTask) {
+        let thread = here();
+        let included = if thread.is_seated && !thread.task().is_final { begin_child() } else { None };
+        let outer = thread.task;
+        thread.task = unsafe { &raw mut (*record_of(task)).task };
+        thread.included.push((included, outer));
+    }
+
+    "VERSION":
+    fn __kmpc_omp_task_complete_if0(_location: Location, _thread: i32, task: *mut KmpTask) {
+        let record = record_of(task);
+        unsafe {
+            // The compiler has run the first part of it.
+            while (*record).flags & AGAIN != 0 {
+                (*record).flags &= !AGAIN;
+                if let Some(entry) = (*task).entry {
+                    entry(here().id as i32, task);
+                }
+            }
+            let thread = here();
+            if let Some((included, outer)) = thread.included.pop() {
+                thread.task = outer;
+                if let Some(included) = included {
+                    end_child(included);
+                }
+            }
+            tasks::complete(record);
+        }
+    }
+
+    "VERSION":
+    fn __kmpc_omp_taskwait(_location: Location, _thread: i32) -> i32 {
+        tasks::wait();
+        0
+    }
+
+    "VERSION":
+    fn __kmpc_omp_taskyield(_location: Location, _thread: i32, _end: i32) -> i32 {
+        tasks::give_way();
+        0
+    }
+
+    "VERSION":
+    fn __kmpc_omp_has_task_team(_thread: i32) -> bool {
+        here().is_seated
+    }
+
+    "VERSION":
+    fn __kmpc_omp_reg_task_with_affinity(
+        _location: Location, _thread: i32, task: *mut KmpTask, count: i32, affinity: *const Affinity,
+    ) -> i32 {
+        unsafe {
+            let all = (0..count.max(0) as usize).map(|index| *affinity.add(index));
+            let all = all.map(|one| Access::new(one.address, one.bytes.max(1), Mode::ReadWrite));
+            (*record_of(task)).affinity.extend(all);
+        }
+        0
+    }
+
+    "VERSION":
+    fn __kmpc_task_allow_completion_event(_location: Location, _thread: i32, task: *mut KmpTask) -> *mut u8 {
+        let record = record_of(task);
+        unsafe {
+            if (*record).event.is_null() {
+                (*record).event = Event::new();
+            }
+            (*record).event.cast_mut().cast()
+        }
+    }
+
+    "VERSION":
+    fn __kmpc_taskgroup(_location: Location, _thread: i32) {
+        tasks::begin_group();
+    }
+
+    "VERSION":
+    fn __kmpc_end_taskgroup(_location: Location, _thread: i32) {
+        tasks::end_group();
+    }
+
+    "VERSION":
+    fn __kmpc_task_reduction_init(_thread: i32, count: i32, given: *const OldInput) -> *mut Group {
+        reduce(&unsafe { old_inputs(count, given) })
+    }
+
+    "VERSION":
+    fn __kmpc_taskred_init(_thread: i32, count: i32, given: *const Input) -> *mut Group {
+        reduce(&unsafe { inputs(count, given) })
+    }
+
+    "VERSION":
+    fn __kmpc_task_reduction_modifier_init(
+        _location: Location, _thread: i32, is_loop: i32, count: i32, given: *const OldInput,
+    ) -> *mut Group {
+        reduce_together(is_loop, &unsafe { old_inputs(count, given) })
+    }
+
+    "VERSION":
+    fn __kmpc_taskred_modifier_init(
+        _location: Location, _thread: i32, is_loop: i32, count: i32, given: *const Input,
+    ) -> *mut Group {
+        reduce_together(is_loop, &unsafe { inputs(count, given) })
+    }
+
+    "VERSION":
+    fn __kmpc_task_reduction_modifier_fini(_location: Location, _thread: i32, _is_loop: i32) {
+        tasks::end_group();
+    }
+
+    "VERSION":
+    fn __kmpc_task_reduction_get_th_data(_thread: i32, group: *mut Group, variable: *mut u8) -> *mut u8 {
+        copy(if group.is_null() { here().task().group } else { group }, variable)
+    }
+
+    "VERSION":
+    fn __kmpc_taskloop(
+        _location: Location, _thread: i32, task: *mut KmpTask, if_clause: i32, lower: *mut u64, upper: *mut u64,
+        step: i64, nogroup: i32, sched: i32, wanted: u64, duplicate: *const (),
+    ) {
+        let bounds = Bounds { lower, upper, step };
+        unsafe { taskloop(task, if_clause != 0, bounds, nogroup != 0, (sched, wanted, false), duplicate) };
+    }
+
+    "VERSION":
+    fn __kmpc_taskloop_5(
+        _location: Location, _thread: i32, task: *mut KmpTask, if_clause: i32, lower: *mut u64, upper: *mut u64,
+        step: i64, nogroup: i32, sched: i32, wanted: u64, modifier: i32, duplicate: *const (),
+    ) {
+        let bounds = Bounds { lower, upper, step };
+        unsafe { taskloop(task, if_clause != 0, bounds, nogroup != 0, (sched, wanted, modifier != 0), duplicate) };
+    }
+}
+
+/// The bounds of a taskloop, which lie in its task.
+struct Bounds {
+    lower: *mut u64,
+    upper: *mut u64,
+    step: i64,
+}
+
+type Duplicate = unsafe extern "C-unwind" fn(*mut KmpTask, *mut KmpTask, i32);
+
+unsafe fn taskloop(
+    pattern: *mut KmpTask,
+    if_clause: bool,
+    bounds: Bounds,
+    has_no_group: bool,
+    (sched, wanted, is_strict): (i32, u64, bool),
+    duplicate: *const (),
+) {
+    unsafe {
+        let record = record_of(pattern);
+        let Bounds { lower, upper, step } = bounds;
+        let (first, last) = (*lower, *upper);
+        let count = if step >= 0 {
+            last.wrapping_sub(first).wrapping_add(step as u64) / (step as u64).max(1)
+        } else {
+            first.wrapping_sub(last).wrapping_add(step.unsigned_abs()) / step.unsigned_abs()
+        };
+        let is_dropped = crate::settings::get().cancels && tasks::is_dropped(here());
+        if !has_no_group {
+            tasks::begin_group();
+        }
+        if !is_dropped && count > 0 {
+            let threads = u64::from(here().team().size);
+            // Without a clause, some more tasks than threads.
+            let wanted = if sched == 0 { 0 } else { wanted };
+            let threads = if sched == 0 { threads * 10 } else { threads };
+            let cuts = cut(count, wanted, sched == 1, is_strict, threads);
+            let (lower_at, upper_at) =
+                (lower.addr().wrapping_sub(pattern.addr()), upper.addr().wrapping_sub(pattern.addr()));
+            let value = |iteration: u64| first.wrapping_add(iteration.wrapping_mul(step as u64));
+            for number in 0..cuts.0 {
+                let (low, high) = part(cuts, count, number);
+                let (bytes, shared_bytes) = ((*record).bytes.0 as usize, (*record).bytes.1 as usize);
+                let task = new_task((*record).flags, bytes, shared_bytes, (*pattern).entry);
+                let own_shareds = (*task).shareds;
+                ptr::copy_nonoverlapping(pattern.cast::<u8>(), task.cast::<u8>(), bytes + shared_bytes);
+                (*task).shareds = own_shareds;
+                (*record_of(task)).task.is_final |= (*record).task.is_final;
+                let is_last = number + 1 == cuts.0;
+                *task.byte_add(lower_at).cast::<u64>() = value(low);
+                *task.byte_add(upper_at).cast::<u64>() = if is_last { last } else { value(high - 1) };
+                if !duplicate.is_null() {
+                    let duplicate: Duplicate = std::mem::transmute(duplicate);
+                    duplicate(task, pattern, i32::from(is_last));
+                }
+                if if_clause {
+                    spawn(task);
+                } else {
+                    tasks::run_at_once(record_of(task));
+                }
+            }
+        }
+        tasks::finish(record);
+        if !has_no_group {
+            tasks::end_group();
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! An OpenMP runtime: programs of gcc and of clang, without a change, on teams of worlds/machine.
+//!
+//! ```text
+//!  a program ── GOMP_* (gcc) ─┐
+//!            ── __kmpc_* (clang) ─┼─▶ team.rs (regions), work.rs (loops), tasks.rs ──▶ vicus::team, vicus::tasks
+//!            ── omp_* ───────────┘
+//! ```
+//!
+//! It is a shared library, `libvicus_omp.so`, that is loaded before the compiler's own (`LD_PRELOAD`), or found instead of it by its name. All
+//! functions have the versions that programs ask for ([`exports`]).
+//!
+//! # Unsafe code
+//!
+//! Everything here is called by compiled programs, with pointers whose meaning the two interfaces define: gcc's `libgomp_g.h`, LLVM's
+//! `kmp.h`. There is no safe layer above that could hold them to it. So this crate asks for unsafe code as a whole, under these rules:
+//!
+//! * A pointer from a program is used as its interface says, and not after the call, unless that says so.
+//! * A [`thread::Thread`] is used by its own thread alone. References to it end before the program's code runs, which may call back.
+//! * A [`team::Team`] lives as long as the process. Its cells are written by the thread that begins a region, before it calls the others.
+//! * A [`tasks::Record`] belongs to the task that it is of, and is freed by the thread that has run it.
+//!
+//! What tasks share, queues, counts and sleep, is in worlds/machine, which asks site by site.
+
+#![expect(unsafe_code, reason = "all that calls this crate is compiled by others; see above")]
+#![expect(clippy::undocumented_unsafe_blocks, reason = "the rules for all of them stand above")]
+#![cfg(target_os = "linux")]
+
+mod api;
+mod exports;
+mod gomp;
+mod kmpc;
+mod locks;
+mod memory;
+mod names;
+mod places;
+mod process;
+mod reductions;
+mod settings;
+mod taskloop;
+mod tasks;
+mod team;
+mod teams;
+mod thread;
+mod wait;
+mod work;

@@ -1,0 +1,171 @@
+//! Locks of programs. A simple one has four bytes in gcc's header, so it is a word; a nested one has eight in LLVM's, a pointer.
+//!
+//! The old versions of these functions, in which threads own locks and not tasks, are these as well: a thread's task is one of its own.
+
+use crate::exports::exports;
+use crate::thread::{Task, here};
+use crate::wait::Lock;
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// A nested lock.
+pub(crate) struct Nested {
+    lock: Lock,
+    /// The task that holds it.
+    owner: AtomicPtr<Task>,
+    count: Cell<i32>,
+}
+
+/// What the pointer in a program's lock points to; it is made if the program has not asked for that.
+fn nested<'a>(place: *const AtomicPtr<Nested>) -> &'a Nested {
+    let place = unsafe { &*place };
+    let found = place.load(Ordering::Acquire);
+    if !found.is_null() {
+        return unsafe { &*found };
+    }
+    let new = Nested { lock: Lock::new(), owner: AtomicPtr::new(ptr::null_mut()), count: Cell::new(0) };
+    let new = Box::into_raw(Box::new(new));
+    match place.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => unsafe { &*new },
+        Err(other) => unsafe {
+            drop(Box::from_raw(new));
+            &*other
+        },
+    }
+}
+
+fn init_nested(place: *const AtomicPtr<Nested>) {
+    unsafe { (*place).store(ptr::null_mut(), Ordering::Release) };
+    nested(place);
+}
+
+fn destroy_nested(place: *const AtomicPtr<Nested>) {
+    let old = unsafe { (*place).swap(ptr::null_mut(), Ordering::AcqRel) };
+    if !old.is_null() {
+        drop(unsafe { Box::from_raw(old) });
+    }
+}
+
+/// How often the running task holds it then; 0 if another one does and `waits` is false.
+fn take_nested(place: *const AtomicPtr<Nested>, waits: bool) -> i32 {
+    let one = nested(place);
+    let own = here().task;
+    if one.owner.load(Ordering::Relaxed) != own {
+        if waits {
+            one.lock.lock();
+        } else if !one.lock.try_lock() {
+            return 0;
+        }
+        one.owner.store(own, Ordering::Relaxed);
+        one.count.set(0);
+    }
+    one.count.set(one.count.get() + 1);
+    one.count.get()
+}
+
+fn give_nested(place: *const AtomicPtr<Nested>) {
+    let one = nested(place);
+    one.count.set(one.count.get() - 1);
+    if one.count.get() <= 0 {
+        one.owner.store(ptr::null_mut(), Ordering::Relaxed);
+        if one.lock.is_held() {
+            one.lock.unlock();
+        }
+    }
+}
+
+/// The functions of locks, for C and Fortran, with both of gcc's versions.
+macro_rules! locks {
+    ($($type:ty: fn $name:ident($lock:ident) $(-> $result:ty)? $body:block)*) => {
+        exports! {$(
+            "OMP_3.0", "OMP_1.0", "VERSION":
+            fn $name($lock: *const $type) $(-> $result)? $body
+        )*}
+        $(const _: () = {
+            #[unsafe(export_name = concat!("vicus_", stringify!($name), "_"))]
+            unsafe extern "C-unwind" fn fortran(lock: *const $type) $(-> $result)? {
+                unsafe { $name(lock) }
+            }
+        };)*
+        $(core::arch::global_asm!(
+            concat!(".symver vicus_", stringify!($name), "_, ", stringify!($name), "_@@OMP_3.0"),
+            concat!(".symver vicus_", stringify!($name), "_, ", stringify!($name), "_@OMP_1.0"),
+            concat!(".symver vicus_", stringify!($name), "_, ", stringify!($name), "_@VERSION"),
+        );)*
+    };
+}
+
+locks! {
+    Lock: fn omp_init_lock(lock) { unsafe { (*lock).init() }; }
+    Lock: fn omp_destroy_lock(_lock) {}
+    Lock: fn omp_set_lock(lock) { unsafe { (*lock).lock() }; }
+    Lock: fn omp_unset_lock(lock) { unsafe { (*lock).unlock() }; }
+    Lock: fn omp_test_lock(lock) -> i32 { i32::from(unsafe { (*lock).try_lock() }) }
+    AtomicPtr<Nested>: fn omp_init_nest_lock(lock) { init_nested(lock); }
+    AtomicPtr<Nested>: fn omp_destroy_nest_lock(lock) { destroy_nested(lock); }
+    AtomicPtr<Nested>: fn omp_set_nest_lock(lock) { take_nested(lock, true); }
+    AtomicPtr<Nested>: fn omp_unset_nest_lock(lock) { give_nested(lock); }
+    AtomicPtr<Nested>: fn omp_test_nest_lock(lock) -> i32 { take_nested(lock, false) }
+}
+
+exports! {
+    "OMP_4.5", "VERSION":
+    fn omp_init_lock_with_hint(lock: *const Lock, _hint: usize) {
+        unsafe { (*lock).init() };
+    }
+
+    "OMP_4.5", "VERSION":
+    fn omp_init_nest_lock_with_hint(lock: *const AtomicPtr<Nested>, _hint: usize) {
+        init_nested(lock);
+    }
+
+    // What clang calls for locks of a program that is compiled with a source place for each.
+    "VERSION":
+    fn __kmpc_init_lock(_location: *const u8, _thread: i32, lock: *const Lock) {
+        unsafe { (*lock).init() };
+    }
+
+    "VERSION":
+    fn __kmpc_destroy_lock(_location: *const u8, _thread: i32, _lock: *const Lock) {}
+
+    "VERSION":
+    fn __kmpc_set_lock(_location: *const u8, _thread: i32, lock: *const Lock) {
+        unsafe { (*lock).lock() };
+    }
+
+    "VERSION":
+    fn __kmpc_unset_lock(_location: *const u8, _thread: i32, lock: *const Lock) {
+        unsafe { (*lock).unlock() };
+    }
+
+    "VERSION":
+    fn __kmpc_test_lock(_location: *const u8, _thread: i32, lock: *const Lock) -> i32 {
+        i32::from(unsafe { (*lock).try_lock() })
+    }
+
+    "VERSION":
+    fn __kmpc_init_nest_lock(_location: *const u8, _thread: i32, lock: *const AtomicPtr<Nested>) {
+        init_nested(lock);
+    }
+
+    "VERSION":
+    fn __kmpc_destroy_nest_lock(_location: *const u8, _thread: i32, lock: *const AtomicPtr<Nested>) {
+        destroy_nested(lock);
+    }
+
+    "VERSION":
+    fn __kmpc_set_nest_lock(_location: *const u8, _thread: i32, lock: *const AtomicPtr<Nested>) {
+        take_nested(lock, true);
+    }
+
+    "VERSION":
+    fn __kmpc_unset_nest_lock(_location: *const u8, _thread: i32, lock: *const AtomicPtr<Nested>) {
+        give_nested(lock);
+    }
+
+    "VERSION":
+    fn __kmpc_test_nest_lock(_location: *const u8, _thread: i32, lock: *const AtomicPtr<Nested>) -> i32 {
+        take_nested(lock, false)
+    }
+}

@@ -1,0 +1,367 @@
+//! Places: sets of processors to which the threads of a region are bound (`OMP_PLACES`, `OMP_PROC_BIND`).
+
+use crate::exports::exports;
+use crate::settings::{self, complain};
+use crate::team::Team;
+use crate::thread::{Thread, here};
+use std::fmt::Write as _;
+use std::sync::{Mutex, OnceLock};
+
+/// The processors that the process may use.
+fn allowed() -> &'static [usize] {
+    static ALLOWED: OnceLock<Vec<usize>> = OnceLock::new();
+    ALLOWED.get_or_init(own_processors)
+}
+
+/// The processors on which the calling thread may run.
+fn own_processors() -> Vec<usize> {
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set);
+        (0..libc::CPU_SETSIZE as usize).filter(|&cpu| libc::CPU_ISSET(cpu, &set)).collect()
+    }
+}
+
+/// All places.
+fn places() -> &'static [Vec<usize>] {
+    static PLACES: OnceLock<Vec<Vec<usize>>> = OnceLock::new();
+    PLACES.get_or_init(|| {
+        let settings = settings::get();
+        if settings.icv.bind == 0 && settings.places.is_none() {
+            return Vec::new();
+        }
+        let text = settings.places.as_deref().unwrap_or("cores");
+        let mut places = parse(text).unwrap_or_else(|| {
+            complain(&format!("OMP_PLACES={text} is left out: it names no places that are known"));
+            allowed().iter().map(|&cpu| vec![cpu]).collect()
+        });
+        for place in &mut places {
+            place.retain(|cpu| allowed().contains(cpu));
+        }
+        let before = places.len();
+        places.retain(|place| !place.is_empty());
+        if places.len() < before {
+            complain(&format!(
+                "OMP_PLACES={text}: {} places have no processor that may be used",
+                before - places.len()
+            ));
+        }
+        places
+    })
+}
+
+/// The value of a file of the kernel about a processor.
+fn of_cpu(cpu: usize, file: &str) -> Option<String> {
+    std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/{file}")).ok().map(|text| text.trim().to_owned())
+}
+
+fn node_of(cpu: usize) -> Option<String> {
+    let entries = std::fs::read_dir(format!("/sys/devices/system/cpu/cpu{cpu}")).ok()?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.into_iter().find(|name| name.starts_with("node"))
+}
+
+/// The processors, put together by what `key` says of each.
+fn grouped(key: impl Fn(usize) -> Option<String>) -> Vec<Vec<usize>> {
+    let mut groups: Vec<(Option<String>, Vec<usize>)> = Vec::new();
+    for &cpu in allowed() {
+        let key = key(cpu);
+        match groups.iter_mut().find(|(other, _)| key.is_some() && *other == key) {
+            Some((_, group)) => group.push(cpu),
+            None => groups.push((key, vec![cpu])),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+fn parse(text: &str) -> Option<Vec<Vec<usize>>> {
+    let text: String = text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>().to_ascii_lowercase();
+    if !text.contains('{') && !text.starts_with(|letter: char| letter.is_ascii_digit()) {
+        let (name, count) = match text.split_once('(') {
+            Some((name, count)) => {
+                (name, Some(count.strip_suffix(')')?.parse::<usize>().ok().filter(|&count| count > 0)?))
+            }
+            None => (text.as_str(), None),
+        };
+        let mut places = match name {
+            "threads" => allowed().iter().map(|&cpu| vec![cpu]).collect(),
+            "cores" => grouped(|cpu| of_cpu(cpu, "topology/thread_siblings_list")),
+            "sockets" => grouped(|cpu| of_cpu(cpu, "topology/physical_package_id")),
+            "ll_caches" => grouped(|cpu| {
+                (0..8).rev().find_map(|index| of_cpu(cpu, &format!("cache/index{index}/shared_cpu_list")))
+            }),
+            "numa_domains" => grouped(node_of),
+            _ => return None,
+        };
+        places.truncate(count.unwrap_or(usize::MAX));
+        return Some(places);
+    }
+    if !text.contains('{') {
+        // A list of processors, as gcc's own variable has it: `0 3 1-2 4-15:2`.
+        let one = |part: &str| -> Option<Vec<usize>> {
+            let (range, step) = part.split_once(':').map_or((part, "1"), |(range, step)| (range, step));
+            let (first, last) = range.split_once('-').map_or((range, range), |(first, last)| (first, last));
+            let step = step.parse::<usize>().ok().filter(|&step| step > 0)?;
+            Some((first.parse().ok()?..=last.parse().ok()?).step_by(step).collect())
+        };
+        let cpus: Option<Vec<Vec<usize>>> = text.split(',').map(one).collect();
+        return Some(cpus?.into_iter().flatten().map(|cpu| vec![cpu]).collect());
+    }
+    let mut places = Vec::new();
+    let mut rest = text.as_str();
+    loop {
+        let is_left_out = rest.starts_with('!');
+        rest = rest.trim_start_matches('!').strip_prefix('{')?;
+        let (inside, after) = rest.split_once('}')?;
+        let place = processors(inside)?;
+        let (numbers, more) = match after.find(",{").or_else(|| after.find(",!")) {
+            Some(at) => (&after[..at], Some(&after[at + 1..])),
+            None => (after, None),
+        };
+        let mut numbers = numbers.strip_prefix(':').into_iter().flat_map(|numbers| numbers.split(':'));
+        let count: usize = numbers.next().map_or(Some(1), |number| number.parse().ok())?;
+        let stride: i64 = numbers.next().map_or(Some(1), |number| number.parse().ok())?;
+        for at in 0..count as i64 {
+            let moved: Option<Vec<usize>> =
+                place.iter().map(|&cpu| usize::try_from(cpu as i64 + at * stride).ok()).collect();
+            let moved = moved?;
+            if is_left_out {
+                places.retain(|other| *other != moved);
+            } else {
+                places.push(moved);
+            }
+        }
+        match more {
+            Some(more) => rest = more,
+            None => return Some(places),
+        }
+    }
+}
+
+/// The processors between the braces of a place.
+fn processors(text: &str) -> Option<Vec<usize>> {
+    let mut all: Vec<usize> = Vec::new();
+    for part in text.split(',') {
+        let (is_left_out, part) = part.strip_prefix('!').map_or((false, part), |part| (true, part));
+        let mut numbers = part.split(':');
+        let first: usize = numbers.next()?.parse().ok()?;
+        let count: usize = numbers.next().map_or(Some(1), |number| number.parse().ok())?;
+        let stride: i64 = numbers.next().map_or(Some(1), |number| number.parse().ok())?;
+        for at in 0..count as i64 {
+            let cpu = usize::try_from(first as i64 + at * stride).ok()?;
+            if is_left_out {
+                all.retain(|&other| other != cpu);
+            } else {
+                all.push(cpu);
+            }
+        }
+    }
+    Some(all)
+}
+
+/// Binds a thread of a region, as its policy has it.
+#[cold]
+pub(crate) fn bind(thread: &mut Thread, team: &Team, number: u32, policy: u8, first: i32) {
+    let places = places();
+    if places.is_empty() {
+        return;
+    }
+    let (count, size) = (places.len(), team.size as usize);
+    let first = first.max(0) as usize;
+    let number = number as usize;
+    let place = match policy {
+        2 => first,
+        4 => first + number * count / size.max(1),
+        _ if size <= count => first + number,
+        _ => first + number * count / size,
+    } % count;
+    if thread.place != place as i32 {
+        thread.place = place as i32;
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            places[place].iter().for_each(|&cpu| libc::CPU_SET(cpu, &mut set));
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+        }
+    }
+}
+
+/// The format in which affinity is shown.
+fn format() -> &'static Mutex<String> {
+    static FORMAT: OnceLock<Mutex<String>> = OnceLock::new();
+    FORMAT.get_or_init(|| Mutex::new(settings::get().affinity_format.clone()))
+}
+
+fn current_format() -> String {
+    format().lock().map(|format| format.clone()).unwrap_or_default()
+}
+
+/// Numbers as ranges: `0-3,6`.
+fn ranges(numbers: &[usize]) -> String {
+    let mut text = String::new();
+    let mut at = 0;
+    while at < numbers.len() {
+        let mut last = at;
+        while last + 1 < numbers.len() && numbers[last + 1] == numbers[last] + 1 {
+            last += 1;
+        }
+        let comma = if text.is_empty() { "" } else { "," };
+        let end = if last > at { format!("-{}", numbers[last]) } else { String::new() };
+        write!(text, "{comma}{}{end}", numbers[at]).expect("a string grows");
+        at = last + 1;
+    }
+    text
+}
+
+/// What is said of the calling thread, in a format with fields such as `%n` and `%0.3{thread_num}`.
+fn shown(format: &str) -> String {
+    let thread = here();
+    let team = thread.team();
+    let mut text = String::new();
+    let mut letters = format.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if letter != '%' {
+            text.push(letter);
+            continue;
+        }
+        if letters.next_if_eq(&'%').is_some() {
+            text.push('%');
+            continue;
+        }
+        let has_zeros = letters.next_if_eq(&'0').is_some();
+        let is_right = letters.next_if_eq(&'.').is_some();
+        let mut width = 0;
+        while let Some(digit) = letters.peek().and_then(|letter| letter.to_digit(10)) {
+            width = width * 10 + digit as usize;
+            letters.next();
+        }
+        let name = match letters.next() {
+            Some('{') => letters.by_ref().take_while(|&letter| letter != '}').collect(),
+            Some(letter) => letter.to_string(),
+            None => break,
+        };
+        let level = team.level.get() as i32;
+        let value = match name.as_str() {
+            "t" | "team_num" => thread.league.0.to_string(),
+            "T" | "num_teams" => thread.league.1.to_string(),
+            "L" | "nesting_level" => level.to_string(),
+            "n" | "thread_num" => thread.number.to_string(),
+            "N" | "num_threads" => team.size.to_string(),
+            "a" | "ancestor_tnum" => {
+                team.at_level(level - 1, thread.number).map_or(-1, |(_, number)| number as i32).to_string()
+            }
+            "H" | "host" => {
+                let mut host = [0u8; 256];
+                unsafe { libc::gethostname(host.as_mut_ptr().cast(), host.len() - 1) };
+                String::from_utf8_lossy(&host).trim_end_matches('\0').to_owned()
+            }
+            "P" | "process_id" => unsafe { libc::getpid() }.to_string(),
+            "i" | "native_thread_id" => unsafe { libc::gettid() }.to_string(),
+            "A" | "thread_affinity" => ranges(&own_processors()),
+            _ => "undefined".to_owned(),
+        };
+        match (is_right, has_zeros) {
+            (true, true) => write!(text, "{value:0>width$}"),
+            (true, false) => write!(text, "{value:>width$}"),
+            _ => write!(text, "{value:<width$}"),
+        }
+        .expect("a string grows");
+    }
+    text
+}
+
+fn text_of(text: *const libc::c_char) -> String {
+    if text.is_null() {
+        return current_format();
+    }
+    let text = unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned();
+    if text.is_empty() { current_format() } else { text }
+}
+
+/// Writes a text with a 0 behind it, as much as there is room for. How long it is.
+fn put(text: &str, buffer: *mut u8, bytes: usize) -> usize {
+    if !buffer.is_null() && bytes > 0 {
+        let length = text.len().min(bytes - 1);
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr(), buffer, length);
+            *buffer.add(length) = 0;
+        }
+    }
+    text.len()
+}
+
+/// Shows the affinity of the calling thread, if users want to see it.
+#[cold]
+pub(crate) fn display() {
+    say(&shown(&current_format()));
+}
+
+/// A line where the library that the program was made for writes it: gcc's on standard error, clang's on standard output.
+fn say(line: &str) {
+    let line = format!("{line}\n");
+    let file = if crate::kmpc::fork::IS_USED.load(std::sync::atomic::Ordering::Relaxed) { 1 } else { 2 };
+    unsafe { libc::write(file, line.as_ptr().cast(), line.len()) };
+}
+
+exports! {
+    "OMP_5.0", "VERSION":
+    fn omp_display_affinity(format: *const libc::c_char) {
+        say(&shown(&text_of(format)));
+    }
+
+    "OMP_5.0", "VERSION":
+    fn omp_capture_affinity(buffer: *mut u8, bytes: usize, format: *const libc::c_char) -> usize {
+        put(&shown(&text_of(format)), buffer, bytes)
+    }
+
+    "OMP_5.0", "VERSION":
+    fn omp_get_affinity_format(buffer: *mut u8, bytes: usize) -> usize {
+        put(&current_format(), buffer, bytes)
+    }
+
+    "OMP_5.0", "VERSION":
+    fn omp_set_affinity_format(text: *const libc::c_char) {
+        if text.is_null() {
+            return;
+        }
+        let text = unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned();
+        if let Ok(mut format) = format().lock() {
+            *format = text;
+        }
+    }
+
+    "OMP_4.5", "VERSION":
+    fn omp_get_num_places() -> i32 {
+        places().len() as i32
+    }
+
+    "OMP_4.5", "VERSION":
+    fn omp_get_place_num_procs(place: i32) -> i32 {
+        usize::try_from(place).ok().and_then(|place| places().get(place)).map_or(0, |place| place.len() as i32)
+    }
+
+    "OMP_4.5", "VERSION":
+    fn omp_get_place_proc_ids(place: i32, ids: *mut i32) {
+        let place = usize::try_from(place).ok().and_then(|place| places().get(place));
+        for (at, &cpu) in place.into_iter().flatten().enumerate() {
+            unsafe { *ids.add(at) = cpu as i32 };
+        }
+    }
+
+    "OMP_4.5", "VERSION":
+    fn omp_get_place_num() -> i32 {
+        let thread = here();
+        if places().is_empty() { -1 } else { thread.place.max(0) }
+    }
+
+    "OMP_4.5", "VERSION":
+    fn omp_get_partition_num_places() -> i32 {
+        places().len() as i32
+    }
+
+    "OMP_4.5", "VERSION":
+    fn omp_get_partition_place_nums(numbers: *mut i32) {
+        for at in 0..places().len() {
+            unsafe { *numbers.add(at) = at as i32 };
+        }
+    }
+}

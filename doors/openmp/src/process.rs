@@ -1,0 +1,83 @@
+//! The process: how threads are started and end, and what becomes of them in a child.
+
+use crate::settings;
+use crate::team::Pool;
+use crate::thread::{self, Thread};
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Starts a thread of a region. Nobody waits for its end, and signals of the process are handled by other threads.
+pub(crate) fn start_thread(
+    argument: *const libc::c_void,
+    function: extern "C" fn(*mut libc::c_void) -> *mut libc::c_void,
+) -> io::Result<()> {
+    let error = |code: libc::c_int| if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) };
+    unsafe {
+        let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+        error(libc::pthread_attr_init(attributes.as_mut_ptr()))?;
+        libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
+        if let Some(bytes) = settings::get().stack_bytes {
+            let code = libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), bytes.max(libc::PTHREAD_STACK_MIN));
+            if code != 0 {
+                settings::complain(&format!("a stack of {bytes} bytes can't be had"));
+            }
+        }
+        let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+        let mut id = MaybeUninit::<libc::pthread_t>::uninit();
+        let code = libc::pthread_create(id.as_mut_ptr(), attributes.as_ptr(), function, argument.cast_mut());
+        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        error(code)
+    }
+}
+
+/// The key whose destructor is called when a thread ends.
+fn key() -> Option<libc::pthread_key_t> {
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    *KEY.get_or_init(|| {
+        let mut key = 0;
+        (unsafe { libc::pthread_key_create(&raw mut key, Some(ends)) } == 0).then_some(key)
+    })
+}
+
+/// Frees what is known of a thread when it ends.
+pub(crate) fn watch_end(thread: *mut Thread) {
+    if let Some(key) = key() {
+        unsafe { libc::pthread_setspecific(key, thread.cast_const().cast()) };
+    }
+}
+
+unsafe extern "C" fn ends(thread: *mut libc::c_void) {
+    let thread = unsafe { &mut *thread.cast::<Thread>() };
+    if thread.team().level.get() > 0 && thread.is_seated {
+        // It ends inside of a region, by `pthread_exit`: others may still look at what it was.
+        return;
+    }
+    thread.pools.drain(..).for_each(Pool::dismiss);
+    thread::forget();
+    // Its record stays: destructors of the program that are called after this one may come back, and then it has a new one.
+    thread.memory.clear();
+}
+
+/// In a child there is one thread, and it has never had a region.
+pub(crate) fn watch_forks() {
+    static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+    if !IS_WATCHED.swap(true, Ordering::Relaxed) {
+        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    }
+}
+
+extern "C" fn forked() {
+    thread::BUSY.store(0, Ordering::Relaxed);
+    // The old record is left as it is, its teams and their threads' docks as well.
+    thread::forget();
+    if let Some(key) = key() {
+        unsafe { libc::pthread_setspecific(key, ptr::null()) };
+    }
+}

@@ -1,0 +1,224 @@
+//! Reductions over tasks: each thread has a copy of its own of what is reduced.
+//!
+//! gcc describes them in words, which the library fills in: a chain of descriptions, each with how many variables it has, how many bytes
+//! a thread's copies have, their alignment and later their address, and of each variable its address and its place among the copies. clang
+//! gives functions that make, combine and end a copy.
+
+use crate::settings::fail;
+use crate::thread::{Group, here};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+/// Makes copies for a chain of gcc's descriptions, one for each thread; or, with `shared`, has it use those of another thread's chain.
+/// `outer` are the reductions around it.
+pub(crate) unsafe fn register(first: *mut usize, outer: *mut usize, shared: *mut usize, threads: usize) {
+    let (mut one, mut other) = (first, shared);
+    unsafe {
+        loop {
+            if other.is_null() {
+                let bytes = *one.add(1) * threads;
+                let align = (*one.add(2)).max(16).next_power_of_two();
+                let copies = libc::aligned_alloc(align, bytes.next_multiple_of(align).max(align));
+                if copies.is_null() {
+                    fail(&format!("{bytes} bytes for reductions can't be had"));
+                }
+                ptr::write_bytes(copies.cast::<u8>(), 0, bytes);
+                *one.add(2) = copies.addr();
+                *one.add(6) = copies.addr() + bytes;
+            } else {
+                *one.add(2) = *other.add(2);
+                *one.add(6) = *other.add(6);
+                other = *other.add(4) as *mut usize;
+            }
+            *one.add(5) = 0;
+            for variable in 0..*one {
+                *one.add(7 + 3 * variable + 2) = one.addr();
+            }
+            if *one.add(4) == 0 {
+                *one.add(4) = outer.addr();
+                break;
+            }
+            one = *one.add(4) as *mut usize;
+        }
+        // Where a chain begins, this word is not 0: there ends the one inside of it.
+        *first.add(5) = 1;
+    }
+}
+
+/// Frees the copies of a chain.
+pub(crate) unsafe fn unregister(first: *mut usize) {
+    let mut one = first;
+    unsafe {
+        loop {
+            libc::free(*one.add(2) as *mut libc::c_void);
+            one = *one.add(4) as *mut usize;
+            if one.is_null() || *one.add(5) != 0 {
+                return;
+            }
+        }
+    }
+}
+
+/// The calling thread's copies of these variables, or of what are copies of them, and behind these the variables themselves.
+pub(crate) unsafe fn remap(count: usize, originals: usize, pointers: *mut usize) {
+    let thread = here();
+    let number = thread.number as usize;
+    let mut group = thread.task().group;
+    let mut first: *mut usize = ptr::null_mut();
+    unsafe {
+        while first.is_null() && !group.is_null() {
+            first = (*group).reductions.get();
+            group = (*group).outer;
+        }
+        'pointers: for at in 0..count {
+            let pointer = *pointers.add(at);
+            let mut one = first;
+            while !one.is_null() {
+                let (copies, each, end) = (*one.add(2), *one.add(1), *one.add(6));
+                for variable in 0..*one {
+                    let (original, place) = (*one.add(7 + 3 * variable), *one.add(8 + 3 * variable));
+                    let is_copy = (copies..end).contains(&pointer) && (pointer - copies) % each == place;
+                    if pointer == original || is_copy {
+                        *pointers.add(at) = copies + number * each + place;
+                        if at < originals {
+                            *pointers.add(count + at) = original;
+                        }
+                        continue 'pointers;
+                    }
+                }
+                one = *one.add(4) as *mut usize;
+            }
+            fail(&format!("no reduction is known for the variable at {pointer:#x}"));
+        }
+    }
+}
+
+/// What clang says of a variable.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Input {
+    pub(crate) shared: *mut u8,
+    pub(crate) original: *mut u8,
+    pub(crate) bytes: usize,
+    pub(crate) init: Option<unsafe extern "C-unwind" fn(*mut u8, *mut u8)>,
+    pub(crate) fini: Option<unsafe extern "C-unwind" fn(*mut u8)>,
+    pub(crate) combine: Option<unsafe extern "C-unwind" fn(*mut u8, *mut u8)>,
+    pub(crate) flags: u32,
+}
+
+/// A variable of clang's reductions.
+struct Item {
+    input: Input,
+    /// By thread: its copy, or null.
+    copies: Box<[AtomicPtr<u8>]>,
+    /// By thread: what the thread's tasks call it, if all threads of a team share the reduction and each of them has its own variable; the
+    /// last one of them to end combines all copies into its own.
+    shared: Box<[AtomicPtr<u8>]>,
+}
+
+/// clang's reductions of a group.
+pub(crate) struct Reductions {
+    items: Vec<Item>,
+    /// How many threads still use it, if all of a team do.
+    users: AtomicU32,
+    /// Where all threads find it, or null.
+    shared: *const AtomicPtr<Reductions>,
+    /// Whether `init` gets the variable as well, as newer compilers want it.
+    with_original: bool,
+}
+
+impl Reductions {
+    pub(crate) fn new(inputs: &[Input], threads: u32, with_original: bool) -> Box<Reductions> {
+        let nulls = || (0..threads).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
+        Box::new(Reductions {
+            items: inputs.iter().map(|input| Item { input: *input, copies: nulls(), shared: nulls() }).collect(),
+            users: AtomicU32::new(1),
+            shared: ptr::null(),
+            with_original,
+        })
+    }
+
+    /// For all threads of a team, which find it there.
+    pub(crate) fn share(&mut self, threads: u32, place: *const AtomicPtr<Reductions>) {
+        self.users = AtomicU32::new(threads);
+        self.shared = place;
+    }
+
+    /// A thread has come to reductions that all threads of its team share, with variables of its own.
+    pub(crate) fn add_own(&self, number: u32, inputs: &[Input]) {
+        for (item, input) in self.items.iter().zip(inputs) {
+            item.shared[number as usize].store(input.shared, Ordering::Release);
+        }
+    }
+
+    /// A thread's copy of the variable that is there, or of which that is a copy.
+    pub(crate) fn copy(&self, number: u32, variable: *mut u8) -> Option<*mut u8> {
+        let Item { input, copies, .. } = self.items.iter().find(|Item { input, copies, shared }| {
+            let is_there = |copy: &AtomicPtr<u8>| {
+                let copy = copy.load(Ordering::Relaxed);
+                !copy.is_null() && (copy.addr()..copy.addr() + input.bytes).contains(&variable.addr())
+            };
+            let is_own = |own: &AtomicPtr<u8>| own.load(Ordering::Relaxed) == variable;
+            let is_named = variable == input.shared || variable == input.original;
+            is_named || shared.iter().any(is_own) || copies.iter().any(is_there)
+        })?;
+        let own = copies.get(number as usize)?;
+        let mut copy = own.load(Ordering::Relaxed);
+        if copy.is_null() {
+            copy = unsafe { libc::aligned_alloc(64, input.bytes.next_multiple_of(64).max(64)) }.cast();
+            if copy.is_null() {
+                fail(&format!("{} bytes for a reduction can't be had", input.bytes));
+            }
+            unsafe {
+                match input.init {
+                    Some(init) => {
+                        let original = if self.with_original { input.original } else { input.shared };
+                        init(copy, original);
+                    }
+                    None => ptr::write_bytes(copy, 0, input.bytes),
+                }
+            }
+            own.store(copy, Ordering::Release);
+        }
+        Some(copy)
+    }
+
+    /// Combines all copies, and ends them.
+    fn finish(&self, number: u32) {
+        for Item { input, copies, shared } in &self.items {
+            let own = shared[number as usize].load(Ordering::Relaxed);
+            let target = if own.is_null() { input.shared } else { own };
+            for copy in copies {
+                let copy = copy.swap(ptr::null_mut(), Ordering::AcqRel);
+                if copy.is_null() {
+                    continue;
+                }
+                unsafe {
+                    if let Some(combine) = input.combine {
+                        combine(target, copy);
+                    }
+                    if let Some(fini) = input.fini {
+                        fini(copy);
+                    }
+                    libc::free(copy.cast());
+                }
+            }
+        }
+    }
+}
+
+/// A group has ended, and its reductions with it.
+pub(crate) fn finish(group: &Group) {
+    let reductions = group.kmp.get();
+    if reductions.is_null() {
+        return;
+    }
+    let one = unsafe { &*reductions };
+    if one.users.fetch_sub(1, Ordering::AcqRel) == 1 {
+        one.finish(here().number);
+        if !one.shared.is_null() {
+            unsafe { (*one.shared).store(ptr::null_mut(), Ordering::Release) };
+        }
+        drop(unsafe { Box::from_raw(reductions) });
+    }
+}

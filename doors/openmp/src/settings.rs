@@ -1,0 +1,315 @@
+//! What users set by variables of the environment. They are read once, before `main`. A wrong value is told of in one line, and left out.
+
+use crate::thread::Icv;
+use std::env::{self, VarError};
+use std::fmt::Write as _;
+use std::sync::OnceLock;
+use vicus::team::Setting;
+
+/// How a loop's iterations are dealt out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Schedule {
+    pub(crate) kind: Kind,
+    pub(crate) is_monotonic: bool,
+    /// 0: the kind's own.
+    pub(crate) chunk: i32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Static,
+    Dynamic,
+    Guided,
+    Auto,
+}
+
+impl Schedule {
+    /// How a loop goes that says `runtime`: its kind and its chunk.
+    pub(crate) fn of_loop(self) -> (Kind, i64) {
+        if self.kind == Kind::Auto { (Kind::Static, 0) } else { (self.kind, i64::from(self.chunk)) }
+    }
+}
+
+/// All settings.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) icv: Icv,
+    /// By how many regions are around: `OMP_NUM_THREADS=4,2`.
+    pub(crate) threads_by_level: Vec<i32>,
+    pub(crate) cancels: bool,
+    pub(crate) most_priority: i32,
+    pub(crate) stack_bytes: Option<usize>,
+    /// `Some(true)`: threads that wait are to spin; `Some(false)`: they are to sleep.
+    pub(crate) is_active: Option<bool>,
+    /// How often a thread looks for its next region before it sleeps.
+    pub(crate) spins: u32,
+    pub(crate) strategy: Option<Setting>,
+    pub(crate) throttles: bool,
+    pub(crate) displays_affinity: bool,
+    pub(crate) affinity_format: String,
+    pub(crate) places: Option<String>,
+    pub(crate) teams: i32,
+    pub(crate) teams_threads: i32,
+    display: Option<bool>,
+    pub(crate) allocator: usize,
+}
+
+/// The settings of the process.
+#[inline]
+pub(crate) fn get() -> &'static Settings {
+    static SETTINGS: OnceLock<Settings> = OnceLock::new();
+    SETTINGS.get_or_init(|| {
+        let settings = read();
+        if let Some(is_verbose) = settings.display {
+            eprint!("{}", settings.shown(is_verbose));
+        }
+        settings
+    })
+}
+
+/// Before `main`: what a program sets later has no effect.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = {
+    extern "C" fn before_main() {
+        let _errno = crate::wait::KeepErrno::new();
+        get();
+        crate::process::watch_forks();
+    }
+    before_main
+};
+
+/// Tells the user of something wrong.
+pub(crate) fn complain(what: &str) {
+    let line = format!("libvicus_omp: {what}\n");
+    unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
+}
+
+/// Ends the process because of something wrong.
+#[cold]
+pub(crate) fn fail(what: &str) -> ! {
+    complain(what);
+    unsafe { libc::_exit(1) }
+}
+
+/// How many processors the process may use.
+pub(crate) fn processors() -> u32 {
+    static PROCESSORS: OnceLock<u32> = OnceLock::new();
+    *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, |count| count.get() as u32))
+}
+
+fn variable(name: &str) -> Option<String> {
+    match env::var(name) {
+        Ok(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
+        Err(VarError::NotPresent) => None,
+        Err(VarError::NotUnicode(_)) => {
+            complain(&format!("{name} is no text"));
+            None
+        }
+    }
+}
+
+/// A variable's value, by a function that says what it should have been.
+fn parsed<T>(name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+    let text = variable(name)?;
+    parse(&text).map_err(|wanted| complain(&format!("{name}={text} is left out: it is to be {wanted}"))).ok()
+}
+
+fn number(text: &str, least: i32) -> Result<i32, String> {
+    let wanted = || format!("a number that is at least {least}");
+    // More than fits is as much as fits.
+    let number: i64 = text.trim().parse().map_err(|_| wanted())?;
+    if number < i64::from(least) { Err(wanted()) } else { Ok(number.min(i64::from(i32::MAX)) as i32) }
+}
+
+fn truth(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" | "on" => Ok(true),
+        "false" | "0" | "no" | "off" => Ok(false),
+        _ => Err("true or false".to_owned()),
+    }
+}
+
+fn numbers(text: &str) -> Result<Vec<i32>, String> {
+    text.split(',')
+        .map(|text| number(text, 1))
+        .collect::<Result<_, _>>()
+        .map_err(|_| "numbers that are at least 1, with commas between them".to_owned())
+}
+
+fn schedule(text: &str) -> Result<Schedule, String> {
+    let wanted = || {
+        "static, dynamic, guided or auto, perhaps behind monotonic: or nonmonotonic:, and perhaps with a comma and a chunk".to_owned()
+    };
+    let text = text.to_ascii_lowercase();
+    let (modifier, rest) =
+        text.split_once(':').map_or((None, text.as_str()), |(modifier, rest)| (Some(modifier.trim()), rest));
+    let (kind, chunk) = rest.split_once(',').map_or((rest, None), |(kind, chunk)| (kind, Some(chunk)));
+    let kind = match kind.trim() {
+        "static" => Kind::Static,
+        "dynamic" => Kind::Dynamic,
+        "guided" => Kind::Guided,
+        "auto" => Kind::Auto,
+        _ => return Err(wanted()),
+    };
+    let is_monotonic = match modifier {
+        None => false,
+        Some("monotonic") => true,
+        Some("nonmonotonic") => false,
+        Some(_) => return Err(wanted()),
+    };
+    let chunk = chunk.map_or(Ok(0), |chunk| number(chunk, 1)).map_err(|_| wanted())?;
+    let chunk = if kind == Kind::Static { chunk } else { chunk.max(1) };
+    Ok(Schedule { kind, is_monotonic, chunk })
+}
+
+fn bytes(text: &str) -> Result<usize, String> {
+    let wanted = || "a number of KiB, or a number with B, K, M or G".to_owned();
+    let text = text.trim().to_ascii_uppercase();
+    let (digits, unit) = match text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic()) {
+        digits if digits.len() == text.len() => (digits, "K"),
+        digits => (digits, &text[digits.len()..]),
+    };
+    let factor: usize = match unit {
+        "B" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        _ => return Err(wanted()),
+    };
+    let number: usize = digits.trim().parse().map_err(|_| wanted())?;
+    number.checked_mul(factor).ok_or_else(wanted)
+}
+
+fn bind(text: &str) -> Result<u8, String> {
+    let first = text.split(',').next().unwrap_or("").trim().to_ascii_lowercase();
+    match first.as_str() {
+        "false" => Ok(0),
+        "true" => Ok(1),
+        "master" | "primary" => Ok(2),
+        "close" => Ok(3),
+        "spread" => Ok(4),
+        _ => Err("false, true, primary, close or spread".to_owned()),
+    }
+}
+
+fn allocator(text: &str) -> Result<usize, String> {
+    const NAMES: [&str; 8] = ["default", "large_cap", "const", "high_bw", "low_lat", "cgroup", "pteam", "thread"];
+    let text = text.trim().to_ascii_lowercase();
+    let name = text.strip_prefix("omp_").and_then(|text| text.strip_suffix("_mem_alloc"));
+    let at = name.and_then(|name| NAMES.iter().position(|one| *one == name));
+    at.map(|at| at + 1).ok_or_else(|| "a predefined allocator, such as omp_default_mem_alloc".to_owned())
+}
+
+fn read() -> Settings {
+    let mut threads_by_level = vec![processors() as i32];
+    let threads = parsed("OMP_NUM_THREADS", numbers);
+    let has_list = threads.as_ref().is_some_and(|threads| threads.len() > 1);
+    if let Some(threads) = threads {
+        threads_by_level = threads;
+    }
+    let places = variable("OMP_PLACES").or_else(|| variable("GOMP_CPU_AFFINITY"));
+    let bind = parsed("OMP_PROC_BIND", bind);
+    let is_nested = parsed("OMP_NESTED", truth);
+    let levels = parsed("OMP_MAX_ACTIVE_LEVELS", |text| number(text, 0)).unwrap_or(match is_nested {
+        Some(true) => i32::MAX,
+        Some(false) => 1,
+        None if has_list => i32::MAX,
+        None => 1,
+    });
+    let is_active = parsed("OMP_WAIT_POLICY", |text| match text.to_ascii_lowercase().as_str() {
+        "active" => Ok(true),
+        "passive" => Ok(false),
+        _ => Err("active or passive".to_owned()),
+    });
+    let spins = parsed("GOMP_SPINCOUNT", |text| match text.to_ascii_lowercase().as_str() {
+        "infinity" | "infinite" => Ok(i32::MAX),
+        text => number(text, 0),
+    });
+    let spins = spins.unwrap_or(match is_active {
+        Some(true) => 10_000_000,
+        Some(false) => 0,
+        None => 2_000,
+    });
+    let schedule = parsed("OMP_SCHEDULE", schedule);
+    let icv = Icv {
+        threads: threads_by_level[0],
+        max_active_levels: levels,
+        thread_limit: parsed("OMP_THREAD_LIMIT", |text| number(text, 1)).unwrap_or(i32::MAX),
+        schedule: schedule.unwrap_or(Schedule { kind: Kind::Dynamic, is_monotonic: false, chunk: 1 }),
+        is_dynamic: parsed("OMP_DYNAMIC", truth).unwrap_or(false),
+        bind: bind.unwrap_or(u8::from(places.is_some())),
+        default_device: parsed("OMP_DEFAULT_DEVICE", |text| number(text, 0)).unwrap_or(0),
+    };
+    let strategy = vicus::environment::strategy()
+        .and_then(|strategy| strategy.map_err(|error| complain(&format!("VICUS_STRATEGY is left out: {error}"))).ok());
+    Settings {
+        icv,
+        threads_by_level,
+        cancels: parsed("OMP_CANCELLATION", truth).unwrap_or(false),
+        most_priority: parsed("OMP_MAX_TASK_PRIORITY", |text| number(text, 0)).unwrap_or(0),
+        stack_bytes: parsed("OMP_STACKSIZE", bytes).or_else(|| parsed("GOMP_STACKSIZE", bytes)),
+        is_active,
+        spins: spins as u32,
+        strategy,
+        throttles: parsed("KMP_ENABLE_TASK_THROTTLING", truth).unwrap_or(true),
+        displays_affinity: parsed("OMP_DISPLAY_AFFINITY", truth).unwrap_or(false),
+        affinity_format: variable("OMP_AFFINITY_FORMAT").unwrap_or_else(|| "level %L thread %i affinity %A".to_owned()),
+        places,
+        teams: parsed("OMP_NUM_TEAMS", |text| number(text, 1)).unwrap_or(0),
+        teams_threads: parsed("OMP_TEAMS_THREAD_LIMIT", |text| number(text, 1)).unwrap_or(0),
+        display: parsed("OMP_DISPLAY_ENV", |text| match text.to_ascii_lowercase().as_str() {
+            "verbose" => Ok(Some(true)),
+            text => truth(text).map(|is_wanted| is_wanted.then_some(false)),
+        })
+        .flatten(),
+        allocator: parsed("OMP_ALLOCATOR", allocator).unwrap_or(1),
+    }
+}
+
+impl Settings {
+    /// As `OMP_DISPLAY_ENV` wants it.
+    pub(crate) fn shown(&self, is_verbose: bool) -> String {
+        let mut text = String::from("\nOPENMP DISPLAY ENVIRONMENT BEGIN\n  _OPENMP = '201511'\n");
+        let mut line =
+            |name: &str, value: String| writeln!(text, "  [host] {name} = '{value}'").expect("a string grows");
+        let truth = |is_true: bool| if is_true { "TRUE" } else { "FALSE" }.to_owned();
+        let list = |numbers: &[i32]| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        line("OMP_DYNAMIC", truth(self.icv.is_dynamic));
+        line("OMP_NESTED", truth(self.icv.max_active_levels > 1));
+        line("OMP_NUM_THREADS", list(&self.threads_by_level));
+        let Schedule { kind, is_monotonic, chunk } = self.icv.schedule;
+        let name = match kind {
+            Kind::Static => "STATIC",
+            Kind::Dynamic => "DYNAMIC",
+            Kind::Guided => "GUIDED",
+            Kind::Auto => "AUTO",
+        };
+        let modifier = if is_monotonic { "MONOTONIC:" } else { "" };
+        let chunk = if chunk > i32::from(kind != Kind::Static) { format!(",{chunk}") } else { String::new() };
+        line("OMP_SCHEDULE", format!("{modifier}{name}{chunk}"));
+        let bind = ["FALSE", "TRUE", "PRIMARY", "CLOSE", "SPREAD"][usize::from(self.icv.bind)];
+        line("OMP_PROC_BIND", bind.to_owned());
+        line("OMP_PLACES", self.places.clone().unwrap_or_default());
+        line("OMP_STACKSIZE", self.stack_bytes.map_or("0".to_owned(), |bytes| bytes.to_string()));
+        line("OMP_WAIT_POLICY", if self.is_active == Some(true) { "ACTIVE" } else { "PASSIVE" }.to_owned());
+        line("OMP_THREAD_LIMIT", self.icv.thread_limit.cast_unsigned().to_string());
+        line("OMP_MAX_ACTIVE_LEVELS", self.icv.max_active_levels.to_string());
+        line("OMP_NUM_TEAMS", self.teams.to_string());
+        line("OMP_TEAMS_THREAD_LIMIT", self.teams_threads.to_string());
+        line("OMP_CANCELLATION", truth(self.cancels));
+        line("OMP_DEFAULT_DEVICE", self.icv.default_device.to_string());
+        line("OMP_MAX_TASK_PRIORITY", self.most_priority.to_string());
+        line("OMP_DISPLAY_AFFINITY", truth(self.displays_affinity));
+        line("OMP_AFFINITY_FORMAT", self.affinity_format.clone());
+        line("OMP_ALLOCATOR", self.allocator.to_string());
+        line("OMP_TARGET_OFFLOAD", "DEFAULT".to_owned());
+        if is_verbose {
+            line("GOMP_SPINCOUNT", self.spins.to_string());
+            let strategy = self.strategy.as_ref().map_or("las".to_owned(), ToString::to_string);
+            line("VICUS_STRATEGY", strategy);
+        }
+        text.push_str("OPENMP DISPLAY ENVIRONMENT END\n");
+        text
+    }
+}

@@ -1,0 +1,521 @@
+//! Explicit tasks: children of the task that makes them, in the sense of worlds/machine. Here is what OpenMP adds to that: the data of a
+//! task, its settings, tasks that run at once, groups with reductions, and events.
+//!
+//! Outside of all regions there is no team whose threads could run tasks: they run at once.
+
+use crate::settings;
+use crate::thread::{Group, Task, Thread, here};
+use crate::wait::{Backoff, KeepErrno, Lock, wait_until};
+use std::cell::{Cell, UnsafeCell};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use vicus::tasks::{Access, Mode, child, close_group, open_group, spawn_child, wait_for_children};
+use vicus::team::{Held, begin_child, end_child, wait_for_earlier, yield_to_descendants};
+
+pub(crate) type Function = unsafe extern "C-unwind" fn(*mut u8);
+
+/// An explicit task from when it is made until it is over. Its data are behind it.
+#[repr(C, align(16))]
+pub(crate) struct Record {
+    pub(crate) task: Task,
+    pub(crate) function: Option<Function>,
+    pub(crate) data: *mut u8,
+    /// The event that it waits for, or null.
+    pub(crate) event: *const Event,
+    /// What clang has said of data that it is to run near to.
+    pub(crate) affinity: Vec<Access>,
+    /// clang's flags.
+    pub(crate) flags: u32,
+    /// How many bytes clang's record of it has, and its pointers to shared variables behind that.
+    pub(crate) bytes: (u32, u32),
+    /// Which kind of memory it is in.
+    class: u32,
+}
+
+/// How many bytes the pieces of memory for tasks have, by class. Larger ones are made for one task.
+const CLASSES: [usize; 3] = [192, 320, 576];
+/// Where a record begins in its piece: what is behind it begins with a cache line, because compilers align some data so.
+const BEGIN: usize = 128 - size_of::<Record>();
+const _: () = assert!(size_of::<Record>() <= 128 && BEGIN.is_multiple_of(16));
+/// How many free ones a thread keeps of each.
+const KEPT: u32 = 256;
+
+/// A thread's free memory for tasks.
+pub(crate) struct Memory {
+    free: [(*mut Free, u32); 3],
+}
+
+struct Free {
+    next: *mut Free,
+}
+
+impl Memory {
+    pub(crate) fn new() -> Memory {
+        Memory { free: [(ptr::null_mut(), 0); 3] }
+    }
+
+    /// Memory for a record with so many bytes behind it.
+    #[inline]
+    pub(crate) fn take(&mut self, behind: usize) -> *mut Record {
+        let bytes = 128 + behind;
+        let class = if bytes <= CLASSES[0] {
+            0
+        } else if bytes <= CLASSES[1] {
+            1
+        } else if bytes <= CLASSES[2] {
+            2
+        } else {
+            return new_memory(bytes, 3);
+        };
+        let (first, count) = &mut self.free[class];
+        if first.is_null() {
+            return new_memory(CLASSES[class], class as u32);
+        }
+        let block = *first;
+        *first = unsafe { (*block).next };
+        *count -= 1;
+        let record = block.wrapping_byte_add(BEGIN).cast::<Record>();
+        unsafe { (*record).class = class as u32 };
+        record
+    }
+
+    #[inline]
+    fn give(&mut self, record: *mut Record) {
+        let class = unsafe { (*record).class } as usize;
+        if class < CLASSES.len() && self.free[class].1 < KEPT {
+            let (first, count) = &mut self.free[class];
+            let block = record.wrapping_byte_sub(BEGIN).cast::<Free>();
+            unsafe { (*block).next = *first };
+            *first = block;
+            *count += 1;
+        } else {
+            unsafe { libc::free(record.wrapping_byte_sub(BEGIN).cast()) };
+        }
+    }
+
+    /// All of it goes back.
+    pub(crate) fn clear(&mut self) {
+        for (first, count) in &mut self.free {
+            while !first.is_null() {
+                let block = *first;
+                *first = unsafe { (*block).next };
+                unsafe { libc::free(block.cast()) };
+            }
+            *count = 0;
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn new_memory(bytes: usize, class: u32) -> *mut Record {
+    let bytes = bytes.next_multiple_of(64);
+    let block = unsafe { libc::aligned_alloc(64, bytes) };
+    if block.is_null() {
+        settings::fail(&format!("{bytes} bytes for a task can't be had"));
+    }
+    let record = block.wrapping_byte_add(BEGIN).cast::<Record>();
+    unsafe { (*record).class = class };
+    record
+}
+
+/// A record for a task of the calling thread's task, with so many bytes behind it.
+#[inline]
+pub(crate) fn new_record(thread: &mut Thread, behind: usize) -> *mut Record {
+    let parent = thread.task();
+    let record = thread.memory.take(behind);
+    let class = unsafe { (*record).class };
+    unsafe {
+        record.write(Record {
+            task: Task {
+                icv: parent.icv,
+                is_final: parent.is_final,
+                is_explicit: true,
+                group: parent.group,
+                kmp: ptr::null_mut(),
+            },
+            function: None,
+            data: ptr::null_mut(),
+            event: ptr::null(),
+            affinity: Vec::new(),
+            flags: 0,
+            bytes: (0, 0),
+            class,
+        });
+    }
+    record
+}
+
+/// What is said of a new task.
+#[derive(Default)]
+pub(crate) struct Said {
+    pub(crate) is_undeferred: bool,
+    pub(crate) priority: i32,
+    pub(crate) accesses: Vec<Access>,
+}
+
+/// A task in a queue: it is run once, or dropped if its group was cancelled.
+struct Queued(NonNull<Record>);
+
+// SAFETY: the thread that takes it out of the queue has it alone.
+unsafe impl Send for Queued {}
+
+impl Queued {
+    #[inline]
+    fn run(self) {
+        let record = self.0.as_ptr();
+        std::mem::forget(self);
+        let thread = here();
+        lead(thread, -1);
+        unsafe { run(thread, record) };
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        lead(here(), -1);
+        unsafe { finish(self.0.as_ptr()) };
+    }
+}
+
+/// The thread has made a task, or taken one.
+#[inline]
+fn lead(thread: &mut Thread, by: i64) -> i64 {
+    thread.lead += by;
+    thread.team().members()[thread.number as usize].lead.store(thread.lead, Ordering::Relaxed);
+    thread.lead
+}
+
+/// How many queued tasks for each thread are enough: then the next one is run at once.
+const ENOUGH: i64 = 64;
+
+/// Whether so many tasks are queued that a thread which has made so many more than it has run should run the next one at once.
+#[cold]
+#[inline(never)]
+fn is_enough(thread: &Thread) -> bool {
+    let team = thread.team();
+    let queued: i64 = team.members().iter().map(|member| member.lead.load(Ordering::Relaxed)).sum();
+    queued > ENOUGH * i64::from(team.size) && settings::get().throttles
+}
+
+/// Whether a task that is made now, and of which nothing else is said, is run at once.
+#[inline]
+pub(crate) fn runs_at_once(thread: &Thread) -> bool {
+    !thread.is_seated || thread.task().is_final || (thread.lead > ENOUGH && is_enough(thread))
+}
+
+/// Puts a task into a queue.
+#[inline]
+pub(crate) fn queue(thread: &mut Thread, record: *mut Record) {
+    lead(thread, 1);
+    let queued = Queued(unsafe { NonNull::new_unchecked(record) });
+    spawn_child(move || queued.run());
+}
+
+/// Spawns a task of which something is said.
+pub(crate) fn spawn(record: *mut Record, said: Said) {
+    let thread = here();
+    let Said { is_undeferred, priority, accesses } = said;
+    let (event, is_final) = unsafe { ((*record).event, (*record).task.is_final) };
+    let is_included = is_undeferred || thread.task().is_final;
+    let may_wait = !accesses.is_empty() || !event.is_null();
+    let _ = is_final;
+    if !thread.is_seated {
+        unsafe { run(thread, record) };
+        if !event.is_null() {
+            wait_until(|| unsafe { (*event).is_fulfilled() });
+            unsafe { Event::drop_one(event) };
+        }
+        return;
+    }
+    if is_included || (!may_wait && runs_at_once(thread)) {
+        if !accesses.is_empty() {
+            wait_for_earlier(&accesses);
+        }
+        if !event.is_null() {
+            let own = [Access::new(event.addr(), 1, Mode::ReadWrite)];
+            hold(event, child().follows(&own));
+            run_at_once(record);
+            wait_for_earlier(&own);
+            unsafe { Event::drop_one(event) };
+            return;
+        }
+        run_at_once(record);
+        return;
+    }
+    let most = settings::get().most_priority;
+    let mut new = child();
+    if priority > 0 && most > 0 {
+        new = new.priority(priority.min(most));
+    }
+    let affinity = unsafe { std::mem::take(&mut (*record).affinity) };
+    if !affinity.is_empty() {
+        new = new.touches(&affinity);
+    }
+    if !accesses.is_empty() {
+        new = new.follows(&accesses);
+    }
+    lead(thread, 1);
+    let queued = Queued(unsafe { NonNull::new_unchecked(record) });
+    if event.is_null() {
+        new.spawn(move || queued.run());
+    } else {
+        // The task is over when it has ended and its event has come: another child that waits for both stands for it.
+        let own = [Access::new(event.addr(), 1, Mode::ReadWrite)];
+        new.follows(&own).spawn(move || queued.run());
+        hold(event, child().follows(&accesses).follows(&own));
+        unsafe { Event::drop_one(event) };
+    }
+}
+
+/// Makes the child that is over when the event has come.
+fn hold(event: *const Event, new: vicus::tasks::ChildBuilder) {
+    let held = new.held(|| ());
+    unsafe { (*event).hold(held) };
+}
+
+/// Runs a task on top of the one that makes it.
+pub(crate) fn run_at_once(record: *mut Record) {
+    let thread = here();
+    if !thread.is_seated || thread.task().is_final {
+        return unsafe { run(thread, record) };
+    }
+    match begin_child() {
+        Some(included) => {
+            unsafe { run(thread, record) };
+            end_child(included);
+        }
+        None => unsafe { finish(record) },
+    }
+}
+
+/// Runs a function as a task on top of the one that makes it, with data that stay where they are.
+pub(crate) fn call_at_once(thread: &mut Thread, function: Function, data: *mut u8, is_final: bool) {
+    let parent = thread.task();
+    let mut task = Task { icv: parent.icv, is_final, is_explicit: true, group: parent.group, kmp: ptr::null_mut() };
+    let included = if thread.is_seated && !parent.is_final {
+        match begin_child() {
+            None => return,
+            included => included,
+        }
+    } else {
+        None
+    };
+    let outer = std::mem::replace(&mut thread.task, &raw mut task);
+    unsafe { function(data) };
+    here().task = outer;
+    if let Some(included) = included {
+        end_child(included);
+    }
+}
+
+/// Runs a task, which is over then.
+///
+/// # Safety
+/// It is run once.
+#[inline]
+unsafe fn run(thread: &mut Thread, record: *mut Record) {
+    unsafe {
+        let outer = std::mem::replace(&mut thread.task, &raw mut (*record).task);
+        if (*record).task.kmp.is_null() {
+            if let Some(function) = (*record).function {
+                function((*record).data);
+            }
+        } else {
+            crate::kmpc::tasks::run(record);
+        }
+        thread.task = outer;
+        free(thread, record);
+    }
+}
+
+/// A task is dropped that was not run.
+///
+/// # Safety
+/// It is not used any more.
+pub(crate) unsafe fn finish(record: *mut Record) {
+    unsafe {
+        if !(*record).task.kmp.is_null() {
+            crate::kmpc::tasks::drop_unrun(record);
+        }
+        let event = (*record).event;
+        if !event.is_null() {
+            fulfil(event);
+        }
+        free(here(), record);
+    }
+}
+
+/// A task has been run by its compiler's own call. It is over when its event has come, if it waits for one.
+///
+/// # Safety
+/// As [`finish`].
+pub(crate) unsafe fn complete(record: *mut Record) {
+    unsafe {
+        crate::kmpc::tasks::drop_unrun(record);
+        let event = (*record).event;
+        if !event.is_null() {
+            let mut backoff = Backoff::new();
+            while !(*event).is_fulfilled() {
+                if here().is_seated {
+                    yield_to_descendants();
+                }
+                backoff.pause();
+            }
+            Event::drop_one(event);
+        }
+        free(here(), record);
+    }
+}
+
+/// # Safety
+/// As [`finish`].
+#[inline]
+unsafe fn free(thread: &mut Thread, record: *mut Record) {
+    unsafe {
+        if (*record).affinity.capacity() != 0 {
+            drop(std::mem::take(&mut (*record).affinity));
+        }
+        thread.memory.give(record);
+    }
+}
+
+/// What a detached task waits for.
+pub(crate) struct Event {
+    lock: Lock,
+    is_fulfilled: AtomicBool,
+    held: UnsafeCell<Option<Held>>,
+    /// How many still use it: its task's maker, and who fulfils it.
+    users: AtomicU32,
+}
+
+impl Event {
+    pub(crate) fn new() -> *const Event {
+        Box::into_raw(Box::new(Event {
+            lock: Lock::new(),
+            is_fulfilled: AtomicBool::new(false),
+            held: UnsafeCell::new(None),
+            users: AtomicU32::new(2),
+        }))
+    }
+
+    fn is_fulfilled(&self) -> bool {
+        self.is_fulfilled.load(Ordering::Acquire)
+    }
+
+    /// This child is over with the event.
+    fn hold(&self, held: Held) {
+        let left = self.lock.with(|| {
+            if self.is_fulfilled() {
+                Some(held)
+            } else {
+                unsafe { *self.held.get() = Some(held) };
+                None
+            }
+        });
+        left.into_iter().for_each(Held::release);
+    }
+
+    unsafe fn drop_one(event: *const Event) {
+        unsafe {
+            if (*event).users.fetch_sub(1, Ordering::AcqRel) == 1 {
+                drop(Box::from_raw(event.cast_mut()));
+            }
+        }
+    }
+}
+
+/// An event has come.
+pub(crate) fn fulfil(event: *const Event) {
+    let one = unsafe { &*event };
+    let held = one.lock.with(|| {
+        let is_first = !one.is_fulfilled.swap(true, Ordering::AcqRel);
+        if is_first { Some(unsafe { (*one.held.get()).take() }) } else { None }
+    });
+    let Some(held) = held else { return };
+    if let Some(held) = held {
+        held.release();
+    }
+    unsafe { Event::drop_one(event) };
+}
+
+/// Waits for the children of the running task.
+#[inline]
+pub(crate) fn wait() {
+    if here().is_seated {
+        let _errno = KeepErrno::new();
+        wait_for_children();
+    }
+}
+
+/// Waits for the children that one with these accesses would follow.
+pub(crate) fn wait_for(accesses: &[Access]) {
+    if here().is_seated {
+        let _errno = KeepErrno::new();
+        wait_for_earlier(accesses);
+    }
+}
+
+/// Lets other tasks run that may.
+pub(crate) fn give_way() {
+    if here().is_seated {
+        let _errno = KeepErrno::new();
+        yield_to_descendants();
+    }
+    let _errno = KeepErrno::new();
+    unsafe { libc::sched_yield() };
+}
+
+/// Opens a taskgroup.
+pub(crate) fn begin_group() -> *mut Group {
+    let thread = here();
+    let task = thread.task();
+    let group = Box::into_raw(Box::new(Group {
+        outer: task.group,
+        is_cancelled: AtomicBool::new(false),
+        reductions: Cell::new(ptr::null_mut()),
+        kmp: Cell::new(ptr::null_mut()),
+        is_open: thread.is_seated,
+        is_implicit: Cell::new(false),
+    }));
+    if thread.is_seated {
+        open_group();
+    }
+    task.group = group;
+    group
+}
+
+/// Closes it: its tasks are over, and their descendants.
+pub(crate) fn end_group() {
+    let task = here().task();
+    let Some(group) = NonNull::new(task.group) else { return };
+    let group = unsafe { Box::from_raw(group.as_ptr()) };
+    if group.is_open {
+        let _errno = KeepErrno::new();
+        close_group();
+    }
+    task.group = group.outer;
+    crate::reductions::finish(&group);
+}
+
+/// Whether the innermost taskgroup is cancelled.
+pub(crate) fn is_group_cancelled() -> bool {
+    let group = here().task().group;
+    unsafe { group.as_ref() }.is_some_and(|group| group.is_cancelled.load(Ordering::Relaxed))
+}
+
+/// Cancels the innermost taskgroup.
+pub(crate) fn cancel_group() {
+    let thread = here();
+    if let Some(group) = unsafe { thread.task().group.as_ref() } {
+        group.is_cancelled.store(true, Ordering::Relaxed);
+        if group.is_open && thread.is_seated {
+            vicus::tasks::cancel_group();
+        }
+    }
+}
+
+/// Whether a task that is made now is dropped at once.
+pub(crate) fn is_dropped(thread: &Thread) -> bool {
+    settings::get().cancels && (is_group_cancelled() || thread.team().is_cancelled.load(Ordering::Relaxed))
+}

@@ -1,0 +1,468 @@
+//! Regions: a team of threads, each of which runs the region's function.
+//!
+//! ```text
+//!  thread 0: the one that came ── its Pool: a dock for each other thread ──▶ Team ── Member of each on a seat ──▶ the function
+//! ```
+//!
+//! Each thread that comes to a region keeps the threads of its regions: thread *i* of one region is thread *i* of the next one as well. So
+//! what the program keeps for each thread is there again. It keeps the teams as well, one for each size, with their plans, and each
+//! thread's membership in them: a region makes nothing. Between two regions, threads wait at their docks; they spin for a moment and then
+//! sleep.
+
+use crate::settings::{self, complain};
+use crate::thread::{BUSY, Group, Icv, Task, Thread, here};
+use crate::wait::{KeepErrno, sleep_on, wake};
+use crate::work::{LoopStart, Slot};
+use std::cell::{Cell, UnsafeCell};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use vicus::team::{Member, gather};
+
+/// A region's function: gcc's has one argument, clang's many.
+#[derive(Clone, Copy)]
+pub(crate) enum Function {
+    Gomp(unsafe extern "C-unwind" fn(*mut u8), *mut u8),
+    /// With so many words of arguments.
+    Kmpc(*const (), usize, *const *mut u8),
+    None,
+}
+
+/// How many loops of a team may be under way at once: those before may still be run by slower threads.
+pub(crate) const RING: usize = 32;
+
+/// A team of threads: those of the region that runs, and of its next one of this size.
+pub(crate) struct Team {
+    pub(crate) size: u32,
+    /// How many regions are around, this one included; and those of them that have several threads.
+    pub(crate) level: Cell<u32>,
+    pub(crate) active_level: Cell<u32>,
+    /// The team of the thread that came to the region, and its number there.
+    pub(crate) outer: Cell<*const Team>,
+    pub(crate) outer_number: Cell<u32>,
+    function: Cell<Function>,
+    /// A loop that each thread begins with the region.
+    begins: Cell<Option<LoopStart>>,
+    /// The settings of each thread's task.
+    icv: Cell<Icv>,
+    group: Cell<*mut Group>,
+    league: Cell<(u32, u32)>,
+    /// How many loops and singles earlier regions had, and how often their threads waited for each other.
+    before: Cell<(u64, u64, u64)>,
+    pub(crate) ring: Box<[Slot]>,
+    pub(crate) singles: AtomicU64,
+    /// What `copyprivate` passes on.
+    pub(crate) copy: AtomicPtr<u8>,
+    /// Reductions that all threads of a region or of a loop share, while the first has made them.
+    pub(crate) shared_reductions: [AtomicPtr<crate::reductions::Reductions>; 2],
+    /// Whether the region was cancelled.
+    pub(crate) is_cancelled: AtomicBool,
+    /// The loop that was cancelled: one more than the number of times that its threads had waited for each other.
+    pub(crate) cancelled_loop: AtomicU64,
+    /// The numbers of the last waits that were not a region's end, each at its number modulo 4: a slow thread still looks at one of them
+    /// while others have come to the next one.
+    barriers: [AtomicU64; 4],
+    machine: Option<vicus::team::Team>,
+    members: Box<[Slotted]>,
+    is_busy: Cell<bool>,
+    /// The place of the thread that came to the region.
+    first_place: Cell<i32>,
+}
+
+/// What a thread keeps in its team.
+#[repr(align(128))]
+pub(crate) struct Slotted {
+    member: UnsafeCell<Option<Member>>,
+    task: UnsafeCell<Option<Task>>,
+    /// How many more tasks the thread has made than run, as others see it.
+    pub(crate) lead: AtomicI64,
+}
+
+impl Team {
+    /// The team of a thread outside of all regions.
+    pub(crate) fn initial() -> Team {
+        Team::with(1, None)
+    }
+
+    fn with(size: u32, machine: Option<vicus::team::Team>) -> Team {
+        let ring = if machine.is_some() || size > 1 { RING } else { 1 };
+        Team {
+            size,
+            level: Cell::new(0),
+            active_level: Cell::new(0),
+            outer: Cell::new(ptr::null()),
+            outer_number: Cell::new(0),
+            function: Cell::new(Function::None),
+            begins: Cell::new(None),
+            icv: Cell::new(settings::get().icv),
+            group: Cell::new(ptr::null_mut()),
+            league: Cell::new((0, 1)),
+            before: Cell::new((0, 0, 0)),
+            ring: (0..ring).map(|at| Slot::new(at as u64)).collect(),
+            singles: AtomicU64::new(0),
+            copy: AtomicPtr::new(ptr::null_mut()),
+            shared_reductions: [const { AtomicPtr::new(ptr::null_mut()) }; 2],
+            is_cancelled: AtomicBool::new(false),
+            cancelled_loop: AtomicU64::new(0),
+            barriers: [const { AtomicU64::new(0) }; 4],
+            members: (0..if machine.is_some() { size } else { 0 })
+                .map(|_| Slotted {
+                    member: UnsafeCell::new(None),
+                    task: UnsafeCell::new(None),
+                    lead: AtomicI64::new(0),
+                })
+                .collect(),
+            machine,
+            is_busy: Cell::new(false),
+            first_place: Cell::new(0),
+        }
+    }
+
+    /// A team of this size, with a plan of its own.
+    fn new(size: u32) -> &'static Team {
+        let builder = vicus::machine::Runtime::builder().defaults(vicus::environment::defaults());
+        let builder = builder.threads(size as usize).quiet();
+        let team = match settings::get().strategy.clone() {
+            Some(strategy) => builder.strategy(strategy).team(),
+            None => builder.team(),
+        };
+        let team = team.unwrap_or_else(|error| crate::settings::fail(&format!("no team of {size} threads: {error}")));
+        Box::leak(Box::new(Team::with(size, Some(team))))
+    }
+
+    /// What the thread of a number keeps here.
+    pub(crate) fn members(&self) -> &[Slotted] {
+        &self.members
+    }
+
+    /// The team as seen from within: how many regions up. `None` if there are not so many.
+    pub(crate) fn at_level(&self, level: i32, number: u32) -> Option<(&Team, u32)> {
+        let (mut team, mut number) = (self, number);
+        if level < 0 || level as u32 > team.level.get() {
+            return None;
+        }
+        while team.level.get() > level as u32 {
+            // A region of one thread has one number, and it stands in for itself at its own level.
+            number = team.outer_number.get();
+            team = unsafe { &*team.outer.get() };
+        }
+        Some((team, number))
+    }
+}
+
+/// Where a thread waits for its next region.
+#[repr(align(128))]
+struct Dock {
+    /// Twice the number of regions so far, and one more if the thread sleeps.
+    state: AtomicU32,
+    team: Cell<*const Team>,
+    number: u32,
+    /// How long the thread spins before it sleeps.
+    spins: Cell<u32>,
+}
+
+/// The threads of a thread's regions, and their teams.
+pub(crate) struct Pool {
+    docks: Vec<&'static Dock>,
+    teams: Vec<&'static Team>,
+    /// By which team in `teams` the last region was run.
+    last: usize,
+}
+
+impl Pool {
+    pub(crate) fn new() -> Pool {
+        Pool { docks: Vec::new(), teams: Vec::new(), last: 0 }
+    }
+
+    /// A team of this size in which no region runs.
+    fn team(&mut self, size: u32) -> &'static Team {
+        let is_free = |team: &Team| team.size == size && !team.is_busy.get();
+        if !self.teams.get(self.last).is_some_and(|team| is_free(team)) {
+            self.last = match self.teams.iter().position(|team| is_free(team)) {
+                Some(at) => at,
+                None => {
+                    self.teams.push(Team::new(size));
+                    self.teams.len() - 1
+                }
+            };
+        }
+        self.teams[self.last]
+    }
+
+    /// Threads for numbers below `size`. How many there are.
+    fn grow(&mut self, size: u32) -> u32 {
+        while (self.docks.len() as u32) + 1 < size {
+            let number = self.docks.len() as u32 + 1;
+            let dock: &'static Dock = Box::leak(Box::new(Dock {
+                state: AtomicU32::new(0),
+                team: Cell::new(ptr::null()),
+                number,
+                spins: Cell::new(0),
+            }));
+            if let Err(error) = crate::process::start_thread(ptr::from_ref(dock).cast(), serve) {
+                complain(&format!("no more than {number} threads can be had: {error}"));
+                break;
+            }
+            self.docks.push(dock);
+        }
+        self.docks.len() as u32 + 1
+    }
+
+    /// The threads end.
+    pub(crate) fn dismiss(self) {
+        for dock in &self.docks {
+            dock.team.set(ptr::null());
+            dock.call();
+        }
+        // The teams stay: their threads may still be about to leave them.
+    }
+}
+
+impl Dock {
+    /// The thread is to look at its team.
+    fn call(&self) {
+        let before = self.state.load(Ordering::Relaxed);
+        // Release: it sees what was written for the region.
+        if self.state.swap((before | 1).wrapping_add(1), Ordering::AcqRel) & 1 != 0 {
+            wake(&raw const self.state, 1);
+        }
+    }
+
+    /// Waits for a call after that of this state. Returns the new state.
+    fn wait(&self, seen: u32) -> u32 {
+        let mut spins = 0;
+        loop {
+            let state = self.state.load(Ordering::Acquire);
+            if state != seen && state != seen | 1 {
+                return state;
+            }
+            spins += 1;
+            if spins < self.spins.get() {
+                std::hint::spin_loop();
+            } else if spins < self.spins.get() + 5 {
+                unsafe { libc::sched_yield() };
+            } else if state == seen | 1
+                || self.state.compare_exchange(seen, seen | 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            {
+                sleep_on(&self.state, seen | 1);
+            }
+        }
+    }
+}
+
+/// A pool's thread.
+extern "C" fn serve(dock: *mut libc::c_void) -> *mut libc::c_void {
+    let dock = unsafe { &*dock.cast::<Dock>() };
+    let thread = here();
+    let mut seen = 0;
+    loop {
+        seen = dock.wait(seen);
+        let team = dock.team.get();
+        if team.is_null() {
+            return ptr::null_mut();
+        }
+        enter(thread, unsafe { &*team }, dock.number);
+    }
+}
+
+/// How many threads the next region gets if its `num_threads` says so many; 0 if it says nothing.
+pub(crate) fn resolve(thread: &Thread, wanted: u32) -> u32 {
+    let icv = &thread.task().icv;
+    if wanted == 1 || thread.team().active_level.get() as i32 >= icv.max_active_levels {
+        return 1;
+    }
+    let mut size = if wanted == 0 { icv.threads.max(1) as u32 } else { wanted };
+    if icv.is_dynamic {
+        size = size.min(settings::processors());
+    }
+    if size as usize > vicus::team::MOST_THREADS {
+        static SAID: AtomicBool = AtomicBool::new(false);
+        if !SAID.swap(true, Ordering::Relaxed) {
+            complain(&format!("{size} threads are wanted, and {} are the most", vicus::team::MOST_THREADS));
+        }
+        size = vicus::team::MOST_THREADS as u32;
+    }
+    if icv.thread_limit != i32::MAX {
+        let free = (icv.thread_limit - 1 - BUSY.load(Ordering::Relaxed)).max(0) as u32;
+        size = size.min(free + 1);
+    }
+    size.max(1)
+}
+
+/// What a region is made of.
+pub(crate) struct Region {
+    pub(crate) function: Function,
+    pub(crate) size: u32,
+    pub(crate) bind: u8,
+    pub(crate) begins: Option<LoopStart>,
+    pub(crate) group: *mut Group,
+}
+
+/// Runs a region on so many threads, the calling one among them.
+pub(crate) fn run(region: Region) {
+    let Region { function, mut size, bind, begins, group } = region;
+    let _errno = KeepErrno::new();
+    let thread = here();
+    let outer_team = thread.team();
+    let mut icv = thread.task().icv;
+    let depth = thread.depth;
+    if thread.pools.len() == depth {
+        thread.pools.push(Pool::new());
+    }
+    let pool = &mut thread.pools[depth];
+    // The plan first: what it registers with the kernel takes long if the process has several threads.
+    let mut team = pool.team(size);
+    if size > 1 {
+        let had = pool.grow(size);
+        if had < size {
+            size = had;
+            team = pool.team(size);
+        }
+    }
+    let level = outer_team.level.get() + 1;
+    if let Some(&threads) = settings::get().threads_by_level.get(level as usize) {
+        icv.threads = threads;
+    }
+    if bind != 0 {
+        icv.bind = bind;
+    }
+    let is_limited = icv.thread_limit != i32::MAX;
+    if is_limited {
+        BUSY.fetch_add(size as i32 - 1, Ordering::Relaxed);
+    }
+    team.is_busy.set(true);
+    team.level.set(level);
+    team.active_level.set(outer_team.active_level.get() + u32::from(size > 1));
+    team.outer.set(outer_team);
+    team.outer_number.set(thread.number);
+    team.function.set(function);
+    team.begins.set(begins);
+    team.icv.set(icv);
+    team.group.set(group);
+    team.league.set(thread.league);
+    team.first_place.set(thread.place);
+    team.is_cancelled.store(false, Ordering::Relaxed);
+    let spins = if size <= settings::processors() { settings::get().spins } else { 0 };
+    for dock in &pool.docks[..size as usize - 1] {
+        dock.team.set(team);
+        dock.spins.set(spins);
+        dock.call();
+    }
+    thread.depth = depth + 1;
+    let outer = thread.set_aside();
+    enter(thread, team, 0);
+    if team.is_cancelled.load(Ordering::Relaxed) {
+        for (at, slot) in team.ring.iter().enumerate() {
+            slot.reset(at as u64);
+        }
+        team.before.set((0, 0, thread.gathers));
+        team.singles.store(0, Ordering::Relaxed);
+    } else {
+        team.before.set((thread.loops, thread.singles, thread.gathers));
+    }
+    thread.resume(outer);
+    thread.depth = depth;
+    team.is_busy.set(false);
+    if is_limited {
+        BUSY.fetch_sub(size as i32 - 1, Ordering::Relaxed);
+    }
+}
+
+/// The thread takes part in a region.
+fn enter(thread: &mut Thread, team: &Team, number: u32) {
+    let own = &team.members[number as usize];
+    let task = unsafe { &mut *own.task.get() };
+    let task = task.insert(Task {
+        icv: team.icv.get(),
+        is_final: false,
+        is_explicit: false,
+        group: team.group.get(),
+        kmp: ptr::null_mut(),
+    });
+    thread.team = team;
+    thread.number = number;
+    thread.task = task;
+    (thread.loops, thread.singles, thread.gathers) = team.before.get();
+    thread.lead = 0;
+    thread.league = team.league.get();
+    own.lead.store(0, Ordering::Relaxed);
+    let member = unsafe { &mut *own.member.get() };
+    let member = member
+        .get_or_insert_with(|| team.machine.as_ref().expect("a region's team has a plan").member(number as usize));
+    thread.is_seated = true;
+    let policy = team.icv.get().bind;
+    if policy != 0 {
+        crate::places::bind(thread, team, number, policy, team.first_place.get());
+    }
+    if settings::get().displays_affinity && is_new(thread, team) {
+        crate::places::display();
+    }
+    member.run(|| {
+        call(team);
+        end_region();
+    });
+    thread.is_seated = false;
+}
+
+/// Whether the thread has another level, another number of threads around it or another place than when its affinity was shown.
+fn is_new(thread: &mut Thread, team: &Team) -> bool {
+    let now = (team.level.get(), team.size, thread.place);
+    std::mem::replace(&mut thread.shown, now) != now
+}
+
+/// Runs a region's function as the calling thread.
+#[inline]
+fn call(team: &Team) {
+    if let Some(begins) = team.begins.get() {
+        crate::work::begin(here(), begins);
+    }
+    invoke(team.function.get());
+}
+
+/// Calls a region's function.
+#[inline]
+pub(crate) fn invoke(function: Function) {
+    match function {
+        Function::Gomp(function, data) => unsafe { function(data) },
+        Function::Kmpc(function, count, arguments) => unsafe {
+            let (id, number) = (here().id as i32, here().number as i32);
+            crate::kmpc::fork::invoke(function, id, number, count, arguments);
+        },
+        Function::None => {}
+    }
+}
+
+/// The end of a region: all threads of the team, and no task is left.
+fn end_region() {
+    let thread = here();
+    let team = thread.team();
+    if team.size == 1 && !thread.is_seated {
+        return;
+    }
+    loop {
+        gather();
+        thread.gathers += 1;
+        // Where a region was cancelled, some threads came here while others were at a barrier before, and come once more.
+        let at = thread.gathers as usize % team.barriers.len();
+        if !settings::get().cancels || team.barriers[at].load(Ordering::Relaxed) != thread.gathers {
+            break;
+        }
+    }
+}
+
+/// A barrier: all threads of the team, and no task is left. Whether the region was cancelled.
+pub(crate) fn barrier() -> bool {
+    let thread = here();
+    if !thread.is_seated {
+        return false;
+    }
+    let _errno = KeepErrno::new();
+    let team = thread.team();
+    let cancels = settings::get().cancels;
+    if cancels {
+        let number = thread.gathers + 1;
+        team.barriers[number as usize % team.barriers.len()].store(number, Ordering::Relaxed);
+    }
+    gather();
+    thread.gathers += 1;
+    cancels && team.is_cancelled.load(Ordering::Relaxed)
+}

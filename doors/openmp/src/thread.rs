@@ -1,0 +1,282 @@
+//! What the library knows of a thread, and of the task that it runs.
+//!
+//! Each thread has one word of its own, which is found without a call (the initial-exec model of thread-local storage): a pointer to its
+//! [`Thread`]. It is made when the thread first calls the library.
+
+use crate::settings::{self, Schedule};
+use crate::team::{Pool, Team};
+use crate::work::Loop;
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+
+/// The settings of a task, its *internal control variables*: it has those of the task that made it, as they were then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Icv {
+    /// How many threads a region gets.
+    pub(crate) threads: i32,
+    pub(crate) max_active_levels: i32,
+    pub(crate) thread_limit: i32,
+    /// The schedule of loops that say `runtime`.
+    pub(crate) schedule: Schedule,
+    pub(crate) is_dynamic: bool,
+    pub(crate) bind: u8,
+    pub(crate) default_device: i32,
+}
+
+/// A task that runs, implicit or explicit.
+#[repr(C)]
+pub(crate) struct Task {
+    pub(crate) icv: Icv,
+    pub(crate) is_final: bool,
+    pub(crate) is_explicit: bool,
+    /// The innermost taskgroup around it, or null.
+    pub(crate) group: *mut Group,
+    /// clang's record of it, or null.
+    pub(crate) kmp: *mut crate::kmpc::KmpTask,
+}
+
+impl Task {
+    /// The first task of a thread.
+    fn initial() -> Task {
+        Task {
+            icv: settings::get().icv,
+            is_final: false,
+            is_explicit: false,
+            group: ptr::null_mut(),
+            kmp: ptr::null_mut(),
+        }
+    }
+}
+
+/// A taskgroup.
+pub(crate) struct Group {
+    pub(crate) outer: *mut Group,
+    pub(crate) is_cancelled: AtomicBool,
+    /// gcc's reductions: the first of a chain of descriptions, or null.
+    pub(crate) reductions: Cell<*mut usize>,
+    /// clang's.
+    pub(crate) kmp: Cell<*mut crate::reductions::Reductions>,
+    /// Whether the machine's tasks are in a group, too.
+    pub(crate) is_open: bool,
+    /// Whether a loop or a region has opened it, for its reductions.
+    pub(crate) is_implicit: Cell<bool>,
+}
+
+/// A thread.
+pub(crate) struct Thread {
+    /// The team in which it runs. Never null.
+    pub(crate) team: *const Team,
+    /// Its number there.
+    pub(crate) number: u32,
+    /// Whether it sits on a seat of its team, so that tasks can be queued.
+    pub(crate) is_seated: bool,
+    /// The task that it runs.
+    pub(crate) task: *mut Task,
+    /// How many loops and the like it has come to in this region.
+    pub(crate) loops: u64,
+    /// How many `single` it has come to in this region.
+    pub(crate) singles: u64,
+    /// How often it has waited for its team in this region.
+    pub(crate) gathers: u64,
+    /// The loop that it is in.
+    pub(crate) work: Loop,
+    /// The loop whose iterations wait for each other, in which it is.
+    pub(crate) across: Loop,
+    /// How many more tasks it has made than run.
+    pub(crate) lead: i64,
+    /// Free memory for tasks.
+    pub(crate) memory: crate::tasks::Memory,
+    /// The threads of its regions: of those outside of all others, of those that it begins within one of these, and so on.
+    pub(crate) pools: Vec<Pool>,
+    /// How many regions it has begun that are not over.
+    pub(crate) depth: usize,
+    /// The place that it is bound to, or -1.
+    pub(crate) place: i32,
+    /// When its affinity was shown: its level, the number of its team's threads, its place.
+    pub(crate) shown: (u32, u32, i32),
+    /// Its number among all threads.
+    pub(crate) id: u32,
+    /// What clang's `num_threads` and other clauses have said for the next region.
+    pub(crate) next_threads: u32,
+    pub(crate) next_bind: u8,
+    pub(crate) next_teams: (u32, u32),
+    /// Its number among host teams, and how many they are.
+    pub(crate) league: (u32, u32),
+    pub(crate) initial_task: Task,
+    /// Regions of one thread and tasks that a compiler begins and ends by calls of their own.
+    pub(crate) serialized: Vec<crate::kmpc::fork::Serialized>,
+    pub(crate) included: Vec<(Option<vicus::team::Included>, *mut Task)>,
+    /// What clang's programs keep for each thread, by the address of the variable.
+    pub(crate) private: Vec<(*mut u8, *mut u8)>,
+}
+
+/// What a thread sets aside while it is in another region.
+pub(crate) struct Outer {
+    team: *const Team,
+    number: u32,
+    is_seated: bool,
+    task: *mut Task,
+    loops: u64,
+    singles: u64,
+    gathers: u64,
+    work: Loop,
+    across: Loop,
+    lead: i64,
+}
+
+impl Thread {
+    fn new() -> Box<Thread> {
+        static IDS: AtomicU32 = AtomicU32::new(0);
+        let mut thread = Box::new(Thread {
+            team: Box::leak(Box::new(Team::initial())),
+            number: 0,
+            is_seated: false,
+            task: ptr::null_mut(),
+            loops: 0,
+            singles: 0,
+            gathers: 0,
+            work: Loop::none(),
+            across: Loop::none(),
+            lead: 0,
+            memory: crate::tasks::Memory::new(),
+            pools: Vec::new(),
+            depth: 0,
+            place: -1,
+            shown: (0, 0, -1),
+            id: IDS.fetch_add(1, Ordering::Relaxed),
+            next_threads: 0,
+            next_bind: 0,
+            next_teams: (0, 0),
+            league: (0, 1),
+            initial_task: Task::initial(),
+            serialized: Vec::new(),
+            included: Vec::new(),
+            private: Vec::new(),
+        });
+        thread.task = &raw mut thread.initial_task;
+        thread
+    }
+
+    /// Its team.
+    #[inline]
+    pub(crate) fn team<'a>(&self) -> &'a Team {
+        unsafe { &*self.team }
+    }
+
+    /// The task that it runs.
+    #[inline]
+    pub(crate) fn task<'a>(&self) -> &'a mut Task {
+        unsafe { &mut *self.task }
+    }
+
+    pub(crate) fn set_aside(&mut self) -> Outer {
+        Outer {
+            team: self.team,
+            number: self.number,
+            is_seated: self.is_seated,
+            task: self.task,
+            loops: self.loops,
+            singles: self.singles,
+            gathers: self.gathers,
+            work: std::mem::replace(&mut self.work, Loop::none()),
+            across: std::mem::replace(&mut self.across, Loop::none()),
+            lead: self.lead,
+        }
+    }
+
+    pub(crate) fn resume(&mut self, outer: Outer) {
+        self.team = outer.team;
+        self.number = outer.number;
+        self.is_seated = outer.is_seated;
+        self.task = outer.task;
+        self.loops = outer.loops;
+        self.singles = outer.singles;
+        self.gathers = outer.gathers;
+        self.work = outer.work;
+        self.across = outer.across;
+        self.lead = outer.lead;
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+core::arch::global_asm!(
+    ".pushsection .tbss.vicus_omp_thread,\"awT\",@nobits",
+    ".p2align 3",
+    ".hidden vicus_omp_thread",
+    ".globl vicus_omp_thread",
+    ".type vicus_omp_thread, @object",
+    ".size vicus_omp_thread, 8",
+    "vicus_omp_thread:",
+    ".zero 8",
+    ".popsection",
+);
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn word() -> *mut Thread {
+    let thread;
+    unsafe {
+        core::arch::asm!(
+            "mov {thread}, qword ptr [rip + vicus_omp_thread@GOTTPOFF]",
+            "mov {thread}, qword ptr fs:[{thread}]",
+            thread = out(reg) thread,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    thread
+}
+
+#[cfg(target_arch = "x86_64")]
+fn set_word(thread: *mut Thread) {
+    unsafe {
+        core::arch::asm!(
+            "mov {at}, qword ptr [rip + vicus_omp_thread@GOTTPOFF]",
+            "mov qword ptr fs:[{at}], {thread}",
+            at = out(reg) _,
+            thread = in(reg) thread,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+thread_local! {
+    static WORD: Cell<*mut Thread> = const { Cell::new(ptr::null_mut()) };
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn word() -> *mut Thread {
+    WORD.get()
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn set_word(thread: *mut Thread) {
+    WORD.set(thread);
+}
+
+/// The calling thread. The reference is for one function, which runs no code of the program while it uses it.
+#[inline(always)]
+pub(crate) fn here<'a>() -> &'a mut Thread {
+    let thread = word();
+    if thread.is_null() { first() } else { unsafe { &mut *thread } }
+}
+
+/// The first call of a thread.
+#[cold]
+#[inline(never)]
+fn first<'a>() -> &'a mut Thread {
+    let _errno = crate::wait::KeepErrno::new();
+    let thread = Box::into_raw(Thread::new());
+    set_word(thread);
+    crate::process::watch_end(thread);
+    unsafe { &mut *thread }
+}
+
+/// The thread has ended, or a new process has begun with it: what was known of it is forgotten.
+pub(crate) fn forget() {
+    set_word(ptr::null_mut());
+}
+
+/// How many threads the library has in regions, beside those that came to it. Counted if there is a limit.
+pub(crate) static BUSY: AtomicI32 = AtomicI32::new(0);

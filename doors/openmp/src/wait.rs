@@ -1,0 +1,135 @@
+//! How threads wait for each other outside of tasks: they spin a little, yield, and sleep on a word.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Keeps `errno` as it was while something else is done, since no function of OpenMP changes it.
+pub(crate) struct KeepErrno(i32);
+
+impl KeepErrno {
+    pub(crate) fn new() -> KeepErrno {
+        KeepErrno(unsafe { *libc::__errno_location() })
+    }
+}
+
+impl Drop for KeepErrno {
+    fn drop(&mut self) {
+        unsafe { *libc::__errno_location() = self.0 }
+    }
+}
+
+/// Sleeps while the word has this value, or a little shorter.
+pub(crate) fn sleep_on(word: &AtomicU32, value: u32) {
+    let _errno = KeepErrno::new();
+    let no_limit: *const libc::timespec = std::ptr::null();
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, no_limit) };
+}
+
+/// Wakes so many of those who sleep on the word.
+pub(crate) fn wake(word: *const AtomicU32, count: i32) {
+    let _errno = KeepErrno::new();
+    unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, count) };
+}
+
+/// How one waits for something that no thread tells of: longer each time.
+pub(crate) struct Backoff {
+    rounds: u32,
+}
+
+impl Backoff {
+    pub(crate) fn new() -> Backoff {
+        Backoff { rounds: 0 }
+    }
+
+    pub(crate) fn pause(&mut self) {
+        self.rounds += 1;
+        match self.rounds {
+            0..100 => std::hint::spin_loop(),
+            100..200 => {
+                let _errno = KeepErrno::new();
+                unsafe { libc::sched_yield() };
+            }
+            _ => {
+                let _errno = KeepErrno::new();
+                let nap = libc::timespec { tv_sec: 0, tv_nsec: 20_000.min(i64::from(self.rounds) * 50) };
+                unsafe { libc::nanosleep(&nap, std::ptr::null_mut()) };
+            }
+        }
+    }
+}
+
+/// Waits for something that no thread tells of.
+pub(crate) fn wait_until(mut is_done: impl FnMut() -> bool) {
+    let mut backoff = Backoff::new();
+    while !is_done() {
+        backoff.pause();
+    }
+}
+
+/// A lock in a word of a program, which is 0 at first.
+#[repr(transparent)]
+pub(crate) struct Lock(AtomicU32);
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const AWAITED: u32 = 2;
+
+impl Lock {
+    pub(crate) const fn new() -> Lock {
+        Lock(AtomicU32::new(FREE))
+    }
+
+    pub(crate) fn init(&self) {
+        self.0.store(FREE, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn lock(&self) {
+        if self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            self.lock_slowly();
+        }
+    }
+
+    #[cold]
+    fn lock_slowly(&self) {
+        for _ in 0..100 {
+            if self.0.load(Ordering::Relaxed) == FREE && self.try_lock() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        while self.0.swap(AWAITED, Ordering::Acquire) != FREE {
+            sleep_on(&self.0, AWAITED);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn try_lock(&self) -> bool {
+        self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[inline]
+    pub(crate) fn unlock(&self) {
+        if self.0.swap(FREE, Ordering::Release) == AWAITED {
+            wake(&raw const self.0, 1);
+        }
+    }
+
+    /// Whether someone holds it.
+    pub(crate) fn is_held(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != FREE
+    }
+
+    /// Calls `f` while no other thread holds the lock.
+    pub(crate) fn with<R>(&self, f: impl FnOnce() -> R) -> R {
+        struct Unlock<'a>(&'a Lock);
+        impl Drop for Unlock<'_> {
+            fn drop(&mut self) {
+                self.0.unlock();
+            }
+        }
+        self.lock();
+        let _unlock = Unlock(self);
+        f()
+    }
+}

@@ -1,0 +1,242 @@
+//! Programs in C and C++ (`tests/programs`), as gcc and clang compile them, with the library loaded before the compiler's own: under every
+//! strategy, with 1, 2, 3 and 8 threads.
+
+use std::env;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const STRATEGIES: [&str; 9] =
+    ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd"];
+
+/// The library that cargo has built for these tests. It lies beside them, or a folder above.
+fn library() -> PathBuf {
+    let own = env::current_exe().expect("a test knows its file");
+    let folders = own.ancestors().skip(1).take(2);
+    let found = folders.map(|folder| folder.join("libvicus_omp.so")).find(|path| path.exists());
+    found.expect("cargo builds the library with its tests")
+}
+
+fn programs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs")
+}
+
+/// A compiler: gcc and clang, of which the newest that can compile OpenMP is used.
+struct Compiler {
+    command: &'static str,
+    name: &'static str,
+}
+
+/// Compilers for a language, those that are there. Where one is missing, its half of the tests is left out, and they say so.
+fn compilers(names: [(&'static str, &'static [&'static str]); 2]) -> Vec<Compiler> {
+    let can_compile = |command: &str| {
+        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("probe-{command}-{}", std::process::id()));
+        let probe = Command::new(command)
+            .args(["-fopenmp", "-x", "c", "-", "-o"])
+            .arg(&out)
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .and_then(|mut child| {
+                use std::io::Write as _;
+                child
+                    .stdin
+                    .take()
+                    .expect("it was asked for")
+                    .write_all(b"#include <omp.h>\nint main(void) { return omp_get_num_threads() - 1; }\n")?;
+                child.wait()
+            });
+        let _ = fs::remove_file(out);
+        probe.is_ok_and(|status| status.success())
+    };
+    let found = names.into_iter().filter_map(|(name, commands)| {
+        let command = commands.iter().copied().find(|command| can_compile(command));
+        if command.is_none() {
+            eprintln!("left out: {name} with OpenMP is not there");
+        }
+        command.map(|command| Compiler { command, name })
+    });
+    found.collect()
+}
+
+fn for_c() -> &'static [Compiler] {
+    static COMPILERS: OnceLock<Vec<Compiler>> = OnceLock::new();
+    COMPILERS.get_or_init(|| {
+        compilers([("gcc", &["gcc"]), ("clang", &["clang-22", "clang-21", "clang-20", "clang-19", "clang"])])
+    })
+}
+
+fn for_cpp() -> &'static [Compiler] {
+    static COMPILERS: OnceLock<Vec<Compiler>> = OnceLock::new();
+    COMPILERS.get_or_init(|| {
+        compilers([("gcc", &["g++"]), ("clang", &["clang++-22", "clang++-21", "clang++-20", "clang++-19", "clang++"])])
+    })
+}
+
+/// Compiles a program. `None` if this compiler can't, which is said.
+fn compile(compiler: &Compiler, file: &str) -> Option<PathBuf> {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{}", file.replace('.', "-"), compiler.name));
+    let output = Command::new(compiler.command)
+        .args(["-O1", "-w", "-fopenmp"])
+        .arg(programs().join(file))
+        .arg("-o")
+        .arg(&out)
+        .output()
+        .expect("the compiler was there a moment ago");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{} {file}: {said}", compiler.command);
+    Some(out)
+}
+
+/// What a program says. It has a minute.
+fn run(program: &Path, strategy: &str, threads: usize, variables: &[(&str, &str)]) -> (Option<i32>, String) {
+    let mut child = Command::new(program)
+        .env("LD_PRELOAD", library())
+        .env("VICUS_STRATEGY", strategy)
+        .env("OMP_NUM_THREADS", threads.to_string())
+        .envs(variables.iter().copied())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program was compiled");
+    let (mut out, mut err) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
+    let reader = thread::spawn(move || {
+        let mut said = String::new();
+        let _ = out.read_to_string(&mut said);
+        let _ = err.read_to_string(&mut said);
+        said
+    });
+    let end = Instant::now() + Duration::from_secs(60);
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("it is a child") {
+            break status.code();
+        }
+        if Instant::now() > end {
+            child.kill().expect("it is a child");
+            child.wait().expect("it is a child");
+            break None;
+        }
+        thread::sleep(Duration::from_millis(2));
+    };
+    (status, reader.join().expect("it only reads"))
+}
+
+fn holds(compilers: &[Compiler], file: &str, variables: &[(&str, &str)]) {
+    for compiler in compilers {
+        let Some(program) = compile(compiler, file) else { continue };
+        for strategy in STRATEGIES {
+            for threads in [1, 2, 3, 8] {
+                let (status, said) = run(&program, strategy, threads, variables);
+                let what = format!("{file} by {}, {strategy}, {threads} threads", compiler.name);
+                assert_eq!(status, Some(0), "{what}: {said}");
+                assert_eq!(said, "ok\n", "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn regions() {
+    holds(for_c(), "regions.c", &[]);
+}
+
+#[test]
+fn loops() {
+    holds(for_c(), "loops.c", &[]);
+}
+
+#[test]
+fn tasks() {
+    holds(for_c(), "tasks.c", &[]);
+}
+
+#[test]
+fn cancellation() {
+    holds(for_c(), "cancel.c", &[("OMP_CANCELLATION", "true")]);
+}
+
+#[test]
+fn processes() {
+    holds(for_c(), "process.c", &[]);
+}
+
+#[test]
+fn objects() {
+    holds(for_cpp(), "objects.cpp", &[]);
+}
+
+/// Each line says which variable was left out, and what it should have been; the program runs as if it were not set.
+#[test]
+fn wrong_settings_are_told_of_and_left_out() {
+    let Some(compiler) = for_c().first() else { return };
+    let program = compile(compiler, "settings.c").expect("it can be compiled");
+    let wrong = [
+        ("OMP_NUM_THREADS", "many"),
+        ("OMP_SCHEDULE", "sometimes"),
+        ("OMP_STACKSIZE", "12Q"),
+        ("OMP_DYNAMIC", "perhaps"),
+        ("OMP_PROC_BIND", "glue"),
+        ("OMP_WAIT_POLICY", "lazy"),
+        ("VICUS_STRATEGY", "none"),
+    ];
+    let mut command = Command::new(&program);
+    let output = command.env("LD_PRELOAD", library()).envs(wrong).output().expect("the program was compiled");
+    assert!(output.status.success());
+    // gcc's own library is loaded as well, and says what it thinks of them.
+    let said = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("libvicus_omp: ")).collect();
+    assert_eq!(lines.len(), wrong.len(), "{said}");
+    for (name, value) in wrong {
+        let value = if name == "VICUS_STRATEGY" { "" } else { &format!("={value}") };
+        let begin = format!("libvicus_omp: {name}{value} is left out: ");
+        assert!(lines.iter().any(|line| line.starts_with(&begin)), "{begin}: {said}");
+    }
+}
+
+/// A program that was linked with gcc's or clang's library asks for versions; one that lacks some is refused by the loader.
+#[test]
+fn names_have_the_versions_that_programs_ask_for() {
+    let Ok(output) = Command::new("nm").args(["-D", "--defined-only"]).arg(library()).output() else {
+        return eprintln!("left out: nm is not there");
+    };
+    let said = String::from_utf8(output.stdout).expect("names are text");
+    let names: Vec<&str> = said.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    let expected = [
+        "GOMP_parallel@@GOMP_4.0",
+        "GOMP_task@@GOMP_2.0",
+        "GOMP_taskloop@@GOMP_4.5",
+        "GOMP_loop_start@@GOMP_5.0",
+        "GOMP_alloc@@GOMP_5.0.1",
+        "GOMP_scope_start@@GOMP_5.1",
+        "GOMP_taskwait_depend_nowait@@GOMP_5.1.1",
+        "GOMP_barrier@@GOMP_1.0",
+        "GOMP_taskyield@@GOMP_3.0",
+        "GOMP_doacross_wait@@GOMP_4.5",
+        "GOMP_doacross_ull_wait@@GOMP_4.5",
+        "omp_get_thread_num@@OMP_1.0",
+        "omp_get_thread_num@VERSION",
+        "omp_get_thread_num_@@OMP_1.0",
+        "omp_get_wtime@@OMP_2.0",
+        "omp_init_lock@@OMP_3.0",
+        "omp_init_lock@OMP_1.0",
+        "omp_in_final@@OMP_3.1",
+        "omp_get_num_places@@OMP_4.5",
+        "omp_fulfill_event@@OMP_5.0.1",
+        "omp_calloc@@OMP_5.0.2",
+        "omp_display_env@@OMP_5.1",
+        "omp_in_explicit_task@@OMP_5.2",
+        "__kmpc_fork_call@@VERSION",
+        "__kmpc_omp_task@@VERSION",
+        "__kmpc_dispatch_next_8u@@VERSION",
+    ];
+    for name in expected {
+        assert!(names.contains(&name), "{name} is not among {} names", names.len());
+    }
+    let output = Command::new("readelf").args(["-d", "-W"]).arg(library()).output().expect("where nm is, readelf is");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("[libvicus_omp.so]") && said.contains("NODELETE"), "{said}");
+}

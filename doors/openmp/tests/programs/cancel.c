@@ -1,0 +1,85 @@
+// Cancellation: of a region, a loop, sections, a group.
+#include "check.h"
+#include <omp.h>
+
+int main(void) {
+  CHECK(omp_get_cancellation());
+  for (int round = 0; round < 20; round++) {
+    int after = 0, come = 0;
+#pragma omp parallel
+    {
+#pragma omp atomic
+      come++;
+      if (omp_get_thread_num() == 0) {
+#pragma omp cancel parallel
+      }
+#pragma omp barrier
+#pragma omp cancellation point parallel
+#pragma omp atomic
+      after++;
+    }
+    CHECK(come == omp_get_max_threads() && after == 0);
+    int iterations = 0;
+#pragma omp parallel
+    {
+#pragma omp for schedule(dynamic)
+      for (int at = 0; at < 100000; at++) {
+#pragma omp atomic
+        iterations++;
+#pragma omp cancel for if (at == 10)
+#pragma omp cancellation point for
+      }
+      // The loop was cancelled, not the region, and the next loop is another one.
+#pragma omp for schedule(dynamic)
+      for (int at = 0; at < 10; at++) {
+#pragma omp atomic
+        after++;
+#pragma omp cancellation point for
+      }
+    }
+    CHECK(iterations < 100000 && after == 10);
+    int sections = 0;
+#pragma omp parallel sections
+    {
+#pragma omp section
+      {
+#pragma omp atomic
+        sections++;
+#pragma omp cancel sections
+      }
+#pragma omp section
+      {
+#pragma omp cancellation point sections
+      }
+    }
+    CHECK(sections == 1);
+    int begun = 0;
+#pragma omp parallel
+#pragma omp single
+    {
+#pragma omp taskgroup
+      {
+        for (int at = 0; at < 1000; at++) {
+#pragma omp task shared(begun)
+          {
+            int number;
+#pragma omp atomic capture
+            number = ++begun;
+            if (number == 5) {
+#pragma omp cancel taskgroup
+            }
+#pragma omp cancellation point taskgroup
+          }
+        }
+      }
+      CHECK(begun >= 5);
+      int next = 0;
+#pragma omp task shared(next)
+      next = 1;
+#pragma omp taskwait
+      CHECK(next == 1);
+    }
+  }
+  puts("ok");
+  return 0;
+}

@@ -1,0 +1,203 @@
+//! Children of the running task that begin otherwise than by being taken from a queue: at once, between two calls; or when they are
+//! told to. And what a task may wait for beside all of its children. For runtimes of languages that have calls for these.
+
+use super::child::{close_all_groups, wait_until};
+use super::job::{ask, free};
+use super::latch::Latch;
+use super::{Awaited, ChildBuilder, child};
+use crate::runtime::Shared;
+use crate::worker::{Frame, in_task, with_shared, with_worker};
+use std::cell::Cell;
+use std::fmt;
+use std::sync::Arc;
+use vicus_schedule::{Access, ContextRef, ReadyTask, RequestId, Unspawned, Way};
+
+/// A child that runs on top of its parent, from [`begin_child`] to [`end_child`].
+#[must_use = "the child ends by `end_child`"]
+pub struct Included {
+    outer: Frame,
+    context: ContextRef,
+}
+
+/// Begins a child of the running task on top of it, as [`run_child`](crate::run_child) does, which ends with [`end_child`]. `None` if its group
+/// was cancelled ([`cancel_group`](crate::cancel_group)): then there is no such child.
+///
+/// ```
+/// use std::sync::atomic::{AtomicBool, Ordering};
+/// use vicus_machine::{Runtime, begin_child, end_child, spawn_child, wait_for_children};
+///
+/// static IS_DONE: AtomicBool = AtomicBool::new(false);
+/// Runtime::builder().threads(1).start().run(|| {
+///     let child = begin_child().expect("no group was cancelled");
+///     spawn_child(|| IS_DONE.store(true, Ordering::Relaxed));
+///     wait_for_children(); // for the grandchild
+///     assert!(IS_DONE.load(Ordering::Relaxed));
+///     end_child(child);
+/// });
+/// ```
+///
+/// # Panics
+/// Outside of tasks that run on a seat.
+#[inline]
+pub fn begin_child() -> Option<Included> {
+    in_task(|worker| {
+        let context = worker.context();
+        #[expect(unsafe_code, reason = "follows a pointer")]
+        // SAFETY: it is the running task's, and alive as long as that.
+        let context = unsafe { context.as_ref() };
+        if context.is_cancelled() {
+            return None;
+        }
+        context.begin_one(worker.seat);
+        let outer = worker.frame.put_aside();
+        let context = ContextRef::new(context);
+        (worker.frame.way, worker.frame.parent) = (Way::KEPT, context);
+        Some(Included { outer, context })
+    })
+}
+
+/// Ends a child: the parent goes on. The child's own children may still be running.
+///
+/// # Panics
+/// On another thread than that of [`begin_child`].
+#[inline]
+pub fn end_child(child: Included) {
+    let Included { mut outer, context } = child;
+    if in_task(|worker| worker.frame.context.is_some()) {
+        close_all_groups();
+    }
+    let (own, seat, _none) = in_task(|worker| {
+        let own = worker.frame.context.take();
+        (own, worker.seat, worker.frame.resume(&mut outer))
+    });
+    #[expect(unsafe_code, reason = "ends a task in its context")]
+    // SAFETY: `begin_child` has counted it there, and this value was made once; `own` was made for its children.
+    unsafe {
+        let context = context.get().expect("a child has a context");
+        context.end_one(own.map(|own| own.as_ptr().cast_const()), seat, ask, free);
+    }
+}
+
+impl fmt::Debug for Included {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Included").finish_non_exhaustive()
+    }
+}
+
+/// A child that does not begin before it is released, from any thread. Its parent, and siblings that follow it, wait for it meanwhile.
+#[must_use = "its parent waits until it is released"]
+pub struct Held {
+    pub(super) unspawned: Unspawned,
+    pub(super) ready: ReadyTask,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Held {
+    /// It may begin now.
+    pub fn release(self) {
+        let Held { unspawned, ready, shared } = self;
+        let Some(ready) = unspawned.spawn(ready) else { return };
+        let is_here = with_worker(|worker| Arc::ptr_eq(&worker.shared, &shared)).unwrap_or(false);
+        if is_here {
+            in_task(|worker| worker.queue_released(ready)).run();
+        } else {
+            shared.put_at_entry(ready.task);
+        }
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").finish_non_exhaustive()
+    }
+}
+
+/// Waits for the earlier children of the running task that one with these accesses would follow ([`ChildBuilder::follows`]). Its thread
+/// runs tasks meanwhile, as in [`wait_for_children`](crate::wait_for_children).
+///
+/// # Panics
+/// Outside of tasks that run on a seat.
+pub fn wait_for_earlier(accesses: &[Access]) {
+    /// Where the child finds it.
+    struct Pointer(*const Latch);
+    #[expect(unsafe_code, reason = "a pointer to what another thread sets")]
+    // SAFETY: a latch is set by another thread.
+    unsafe impl Send for Pointer {}
+    impl Pointer {
+        fn set(&self) {
+            #[expect(unsafe_code, reason = "follows a pointer")]
+            // SAFETY: the thread whose frame has the latch waits until it is set.
+            with_shared(|shared| unsafe { (*self.0).set(shared) });
+        }
+    }
+    /// Sets the latch whether the child is run or dropped.
+    struct Set(Pointer);
+    impl Drop for Set {
+        fn drop(&mut self) {
+            self.0.set();
+        }
+    }
+
+    let latch = Latch::new(in_task(|worker| worker.seat));
+    let set = Set(Pointer(&raw const latch));
+    child().follows(accesses).spawn(move || drop(set));
+    wait_until(&latch);
+}
+
+/// Runs a task that the running one may let its thread begin now, if there is one: one that descends from it.
+///
+/// # Panics
+/// Outside of tasks that run on a seat.
+pub fn yield_to_descendants() {
+    /// Over when it is asked again.
+    struct Once(Cell<bool>);
+    impl Awaited for Once {
+        fn is_done(&self) -> bool {
+            self.0.replace(true)
+        }
+        fn announce_sleep(&self) -> bool {
+            false
+        }
+    }
+    let has_children = in_task(|worker| worker.frame.context.is_some());
+    if has_children {
+        let once = Once(Cell::new(false));
+        let (request, own) = in_task(|worker| (worker.frame.request, worker.frame.context));
+        let own = own.filter(|_| in_task(|worker| worker.is_tied));
+        yield_below(request, own, &once);
+    }
+}
+
+fn yield_below(request: RequestId, own: Option<std::ptr::NonNull<vicus_schedule::Context>>, once: &impl Awaited) {
+    crate::worker::wait_below(Some(request), own.map_or(std::ptr::null(), |own| own.as_ptr().cast_const()), once);
+}
+
+impl ChildBuilder {
+    /// Makes the child, which is spawned when it is released; see [`Held`]. The order among its siblings is that of this call.
+    ///
+    /// ```
+    /// use vicus_machine::{Runtime, child, wait_for_children};
+    ///
+    /// let runtime = Runtime::builder().threads(2).start();
+    /// runtime.run(|| {
+    ///     let held = child().held(|| ());
+    ///     let other = std::thread::spawn(move || held.release());
+    ///     wait_for_children();
+    ///     other.join().unwrap();
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    /// Outside of tasks that run on a seat.
+    pub fn held(self, f: impl FnOnce() + Send + 'static) -> Held {
+        let said = self.into_said();
+        in_task(|worker| {
+            let context = worker.context();
+            #[expect(unsafe_code, reason = "makes a task of a context of this task")]
+            // SAFETY: the closure borrows nothing; the context is alive while it has open tasks.
+            unsafe {
+                worker.hold_said(context.as_ptr(), said, move |_| f())
+            }
+        })
+    }
+}

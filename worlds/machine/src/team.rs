@@ -1,0 +1,233 @@
+//! A team: threads of its owner that run at once, each on a seat of its own of one plan.
+//!
+//! ```text
+//!  Team ── member ──▶ Member ── run ──▶ a closure on the seat, as a task ── gather ──▶ all members, and no task left
+//! ```
+//!
+//! The threads are not the runtime's: a door of OpenMP has its own, more of them than PUs if a program wants that, and the first one is
+//! the thread that came to the region. What a team shares with a runtime is all below that: queues, seats, and places to sleep. Its tasks
+//! run on its threads alone, since no other thread sits on a seat of its plan.
+//!
+//! A team's tasks are *tied*: a thread on whose stack one of them waits begins no task that does not descend from it
+//! ([`Context::is_below`]). A task may hold a lock while it waits, and another one that wants the lock would never get it on top of that.
+//! OpenMP calls this the task scheduling constraint (OpenMP 5.2, §12.9). Where all gather, any task may be begun.
+
+use crate::RuntimeBuilder;
+use crate::heaps;
+use crate::runtime::{Runtime, Shared, StartError};
+use crate::sync::{AtomicU64, Ordering, Padded};
+use crate::tasks::{Awaited, wait_for_descendants, wait_for_own};
+use crate::worker::{Worker, in_task, wait, with_shared};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use vicus_schedule::{Plan, RequestId, SeatId};
+use vicus_topology::Topology;
+
+/// Seats for threads of a caller, with a plan of their own.
+///
+/// ```
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// use vicus_machine::{Runtime, gather, spawn_child};
+///
+/// let team = Runtime::builder().threads(3).team()?;
+/// let count = AtomicUsize::new(0);
+/// std::thread::scope(|scope| {
+///     for number in 0..3 {
+///         let (team, count) = (&team, &count);
+///         scope.spawn(move || {
+///             team.member(number).run(|| {
+///                 count.fetch_add(1, Ordering::Relaxed);
+///                 gather();
+///                 assert_eq!(count.load(Ordering::Relaxed), 3);
+///             })
+///         });
+///     }
+/// });
+/// # Ok::<(), vicus_machine::StartError>(())
+/// ```
+#[derive(Clone)]
+pub struct Team {
+    shared: Arc<Shared>,
+    /// The members' seats.
+    seats: Arc<[SeatId]>,
+}
+
+impl RuntimeBuilder<Runtime> {
+    /// A team of as many members as there would be threads. No thread is started.
+    ///
+    /// # Errors
+    /// More members are wanted than [`vicus_schedule::MOST_THREADS`].
+    pub fn team(self) -> Result<Team, StartError> {
+        let shared = self.shared()?;
+        let all = shared.plan.seats.iter().enumerate();
+        let seats: Arc<[SeatId]> = all.filter(|(_, seat)| !seat.spare).map(|(seat, _)| SeatId::new(seat)).collect();
+        shared.gathering.expect(seats.len());
+        Ok(Team { shared, seats })
+    }
+}
+
+impl Team {
+    /// How many members it has.
+    pub fn members(&self) -> usize {
+        self.seats.len()
+    }
+
+    /// The plan of its seats.
+    pub fn plan(&self) -> &Plan {
+        &self.shared.plan
+    }
+
+    /// The machine that it runs on.
+    pub fn topology(&self) -> &Topology {
+        self.shared.topology()
+    }
+
+    /// What could not be done on this machine.
+    pub fn warnings(&self) -> Vec<String> {
+        self.shared.warnings()
+    }
+
+    /// The member of this number, for the calling thread. Each number is for one thread at a time.
+    ///
+    /// # Panics
+    /// If there are not so many members.
+    pub fn member(&self, number: usize) -> Member {
+        let mut worker = Box::new(Worker::new(Arc::clone(&self.shared), self.seats[number]));
+        worker.is_tied = true;
+        Member { worker }
+    }
+}
+
+impl fmt::Debug for Team {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Team").field("members", &self.members()).finish_non_exhaustive()
+    }
+}
+
+/// A thread's membership. It stays on its thread.
+pub struct Member {
+    worker: Box<Worker>,
+}
+
+impl Member {
+    /// Runs a closure on the member's seat, as a task of the team that is nobody's child. It returns when the tasks that it has spawned,
+    /// and all their descendants, are over. Panics as the closure does, or as the first of these tasks that panicked.
+    ///
+    /// The calling thread may sit on a seat of another team, or of a runtime: what it does there waits meanwhile.
+    pub fn run<R>(&mut self, f: impl FnOnce() -> R) -> R {
+        self.worker.begin_alone(TEAM);
+        let result = self.worker.on_seat(|| {
+            let result = catch_unwind(AssertUnwindSafe(f));
+            let panic = wait_for_descendants();
+            heaps::finish_task();
+            match (result, panic) {
+                (Ok(result), None) => Ok(result),
+                (Err(panic), _) | (Ok(_), Some(panic)) => Err(panic),
+            }
+        });
+        result.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member").field("seat", &self.worker.seat).finish_non_exhaustive()
+    }
+}
+
+/// All tasks of a team are of one request.
+const TEAM: RequestId = RequestId(1);
+
+/// Waits until all members of the calling thread's team have called this, and all tasks of the team are over. The thread runs tasks
+/// meanwhile.
+///
+/// A member comes when its own tasks and their descendants are over; so when the last one comes, no task is left.
+///
+/// # Panics
+/// Outside of [`Member::run`], and in tasks that it has spawned.
+pub fn gather() {
+    assert!(in_task(|worker| worker.is_tied), "gather is called by members of a team");
+    wait_for_own();
+    with_shared(|shared| match shared.gathering.come() {
+        Came::Last { is_awaited: false } => {}
+        Came::Last { is_awaited: true } => shared.ask_all(),
+        Came::Early(gathered) => {
+            if !gathered.is_done() {
+                wait(None, &gathered);
+            }
+        }
+    });
+}
+
+/// Where a team's members wait for each other.
+pub(crate) struct Gathering {
+    /// The number of times that they have gathered, a bit that says whether one of them sleeps, and how many have come.
+    state: Padded<AtomicU64>,
+    /// How many there are.
+    members: AtomicU64,
+}
+
+const ASLEEP: u64 = 1 << 31;
+const TIMES: u64 = 1 << 32;
+const COME: u64 = ASLEEP - 1;
+
+enum Came {
+    /// All others have come before.
+    Last {
+        /// Whether some of them sleep.
+        is_awaited: bool,
+    },
+    Early(Gathered),
+}
+
+/// What those wait for who came early.
+struct Gathered {
+    state: *const AtomicU64,
+    times: u64,
+}
+
+impl Gathering {
+    /// Of no members.
+    pub(crate) fn new() -> Gathering {
+        Gathering { state: Padded(AtomicU64::new(0)), members: AtomicU64::new(0) }
+    }
+
+    fn expect(&self, members: usize) {
+        self.members.store(members as u64, Ordering::Relaxed);
+    }
+
+    fn come(&self) -> Came {
+        // Release: the last one sees what all have done. Acquire: and they what it has done, by `is_done`.
+        let before = self.state.0.fetch_add(1, Ordering::AcqRel);
+        let times = before / TIMES;
+        if (before & COME) + 1 < self.members.load(Ordering::Relaxed) {
+            return Came::Early(Gathered { state: &raw const self.state.0, times });
+        }
+        // Nobody comes again before it is over.
+        let before = self.state.0.swap((times + 1).wrapping_mul(TIMES), Ordering::AcqRel);
+        Came::Last { is_awaited: before & ASLEEP != 0 }
+    }
+}
+
+impl Gathered {
+    fn state(&self) -> &AtomicU64 {
+        #[expect(unsafe_code, reason = "follows a pointer")]
+        // SAFETY: it is the team's, in which the waiting thread has a seat.
+        unsafe {
+            &*self.state
+        }
+    }
+}
+
+impl Awaited for Gathered {
+    #[inline]
+    fn is_done(&self) -> bool {
+        self.state().load(Ordering::Acquire) / TIMES != self.times
+    }
+
+    fn announce_sleep(&self) -> bool {
+        // In vain after the end: then the next gathering's last one asks once too often.
+        self.state().fetch_or(ASLEEP, Ordering::AcqRel) / TIMES == self.times
+    }
+}
