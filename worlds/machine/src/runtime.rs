@@ -2,6 +2,7 @@
 
 use crate::caller::{Callers, LONG};
 use crate::defaults::{Defaults, said};
+use crate::gate::Gate;
 use crate::inbox::Inbox;
 use crate::last_words::count_refusable_calls;
 use crate::queues::SharedQueues;
@@ -422,33 +423,6 @@ impl fmt::Display for StartError {
 // Without a source: what the system said is told already.
 impl std::error::Error for StartError {}
 
-/// Where threads wait for each other when a runtime starts. No `Barrier`, because their number is not known yet:
-/// the system may refuse some.
-#[derive(Default)]
-struct Gate {
-    /// How many have come, and whether they may go on.
-    state: Mutex<(usize, bool)>,
-    changed: Condvar,
-}
-
-impl Gate {
-    /// Waits until it is open.
-    fn pass(&self) {
-        let mut state = self.state.lock().expect("nothing panics under this lock");
-        state.0 += 1;
-        self.changed.notify_all();
-        let _open = self.changed.wait_while(state, |(_, open)| !*open).expect("nothing panics under this lock");
-    }
-
-    /// Opens it when so many have come.
-    fn open_for(&self, threads: usize) {
-        let state = self.state.lock().expect("nothing panics under this lock");
-        let come = self.changed.wait_while(state, |(come, _)| *come < threads);
-        come.expect("nothing panics under this lock").1 = true;
-        self.changed.notify_all();
-    }
-}
-
 /// Of a runtime, where boxes go that are resumed from outside. When it has ended, no box is paused any more.
 fn entry(shared: Weak<Shared>) -> Entry {
     Arc::new(move |queued| {
@@ -662,6 +636,11 @@ impl Shared {
     pub(crate) fn put_at_entry(&self, queued: Queued) {
         let queue = self.front_for(queued.instance()).unwrap_or_else(|| self.next_of(&self.plan.entry));
         self.put_into_entry(queue, queued.into_task());
+    }
+
+    /// As [`Shared::put_into_entry`], with the entry whose turn it is, for a task that is no box.
+    pub(crate) fn put_task_at_entry(&self, task: TaskRef) {
+        self.put_into_entry(self.next_of(&self.plan.entry), task);
     }
 
     /// The front, if boxes of this request are to go before those of others.

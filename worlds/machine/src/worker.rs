@@ -382,7 +382,7 @@ impl Worker {
             found = found.or_else(|| find_below(shared, &mut reach, self.frame.request));
         }
         if let Some(task) = reach.refused {
-            shared.put_at_entry(task);
+            shared.put_task_at_entry(task);
         }
         found
     }
@@ -459,7 +459,7 @@ impl Worker {
         let mut reach = self.reach(&shared, false);
         let found = self.state.help(&shared.plan.seats[self.seat.index()], &mut reach);
         if let Some(task) = reach.refused {
-            shared.put_at_entry(task);
+            shared.put_task_at_entry(task);
         }
         AtOnce(found)
     }

@@ -101,7 +101,7 @@ impl Held {
         if is_here {
             in_task(|worker| worker.queue_released(ready)).run();
         } else {
-            shared.put_at_entry(ready.task);
+            shared.put_task_at_entry(ready.task);
         }
     }
 }
