@@ -221,15 +221,6 @@ impl Pool {
         }
         self.docks.len() as u32 + 1
     }
-
-    /// The threads end.
-    pub(crate) fn dismiss(self) {
-        for dock in &self.docks {
-            dock.team.set(ptr::null());
-            dock.call();
-        }
-        // The teams stay: their threads may still be about to leave them.
-    }
 }
 
 impl Dock {
@@ -272,9 +263,6 @@ extern "C" fn serve(dock: *mut libc::c_void) -> *mut libc::c_void {
     loop {
         seen = dock.wait(seen);
         let team = dock.team.get();
-        if team.is_null() {
-            return ptr::null_mut();
-        }
         enter(thread, unsafe { &*team }, dock.number);
     }
 }

@@ -140,7 +140,7 @@ impl Thread {
             across: Loop::none(),
             lead: 0,
             memory: crate::tasks::Memory::new(),
-            pools: Vec::new(),
+            pools: crate::process::left_pools(),
             depth: 0,
             place: -1,
             shown: (0, 0, -1),
