@@ -108,8 +108,5 @@ extern "C" fn forked() {
     // The old record is left as it is, its teams and their threads' docks as well; another thread may have held the lock.
     LEFT.lock.init();
     std::mem::forget(std::mem::take(unsafe { &mut *LEFT.pools.get() }));
-    thread::forget();
-    if let Some(key) = key() {
-        unsafe { libc::pthread_setspecific(key, ptr::null()) };
-    }
+    thread::begin_anew();
 }

@@ -278,5 +278,14 @@ pub(crate) fn forget() {
     set_word(ptr::null_mut());
 }
 
+/// A new process has begun with the calling thread: it has had no region, and its settings are as they were.
+pub(crate) fn begin_anew() {
+    let old = word();
+    forget();
+    if let Some(old) = unsafe { old.as_ref() } {
+        first().task().icv = old.task().icv;
+    }
+}
+
 /// How many threads the library has in regions, beside those that came to it. Counted if there is a limit.
 pub(crate) static BUSY: AtomicI32 = AtomicI32::new(0);
