@@ -3,6 +3,8 @@
 use crate::settings;
 use crate::team::Pool;
 use crate::thread::{self, Thread};
+use crate::wait::Lock;
+use std::cell::UnsafeCell;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -59,10 +61,38 @@ unsafe extern "C" fn ends(thread: *mut libc::c_void) {
         // It ends inside of a region, by `pthread_exit`: others may still look at what it was.
         return;
     }
-    thread.pools.drain(..).for_each(Pool::dismiss);
-    thread::forget();
-    // Its record stays: destructors of the program that are called after this one may come back, and then it has a new one.
+    leave_pools(std::mem::take(&mut thread.pools));
     thread.memory.clear();
+    // Destructors of the program that are called after this one may come back. Then the thread has a new record.
+    thread::forget();
+    unsafe {
+        if thread.team().level.get() == 0 {
+            drop(Box::from_raw(thread.team.cast_mut()));
+        }
+        drop(Box::from_raw(ptr::from_mut(thread)));
+    }
+}
+
+/// The threads and teams of threads that have ended, for those that come.
+struct Left {
+    lock: Lock,
+    pools: UnsafeCell<Vec<Vec<Pool>>>,
+}
+
+// SAFETY: the list is used under the lock.
+unsafe impl Sync for Left {}
+
+static LEFT: Left = Left { lock: Lock::new(), pools: UnsafeCell::new(Vec::new()) };
+
+fn leave_pools(pools: Vec<Pool>) {
+    if !pools.is_empty() {
+        LEFT.lock.with(|| unsafe { (*LEFT.pools.get()).push(pools) });
+    }
+}
+
+/// Threads and teams that a thread has left which has ended.
+pub(crate) fn left_pools() -> Vec<Pool> {
+    LEFT.lock.with(|| unsafe { (*LEFT.pools.get()).pop() }).unwrap_or_default()
 }
 
 /// In a child there is one thread, and it has never had a region.
@@ -75,9 +105,8 @@ pub(crate) fn watch_forks() {
 
 extern "C" fn forked() {
     thread::BUSY.store(0, Ordering::Relaxed);
-    // The old record is left as it is, its teams and their threads' docks as well.
-    thread::forget();
-    if let Some(key) = key() {
-        unsafe { libc::pthread_setspecific(key, ptr::null()) };
-    }
+    // The old record is left as it is, its teams and their threads' docks as well; another thread may have held the lock.
+    LEFT.lock.init();
+    std::mem::forget(std::mem::take(unsafe { &mut *LEFT.pools.get() }));
+    thread::begin_anew();
 }

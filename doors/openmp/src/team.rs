@@ -16,7 +16,7 @@ use crate::work::{LoopStart, Slot};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use vicus::team::{Member, gather};
+use vicus::team::{Member, Setting, gather};
 
 /// A region's function: gcc's has one argument, clang's many.
 #[derive(Clone, Copy)]
@@ -121,10 +121,7 @@ impl Team {
     fn new(size: u32) -> &'static Team {
         let builder = vicus::machine::Runtime::builder().defaults(vicus::environment::defaults());
         let builder = builder.threads(size as usize).quiet();
-        let team = match settings::get().strategy.clone() {
-            Some(strategy) => builder.strategy(strategy).team(),
-            None => builder.team(),
-        };
+        let team = builder.strategy(strategy(size)).team();
         let team = team.unwrap_or_else(|error| crate::settings::fail(&format!("no team of {size} threads: {error}")));
         Box::leak(Box::new(Team::with(size, Some(team))))
     }
@@ -147,6 +144,24 @@ impl Team {
         }
         Some((team, number))
     }
+}
+
+/// The strategy of a team of this size. How long its threads look around before they sleep is said by the user's policy; not at all if they
+/// are more than there are processors: each keeps another one from its work meanwhile.
+fn strategy(size: u32) -> Setting {
+    let settings = settings::get();
+    let wanted = settings.strategy.as_ref().map_or("las".to_owned(), ToString::to_string);
+    let spin_ns = match settings.is_active {
+        Some(true) => Some(1_000_000_000),
+        Some(false) => Some(0),
+        None => (size > settings::processors()).then_some(0),
+    };
+    let spinning = spin_ns.filter(|_| !wanted.contains("spin_ns")).and_then(|spin_ns| {
+        let mark = if wanted.contains(':') { ',' } else { ':' };
+        // Strategies with pauses of their own have no such parameter.
+        format!("{wanted}{mark}spin_ns={spin_ns}").parse().ok()
+    });
+    spinning.unwrap_or_else(|| wanted.parse().expect("it was parsed before"))
 }
 
 /// Where a thread waits for its next region.
@@ -206,15 +221,6 @@ impl Pool {
         }
         self.docks.len() as u32 + 1
     }
-
-    /// The threads end.
-    pub(crate) fn dismiss(self) {
-        for dock in &self.docks {
-            dock.team.set(ptr::null());
-            dock.call();
-        }
-        // The teams stay: their threads may still be about to leave them.
-    }
 }
 
 impl Dock {
@@ -257,9 +263,6 @@ extern "C" fn serve(dock: *mut libc::c_void) -> *mut libc::c_void {
     loop {
         seen = dock.wait(seen);
         let team = dock.team.get();
-        if team.is_null() {
-            return ptr::null_mut();
-        }
         enter(thread, unsafe { &*team }, dock.number);
     }
 }

@@ -140,7 +140,7 @@ impl Thread {
             across: Loop::none(),
             lead: 0,
             memory: crate::tasks::Memory::new(),
-            pools: Vec::new(),
+            pools: crate::process::left_pools(),
             depth: 0,
             place: -1,
             shown: (0, 0, -1),
@@ -276,6 +276,15 @@ fn first<'a>() -> &'a mut Thread {
 /// The thread has ended, or a new process has begun with it: what was known of it is forgotten.
 pub(crate) fn forget() {
     set_word(ptr::null_mut());
+}
+
+/// A new process has begun with the calling thread: it has had no region, and its settings are as they were.
+pub(crate) fn begin_anew() {
+    let old = word();
+    forget();
+    if let Some(old) = unsafe { old.as_ref() } {
+        first().task().icv = old.task().icv;
+    }
 }
 
 /// How many threads the library has in regions, beside those that came to it. Counted if there is a limit.

@@ -27,10 +27,11 @@ int main(void) {
   CHECK(before == 6);
   CHECK(sum() == 6);
   int status;
+  omp_set_num_threads(3);
   for (int round = 0; round < 3; round++) {
     pid_t child = fork();
     if (child == 0) {
-      _exit(sum() == 6 && sum() == 6 ? 3 : 4);
+      _exit(sum() == 6 && sum() == 6 && omp_get_max_threads() == 3 ? 3 : 4);
     }
     CHECK(waitpid(child, &status, 0) == child);
     check_child(status, 3);
