@@ -65,6 +65,9 @@ fn main() {
         "--undefined-version",
         "-soname=libvicus_omp.so",
         "-z,nodelete",
+        // Before the compiler's own library, if that is loaded as well: it binds the first thread, if users want that, and then nobody
+        // can tell on which processors the process may run.
+        "-z,initfirst",
     ] {
         println!("cargo::rustc-cdylib-link-arg=-Wl,{argument}");
     }

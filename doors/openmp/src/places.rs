@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::sync::{Mutex, OnceLock};
 
 /// The processors that the process may use.
-fn allowed() -> &'static [usize] {
+pub(crate) fn allowed() -> &'static [usize] {
     static ALLOWED: OnceLock<Vec<usize>> = OnceLock::new();
     ALLOWED.get_or_init(own_processors)
 }
@@ -75,7 +75,10 @@ fn grouped(key: impl Fn(usize) -> Option<String>) -> Vec<Vec<usize>> {
 }
 
 fn parse(text: &str) -> Option<Vec<Vec<usize>>> {
-    let text: String = text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>().to_ascii_lowercase();
+    // gcc's own variable may have spaces between processors.
+    let pieces: Vec<&str> = text.split_whitespace().collect();
+    let is_list = text.starts_with(|letter: char| letter.is_ascii_digit());
+    let text = pieces.join(if is_list { "," } else { "" }).to_ascii_lowercase();
     if !text.contains('{') && !text.starts_with(|letter: char| letter.is_ascii_digit()) {
         let (name, count) = match text.split_once('(') {
             Some((name, count)) => {
@@ -104,7 +107,7 @@ fn parse(text: &str) -> Option<Vec<Vec<usize>>> {
             let step = step.parse::<usize>().ok().filter(|&step| step > 0)?;
             Some((first.parse().ok()?..=last.parse().ok()?).step_by(step).collect())
         };
-        let cpus: Option<Vec<Vec<usize>>> = text.split(',').map(one).collect();
+        let cpus: Option<Vec<Vec<usize>>> = text.split(',').filter(|part| !part.is_empty()).map(one).collect();
         return Some(cpus?.into_iter().flatten().map(|cpu| vec![cpu]).collect());
     }
     let mut places = Vec::new();

@@ -70,9 +70,20 @@ pub(crate) fn get() -> &'static Settings {
 /// Before `main`: what a program sets later has no effect.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static BEFORE_MAIN: extern "C" fn() = {
-    extern "C" fn before_main() {
+static BEFORE_MAIN: extern "C" fn(i32, *const *const u8, *const *const u8) = {
+    extern "C" fn before_main(_count: i32, _arguments: *const *const u8, variables: *const *const u8) {
+        unsafe extern "C" {
+            static mut environ: *const *const u8;
+        }
         let _errno = crate::wait::KeepErrno::new();
+        // This library begins before the C library has set this, to the same.
+        unsafe {
+            if environ.is_null() {
+                environ = variables;
+            }
+        }
+        processors();
+        crate::places::allowed();
         get();
         crate::process::watch_forks();
     }
