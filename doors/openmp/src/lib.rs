@@ -7,7 +7,7 @@
 //! ```
 //!
 //! It is a shared library, `libvicus_omp.so`, that is loaded before the compiler's own (`LD_PRELOAD`), or found instead of it by its name. All
-//! functions have the versions that programs ask for ([`exports`]).
+//! functions have the versions that programs ask for (`exports`).
 //!
 //! # Unsafe code
 //!
@@ -15,9 +15,9 @@
 //! `kmp.h`. There is no safe layer above that could hold them to it. So this crate asks for unsafe code as a whole, under these rules:
 //!
 //! * A pointer from a program is used as its interface says, and not after the call, unless that says so.
-//! * A [`thread::Thread`] is used by its own thread alone. References to it end before the program's code runs, which may call back.
-//! * A [`team::Team`] lives as long as the process. Its cells are written by the thread that begins a region, before it calls the others.
-//! * A [`tasks::Record`] belongs to the task that it is of, and is freed by the thread that has run it.
+//! * A `thread::Thread` is used by its own thread alone. References to it end before the program's code runs, which may call back.
+//! * A `team::Team` lives as long as the process. Its cells are written by the thread that begins a region, before it calls the others.
+//! * A `tasks::Record` belongs to the task that it is of, and is freed by the thread that has run it.
 //!
 //! What tasks share, queues, counts and sleep, is in worlds/machine, which asks site by site.
 
