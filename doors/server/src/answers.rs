@@ -5,18 +5,16 @@
 //! answer. It is known by a hash of 128 bits under keys of this process alone, so no client can make two requests that share one. Kept is
 //! what would be the same if it were asked again, and is short and whole; what may differ each time has no tag, and is never kept.
 //!
-//! Answers are bounded together in bytes. They lie in two generations: one that is used moves to the younger, and when that has half of the
-//! bytes, it becomes the older, and what was left in that is dropped. So those that were used least recently go, and no order is kept.
+//! Answers are bounded together in bytes ([`Generations`]).
 
 use crate::body::Body;
 use crate::coding::Coding;
+use crate::generations::Generations;
 use crate::query::set_headers;
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use bytes::Bytes;
-use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// What makes two requests one, at a version of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -46,23 +44,7 @@ pub(crate) struct Kept {
 
 pub(crate) struct Answers {
     keys: [RandomState; 2],
-    state: Mutex<State>,
-    most_bytes: u64,
-    pub(crate) hits: AtomicU64,
-    pub(crate) misses: AtomicU64,
-}
-
-#[derive(Default)]
-struct State {
-    version: u64,
-    young: Generation,
-    old: Generation,
-}
-
-#[derive(Default)]
-struct Generation {
-    answers: HashMap<Key, Arc<Kept>>,
-    bytes: u64,
+    pub(crate) kept: Generations<Key, Arc<Kept>>,
 }
 
 /// An answer with more bytes is not kept: what it takes to send it again is most of what it takes to find it again.
@@ -79,15 +61,14 @@ const NAMES: [&str; 2] = ["vicus-request-id", "vicus-trace"];
 
 impl Answers {
     pub(crate) fn new(most_bytes: u64) -> Answers {
-        let (hits, misses) = (AtomicU64::new(0), AtomicU64::new(0));
-        Answers { keys: [RandomState::new(), RandomState::new()], state: Mutex::default(), most_bytes, hits, misses }
+        Answers { keys: [RandomState::new(), RandomState::new()], kept: Generations::new(most_bytes) }
     }
 
     /// The key of a request, if its answer may be kept. `is_tls` belongs to what its relative IRIs are resolved against.
     pub(crate) fn key<B>(&self, request: &Request<B>, is_tls: bool) -> Option<Key> {
         let (uri, headers) = (request.uri(), request.headers());
         let is_query = request.method() == Method::GET && matches!(uri.path(), "/sparql" | "/query");
-        if self.most_bytes == 0 || !is_query || NAMES.iter().any(|name| headers.contains_key(*name)) {
+        if self.kept.most_bytes() == 0 || !is_query || NAMES.iter().any(|name| headers.contains_key(*name)) {
             return None;
         }
         let hash = |keys: &RandomState| {
@@ -104,71 +85,17 @@ impl Answers {
         Some(Key(hash(&self.keys[0]), hash(&self.keys[1])))
     }
 
-    /// The answer to a request at this version of the data.
-    pub(crate) fn get(&self, version: u64, key: Key) -> Option<Arc<Kept>> {
-        let found = self.lock().get(version, key, self.most_bytes / 2);
-        if found.is_some() { &self.hits } else { &self.misses }.fetch_add(1, Ordering::Relaxed);
-        found
-    }
-
     /// Keeps an answer, unless it is long.
     pub(crate) fn put(&self, key: Key, lasting: Lasting, bytes: &[u8]) {
         let Lasting { version, media_type, coding, tag, rows, first_rows } = lasting;
         let Ok(tag) = HeaderValue::from_str(&tag) else { return };
-        if bytes.len() > LONGEST.min((self.most_bytes / 8) as usize) {
+        if bytes.len() > LONGEST.min((self.kept.most_bytes() / 8) as usize) {
             return;
         }
         // A copy has no room to spare.
         let kept = Kept { media_type, coding, tag, bytes: Bytes::copy_from_slice(bytes), rows, first_rows };
-        let mut state = self.lock();
-        state.move_to(version);
-        if state.version == version {
-            state.put(key, Arc::new(kept), self.most_bytes / 2);
-        }
-    }
-
-    /// How many there are, and their bytes.
-    pub(crate) fn held(&self) -> (usize, u64) {
-        let State { young, old, .. } = &*self.lock();
-        (young.answers.len() + old.answers.len(), young.bytes + old.bytes)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    /// Drops what belongs to an older version.
-    fn move_to(&mut self, version: u64) {
-        if version > self.version {
-            *self = State { version, ..State::default() };
-        }
-    }
-
-    fn get(&mut self, version: u64, key: Key, most_bytes: u64) -> Option<Arc<Kept>> {
-        self.move_to(version);
-        if version != self.version {
-            return None;
-        }
-        if let Some(kept) = self.young.answers.get(&key) {
-            return Some(Arc::clone(kept));
-        }
-        let kept = self.old.answers.remove(&key)?;
-        self.old.bytes -= kept.held_bytes();
-        self.put(key, Arc::clone(&kept), most_bytes);
-        Some(kept)
-    }
-
-    fn put(&mut self, key: Key, kept: Arc<Kept>, most_bytes: u64) {
-        let bytes = kept.held_bytes();
-        if self.young.bytes + bytes > most_bytes {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.bytes += bytes;
-        if let Some(before) = self.young.answers.insert(key, kept) {
-            self.young.bytes -= before.held_bytes();
-        }
+        let held_bytes = kept.held_bytes();
+        self.kept.put(version, key, Arc::new(kept), held_bytes);
     }
 }
 
@@ -247,14 +174,14 @@ mod tests {
         let body = Bytes::from(vec![b'x'; 95]);
         for number in 0..100 {
             answers.put(Key(number, 0), lasting(1), &body);
-            assert!(answers.get(1, Key(0, 0)).is_some(), "it is asked for all the time, after {number} others");
-            assert!(answers.held().1 <= answers.most_bytes);
+            assert!(answers.kept.get(1, &Key(0, 0)).is_some(), "it is asked for all the time, after {number} others");
+            assert!(answers.kept.held().1 <= answers.kept.most_bytes());
         }
-        assert!(answers.get(1, Key(99, 0)).is_some() && answers.get(1, Key(50, 0)).is_none());
-        let count = answers.held().0;
+        assert!(answers.kept.get(1, &Key(99, 0)).is_some() && answers.kept.get(1, &Key(50, 0)).is_none());
+        let count = answers.kept.held().0;
         assert!((10..=20).contains(&count), "{count}");
         answers.put(Key(100, 0), lasting(1), &Bytes::from(vec![b'x'; 5000]));
-        assert!(answers.get(1, Key(100, 0)).is_none(), "it is too long");
+        assert!(answers.kept.get(1, &Key(100, 0)).is_none(), "it is too long");
     }
 
     #[test]
@@ -262,11 +189,11 @@ mod tests {
         let answers = Answers::new(1 << 20);
         let body = Bytes::from_static(b"x");
         answers.put(Key(1, 1), lasting(2), &body);
-        assert!(answers.get(1, Key(1, 1)).is_none() && answers.get(2, Key(1, 1)).is_some());
+        assert!(answers.kept.get(1, &Key(1, 1)).is_none() && answers.kept.get(2, &Key(1, 1)).is_some());
         // One that was begun before the change.
         answers.put(Key(2, 2), lasting(1), &body);
-        assert!(answers.get(2, Key(2, 2)).is_none());
-        assert!(answers.get(3, Key(1, 1)).is_none());
-        assert_eq!(answers.held(), (0, 0));
+        assert!(answers.kept.get(2, &Key(2, 2)).is_none());
+        assert!(answers.kept.get(3, &Key(1, 1)).is_none());
+        assert_eq!(answers.kept.held(), (0, 0));
     }
 }

@@ -27,6 +27,7 @@ mod connection;
 mod data;
 mod description;
 mod dump;
+mod generations;
 mod graphs;
 mod jobs;
 mod log;

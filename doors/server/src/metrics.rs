@@ -137,8 +137,10 @@ pub(crate) fn text(shared: &Shared) -> String {
         let _ = writeln!(out, "vicus_request_seconds_sum{{kind=\"{name}\"}} {total}");
         let _ = writeln!(out, "vicus_request_seconds_count{{kind=\"{name}\"}} {count}");
     }
-    let (plans, plan_bytes) = shared.plans.held();
-    let (answers, answer_bytes) = shared.answers.held();
+    let (plans, plan_bytes) = shared.plans.kept.held();
+    let (answers, answer_bytes) = shared.answers.kept.held();
+    let [plan_hits, plan_misses] = shared.plans.kept.hits_and_misses();
+    let [answer_hits, answer_misses] = shared.answers.kept.hits_and_misses();
     let version = shared.data.now();
     let memory = shared.service.memory();
     let held = version.snapshot.memory();
@@ -162,17 +164,12 @@ pub(crate) fn text(shared: &Shared) -> String {
             "Tasks of queries that were taken from another node's queue.",
             read(&metrics.far_tasks),
         ),
-        ("plan_cache_hits_total", "counter", "Queries whose plan was kept.", read(&shared.plans.hits)),
-        ("plan_cache_misses_total", "counter", "Queries that were parsed and planned.", read(&shared.plans.misses)),
+        ("plan_cache_hits_total", "counter", "Queries whose plan was kept.", plan_hits),
+        ("plan_cache_misses_total", "counter", "Queries that were parsed and planned.", plan_misses),
         ("plan_cache_plans", "gauge", "Plans that are kept.", plans as u64),
         ("plan_cache_bytes", "gauge", "Bytes of plans that are kept.", plan_bytes),
-        ("answer_cache_hits_total", "counter", "Queries whose answer was kept.", read(&shared.answers.hits)),
-        (
-            "answer_cache_misses_total",
-            "counter",
-            "Queries whose answer may be kept and was not.",
-            read(&shared.answers.misses),
-        ),
+        ("answer_cache_hits_total", "counter", "Queries whose answer was kept.", answer_hits),
+        ("answer_cache_misses_total", "counter", "Queries whose answer may be kept and was not.", answer_misses),
         ("answer_cache_answers", "gauge", "Answers that are kept.", answers as u64),
         ("answer_cache_bytes", "gauge", "Bytes of answers that are kept.", answer_bytes),
         (
@@ -217,8 +214,8 @@ fn holders(shared: &Shared) -> BTreeMap<String, u64> {
             ("terms", (data.dictionary_text + data.dictionary_ends) as u64),
             ("new terms", data.fresh_terms as u64),
             ("statistics", data.statistics as u64),
-            ("kept plans", shared.plans.held().1),
-            ("kept answers", shared.answers.held().1),
+            ("kept plans", shared.plans.kept.held().1),
+            ("kept answers", shared.answers.kept.held().1),
             ("running texts and plans", 0),
         ]
         .map(|(holder, bytes)| (holder.to_owned(), bytes)),

@@ -277,7 +277,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
     let key = key_of(shared, asked);
     // Files' tables stay what they are while the server runs.
     let may_be_kept = !asked.own_default;
-    let kept = may_be_kept.then(|| shared.plans.get(version.number, &key)).flatten();
+    let kept = may_be_kept.then(|| shared.plans.kept.get(version.number, &key)).flatten();
     let prepared = match kept {
         Some(prepared) => prepared,
         None => {

@@ -127,7 +127,7 @@ pub(crate) fn kept<B>(
         return None;
     }
     let began = Instant::now();
-    let Some(kept) = shared.answers.get(shared.data.version(), key) else {
+    let Some(kept) = shared.answers.kept.get(shared.data.version(), &key) else {
         request.extensions_mut().insert(key);
         return None;
     };
