@@ -275,6 +275,7 @@ impl Chosen {
             topology,
             memory,
             distribution: self.distribution.clone(),
+            gathering: Gathering::new(plan.threads()),
             plan,
             barrier,
             closing: AtomicBool::new(false),
@@ -290,7 +291,6 @@ impl Chosen {
             stopped: Stopped::default(),
             accounts: Accounts::default(),
             waits: Waits::default(),
-            gathering: Gathering::new(),
             threads: Mutex::new(Vec::new()),
             warnings: Mutex::new(warnings),
         });

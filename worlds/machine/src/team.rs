@@ -62,7 +62,6 @@ impl RuntimeBuilder<Runtime> {
         let shared = self.shared()?;
         let all = shared.plan.seats.iter().enumerate();
         let seats: Arc<[SeatId]> = all.filter(|(_, seat)| !seat.spare).map(|(seat, _)| SeatId::new(seat)).collect();
-        shared.gathering.expect(seats.len());
         Ok(Team { shared, seats })
     }
 }
@@ -164,8 +163,8 @@ pub fn gather() {
 pub(crate) struct Gathering {
     /// The number of times that they have gathered, a bit that says whether one of them sleeps, and how many have come.
     state: Padded<AtomicU64>,
-    /// How many there are.
-    members: AtomicU64,
+    /// How many members there are.
+    members: u64,
 }
 
 const ASLEEP: u64 = 1 << 31;
@@ -188,20 +187,16 @@ struct Gathered {
 }
 
 impl Gathering {
-    /// Of no members.
-    pub(crate) fn new() -> Gathering {
-        Gathering { state: Padded(AtomicU64::new(0)), members: AtomicU64::new(0) }
-    }
-
-    fn expect(&self, members: usize) {
-        self.members.store(members as u64, Ordering::Relaxed);
+    /// Of so many members.
+    pub(crate) fn new(members: usize) -> Gathering {
+        Gathering { state: Padded(AtomicU64::new(0)), members: members as u64 }
     }
 
     fn come(&self) -> Came {
         // Release: the last one sees what all have done. Acquire: and they what it has done, by `is_done`.
         let before = self.state.0.fetch_add(1, Ordering::AcqRel);
         let times = before / TIMES;
-        if (before & COME) + 1 < self.members.load(Ordering::Relaxed) {
+        if (before & COME) + 1 < self.members {
             return Came::Early(Gathered { state: &raw const self.state.0, times });
         }
         // Nobody comes again before it is over.

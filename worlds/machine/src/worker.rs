@@ -456,12 +456,8 @@ impl Worker {
     #[cold]
     fn help(&mut self) -> AtOnce {
         let shared = Arc::clone(&self.shared);
-        let mut reach = self.reach(&shared, false);
-        let found = self.state.help(&shared.plan.seats[self.seat.index()], &mut reach);
-        if let Some(task) = reach.refused {
-            shared.put_task_at_entry(task);
-        }
-        AtOnce(found)
+        let reach = self.reach(&shared, false);
+        AtOnce(self.state.help(&shared.plan.seats[self.seat.index()], reach))
     }
 
     /// Wakes one sleeper for a task that was put, and may be over by now.
@@ -601,8 +597,8 @@ fn find_last(shared: &Shared) -> Option<Run<TaskRef>> {
 /// and these may all wait like this one.
 #[cold]
 fn find_below(shared: &Shared, reach: &mut Reach<'_>, request: RequestId) -> Option<Run<TaskRef>> {
-    let all = (0..shared.plan.queues.len()).map(QueueId::new);
-    let task = all.into_iter().find_map(|queue| reach.take_of(request, queue, Take::Youngest, 0))?;
+    let mut all = (0..shared.plan.queues.len()).map(QueueId::new);
+    let task = all.find_map(|queue| reach.take_of(request, queue, Take::Youngest, 0))?;
     Some(Run { task, way: Way::KEPT, leaves: false })
 }
 

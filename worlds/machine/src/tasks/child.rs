@@ -2,6 +2,7 @@
 //! and in which a group is opened and closed by calls.
 
 use super::Awaited;
+use super::included::{begin_child, end_child};
 use super::job::Job;
 use super::place::assert_known;
 use super::said::Said;
@@ -10,7 +11,7 @@ use crate::worker::{self, Worker, in_task, is_seated, with_worker};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
-use vicus_schedule::{Access, Context, Kind, Wanted, Way};
+use vicus_schedule::{Access, Context, Kind, Wanted};
 use vicus_topology::Place;
 
 /// Spawns a child of the running task, an immediate task. The parent may end before it. These wait for the child:
@@ -81,30 +82,10 @@ fn spawn_kind(kind: Kind, f: impl FnOnce() + Send + 'static) {
 /// # Panics
 /// Outside of tasks that run on a seat.
 pub fn run_child<R>(f: impl FnOnce() -> R) -> Option<R> {
-    /// What stays on this thread.
-    struct Here<F>(F);
-    #[expect(unsafe_code, reason = "it goes nowhere")]
-    // SAFETY: the task is run below, by the thread that makes it.
-    unsafe impl<F> Send for Here<F> {}
-    impl<F: FnOnce()> Here<F> {
-        fn run(self) {
-            (self.0)();
-        }
-    }
-
-    let mut result = None;
-    let slot = &mut result;
-    let call = Here(move || *slot = Some(catch_unwind(AssertUnwindSafe(f))));
-    let task = in_task(|worker| {
-        let context = worker.context();
-        #[expect(unsafe_code, reason = "makes a task of a context of this task")]
-        // SAFETY: the closure is run below, before what it borrows ends; the context as in `spawn_kind`.
-        unsafe {
-            Job::task(worker, context.as_ptr(), move |_| call.run())
-        }
-    });
-    worker::run_on_top(task, Way::KEPT);
-    result.map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)))
+    let child = begin_child()?;
+    let result = catch_unwind(AssertUnwindSafe(f));
+    end_child(child);
+    Some(result.unwrap_or_else(|panic| resume_unwind(panic)))
 }
 
 /// A child of the task that runs, of which more is to be said before it is spawned. If nothing is, it is that of [`spawn_child`].
@@ -383,9 +364,14 @@ pub(super) fn wait_until(awaited: &impl Awaited) {
     if awaited.is_done() {
         in_task(|worker| worker.recorder.observe_tasks());
     } else {
-        let (request, own) = in_task(|worker| (worker.frame.request, worker.frame.context.filter(|_| worker.is_tied)));
-        worker::wait_below(Some(request), own.map_or(ptr::null(), |own| own.as_ptr().cast_const()), awaited);
+        wait_within(awaited);
     }
+}
+
+/// Waits as the running task may: its thread runs tasks of its request meanwhile, and if it is tied, its own descendants alone.
+pub(super) fn wait_within(awaited: &impl Awaited) {
+    let (request, own) = in_task(|worker| (worker.frame.request, worker.frame.context.filter(|_| worker.is_tied)));
+    worker::wait_below(Some(request), own.map_or(ptr::null(), |own| own.as_ptr().cast_const()), awaited);
 }
 
 /// Waits for the descendants of the running task, which go on as its context's do: any task is run meanwhile.

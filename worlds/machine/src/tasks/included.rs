@@ -1,7 +1,7 @@
 //! Children of the running task that begin otherwise than by being taken from a queue: at once, between two calls; or when they are
 //! told to. And what a task may wait for beside all of its children. For runtimes of languages that have calls for these.
 
-use super::child::{close_all_groups, wait_until};
+use super::child::{close_all_groups, wait_until, wait_within};
 use super::job::{ask, free};
 use super::latch::Latch;
 use super::{Awaited, ChildBuilder, child};
@@ -10,7 +10,7 @@ use crate::worker::{Frame, in_task, with_shared, with_worker};
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
-use vicus_schedule::{Access, ContextRef, ReadyTask, RequestId, Unspawned, Way};
+use vicus_schedule::{Access, ContextRef, ReadyTask, Unspawned, Way};
 
 /// A child that runs on top of its parent, from [`begin_child`] to [`end_child`].
 #[must_use = "the child ends by `end_child`"]
@@ -161,15 +161,8 @@ pub fn yield_to_descendants() {
     }
     let has_children = in_task(|worker| worker.frame.context.is_some());
     if has_children {
-        let once = Once(Cell::new(false));
-        let (request, own) = in_task(|worker| (worker.frame.request, worker.frame.context));
-        let own = own.filter(|_| in_task(|worker| worker.is_tied));
-        yield_below(request, own, &once);
+        wait_within(&Once(Cell::new(false)));
     }
-}
-
-fn yield_below(request: RequestId, own: Option<std::ptr::NonNull<vicus_schedule::Context>>, once: &impl Awaited) {
-    crate::worker::wait_below(Some(request), own.map_or(std::ptr::null(), |own| own.as_ptr().cast_const()), once);
 }
 
 impl ChildBuilder {

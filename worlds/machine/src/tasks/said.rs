@@ -9,7 +9,7 @@ use crate::locality::{self, Everywhere};
 use crate::worker::{AtOnce, Worker, in_task};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use vicus_schedule::{Access, Context, ContextRef, Kind, QueueId, ReadyTask, TaskNode, TaskRef};
+use vicus_schedule::{Access, Context, ContextRef, Kind, QueueId, ReadyTask, TaskNode, TaskRef, Unspawned};
 use vicus_topology::Place;
 
 /// The description of a task before it is spawned.
@@ -147,11 +147,7 @@ impl Worker {
             return self.queue(ReadyTask { task, kind, queue, priority });
         }
         // SAFETY: as above.
-        let unspawned = unsafe { (*context).order(&ordered) };
-        let turn = Turn { node: Arc::clone(unspawned.node()), is_under_way: false };
-        let ordered_f = Ordered { f, turn };
-        // SAFETY: as above.
-        let task = unsafe { Job::task(self, context, move |context| ordered_f.run(context)) };
+        let (unspawned, task) = unsafe { self.ordered_task(context, &ordered, f) };
         self.record_footprint(task, &accesses);
         // The tasks that it follows may have run on other seats, and be over.
         self.recorder.observe_tasks();
@@ -160,6 +156,26 @@ impl Worker {
             Some(queued) => self.queue_released(ReadyTask { kind, ..queued }),
             None => AtOnce::NONE,
         }
+    }
+
+    /// Makes a task of this context that comes after the earlier ones with such accesses.
+    ///
+    /// # Safety
+    /// As for [`Job::task`].
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see: the closure's lifetime")]
+    unsafe fn ordered_task(
+        &mut self,
+        context: *const Context,
+        ordered: &[Access],
+        f: impl FnOnce(ContextRef) + Send,
+    ) -> (Unspawned, TaskRef) {
+        // SAFETY: the caller's promise.
+        let unspawned = unsafe { (*context).order(ordered) };
+        let turn = Turn { node: Arc::clone(unspawned.node()), is_under_way: false };
+        let ordered_f = Ordered { f, turn };
+        // SAFETY: as above.
+        let task = unsafe { Job::task(self, context, move |context| ordered_f.run(context)) };
+        (unspawned, task)
     }
 
     /// Makes a task of this context that waits until it is released.
@@ -175,11 +191,7 @@ impl Worker {
     ) -> Held {
         let Said { ordered, priority, .. } = said;
         // SAFETY: the caller's promise.
-        let unspawned = unsafe { (*context).order(&ordered) };
-        let turn = Turn { node: Arc::clone(unspawned.node()), is_under_way: false };
-        let ordered_f = Ordered { f, turn };
-        // SAFETY: as above.
-        let task = unsafe { Job::task(self, context, move |context| ordered_f.run(context)) };
+        let (unspawned, task) = unsafe { self.ordered_task(context, &ordered, f) };
         self.recorder.task_spawned(task);
         let ready = ReadyTask { task, kind: Kind::Immediate, queue: None, priority };
         Held { unspawned, ready, shared: Arc::clone(&self.shared) }
