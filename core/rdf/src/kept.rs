@@ -13,6 +13,7 @@
 use crate::growing::{Growing, Storage};
 use crate::ids::{Id, Kind};
 use crate::lent::Lent;
+use crate::packed::gallop;
 use crate::unranked::{Unranked, copied, hash_of};
 use std::fmt;
 use std::sync::Arc;
@@ -283,28 +284,8 @@ impl Run {
 
     /// The first entry with this hash or a greater one. Hashes are spread evenly, so the search begins near to it.
     fn first_of(&self, hash: u32) -> usize {
-        let is_less = |at: usize| hash_in(self.entry(at)) < hash;
         let guess = ((u64::from(hash) * self.len as u64) >> 32) as usize;
-        let (mut low, mut high, mut step) = (guess, guess, 16);
-        while low > 0 && !is_less(low - 1) {
-            high = low - 1;
-            low = low.saturating_sub(step);
-            step *= 2;
-        }
-        while high < self.len && is_less(high) {
-            low = high + 1;
-            high = (high + step).min(self.len);
-            step *= 2;
-        }
-        while low < high {
-            let middle = low.midpoint(high);
-            if is_less(middle) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        gallop(0..self.len, guess, |at| hash_in(self.entry(at)) < hash)
     }
 }
 

@@ -434,8 +434,8 @@ impl Planner<'_> {
         let index = snapshot.index(order);
         let all = || if each_graph { index.count(&[Id::UNBOUND])..index.len() } else { index.range(&ids) };
         let rows = rows.unwrap_or_else(all);
-        let scattered = false;
-        let spec = ScanSpec { order, rows: rows.clone(), output, constants, repeated, merged, scattered, distinct };
+        let spec =
+            ScanSpec { order, rows: rows.clone(), output, constants, repeated, merged, scattered: false, distinct };
         let mut estimate = self.of_pattern(pattern).restricted(&columns.iter().copied().collect());
         if distinct {
             let distinct = estimate.facts.values().map(|facts| facts.distinct).product::<f64>();

@@ -78,7 +78,7 @@ pub(super) fn outer_reductions(mut group: *mut crate::thread::Group) -> *mut usi
 }
 
 /// Begins a loop, and takes its first part.
-fn start(start: LoopStart, low: *mut i64, high: *mut i64) -> bool {
+pub(super) fn start(start: LoopStart, low: *mut i64, high: *mut i64) -> bool {
     work::begin(here(), start);
     next(low, high)
 }
@@ -100,7 +100,8 @@ pub(super) fn next(low: *mut i64, high: *mut i64) -> bool {
     is_one
 }
 
-fn dimensions(count: u32, counts: *const i64) -> Vec<(i64, i64, u64)> {
+/// The dimensions of a doacross loop.
+pub(super) fn dimensions(count: u32, counts: *const i64) -> Vec<(i64, i64, u64)> {
     (0..count as usize).map(|at| (0, 1, unsafe { *counts.add(at) } as u64)).collect()
 }
 

@@ -1,6 +1,6 @@
 //! Loops over `unsigned long long`.
 
-use super::loops::{begin_with, next, runtime, schedule};
+use super::loops::{self, begin_with, next, runtime, schedule};
 use crate::exports::exports;
 use crate::settings::Kind;
 use crate::thread::here;
@@ -13,12 +13,11 @@ fn next_part(low: *mut u64, high: *mut u64) -> bool {
 
 /// Begins a loop, and takes its first part.
 fn start(start: LoopStart, low: *mut u64, high: *mut u64) -> bool {
-    work::begin(here(), start);
-    next_part(low, high)
+    loops::start(start, low.cast(), high.cast())
 }
 
 fn dimensions(count: u32, counts: *const u64) -> Vec<(i64, i64, u64)> {
-    (0..count as usize).map(|at| (0, 1, unsafe { *counts.add(at) })).collect()
+    loops::dimensions(count, counts.cast())
 }
 
 fn across(count: u32, counts: *const u64, (kind, chunk): (Kind, i64), low: *mut u64, high: *mut u64) -> bool {
