@@ -85,6 +85,7 @@ enum Command {
 const STACK_BYTES: usize = 64 << 20;
 
 fn main() -> ExitCode {
+    vicus::merge_when_freed();
     ALLOCATOR.small().reserve();
     let command = std::thread::Builder::new().name("vicus".to_owned()).stack_size(STACK_BYTES).spawn(run);
     match command.map(std::thread::JoinHandle::join) {

@@ -3,9 +3,10 @@
 //!
 //! What makes two requests one is all of their heads that an answer may depend on, as it was sent: nothing is decoded or parsed to find an
 //! answer. It is known by a hash of 128 bits under keys of this process alone, so no client can make two requests that share one. Kept is
-//! what would be the same if it were asked again, and is short and whole; what may differ each time has no tag, and is never kept.
+//! what would be the same if it were asked again, and is whole; what may differ each time has no tag, and is never kept.
 //!
-//! Answers are bounded together in bytes ([`Generations`]).
+//! Answers are bounded together in bytes ([`Generations`]), and so are those that are still on their way to be kept, or to a client that
+//! reads slowly though they are kept no more ([`Live`]).
 
 use crate::body::Body;
 use crate::coding::Coding;
@@ -15,6 +16,7 @@ use axum::http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use bytes::Bytes;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What makes two requests one, at a version of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -37,7 +39,7 @@ pub(crate) struct Kept {
     media_type: &'static str,
     coding: Coding,
     pub(crate) tag: HeaderValue,
-    pub(crate) bytes: Bytes,
+    pub(crate) text: Text,
     pub(crate) rows: u64,
     pub(crate) first_rows: Option<u64>,
 }
@@ -45,10 +47,30 @@ pub(crate) struct Kept {
 pub(crate) struct Answers {
     keys: [RandomState; 2],
     pub(crate) kept: Generations<Key, Arc<Kept>>,
+    live: Arc<Live>,
 }
 
-/// An answer with more bytes is not kept: what it takes to send it again is most of what it takes to find it again.
-pub(crate) const LONGEST: usize = 64 << 10;
+/// Bytes of all answers' texts that there are, and the most that there may be.
+#[derive(Debug)]
+struct Live {
+    bytes: AtomicU64,
+    most: u64,
+}
+
+/// The text of an answer that is kept, or may be when it is whole.
+#[derive(Debug)]
+pub(crate) struct Text {
+    pieces: Vec<Bytes>,
+    bytes: u64,
+    most: u64,
+    live: Arc<Live>,
+}
+
+/// An answer that is longer than so much of the memory for answers is not kept: a few of them would drop all others.
+const SHARE: u64 = 8;
+
+/// A piece that is shorter is copied, so that it has no room to spare.
+const WORTH_SHARING: usize = 32 << 10;
 
 /// What an answer takes beside its bytes.
 const BESIDE_BYTES: u64 = 300;
@@ -61,7 +83,14 @@ const NAMES: [&str; 2] = ["vicus-request-id", "vicus-trace"];
 
 impl Answers {
     pub(crate) fn new(most_bytes: u64) -> Answers {
-        Answers { keys: [RandomState::new(), RandomState::new()], kept: Generations::new(most_bytes) }
+        // There is room for some that are on their way when as many are kept as may be.
+        let live = Arc::new(Live { bytes: AtomicU64::new(0), most: most_bytes.saturating_add(most_bytes / 4) });
+        Answers { keys: [RandomState::new(), RandomState::new()], kept: Generations::new(most_bytes), live }
+    }
+
+    /// For an answer that is about to be sent.
+    pub(crate) fn text(&self) -> Text {
+        Text { pieces: Vec::new(), bytes: 0, most: self.kept.most_bytes() / SHARE, live: Arc::clone(&self.live) }
     }
 
     /// The key of a request, if its answer may be kept. `is_tls` belongs to what its relative IRIs are resolved against.
@@ -85,29 +114,52 @@ impl Answers {
         Some(Key(hash(&self.keys[0]), hash(&self.keys[1])))
     }
 
-    /// Keeps an answer, unless it is long.
-    pub(crate) fn put(&self, key: Key, lasting: Lasting, bytes: &[u8]) {
+    /// Keeps an answer.
+    pub(crate) fn put(&self, key: Key, lasting: Lasting, text: Text) {
         let Lasting { version, media_type, coding, tag, rows, first_rows } = lasting;
         let Ok(tag) = HeaderValue::from_str(&tag) else { return };
-        if bytes.len() > LONGEST.min((self.kept.most_bytes() / 8) as usize) {
-            return;
-        }
-        // A copy has no room to spare.
-        let kept = Kept { media_type, coding, tag, bytes: Bytes::copy_from_slice(bytes), rows, first_rows };
-        let held_bytes = kept.held_bytes();
+        let kept = Kept { media_type, coding, tag, text, rows, first_rows };
+        let held_bytes = kept.text.bytes + kept.tag.len() as u64 + BESIDE_BYTES;
         self.kept.put(version, key, Arc::new(kept), held_bytes);
     }
 }
 
-impl Kept {
-    fn held_bytes(&self) -> u64 {
-        self.bytes.len() as u64 + self.tag.len() as u64 + BESIDE_BYTES
+impl Text {
+    /// Adds what comes next. `false` if it is too long by now to be kept, or there is no memory for it.
+    pub(crate) fn push(&mut self, piece: &Bytes) -> bool {
+        let bytes = piece.len() as u64;
+        let most = self.live.most;
+        let grown = |live: u64| live.checked_add(bytes).filter(|live| *live <= most);
+        if self.bytes + bytes > self.most
+            || self.live.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).is_err()
+        {
+            return false;
+        }
+        self.bytes += bytes;
+        self.pieces.push(if piece.len() < WORTH_SHARING { Bytes::copy_from_slice(piece) } else { piece.clone() });
+        true
     }
 
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn piece(&self, number: usize) -> Option<&Bytes> {
+        self.pieces.get(number)
+    }
+}
+
+impl Drop for Text {
+    fn drop(&mut self) {
+        self.live.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Kept {
     /// `is_known`: the client has it already.
-    pub(crate) fn response(&self, is_known: bool) -> Response<Body> {
-        let bytes = if is_known { Bytes::new() } else { self.bytes.clone() };
-        let mut response = Response::new(Body::whole(bytes));
+    pub(crate) fn response(self: &Arc<Kept>, is_known: bool) -> Response<Body> {
+        let body = if is_known { Body::whole(Bytes::new()) } else { Body::Kept { kept: Arc::clone(self), sent: 0 } };
+        let mut response = Response::new(body);
         let coding = if is_known { Coding::Identity } else { self.coding };
         if is_known {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -168,30 +220,55 @@ mod tests {
         assert_eq!(Answers::new(0).key(&request("/sparql?query=a", &[]), false), None);
     }
 
+    fn text(answers: &Answers, bytes: usize) -> Text {
+        let mut text = answers.text();
+        assert!(text.push(&Bytes::from(vec![b'x'; bytes])));
+        text
+    }
+
     #[test]
     fn what_was_used_last_stays() {
         let answers = Answers::new(20 * (BESIDE_BYTES + 100));
-        let body = Bytes::from(vec![b'x'; 95]);
         for number in 0..100 {
-            answers.put(Key(number, 0), lasting(1), &body);
+            answers.put(Key(number, 0), lasting(1), text(&answers, 95));
             assert!(answers.kept.get(1, &Key(0, 0)).is_some(), "it is asked for all the time, after {number} others");
             assert!(answers.kept.held().1 <= answers.kept.most_bytes());
         }
         assert!(answers.kept.get(1, &Key(99, 0)).is_some() && answers.kept.get(1, &Key(50, 0)).is_none());
         let count = answers.kept.held().0;
         assert!((10..=20).contains(&count), "{count}");
-        answers.put(Key(100, 0), lasting(1), &Bytes::from(vec![b'x'; 5000]));
-        assert!(answers.kept.get(1, &Key(100, 0)).is_none(), "it is too long");
+        assert!(!answers.text().push(&Bytes::from(vec![b'x'; 5000])), "it is too long");
+    }
+
+    /// Whoever reads an answer slowly holds it when it is kept no more. Others find room in what is left.
+    #[test]
+    fn all_texts_are_bounded_together() {
+        let answers = Answers::new(80_000);
+        let mut read = Vec::new();
+        for number in 0.. {
+            let mut text = answers.text();
+            if !text.push(&Bytes::from(vec![b'x'; 9_000])) {
+                break;
+            }
+            answers.put(Key(number, 0), lasting(1), text);
+            read.push(answers.kept.get(1, &Key(number, 0)).unwrap());
+        }
+        assert_eq!(read.len(), 11, "100,000 bytes at most, of which 80,000 are kept");
+        read.clear();
+        let mut text = text(&answers, 1_000);
+        assert!(text.push(&Bytes::from(vec![b'x'; 9_000])) && !text.push(&Bytes::from_static(b"x")));
+        answers.put(Key(99, 0), lasting(1), text);
+        answers.put(Key(0, 0), lasting(2), answers.text());
+        assert_eq!(answers.live.bytes.load(Ordering::Relaxed), 0, "all are dropped when the data has changed");
     }
 
     #[test]
     fn a_change_of_the_data_drops_all() {
         let answers = Answers::new(1 << 20);
-        let body = Bytes::from_static(b"x");
-        answers.put(Key(1, 1), lasting(2), &body);
+        answers.put(Key(1, 1), lasting(2), text(&answers, 1));
         assert!(answers.kept.get(1, &Key(1, 1)).is_none() && answers.kept.get(2, &Key(1, 1)).is_some());
         // One that was begun before the change.
-        answers.put(Key(2, 2), lasting(1), &body);
+        answers.put(Key(2, 2), lasting(1), text(&answers, 1));
         assert!(answers.kept.get(2, &Key(2, 2)).is_none());
         assert!(answers.kept.get(3, &Key(1, 1)).is_none());
         assert_eq!(answers.kept.held(), (0, 0));

@@ -1,6 +1,7 @@
 //! Bodies: of answers, whole or piece by piece; and of requests, bounded in bytes and time.
 
 use crate::answer::Failure;
+use crate::answers::Kept;
 use crate::coding::Coding;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
@@ -17,6 +18,11 @@ use vicus_service::{BrokenOff, StreamReader};
 /// The body of an answer.
 pub(crate) enum Body {
     Whole(Option<Bytes>),
+    /// An answer that is kept, of which so many pieces are sent.
+    Kept {
+        kept: Arc<Kept>,
+        sent: usize,
+    },
     Stream(Box<Stream>),
     /// Events that a page listens to.
     Events(tokio::sync::mpsc::Receiver<Bytes>),
@@ -32,7 +38,7 @@ pub(crate) struct Stream {
 
 /// What has become of a text that is written while it is sent.
 pub(crate) enum Sent<'a> {
-    Piece(&'a [u8]),
+    Piece(&'a Bytes),
     /// All of it was taken.
     Whole,
 }
@@ -57,6 +63,11 @@ impl http_body::Body for Body {
             Body::Whole(bytes) => {
                 Poll::Ready(bytes.take().filter(|bytes| !bytes.is_empty()).map(|bytes| Ok(Frame::data(bytes))))
             }
+            Body::Kept { kept, sent } => {
+                let piece = kept.text.piece(*sent).cloned();
+                *sent += 1;
+                Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+            }
             Body::Stream(stream) => {
                 let piece = match stream.first.take() {
                     Some(first) => Poll::Ready(Some(Ok(first))),
@@ -74,12 +85,17 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Body::Whole(bytes) if bytes.as_ref().is_none_or(Bytes::is_empty))
+        match self {
+            Body::Whole(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
+            Body::Kept { kept, sent } => kept.text.piece(*sent).is_none(),
+            _ => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Body::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Body::Kept { kept, sent: 0 } => SizeHint::with_exact(kept.text.bytes()),
             _ => SizeHint::default(),
         }
     }

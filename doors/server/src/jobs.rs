@@ -3,8 +3,10 @@
 //! As many as the runtime has: a request that is short runs on its job's thread, beside what the seats do, so it stays short beside long
 //! ones; a long one goes to the seats, in the order that the strategy gives to requests. What waits for a thread is bounded.
 
+use crate::awake::Awake;
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
@@ -17,6 +19,9 @@ pub(crate) struct Jobs {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// Jobs that have come up to now. Who stays awake looks at it without the lock.
+    came: AtomicU64,
+    awake: Arc<Awake>,
     /// So many may wait.
     most: usize,
 }
@@ -26,6 +31,8 @@ struct State {
     waiting: VecDeque<Box<dyn FnOnce() + Send>>,
     /// Threads that sleep: waking none is no call of the system.
     sleeping: usize,
+    /// Whether one of the others stays awake for a moment: it takes what comes, and need not be woken.
+    is_one_awake: bool,
     /// Threads that run a job.
     busy: usize,
     is_closed: bool,
@@ -40,8 +47,9 @@ const STACK_BYTES: usize = 4 << 20;
 
 impl Jobs {
     /// So many threads, for which so many jobs may wait.
-    pub(crate) fn new(threads: usize, most: usize) -> io::Result<Jobs> {
-        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), most });
+    pub(crate) fn new(threads: usize, most: usize, awake: Arc<Awake>) -> io::Result<Jobs> {
+        let (state, changed, came) = (Mutex::default(), Condvar::new(), AtomicU64::new(0));
+        let shared = Arc::new(Shared { state, changed, came, awake, most });
         let mut jobs = Jobs { shared, threads: Vec::with_capacity(threads) };
         for number in 0..threads {
             let shared = Arc::clone(&jobs.shared);
@@ -67,7 +75,9 @@ impl Jobs {
             // The client may have gone.
             let _ = send.send(job());
         }));
-        let wakes = state.sleeping > 0;
+        self.shared.came.fetch_add(1, Ordering::Relaxed);
+        let taken = usize::from(state.is_one_awake);
+        let wakes = state.sleeping > 0 && state.waiting.len() > taken;
         drop(state);
         if wakes {
             self.shared.changed.notify_one();
@@ -89,6 +99,7 @@ impl Shared {
 
     fn work(&self) {
         let mut state = self.lock();
+        let mut has_worked = false;
         loop {
             if let Some(job) = state.waiting.pop_front() {
                 state.busy += 1;
@@ -97,8 +108,17 @@ impl Shared {
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
                 state = self.lock();
                 state.busy -= 1;
+                has_worked = true;
             } else if state.is_closed {
                 return;
+            } else if has_worked && !state.is_one_awake {
+                has_worked = false;
+                state.is_one_awake = true;
+                let before = self.came.load(Ordering::Relaxed);
+                drop(state);
+                self.awake.stay(|| self.came.load(Ordering::Relaxed) != before);
+                state = self.lock();
+                state.is_one_awake = false;
             } else {
                 state.sleeping += 1;
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -123,51 +143,62 @@ impl Drop for Jobs {
 mod tests {
     use super::*;
     use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// Threads that sleep at once, and some that stay awake for longer than a test's jobs take.
+    fn jobs(threads: usize, most: usize) -> [Jobs; 2] {
+        [0, 100].map(|moment| {
+            Jobs::new(threads, most, Arc::new(Awake::new(Duration::from_millis(moment), || true))).unwrap()
+        })
+    }
 
     #[test]
     fn what_would_wait_beyond_the_bound_is_refused() {
-        let jobs = Jobs::new(1, 2).unwrap();
-        let (open, gate) = mpsc::channel::<()>();
-        let (begins, begun) = mpsc::channel();
-        let first = jobs.run(move || {
-            begins.send(()).unwrap();
-            gate.recv().is_ok()
-        });
-        begun.recv().unwrap();
-        let others: Vec<_> = (0..4).map(|number| jobs.run(move || number)).collect();
-        assert_eq!(others.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false, false]);
-        open.send(()).unwrap();
-        assert!(first.unwrap().blocking_recv().unwrap());
-        let done: Vec<u32> = others.into_iter().flatten().map(|receive| receive.blocking_recv().unwrap()).collect();
-        assert_eq!(done, [0, 1]);
+        for jobs in jobs(1, 2) {
+            let (open, gate) = mpsc::channel::<()>();
+            let (begins, begun) = mpsc::channel();
+            let first = jobs.run(move || {
+                begins.send(()).unwrap();
+                gate.recv().is_ok()
+            });
+            begun.recv().unwrap();
+            let others: Vec<_> = (0..4).map(|number| jobs.run(move || number)).collect();
+            assert_eq!(others.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false, false]);
+            open.send(()).unwrap();
+            assert!(first.unwrap().blocking_recv().unwrap());
+            let done: Vec<u32> = others.into_iter().flatten().map(|receive| receive.blocking_recv().unwrap()).collect();
+            assert_eq!(done, [0, 1]);
+        }
     }
 
     /// What happened: with none that may wait, all were refused, also while all threads slept.
     #[test]
     fn what_need_not_wait_is_taken() {
-        let jobs = Jobs::new(2, 0).unwrap();
-        for number in 0..100 {
-            // The thread of the one before may still be on its way back.
-            let tries = (0..10_000).find_map(|_| {
-                std::thread::sleep(std::time::Duration::from_micros(100));
-                jobs.run(move || number).ok()
-            });
-            assert_eq!(tries.map(|receive| receive.blocking_recv()), Some(Ok(number)));
+        for jobs in jobs(2, 0) {
+            for number in 0..100 {
+                // The thread of the one before may still be on its way back.
+                let tries = (0..10_000).find_map(|_| {
+                    std::thread::sleep(std::time::Duration::from_micros(100));
+                    jobs.run(move || number).ok()
+                });
+                assert_eq!(tries.map(|receive| receive.blocking_recv()), Some(Ok(number)));
+            }
         }
     }
 
     #[test]
     fn a_panic_is_one_jobs_end() {
-        let jobs = Jobs::new(1, 2).unwrap();
-        let hook = std::panic::take_hook();
-        std::panic::set_hook(Box::new(|_| {}));
-        assert!(
-            jobs.run(|| panic!("a job"))
-                .map(|receive: oneshot::Receiver<()>| receive.blocking_recv())
-                .unwrap()
-                .is_err()
-        );
-        std::panic::set_hook(hook);
-        assert_eq!(jobs.run(|| 7).unwrap().blocking_recv(), Ok(7));
+        for jobs in jobs(1, 2) {
+            let hook = std::panic::take_hook();
+            std::panic::set_hook(Box::new(|_| {}));
+            assert!(
+                jobs.run(|| panic!("a job"))
+                    .map(|receive: oneshot::Receiver<()>| receive.blocking_recv())
+                    .unwrap()
+                    .is_err()
+            );
+            std::panic::set_hook(hook);
+            assert_eq!(jobs.run(|| 7).unwrap().blocking_recv(), Ok(7));
+        }
     }
 }

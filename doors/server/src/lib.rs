@@ -21,6 +21,7 @@ mod access;
 mod answer;
 mod answers;
 mod api;
+mod awake;
 mod body;
 mod coding;
 mod connection;

@@ -27,8 +27,10 @@ pub struct Options {
     pub clients: ClientLimits,
     /// Bytes of memory for plans that are kept.
     pub plan_cache_bytes: u64,
-    /// Bytes of memory for short answers that are kept; 0 keeps none.
+    /// Bytes of memory for answers that are kept, none of which takes more than an eighth of it; 0 keeps none.
     pub answer_cache_bytes: u64,
+    /// How long a thread of the network and one of jobs stay awake after an answer, while the runtime's seats sleep; zero if they don't.
+    pub stay_awake: Duration,
     /// What the data is called on the page.
     pub name: String,
     /// Files that SQL may read as tables.
@@ -48,6 +50,7 @@ impl Default for Options {
             clients: ClientLimits::default(),
             plan_cache_bytes: 64 << 20,
             answer_cache_bytes: 64 << 20,
+            stay_awake: Duration::from_micros(50),
             name: String::new(),
             tables: Tables::default(),
         }

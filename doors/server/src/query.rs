@@ -1,7 +1,7 @@
 //! A query, from its request to its answer.
 
 use crate::answer::{Failure, short};
-use crate::answers::{self, Lasting};
+use crate::answers::{self, Lasting, Text};
 use crate::body::{Body, Sent};
 use crate::coding::{Coding, Packer};
 use crate::data::Version;
@@ -463,7 +463,7 @@ async fn stream(shared: &Arc<Shared>, asked: &Asked, streaming: Streaming, begun
     };
     let kept = asked.key.filter(|_| !asked.is_head).zip(tag.clone()).map(|(key, tag)| {
         let lasting = Lasting { version, media_type, coding, tag, rows: 0, first_rows: asked.first_rows };
-        (key, lasting, Vec::new())
+        (key, lasting, shared.answers.text())
     });
     let mut sending = Sending { shared: Arc::clone(shared), entry, kept };
     let body = Body::stream(first, reader, move |sent| sending.sent(sent));
@@ -478,7 +478,7 @@ struct Sending {
     shared: Arc<Shared>,
     entry: Arc<Entry>,
     /// What there was of it so far, if it may be kept.
-    kept: Option<(answers::Key, Lasting, Vec<u8>)>,
+    kept: Option<(answers::Key, Lasting, Text)>,
 }
 
 impl Sending {
@@ -486,15 +486,12 @@ impl Sending {
         match sent {
             Sent::Piece(piece) => {
                 self.entry.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
-                self.kept.take_if(|(.., bytes)| bytes.len() + piece.len() > answers::LONGEST);
-                if let Some((.., bytes)) = &mut self.kept {
-                    bytes.extend_from_slice(piece);
-                }
+                self.kept.take_if(|(.., text)| !text.push(piece));
             }
             Sent::Whole => {
                 let done = self.entry.ended().filter(|end| end.state == "done");
-                if let Some(((key, lasting, bytes), end)) = self.kept.take().zip(done) {
-                    self.shared.answers.put(key, Lasting { rows: end.rows, ..lasting }, &bytes);
+                if let Some(((key, lasting, text), end)) = self.kept.take().zip(done) {
+                    self.shared.answers.put(key, Lasting { rows: end.rows, ..lasting }, text);
                 }
             }
         }

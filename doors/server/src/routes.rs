@@ -99,6 +99,7 @@ async fn handle(
 
 /// Adds what each answer has. `origin`: whether a page of another origin asks.
 fn complete(shared: &Shared, response: &mut Response<Body>, origin: bool) {
+    shared.awake.answers();
     let headers = response.headers_mut();
     headers.insert(header::SERVER, HeaderValue::from_static(concat!("vicus/", env!("CARGO_PKG_VERSION"))));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -136,7 +137,7 @@ pub(crate) fn kept<B>(
     let mut response = kept.response(is_known);
     let id = shared.requests.new_id();
     put(response.headers_mut(), "vicus-request-id", &id);
-    let (status, bytes, rows) = if is_known { (304, 0, 0) } else { (200, kept.bytes.len() as u64, kept.rows) };
+    let (status, bytes, rows) = if is_known { (304, 0, 0) } else { (200, kept.text.bytes(), kept.rows) };
     shared.metrics.rows.fetch_add(rows, Ordering::Relaxed);
     query::count_answer(shared, Kind::Query, status, began.elapsed(), bytes, |time| Line {
         id: &id,
@@ -483,7 +484,10 @@ async fn ask(
     let mut response = query::answer(shared, asked, begun).await;
     let lasting = response.extensions_mut().remove::<Lasting>();
     if let (Some(key), Some(lasting), Body::Whole(Some(bytes))) = (request.key, lasting, response.body()) {
-        shared.answers.put(key, lasting, bytes);
+        let mut text = shared.answers.text();
+        if text.push(bytes) {
+            shared.answers.put(key, lasting, text);
+        }
     }
     put(response.headers_mut(), "vicus-request-id", &*id);
     if let Some(rows) = first_rows {

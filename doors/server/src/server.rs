@@ -1,6 +1,7 @@
 //! A server from its start to its end.
 
 use crate::answers::Answers;
+use crate::awake::Awake;
 use crate::body::Bodies;
 use crate::connection::{self, accept};
 use crate::data::{Data, Held};
@@ -96,12 +97,16 @@ impl Server {
         let tls = options.tls.as_ref().map(|(certificate, key)| connection::tls(certificate, key)).transpose()?;
         let listener = connection::listen(address)?;
         let started = RandomState::new().hash_one("a start");
-        let jobs = Jobs::new(service.runtime().plan().threads().max(2), options.clients.waiting);
+        let sleeps = service.clone();
+        let awake = Arc::new(Awake::new(options.stay_awake, move || sleeps.runtime().is_asleep()));
+        let threads = service.runtime().plan().threads().max(2);
+        let jobs = Jobs::new(threads, options.clients.waiting, Arc::clone(&awake));
         let shared = Arc::new(Shared {
             data: Held::new(data, started),
             // A body within its limit finds room when it is alone.
             bodies: Bodies::new((service.memory().total() / 4).max(options.clients.body_bytes)),
             jobs: jobs.map_err(ServerError::Threads)?,
+            awake,
             plans: Plans::new(options.plan_cache_bytes),
             answers: Answers::new(options.answer_cache_bytes),
             requests: Requests::new(started, options.clients.requests),
@@ -138,12 +143,16 @@ impl Server {
             .worker_threads(pus.div_ceil(PUS_FOR_A_THREAD).clamp(1, 8))
             .max_blocking_threads(WAITING_THREADS)
             .thread_name("vicus network")
+            // What threads of jobs have done is looked for each time, also by a thread that always has a task: the one that stays awake.
+            .global_queue_interval(1)
             .enable_all()
             .build()?;
         let Server { listener, tls, shared, stop } = self;
         let grace = shared.options.grace;
         let done = network.block_on(async {
             let listener = Arc::new(tokio::net::TcpListener::from_std(listener)?);
+            let awake = Arc::clone(&shared.awake);
+            tokio::spawn(async move { awake.keep().await });
             // On a thread of the network, not on this one.
             let accepting = |stop| {
                 let (listener, tls, shared) = (Arc::clone(&listener), tls.clone(), Arc::clone(&shared));

@@ -1,6 +1,7 @@
 //! What all connections of a server share.
 
 use crate::answers::Answers;
+use crate::awake::Awake;
 use crate::body::Bodies;
 use crate::data::Held;
 use crate::jobs::Jobs;
@@ -18,6 +19,7 @@ pub(crate) struct Shared {
     pub(crate) data: Held,
     pub(crate) options: Options,
     pub(crate) jobs: Jobs,
+    pub(crate) awake: Arc<Awake>,
     pub(crate) bodies: Arc<Bodies>,
     pub(crate) plans: Plans,
     pub(crate) answers: Answers,

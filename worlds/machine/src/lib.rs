@@ -35,7 +35,7 @@ mod team;
 mod wait;
 mod worker;
 
-pub use allocator::Allocator;
+pub use allocator::{Allocator, merge_when_freed};
 pub use caller::is_in_runtime;
 pub use defaults::{Defaults, LatencyFile};
 pub use discover::{DiscoverError, Discovered, describe, from_synthetic, from_xml, this_machine};

@@ -1,5 +1,7 @@
-//! How busy the machine's PUs are, as the system counts.
+//! How busy the machine's PUs are, as the system counts, and whether a runtime has work.
 
+use crate::runtime::Runtime;
+use crate::sleep::SleepPool;
 use vicus_topology::{PuId, Topology};
 
 /// Of a PU, time since the machine's start, in the system's ticks.
@@ -38,6 +40,24 @@ fn times_of(stat: &str, os_index: u32) -> Option<(u64, u64)> {
     let all: u64 = ticks.iter().sum();
     let idle: u64 = ticks.iter().skip(3).take(2).sum();
     (ticks.len() >= 4).then_some((all - idle, all))
+}
+
+impl Runtime {
+    /// Whether all seats' threads sleep, or are about to: nothing is left for them to do. Another thread may give them a task at the same
+    /// time, so this is a hint for those that would use a PU otherwise.
+    ///
+    /// ```
+    /// use vicus_machine::Runtime;
+    ///
+    /// let runtime = Runtime::builder().threads(2).start();
+    /// assert!(!runtime.run(|| runtime.is_asleep()));
+    /// while !runtime.is_asleep() {
+    ///     std::thread::yield_now();
+    /// }
+    /// ```
+    pub fn is_asleep(&self) -> bool {
+        self.shared.pools.iter().map(SleepPool::sleepers).sum::<usize>() == self.shared.plan.threads()
+    }
 }
 
 #[cfg(test)]

@@ -116,6 +116,11 @@ impl SleepPool {
         self.has_sleepers() && self.choose(wake)
     }
 
+    /// How many threads are announced or asleep.
+    pub(crate) fn sleepers(&self) -> usize {
+        self.announced.0.load(Ordering::Relaxed) as usize
+    }
+
     /// Whether a thread is announced or asleep.
     #[inline]
     pub(crate) fn has_sleepers(&self) -> bool {

@@ -19,9 +19,11 @@ fn idle_threads_sleep_under_every_strategy() {
     for strategy in ALL {
         let runtime = Runtime::builder().strategy(strategy.name().parse().unwrap()).threads(8).quiet().start();
         assert_eq!(runtime.run(|| vicus_machine::join(|| 1, || 2)), (1, 2));
+        assert!(!runtime.run(|| runtime.is_asleep()), "{}: it runs a task", strategy.name());
         // Pauses that grow are over by then.
         std::thread::sleep(Duration::from_millis(100));
         let before = cpu_time();
+        assert!(runtime.is_asleep(), "{}", strategy.name());
         std::thread::sleep(Duration::from_millis(400));
         let used = cpu_time() - before;
         assert!(used <= Duration::from_millis(20), "{}: {used:?}", strategy.name());
