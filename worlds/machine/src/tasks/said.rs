@@ -128,13 +128,14 @@ impl Worker {
     ) -> AtOnce {
         let Said { accesses, ordered, by_address, kind, place, priority } = said;
         let queue = match place {
-            Some(place) => Some(self.home_of(place)),
+            Some(place) => self.home_of(place),
             None => self.deal(&accesses),
         };
         // A task that is dealt to this seat by its bytes has a ticket for this seat's queue; tickets without a queue are for any seat.
         let is_dealt = priority.is_some() && !accesses.is_empty() && self.shared.plan.dealing.is_some();
         let queue = queue.or_else(|| is_dealt.then(|| self.own_deferred()));
-        let kind_or = |unsaid| if queue.is_none() { kind.unwrap_or(unsaid) } else { Kind::Deferred };
+        let is_sent = queue.is_some() || place.is_some();
+        let kind_or = |unsaid| if is_sent { Kind::Deferred } else { kind.unwrap_or(unsaid) };
         let kind = kind_or(Kind::Deferred);
         let f = move |context| {
             by_address.check();
@@ -220,19 +221,24 @@ impl Worker {
         self.recorder.task_uses(self.frame.request, number, near, far);
     }
 
-    /// The queue for tasks that are to run near a place.
-    fn home_of(&mut self, place: Place) -> QueueId {
+    /// The queue for tasks that are to run near a place; `None` if the plan has none for places.
+    fn home_of(&mut self, place: Place) -> Option<QueueId> {
+        // Then the queue of this seat's deferred tasks may be one that this seat alone pushes to, and the seat that queues the task,
+        // when what it follows is over, may be another one.
+        if self.shared.plan.homes.is_empty() {
+            return None;
+        }
         let node = match place {
             Place::Node(node) => node,
             Place::Group(group) => {
                 if let Some(queue) = self.shared.group_queues.of(group) {
-                    return queue;
+                    return Some(queue);
                 }
                 self.shared.topology().core_groups[group.index()].node
             }
         };
         let queue = self.state.home(&self.shared.plan, node);
-        queue.unwrap_or_else(|| self.own_deferred())
+        Some(queue.unwrap_or_else(|| self.own_deferred()))
     }
 
     /// The queue of this seat's own deferred tasks.

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use vicus_machine::{Runtime, child, scope};
+use vicus_schedule::{Access, Mode};
 use vicus_topology::{GroupId, NodeId, Place, Topology};
 
 /// Spawns many tasks from one. Gives how many were over when the last had been spawned.
@@ -166,6 +167,30 @@ fn a_place_that_there_is_not_is_refused_before_there_is_a_task() {
             let last = machine.core_groups[3].id;
             runtime.run(|| scope(|scope| scope.spawn_at(last, |_| _ = ran.fetch_add(10, Ordering::Relaxed))));
             assert_eq!(ran.into_inner(), 10, "{}", strategy.name());
+        }
+    }
+}
+
+/// What happened: under `steal`, a task that names a place was meant for its spawner's own queue. If it followed others, the seat that ran the
+/// last of these pushed it there, into a deque that has one owner; tasks were lost, and their scope waited for ever.
+#[test]
+fn a_task_that_follows_others_and_names_a_place_runs_once() {
+    for strategy in vicus_schedule::ALL {
+        let runtime = Runtime::builder().threads(2).strategy(strategy.name().parse().unwrap()).quiet().start();
+        for _ in 0..300 {
+            let values: [AtomicUsize; 4] = Default::default();
+            let uses = |value: &AtomicUsize| {
+                Access::new(std::ptr::from_ref(value).addr(), size_of::<AtomicUsize>(), Mode::ReadWrite)
+            };
+            runtime.run(|| {
+                scope(|scope| {
+                    for value in (0..10).flat_map(|_| &values) {
+                        let task = scope.task().follows(&[uses(value)]).at(NodeId::new(0));
+                        task.spawn(|()| value.store(value.load(Ordering::Relaxed) * 2 + 1, Ordering::Relaxed));
+                    }
+                });
+            });
+            assert_eq!(values.map(AtomicUsize::into_inner), [1023; 4], "{}", strategy.name());
         }
     }
 }
