@@ -41,6 +41,22 @@ pub fn for_each(range: Range<usize>, f: impl Fn(usize) + Sync) {
     pieces(range, &|piece| piece.for_each(&f));
 }
 
+/// Runs a closure for each piece of a range, as [`for_each`]: for bodies that are quicker with many numbers at a time, or whose
+/// call costs something.
+///
+/// ```
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// let (runtime, sum) = (vicus_machine::Runtime::builder().threads(2).start(), AtomicUsize::new(0));
+/// runtime.run(|| vicus_machine::for_each_piece(0..1000, |piece| _ = sum.fetch_add(piece.sum(), Ordering::Relaxed)));
+/// assert_eq!(sum.into_inner(), 499_500);
+/// ```
+///
+/// # Panics
+/// As [`for_each`].
+pub fn for_each_piece(range: Range<usize>, f: impl Fn(Range<usize>) + Sync) {
+    pieces(range, &f);
+}
+
 /// Runs a closure for each element of a slice and its index, as [`for_each`].
 ///
 /// ```

@@ -122,6 +122,22 @@ impl<R> TaskRequest<R> {
         }
     }
 
+    /// As [`TaskRequest::wait`], for one of several owners of the handle: the result stays where it is.
+    ///
+    /// ```
+    /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+    /// let request = runtime.spawn(|| 42);
+    /// request.wait_until_over();
+    /// assert!(request.is_done());
+    /// assert_eq!(request.wait(), Ok(42));
+    /// ```
+    ///
+    /// # Panics
+    /// If requests would wait in a circle.
+    pub fn wait_until_over(&self) {
+        drop(self.answer.over(self.shared.is_here().then_some(self.id)));
+    }
+
     /// Whether its closure has returned, or will never begin.
     pub fn is_done(&self) -> bool {
         self.answer.lock().is_over

@@ -1,0 +1,78 @@
+//! Holds the header's numbers and structures against those of this crate: a C compiler is given assertions that are made of these.
+
+use crate::error::status;
+use crate::runtime::about;
+use crate::tasks::{access, task, vicus_access, vicus_task_options};
+use crate::topology::{kind, place, vicus_place};
+use crate::version;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::mem::offset_of;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A structure's size, and where its fields begin.
+macro_rules! structure {
+    ($out:ident, $name:ident, $($field:ident)*) => {
+        writeln!($out, "SAME(sizeof({}), {});", stringify!($name), size_of::<$name>()).unwrap();
+        $(writeln!($out, "SAME(offsetof({0}, {1}), {2});", stringify!($name), stringify!($field), offset_of!($name, $field)).unwrap();)*
+    };
+}
+
+/// Constants, by the beginning of their names in the header.
+macro_rules! numbers {
+    ($out:ident, $begin:literal, $module:ident, $($name:ident)*) => {
+        $(writeln!($out, "SAME({}{}, {});", $begin, stringify!($name), $module::$name).unwrap();)*
+    };
+}
+
+fn assertions() -> String {
+    let mut out = "#include <vicus.h>\n#define SAME(a, b) _Static_assert((a) == (b), #a)\n".to_owned();
+    writeln!(out, "SAME(VICUS_VERSION, {}); SAME(VICUS_ABI_VERSION, {});", version::VERSION, version::ABI).unwrap();
+    numbers!(out, "VICUS_", status, OK);
+    numbers!(out, "VICUS_ERROR_", status, ARGUMENT VERSION STATE SETTING SYSTEM NO_MEMORY CANCELLED CALLBACK SCHEMA NETWORK QUERY LIMIT
+             BUSY DATA CLOSED INTERNAL);
+    numbers!(out, "VICUS_", kind, PU CORE GROUP NODE CACHE USABLE_PU);
+    numbers!(out, "VICUS_PLACE_", place, ANYWHERE NODE GROUP);
+    numbers!(out, "VICUS_ABOUT_", about, STRATEGY PLAN WARNINGS TAKES);
+    numbers!(out, "VICUS_", access, READ WRITE READ_WRITE);
+    numbers!(out, "VICUS_ACCESS_", access, INTENSE STREAMS);
+    numbers!(out, "VICUS_TASK_", task, IMMEDIATE DEFERRED PRIORITY);
+    structure!(out, vicus_place, kind index);
+    structure!(out, vicus_access, address bytes rows stride mode flags);
+    structure!(out, vicus_task_options, size flags follows follows_count touches touches_count place priority reserved);
+    out
+}
+
+/// Whether a C compiler takes a text; `None` if there is no compiler.
+fn compiles(text: &str) -> Option<Result<(), String>> {
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include");
+    let mut command = Command::new("cc");
+    command.args(["-std=c11", "-fsyntax-only", "-Wall", "-Werror", "-x", "c", "-I"]).arg(include).arg("-");
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().ok()?;
+    child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("the compiler reads");
+    let output = child.wait_with_output().expect("the compiler ends");
+    Some(if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) })
+}
+
+#[test]
+fn the_header_has_the_numbers_and_structures_of_the_library() {
+    let Some(same) = compiles(&assertions()) else { return eprintln!("left out: there is no C compiler") };
+    same.unwrap();
+    let wrong = assertions().replace("SAME(VICUS_ERROR_STATE, -3)", "SAME(VICUS_ERROR_STATE, -4)");
+    assert!(compiles(&wrong).unwrap().is_err(), "a difference is found");
+}
+
+/// Each number that the header defines is compared above.
+#[test]
+fn no_number_of_the_header_is_left_out() {
+    let header = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include/vicus.h")).unwrap();
+    let names =
+        header.lines().filter_map(|line| line.strip_prefix("#define VICUS_")).filter_map(|line| line.split_once(' '));
+    // The parts of the version are in the whole; what begins a structure is none.
+    let names = names.filter(|(name, _)| !name.starts_with("VERSION_") && !name.ends_with("_INIT"));
+    let known = assertions();
+    let left_out: Vec<&str> =
+        names.map(|(name, _)| name).filter(|name| !known.contains(&format!("SAME(VICUS_{name},"))).collect();
+    assert!(left_out.is_empty(), "{left_out:?}");
+}

@@ -1,0 +1,277 @@
+//! Programs in C and C++ (`tests/programs`), as gcc and clang compile them, linked with the library: under every strategy, with 1, 2, 3 and 8
+//! threads, where a promise depends on the scheduler. Where a compiler is missing, its half is left out, which is said.
+
+use std::env;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const STRATEGIES: [&str; 9] =
+    ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A file that cargo has built beside these tests, or a folder above.
+fn built(name: &str) -> Option<PathBuf> {
+    let own = env::current_exe().expect("a test knows its file");
+    own.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|path| path.exists())
+}
+
+/// A folder that has the library under the names by which it is linked and by which programs look for it.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let library = built("libvicus_c.so").expect("cargo builds the library with its tests");
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lib-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("cargo has a folder for tests");
+        for name in ["libvicus.so", env!("VICUS_SONAME")] {
+            std::os::unix::fs::symlink(&library, folder.join(name)).expect("the folder is new");
+        }
+        folder
+    })
+}
+
+/// A compiler of a language.
+struct Compiler {
+    command: &'static str,
+    name: &'static str,
+    standards: &'static [&'static str],
+}
+
+fn compilers(names: [(&'static str, &'static [&'static str]); 2], standards: &'static [&'static str]) -> Vec<Compiler> {
+    let is_there =
+        |command: &&str| Command::new(command).arg("--version").output().is_ok_and(|output| output.status.success());
+    let found = names.into_iter().filter_map(|(name, commands)| {
+        let command = commands.iter().copied().find(is_there);
+        if command.is_none() {
+            eprintln!("left out: {name} is not there");
+        }
+        command.map(|command| Compiler { command, name, standards })
+    });
+    found.collect()
+}
+
+fn for_c() -> Vec<Compiler> {
+    compilers([("gcc", &["gcc"]), ("clang", &["clang-19", "clang"])], &["c11"])
+}
+
+fn for_cpp() -> Vec<Compiler> {
+    compilers([("g++", &["g++"]), ("clang++", &["clang++-19", "clang++"])], &["c++17", "c++20"])
+}
+
+/// Compiles a program, with all warnings, and without one.
+fn compile(compiler: &Compiler, standard: &str, file: &Path) -> PathBuf {
+    let name = file.file_name().expect("a file").to_string_lossy().replace(['.', '+'], "-");
+    let out = folder().join(format!("{name}-{}-{standard}", compiler.name));
+    let output = Command::new(compiler.command)
+        .args([
+            &format!("-std={standard}"),
+            "-O1",
+            "-g",
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Wshadow",
+            "-Werror",
+            "-pthread",
+            "-I",
+        ])
+        .arg(root().join("include"))
+        .arg(format!("-I{}", Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").display()))
+        .arg(file)
+        .arg("-o")
+        .arg(&out)
+        .arg(format!("-L{}", folder().display()))
+        .args(["-lvicus", "-Wl,-rpath"])
+        .arg(folder())
+        .output()
+        .expect("the compiler was there a moment ago");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{} {}: {said}", compiler.command, file.display());
+    out
+}
+
+/// What a program says. It has a minute.
+fn run(program: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program was compiled");
+    let (mut out, mut err) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
+    let reader = thread::spawn(move || {
+        let mut said = String::new();
+        let _ = out.read_to_string(&mut said);
+        let _ = err.read_to_string(&mut said);
+        said
+    });
+    let end = Instant::now() + Duration::from_secs(60);
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("it is a child") {
+            break status.code();
+        }
+        if Instant::now() > end {
+            child.kill().expect("it is a child");
+            child.wait().expect("it is a child");
+            break None;
+        }
+        thread::sleep(Duration::from_millis(1));
+    };
+    (status, reader.join().expect("it only reads"))
+}
+
+fn program(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(file)
+}
+
+/// It ends well, and says so and nothing else.
+fn ends_well(compilers: &[Compiler], file: &str, arguments: &[Vec<String>]) {
+    for compiler in compilers {
+        for standard in compiler.standards {
+            let compiled = compile(compiler, standard, &program(file));
+            for arguments in arguments {
+                let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+                let (status, said) = run(&compiled, &arguments);
+                assert_eq!(
+                    (status, &*said),
+                    (Some(0), "ok\n"),
+                    "{file} by {}, {standard}, {arguments:?}",
+                    compiler.name
+                );
+            }
+        }
+    }
+}
+
+fn everywhere() -> Vec<Vec<String>> {
+    let with = |strategy: &str| [1, 2, 3, 8].map(|threads| vec![strategy.to_owned(), threads.to_string()]);
+    STRATEGIES.into_iter().flat_map(with).collect()
+}
+
+#[test]
+fn tasks_in_c() {
+    ends_well(&for_c(), "tasks.c", &everywhere());
+}
+
+#[test]
+fn tasks_in_cpp() {
+    ends_well(&for_cpp(), "tasks.cpp", &everywhere());
+}
+
+/// The message of a panic that became a status may stand on standard error as well.
+#[test]
+fn what_is_wrong_is_told() {
+    for compiler in for_c() {
+        let (status, said) = run(&compile(&compiler, "c11", &program("wrong.c")), &[]);
+        assert_eq!((status, said.lines().next()), (Some(0), Some("ok")), "{}: {said}", compiler.name);
+    }
+}
+
+/// The programs in C and in C++ that the README shows, as it shows them, in files.
+fn of_the_readme() -> [(&'static str, PathBuf); 2] {
+    let readme = fs::read_to_string(root().join("README.md")).expect("the README stands in the root");
+    [("c", "vicus.h"), ("cpp", "vicus.hpp")].map(|(language, header)| {
+        let fence = format!("```{language}\n");
+        let mut blocks = readme.split(&*fence).skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+        let shown = blocks.find(|block| block.starts_with(&format!("#include <{header}>")));
+        let file = folder().join(format!("readme.{language}"));
+        let text = shown.unwrap_or_else(|| panic!("the README has a program with {header}"));
+        // Tests run side by side, and another one may just read it.
+        if fs::read_to_string(&file).is_ok_and(|written| written == text) {
+            return (language, file);
+        }
+        let part = file.with_extension(format!("part-{:?}", thread::current().id()));
+        fs::write(&part, text).and_then(|()| fs::rename(&part, &file)).expect("the folder can be written");
+        (language, file)
+    })
+}
+
+/// What both of them say.
+const SAID: (Option<i32>, &str) = (Some(0), "332833500\n");
+
+#[test]
+fn the_programs_of_the_readme_run() {
+    for (language, file) in of_the_readme() {
+        for compiler in if language == "c" { for_c() } else { for_cpp() } {
+            for standard in compiler.standards {
+                let (status, said) = run(&compile(&compiler, standard, &file), &[]);
+                assert_eq!((status, &*said), SAID, "{language} by {}, {standard}", compiler.name);
+            }
+        }
+    }
+}
+
+fn says(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {out}{err}");
+    out.into_owned()
+}
+
+/// `./dev install`, below a folder whose name has a space; then programs find it by the folder, by pkg-config and by CMake.
+#[test]
+fn what_is_installed_is_found() {
+    let is_there = |command: &str| Command::new(command).arg("--version").output().is_ok();
+    let (prefix, build) = (folder().join("in stalled"), folder().join("cmake"));
+    let library = built("libvicus_c.so").expect("cargo builds the library with its tests");
+    let from = library.parent().expect("it lies in a folder");
+    says(Command::new(root().join("dev")).args(["install", "--prefix"]).arg(&prefix).arg("--library").arg(from));
+    let name = env!("VICUS_SONAME");
+    let version = env!("CARGO_PKG_VERSION");
+    let links =
+        |link: &str| fs::read_link(prefix.join("lib").join(link)).unwrap_or_else(|error| panic!("{link}: {error}"));
+    assert_eq!((links("libvicus.so"), links(name)), (name.into(), format!("libvicus.so.{version}").into()));
+    let [(_, in_c), (_, in_cpp)] = of_the_readme();
+    if is_there("pkg-config") {
+        let pkg_config = |what: &str| {
+            says(Command::new("pkg-config").args([what, "vicus"]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")))
+        };
+        assert_eq!(pkg_config("--modversion").trim(), version);
+        // Spaces are escaped as a shell reads them.
+        let line = format!(
+            "cc {} -o {} {} {}",
+            in_c.display(),
+            prefix.join("by-pkg-config").display().to_string().replace(' ', "\\ "),
+            pkg_config("--cflags").trim(),
+            pkg_config("--libs").trim()
+        );
+        says(Command::new("sh").args(["-c", &line]));
+        let said = says(Command::new(prefix.join("by-pkg-config")).env("LD_LIBRARY_PATH", prefix.join("lib")));
+        assert_eq!(said, SAID.1);
+    } else {
+        eprintln!("left out: pkg-config is not there");
+    }
+    if is_there("cmake") {
+        let consumer = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/consumer");
+        let programs = format!("-DPROGRAMS={}", in_cpp.parent().expect("it lies in a folder").display());
+        let found = format!("-DCMAKE_PREFIX_PATH={}", prefix.display());
+        says(Command::new("cmake").arg("-S").arg(consumer).arg("-B").arg(&build).args([programs, found]));
+        says(Command::new("cmake").arg("--build").arg(&build));
+        for name in ["in_c", "in_cpp"] {
+            assert_eq!(says(&mut Command::new(build.join(name))), SAID.1, "{name}");
+        }
+    } else {
+        eprintln!("left out: CMake is not there");
+    }
+    // In one piece, without the shared library.
+    let out = prefix.join("static");
+    let archive = prefix.join("lib/libvicus.a");
+    says(Command::new("cc").arg("-I").arg(prefix.join("include")).arg(&in_c).arg("-o").arg(&out).arg(archive).args([
+        "-lhwloc",
+        "-lgcc_s",
+        "-lutil",
+        "-lrt",
+        "-lpthread",
+        "-lm",
+        "-ldl",
+    ]));
+    assert_eq!(says(&mut Command::new(out)), SAID.1);
+}

@@ -1,0 +1,376 @@
+/**
+ * @file vicus.h
+ * Vicus for programs in C (C11) and everything that calls C: tasks, placed memory, networks of boxes and queries, on threads that stay
+ * near their data. For C++ there is vicus.hpp, which is headers alone over this file.
+ *
+ * @code{.c}
+ * #include <vicus.h>
+ * #include <stdio.h>
+ *
+ * static int32_t square(void *squares, size_t begin, size_t end) {
+ *     for (size_t n = begin; n < end; ++n) ((size_t *)squares)[n] = n * n;
+ *     return VICUS_OK;
+ * }
+ *
+ * int main(void) {
+ *     size_t squares[1000];
+ *     if (vicus_init() || vicus_for_each(NULL, 0, 1000, square, squares)) return fprintf(stderr, "%s\n", vicus_error_message());
+ *     printf("%zu\n", squares[31]);
+ * }
+ * @endcode
+ *
+ * **Errors.** A function returns ::VICUS_OK or a negative status; after that, vicus_error_message() says what went wrong in the calling
+ * thread's last call that failed. `errno` is not used. Nothing that a caller does wrong ends the process, as long as pointers are good.
+ *
+ * **Handles** are pointers to incomplete types. What `_new`, `_start` and the like gave is freed by the function that ends in `_free`, for
+ * which `NULL` is right and does nothing. A handle that is freed is no longer used. Unless its function says otherwise, a handle may be used by
+ * several threads at once.
+ *
+ * **Threads.** Any thread may call any function, in a task or outside of tasks, unless its documentation says "in a task": then it is about
+ * the running task, and outside of tasks it fails with ::VICUS_ERROR_STATE. `runtime` may be `NULL` where a function takes one: then the task's
+ * own runtime is meant, and outside of tasks a runtime with the default settings that starts at its first use and never ends.
+ *
+ * **Callbacks.** A callback gets the `data` that was given with it, on any thread of the runtime, perhaps while other callbacks with the same
+ * data run. It returns ::VICUS_OK; any other number is a failure, which reaches the call that waits for it: that returns the same number and the
+ * message that the callback has set with vicus_fail(). Positive numbers are for programs' own use. A callback must neither throw
+ * C++ exceptions nor `longjmp` out. Where there is a `drop`, it may be `NULL`; else it is called exactly once with `data`, when neither
+ * is needed any more: after the callback, when a cancelled task is dropped, and also when the call fails that was given it.
+ *
+ * **Texts** are UTF-8 and end with a zero byte. Functions that print into a buffer write at most `capacity` bytes, the zero byte included, and return
+ * how long the whole text is without it, as `snprintf` does; `NULL` and 0 ask for the length alone.
+ *
+ * **Versions.** A program calls vicus_init() before all else. A library of another minor version (before 1.0; then: of another major version)
+ * refuses, and so does everything that starts something.
+ */
+#ifndef VICUS_H
+#define VICUS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/** @name The version of this header @{ */
+#define VICUS_VERSION_MAJOR 0
+#define VICUS_VERSION_MINOR 1
+#define VICUS_VERSION_PATCH 0
+/** major * 10000 + minor * 100 + patch. */
+#define VICUS_VERSION (VICUS_VERSION_MAJOR * 10000 + VICUS_VERSION_MINOR * 100 + VICUS_VERSION_PATCH)
+/** Raised whenever a function or a structure changes what it was. */
+#define VICUS_ABI_VERSION 1
+/** @} */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** @name Statuses @{ */
+/** All went well. */
+#define VICUS_OK 0
+/** A null handle, a number out of range, a structure of the wrong size. */
+#define VICUS_ERROR_ARGUMENT (-1)
+/** The program was compiled with a header of another version, or has not called vicus_init(). */
+#define VICUS_ERROR_VERSION (-2)
+/** The call is not for this moment or this thread: outside of a task, for one. */
+#define VICUS_ERROR_STATE (-3)
+/** There is no such setting, strategy, machine or distribution. */
+#define VICUS_ERROR_SETTING (-4)
+/** The operating system refused: a thread, a file. */
+#define VICUS_ERROR_SYSTEM (-5)
+/** There is not so much memory. */
+#define VICUS_ERROR_NO_MEMORY (-6)
+/** It was cancelled. */
+#define VICUS_ERROR_CANCELLED (-7)
+/** A callback has failed; in C++, it has thrown. */
+#define VICUS_ERROR_CALLBACK (-8)
+/** Columns are of another type or number than was said. */
+#define VICUS_ERROR_SCHEMA (-9)
+/** A network is not right, or its boxes wait for each other. */
+#define VICUS_ERROR_NETWORK (-10)
+/** The text of a query or an update is wrong; vicus_error_place() may know where. */
+#define VICUS_ERROR_QUERY (-11)
+/** A query needs more time, memory or rows than it may. */
+#define VICUS_ERROR_LIMIT (-12)
+/** All queries together hold too much; asking later may help. */
+#define VICUS_ERROR_BUSY (-13)
+/** Files or a store can't be read or written. */
+#define VICUS_ERROR_DATA (-14)
+/** A queue is closed. */
+#define VICUS_ERROR_CLOSED (-15)
+/** A mistake of the library, which its message describes. */
+#define VICUS_ERROR_INTERNAL (-16)
+/** @} */
+
+/* ---- versions and errors ---- */
+
+/** As vicus_init(), with the versions of some other header. */
+int32_t vicus_init_with(uint32_t version, uint32_t abi);
+
+/** Compares the header that the program is compiled with and the library. The first call of every program; further ones do no harm.
+ *  @return ::VICUS_ERROR_VERSION if they don't fit; the message names both versions. */
+static inline int32_t vicus_init(void) {
+    return vicus_init_with(VICUS_VERSION, VICUS_ABI_VERSION);
+}
+
+/** The library's version as a text, such as `0.1.0`. */
+const char *vicus_version(void);
+/** The library's version as ::VICUS_VERSION counts. */
+uint32_t vicus_version_number(void);
+/** The library's ::VICUS_ABI_VERSION. */
+uint32_t vicus_abi_version(void);
+
+/** Frees the data of a callback. */
+typedef void (*vicus_drop_fn)(void *data);
+
+/** The status of the calling thread's last call that failed. */
+int32_t vicus_error_status(void);
+/** What went wrong in the calling thread's last call that failed. The text is good until the thread's next call that fails. */
+const char *vicus_error_message(void);
+/** Where in a query's text it went wrong.
+ *  @param[out] line, column  from 1, in characters; 0 if there is no place. May be `NULL`.
+ *  @return whether there is a place. */
+int32_t vicus_error_place(uint32_t *line, uint32_t *column);
+/** What the callback that failed has given to vicus_fail(), if it was given with this `drop`; else `NULL`. It belongs to the error, and is good
+ *  until the thread's next call that fails. */
+void *vicus_error_payload(vicus_drop_fn drop);
+
+/** For callbacks: `return vicus_fail(7, "no such file", NULL, NULL);` makes the call that waits fail with this status and this message.
+ *  @param status   0 stands for ::VICUS_ERROR_CALLBACK
+ *  @param message  may be `NULL`
+ *  @param payload  whatever else the waiting thread is to get; `drop` frees it, on any thread
+ *  @return the status */
+int32_t vicus_fail(int32_t status, const char *message, void *payload, vicus_drop_fn drop);
+
+/* ---- the machine ---- */
+
+/** A machine: its PUs (hardware threads), cores, caches, core groups (PUs that share a cache) and NUMA nodes. */
+typedef struct vicus_topology vicus_topology;
+
+/** @name What vicus_topology_count() counts @{ */
+#define VICUS_PU 0
+#define VICUS_CORE 1
+#define VICUS_GROUP 2
+#define VICUS_NODE 3
+#define VICUS_CACHE 4
+/** PUs that this process may use. */
+#define VICUS_USABLE_PU 5
+/** @} */
+
+/** @name Kinds of places @{ */
+#define VICUS_PLACE_ANYWHERE 0
+#define VICUS_PLACE_NODE 1
+#define VICUS_PLACE_GROUP 2
+/** @} */
+
+/** A place on a machine: a node or a core group, by its number; or anywhere. */
+typedef struct vicus_place {
+    uint32_t kind;
+    uint32_t index;
+} vicus_place;
+
+/** Finds the machine that this runs on. What can't be found out is left out. */
+int32_t vicus_topology_discover(vicus_topology **topology);
+/** A machine by its description: words such as `node:2 core:4 pu:2`, hwloc's synthetic descriptions, or a file of hwloc's XML. */
+int32_t vicus_topology_describe(const char *description, vicus_topology **topology);
+void vicus_topology_free(vicus_topology *topology);
+/** How many of these the machine has. */
+uint32_t vicus_topology_count(const vicus_topology *topology, uint32_t what);
+/** Which core, core group and node a PU is of. Those that are not asked for may be `NULL`. */
+int32_t vicus_topology_pu(const vicus_topology *topology, uint32_t pu, uint32_t *core, uint32_t *group, uint32_t *node);
+/** How far two places are from one another, as the machine tells; 10 is the distance of a node to itself. */
+int32_t vicus_topology_distance(const vicus_topology *topology, vicus_place from, vicus_place to, uint32_t *distance);
+/** The machine as a text of some lines. */
+size_t vicus_topology_print(const vicus_topology *topology, char *buffer, size_t capacity);
+
+/* ---- runtimes ---- */
+
+/** Settings. One thread at a time changes them. */
+typedef struct vicus_options vicus_options;
+/** Threads that work as a strategy says. */
+typedef struct vicus_runtime vicus_runtime;
+/** Something that runs while its caller goes on. */
+typedef struct vicus_request vicus_request;
+
+/** A task. */
+typedef int32_t (*vicus_task_fn)(void *data);
+/** One of the threads of vicus_on_each_thread(). */
+typedef int32_t (*vicus_thread_fn)(void *data, uint32_t thread, uint32_t threads);
+
+/** The default settings: what the environment says (`VICUS_STRATEGY`, `VICUS_DATA_DISTRIBUTION` and others), else the library's. */
+int32_t vicus_options_new(vicus_options **options);
+/** Changes a setting.
+ *
+ *  | name | value |
+ *  |---|---|
+ *  | `threads` | how many; by default one for each PU that the process may use |
+ *  | `strategy` | `las` (the default), `nls`, `bobox`, `steal`, `footprint`, `vicinity`, `locality-queues`, `central`, `shepherd`; with parameters, as `footprint:share_bytes=65536` |
+ *  | `topology` | the machine to plan for, as vicus_topology_describe() takes it |
+ *  | `distribution` | how memory lies that is asked for without one: see vicus_alloc() |
+ *  | `events` | how many events each thread records for vicus_runtime_trace() |
+ *  | `count_takes` | `yes`: counts where tasks were found, for ::VICUS_ABOUT_TAKES |
+ *  | `quiet` | `yes`: what could not be done is not printed on standard error |
+ *  | `caller_works_ms` | how long the caller of a short query works for it itself |
+ *  | `head_start_ms` | how long new requests go before others |
+ *  | `decay_ms` | after how long freed memory goes back to the system |
+ *  | `allocator` | `vicus`, or `system` to leave all columns to the system's allocator |
+ *  | `latency_file` | where `vicinity` keeps what it measures |
+ *  | `query_memory_bytes` | how much all queries may hold together |
+ *
+ *  @return ::VICUS_ERROR_SETTING if there is no such name or the value is wrong; the message says what is expected. */
+int32_t vicus_options_set(vicus_options *options, const char *name, const char *value);
+void vicus_options_free(vicus_options *options);
+
+/** Starts a runtime. @param options may be `NULL`; they can be used again. */
+int32_t vicus_runtime_start(const vicus_options *options, vicus_runtime **runtime);
+/** Ends a runtime: cancels what still runs, and waits for its threads; in one of its own tasks, without waiting. Datasets that were loaded with it keep
+ *  it until they are freed. */
+void vicus_runtime_free(vicus_runtime *runtime);
+/** Ends and frees a runtime, also if this fails, and writes what it recorded to a file, which `vicus trace` reads. */
+int32_t vicus_runtime_trace(vicus_runtime *runtime, const char *path);
+/** How many threads it has. */
+uint32_t vicus_runtime_threads(const vicus_runtime *runtime);
+/** The machine that it runs on. It belongs to the runtime, and is not freed. */
+const vicus_topology *vicus_runtime_topology(const vicus_runtime *runtime);
+
+/** @name What vicus_runtime_print() tells @{ */
+/** The strategy's name, with parameters. */
+#define VICUS_ABOUT_STRATEGY 0
+/** What the strategy has decided for this machine. */
+#define VICUS_ABOUT_PLAN 1
+/** What could not be done on this machine, a line each. */
+#define VICUS_ABOUT_WARNINGS 2
+/** How many tasks were found by which rule and how far away, a line each; with the setting `count_takes`. */
+#define VICUS_ABOUT_TAKES 3
+/** @} */
+size_t vicus_runtime_print(const vicus_runtime *runtime, uint32_t what, char *buffer, size_t capacity);
+
+/** Runs a function as a task, and waits for it. In a task of the same runtime it is simply called. */
+int32_t vicus_run(vicus_runtime *runtime, vicus_task_fn function, void *data);
+/** Runs a function once on each thread, with its number, and waits for all. */
+int32_t vicus_on_each_thread(vicus_runtime *runtime, vicus_thread_fn function, void *data);
+
+/** Runs a function as a request of its own, while the caller goes on.
+ *  @param[out] request  may be `NULL`: then it runs on by itself */
+int32_t vicus_runtime_spawn(vicus_runtime *runtime, vicus_task_fn function, void *data, vicus_drop_fn drop, vicus_request **request);
+/** Waits until a request is over; a task meanwhile runs others. May be called several times, by several threads.
+ *  @return the status of its function or its network; ::VICUS_ERROR_CANCELLED if it was cancelled before its function began */
+int32_t vicus_request_wait(const vicus_request *request);
+/** Whether it is over. */
+int32_t vicus_request_is_done(const vicus_request *request);
+/** Drops its tasks that have not begun. Those that run may ask vicus_is_cancelled(). */
+void vicus_request_cancel(const vicus_request *request);
+/** Lets it run on by itself, if it does. */
+void vicus_request_free(vicus_request *request);
+
+/* ---- tasks ---- */
+
+/** @name What a task does with bytes @{ */
+#define VICUS_READ 1
+#define VICUS_WRITE 2
+#define VICUS_READ_WRITE 3
+/** @} */
+/** @name Flags of an access @{ */
+/** This datum alone decides where the task runs. */
+#define VICUS_ACCESS_INTENSE 1
+/** It is written past the caches. */
+#define VICUS_ACCESS_STREAMS 2
+/** @} */
+
+/** Bytes that a task reads or writes: `rows` stretches of `bytes` each, `stride` bytes from one's start to the next one's. Addresses are
+ *  compared and never followed. */
+typedef struct vicus_access {
+    const void *address;
+    size_t bytes;
+    /** 0 and 1 are one stretch. */
+    size_t rows;
+    size_t stride;
+    /** ::VICUS_READ, ::VICUS_WRITE or ::VICUS_READ_WRITE. */
+    uint32_t mode;
+    /** ::VICUS_ACCESS_INTENSE, ::VICUS_ACCESS_STREAMS. */
+    uint32_t flags;
+} vicus_access;
+
+/** @name Flags of a task @{ */
+/** It shares most of its data with the task that spawns it: run soon and near. The default, unless accesses or a place say more. */
+#define VICUS_TASK_IMMEDIATE 1
+/** It begins something of its own: run where there is room. */
+#define VICUS_TASK_DEFERRED 2
+/** `priority` counts: of the scope's or the parent's tasks that can run, the one with the largest is taken first. */
+#define VICUS_TASK_PRIORITY 4
+/** @} */
+
+/** What may be said of a task. Begin with ::VICUS_TASK_OPTIONS_INIT. */
+typedef struct vicus_task_options {
+    /** `sizeof(vicus_task_options)` of the program's header. */
+    uint32_t size;
+    uint32_t flags;
+    /** It runs after the earlier tasks of the same scope or parent that write what it reads, or that read or write what it writes; and near
+     *  most of these bytes, if the strategy uses places. */
+    const vicus_access *follows;
+    size_t follows_count;
+    /** It runs near most of these bytes. They order nothing. */
+    const vicus_access *touches;
+    size_t touches_count;
+    /** Where it runs, if the strategy has queues for places. */
+    vicus_place place;
+    int32_t priority;
+    uint32_t reserved;
+} vicus_task_options;
+
+#define VICUS_TASK_OPTIONS_INIT {sizeof(vicus_task_options), 0, NULL, 0, NULL, 0, {VICUS_PLACE_ANYWHERE, 0}, 0, 0}
+
+/** A scope: all tasks that are spawned in it are over before it ends. The pointer is good until then. */
+typedef struct vicus_scope vicus_scope;
+/** The body of a scope. */
+typedef int32_t (*vicus_scope_fn)(vicus_scope *scope, void *data);
+
+/** Runs two functions and waits for both. Another thread may run the second while the first one runs.
+ *  @return the first one's status if both fail */
+int32_t vicus_join(vicus_runtime *runtime, vicus_task_fn a, void *a_data, vicus_task_fn b, void *b_data);
+
+/** Runs a function that may spawn tasks, and returns when all of them are over. So they may use what lies on the caller's stack.
+ *  @return the status of the first task that failed, or else of the function */
+int32_t vicus_scope_run(vicus_runtime *runtime, vicus_scope_fn function, void *data);
+/** Spawns an immediate task. In the scope's function or in its tasks.
+ *  @return ::VICUS_ERROR_STATE on any other thread */
+int32_t vicus_scope_spawn(const vicus_scope *scope, vicus_task_fn function, void *data, vicus_drop_fn drop);
+/** Spawns a task of which more is said. @param options may be `NULL` */
+int32_t vicus_scope_spawn_with(const vicus_scope *scope, vicus_task_fn function, void *data, vicus_drop_fn drop, const vicus_task_options *options);
+/** Drops the scope's tasks that have not begun. */
+void vicus_scope_cancel(const vicus_scope *scope);
+
+/** In a task: spawns a child of it, which may outlive it. vicus_wait(), the groups and scopes around it and the root of all these tasks wait for it,
+ *  and get its failure. Children of one task are ordered by what they follow. @param options may be `NULL` */
+int32_t vicus_spawn(vicus_task_fn function, void *data, vicus_drop_fn drop, const vicus_task_options *options);
+/** In a task: waits for its children, not for theirs. @return the status of the first that failed */
+int32_t vicus_wait(void);
+/** In a task: opens a group of all children that it spawns from now on, with all their descendants. Groups may be nested. */
+int32_t vicus_group_open(void);
+/** In the task that opened the group: waits for all tasks in it. @return the status of the first that failed */
+int32_t vicus_group_close(void);
+/** In a task: drops what has not begun in the innermost group that it has opened, or else in the one that it belongs to. */
+int32_t vicus_group_cancel(void);
+/** Whether the request, scope or group of the running task was cancelled: long tasks ask now and then, and return. 0 outside of tasks. */
+int32_t vicus_is_cancelled(void);
+/** Whether the calling thread runs a task or a box. */
+int32_t vicus_is_in_task(void);
+
+/** Some iterations of a loop: `begin <= n < end`. */
+typedef int32_t (*vicus_piece_fn)(void *data, size_t begin, size_t end);
+/** Runs a loop on all threads, piece by piece. A range is cut in the same way each time, so that the same number comes to the same thread in the next
+ *  loop over it, where its data is near. A thread that has done its part helps the nearest. After a failure, pieces that have not begun are left out. */
+int32_t vicus_for_each(vicus_runtime *runtime, size_t begin, size_t end, vicus_piece_fn function, void *data);
+
+/** Adds what some iterations come to to a value, which begins as the one that vicus_reduce() was given. */
+typedef int32_t (*vicus_map_fn)(void *data, size_t begin, size_t end, void *value);
+/** Adds the value of later iterations to one of earlier ones. */
+typedef int32_t (*vicus_combine_fn)(void *data, void *value, const void *next);
+/** Reduces a loop to one value, on all threads. `combine` is called by this thread, in the order of the range, which the same number of threads
+ *  always cuts in the same way: so a sum of floating-point numbers is the same each time.
+ *  @param[in,out] value  what neither `map` nor `combine` is changed by, such as 0 for a sum; then the result. `bytes` long, to be copied as bytes,
+ *                        and aligned to 16 bytes where the functions get it */
+int32_t vicus_reduce(vicus_runtime *runtime, size_t begin, size_t end, vicus_map_fn map, vicus_combine_fn combine, void *data, void *value, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
