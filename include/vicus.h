@@ -369,6 +369,65 @@ typedef int32_t (*vicus_combine_fn)(void *data, void *value, const void *next);
  *                        and aligned to 16 bytes where the functions get it */
 int32_t vicus_reduce(vicus_runtime *runtime, size_t begin, size_t end, vicus_map_fn map, vicus_combine_fn combine, void *data, void *value, size_t bytes);
 
+/* ---- memory ---- */
+
+/** Memory in whole pages, zeroed, that lies over the nodes as chosen.
+ *
+ *  | distribution | how memory lies | made for |
+ *  |---|---|---|
+ *  | `standard` | as the machine does it: usually where it is touched first | programs that place their data themselves |
+ *  | `fine` | page by page in turn over the nodes | large data that all threads share |
+ *  | `coarse` | each allocation on the next node, as a whole | many pieces, each used by few tasks |
+ *  | `on:N` | on node N | data of one neighbourhood |
+ *  | `blocked` | equal contiguous parts, one for each node | arrays that are worked on part by part |
+ *  | `weighted:A,B,...` | contiguous parts of these proportions | nodes of unequal speed |
+ *  | `replicated` | a copy on each node | what is only read |
+ *
+ *  @param runtime       whose machine it is; `NULL` is the one with the default settings
+ *  @param alignment     a power of two; 0 is 1. It is a page at least
+ *  @param distribution  `NULL` is the runtime's own
+ *  @return ::VICUS_ERROR_SETTING if there is no such distribution on this machine, ::VICUS_ERROR_NO_MEMORY */
+int32_t vicus_alloc(vicus_runtime *runtime, size_t bytes, size_t alignment, const char *distribution, void **memory);
+/** Frees what vicus_alloc() gave. `NULL` is right. @return ::VICUS_ERROR_ARGUMENT for any other address; then nothing is freed */
+int32_t vicus_free(void *memory);
+/** Where memory of vicus_alloc() lies, from an offset on.
+ *  @param[out] node  -1 if it is unknown, as `standard` memory is, or has copies
+ *  @param[out] end   where the stretch that lies on this node ends, in bytes from the memory's beginning */
+int32_t vicus_memory_stretch(const void *memory, size_t offset, int32_t *node, size_t *end);
+/** The copy of `replicated` memory that is nearest to a place; other memory has one for all. */
+int32_t vicus_memory_copy(const void *memory, vicus_place place, const void **copy);
+/** Copies the first copy of `replicated` memory, which vicus_alloc() gave and the program has written, to all others. */
+int32_t vicus_memory_spread(void *memory);
+/** The node that an address of placed memory was asked to lie on; -1 if it is not placed. */
+int32_t vicus_node_of(const void *address);
+/** The node of the calling thread; -1 before the first runtime has started. */
+int32_t vicus_here(void);
+/** How many bytes of any memory lie on each node. The system is asked about what is not placed.
+ *  @param[out] by_node  one number for each of `nodes` nodes
+ *  @param[out] unknown  bytes that are on none of them, or untouched; may be `NULL` */
+int32_t vicus_footprint(const void *address, size_t bytes, size_t *by_node, size_t nodes, size_t *unknown);
+/** Runs a loop over the elements of placed memory, on all threads, each piece near its memory if a thread is there. An element lies where its
+ *  first byte lies. */
+int32_t vicus_for_each_near(vicus_runtime *runtime, const void *memory, size_t element_bytes, size_t count, vicus_piece_fn function, void *data);
+
+/** A queue of pointers for any number of producers and consumers. */
+typedef struct vicus_queue vicus_queue;
+
+/** A queue in the order of its pushes, without locks. Its functions ignore places.
+ *  @param drop  frees the elements that are in the queue when it is freed; may be `NULL` */
+int32_t vicus_queue_new(vicus_drop_fn drop, vicus_queue **queue);
+/** A queue with a part at each node of a machine: consumers take what was pushed near to them first. */
+int32_t vicus_queue_new_near(const vicus_topology *topology, vicus_drop_fn drop, vicus_queue **queue);
+/** Pushes an element at a place; anywhere is the caller's node. It is the queue's if the call succeeds. @return ::VICUS_ERROR_CLOSED */
+int32_t vicus_queue_push(const vicus_queue *queue, vicus_place place, void *element);
+/** Takes an element, if there is one. @param[out] found whether there was. @return ::VICUS_ERROR_CLOSED if there will never be one again */
+int32_t vicus_queue_try_pop(const vicus_queue *queue, vicus_place place, void **element, int32_t *found);
+/** Of a queue with places: takes an element, for which the thread sleeps. @return ::VICUS_ERROR_CLOSED */
+int32_t vicus_queue_pop(const vicus_queue *queue, vicus_place place, void **element);
+/** Of a queue with places: refuses pushes from now on, and wakes sleeping consumers when all elements are taken. */
+int32_t vicus_queue_close(const vicus_queue *queue);
+void vicus_queue_free(vicus_queue *queue);
+
 #ifdef __cplusplus
 }
 #endif

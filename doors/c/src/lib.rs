@@ -32,6 +32,7 @@
 mod error;
 #[cfg(test)]
 mod layout;
+mod memory;
 mod runtime;
 mod tasks;
 mod text;

@@ -17,7 +17,7 @@ pub(crate) type TaskFn = unsafe extern "C" fn(data: *mut c_void) -> i32;
 type ScopeFn = unsafe extern "C" fn(scope: *mut vicus_scope, data: *mut c_void) -> i32;
 
 /// `vicus_piece_fn`.
-type PieceFn = unsafe extern "C" fn(data: *mut c_void, begin: usize, end: usize) -> i32;
+pub(crate) type PieceFn = unsafe extern "C" fn(data: *mut c_void, begin: usize, end: usize) -> i32;
 
 /// `vicus_thread_fn`.
 type ThreadFn = unsafe extern "C" fn(data: *mut c_void, thread: u32, threads: u32) -> i32;

@@ -88,6 +88,19 @@ pub(crate) unsafe fn array<'a, T>(elements: *const T, count: usize, name: &str) 
     Ok(unsafe { slice::from_raw_parts(elements, count) })
 }
 
+/// An array for results.
+///
+/// # Safety
+/// Rule "Arrays".
+pub(crate) unsafe fn array_mut<'a, T>(elements: *mut T, count: usize, name: &str) -> Outcome<&'a mut [T]> {
+    if count == 0 {
+        return Ok(&mut []);
+    }
+    let start = output(elements, name)?;
+    // SAFETY: as asked of the caller.
+    Ok(unsafe { slice::from_raw_parts_mut(start, count) })
+}
+
 /// Writes as much of a text as there is room for, and a zero byte; how many bytes the whole text has, without that.
 ///
 /// # Safety

@@ -67,6 +67,7 @@ fn of_rust(text: &str) -> String {
         "Options" => "vicus_options",
         "Threads" => "vicus_runtime",
         "Pending" => "vicus_request",
+        "Queue" => "vicus_queue",
         "TaskFn" => "vicus_task_fn",
         "DropFn" => "vicus_drop_fn",
         "ScopeFn" => "vicus_scope_fn",

@@ -166,6 +166,11 @@ fn tasks_in_cpp() {
     ends_well(&for_cpp(), "tasks.cpp", &everywhere());
 }
 
+#[test]
+fn memory_and_queues() {
+    ends_well(&for_cpp(), "memory.cpp", &everywhere());
+}
+
 /// The message of a panic that became a status may stand on standard error as well.
 #[test]
 fn what_is_wrong_is_told() {

@@ -1,0 +1,133 @@
+// Placed memory and queues, by vicus.h and by vicus.hpp. Arguments are a strategy and a number of threads.
+#include <vicus.hpp>
+
+#include <atomic>
+#include <numeric>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "check.h"
+
+static void by_pointer(const vicus::runtime &runtime) {
+    void *memory = nullptr;
+    for (const char *distribution : {"standard", "fine", "coarse", "blocked", "replicated", "on:0", "weighted:1,1"}) {
+        // Weights are as many as there are nodes.
+        if (std::string(distribution) == "weighted:1,1" && runtime.topology().nodes() != 2) continue;
+        CHECK(vicus_alloc(runtime.get(), 1 << 20, 64, distribution, &memory) == VICUS_OK);
+        auto *bytes = static_cast<unsigned char *>(memory);
+        CHECK(reinterpret_cast<std::uintptr_t>(memory) % 4096 == 0);
+        for (int at = 0; at < 1 << 20; at += 1000) CHECK(bytes[at] == 0);
+        std::memset(memory, 1, 1 << 20);
+        std::size_t by_node[8], unknown = 0, end = 0, covered = 0;
+        CHECK(vicus_footprint(memory, 1 << 20, by_node, 8, &unknown) == VICUS_OK);
+        CHECK(std::accumulate(by_node, by_node + 8, unknown) == 1 << 20);
+        for (std::size_t offset = 0; offset < 1 << 20; offset = end) {
+            std::int32_t node = -2;
+            CHECK(vicus_memory_stretch(memory, offset, &node, &end) == VICUS_OK);
+            CHECK(end > offset && node >= -1 && node < int(runtime.topology().nodes()));
+            covered += end - offset;
+        }
+        CHECK(covered == 1 << 20);
+        CHECK(vicus_free(memory) == VICUS_OK);
+        CHECK_ERROR(vicus_free(memory), VICUS_ERROR_ARGUMENT, "was freed");
+    }
+    CHECK_ERROR(vicus_alloc(runtime.get(), 100, 3, nullptr, &memory), VICUS_ERROR_ARGUMENT, "power of two");
+    CHECK_ERROR(vicus_alloc(runtime.get(), 100, 8, "anyhow", &memory), VICUS_ERROR_SETTING, "anyhow");
+    CHECK_ERROR(vicus_alloc(runtime.get(), 100, 8, "on:1000", &memory), VICUS_ERROR_SETTING, "1000");
+    CHECK_ERROR(vicus_alloc(runtime.get(), std::size_t(1) << 60, 8, "fine", &memory), VICUS_ERROR_NO_MEMORY, "");
+    CHECK_ERROR(vicus_alloc(runtime.get(), 100, 8, "fine", nullptr), VICUS_ERROR_ARGUMENT, "`memory` is null");
+    int own = 0;
+    CHECK_ERROR(vicus_free(&own), VICUS_ERROR_ARGUMENT, "is not where memory");
+    CHECK(vicus_free(nullptr) == VICUS_OK);
+    CHECK(vicus_alloc(nullptr, 0, 0, nullptr, &memory) == VICUS_OK && vicus_free(memory) == VICUS_OK);
+    CHECK(vicus_node_of(&own) == -1 && vicus_here() >= 0);
+}
+
+static void arrays(const vicus::runtime &runtime) {
+    vicus::array<double> numbers(runtime, 300'000);
+    CHECK(numbers.size() == 300'000 && numbers[299'999] == 0.0);
+    std::size_t covered = 0;
+    for (auto part : numbers.parts()) {
+        CHECK(part.begin == covered);
+        covered = part.end;
+    }
+    CHECK(covered == numbers.size());
+    numbers.for_each_near(runtime, [](double &number) { number += 1; });
+    numbers.for_each_piece_near(runtime, [&](std::size_t from, std::size_t to) {
+        for (; from != to; ++from) numbers[from] += double(from);
+    });
+    CHECK(std::accumulate(numbers.begin(), numbers.end(), 0.0) == 300'000.0 + 299'999.0 * 300'000.0 / 2);
+    try {
+        numbers.for_each_near(runtime, [](double &number) {
+            if (number == 78) throw std::out_of_range("77");
+        });
+        CHECK(false);
+    } catch (const std::out_of_range &error) {
+        CHECK(std::string(error.what()) == "77");
+    }
+    // Elements that pages cut.
+    struct odd {
+        char bytes[37];
+    };
+    vicus::array<odd> odds(runtime, 10'000, "fine");
+    odds.for_each_near(runtime, [](odd &one) { ++one.bytes[36]; });
+    for (const odd &one : odds) CHECK(one.bytes[36] == 1);
+    vicus::array<int> copies(runtime, 1000, "replicated");
+    std::iota(copies.begin(), copies.end(), 0);
+    copies.spread();
+    CHECK(copies.copy(vicus::node(0))[999] == 999);
+    CHECK_ERROR(vicus_for_each_near(runtime.get(), copies.data(), 4, 1001, nullptr, nullptr), VICUS_ERROR_ARGUMENT, "`function` is null");
+    vicus::array<int> moved = std::move(copies);
+    CHECK(moved[5] == 5);
+}
+
+static void queues(const vicus::runtime &runtime) {
+    vicus::queue<std::string> ordered;
+    ordered.push("one");
+    ordered.push("two");
+    CHECK(*ordered.try_pop() == "one" && *ordered.try_pop() == "two" && !ordered.try_pop());
+    ordered.push("freed with the queue");
+
+    vicus::topology machine("node:2 core:2");
+    vicus::queue<int> near(machine);
+    near.push(0, vicus::node(0));
+    near.push(1, vicus::node(1));
+    CHECK(*near.try_pop(vicus::node(1)) == 1 && *near.try_pop(vicus::node(1)) == 0 && !near.try_pop());
+    // Consumers sleep; all elements come once, and then the end.
+    std::atomic<long> sum{0};
+    std::vector<std::thread> consumers;
+    for (int n = 0; n < 3; ++n) {
+        consumers.emplace_back([&, n] {
+            while (auto element = near.pop(vicus::node(std::uint32_t(n % 2)))) sum += *element;
+        });
+    }
+    runtime.for_each(0, 1000, [&](std::size_t n) { near.push(int(n)); });
+    near.close();
+    for (auto &consumer : consumers) consumer.join();
+    CHECK(sum == 499'500);
+    try {
+        near.push(1);
+        CHECK(false);
+    } catch (const vicus::error &error) {
+        CHECK(error.status() == VICUS_ERROR_CLOSED);
+    }
+    vicus_queue *raw = nullptr;
+    void *element = nullptr;
+    CHECK_ERROR(vicus_queue_new_near(nullptr, nullptr, &raw), VICUS_ERROR_ARGUMENT, "null handle");
+    CHECK_ERROR(vicus_queue_push(nullptr, vicus::anywhere, nullptr), VICUS_ERROR_ARGUMENT, "null handle");
+    CHECK(vicus_queue_new(nullptr, &raw) == VICUS_OK);
+    CHECK_ERROR(vicus_queue_pop(raw, vicus::anywhere, &element), VICUS_ERROR_STATE, "sleep");
+    CHECK_ERROR(vicus_queue_close(raw), VICUS_ERROR_STATE, "vicus_queue_new_near");
+    vicus_queue_free(raw);
+    vicus_queue_free(nullptr);
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc == 3);
+    vicus::runtime runtime(vicus::options().strategy(argv[1]).set("threads", argv[2]).set("quiet", "yes"));
+    by_pointer(runtime);
+    arrays(runtime);
+    queues(runtime);
+    std::puts("ok");
+}
