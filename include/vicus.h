@@ -99,6 +99,56 @@ extern "C" {
 #define VICUS_ERROR_INTERNAL (-16)
 /** @} */
 
+/* ---- Arrow's C data interface ----
+ * As the Arrow columnar format defines it, and as it can be defined by several headers of one program. */
+
+#ifndef ARROW_C_DATA_INTERFACE
+#define ARROW_C_DATA_INTERFACE
+
+#define ARROW_FLAG_DICTIONARY_ORDERED 1
+#define ARROW_FLAG_NULLABLE 2
+#define ARROW_FLAG_MAP_KEYS_SORTED 4
+
+struct ArrowSchema {
+    const char *format;
+    const char *name;
+    const char *metadata;
+    int64_t flags;
+    int64_t n_children;
+    struct ArrowSchema **children;
+    struct ArrowSchema *dictionary;
+    void (*release)(struct ArrowSchema *);
+    void *private_data;
+};
+
+struct ArrowArray {
+    int64_t length;
+    int64_t null_count;
+    int64_t offset;
+    int64_t n_buffers;
+    int64_t n_children;
+    const void **buffers;
+    struct ArrowArray **children;
+    struct ArrowArray *dictionary;
+    void (*release)(struct ArrowArray *);
+    void *private_data;
+};
+
+#endif
+
+#ifndef ARROW_C_STREAM_INTERFACE
+#define ARROW_C_STREAM_INTERFACE
+
+struct ArrowArrayStream {
+    int (*get_schema)(struct ArrowArrayStream *, struct ArrowSchema *out);
+    int (*get_next)(struct ArrowArrayStream *, struct ArrowArray *out);
+    const char *(*get_last_error)(struct ArrowArrayStream *);
+    void (*release)(struct ArrowArrayStream *);
+    void *private_data;
+};
+
+#endif
+
 /* ---- versions and errors ---- */
 
 /** As vicus_init(), with the versions of some other header. */
@@ -427,6 +477,87 @@ int32_t vicus_queue_pop(const vicus_queue *queue, vicus_place place, void **elem
 /** Of a queue with places: refuses pushes from now on, and wakes sleeping consumers when all elements are taken. */
 int32_t vicus_queue_close(const vicus_queue *queue);
 void vicus_queue_free(vicus_queue *queue);
+
+/* ---- queries ---- */
+
+/** RDF in memory, or in a folder that lasts, and the runtime that answers questions to it. */
+typedef struct vicus_data vicus_data;
+
+/** Loads files into memory. Their endings say which syntax they have (`.nt`, `.nq`, `.ttl`, `.trig`, `.rdf`, `.xml`, `.owl`, `.jsonld`), also with `.gz` or
+ *  `.zst` behind it.
+ *  @param count   may be 0: then there is no data yet, which vicus_update() adds
+ *  @param syntax  such an ending without the point, for files whose names don't say it; may be `NULL`
+ *  @return ::VICUS_ERROR_DATA if one can't be read; the message names the file, the line and what was expected */
+int32_t vicus_data_load(vicus_runtime *runtime, const char *const *paths, size_t count, const char *syntax, vicus_data **data);
+/** The same of a text in memory, of so many bytes. */
+int32_t vicus_data_parse(vicus_runtime *runtime, const char *text, size_t bytes, const char *syntax, vicus_data **data);
+
+/** @name How vicus_data_open() opens @{ */
+/** A store that is there. */
+#define VICUS_OPEN_EXISTING 0
+/** A store that is there, or else a new one. */
+#define VICUS_OPEN_CREATE 1
+/** @} */
+/** Opens a store in a folder, for one process that may change it. What vicus_update() has changed is durable when it returns. */
+int32_t vicus_data_open(vicus_runtime *runtime, const char *folder, uint32_t how, vicus_data **data);
+/** How many quads there are. */
+int32_t vicus_data_count(const vicus_data *data, uint64_t *quads);
+/** Answers that run keep what they read. */
+void vicus_data_free(vicus_data *data);
+
+/** @name Languages of queries @{ */
+#define VICUS_LANGUAGE_SPARQL 0
+/** Over the data's predicates as tables, and `SPARQL('...')`. */
+#define VICUS_LANGUAGE_SQL 1
+/** @} */
+/** @name Flags of queries @{ */
+/** Where the text asks for no order, several threads may hand out rows. */
+#define VICUS_QUERY_ANY_ORDER 1
+/** @} */
+
+/** What may be said of a query. Begin with ::VICUS_QUERY_OPTIONS_INIT. */
+typedef struct vicus_query_options {
+    uint32_t size;
+    /** ::VICUS_LANGUAGE_SPARQL or ::VICUS_LANGUAGE_SQL. */
+    uint32_t language;
+    /** 0 is no limit, here and below. */
+    uint64_t timeout_ms;
+    uint64_t memory_bytes;
+    /** With more rows the query fails. */
+    uint64_t most_rows;
+    /** Further rows are left out. */
+    uint64_t first_rows;
+    /** What relative IRIs are resolved against; may be `NULL`. */
+    const char *base;
+    uint32_t flags;
+    uint32_t reserved;
+} vicus_query_options;
+
+#define VICUS_QUERY_OPTIONS_INIT {sizeof(vicus_query_options), VICUS_LANGUAGE_SPARQL, 0, 0, 0, 0, NULL, 0, 0}
+
+/** Answers a query as a stream of Arrow. The caller releases the stream, at any time, which ends the query; it is read by one thread at a time. A slow reader
+ *  slows the query, whose unread rows are bounded. In a task, the whole answer is collected before this returns.
+ *
+ *  Columns of SPARQL are dictionaries (`int32` indices, `utf8` values) of terms in N-Triples syntax, such as `<http://e/a>` and `"a"@en`; null where a
+ *  variable is unbound. Those of SQL are of the types of values. CONSTRUCT and DESCRIBE have the columns `subject`, `predicate` and `object`, ASK one
+ *  row of one `bool`.
+ *
+ *  An error while it runs is one of the stream, and is the last one of the thread that reads it as well.
+ *  @param options      may be `NULL`
+ *  @param[out] stream  written as a whole; what was there is not released
+ *  @return ::VICUS_ERROR_QUERY if the text is wrong: vicus_error_place() says where */
+int32_t vicus_query(const vicus_data *data, const char *text, const vicus_query_options *options, struct ArrowArrayStream *stream);
+/** How many rows the answer has; 1 for an ASK that is true. */
+int32_t vicus_query_count(const vicus_data *data, const char *text, const vicus_query_options *options, uint64_t *rows);
+/** Takes a part of a text. */
+typedef int32_t (*vicus_write_fn)(void *data, const char *bytes, size_t count);
+/** Writes an answer in a format: `table`, `json`, `xml`, `csv`, `tsv`, those of triples, and others that the message of a wrong one lists. The function is called
+ *  by one thread at a time. */
+int32_t vicus_query_write(const vicus_data *data, const char *text, const vicus_query_options *options, const char *format, vicus_write_fn function, void *function_data);
+/** The plan of a query, for a person to read. @param[out] length how long it is, as vicus_topology_print() returns */
+int32_t vicus_query_explain(const vicus_data *data, const char *text, const vicus_query_options *options, char *buffer, size_t capacity, size_t *length);
+/** Carries out an update of SPARQL, all of it or nothing. Answers that run see the data as it was. @param options may be `NULL` */
+int32_t vicus_update(const vicus_data *data, const char *text, const vicus_query_options *options);
 
 #ifdef __cplusplus
 }

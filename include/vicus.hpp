@@ -43,6 +43,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -859,6 +860,233 @@ inline std::int32_t here() noexcept {
 inline std::int32_t node_of(const void *address) noexcept {
     return vicus_node_of(address);
 }
+
+// ---- Arrow and queries ----
+
+/** Rows of a stream: an `ArrowArray` of columns, with its schema. It is released with its owner. */
+class batch {
+public:
+    batch(ArrowArray array, std::shared_ptr<ArrowSchema> schema) noexcept : array_(array), schema_(std::move(schema)) {}
+    batch(batch &&other) noexcept : array_(other.array_), schema_(std::move(other.schema_)) { other.array_.release = nullptr; }
+    batch &operator=(batch &&other) noexcept {
+        std::swap(array_, other.array_);
+        std::swap(schema_, other.schema_);
+        return *this;
+    }
+    batch(const batch &) = delete;
+    batch &operator=(const batch &) = delete;
+    ~batch() {
+        if (array_.release) array_.release(&array_);
+    }
+
+    std::size_t rows() const noexcept { return std::size_t(array_.length); }
+    std::size_t columns() const noexcept { return std::size_t(array_.n_children); }
+    std::string name(std::size_t column) const { return schema_->children[column]->name; }
+    /** Arrow's name of a column's type, such as `l` for 64-bit integers. */
+    const char *format(std::size_t column) const noexcept { return schema_->children[column]->format; }
+    bool is_null(std::size_t row, std::size_t column) const noexcept { return !is_valid(*array_.children[column], row); }
+
+    /** A term or a text; nothing where there is none. Good as long as the batch. */
+    std::optional<std::string_view> text(std::size_t row, std::size_t column) const {
+        const ArrowArray *found = array_.children[column];
+        const ArrowSchema *type = schema_->children[column];
+        if (!is_valid(*found, row)) return std::nullopt;
+        std::size_t at = row + std::size_t(found->offset);
+        if (type->dictionary) {
+            if (std::string_view(type->format) != "i") throw error(VICUS_ERROR_SCHEMA, "a dictionary's indices are not of 32 bits");
+            const std::int32_t index = static_cast<const std::int32_t *>(found->buffers[1])[at];
+            type = type->dictionary;
+            found = found->dictionary;
+            at = std::size_t(index) + std::size_t(found->offset);
+        }
+        if (std::string_view(type->format) != "u") throw error(VICUS_ERROR_SCHEMA, "column " + name(column) + " has no texts");
+        const auto *ends = static_cast<const std::int32_t *>(found->buffers[1]);
+        const auto *bytes = static_cast<const char *>(found->buffers[2]);
+        return std::string_view(bytes + ends[at], std::size_t(ends[at + 1] - ends[at]));
+    }
+    /** The numbers of a column, whose type has to be `T`; those of null rows are anything. */
+    template <class T>
+    span<const T> numbers(std::size_t column) const {
+        if (std::string_view(format(column)) != format_of<T>()) throw error(VICUS_ERROR_SCHEMA, "column " + name(column) + " is of another type");
+        const ArrowArray &found = *array_.children[column];
+        return span<const T>(static_cast<const T *>(found.buffers[1]) + found.offset, std::size_t(found.length));
+    }
+    /** A truth value. */
+    bool truth(std::size_t row, std::size_t column) const {
+        if (std::string_view(format(column)) != "b") throw error(VICUS_ERROR_SCHEMA, "column " + name(column) + " has no truth values");
+        const ArrowArray &found = *array_.children[column];
+        return bit(found.buffers[1], row + std::size_t(found.offset));
+    }
+    const ArrowArray &get() const noexcept { return array_; }
+    const ArrowSchema &schema() const noexcept { return *schema_; }
+    /** Hands the array over: its new owner releases it. */
+    ArrowArray release() noexcept {
+        ArrowArray given = array_;
+        array_.release = nullptr;
+        return given;
+    }
+
+private:
+    static bool bit(const void *bits, std::size_t at) noexcept { return static_cast<const unsigned char *>(bits)[at / 8] >> (at % 8) & 1; }
+    static bool is_valid(const ArrowArray &array, std::size_t row) noexcept {
+        return !array.buffers[0] || bit(array.buffers[0], row + std::size_t(array.offset));
+    }
+    template <class T>
+    static constexpr std::string_view format_of() {
+        if constexpr (std::is_floating_point_v<T>) {
+            return sizeof(T) == 8 ? "g" : "f";
+        } else if constexpr (std::is_signed_v<T>) {
+            return sizeof(T) == 8 ? "l" : sizeof(T) == 4 ? "i" : sizeof(T) == 2 ? "s" : "c";
+        } else {
+            return sizeof(T) == 8 ? "L" : sizeof(T) == 4 ? "I" : sizeof(T) == 2 ? "S" : "C";
+        }
+    }
+
+    ArrowArray array_;
+    std::shared_ptr<ArrowSchema> schema_;
+};
+
+/** The batches of an answer. Its destructor ends the query. */
+class stream {
+public:
+    explicit stream(ArrowArrayStream own) : own_(own) {}
+    stream(stream &&other) noexcept : own_(other.own_), schema_(std::move(other.schema_)) { other.own_.release = nullptr; }
+    stream(const stream &) = delete;
+    stream &operator=(const stream &) = delete;
+    ~stream() {
+        if (own_.release) own_.release(&own_);
+    }
+    /** The next batch; nothing at the end. */
+    std::optional<batch> next() {
+        ArrowArray array{};
+        if (own_.get_next(&own_, &array) != 0) capi::raise(vicus_error_status());
+        if (!array.release) return std::nullopt;
+        batch found(array, nullptr);
+        found = batch(found.release(), schema());
+        return std::optional<batch>(std::move(found));
+    }
+    /** The columns. */
+    std::shared_ptr<ArrowSchema> schema() {
+        if (!schema_) {
+            auto found = std::shared_ptr<ArrowSchema>(new ArrowSchema{}, [](ArrowSchema *kept) {
+                if (kept->release) kept->release(kept);
+                delete kept;
+            });
+            if (own_.get_schema(&own_, found.get()) != 0) throw error(VICUS_ERROR_SCHEMA, own_.get_last_error(&own_));
+            schema_ = std::move(found);
+        }
+        return schema_;
+    }
+    ArrowArrayStream *get() noexcept { return &own_; }
+
+private:
+    ArrowArrayStream own_;
+    std::shared_ptr<ArrowSchema> schema_;
+};
+
+/** What may be said of a query; a text and limits of 0 are none. */
+struct query_options {
+    bool sql = false;
+    bool any_order = false;
+    std::uint64_t timeout_ms = 0, memory_bytes = 0, most_rows = 0, first_rows = 0;
+    std::string base;
+
+    vicus_query_options get() const noexcept {
+        vicus_query_options said = VICUS_QUERY_OPTIONS_INIT;
+        said.language = sql ? VICUS_LANGUAGE_SQL : VICUS_LANGUAGE_SPARQL;
+        said.timeout_ms = timeout_ms;
+        said.memory_bytes = memory_bytes;
+        said.most_rows = most_rows;
+        said.first_rows = first_rows;
+        said.base = base.empty() ? nullptr : base.c_str();
+        said.flags = any_order ? VICUS_QUERY_ANY_ORDER : 0;
+        return said;
+    }
+};
+
+/** RDF in memory, or in a folder that lasts. */
+class data {
+public:
+    /** Loads files; without any, there is no data yet. */
+    static data load(const runtime &on, const std::vector<std::string> &paths, const char *syntax = nullptr) {
+        std::vector<const char *> names;
+        for (const std::string &path : paths) names.push_back(path.c_str());
+        vicus_data *made = nullptr;
+        capi::check(vicus_data_load(on.get(), names.data(), names.size(), syntax, &made));
+        return data(made);
+    }
+    /** A text in a syntax, such as `ttl`. */
+    static data parse(const runtime &on, std::string_view text, const char *syntax) {
+        vicus_data *made = nullptr;
+        capi::check(vicus_data_parse(on.get(), text.data(), text.size(), syntax, &made));
+        return data(made);
+    }
+    /** A store in a folder, which is made if it is not there. */
+    static data open(const runtime &on, const std::string &folder, std::uint32_t how = VICUS_OPEN_CREATE) {
+        vicus_data *made = nullptr;
+        capi::check(vicus_data_open(on.get(), folder.c_str(), how, &made));
+        return data(made);
+    }
+    std::uint64_t quads() const {
+        std::uint64_t count = 0;
+        capi::check(vicus_data_count(own_.get(), &count));
+        return count;
+    }
+    /** Begins to answer a query. */
+    stream query(const std::string &text, const query_options &said = {}) const {
+        ArrowArrayStream begun{};
+        const vicus_query_options options = said.get();
+        capi::check(vicus_query(own_.get(), text.c_str(), &options, &begun));
+        return stream(begun);
+    }
+    /** All rows as terms in N-Triples syntax, or texts; an empty text where there is none. */
+    std::vector<std::vector<std::string>> rows(const std::string &text, const query_options &said = {}) const {
+        std::vector<std::vector<std::string>> found;
+        stream answer = query(text, said);
+        while (auto some = answer.next()) {
+            for (std::size_t row = 0; row < some->rows(); ++row) {
+                auto &out = found.emplace_back();
+                for (std::size_t column = 0; column < some->columns(); ++column) out.emplace_back(some->text(row, column).value_or(""));
+            }
+        }
+        return found;
+    }
+    std::uint64_t count(const std::string &text, const query_options &said = {}) const {
+        std::uint64_t rows = 0;
+        const vicus_query_options options = said.get();
+        capi::check(vicus_query_count(own_.get(), text.c_str(), &options, &rows));
+        return rows;
+    }
+    bool ask(const std::string &text, const query_options &said = {}) const { return count(text, said) > 0; }
+    /** The answer in a format, such as `csv`. */
+    std::string write(const std::string &text, const char *format, const query_options &said = {}) const {
+        std::string out;
+        const vicus_query_options options = said.get();
+        const vicus_write_fn body = [](void *kept, const char *bytes, std::size_t count) noexcept -> std::int32_t {
+            return capi::guard([&] { static_cast<std::string *>(kept)->append(bytes, count); });
+        };
+        capi::check(vicus_query_write(own_.get(), text.c_str(), &options, format, body, &out));
+        return out;
+    }
+    std::string explain(const std::string &text, const query_options &said = {}) const {
+        const vicus_query_options options = said.get();
+        return capi::text([&](char *buffer, std::size_t capacity) {
+            std::size_t length = 0;
+            capi::check(vicus_query_explain(own_.get(), text.c_str(), &options, buffer, capacity, &length));
+            return length;
+        });
+    }
+    /** Changes the data, all of it or nothing. */
+    void update(const std::string &text, const query_options &said = {}) {
+        const vicus_query_options options = said.get();
+        capi::check(vicus_update(own_.get(), text.c_str(), &options));
+    }
+    const vicus_data *get() const noexcept { return own_.get(); }
+
+private:
+    explicit data(vicus_data *own) noexcept : own_(own) {}
+    capi::handle<vicus_data, vicus_data_free> own_;
+};
 
 } // namespace vicus
 

@@ -168,7 +168,8 @@ thread_local! {
     static RECORD: RefCell<Option<Failure>> = const { RefCell::new(None) };
 }
 
-fn record(failure: Failure) -> i32 {
+/// Makes a failure the calling thread's last one.
+pub(crate) fn record(failure: Failure) -> i32 {
     let status = failure.status;
     // Dropped after the cell is free again: it may have a payload, whose drop calls the program.
     let before = RECORD.replace(Some(failure));

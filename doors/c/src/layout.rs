@@ -1,10 +1,13 @@
 //! Holds the header's numbers and structures against those of this crate: a C compiler is given assertions that are made of these.
 
 use crate::error::status;
+use crate::queries::{language, open, query, vicus_query_options};
 use crate::runtime::about;
 use crate::tasks::{access, task, vicus_access, vicus_task_options};
 use crate::topology::{kind, place, vicus_place};
 use crate::version;
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::mem::offset_of;
@@ -38,9 +41,20 @@ fn assertions() -> String {
     numbers!(out, "VICUS_", access, READ WRITE READ_WRITE);
     numbers!(out, "VICUS_ACCESS_", access, INTENSE STREAMS);
     numbers!(out, "VICUS_TASK_", task, IMMEDIATE DEFERRED PRIORITY);
+    numbers!(out, "VICUS_OPEN_", open, EXISTING CREATE);
+    numbers!(out, "VICUS_LANGUAGE_", language, SPARQL SQL);
+    numbers!(out, "VICUS_QUERY_", query, ANY_ORDER);
     structure!(out, vicus_place, kind index);
     structure!(out, vicus_access, address bytes rows stride mode flags);
     structure!(out, vicus_task_options, size flags follows follows_count touches touches_count place priority reserved);
+    structure!(out, vicus_query_options, size language timeout_ms memory_bytes most_rows first_rows base flags reserved);
+    for (name, bytes) in [
+        ("struct ArrowSchema", size_of::<FFI_ArrowSchema>()),
+        ("struct ArrowArray", size_of::<FFI_ArrowArray>()),
+        ("struct ArrowArrayStream", size_of::<FFI_ArrowArrayStream>()),
+    ] {
+        writeln!(out, "SAME(sizeof({name}), {bytes});").unwrap();
+    }
     out
 }
 

@@ -29,10 +29,12 @@
 
 #![expect(unsafe_code, reason = "all that calls this crate is compiled by others; see above")]
 
+mod answers;
 mod error;
 #[cfg(test)]
 mod layout;
 mod memory;
+mod queries;
 mod runtime;
 mod tasks;
 mod text;

@@ -16,7 +16,8 @@ type Signature = (String, Vec<String>);
 /// Without `const`, spaces and names of parameters: on one side, handles are `const` where nothing is changed, on the other, where the caller's
 /// pointer may be.
 fn c_type(text: &str, has_name: bool) -> String {
-    let words: Vec<&str> = text.split_whitespace().filter(|word| *word != "const").collect();
+    let apart = text.replace('*', " * ");
+    let words: Vec<&str> = apart.split_whitespace().filter(|word| *word != "const").collect();
     let text = words.join(" ");
     let end = if has_name { text.rfind([' ', '*']).map_or(text.len(), |at| at + 1) } else { text.len() };
     text[..end].replace(' ', "")
@@ -68,6 +69,11 @@ fn of_rust(text: &str) -> String {
         "Threads" => "vicus_runtime",
         "Pending" => "vicus_request",
         "Queue" => "vicus_queue",
+        "Held" => "vicus_data",
+        "FFI_ArrowArrayStream" => "structArrowArrayStream",
+        "FFI_ArrowArray" => "structArrowArray",
+        "FFI_ArrowSchema" => "structArrowSchema",
+        "WriteFn" => "vicus_write_fn",
         "TaskFn" => "vicus_task_fn",
         "DropFn" => "vicus_drop_fn",
         "ScopeFn" => "vicus_scope_fn",

@@ -171,6 +171,20 @@ fn memory_and_queues() {
     ends_well(&for_cpp(), "memory.cpp", &everywhere());
 }
 
+#[test]
+fn queries() {
+    for compiler in for_cpp() {
+        let compiled = compile(&compiler, "c++17", &program("queries.cpp"));
+        for arguments in everywhere() {
+            let files = folder().join(format!("files-{}", compiler.name));
+            fs::create_dir(&files).expect("the folder is new");
+            let (status, said) = run(&compiled, &[&arguments[0], &arguments[1], &files.to_string_lossy()]);
+            assert_eq!((status, &*said), (Some(0), "ok\n"), "{}, {arguments:?}", compiler.name);
+            fs::remove_dir_all(files).expect("it is there");
+        }
+    }
+}
+
 /// The message of a panic that became a status may stand on standard error as well.
 #[test]
 fn what_is_wrong_is_told() {

@@ -29,8 +29,23 @@ pub(super) struct Batches {
     head: usize,
 }
 
+/// The rows of an envelope.
+pub(super) fn record_batch(
+    schema: &Arc<Schema>,
+    reader: &Reader,
+    envelope: &Envelope,
+) -> Result<RecordBatch, ArrowError> {
+    let columns = envelope.columns().iter().zip(schema.fields()).map(|(column, field)| match reader {
+        Reader::Terms(run) => dictionary(run, column.u64s()),
+        Reader::Values(_) => arrow_cast(&column.to_arrow(), field.data_type()),
+    });
+    let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;
+    let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(envelope.rows()));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+}
+
 /// The columns of an answer: terms, or values of types that Arrow has.
-fn schema(form: &Answer, reader: &Reader) -> Schema {
+pub(super) fn schema(form: &Answer, reader: &Reader) -> Schema {
     if let (Answer::Rows { columns }, Reader::Values(Values(types))) = (form, reader) {
         let field = |(name, kind): (&String, &ValueType)| {
             let kind = match kind {
@@ -92,13 +107,7 @@ impl Batches {
         if envelope.rows() == 0 {
             return Ok(false);
         }
-        let columns = envelope.columns().iter().zip(self.schema.fields()).map(|(column, field)| match reader {
-            Reader::Terms(run) => dictionary(run, column.u64s()),
-            Reader::Values(_) => arrow_cast(&column.to_arrow(), field.data_type()),
-        });
-        let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;
-        let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(envelope.rows()));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
+        let batch = record_batch(&self.schema, reader, envelope)?;
         let mut writer = writer(&self.schema)?;
         writer.write(&batch)?;
         let bytes = writer.get_ref();

@@ -16,6 +16,8 @@ pub use text::{TextSink, TextTaker, Unwritable};
 
 use crate::error::{SharedSinkFailed, SinkFailed};
 use crate::session::Prepared;
+use arrow_array::RecordBatch;
+use arrow_schema::{ArrowError, Schema};
 use cells::{Cells as _, TermCells, ValueCells};
 use oxrdf::Term;
 use std::fmt;
@@ -128,6 +130,12 @@ impl Solutions {
         self.prepared.sinks()
     }
 
+    /// Their columns as Arrow has them: of terms, dictionaries of their texts in N-Triples, which the fields' metadata says; of values, the types
+    /// that these have.
+    pub fn to_arrow(&self) -> Schema {
+        arrow::schema(self.form(), &self.reader)
+    }
+
     /// The run whose ids their cells are.
     ///
     /// # Panics
@@ -167,6 +175,14 @@ impl<'a> Batch<'a> {
     /// something as long as the envelope or a copy of it is there. Of a language whose rows are plain columns, the values.
     pub fn envelope(&self) -> &'a Envelope {
         self.envelope
+    }
+
+    /// Its rows as an Arrow table with the columns of this schema, [`Solutions::to_arrow`]. A term is in its column's dictionary once.
+    ///
+    /// # Errors
+    /// The rows can't be written as Arrow has them: a dictionary would have more than two billion terms, say.
+    pub fn to_arrow(&self, schema: &Arc<Schema>) -> Result<RecordBatch, ArrowError> {
+        arrow::record_batch(schema, &self.solutions.reader, self.envelope)
     }
 
     /// A copy of a term, if there is one.

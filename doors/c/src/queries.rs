@@ -1,0 +1,476 @@
+//! Data, questions to it, and changes of it.
+
+use crate::answers::{Answer, Stream, ToArrow, Truth};
+use crate::error::{Failure, Outcome, guard, guard_or, status};
+use crate::runtime::{Threads, global};
+use crate::tasks::{Data, ended};
+use crate::text::{array, free, give, handle, optional, output, print, required};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use std::ffi::{c_char, c_void};
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Cursor, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use vicus::environment;
+use vicus::tasks::is_in_runtime;
+use vicus_language::Answer as Form;
+use vicus_rdf::load::{LoadOptions, Source, Syntax};
+use vicus_service::{
+    Call, Cancel, Count, Dataset, Draft, ErrorKind, Format, Keeper, Limits, NotStored, Prepared, Session,
+    SessionOptions, TextSink, create_store, file_iri, open_store, syntax_by_ending, unpacked,
+};
+use vicus_sql::Tables;
+use vicus_store::Store;
+
+/// `vicus_data`.
+pub(crate) struct Held {
+    kept: Kept,
+    threads: Threads,
+    hash_seed: u64,
+}
+
+enum Kept {
+    /// In memory: the version of now, and whose turn it is to change it.
+    Memory(Mutex<Dataset>, Mutex<()>),
+    /// In a folder.
+    Folder {
+        /// Merges changes in the background; ended first.
+        _keeper: Keeper,
+        store: Arc<Store>,
+    },
+}
+
+impl Held {
+    /// The data as it is now.
+    fn dataset(&self) -> Dataset {
+        match &self.kept {
+            Kept::Memory(dataset, _) => dataset.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            Kept::Folder { store, .. } => Dataset::new(store.snapshot()),
+        }
+    }
+}
+
+fn data_failure(error: impl std::fmt::Display) -> Failure {
+    Failure::new(status::DATA, error)
+}
+
+/// The key of hashes: as the environment says, or else by chance.
+fn hash_seed() -> Outcome<u64> {
+    match environment::hash_seed() {
+        Some(seed) => seed.map_err(|wrong| Failure::new(status::SETTING, wrong)),
+        None => Ok(RandomState::new().hash_one(0)),
+    }
+}
+
+/// A syntax by the ending of a file's name, such as `ttl`.
+fn syntax(name: &str) -> Outcome<Syntax> {
+    syntax_by_ending(&format!("x.{name}")).ok_or_else(|| {
+        let message = format!("there is no syntax `{name}`, only nt, nq, ttl, trig, rdf and jsonld");
+        Failure::new(status::SETTING, message)
+    })
+}
+
+fn source(path: &str, said: Option<Syntax>) -> Outcome<Source> {
+    let syntax = said.or_else(|| syntax_by_ending(path)).ok_or_else(|| {
+        let endings = ".nt, .nq, .ttl, .trig, .rdf or .jsonld, with .gz or .zst behind it or not";
+        data_failure(format_args!(
+            "{path}: the ending says no syntax that can be read; expected is {endings}, or a syntax"
+        ))
+    })?;
+    let about = |error: io::Error| data_failure(format_args!("{path}: {error}"));
+    let file = File::open(path).map_err(about)?;
+    if file.metadata().map_err(about)?.is_dir() {
+        return Err(data_failure(format_args!("{path}: is a folder; expected is a file")));
+    }
+    let base = file_iri(Path::new(path)).map_err(about)?;
+    Ok(Source::new(path, syntax, unpacked(file, path)).with_base(base))
+}
+
+fn load(threads: &Threads, sources: Vec<Source>, hash_seed: u64) -> Outcome<Dataset> {
+    let loading = threads.load(sources, LoadOptions { hash_seed, ..LoadOptions::default() }, &Cancel::new());
+    let loaded = loading.finish().map_err(|error| match error.kind() {
+        // Nobody has asked anything: the data is wrong.
+        ErrorKind::Failed | ErrorKind::Query => data_failure(error),
+        _ => Failure::from(error),
+    })?;
+    Ok(loaded.dataset)
+}
+
+/// # Safety
+/// Rule "Handles".
+unsafe fn threads(runtime: *const Threads) -> Outcome<Threads> {
+    // SAFETY: rule "Handles".
+    match unsafe { runtime.as_ref() } {
+        Some(threads) => Ok(threads.clone()),
+        None => global().cloned(),
+    }
+}
+
+/// # Safety
+/// Rules "Handles", "Texts", "Arrays" and "Outputs".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_data_load(
+    runtime: *const Threads,
+    paths: *const *const c_char,
+    count: usize,
+    syntax_name: *const c_char,
+    data: *mut *mut Held,
+) -> i32 {
+    guard(|| {
+        let out = output(data, "data")?;
+        // SAFETY: rules "Arrays", "Texts" and "Handles".
+        let (paths, said, threads) =
+            unsafe { (array(paths, count, "paths")?, optional(syntax_name)?, threads(runtime)?) };
+        let said = said.map(syntax).transpose()?;
+        // SAFETY: rule "Texts".
+        let sources = paths.iter().map(|path| source(unsafe { required(*path, "paths") }?, said));
+        let sources = sources.collect::<Outcome<Vec<Source>>>()?;
+        let hash_seed = hash_seed()?;
+        let kept = Kept::Memory(Mutex::new(load(&threads, sources, hash_seed)?), Mutex::default());
+        // SAFETY: rule "Outputs".
+        unsafe { give(out, Held { kept, threads, hash_seed }) };
+        Ok(())
+    })
+}
+
+/// # Safety
+/// Rules "Handles", "Texts", "Arrays" and "Outputs".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_data_parse(
+    runtime: *const Threads,
+    text: *const c_char,
+    bytes: usize,
+    syntax_name: *const c_char,
+    data: *mut *mut Held,
+) -> i32 {
+    guard(|| {
+        let out = output(data, "data")?;
+        // SAFETY: rules "Arrays", "Texts" and "Handles".
+        let (text, name, threads) =
+            unsafe { (array(text.cast::<u8>(), bytes, "text")?, required(syntax_name, "syntax")?, threads(runtime)?) };
+        // Copied, because it is read by boxes.
+        let sources = vec![Source::new("text", syntax(name)?, Cursor::new(text.to_vec()))];
+        let hash_seed = hash_seed()?;
+        let kept = Kept::Memory(Mutex::new(load(&threads, sources, hash_seed)?), Mutex::default());
+        // SAFETY: rule "Outputs".
+        unsafe { give(out, Held { kept, threads, hash_seed }) };
+        Ok(())
+    })
+}
+
+/// Flags of `vicus_data_open`, by the numbers of the header.
+pub(crate) mod open {
+    pub(crate) const EXISTING: u32 = 0;
+    pub(crate) const CREATE: u32 = 1;
+}
+
+/// # Safety
+/// Rules "Handles", "Texts" and "Outputs".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_data_open(
+    runtime: *const Threads,
+    folder: *const c_char,
+    how: u32,
+    data: *mut *mut Held,
+) -> i32 {
+    guard(|| {
+        let out = output(data, "data")?;
+        // SAFETY: rules "Texts" and "Handles".
+        let (folder, threads) = unsafe { (PathBuf::from(required(folder, "folder")?), threads(runtime)?) };
+        let is_there = folder.exists();
+        let opened = match how {
+            open::CREATE if !is_there => create_store(&folder),
+            open::EXISTING | open::CREATE => open_store(&folder),
+            other => {
+                return Err(Failure::argument(format_args!("there is no way to open a store with the number {other}")));
+            }
+        };
+        let store = opened.map_err(|error| data_failure(format_args!("{}: {error}", folder.display())))?;
+        let store = Arc::new(store);
+        let keeper = threads.keep(&store).map_err(|error| Failure::new(status::SYSTEM, error))?;
+        let hash_seed = hash_seed()?;
+        // SAFETY: rule "Outputs".
+        unsafe { give(out, Held { kept: Kept::Folder { _keeper: keeper, store }, threads, hash_seed }) };
+        Ok(())
+    })
+}
+
+/// # Safety
+/// Rules "Handles" and "Outputs".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_data_count(data: *const Held, quads: *mut u64) -> i32 {
+    guard(|| {
+        // SAFETY: rule "Handles".
+        let count = unsafe { handle(data, "data") }?.dataset().snapshot().len() as u64;
+        // SAFETY: rule "Outputs".
+        unsafe { output(quads, "quads")?.write(count) };
+        Ok(())
+    })
+}
+
+/// # Safety
+/// Rule "Handles".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_data_free(data: *mut Held) {
+    // SAFETY: rule "Handles".
+    guard_or((), || unsafe { free(data) });
+}
+
+/// `vicus_query_options`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(non_camel_case_types, reason = "the name that the header has")]
+pub(crate) struct vicus_query_options {
+    /// The bytes of the program's structure.
+    pub(crate) size: u32,
+    /// One of `language`.
+    pub(crate) language: u32,
+    /// 0: no limit.
+    pub(crate) timeout_ms: u64,
+    /// 0: no limit but that of all.
+    pub(crate) memory_bytes: u64,
+    /// 0: no limit. With more it fails.
+    pub(crate) most_rows: u64,
+    /// 0: all. Further ones are left out.
+    pub(crate) first_rows: u64,
+    /// What relative IRIs are resolved against; may be null.
+    pub(crate) base: *const c_char,
+    /// Bits of `query`.
+    pub(crate) flags: u32,
+    /// For later.
+    pub(crate) reserved: u32,
+}
+
+/// The languages of queries, by the numbers of the header.
+pub(crate) mod language {
+    pub(crate) const SPARQL: u32 = 0;
+    pub(crate) const SQL: u32 = 1;
+}
+
+/// The flags of queries, by the numbers of the header.
+pub(crate) mod query {
+    pub(crate) const ANY_ORDER: u32 = 1;
+}
+
+/// How a query is asked.
+struct Asked {
+    language: u32,
+    options: SessionOptions,
+}
+
+impl Asked {
+    /// # Safety
+    /// Rules "Handles" and "Texts".
+    unsafe fn new(options: *const vicus_query_options, hash_seed: u64) -> Outcome<Asked> {
+        let mut asked = Asked { language: language::SPARQL, options: SessionOptions::default() };
+        asked.options.plan.hash_seed = hash_seed;
+        // SAFETY: rule "Handles"; the size is the first field of every version.
+        let Some(size) = (unsafe { options.cast::<u32>().as_ref() }) else { return Ok(asked) };
+        if *size as usize != size_of::<vicus_query_options>() {
+            let message = format!("`options.size` is {size}: begin with VICUS_QUERY_OPTIONS_INIT, which sets it");
+            return Err(Failure::argument(message));
+        }
+        // SAFETY: the structure is whole, as its size says.
+        let said = unsafe { &*options };
+        if said.language > language::SQL || said.flags & !query::ANY_ORDER != 0 {
+            return Err(Failure::argument("the options of a query have a language or a flag that is not known"));
+        }
+        let some = |number: u64| (number > 0).then_some(number);
+        asked.language = said.language;
+        // SAFETY: rule "Texts".
+        asked.options.base = unsafe { optional(said.base) }?.map(str::to_owned);
+        asked.options.parallel_answers = said.flags & query::ANY_ORDER != 0;
+        asked.options.first_rows = some(said.first_rows);
+        asked.options.limits = Limits {
+            time: some(said.timeout_ms).map(Duration::from_millis),
+            memory: some(said.memory_bytes),
+            rows: some(said.most_rows),
+            ..Limits::default()
+        };
+        Ok(asked)
+    }
+
+    fn session(self, data: &Held) -> (u32, Session) {
+        (self.language, data.threads.session(&data.dataset(), self.options))
+    }
+
+    fn prepare(self, data: &Held, text: &str) -> Outcome<(Call, Arc<Prepared>)> {
+        let (language, session) = self.session(data);
+        let mut call = session.call()?;
+        let prepared = match language {
+            language::SQL => call.prepare_sql(text, &Tables::default()),
+            _ => call.prepare(text),
+        }?;
+        Ok((call, prepared))
+    }
+}
+
+/// # Safety
+/// Rules "Handles", "Texts" and "Outputs".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_query(
+    data: *const Held,
+    text: *const c_char,
+    options: *const vicus_query_options,
+    stream: *mut FFI_ArrowArrayStream,
+) -> i32 {
+    guard(|| {
+        let out = output(stream, "stream")?;
+        // SAFETY: rules "Handles" and "Texts".
+        let (data, text) = unsafe { (handle(data, "data")?, required(text, "text")?) };
+        // SAFETY: rules "Handles" and "Texts".
+        let (call, prepared) = unsafe { Asked::new(options, data.hash_seed) }?.prepare(data, text)?;
+        let given = if matches!(prepared.form(), Form::Truth) {
+            let (_, outcome) = call.answer(&prepared, Count)?;
+            FFI_ArrowArrayStream::new(Box::new(Truth(Some(outcome.rows > 0))))
+        } else {
+            // A task that waited for its reader would hold up the thread that is to write.
+            let is_bounded = !is_in_runtime();
+            let stream = Stream::new(is_bounded);
+            let answer = Answer::new(Arc::clone(&stream), call.begin(&prepared, ToArrow(stream))?);
+            FFI_ArrowArrayStream::new(Box::new(if is_bounded { answer } else { answer.collect()? }))
+        };
+        // SAFETY: rule "Outputs"; what was there is not dropped, because it may be anything.
+        unsafe { out.write(given) };
+        Ok(())
+    })
+}
+
+/// # Safety
+/// Rules "Handles", "Texts" and "Outputs".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_query_count(
+    data: *const Held,
+    text: *const c_char,
+    options: *const vicus_query_options,
+    rows: *mut u64,
+) -> i32 {
+    guard(|| {
+        let out = output(rows, "rows")?;
+        // SAFETY: rules "Handles" and "Texts".
+        let (data, text) = unsafe { (handle(data, "data")?, required(text, "text")?) };
+        // SAFETY: rules "Handles" and "Texts".
+        let (call, prepared) = unsafe { Asked::new(options, data.hash_seed) }?.prepare(data, text)?;
+        let (_, outcome) = call.answer(&prepared, Count)?;
+        // SAFETY: rule "Outputs".
+        unsafe { out.write(outcome.rows) };
+        Ok(())
+    })
+}
+
+/// `vicus_write_fn`.
+type WriteFn = unsafe extern "C" fn(data: *mut c_void, bytes: *const c_char, count: usize) -> i32;
+
+/// Hands bytes to a function of C.
+struct Writer {
+    function: WriteFn,
+    data: Data,
+    /// Why the function has refused.
+    failed: Arc<Mutex<Option<Failure>>>,
+}
+
+impl Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // SAFETY: rule "Callbacks".
+        ended(unsafe { (self.function)(self.data.0, bytes.as_ptr().cast(), bytes.len()) }).map_err(|failure| {
+            let error = io::Error::other(failure.message());
+            self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
+            error
+        })?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// # Safety
+/// Rules "Handles", "Texts" and "Callbacks".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_query_write(
+    data: *const Held,
+    text: *const c_char,
+    options: *const vicus_query_options,
+    format: *const c_char,
+    function: Option<WriteFn>,
+    function_data: *mut c_void,
+) -> i32 {
+    guard(|| {
+        let function = function.ok_or_else(|| Failure::argument("`function` is null"))?;
+        // SAFETY: rules "Handles" and "Texts".
+        let (data, text, name) =
+            unsafe { (handle(data, "data")?, required(text, "text")?, required(format, "format")?) };
+        let format = Format::ALL.into_iter().find(|format| format.name() == name).ok_or_else(|| {
+            let names = Format::ALL.map(Format::name).join(", ");
+            Failure::new(status::SETTING, format_args!("there is no format `{name}`, only {names}"))
+        })?;
+        // SAFETY: rules "Handles" and "Texts".
+        let (call, prepared) = unsafe { Asked::new(options, data.hash_seed) }?.prepare(data, text)?;
+        let failed = Arc::new(Mutex::new(None));
+        let writer = Writer { function, data: Data(function_data), failed: Arc::clone(&failed) };
+        let answered = call.answer(&prepared, TextSink::new(format, writer));
+        match failed.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(failure) => Err(failure),
+            None => Ok(answered.map(drop)?),
+        }
+    })
+}
+
+/// # Safety
+/// Rules "Handles", "Texts" and "Outputs"; `buffer` has so many bytes.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_query_explain(
+    data: *const Held,
+    text: *const c_char,
+    options: *const vicus_query_options,
+    buffer: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+) -> i32 {
+    guard(|| {
+        // SAFETY: rules "Handles" and "Texts".
+        let (data, text) = unsafe { (handle(data, "data")?, required(text, "text")?) };
+        // SAFETY: rules "Handles" and "Texts".
+        let (_, prepared) = unsafe { Asked::new(options, data.hash_seed) }?.prepare(data, text)?;
+        // SAFETY: as asked of the caller; rule "Outputs".
+        unsafe { output(length, "length")?.write(print(&prepared.explain(None), buffer, capacity)) };
+        Ok(())
+    })
+}
+
+/// # Safety
+/// Rules "Handles" and "Texts".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_update(
+    data: *const Held,
+    text: *const c_char,
+    options: *const vicus_query_options,
+) -> i32 {
+    guard(|| {
+        // SAFETY: rules "Handles" and "Texts".
+        let (data, text) = unsafe { (handle(data, "data")?, required(text, "text")?) };
+        // SAFETY: rules "Handles" and "Texts".
+        let Asked { language, options } = unsafe { Asked::new(options, data.hash_seed) }?;
+        if language != language::SPARQL {
+            return Err(Failure::argument("updates are texts of SPARQL"));
+        }
+        match &data.kept {
+            Kept::Memory(dataset, turn) => {
+                let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut draft = Draft::of(&data.dataset());
+                data.threads.update(text, &mut draft, options)?;
+                *dataset.lock().unwrap_or_else(PoisonError::into_inner) = draft.dataset();
+            }
+            Kept::Folder { store, .. } => {
+                data.threads.update_store(text, store, options).map_err(|error| match error {
+                    NotStored::Update(error) => Failure::from(error),
+                    error => data_failure(error),
+                })?;
+            }
+        }
+        Ok(())
+    })
+}
