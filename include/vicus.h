@@ -559,6 +559,90 @@ int32_t vicus_query_explain(const vicus_data *data, const char *text, const vicu
 /** Carries out an update of SPARQL, all of it or nothing. Answers that run see the data as it was. @param options may be `NULL` */
 int32_t vicus_update(const vicus_data *data, const char *text, const vicus_query_options *options);
 
+/* ---- networks of boxes ---- */
+
+/** A network that is put together, by one thread at a time. */
+typedef struct vicus_network vicus_network;
+/** A network that is complete; it can be run any number of times, also at once. */
+typedef struct vicus_model vicus_model;
+/** One invocation of a box: in its `act`, on its thread. */
+typedef struct vicus_turn vicus_turn;
+
+/** What a type of boxes does. A box is never run by two threads at once. Begin with ::VICUS_OPERATOR_INIT. */
+typedef struct vicus_operator {
+    uint32_t size;
+    uint32_t reserved;
+    /** Makes the state of a box, for each run of the model. `NULL`: the state is `data`. */
+    int32_t (*create)(void *data, void **state);
+    /** One invocation: takes rows, sends rows, and returns. It is invoked again when rows or room for them have come. */
+    int32_t (*act)(void *state, vicus_turn *turn);
+    /** Frees the state of a box; may be `NULL`. */
+    void (*destroy)(void *state);
+    /** What all boxes share, of all runs. */
+    void *data;
+    /** Frees that, when the model and all its runs are gone; may be `NULL`. */
+    void (*drop)(void *data);
+} vicus_operator;
+
+#define VICUS_OPERATOR_INIT {sizeof(vicus_operator), 0, NULL, NULL, NULL, NULL, NULL}
+
+int32_t vicus_network_new(const char *name, vicus_network **network);
+/** Adds a box. Without inputs, it starts by itself, and is invoked again while it asks for it (vicus_turn_run_again()) or has just got room.
+ *  @param operator_         its data is the library's from now on, also if the call fails
+ *  @param inputs, outputs   schemas of tables (format `+s`), a column for each child; they stay the caller's. An output without columns sends nothing but
+ *                           its end, which tells the network that the box is done. Types of columns are numbers (`c` to `L`, `f`, `g`), truth values (`b`),
+ *                           texts (`u`) and strings of bytes (`z`)
+ *  @param[out] box          its number in this network
+ *  @return ::VICUS_ERROR_SCHEMA if a column is of another type */
+int32_t vicus_network_add(vicus_network *network, const char *name, const vicus_operator *operator_, const struct ArrowSchema *const *inputs, size_t input_count, const struct ArrowSchema *const *outputs, size_t output_count, uint32_t *box);
+/** Connects an output with an input. An output may have several receivers, an input has one sender. */
+int32_t vicus_network_connect(vicus_network *network, uint32_t from, uint32_t output, uint32_t to, uint32_t input);
+/** Says that a run is over when this output, and all others of which this was said, has ended. */
+int32_t vicus_network_end(vicus_network *network, uint32_t from, uint32_t output);
+/** Checks the network and makes a model of it; the network is empty after that, and is to be freed.
+ *  @return ::VICUS_ERROR_NETWORK: an input or output is open, schemas don't fit, rows would go round; the message says where */
+int32_t vicus_network_build(vicus_network *network, vicus_model **model);
+void vicus_network_free(vicus_network *network);
+/** Runs keep what they need of it. */
+void vicus_model_free(vicus_model *model);
+/** Runs a model. @param memory_bytes what its boxes may hold together (vicus_turn_book()); 0 is no limit. @param[out] request may be `NULL` */
+int32_t vicus_runtime_submit(vicus_runtime *runtime, const vicus_model *model, uint64_t memory_bytes, vicus_request **request);
+
+/** @name What vicus_turn_take() has found @{ */
+#define VICUS_TAKEN_NOTHING 0
+#define VICUS_TAKEN_ROWS 1
+/** The input has ended: nothing will come from it again. */
+#define VICUS_TAKEN_END 2
+/** @} */
+/** Takes what came to an input, at most once in an invocation.
+ *  @param[out] rows  a table (a struct of columns), which the caller releases; others may read it as well, so it is not changed. Not copied, but for
+ *                    truth values
+ *  @param[out] what  ::VICUS_TAKEN_NOTHING, ::VICUS_TAKEN_ROWS (only then `rows` is written), ::VICUS_TAKEN_END */
+int32_t vicus_turn_take(vicus_turn *turn, uint32_t input, struct ArrowArray *rows, int32_t *what);
+/** Sends rows. They leave when the invocation ends. They are not copied, and released when the last reader has done with them; also if the call fails.
+ *  A box that has much to send asks vicus_turn_has_room() before each, and returns after vicus_turn_run_again() if there is none.
+ *  @param schema  the rows' own, if it is to be compared with the output's; it stays the caller's. `NULL`: the rows have the columns of the output
+ *  @return ::VICUS_ERROR_SCHEMA if they don't fit, or a text is not UTF-8 */
+int32_t vicus_turn_send(vicus_turn *turn, uint32_t output, struct ArrowArray *rows, const struct ArrowSchema *schema);
+/** The schema of an input's tables, which the caller releases. */
+int32_t vicus_turn_schema(vicus_turn *turn, uint32_t input, struct ArrowSchema *schema);
+/** Ends an output. Each output is to be ended once. */
+int32_t vicus_turn_end(vicus_turn *turn, uint32_t output);
+/** Ends all outputs that have not ended. */
+int32_t vicus_turn_end_all(vicus_turn *turn);
+/** Takes no more from an input: its sender stops if it can. */
+int32_t vicus_turn_close(vicus_turn *turn, uint32_t input);
+/** Whether an output takes more rows in this invocation. */
+int32_t vicus_turn_has_room(vicus_turn *turn, uint32_t output);
+/** Asks to be invoked again, though nothing may come. */
+void vicus_turn_run_again(vicus_turn *turn);
+/** Whether the run was cancelled or has failed: an invocation of more than 10 ms asks now and then, and returns. */
+int32_t vicus_turn_is_stopped(vicus_turn *turn);
+/** Says how many bytes the box holds, in total. @return ::VICUS_ERROR_LIMIT if the run's boxes hold more than they may; to be returned */
+int32_t vicus_turn_book(vicus_turn *turn, uint64_t bytes);
+/** The node of the running thread. */
+uint32_t vicus_turn_node(vicus_turn *turn);
+
 #ifdef __cplusplus
 }
 #endif

@@ -4,12 +4,12 @@
 //! panic that has no message, through the runtime to whoever waits for the task, and into that thread's record.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_char, c_void};
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use vicus::FlowError;
 use vicus_service::ErrorKind;
 
@@ -197,9 +197,32 @@ pub(crate) fn guard_or<T>(instead: T, body: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Runs a closure that must not be called with what it was called with: its panic is a wrong call of the program, not an error of ours.
+thread_local! {
+    /// Whether a panic of this thread becomes a status, so that nothing is printed of it.
+    static IS_TOLD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Panics that become statuses are not printed from now on. The hook is that of this library's own copy of Rust's, of which the program and its
+/// other libraries see nothing.
+pub(crate) fn print_no_told_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let prints = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |about| {
+            if !IS_TOLD.get() {
+                prints(about);
+            }
+        }));
+    });
+}
+
+/// Runs a closure that the program may have called at the wrong moment or with something that there is not, which is told by a panic: it becomes a
+/// status, and is no error of ours.
 pub(crate) fn as_state<T>(body: impl FnOnce() -> T) -> Outcome<T> {
-    catch_unwind(AssertUnwindSafe(body)).map_err(|panic| {
+    let before = IS_TOLD.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(body));
+    IS_TOLD.set(before);
+    result.map_err(|panic| {
         let failure = Failure::of_panic(panic);
         match failure.status {
             status::INTERNAL => Failure::state(&failure),

@@ -1,6 +1,7 @@
 //! Holds the header's numbers and structures against those of this crate: a C compiler is given assertions that are made of these.
 
 use crate::error::status;
+use crate::flow::{taken, vicus_operator};
 use crate::queries::{language, open, query, vicus_query_options};
 use crate::runtime::about;
 use crate::tasks::{access, task, vicus_access, vicus_task_options};
@@ -44,6 +45,8 @@ fn assertions() -> String {
     numbers!(out, "VICUS_OPEN_", open, EXISTING CREATE);
     numbers!(out, "VICUS_LANGUAGE_", language, SPARQL SQL);
     numbers!(out, "VICUS_QUERY_", query, ANY_ORDER);
+    numbers!(out, "VICUS_TAKEN_", taken, NOTHING ROWS END);
+    structure!(out, vicus_operator, size reserved create act destroy data drop);
     structure!(out, vicus_place, kind index);
     structure!(out, vicus_access, address bytes rows stride mode flags);
     structure!(out, vicus_task_options, size flags follows follows_count touches touches_count place priority reserved);

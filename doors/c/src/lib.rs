@@ -31,6 +31,7 @@
 
 mod answers;
 mod error;
+mod flow;
 #[cfg(test)]
 mod layout;
 mod memory;

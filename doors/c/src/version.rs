@@ -1,6 +1,6 @@
 //! Which header a program was compiled with: one of another version is refused before anything starts.
 
-use crate::error::{Failure, Outcome, guard, status};
+use crate::error::{Failure, Outcome, guard, print_no_told_panics, status};
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -61,6 +61,7 @@ fn compare(version: u32, abi: u32) -> Outcome {
 pub(crate) extern "C" fn vicus_init_with(version: u32, abi: u32) -> i32 {
     guard(|| {
         compare(version, abi)?;
+        print_no_told_panics();
         TOLD.store(RIGHT, Ordering::Release);
         Ok(())
     })

@@ -172,6 +172,11 @@ fn memory_and_queues() {
 }
 
 #[test]
+fn networks() {
+    ends_well(&for_cpp(), "network.cpp", &everywhere());
+}
+
+#[test]
 fn queries() {
     for compiler in for_cpp() {
         let compiled = compile(&compiler, "c++17", &program("queries.cpp"));
@@ -185,13 +190,9 @@ fn queries() {
     }
 }
 
-/// The message of a panic that became a status may stand on standard error as well.
 #[test]
 fn what_is_wrong_is_told() {
-    for compiler in for_c() {
-        let (status, said) = run(&compile(&compiler, "c11", &program("wrong.c")), &[]);
-        assert_eq!((status, said.lines().next()), (Some(0), Some("ok")), "{}: {said}", compiler.name);
-    }
+    ends_well(&for_c(), "wrong.c", &[Vec::new()]);
 }
 
 /// The programs in C and in C++ that the README shows, as it shows them, in files.

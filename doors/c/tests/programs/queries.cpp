@@ -108,7 +108,9 @@ static void long_answers(const vicus::runtime &runtime) {
     CHECK(error.status() == VICUS_ERROR_LIMIT && std::string(error.what()).find("1000 rows") != std::string::npos);
     vicus::query_options quick;
     quick.timeout_ms = 1;
-    CHECK(failure([&] { data.count(product + " ORDER BY ?b ?a", quick); }).status() == VICUS_ERROR_LIMIT);
+    // Of 64 million rows.
+    const std::string long_one = "SELECT ?a ?b ?c { ?a <http://e/p> ?x . ?b <http://e/p> ?y . ?c <http://e/p> ?z }";
+    CHECK(failure([&] { data.count(long_one, quick); }).status() == VICUS_ERROR_LIMIT);
     vicus::query_options small;
     small.memory_bytes = 400'000;
     CHECK(failure([&] { data.count(product + " ORDER BY ?b ?a", small); }).status() == VICUS_ERROR_LIMIT);

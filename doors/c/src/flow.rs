@@ -1,0 +1,568 @@
+//! Networks of boxes whose code is C. Rows cross the border by Arrow's C data interface, without a copy where Arrow's layout is ours.
+
+use crate::error::{DropFn, Failure, Outcome, as_state, guard, guard_or, status};
+use crate::runtime::{Pending, Threads, global};
+use crate::tasks::{Owned, ended};
+use crate::text::{array, free, give, handle, handle_mut, output, required};
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
+use arrow_array::{Array, RecordBatch, StructArray};
+use arrow_schema::Schema as ArrowSchema;
+use std::ffi::{c_char, c_void};
+use std::ptr;
+use std::sync::Arc;
+use vicus::{
+    BoxError, BoxId, BoxModel, Budget, Envelope, FromArrowError, InputId, Model, ModelBuilder, Operator, OutputId,
+    Schema, Turn, Type,
+};
+
+/// `vicus_operator`: what a type of boxes does.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(non_camel_case_types, reason = "the name that the header has")]
+pub(crate) struct vicus_operator {
+    /// The bytes of the program's structure.
+    pub(crate) size: u32,
+    /// For later.
+    pub(crate) reserved: u32,
+    /// Makes the state of a box of one instance; without it, that is `data`.
+    pub(crate) create: Option<CreateFn>,
+    /// One invocation.
+    pub(crate) act: Option<ActFn>,
+    /// Frees the state of a box.
+    pub(crate) destroy: Option<DropFn>,
+    /// What all its boxes share.
+    pub(crate) data: *mut c_void,
+    /// Frees that.
+    pub(crate) drop: Option<DropFn>,
+}
+
+type CreateFn = unsafe extern "C" fn(data: *mut c_void, state: *mut *mut c_void) -> i32;
+type ActFn = unsafe extern "C" fn(state: *mut c_void, turn: *mut vicus_turn) -> i32;
+
+/// `vicus_turn`: an invocation, as long as it lasts.
+#[allow(non_camel_case_types, reason = "the name that the header has")]
+pub(crate) struct vicus_turn {
+    turn: *mut Turn<'static>,
+    inputs: *const [Schema],
+}
+
+/// What `vicus_turn_take` has found, by the numbers of the header.
+pub(crate) mod taken {
+    pub(crate) const NOTHING: i32 = 0;
+    pub(crate) const ROWS: i32 = 1;
+    pub(crate) const END: i32 = 2;
+}
+
+/// `vicus_network`: a model that is put together.
+pub(crate) struct Network {
+    builder: ModelBuilder,
+    boxes: Vec<BoxId>,
+}
+
+/// A box of one instance.
+struct Foreign {
+    act: ActFn,
+    /// Its state, or why there is none.
+    state: Outcome<Owned>,
+    /// None if it starts by itself: its only input then has nothing but the pill that starts it.
+    inputs: Arc<[Schema]>,
+    /// What `create` was called with, as long as there is a state.
+    _shared: Arc<Shared>,
+}
+
+/// The data of an operator.
+struct Shared(Owned);
+
+// SAFETY: rule "Callbacks": it is used by several threads at once.
+unsafe impl Sync for Shared {}
+
+impl Operator for Foreign {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        let state = self.state.as_ref().map_err(Clone::clone)?;
+        if self.inputs.is_empty() {
+            turn.take(0);
+        }
+        let mut acting = vicus_turn { turn: ptr::from_mut(turn).cast(), inputs: Arc::as_ptr(&self.inputs) };
+        // SAFETY: rule "Callbacks". The turn is used during the call alone, as the header says.
+        Ok(ended(unsafe { (self.act)(state.data.0, &raw mut acting) })?)
+    }
+}
+
+fn of_arrow(error: FromArrowError) -> Failure {
+    match error {
+        FromArrowError::NoMemory(error) => Failure::new(status::NO_MEMORY, error),
+        error => Failure::new(status::SCHEMA, error),
+    }
+}
+
+/// The columns of a schema of C, which stays its owner's.
+///
+/// # Safety
+/// It is one of Arrow's, and was not released.
+unsafe fn schema(schema: *const FFI_ArrowSchema, name: &str) -> Outcome<Schema> {
+    // SAFETY: as asked of the caller.
+    let given = unsafe { handle(schema, name) }?;
+    let read = || ArrowSchema::try_from(given).map_err(|error| error.to_string());
+    // A format that is not known, or is no text, is told in both ways.
+    let read = as_state(read).map_err(|failure| failure.message()).and_then(|read| read);
+    let wrong = |error| Failure::new(status::SCHEMA, format_args!("`{name}` has no columns that can be read: {error}"));
+    Schema::from_arrow(&read.map_err(wrong)?).map_err(of_arrow)
+}
+
+/// # Safety
+/// Rules "Texts" and "Outputs".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_network_new(name: *const c_char, network: *mut *mut Network) -> i32 {
+    guard(|| {
+        crate::version::is_right()?;
+        let out = output(network, "network")?;
+        // SAFETY: rule "Texts".
+        let builder = ModelBuilder::new(unsafe { required(name, "name") }?);
+        // SAFETY: rule "Outputs".
+        unsafe { give(out, Network { builder, boxes: Vec::new() }) };
+        Ok(())
+    })
+}
+
+/// The operator of a structure, whose data it takes, and which may be wrong.
+///
+/// # Safety
+/// Rules "Handles" and "Callbacks".
+unsafe fn operator(operator: *const vicus_operator) -> Outcome<(vicus_operator, Arc<Shared>)> {
+    // SAFETY: rule "Handles"; the size is the first field of every version.
+    let size = *unsafe { handle(operator.cast::<u32>(), "operator") }?;
+    if size as usize != size_of::<vicus_operator>() {
+        let message = format!("`operator.size` is {size}: begin with VICUS_OPERATOR_INIT, which sets it");
+        return Err(Failure::argument(message));
+    }
+    // SAFETY: the structure is whole, as its size says.
+    let given = unsafe { *operator };
+    Ok((given, Arc::new(Shared(Owned::new(given.data, given.drop)))))
+}
+
+/// # Safety
+/// Rules "Handles", "Texts", "Arrays", "Callbacks" and "Outputs".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_network_add(
+    network: *mut Network,
+    name: *const c_char,
+    what: *const vicus_operator,
+    inputs: *const *const FFI_ArrowSchema,
+    input_count: usize,
+    outputs: *const *const FFI_ArrowSchema,
+    output_count: usize,
+    box_number: *mut u32,
+) -> i32 {
+    guard(|| {
+        // SAFETY: rules "Handles" and "Callbacks". First, so that its data is freed if something else is wrong.
+        let (given, shared) = unsafe { operator(what) }?;
+        let out = output(box_number, "box")?;
+        let act = given.act.ok_or_else(|| Failure::argument("`operator.act` is null"))?;
+        // SAFETY: rules "Handles", "Texts" and "Arrays".
+        let (network, name, inputs, outputs) = unsafe {
+            (
+                handle_mut(network, "network")?,
+                required(name, "name")?.to_owned(),
+                array(inputs, input_count, "inputs")?,
+                array(outputs, output_count, "outputs")?,
+            )
+        };
+        // SAFETY: rule "Handles".
+        let inputs =
+            inputs.iter().map(|input| unsafe { schema(*input, "inputs") }).collect::<Outcome<Vec<Schema>>>()?;
+        // SAFETY: as above.
+        let outputs = outputs.iter().map(|output| unsafe { schema(*output, "outputs") });
+        let outputs = outputs.collect::<Outcome<Vec<Schema>>>()?;
+        let is_source = inputs.is_empty();
+        let taken: Arc<[Schema]> = inputs.iter().cloned().collect();
+        let make = move || Foreign {
+            act,
+            // SAFETY: rule "Callbacks".
+            state: unsafe { state(&given, &shared.0) },
+            inputs: Arc::clone(&taken),
+            _shared: Arc::clone(&shared),
+        };
+        // The structure's pointers are those of its functions and of its data, which `shared` keeps.
+        let make = Sendable(make);
+        let mut model = BoxModel::new(name, move || make.call());
+        model = inputs.iter().fold(model, |model, input| model.input(input));
+        model = outputs.iter().fold(model, |model, output| model.output(output));
+        let added = if is_source { network.builder.source(model) } else { network.builder.add(model) };
+        network.boxes.push(added);
+        // SAFETY: rule "Outputs".
+        unsafe { out.write((network.boxes.len() - 1) as u32) };
+        Ok(())
+    })
+}
+
+/// A closure that has captured pointers of C.
+struct Sendable<F>(F);
+
+// SAFETY: rule "Callbacks": what the pointers are to is used on any thread.
+unsafe impl<F> Send for Sendable<F> {}
+// SAFETY: as above.
+unsafe impl<F> Sync for Sendable<F> {}
+
+impl<F: Fn() -> Foreign> Sendable<F> {
+    fn call(&self) -> Foreign {
+        (self.0)()
+    }
+}
+
+/// A new box's state.
+///
+/// # Safety
+/// Rule "Callbacks".
+unsafe fn state(operator: &vicus_operator, shared: &Owned) -> Outcome<Owned> {
+    let Some(create) = operator.create else {
+        return Ok(Owned::new(shared.data.0, operator.destroy));
+    };
+    let mut made = ptr::null_mut();
+    // SAFETY: as asked of the caller.
+    ended(unsafe { create(shared.data.0, &raw mut made) })?;
+    Ok(Owned::new(made, operator.destroy))
+}
+
+impl Network {
+    fn find(&self, number: u32) -> Outcome<BoxId> {
+        self.boxes.get(number as usize).copied().ok_or_else(|| {
+            Failure::argument(format_args!("there is no box {number}, only {} of them, from 0 on", self.boxes.len()))
+        })
+    }
+
+    fn output(&self, number: u32, port: u32) -> Outcome<OutputId> {
+        Ok(self.find(number)?.output(port as usize))
+    }
+
+    fn input(&self, number: u32, port: u32) -> Outcome<InputId> {
+        Ok(self.find(number)?.input(port as usize))
+    }
+}
+
+/// # Safety
+/// Rule "Handles".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_network_connect(
+    network: *mut Network,
+    from: u32,
+    from_output: u32,
+    to: u32,
+    to_input: u32,
+) -> i32 {
+    guard(|| {
+        // SAFETY: rule "Handles".
+        let network = unsafe { handle_mut(network, "network") }?;
+        let (from, to) = (network.output(from, from_output)?, network.input(to, to_input)?);
+        network.builder.connect(from, to);
+        Ok(())
+    })
+}
+
+/// # Safety
+/// Rule "Handles".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_network_end(network: *mut Network, from: u32, from_output: u32) -> i32 {
+    guard(|| {
+        // SAFETY: rule "Handles".
+        let network = unsafe { handle_mut(network, "network") }?;
+        let from = network.output(from, from_output)?;
+        network.builder.end(from);
+        Ok(())
+    })
+}
+
+/// # Safety
+/// Rules "Handles" and "Outputs".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_network_build(network: *mut Network, model: *mut *mut Arc<Model>) -> i32 {
+    guard(|| {
+        // SAFETY: rule "Handles".
+        let network = unsafe { handle_mut(network, "network") }?;
+        let out = output(model, "model")?;
+        // The network is empty after that, and its owner frees it.
+        let builder = std::mem::replace(&mut network.builder, ModelBuilder::new(""));
+        network.boxes.clear();
+        let built = builder.build().map_err(|error| Failure::new(status::NETWORK, error))?;
+        // SAFETY: rule "Outputs".
+        unsafe { give(out, built) };
+        Ok(())
+    })
+}
+
+/// # Safety
+/// Rule "Handles".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_network_free(network: *mut Network) {
+    // SAFETY: rule "Handles".
+    guard_or((), || unsafe { free(network) });
+}
+
+/// # Safety
+/// Rule "Handles".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_model_free(model: *mut Arc<Model>) {
+    // SAFETY: rule "Handles".
+    guard_or((), || unsafe { free(model) });
+}
+
+/// # Safety
+/// Rules "Handles" and "Outputs".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_runtime_submit(
+    runtime: *const Threads,
+    model: *const Arc<Model>,
+    memory_bytes: u64,
+    request: *mut *mut Pending,
+) -> i32 {
+    guard(|| {
+        // SAFETY: rule "Handles".
+        let model = unsafe { handle(model, "model") }?;
+        // SAFETY: rule "Handles".
+        let threads = match unsafe { runtime.as_ref() } {
+            Some(threads) => threads,
+            None => global()?,
+        };
+        let budget = if memory_bytes == 0 { Budget::UNBOUNDED } else { Budget::from(memory_bytes) };
+        let begun = threads.runtime().submit_within(model, Vec::new(), budget);
+        if !request.is_null() {
+            // SAFETY: rule "Outputs".
+            unsafe { give(request, Pending::Network(begun)) };
+        }
+        Ok(())
+    })
+}
+
+/// # Safety
+/// The turn is one that the running callback was given, and nothing else of it is in use.
+unsafe fn of<'a>(turn: *mut vicus_turn) -> Outcome<(&'a mut Turn<'static>, &'a [Schema])> {
+    // SAFETY: as asked of the caller; `Foreign::act` has made it of references that outlive the callback.
+    unsafe {
+        let own = handle(turn.cast_const(), "turn")?;
+        Ok((&mut *own.turn, &*own.inputs))
+    }
+}
+
+/// A number of an input or an output that there is.
+fn port(number: u32, count: usize, what: &str) -> Outcome<usize> {
+    if (number as usize) < count {
+        return Ok(number as usize);
+    }
+    Err(Failure::argument(format_args!("there is no {what} {number}, only {count} of them, from 0 on")))
+}
+
+/// # Safety
+/// As `of`; rule "Outputs".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_turn_take(
+    turn: *mut vicus_turn,
+    input: u32,
+    rows: *mut FFI_ArrowArray,
+    what: *mut i32,
+) -> i32 {
+    guard(|| {
+        let (out, what) = (output(rows, "rows")?, output(what, "what")?);
+        // SAFETY: as asked of the caller.
+        let (turn, inputs) = unsafe { of(turn) }?;
+        let input = port(input, inputs.len(), "input")?;
+        let found = match turn.take(input) {
+            None => taken::NOTHING,
+            Some(envelope) if envelope.is_pill() => taken::END,
+            Some(envelope) => {
+                // A copy of truth values may find no memory.
+                let table = as_state(|| StructArray::from(envelope.to_arrow(&inputs[input])))?;
+                let (given, _) = to_ffi(&table.to_data()).map_err(|error| Failure::new(status::SCHEMA, error))?;
+                // SAFETY: rule "Outputs"; what was there is not dropped, because it may be anything.
+                unsafe { out.write(given) };
+                taken::ROWS
+            }
+        };
+        // SAFETY: rule "Outputs".
+        unsafe { what.write(found) };
+        Ok(())
+    })
+}
+
+/// How many buffers Arrow's columns of a type have.
+fn buffers(kind: Type) -> usize {
+    if matches!(kind, Type::Text | Type::Binary) { 3 } else { 2 }
+}
+
+/// Whether an array has the form of a table with these columns: what can be seen without its schema.
+fn has_form(array: &FFI_ArrowArray, schema: &Schema) -> Outcome {
+    let columns = schema.columns();
+    let wrong = |what: String| Err(Failure::new(status::SCHEMA, what));
+    if array.num_children() != columns.len() {
+        return wrong(format!("{} columns are sent, and the output has {schema}", array.num_children()));
+    }
+    for (number, field) in columns.iter().enumerate() {
+        let (found, expected) = (array.child(number).num_buffers(), buffers(field.kind));
+        if found != expected {
+            return wrong(format!("column {} has {found} buffers, and its type has {expected}", field.name));
+        }
+    }
+    Ok(())
+}
+
+/// # Safety
+/// As `of`; `rows` is an array of Arrow, which is the library's after that, and `given` its schema, or null.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_turn_send(
+    turn: *mut vicus_turn,
+    output: u32,
+    rows: *mut FFI_ArrowArray,
+    given: *const FFI_ArrowSchema,
+) -> i32 {
+    guard(|| {
+        if rows.is_null() {
+            return Err(Failure::argument("`rows` is null"));
+        }
+        // SAFETY: as asked of the caller: moved out, so that it is released in any case.
+        let rows = unsafe { FFI_ArrowArray::from_raw(rows) };
+        if rows.is_released() {
+            return Err(Failure::argument("`rows` were released already"));
+        }
+        // SAFETY: as asked of the caller.
+        let (turn, _) = unsafe { of(turn) }?;
+        let output = port(output, turn.outputs(), "output")?;
+        let wanted = turn.schema(output).clone();
+        if !given.is_null() {
+            // SAFETY: as asked of the caller.
+            let found = unsafe { schema(given, "schema") }?;
+            if !found.fits(&wanted) {
+                let message = format!("rows of {found} are sent, and the output has {wanted}");
+                return Err(Failure::new(status::SCHEMA, message));
+            }
+        }
+        has_form(&rows, &wanted)?;
+        let envelope = as_state(|| envelope(rows, &wanted))??;
+        if !envelope.fits(&wanted) {
+            return Err(Failure::new(status::SCHEMA, format_args!("the rows have nulls, and the output has {wanted}")));
+        }
+        as_state(|| turn.send(output, envelope))
+    })
+}
+
+/// The rows of an array of C, whose buffers the envelope keeps.
+fn envelope(rows: FFI_ArrowArray, schema: &Schema) -> Outcome<Envelope> {
+    let wrong = |error| Failure::new(status::SCHEMA, error);
+    // Nulls that the schema doesn't allow are told by the envelope, which counts them.
+    let nullable = schema.with_nulls(schema.columns().iter().map(|field| field.name.as_str()).collect::<Vec<_>>());
+    let kind = FFI_ArrowSchema::try_from(arrow_schema::DataType::Struct(nullable.to_arrow().fields)).map_err(wrong)?;
+    // SAFETY: the array has as many columns and buffers as this schema says; what they are is the caller's promise.
+    let mut data = unsafe { from_ffi(rows, &kind) }.map_err(wrong)?;
+    // Other programs align to less than the numbers' size.
+    data.align_buffers();
+    // Texts become `str`, whose bytes nothing looks at again.
+    data.validate_full().map_err(wrong)?;
+    Envelope::from_arrow(&RecordBatch::from(StructArray::from(data))).map_err(of_arrow)
+}
+
+/// # Safety
+/// As `of`; rule "Outputs".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_turn_schema(
+    turn: *mut vicus_turn,
+    input: u32,
+    schema: *mut FFI_ArrowSchema,
+) -> i32 {
+    guard(|| {
+        let out = output(schema, "schema")?;
+        // SAFETY: as asked of the caller.
+        let (_, inputs) = unsafe { of(turn) }?;
+        let input = port(input, inputs.len(), "input")?;
+        let given =
+            FFI_ArrowSchema::try_from(inputs[input].to_arrow()).map_err(|error| Failure::new(status::SCHEMA, error))?;
+        // SAFETY: rule "Outputs".
+        unsafe { out.write(given) };
+        Ok(())
+    })
+}
+
+/// # Safety
+/// As `of`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_turn_end(turn: *mut vicus_turn, output: u32) -> i32 {
+    guard(|| {
+        // SAFETY: as asked of the caller.
+        let (turn, _) = unsafe { of(turn) }?;
+        let output = port(output, turn.outputs(), "output")?;
+        as_state(|| turn.send_pill(output))
+    })
+}
+
+/// # Safety
+/// As `of`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_turn_end_all(turn: *mut vicus_turn) -> i32 {
+    guard(|| {
+        // SAFETY: as asked of the caller.
+        let (turn, _) = unsafe { of(turn) }?;
+        as_state(|| turn.send_pills())
+    })
+}
+
+/// # Safety
+/// As `of`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_turn_close(turn: *mut vicus_turn, input: u32) -> i32 {
+    guard(|| {
+        // SAFETY: as asked of the caller.
+        let (turn, inputs) = unsafe { of(turn) }?;
+        turn.close(port(input, inputs.len(), "input")?);
+        Ok(())
+    })
+}
+
+/// # Safety
+/// As `of`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_turn_has_room(turn: *mut vicus_turn, output: u32) -> i32 {
+    guard_or(0, || {
+        // SAFETY: as asked of the caller.
+        let Ok((turn, _)) = (unsafe { of(turn) }) else { return 0 };
+        i32::from((output as usize) < turn.outputs() && turn.ask_room(output as usize))
+    })
+}
+
+/// # Safety
+/// As `of`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_turn_run_again(turn: *mut vicus_turn) {
+    guard_or((), || {
+        // SAFETY: as asked of the caller.
+        if let Ok((turn, _)) = unsafe { of(turn) } {
+            turn.run_again();
+        }
+    });
+}
+
+/// # Safety
+/// As `of`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_turn_is_stopped(turn: *mut vicus_turn) -> i32 {
+    guard_or(0, || {
+        // SAFETY: as asked of the caller.
+        unsafe { of(turn) }.map_or(0, |(turn, _)| i32::from(turn.is_stopped()))
+    })
+}
+
+/// # Safety
+/// As `of`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_turn_book(turn: *mut vicus_turn, bytes: u64) -> i32 {
+    guard(|| {
+        // SAFETY: as asked of the caller.
+        let (turn, _) = unsafe { of(turn) }?;
+        turn.book(bytes).map_err(|error| Failure::new(status::LIMIT, error))
+    })
+}
+
+/// # Safety
+/// As `of`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_turn_node(turn: *mut vicus_turn) -> u32 {
+    guard_or(0, || {
+        // SAFETY: as asked of the caller.
+        unsafe { of(turn) }.map_or(0, |(turn, _)| turn.node().index() as u32)
+    })
+}
