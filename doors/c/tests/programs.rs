@@ -156,6 +156,41 @@ fn everywhere() -> Vec<Vec<String>> {
     STRATEGIES.into_iter().flat_map(with).collect()
 }
 
+/// With more warnings than a program may ask for.
+#[test]
+fn each_header_compiles_alone() {
+    let include = root().join("include");
+    let library = fs::read_dir(include.join("vicus/library")).expect("it is there");
+    let mut headers: Vec<String> = vec!["vicus.h".to_owned(), "vicus.hpp".to_owned()];
+    headers.extend(
+        library.map(|entry| format!("vicus/library/{}", entry.expect("an entry").file_name().to_string_lossy())),
+    );
+    let check = |compiler: &Compiler, standard: &str, header: &str| {
+        let text = folder().join(format!("{}-{}-{standard}.cpp", header.replace(['/', '.'], "-"), compiler.name));
+        fs::write(&text, format!("#include <{header}>\n#include <{header}>\n")).expect("the folder can be written");
+        let language = if standard.starts_with("c++") { "c++" } else { "c" };
+        says(
+            Command::new(compiler.command)
+                .arg(format!("-std={standard}"))
+                .args(["-x", language, "-fsyntax-only"])
+                .args(["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"])
+                .arg("-I")
+                .arg(&include)
+                .arg(&text),
+        );
+    };
+    for compiler in for_cpp() {
+        for standard in compiler.standards {
+            headers.iter().for_each(|header| check(&compiler, standard, header));
+        }
+    }
+    for compiler in for_c() {
+        for standard in ["c11", "c17"] {
+            check(&compiler, standard, "vicus.h");
+        }
+    }
+}
+
 #[test]
 fn tasks_in_c() {
     ends_well(&for_c(), "tasks.c", &everywhere());
@@ -280,6 +315,23 @@ fn what_is_installed_is_found() {
         }
     } else {
         eprintln!("left out: CMake is not there");
+    }
+    if is_there("make") && is_there("g++") {
+        // Make's lists of files have no names with spaces.
+        let link = folder().join("installed");
+        std::os::unix::fs::symlink(&prefix, &link).expect("the folder is new");
+        let mut make = Command::new("make");
+        make.args(["-s", "-C"]).arg(root().join("examples/cpp/jacobi3d")).args([
+            "CXX=g++",
+            "CXXFLAGS=-O1 -Werror",
+            "check",
+        ]);
+        let build = folder().join("jacobi3d");
+        make.arg(format!("VICUS={}", link.join("include").display())).arg(format!("BUILD={}", build.display()));
+        let said = says(&mut make);
+        assert!(said.contains("ours-kji") && said.contains("bit for bit"), "{said}");
+    } else {
+        eprintln!("left out: examples/cpp/jacobi3d, for want of make or g++");
     }
     // In one piece, without the shared library.
     let out = prefix.join("static");

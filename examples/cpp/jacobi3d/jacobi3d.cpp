@@ -29,6 +29,10 @@
 #include <tbb/task_scheduler_observer.h>
 #endif
 
+#if defined(JACOBI3D_VICUS)
+#include <vicus.hpp>
+#endif
+
 namespace {
 
 using blocks_type = std::vector<std::size_t>;
@@ -63,20 +67,30 @@ class cpus {
     std::vector<int> numbers_;
 };
 
+#if defined(JACOBI3D_VICUS)
+// The domain of a thread of Vicus' own runtime, which stays where it is.
+thread_local std::size_t domain_of_ours = 0;
+#endif
+
 // The domain of the calling thread.
 struct place {
     const vicus::domains *machine;
     std::size_t pretended;
-    bool under_tbb;
+    whose threads;
 
     std::size_t count() const { return pretended > 0 ? pretended : machine->count(); }
 
     std::size_t operator()() const {
+#if defined(JACOBI3D_VICUS)
+        if (threads == whose::vicus) {
+            return domain_of_ours;
+        }
+#endif
         if (pretended == 0) {
             return machine->current();
         }
 #if defined(JACOBI3D_TBB)
-        if (under_tbb) {
+        if (threads == whose::tbb) {
             return vicus::tbb::by_slot{pretended}();
         }
 #endif
@@ -318,6 +332,55 @@ void run_tbb(run &one, way column, place where, const shape &of, const cpus &may
 }
 #endif
 
+// The same under Vicus' own runtime, whose strategy `locality-queues` has a queue for each node.
+
+#if defined(JACOBI3D_VICUS)
+vicus::runtime start_ours(const options &wanted) {
+    vicus::options settings;
+    settings.strategy("locality-queues").threads(static_cast<std::size_t>(wanted.threads));
+    if (wanted.domains > 0) {
+        // A machine with as many nodes as are pretended, and enough cores on each.
+        const std::size_t cores = (static_cast<std::size_t>(wanted.threads) + wanted.domains - 1) / wanted.domains;
+        settings.set("topology", "node:" + std::to_string(wanted.domains) + " core:" + std::to_string(cores)).set("quiet", "yes");
+    }
+    return vicus::runtime(settings);
+}
+
+void run_ours(const vicus::runtime &runtime, run &one, way column, touch how, place where, const shape &of) {
+    runtime.on_each_thread([&](std::uint32_t thread, std::uint32_t threads) {
+        domain_of_ours = where.pretended > 0 ? thread * where.pretended / threads : where.machine->current();
+    });
+    const blocks_type ijk = of.order(false), kji = of.order(true);
+    switch (how) {
+    case touch::serial:
+        for (std::size_t block : ijk) {
+            one.touch(block);
+        }
+        break;
+    case touch::interleaved: one.touch_interleaved(ijk); break;
+    case touch::in_parts: runtime.for_each(0, ijk.size(), [&](std::size_t block) { one.touch(block); }); break;
+    case touch::in_turn:
+        runtime.on_each_thread([&](std::uint32_t thread, std::uint32_t threads) {
+            for (std::size_t block = thread; block < ijk.size(); block += threads) {
+                one.touch(block);
+            }
+        });
+        break;
+    }
+    one.time([&] {
+        if (column == way::ours_loop) {
+            return runtime.for_each(0, ijk.size(), [&](std::size_t block) { one.sweep(block); });
+        }
+        runtime.scope([&](vicus::scope_ref scope) {
+            for (std::size_t block : column == way::ours_kji ? kji : ijk) {
+                const auto home = vicus::node(static_cast<std::uint32_t>(one.home(block)));
+                scope.spawn(vicus::task().at(home), [&one, block] { one.sweep(block); });
+            }
+        });
+    });
+}
+#endif
+
 // A column with its first touch, and what its runs have taken.
 struct line {
     const way_name *column;
@@ -332,9 +395,7 @@ std::vector<line> lines(const options &wanted) {
     for (way column : wanted.columns) {
         const auto *name = std::find_if(std::begin(ways), std::end(ways), [&](const way_name &at) { return at.value == column; });
         const bool is_loop = column == way::loop_static || column == way::loop_static_1;
-        if (column == way::ours) {
-            continue;
-        } else if (name->needs_tbb) {
+        if (name->threads == whose::tbb) {
             all.push_back({name, touch::in_parts, column == way::tbb_queues_arenas ? "arenas" : "parallel_for"});
         } else if (is_loop) {
             const bool in_turn = column == way::loop_static_1;
@@ -344,7 +405,7 @@ std::vector<line> lines(const options &wanted) {
             const auto &asked = wanted.first_touch;
             const bool is_asked = std::find(asked.begin(), asked.end(), init.value) != asked.end();
             const bool by_one = init.value == touch::serial || init.value == touch::interleaved;
-            if (is_asked && !name->needs_tbb && (!is_loop || (column == way::loop_static && by_one))) {
+            if (is_asked && name->threads != whose::tbb && (!is_loop || (column == way::loop_static && by_one))) {
                 all.push_back({name, init.value, init.name});
             }
         }
@@ -369,33 +430,6 @@ void check_memory(const shape &of, const options &wanted) {
             fail("the grids need " + std::to_string(needed) + " MiB, and " + std::to_string(kib >> 10) + " MiB are free; choose fewer --sites" +
                  (wanted.verify ? ", or --no-verify, which needs half" : ""));
         }
-    }
-}
-
-// Vicus' own runtime is in Rust, and its command line has the same kernel: its grid has layers of 600 x 600 sites, blocks of 10 x 10, and
-// `--size` times 240 layers of blocks. This line is to become a column as the others when the C interface has come.
-void print_ours(const options &wanted) {
-    std::printf("\nours: the same kernel under Vicus' own runtime, whose `ms` are of 4 sweeps:\n");
-    const bool same = wanted.sites[1] == 600 && wanted.sites[2] == 600 && wanted.block[0] == 10 && wanted.block[1] == 10;
-    const auto init_there = [](touch init) {
-        switch (init) {
-        case touch::in_turn: return "--touch single";
-        case touch::serial: return "--touch serial";
-        case touch::interleaved: return "--distribution fine";
-        default: return "--touch static";
-        }
-    };
-    for (const touch_name &init : touches) {
-        if (std::find(wanted.first_touch.begin(), wanted.first_touch.end(), init.value) != wanted.first_touch.end()) {
-            std::printf("  vicus bench kernels --kernel jacobi3d --size %.6g --strategy locality-queues --submission loop,ijk,kji,ijk-all,kji-all"
-                        " %s --threads %d --repeats %d%s\n",
-                        static_cast<double>(wanted.sites[0]) / 2400, init_there(init.value), wanted.threads, wanted.repeats,
-                        wanted.streaming ? " --streaming" : "");
-        }
-    }
-    if (!same) {
-        std::printf("  (not the same grid: it has layers of 600 x 600 sites and blocks of 10 x 10; use --sites %zux600x600 --block 10x10)\n",
-                    wanted.sites[0]);
     }
 }
 
@@ -430,7 +464,7 @@ int main(int count, char **words) {
 
     std::optional<run> expected;
     if (wanted.verify && !all.empty()) {
-        expected.emplace(wanted, of, place{&machine, wanted.domains, false});
+        expected.emplace(wanted, of, place{&machine, wanted.domains, whose::openmp});
         for (std::size_t block = 0; block < of.blocks(); ++block) {
             expected->touch(block);
         }
@@ -440,17 +474,30 @@ int main(int count, char **words) {
             }
         });
     }
-    bool openmp_before = false;
+    whose before = whose::openmp;
+#if defined(JACOBI3D_VICUS)
+    std::optional<vicus::runtime> ours;
+#endif
     for (int round = 0; round <= wanted.repeats; ++round) {
         for (line &at : all) {
-            const place where{&machine, wanted.domains, at.column->needs_tbb};
+            const place where{&machine, wanted.domains, at.column->threads};
             run one(wanted, of, where);
-            if (round + at.seconds.size() > 0 && openmp_before != !at.column->needs_tbb) {
+            if (round + at.seconds.size() > 0 && before != at.column->threads) {
                 std::this_thread::sleep_for(std::chrono::milliseconds(250));
             }
-            openmp_before = !at.column->needs_tbb;
+            before = at.column->threads;
+#if defined(JACOBI3D_VICUS)
+            if (before == whose::vicus) {
+                // Its threads inherit the CPUs of the thread that starts them, which OpenMP may have pinned.
+                may.unpin();
+                if (!ours) {
+                    ours.emplace(start_ours(wanted));
+                }
+                run_ours(*ours, one, at.column->value, at.first_touch, where, of);
+            } else
+#endif
 #if defined(JACOBI3D_TBB)
-            if (at.column->needs_tbb) {
+            if (before == whose::tbb) {
                 run_tbb(one, at.column->value, where, of, may, wanted);
             } else
 #endif
@@ -484,8 +531,5 @@ int main(int count, char **words) {
     }
     if (expected) {
         std::printf("all grids equal that of one thread, bit for bit\n");
-    }
-    if (std::find(wanted.columns.begin(), wanted.columns.end(), way::ours) != wanted.columns.end()) {
-        print_ours(wanted);
     }
 }

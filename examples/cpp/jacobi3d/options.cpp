@@ -5,6 +5,17 @@
 
 namespace {
 
+#if defined(JACOBI3D_TBB)
+constexpr bool has_tbb = true;
+#else
+constexpr bool has_tbb = false;
+#endif
+#if defined(JACOBI3D_VICUS)
+constexpr bool has_vicus = true;
+#else
+constexpr bool has_vicus = false;
+#endif
+
 constexpr const char *help_before_columns = R"(Usage: jacobi3d [OPTION...]
 
 Six-point Jacobi sweeps over a grid of doubles, block by block, with each way to deal blocks to threads that Wittmann and Hager compare
@@ -19,11 +30,12 @@ each round, the first round is not counted, and each grid is compared bit for bi
   --domains N        pretend that there are N locality domains: thread i of T belongs to domain i * N / T. By default the machine's
                      NUMA nodes, and a thread's domain is that of the CPU on which it runs
   --columns LIST     which columns, separated by commas (all); see below
-  --init LIST        for tasks and queues under OpenMP, who touches the grids first: static (loop in equal parts), static1 (loop block by
+  --init LIST        for tasks and queues under OpenMP, and for Vicus' own runtime, who touches the grids first: static (loop in equal parts), static1 (loop block by
                      block in turn), serial (one thread) or interleaved (pages dealt to nodes in turn, as by `numactl -i`); each is a
                      line of its own (static,static1). With serial and interleaved, there is also a loop-static over such grids: the
                      paper's two lower lines
-  --no-pin           lets threads move; by default thread i stays on the i-th CPU that may be used, under OpenMP and TBB
+  --no-pin           lets threads move; by default thread i stays on the i-th CPU that may be used, under OpenMP and TBB;
+                     Vicus' own threads stay where their strategy has put them
   --streaming        writes past the caches with non-temporal stores, where the processor has SSE2
   --huge-pages       lets the system use huge pages, of which each holds many blocks; by default pages are small, as in the paper
   --no-verify        does not compare grids
@@ -167,17 +179,16 @@ options parse(int count, char **words) {
         }
     }
     for (const way_name &column : ways) {
-#if defined(JACOBI3D_TBB)
-        const bool is_there = true;
-#else
-        const bool is_there = !column.needs_tbb;
+        const bool is_there = column.threads == whose::openmp || (column.threads == whose::tbb && has_tbb) || (column.threads == whose::vicus && has_vicus);
+        const char *const missing = column.threads == whose::tbb
+                                        ? "oneTBB, which was not there when this program was compiled (Debian: libtbb-dev; then `make clean all`)"
+                                        : "libvicus, which was not there when this program was compiled (`./dev install --prefix DIR`, then `make "
+                                          "clean all VICUS=DIR/include`)";
         for (way named_column : wanted.columns) {
             if (named_column == column.value && !is_there) {
-                misuse(std::string("the column `") + column.name +
-                       "` needs oneTBB, which was not there when this program was compiled (Debian: libtbb-dev; then `make clean all`)");
+                misuse(std::string("the column `") + column.name + "` needs " + missing);
             }
         }
-#endif
         if (all_columns && is_there) {
             wanted.columns.push_back(column.value);
         }

@@ -22,7 +22,9 @@ enum class way {
     tbb_queues,
     tbb_queues_tasks,
     tbb_queues_arenas,
-    ours,
+    ours_loop,
+    ours_ijk,
+    ours_kji,
 };
 
 // Which threads touch the grids first, for columns that leave it open.
@@ -37,30 +39,35 @@ enum class touch {
     interleaved,
 };
 
+// Whose threads do the work.
+enum class whose { openmp, tbb, vicus };
+
 struct way_name {
     way value;
     const char *name;
     const char *what;
-    bool needs_tbb;
+    whose threads;
 };
 
 constexpr way_name ways[] = {
-    {way::loop_static, "loop-static", "OpenMP loop, schedule(static); first touch by the same loop", false},
-    {way::loop_static_1, "loop-static1", "OpenMP loop, schedule(static, 1); first touch by the same loop", false},
-    {way::tasks_ijk, "tasks-ijk", "OpenMP tasks, one thread submits layer by layer", false},
-    {way::tasks_kji, "tasks-kji", "OpenMP tasks, one thread submits, the slow dimension goes fastest", false},
-    {way::tasks_ijk_all, "tasks-ijk-all", "as tasks-ijk, each thread submits an equal part", false},
-    {way::tasks_kji_all, "tasks-kji-all", "as tasks-kji, each thread submits an equal part", false},
-    {way::queues_ijk, "queues-ijk", "locality queues under OpenMP tasks, submitted as tasks-ijk", false},
-    {way::queues_kji, "queues-kji", "locality queues, submitted as tasks-kji", false},
-    {way::queues_ijk_all, "queues-ijk-all", "locality queues, submitted as tasks-ijk-all", false},
-    {way::queues_kji_all, "queues-kji-all", "locality queues, submitted as tasks-kji-all", false},
-    {way::tbb, "tbb", "tbb::parallel_for; first touch by the same", true},
-    {way::tbb_affinity, "tbb-affinity", "tbb::parallel_for with one affinity_partitioner for first touch and sweeps", true},
-    {way::tbb_queues, "tbb-queues", "each part of a tbb::parallel_for fills locality queues and takes as many blocks", true},
-    {way::tbb_queues_tasks, "tbb-queues-tasks", "locality queues, tokens in a tbb::task_group, submitted as tasks-kji", true},
-    {way::tbb_queues_arenas, "tbb-queues-arenas", "locality queues, tokens in one tbb::task_arena per node", true},
-    {way::ours, "ours", "prints the command by which Vicus' own runtime does the same", false},
+    {way::loop_static, "loop-static", "OpenMP loop, schedule(static); first touch by the same loop", whose::openmp},
+    {way::loop_static_1, "loop-static1", "OpenMP loop, schedule(static, 1); first touch by the same loop", whose::openmp},
+    {way::tasks_ijk, "tasks-ijk", "OpenMP tasks, one thread submits layer by layer", whose::openmp},
+    {way::tasks_kji, "tasks-kji", "OpenMP tasks, one thread submits, the slow dimension goes fastest", whose::openmp},
+    {way::tasks_ijk_all, "tasks-ijk-all", "as tasks-ijk, each thread submits an equal part", whose::openmp},
+    {way::tasks_kji_all, "tasks-kji-all", "as tasks-kji, each thread submits an equal part", whose::openmp},
+    {way::queues_ijk, "queues-ijk", "locality queues under OpenMP tasks, submitted as tasks-ijk", whose::openmp},
+    {way::queues_kji, "queues-kji", "locality queues, submitted as tasks-kji", whose::openmp},
+    {way::queues_ijk_all, "queues-ijk-all", "locality queues, submitted as tasks-ijk-all", whose::openmp},
+    {way::queues_kji_all, "queues-kji-all", "locality queues, submitted as tasks-kji-all", whose::openmp},
+    {way::tbb, "tbb", "tbb::parallel_for; first touch by the same", whose::tbb},
+    {way::tbb_affinity, "tbb-affinity", "tbb::parallel_for with one affinity_partitioner for first touch and sweeps", whose::tbb},
+    {way::tbb_queues, "tbb-queues", "each part of a tbb::parallel_for fills locality queues and takes as many blocks", whose::tbb},
+    {way::tbb_queues_tasks, "tbb-queues-tasks", "locality queues, tokens in a tbb::task_group, submitted as tasks-kji", whose::tbb},
+    {way::tbb_queues_arenas, "tbb-queues-arenas", "locality queues, tokens in one tbb::task_arena per node", whose::tbb},
+    {way::ours_loop, "ours-loop", "a loop of Vicus' own runtime, with the strategy locality-queues", whose::vicus},
+    {way::ours_ijk, "ours-ijk", "its tasks, each sent to its block's domain; one thread submits layer by layer", whose::vicus},
+    {way::ours_kji, "ours-kji", "the same, submitted as tasks-kji", whose::vicus},
 };
 
 struct touch_name {
