@@ -547,6 +547,13 @@ typedef struct vicus_query_options {
  *  @param[out] stream  written as a whole; what was there is not released
  *  @return ::VICUS_ERROR_QUERY if the text is wrong: vicus_error_place() says where */
 int32_t vicus_query(const vicus_data *data, const char *text, const vicus_query_options *options, struct ArrowArrayStream *stream);
+/** A query that is parsed and planned for the data as it is when it is prepared. It can be asked any number of times, also at once. */
+typedef struct vicus_prepared vicus_prepared;
+/** Prepares a query. Each answer has the options' limits. @param options may be `NULL` */
+int32_t vicus_prepare(const vicus_data *data, const char *text, const vicus_query_options *options, vicus_prepared **prepared);
+/** As vicus_query(). */
+int32_t vicus_prepared_query(const vicus_prepared *prepared, struct ArrowArrayStream *stream);
+void vicus_prepared_free(vicus_prepared *prepared);
 /** How many rows the answer has; 1 for an ASK that is true. */
 int32_t vicus_query_count(const vicus_data *data, const char *text, const vicus_query_options *options, uint64_t *rows);
 /** Takes a part of a text. */
@@ -597,6 +604,8 @@ int32_t vicus_network_new(const char *name, vicus_network **network);
 int32_t vicus_network_add(vicus_network *network, const char *name, const vicus_operator *operator_, const struct ArrowSchema *const *inputs, size_t input_count, const struct ArrowSchema *const *outputs, size_t output_count, uint32_t *box);
 /** Connects an output with an input. An output may have several receivers, an input has one sender. */
 int32_t vicus_network_connect(vicus_network *network, uint32_t from, uint32_t output, uint32_t to, uint32_t input);
+/** The same with a bound of its own for the input: so many tables (1 to 65,536; else 8) and bytes (else 4 MiB), but always one table. */
+int32_t vicus_network_connect_bounded(vicus_network *network, uint32_t from, uint32_t output, uint32_t to, uint32_t input, uint32_t tables, uint64_t bytes);
 /** Says that a run is over when this output, and all others of which this was said, has ended. */
 int32_t vicus_network_end(vicus_network *network, uint32_t from, uint32_t output);
 /** Checks the network and makes a model of it; the network is empty after that, and is to be freed.
@@ -636,6 +645,15 @@ int32_t vicus_turn_close(vicus_turn *turn, uint32_t input);
 int32_t vicus_turn_has_room(vicus_turn *turn, uint32_t output);
 /** Asks to be invoked again, though nothing may come. */
 void vicus_turn_run_again(vicus_turn *turn);
+/** Calls a function that may block, such as one that writes to a slow pipe: meanwhile another thread runs other boxes. @return its status */
+int32_t vicus_turn_blocking(vicus_turn *turn, vicus_task_fn function, void *data);
+/** What resumes a paused box. */
+typedef struct vicus_paused vicus_paused;
+/** Lets the box rest when this invocation has returned, until vicus_resume() is called; no thread waits with it. For boxes that wait for something
+ *  outside of the network. */
+int32_t vicus_turn_pause(vicus_turn *turn, vicus_paused **paused);
+/** Resumes a paused box and frees the handle; from any thread, and also if the run is over. To be called once for each pause. */
+void vicus_resume(vicus_paused *paused);
 /** Whether the run was cancelled or has failed: an invocation of more than 10 ms asks now and then, and returns. */
 int32_t vicus_turn_is_stopped(vicus_turn *turn);
 /** Says how many bytes the box holds, in total. @return ::VICUS_ERROR_LIMIT if the run's boxes hold more than they may; to be returned */

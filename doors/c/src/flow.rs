@@ -2,7 +2,7 @@
 
 use crate::error::{DropFn, Failure, Outcome, as_state, guard, guard_or, status};
 use crate::runtime::{Pending, Threads, global};
-use crate::tasks::{Owned, ended};
+use crate::tasks::{Owned, TaskFn, ended};
 use crate::text::{array, free, give, handle, handle_mut, output, required};
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
 use arrow_array::{Array, RecordBatch, StructArray};
@@ -11,8 +11,8 @@ use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::sync::Arc;
 use vicus::{
-    BoxError, BoxId, BoxModel, Budget, Envelope, FromArrowError, InputId, Model, ModelBuilder, Operator, OutputId,
-    Schema, Turn, Type,
+    Bound, BoxError, BoxId, BoxModel, Budget, Envelope, FromArrowError, InputId, Model, ModelBuilder, Operator,
+    OutputId, Resume, Schema, Turn, Type,
 };
 
 /// `vicus_operator`: what a type of boxes does.
@@ -261,6 +261,30 @@ pub(crate) unsafe extern "C" fn vicus_network_connect(
 /// # Safety
 /// Rule "Handles".
 #[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_network_connect_bounded(
+    network: *mut Network,
+    from: u32,
+    from_output: u32,
+    to: u32,
+    to_input: u32,
+    envelopes: u32,
+    bytes: u64,
+) -> i32 {
+    guard(|| {
+        // SAFETY: rule "Handles".
+        let network = unsafe { handle_mut(network, "network") }?;
+        let (from, to) = (network.output(from, from_output)?, network.input(to, to_input)?);
+        if !(1..=65_536).contains(&envelopes) {
+            return Err(Failure::argument(format_args!("an input holds 1 to 65536 tables, and not {envelopes}")));
+        }
+        network.builder.connect(from, to).bound(Bound { envelopes: envelopes as usize, bytes });
+        Ok(())
+    })
+}
+
+/// # Safety
+/// Rule "Handles".
+#[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_network_end(network: *mut Network, from: u32, from_output: u32) -> i32 {
     guard(|| {
         // SAFETY: rule "Handles".
@@ -391,6 +415,9 @@ fn buffers(kind: Type) -> usize {
 fn has_form(array: &FFI_ArrowArray, schema: &Schema) -> Outcome {
     let columns = schema.columns();
     let wrong = |what: String| Err(Failure::new(status::SCHEMA, what));
+    if array.null_count_opt().is_some_and(|nulls| nulls > 0) {
+        return wrong("rows of a table are not null as a whole".to_owned());
+    }
     if array.num_children() != columns.len() {
         return wrong(format!("{} columns are sent, and the output has {schema}", array.num_children()));
     }
@@ -534,6 +561,46 @@ pub(crate) unsafe extern "C" fn vicus_turn_run_again(turn: *mut vicus_turn) {
             turn.run_again();
         }
     });
+}
+
+/// # Safety
+/// As `of`; rule "Callbacks".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_turn_blocking(
+    turn: *mut vicus_turn,
+    function: Option<TaskFn>,
+    data: *mut c_void,
+) -> i32 {
+    guard(|| {
+        let function = function.ok_or_else(|| Failure::argument("`function` is null"))?;
+        // SAFETY: as asked of the caller.
+        let (turn, _) = unsafe { of(turn) }?;
+        // SAFETY: rule "Callbacks".
+        turn.blocking(|| ended(unsafe { function(data) }))
+    })
+}
+
+/// # Safety
+/// As `of`; rule "Outputs".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_turn_pause(turn: *mut vicus_turn, paused: *mut *mut Resume) -> i32 {
+    guard(|| {
+        let out = output(paused, "paused")?;
+        // SAFETY: as asked of the caller.
+        let (turn, _) = unsafe { of(turn) }?;
+        let resume = turn.pause().ok_or_else(|| Failure::state("this box can't be resumed from outside"))?;
+        // SAFETY: rule "Outputs".
+        unsafe { give(out, resume) };
+        Ok(())
+    })
+}
+
+/// # Safety
+/// Rule "Handles".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_resume(paused: *mut Resume) {
+    // SAFETY: rule "Handles".
+    guard_or((), || unsafe { free(paused) });
 }
 
 /// # Safety

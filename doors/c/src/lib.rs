@@ -5,8 +5,8 @@
 //!                                         runtime.rs   settings, runtimes, requests
 //!                                         tasks.rs     tasks, scopes, groups, loops ──────────▶ vicus::tasks
 //!                                         memory.rs    placed memory and containers ──────────▶ vicus::memory
-//!                                         flow.rs      boxes and networks ── arrow.rs ────────▶ vicus::ModelBuilder
-//!                                         queries.rs   data, queries, updates ── arrow.rs ────▶ vicus_service
+//!                                         flow.rs      boxes and networks ────────────────────▶ vicus::ModelBuilder
+//!                                         queries.rs   data, queries, updates ── answers.rs ──▶ vicus_service
 //! ```
 //!
 //! Each function ends with a status. What went wrong is told once more, in words, by a record of the calling thread (`error.rs`). A

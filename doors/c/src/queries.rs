@@ -322,20 +322,80 @@ pub(crate) unsafe extern "C" fn vicus_query(
         let (data, text) = unsafe { (handle(data, "data")?, required(text, "text")?) };
         // SAFETY: rules "Handles" and "Texts".
         let (call, prepared) = unsafe { Asked::new(options, data.hash_seed) }?.prepare(data, text)?;
-        let given = if matches!(prepared.form(), Form::Truth) {
-            let (_, outcome) = call.answer(&prepared, Count)?;
-            FFI_ArrowArrayStream::new(Box::new(Truth(Some(outcome.rows > 0))))
-        } else {
-            // A task that waited for its reader would hold up the thread that is to write.
-            let is_bounded = !is_in_runtime();
-            let stream = Stream::new(is_bounded);
-            let answer = Answer::new(Arc::clone(&stream), call.begin(&prepared, ToArrow(stream))?);
-            FFI_ArrowArrayStream::new(Box::new(if is_bounded { answer } else { answer.collect()? }))
-        };
+        let given = begin(call, &prepared)?;
         // SAFETY: rule "Outputs"; what was there is not dropped, because it may be anything.
         unsafe { out.write(given) };
         Ok(())
     })
+}
+
+/// Begins to answer a query.
+fn begin(call: Call, prepared: &Arc<Prepared>) -> Outcome<FFI_ArrowArrayStream> {
+    if matches!(prepared.form(), Form::Truth) {
+        let (_, outcome) = call.answer(prepared, Count)?;
+        return Ok(FFI_ArrowArrayStream::new(Box::new(Truth(Some(outcome.rows > 0)))));
+    }
+    // A task that waited for its reader would hold up the thread that is to write.
+    let is_bounded = !is_in_runtime();
+    let stream = Stream::new(is_bounded);
+    let answer = Answer::new(Arc::clone(&stream), call.begin(prepared, ToArrow(stream))?);
+    Ok(FFI_ArrowArrayStream::new(Box::new(if is_bounded { answer } else { answer.collect()? })))
+}
+
+/// `vicus_prepared`: a query that is parsed and planned, and the data that it is about.
+pub(crate) struct Kit {
+    session: Session,
+    prepared: Arc<Prepared>,
+}
+
+/// # Safety
+/// Rules "Handles", "Texts" and "Outputs".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_prepare(
+    data: *const Held,
+    text: *const c_char,
+    options: *const vicus_query_options,
+    prepared: *mut *mut Kit,
+) -> i32 {
+    guard(|| {
+        let out = output(prepared, "prepared")?;
+        // SAFETY: rules "Handles" and "Texts".
+        let (data, text) = unsafe { (handle(data, "data")?, required(text, "text")?) };
+        // SAFETY: rules "Handles" and "Texts".
+        let (language, session) = unsafe { Asked::new(options, data.hash_seed) }?.session(data);
+        let mut call = session.call()?;
+        let prepared = match language {
+            language::SQL => call.prepare_sql(text, &Tables::default()),
+            _ => call.prepare(text),
+        }?;
+        drop(call);
+        // SAFETY: rule "Outputs".
+        unsafe { give(out, Kit { session, prepared }) };
+        Ok(())
+    })
+}
+
+/// # Safety
+/// Rules "Handles" and "Outputs".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_prepared_query(prepared: *const Kit, stream: *mut FFI_ArrowArrayStream) -> i32 {
+    guard(|| {
+        let out = output(stream, "stream")?;
+        // SAFETY: rule "Handles".
+        let Kit { session, prepared } = unsafe { handle(prepared, "prepared") }?;
+        let given = begin(session.call()?, prepared)?;
+        // SAFETY: rule "Outputs".
+        unsafe { out.write(given) };
+        Ok(())
+    })
+}
+
+/// # Safety
+/// Rule "Handles".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_prepared_free(prepared: *mut Kit) {
+    // SAFETY: rule "Handles".
+    guard_or((), || unsafe { free(prepared) });
 }
 
 /// # Safety

@@ -69,6 +69,8 @@ fn of_rust(text: &str) -> String {
         "Threads" => "vicus_runtime",
         "Pending" => "vicus_request",
         "Queue" => "vicus_queue",
+        "Kit" => "vicus_prepared",
+        "Resume" => "vicus_paused",
         "Network" => "vicus_network",
         "Arc<Model>" => "vicus_model",
         "Held" => "vicus_data",

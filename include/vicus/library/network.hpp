@@ -9,6 +9,9 @@
 
 namespace vicus {
 
+/** Resumes a paused box when it is destroyed. */
+using paused = capi::handle<vicus_paused, vicus_resume>;
+
 /** What an invocation of a box sees and does. */
 class turn {
 public:
@@ -46,6 +49,17 @@ public:
     void close(std::uint32_t input) { capi::check(vicus_turn_close(own_, input)); }
     bool has_room(std::uint32_t output) noexcept { return vicus_turn_has_room(own_, output) != 0; }
     void run_again() noexcept { vicus_turn_run_again(own_); }
+    /** Calls what may block, while another thread runs other boxes. */
+    template <class F>
+    void blocking(F &&f) {
+        capi::check(vicus_turn_blocking(own_, capi::call_borrowed<std::remove_reference_t<F>>, capi::address(f)));
+    }
+    /** Lets the box rest, until what this returns is destroyed, on any thread. */
+    paused pause() {
+        vicus_paused *made = nullptr;
+        capi::check(vicus_turn_pause(own_, &made));
+        return paused(made);
+    }
     bool is_stopped() const noexcept { return vicus_turn_is_stopped(own_) != 0; }
     void book(std::uint64_t bytes) { capi::check(vicus_turn_book(own_, bytes)); }
     std::uint32_t node() const noexcept { return vicus_turn_node(own_); }
@@ -113,6 +127,11 @@ public:
     }
     network &connect(box from, std::uint32_t output, box to, std::uint32_t input) {
         capi::check(vicus_network_connect(own_.get(), from.number, output, to.number, input));
+        return *this;
+    }
+    /** With a bound of its own for the input. */
+    network &connect(box from, std::uint32_t output, box to, std::uint32_t input, std::uint32_t tables, std::uint64_t bytes) {
+        capi::check(vicus_network_connect_bounded(own_.get(), from.number, output, to.number, input, tables, bytes));
         return *this;
     }
     network &connect(box from, box to) { return connect(from, 0, to, 0); }

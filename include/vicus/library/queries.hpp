@@ -67,6 +67,21 @@ struct query_options {
     }
 };
 
+/** A query that is parsed and planned for the data as it was then. */
+class prepared {
+public:
+    explicit prepared(vicus_prepared *own) noexcept : own_(own) {}
+    /** Begins to answer it. */
+    stream query() const {
+        ArrowArrayStream begun{};
+        capi::check(vicus_prepared_query(own_.get(), &begun));
+        return stream(begun);
+    }
+
+private:
+    capi::handle<vicus_prepared, vicus_prepared_free> own_;
+};
+
 /** RDF in memory, or in a folder that lasts. */
 class data {
 public:
@@ -101,6 +116,13 @@ public:
         const vicus_query_options options = said.get();
         capi::check(vicus_query(own_.get(), text.c_str(), &options, &begun));
         return stream(begun);
+    }
+    /** A query that is to be asked several times. */
+    prepared prepare(const std::string &text, const query_options &said = {}) const {
+        vicus_prepared *made = nullptr;
+        const vicus_query_options options = said.get();
+        capi::check(vicus_prepare(own_.get(), text.c_str(), &options, &made));
+        return prepared(made);
     }
     /** All rows as terms in N-Triples syntax, or texts; an empty text where there is none. */
     std::vector<std::vector<std::string>> rows(const std::string &text, const query_options &said = {}) const {

@@ -221,6 +221,40 @@ static void errors(const vicus::runtime &runtime) {
     vicus_network_free(raw), vicus_network_free(nullptr), vicus_model_free(nullptr);
 }
 
+// A box that waits for a thread outside of the network, and one that blocks; the smallest bounds.
+static void waiting(const vicus::runtime &runtime) {
+    std::atomic<std::uint64_t> sum{0};
+    std::vector<std::thread> outside;
+    vicus::network net("waiting");
+    auto from = net.add("waits", {}, {numbers}, [&outside, step = 0](turn &now) mutable {
+        if (step++ == 0) {
+            auto paused = std::make_shared<vicus::paused>(now.pause());
+            outside.emplace_back([paused]() mutable {
+                std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                paused.reset();
+            });
+            return;
+        }
+        now.blocking([] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
+        now.send(0, table().add(std::vector<std::uint64_t>{1, 2, 3}));
+        now.end(0);
+    });
+    auto pass = net.add("pass", {numbers}, {numbers}, pass_on);
+    auto to = net.add("sum", {numbers}, {nothing}, sum_of(sum));
+    net.connect(from, 0, pass, 0, 1, 1).connect(pass, 0, to, 0, 1, 1).end(to);
+    net.build().run(runtime);
+    for (auto &thread : outside) thread.join();
+    CHECK(sum == 6 && outside.size() == 1);
+    CHECK(thrown<vicus::error>([&] { run_with(runtime, [](turn &now) { now.blocking([] { throw vicus::error(5, "blocked"); }); }); }) == "blocked");
+    CHECK(thrown<vicus::error>([] {
+              vicus::network wrong("wrong");
+              auto a = wrong.add("a", {}, {numbers}, [](turn &) {});
+              auto b = wrong.add("b", {numbers}, {nothing}, [](turn &) {});
+              wrong.connect(a, 0, b, 0, 0, 1);
+          }).find("1 to 65536") != std::string::npos);
+    vicus_resume(nullptr);
+}
+
 // State lives and dies with each run, also if the run is cancelled.
 struct counted {
     static inline std::atomic<int> alive{0};
@@ -271,6 +305,7 @@ int main(int argc, char **argv) {
     zero_copy(runtime);
     all_types(runtime);
     errors(runtime);
+    waiting(runtime);
     states(runtime);
     std::puts("ok");
 }

@@ -67,6 +67,15 @@ static void answers(const vicus::runtime &runtime) {
     CHECK(data.quads() == 4);
     auto empty = vicus::data::load(runtime, {});
     CHECK(empty.quads() == 0 && empty.rows("SELECT * { ?s ?p ?o }").empty());
+    auto prepared = data.prepare(prefix + "SELECT ?x { ?x e:age ?age }");
+    data.update(prefix + "INSERT DATA { e:eve e:age 50 }");
+    for (int round = 0; round < 3; ++round) {
+        std::size_t found = 0;
+        auto again = prepared.query();
+        while (auto batch = again.next()) found += batch->rows();
+        CHECK(found == 2);
+    }
+    data.update(prefix + "DELETE WHERE { e:eve ?p ?o }");
     // In a task, and several at once.
     std::atomic<int> right{0};
     runtime.for_each(0, 8, [&](std::size_t) { right += data.rows(prefix + "SELECT ?x { ?x e:age ?age }").size() == 2; });
@@ -142,7 +151,9 @@ static void errors(const vicus::runtime &runtime, const std::string &folder) {
     CHECK_ERROR(vicus_query_count(data.get(), "ASK {}", &options, &count), VICUS_ERROR_ARGUMENT, "language");
     const vicus_write_fn refuses = [](void *, const char *, size_t) { return vicus_fail(77, "no more", nullptr, nullptr); };
     CHECK_ERROR(vicus_query_write(data.get(), "SELECT * { ?s ?p ?o }", nullptr, "csv", refuses, nullptr), 77, "no more");
-    vicus_data_free(nullptr);
+    vicus_data_free(nullptr), vicus_prepared_free(nullptr);
+    CHECK(failure([&] { data.prepare("SELECT"); }).status() == VICUS_ERROR_QUERY);
+    CHECK_ERROR(vicus_prepared_query(nullptr, &stream), VICUS_ERROR_ARGUMENT, "`prepared` is a null handle");
     // A runtime that data still uses is kept by it.
     auto other = std::make_unique<vicus::runtime>(vicus::options().threads(1).set("quiet", "yes"));
     auto kept = vicus::data::parse(*other, people, "ttl");
