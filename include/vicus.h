@@ -339,7 +339,8 @@ typedef struct vicus_access {
 } vicus_access;
 
 /** @name Flags of a task @{ */
-/** It shares most of its data with the task that spawns it: run soon and near. The default, unless accesses or a place say more. */
+/** It shares most of its data with the task that spawns it: run soon and near. The default of a task of which nothing else is said, and
+ *  of children that name no place. */
 #define VICUS_TASK_IMMEDIATE 1
 /** It begins something of its own: run where there is room. */
 #define VICUS_TASK_DEFERRED 2
@@ -472,7 +473,7 @@ int32_t vicus_queue_new_near(const vicus_topology *topology, vicus_drop_fn drop,
 int32_t vicus_queue_push(const vicus_queue *queue, vicus_place place, void *element);
 /** Takes an element, if there is one. @param[out] found whether there was. @return ::VICUS_ERROR_CLOSED if there will never be one again */
 int32_t vicus_queue_try_pop(const vicus_queue *queue, vicus_place place, void **element, int32_t *found);
-/** Of a queue with places: takes an element, for which the thread sleeps. @return ::VICUS_ERROR_CLOSED */
+/** Of a queue with places: takes an element, for which the thread sleeps, also in a task. @return ::VICUS_ERROR_CLOSED */
 int32_t vicus_queue_pop(const vicus_queue *queue, vicus_place place, void **element);
 /** Of a queue with places: refuses pushes from now on, and wakes sleeping consumers when all elements are taken. */
 int32_t vicus_queue_close(const vicus_queue *queue);
@@ -645,7 +646,8 @@ int32_t vicus_turn_close(vicus_turn *turn, uint32_t input);
 int32_t vicus_turn_has_room(vicus_turn *turn, uint32_t output);
 /** Asks to be invoked again, though nothing may come. */
 void vicus_turn_run_again(vicus_turn *turn);
-/** Calls a function that may block, such as one that writes to a slow pipe: meanwhile another thread runs other boxes. @return its status */
+/** Calls a function that may block, such as one that writes to a slow pipe: meanwhile another thread runs other boxes. It does not use the turn.
+ *  @return its status */
 int32_t vicus_turn_blocking(vicus_turn *turn, vicus_task_fn function, void *data);
 /** What resumes a paused box. */
 typedef struct vicus_paused vicus_paused;

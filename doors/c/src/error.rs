@@ -209,7 +209,9 @@ pub(crate) fn print_no_told_panics() {
     ONCE.call_once(|| {
         let prints = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |about| {
-            if !IS_TOLD.get() {
+            let text = about.payload().downcast_ref::<&str>().copied();
+            let text = text.or_else(|| about.payload().downcast_ref::<String>().map(String::as_str));
+            if !IS_TOLD.get() && !text.is_some_and(|text| text.starts_with(NOT_ITS_THREAD)) {
                 prints(about);
             }
         }));
@@ -222,13 +224,29 @@ pub(crate) fn as_state<T>(body: impl FnOnce() -> T) -> Outcome<T> {
     let before = IS_TOLD.replace(true);
     let result = catch_unwind(AssertUnwindSafe(body));
     IS_TOLD.set(before);
-    result.map_err(|panic| {
-        let failure = Failure::of_panic(panic);
-        match failure.status {
-            status::INTERNAL => Failure::state(&failure),
-            _ => failure,
-        }
-    })
+    result.map_err(of_state)
+}
+
+fn of_state(panic: Box<dyn Any + Send>) -> Failure {
+    let failure = Failure::of_panic(panic);
+    match failure.status {
+        status::INTERNAL => Failure::state(&failure),
+        _ => failure,
+    }
+}
+
+/// How the panic begins of a scope that is used on a thread that is none of its own.
+const NOT_ITS_THREAD: &str = "a scope's tasks are spawned by its own closure";
+
+/// As [`guard`] around [`as_state`], for a call whose one panic is [`NOT_ITS_THREAD`]: it writes no variable of the thread, which takes longer than
+/// the rest of a spawn.
+#[inline]
+pub(crate) fn guard_spawn(body: impl FnOnce() -> Outcome) -> i32 {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => status::OK,
+        Ok(Err(failure)) => record(failure),
+        Err(panic) => record(of_state(panic)),
+    }
 }
 
 #[unsafe(no_mangle)]

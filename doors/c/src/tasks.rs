@@ -1,6 +1,6 @@
 //! Tasks that are functions of C: run and joined, in scopes, as children, and loops over ranges.
 
-use crate::error::{DropFn, Failure, Outcome, as_state, guard, guard_or, status};
+use crate::error::{DropFn, Failure, Outcome, as_state, guard, guard_or, guard_spawn, status};
 use crate::runtime::{Threads, within};
 use crate::text::{array, handle, output};
 use crate::topology::vicus_place;
@@ -315,12 +315,12 @@ pub(crate) unsafe extern "C" fn vicus_scope_spawn(
     drop: Option<DropFn>,
 ) -> i32 {
     let call = Call::new(function, data, drop);
-    guard(|| {
+    guard_spawn(|| {
         let call = call?;
         // SAFETY: rule "Handles": it is used in its tasks, before it ends.
         let scope = unsafe { handle(scope, "scope") }?;
-        // A thread that is none of the scope's is told by a panic.
-        as_state(|| scope.spawn(move |_| call.run()))
+        scope.spawn(move |_| call.run());
+        Ok(())
     })
 }
 
