@@ -501,6 +501,10 @@ int32_t vicus_data_parse(vicus_runtime *runtime, const char *text, size_t bytes,
 /** @} */
 /** Opens a store in a folder, for one process that may change it. What vicus_update() has changed is durable when it returns. */
 int32_t vicus_data_open(vicus_runtime *runtime, const char *folder, uint32_t how, vicus_data **data);
+/** Adds files to what there is, all of them or none. Into a store, they are written at once, and not through its log.
+ *  @param syntax  as vicus_data_load() takes it
+ *  @param graph   the IRI of the graph that triples go to; `NULL` is the default graph */
+int32_t vicus_data_add(const vicus_data *data, const char *const *paths, size_t count, const char *syntax, const char *graph);
 /** How many quads there are. */
 int32_t vicus_data_count(const vicus_data *data, uint64_t *quads);
 /** Answers that run keep what they read. */

@@ -18,8 +18,8 @@ use vicus::tasks::is_in_runtime;
 use vicus_language::Answer as Form;
 use vicus_rdf::load::{LoadOptions, Source, Syntax};
 use vicus_service::{
-    Call, Cancel, Count, Dataset, Draft, ErrorKind, Format, Keeper, Limits, NotStored, Prepared, Session,
-    SessionOptions, TextSink, create_store, file_iri, open_store, syntax_by_ending, unpacked,
+    Call, Cancel, Count, Dataset, Document, Draft, ErrorKind, Format, Keeper, Limits, NotStored, Prepared, Session,
+    SessionOptions, TextSink, create_store, file_iri, graph_name, open_store, syntax_by_ending, unpacked,
 };
 use vicus_sql::Tables;
 use vicus_store::Store;
@@ -88,14 +88,18 @@ fn source(path: &str, said: Option<Syntax>) -> Outcome<Source> {
     Ok(Source::new(path, syntax, unpacked(file, path)).with_base(base))
 }
 
-fn load(threads: &Threads, sources: Vec<Source>, hash_seed: u64) -> Outcome<Dataset> {
-    let loading = threads.load(sources, LoadOptions { hash_seed, ..LoadOptions::default() }, &Cancel::new());
+fn load(threads: &Threads, sources: Vec<Source>, options: LoadOptions) -> Outcome<Dataset> {
+    let loading = threads.load(sources, options, &Cancel::new());
     let loaded = loading.finish().map_err(|error| match error.kind() {
         // Nobody has asked anything: the data is wrong.
         ErrorKind::Failed | ErrorKind::Query => data_failure(error),
         _ => Failure::from(error),
     })?;
     Ok(loaded.dataset)
+}
+
+fn seeded(hash_seed: u64) -> LoadOptions {
+    LoadOptions { hash_seed, ..LoadOptions::default() }
 }
 
 /// # Safety
@@ -128,7 +132,7 @@ pub(crate) unsafe extern "C" fn vicus_data_load(
         let sources = paths.iter().map(|path| source(unsafe { required(*path, "paths") }?, said));
         let sources = sources.collect::<Outcome<Vec<Source>>>()?;
         let hash_seed = hash_seed()?;
-        let kept = Kept::Memory(Mutex::new(load(&threads, sources, hash_seed)?), Mutex::default());
+        let kept = Kept::Memory(Mutex::new(load(&threads, sources, seeded(hash_seed))?), Mutex::default());
         // SAFETY: rule "Outputs".
         unsafe { give(out, Held { kept, threads, hash_seed }) };
         Ok(())
@@ -153,7 +157,7 @@ pub(crate) unsafe extern "C" fn vicus_data_parse(
         // Copied, because it is read by boxes.
         let sources = vec![Source::new("text", syntax(name)?, Cursor::new(text.to_vec()))];
         let hash_seed = hash_seed()?;
-        let kept = Kept::Memory(Mutex::new(load(&threads, sources, hash_seed)?), Mutex::default());
+        let kept = Kept::Memory(Mutex::new(load(&threads, sources, seeded(hash_seed))?), Mutex::default());
         // SAFETY: rule "Outputs".
         unsafe { give(out, Held { kept, threads, hash_seed }) };
         Ok(())
@@ -196,6 +200,52 @@ pub(crate) unsafe extern "C" fn vicus_data_open(
         Ok(())
     })
 }
+
+/// # Safety
+/// Rules "Handles", "Texts" and "Arrays".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_data_add(
+    data: *const Held,
+    paths: *const *const c_char,
+    count: usize,
+    syntax_name: *const c_char,
+    graph: *const c_char,
+) -> i32 {
+    guard(|| {
+        // SAFETY: rules "Handles", "Arrays" and "Texts".
+        let (data, paths, said, graph) =
+            unsafe { (handle(data, "data")?, array(paths, count, "paths")?, optional(syntax_name)?, optional(graph)?) };
+        let said = said.map(syntax).transpose()?;
+        let graph = graph.map(graph_name).transpose().map_err(|wrong| Failure::new(status::SETTING, wrong))?;
+        // SAFETY: rule "Texts".
+        let sources = paths.iter().map(|path| source(unsafe { required(*path, "paths") }?, said));
+        let sources = sources.collect::<Outcome<Vec<Source>>>()?;
+        match &data.kept {
+            Kept::Memory(dataset, turn) => {
+                let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut draft = Draft::of(&data.dataset());
+                for Source { name, syntax, base, reader } in sources {
+                    let into = graph.as_ref().map_or_else(String::new, |graph| format!(" INTO GRAPH {graph}"));
+                    let mut options = SessionOptions::default();
+                    options.plan.hash_seed = data.hash_seed;
+                    options.document = Some(Document::new(ADDED.to_owned(), syntax, base, reader));
+                    let added = data.threads.update(&format!("LOAD <{ADDED}>{into}"), &mut draft, options);
+                    added.map_err(|error| data_failure(format_args!("{name}: {error}")))?;
+                }
+                *dataset.lock().unwrap_or_else(PoisonError::into_inner) = draft.dataset();
+            }
+            Kept::Folder { store, .. } => {
+                let loaded = load(&data.threads, sources, LoadOptions { graph, ..seeded(data.hash_seed) })?;
+                let loaded = Arc::into_inner(loaded.into_snapshot()).expect("only the loader has made it");
+                store.load(loaded, &mut |_| {}).map_err(data_failure)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The name of a file for LOAD, which gets the file itself.
+const ADDED: &str = "vicus:added";
 
 /// # Safety
 /// Rules "Handles" and "Outputs".

@@ -105,6 +105,12 @@ public:
         capi::check(vicus_data_open(on.get(), folder.c_str(), how, &made));
         return data(made);
     }
+    /** Adds files, all of them or none; to the default graph, or to a graph by its IRI. */
+    void add(const std::vector<std::string> &paths, const char *graph = nullptr, const char *syntax = nullptr) {
+        std::vector<const char *> names;
+        for (const std::string &path : paths) names.push_back(path.c_str());
+        capi::check(vicus_data_add(own_.get(), names.data(), names.size(), syntax, graph));
+    }
     std::uint64_t quads() const {
         std::uint64_t count = 0;
         capi::check(vicus_data_count(own_.get(), &count));

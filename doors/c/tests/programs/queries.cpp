@@ -175,6 +175,17 @@ static void stores(const vicus::runtime &runtime, const std::string &folder) {
     const std::string file = folder + "/people.ttl";
     std::ofstream(file) << people;
     CHECK(vicus::data::load(runtime, {file, file}).quads() == 5);
+    auto memory = vicus::data::parse(runtime, "<http://e/x> <http://e/y> <http://e/z> .", "nt");
+    for (vicus::data *data : {&memory, &again}) {
+        const auto before = data->quads();
+        data->add({file}, "http://e/g");
+        CHECK(data->quads() == before + 5 && data->ask(prefix + "ASK { GRAPH e:g { e:bob e:age 31 } }"));
+        CHECK(failure([&] { data->add({file, folder + "/none.nt"}); }).status() == VICUS_ERROR_DATA);
+        CHECK(failure([&] { data->add({file}, "no IRI"); }).status() == VICUS_ERROR_SETTING);
+        CHECK(data->quads() == before + 5);
+        data->add({file});
+        CHECK(data->ask(prefix + "ASK { e:bob e:age 31 }"));
+    }
 }
 
 int main(int argc, char **argv) {
