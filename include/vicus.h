@@ -300,6 +300,15 @@ int32_t vicus_on_each_thread(vicus_runtime *runtime, vicus_thread_fn function, v
 /** Runs a function as a request of its own, while the caller goes on.
  *  @param[out] request  may be `NULL`: then it runs on by itself */
 int32_t vicus_runtime_spawn(vicus_runtime *runtime, vicus_task_fn function, void *data, vicus_drop_fn drop, vicus_request **request);
+/** The same with a bound on what its tasks may hold together (vicus_reserve()); 0 is none. */
+int32_t vicus_runtime_spawn_within(vicus_runtime *runtime, uint64_t memory_bytes, vicus_task_fn function, void *data, vicus_drop_fn drop, vicus_request **request);
+/** Bytes that are booked with a request. */
+typedef struct vicus_reservation vicus_reservation;
+/** Books bytes with the running task's request, before they are allocated. Outside of tasks, and in requests without a bound, anything may be booked.
+ *  @return ::VICUS_ERROR_LIMIT if the request would hold more than it may */
+int32_t vicus_reserve(uint64_t bytes, vicus_reservation **reservation);
+/** Gives them back; on any thread. */
+void vicus_reservation_free(vicus_reservation *reservation);
 /** Waits until a request is over; a task meanwhile runs others. May be called several times, by several threads.
  *  @return the status of its function or its network; ::VICUS_ERROR_CANCELLED if it was cancelled before its function began */
 int32_t vicus_request_wait(const vicus_request *request);

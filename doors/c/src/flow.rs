@@ -1,7 +1,7 @@
 //! Networks of boxes whose code is C. Rows cross the border by Arrow's C data interface, without a copy where Arrow's layout is ours.
 
 use crate::error::{DropFn, Failure, Outcome, as_state, guard, guard_or, status};
-use crate::runtime::{Pending, Threads, global};
+use crate::runtime::{Pending, Threads, budget, global};
 use crate::tasks::{Owned, TaskFn, ended};
 use crate::text::{array, free, give, handle, handle_mut, output, required};
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
@@ -11,8 +11,8 @@ use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::sync::Arc;
 use vicus::{
-    Bound, BoxError, BoxId, BoxModel, Budget, Envelope, FromArrowError, InputId, Model, ModelBuilder, Operator,
-    OutputId, Resume, Schema, Turn, Type,
+    Bound, BoxError, BoxId, BoxModel, Envelope, FromArrowError, InputId, Model, ModelBuilder, Operator, OutputId,
+    Resume, Schema, Turn, Type,
 };
 
 /// `vicus_operator`: what a type of boxes does.
@@ -346,8 +346,7 @@ pub(crate) unsafe extern "C" fn vicus_runtime_submit(
             Some(threads) => threads,
             None => global()?,
         };
-        let budget = if memory_bytes == 0 { Budget::UNBOUNDED } else { Budget::from(memory_bytes) };
-        let begun = threads.runtime().submit_within(model, Vec::new(), budget);
+        let begun = threads.runtime().submit_within(model, Vec::new(), budget(memory_bytes));
         if !request.is_null() {
             // SAFETY: rule "Outputs".
             unsafe { give(request, Pending::Network(begun)) };

@@ -15,7 +15,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use vicus::tasks::{TaskRequest, is_in_runtime};
-use vicus::{Defaults, LatencyFile, Request, Runtime, RuntimeBuilder, Topology, environment};
+use vicus::{Budget, Defaults, LatencyFile, Request, Reservation, Runtime, RuntimeBuilder, Topology, environment};
 use vicus_service::{MemoryBudget, Service};
 
 /// `vicus_options`.
@@ -311,6 +311,32 @@ pub(crate) unsafe extern "C" fn vicus_runtime_print(
     })
 }
 
+/// What a request may hold; 0 is no limit.
+pub(crate) fn budget(bytes: u64) -> Budget {
+    if bytes == 0 { Budget::UNBOUNDED } else { Budget::from(bytes) }
+}
+
+/// # Safety
+/// Rule "Outputs".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_reserve(bytes: u64, reservation: *mut *mut Reservation) -> i32 {
+    guard(|| {
+        let out = output(reservation, "reservation")?;
+        let reserved = vicus::tasks::reserve(bytes).map_err(|error| Failure::new(status::LIMIT, error))?;
+        // SAFETY: rule "Outputs".
+        unsafe { give(out, reserved) };
+        Ok(())
+    })
+}
+
+/// # Safety
+/// Rule "Handles".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_reservation_free(reservation: *mut Reservation) {
+    // SAFETY: rule "Handles".
+    guard_or((), || unsafe { free(reservation) });
+}
+
 /// `vicus_request`: something that runs while its caller goes on.
 pub(crate) enum Pending {
     /// A closure, and how it has ended: not at all, if it was cancelled before it began.
@@ -344,6 +370,21 @@ pub(crate) unsafe extern "C" fn vicus_runtime_spawn(
     drop: Option<DropFn>,
     request: *mut *mut Pending,
 ) -> i32 {
+    // SAFETY: as asked of the caller.
+    unsafe { vicus_runtime_spawn_within(runtime, 0, function, data, drop, request) }
+}
+
+/// # Safety
+/// As `vicus_runtime_spawn`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_runtime_spawn_within(
+    runtime: *const Threads,
+    memory_bytes: u64,
+    function: Option<TaskFn>,
+    data: *mut c_void,
+    drop: Option<DropFn>,
+    request: *mut *mut Pending,
+) -> i32 {
     let call = Call::new(function, data, drop);
     guard(|| {
         let call = call?;
@@ -354,7 +395,7 @@ pub(crate) unsafe extern "C" fn vicus_runtime_spawn(
         };
         let ended = Arc::new(Mutex::new(None));
         let end = Arc::clone(&ended);
-        let begun = threads.runtime().spawn(move || {
+        let begun = threads.runtime().spawn_within(budget(memory_bytes), move || {
             let outcome = call.outcome();
             *end.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         });

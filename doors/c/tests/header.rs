@@ -69,6 +69,7 @@ fn of_rust(text: &str) -> String {
         "Threads" => "vicus_runtime",
         "Pending" => "vicus_request",
         "Queue" => "vicus_queue",
+        "Reservation" => "vicus_reservation",
         "Kit" => "vicus_prepared",
         "Resume" => "vicus_paused",
         "Network" => "vicus_network",

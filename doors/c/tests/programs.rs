@@ -207,6 +207,11 @@ fn memory_and_queues() {
 }
 
 #[test]
+fn arrow_in_c() {
+    ends_well(&for_c(), "arrow.c", &everywhere());
+}
+
+#[test]
 fn networks() {
     ends_well(&for_cpp(), "network.cpp", &everywhere());
 }

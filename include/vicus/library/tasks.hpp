@@ -566,6 +566,14 @@ inline void cancel_group() {
 inline bool is_cancelled() noexcept {
     return vicus_is_cancelled() != 0;
 }
+/** Bytes that are booked with a request, until this is destroyed. */
+using reservation = capi::handle<vicus_reservation, vicus_reservation_free>;
+/** Books bytes with the running task's request, before they are allocated: see vicus_reserve(). */
+inline reservation reserve(std::uint64_t bytes) {
+    vicus_reservation *made = nullptr;
+    capi::check(vicus_reserve(bytes, &made));
+    return reservation(made);
+}
 /** Whether the calling thread runs a task or a box. */
 inline bool is_in_task() noexcept {
     return vicus_is_in_task() != 0;
@@ -651,12 +659,17 @@ public:
     /** Runs a callable as a request of its own, while the caller goes on. */
     template <class F>
     auto spawn(F &&f) const {
+        return spawn_within(0, std::forward<F>(f));
+    }
+    /** The same with a bound on what its tasks may `reserve` together; 0 is none. */
+    template <class F>
+    auto spawn_within(std::uint64_t memory_bytes, F &&f) const {
         using R = capi::result_of<std::decay_t<F>>;
         auto out = std::make_shared<capi::result<R>>();
         auto body = [out, f = std::forward<F>(f)]() mutable { out->take(f); };
         using kept = capi::owned<decltype(body)>;
         vicus_request *begun = nullptr;
-        capi::check(vicus_runtime_spawn(own_.get(), kept::call, kept::pack(std::move(body)), kept::drop, &begun));
+        capi::check(vicus_runtime_spawn_within(own_.get(), memory_bytes, kept::call, kept::pack(std::move(body)), kept::drop, &begun));
         return future<R>(begun, std::move(out));
     }
     template <class A, class B>

@@ -138,6 +138,17 @@ static void order(const vicus::runtime &runtime) {
     for (int n = 0; n < 20; ++n) CHECK(seen[std::size_t(n)] == n);
 }
 
+static void budgets(const vicus::runtime &runtime) {
+    auto held = runtime.spawn_within(10'000, [] {
+        auto first = vicus::reserve(8'000);
+        const bool refused = thrown<vicus::error>([] { vicus::reserve(8'000); }) != "nothing was thrown";
+        first.reset();
+        return refused && vicus::reserve(8'000);
+    });
+    CHECK(held.get());
+    CHECK(runtime.run([] { return vicus::reserve(1u << 30) != nullptr; }) && vicus::reserve(1u << 30));
+}
+
 int main(int argc, char **argv) {
     CHECK(argc == 3);
     vicus::runtime runtime(vicus::options().strategy(argv[1]).set("threads", argv[2]).set("quiet", "yes"));
@@ -147,6 +158,7 @@ int main(int argc, char **argv) {
     exceptions(runtime);
     owners(runtime);
     order(runtime);
+    budgets(runtime);
     vicus::runtime moved = std::move(runtime);
     CHECK(moved.run([] { return vicus::is_in_task(); }) && !vicus::is_in_task());
     std::puts("ok");
