@@ -1,12 +1,14 @@
 //! `vicus run`: an OpenMP program, on the scheduler of Vicus.
 
 use crate::strategy;
-use anyhow::{Context as _, bail};
+use crate::tell::tell;
+use anyhow::{Context as _, bail, ensure};
 use std::env;
 use std::ffi::OsString;
+use std::fs;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use vicus::Setting;
 
 #[derive(clap::Args)]
@@ -14,6 +16,17 @@ pub(crate) struct Args {
     /// The strategy of its teams, such as `nls` or `steal:spin_ns=2000`; by default that of `VICUS_STRATEGY`, else `las`.
     #[arg(long, value_name = "STRATEGY")]
     strategy: Option<Setting>,
+    /// Prints on standard error, when the program ends: how many tasks there were and how far away they were taken from, where the bytes
+    /// lay that they say they use, how long threads worked and were idle, and what each region and each task of the source took.
+    #[arg(long)]
+    summary: bool,
+    /// With the work inflation in that summary: how much longer all threads together work than one thread alone. So the program is run once
+    /// before, with one thread; what it prints then is left out.
+    #[arg(long, requires = "summary")]
+    inflation: bool,
+    /// Records the events of all threads in regions, and writes them to this file when the program ends; see `vicus trace`.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// The program, compiled by gcc or clang with -fopenmp, and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
@@ -33,8 +46,48 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let (program, arguments) = args.program.split_first().expect("one is required");
     let mut command = Command::new(program);
     command.args(arguments).env("LD_PRELOAD", preload).env("VICUS_STRATEGY", setting.to_string());
+    if let Some(path) = &args.trace {
+        // Now rather than when all is over. The program may go to another folder.
+        fs::File::create(path).with_context(|| format!("the trace can't be written to {}", path.display()))?;
+        command.env("VICUS_TRACE", fs::canonicalize(path)?);
+    }
+    if args.inflation {
+        let alone_ms = work_alone_ms(&args.program, &command)?;
+        command.env("VICUS_SUMMARY_ALONE_MS", alone_ms);
+    }
+    if args.summary {
+        command.env("VICUS_SUMMARY", "1");
+    }
     // It comes back only if there is no such program.
     Err(command.exec()).with_context(|| format!("can't run {}", program.display()))
+}
+
+/// How many milliseconds the regions and tasks of a program work with one thread, as its summary says it.
+fn work_alone_ms(program: &[OsString], like: &Command) -> anyhow::Result<String> {
+    let file = env::temp_dir().join(format!("vicus-alone-{}", std::process::id()));
+    let mut command = Command::new(&program[0]);
+    command.args(&program[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let variables = like.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    command.envs(variables.filter(|(name, _)| *name != "VICUS_TRACE"));
+    command.env("OMP_NUM_THREADS", "1").env("VICUS_SUMMARY", &file);
+    let status = command.status().with_context(|| format!("can't run {}", program[0].display()))?;
+    if !status.success() {
+        tell(format_args!("vicus: with one thread, the program ends with {status}"));
+    }
+    let said = read_and_remove(&file);
+    ensure!(
+        !said.is_empty(),
+        "the program had no region when it was run with one thread: there is no work inflation to tell of"
+    );
+    let line = said.lines().find_map(|line| line.strip_prefix("vicus: work "));
+    let alone = line.and_then(|line| line.split_whitespace().next()).context("the summary has no work in it")?;
+    Ok(alone.to_owned())
+}
+
+fn read_and_remove(file: &Path) -> String {
+    let said = fs::read_to_string(file).unwrap_or_default();
+    let _ = fs::remove_file(file);
+    said
 }
 
 /// The library beside this program, or in the folder `lib` beside its own.

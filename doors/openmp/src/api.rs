@@ -161,7 +161,7 @@ fn get_schedule() -> (u32, i32) {
     let Schedule { kind, is_monotonic, chunk } = here().task().icv.schedule;
     let number = match kind {
         Kind::Static => 1,
-        Kind::Dynamic => 2,
+        Kind::Dynamic | Kind::Returning => 2,
         Kind::Guided => 3,
         Kind::Auto => 4,
     };

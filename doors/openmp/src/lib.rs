@@ -35,6 +35,7 @@ mod names;
 mod places;
 mod process;
 mod reductions;
+mod report;
 mod settings;
 mod taskloop;
 mod tasks;

@@ -104,6 +104,7 @@ pub(crate) fn watch_forks() {
 }
 
 extern "C" fn forked() {
+    crate::report::leave_to_parent();
     thread::BUSY.store(0, Ordering::Relaxed);
     // The old record is left as it is, its teams and their threads' docks as well; another thread may have held the lock.
     LEFT.lock.init();

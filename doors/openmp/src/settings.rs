@@ -2,8 +2,11 @@
 
 use crate::thread::Icv;
 use std::env::{self, VarError};
+use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::time::Duration;
 use vicus::team::Setting;
 
 /// How a loop's iterations are dealt out.
@@ -18,7 +21,10 @@ pub(crate) struct Schedule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Static,
+    /// Each thread takes what no thread has, in order.
     Dynamic,
+    /// As dynamic, but not in order: each thread begins with what it had the last time.
+    Returning,
     Guided,
     Auto,
 }
@@ -26,7 +32,18 @@ pub(crate) enum Kind {
 impl Schedule {
     /// How a loop goes that says `runtime`: its kind and its chunk.
     pub(crate) fn of_loop(self) -> (Kind, i64) {
-        if self.kind == Kind::Auto { (Kind::Static, 0) } else { (self.kind, i64::from(self.chunk)) }
+        match self.kind {
+            Kind::Auto => (Kind::Static, 0),
+            Kind::Dynamic if !self.is_monotonic => (Kind::Returning, i64::from(self.chunk)),
+            kind => (kind, i64::from(self.chunk)),
+        }
+    }
+}
+
+impl Kind {
+    /// The kind that gives each thread iterations in order.
+    pub(crate) fn monotonic(self) -> Kind {
+        if self == Kind::Returning { Kind::Dynamic } else { self }
     }
 }
 
@@ -51,6 +68,11 @@ pub(crate) struct Settings {
     pub(crate) teams: i32,
     pub(crate) teams_threads: i32,
     display: Option<bool>,
+    /// Where the summary goes at the end: `1` is standard error, else a file. And the trace.
+    pub(crate) summary: Option<OsString>,
+    pub(crate) trace: Option<PathBuf>,
+    /// For how long the program's regions and tasks work with one thread.
+    pub(crate) work_alone: Option<Duration>,
     pub(crate) allocator: usize,
 }
 
@@ -85,6 +107,7 @@ static BEFORE_MAIN: extern "C" fn(i32, *const *const u8, *const *const u8) = {
         processors();
         crate::places::allowed();
         get();
+        crate::report::begin();
         crate::process::watch_forks();
     }
     before_main
@@ -252,8 +275,7 @@ fn read() -> Settings {
         bind: bind.unwrap_or(u8::from(places.is_some())),
         default_device: parsed("OMP_DEFAULT_DEVICE", |text| number(text, 0)).unwrap_or(0),
     };
-    let strategy = vicus::environment::strategy()
-        .and_then(|strategy| strategy.map_err(|error| complain(&format!("VICUS_STRATEGY is left out: {error}"))).ok());
+    let strategy = vicus::environment::strategy().and_then(|strategy| told(strategy, "VICUS_STRATEGY"));
     Settings {
         icv,
         threads_by_level,
@@ -275,7 +297,15 @@ fn read() -> Settings {
         })
         .flatten(),
         allocator: parsed("OMP_ALLOCATOR", allocator).unwrap_or(1),
+        summary: vicus::environment::summary(),
+        trace: vicus::environment::trace(),
+        work_alone: vicus::environment::summary_alone().and_then(|time| told(time, "VICUS_SUMMARY_ALONE_MS")),
     }
+}
+
+/// A variable of Vicus, or a complaint.
+fn told<T>(value: Result<T, String>, name: &str) -> Option<T> {
+    value.map_err(|error| complain(&format!("{name} is left out: {error}"))).ok()
 }
 
 impl Settings {
@@ -292,7 +322,7 @@ impl Settings {
         let Schedule { kind, is_monotonic, chunk } = self.icv.schedule;
         let name = match kind {
             Kind::Static => "STATIC",
-            Kind::Dynamic => "DYNAMIC",
+            Kind::Dynamic | Kind::Returning => "DYNAMIC",
             Kind::Guided => "GUIDED",
             Kind::Auto => "AUTO",
         };

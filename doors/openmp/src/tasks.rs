@@ -3,6 +3,7 @@
 //!
 //! Outside of all regions there is no team whose threads could run tasks: they run at once.
 
+use crate::report;
 use crate::settings;
 use crate::thread::{Group, Task, Thread, here};
 use crate::wait::{Backoff, KeepErrno, Lock, wait_until};
@@ -251,6 +252,10 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
     let affinity = unsafe { std::mem::take(&mut (*record).affinity) };
     if !affinity.is_empty() {
         new = new.touches(&affinity);
+        if report::is_on() {
+            // For the summary, when it runs.
+            unsafe { (*record).affinity = affinity };
+        }
     }
     if !accesses.is_empty() {
         new = new.follows(&accesses);
@@ -302,7 +307,7 @@ pub(crate) fn call_at_once(thread: &mut Thread, function: Function, data: *mut u
         None
     };
     let outer = std::mem::replace(&mut thread.task, &raw mut task);
-    unsafe { function(data) };
+    report::in_task(|| function as usize, || unsafe { function(data) });
     here().task = outer;
     if let Some(included) = included {
         end_child(included);
@@ -317,13 +322,21 @@ pub(crate) fn call_at_once(thread: &mut Thread, function: Function, data: *mut u
 unsafe fn run(thread: &mut Thread, record: *mut Record) {
     unsafe {
         let outer = std::mem::replace(&mut thread.task, &raw mut (*record).task);
-        if (*record).task.kmp.is_null() {
-            if let Some(function) = (*record).function {
-                function((*record).data);
-            }
-        } else {
-            crate::kmpc::tasks::run(record);
+        if report::is_on() && !(*record).affinity.is_empty() {
+            report::note_bytes(report::function_of(record), &(*record).affinity);
         }
+        report::in_task(
+            || report::function_of(record),
+            || {
+                if (*record).task.kmp.is_null() {
+                    if let Some(function) = (*record).function {
+                        function((*record).data);
+                    }
+                } else {
+                    crate::kmpc::tasks::run(record);
+                }
+            },
+        );
         thread.task = outer;
         free(thread, record);
     }
@@ -444,7 +457,7 @@ pub(crate) fn fulfil(event: *const Event) {
 pub(crate) fn wait() {
     if here().is_seated {
         let _errno = KeepErrno::new();
-        wait_for_children();
+        report::waiting(wait_for_children);
     }
 }
 
@@ -452,7 +465,7 @@ pub(crate) fn wait() {
 pub(crate) fn wait_for(accesses: &[Access]) {
     if here().is_seated {
         let _errno = KeepErrno::new();
-        wait_for_earlier(accesses);
+        report::waiting(|| wait_for_earlier(accesses));
     }
 }
 
@@ -460,7 +473,7 @@ pub(crate) fn wait_for(accesses: &[Access]) {
 pub(crate) fn give_way() {
     if here().is_seated {
         let _errno = KeepErrno::new();
-        yield_to_descendants();
+        report::waiting(yield_to_descendants);
     }
     let _errno = KeepErrno::new();
     unsafe { libc::sched_yield() };
@@ -492,7 +505,7 @@ pub(crate) fn end_group() {
     let group = unsafe { Box::from_raw(group.as_ptr()) };
     if group.is_open {
         let _errno = KeepErrno::new();
-        close_group();
+        report::waiting(close_group);
     }
     task.group = group.outer;
     crate::reductions::finish(&group);

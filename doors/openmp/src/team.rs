@@ -9,10 +9,11 @@
 //! thread's membership in them: a region makes nothing. Between two regions, threads wait at their docks; they spin for a moment and then
 //! sleep.
 
+use crate::report::{self, Spent};
 use crate::settings::{self, complain};
 use crate::thread::{BUSY, Group, Icv, Task, Thread, here};
 use crate::wait::{KeepErrno, sleep_on, wake};
-use crate::work::{LoopStart, Slot};
+use crate::work::{LoopStart, REMEMBERED, Site, Slot};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -49,6 +50,8 @@ pub(crate) struct Team {
     /// How many loops and singles earlier regions had, and how often their threads waited for each other.
     before: Cell<(u64, u64, u64)>,
     pub(crate) ring: Box<[Slot]>,
+    /// The loops that it remembers.
+    pub(crate) sites: Box<[Site]>,
     pub(crate) singles: AtomicU64,
     /// What `copyprivate` passes on.
     pub(crate) copy: AtomicPtr<u8>,
@@ -97,7 +100,8 @@ impl Team {
             group: Cell::new(ptr::null_mut()),
             league: Cell::new((0, 1)),
             before: Cell::new((0, 0, 0)),
-            ring: (0..ring).map(|at| Slot::new(at as u64)).collect(),
+            ring: (0..ring).map(|at| Slot::new(at as u64, if size > 1 { size } else { 0 })).collect(),
+            sites: (0..if size > 1 { REMEMBERED } else { 0 }).map(|_| Site::new(size)).collect(),
             singles: AtomicU64::new(0),
             copy: AtomicPtr::new(ptr::null_mut()),
             shared_reductions: [const { AtomicPtr::new(ptr::null_mut()) }; 2],
@@ -120,10 +124,26 @@ impl Team {
     /// A team of this size, with a plan of its own.
     fn new(size: u32) -> &'static Team {
         let builder = vicus::machine::Runtime::builder().defaults(vicus::environment::defaults());
-        let builder = builder.threads(size as usize).quiet();
+        let mut builder = builder.threads(size as usize).quiet();
+        if report::is_on() {
+            builder = builder.count_takes();
+        }
+        if let Some(events) = report::events() {
+            builder = builder.record(events);
+        }
         let team = builder.strategy(strategy(size)).team();
         let team = team.unwrap_or_else(|error| crate::settings::fail(&format!("no team of {size} threads: {error}")));
+        report::keep_team(&team);
         Box::leak(Box::new(Team::with(size, Some(team))))
+    }
+
+    /// The address of the function of its region; 0 if the region has none.
+    pub(crate) fn function_address(&self) -> usize {
+        match self.function.get() {
+            Function::Gomp(function, _) => function as usize,
+            Function::Kmpc(function, ..) => function.addr(),
+            Function::None => 0,
+        }
     }
 
     /// What the thread of a number keeps here.
@@ -400,8 +420,13 @@ fn enter(thread: &mut Thread, team: &Team, number: u32) {
         crate::places::display();
     }
     member.run(|| {
+        let outer =
+            report::is_on().then(|| report::spend(Spent::Region(team.function_address()), u64::from(number == 0)));
         call(team);
-        end_region();
+        report::waiting(end_region);
+        if let Some(outer) = outer {
+            report::spend(outer, 0);
+        }
     });
     thread.is_seated = false;
 }
@@ -465,7 +490,7 @@ pub(crate) fn barrier() -> bool {
         let number = thread.gathers + 1;
         team.barriers[number as usize % team.barriers.len()].store(number, Ordering::Relaxed);
     }
-    gather();
+    report::waiting(gather);
     thread.gathers += 1;
     cancels && team.is_cancelled.load(Ordering::Relaxed)
 }

@@ -107,6 +107,8 @@ pub(crate) struct Thread {
     /// Regions of one thread and tasks that a compiler begins and ends by calls of their own.
     pub(crate) serialized: Vec<crate::kmpc::fork::Serialized>,
     pub(crate) included: Vec<(Option<vicus::team::Included>, *mut Task)>,
+    /// What its time is spent on, or null: see [`crate::report`].
+    pub(crate) account: *const crate::report::Account,
     /// What clang's programs keep for each thread, by the address of the variable.
     pub(crate) private: Vec<(*mut u8, *mut u8)>,
 }
@@ -152,6 +154,7 @@ impl Thread {
             initial_task: Task::initial(),
             serialized: Vec::new(),
             included: Vec::new(),
+            account: ptr::null(),
             private: Vec::new(),
         });
         thread.task = &raw mut thread.initial_task;

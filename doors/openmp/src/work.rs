@@ -4,8 +4,13 @@
 //! All threads of a team come to the same loops in the same order. So each counts them, and the number of a loop says which of the
 //! team's slots has what its threads share. The first thread that comes prepares the slot, the last one that leaves frees it for a later
 //! loop. Iterations are counted from 0; the callers know what they stand for.
+//!
+//! A dynamic loop that need not be in order is a *returning* one: each thread has a share of it, the same as the last time, and takes from
+//! others when it has run that. So iterations find their data in the caches and on the node where they were the last time. A loop is known by
+//! its region's function and its bounds: two loops of a region with the same bounds mostly go over the same data.
 
 use crate::settings::Kind;
+use crate::team::Team;
 use crate::thread::{Thread, here};
 use crate::wait::wait_until;
 use std::cell::Cell;
@@ -27,6 +32,66 @@ pub(crate) struct Slot {
     next: Line<AtomicU64>,
     /// The first iteration of the part whose turn it is.
     turn: Line<AtomicU64>,
+    /// Of a returning loop, by thread: the chunks that it is to run, of which others may take the last ones.
+    shares: Box<[Line<Share>]>,
+}
+
+/// A thread's share of a returning loop.
+#[derive(Default)]
+struct Share {
+    /// The first chunk, and in the upper half the one behind the last.
+    range: AtomicU64,
+    /// How many chunks the thread has run, when it has left.
+    ran: AtomicU32,
+}
+
+impl Share {
+    fn set(&self, low: u32, high: u32) {
+        self.range.store(Share::word(low, high), Ordering::Relaxed);
+    }
+
+    fn word(low: u32, high: u32) -> u64 {
+        u64::from(low) | u64::from(high) << 32
+    }
+
+    fn range(word: u64) -> (u32, u32) {
+        (word as u32, (word >> 32) as u32)
+    }
+
+    /// Takes chunks from it: `cut` says of what there is how much stays, and what is taken. `None` if there is nothing.
+    fn take<R>(&self, cut: impl Fn(u32, u32) -> (u64, R)) -> Option<R> {
+        let mut word = self.range.load(Ordering::Relaxed);
+        loop {
+            let (low, high) = Share::range(word);
+            if low >= high {
+                return None;
+            }
+            let (stays, taken) = cut(low, high);
+            // Relaxed: which thread runs a chunk says nothing of other memory. A range that comes back is a range of chunks that no thread
+            // has run.
+            match self.range.compare_exchange_weak(word, stays, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(taken),
+                Err(now) => word = now,
+            }
+        }
+    }
+}
+
+/// How many loops a team remembers.
+pub(crate) const REMEMBERED: usize = 64;
+
+/// How many chunks of a loop each thread had the last time. It is written and read without a lock: what does not add up to the loop's
+/// chunks, because two loops have met here, is left out.
+pub(crate) struct Site {
+    /// The loop, by its region's function and its bounds, as a hash.
+    key: AtomicU64,
+    chunks: Box<[AtomicU32]>,
+}
+
+impl Site {
+    pub(crate) fn new(threads: u32) -> Site {
+        Site { key: AtomicU64::new(0), chunks: (0..threads).map(|_| AtomicU32::new(0)).collect() }
+    }
 }
 
 #[repr(align(64))]
@@ -36,7 +101,8 @@ const BEGINS: u64 = 1;
 const READY: u64 = 2;
 
 impl Slot {
-    pub(crate) fn new(number: u64) -> Slot {
+    /// For so many threads.
+    pub(crate) fn new(number: u64, threads: u32) -> Slot {
         Slot {
             state: AtomicU64::new(4 * number),
             left: AtomicU32::new(0),
@@ -45,6 +111,7 @@ impl Slot {
             across: Cell::new(ptr::null_mut()),
             next: Line(AtomicU64::new(0)),
             turn: Line(AtomicU64::new(0)),
+            shares: (0..threads).map(|_| Line(Share::default())).collect(),
         }
     }
 
@@ -132,6 +199,8 @@ pub(crate) struct Loop {
     number: u64,
     /// How many parts the thread has had.
     parts: u64,
+    /// How many chunks of a returning loop it has run.
+    ran: u32,
     /// The iterations of its part.
     pub(crate) low: u64,
     pub(crate) high: u64,
@@ -139,7 +208,7 @@ pub(crate) struct Loop {
 
 impl Loop {
     pub(crate) const fn none() -> Loop {
-        Loop { start: LoopStart::EMPTY, slot: ptr::null(), number: 0, parts: 0, low: 0, high: 0 }
+        Loop { start: LoopStart::EMPTY, slot: ptr::null(), number: 0, parts: 0, ran: 0, low: 0, high: 0 }
     }
 
     pub(crate) fn is_none(&self) -> bool {
@@ -160,7 +229,9 @@ pub(crate) fn begin(thread: &mut Thread, start: LoopStart) {
 
 /// The thread comes to a loop. The first one that comes prepares what they share.
 pub(crate) fn join(thread: &mut Thread, start: LoopStart, prepare: impl FnOnce(&Slot)) -> Loop {
-    let ring = &thread.team().ring;
+    let team = thread.team();
+    let start = settled(start, u64::from(team.size));
+    let ring = &team.ring;
     let number = thread.loops;
     thread.loops += 1;
     let slot = &ring[number as usize % ring.len()];
@@ -177,6 +248,9 @@ pub(crate) fn join(thread: &mut Thread, start: LoopStart, prepare: impl FnOnce(&
         let claimed = state == free
             && slot.state.compare_exchange(free, free + BEGINS, Ordering::Acquire, Ordering::Acquire).is_ok();
         if claimed {
+            if start.kind == Kind::Returning {
+                deal(team, slot, &start);
+            }
             prepare(slot);
             // Release: the others see what was prepared.
             slot.state.store(free + READY, Ordering::Release);
@@ -184,7 +258,86 @@ pub(crate) fn join(thread: &mut Thread, start: LoopStart, prepare: impl FnOnce(&
             wait_until(|| slot.state.load(Ordering::Acquire) == free + READY);
         }
     }
-    Loop { start, slot, number, parts: 0, low: 0, high: 0 }
+    Loop { start, slot, number, parts: 0, ran: 0, low: 0, high: 0 }
+}
+
+/// How many chunks of a returning loop are in shares: all but the last one, which is given out when no other is left. A thread that has
+/// run it gets none any more: gcc's code for `lastprivate` takes the last iteration that a thread has run, if that is the loop's last one.
+fn chunks(start: &LoopStart) -> u64 {
+    start.count.div_ceil(start.chunk.max(1)).saturating_sub(1)
+}
+
+/// A loop of one thread has all in order anyway; one of more chunks than a share can count is dealt out in order, as those that must be.
+fn settled(start: LoopStart, threads: u64) -> LoopStart {
+    let is_returning =
+        start.kind == Kind::Returning && !start.is_ordered && threads > 1 && chunks(&start) <= u64::from(u32::MAX);
+    LoopStart { kind: if is_returning { start.kind } else { start.kind.monotonic() }, ..start }
+}
+
+/// Where the team remembers a loop.
+fn site<'a>(team: &'a Team, start: &LoopStart) -> (&'a Site, u64) {
+    let words = [team.function_address() as u64, start.first, start.step, start.count, start.chunk];
+    let key = words.iter().fold(1, |key: u64, word| (key.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95));
+    (&team.sites[(key >> 58) as usize % REMEMBERED], key)
+}
+
+/// Gives each thread the share that it had the last time; the first time, equal ones.
+fn deal(team: &Team, slot: &Slot, start: &LoopStart) {
+    let all = chunks(start);
+    let (site, key) = site(team, start);
+    let remembered = || site.chunks.iter().map(|chunks| chunks.load(Ordering::Relaxed));
+    let is_known = site.key.load(Ordering::Relaxed) == key && remembered().map(u64::from).sum::<u64>() == all;
+    let equal = |number: u32| {
+        let (number, threads) = (u64::from(number), u64::from(team.size));
+        (all / threads + u64::from(number < all % threads)) as u32
+    };
+    let mut low: u32 = 0;
+    for (number, share) in (0..).zip(&slot.shares) {
+        let chunks = if is_known { site.chunks[number as usize].load(Ordering::Relaxed) } else { equal(number) };
+        // The sum was another one a moment ago if two loops meet here: no chunk must be left out or there twice.
+        let high = if number + 1 == team.size { all as u32 } else { low.saturating_add(chunks).min(all as u32) };
+        share.0.set(low, high);
+        share.0.ran.store(0, Ordering::Relaxed);
+        low = high;
+    }
+}
+
+/// The next chunk for a thread: of its own share, else half of what another one has left, from its end.
+fn take(slot: &Slot, number: usize) -> Option<u32> {
+    let own = &slot.shares[number].0;
+    own.take(|low, high| (Share::word(low + 1, high), low)).or_else(|| {
+        let (before, behind) = slot.shares.split_at(number);
+        let (low, high) = behind[1..].iter().chain(before).find_map(|other| {
+            other.0.take(|low, high| {
+                let cut = high - (high - low).div_ceil(2);
+                (Share::word(low, cut), (cut, high))
+            })
+        })?;
+        own.set(low + 1, high);
+        Some(low)
+    })
+}
+
+/// The last thread has left a returning loop. Half of the way to what each has run: the next time may be as the times before.
+fn remember(team: &Team, slot: &Slot, start: &LoopStart) {
+    let all = chunks(start);
+    let ran = || slot.shares.iter().map(|share| share.0.ran.load(Ordering::Relaxed));
+    if ran().map(u64::from).sum::<u64>() != all {
+        // It was cancelled.
+        return;
+    }
+    let (site, key) = site(team, start);
+    let threads = u64::from(team.size);
+    let is_known = site.key.load(Ordering::Relaxed) == key;
+    let mut rest = all as u32;
+    for ((number, chunks), ran) in (0..).zip(&site.chunks).zip(ran()) {
+        let equal = (all / threads + u64::from(number < all % threads)) as u32;
+        let before = if is_known { chunks.load(Ordering::Relaxed) } else { equal };
+        let now = if number + 1 == threads { rest } else { before.midpoint(ran).min(rest) };
+        chunks.store(now, Ordering::Relaxed);
+        rest -= now;
+    }
+    site.key.store(key, Ordering::Relaxed);
 }
 
 /// The next part of the loop for the thread: its iterations are `low..high`. Whether there is one.
@@ -220,6 +373,16 @@ pub(crate) fn next(thread: &mut Thread) -> bool {
                 slot.next.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).unwrap_or(count)
             };
             Some((low, low.saturating_add(chunk)))
+        }
+        Kind::Returning => {
+            let chunk = chunk.max(1);
+            let has_last = work.parts > 0 && work.high == count;
+            let at = if has_last { None } else { take(slot, number as usize).map(u64::from) };
+            work.ran += u32::from(at.is_some());
+            let is_last =
+                || !has_last && slot.next.0.load(Ordering::Relaxed) == 0 && slot.next.0.swap(1, Ordering::Relaxed) == 0;
+            at.or_else(|| is_last().then(|| chunks(&work.start)))
+                .map(|at| (at * chunk, (at * chunk).saturating_add(chunk)))
         }
         Kind::Guided => {
             let take = |next: u64| {
@@ -260,8 +423,15 @@ pub(crate) fn part(thread: &Thread, work: &Loop) {
     }
     let slot = work.slot();
     let team = thread.team();
+    let is_returning = work.start.kind == Kind::Returning;
+    if is_returning {
+        slot.shares[thread.number as usize].0.ran.store(work.ran, Ordering::Relaxed);
+    }
     // Acquire and release: the last one sees what all have done there.
     if slot.left.fetch_add(1, Ordering::AcqRel) + 1 == team.size {
+        if is_returning {
+            remember(team, slot, &work.start);
+        }
         slot.clear();
         slot.left.store(0, Ordering::Relaxed);
         slot.state.store(4 * (work.number + team.ring.len() as u64), Ordering::Release);

@@ -182,6 +182,7 @@ fn wrong_settings_are_told_of_and_left_out() {
         ("OMP_PROC_BIND", "glue"),
         ("OMP_WAIT_POLICY", "lazy"),
         ("VICUS_STRATEGY", "none"),
+        ("VICUS_SUMMARY_ALONE_MS", "-1"),
     ];
     let mut command = Command::new(&program);
     let output = command.env("LD_PRELOAD", library()).envs(wrong).output().expect("the program was compiled");
@@ -191,10 +192,92 @@ fn wrong_settings_are_told_of_and_left_out() {
     let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("libvicus_omp: ")).collect();
     assert_eq!(lines.len(), wrong.len(), "{said}");
     for (name, value) in wrong {
-        let value = if name == "VICUS_STRATEGY" { "" } else { &format!("={value}") };
+        let value = if name.starts_with("VICUS_") { "" } else { &format!("={value}") };
         let begin = format!("libvicus_omp: {name}{value} is left out: ");
         assert!(lines.iter().any(|line| line.starts_with(&begin)), "{begin}: {said}");
     }
+}
+
+/// A file for a test.
+fn scratch(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let _ = fs::remove_file(&path);
+    path
+}
+
+/// However the program ends: other threads sleep at their docks, or wait in the region that one of them ends the process in.
+#[test]
+fn a_program_is_told_what_its_tasks_cost() {
+    let (summary, trace) = (scratch("summary"), scratch("trace"));
+    for compiler in for_c() {
+        let program = compile(compiler, "report.c").expect("it can be compiled");
+        for strategy in STRATEGIES {
+            for threads in [1, 2, 3, 8] {
+                for end in ["return", "exit"] {
+                    let what = format!("{}, {strategy}, {threads} threads, {end}", compiler.name);
+                    let mut command = Command::new(&program);
+                    command.arg(end).env("LD_PRELOAD", library()).env("VICUS_STRATEGY", strategy);
+                    command.env("OMP_NUM_THREADS", threads.to_string());
+                    command.env("VICUS_SUMMARY", &summary).env("VICUS_TRACE", &trace);
+                    command.env("VICUS_SUMMARY_ALONE_MS", "1000000");
+                    let output = command.output().expect("the program was compiled");
+                    let shown = String::from_utf8_lossy(&output.stderr).into_owned();
+                    assert!(output.status.success(), "{what}: {shown}");
+                    assert_eq!(shown, "", "{what}");
+                    let said = fs::read_to_string(&summary).expect("it writes a summary");
+                    let has = |text: &str| assert!(said.contains(text), "{what}: no `{text}` in\n{said}");
+                    has(&format!(", strategy {strategy}"));
+                    has("vicus: 200 tasks, ");
+                    has("work inflation 0.00");
+                    if compiler.name == "gcc" {
+                        has("100 addresses came without a length");
+                        has(" region main._omp_fn.0\n");
+                        has(" task main._omp_fn.1\n");
+                    } else {
+                        has("100 of 200 tasks say so");
+                        has(" task .omp_task_entry.");
+                    }
+                    // The sums of the columns: work of tasks is at most all work.
+                    let counts: u64 = said
+                        .lines()
+                        .filter(|line| line.contains(" task "))
+                        .map(|line| {
+                            line.split_whitespace().nth(3).and_then(|count| count.parse::<u64>().ok()).expect("a count")
+                        })
+                        .sum();
+                    assert_eq!(counts, 200, "{what}:\n{said}");
+                    let bytes = fs::read(&trace).expect("it writes a trace");
+                    let trace = vicus::trace::Trace::read_from(&mut &bytes[..]).expect("a trace can be read");
+                    assert_eq!(trace.check(), [], "{what}");
+                    assert_eq!(trace.header().seats.len(), threads, "{what}");
+                    assert!(trace.lost() == 0 && trace.merged().count() > 200, "{what}");
+                }
+            }
+        }
+    }
+    let _ = (fs::remove_file(summary), fs::remove_file(trace));
+}
+
+/// All kinds of tasks, teams within teams, cancelled ones, and forks: what is recorded of them breaks no rule.
+#[test]
+fn traces_of_all_constructs_are_sound() {
+    let trace = scratch("sound");
+    for compiler in for_c() {
+        for file in ["tasks.c", "cancel.c", "regions.c", "process.c"] {
+            let program = compile(compiler, file).expect("it can be compiled");
+            for strategy in STRATEGIES {
+                let path = trace.display().to_string();
+                let variables = [("VICUS_TRACE", path.as_str()), ("OMP_CANCELLATION", "true")];
+                let (status, said) = run(&program, strategy, 3, &variables);
+                let what = format!("{file} by {}, {strategy}: {said}", compiler.name);
+                assert_eq!(status, Some(0), "{what}");
+                let bytes = fs::read(&trace).expect("it writes a trace");
+                let trace = vicus::trace::Trace::read_from(&mut &bytes[..]).expect("a trace can be read");
+                assert_eq!(trace.check(), [], "{what}");
+            }
+        }
+    }
+    let _ = fs::remove_file(trace);
 }
 
 /// A program that was linked with gcc's or clang's library asks for versions; one that lacks some is refused by the loader.

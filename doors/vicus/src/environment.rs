@@ -7,9 +7,12 @@
 //! | `VICUS_ALLOCATOR` | `vicus`, or `system` to leave all vectors and columns to the system's allocator | `vicus` |
 //! | `VICUS_DECAY_MS` | after how many milliseconds freed memory goes back to the system if it is not used again | 10000 |
 //! | `VICUS_LATENCY_FILE` | the file in which `vicinity` keeps the latencies that it measures | one for each machine in `$XDG_CACHE_HOME/vicus`, or `~/.cache/vicus` |
+//! | `VICUS_SUMMARY` | `1`: an OpenMP program tells on standard error at its end what its time was spent on; or the file that has it then | nothing |
+//! | `VICUS_SUMMARY_ALONE_MS` | how long its regions and tasks work with one thread, for the work inflation in that summary | unknown |
+//! | `VICUS_TRACE` | the file to which an OpenMP program writes its trace at its end | none |
 //! | `VICUS_HASH_SEED` | the key of the hashes of terms and rows, of `vicus query`; the same number gives the same tables | a random number |
 //!
-//! A variable that is empty counts as unset. All but the last are read when [`Runtime::builder`](crate::Runtime::builder) makes a
+//! A variable that is empty counts as unset. All but the last four are read when [`Runtime::builder`](crate::Runtime::builder) makes a
 //! builder; what the program then says to the builder overrides them. A wrong value is a warning of the runtime that needs it, and of
 //! no other ([`Runtime::warnings`](crate::Runtime#method.warnings)). `VICUS_HASH_SEED` is for programs that load data: they call
 //! [`hash_seed`].
@@ -18,6 +21,7 @@ use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 use vicus_machine::{Defaults, LatencyFile};
 use vicus_schedule::{Setting, Settings};
 
@@ -57,6 +61,23 @@ const STRATEGY: &str = "VICUS_STRATEGY";
 pub fn hash_seed() -> Option<Result<u64, String>> {
     let seed = text("VICUS_HASH_SEED")?.parse();
     Some(seed.map_err(|_| "VICUS_HASH_SEED: expected a whole number from 0 to 18446744073709551615".to_owned()))
+}
+
+/// The file for a summary that `VICUS_SUMMARY` names, or `1` for standard error; `None` also if it is `0`.
+pub fn summary() -> Option<OsString> {
+    variable("VICUS_SUMMARY").filter(|value| value != "0")
+}
+
+/// The milliseconds of `VICUS_SUMMARY_ALONE_MS`, or what is wrong with its value.
+pub fn summary_alone() -> Option<Result<Duration, String>> {
+    let ms = text("VICUS_SUMMARY_ALONE_MS")?.parse().ok();
+    let time = ms.and_then(|ms: f64| Duration::try_from_secs_f64(ms / 1e3).ok());
+    Some(time.ok_or_else(|| "VICUS_SUMMARY_ALONE_MS: expected a number of milliseconds".to_owned()))
+}
+
+/// The file for a trace that `VICUS_TRACE` names.
+pub fn trace() -> Option<PathBuf> {
+    variable("VICUS_TRACE").map(PathBuf::from)
 }
 
 fn allocator_places() -> Option<Result<bool, String>> {

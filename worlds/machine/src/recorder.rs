@@ -1,6 +1,7 @@
 //! Records the events of a seat, if the runtime was asked to; otherwise each call is one test of a flag.
 //!
-//! Recording takes no lock and allocates nothing. The Lamport clock travels with the box (a word in its cell), with the envelope,
+//! Recording allocates nothing, and takes a lock that each seat has for itself: it is only waited for when a team's logs are collected while
+//! its threads go on. The Lamport clock travels with the box (a word in its cell), with the envelope,
 //! and with the wake (a word for each pool). All closures share one word: a seat that queues or ends a closure raises it; a seat
 //! that begins one, has waited for some, or spawns or queues one that depends on others by its data observes it. That orders more
 //! than necessary, and never an effect before its cause.
@@ -10,8 +11,8 @@
 use crate::runtime::Shared;
 use crate::takes::{Level, SeatTakes};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use vicus_flow::{BoxId, ConnectedBox, Desk, Fact, Instance, Model, refusable};
 use vicus_schedule::{Decision, Kind, Plan, PoolId, RequestId, SeatId, TaskHeader, TaskName, TaskRef, Way};
@@ -38,6 +39,11 @@ pub(crate) struct Recording {
     models: Mutex<BTreeMap<usize, Instances>>,
     /// By seat, filled when its thread has left.
     logs: Mutex<Vec<SeatLog>>,
+    /// By seat, the log that its thread records into now.
+    live: Mutex<Vec<Option<Arc<Mutex<Log>>>>>,
+    /// How the numbers of the first seat's closures begin, and by how much they rise.
+    first_number: u32,
+    number_step: u32,
     /// By seat, its decisions, filled when its thread has left. `None`: they are not recorded.
     decisions: Option<Mutex<Vec<Vec<Decision>>>>,
 }
@@ -46,19 +52,47 @@ pub(crate) struct Recording {
 type Instances = (Arc<Model>, Vec<u32>);
 
 impl Recording {
-    pub(crate) fn new(events_per_seat: Option<usize>, decides: bool, plan: &Plan, machine: &Topology) -> Recording {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    /// `team`: the members of all teams of the process have one clock and different numbers, so that their logs make one trace.
+    pub(crate) fn new(
+        events_per_seat: Option<usize>,
+        decides: bool,
+        team: bool,
+        plan: &Plan,
+        machine: &Topology,
+    ) -> Recording {
+        let seats = plan.seats.len();
+        if team {
+            let common = common();
+            let first = common.seats.fetch_add(seats, Ordering::Relaxed) as u32;
+            let own = Recording::from(events_per_seat, decides, plan, machine, (first % TEAM_SEATS, TEAM_SEATS));
+            let (began, started, tasks) = (common.began, common.started.clone(), Arc::clone(&common.tasks));
+            return Recording { began, started, tasks, ..own };
+        }
+        // The number behind the last seat stands for all callers without one.
+        Recording::from(events_per_seat, decides, plan, machine, (0, seats as u32 + 1))
+    }
+
+    fn from(
+        events_per_seat: Option<usize>,
+        decides: bool,
+        plan: &Plan,
+        machine: &Topology,
+        (first_number, number_step): (u32, u32),
+    ) -> Recording {
         Recording {
             began: Instant::now(),
-            started: format!("{}.{:03} s after 1970-01-01 UTC", since.as_secs(), since.subsec_millis()),
+            started: now_said(),
             events_per_seat,
             takes: SeatTakes::of_all(plan, machine),
             wakes: plan.pools.iter().map(|_| AtomicU64::new(0)).collect(),
             tasks: Arc::default(),
             outside: Mutex::new(refusable(|| Log::new(events_per_seat.unwrap_or(0).min(1 << 16)))),
-            numbers: Mutex::new(Numbers::new(plan.seats.len(), plan)),
+            numbers: Mutex::new(Numbers { next: first_number + plan.seats.len() as u32, step: number_step }),
             models: Mutex::new(BTreeMap::new()),
             logs: Mutex::new(vec![SeatLog::default(); plan.seats.len()]),
+            live: Mutex::new(vec![None; plan.seats.len()]),
+            first_number,
+            number_step,
             decisions: decides.then(|| Mutex::new(vec![Vec::new(); plan.seats.len()])),
         }
     }
@@ -111,6 +145,18 @@ impl Recording {
         number
     }
 
+    /// A thread without a seat here queues a task that was held.
+    pub(crate) fn task_released(&self, task: TaskRef) {
+        if !self.keeps_events() {
+            return;
+        }
+        let mut outside = self.outside.lock().expect("nothing panics under this lock");
+        outside.observe(self.tasks.load(Ordering::Acquire));
+        let (who, kind) = (task_of(task.header()), TaskKind::Deferred);
+        let clock = outside.record(self.now(), What::Enqueued { who, kind, by: vicus_trace::BoxId::NONE });
+        self.tasks.fetch_max(clock, Ordering::AcqRel);
+    }
+
     /// A caller without a seat settled a request.
     pub(crate) fn ended(&self, instance: &Instance, outcome: Outcome) {
         if !self.keeps_events() {
@@ -147,7 +193,26 @@ impl Recording {
         decisions.map(|mut decisions| std::mem::take(&mut *decisions)).unwrap_or_default()
     }
 
-    /// The whole recording. To be called when the threads have left.
+    /// A log for the thread that sits down on a seat: a team's former member of that number may have begun it.
+    fn log_of(&self, seat: SeatId) -> Arc<Mutex<Log>> {
+        let new = || Arc::new(Mutex::new(refusable(|| Log::new(self.events_per_seat.unwrap_or(0)))));
+        let mut live = self.live.lock().expect("nothing panics under this lock");
+        Arc::clone(live[seat.index()].get_or_insert_with(new))
+    }
+
+    /// What the threads that are still there have recorded so far. They record no more.
+    pub(crate) fn cut_off(&self) {
+        let live = self.live.lock().expect("nothing panics under this lock");
+        let mut logs = self.logs.lock().expect("nothing panics under this lock");
+        for (log, to) in live.iter().zip(&mut *logs) {
+            if let Some(log) = log {
+                let log = std::mem::replace(&mut *log.lock().expect("nothing panics under this lock"), Log::new(0));
+                *to = log.finish();
+            }
+        }
+    }
+
+    /// The whole recording. To be called when the threads have left, or have been cut off.
     pub(crate) fn collect(&self, plan: &Plan, machine: &Topology) -> Trace {
         let info = |pu: vicus_topology::PuId| {
             let pu = &machine.pus[pu.index()];
@@ -218,11 +283,6 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// A seat's; the number behind the last seat stands for all callers without one.
-    fn new(seat: usize, plan: &Plan) -> Numbers {
-        Numbers { next: seat as u32, step: plan.seats.len() as u32 + 1 }
-    }
-
     fn next(&mut self) -> u32 {
         let number = self.next;
         self.next = number.saturating_add(self.step);
@@ -237,11 +297,40 @@ fn kind_of(kind: Kind) -> TaskKind {
     }
 }
 
+/// What all teams of the process share, so that their logs make one trace.
+struct Common {
+    began: Instant,
+    started: String,
+    tasks: Arc<AtomicU64>,
+    /// How many seats they have had.
+    seats: AtomicUsize,
+}
+
+/// By how much the numbers of a member's tasks rise: half a million for each member of the first 4096.
+const TEAM_SEATS: u32 = 4096;
+
+fn common() -> &'static Common {
+    static COMMON: OnceLock<Common> = OnceLock::new();
+    COMMON.get_or_init(|| Common {
+        began: Instant::now(),
+        started: now_said(),
+        tasks: Arc::default(),
+        seats: AtomicUsize::new(0),
+    })
+}
+
+/// When a recording began, for people.
+fn now_said() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{}.{:03} s after 1970-01-01 UTC", since.as_secs(), since.subsec_millis())
+}
+
 /// One seat's recorder.
 pub(crate) struct Recorder(Option<On>);
 
 struct On {
-    log: Log,
+    /// Shared with who collects it.
+    log: Arc<Mutex<Log>>,
     /// Whether events are kept; otherwise the time isn't asked for.
     keeps_events: bool,
     takes: Arc<SeatTakes>,
@@ -256,6 +345,14 @@ struct On {
 }
 
 impl On {
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().expect("nothing panics under this lock")
+    }
+
+    fn take_log(&self) -> SeatLog {
+        std::mem::replace(&mut *self.log(), Log::new(0)).finish()
+    }
+
     /// The task whose code makes another one now.
     fn by(&self) -> u32 {
         self.open.last().copied().unwrap_or(vicus_trace::BoxId::NONE)
@@ -272,7 +369,7 @@ impl On {
         if !self.keeps_events {
             return 0;
         }
-        self.log.record(self.began.elapsed().as_nanos() as u64, what)
+        self.log().record(self.began.elapsed().as_nanos() as u64, what)
     }
 
     /// Records what has happened to envelopes.
@@ -280,7 +377,7 @@ impl On {
         for fact in desk.facts.drain(..) {
             match fact {
                 Fact::Received { input, rows, pill, stamp } => {
-                    self.log.observe(stamp);
+                    self.log().observe(stamp);
                     self.record(What::EnvelopeReceived { who, input: input as u16, rows: rows as u32, pill });
                 }
                 Fact::Left { input } => {
@@ -312,20 +409,20 @@ impl On {
                 }
             }
         }
-        self.log.observe(desk.clock);
-        desk.clock = self.log.clock();
+        self.log().observe(desk.clock);
+        desk.clock = self.log().clock();
     }
 }
 
 impl Recorder {
     pub(crate) fn new(shared: &Shared, seat: SeatId) -> Recorder {
         let on = |recording: &Recording| On {
-            log: refusable(|| Log::new(recording.events_per_seat.unwrap_or(0))),
+            log: recording.log_of(seat),
             keeps_events: recording.keeps_events(),
             takes: Arc::clone(&recording.takes[seat.index()]),
             began: recording.began,
             tasks: Arc::clone(&recording.tasks),
-            numbers: Numbers::new(seat.index(), &shared.plan),
+            numbers: Numbers { next: recording.first_number + seat.index() as u32, step: recording.number_step },
             decisions: recording.decisions.is_some().then(Vec::new),
             open: Vec::new(),
         };
@@ -350,7 +447,7 @@ impl Recorder {
     }
 
     pub(crate) fn clock(&self) -> u64 {
-        self.0.as_ref().map_or(0, |on| on.log.clock())
+        self.0.as_ref().map_or(0, |on| on.log().clock())
     }
 
     /// A box is about to be put into a queue.
@@ -358,7 +455,7 @@ impl Recorder {
     pub(crate) fn enqueued(&mut self, instance: &Instance, index: BoxId, kind: Kind, by: BoxId) {
         if let Some(on) = &mut self.0 {
             let kind = kind_of(kind);
-            on.log.observe(instance.clock(index));
+            on.log().observe(instance.clock(index));
             let clock = on.record(What::Enqueued { who: box_id(instance, index), kind, by: by.index() as u32 });
             instance.raise_clock(index, clock);
         }
@@ -442,6 +539,38 @@ impl Recorder {
         }
     }
 
+    /// A member of a team begins its part of a region, a task that was in no queue. `slept`: since its last one it has done nothing here.
+    #[cold]
+    pub(crate) fn member_begins(&mut self, request: RequestId, slept: bool) -> u32 {
+        let number = self.number();
+        let who = vicus_trace::BoxId::task(request.0 as u32, number);
+        if let Some(on) = &mut self.0
+            && on.keeps_events
+        {
+            if slept {
+                on.record(What::SleepEnds);
+            }
+            on.record(What::Enqueued { who, kind: TaskKind::Immediate, by: vicus_trace::BoxId::NONE });
+            on.record(What::Taken { who, rule: 0, far: false });
+            on.record(What::UserCodeBegins { who });
+            on.open.push(who.index);
+        }
+        number
+    }
+
+    /// A member's part of a region is over. It sleeps, as far as this seat is concerned.
+    #[cold]
+    pub(crate) fn member_ends(&mut self, request: RequestId, number: u32) {
+        let who = vicus_trace::BoxId::task(request.0 as u32, number);
+        if let Some(on) = &mut self.0
+            && on.keeps_events
+        {
+            on.close(who.index);
+            self.task_causes(What::UserCodeEnds { who });
+            self.record(What::SleepBegins);
+        }
+    }
+
     /// A closure's code is called by the task that made it, as a part of that task's time.
     #[cold]
     pub(crate) fn task_begins_here(&mut self, task: TaskRef) {
@@ -461,7 +590,7 @@ impl Recorder {
     /// The events of this seat so far come before those of seats that wait for its closure.
     pub(crate) fn turn_ends(&mut self) {
         if let Some(on) = self.0.as_ref().filter(|on| on.keeps_events) {
-            on.tasks.fetch_max(on.log.clock(), Ordering::AcqRel);
+            on.tasks.fetch_max(on.log().clock(), Ordering::AcqRel);
         }
     }
 
@@ -469,7 +598,7 @@ impl Recorder {
     #[inline]
     pub(crate) fn observe_tasks(&mut self) {
         if let Some(on) = &mut self.0 {
-            on.log.observe(on.tasks.load(Ordering::Acquire));
+            on.log().observe(on.tasks.load(Ordering::Acquire));
         }
     }
 
@@ -502,7 +631,7 @@ impl Recorder {
         self.record_decision(|| Decision::Runs(name_of_box(instance, index), way));
         if let Some(on) = &mut self.0 {
             on.takes.take(way);
-            on.log.observe(instance.clock(index));
+            on.log().observe(instance.clock(index));
             on.record(What::Taken { who: box_id(instance, index), rule: way.rule(), far });
         }
     }
@@ -510,7 +639,7 @@ impl Recorder {
     #[inline]
     pub(crate) fn invocation_begins(&mut self, instance: &Instance, index: BoxId, desk: &mut Desk) {
         if let Some(on) = &mut self.0 {
-            on.log.observe(desk.clock);
+            on.log().observe(desk.clock);
             on.record(What::InvocationBegins { who: box_id(instance, index) });
             on.record_facts(box_id(instance, index), desk);
         }
@@ -530,7 +659,7 @@ impl Recorder {
             on.close(index.index() as u32);
             on.record_facts(box_id(instance, index), desk);
             on.record(What::UserCodeEnds { who: box_id(instance, index) });
-            desk.clock = on.log.clock();
+            desk.clock = on.log().clock();
         }
     }
 
@@ -539,14 +668,14 @@ impl Recorder {
         if let Some(on) = &mut self.0 {
             on.record_facts(box_id(instance, index), desk);
             on.record(What::InvocationEnds { who: box_id(instance, index) });
-            desk.clock = on.log.clock();
+            desk.clock = on.log().clock();
         }
     }
 
     pub(crate) fn request_ended(&mut self, instance: &Instance, outcome: Outcome) {
         if let Some(on) = &mut self.0 {
             for index in 0..instance.model().boxes().len() {
-                on.log.observe(instance.clock(instance.box_id(index)));
+                on.log().observe(instance.clock(instance.box_id(index)));
             }
             on.record(What::RequestEnded { request: instance.id().0 as u32, outcome });
         }
@@ -561,7 +690,7 @@ impl Recorder {
 
     pub(crate) fn sleep_ends(&mut self, shared: &Shared, pool: PoolId) {
         if let (Some(on), Some(recording)) = (&mut self.0, &shared.recording) {
-            on.log.observe(recording.wakes[pool.index()].load(Ordering::Acquire));
+            on.log().observe(recording.wakes[pool.index()].load(Ordering::Acquire));
             on.record(What::SleepEnds);
         }
     }
@@ -587,8 +716,9 @@ impl Recorder {
 
     pub(crate) fn hand_in(self, shared: &Shared, seat: SeatId) {
         if let (Some(on), Some(recording)) = (self.0, &shared.recording) {
+            recording.live.lock().expect("nothing panics under this lock")[seat.index()] = None;
             let mut logs = recording.logs.lock().expect("nothing panics under this lock");
-            logs[seat.index()] = on.log.finish();
+            logs[seat.index()] = on.take_log();
             if let (Some(all), Some(own)) = (&recording.decisions, on.decisions) {
                 all.lock().expect("nothing panics under this lock")[seat.index()] = own;
             }

@@ -213,8 +213,9 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         self.chosen.try_start().map(R::from)
     }
 
+    /// What a team's members share.
     pub(crate) fn shared(&self) -> Result<Arc<Shared>, StartError> {
-        self.chosen.shared()
+        self.chosen.shared(true)
     }
 
     /// The plan that its threads would follow, without any thread. Latencies are measured, if they are wanted and not known.
@@ -241,8 +242,8 @@ impl<R> fmt::Debug for RuntimeBuilder<R> {
 }
 
 impl Chosen {
-    /// All that threads share, without any thread.
-    fn shared(&self) -> Result<Arc<Shared>, StartError> {
+    /// All that threads share, without any thread. `team`: of a team.
+    fn shared(&self, team: bool) -> Result<Arc<Shared>, StartError> {
         let mut warnings = Vec::new();
         if let Some(threads) = self.threads.filter(|&threads| threads > MOST_THREADS) {
             let error = std::io::Error::new(ErrorKind::InvalidInput, format!("at most {MOST_THREADS} are planned for"));
@@ -271,7 +272,7 @@ impl Chosen {
             spares,
             lent: plan.seats.iter().map(|_| Lent::default()).collect(),
             recording: (self.events.is_some() || self.counts_takes || self.decides)
-                .then(|| Recording::new(self.events, self.decides, &plan, &topology)),
+                .then(|| Recording::new(self.events, self.decides, team, &plan, &topology)),
             topology,
             memory,
             distribution: self.distribution.clone(),
@@ -299,7 +300,7 @@ impl Chosen {
     }
 
     fn try_start(self) -> Result<Runtime, StartError> {
-        let shared = self.shared()?;
+        let shared = self.shared(false)?;
         let threads = shared.plan.threads();
         // Ends those that have started, if not all can.
         let runtime = Runtime { shared: Arc::clone(&shared) };

@@ -14,15 +14,19 @@
 
 use crate::RuntimeBuilder;
 use crate::heaps;
+use crate::recorder::Recording;
 use crate::runtime::{Runtime, Shared, StartError};
 use crate::sync::{AtomicU64, Ordering, Padded};
+use crate::takes::Level;
 use crate::tasks::{Awaited, wait_for_descendants, wait_for_own};
 use crate::worker::{Worker, in_task, wait, with_shared};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use vicus_schedule::{Plan, RequestId, SeatId};
 use vicus_topology::Topology;
+use vicus_trace::{Header, SeatLog, Trace};
 
 /// Seats for threads of a caller, with a plan of their own.
 ///
@@ -49,6 +53,8 @@ use vicus_topology::Topology;
 #[derive(Clone)]
 pub struct Team {
     shared: Arc<Shared>,
+    /// Its tasks are of one request.
+    request: RequestId,
     /// The members' seats.
     seats: Arc<[SeatId]>,
 }
@@ -62,7 +68,10 @@ impl RuntimeBuilder<Runtime> {
         let shared = self.shared()?;
         let all = shared.plan.seats.iter().enumerate();
         let seats: Arc<[SeatId]> = all.filter(|(_, seat)| !seat.spare).map(|(seat, _)| SeatId::new(seat)).collect();
-        Ok(Team { shared, seats })
+        // Unlike that of any other team, so that traces of several tell their tasks apart.
+        static REQUESTS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        let request = RequestId(REQUESTS.fetch_add(1, Ordering::Relaxed));
+        Ok(Team { shared, request, seats })
     }
 }
 
@@ -87,6 +96,44 @@ impl Team {
         self.shared.warnings()
     }
 
+    /// How many tasks its members have taken up to now; see [`Runtime::takes`](crate::Runtime::takes).
+    pub fn takes(&self) -> BTreeMap<(u8, Level), u64> {
+        self.shared.recording.as_ref().map(Recording::takes).unwrap_or_default()
+    }
+
+    /// What these teams have recorded so far, in one trace: the seats of the first one, then those of the next one; behind
+    /// those of each, the threads from outside that have released tasks of it. Their members may go on,
+    /// and record no more. `None` if none was asked to record ([`RuntimeBuilder::record`]).
+    ///
+    /// ```
+    /// use vicus_machine::{Runtime, Team, spawn_child};
+    ///
+    /// let team = Runtime::builder().threads(1).record(1000).team()?;
+    /// let mut member = team.member(0);
+    /// member.run(|| spawn_child(|| ()));
+    /// let trace = Team::trace([&team]).expect("it was asked to");
+    /// assert!(trace.check().is_empty());
+    /// # Ok::<(), vicus_machine::StartError>(())
+    /// ```
+    pub fn trace<'a>(teams: impl IntoIterator<Item = &'a Team>) -> Option<Trace> {
+        let mut all: Option<(Header, Vec<SeatLog>)> = None;
+        for Team { shared, seats, .. } in teams {
+            let Some(recording) = shared.recording.as_ref().filter(|recording| recording.keeps_events()) else {
+                continue;
+            };
+            recording.cut_off();
+            let trace = recording.collect(&shared.plan, shared.topology());
+            let (header, logs) =
+                all.get_or_insert_with(|| (Header { seats: Vec::new(), ..trace.header().clone() }, Vec::new()));
+            // No thread ever sits on a spare seat. Threads from outside, which come last, release tasks at most.
+            let is_used = |seat: &usize| !trace.logs()[*seat].events.is_empty();
+            let members = seats.iter().map(|seat| seat.index()).chain(Some(trace.logs().len() - 1).filter(is_used));
+            header.seats.extend(members.clone().map(|seat| trace.header().seats[seat]));
+            logs.extend(members.map(|seat| trace.logs()[seat].clone()));
+        }
+        all.map(|(header, logs)| Trace::new(header, logs))
+    }
+
     /// The member of this number, for the calling thread. Each number is for one thread at a time.
     ///
     /// # Panics
@@ -94,7 +141,7 @@ impl Team {
     pub fn member(&self, number: usize) -> Member {
         let mut worker = Box::new(Worker::new(Arc::clone(&self.shared), self.seats[number]));
         worker.is_tied = true;
-        Member { worker }
+        Member { worker, request: self.request, has_run: false }
     }
 }
 
@@ -107,6 +154,9 @@ impl fmt::Debug for Team {
 /// A thread's membership. It stays on its thread.
 pub struct Member {
     worker: Box<Worker>,
+    /// The team's.
+    request: RequestId,
+    has_run: bool,
 }
 
 impl Member {
@@ -115,7 +165,10 @@ impl Member {
     ///
     /// The calling thread may sit on a seat of another team, or of a runtime: what it does there waits meanwhile.
     pub fn run<R>(&mut self, f: impl FnOnce() -> R) -> R {
-        self.worker.begin_alone(TEAM);
+        self.worker.begin_alone(self.request);
+        let has_run = std::mem::replace(&mut self.has_run, true);
+        let (recorder, request) = (&mut self.worker.recorder, self.request);
+        let number = recorder.keeps_events().then(|| recorder.member_begins(request, has_run));
         let result = self.worker.on_seat(|| {
             let result = catch_unwind(AssertUnwindSafe(f));
             let panic = wait_for_descendants();
@@ -125,6 +178,9 @@ impl Member {
                 (Err(panic), _) | (Ok(_), Some(panic)) => Err(panic),
             }
         });
+        if let Some(number) = number {
+            self.worker.recorder.member_ends(request, number);
+        }
         result.unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
@@ -134,9 +190,6 @@ impl fmt::Debug for Member {
         f.debug_struct("Member").field("seat", &self.worker.seat).finish_non_exhaustive()
     }
 }
-
-/// All tasks of a team are of one request.
-const TEAM: RequestId = RequestId(1);
 
 /// Waits until all members of the calling thread's team have called this, and all tasks of the team are over. The thread runs tasks
 /// meanwhile.

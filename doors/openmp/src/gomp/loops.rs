@@ -16,12 +16,23 @@ pub(super) fn runtime() -> (Kind, i64) {
     here().task().icv.schedule.of_loop()
 }
 
+/// The same for a function that gcc calls for such loops: its name says whether they need not be in order.
+pub(super) fn runtime_of(name: &str) -> (Kind, i64) {
+    let (kind, chunk) = runtime();
+    (if name.contains("nonmonotonic") { kind } else { kind.monotonic() }, chunk)
+}
+
 /// A schedule as gcc says it: 0 runtime, 1 static, 2 dynamic, 3 guided, 4 auto, with a bit for monotonic.
 pub(super) fn schedule(number: i64, chunk: i64) -> (Kind, i64) {
+    let (kind, chunk) = any_schedule(number, chunk);
+    (if number & 0x8000_0000 == 0 { kind } else { kind.monotonic() }, chunk)
+}
+
+fn any_schedule(number: i64, chunk: i64) -> (Kind, i64) {
     match number & 0x7fff_ffff {
         0 => runtime(),
         1 => (Kind::Static, chunk),
-        2 => (Kind::Dynamic, chunk),
+        2 => (Kind::Returning, chunk),
         3 => (Kind::Guided, chunk),
         _ => (Kind::Static, 0),
     }
@@ -137,7 +148,7 @@ loops! {
     "GOMP_1.0" Kind::Static, false, GOMP_loop_static_start GOMP_loop_static_next;
     "GOMP_1.0" Kind::Dynamic, false, GOMP_loop_dynamic_start GOMP_loop_dynamic_next;
     "GOMP_1.0" Kind::Guided, false, GOMP_loop_guided_start GOMP_loop_guided_next;
-    "GOMP_4.5" Kind::Dynamic, false, GOMP_loop_nonmonotonic_dynamic_start GOMP_loop_nonmonotonic_dynamic_next;
+    "GOMP_4.5" Kind::Returning, false, GOMP_loop_nonmonotonic_dynamic_start GOMP_loop_nonmonotonic_dynamic_next;
     "GOMP_4.5" Kind::Guided, false, GOMP_loop_nonmonotonic_guided_start GOMP_loop_nonmonotonic_guided_next;
     "GOMP_1.0" Kind::Static, true, GOMP_loop_ordered_static_start GOMP_loop_ordered_static_next;
     "GOMP_1.0" Kind::Dynamic, true, GOMP_loop_ordered_dynamic_start GOMP_loop_ordered_dynamic_next;
@@ -149,7 +160,7 @@ macro_rules! runtime_loops {
         exports! {$(
             $node, "VERSION":
             fn $start(first: i64, end: i64, step: i64, low: *mut i64, high: *mut i64) -> bool {
-                let (kind, chunk) = runtime();
+                let (kind, chunk) = runtime_of(stringify!($start));
                 start(LoopStart::signed(kind, first, end, step, chunk).ordered($is_ordered), low, high)
             }
 
@@ -186,7 +197,7 @@ parallel_loops! {
     "GOMP_4.0" Kind::Static, GOMP_parallel_loop_static;
     "GOMP_4.0" Kind::Dynamic, GOMP_parallel_loop_dynamic;
     "GOMP_4.0" Kind::Guided, GOMP_parallel_loop_guided;
-    "GOMP_4.5" Kind::Dynamic, GOMP_parallel_loop_nonmonotonic_dynamic;
+    "GOMP_4.5" Kind::Returning, GOMP_parallel_loop_nonmonotonic_dynamic;
     "GOMP_4.5" Kind::Guided, GOMP_parallel_loop_nonmonotonic_guided;
 }
 
@@ -195,7 +206,7 @@ macro_rules! parallel_runtime_loops {
         exports! {$(
             $node, "VERSION":
             fn $name(function: Fn, data: *mut u8, threads: u32, first: i64, end: i64, step: i64, flags: u32) {
-                let (kind, chunk) = runtime();
+                let (kind, chunk) = runtime_of(stringify!($name));
                 let start = LoopStart::signed(kind, first, end, step, chunk);
                 super::sync::parallel(function, data, threads, flags, Some(start));
             }
@@ -263,7 +274,7 @@ exports! {
 
     "GOMP_4.5", "VERSION":
     fn GOMP_loop_doacross_runtime_start(count: u32, counts: *const i64, low: *mut i64, high: *mut i64) -> bool {
-        across(count, counts, runtime(), low, high)
+        across(count, counts, runtime_of(""), low, high)
     }
 
     "GOMP_5.0", "VERSION":
@@ -272,6 +283,7 @@ exports! {
         memory: *mut *mut u8,
     ) -> bool {
         let (kind, chunk) = schedule(sched, chunk);
+        let kind = kind.monotonic();
         work::begin_across(here(), || dimensions(count, counts));
         let start = LoopStart::signed(kind, 0, unsafe { *counts }, 1, chunk);
         begin_with(here(), start, reductions, memory);

@@ -263,6 +263,9 @@ unsafe fn said(
             }
         }
         let priority = if flags & PRIORITY != 0 { priority } else { 0 };
+        if crate::report::is_on() && !accesses.is_empty() {
+            crate::report::note_bare(function as usize, accesses.len() as u64, 0);
+        }
         let record = record(here(), function, data);
         (*record).task.is_final |= flags & FINAL != 0;
         (*record).event = event;

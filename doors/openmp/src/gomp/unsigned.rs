@@ -1,6 +1,6 @@
 //! Loops over `unsigned long long`.
 
-use super::loops::{self, begin_with, next, runtime, schedule};
+use super::loops::{self, begin_with, next, runtime_of, schedule};
 use crate::exports::exports;
 use crate::settings::Kind;
 use crate::thread::here;
@@ -47,7 +47,7 @@ loops! {
     "GOMP_2.0" Kind::Static, false, GOMP_loop_ull_static_start GOMP_loop_ull_static_next;
     "GOMP_2.0" Kind::Dynamic, false, GOMP_loop_ull_dynamic_start GOMP_loop_ull_dynamic_next;
     "GOMP_2.0" Kind::Guided, false, GOMP_loop_ull_guided_start GOMP_loop_ull_guided_next;
-    "GOMP_4.5" Kind::Dynamic, false, GOMP_loop_ull_nonmonotonic_dynamic_start GOMP_loop_ull_nonmonotonic_dynamic_next;
+    "GOMP_4.5" Kind::Returning, false, GOMP_loop_ull_nonmonotonic_dynamic_start GOMP_loop_ull_nonmonotonic_dynamic_next;
     "GOMP_4.5" Kind::Guided, false, GOMP_loop_ull_nonmonotonic_guided_start GOMP_loop_ull_nonmonotonic_guided_next;
     "GOMP_2.0" Kind::Static, true, GOMP_loop_ull_ordered_static_start GOMP_loop_ull_ordered_static_next;
     "GOMP_2.0" Kind::Dynamic, true, GOMP_loop_ull_ordered_dynamic_start GOMP_loop_ull_ordered_dynamic_next;
@@ -59,7 +59,7 @@ macro_rules! runtime_loops {
         exports! {$(
             $node, "VERSION":
             fn $start(is_up: bool, first: u64, end: u64, step: u64, low: *mut u64, high: *mut u64) -> bool {
-                let (kind, chunk) = runtime();
+                let (kind, chunk) = runtime_of(stringify!($start));
                 start(LoopStart::unsigned(kind, is_up, first, end, step, chunk as u64).ordered($is_ordered), low, high)
             }
 
@@ -123,7 +123,7 @@ exports! {
 
     "GOMP_4.5", "VERSION":
     fn GOMP_loop_ull_doacross_runtime_start(count: u32, counts: *const u64, low: *mut u64, high: *mut u64) -> bool {
-        across(count, counts, runtime(), low, high)
+        across(count, counts, runtime_of(""), low, high)
     }
 
     "GOMP_5.0", "VERSION":
@@ -132,6 +132,7 @@ exports! {
         memory: *mut *mut u8,
     ) -> bool {
         let (kind, chunk) = schedule(sched, chunk as i64);
+        let kind = kind.monotonic();
         work::begin_across(here(), || dimensions(count, counts));
         let start = LoopStart::unsigned(kind, true, 0, unsafe { *counts }, 1, chunk as u64);
         begin_with(here(), start, reductions, memory);

@@ -118,7 +118,10 @@ variadic! {
 /// Whether the program is one of clang's.
 pub(crate) static IS_USED: AtomicBool = AtomicBool::new(false);
 
-extern "C-unwind" fn fork(_location: Location, count: i32, function: *const (), words: *const *mut u8) {
+extern "C-unwind" fn fork(location: Location, count: i32, function: *const (), words: *const *mut u8) {
+    if crate::report::is_on() {
+        super::note_source(function.addr(), location);
+    }
     if !IS_USED.load(Ordering::Relaxed) {
         IS_USED.store(true, Ordering::Relaxed);
     }

@@ -9,13 +9,15 @@ use std::sync::atomic::Ordering;
 
 /// A schedule as clang says it, and whether the loop is ordered.
 fn schedule(number: i32, chunk: i64) -> (Kind, i64, bool) {
-    // Without the bits for monotonic and nonmonotonic.
-    let number = number & !(3 << 29);
+    const MONOTONIC: i32 = 1 << 29;
+    const NONMONOTONIC: i32 = 1 << 30;
+    let modifier = number & (MONOTONIC | NONMONOTONIC);
+    let number = number & !(MONOTONIC | NONMONOTONIC);
     let number = if number >= 160 { number - 128 } else { number };
     let (number, is_ordered) = if (65..=72).contains(&number) { (number - 32, true) } else { (number, false) };
     let (kind, chunk) = match number {
         33 => (Kind::Static, chunk.max(1)),
-        35 | 44 => (Kind::Dynamic, chunk.max(1)),
+        35 | 44 => (Kind::Returning, chunk.max(1)),
         36 | 39 | 42 | 43 | 46 => (Kind::Guided, chunk.max(1)),
         37 => here().task().icv.schedule.of_loop(),
         // As many chunks, each of so many iterations.
@@ -25,7 +27,9 @@ fn schedule(number: i32, chunk: i64) -> (Kind, i64, bool) {
         }
         _ => (Kind::Static, 0),
     };
-    (kind, chunk, is_ordered)
+    // Compilers for OpenMP before 5.0 say neither, and their loops go in order. `runtime` has its own modifier.
+    let is_returning = modifier == NONMONOTONIC || (modifier == 0 && matches!(number, 37 | 44 | 47));
+    (if is_returning { kind } else { kind.monotonic() }, chunk, is_ordered)
 }
 
 /// How many iterations a loop has whose last one is `upper` or before.

@@ -20,5 +20,13 @@ pub(crate) struct KmpTask {
 
 pub(crate) type Entry = unsafe extern "C-unwind" fn(i32, *mut KmpTask) -> i32;
 
-/// A place in the source.
+/// A place in the source: four numbers, and a text.
 pub(crate) type Location = *const u8;
+
+/// Notes where in the source a function was made, for the summary.
+fn note_source(function: usize, location: Location) {
+    if !location.is_null() {
+        let source = unsafe { *location.add(4 * size_of::<i32>()).cast::<*const libc::c_char>() };
+        crate::report::note_source(function, source);
+    }
+}

@@ -234,8 +234,13 @@ fn reduce_together(is_loop: i32, inputs: &[Input]) -> *mut Group {
 exports! {
     "VERSION":
     fn __kmpc_omp_task_alloc(
-        _location: Location, _thread: i32, flags: i32, bytes: usize, shared_bytes: usize, entry: Option<Entry>,
+        location: Location, _thread: i32, flags: i32, bytes: usize, shared_bytes: usize, entry: Option<Entry>,
     ) -> *mut KmpTask {
+        if crate::report::is_on()
+            && let Some(entry) = entry
+        {
+            super::note_source(entry as usize, location);
+        }
         unsafe { new_task(flags as u32, bytes, shared_bytes, entry) }
     }
 

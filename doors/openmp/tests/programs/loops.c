@@ -1,5 +1,6 @@
 // Loops by all schedules, sections, single, ordered, loops whose iterations wait for each other, copyprivate, locks.
 #include "check.h"
+#include <sched.h>
 #include <limits.h>
 #include <omp.h>
 #include <string.h>
@@ -94,6 +95,56 @@ static void far_bounds(void) {
 #pragma omp parallel for lastprivate(last) schedule(dynamic, 2)
   for (int at = 0; at < 33; at++) last = at;
   CHECK(last == 32);
+}
+
+// Each thread begins with its own share of the iterations, the same each time; what is left is taken by others; none is run twice.
+static void returning(void) {
+  enum { ROUNDS = 20, EACH = 4 };
+  for (int round = 0; round < ROUNDS; round++) {
+    static int times[64 * EACH + 1], by[64 * EACH + 1];
+    memset(times, 0, sizeof times);
+    int begun = 0, all = 0;
+#pragma omp parallel shared(begun, all)
+    {
+      int threads = omp_get_num_threads(), is_first = 1, count = threads * EACH + 1;
+#pragma omp for schedule(nonmonotonic : dynamic)
+      for (int at = 0; at < count; at++) {
+#pragma omp atomic
+        times[at]++;
+        by[at] = omp_get_thread_num();
+        if (is_first) {
+          is_first = 0;
+#pragma omp atomic
+          begun++;
+          // Until each thread has one, so that none has taken another's first one.
+          for (int now = 0; now < threads;) {
+#pragma omp atomic read
+            now = begun;
+            sched_yield();
+          }
+        }
+      }
+#pragma omp single
+      all = count;
+    }
+    for (int at = 0; at < all; at++) CHECK(times[at] == 1);
+    if (round == 0 && all > EACH + 1)
+      for (int thread = 0; thread < all / EACH; thread++) CHECK(by[thread * EACH] == thread);
+  }
+  // Shares that do not fit, in turn with others of the same bounds.
+  for (int round = 0; round < 50; round++)
+    for (int chunk = 1; chunk < 9; chunk += 3)
+      for (int count = 0; count < 40; count += 13) {
+        long sum = 0;
+        int last = -1;
+#pragma omp parallel for schedule(nonmonotonic : dynamic, chunk) reduction(+ : sum) lastprivate(last)
+        for (int at = 0; at < count; at++) {
+          sum += at;
+          last = at;
+          if (at % 7 == round % 7) sched_yield();
+        }
+        CHECK(sum == (long)count * (count - 1) / 2 && (count == 0 || last == count - 1));
+      }
 }
 
 static void in_order(void) {
@@ -227,6 +278,7 @@ int main(void) {
   every_iteration_once();
   loops_follow_each_other();
   far_bounds();
+  returning();
   in_order();
   iterations_wait_for_others();
   by_one_thread();

@@ -101,6 +101,9 @@ impl Held {
         if is_here {
             in_task(|worker| worker.queue_released(ready)).run();
         } else {
+            if let Some(recording) = &shared.recording {
+                recording.task_released(ready.task);
+            }
             shared.put_task_at_entry(ready.task);
         }
     }

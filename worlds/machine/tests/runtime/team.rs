@@ -251,3 +251,35 @@ fn a_panic_of_a_task_is_its_members() {
     assert_eq!(outcome.unwrap_err().downcast_ref::<&str>(), Some(&"of the task"));
     assert_eq!(team.member(0).run(|| 3), 3, "the seat is as it was");
 }
+
+/// Two teams, one of them within a region of the other, in one trace: of members that are gone, and of those that wait for each other.
+#[test]
+fn what_teams_have_recorded_is_one_trace() {
+    for strategy in ALL {
+        let new = || Runtime::builder().threads(2).strategy(strategy.name().parse().unwrap()).quiet().record(10_000);
+        let (outer, inner) = (new().team().unwrap(), new().team().unwrap());
+        let is_recorded = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (outer, inner, is_recorded) = (&outer, &inner, &is_recorded);
+            scope.spawn(move || {
+                let mut member = outer.member(0);
+                for _ in 0..3 {
+                    member.run(|| (0..10).for_each(|_| spawn_child(|| spawn_child(|| ()))));
+                }
+                member.run(|| run(inner, |_| spawn_child(|| ())));
+                let trace = Team::trace([outer, inner]).expect("they were asked to record");
+                is_recorded.store(true, Ordering::Release);
+                assert_eq!(trace.check(), [], "{}", strategy.name());
+                let summary = trace.summary();
+                assert_eq!((summary.seats.len(), summary.lost), (4, 0));
+                // Tasks, and the members' parts of regions, of which the other one's has not ended.
+                assert_eq!(summary.taken(), (60 + 2 + 4 + 2 + 1, 0), "{}", strategy.name());
+            });
+            outer.member(1).run(|| {
+                while !is_recorded.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+            });
+        });
+    }
+}

@@ -1,0 +1,429 @@
+//! What a program is told of itself at its end: the summary of `VICUS_SUMMARY`, and the trace of `VICUS_TRACE`.
+//!
+//! Each thread has an account of what its time was spent on: the code of regions and of tasks, by the address of the function that the
+//! compiler has made of each, and waiting. It changes the entry that is open where the library calls such code and where a thread begins to
+//! wait, and back. Without a summary, each of these places is one test of a flag.
+//!
+//! The report is made when the process ends, by the thread that ends it. The others may still run: an account has a lock, and the time of an
+//! entry that is open counts up to then. A forked child makes no report.
+
+mod symbols;
+
+use crate::settings::{complain, get};
+use crate::tasks::Record;
+use crate::thread::{Thread, here};
+use crate::wait::Lock;
+use std::cell::UnsafeCell;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write as _};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use vicus::Level;
+use vicus::tasks::Access;
+use vicus::team::Team;
+
+/// Whether accounts are kept.
+static IS_ON: AtomicBool = AtomicBool::new(false);
+/// Whether teams record a trace.
+static IS_TRACED: AtomicBool = AtomicBool::new(false);
+
+/// Whether accounts are kept.
+#[inline(always)]
+pub(crate) fn is_on() -> bool {
+    IS_ON.load(Ordering::Relaxed)
+}
+
+/// What the time is spent on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Spent {
+    /// On what the program does outside of regions.
+    Outside,
+    /// On waiting in a region, for other threads or for tasks.
+    Waiting,
+    /// In a region, in the function that was made of it.
+    Region(usize),
+    /// In a task.
+    Task(usize),
+}
+
+/// What there is to say of one entry.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    count: u64,
+    time: Duration,
+    bytes: Bytes,
+}
+
+/// Where the data of tasks lay that say which they use.
+#[derive(Clone, Copy, Default)]
+struct Bytes {
+    /// How many tasks have said something.
+    tasks: u64,
+    near: u64,
+    far: u64,
+    unknown: u64,
+    /// How many addresses came without a length, and how many of these could be given one.
+    bare: u64,
+    found: u64,
+}
+
+impl Bytes {
+    fn add(&mut self, other: &Bytes) {
+        self.tasks += other.tasks;
+        self.near += other.near;
+        self.far += other.far;
+        self.unknown += other.unknown;
+        self.bare += other.bare;
+        self.found += other.found;
+    }
+}
+
+/// A thread's account. It lives as long as the process.
+pub(crate) struct Account {
+    lock: Lock,
+    inner: UnsafeCell<Inner>,
+}
+
+// SAFETY: what is inside is used under the lock.
+unsafe impl Sync for Account {}
+
+struct Inner {
+    open: Spent,
+    since: Instant,
+    sums: BTreeMap<Spent, Sums>,
+}
+
+/// All that the report is made of.
+struct Kept {
+    accounts: Vec<&'static Account>,
+    teams: Vec<Team>,
+    began: Option<Instant>,
+    /// What compilers say of the place of a function in the source.
+    sources: BTreeMap<usize, String>,
+}
+
+struct Shared {
+    lock: Lock,
+    kept: UnsafeCell<Kept>,
+}
+
+// SAFETY: what is kept is used under the lock.
+unsafe impl Sync for Shared {}
+
+static SHARED: Shared = Shared {
+    lock: Lock::new(),
+    kept: UnsafeCell::new(Kept { accounts: Vec::new(), teams: Vec::new(), began: None, sources: BTreeMap::new() }),
+};
+
+fn with<R>(f: impl FnOnce(&mut Kept) -> R) -> R {
+    SHARED.lock.with(|| f(unsafe { &mut *SHARED.kept.get() }))
+}
+
+/// Before `main`: what is wanted is known.
+pub(crate) fn begin() {
+    let settings = get();
+    IS_ON.store(settings.summary.is_some(), Ordering::Relaxed);
+    IS_TRACED.store(settings.trace.is_some(), Ordering::Relaxed);
+    if is_on() {
+        with(|kept| kept.began = Some(Instant::now()));
+    }
+}
+
+/// A forked child begins: the report is its parent's.
+pub(crate) fn leave_to_parent() {
+    IS_ON.store(false, Ordering::Relaxed);
+    IS_TRACED.store(false, Ordering::Relaxed);
+    // Another thread of the parent may have held it.
+    SHARED.lock.init();
+}
+
+/// How many events the threads of a team that is about to be made record, if they do.
+pub(crate) fn events() -> Option<usize> {
+    IS_TRACED.load(Ordering::Relaxed).then_some(vicus::trace::Log::DEFAULT_ROOM)
+}
+
+/// A team was made.
+pub(crate) fn keep_team(team: &Team) {
+    if is_on() || IS_TRACED.load(Ordering::Relaxed) {
+        with(|kept| kept.teams.push(team.clone()));
+    }
+}
+
+/// What a compiler says of the place in the source of a function: `;file;function;line;column;;`.
+#[cold]
+pub(crate) fn note_source(function: usize, source: *const libc::c_char) {
+    if source.is_null() {
+        return;
+    }
+    with(|kept| {
+        kept.sources.entry(function).or_insert_with(|| {
+            let text = unsafe { std::ffi::CStr::from_ptr(source) }.to_string_lossy().into_owned();
+            let parts: Vec<&str> = text.split(';').collect();
+            match parts[..] {
+                ["", file, name, line, ..] if file != "unknown" => format!("{name} {file}:{line}"),
+                _ => String::new(),
+            }
+        });
+    });
+}
+
+/// The calling thread spends its time on something else from now on. Returns what it was before. `count`: how many more there were of it.
+#[cold]
+#[inline(never)]
+pub(crate) fn spend(on: Spent, count: u64) -> Spent {
+    let _errno = crate::wait::KeepErrno::new();
+    account(here()).with(|inner| {
+        let now = Instant::now();
+        let outer = std::mem::replace(&mut inner.open, on);
+        inner.sums.entry(outer).or_default().time += now.duration_since(std::mem::replace(&mut inner.since, now));
+        if count > 0 {
+            inner.sums.entry(on).or_default().count += count;
+        }
+        outer
+    })
+}
+
+/// The calling thread waits while `f` runs, but for the tasks that it runs meanwhile.
+#[inline(always)]
+pub(crate) fn waiting<R>(f: impl FnOnce() -> R) -> R {
+    if !is_on() {
+        return f();
+    }
+    let outer = spend(Spent::Waiting, 0);
+    let result = f();
+    spend(outer, 0);
+    result
+}
+
+/// The calling thread runs a task's function while `f` runs.
+#[inline(always)]
+pub(crate) fn in_task<R>(function: impl FnOnce() -> usize, f: impl FnOnce() -> R) -> R {
+    if !is_on() {
+        return f();
+    }
+    let outer = spend(Spent::Task(function()), 1);
+    let result = f();
+    spend(outer, 0);
+    result
+}
+
+/// Where the data of a task lie that is about to run, seen from here.
+#[cold]
+#[inline(never)]
+pub(crate) fn note_bytes(function: usize, of: &[Access]) {
+    let footprint = vicus::memory::footprint_of(of);
+    let here_ = vicus::memory::here().map_or(0, vicus::NodeId::index);
+    let all: usize = footprint.nodes.iter().sum();
+    let near = footprint.nodes.get(here_).copied().unwrap_or(0);
+    let bytes = Bytes {
+        tasks: 1,
+        near: near as u64,
+        far: (all - near) as u64,
+        unknown: footprint.unknown as u64,
+        ..Bytes::default()
+    };
+    account(here()).with(|inner| inner.sums.entry(Spent::Task(function)).or_default().bytes.add(&bytes));
+}
+
+/// A task has named so many addresses without a length, of which so many were given one.
+#[cold]
+pub(crate) fn note_bare(function: usize, bare: u64, found: u64) {
+    let bytes = Bytes { bare, found, ..Bytes::default() };
+    account(here()).with(|inner| inner.sums.entry(Spent::Task(function)).or_default().bytes.add(&bytes));
+}
+
+/// The function that a task runs.
+///
+/// # Safety
+/// The record is one of a task that is not over.
+pub(crate) unsafe fn function_of(record: *const Record) -> usize {
+    unsafe {
+        match (*record).task.kmp.as_ref() {
+            Some(task) => task.entry.map_or(0, |entry| entry as usize),
+            None => (*record).function.map_or(0, |function| function as usize),
+        }
+    }
+}
+
+fn account(thread: &mut Thread) -> &'static Account {
+    if thread.account.is_null() {
+        let inner = Inner { open: Spent::Outside, since: Instant::now(), sums: BTreeMap::new() };
+        let new: &'static Account = Box::leak(Box::new(Account { lock: Lock::new(), inner: UnsafeCell::new(inner) }));
+        with(|kept| kept.accounts.push(new));
+        thread.account = ptr::from_ref(new);
+    }
+    unsafe { &*thread.account }
+}
+
+impl Account {
+    fn with<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R {
+        self.lock.with(|| f(unsafe { &mut *self.inner.get() }))
+    }
+}
+
+/// When the process ends: after its own functions for that, because this library is the first one to begin.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_END: extern "C" fn() = {
+    extern "C" fn at_end() {
+        let is_traced = IS_TRACED.swap(false, Ordering::Relaxed);
+        let is_summed_up = IS_ON.swap(false, Ordering::Relaxed);
+        if is_summed_up {
+            write_summary();
+        }
+        if is_traced {
+            write_trace();
+        }
+    }
+    at_end
+};
+
+fn write_trace() {
+    let Some(path) = &get().trace else { return };
+    let teams = with(|kept| std::mem::take(&mut kept.teams));
+    // A program without regions, such as a shell that starts the one which is meant, leaves the file to that.
+    let Some(trace) = Team::trace(&teams) else { return };
+    let written = File::create(path).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        trace.write_to(&mut out)?;
+        out.flush()
+    });
+    if let Err(error) = written {
+        complain(&format!("the trace can't be written to {}: {error}", path.display()));
+    }
+    if trace.lost() > 0 {
+        complain(&format!("{} events did not fit into the trace", trace.lost()));
+    }
+}
+
+fn write_summary() {
+    let Some(summary) = &get().summary else { return };
+    let text = with(|kept| {
+        let mut sums: BTreeMap<Spent, Sums> = BTreeMap::new();
+        let now = Instant::now();
+        for account in &kept.accounts {
+            account.with(|inner| {
+                inner.sums.entry(inner.open).or_default().time += now.duration_since(inner.since);
+                inner.since = now;
+                for (spent, own) in &inner.sums {
+                    let all = sums.entry(*spent).or_default();
+                    all.count += own.count;
+                    all.time += own.time;
+                    all.bytes.add(&own.bytes);
+                }
+            });
+        }
+        let span = kept.began.map_or(Duration::ZERO, |began| now.duration_since(began));
+        (!kept.teams.is_empty()).then(|| shown(&kept.teams, &sums, &kept.sources, span))
+    });
+    let Some(text) = text else { return };
+    match summary.to_str() {
+        Some("1") => {
+            unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+        }
+        _ => {
+            if let Err(error) = fs::write(summary, text) {
+                complain(&format!("the summary can't be written to {}: {error}", summary.display()));
+            }
+        }
+    }
+}
+
+fn ms(time: Duration) -> String {
+    format!("{:.3}", time.as_secs_f64() * 1e3)
+}
+
+fn shown(teams: &[Team], sums: &BTreeMap<Spent, Sums>, sources: &BTreeMap<usize, String>, span: Duration) -> String {
+    let mut text = String::new();
+    let mut line = |shown: std::fmt::Arguments<'_>| {
+        let _ = writeln!(text, "vicus: {shown}");
+    };
+    let of = |spent: Spent| sums.get(&spent).copied().unwrap_or_default();
+    let is_work = |spent: &Spent| matches!(spent, Spent::Region(_) | Spent::Task(_));
+    let work: Duration = sums.iter().filter(|(spent, _)| is_work(spent)).map(|(_, sums)| sums.time).sum();
+    let waiting = of(Spent::Waiting).time;
+    let tasks: u64 = sums.iter().filter(|(spent, _)| matches!(spent, Spent::Task(_))).map(|(_, sums)| sums.count).sum();
+    let largest = teams.iter().max_by_key(|team| team.members()).expect("there is a team");
+    line(format_args!(
+        "{} ms, strategy {}, {} threads in the largest team, {}",
+        ms(span),
+        largest.plan().strategy,
+        largest.members(),
+        largest.topology().name
+    ));
+    let mut levels = [0; Level::ALL.len()];
+    for ((_, level), count) in teams.iter().flat_map(Team::takes) {
+        levels[level as usize] += count;
+    }
+    let takes: Vec<String> =
+        Level::ALL.iter().map(|level| format!("{} {}", level.name(), levels[*level as usize])).collect();
+    let taken: u64 = levels.iter().sum();
+    line(format_args!("{tasks} tasks, {taken} of them taken from queues: {}", takes.join(", ")));
+    let in_regions = work + waiting;
+    let share = |part: Duration| {
+        if in_regions.is_zero() { 0.0 } else { 100.0 * part.as_secs_f64() / in_regions.as_secs_f64() }
+    };
+    line(format_args!(
+        "work {} ms ({:.1} %), idle {} ms ({:.1} %), summed over the threads of regions",
+        ms(work),
+        share(work),
+        ms(waiting),
+        share(waiting)
+    ));
+    match get().work_alone {
+        Some(alone) if !alone.is_zero() => line(format_args!(
+            "work inflation {:.3}: one thread alone works {} ms",
+            work.as_secs_f64() / alone.as_secs_f64(),
+            ms(alone)
+        )),
+        _ => line(format_args!(
+            "work inflation unknown: `vicus run --summary --inflation` runs the program with one thread before"
+        )),
+    }
+    let mut bytes = Bytes::default();
+    sums.values().for_each(|sums| bytes.add(&sums.bytes));
+    line(format_args!(
+        "bytes that tasks say they use: near {}, far {}, of unknown place {}; {} of {tasks} tasks say so",
+        bytes.near, bytes.far, bytes.unknown, bytes.tasks
+    ));
+    if bytes.bare > 0 {
+        line(format_args!(
+            "{} addresses came without a length: {} were given that of the block or section around, {} count for nothing",
+            bytes.bare,
+            bytes.found,
+            bytes.bare - bytes.found
+        ));
+    }
+    let names = symbols::Symbols::new();
+    let mut rows: Vec<(&Spent, &Sums)> = sums.iter().filter(|(spent, _)| is_work(spent)).collect();
+    rows.sort_by_key(|(_, sums)| std::cmp::Reverse(sums.time));
+    line(format_args!(
+        "{:>12} {:>6} {:>10} {:>10} {:>12} {:>12} {:>12}  place",
+        "ms", "%", "count", "us each", "near bytes", "far bytes", "unknown"
+    ));
+    for (spent, Sums { count, time, bytes }) in rows {
+        let (kind, function) = match *spent {
+            Spent::Region(function) => ("region", function),
+            Spent::Task(function) => ("task", function),
+            Spent::Outside | Spent::Waiting => continue,
+        };
+        let each = if *count == 0 { 0.0 } else { time.as_secs_f64() * 1e6 / *count as f64 };
+        let source = sources.get(&function).filter(|source| !source.is_empty());
+        let name = match (names.of(function), source) {
+            (name, Some(source)) => format!("{name} ({source})"),
+            (name, None) => name,
+        };
+        line(format_args!(
+            "{:>12} {:>6.1} {count:>10} {each:>10.3} {:>12} {:>12} {:>12}  {kind} {name}",
+            ms(*time),
+            if work.is_zero() { 0.0 } else { 100.0 * time.as_secs_f64() / work.as_secs_f64() },
+            bytes.near,
+            bytes.far,
+            bytes.unknown
+        ));
+    }
+    text
+}
