@@ -278,6 +278,12 @@ impl Atlas {
         self.bytes
     }
 
+    /// All its addresses, in use or not.
+    pub(crate) fn addresses(&self) -> Range<usize> {
+        let start = self.base.addr().get();
+        start..start + self.bytes
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("nothing panics behind the atlas's lock")
     }

@@ -352,6 +352,11 @@ impl Memory {
         self.placing.refusal.get().copied()
     }
 
+    /// The addresses that all placed memory lies in; `None` before something was placed.
+    pub fn placed_addresses(&self) -> Option<Range<usize>> {
+        self.placing.atlas.get().map(Atlas::addresses)
+    }
+
     /// Allocates whole pages, zeroed, that lie as chosen; `None` takes [`crate::MemoryOptions::distribution`]. It takes some system
     /// calls: use it for memory that is large and lives long.
     ///

@@ -9,7 +9,8 @@ use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use vicus::Setting;
+use vicus::memory::Distribution;
+use vicus::{Setting, environment};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -27,18 +28,32 @@ pub(crate) struct Args {
     /// Records the events of all threads in regions, and writes them to this file when the program ends; see `vicus trace`.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// How the memory lies that the program allocates: fine, coarse, blocked, on:N or weighted:A,B,...; by default as `VICUS_DATA_DISTRIBUTION` or
+    /// `OMP_DATA_DISTRIBUTION` says, else as the machine does it. Small blocks are left to the C library.
+    #[arg(long, value_name = "DISTRIBUTION")]
+    data_distribution: Option<Distribution>,
+    /// From how many bytes on blocks lie so, at least 4096; by default `VICUS_DATA_DISTRIBUTION_FROM`, else 131072.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(4096..))]
+    data_distribution_from: Option<u64>,
     /// The program, compiled by gcc or clang with -fopenmp, and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
 
-/// What is loaded before the compiler's own library.
+/// What is loaded before the compiler's own library; and before that, if memory is placed.
 const LIBRARY: &str = "libvicus_omp.so";
+const MALLOC: &str = "libvicus_malloc.so";
 
 /// Becomes the program.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let setting = strategy::one(args.strategy.as_ref())?;
-    let mut preload = library()?.into_os_string();
+    let is_placed = args.data_distribution.is_some() || environment::distribution().is_some();
+    let mut preload = OsString::new();
+    if is_placed {
+        preload.push(library(MALLOC)?);
+        preload.push(":");
+    }
+    preload.push(library(LIBRARY)?);
     if let Some(others) = env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         preload.push(":");
         preload.push(others);
@@ -46,6 +61,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let (program, arguments) = args.program.split_first().expect("one is required");
     let mut command = Command::new(program);
     command.args(arguments).env("LD_PRELOAD", preload).env("VICUS_STRATEGY", setting.to_string());
+    if let Some(distribution) = &args.data_distribution {
+        command.env("VICUS_DATA_DISTRIBUTION", distribution.to_string());
+    }
+    if let Some(from) = args.data_distribution_from {
+        command.env("VICUS_DATA_DISTRIBUTION_FROM", from.to_string());
+    }
     if let Some(path) = &args.trace {
         // Now rather than when all is over. The program may go to another folder.
         fs::File::create(path).with_context(|| format!("the trace can't be written to {}", path.display()))?;
@@ -90,13 +111,13 @@ fn read_and_remove(file: &Path) -> String {
     said
 }
 
-/// The library beside this program, or in the folder `lib` beside its own.
-fn library() -> anyhow::Result<PathBuf> {
+/// A library beside this program, or in the folder `lib` beside its own.
+fn library(name: &str) -> anyhow::Result<PathBuf> {
     let own = env::current_exe().context("can't find out where this program lies")?;
     let folder = own.parent().context("this program lies in no folder")?;
-    let places = [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)];
+    let places = [folder.join(name), folder.join("../lib").join(name)];
     match places.iter().find(|path| path.is_file()) {
         Some(path) => Ok(path.clone()),
-        None => bail!("{LIBRARY} is neither in {} nor in {}", folder.display(), folder.join("../lib").display()),
+        None => bail!("{name} is neither in {} nor in {}", folder.display(), folder.join("../lib").display()),
     }
 }

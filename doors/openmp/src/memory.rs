@@ -1,12 +1,14 @@
 //! Memory by allocators (`omp_alloc`).
 //!
-//! All memory is that of the C library; an allocator says how it is aligned, how much of it there may be, and what happens beyond that. A
-//! header before each block says of which allocator it is.
+//! An allocator says how its memory is aligned, how it lies over the nodes, whether it is pinned, how much of it there may be, and what happens
+//! beyond that. Where it says nothing of nodes, memory is that of the C library. A header before each block says of which allocator it is.
 
 use crate::exports::exports;
+use crate::placed;
 use crate::settings;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use vicus::memory::Distribution;
 
 /// Where the numbers of predefined allocators end.
 const PREDEFINED: usize = 8;
@@ -21,6 +23,10 @@ struct Allocator {
     /// What is done when there is no memory: 11 the default allocator, 12 null, 13 the process ends, 14 another allocator.
     fallback: usize,
     other: usize,
+    /// How its memory lies over the nodes: 15 as elsewhere, 16 near to the thread, 17 in equal parts, 18 page by page in turn.
+    partition: usize,
+    /// Whether its memory stays in the machine's, and is never written to a disk instead.
+    is_pinned: bool,
 }
 
 #[repr(C)]
@@ -37,6 +43,7 @@ struct Header {
     allocator: usize,
     /// With what goes before it.
     all: usize,
+    is_placed: bool,
 }
 
 fn default() -> usize {
@@ -64,11 +71,11 @@ fn allocate(align: usize, bytes: usize, allocator: usize) -> *mut u8 {
         own.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     });
     if has_room {
-        let start = unsafe { libc::malloc(all) };
+        let (start, is_placed) = take(all, own);
         if !start.is_null() {
             let at = start.cast::<u8>().wrapping_add(size_of::<Header>());
             let at = at.wrapping_add(at.align_offset(align));
-            unsafe { at.cast::<Header>().sub(1).write(Header { start, bytes, allocator, all }) };
+            unsafe { at.cast::<Header>().sub(1).write(Header { start, bytes, allocator, all, is_placed }) };
             return at;
         }
         if let Some(own) = own {
@@ -83,6 +90,40 @@ fn allocate(align: usize, bytes: usize, allocator: usize) -> *mut u8 {
     }
 }
 
+/// Smaller blocks do not lie over several nodes.
+const LEAST_PLACED: usize = 64 << 10;
+
+/// Memory as an allocator has it, and whether it is placed. Null if there is none like that: where it lies is a wish, that it is pinned is not.
+fn take(bytes: usize, own: Option<&Allocator>) -> (*mut libc::c_void, bool) {
+    let (partition, is_pinned) = own.map_or((ENVIRONMENT, false), |own| (own.partition, own.is_pinned));
+    // Pinned memory has pages of its own: pages that others share could not be let go again.
+    if is_pinned || (partition != ENVIRONMENT && bytes >= LEAST_PLACED) {
+        let how = match partition {
+            BLOCKED => Distribution::Blocked,
+            INTERLEAVED => Distribution::Fine,
+            NEAREST => placed::near_here(),
+            _ => Distribution::Standard,
+        };
+        let start = placed::place(bytes, 16, &how);
+        if is_pinned {
+            let is_held = !start.is_null() && unsafe { libc::mlock(start.cast(), bytes) } == 0;
+            if !start.is_null() && !is_held {
+                placed::free(start);
+            }
+            return (if is_held { start.cast() } else { ptr::null_mut() }, true);
+        }
+        if !start.is_null() {
+            return (start.cast(), true);
+        }
+    }
+    (unsafe { libc::malloc(bytes) }, false)
+}
+
+const ENVIRONMENT: usize = 15;
+const NEAREST: usize = 16;
+const BLOCKED: usize = 17;
+const INTERLEAVED: usize = 18;
+
 fn allocate_zeros(align: usize, bytes: usize, allocator: usize) -> *mut u8 {
     let at = allocate(align, bytes, allocator);
     if !at.is_null() {
@@ -95,11 +136,16 @@ fn free(at: *mut u8) {
     if at.is_null() {
         return;
     }
-    let Header { start, all, allocator, .. } = unsafe { at.cast::<Header>().sub(1).read() };
+    let Header { start, all, allocator, is_placed, .. } = unsafe { at.cast::<Header>().sub(1).read() };
     if let Some(own) = of(allocator) {
         own.used.fetch_sub(all, Ordering::Relaxed);
     }
-    unsafe { libc::free(start) };
+    if is_placed {
+        // The pages are given back, and so they are pinned no more.
+        placed::free(start.cast());
+    } else {
+        unsafe { libc::free(start) };
+    }
 }
 
 exports! {
@@ -185,7 +231,15 @@ exports! {
     "OMP_5.0.1", "VERSION":
     fn omp_init_allocator(_space: usize, count: i32, traits: *const Trait) -> usize {
         let mut new =
-            Allocator { align: 16, most: usize::MAX, used: AtomicUsize::new(0), fallback: 11, other: 0 };
+            Allocator {
+                align: 16,
+                most: usize::MAX,
+                used: AtomicUsize::new(0),
+                fallback: 11,
+                other: 0,
+                partition: ENVIRONMENT,
+                is_pinned: false,
+            };
         for index in 0..count.max(0) as usize {
             let Trait { key, value } = unsafe { &*traits.add(index) };
             match key {
@@ -194,6 +248,8 @@ exports! {
                 4 if *value > 0 => new.most = *value,
                 5 => new.fallback = *value,
                 6 => new.other = *value,
+                7 => new.is_pinned = *value == 1,
+                8 if (ENVIRONMENT..=INTERLEAVED).contains(value) => new.partition = *value,
                 _ => {}
             }
         }

@@ -99,11 +99,21 @@ pub(crate) fn left_pools() -> Vec<Pool> {
 pub(crate) fn watch_forks() {
     static IS_WATCHED: AtomicBool = AtomicBool::new(false);
     if !IS_WATCHED.swap(true, Ordering::Relaxed) {
-        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(forked)) };
     }
 }
 
+extern "C" fn before_fork() {
+    crate::placed::lock_for_fork();
+}
+
+extern "C" fn after_fork() {
+    crate::placed::unlock_after_fork();
+}
+
 extern "C" fn forked() {
+    crate::placed::begin_anew();
+    crate::sections::begin_anew();
     crate::report::leave_to_parent();
     thread::BUSY.store(0, Ordering::Relaxed);
     // The old record is left as it is, its teams and their threads' docks as well; another thread may have held the lock.

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
+use vicus::memory::Distribution;
 use vicus::team::Setting;
 
 /// How a loop's iterations are dealt out.
@@ -68,6 +69,9 @@ pub(crate) struct Settings {
     pub(crate) teams: i32,
     pub(crate) teams_threads: i32,
     display: Option<bool>,
+    /// How memory lies that the program allocates, from which size on; `None`: as the machine does it.
+    pub(crate) distribution: Option<Distribution>,
+    pub(crate) placed_from: usize,
     /// Where the summary goes at the end: `1` is standard error, else a file. And the trace.
     pub(crate) summary: Option<OsString>,
     pub(crate) trace: Option<PathBuf>,
@@ -108,6 +112,7 @@ static BEFORE_MAIN: extern "C" fn(i32, *const *const u8, *const *const u8) = {
         crate::places::allowed();
         get();
         crate::report::begin();
+        crate::placed::begin();
         crate::process::watch_forks();
     }
     before_main
@@ -297,9 +302,27 @@ fn read() -> Settings {
         })
         .flatten(),
         allocator: parsed("OMP_ALLOCATOR", allocator).unwrap_or(1),
+        distribution: distribution(),
+        placed_from: vicus::environment::placed_from()
+            .and_then(|from| told(from, "VICUS_DATA_DISTRIBUTION_FROM"))
+            .unwrap_or(vicus::environment::PLACED_FROM),
         summary: vicus::environment::summary(),
         trace: vicus::environment::trace(),
         work_alone: vicus::environment::summary_alone().and_then(|time| told(time, "VICUS_SUMMARY_ALONE_MS")),
+    }
+}
+
+/// How memory lies that the program allocates. Its own blocks are written, so there is no sense in copies of them.
+fn distribution() -> Option<Distribution> {
+    match told(vicus::environment::distribution()?, "VICUS_DATA_DISTRIBUTION")? {
+        Distribution::Standard => None,
+        Distribution::Replicated => {
+            complain(
+                "VICUS_DATA_DISTRIBUTION=replicated is left out: what a program allocates is written, and has one copy",
+            );
+            None
+        }
+        distribution => Some(distribution),
     }
 }
 

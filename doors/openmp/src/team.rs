@@ -137,6 +137,11 @@ impl Team {
         Box::leak(Box::new(Team::with(size, Some(team))))
     }
 
+    /// Whether its strategy looks at where the bytes of tasks lie.
+    pub(crate) fn deals(&self) -> bool {
+        self.machine.as_ref().is_some_and(|team| team.plan().dealing.is_some())
+    }
+
     /// The address of the function of its region; 0 if the region has none.
     pub(crate) fn function_address(&self) -> usize {
         match self.function.get() {

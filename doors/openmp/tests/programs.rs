@@ -21,6 +21,12 @@ fn library() -> PathBuf {
     found.expect("cargo builds the library with its tests")
 }
 
+/// What `LD_PRELOAD` is for programs whose memory is placed.
+fn libraries() -> String {
+    let own = library();
+    format!("{}:{}", own.with_file_name("libvicus_malloc.so").display(), own.display())
+}
+
 fn programs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs")
 }
@@ -165,6 +171,26 @@ fn processes() {
 }
 
 #[test]
+fn placed_memory() {
+    let preload = libraries();
+    for distribution in ["fine", "coarse", "blocked", "on:0"] {
+        let variables = [
+            ("LD_PRELOAD", preload.as_str()),
+            ("VICUS_DATA_DISTRIBUTION", distribution),
+            ("VICUS_DATA_DISTRIBUTION_FROM", "65536"),
+        ];
+        // All distributions under one strategy, and all strategies with one distribution.
+        if distribution == "fine" {
+            holds(for_c(), "placed.c", &variables);
+        } else {
+            let program = for_c().first().and_then(|compiler| compile(compiler, "placed.c"));
+            let Some(program) = program else { continue };
+            assert_eq!(run(&program, "las", 2, &variables), (Some(0), "ok\n".to_owned()), "{distribution}");
+        }
+    }
+}
+
+#[test]
 fn objects() {
     holds(for_cpp(), "objects.cpp", &[]);
 }
@@ -183,6 +209,8 @@ fn wrong_settings_are_told_of_and_left_out() {
         ("OMP_WAIT_POLICY", "lazy"),
         ("VICUS_STRATEGY", "none"),
         ("VICUS_SUMMARY_ALONE_MS", "-1"),
+        ("VICUS_DATA_DISTRIBUTION", "everywhere"),
+        ("VICUS_DATA_DISTRIBUTION_FROM", "1"),
     ];
     let mut command = Command::new(&program);
     let output = command.env("LD_PRELOAD", library()).envs(wrong).output().expect("the program was compiled");
@@ -258,6 +286,39 @@ fn a_program_is_told_what_its_tasks_cost() {
     let _ = (fs::remove_file(summary), fs::remove_file(trace));
 }
 
+/// gcc names no lengths: a section ends where the next one begins, and the last one with the block. The first time, no next one is known.
+#[test]
+fn the_sections_of_a_placed_block_are_known() {
+    let Some(gcc) = for_c().iter().find(|compiler| compiler.name == "gcc") else { return };
+    let program = compile(gcc, "sections.c").expect("it can be compiled");
+    let summary = scratch("sections");
+    let (preload, path) = (libraries(), summary.display().to_string());
+    for strategy in STRATEGIES {
+        for threads in [1, 2, 3, 8] {
+            let variables = [
+                ("LD_PRELOAD", preload.as_str()),
+                ("VICUS_DATA_DISTRIBUTION", "blocked"),
+                ("VICUS_DATA_DISTRIBUTION_FROM", "65536"),
+                ("VICUS_SUMMARY", path.as_str()),
+            ];
+            let what = format!("{strategy}, {threads} threads");
+            assert_eq!(run(&program, strategy, threads, &variables), (Some(0), "ok\n".to_owned()), "{what}");
+            let said = fs::read_to_string(&summary).expect("it writes a summary");
+            assert!(
+                said.contains("32 addresses came without a length: 32 were given that of the block"),
+                "{what}:\n{said}"
+            );
+            let line =
+                said.lines().find(|line| line.contains("bytes that tasks say they use")).expect("there is such a line");
+            let numbers: Vec<usize> =
+                line.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect();
+            assert_eq!(numbers[..3].iter().sum::<usize>(), (16 * 17 / 2 + 16) * 65536, "{what}:\n{said}");
+            assert_eq!(numbers[3..], [32, 32], "{what}:\n{said}");
+        }
+    }
+    let _ = fs::remove_file(summary);
+}
+
 /// All kinds of tasks, teams within teams, cancelled ones, and forks: what is recorded of them breaks no rule.
 #[test]
 fn traces_of_all_constructs_are_sound() {
@@ -278,6 +339,35 @@ fn traces_of_all_constructs_are_sound() {
         }
     }
     let _ = fs::remove_file(trace);
+}
+
+/// A node that the machine does not have, copies of what is written, and a library that is not there: a line, and the C library's memory.
+#[test]
+fn memory_that_can_not_be_placed_is_told_of() {
+    let Some(compiler) = for_c().first() else { return };
+    let program = compile(compiler, "lines.c").expect("it can be compiled");
+    let both = libraries();
+    let alone = both.split(':').next().expect("it is the first").to_owned();
+    let said = |preload: &str, distribution: &str| {
+        let mut command = Command::new(&program);
+        command.env("LD_PRELOAD", preload).env("VICUS_DATA_DISTRIBUTION", distribution);
+        let output = command.output().expect("the program was compiled");
+        assert!(output.status.success() && output.stdout == b"ok\n", "{distribution}: {output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert_eq!(said(&both, "fine"), "");
+    assert_eq!(said(&both, "standard"), "");
+    let elsewhere = said(&both, "on:77");
+    assert!(
+        elsewhere.starts_with("libvicus_omp: some memory is not placed: ") && elsewhere.lines().count() == 1,
+        "{elsewhere}"
+    );
+    assert!(said(&both, "replicated").starts_with("libvicus_omp: VICUS_DATA_DISTRIBUTION=replicated is left out: "));
+    let alone = said(&alone, "fine");
+    assert!(
+        alone.starts_with("libvicus_omp: libvicus_malloc.so places nothing") && alone.lines().count() == 1,
+        "{alone}"
+    );
 }
 
 /// A program that was linked with gcc's or clang's library asks for versions; one that lacks some is refused by the loader.

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `VICUS_STRATEGY` | the strategy, such as `footprint:backoff_ns=500` | `las` |
 //! | `VICUS_DATA_DISTRIBUTION`, or the paper's `OMP_DATA_DISTRIBUTION` | [how memory lies](crate::memory) | `standard` |
+//! | `VICUS_DATA_DISTRIBUTION_FROM` | from how many bytes on the blocks of an OpenMP program's `malloc` lie so | 131072 |
 //! | `VICUS_ALLOCATOR` | `vicus`, or `system` to leave all vectors and columns to the system's allocator | `vicus` |
 //! | `VICUS_DECAY_MS` | after how many milliseconds freed memory goes back to the system if it is not used again | 10000 |
 //! | `VICUS_LATENCY_FILE` | the file in which `vicinity` keeps the latencies that it measures | one for each machine in `$XDG_CACHE_HOME/vicus`, or `~/.cache/vicus` |
@@ -12,7 +13,7 @@
 //! | `VICUS_TRACE` | the file to which an OpenMP program writes its trace at its end | none |
 //! | `VICUS_HASH_SEED` | the key of the hashes of terms and rows, of `vicus query`; the same number gives the same tables | a random number |
 //!
-//! A variable that is empty counts as unset. All but the last four are read when [`Runtime::builder`](crate::Runtime::builder) makes a
+//! A variable that is empty counts as unset. All but those of OpenMP programs and the last are read when [`Runtime::builder`](crate::Runtime::builder) makes a
 //! builder; what the program then says to the builder overrides them. A wrong value is a warning of the runtime that needs it, and of
 //! no other ([`Runtime::warnings`](crate::Runtime#method.warnings)). `VICUS_HASH_SEED` is for programs that load data: they call
 //! [`hash_seed`].
@@ -23,6 +24,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 use vicus_machine::{Defaults, LatencyFile};
+use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Setting, Settings};
 
 /// All that the environment says of a runtime.
@@ -38,7 +40,7 @@ use vicus_schedule::{Setting, Settings};
 pub fn defaults() -> Defaults {
     Defaults {
         strategy: strategy(),
-        distribution: parsed("VICUS_DATA_DISTRIBUTION").or_else(|| parsed("OMP_DATA_DISTRIBUTION")),
+        distribution: distribution(),
         allocator_places: allocator_places(),
         decay_ms: decay_ms(),
         latencies: latencies(),
@@ -61,6 +63,24 @@ const STRATEGY: &str = "VICUS_STRATEGY";
 pub fn hash_seed() -> Option<Result<u64, String>> {
     let seed = text("VICUS_HASH_SEED")?.parse();
     Some(seed.map_err(|_| "VICUS_HASH_SEED: expected a whole number from 0 to 18446744073709551615".to_owned()))
+}
+
+/// The distribution that `VICUS_DATA_DISTRIBUTION` names, or `OMP_DATA_DISTRIBUTION`; or what is wrong with its value.
+pub fn distribution() -> Option<Result<Distribution, String>> {
+    parsed("VICUS_DATA_DISTRIBUTION").or_else(|| parsed("OMP_DATA_DISTRIBUTION"))
+}
+
+/// What [`placed_from`] is if nothing is said: below this, glibc keeps blocks together that a program has freed and takes again.
+pub const PLACED_FROM: usize = 128 << 10;
+
+/// The bytes of `VICUS_DATA_DISTRIBUTION_FROM`, or what is wrong with its value.
+pub fn placed_from() -> Option<Result<usize, String>> {
+    let from = text("VICUS_DATA_DISTRIBUTION_FROM")?.parse().ok().filter(|&from| from >= 4096);
+    Some(
+        from.ok_or_else(|| {
+            "VICUS_DATA_DISTRIBUTION_FROM: expected a number of bytes, at least 4096, a page".to_owned()
+        }),
+    )
 }
 
 /// The file for a summary that `VICUS_SUMMARY` names, or `1` for standard error; `None` also if it is `0`.

@@ -180,7 +180,9 @@ pub mod team {
 /// | `weighted:A,B,…` | contiguous parts of these proportions | nodes of unequal speed |
 /// | `replicated` | a copy on each location | what is only read |
 pub mod memory {
-    pub use vicus_machine::{SystemPages, block_on, footprint, footprint_of, forget, free_bytes, here, node_of};
+    pub use vicus_machine::{
+        SystemPages, block_on, footprint, footprint_of, forget, free_bytes, here, node_of, process_memory,
+    };
     pub use vicus_memory::distribution::{self, Distribution, DistributionError};
     pub use vicus_memory::{
         AllocError, ArrayError, ArrayOptions, Audit, Burst, Call, Closed, Consumer, DistArray, DistOptions, DistPool,

@@ -98,6 +98,24 @@ pub(crate) fn memory_for(
     Some(memory)
 }
 
+/// The memory of this process: the one that there is, or one that is installed now, as the first runtime would with these defaults. `None` is
+/// no addresses for it. Behind it, what could not be done.
+///
+/// ```
+/// use vicus_machine::{Defaults, Runtime, process_memory};
+///
+/// let (memory, _) = process_memory(&Defaults::default());
+/// let memory = memory.expect("there are addresses");
+/// let runtime = Runtime::builder().threads(1).start();
+/// assert!(std::sync::Arc::ptr_eq(runtime.memory().expect("it was installed before"), &memory));
+/// ```
+pub fn process_memory(defaults: &Defaults) -> (Option<Arc<Memory>>, Vec<String>) {
+    let found = crate::this_machine();
+    let mut warnings = found.warnings;
+    let memory = memory_for(&found.topology, None, defaults, &mut warnings);
+    (memory, warnings)
+}
+
 fn install(
     topology: &Topology,
     numbers: Vec<u32>,

@@ -40,6 +40,7 @@ pub use caller::is_in_runtime;
 pub use defaults::{Defaults, LatencyFile};
 pub use discover::{DiscoverError, Discovered, describe, from_synthetic, from_xml, this_machine};
 pub use files::SystemDirectory;
+pub use heaps::process_memory;
 pub use last_words::LastWords;
 pub use load::{PuTime, pu_times};
 pub use locality::{footprint, footprint_of, forget, here, node_of};

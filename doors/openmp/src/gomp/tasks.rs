@@ -263,10 +263,15 @@ unsafe fn said(
             }
         }
         let priority = if flags & PRIORITY != 0 { priority } else { 0 };
-        if crate::report::is_on() && !accesses.is_empty() {
-            crate::report::note_bare(function as usize, accesses.len() as u64, 0);
+        let mut sections = Vec::new();
+        if !accesses.is_empty() && crate::sections::matter(here()) {
+            sections = crate::sections::of(&accesses);
+            if crate::report::is_on() {
+                crate::report::note_bare(function as usize, accesses.len() as u64, sections.len() as u64);
+            }
         }
         let record = record(here(), function, data);
+        (*record).affinity = sections;
         (*record).task.is_final |= flags & FINAL != 0;
         (*record).event = event;
         tasks::spawn(record, Said { is_undeferred: !if_clause, priority, accesses });

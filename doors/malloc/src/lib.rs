@@ -1,0 +1,348 @@
+//! `malloc` and its kin, for programs that run with `libvicus_omp.so`: blocks from a size on lie over the nodes as `VICUS_DATA_DISTRIBUTION`
+//! says. All others are those of the allocator that the program would have without this library, the next one in the loader's order.
+//!
+//! It is a library of its own, `libvicus_malloc.so`, that is loaded before `libvicus_omp.so`: a program without a distribution has its own
+//! `malloc` and pays nothing. This one places nothing itself; it asks functions of `libvicus_omp.so`, which it finds by name when a large
+//! block is first wanted. Before that library has read its settings, which is before `main` and before constructors, and in a process without
+//! it, every block is the next allocator's.
+//!
+//! A block tells by its address whose it is: what is placed lies in one range of addresses, which `libvicus_omp.so` keeps up to date. So each
+//! call for a small block is a comparison and a jump. Nothing here is per thread, allocates, or takes a lock of its own.
+
+#![cfg(target_os = "linux")]
+#![expect(missing_docs, reason = "the functions are those of the C library")]
+
+use libc::{c_int, c_void, size_t};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+
+/// What `libvicus_omp.so` has for this one.
+struct Placer {
+    /// A placed block, or null: then it is the next allocator's.
+    place: unsafe extern "C" fn(bytes: size_t, align: size_t) -> *mut c_void,
+    /// Frees a placed block. Whether it was one.
+    free: unsafe extern "C" fn(*mut c_void) -> bool,
+    /// How many bytes a placed block has; 0 if it is none.
+    bytes: unsafe extern "C" fn(*const c_void) -> size_t,
+}
+
+/// From which size on blocks are placed. Until that is known, each block of a page or more asks for it.
+static FROM: AtomicUsize = AtomicUsize::new(LEAST);
+const LEAST: usize = 4096;
+
+/// Where placed blocks lie: the first address and the one behind the last. In `libvicus_omp.so`; null as long as nothing was placed.
+static RANGE: AtomicPtr<[AtomicUsize; 2]> = AtomicPtr::new(ptr::null_mut());
+
+/// The functions of `libvicus_omp.so`, and the next allocator's, by their places in these lists. Null until they were looked for.
+static PLACER: [AtomicPtr<c_void>; 3] = [const { AtomicPtr::new(ptr::null_mut()) }; 3];
+static NEXT: [AtomicPtr<c_void>; 10] = [const { AtomicPtr::new(ptr::null_mut()) }; 10];
+
+const MALLOC: usize = 0;
+const CALLOC: usize = 1;
+const REALLOC: usize = 2;
+const FREE: usize = 3;
+const ALIGNED_ALLOC: usize = 4;
+const POSIX_MEMALIGN: usize = 5;
+const MEMALIGN: usize = 6;
+const VALLOC: usize = 7;
+const PVALLOC: usize = 8;
+const USABLE: usize = 9;
+
+const NAMES: [&std::ffi::CStr; 10] = [
+    c"malloc",
+    c"calloc",
+    c"realloc",
+    c"free",
+    c"aligned_alloc",
+    c"posix_memalign",
+    c"memalign",
+    c"valloc",
+    c"pvalloc",
+    c"malloc_usable_size",
+];
+
+/// The next allocator's function of this kind. A program without one has asked the loader in vain, and cannot go on.
+#[inline(always)]
+fn next(which: usize) -> *mut c_void {
+    let known = NEXT[which].load(Ordering::Relaxed);
+    if known.is_null() { find_next(which) } else { known }
+}
+
+/// Looks for all of them at once, with the first call: the loader frees what it had to say of an earlier error when it is asked again, and
+/// comes here for that.
+#[cold]
+#[inline(never)]
+#[expect(unsafe_code, reason = "asks the loader")]
+fn find_next(which: usize) -> *mut c_void {
+    for (to, name) in NEXT.iter().zip(NAMES) {
+        // SAFETY: the name is a text that ends. Looking for a symbol that is there allocates nothing in the C library.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+        if found.is_null() {
+            let line = b"libvicus_omp: the C library has no allocator that libvicus_malloc.so could stand before\n";
+            // SAFETY: the text has that length; ending a process touches no memory of ours.
+            unsafe {
+                libc::write(2, line.as_ptr().cast(), line.len());
+                libc::_exit(1)
+            }
+        }
+        to.store(found, Ordering::Relaxed);
+    }
+    NEXT[which].load(Ordering::Relaxed)
+}
+
+/// Calls the next allocator's function.
+macro_rules! call_next {
+    ($which:expr, fn($($type:ty),*) $(-> $result:ty)?, $($argument:expr),*) => {{
+        let function = next($which);
+        #[expect(unsafe_code, reason = "calls the next allocator")]
+        // SAFETY: the function of this name has this signature by the C standard and POSIX; what the caller has promised to ours holds for it.
+        unsafe {
+            let function: unsafe extern "C" fn($($type),*) $(-> $result)? = std::mem::transmute(function);
+            function($($argument),*)
+        }
+    }};
+}
+
+/// Whether the state of [`placer`] is settled.
+static IS_SOUGHT: AtomicU8 = AtomicU8::new(0);
+
+/// The functions that place blocks; `None` if they are not there, or not yet.
+#[cold]
+#[inline(never)]
+#[expect(unsafe_code, reason = "asks the loader for functions of `libvicus_omp.so`, and calls them")]
+fn placer() -> Option<Placer> {
+    // SAFETY: the names are texts that end. The functions and the range have these types in `libvicus_omp.so`, which is never unloaded.
+    unsafe {
+        if IS_SOUGHT.load(Ordering::Acquire) == 0 {
+            let find = |name: &std::ffi::CStr| libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
+            let (from, range) = (find(c"vicus_omp_placed_from"), find(c"vicus_omp_placed_range"));
+            let names = [c"vicus_omp_place", c"vicus_omp_free_placed", c"vicus_omp_placed_bytes"];
+            let found = names.map(find);
+            if from.is_null() || range.is_null() || found.iter().any(|function| function.is_null()) {
+                let line =
+                    b"libvicus_omp: libvicus_malloc.so places nothing, because libvicus_omp.so is not loaded with it\n";
+                if IS_SOUGHT.swap(1, Ordering::AcqRel) == 0 {
+                    libc::write(2, line.as_ptr().cast(), line.len());
+                }
+                FROM.store(usize::MAX, Ordering::Relaxed);
+                return None;
+            }
+            let from: unsafe extern "C" fn() -> size_t = std::mem::transmute(from);
+            let from = from();
+            if from == 0 {
+                // It has not read its settings yet.
+                return None;
+            }
+            FROM.store(from.max(LEAST), Ordering::Relaxed);
+            PLACER.iter().zip(found).for_each(|(to, function)| to.store(function, Ordering::Relaxed));
+            RANGE.store(range.cast(), Ordering::Release);
+            IS_SOUGHT.store(2, Ordering::Release);
+        }
+        if IS_SOUGHT.load(Ordering::Acquire) != 2 {
+            return None;
+        }
+        let [place, free, bytes] = PLACER.each_ref().map(|function| function.load(Ordering::Relaxed));
+        Some(Placer {
+            place: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(size_t, size_t) -> *mut c_void>(place),
+            free: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void) -> bool>(free),
+            bytes: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_void) -> size_t>(bytes),
+        })
+    }
+}
+
+/// A placed block, if one of this size is to be.
+#[inline(always)]
+fn placed(bytes: usize, align: usize) -> Option<NonNull<c_void>> {
+    if bytes < FROM.load(Ordering::Relaxed) { None } else { place(bytes, align) }
+}
+
+#[cold]
+#[inline(never)]
+#[expect(unsafe_code, reason = "calls a function of `libvicus_omp.so`")]
+fn place(bytes: usize, align: usize) -> Option<NonNull<c_void>> {
+    let placer = placer()?;
+    if bytes < FROM.load(Ordering::Relaxed) || !align.is_power_of_two() {
+        return None;
+    }
+    // SAFETY: it takes any size, and an alignment that is a power of two.
+    NonNull::new(unsafe { (placer.place)(bytes, align) })
+}
+
+/// Whether a block may be a placed one, by its address.
+#[inline(always)]
+fn may_be_placed(block: *const c_void) -> bool {
+    let range = RANGE.load(Ordering::Relaxed);
+    if range.is_null() {
+        return false;
+    }
+    #[expect(unsafe_code, reason = "reads the range that `libvicus_omp.so` keeps")]
+    // SAFETY: two numbers in that library, which is never unloaded.
+    let [low, high] = unsafe { &*range };
+    // A thread that has the address of a placed block has it from one that saw the range.
+    let (low, high) = (low.load(Ordering::Relaxed), high.load(Ordering::Relaxed));
+    low <= block.addr() && block.addr() < high
+}
+
+/// How many bytes a placed block has; `None` if it is another allocator's.
+#[expect(unsafe_code, reason = "calls a function of `libvicus_omp.so`")]
+fn bytes_of(block: *const c_void) -> Option<(Placer, usize)> {
+    if !may_be_placed(block) {
+        return None;
+    }
+    let placer = placer()?;
+    // SAFETY: it takes any address.
+    let bytes = unsafe { (placer.bytes)(block) };
+    (bytes > 0).then_some((placer, bytes))
+}
+
+#[expect(unsafe_code, reason = "a name of the C library")]
+#[unsafe(no_mangle)]
+pub extern "C" fn malloc(bytes: size_t) -> *mut c_void {
+    match placed(bytes, 16) {
+        Some(block) => block.as_ptr(),
+        None => call_next!(MALLOC, fn(size_t) -> *mut c_void, bytes),
+    }
+}
+
+#[expect(unsafe_code, reason = "a name of the C library")]
+#[unsafe(no_mangle)]
+pub extern "C" fn calloc(count: size_t, bytes: size_t) -> *mut c_void {
+    // Placed pages are fresh, and so they are zero.
+    match count.checked_mul(bytes).and_then(|bytes| placed(bytes, 16)) {
+        Some(block) => block.as_ptr(),
+        None => call_next!(CALLOC, fn(size_t, size_t) -> *mut c_void, count, bytes),
+    }
+}
+
+/// # Safety
+/// The block is null, or one of these functions has given it out and it was not freed.
+#[expect(unsafe_code, reason = "a name of the C library")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free(block: *mut c_void) {
+    if may_be_placed(block) {
+        // SAFETY: the caller's block.
+        if placer().is_some_and(|placer| unsafe { (placer.free)(block) }) {
+            return;
+        }
+    }
+    call_next!(FREE, fn(*mut c_void), block);
+}
+
+/// # Safety
+/// As [`free`].
+#[expect(unsafe_code, reason = "a name of the C library, which copies from an old block to a new one")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: size_t) -> *mut c_void {
+    if block.is_null() {
+        return malloc(bytes);
+    }
+    if let Some((placer, before)) = bytes_of(block) {
+        if bytes == 0 {
+            // SAFETY: the caller's block.
+            unsafe { (placer.free)(block) };
+            return ptr::null_mut();
+        }
+        if bytes <= before && bytes > before / 2 {
+            return block;
+        }
+        let new = malloc(bytes);
+        if !new.is_null() {
+            // SAFETY: both have so many bytes, and are different blocks; the caller does not use the old one after this.
+            unsafe {
+                ptr::copy_nonoverlapping(block.cast::<u8>(), new.cast(), bytes.min(before));
+                (placer.free)(block);
+            }
+        }
+        return new;
+    }
+    match placed(bytes, 16) {
+        None => call_next!(REALLOC, fn(*mut c_void, size_t) -> *mut c_void, block, bytes),
+        Some(new) => {
+            let before = call_next!(USABLE, fn(*mut c_void) -> size_t, block);
+            // SAFETY: as above.
+            unsafe { ptr::copy_nonoverlapping(block.cast::<u8>(), new.as_ptr().cast(), bytes.min(before)) };
+            call_next!(FREE, fn(*mut c_void), block);
+            new.as_ptr()
+        }
+    }
+}
+
+/// # Safety
+/// As [`free`].
+#[expect(unsafe_code, reason = "a name of the C library")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reallocarray(block: *mut c_void, count: size_t, bytes: size_t) -> *mut c_void {
+    match count.checked_mul(bytes) {
+        // SAFETY: the caller's block.
+        Some(bytes) => unsafe { realloc(block, bytes) },
+        None => {
+            // SAFETY: the calling thread's own.
+            unsafe { *libc::__errno_location() = libc::ENOMEM };
+            ptr::null_mut()
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "a name of the C library")]
+#[unsafe(no_mangle)]
+pub extern "C" fn aligned_alloc(align: size_t, bytes: size_t) -> *mut c_void {
+    match placed(bytes, align) {
+        Some(block) => block.as_ptr(),
+        None => call_next!(ALIGNED_ALLOC, fn(size_t, size_t) -> *mut c_void, align, bytes),
+    }
+}
+
+/// # Safety
+/// The address of the block can be written to `to`.
+#[expect(unsafe_code, reason = "a name of the C library, which writes an address")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_memalign(to: *mut *mut c_void, align: size_t, bytes: size_t) -> c_int {
+    let block = if align.is_multiple_of(size_of::<usize>()) { placed(bytes, align) } else { None };
+    match block {
+        Some(block) => {
+            // SAFETY: says the caller.
+            unsafe { to.write(block.as_ptr()) };
+            0
+        }
+        None => call_next!(POSIX_MEMALIGN, fn(*mut *mut c_void, size_t, size_t) -> c_int, to, align, bytes),
+    }
+}
+
+#[expect(unsafe_code, reason = "a name of the C library")]
+#[unsafe(no_mangle)]
+pub extern "C" fn memalign(align: size_t, bytes: size_t) -> *mut c_void {
+    match placed(bytes, align) {
+        Some(block) => block.as_ptr(),
+        None => call_next!(MEMALIGN, fn(size_t, size_t) -> *mut c_void, align, bytes),
+    }
+}
+
+#[expect(unsafe_code, reason = "a name of the C library")]
+#[unsafe(no_mangle)]
+pub extern "C" fn valloc(bytes: size_t) -> *mut c_void {
+    // All placed blocks begin with a page.
+    match placed(bytes, 16) {
+        Some(block) => block.as_ptr(),
+        None => call_next!(VALLOC, fn(size_t) -> *mut c_void, bytes),
+    }
+}
+
+#[expect(unsafe_code, reason = "a name of the C library")]
+#[unsafe(no_mangle)]
+pub extern "C" fn pvalloc(bytes: size_t) -> *mut c_void {
+    match placed(bytes, 16) {
+        Some(block) => block.as_ptr(),
+        None => call_next!(PVALLOC, fn(size_t) -> *mut c_void, bytes),
+    }
+}
+
+/// # Safety
+/// As [`free`].
+#[expect(unsafe_code, reason = "a name of the C library")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> size_t {
+    match bytes_of(block) {
+        Some((_, bytes)) => bytes,
+        None => call_next!(USABLE, fn(*mut c_void) -> size_t, block),
+    }
+}

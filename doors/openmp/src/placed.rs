@@ -1,0 +1,186 @@
+//! Memory that lies over the nodes as the user or the program says, in whole pages: what `libvicus_malloc.so` asks for, and what `omp_alloc`
+//! gives by an allocator with traits.
+//!
+//! The process's memory (`vicus::memory`) is installed when a block is first wanted, which takes some milliseconds: the machine is looked at.
+//! Whatever is allocated meanwhile, by this thread for that or by others, is the C library's. What places a block may allocate, too, and
+//! comes back here by `libvicus_malloc.so`; then the C library has it as well.
+
+use crate::settings::{complain, get};
+use crate::wait::Lock;
+use std::alloc::Layout;
+use std::cell::{Cell, UnsafeCell};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use vicus::memory::{Distribution, Memory, Placed, process_memory};
+
+/// The blocks in use, by their addresses.
+struct Blocks {
+    lock: Lock,
+    all: UnsafeCell<BTreeMap<usize, Placed>>,
+}
+
+// SAFETY: the map is used under the lock.
+unsafe impl Sync for Blocks {}
+
+static BLOCKS: Blocks = Blocks { lock: Lock::new(), all: UnsafeCell::new(BTreeMap::new()) };
+
+fn with<R>(f: impl FnOnce(&mut BTreeMap<usize, Placed>) -> R) -> R {
+    BLOCKS.lock.with(|| f(unsafe { &mut *BLOCKS.all.get() }))
+}
+
+/// Where all blocks lie, for `libvicus_malloc.so`: the first address, and the one behind the last.
+#[unsafe(no_mangle)]
+pub(crate) static vicus_omp_placed_range: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+/// Whether the settings are known: before that, nothing is placed.
+static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+
+const UNTRIED: u8 = 0;
+const TRYING: u8 = 1;
+const TRIED: u8 = 2;
+static STATE: AtomicU8 = AtomicU8::new(UNTRIED);
+static MEMORY: OnceLock<Option<Arc<Memory>>> = OnceLock::new();
+
+thread_local! {
+    /// Whether the thread is at work here.
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The settings are known.
+pub(crate) fn begin() {
+    HAS_BEGUN.store(true, Ordering::Release);
+}
+
+/// The process's memory; `None` if there is none, or not yet.
+fn memory() -> Option<&'static Arc<Memory>> {
+    if STATE.load(Ordering::Acquire) == UNTRIED
+        && STATE.compare_exchange(UNTRIED, TRYING, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    {
+        let (memory, warnings) = process_memory(&vicus::environment::defaults());
+        if get().distribution.is_some() {
+            warnings.iter().for_each(|warning| complain(warning));
+        }
+        let _ = MEMORY.set(memory);
+        STATE.store(TRIED, Ordering::Release);
+    }
+    if STATE.load(Ordering::Acquire) == TRIED { MEMORY.get()?.as_ref() } else { None }
+}
+
+/// The distribution of what lies as a whole near to the calling thread.
+pub(crate) fn near_here() -> Distribution {
+    let memory = if IS_INSIDE.get() { None } else { memory() };
+    match (memory, vicus::memory::here()) {
+        (Some(memory), Some(node)) => Distribution::On(memory.location_near(node)),
+        _ => Distribution::Standard,
+    }
+}
+
+/// A block of whole pages, zeroed, that lies so. Null if there is none to be had here.
+pub(crate) fn place(bytes: usize, align: usize, how: &Distribution) -> *mut u8 {
+    let _errno = crate::wait::KeepErrno::new();
+    if IS_INSIDE.replace(true) {
+        return ptr::null_mut();
+    }
+    let block = place_here(bytes, align, how);
+    IS_INSIDE.set(false);
+    block.unwrap_or(ptr::null_mut())
+}
+
+fn place_here(bytes: usize, align: usize, how: &Distribution) -> Option<*mut u8> {
+    let memory = memory()?;
+    let layout = Layout::from_size_align(bytes, align).ok()?;
+    let mut placed = match memory.place(layout, Some(how)) {
+        Ok(placed) => placed,
+        Err(error) => {
+            static SAID: AtomicBool = AtomicBool::new(false);
+            if !SAID.swap(true, Ordering::Relaxed) {
+                complain(&format!("some memory is not placed: {error}"));
+            }
+            return None;
+        }
+    };
+    if let Some(range) = memory.placed_addresses() {
+        vicus_omp_placed_range[0].store(range.start, Ordering::Relaxed);
+        vicus_omp_placed_range[1].store(range.end, Ordering::Relaxed);
+    }
+    let at = placed.bytes_mut().as_mut_ptr();
+    with(|all| all.insert(at.addr(), placed));
+    Some(at)
+}
+
+/// Frees a block. Whether it is one of these.
+pub(crate) fn free(at: *mut u8) -> bool {
+    let _errno = crate::wait::KeepErrno::new();
+    // It may free small blocks of its own, which are others'.
+    let outer = IS_INSIDE.replace(true);
+    let placed = with(|all| all.remove(&at.addr()));
+    let was_one = placed.is_some();
+    if was_one {
+        crate::sections::forget(at.addr());
+    }
+    drop(placed);
+    IS_INSIDE.set(outer);
+    was_one
+}
+
+/// The block that an address is in.
+pub(crate) fn block_of(address: usize) -> Option<Range<usize>> {
+    let [low, high] = &vicus_omp_placed_range;
+    if !(low.load(Ordering::Relaxed)..high.load(Ordering::Relaxed)).contains(&address) {
+        return None;
+    }
+    with(|all| {
+        let (&start, placed) = all.range(..=address).next_back()?;
+        Some(start..start + placed.bytes().len()).filter(|block| block.contains(&address))
+    })
+}
+
+/// A fork begins or is over in the parent: no other thread is at work on the list of blocks meanwhile.
+pub(crate) fn lock_for_fork() {
+    BLOCKS.lock.lock();
+}
+
+pub(crate) fn unlock_after_fork() {
+    BLOCKS.lock.unlock();
+}
+
+/// In the child.
+pub(crate) fn begin_anew() {
+    BLOCKS.lock.init();
+    // Another thread may have been looking at the machine.
+    if STATE.load(Ordering::Acquire) == TRYING && !IS_INSIDE.get() {
+        STATE.store(TRIED, Ordering::Release);
+        let _ = MEMORY.set(None);
+    }
+}
+
+/// From which size on `libvicus_malloc.so` is to ask for blocks; 0 if that is not known yet.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn vicus_omp_placed_from() -> usize {
+    if !HAS_BEGUN.load(Ordering::Acquire) {
+        return 0;
+    }
+    if get().distribution.is_some() { get().placed_from } else { usize::MAX }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn vicus_omp_place(bytes: usize, align: usize) -> *mut u8 {
+    match &get().distribution {
+        Some(how) => place(bytes, align, how),
+        None => ptr::null_mut(),
+    }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn vicus_omp_free_placed(at: *mut u8) -> bool {
+    free(at)
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn vicus_omp_placed_bytes(at: *const u8) -> usize {
+    let at = at.addr();
+    block_of(at).filter(|block| block.start == at).map_or(0, |block| block.len())
+}

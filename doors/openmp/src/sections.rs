@@ -1,0 +1,73 @@
+//! How many bytes a task uses from an address on, where its compiler says the address alone: gcc's `depend` clauses.
+//!
+//! The block that the address is in bounds it, if it is one that this library knows: of placed memory ([`crate::placed`]). So does the next
+//! address in the block that some task has named: programs name the first elements of their array sections, which lie one behind the
+//! other. The first task that names a section of a block is taken to use all of it.
+
+use crate::placed::block_of;
+use crate::thread::Thread;
+use crate::wait::Lock;
+use std::cell::UnsafeCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use vicus::tasks::Access;
+
+/// By the beginning of a block, the addresses in it that tasks have named.
+type Named = BTreeMap<usize, BTreeSet<usize>>;
+
+struct Shared {
+    lock: Lock,
+    named: UnsafeCell<Named>,
+}
+
+// SAFETY: the map is used under the lock.
+unsafe impl Sync for Shared {}
+
+static SHARED: Shared = Shared { lock: Lock::new(), named: UnsafeCell::new(BTreeMap::new()) };
+/// Whether there is an address in it.
+static IS_USED: AtomicBool = AtomicBool::new(false);
+
+fn with<R>(f: impl FnOnce(&mut Named) -> R) -> R {
+    SHARED.lock.with(|| f(unsafe { &mut *SHARED.named.get() }))
+}
+
+/// So many addresses are kept of a block; further ones find their neighbours among these.
+const MOST: usize = 1 << 16;
+
+/// Whether it matters how many bytes tasks use: to the strategy, or to the summary.
+pub(crate) fn matter(thread: &Thread) -> bool {
+    crate::report::is_on() || thread.team().deals()
+}
+
+/// The bytes that accesses of single addresses stand for, where that can be known.
+pub(crate) fn of(accesses: &[Access]) -> Vec<Access> {
+    let _errno = crate::wait::KeepErrno::new();
+    let section = |access: &Access| {
+        let address = access.stretches().next()?.start;
+        let block = block_of(address)?;
+        let end = with(|named| {
+            IS_USED.store(true, Ordering::Relaxed);
+            let own = named.entry(block.start).or_default();
+            if own.len() < MOST {
+                own.insert(address);
+            }
+            own.range(address + 1..).next().copied()
+        });
+        Some(Access::new(address, end.unwrap_or(block.end) - address, access.mode))
+    };
+    accesses.iter().filter_map(section).collect()
+}
+
+/// A block is freed.
+pub(crate) fn forget(block: usize) {
+    if IS_USED.load(Ordering::Relaxed) {
+        let named = with(|named| named.remove(&block));
+        drop(named);
+    }
+}
+
+/// In a forked child: another thread may have held the lock.
+pub(crate) fn begin_anew() {
+    SHARED.lock.init();
+    std::mem::forget(std::mem::take(unsafe { &mut *SHARED.named.get() }));
+}
