@@ -370,6 +370,82 @@ fn memory_that_can_not_be_placed_is_told_of() {
     );
 }
 
+/// A program's output, which is to end well.
+fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {out}{err}");
+    out.into_owned()
+}
+
+/// Binaries of gcc and clang find it by the names of their own libraries; other programs are linked with it, by name, pkg-config and CMake.
+#[test]
+fn it_is_installed_under_the_names_by_which_programs_ask() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let prefix = scratch("in stalled");
+    let from = library().parent().expect("it lies in a folder").to_owned();
+    let mut install = Command::new("bash");
+    output(install.arg(root.join("dev")).args(["install", "--library"]).arg(&from).arg("--prefix").arg(&prefix));
+    let lib = prefix.join("lib");
+    let run = |program: &Path| {
+        let said = output(Command::new(program).env("LD_LIBRARY_PATH", &lib).env("OMP_NUM_THREADS", "3"));
+        assert_eq!(said, "ok\n", "{}", program.display());
+    };
+    let source = programs().join("installed.c");
+    for compiler in for_c() {
+        run(&compile(compiler, "installed.c").expect("it can be compiled"));
+        let (object, program) = (prefix.join("installed.o"), prefix.join("linked"));
+        output(Command::new(compiler.command).args(["-O1", "-fopenmp", "-c"]).arg(&source).arg("-o").arg(&object));
+        let mut link = Command::new(compiler.command);
+        output(link.arg(&object).arg("-L").arg(&lib).args(["-lvicus_omp", "-ldl", "-o"]).arg(&program));
+        run(&program);
+    }
+    let Some(gcc) = for_c().first() else { return };
+    if Command::new("pkg-config").arg("--version").output().is_ok() {
+        let program = prefix.join("by-pkg-config");
+        // A shell, because the folder has a space in its name.
+        let line = "set -e; object=$1.o; flags=$(pkg-config --cflags vicus-omp); libs=$(pkg-config --libs vicus-omp); \
+                    eval \"$3 -O1 $flags -c '$2' -o '$object'\"; eval \"$3 '$object' $libs -ldl -o '$1'\"";
+        let mut build = Command::new("sh");
+        build.args(["-c", line, "sh"]).arg(&program).arg(&source).arg(gcc.command);
+        output(build.env("PKG_CONFIG_PATH", lib.join("pkgconfig")));
+        run(&program);
+    } else {
+        eprintln!("left out: pkg-config is not there");
+    }
+    if Command::new("cmake").arg("--version").output().is_ok() {
+        let project = prefix.join("project");
+        fs::create_dir_all(&project).expect("a folder can be made");
+        let text = format!(
+            "cmake_minimum_required(VERSION 3.14)\nproject(consumer LANGUAGES C)\n\
+             find_package(vicus 0.1 REQUIRED COMPONENTS omp)\nadd_executable(consumer \"{}\")\n\
+             target_link_libraries(consumer PRIVATE vicus::omp dl)\n",
+            source.display()
+        );
+        fs::write(project.join("CMakeLists.txt"), text).expect("a file can be written");
+        let mut configure = Command::new("cmake");
+        configure.arg("-S").arg(&project).arg("-B").arg(project.join("build"));
+        output(
+            configure
+                .arg(format!("-DCMAKE_C_COMPILER={}", gcc.command))
+                .arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display())),
+        );
+        output(Command::new("cmake").arg("--build").arg(project.join("build")));
+        run(&project.join("build/consumer"));
+    } else {
+        eprintln!("left out: CMake is not there");
+    }
+    // Another runtime of that name is not replaced.
+    let gomp = lib.join("libgomp.so.1");
+    fs::remove_file(&gomp).expect("it is a link");
+    fs::write(&gomp, "another").expect("a file can be written");
+    let mut again = Command::new("bash");
+    let said =
+        output(again.arg(root.join("dev")).args(["install", "--library"]).arg(&from).arg("--prefix").arg(&prefix));
+    assert!(said.contains("is another runtime") && fs::read(&gomp).expect("it is there") == b"another", "{said}");
+    let _ = fs::remove_dir_all(prefix);
+}
+
 /// A program that was linked with gcc's or clang's library asks for versions; one that lacks some is refused by the loader.
 #[test]
 fn names_have_the_versions_that_programs_ask_for() {
