@@ -36,6 +36,12 @@ pub(crate) fn is_on() -> bool {
     IS_ON.load(Ordering::Relaxed)
 }
 
+/// Whether teams record a trace.
+#[inline(always)]
+pub(crate) fn is_traced() -> bool {
+    IS_TRACED.load(Ordering::Relaxed)
+}
+
 /// What the time is spent on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Spent {

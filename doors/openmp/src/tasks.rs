@@ -202,7 +202,31 @@ fn is_enough(thread: &Thread) -> bool {
 /// Whether a task that is made now, and of which nothing else is said, is run at once.
 #[inline]
 pub(crate) fn runs_at_once(thread: &Thread) -> bool {
-    !thread.is_seated || thread.task().is_final || (thread.lead > ENOUGH && is_enough(thread))
+    !thread.is_seated || thread.task().is_final || is_alone(thread) || (thread.lead > ENOUGH && is_enough(thread))
+}
+
+/// How deep tasks of a team of one thread may run on top of each other before one is queued.
+const DEEPEST: u32 = 500;
+
+/// Whether the thread is alone in its team and has no task that is not over, but for those on its stack: then a new one is run at once, as a
+/// call, since no other thread could run it, and nothing is left that it could follow or that a taskwait could wait for. Not if a task waits
+/// for an event, which may come from a task that is made later.
+#[inline]
+fn is_alone(thread: &Thread) -> bool {
+    thread.team().size == 1
+        && thread.lead == 0
+        && thread.stacked < DEEPEST
+        && !thread.has_events
+        && !report::is_traced()
+}
+
+/// Calls `f`, which runs a task on top of the one that makes it, in a team of one thread.
+#[inline]
+fn stacked<R>(f: impl FnOnce() -> R) -> R {
+    here().stacked += 1;
+    let result = f();
+    here().stacked -= 1;
+    result
 }
 
 /// Puts a task into a queue.
@@ -218,6 +242,9 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
     let thread = here();
     let Said { is_undeferred, priority, accesses } = said;
     let (event, is_final) = unsafe { ((*record).event, (*record).task.is_final) };
+    if !event.is_null() {
+        thread.has_events = true;
+    }
     let is_included = is_undeferred || thread.task().is_final;
     let may_wait = !accesses.is_empty() || !event.is_null();
     let _ = is_final;
@@ -228,6 +255,9 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
             unsafe { Event::drop_one(event) };
         }
         return;
+    }
+    if thread.is_seated && is_alone(thread) {
+        return stacked(|| unsafe { run(here(), record) });
     }
     if is_included || (!may_wait && runs_at_once(thread)) {
         if !accesses.is_empty() {
@@ -285,6 +315,9 @@ pub(crate) fn run_at_once(record: *mut Record) {
     if !thread.is_seated || thread.task().is_final {
         return unsafe { run(thread, record) };
     }
+    if is_alone(thread) {
+        return stacked(|| unsafe { run(here(), record) });
+    }
     match begin_child() {
         Some(included) => {
             unsafe { run(thread, record) };
@@ -298,7 +331,8 @@ pub(crate) fn run_at_once(record: *mut Record) {
 pub(crate) fn call_at_once(thread: &mut Thread, function: Function, data: *mut u8, is_final: bool) {
     let parent = thread.task();
     let mut task = Task { icv: parent.icv, is_final, is_explicit: true, group: parent.group, kmp: ptr::null_mut() };
-    let included = if thread.is_seated && !parent.is_final {
+    let is_alone = is_alone(thread);
+    let included = if thread.is_seated && !parent.is_final && !is_alone {
         match begin_child() {
             None => return,
             included => included,
@@ -307,8 +341,11 @@ pub(crate) fn call_at_once(thread: &mut Thread, function: Function, data: *mut u
         None
     };
     let outer = std::mem::replace(&mut thread.task, &raw mut task);
+    thread.stacked += u32::from(is_alone);
     report::in_task(|| function as usize, || unsafe { function(data) });
-    here().task = outer;
+    let thread = here();
+    thread.stacked -= u32::from(is_alone);
+    thread.task = outer;
     if let Some(included) = included {
         end_child(included);
     }

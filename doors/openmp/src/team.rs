@@ -189,6 +189,9 @@ fn strategy(size: u32) -> Setting {
     spinning.unwrap_or_else(|| wanted.parse().expect("it was parsed before"))
 }
 
+/// How often a thread lets others run before it sleeps at its dock: threads of the same team may wait for its processor.
+const YIELDS: u32 = 10;
+
 /// Where a thread waits for its next region.
 #[repr(align(128))]
 struct Dock {
@@ -269,7 +272,7 @@ impl Dock {
             spins += 1;
             if spins < self.spins.get() {
                 std::hint::spin_loop();
-            } else if spins < self.spins.get() + 5 {
+            } else if spins < self.spins.get() + YIELDS {
                 unsafe { libc::sched_yield() };
             } else if state == seen | 1
                 || self.state.compare_exchange(seen, seen | 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
@@ -411,6 +414,7 @@ fn enter(thread: &mut Thread, team: &Team, number: u32) {
     thread.task = task;
     (thread.loops, thread.singles, thread.gathers) = team.before.get();
     thread.lead = 0;
+    thread.has_events = false;
     thread.league = team.league.get();
     own.lead.store(0, Ordering::Relaxed);
     let member = unsafe { &mut *own.member.get() };

@@ -85,6 +85,10 @@ pub(crate) struct Thread {
     pub(crate) across: Loop,
     /// How many more tasks it has made than run.
     pub(crate) lead: i64,
+    /// How many tasks stand on top of others that made them, in teams of one thread.
+    pub(crate) stacked: u32,
+    /// Whether a task of this region waits for an event, or has.
+    pub(crate) has_events: bool,
     /// Free memory for tasks.
     pub(crate) memory: crate::tasks::Memory,
     /// The threads of its regions: of those outside of all others, of those that it begins within one of these, and so on.
@@ -125,6 +129,7 @@ pub(crate) struct Outer {
     work: Loop,
     across: Loop,
     lead: i64,
+    has_events: bool,
 }
 
 impl Thread {
@@ -141,6 +146,8 @@ impl Thread {
             work: Loop::none(),
             across: Loop::none(),
             lead: 0,
+            stacked: 0,
+            has_events: false,
             memory: crate::tasks::Memory::new(),
             pools: crate::process::left_pools(),
             depth: 0,
@@ -185,6 +192,7 @@ impl Thread {
             work: std::mem::replace(&mut self.work, Loop::none()),
             across: std::mem::replace(&mut self.across, Loop::none()),
             lead: self.lead,
+            has_events: self.has_events,
         }
     }
 
@@ -199,6 +207,7 @@ impl Thread {
         self.work = outer.work;
         self.across = outer.across;
         self.lead = outer.lead;
+        self.has_events = outer.has_events;
     }
 }
 

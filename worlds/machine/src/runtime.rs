@@ -276,6 +276,7 @@ impl Chosen {
             topology,
             memory,
             distribution: self.distribution.clone(),
+            yields: if team { TEAM_YIELDS } else { 0 },
             gathering: Gathering::new(plan.threads()),
             plan,
             barrier,
@@ -481,6 +482,8 @@ pub(crate) struct Shared {
     pub(crate) accounts: Accounts,
     /// Its requests that wait for others.
     pub(crate) waits: Waits,
+    /// Of a team: how often a member that waits lets others run before it sleeps.
+    pub(crate) yields: u32,
     /// Of a team: where its members wait for each other.
     pub(crate) gathering: Gathering,
     /// Where boxes go that are resumed from outside.
@@ -488,6 +491,10 @@ pub(crate) struct Shared {
     threads: Mutex<Vec<JoinHandle<()>>>,
     warnings: Mutex<Vec<String>>,
 }
+
+/// Beyond five, nothing changes: by then, each thread that is ready on the PU has had its turn. With two threads on each PU, a barrier takes
+/// 1.9 µs instead of 25, with eight 11 instead of 150.
+const TEAM_YIELDS: u32 = 10;
 
 /// No request has this id.
 const NO_REQUEST: u64 = u64::MAX;

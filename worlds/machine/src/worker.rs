@@ -742,10 +742,12 @@ pub(crate) fn wait_below(request: Option<RequestId>, below: *const Context, awai
 
 fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
     let mut idle_since = None;
+    let mut yields = 0;
     while !awaited.is_done() {
         if let Some((task, way)) = find(shared) {
             run_on_top(task, way);
             idle_since = None;
+            yields = 0;
             continue;
         }
         // The task that this seat was woken for may be one that it may not begin.
@@ -757,13 +759,18 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
         let seated = Seated::of_this_thread(shared);
         match seated.rest(*idle_since.get_or_insert_with(Instant::now)) {
             Rest::Look { .. } | Rest::Pause { .. } => std::hint::spin_loop(),
+            // Another member may be ready to run on this PU, and this one waits for that: to sleep and to be woken would cost both more.
+            Rest::Sleep { .. } if yields < shared.yields => {
+                yields += 1;
+                std::thread::yield_now();
+            }
             Rest::Sleep { sleeper, .. } => {
                 let is_called = || awaited.is_done() || seated.inbox().is_waiting();
                 let sleeps = || awaited.announce_sleep().then(|| seated.sleep_while_waiting(is_tied, is_called));
                 if let Some((task, way)) = seated.sleep(sleeper, sleeps) {
                     run_on_top(task, way);
                 }
-                idle_since = None;
+                (idle_since, yields) = (None, 0);
             }
         }
     }
