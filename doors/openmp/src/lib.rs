@@ -44,5 +44,6 @@ mod tasks;
 mod team;
 mod teams;
 mod thread;
+mod tool;
 mod wait;
 mod work;

@@ -275,6 +275,7 @@ impl Account {
 #[unsafe(link_section = ".fini_array")]
 static AT_END: extern "C" fn() = {
     extern "C" fn at_end() {
+        crate::tool::end();
         let is_traced = IS_TRACED.swap(false, Ordering::Relaxed);
         let is_summed_up = IS_ON.swap(false, Ordering::Relaxed);
         if is_summed_up {

@@ -69,6 +69,8 @@ pub(crate) struct Settings {
     pub(crate) teams: i32,
     pub(crate) teams_threads: i32,
     display: Option<bool>,
+    /// Whether a tool that is loaded with the program may begin.
+    pub(crate) takes_tools: bool,
     /// How memory lies that the program allocates, from which size on; `None`: as the machine does it.
     pub(crate) distribution: Option<Distribution>,
     pub(crate) placed_from: usize,
@@ -302,6 +304,12 @@ fn read() -> Settings {
         })
         .flatten(),
         allocator: parsed("OMP_ALLOCATOR", allocator).unwrap_or(1),
+        takes_tools: parsed("OMP_TOOL", |text| match text.to_ascii_lowercase().as_str() {
+            "enabled" => Ok(true),
+            "disabled" => Ok(false),
+            _ => Err("enabled or disabled".to_owned()),
+        })
+        .unwrap_or(true),
         distribution: distribution(),
         placed_from: vicus::environment::placed_from()
             .and_then(|from| told(from, "VICUS_DATA_DISTRIBUTION_FROM"))

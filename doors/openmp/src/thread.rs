@@ -113,6 +113,8 @@ pub(crate) struct Thread {
     pub(crate) included: Vec<(Option<vicus::team::Included>, *mut Task)>,
     /// What its time is spent on, or null: see [`crate::report`].
     pub(crate) account: *const crate::report::Account,
+    /// A word for a tool.
+    pub(crate) tool_data: u64,
     /// What clang's programs keep for each thread, by the address of the variable.
     pub(crate) private: Vec<(*mut u8, *mut u8)>,
 }
@@ -162,6 +164,7 @@ impl Thread {
             serialized: Vec::new(),
             included: Vec::new(),
             account: ptr::null(),
+            tool_data: 0,
             private: Vec::new(),
         });
         thread.task = &raw mut thread.initial_task;
@@ -282,6 +285,7 @@ fn first<'a>() -> &'a mut Thread {
     let thread = Box::into_raw(Thread::new());
     set_word(thread);
     crate::process::watch_end(thread);
+    crate::tool::begin();
     unsafe { &mut *thread }
 }
 

@@ -87,7 +87,7 @@ fn for_cpp() -> &'static [Compiler] {
 fn compile(compiler: &Compiler, file: &str) -> Option<PathBuf> {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{}", file.replace('.', "-"), compiler.name));
     let output = Command::new(compiler.command)
-        .args(["-O1", "-w", "-fopenmp"])
+        .args(["-O1", "-w", "-fopenmp", "-rdynamic"])
         .arg(programs().join(file))
         .arg("-o")
         .arg(&out)
@@ -171,6 +171,12 @@ fn processes() {
 }
 
 #[test]
+fn tools() {
+    // The function of the program is found because all are compiled so that they export their functions.
+    holds(for_c(), "tool.c", &[]);
+}
+
+#[test]
 fn placed_memory() {
     let preload = libraries();
     for distribution in ["fine", "coarse", "blocked", "on:0"] {
@@ -207,6 +213,7 @@ fn wrong_settings_are_told_of_and_left_out() {
         ("OMP_DYNAMIC", "perhaps"),
         ("OMP_PROC_BIND", "glue"),
         ("OMP_WAIT_POLICY", "lazy"),
+        ("OMP_TOOL", "perhaps"),
         ("VICUS_STRATEGY", "none"),
         ("VICUS_SUMMARY_ALONE_MS", "-1"),
         ("VICUS_DATA_DISTRIBUTION", "everywhere"),
