@@ -9,7 +9,7 @@ use crate::thread::{Group, Task, Thread, here};
 use crate::wait::{Backoff, KeepErrno, Lock, wait_until};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use vicus::tasks::{Access, Mode, child, close_group, open_group, spawn_child, wait_for_children};
 use vicus::team::{Held, begin_child, end_child, wait_for_earlier, yield_to_descendants};
 
@@ -31,6 +31,8 @@ pub(crate) struct Record {
     pub(crate) bytes: (u32, u32),
     /// Which kind of memory it is in.
     class: u32,
+    /// Where it goes when it is over: to the thread that has made it. Null for memory of its own.
+    home: *const Returned,
 }
 
 /// How many bytes the pieces of memory for tasks have, by class. Larger ones are made for one task.
@@ -41,18 +43,65 @@ const _: () = assert!(size_of::<Record>() <= 128 && BEGIN.is_multiple_of(16));
 /// How many free ones a thread keeps of each.
 const KEPT: u32 = 256;
 
-/// A thread's free memory for tasks.
+/// A thread's free memory for tasks. What others have run that it has made comes back to it: otherwise a thread that makes all tasks would
+/// always take new memory, and those that run them would always free some.
 pub(crate) struct Memory {
     free: [(*mut Free, u32); 3],
+    /// Made with the first task. It is never freed, since a task may come back when its thread has ended.
+    returned: *const Returned,
 }
 
 struct Free {
     next: *mut Free,
 }
 
+/// Memory that other threads give back to a thread, by class: lists to which they push, and which the thread takes as a whole.
+#[repr(align(128))]
+pub(crate) struct Returned {
+    first: [AtomicPtr<Free>; 3],
+}
+
+/// Instead of a list, when the thread has ended.
+const ENDED: *mut Free = ptr::without_provenance_mut(1);
+
+impl Returned {
+    /// Puts a block into a list. `false` if its thread has ended.
+    fn push(&self, class: usize, block: *mut Free) -> bool {
+        let mut first = self.first[class].load(Ordering::Relaxed);
+        loop {
+            if first == ENDED {
+                return false;
+            }
+            unsafe { (*block).next = first };
+            // Release: the thread that takes it sees the block as it was left. No block is taken singly, so none can come back in between.
+            match self.first[class].compare_exchange_weak(first, block, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => first = now,
+            }
+        }
+    }
+}
+
 impl Memory {
     pub(crate) fn new() -> Memory {
-        Memory { free: [(ptr::null_mut(), 0); 3] }
+        Memory { free: [(ptr::null_mut(), 0); 3], returned: ptr::null() }
+    }
+
+    /// Takes what others have given back of a class, when there is nothing else.
+    #[cold]
+    #[inline(never)]
+    fn take_returned(&mut self, class: usize) {
+        if self.returned.is_null() {
+            let first = [const { AtomicPtr::new(ptr::null_mut()) }; 3];
+            self.returned = Box::leak(Box::new(Returned { first }));
+        }
+        let returned = unsafe { &*self.returned };
+        let mut first = returned.first[class].swap(ptr::null_mut(), Ordering::Acquire);
+        self.free[class].0 = first;
+        while !first.is_null() {
+            self.free[class].1 += 1;
+            first = unsafe { (*first).next };
+        }
     }
 
     /// Memory for a record with so many bytes behind it.
@@ -66,36 +115,54 @@ impl Memory {
         } else if bytes <= CLASSES[2] {
             2
         } else {
-            return new_memory(bytes, 3);
+            return new_memory(bytes, 3, ptr::null());
         };
-        let (first, count) = &mut self.free[class];
-        if first.is_null() {
-            return new_memory(CLASSES[class], class as u32);
+        if self.free[class].0.is_null() {
+            self.take_returned(class);
+            if self.free[class].0.is_null() {
+                return new_memory(CLASSES[class], class as u32, self.returned);
+            }
         }
+        let (first, count) = &mut self.free[class];
         let block = *first;
         *first = unsafe { (*block).next };
         *count -= 1;
         let record = block.wrapping_byte_add(BEGIN).cast::<Record>();
-        unsafe { (*record).class = class as u32 };
+        unsafe { ((*record).class, (*record).home) = (class as u32, self.returned) };
         record
     }
 
     #[inline]
     fn give(&mut self, record: *mut Record) {
-        let class = unsafe { (*record).class } as usize;
-        if class < CLASSES.len() && self.free[class].1 < KEPT {
-            let (first, count) = &mut self.free[class];
-            let block = record.wrapping_byte_sub(BEGIN).cast::<Free>();
-            unsafe { (*block).next = *first };
-            *first = block;
-            *count += 1;
-        } else {
-            unsafe { libc::free(record.wrapping_byte_sub(BEGIN).cast()) };
+        let (class, home) = unsafe { ((*record).class as usize, (*record).home) };
+        let block = record.wrapping_byte_sub(BEGIN).cast::<Free>();
+        if class < CLASSES.len() {
+            if !ptr::eq(home, self.returned) {
+                if unsafe { &*home }.push(class, block) {
+                    return;
+                }
+            } else if self.free[class].1 < KEPT {
+                let (first, count) = &mut self.free[class];
+                unsafe { (*block).next = *first };
+                *first = block;
+                *count += 1;
+                return;
+            }
         }
+        unsafe { libc::free(block.cast()) };
     }
 
-    /// All of it goes back.
+    /// All of it goes back, and what comes later as well.
     pub(crate) fn clear(&mut self) {
+        for class in 0..CLASSES.len() {
+            let Some(returned) = (unsafe { self.returned.as_ref() }) else { break };
+            let mut first = returned.first[class].swap(ENDED, Ordering::Acquire);
+            while !first.is_null() {
+                let block = first;
+                first = unsafe { (*block).next };
+                unsafe { libc::free(block.cast()) };
+            }
+        }
         for (first, count) in &mut self.free {
             while !first.is_null() {
                 let block = *first;
@@ -109,14 +176,14 @@ impl Memory {
 
 #[cold]
 #[inline(never)]
-fn new_memory(bytes: usize, class: u32) -> *mut Record {
+fn new_memory(bytes: usize, class: u32, home: *const Returned) -> *mut Record {
     let bytes = bytes.next_multiple_of(64);
     let block = unsafe { libc::aligned_alloc(64, bytes) };
     if block.is_null() {
         settings::fail(&format!("{bytes} bytes for a task can't be had"));
     }
     let record = block.wrapping_byte_add(BEGIN).cast::<Record>();
-    unsafe { (*record).class = class };
+    unsafe { ((*record).class, (*record).home) = (class, home) };
     record
 }
 
@@ -125,8 +192,8 @@ fn new_memory(bytes: usize, class: u32) -> *mut Record {
 pub(crate) fn new_record(thread: &mut Thread, behind: usize) -> *mut Record {
     let parent = thread.task();
     let record = thread.memory.take(behind);
-    let class = unsafe { (*record).class };
     unsafe {
+        let (class, home) = ((*record).class, (*record).home);
         record.write(Record {
             task: Task {
                 icv: parent.icv,
@@ -142,6 +209,7 @@ pub(crate) fn new_record(thread: &mut Thread, behind: usize) -> *mut Record {
             flags: 0,
             bytes: (0, 0),
             class,
+            home,
         });
     }
     record
@@ -189,20 +257,25 @@ fn lead(thread: &mut Thread, by: i64) -> i64 {
 
 /// How many queued tasks for each thread are enough: then the next one is run at once.
 const ENOUGH: i64 = 64;
+/// The same for tasks that follow others: a thread that looks far ahead finds more that can be run at once.
+const ENOUGH_AHEAD: i64 = 1024;
 
 /// Whether so many tasks are queued that a thread which has made so many more than it has run should run the next one at once.
 #[cold]
 #[inline(never)]
-fn is_enough(thread: &Thread) -> bool {
+fn is_enough(thread: &Thread, each: i64) -> bool {
     let team = thread.team();
     let queued: i64 = team.members().iter().map(|member| member.lead.load(Ordering::Relaxed)).sum();
-    queued > ENOUGH * i64::from(team.size) && settings::get().throttles
+    queued > each * i64::from(team.size) && settings::get().throttles
 }
 
 /// Whether a task that is made now, and of which nothing else is said, is run at once.
 #[inline]
 pub(crate) fn runs_at_once(thread: &Thread) -> bool {
-    !thread.is_seated || thread.task().is_final || is_alone(thread) || (thread.lead > ENOUGH && is_enough(thread))
+    !thread.is_seated
+        || thread.task().is_final
+        || is_alone(thread)
+        || (thread.lead > ENOUGH && is_enough(thread, ENOUGH))
 }
 
 /// How deep tasks of a team of one thread may run on top of each other before one is queued.
@@ -259,7 +332,8 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
     if thread.is_seated && is_alone(thread) {
         return stacked(|| unsafe { run(here(), record) });
     }
-    if is_included || (!may_wait && runs_at_once(thread)) {
+    let is_ahead = event.is_null() && thread.lead > ENOUGH_AHEAD && is_enough(thread, ENOUGH_AHEAD);
+    if is_included || is_ahead || (!may_wait && runs_at_once(thread)) {
         if !accesses.is_empty() {
             wait_for_earlier(&accesses);
         }
