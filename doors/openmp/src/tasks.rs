@@ -9,7 +9,8 @@ use crate::thread::{Group, Task, Thread, here};
 use crate::wait::{Backoff, KeepErrno, Lock, wait_until};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, Ordering};
+use vicus::GroupId;
 use vicus::tasks::{Access, Mode, child, close_group, open_group, spawn_child, wait_for_children};
 use vicus::team::{Held, begin_child, end_child, wait_for_earlier, yield_to_descendants};
 
@@ -31,6 +32,8 @@ pub(crate) struct Record {
     pub(crate) bytes: (u32, u32),
     /// Which kind of memory it is in.
     class: u32,
+    /// Where it is noted in which core group it runs, or null.
+    pub(crate) place: *const AtomicU16,
     /// Where it goes when it is over: to the thread that has made it. Null for memory of its own.
     home: *const Returned,
 }
@@ -209,6 +212,7 @@ pub(crate) fn new_record(thread: &mut Thread, behind: usize) -> *mut Record {
             flags: 0,
             bytes: (0, 0),
             class,
+            place: ptr::null(),
             home,
         });
     }
@@ -221,6 +225,8 @@ pub(crate) struct Said {
     pub(crate) is_undeferred: bool,
     pub(crate) priority: i32,
     pub(crate) accesses: Vec<Access>,
+    /// The core group to which it returns.
+    pub(crate) group: Option<GroupId>,
 }
 
 /// A task in a queue: it is run once, or dropped if its group was cancelled.
@@ -310,10 +316,20 @@ pub(crate) fn queue(thread: &mut Thread, record: *mut Record) {
     spawn_child(move || queued.run());
 }
 
+/// A task of a taskloop notes where it runs, and is to run where it ran the last time. Gives that, if it is known.
+///
+/// # Safety
+/// The record is one of a task that was not spawned.
+pub(crate) unsafe fn returns_to(record: *mut Record, place: Option<&'static AtomicU16>) -> Option<GroupId> {
+    let place = place?;
+    unsafe { (*record).place = place };
+    place.load(Ordering::Relaxed).checked_sub(1).map(|group| GroupId::new(usize::from(group)))
+}
+
 /// Spawns a task of which something is said.
 pub(crate) fn spawn(record: *mut Record, said: Said) {
     let thread = here();
-    let Said { is_undeferred, priority, accesses } = said;
+    let Said { is_undeferred, priority, accesses, group } = said;
     let (event, is_final) = unsafe { ((*record).event, (*record).task.is_final) };
     if !event.is_null() {
         thread.has_events = true;
@@ -352,6 +368,9 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
     let mut new = child();
     if priority > 0 && most > 0 {
         new = new.priority(priority.min(most));
+    }
+    if let Some(group) = group {
+        new = new.at(group);
     }
     let affinity = unsafe { std::mem::take(&mut (*record).affinity) };
     if !affinity.is_empty() {
@@ -433,6 +452,10 @@ pub(crate) fn call_at_once(thread: &mut Thread, function: Function, data: *mut u
 unsafe fn run(thread: &mut Thread, record: *mut Record) {
     unsafe {
         let outer = std::mem::replace(&mut thread.task, &raw mut (*record).task);
+        if let Some(place) = (*record).place.as_ref() {
+            let group = thread.team().groups.get(thread.number as usize).map_or(0, |group| group + 1);
+            place.store(group, Ordering::Relaxed);
+        }
         if report::is_on() && !(*record).affinity.is_empty() {
             report::note_bytes(report::function_of(record), &(*record).affinity);
         }

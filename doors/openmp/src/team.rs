@@ -50,6 +50,9 @@ pub(crate) struct Team {
     /// How many loops and singles earlier regions had, and how often their threads waited for each other.
     before: Cell<(u64, u64, u64)>,
     pub(crate) ring: Box<[Slot]>,
+    /// The taskloops that it remembers, on a machine with several core groups; and the group of each thread.
+    pub(crate) taskloops: Option<crate::taskloop::Memories>,
+    pub(crate) groups: Box<[u16]>,
     /// The loops that it remembers.
     pub(crate) sites: Box<[Site]>,
     pub(crate) singles: AtomicU64,
@@ -105,6 +108,15 @@ impl Team {
             singles: AtomicU64::new(0),
             copy: AtomicPtr::new(ptr::null_mut()),
             shared_reductions: [const { AtomicPtr::new(ptr::null_mut()) }; 2],
+            taskloops: machine
+                .as_ref()
+                // What is dealt in turn is where it was the last time anyway.
+                .filter(|team| size > 1 && team.topology().core_groups.len() > 1 && team.plan().in_turn.is_empty())
+                .map(|_| crate::taskloop::Memories::new()),
+            groups: machine
+                .iter()
+                .flat_map(|team| (0..size as usize).map(|number| team.group_of(number).index() as u16))
+                .collect(),
             is_cancelled: AtomicBool::new(false),
             cancelled_loop: AtomicU64::new(0),
             barriers: [const { AtomicU64::new(0) }; 4],

@@ -274,10 +274,14 @@ fn settled(start: LoopStart, threads: u64) -> LoopStart {
     LoopStart { kind: if is_returning { start.kind } else { start.kind.monotonic() }, ..start }
 }
 
+/// A hash of a few words.
+pub(crate) fn hash(words: impl Iterator<Item = u64>) -> u64 {
+    words.fold(1, |key: u64, word| (key.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95))
+}
+
 /// Where the team remembers a loop.
 fn site<'a>(team: &'a Team, start: &LoopStart) -> (&'a Site, u64) {
-    let words = [team.function_address() as u64, start.first, start.step, start.count, start.chunk];
-    let key = words.iter().fold(1, |key: u64, word| (key.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95));
+    let key = hash([team.function_address() as u64, start.first, start.step, start.count, start.chunk].into_iter());
     (&team.sites[(key >> 58) as usize % REMEMBERED], key)
 }
 

@@ -160,6 +160,13 @@ fn tasks() {
     holds(for_c(), "tasks.c", &[]);
 }
 
+/// As the machine is, and where nothing is known of its caches, because hwloc is told of another one: then each processor is a core group of its own.
+#[test]
+fn taskloops() {
+    holds(for_c(), "taskloops.c", &[]);
+    holds(for_c(), "taskloops.c", &[("HWLOC_SYNTHETIC", "numa:2 l3:1 core:2 pu:1")]);
+}
+
 #[test]
 fn cancellation() {
     holds(for_c(), "cancel.c", &[("OMP_CANCELLATION", "true")]);

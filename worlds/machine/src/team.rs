@@ -25,7 +25,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use vicus_schedule::{Plan, RequestId, SeatId};
-use vicus_topology::Topology;
+use vicus_topology::{GroupId, Topology};
 use vicus_trace::{Header, SeatLog, Trace};
 
 /// Seats for threads of a caller, with a plan of their own.
@@ -89,6 +89,15 @@ impl Team {
     /// The machine that it runs on.
     pub fn topology(&self) -> &Topology {
         self.shared.topology()
+    }
+
+    /// The core group that a member's seat is in.
+    ///
+    /// # Panics
+    /// If there are not so many members.
+    pub fn group_of(&self, number: usize) -> GroupId {
+        let seat = &self.shared.plan.seats[self.seats[number].index()];
+        self.topology().pus[seat.pu.index()].group
     }
 
     /// What could not be done on this machine.

@@ -2,7 +2,7 @@
 
 use super::loops::outer_reductions;
 use crate::exports::exports;
-use crate::taskloop::{cut, part};
+use crate::taskloop::{cut, part, remembered};
 use crate::tasks::{self, Event, Said};
 use crate::team;
 use crate::thread::here;
@@ -274,7 +274,7 @@ unsafe fn said(
         (*record).affinity = sections;
         (*record).task.is_final |= flags & FINAL != 0;
         (*record).event = event;
-        tasks::spawn(record, Said { is_undeferred: !if_clause, priority, accesses });
+        tasks::spawn(record, Said { is_undeferred: !if_clause, priority, accesses, group: None });
     }
 }
 
@@ -296,6 +296,7 @@ unsafe fn taskloop(function: Fn, data: Data, flags: u32, wanted: u64, priority: 
     }
     let threads = u64::from(here().team().size);
     let cuts = cut(count, wanted, flags & GRAINSIZE != 0, flags & STRICT != 0, threads);
+    let places = remembered(function as usize, &[start.first, start.step, count], cuts.0);
     for task in 0..cuts.0 {
         let (low, high) = part(cuts, count, task);
         let (low, high) = (start.value(low), start.bound(high));
@@ -306,10 +307,11 @@ unsafe fn taskloop(function: Fn, data: Data, flags: u32, wanted: u64, priority: 
             *bounds.add(1) = high;
             (*record).task.is_final |= flags & FINAL != 0;
             let is_undeferred = flags & IF == 0;
+            let group = tasks::returns_to(record, places.map(|places| &places[task as usize]));
             let thread = here();
-            if is_undeferred || priority > 0 || tasks::runs_at_once(thread) {
+            if is_undeferred || priority > 0 || group.is_some() || tasks::runs_at_once(thread) {
                 let priority = if flags & PRIORITY != 0 { priority } else { 0 };
-                tasks::spawn(record, Said { is_undeferred, priority, accesses: Vec::new() });
+                tasks::spawn(record, Said { is_undeferred, priority, group, ..Said::default() });
             } else {
                 tasks::queue(thread, record);
             }

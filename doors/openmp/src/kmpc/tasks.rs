@@ -6,7 +6,7 @@
 use super::{Entry, KmpTask, Location};
 use crate::exports::exports;
 use crate::reductions::{Input, Reductions};
-use crate::taskloop::{cut, part};
+use crate::taskloop::{cut, part, remembered};
 use crate::tasks::{self, Event, Record, Said};
 use crate::thread::{Group, here};
 use std::ptr;
@@ -470,6 +470,8 @@ unsafe fn taskloop(
             let (lower_at, upper_at) =
                 (lower.addr().wrapping_sub(pattern.addr()), upper.addr().wrapping_sub(pattern.addr()));
             let value = |iteration: u64| first.wrapping_add(iteration.wrapping_mul(step as u64));
+            let function = (*pattern).entry.map_or(0, |entry| entry as usize);
+            let places = remembered(function, &[first, last, step as u64], cuts.0);
             for number in 0..cuts.0 {
                 let (low, high) = part(cuts, count, number);
                 let (bytes, shared_bytes) = ((*record).bytes.0 as usize, (*record).bytes.1 as usize);
@@ -485,7 +487,11 @@ unsafe fn taskloop(
                     let duplicate: Duplicate = std::mem::transmute(duplicate);
                     duplicate(task, pattern, i32::from(is_last));
                 }
-                if if_clause {
+                let own = record_of(task);
+                let group = tasks::returns_to(own, places.map(|places| &places[number as usize]));
+                if if_clause && group.is_some() {
+                    tasks::spawn(own, Said { priority: priority(own), group, ..Said::default() });
+                } else if if_clause {
                     spawn(task);
                 } else {
                     tasks::run_at_once(record_of(task));
