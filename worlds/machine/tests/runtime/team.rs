@@ -258,15 +258,18 @@ fn what_teams_have_recorded_is_one_trace() {
     for strategy in ALL {
         let new = || Runtime::builder().threads(2).strategy(strategy.name().parse().unwrap()).quiet().record(10_000);
         let (outer, inner) = (new().team().unwrap(), new().team().unwrap());
-        let is_recorded = AtomicBool::new(false);
+        let (has_begun, is_recorded) = (AtomicBool::new(false), AtomicBool::new(false));
         std::thread::scope(|scope| {
-            let (outer, inner, is_recorded) = (&outer, &inner, &is_recorded);
+            let (outer, inner, has_begun, is_recorded) = (&outer, &inner, &has_begun, &is_recorded);
             scope.spawn(move || {
                 let mut member = outer.member(0);
                 for _ in 0..3 {
                     member.run(|| (0..10).for_each(|_| spawn_child(|| spawn_child(|| ()))));
                 }
                 member.run(|| run(inner, |_| spawn_child(|| ())));
+                while !has_begun.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
                 let trace = Team::trace([outer, inner]).expect("they were asked to record");
                 is_recorded.store(true, Ordering::Release);
                 assert_eq!(trace.check(), [], "{}", strategy.name());
@@ -276,6 +279,7 @@ fn what_teams_have_recorded_is_one_trace() {
                 assert_eq!(summary.taken(), (60 + 2 + 4 + 2 + 1, 0), "{}", strategy.name());
             });
             outer.member(1).run(|| {
+                has_begun.store(true, Ordering::Release);
                 while !is_recorded.load(Ordering::Acquire) {
                     std::thread::yield_now();
                 }
