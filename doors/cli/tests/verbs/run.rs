@@ -42,3 +42,36 @@ fn what_is_not_there_is_told() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.starts_with("vicus: can't run /no/such/program: "), "{said}");
 }
+
+/// What the options say goes to the library by variables; memory is placed by another library, before that.
+#[test]
+fn a_program_gets_what_the_options_say() {
+    let vicus = alone("run-options");
+    let folder = vicus.parent().unwrap();
+    let trace = folder.join("a.trace");
+    std::fs::write(folder.join("libvicus_omp.so"), "").unwrap();
+    let run = |options: &[&str], program: &[&str]| {
+        let mut command = Command::new(&vicus);
+        command.arg("run").args(options).arg("--trace").arg(&trace).args(program).env("LD_PRELOAD", "");
+        command.env_remove("VICUS_DATA_DISTRIBUTION").env_remove("OMP_DATA_DISTRIBUTION").output().unwrap()
+    };
+    let placed = ["--summary", "--data-distribution", "fine", "--data-distribution-from", "65536"];
+    let shell = [
+        "sh",
+        "-c",
+        "echo $LD_PRELOAD $VICUS_SUMMARY $VICUS_TRACE $VICUS_DATA_DISTRIBUTION $VICUS_DATA_DISTRIBUTION_FROM",
+    ];
+    let said = String::from_utf8(run(&placed, &shell).stderr).unwrap();
+    assert!(said.starts_with("vicus: libvicus_malloc.so is neither in "), "{said}");
+    std::fs::write(folder.join("libvicus_malloc.so"), "").unwrap();
+    let said = String::from_utf8(run(&placed, &shell).stdout).unwrap();
+    assert!(said.contains("/libvicus_malloc.so:/") && said.contains("/libvicus_omp.so 1 /"), "{said}");
+    assert!(said.ends_with("a.trace fine 65536\n"), "{said}");
+    let said = String::from_utf8(run(&[], &shell).stdout).unwrap();
+    assert!(!said.contains("libvicus_malloc.so") && said.ends_with("a.trace\n"), "{said}");
+    let inflation = run(&["--summary", "--inflation"], &["true"]);
+    let said = String::from_utf8(inflation.stderr).unwrap();
+    assert!(!inflation.status.success() && said.contains("the program had no region"), "{said}");
+    let refused = run(&["--data-distribution-from", "1"], &["true"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+}
