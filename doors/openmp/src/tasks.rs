@@ -299,6 +299,12 @@ fn is_alone(thread: &Thread) -> bool {
         && !report::is_traced()
 }
 
+/// Whether nothing depends on which data a task uses that the thread makes now: it is alone, and no summary tells of them.
+#[inline]
+pub(crate) fn needs_no_accesses(thread: &Thread) -> bool {
+    thread.is_seated && is_alone(thread) && !report::is_on()
+}
+
 /// Calls `f`, which runs a task on top of the one that makes it, in a team of one thread.
 #[inline]
 fn stacked<R>(f: impl FnOnce() -> R) -> R {

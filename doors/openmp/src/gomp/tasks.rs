@@ -253,7 +253,8 @@ unsafe fn said(
     detach: *mut *mut u8,
 ) {
     unsafe {
-        let accesses = if flags & DEPEND != 0 { accesses(depend) } else { Vec::new() };
+        let needs_accesses = flags & DEPEND != 0 && (flags & DETACH != 0 || !tasks::needs_no_accesses(here()));
+        let accesses = if needs_accesses { accesses(depend) } else { Vec::new() };
         let mut event = ptr::null();
         if flags & DETACH != 0 {
             event = Event::new();

@@ -273,6 +273,10 @@ exports! {
                 tasks::finish(record);
                 return 0;
             }
+            if tasks::needs_no_accesses(here()) && (*record).flags & DETACHABLE == 0 {
+                tasks::run_at_once(record);
+                return 0;
+            }
             let (accesses, touched) = accesses(count, depends, more, others);
             if !touched.is_empty() {
                 (*record).affinity.extend(touched);
