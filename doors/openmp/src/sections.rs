@@ -42,20 +42,31 @@ pub(crate) fn matter(thread: &Thread) -> bool {
 /// The bytes that accesses of single addresses stand for, where that can be known.
 pub(crate) fn of(accesses: &[Access]) -> Vec<Access> {
     let _errno = crate::wait::KeepErrno::new();
-    let section = |access: &Access| {
+    let known = |access: &Access| {
         let address = access.stretches().next()?.start;
-        let block = block_of(address)?;
-        let end = with(|named| {
-            IS_USED.store(true, Ordering::Relaxed);
+        Some((address, block_of(address)?, access.mode))
+    };
+    let known: Vec<_> = accesses.iter().filter_map(known).collect();
+    if known.is_empty() {
+        return Vec::new();
+    }
+    // Under the lock nothing large is allocated or freed: that asks for the lock.
+    let mut sections = Vec::with_capacity(known.len());
+    with(|named| {
+        IS_USED.store(true, Ordering::Relaxed);
+        // All are named first: the rows of one array section end each other.
+        for (address, block, _) in &known {
             let own = named.entry(block.start).or_default();
             if own.len() < MOST {
-                own.insert(address);
+                own.insert(*address);
             }
-            own.range(address + 1..).next().copied()
-        });
-        Some(Access::new(address, end.unwrap_or(block.end) - address, access.mode))
-    };
-    accesses.iter().filter_map(section).collect()
+        }
+        for &(address, ref block, mode) in &known {
+            let end = named.get(&block.start).and_then(|own| own.range(address + 1..).next().copied());
+            sections.push(Access::new(address, end.unwrap_or(block.end) - address, mode));
+        }
+    });
+    sections
 }
 
 /// A block is freed.

@@ -203,6 +203,21 @@ fn placed_memory() {
     }
 }
 
+/// Dense and sparse blocks whose tasks say what they use: the sums are those of the compiler's own runtime with one thread.
+#[test]
+fn kernels() {
+    for compiler in for_c() {
+        let program = compile(compiler, "kernels.c").expect("it can be compiled");
+        let expected = run(&program, "las", 1, &[("LD_PRELOAD", "")]);
+        assert_eq!((expected.0, expected.1.lines().count()), (Some(0), 4), "{}", expected.1);
+        for strategy in STRATEGIES {
+            for threads in [1, 2, 3, 8] {
+                assert_eq!(run(&program, strategy, threads, &[]), expected, "{}, {strategy}, {threads}", compiler.name);
+            }
+        }
+    }
+}
+
 #[test]
 fn objects() {
     holds(for_cpp(), "objects.cpp", &[]);

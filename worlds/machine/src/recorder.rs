@@ -349,6 +349,19 @@ impl On {
         self.log.lock().expect("nothing panics under this lock")
     }
 
+    /// What comes next comes after an event with this clock. Clocks order events; without events there are none.
+    #[inline]
+    fn observe(&self, clock: u64) {
+        if self.keeps_events {
+            self.log().observe(clock);
+        }
+    }
+
+    #[inline]
+    fn clock(&self) -> u64 {
+        if self.keeps_events { self.log().clock() } else { 0 }
+    }
+
     fn take_log(&self) -> SeatLog {
         std::mem::replace(&mut *self.log(), Log::new(0)).finish()
     }
@@ -377,7 +390,7 @@ impl On {
         for fact in desk.facts.drain(..) {
             match fact {
                 Fact::Received { input, rows, pill, stamp } => {
-                    self.log().observe(stamp);
+                    self.observe(stamp);
                     self.record(What::EnvelopeReceived { who, input: input as u16, rows: rows as u32, pill });
                 }
                 Fact::Left { input } => {
@@ -409,8 +422,8 @@ impl On {
                 }
             }
         }
-        self.log().observe(desk.clock);
-        desk.clock = self.log().clock();
+        self.observe(desk.clock);
+        desk.clock = self.clock();
     }
 }
 
@@ -447,7 +460,7 @@ impl Recorder {
     }
 
     pub(crate) fn clock(&self) -> u64 {
-        self.0.as_ref().map_or(0, |on| on.log().clock())
+        self.0.as_ref().map_or(0, On::clock)
     }
 
     /// A box is about to be put into a queue.
@@ -455,7 +468,7 @@ impl Recorder {
     pub(crate) fn enqueued(&mut self, instance: &Instance, index: BoxId, kind: Kind, by: BoxId) {
         if let Some(on) = &mut self.0 {
             let kind = kind_of(kind);
-            on.log().observe(instance.clock(index));
+            on.observe(instance.clock(index));
             let clock = on.record(What::Enqueued { who: box_id(instance, index), kind, by: by.index() as u32 });
             instance.raise_clock(index, clock);
         }
@@ -590,7 +603,7 @@ impl Recorder {
     /// The events of this seat so far come before those of seats that wait for its closure.
     pub(crate) fn turn_ends(&mut self) {
         if let Some(on) = self.0.as_ref().filter(|on| on.keeps_events) {
-            on.tasks.fetch_max(on.log().clock(), Ordering::AcqRel);
+            on.tasks.fetch_max(on.clock(), Ordering::AcqRel);
         }
     }
 
@@ -598,7 +611,7 @@ impl Recorder {
     #[inline]
     pub(crate) fn observe_tasks(&mut self) {
         if let Some(on) = &mut self.0 {
-            on.log().observe(on.tasks.load(Ordering::Acquire));
+            on.observe(on.tasks.load(Ordering::Acquire));
         }
     }
 
@@ -631,7 +644,7 @@ impl Recorder {
         self.record_decision(|| Decision::Runs(name_of_box(instance, index), way));
         if let Some(on) = &mut self.0 {
             on.takes.take(way);
-            on.log().observe(instance.clock(index));
+            on.observe(instance.clock(index));
             on.record(What::Taken { who: box_id(instance, index), rule: way.rule(), far });
         }
     }
@@ -639,7 +652,7 @@ impl Recorder {
     #[inline]
     pub(crate) fn invocation_begins(&mut self, instance: &Instance, index: BoxId, desk: &mut Desk) {
         if let Some(on) = &mut self.0 {
-            on.log().observe(desk.clock);
+            on.observe(desk.clock);
             on.record(What::InvocationBegins { who: box_id(instance, index) });
             on.record_facts(box_id(instance, index), desk);
         }
@@ -659,7 +672,7 @@ impl Recorder {
             on.close(index.index() as u32);
             on.record_facts(box_id(instance, index), desk);
             on.record(What::UserCodeEnds { who: box_id(instance, index) });
-            desk.clock = on.log().clock();
+            desk.clock = on.clock();
         }
     }
 
@@ -668,14 +681,14 @@ impl Recorder {
         if let Some(on) = &mut self.0 {
             on.record_facts(box_id(instance, index), desk);
             on.record(What::InvocationEnds { who: box_id(instance, index) });
-            desk.clock = on.log().clock();
+            desk.clock = on.clock();
         }
     }
 
     pub(crate) fn request_ended(&mut self, instance: &Instance, outcome: Outcome) {
         if let Some(on) = &mut self.0 {
             for index in 0..instance.model().boxes().len() {
-                on.log().observe(instance.clock(instance.box_id(index)));
+                on.observe(instance.clock(instance.box_id(index)));
             }
             on.record(What::RequestEnded { request: instance.id().0 as u32, outcome });
         }
@@ -690,7 +703,7 @@ impl Recorder {
 
     pub(crate) fn sleep_ends(&mut self, shared: &Shared, pool: PoolId) {
         if let (Some(on), Some(recording)) = (&mut self.0, &shared.recording) {
-            on.log().observe(recording.wakes[pool.index()].load(Ordering::Acquire));
+            on.observe(recording.wakes[pool.index()].load(Ordering::Acquire));
             on.record(What::SleepEnds);
         }
     }
