@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A copy of the command in a folder of its own, beside which there is no library.
+/// The command in a folder of its own, beside which there is no library. It is a link: a file that is written can't be run as long as a child
+/// that another test has just forked still has it open.
 fn alone(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name).join("bin");
+    let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
-    let copy = folder.join("vicus");
-    std::fs::copy(env!("CARGO_BIN_EXE_vicus"), &copy).unwrap();
-    copy
+    let link = folder.join("vicus");
+    std::fs::hard_link(env!("CARGO_BIN_EXE_vicus"), &link).unwrap();
+    link
 }
 
 #[test]
