@@ -6,9 +6,9 @@
 //! comes back here by `libvicus_malloc.so`; then the C library has it as well.
 
 use crate::settings::{complain, get};
-use crate::wait::Lock;
+use crate::wait::Guarded;
 use std::alloc::Layout;
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::ptr;
@@ -17,19 +17,7 @@ use std::sync::{Arc, OnceLock};
 use vicus::memory::{Distribution, Memory, Placed, process_memory};
 
 /// The blocks in use, by their addresses.
-struct Blocks {
-    lock: Lock,
-    all: UnsafeCell<BTreeMap<usize, Placed>>,
-}
-
-// SAFETY: the map is used under the lock.
-unsafe impl Sync for Blocks {}
-
-static BLOCKS: Blocks = Blocks { lock: Lock::new(), all: UnsafeCell::new(BTreeMap::new()) };
-
-fn with<R>(f: impl FnOnce(&mut BTreeMap<usize, Placed>) -> R) -> R {
-    BLOCKS.lock.with(|| f(unsafe { &mut *BLOCKS.all.get() }))
-}
+static BLOCKS: Guarded<BTreeMap<usize, Placed>> = Guarded::new(BTreeMap::new());
 
 /// Where all blocks lie, for `libvicus_malloc.so`: the first address, and the one behind the last.
 #[unsafe(no_mangle)]
@@ -107,7 +95,7 @@ fn place_here(bytes: usize, align: usize, how: &Distribution) -> Option<*mut u8>
         vicus_omp_placed_range[1].store(range.end, Ordering::Relaxed);
     }
     let at = placed.bytes_mut().as_mut_ptr();
-    with(|all| all.insert(at.addr(), placed));
+    BLOCKS.with(|all| all.insert(at.addr(), placed));
     Some(at)
 }
 
@@ -116,7 +104,7 @@ pub(crate) fn free(at: *mut u8) -> bool {
     let _errno = crate::wait::KeepErrno::new();
     // It may free small blocks of its own, which are others'.
     let outer = IS_INSIDE.replace(true);
-    let placed = with(|all| all.remove(&at.addr()));
+    let placed = BLOCKS.with(|all| all.remove(&at.addr()));
     let was_one = placed.is_some();
     if was_one {
         crate::sections::forget(at.addr());
@@ -132,7 +120,7 @@ pub(crate) fn block_of(address: usize) -> Option<Range<usize>> {
     if !(low.load(Ordering::Relaxed)..high.load(Ordering::Relaxed)).contains(&address) {
         return None;
     }
-    with(|all| {
+    BLOCKS.with(|all| {
         let (&start, placed) = all.range(..=address).next_back()?;
         Some(start..start + placed.bytes().len()).filter(|block| block.contains(&address))
     })

@@ -3,8 +3,7 @@
 use crate::settings;
 use crate::team::Pool;
 use crate::thread::{self, Thread};
-use crate::wait::Lock;
-use std::cell::UnsafeCell;
+use crate::wait::Guarded;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -74,25 +73,17 @@ unsafe extern "C" fn ends(thread: *mut libc::c_void) {
 }
 
 /// The threads and teams of threads that have ended, for those that come.
-struct Left {
-    lock: Lock,
-    pools: UnsafeCell<Vec<Vec<Pool>>>,
-}
-
-// SAFETY: the list is used under the lock.
-unsafe impl Sync for Left {}
-
-static LEFT: Left = Left { lock: Lock::new(), pools: UnsafeCell::new(Vec::new()) };
+static LEFT: Guarded<Vec<Vec<Pool>>> = Guarded::new(Vec::new());
 
 fn leave_pools(pools: Vec<Pool>) {
     if !pools.is_empty() {
-        LEFT.lock.with(|| unsafe { (*LEFT.pools.get()).push(pools) });
+        LEFT.with(|left| left.push(pools));
     }
 }
 
 /// Threads and teams that a thread has left which has ended.
 pub(crate) fn left_pools() -> Vec<Pool> {
-    LEFT.lock.with(|| unsafe { (*LEFT.pools.get()).pop() }).unwrap_or_default()
+    LEFT.with(Vec::pop).unwrap_or_default()
 }
 
 /// In a child there is one thread, and it has never had a region.
@@ -116,8 +107,7 @@ extern "C" fn forked() {
     crate::sections::begin_anew();
     crate::report::leave_to_parent();
     thread::BUSY.store(0, Ordering::Relaxed);
-    // The old record is left as it is, its teams and their threads' docks as well; another thread may have held the lock.
-    LEFT.lock.init();
-    std::mem::forget(std::mem::take(unsafe { &mut *LEFT.pools.get() }));
+    // The old record is left as it is, its teams and their threads' docks as well.
+    LEFT.begin_anew();
     thread::begin_anew();
 }

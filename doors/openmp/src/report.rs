@@ -12,8 +12,7 @@ mod symbols;
 use crate::settings::{complain, get};
 use crate::tasks::Record;
 use crate::thread::{Thread, here};
-use crate::wait::Lock;
-use std::cell::UnsafeCell;
+use crate::wait::Guarded;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -88,15 +87,9 @@ impl Bytes {
 }
 
 /// A thread's account. It lives as long as the process.
-pub(crate) struct Account {
-    lock: Lock,
-    inner: UnsafeCell<Inner>,
-}
+pub(crate) type Account = Guarded<Inner>;
 
-// SAFETY: what is inside is used under the lock.
-unsafe impl Sync for Account {}
-
-struct Inner {
+pub(crate) struct Inner {
     open: Spent,
     since: Instant,
     sums: BTreeMap<Spent, Sums>,
@@ -111,22 +104,8 @@ struct Kept {
     sources: BTreeMap<usize, String>,
 }
 
-struct Shared {
-    lock: Lock,
-    kept: UnsafeCell<Kept>,
-}
-
-// SAFETY: what is kept is used under the lock.
-unsafe impl Sync for Shared {}
-
-static SHARED: Shared = Shared {
-    lock: Lock::new(),
-    kept: UnsafeCell::new(Kept { accounts: Vec::new(), teams: Vec::new(), began: None, sources: BTreeMap::new() }),
-};
-
-fn with<R>(f: impl FnOnce(&mut Kept) -> R) -> R {
-    SHARED.lock.with(|| f(unsafe { &mut *SHARED.kept.get() }))
-}
+static KEPT: Guarded<Kept> =
+    Guarded::new(Kept { accounts: Vec::new(), teams: Vec::new(), began: None, sources: BTreeMap::new() });
 
 /// Before `main`: what is wanted is known.
 pub(crate) fn begin() {
@@ -134,7 +113,7 @@ pub(crate) fn begin() {
     IS_ON.store(settings.summary.is_some(), Ordering::Relaxed);
     IS_TRACED.store(settings.trace.is_some(), Ordering::Relaxed);
     if is_on() {
-        with(|kept| kept.began = Some(Instant::now()));
+        KEPT.with(|kept| kept.began = Some(Instant::now()));
     }
 }
 
@@ -143,7 +122,7 @@ pub(crate) fn leave_to_parent() {
     IS_ON.store(false, Ordering::Relaxed);
     IS_TRACED.store(false, Ordering::Relaxed);
     // Another thread of the parent may have held it.
-    SHARED.lock.init();
+    KEPT.lock.init();
 }
 
 /// How many events the threads of a team that is about to be made record, if they do.
@@ -154,7 +133,7 @@ pub(crate) fn events() -> Option<usize> {
 /// A team was made.
 pub(crate) fn keep_team(team: &Team) {
     if is_on() || IS_TRACED.load(Ordering::Relaxed) {
-        with(|kept| kept.teams.push(team.clone()));
+        KEPT.with(|kept| kept.teams.push(team.clone()));
     }
 }
 
@@ -164,7 +143,7 @@ pub(crate) fn note_source(function: usize, source: *const libc::c_char) {
     if source.is_null() {
         return;
     }
-    with(|kept| {
+    KEPT.with(|kept| {
         kept.sources.entry(function).or_insert_with(|| {
             let text = unsafe { std::ffi::CStr::from_ptr(source) }.to_string_lossy().into_owned();
             let parts: Vec<&str> = text.split(';').collect();
@@ -257,17 +236,11 @@ pub(crate) unsafe fn function_of(record: *const Record) -> usize {
 fn account(thread: &mut Thread) -> &'static Account {
     if thread.account.is_null() {
         let inner = Inner { open: Spent::Outside, since: Instant::now(), sums: BTreeMap::new() };
-        let new: &'static Account = Box::leak(Box::new(Account { lock: Lock::new(), inner: UnsafeCell::new(inner) }));
-        with(|kept| kept.accounts.push(new));
+        let new: &'static Account = Box::leak(Box::new(Guarded::new(inner)));
+        KEPT.with(|kept| kept.accounts.push(new));
         thread.account = ptr::from_ref(new);
     }
     unsafe { &*thread.account }
-}
-
-impl Account {
-    fn with<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R {
-        self.lock.with(|| f(unsafe { &mut *self.inner.get() }))
-    }
 }
 
 /// When the process ends: after its own functions for that, because this library is the first one to begin.
@@ -290,7 +263,7 @@ static AT_END: extern "C" fn() = {
 
 fn write_trace() {
     let Some(path) = &get().trace else { return };
-    let teams = with(|kept| std::mem::take(&mut kept.teams));
+    let teams = KEPT.with(|kept| std::mem::take(&mut kept.teams));
     // A program without regions, such as a shell that starts the one which is meant, leaves the file to that.
     let Some(trace) = Team::trace(&teams) else { return };
     let written = File::create(path).and_then(|file| {
@@ -308,7 +281,7 @@ fn write_trace() {
 
 fn write_summary() {
     let Some(summary) = &get().summary else { return };
-    let text = with(|kept| {
+    let text = KEPT.with(|kept| {
         let mut sums: BTreeMap<Spent, Sums> = BTreeMap::new();
         let now = Instant::now();
         for account in &kept.accounts {

@@ -6,8 +6,7 @@
 
 use crate::placed::block_of;
 use crate::thread::Thread;
-use crate::wait::Lock;
-use std::cell::UnsafeCell;
+use crate::wait::Guarded;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use vicus::tasks::Access;
@@ -15,21 +14,9 @@ use vicus::tasks::Access;
 /// By the beginning of a block, the addresses in it that tasks have named.
 type Named = BTreeMap<usize, BTreeSet<usize>>;
 
-struct Shared {
-    lock: Lock,
-    named: UnsafeCell<Named>,
-}
-
-// SAFETY: the map is used under the lock.
-unsafe impl Sync for Shared {}
-
-static SHARED: Shared = Shared { lock: Lock::new(), named: UnsafeCell::new(BTreeMap::new()) };
+static NAMED: Guarded<Named> = Guarded::new(BTreeMap::new());
 /// Whether there is an address in it.
 static IS_USED: AtomicBool = AtomicBool::new(false);
-
-fn with<R>(f: impl FnOnce(&mut Named) -> R) -> R {
-    SHARED.lock.with(|| f(unsafe { &mut *SHARED.named.get() }))
-}
 
 /// So many addresses are kept of a block; further ones find their neighbours among these.
 const MOST: usize = 1 << 16;
@@ -52,7 +39,7 @@ pub(crate) fn of(accesses: &[Access]) -> Vec<Access> {
     }
     // Under the lock nothing large is allocated or freed: that asks for the lock.
     let mut sections = Vec::with_capacity(known.len());
-    with(|named| {
+    NAMED.with(|named| {
         IS_USED.store(true, Ordering::Relaxed);
         // All are named first: the rows of one array section end each other.
         for (address, block, _) in &known {
@@ -72,13 +59,12 @@ pub(crate) fn of(accesses: &[Access]) -> Vec<Access> {
 /// A block is freed.
 pub(crate) fn forget(block: usize) {
     if IS_USED.load(Ordering::Relaxed) {
-        let named = with(|named| named.remove(&block));
+        let named = NAMED.with(|named| named.remove(&block));
         drop(named);
     }
 }
 
-/// In a forked child: another thread may have held the lock.
+/// In a forked child.
 pub(crate) fn begin_anew() {
-    SHARED.lock.init();
-    std::mem::forget(std::mem::take(unsafe { &mut *SHARED.named.get() }));
+    NAMED.begin_anew();
 }

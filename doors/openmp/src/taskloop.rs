@@ -2,8 +2,7 @@
 //! their data may still be in a cache or on the node.
 
 use crate::thread::here;
-use crate::wait::Lock;
-use std::cell::UnsafeCell;
+use crate::wait::Guarded;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU16;
 
@@ -35,13 +34,7 @@ pub(crate) fn part((_, each, more): (u64, u64, u64), count: u64, task: u64) -> (
 pub(crate) type Places = [AtomicU16];
 
 /// The taskloops that a team remembers, by a hash of their function and bounds.
-pub(crate) struct Memories {
-    lock: Lock,
-    all: UnsafeCell<BTreeMap<u64, &'static Places>>,
-}
-
-// SAFETY: the map is used under the lock.
-unsafe impl Sync for Memories {}
+pub(crate) struct Memories(Guarded<BTreeMap<u64, &'static Places>>);
 
 /// So many taskloops are remembered, and so many tasks of one.
 const MOST_LOOPS: usize = 64;
@@ -49,7 +42,7 @@ const MOST_TASKS: u64 = 1 << 16;
 
 impl Memories {
     pub(crate) fn new() -> Memories {
-        Memories { lock: Lock::new(), all: UnsafeCell::new(BTreeMap::new()) }
+        Memories(Guarded::new(BTreeMap::new()))
     }
 
     /// Where the tasks of a taskloop of this function ran, whose bounds and number of tasks these words tell. It lives as long as the team,
@@ -59,8 +52,7 @@ impl Memories {
             return None;
         }
         let key = crate::work::hash([function as u64, tasks].iter().chain(words).copied());
-        self.lock.with(|| {
-            let all = unsafe { &mut *self.all.get() };
+        self.0.with(|all| {
             if !all.contains_key(&key) && all.len() < MOST_LOOPS {
                 all.insert(key, Box::leak((0..tasks).map(|_| AtomicU16::new(0)).collect()));
             }

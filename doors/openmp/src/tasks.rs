@@ -6,8 +6,8 @@
 use crate::report;
 use crate::settings;
 use crate::thread::{Group, Task, Thread, here};
-use crate::wait::{Backoff, KeepErrno, Lock, wait_until};
-use std::cell::{Cell, UnsafeCell};
+use crate::wait::{Backoff, Guarded, KeepErrno, wait_until};
+use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, Ordering};
 use vicus::GroupId;
@@ -535,9 +535,8 @@ unsafe fn free(thread: &mut Thread, record: *mut Record) {
 
 /// What a detached task waits for.
 pub(crate) struct Event {
-    lock: Lock,
     is_fulfilled: AtomicBool,
-    held: UnsafeCell<Option<Held>>,
+    held: Guarded<Option<Held>>,
     /// How many still use it: its task's maker, and who fulfils it.
     users: AtomicU32,
 }
@@ -545,9 +544,8 @@ pub(crate) struct Event {
 impl Event {
     pub(crate) fn new() -> *const Event {
         Box::into_raw(Box::new(Event {
-            lock: Lock::new(),
             is_fulfilled: AtomicBool::new(false),
-            held: UnsafeCell::new(None),
+            held: Guarded::new(None),
             users: AtomicU32::new(2),
         }))
     }
@@ -558,11 +556,11 @@ impl Event {
 
     /// This child is over with the event.
     fn hold(&self, held: Held) {
-        let left = self.lock.with(|| {
+        let left = self.held.with(|own| {
             if self.is_fulfilled() {
                 Some(held)
             } else {
-                unsafe { *self.held.get() = Some(held) };
+                *own = Some(held);
                 None
             }
         });
@@ -581,9 +579,9 @@ impl Event {
 /// An event has come.
 pub(crate) fn fulfil(event: *const Event) {
     let one = unsafe { &*event };
-    let held = one.lock.with(|| {
+    let held = one.held.with(|own| {
         let is_first = !one.is_fulfilled.swap(true, Ordering::AcqRel);
-        if is_first { Some(unsafe { (*one.held.get()).take() }) } else { None }
+        is_first.then(|| own.take())
     });
     let Some(held) = held else { return };
     if let Some(held) = held {

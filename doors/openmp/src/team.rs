@@ -223,6 +223,9 @@ pub(crate) struct Pool {
     last: usize,
 }
 
+// SAFETY: only the thread that has a pool leads its teams, and it passes on by a lock, when its last region is over.
+unsafe impl Send for Pool {}
+
 impl Pool {
     pub(crate) fn new() -> Pool {
         Pool { docks: Vec::new(), teams: Vec::new(), last: 0 }

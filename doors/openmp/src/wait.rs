@@ -1,5 +1,6 @@
 //! How threads wait for each other outside of tasks: they spin a little, yield, and sleep on a word.
 
+use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Keeps `errno` as it was while something else is done, since no function of OpenMP changes it.
@@ -131,5 +132,33 @@ impl Lock {
         self.lock();
         let _unlock = Unlock(self);
         f()
+    }
+}
+
+/// A value that is used under a lock: not a mutex of the standard library, because a forked child begins with a lock that is free.
+pub(crate) struct Guarded<T> {
+    pub(crate) lock: Lock,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is used under the lock, by one thread at a time.
+unsafe impl<T: Send> Sync for Guarded<T> {}
+
+impl<T> Guarded<T> {
+    pub(crate) const fn new(value: T) -> Guarded<T> {
+        Guarded { lock: Lock::new(), value: UnsafeCell::new(value) }
+    }
+
+    /// Calls `f` with the value while no other thread uses it. It must not come here again.
+    pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        self.lock.with(|| f(unsafe { &mut *self.value.get() }))
+    }
+}
+
+impl<T: Default> Guarded<T> {
+    /// In a forked child: another thread may have held the lock, so the value is left as it is, and a new one is there.
+    pub(crate) fn begin_anew(&self) {
+        self.lock.init();
+        std::mem::forget(self.with(std::mem::take));
     }
 }

@@ -34,7 +34,7 @@ impl Awake {
         }
     }
 
-    fn nanos(&self, time: Duration) -> u64 {
+    fn nanos(time: Duration) -> u64 {
         u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
     }
 
@@ -44,7 +44,7 @@ impl Awake {
             return;
         }
         // One that is just going to sleep may miss this: the next request wakes it, as any that comes late does.
-        self.until.store(self.nanos(self.start.elapsed().saturating_add(self.moment)), Ordering::Relaxed);
+        self.until.store(Self::nanos(self.start.elapsed().saturating_add(self.moment)), Ordering::Relaxed);
         if !self.is_awake.load(Ordering::Relaxed) {
             self.begins.notify_one();
         }
@@ -55,7 +55,7 @@ impl Awake {
         loop {
             self.begins.notified().await;
             self.is_awake.store(true, Ordering::Relaxed);
-            while self.nanos(self.start.elapsed()) < self.until.load(Ordering::Relaxed) && (self.is_idle)() {
+            while Self::nanos(self.start.elapsed()) < self.until.load(Ordering::Relaxed) && (self.is_idle)() {
                 std::thread::yield_now();
                 tokio::task::yield_now().await;
             }
