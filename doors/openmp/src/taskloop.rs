@@ -1,10 +1,21 @@
-//! How the iterations of a taskloop are cut into tasks, and where these ran the last time: they return to the core group of that thread, where
-//! their data may still be in a cache or on the node.
+//! How the iterations of a taskloop are cut into tasks, who makes these, and where they ran the last time.
+//!
+//! A taskloop that waits for its tasks is one range of them in a queue. The thread that takes a range makes and runs its tasks one by one. When
+//! it has nothing in its queue that others could take, it puts the second half of what is left there (Tzannes et al., "Lazy Binary-Splitting",
+//! PPoPP 2010). So a range is cut as often as threads are idle, and a task costs what a call costs and no place in a queue.
+//!
+//! On a machine with several core groups, tasks return to the one where they ran the last time, because their data may still be in a cache or on
+//! the node there. Each such task is queued by itself.
 
-use crate::thread::here;
+use crate::tasks;
+use crate::thread::{Task, Thread, here};
 use crate::wait::Guarded;
 use std::collections::BTreeMap;
+use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
+use vicus::tasks::spawn_child;
+use vicus::team::has_queued;
 
 /// How many iterations each task of a taskloop has: so many tasks with one more than the number of the others.
 pub(crate) fn cut(count: u64, wanted: u64, is_grainsize: bool, is_strict: bool, threads: u64) -> (u64, u64, u64) {
@@ -69,4 +80,112 @@ pub(crate) fn remembered(function: usize, words: &[u64], tasks: u64) -> Option<&
         return None;
     }
     thread.team().taskloops.as_ref()?.of(function, words, tasks)
+}
+
+/// Whoever makes and runs tasks of a loop, those of the numbers that it is given one after the other.
+trait Run {
+    fn run(&self, numbers: &mut Numbers);
+    /// What the tasks have from the one that began the loop.
+    fn parent(&self) -> &Task;
+}
+
+struct Tasks<F> {
+    parent: Task,
+    run: F,
+}
+
+impl<F: Fn(&mut Numbers)> Run for Tasks<F> {
+    fn run(&self, numbers: &mut Numbers) {
+        (self.run)(numbers);
+    }
+
+    fn parent(&self) -> &Task {
+        &self.parent
+    }
+}
+
+/// Runs so many tasks, by calls of `run`: at once if none may be queued. Otherwise they are children of the calling thread's task, each made by the
+/// thread that runs it.
+///
+/// # Safety
+/// What `run` has or uses lives until they are over, and any thread of the team may call it.
+pub(crate) unsafe fn run<'a>(count: u64, run: impl Fn(&mut Numbers) + 'a) {
+    let thread = here();
+    if tasks::is_without_queue(thread) {
+        return run(&mut Numbers { low: 0, high: count, tasks: None });
+    }
+    let &mut Task { icv, is_final, group, .. } = thread.task();
+    let parent = Task { icv, is_final, is_explicit: true, group, kmp: ptr::null_mut() };
+    let tasks: Arc<dyn Run + 'a> = Arc::new(Tasks { parent, run });
+    // SAFETY: the lifetime is the caller's promise.
+    let tasks = unsafe { std::mem::transmute::<Arc<dyn Run + 'a>, Arc<dyn Run>>(tasks) };
+    Range { tasks, low: 0, high: count }.queue(thread);
+}
+
+/// The numbers of a loop's tasks that one thread runs: fewer if others take some meanwhile.
+pub(crate) struct Numbers {
+    low: u64,
+    high: u64,
+    /// None if no other thread may take some.
+    tasks: Option<Arc<dyn Run>>,
+}
+
+impl Iterator for Numbers {
+    type Item = u64;
+
+    #[inline]
+    fn next(&mut self) -> Option<u64> {
+        let is_cancelled = || crate::settings::get().cancels && tasks::is_dropped(here());
+        if self.low == self.high || is_cancelled() {
+            return None;
+        }
+        if self.high - self.low > 1 && self.tasks.is_some() && !has_queued() {
+            self.hand_on();
+        }
+        self.low += 1;
+        Some(self.low - 1)
+    }
+}
+
+impl Numbers {
+    /// Puts the second half into a queue.
+    #[cold]
+    fn hand_on(&mut self) {
+        let Some(tasks) = self.tasks.clone() else { return };
+        let middle = self.low + (self.high - self.low) / 2;
+        Range { tasks, low: middle, high: self.high }.queue(here());
+        self.high = middle;
+    }
+}
+
+/// Numbers in a queue: they are run once, or dropped if their group was cancelled.
+struct Range {
+    tasks: Arc<dyn Run>,
+    low: u64,
+    high: u64,
+}
+
+// SAFETY: one thread has it, and may call what it has: the caller of `run` has promised it.
+unsafe impl Send for Range {}
+
+impl Range {
+    fn queue(self, thread: &mut Thread) {
+        tasks::tell(thread);
+        tasks::lead(thread, 1);
+        spawn_child(move || self.run());
+    }
+
+    fn run(&self) {
+        let &Task { icv, is_final, is_explicit, group, kmp } = self.tasks.parent();
+        let mut own = Task { icv, is_final, is_explicit, group, kmp };
+        let outer = std::mem::replace(&mut here().task, &raw mut own);
+        self.tasks.run(&mut Numbers { low: self.low, high: self.high, tasks: Some(Arc::clone(&self.tasks)) });
+        here().task = outer;
+    }
+}
+
+impl Drop for Range {
+    fn drop(&mut self) {
+        tasks::lead(here(), -1);
+    }
 }

@@ -255,7 +255,7 @@ impl Drop for Queued {
 
 /// The thread has made a task, or taken one.
 #[inline]
-fn lead(thread: &mut Thread, by: i64) -> i64 {
+pub(crate) fn lead(thread: &mut Thread, by: i64) -> i64 {
     thread.lead += by;
     thread.team().members()[thread.number as usize].lead.store(thread.lead, Ordering::Relaxed);
     thread.lead
@@ -278,10 +278,13 @@ fn is_enough(thread: &Thread, each: i64) -> bool {
 /// Whether a task that is made now, and of which nothing else is said, is run at once.
 #[inline]
 pub(crate) fn runs_at_once(thread: &Thread) -> bool {
-    !thread.is_seated
-        || thread.task().is_final
-        || is_alone(thread)
-        || (thread.lead > ENOUGH && is_enough(thread, ENOUGH))
+    is_without_queue(thread) || (thread.lead > ENOUGH && is_enough(thread, ENOUGH))
+}
+
+/// Whether no task that is made now is queued, however few there are.
+#[inline]
+pub(crate) fn is_without_queue(thread: &Thread) -> bool {
+    !thread.is_seated || thread.task().is_final || is_alone(thread)
 }
 
 /// How deep tasks of a team of one thread may run on top of each other before one is queued.
@@ -299,10 +302,59 @@ fn is_alone(thread: &Thread) -> bool {
         && !report::is_traced()
 }
 
-/// Whether nothing depends on which data a task uses that the thread makes now: it is alone, and no summary tells of them.
+/// Whether all tasks of the team run as calls of the calling thread, and no summary tells of them: nothing is queued, so there is nothing to wait
+/// for, and it does not matter which data a task uses.
 #[inline]
-pub(crate) fn needs_no_accesses(thread: &Thread) -> bool {
+pub(crate) fn runs_all_as_calls(thread: &Thread) -> bool {
     thread.is_seated && is_alone(thread) && !report::is_on()
+}
+
+/// Begins a task that runs as a call, on top of the one that makes it. Its seat is told of it when it first needs one of its own: children of the
+/// task are then not its parent's, and groups neither. `false` if its group was cancelled: then it is dropped.
+#[inline]
+fn begin_call(thread: &mut Thread) -> bool {
+    thread.untold += 1;
+    if settings::get().cancels {
+        return begin_told(thread);
+    }
+    true
+}
+
+/// As [`begin_call`]; the seat is told now, and knows whether the task is dropped.
+#[cold]
+fn begin_told(thread: &mut Thread) -> bool {
+    thread.untold -= 1;
+    tell(thread);
+    let told = begin_child();
+    let is_wanted = told.is_some();
+    thread.told.extend(told);
+    is_wanted
+}
+
+/// Ends the task that runs as a call.
+#[inline]
+fn end_call(thread: &mut Thread) {
+    if thread.untold > 0 {
+        thread.untold -= 1;
+    } else if let Some(told) = thread.told.pop() {
+        end_child(told);
+    }
+}
+
+/// Tells the calling thread's seat of the tasks that run on it as calls: the running one is about to spawn, or to open a group.
+#[inline]
+pub(crate) fn tell(thread: &mut Thread) {
+    if thread.untold > 0 {
+        tell_all(thread);
+    }
+}
+
+#[cold]
+fn tell_all(thread: &mut Thread) {
+    while thread.untold > 0 {
+        thread.untold -= 1;
+        thread.told.push(begin_child().expect("no group is cancelled"));
+    }
 }
 
 /// Calls `f`, which runs a task on top of the one that makes it, in a team of one thread.
@@ -317,6 +369,7 @@ fn stacked<R>(f: impl FnOnce() -> R) -> R {
 /// Puts a task into a queue.
 #[inline]
 pub(crate) fn queue(thread: &mut Thread, record: *mut Record) {
+    tell(thread);
     lead(thread, 1);
     let queued = Queued(unsafe { NonNull::new_unchecked(record) });
     spawn_child(move || queued.run());
@@ -354,6 +407,10 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
     if thread.is_seated && is_alone(thread) {
         return stacked(|| unsafe { run(here(), record) });
     }
+    let is_plain = event.is_null() && accesses.is_empty();
+    if !is_plain {
+        tell(thread);
+    }
     let is_ahead = event.is_null() && thread.lead > ENOUGH_AHEAD && is_enough(thread, ENOUGH_AHEAD);
     if is_included || is_ahead || (!may_wait && runs_at_once(thread)) {
         if !accesses.is_empty() {
@@ -370,6 +427,7 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
         run_at_once(record);
         return;
     }
+    tell(thread);
     let most = settings::get().most_priority;
     let mut new = child();
     if priority > 0 && most > 0 {
@@ -417,12 +475,11 @@ pub(crate) fn run_at_once(record: *mut Record) {
     if is_alone(thread) {
         return stacked(|| unsafe { run(here(), record) });
     }
-    match begin_child() {
-        Some(included) => {
-            unsafe { run(thread, record) };
-            end_child(included);
-        }
-        None => unsafe { finish(record) },
+    if begin_call(thread) {
+        unsafe { run(thread, record) };
+        end_call(here());
+    } else {
+        unsafe { finish(record) };
     }
 }
 
@@ -431,22 +488,18 @@ pub(crate) fn call_at_once(thread: &mut Thread, function: Function, data: *mut u
     let parent = thread.task();
     let mut task = Task { icv: parent.icv, is_final, is_explicit: true, group: parent.group, kmp: ptr::null_mut() };
     let is_alone = is_alone(thread);
-    let included = if thread.is_seated && !parent.is_final && !is_alone {
-        match begin_child() {
-            None => return,
-            included => included,
-        }
-    } else {
-        None
-    };
+    let is_child = thread.is_seated && !parent.is_final && !is_alone;
+    if is_child && !begin_call(thread) {
+        return;
+    }
     let outer = std::mem::replace(&mut thread.task, &raw mut task);
     thread.stacked += u32::from(is_alone);
     report::in_task(|| function as usize, || unsafe { function(data) });
     let thread = here();
     thread.stacked -= u32::from(is_alone);
     thread.task = outer;
-    if let Some(included) = included {
-        end_child(included);
+    if is_child {
+        end_call(thread);
     }
 }
 
@@ -511,6 +564,7 @@ pub(crate) unsafe fn complete(record: *mut Record) {
             let mut backoff = Backoff::new();
             while !(*event).is_fulfilled() {
                 if here().is_seated {
+                    tell(here());
                     yield_to_descendants();
                 }
                 backoff.pause();
@@ -590,10 +644,16 @@ pub(crate) fn fulfil(event: *const Event) {
     unsafe { Event::drop_one(event) };
 }
 
+/// Whether the running task may have children that are not over.
+#[inline]
+fn has_children(thread: &Thread) -> bool {
+    thread.is_seated && thread.untold == 0
+}
+
 /// Waits for the children of the running task.
 #[inline]
 pub(crate) fn wait() {
-    if here().is_seated {
+    if has_children(here()) {
         let _errno = KeepErrno::new();
         report::waiting(wait_for_children);
     }
@@ -601,7 +661,7 @@ pub(crate) fn wait() {
 
 /// Waits for the children that one with these accesses would follow.
 pub(crate) fn wait_for(accesses: &[Access]) {
-    if here().is_seated {
+    if has_children(here()) {
         let _errno = KeepErrno::new();
         report::waiting(|| wait_for_earlier(accesses));
     }
@@ -609,7 +669,7 @@ pub(crate) fn wait_for(accesses: &[Access]) {
 
 /// Lets other tasks run that may.
 pub(crate) fn give_way() {
-    if here().is_seated {
+    if has_children(here()) {
         let _errno = KeepErrno::new();
         report::waiting(yield_to_descendants);
     }
@@ -630,6 +690,7 @@ pub(crate) fn begin_group() -> *mut Group {
         is_implicit: Cell::new(false),
     }));
     if thread.is_seated {
+        tell(thread);
         open_group();
     }
     task.group = group;
@@ -661,6 +722,7 @@ pub(crate) fn cancel_group() {
     if let Some(group) = unsafe { thread.task().group.as_ref() } {
         group.is_cancelled.store(true, Ordering::Relaxed);
         if group.is_open && thread.is_seated {
+            tell(thread);
             vicus::tasks::cancel_group();
         }
     }

@@ -507,6 +507,11 @@ pub(crate) fn barrier() -> bool {
     if !thread.is_seated {
         return false;
     }
+    if crate::tasks::runs_all_as_calls(thread) && !settings::get().cancels {
+        // It is alone, and none of its tasks is left.
+        thread.gathers += 1;
+        return false;
+    }
     let _errno = KeepErrno::new();
     let team = thread.team();
     let cancels = settings::get().cancels;

@@ -87,6 +87,10 @@ pub(crate) struct Thread {
     pub(crate) lead: i64,
     /// How many tasks stand on top of others that made them, in teams of one thread.
     pub(crate) stacked: u32,
+    /// How many tasks, the innermost ones on its stack, run as calls of which its seat has not been told: they have no children.
+    pub(crate) untold: u32,
+    /// Those of which it has been told, as children that run on top of their parents. Behind each stand only others.
+    pub(crate) told: Vec<vicus::team::Included>,
     /// Whether a task of this region waits for an event, or has.
     pub(crate) has_events: bool,
     /// Free memory for tasks.
@@ -131,6 +135,7 @@ pub(crate) struct Outer {
     work: Loop,
     across: Loop,
     lead: i64,
+    untold: u32,
     has_events: bool,
 }
 
@@ -149,6 +154,8 @@ impl Thread {
             across: Loop::none(),
             lead: 0,
             stacked: 0,
+            untold: 0,
+            told: Vec::new(),
             has_events: false,
             memory: crate::tasks::Memory::new(),
             pools: crate::process::left_pools(),
@@ -195,6 +202,7 @@ impl Thread {
             work: std::mem::replace(&mut self.work, Loop::none()),
             across: std::mem::replace(&mut self.across, Loop::none()),
             lead: self.lead,
+            untold: std::mem::take(&mut self.untold),
             has_events: self.has_events,
         }
     }
@@ -210,6 +218,7 @@ impl Thread {
         self.work = outer.work;
         self.across = outer.across;
         self.lead = outer.lead;
+        self.untold = outer.untold;
         self.has_events = outer.has_events;
     }
 }

@@ -101,7 +101,8 @@ pub mod guide {}
 /// Teams of a caller's own threads, for runtimes of languages; and the calls that such runtimes make beside those of [`tasks`].
 pub mod team {
     pub use vicus_machine::{
-        Held, Included, Member, Team, begin_child, end_child, gather, run_child, wait_for_earlier, yield_to_descendants,
+        Held, Included, Member, Team, begin_child, end_child, gather, has_queued, run_child, wait_for_earlier,
+        yield_to_descendants,
     };
     pub use vicus_schedule::{MOST_THREADS, Setting};
 }

@@ -51,8 +51,8 @@ pub use takes::Level;
 pub use tasks::{
     Append, Cancelled, ChildBuilder, Data, Held, Included, Part, Scope, SharedSlice, TaskBuilder, TaskRequest, Views,
     begin_child, cancel_group, child, close_group, collect, end_child, for_each, for_each_mut, for_each_piece,
-    in_place_scope, is_cancelled, join, join_or, map_reduce, open_group, reserve, run_child, scope, spawn_child,
-    wait_for_children, wait_for_earlier, yield_to_descendants,
+    has_queued, in_place_scope, is_cancelled, join, join_or, map_reduce, open_group, reserve, run_child, scope,
+    spawn_child, wait_for_children, wait_for_earlier, yield_to_descendants,
 };
 pub use team::{Member, Team, gather};
 pub use wait::block_on;

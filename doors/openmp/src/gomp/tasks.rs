@@ -2,7 +2,7 @@
 
 use super::loops::outer_reductions;
 use crate::exports::exports;
-use crate::taskloop::{cut, part, remembered};
+use crate::taskloop::{self, Numbers, cut, part, remembered};
 use crate::tasks::{self, Event, Said};
 use crate::team;
 use crate::thread::here;
@@ -215,7 +215,7 @@ exports! {
     ) {
         let data = Data::new(data, copy, bytes, align);
         let start = crate::work::LoopStart::signed(crate::settings::Kind::Static, first, end, step, 0);
-        unsafe { taskloop(function, data, flags, tasks, priority, start) };
+        unsafe { cut_loop(function, data, flags, tasks, priority, start) };
     }
 
     "GOMP_4.5", "VERSION":
@@ -226,7 +226,7 @@ exports! {
         let data = Data::new(data, copy, bytes, align);
         let is_up = flags & UP != 0;
         let start = crate::work::LoopStart::unsigned(crate::settings::Kind::Static, is_up, first, end, step, 0);
-        unsafe { taskloop(function, data, flags, tasks, priority, start) };
+        unsafe { cut_loop(function, data, flags, tasks, priority, start) };
     }
 }
 
@@ -253,7 +253,7 @@ unsafe fn said(
     detach: *mut *mut u8,
 ) {
     unsafe {
-        let needs_accesses = flags & DEPEND != 0 && (flags & DETACH != 0 || !tasks::needs_no_accesses(here()));
+        let needs_accesses = flags & DEPEND != 0 && (flags & DETACH != 0 || !tasks::runs_all_as_calls(here()));
         let accesses = if needs_accesses { accesses(depend) } else { Vec::new() };
         let mut event = ptr::null();
         if flags & DETACH != 0 {
@@ -279,7 +279,7 @@ unsafe fn said(
     }
 }
 
-unsafe fn taskloop(function: Fn, data: Data, flags: u32, wanted: u64, priority: i32, start: crate::work::LoopStart) {
+unsafe fn cut_loop(function: Fn, data: Data, flags: u32, wanted: u64, priority: i32, start: crate::work::LoopStart) {
     if crate::settings::get().cancels && tasks::is_dropped(here()) {
         return;
     }
@@ -298,6 +298,41 @@ unsafe fn taskloop(function: Fn, data: Data, flags: u32, wanted: u64, priority: 
     let threads = u64::from(here().team().size);
     let cuts = cut(count, wanted, flags & GRAINSIZE != 0, flags & STRICT != 0, threads);
     let places = remembered(function as usize, &[start.first, start.step, count], cuts.0);
+    let is_final = flags & FINAL != 0;
+    let has_own_place = places.is_some() || (flags & PRIORITY != 0 && priority > 0);
+    // Without a group, nobody keeps the data until the tasks are over.
+    if has_group && flags & IF != 0 && !has_own_place {
+        let set = |copy: *mut u8, task: u64| unsafe {
+            let (low, high) = part(cuts, count, task);
+            let bounds = copy.cast::<u64>();
+            (*bounds, *bounds.add(1)) = (start.value(low), start.bound(high));
+        };
+        let call = |copy: *mut u8| {
+            let thread = here();
+            let is_final = is_final || thread.task().is_final;
+            tasks::call_at_once(thread, function, copy, is_final);
+        };
+        let run = |numbers: &mut Numbers| unsafe {
+            if data.copy.is_none() {
+                // What has no function to copy it is only read, but for the bounds.
+                data.with_copy(|copy| {
+                    for task in numbers {
+                        set(copy, task);
+                        call(copy);
+                    }
+                });
+            } else {
+                for task in numbers {
+                    data.with_copy(|copy| {
+                        set(copy, task);
+                        call(copy);
+                    });
+                }
+            }
+        };
+        unsafe { taskloop::run(cuts.0, run) };
+        return tasks::end_group();
+    }
     for task in 0..cuts.0 {
         let (low, high) = part(cuts, count, task);
         let (low, high) = (start.value(low), start.bound(high));
@@ -306,7 +341,7 @@ unsafe fn taskloop(function: Fn, data: Data, flags: u32, wanted: u64, priority: 
             let bounds = (*record).data.cast::<u64>();
             *bounds = low;
             *bounds.add(1) = high;
-            (*record).task.is_final |= flags & FINAL != 0;
+            (*record).task.is_final |= is_final;
             let is_undeferred = flags & IF == 0;
             let group = tasks::returns_to(record, places.map(|places| &places[task as usize]));
             let thread = here();

@@ -6,7 +6,7 @@
 use super::{Entry, KmpTask, Location};
 use crate::exports::exports;
 use crate::reductions::{Input, Reductions};
-use crate::taskloop::{cut, part, remembered};
+use crate::taskloop::{self, Numbers, cut, part, remembered};
 use crate::tasks::{self, Event, Record, Said};
 use crate::thread::{Group, here};
 use std::ptr;
@@ -273,7 +273,7 @@ exports! {
                 tasks::finish(record);
                 return 0;
             }
-            if tasks::needs_no_accesses(here()) && (*record).flags & DETACHABLE == 0 {
+            if tasks::runs_all_as_calls(here()) && (*record).flags & DETACHABLE == 0 {
                 tasks::run_at_once(record);
                 return 0;
             }
@@ -304,6 +304,7 @@ exports! {
     "VERSION":
     fn __kmpc_omp_task_begin_if0(_location: Location, _thread: i32, task: *mut KmpTask) {
         let thread = here();
+        tasks::tell(thread);
         let included = if thread.is_seated && !thread.task().is_final { begin_child() } else { None };
         let outer = thread.task;
         thread.task = unsafe { &raw mut (*record_of(task)).task };
@@ -422,7 +423,7 @@ exports! {
         step: i64, nogroup: i32, sched: i32, wanted: u64, duplicate: *const (),
     ) {
         let bounds = Bounds { lower, upper, step };
-        unsafe { taskloop(task, if_clause != 0, bounds, nogroup != 0, (sched, wanted, false), duplicate) };
+        unsafe { cut_loop(task, if_clause != 0, bounds, nogroup != 0, (sched, wanted, false), duplicate) };
     }
 
     "VERSION":
@@ -431,7 +432,7 @@ exports! {
         step: i64, nogroup: i32, sched: i32, wanted: u64, modifier: i32, duplicate: *const (),
     ) {
         let bounds = Bounds { lower, upper, step };
-        unsafe { taskloop(task, if_clause != 0, bounds, nogroup != 0, (sched, wanted, modifier != 0), duplicate) };
+        unsafe { cut_loop(task, if_clause != 0, bounds, nogroup != 0, (sched, wanted, modifier != 0), duplicate) };
     }
 }
 
@@ -442,9 +443,23 @@ struct Bounds {
     step: i64,
 }
 
+/// A function that borrows nothing from its caller, which may return before it is called.
+fn outliving<F: Fn(&mut Numbers) + 'static>(run: F) -> F {
+    run
+}
+
+/// A task of which others are copies: it is never run.
+struct Pattern(*mut Record);
+
+impl Drop for Pattern {
+    fn drop(&mut self) {
+        unsafe { tasks::finish(self.0) };
+    }
+}
+
 type Duplicate = unsafe extern "C-unwind" fn(*mut KmpTask, *mut KmpTask, i32);
 
-unsafe fn taskloop(
+unsafe fn cut_loop(
     pattern: *mut KmpTask,
     if_clause: bool,
     bounds: Bounds,
@@ -473,10 +488,10 @@ unsafe fn taskloop(
             let cuts = cut(count, wanted, sched == 1, is_strict, threads);
             let (lower_at, upper_at) =
                 (lower.addr().wrapping_sub(pattern.addr()), upper.addr().wrapping_sub(pattern.addr()));
-            let value = |iteration: u64| first.wrapping_add(iteration.wrapping_mul(step as u64));
+            let value = move |iteration: u64| first.wrapping_add(iteration.wrapping_mul(step as u64));
             let function = (*pattern).entry.map_or(0, |entry| entry as usize);
             let places = remembered(function, &[first, last, step as u64], cuts.0);
-            for number in 0..cuts.0 {
+            let task_of = move |number: u64| {
                 let (low, high) = part(cuts, count, number);
                 let (bytes, shared_bytes) = ((*record).bytes.0 as usize, (*record).bytes.1 as usize);
                 let task = new_task((*record).flags, bytes, shared_bytes, (*pattern).entry);
@@ -491,6 +506,23 @@ unsafe fn taskloop(
                     let duplicate: Duplicate = std::mem::transmute(duplicate);
                     duplicate(task, pattern, i32::from(is_last));
                 }
+                task
+            };
+            if if_clause && places.is_none() && priority(record) == 0 {
+                // The pattern is over with the last task.
+                let pattern = Pattern(record);
+                let run = move |numbers: &mut Numbers| {
+                    let _pattern = &pattern;
+                    numbers.for_each(|number| tasks::run_at_once(record_of(task_of(number))));
+                };
+                taskloop::run(cuts.0, outliving(run));
+                if !has_no_group {
+                    tasks::end_group();
+                }
+                return;
+            }
+            for number in 0..cuts.0 {
+                let task = task_of(number);
                 let own = record_of(task);
                 let group = tasks::returns_to(own, places.map(|places| &places[number as usize]));
                 if if_clause && group.is_some() {
@@ -498,7 +530,7 @@ unsafe fn taskloop(
                 } else if if_clause {
                     spawn(task);
                 } else {
-                    tasks::run_at_once(record_of(task));
+                    tasks::run_at_once(own);
                 }
             }
         }

@@ -10,7 +10,7 @@ use crate::worker::{Frame, in_task, with_shared, with_worker};
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
-use vicus_schedule::{Access, ContextRef, ReadyTask, Unspawned, Way};
+use vicus_schedule::{Access, ContextRef, Kind, ReadyTask, Unspawned, Way};
 
 /// A child that runs on top of its parent, from [`begin_child`] to [`end_child`].
 #[must_use = "the child ends by `end_child`"]
@@ -166,6 +166,21 @@ pub fn yield_to_descendants() {
     if has_children {
         wait_within(&Once(Cell::new(false)));
     }
+}
+
+/// Whether the queue into which the calling thread's seat puts its immediate tasks has any, for others to take: a task that has more to do
+/// hands on a part of it when there are none.
+///
+/// # Panics
+/// Outside of tasks that run on a seat.
+pub fn has_queued() -> bool {
+    in_task(|worker| match worker.own() {
+        Some(own) => !own.is_empty(),
+        None => {
+            let queue = worker.shared.plan.seats[worker.seat.index()].place[Kind::Immediate as usize];
+            worker.shared.queues.len(queue) > 0
+        }
+    })
 }
 
 impl ChildBuilder {
