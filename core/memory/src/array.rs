@@ -8,9 +8,12 @@
 //! one, so indexing is that of a slice; the list of owners stands beside the segments and not in them, where asking for a
 //! segment's location would touch it; relocating a segment moves its memory.
 
+mod loops;
+
 use crate::distribution::Arrangement;
 use crate::memory::Memory;
 use crate::placed::{MOST_RUNS, PlaceError, Placed};
+pub use loops::{Operand, Stencil, together};
 use std::alloc::Layout;
 use std::fmt;
 use std::iter::FusedIterator;
@@ -56,6 +59,15 @@ impl Pattern {
     }
 }
 
+/// The least number of bytes that is a multiple of both; `None` if there are not so many.
+fn common_multiple(one: usize, other: usize) -> Option<usize> {
+    let (mut divisor, mut rest) = (one, other);
+    while rest > 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    (one / divisor.max(1)).checked_mul(other).filter(|&bytes| bytes > 0)
+}
+
 /// The number at position `place` of SplitMix64's stream of a seed (Steele, Lea, Flood, OOPSLA 2014, Fig. 17).
 pub(crate) fn mixed(seed: u64, place: u64) -> u64 {
     let mut bits = seed.wrapping_add(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(place.wrapping_add(1)));
@@ -71,11 +83,14 @@ pub struct ArrayOptions {
     pub pattern: Pattern,
     /// Pages of a segment; doubled as often as needed to have at most [`MOST_RUNS`] segments. Default: 16.
     pub segment_pages: usize,
+    /// Elements that are worked on together, such as a row of a matrix: no segment begins or ends within so many. If whole blocks fill a segment
+    /// that is at most twice as large, it is so large; otherwise a block that lies in two segments belongs to the first one. Default: 1.
+    pub block: usize,
 }
 
 impl Default for ArrayOptions {
     fn default() -> ArrayOptions {
-        ArrayOptions { pattern: Pattern::default(), segment_pages: 16 }
+        ArrayOptions { pattern: Pattern::default(), segment_pages: 16, block: 1 }
     }
 }
 
@@ -183,6 +198,8 @@ pub struct DistArray<T, const TIGHT: bool = false> {
     len: usize,
     segment_bytes: usize,
     segments: usize,
+    /// Elements that belong to one segment.
+    block: usize,
     pattern: Pattern,
     elements: PhantomData<T>,
 }
@@ -304,9 +321,14 @@ impl<T, const TIGHT: bool> DistArray<T, TIGHT> {
         while !in_turn && bytes.div_ceil(segment_bytes) > MOST_RUNS {
             segment_bytes *= 2;
         }
+        let block = options.block.max(1);
+        let whole = block.checked_mul(Self::STRIDE).and_then(|bytes| common_multiple(bytes, page));
+        if let Some(whole) = whole.filter(|&whole| block > 1 && whole <= 2 * segment_bytes) {
+            segment_bytes = segment_bytes.next_multiple_of(whole);
+        }
         let segments = bytes.div_ceil(segment_bytes).max(1);
         let placed = memory.place_as(layout, segment_bytes, pattern.arrangement(segments, memory)?)?;
-        Ok(DistArray { placed, len: 0, segment_bytes, segments, pattern, elements: PhantomData })
+        Ok(DistArray { placed, len: 0, segment_bytes, segments, block, pattern, elements: PhantomData })
     }
 
     /// Where an element is, or would be. With the provenance of all.
@@ -377,17 +399,18 @@ impl<T, const TIGHT: bool> DistArray<T, TIGHT> {
         self.segment_bytes
     }
 
-    /// The indices of the elements that begin in a segment. Panics if there is no such segment.
+    /// The indices of the elements whose blocks begin in a segment. Panics if there is no such segment.
     pub fn segment(&self, segment: usize) -> Range<usize> {
         assert!(segment < self.segments, "segment {segment} of {}", self.segments);
-        let first = |segment: usize| (segment * self.segment_bytes).div_ceil(Self::STRIDE).min(self.len);
+        let before = |segment: usize| (segment * self.segment_bytes).div_ceil(Self::STRIDE);
+        let first = |segment: usize| before(segment).next_multiple_of(self.block).min(self.len);
         first(segment)..first(segment + 1)
     }
 
-    /// The segment in which an element begins. Panics if there is no such element.
+    /// The segment in which an element's block begins. Panics if there is no such element.
     pub fn segment_of(&self, index: usize) -> usize {
         assert!(index < self.len, "element {index} of {}", self.len);
-        index * Self::STRIDE / self.segment_bytes
+        index / self.block * self.block * Self::STRIDE / self.segment_bytes
     }
 
     /// The node that a segment was asked to lie on, whether it could be placed or not: where to work on it. Panics if there is no such
@@ -507,7 +530,7 @@ fn no_such_element(index: usize, len: usize) -> ! {
 
 impl<T, const TIGHT: bool> fmt::Debug for DistArray<T, TIGHT> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let DistArray { placed: _, len, segment_bytes, segments, pattern, elements: _ } = self;
+        let DistArray { placed: _, len, segment_bytes, segments, block: _, pattern, elements: _ } = self;
         write!(f, "{len} elements in {segments} segments of {segment_bytes} bytes, {pattern:?}")
     }
 }
@@ -671,7 +694,7 @@ mod tests {
     /// Where a segment of so many should lie.
     type Locations<'a> = &'a dyn Fn(usize, usize) -> usize;
 
-    fn memory(nodes: usize) -> (Arc<Memory>, Arc<FakePages>) {
+    pub(super) fn memory(nodes: usize) -> (Arc<Memory>, Arc<FakePages>) {
         let machine = Topology::parse(&format!("node:{nodes} core:1")).unwrap();
         let series = crate::Series { limit: 64 << 10, ..Default::default() };
         let options = MemoryOptions {
@@ -684,8 +707,8 @@ mod tests {
         Memory::on_fake_pages(&machine, options)
     }
 
-    fn options(pattern: Pattern, segment_pages: usize) -> ArrayOptions {
-        ArrayOptions { pattern, segment_pages }
+    pub(super) fn options(pattern: Pattern, segment_pages: usize) -> ArrayOptions {
+        ArrayOptions { pattern, segment_pages, ..ArrayOptions::default() }
     }
 
     /// Each element is on its segment's node by the page source's word, the ranges are a partition, and neighbours in it

@@ -38,7 +38,7 @@ mod stack;
 mod superblock;
 mod sync;
 
-pub use array::{ArrayError, ArrayOptions, DistArray, Iter, Pattern, Run, RunMut, Zero};
+pub use array::{ArrayError, ArrayOptions, DistArray, Iter, Operand, Pattern, Run, RunMut, Stencil, Zero, together};
 pub use foreign::Foreign;
 pub use fork::Locks;
 pub use heap::Heap;

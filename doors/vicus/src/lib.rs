@@ -188,10 +188,10 @@ pub mod memory {
     pub use vicus_memory::{
         AllocError, ArrayError, ArrayOptions, Audit, Burst, Call, Closed, Consumer, DistArray, DistOptions, DistPool,
         DistQueue, Exhausted, FakePages, Footprint, Foreign, Frees, Heap, Iter, LfQueue, Locations, LocationsError,
-        Locks, MOST_RUNS, Memory, MemoryOptions, NodeBytes, NodeCounts, NodeSegments, OptionsError, PageError, Pages,
-        Pattern, PlaceError, Placed, Placement, PoolError, PoolHandle, PoolItem, PoolOptions, Pop, PushError,
-        QueueOptions, Region, Run, RunMut, SegmentSource, Series, SeriesError, Sizes, SystemSegments, TryPopError,
-        WhenFull, Zero,
+        Locks, MOST_RUNS, Memory, MemoryOptions, NodeBytes, NodeCounts, NodeSegments, Operand, OptionsError, PageError,
+        Pages, Pattern, PlaceError, Placed, Placement, PoolError, PoolHandle, PoolItem, PoolOptions, Pop, PushError,
+        QueueOptions, Region, Run, RunMut, SegmentSource, Series, SeriesError, Sizes, Stencil, SystemSegments,
+        TryPopError, WhenFull, Zero, together,
     };
 }
 

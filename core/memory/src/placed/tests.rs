@@ -347,7 +347,8 @@ fn a_place_means_the_nearest_memory_in_every_container() {
         ..MemoryOptions::default()
     };
     let (memory, _) = Memory::on_fake_pages(&machine, options);
-    let options = crate::ArrayOptions { pattern: crate::Pattern::Stripes, segment_pages: 1 };
+    let options =
+        crate::ArrayOptions { pattern: crate::Pattern::Stripes, segment_pages: 1, ..crate::ArrayOptions::default() };
     let array: crate::DistArray<u64> = crate::DistArray::zeroed(&memory, 2048, options).unwrap();
     let mut copies = memory.place(bytes(1), Some(&Distribution::Replicated)).unwrap();
     copies.spread();
@@ -366,7 +367,11 @@ fn a_place_means_the_nearest_memory_in_every_container() {
         array.relocate(0, place).unwrap();
         assert_eq!(array.segment_node(0), node, "{place}");
         array.relocate(0, NodeId::new(0)).unwrap();
-        let options = crate::ArrayOptions { pattern: crate::Pattern::AllOn(place), segment_pages: 1 };
+        let options = crate::ArrayOptions {
+            pattern: crate::Pattern::AllOn(place),
+            segment_pages: 1,
+            ..crate::ArrayOptions::default()
+        };
         let there: crate::DistArray<u64> = crate::DistArray::zeroed(&memory, 2048, options).unwrap();
         assert_eq!(there.ranges().collect::<Vec<_>>(), [(0..2048, node)], "{place}");
     }

@@ -31,7 +31,7 @@ fn an_arrays_segments_lie_where_its_pattern_says() {
     for pattern in
         [Pattern::StaticHash, Pattern::Stripes, Pattern::Fields, Pattern::Random(7)].into_iter().chain(all_on)
     {
-        let options = ArrayOptions { pattern, segment_pages: 2 };
+        let options = ArrayOptions { pattern, segment_pages: 2, ..ArrayOptions::default() };
         let array = DistArray::from_fn(&memory, ELEMENTS, options, |index| index as u64).unwrap();
         let location = |node: NodeId| memory.locations().iter().position(|&at| at == node).expect("a node with memory");
         let check = |array: &DistArray<u64>| -> Vec<usize> {
@@ -196,7 +196,7 @@ fn work_on_an_array_is_done_near_its_segments() {
     let alone = Alone::start("las");
     let runtime = &alone.runtime;
     let Some(memory) = runtime.memory().filter(|memory| memory.placing_refused().is_none()) else { return };
-    let options = ArrayOptions { pattern: Pattern::Stripes, segment_pages: 1 };
+    let options = ArrayOptions { pattern: Pattern::Stripes, segment_pages: 1, ..ArrayOptions::default() };
     let array = DistArray::from_fn(memory, 120_000, options, |index| index as u64).unwrap();
     let done = Mutex::new(BTreeMap::<String, Vec<(bool, NodeId)>>::new());
     let sum = AtomicU64::new(0);
