@@ -98,6 +98,9 @@ pub mod machine {
 #[doc = include_str!("guide.md")]
 pub mod guide {}
 
+#[doc(inline)]
+pub use vicus_machine::map_reduce;
+
 /// Teams of a caller's own threads, for runtimes of languages; and the calls that such runtimes make beside those of [`tasks`].
 pub mod team {
     pub use vicus_machine::{

@@ -20,6 +20,7 @@ mod load;
 mod locality;
 mod lock;
 mod lookout;
+pub mod map_reduce;
 mod near;
 mod pages;
 mod pin;

@@ -24,7 +24,7 @@ const UNHEARD: usize = 8;
 /// Runs a closure for each number of a range, on all threads, and returns when all is done. The range is cut into as many parts
 /// as there are threads, always in the same way: in the next loop over the same range, the same number comes to the same thread,
 /// where its data is in the caches and, if that thread touched it first, in near memory. A thread that has finished its part
-/// helps those nearest to it first. For results of iterations see [`map_reduce`](crate::map_reduce) and
+/// helps those nearest to it first. For results of iterations see [`map_reduce`](crate::map_reduce()) and
 /// [`collect`](crate::collect).
 ///
 /// ```

@@ -11,6 +11,7 @@ mod flow;
 mod head_start;
 mod lending;
 mod library_boxes;
+mod map_reduce;
 mod near;
 #[path = "../../../../core/flow/tests/flow/networks.rs"]
 mod networks;
