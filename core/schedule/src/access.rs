@@ -11,6 +11,12 @@ pub enum Mode {
     Write,
     /// Reads and writes them.
     ReadWrite,
+    /// Reads and writes them, at the same time as the tasks before and behind it that say the same: these see to it themselves that
+    /// they don't disturb each other. All others are ordered, as by a write (`concurrent` of OmpSs, `inoutset` of OpenMP).
+    Concurrent,
+    /// Reads and writes them, in any order among the tasks before and behind it that say the same of the same bytes, but never two at
+    /// once. All others are ordered, as by a write (`commutative` of OmpSs, `mutexinoutset` of OpenMP).
+    Commutative,
 }
 
 impl Mode {

@@ -1,6 +1,6 @@
 //! Which earlier tasks a task has to wait for, by what they read and write.
 
-use crate::Access;
+use crate::{Access, Mode};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
@@ -48,10 +48,36 @@ impl Dependences {
     ///
     /// Panics if the task's number is not greater than those before.
     pub fn add(&mut self, task: usize, accesses: &[Access], predecessors: &mut Vec<usize>) {
+        let in_order = |mode| if mode == Mode::Commutative { Mode::ReadWrite } else { mode };
+        self.add_as(task, accesses.iter().map(|access| (access, in_order(access.mode))), predecessors);
+    }
+
+    /// As [`Dependences::add`], but a task whose access is commutative does not wait for those before it that say the same of the same
+    /// bytes. The caller keeps tasks apart that name the same first byte of such an access.
+    ///
+    /// ```
+    /// use vicus_schedule::{Access, Dependences, Mode};
+    /// let (mut dependences, mut earlier) = (Dependences::new(), Vec::new());
+    /// let sum = |mode| [Access::new(0x1000, 8, mode)];
+    /// for (task, mode) in [Mode::Write, Mode::Commutative, Mode::Commutative, Mode::Read].into_iter().enumerate() {
+    ///     dependences.add_commuting(task, &sum(mode), &mut earlier);
+    /// }
+    /// assert_eq!(earlier, [0, 0, 1, 2]); // both wait for the writer, and the reader for both
+    /// ```
+    pub fn add_commuting(&mut self, task: usize, accesses: &[Access], predecessors: &mut Vec<usize>) {
+        self.add_as(task, accesses.iter().map(|access| (access, access.mode)), predecessors);
+    }
+
+    fn add_as<'a>(
+        &mut self,
+        task: usize,
+        accesses: impl Iterator<Item = (&'a Access, Mode)>,
+        predecessors: &mut Vec<usize>,
+    ) {
         self.over.begin(task);
         let from = predecessors.len();
-        for access in accesses {
-            let mut touch = Touch { task, writes: access.mode.writes(), over: &self.over, predecessors, from };
+        for (access, mode) in accesses {
+            let mut touch = Touch { task, mode, over: &self.over, predecessors, from };
             stretches(access).for_each(|stretch| self.memory.touch(stretch, &mut touch));
         }
         sort_tail(predecessors, from);
@@ -90,7 +116,7 @@ fn sort_tail(list: &mut Vec<usize>, from: usize) {
 /// One access of a task that is being added.
 struct Touch<'a> {
     task: usize,
-    writes: bool,
+    mode: Mode,
     over: &'a Over,
     predecessors: &'a mut Vec<usize>,
     /// The index at which this task's predecessors begin.
@@ -124,6 +150,10 @@ impl AccessMap {
         self.split(bytes.start);
         self.split(bytes.end);
         let mut start = bytes.start;
+        // Tasks commute that name the same bytes. Of these, some have been named otherwise.
+        let is_new = self.pieces.range(bytes.clone()).next().is_none();
+        let mode = if touch.mode == Mode::Commutative && !is_new { Mode::ReadWrite } else { touch.mode };
+        let touch = &mut Touch { mode, predecessors: &mut *touch.predecessors, ..*touch };
         for (&at, piece) in self.pieces.range_mut(bytes.clone()) {
             if start < at {
                 self.gaps.push(start..at);
@@ -135,7 +165,7 @@ impl AccessMap {
             self.gaps.push(start..bytes.end);
         }
         for gap in self.gaps.drain(..) {
-            let mut piece = Piece { end: gap.end, writer: None, readers: Vec::new() };
+            let mut piece = Piece { end: gap.end, before: Before::None, beside: Vec::new(), mode: Mode::Read };
             piece.touch(touch);
             self.pieces.insert(gap.start, piece);
         }
@@ -146,6 +176,10 @@ impl AccessMap {
         if let Some((_, left)) = self.pieces.range_mut(..at).next_back()
             && left.end > at
         {
+            // The halves are no longer the bytes that its tasks have named.
+            if left.mode == Mode::Commutative {
+                left.mode = Mode::ReadWrite;
+            }
             let right = left.clone();
             left.end = at;
             self.pieces.insert(at, right);
@@ -157,41 +191,64 @@ impl AccessMap {
 #[derive(Clone, Debug)]
 struct Piece {
     end: usize,
-    /// The task that wrote them last.
-    writer: Option<usize>,
-    /// The tasks that have read them since. Invariant: ascending.
-    readers: Vec<usize>,
+    /// The tasks that wrote them before those of `beside`, which all wait for them.
+    before: Before,
+    /// The tasks since then that do not wait for each other. Invariant: ascending.
+    beside: Vec<usize>,
+    /// What the tasks of `beside` do. Invariant: not a write, of which `before` alone knows, unless a piece with commutative tasks was split.
+    mode: Mode,
 }
 
-/// From this many readers on, those that are over are dropped before memory is taken for more.
-const MANY_READERS: usize = 8;
+/// The tasks that wrote a piece last: one as a rule, several if they were concurrent or commutative.
+#[derive(Clone, Debug)]
+enum Before {
+    None,
+    One(usize),
+    Several(Vec<usize>),
+}
+
+impl Before {
+    fn tasks(&self) -> &[usize] {
+        match self {
+            Before::None => &[],
+            Before::One(task) => std::slice::from_ref(task),
+            Before::Several(tasks) => tasks,
+        }
+    }
+}
+
+/// From this many tasks beside each other on, those that are over are dropped before memory is taken for more.
+const MANY_BESIDE: usize = 8;
 
 impl Piece {
     fn touch(&mut self, touch: &mut Touch<'_>) {
-        if touch.writes {
-            // Each reader waits for the writer.
-            match (self.readers.as_slice(), self.writer) {
-                ([], Some(writer)) => touch.wait_for(writer),
-                (readers, _) => readers.iter().for_each(|&reader| touch.wait_for(reader)),
-            }
-            self.readers.clear();
-            self.writer = Some(touch.task);
+        if matches!(touch.mode, Mode::Write | Mode::ReadWrite) {
+            // Each of those beside each other waits for those before.
+            let last = if self.beside.is_empty() { self.before.tasks() } else { &self.beside };
+            last.iter().for_each(|&earlier| touch.wait_for(earlier));
+            self.beside.clear();
+            self.before = Before::One(touch.task);
             return;
         }
-        if let Some(writer) = self.writer {
-            touch.wait_for(writer);
-        }
-        if self.readers.last() != Some(&touch.task) {
-            if self.readers.len() == self.readers.capacity() && self.readers.len() >= MANY_READERS {
-                self.readers.retain(|&reader| !touch.over.contains(reader));
+        if self.mode != touch.mode {
+            // They are waited for instead of those before them, since all of them wait for these.
+            if !self.beside.is_empty() {
+                self.before = Before::Several(std::mem::take(&mut self.beside));
             }
-            self.readers.push(touch.task);
+            self.mode = touch.mode;
+        }
+        self.before.tasks().iter().for_each(|&earlier| touch.wait_for(earlier));
+        if self.beside.last() != Some(&touch.task) {
+            if self.beside.len() == self.beside.capacity() && self.beside.len() >= MANY_BESIDE {
+                self.beside.retain(|&other| !touch.over.contains(other));
+            }
+            self.beside.push(touch.task);
         }
     }
 
     /// Whether a later task may have to wait for one of its tasks.
     fn matters(&self, over: &Over) -> bool {
-        self.readers.iter().chain(&self.writer).any(|&task| !over.contains(task))
+        self.beside.iter().chain(self.before.tasks()).any(|&task| !over.contains(task))
     }
 }
 
@@ -252,7 +309,7 @@ mod tests {
         }
         assert!(earlier.is_empty());
         assert!(dependences.memory.pieces.len() <= SPARE_PIECES + 1, "{} pieces", dependences.memory.pieces.len());
-        assert!(dependences.memory.pieces[&0].readers.len() <= 4 * MANY_READERS);
+        assert!(dependences.memory.pieces[&0].beside.len() <= 4 * MANY_BESIDE);
         assert!(dependences.over.bits.len() <= 2);
         dependences.add(4 * SPARE_PIECES, &[Access::new(0, 1, Mode::Write)], &mut earlier);
         assert_eq!(earlier, (4 * SPARE_PIECES - 10..4 * SPARE_PIECES).collect::<Vec<_>>());

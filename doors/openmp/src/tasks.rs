@@ -229,7 +229,7 @@ pub(crate) struct Said {
     pub(crate) group: Option<GroupId>,
 }
 
-/// A task in a queue: it is run once, or dropped if its group was cancelled.
+/// A task in a queue: it is run once, or dropped if its group or its region was cancelled.
 struct Queued(NonNull<Record>);
 
 // SAFETY: the thread that takes it out of the queue has it alone.
@@ -238,9 +238,12 @@ unsafe impl Send for Queued {}
 impl Queued {
     #[inline]
     fn run(self) {
+        let thread = here();
+        if thread.team().is_cancelled.load(Ordering::Relaxed) {
+            return drop(self);
+        }
         let record = self.0.as_ptr();
         std::mem::forget(self);
-        let thread = here();
         lead(thread, -1);
         unsafe { run(thread, record) };
     }
@@ -412,7 +415,15 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
         tell(thread);
     }
     let is_ahead = event.is_null() && thread.lead > ENOUGH_AHEAD && is_enough(thread, ENOUGH_AHEAD);
-    if is_included || is_ahead || (!may_wait && runs_at_once(thread)) {
+    let runs_now = is_included || is_ahead || (!may_wait && runs_at_once(thread));
+    let mut accesses = accesses;
+    if runs_now || !event.is_null() {
+        // Another child stands for it, which is over before the task is, or after it: no task may come in between that commutes with it.
+        for access in accesses.iter_mut().filter(|access| access.mode == Mode::Commutative) {
+            access.mode = Mode::ReadWrite;
+        }
+    }
+    if runs_now {
         if !accesses.is_empty() {
             wait_for_earlier(&accesses);
         }

@@ -1,12 +1,13 @@
 //! Tasks that wait for earlier ones, by the data that they read and write.
 
 use crate::sync::{AtomicUsize, Mutex, Ordering};
-use crate::{Access, Dependences, Kind, QueueId, TaskRef};
+use crate::{Access, Dependences, Kind, Mode, QueueId, TaskRef};
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// An owner's tasks with described data: each waits for the earlier ones that write what it reads or use what it writes.
+/// An owner's tasks with described data: each waits for the earlier ones that write what it reads or use what it writes. Tasks that
+/// commute ([`Mode::Commutative`]) wait for none of each other, but one of them at a time has the [`Baton`] of what they name.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -28,11 +29,25 @@ pub struct TaskGraph<T = ReadyTask> {
     first: usize,
     nodes: VecDeque<Arc<TaskNode<T>>>,
     predecessors: Vec<usize>,
+    /// Those of commutative accesses, by the first byte.
+    batons: BTreeMap<usize, Arc<Baton<T>>>,
+    /// Beyond this many, those that no task has are given up.
+    most_batons: usize,
 }
+
+/// How many batons that no task has may stay.
+const SPARE_BATONS: usize = 1 << 10;
 
 impl<T> Default for TaskGraph<T> {
     fn default() -> TaskGraph<T> {
-        TaskGraph { dependences: Dependences::default(), first: 0, nodes: VecDeque::new(), predecessors: Vec::new() }
+        TaskGraph {
+            dependences: Dependences::default(),
+            first: 0,
+            nodes: VecDeque::new(),
+            predecessors: Vec::new(),
+            batons: BTreeMap::new(),
+            most_batons: SPARE_BATONS,
+        }
     }
 }
 
@@ -59,9 +74,10 @@ impl<T> TaskGraph<T> {
             self.first += 1;
         }
         let number = self.next_number();
-        let node = Arc::new(TaskNode::new(number));
+        let commutes = ordered.iter().any(|access| access.mode == Mode::Commutative);
+        let node = Arc::new(TaskNode::new(number, if commutes { self.batons_of(ordered) } else { Vec::new() }));
         self.predecessors.clear();
-        self.dependences.add(number, ordered, &mut self.predecessors);
+        self.dependences.add_commuting(number, ordered, &mut self.predecessors);
         for &earlier in &self.predecessors {
             let earlier_node = &self.nodes[earlier - self.first];
             if earlier_node.add_successor(&node) {
@@ -75,6 +91,57 @@ impl<T> TaskGraph<T> {
         }
         self.nodes.push_back(Arc::clone(&node));
         Unspawned(node)
+    }
+
+    /// The batons of a task with these accesses, in the order in which all tasks take them.
+    #[cold]
+    fn batons_of(&mut self, ordered: &[Access]) -> Vec<Arc<Baton<T>>> {
+        let commuting = ordered.iter().filter(|access| access.mode == Mode::Commutative);
+        let mut firsts: Vec<usize> = commuting.flat_map(|access| access.stretches().map(|bytes| bytes.start)).collect();
+        firsts.sort_unstable();
+        firsts.dedup();
+        if self.batons.len() > self.most_batons {
+            self.batons.retain(|_, baton| Arc::strong_count(baton) > 1);
+            self.most_batons = (2 * self.batons.len()).max(SPARE_BATONS);
+        }
+        firsts.into_iter().map(|first| Arc::clone(self.batons.entry(first).or_default())).collect()
+    }
+}
+
+/// What one of several tasks that commute has while it waits for no other task, until it is over.
+struct Baton<T> {
+    /// The tasks that want it, while one has it; `None` while none has it.
+    wanted_by: Mutex<Option<VecDeque<Arc<TaskNode<T>>>>>,
+}
+
+impl<T> Default for Baton<T> {
+    fn default() -> Baton<T> {
+        Baton { wanted_by: Mutex::new(None) }
+    }
+}
+
+impl<T> Baton<T> {
+    /// The task has it now. `false` if another one has it: then this one gets it later.
+    fn take(&self, node: &Arc<TaskNode<T>>) -> bool {
+        let mut wanted_by = self.wanted_by.lock().expect("nothing panics under this lock");
+        match &mut *wanted_by {
+            None => *wanted_by = Some(VecDeque::new()),
+            Some(others) => {
+                others.push_back(Arc::clone(node));
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The task that had it is over. The task that has it now, if one wants it.
+    fn pass_on(&self) -> Option<Arc<TaskNode<T>>> {
+        let mut wanted_by = self.wanted_by.lock().expect("nothing panics under this lock");
+        let next = wanted_by.as_mut().and_then(VecDeque::pop_front);
+        if next.is_none() {
+            *wanted_by = None;
+        }
+        next
     }
 }
 
@@ -119,7 +186,12 @@ pub struct TaskNode<T = ReadyTask> {
     cause: AtomicUsize,
     /// The tasks that wait for this one; `None` when this one is over.
     waiting: Mutex<Option<Vec<Arc<TaskNode<T>>>>>,
-    /// The task, from [`Unspawned::spawn`] until the thread that removes the last predecessor takes it.
+    /// What it must have before it runs, if it commutes with others: it takes them one by one in the same order as these do, so that no
+    /// two tasks wait for each other.
+    batons: Vec<Arc<Baton<T>>>,
+    /// How many of them it has.
+    has: Cell<usize>,
+    /// The task, from [`Unspawned::spawn`] until the thread that removes the last predecessor, or the last baton that it lacked, takes it.
     task: Cell<Option<T>>,
 }
 
@@ -127,19 +199,23 @@ pub struct TaskNode<T = ReadyTask> {
 const NONE: usize = usize::MAX;
 
 #[expect(unsafe_code, reason = "it has a cell")]
-// SAFETY: the cell is written once, by `Unspawned::spawn`, as a node has one `Unspawned`, which is consumed. That is before the last
+// SAFETY: the cell `task` is written once, by `Unspawned::spawn`, as a node has one `Unspawned`, which is consumed. That is before the last
 // decrement of `missing`, since it counts the spawn; the thread that does this decrement reads the cell. This may be another one, so
-// the task has to be `Send`. Each of the other decrements is by an entry in a list `waiting`, which is taken out once.
+// the task has to be `Send`. Each of the other decrements is by an entry in a list `waiting`, which is taken out once. If the task lacks
+// a baton, the lock of that one passes both cells on to the thread that takes the task out of its list, once. `has` is used by these
+// threads, and when the task is over.
 unsafe impl<T: Send> Sync for TaskNode<T> {}
 
 impl<T> TaskNode<T> {
     /// A task that is not spawned yet.
-    fn new(number: usize) -> TaskNode<T> {
+    fn new(number: usize, batons: Vec<Arc<Baton<T>>>) -> TaskNode<T> {
         TaskNode {
             missing: AtomicUsize::new(1),
             number,
             cause: AtomicUsize::new(NONE),
             waiting: Mutex::new(Some(Vec::new())),
+            batons,
+            has: Cell::new(0),
             task: Cell::new(None),
         }
     }
@@ -170,10 +246,22 @@ impl<T> TaskNode<T> {
         true
     }
 
-    fn remove_predecessor(&self) -> Option<T> {
+    fn remove_predecessor(self: &Arc<Self>) -> Option<T> {
         // Release and acquire: the thread that queues the task sees the writes of all tasks that it waited for, and its own
         // entry.
-        (self.missing.fetch_sub(1, Ordering::AcqRel) == 1).then(|| self.task.take()).flatten()
+        (self.missing.fetch_sub(1, Ordering::AcqRel) == 1).then(|| self.take_batons()).flatten()
+    }
+
+    /// It waits for no other task. Returns it if it has all its batons, too.
+    #[inline]
+    fn take_batons(self: &Arc<Self>) -> Option<T> {
+        while let Some(baton) = self.batons.get(self.has.get()) {
+            if !baton.take(self) {
+                return None;
+            }
+            self.has.set(self.has.get() + 1);
+        }
+        self.task.take()
     }
 
     /// The task has ended, without a panic if `is_done`. `ready` gets each task that now waits for no other. Those that waited for a
@@ -192,6 +280,12 @@ impl<T> TaskNode<T> {
             }
             if let Some(queued) = next.remove_predecessor() {
                 ready(queued);
+            }
+        }
+        for baton in &self.batons[..self.has.replace(0)] {
+            if let Some(next) = baton.pass_on() {
+                next.has.set(next.has.get() + 1);
+                next.take_batons().into_iter().for_each(&mut ready);
             }
         }
     }
@@ -278,5 +372,54 @@ mod loom_models {
                 assert_eq!(reader.is_broken(), is_broken, "what a task did not write is told");
             });
         }
+    }
+
+    /// Two tasks that commute, and a third one that waits for a writer before: they end on two threads, one that is ready may be run by
+    /// either, and no two of the three use the data at once.
+    #[test]
+    fn loom_tasks_that_commute_run_one_at_a_time() {
+        loom::model(|| {
+            let mut graph = TaskGraph::default();
+            let sum = Access::new(0x100, 8, Mode::Commutative);
+            let written = Access::new(0x200, 8, Mode::Write);
+            let writer = graph.add(&[written]);
+            let writer_node = Arc::clone(writer.node());
+            assert_eq!(writer.spawn(usize::MAX), Some(usize::MAX));
+            let nodes: Vec<_> = [vec![sum], vec![sum], vec![sum, Access { mode: Mode::Read, ..written }]]
+                .into_iter()
+                .map(|accesses| graph.add(&accesses))
+                .collect();
+            let (mut first, mut all) = (None, Vec::new());
+            for (number, unspawned) in nodes.into_iter().enumerate() {
+                all.push(Arc::clone(unspawned.node()));
+                first = first.or(unspawned.spawn(number));
+            }
+            assert_eq!(first, Some(0), "the others wait");
+            let (data, times) = (Arc::new(Data(UnsafeCell::new(0))), Arc::new(AtomicU32::new(0)));
+            // Runs tasks until none is ready.
+            let work = {
+                let (data, times) = (Arc::clone(&data), Arc::clone(&times));
+                move |mut ready: Vec<usize>| {
+                    while let Some(number) = ready.pop() {
+                        #[expect(unsafe_code, reason = "loom's cell")]
+                        // SAFETY: as for `Sync`.
+                        data.0.with_mut(|cell| unsafe { *cell += 1 });
+                        times.fetch_add(1, Ordering::Relaxed);
+                        all[number].end(true, |task| ready.push(task));
+                    }
+                }
+            };
+            let other = {
+                let work = work.clone();
+                thread::spawn(move || {
+                    let mut ready = Vec::new();
+                    writer_node.end(true, |task| ready.push(task));
+                    work(ready);
+                })
+            };
+            work(vec![0]);
+            other.join().unwrap();
+            assert_eq!(times.load(Ordering::Relaxed), 3);
+        });
     }
 }

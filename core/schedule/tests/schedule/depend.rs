@@ -7,7 +7,13 @@ use vicus_schedule::{Access, Dependences, Mode};
 const BYTES: usize = 96;
 
 fn access() -> impl Strategy<Value = Access> {
-    let mode = prop_oneof![Just(Mode::Read), Just(Mode::Read), Just(Mode::Write), Just(Mode::ReadWrite)];
+    let mode = prop_oneof![
+        Just(Mode::Read),
+        Just(Mode::Read),
+        Just(Mode::Write),
+        Just(Mode::ReadWrite),
+        Just(Mode::Concurrent)
+    ];
     // Starts and lengths are often multiples of a few numbers, so that the same blocks recur.
     let (start, bytes) = (prop_oneof![0..48usize, (0..6usize).prop_map(|n| 8 * n)], prop_oneof![0..12usize, Just(8)]);
     (start, bytes, 1..4usize, 0..4usize, mode)
@@ -18,25 +24,30 @@ fn program() -> impl Strategy<Value = Vec<Vec<Access>>> {
     prop::collection::vec(prop::collection::vec(access(), 0..4), 1..40)
 }
 
-/// Which bytes a task reads, and which it writes.
-fn bytes_of(task: &[Access]) -> [[bool; BYTES]; 2] {
-    let mut bytes = [[false; BYTES]; 2];
+/// What a task does with each byte: reads it, writes it, writes it at the same time as others.
+fn bytes_of(task: &[Access]) -> [[bool; BYTES]; 3] {
+    let mut bytes = [[false; BYTES]; 3];
     for access in task {
         for row in 0..access.rows {
             for byte in 0..access.bytes {
                 let at = access.start + row * access.stride + byte;
-                bytes[0][at] |= access.mode != Mode::Write;
-                bytes[1][at] |= access.mode != Mode::Read;
+                bytes[0][at] |= !matches!(access.mode, Mode::Write | Mode::Concurrent);
+                bytes[1][at] |= matches!(access.mode, Mode::Write | Mode::ReadWrite);
+                bytes[2][at] |= access.mode == Mode::Concurrent;
             }
         }
     }
     bytes
 }
 
-/// Whether the order of two tasks matters: one of them writes a byte that the other one touches.
+/// Whether the order of two tasks matters: one of them writes a byte that the other one touches, and not both say that they do it at the
+/// same time.
 fn conflict(a: &[Access], b: &[Access]) -> bool {
-    let ([a_reads, a_writes], [b_reads, b_writes]) = (bytes_of(a), bytes_of(b));
-    (0..BYTES).any(|at| (a_writes[at] && (b_reads[at] || b_writes[at])) || (b_writes[at] && a_reads[at]))
+    let one_way = |a: &[[bool; BYTES]; 3], b: &[[bool; BYTES]; 3], at: usize| {
+        (a[1][at] && (b[0][at] || b[1][at] || b[2][at])) || (a[2][at] && (b[0][at] || b[1][at]))
+    };
+    let (a, b) = (bytes_of(a), bytes_of(b));
+    (0..BYTES).any(|at| one_way(&a, &b, at) || one_way(&b, &a, at))
 }
 
 /// For each task all tasks that come before it, as a set of bits, from the direct edges.
@@ -101,4 +112,37 @@ fn numbers_ascend() {
     let mut dependences = Dependences::new();
     dependences.add(3, &[], &mut Vec::new());
     dependences.add(3, &[], &mut Vec::new());
+}
+
+/// What commutes names the same bytes; all that names a part of them, or more, is ordered.
+#[test]
+fn commutative_tasks_are_ordered_only_among_others() {
+    let mut dependences = Dependences::new();
+    let mut follows = |task: usize, start: usize, bytes: usize, mode: Mode| -> Vec<usize> {
+        let mut earlier = Vec::new();
+        dependences.add_commuting(task, &[Access::new(start, bytes, mode)], &mut earlier);
+        earlier
+    };
+    assert_eq!(follows(0, 0, 8, Mode::Commutative), [0usize; 0]);
+    assert_eq!(follows(1, 0, 8, Mode::Commutative), [0usize; 0]);
+    assert_eq!(follows(2, 0, 8, Mode::Concurrent), [0, 1], "each kind is a set of its own");
+    assert_eq!(follows(3, 0, 8, Mode::Commutative), [2]);
+    assert_eq!(follows(4, 0, 8, Mode::Commutative), [2]);
+    assert_eq!(follows(5, 4, 4, Mode::Commutative), [3, 4], "a part");
+    assert_eq!(follows(6, 0, 4, Mode::Commutative), [3, 4], "a part that was named as a part of more");
+    assert_eq!(follows(7, 0, 4, Mode::Commutative), [3, 4], "as the one before, with which it commutes");
+    assert_eq!(follows(8, 0, 8, Mode::Commutative), [5, 6, 7], "more");
+    assert_eq!(follows(9, 0, 8, Mode::Read), [8]);
+    assert_eq!(follows(10, 0, 8, Mode::Commutative), [9]);
+}
+
+/// Where a caller does not keep tasks apart, those that commute follow each other.
+#[test]
+fn commutative_tasks_are_in_order_if_their_world_knows_no_other_way() {
+    let mut dependences = Dependences::new();
+    let mut earlier = Vec::new();
+    for task in 0..3 {
+        dependences.add(task, &[Access::new(0, 8, Mode::Commutative)], &mut earlier);
+    }
+    assert_eq!(earlier, [0, 1]);
 }

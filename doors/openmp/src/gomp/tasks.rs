@@ -42,15 +42,23 @@ unsafe fn accesses(depend: *const *mut u8) -> Vec<Access> {
     let (all, out, mutual, read) = (at(1), at(2), at(3), at(4));
     let access = |index: usize| {
         let address = at(5 + index);
-        if index < out + mutual {
+        if index < out {
             one(address, Mode::ReadWrite)
+        } else if index < out + mutual {
+            one(address, Mode::Commutative)
         } else if index < out + mutual + read {
             one(address, Mode::Read)
         } else {
             // A depend object: an address, and of which kind it is.
             let object = ptr::with_exposed_provenance::<usize>(address);
             let (address, kind) = unsafe { (*object, *object.add(1)) };
-            one(address, if kind == 1 { Mode::Read } else { Mode::ReadWrite })
+            let mode = match kind {
+                1 => Mode::Read,
+                4 => Mode::Commutative,
+                5 => Mode::Concurrent,
+                _ => Mode::ReadWrite,
+            };
+            one(address, mode)
         }
     };
     (0..all).map(access).collect()

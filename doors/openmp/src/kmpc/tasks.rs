@@ -112,7 +112,12 @@ unsafe fn accesses(count: i32, depends: *const Depend, more: i32, others: *const
     let all = all.chain((0..more.max(0) as usize).map(|index| one(others, index)));
     let (mut ordered, mut touched) = (Vec::new(), Vec::new());
     for Depend { address, bytes, flags } in all {
-        let mode = if flags & 0xf == 1 { Mode::Read } else { Mode::ReadWrite };
+        let mode = match flags & 0xf {
+            1 => Mode::Read,
+            4 => Mode::Commutative,
+            8 => Mode::Concurrent,
+            _ => Mode::ReadWrite,
+        };
         if flags & 0x80 != 0 || address == 0 {
             ordered.push(Access::new(0, usize::MAX, Mode::ReadWrite));
             continue;

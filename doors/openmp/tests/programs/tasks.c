@@ -192,6 +192,66 @@ static void siblings_follow_each_other(void) {
   }
 }
 
+// Members of a set do not wait for each other: the first one follows a task whose event comes from the second one.
+static void sets_have_no_order(void) {
+#pragma omp parallel
+#pragma omp single
+  {
+    int together = 0, apart = 0, first = 0, second = 0, sum = 0, is_inside = 0;
+    omp_event_handle_t event;
+#pragma omp task depend(out : together, apart) shared(together, apart)
+    together = apart = 1;
+// gcc knows these since its version 13.
+#if defined __clang__ || __GNUC__ > 12
+#pragma omp task depend(out : first) detach(event)
+    ;
+#pragma omp task depend(inoutset : together) depend(in : first) shared(together)
+#pragma omp atomic
+    together++;
+#pragma omp task depend(inoutset : together) firstprivate(event) shared(together)
+    {
+#pragma omp atomic
+      together++;
+      omp_fulfill_event(event);
+    }
+#pragma omp task depend(in : together) shared(together)
+    CHECK(together == 3);
+#pragma omp taskwait
+#endif
+#pragma omp task depend(out : second) detach(event)
+    ;
+#pragma omp task depend(mutexinoutset : apart) depend(in : second) shared(apart)
+    apart++;
+#pragma omp task depend(mutexinoutset : apart) firstprivate(event) shared(apart)
+    {
+      apart++;
+      omp_fulfill_event(event);
+    }
+#pragma omp task depend(inout : apart) shared(apart)
+    CHECK(apart == 3);
+#pragma omp taskwait
+    // Of a set of two addresses, in both orders, one at a time; some run at once.
+    for (int at = 0; at < 200; at++) {
+#pragma omp task depend(mutexinoutset : apart, sum) shared(sum, is_inside) if (at % 7 != 3)
+      {
+        CHECK(!is_inside);
+        is_inside = 1;
+        sum++;
+        is_inside = 0;
+      }
+#pragma omp task depend(mutexinoutset : sum, apart) shared(sum, is_inside) priority(at % 3)
+      {
+        CHECK(!is_inside);
+        is_inside = 1;
+        sum++;
+        is_inside = 0;
+      }
+    }
+#pragma omp taskwait depend(in : sum)
+    CHECK(sum == 400);
+  }
+}
+
 static void taskloops(void) {
   static int times[1000];
   int last = -1;
@@ -357,6 +417,7 @@ int main(void) {
   tasks_know_themselves();
   waits_are_for_children();
   siblings_follow_each_other();
+  sets_have_no_order();
   taskloops();
   reductions();
   detached();
