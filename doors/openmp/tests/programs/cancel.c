@@ -1,9 +1,30 @@
 // Cancellation: of a region, a loop, sections, a group.
 #include "check.h"
 #include <omp.h>
+#include <unistd.h>
+
+// Tasks that have not begun when the region is cancelled never do.
+static void queued_tasks_are_dropped(void) {
+  int begun = 0, all = 60;
+#pragma omp parallel
+  {
+#pragma omp single nowait
+    for (int at = 0; at < all; at++) {
+#pragma omp task shared(begun)
+      {
+#pragma omp atomic
+        begun++;
+        if (omp_get_num_threads() > 1) usleep(20000);
+      }
+    }
+#pragma omp cancel parallel
+  }
+  CHECK(begun < all || omp_get_max_threads() == 1);
+}
 
 int main(void) {
   CHECK(omp_get_cancellation());
+  queued_tasks_are_dropped();
   for (int round = 0; round < 20; round++) {
     int after = 0, come = 0;
 #pragma omp parallel
