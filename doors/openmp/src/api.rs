@@ -224,7 +224,11 @@ exports! {
     }
 
     "VERSION":
-    fn kmp_set_defaults(_text: *const u8) {}
+    fn kmp_set_defaults(text: *const libc::c_char) {
+        if !text.is_null() {
+            settings::set(&unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy());
+        }
+    }
 
     "VERSION":
     fn kmp_set_blocktime(_milliseconds: i32) {}

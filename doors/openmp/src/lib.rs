@@ -32,6 +32,7 @@ mod kmpc;
 mod locks;
 mod memory;
 mod names;
+mod objects;
 mod placed;
 mod places;
 mod process;

@@ -2,7 +2,6 @@
 
 use crate::exports::exports;
 use crate::settings::{self, complain};
-use crate::team::Team;
 use crate::thread::{Thread, here};
 use std::fmt::Write as _;
 use std::sync::{Mutex, OnceLock};
@@ -31,10 +30,7 @@ fn places() -> &'static [Vec<usize>] {
             return Vec::new();
         }
         let text = settings.places.as_deref().unwrap_or("cores");
-        let mut places = parse(text).unwrap_or_else(|| {
-            complain(&format!("OMP_PLACES={text} is left out: it names no places that are known"));
-            allowed().iter().map(|&cpu| vec![cpu]).collect()
-        });
+        let mut places = parse(text).unwrap_or_else(|| grouped(core_of));
         for place in &mut places {
             place.retain(|cpu| allowed().contains(cpu));
         }
@@ -74,6 +70,15 @@ fn grouped(key: impl Fn(usize) -> Option<String>) -> Vec<Vec<usize>> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
+fn core_of(cpu: usize) -> Option<String> {
+    of_cpu(cpu, "topology/thread_siblings_list")
+}
+
+/// Whether a text names places, be they there or not.
+pub(crate) fn is_known(text: &str) -> bool {
+    parse(text).is_some()
+}
+
 fn parse(text: &str) -> Option<Vec<Vec<usize>>> {
     // gcc's own variable may have spaces between processors.
     let pieces: Vec<&str> = text.split_whitespace().collect();
@@ -88,7 +93,7 @@ fn parse(text: &str) -> Option<Vec<Vec<usize>>> {
         };
         let mut places = match name {
             "threads" => allowed().iter().map(|&cpu| vec![cpu]).collect(),
-            "cores" => grouped(|cpu| of_cpu(cpu, "topology/thread_siblings_list")),
+            "cores" => grouped(core_of),
             "sockets" => grouped(|cpu| of_cpu(cpu, "topology/physical_package_id")),
             "ll_caches" => grouped(|cpu| {
                 (0..8).rev().find_map(|index| of_cpu(cpu, &format!("cache/index{index}/shared_cpu_list")))
@@ -162,28 +167,82 @@ fn processors(text: &str) -> Option<Vec<usize>> {
     Some(all)
 }
 
-/// Binds a thread of a region, as its policy has it.
-#[cold]
-pub(crate) fn bind(thread: &mut Thread, team: &Team, number: u32, policy: u8, first: i32) {
-    let places = places();
-    if places.is_empty() {
-        return;
+/// Consecutive places, round the end of the list of those around them: the first one, and how many.
+pub(crate) type Partition = (u32, u32);
+
+/// How the threads of a region are bound: a team has a plan for one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Binding {
+    /// 1 (true) and 3: close; 2: primary; 4: spread.
+    policy: u8,
+    /// The place of the thread that came to the region.
+    first: u32,
+    /// The places that it may give to others.
+    partition: Partition,
+}
+
+impl Binding {
+    /// For a region that this thread begins. `None` if its threads are not bound.
+    pub(crate) fn of(thread: &Thread, policy: u8) -> Option<Binding> {
+        let all = places().len() as u32;
+        if policy == 0 || all == 0 {
+            return None;
+        }
+        let partition = if thread.partition.1 == 0 { (0, all) } else { thread.partition };
+        let first = u32::try_from(thread.place).unwrap_or(partition.0);
+        Some(Binding { policy, first, partition })
     }
-    let (count, size) = (places.len(), team.size as usize);
-    let first = first.max(0) as usize;
-    let number = number as usize;
-    let place = match policy {
-        2 => first,
-        4 => first + number * count / size.max(1),
-        _ if size <= count => first + number,
-        _ => first + number * count / size,
-    } % count;
-    if thread.place != place as i32 {
-        thread.place = place as i32;
-        unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            places[place].iter().for_each(|&cpu| libc::CPU_SET(cpu, &mut set));
-            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+
+    /// The place of thread `number` of `size`, and those that it may give to threads of its own regions (OpenMP 5.2, §10.1.3).
+    fn place(self, size: u32, number: u32) -> (u32, Partition) {
+        let Binding { policy, first, partition: (begin, count) } = self;
+        // Products of these fit: there are fewer than 2^16 threads.
+        let at = |further: u32| begin + (first - begin + further) % count;
+        // So many threads go to each place, as evenly as can be.
+        let with_others = number as u64 * u64::from(count) / u64::from(size);
+        match policy {
+            2 => (first, self.partition),
+            4 if size <= count => {
+                // Its part begins where the parts of threads before it end; that of the first thread has its place.
+                let bound = |part: u32| (u64::from(part) * u64::from(count) / u64::from(size)) as u32;
+                let own = (0..size).rfind(|&part| bound(part) <= first - begin).unwrap_or(0);
+                let part = (own + number) % size;
+                let place = if number == 0 { first } else { begin + bound(part) };
+                (place, (begin + bound(part), bound(part + 1) - bound(part)))
+            }
+            4 => {
+                let place = at(with_others as u32);
+                (place, (place, 1))
+            }
+            _ if size <= count => (at(number), self.partition),
+            _ => (at(with_others as u32), self.partition),
+        }
+    }
+
+    /// The processor of each thread of so many: those at one place have its processors in turn.
+    pub(crate) fn processors(self, size: u32) -> Vec<u32> {
+        let mut given = vec![0; places().len()];
+        let of = |number: u32| {
+            let place = self.place(size, number).0 as usize;
+            let all = &places()[place];
+            given[place] += 1;
+            all[(given[place] - 1) % all.len()] as u32
+        };
+        (0..size).map(of).collect()
+    }
+
+    /// Binds a thread of a region.
+    #[cold]
+    pub(crate) fn bind(self, thread: &mut Thread, size: u32, number: u32) {
+        let (place, partition) = self.place(size, number);
+        thread.partition = partition;
+        if thread.place != place as i32 {
+            thread.place = place as i32;
+            unsafe {
+                let mut set: libc::cpu_set_t = std::mem::zeroed();
+                places()[place as usize].iter().for_each(|&cpu| libc::CPU_SET(cpu, &mut set));
+                libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+            }
         }
     }
 }
@@ -301,7 +360,7 @@ pub(crate) fn display() {
 /// A line where the library that the program was made for writes it: gcc's on standard error, clang's on standard output.
 fn say(line: &str) {
     let line = format!("{line}\n");
-    let file = if crate::kmpc::fork::IS_USED.load(std::sync::atomic::Ordering::Relaxed) { 1 } else { 2 };
+    let file = if crate::objects::is_for_clang() { 1 } else { 2 };
     unsafe { libc::write(file, line.as_ptr().cast(), line.len()) };
 }
 
@@ -358,13 +417,42 @@ exports! {
 
     "OMP_4.5", "VERSION":
     fn omp_get_partition_num_places() -> i32 {
-        places().len() as i32
+        own_partition().1 as i32
     }
 
     "OMP_4.5", "VERSION":
     fn omp_get_partition_place_nums(numbers: *mut i32) {
-        for at in 0..places().len() {
-            unsafe { *numbers.add(at) = at as i32 };
+        let (begin, count) = own_partition();
+        for at in 0..count {
+            unsafe { *numbers.add(at as usize) = (begin + at) as i32 };
         }
+    }
+}
+
+/// The places that the calling thread may give to threads of its regions.
+fn own_partition() -> Partition {
+    let partition = here().partition;
+    if partition.1 == 0 { (0, places().len() as u32) } else { partition }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places_of(policy: u8, first: u32, partition: Partition, size: u32) -> Vec<u32> {
+        (0..size).map(|number| Binding { policy, first, partition }.place(size, number).0).collect()
+    }
+
+    #[test]
+    fn threads_are_close_to_the_first_one_or_spread_over_its_places() {
+        assert_eq!(places_of(2, 3, (0, 8), 4), [3, 3, 3, 3]);
+        assert_eq!(places_of(3, 6, (0, 8), 4), [6, 7, 0, 1]);
+        assert_eq!(places_of(3, 1, (0, 4), 8), [1, 1, 2, 2, 3, 3, 0, 0]);
+        assert_eq!(places_of(3, 5, (4, 2), 3), [5, 5, 4], "within its part");
+        assert_eq!(places_of(4, 0, (0, 8), 4), [0, 2, 4, 6]);
+        assert_eq!(places_of(4, 3, (0, 8), 4), [3, 4, 6, 0], "the first one stays where it is");
+        assert_eq!(places_of(4, 1, (0, 2), 5), [1, 1, 1, 0, 0]);
+        let part = |number| Binding { policy: 4, first: 5, partition: (4, 4) }.place(2, number);
+        assert_eq!([part(0), part(1)], [(5, (4, 2)), (6, (6, 2))]);
     }
 }

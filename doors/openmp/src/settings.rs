@@ -1,4 +1,5 @@
-//! What users set by variables of the environment. They are read once, before `main`. A wrong value is told of in one line, and left out.
+//! What users set by variables of the environment. They are read once, before `main` or, in programs of clang, by the first call. A wrong value
+//! is told of in one line, and left out.
 
 use crate::thread::Icv;
 use std::env::{self, VarError};
@@ -6,6 +7,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 use vicus::memory::Distribution;
 use vicus::team::Setting;
@@ -54,6 +56,8 @@ pub(crate) struct Settings {
     pub(crate) icv: Icv,
     /// By how many regions are around: `OMP_NUM_THREADS=4,2`.
     pub(crate) threads_by_level: Vec<i32>,
+    /// The same for `OMP_PROC_BIND=spread,close`.
+    pub(crate) bind_by_level: Vec<u8>,
     pub(crate) cancels: bool,
     pub(crate) most_priority: i32,
     pub(crate) stack_bytes: Option<usize>,
@@ -69,6 +73,8 @@ pub(crate) struct Settings {
     pub(crate) teams: i32,
     pub(crate) teams_threads: i32,
     display: Option<bool>,
+    /// `KMP_SETTINGS`.
+    shows_effective: bool,
     /// Whether a tool that is loaded with the program may begin.
     pub(crate) takes_tools: bool,
     /// How memory lies that the program allocates, from which size on; `None`: as the machine does it.
@@ -80,6 +86,8 @@ pub(crate) struct Settings {
     /// For how long the program's regions and tasks work with one thread.
     pub(crate) work_alone: Option<Duration>,
     pub(crate) allocator: usize,
+    /// What `OMP_TARGET_OFFLOAD` says: 0 disabled, 1 default, 2 mandatory.
+    pub(crate) offload: i32,
 }
 
 /// The settings of the process.
@@ -91,11 +99,14 @@ pub(crate) fn get() -> &'static Settings {
         if let Some(is_verbose) = settings.display {
             eprint!("{}", settings.shown(is_verbose));
         }
+        if settings.shows_effective {
+            eprint!("{}", settings.effective());
+        }
         settings
     })
 }
 
-/// Before `main`: what a program sets later has no effect.
+/// Before `main`: what a program sets later has no effect, as in gcc's library.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn(i32, *const *const u8, *const *const u8) = {
@@ -104,6 +115,7 @@ static BEFORE_MAIN: extern "C" fn(i32, *const *const u8, *const *const u8) = {
             static mut environ: *const *const u8;
         }
         let _errno = crate::wait::KeepErrno::new();
+        crate::objects::begin();
         // This library begins before the C library has set this, to the same.
         unsafe {
             if environ.is_null() {
@@ -112,8 +124,12 @@ static BEFORE_MAIN: extern "C" fn(i32, *const *const u8, *const *const u8) = {
         }
         processors();
         crate::places::allowed();
-        get();
-        crate::report::begin();
+        // clang's library reads them when it is first called, and its programs may set them until then.
+        let is_reported = vicus::environment::summary().is_some() || vicus::environment::trace().is_some();
+        if !crate::objects::is_for_clang() || is_reported || vicus::environment::distribution().is_some() {
+            get();
+            crate::report::begin();
+        }
         crate::placed::begin();
         crate::process::watch_forks();
     }
@@ -222,15 +238,25 @@ fn bytes(text: &str) -> Result<usize, String> {
     number.checked_mul(factor).ok_or_else(wanted)
 }
 
-fn bind(text: &str) -> Result<u8, String> {
-    let first = text.split(',').next().unwrap_or("").trim().to_ascii_lowercase();
-    match first.as_str() {
-        "false" => Ok(0),
-        "true" => Ok(1),
-        "master" | "primary" => Ok(2),
-        "close" => Ok(3),
-        "spread" => Ok(4),
-        _ => Err("false, true, primary, close or spread".to_owned()),
+fn binds(text: &str) -> Result<Vec<u8>, String> {
+    let one = |text: &str| match text.trim().to_ascii_lowercase().as_str() {
+        "false" => Some(0),
+        "true" => Some(1),
+        "master" | "primary" => Some(2),
+        "close" => Some(3),
+        "spread" => Some(4),
+        _ => None,
+    };
+    let all: Option<Vec<u8>> = text.split(',').map(one).collect();
+    all.ok_or_else(|| "false, true, primary, close or spread".to_owned())
+}
+
+fn offload(text: &str) -> Result<i32, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "disabled" => Ok(0),
+        "default" => Ok(1),
+        "mandatory" => Ok(2),
+        _ => Err("disabled, default or mandatory".to_owned()),
     }
 }
 
@@ -249,8 +275,14 @@ fn read() -> Settings {
     if let Some(threads) = threads {
         threads_by_level = threads;
     }
-    let places = variable("OMP_PLACES").or_else(|| variable("GOMP_CPU_AFFINITY"));
-    let bind = parsed("OMP_PROC_BIND", bind);
+    let known = |name| {
+        let wanted = || "places that are known: threads, cores, ll_caches, numa_domains, sockets, or a list".to_owned();
+        parsed(name, |text| if crate::places::is_known(text) { Ok(text.to_owned()) } else { Err(wanted()) })
+    };
+    let has_places = variable("OMP_PLACES").is_some();
+    let places = if has_places { known("OMP_PLACES") } else { known("GOMP_CPU_AFFINITY") };
+    let bind_by_level = parsed("OMP_PROC_BIND", binds);
+    let bind = bind_by_level.as_ref().and_then(|all| all.first().copied());
     let is_nested = parsed("OMP_NESTED", truth);
     let levels = parsed("OMP_MAX_ACTIVE_LEVELS", |text| number(text, 0)).unwrap_or(match is_nested {
         Some(true) => i32::MAX,
@@ -277,15 +309,27 @@ fn read() -> Settings {
         threads: threads_by_level[0],
         max_active_levels: levels,
         thread_limit: parsed("OMP_THREAD_LIMIT", |text| number(text, 1)).unwrap_or(i32::MAX),
-        schedule: schedule.unwrap_or(Schedule { kind: Kind::Dynamic, is_monotonic: false, chunk: 1 }),
+        schedule: schedule.unwrap_or(if crate::objects::is_for_clang() {
+            Schedule { kind: Kind::Static, is_monotonic: false, chunk: 0 }
+        } else {
+            Schedule { kind: Kind::Dynamic, is_monotonic: false, chunk: 1 }
+        }),
         is_dynamic: parsed("OMP_DYNAMIC", truth).unwrap_or(false),
-        bind: bind.unwrap_or(u8::from(places.is_some())),
+        bind: bind.unwrap_or(u8::from(places.is_some() || has_places)),
         default_device: parsed("OMP_DEFAULT_DEVICE", |text| number(text, 0)).unwrap_or(0),
     };
+    // All loops of a team that may be under way at once have room, so the number itself says nothing.
+    let buffers = |text: &str| {
+        let wanted = "a number from 1 to 4096".to_owned();
+        number(text, 1).ok().filter(|&buffers| buffers <= 4096).ok_or(wanted)
+    };
+    parsed("KMP_DISP_NUM_BUFFERS", buffers);
     let strategy = vicus::environment::strategy().and_then(|strategy| told(strategy, "VICUS_STRATEGY"));
     Settings {
         icv,
         threads_by_level,
+        bind_by_level: bind_by_level.filter(|all| all.len() > 1).unwrap_or_default(),
+        offload: parsed("OMP_TARGET_OFFLOAD", offload).unwrap_or(1),
         cancels: parsed("OMP_CANCELLATION", truth).unwrap_or(false),
         most_priority: parsed("OMP_MAX_TASK_PRIORITY", |text| number(text, 0)).unwrap_or(0),
         stack_bytes: parsed("OMP_STACKSIZE", bytes).or_else(|| parsed("GOMP_STACKSIZE", bytes)),
@@ -294,7 +338,14 @@ fn read() -> Settings {
         strategy,
         throttles: parsed("KMP_ENABLE_TASK_THROTTLING", truth).unwrap_or(true),
         displays_affinity: parsed("OMP_DISPLAY_AFFINITY", truth).unwrap_or(false),
-        affinity_format: variable("OMP_AFFINITY_FORMAT").unwrap_or_else(|| "level %L thread %i affinity %A".to_owned()),
+        affinity_format: variable("OMP_AFFINITY_FORMAT").unwrap_or_else(|| {
+            if crate::objects::is_for_clang() {
+                "OMP: pid %P tid %i thread %n bound to OS proc set {%A}"
+            } else {
+                "level %L thread %i affinity %A"
+            }
+            .to_owned()
+        }),
         places,
         teams: parsed("OMP_NUM_TEAMS", |text| number(text, 1)).unwrap_or(0),
         teams_threads: parsed("OMP_TEAMS_THREAD_LIMIT", |text| number(text, 1)).unwrap_or(0),
@@ -303,6 +354,7 @@ fn read() -> Settings {
             text => truth(text).map(|is_wanted| is_wanted.then_some(false)),
         })
         .flatten(),
+        shows_effective: parsed("KMP_SETTINGS", truth).unwrap_or(false),
         allocator: parsed("OMP_ALLOCATOR", allocator).unwrap_or(1),
         takes_tools: parsed("OMP_TOOL", |text| match text.to_ascii_lowercase().as_str() {
             "enabled" => Ok(true),
@@ -343,8 +395,23 @@ impl Settings {
     /// As `OMP_DISPLAY_ENV` wants it.
     pub(crate) fn shown(&self, is_verbose: bool) -> String {
         let mut text = String::from("\nOPENMP DISPLAY ENVIRONMENT BEGIN\n  _OPENMP = '201511'\n");
-        let mut line =
-            |name: &str, value: String| writeln!(text, "  [host] {name} = '{value}'").expect("a string grows");
+        self.each(is_verbose, |name, value| {
+            writeln!(text, "  [host] {name} = '{value}'").expect("a string grows");
+        });
+        text.push_str("OPENMP DISPLAY ENVIRONMENT END\n");
+        text
+    }
+
+    /// As `KMP_SETTINGS` wants it.
+    fn effective(&self) -> String {
+        let mut text = String::from("\nEffective settings:\n\n");
+        self.each(true, |name, value| writeln!(text, "   {name}='{value}'").expect("a string grows"));
+        text.push('\n');
+        text
+    }
+
+    /// Calls `line` with the name and the value of each setting.
+    fn each(&self, is_verbose: bool, mut line: impl FnMut(&str, String)) {
         let truth = |is_true: bool| if is_true { "TRUE" } else { "FALSE" }.to_owned();
         let list = |numbers: &[i32]| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         line("OMP_DYNAMIC", truth(self.icv.is_dynamic));
@@ -362,7 +429,8 @@ impl Settings {
         line("OMP_SCHEDULE", format!("{modifier}{name}{chunk}"));
         let bind = ["FALSE", "TRUE", "PRIMARY", "CLOSE", "SPREAD"][usize::from(self.icv.bind)];
         line("OMP_PROC_BIND", bind.to_owned());
-        line("OMP_PLACES", self.places.clone().unwrap_or_default());
+        let all = if self.icv.bind == 0 { "" } else { "cores" };
+        line("OMP_PLACES", self.places.clone().unwrap_or_else(|| all.to_owned()));
         line("OMP_STACKSIZE", self.stack_bytes.map_or("0".to_owned(), |bytes| bytes.to_string()));
         line("OMP_WAIT_POLICY", if self.is_active == Some(true) { "ACTIVE" } else { "PASSIVE" }.to_owned());
         line("OMP_THREAD_LIMIT", self.icv.thread_limit.cast_unsigned().to_string());
@@ -375,13 +443,37 @@ impl Settings {
         line("OMP_DISPLAY_AFFINITY", truth(self.displays_affinity));
         line("OMP_AFFINITY_FORMAT", self.affinity_format.clone());
         line("OMP_ALLOCATOR", self.allocator.to_string());
-        line("OMP_TARGET_OFFLOAD", "DEFAULT".to_owned());
+        line("OMP_TARGET_OFFLOAD", ["DISABLED", "DEFAULT", "MANDATORY"][self.offload as usize].to_owned());
         if is_verbose {
             line("GOMP_SPINCOUNT", self.spins.to_string());
             let strategy = self.strategy.as_ref().map_or("las".to_owned(), ToString::to_string);
             line("VICUS_STRATEGY", strategy);
         }
-        text.push_str("OPENMP DISPLAY ENVIRONMENT END\n");
-        text
+    }
+}
+
+/// Settings that a program of clang gives as text: names with values, and a bar between two of them. Those of a task are the calling one's.
+pub(crate) fn set(text: &str) {
+    let icv = &mut crate::thread::here().task().icv;
+    for (name, value) in text.split(['|', '\n']).filter_map(|one| one.split_once('=')) {
+        match name.trim() {
+            "OMP_TARGET_OFFLOAD" => OFFLOAD.store(offload(value).unwrap_or(1), Ordering::Relaxed),
+            "OMP_NUM_THREADS" => icv.threads = numbers(value).map_or(icv.threads, |threads| threads[0]),
+            "OMP_DYNAMIC" => icv.is_dynamic = truth(value).unwrap_or(icv.is_dynamic),
+            "OMP_SCHEDULE" => icv.schedule = schedule(value).unwrap_or(icv.schedule),
+            "OMP_MAX_ACTIVE_LEVELS" => icv.max_active_levels = number(value, 0).unwrap_or(icv.max_active_levels),
+            _ => {}
+        }
+    }
+}
+
+/// What [`set`] has made of `OMP_TARGET_OFFLOAD`; -1: nothing.
+static OFFLOAD: AtomicI32 = AtomicI32::new(-1);
+
+/// Whether target regions are to be on a device: 0 no, 1 if there is one, 2 yes.
+pub(crate) fn target_offload() -> i32 {
+    match OFFLOAD.load(Ordering::Relaxed) {
+        -1 => get().offload,
+        offload => offload,
     }
 }

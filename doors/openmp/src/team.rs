@@ -9,6 +9,7 @@
 //! thread's membership in them: a region makes nothing. Between two regions, threads wait at their docks; they spin for a moment and then
 //! sleep.
 
+use crate::places::Binding;
 use crate::report::{self, Spent};
 use crate::settings::{self, complain};
 use crate::thread::{BUSY, Group, Icv, Task, Thread, here};
@@ -70,8 +71,10 @@ pub(crate) struct Team {
     machine: Option<vicus::team::Team>,
     members: Box<[Slotted]>,
     is_busy: Cell<bool>,
-    /// The place of the thread that came to the region.
-    first_place: Cell<i32>,
+    /// Where its threads are bound, and its plan has them; `None` if they are not bound.
+    binding: Option<Binding>,
+    /// Whether the affinity of its threads is shown in this region.
+    is_shown: Cell<bool>,
 }
 
 /// What a thread keeps in its team.
@@ -86,10 +89,10 @@ pub(crate) struct Slotted {
 impl Team {
     /// The team of a thread outside of all regions.
     pub(crate) fn initial() -> Team {
-        Team::with(1, None)
+        Team::with(1, None, None)
     }
 
-    fn with(size: u32, machine: Option<vicus::team::Team>) -> Team {
+    fn with(size: u32, machine: Option<vicus::team::Team>, binding: Option<Binding>) -> Team {
         let ring = if machine.is_some() || size > 1 { RING } else { 1 };
         Team {
             size,
@@ -129,14 +132,18 @@ impl Team {
                 .collect(),
             machine,
             is_busy: Cell::new(false),
-            first_place: Cell::new(0),
+            binding,
+            is_shown: Cell::new(false),
         }
     }
 
     /// A team of this size, with a plan of its own.
-    fn new(size: u32) -> &'static Team {
+    fn new(size: u32, binding: Option<Binding>) -> &'static Team {
         let builder = vicus::machine::Runtime::builder().defaults(vicus::environment::defaults());
         let mut builder = builder.threads(size as usize).quiet();
+        if let Some(binding) = binding {
+            builder = builder.processors(binding.processors(size));
+        }
         if report::is_on() {
             builder = builder.count_takes();
         }
@@ -146,7 +153,7 @@ impl Team {
         let team = builder.strategy(strategy(size)).team();
         let team = team.unwrap_or_else(|error| crate::settings::fail(&format!("no team of {size} threads: {error}")));
         report::keep_team(&team);
-        Box::leak(Box::new(Team::with(size, Some(team))))
+        Box::leak(Box::new(Team::with(size, Some(team), binding)))
     }
 
     /// Whether its strategy looks at where the bytes of tasks lie.
@@ -232,13 +239,13 @@ impl Pool {
     }
 
     /// A team of this size in which no region runs.
-    fn team(&mut self, size: u32) -> &'static Team {
-        let is_free = |team: &Team| team.size == size && !team.is_busy.get();
+    fn team(&mut self, size: u32, binding: Option<Binding>) -> &'static Team {
+        let is_free = |team: &Team| team.size == size && team.binding == binding && !team.is_busy.get();
         if !self.teams.get(self.last).is_some_and(|team| is_free(team)) {
             self.last = match self.teams.iter().position(|team| is_free(team)) {
                 Some(at) => at,
                 None => {
-                    self.teams.push(Team::new(size));
+                    self.teams.push(Team::new(size, binding));
                     self.teams.len() - 1
                 }
             };
@@ -354,23 +361,24 @@ pub(crate) fn run(region: Region) {
     if thread.pools.len() == depth {
         thread.pools.push(Pool::new());
     }
-    let pool = &mut thread.pools[depth];
     // The plan first: what it registers with the kernel takes long if the process has several threads.
-    let mut team = pool.team(size);
+    // A clause says no more where threads are not to be bound.
+    let policy = if bind != 0 && icv.bind != 0 { bind } else { icv.bind };
+    let binding = if policy == 0 { None } else { Binding::of(thread, policy) };
+    let pool = &mut thread.pools[depth];
+    let mut team = pool.team(size, binding);
     if size > 1 {
         let had = pool.grow(size);
         if had < size {
             size = had;
-            team = pool.team(size);
+            team = pool.team(size, binding);
         }
     }
     let level = outer_team.level.get() + 1;
     if let Some(&threads) = settings::get().threads_by_level.get(level as usize) {
         icv.threads = threads;
     }
-    if bind != 0 {
-        icv.bind = bind;
-    }
+    icv.bind = settings::get().bind_by_level.get(level as usize).copied().unwrap_or(policy);
     let is_limited = icv.thread_limit != i32::MAX;
     if is_limited {
         BUSY.fetch_add(size as i32 - 1, Ordering::Relaxed);
@@ -385,7 +393,9 @@ pub(crate) fn run(region: Region) {
     team.icv.set(icv);
     team.group.set(group);
     team.league.set(thread.league);
-    team.first_place.set(thread.place);
+    if settings::get().displays_affinity {
+        team.is_shown.set(thread.shown != Some((level, size, binding)));
+    }
     team.is_cancelled.store(false, Ordering::Relaxed);
     let spins = if size <= settings::processors() { settings::get().spins } else { 0 };
     for dock in &pool.docks[..size as usize - 1] {
@@ -436,12 +446,14 @@ fn enter(thread: &mut Thread, team: &Team, number: u32) {
     let member = member
         .get_or_insert_with(|| team.machine.as_ref().expect("a region's team has a plan").member(number as usize));
     thread.is_seated = true;
-    let policy = team.icv.get().bind;
-    if policy != 0 {
-        crate::places::bind(thread, team, number, policy, team.first_place.get());
+    if let Some(binding) = team.binding {
+        binding.bind(thread, team.size, number);
     }
-    if settings::get().displays_affinity && is_new(thread, team) {
-        crate::places::display();
+    if settings::get().displays_affinity {
+        thread.shown = Some((team.level.get(), team.size, team.binding));
+        if team.is_shown.get() {
+            crate::places::display();
+        }
     }
     member.run(|| {
         let outer =
@@ -453,12 +465,6 @@ fn enter(thread: &mut Thread, team: &Team, number: u32) {
         }
     });
     thread.is_seated = false;
-}
-
-/// Whether the thread has another level, another number of threads around it or another place than when its affinity was shown.
-fn is_new(thread: &mut Thread, team: &Team) -> bool {
-    let now = (team.level.get(), team.size, thread.place);
-    std::mem::replace(&mut thread.shown, now) != now
 }
 
 /// Runs a region's function as the calling thread.

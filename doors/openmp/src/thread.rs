@@ -101,8 +101,10 @@ pub(crate) struct Thread {
     pub(crate) depth: usize,
     /// The place that it is bound to, or -1.
     pub(crate) place: i32,
-    /// When its affinity was shown: its level, the number of its team's threads, its place.
-    pub(crate) shown: (u32, u32, i32),
+    /// The last region that it has begun or been in, if affinity is shown: its level, its number of threads, where these are bound.
+    pub(crate) shown: Option<(u32, u32, Option<crate::places::Binding>)>,
+    /// The places that threads of its regions may be bound to; none: all.
+    pub(crate) partition: crate::places::Partition,
     /// Its number among all threads.
     pub(crate) id: u32,
     /// What clang's `num_threads` and other clauses have said for the next region.
@@ -137,6 +139,7 @@ pub(crate) struct Outer {
     lead: i64,
     untold: u32,
     has_events: bool,
+    partition: crate::places::Partition,
 }
 
 impl Thread {
@@ -161,7 +164,8 @@ impl Thread {
             pools: crate::process::left_pools(),
             depth: 0,
             place: -1,
-            shown: (0, 0, -1),
+            shown: None,
+            partition: (0, 0),
             id: IDS.fetch_add(1, Ordering::Relaxed),
             next_threads: 0,
             next_bind: 0,
@@ -204,6 +208,7 @@ impl Thread {
             lead: self.lead,
             untold: std::mem::take(&mut self.untold),
             has_events: self.has_events,
+            partition: self.partition,
         }
     }
 
@@ -220,6 +225,7 @@ impl Thread {
         self.lead = outer.lead;
         self.untold = outer.untold;
         self.has_events = outer.has_events;
+        self.partition = outer.partition;
     }
 }
 

@@ -218,6 +218,56 @@ fn kernels() {
     }
 }
 
+/// Two processors that the tests may use, by the system's numbers; the same one twice if there is no other.
+fn two_processors() -> [u32; 2] {
+    let machine = vicus::this_machine().topology;
+    let mut all = machine.usable_pus().map(|pu| pu.os_index);
+    let first = all.next().expect("the tests run somewhere");
+    [first, all.next().unwrap_or(first)]
+}
+
+#[test]
+fn threads_are_bound_to_places() {
+    let [a, b] = two_processors();
+    let places = format!("{{{a}}},{{{b}}},{{{a},{b}}},{{{b}}}");
+    holds(for_c(), "places.c", &[("OMP_PLACES", &places), ("OMP_PROC_BIND", "spread,close")]);
+    let variables = [("OMP_PLACES", places.as_str()), ("OMP_PROC_BIND", "false"), ("IS_FREE", "1")];
+    for compiler in for_c() {
+        let program = compile(compiler, "places.c").expect("it can be compiled");
+        assert_eq!(run(&program, "las", 2, &variables), (Some(0), "ok\n".to_owned()), "{}", compiler.name);
+    }
+}
+
+/// The plan of a team has each seat on a processor of its thread's place: by the trace, whose seats are the plan's.
+#[test]
+fn a_plan_is_made_for_the_places_of_its_threads() {
+    let Some(compiler) = for_c().first() else { return };
+    let program = compile(compiler, "settings.c").expect("it can be compiled");
+    let machine = vicus::this_machine().topology;
+    let path = scratch("places");
+    for strategy in STRATEGIES {
+        let [a, b] = two_processors();
+        for places in [[a, b], [b, a], [b, b]] {
+            let mut command = Command::new(&program);
+            command.env("LD_PRELOAD", library()).env("VICUS_STRATEGY", strategy).env("VICUS_TRACE", &path);
+            command.env("OMP_PROC_BIND", "close").env("OMP_PLACES", format!("{{{}}},{{{}}}", places[0], places[1]));
+            let output = command.output().expect("the program was compiled");
+            assert!(output.status.success() && output.stderr.is_empty(), "{strategy}: {output:?}");
+            let bytes = fs::read(&path).expect("it writes a trace");
+            let trace = vicus::trace::Trace::read_from(&mut &bytes[..]).expect("a trace can be read");
+            let seats = trace.header().seats.iter().map(|seat| machine.pus[seat.pu.index()].os_index);
+            assert_eq!(seats.collect::<Vec<_>>(), places, "{strategy}");
+        }
+    }
+    let _ = fs::remove_file(path);
+}
+
+/// What happened: a program of Rodinia has a function `read`, which was called where a file was to be read, for ever.
+#[test]
+fn programs_may_have_functions_with_names_of_the_c_library() {
+    holds(for_c(), "names.c", &[]);
+}
+
 #[test]
 fn objects() {
     holds(for_cpp(), "objects.cpp", &[]);

@@ -30,7 +30,7 @@ use vicus_memory::{Memory, MemoryOptions, PlaceError, Placed};
 use vicus_schedule::{
     Decision, Kind, MOST_THREADS, Plan, PoolId, QueueId, QueueSpec, RequestId, SeatId, Setting, TaskRef, Wake,
 };
-use vicus_topology::{NodeId, Place, Topology};
+use vicus_topology::{NodeId, Place, PuId, Topology};
 
 /// What to start a [`Runtime`] with, or what a door makes of one.
 pub struct RuntimeBuilder<R = Runtime> {
@@ -42,6 +42,8 @@ pub struct RuntimeBuilder<R = Runtime> {
 struct Chosen {
     topology: Option<Topology>,
     threads: Option<usize>,
+    /// The processors on which the threads are, if that is chosen.
+    processors: Vec<u32>,
     strategy: Option<Setting>,
     plan: Option<Plan>,
     memory: Option<MemoryOptions>,
@@ -76,6 +78,24 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
     /// How many threads, at least one; by default one for each PU that the process may use, fewer under a CPU quota.
     pub fn threads(mut self, threads: usize) -> Self {
         self.chosen.threads = Some(threads);
+        self
+    }
+
+    /// A thread on each of these processors, by the operating system's numbers and in this order. One may be there several times. If the
+    /// machine lacks one, there are as many threads, where they are by default, and a warning.
+    ///
+    /// ```
+    /// use vicus_machine::Runtime;
+    /// let builder = Runtime::builder().topology(vicus_topology::Topology::parse("core:4").unwrap());
+    /// let team = builder.processors([3, 1, 3]).team()?;
+    /// assert_eq!(team.plan().seats[..3].iter().map(|seat| seat.pu.index()).collect::<Vec<_>>(), [3, 1, 3]);
+    /// # Ok::<(), vicus_machine::StartError>(())
+    /// ```
+    pub fn processors(mut self, processors: impl Into<Vec<u32>>) -> Self {
+        self.chosen.processors = processors.into();
+        if !self.chosen.processors.is_empty() {
+            self.chosen.threads = Some(self.chosen.processors.len());
+        }
         self
     }
 
@@ -355,8 +375,24 @@ impl Chosen {
         let kept = self.defaults.latencies.as_ref();
         let latencies = if wants_latencies { latency::of_this_machine(&topology, kept, warnings) } else { None };
         let threads = self.threads.unwrap_or_else(|| topology.default_threads()).max(1);
-        let plan = strategy.plan_with(&topology, threads, latencies.as_ref());
+        let pus = self.chosen_pus(&topology, warnings).unwrap_or_else(|| topology.seat_pus(threads));
+        let plan = strategy.plan_on(&topology, &pus, latencies.as_ref());
         (topology, plan)
+    }
+}
+
+impl Chosen {
+    /// The PUs of the chosen processors; `None` if none are chosen, or one of them is not there.
+    fn chosen_pus(&self, topology: &Topology, warnings: &mut Vec<String>) -> Option<Vec<PuId>> {
+        let chosen = Some(&self.processors).filter(|processors| Some(processors.len()) == self.threads)?;
+        let of = |number: &u32| {
+            let pu = topology.pus.iter().find(|pu| pu.os_index == *number);
+            if pu.is_none() {
+                warnings.push(format!("there is no processor {number}; threads are where they are by default"));
+            }
+            pu.map(|pu| pu.id)
+        };
+        chosen.iter().map(of).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use super::{ALL, Latencies, Strategy};
 use crate::Plan;
 use std::fmt;
 use std::str::FromStr;
-use vicus_topology::Topology;
+use vicus_topology::{PuId, Topology};
 
 /// A parameter of a strategy.
 #[derive(Debug)]
@@ -112,10 +112,25 @@ impl Setting {
     /// As [`Setting::plan`], with measured latencies. Strategies that don't use them make the same plan.
     pub fn plan_with(&self, machine: &Topology, threads: usize, latencies: Option<&Latencies>) -> Plan {
         assert!(threads > 0, "a plan is for at least one thread");
-        let pus = machine.seat_pus(threads);
+        self.plan_on(machine, &machine.seat_pus(threads), latencies)
+    }
+
+    /// As [`Setting::plan_with`], with a thread on each of these PUs: the first seats of the plan, in this order. A PU may be there more than
+    /// once.
+    ///
+    /// ```
+    /// use vicus_topology::{PuId, Topology};
+    /// let machine = Topology::parse("node:2 l3:1 core:4").unwrap();
+    /// let setting: vicus_schedule::Setting = "las".parse().unwrap();
+    /// let pus = [6, 1, 6].map(PuId::new);
+    /// let plan = setting.plan_on(&machine, &pus, None);
+    /// assert_eq!(plan.seats[..3].iter().map(|seat| seat.pu).collect::<Vec<_>>(), pus);
+    /// ```
+    pub fn plan_on(&self, machine: &Topology, pus: &[PuId], latencies: Option<&Latencies>) -> Plan {
+        assert!(!pus.is_empty(), "a plan is for at least one thread");
         let plan = match latencies {
-            Some(latencies) => self.strategy.plan_with(machine, &pus, self, latencies),
-            None => self.strategy.plan(machine, &pus, self),
+            Some(latencies) => self.strategy.plan_with(machine, pus, self, latencies),
+            None => self.strategy.plan(machine, pus, self),
         };
         if cfg!(debug_assertions) {
             plan.assert_valid();

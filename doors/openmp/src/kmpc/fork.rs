@@ -6,7 +6,6 @@ use crate::team::{self, Function, Region, Team};
 use crate::thread::{Outer, Task, here};
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Calls a region's function with pointers to the thread's numbers, and with the words that follow. At least four can be read.
 #[inline]
@@ -115,16 +114,11 @@ variadic! {
     fn __kmpc_fork_teams calls fork_teams;
 }
 
-/// Whether the program is one of clang's.
-pub(crate) static IS_USED: AtomicBool = AtomicBool::new(false);
-
 extern "C-unwind" fn fork(location: Location, count: i32, function: *const (), words: *const *mut u8) {
     if crate::report::is_on() {
         super::note_source(function.addr(), location);
     }
-    if !IS_USED.load(Ordering::Relaxed) {
-        IS_USED.store(true, Ordering::Relaxed);
-    }
+    crate::objects::note_clang();
     let thread = here();
     let wanted = std::mem::take(&mut thread.next_threads);
     let bind = std::mem::take(&mut thread.next_bind);

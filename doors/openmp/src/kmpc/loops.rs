@@ -7,8 +7,8 @@ use crate::thread::{Thread, here};
 use crate::work::{self, LoopStart};
 use std::sync::atomic::Ordering;
 
-/// A schedule as clang says it, and whether the loop is ordered.
-fn schedule(number: i32, chunk: i64) -> (Kind, i64, bool) {
+/// A schedule as clang says it for a loop of so many iterations, and whether the loop is ordered.
+fn schedule(number: i32, chunk: i64, count: u64) -> (Kind, i64, bool) {
     const MONOTONIC: i32 = 1 << 29;
     const NONMONOTONIC: i32 = 1 << 30;
     let modifier = number & (MONOTONIC | NONMONOTONIC);
@@ -20,11 +20,14 @@ fn schedule(number: i32, chunk: i64) -> (Kind, i64, bool) {
         35 | 44 => (Kind::Returning, chunk.max(1)),
         36 | 39 | 42 | 43 | 46 => (Kind::Guided, chunk.max(1)),
         37 => here().task().icv.schedule.of_loop(),
-        // As many chunks, each of so many iterations.
-        47 => {
-            let (kind, chunks) = here().task().icv.schedule.of_loop();
-            (kind, chunks.max(1) * chunk.max(1))
-        }
+        // As many chunks, each of so many iterations; without a number, each thread has one part of so many or a multiple.
+        47 => match here().task().icv.schedule.of_loop() {
+            (Kind::Static, 0) => {
+                let each = count.div_ceil(u64::from(here().team().size)).max(1);
+                (Kind::Static, each.next_multiple_of(chunk.max(1) as u64) as i64)
+            }
+            (kind, chunks) => (kind, chunks.max(1) * chunk.max(1)),
+        },
         _ => (Kind::Static, 0),
     };
     // Compilers for OpenMP before 5.0 say neither, and their loops go in order. `runtime` has its own modifier.
@@ -183,9 +186,9 @@ macro_rules! loops {
             fn $init(
                 _location: Location, _thread: i32, sched: i32, lower: $type, upper: $type, step: $step, chunk: $step,
             ) {
-                let (kind, chunk, is_ordered) = schedule(sched, i64::from(chunk));
                 let (lower, upper, step) = (lower as i64, upper as i64, i64::from(step));
                 let count = count(lower, upper, step, $is_signed);
+                let (kind, chunk, is_ordered) = schedule(sched, i64::from(chunk), count);
                 let (first, step, chunk) = (lower as u64, step as u64, chunk as u64);
                 work::begin(here(), LoopStart { kind, chunk, count, first, step, end: 0, is_ordered });
             }
@@ -198,8 +201,8 @@ macro_rules! loops {
                 let (team, teams) = shares(92);
                 let bounds = (lower as i64, upper as i64, i64::from(step));
                 let own = part(92, bounds, 0, $is_signed, team, teams);
-                let (kind, chunk, is_ordered) = schedule(sched, i64::from(chunk));
                 let count = count(own.lower, own.upper, bounds.2, $is_signed);
+                let (kind, chunk, is_ordered) = schedule(sched, i64::from(chunk), count);
                 let (first, step, chunk) = (own.lower as u64, bounds.2 as u64, chunk as u64);
                 work::begin(here(), LoopStart { kind, chunk, count, first, step, end: 0, is_ordered });
             }

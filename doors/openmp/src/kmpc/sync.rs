@@ -250,6 +250,6 @@ exports! {
 
     "VERSION":
     fn __kmpc_get_target_offload() -> i32 {
-        0
+        settings::target_offload()
     }
 }

@@ -513,7 +513,8 @@ unsafe fn cut_loop(
                 }
                 task
             };
-            if if_clause && places.is_none() && priority(record) == 0 {
+            // A taskwait is for children of the task that has made them; of a range that another thread takes, the rest would be children.
+            if if_clause && !has_no_group && places.is_none() && priority(record) == 0 {
                 // The pattern is over with the last task.
                 let pattern = Pattern(record);
                 let run = move |numbers: &mut Numbers| {
@@ -521,10 +522,7 @@ unsafe fn cut_loop(
                     numbers.for_each(|number| tasks::run_at_once(record_of(task_of(number))));
                 };
                 taskloop::run(cuts.0, outliving(run));
-                if !has_no_group {
-                    tasks::end_group();
-                }
-                return;
+                return tasks::end_group();
             }
             for number in 0..cuts.0 {
                 let task = task_of(number);

@@ -37,6 +37,22 @@ static void nested(void) {
   CHECK(sum == 10 * 190);
 }
 
+// What happened: the rest of a loop was no child of the task that had begun it, and a taskwait did not wait for it.
+static void waited_for_by_hand(void) {
+#pragma omp parallel
+  {
+    int own = 0;
+#pragma omp taskloop nogroup grainsize(5) shared(own)
+    for (int at = 0; at < 500; at++) {
+#pragma omp atomic
+      own++;
+      if (at % 16 == 0) sched_yield();
+    }
+#pragma omp taskwait
+    CHECK(own == 500);
+  }
+}
+
 // Each task has its own copy of what is firstprivate, whichever thread makes it, and whatever the one before has done to its own.
 static void copies(int count, int tasks) {
   int number = 7, table[40], last = -1;
@@ -156,6 +172,7 @@ int main(void) {
       run(MOST - 1, 32, step);
     }
     nested();
+  waited_for_by_hand();
   }
   // More than are remembered.
   for (int count = 1; count < 80; count++) run(count, 4, 1);

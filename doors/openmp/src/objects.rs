@@ -1,0 +1,251 @@
+//! The objects of the process, the program and its libraries: which compiler's library they ask for, and which names they have.
+//!
+//! A program may have a function that is named as one of the C library, its own `read`: it would be called where this library, or hwloc, reads
+//! a file. C reserves such names for the library, and programs define them all the same. The loader binds a name to the first object that has
+//! it, which is the program. Before `main`, the calls of files and the like in this library and in hwloc are bound to the C library again:
+//! their slots in the tables of the two objects are written. What programs replace on purpose (`malloc` and its kin, threads) is left as it
+//! is, and all of it under a sanitizer, which replaces the names of files, too.
+
+use crate::wait::KeepErrno;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the program, or the first of its libraries that asks for one, is made for clang's library. Where the two libraries differ in what
+/// programs can see, it gets what it is made for.
+static IS_FOR_CLANG: AtomicBool = AtomicBool::new(false);
+
+/// Whether the program is one of clang's.
+pub(crate) fn is_for_clang() -> bool {
+    IS_FOR_CLANG.load(Ordering::Relaxed)
+}
+
+/// An object calls a function of clang's library that none of gcc's programs knows. For objects that are linked with this library by its name.
+pub(crate) fn note_clang() {
+    if !IS_FOR_CLANG.load(Ordering::Relaxed) && !IS_KNOWN.load(Ordering::Relaxed) {
+        IS_FOR_CLANG.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether an object asks for a library by name.
+static IS_KNOWN: AtomicBool = AtomicBool::new(false);
+
+/// The functions that are bound again.
+const NAMES: [&CStr; 44] = [
+    c"access",
+    c"close",
+    c"closedir",
+    c"dirfd",
+    c"fclose",
+    c"fdopen",
+    c"fdopendir",
+    c"feof",
+    c"fgets",
+    c"fopen",
+    c"fopen64",
+    c"fread",
+    c"fstat",
+    c"fstat64",
+    c"fstatat",
+    c"fstatat64",
+    c"getcwd",
+    c"gethostname",
+    c"getline",
+    c"getpid",
+    c"gettid",
+    c"lseek",
+    c"lseek64",
+    c"mkdir",
+    c"open",
+    c"open64",
+    c"openat",
+    c"openat64",
+    c"opendir",
+    c"pause",
+    c"poll",
+    c"read",
+    c"readdir",
+    c"readdir64",
+    c"readlink",
+    c"readlinkat",
+    c"realpath",
+    c"rename",
+    c"stat",
+    c"stat64",
+    c"statx",
+    c"sysconf",
+    c"write",
+    c"writev",
+];
+
+/// An entry of an object's table of what the loader is to know.
+#[repr(C)]
+struct Dynamic {
+    tag: i64,
+    value: usize,
+}
+
+/// A slot that the loader has written.
+#[repr(C)]
+struct Slot {
+    offset: usize,
+    /// The number of the symbol, and in the lower half what is written.
+    symbol_and_kind: u64,
+    addend: i64,
+}
+
+/// The kinds of slots that have a function's address: of data and of calls.
+#[cfg(target_arch = "x86_64")]
+const KINDS: [u32; 2] = [6, 7];
+#[cfg(not(target_arch = "x86_64"))]
+const KINDS: [u32; 2] = [1025, 1026];
+
+/// The program, and the objects whose calls are bound again.
+#[derive(Default)]
+struct Objects {
+    program: Option<(usize, usize)>,
+    own: Vec<Object>,
+    /// Whether the first one that asks for an OpenMP library wants clang's.
+    is_for_clang: Option<bool>,
+}
+
+/// Where an object is loaded, and its table.
+struct Object {
+    base: usize,
+    dynamic: *const Dynamic,
+}
+
+unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _bytes: usize, all: *mut c_void) -> c_int {
+    let (info, all) = unsafe { (&*info, &mut *all.cast::<Objects>()) };
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+    let base = info.dlpi_addr as usize;
+    let loaded = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+    let range = loaded
+        .clone()
+        .map(|header| base + header.p_vaddr as usize)
+        .min()
+        .zip(loaded.map(|header| base + (header.p_vaddr + header.p_memsz) as usize).max());
+    let dynamic = headers
+        .iter()
+        .find(|header| header.p_type == libc::PT_DYNAMIC)
+        .map(|header| Object { base, dynamic: ptr::with_exposed_provenance(base + header.p_vaddr as usize) });
+    if all.is_for_clang.is_none() {
+        all.is_for_clang = dynamic.as_ref().and_then(Object::asks_for_clang);
+    }
+    // The program is the first one.
+    if all.program.is_none() {
+        all.program = Some(range.unwrap_or_default());
+        return 0;
+    }
+    let here = collect as *const () as usize;
+    let is_this = range.is_some_and(|(low, high)| (low..high).contains(&here));
+    let name = if info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(info.dlpi_name) } };
+    let is_hwloc = name.to_bytes().windows(9).any(|part| part == b"/libhwloc");
+    if is_this || is_hwloc {
+        all.own.extend(dynamic);
+    }
+    0
+}
+
+/// Where the names of symbols and libraries lie.
+const STRINGS: i64 = 5;
+
+impl Object {
+    /// The values of the entries of its table that have this tag.
+    fn values(&self, tag: i64) -> impl Iterator<Item = usize> {
+        let entries = (0..).map(|at| unsafe { &*self.dynamic.add(at) });
+        entries.take_while(|entry| entry.tag != 0).filter(move |entry| entry.tag == tag).map(|entry| entry.value)
+    }
+
+    fn address(&self, tag: i64) -> Option<usize> {
+        self.values(tag).next()
+    }
+
+    /// Whether it asks for clang's library; `None` if it asks for none.
+    fn asks_for_clang(&self) -> Option<bool> {
+        const NEEDED: i64 = 1;
+        // The kernel's own object is not bound as others are.
+        let strings = self.address(STRINGS).filter(|&strings| strings > self.base)?;
+        self.values(NEEDED).find_map(|at| {
+            let name = unsafe { CStr::from_ptr(ptr::with_exposed_provenance::<c_char>(strings + at)) }.to_bytes();
+            let is_one_of = |all: &[&[u8]]| all.iter().any(|begin| name.starts_with(begin));
+            if is_one_of(&[b"libomp.so", b"libiomp5.so"]) {
+                return Some(true);
+            }
+            is_one_of(&[b"libgomp.so"]).then_some(false)
+        })
+    }
+
+    /// Writes the addresses of functions into the slots of these names.
+    fn bind(&self, functions: &[(&CStr, usize)]) {
+        const SYMBOLS: i64 = 6;
+        // Where the slots are described, and how many bytes that has: those of data, and those of calls.
+        const TABLES: [(i64, i64); 2] = [(7, 8), (23, 2)];
+        const SYMBOL_BYTES: usize = 24;
+        let (Some(strings), Some(symbols)) = (self.address(STRINGS), self.address(SYMBOLS)) else { return };
+        for (table, bytes) in TABLES {
+            let (Some(table), Some(bytes)) = (self.address(table), self.address(bytes)) else { continue };
+            let slots: *const Slot = ptr::with_exposed_provenance(table);
+            for at in 0..bytes / size_of::<Slot>() {
+                let slot = unsafe { &*slots.add(at) };
+                if !KINDS.contains(&(slot.symbol_and_kind as u32)) {
+                    continue;
+                }
+                let symbol = symbols + (slot.symbol_and_kind >> 32) as usize * SYMBOL_BYTES;
+                // A symbol begins with where its name is.
+                let name = unsafe { *ptr::with_exposed_provenance::<u32>(symbol) } as usize;
+                let name = unsafe { CStr::from_ptr(ptr::with_exposed_provenance::<c_char>(strings + name)) };
+                if let Some((_, function)) = functions.iter().find(|(other, _)| *other == name) {
+                    unsafe { write(self.base + slot.offset, *function) };
+                }
+            }
+        }
+    }
+}
+
+/// Writes a word that may be read only since the loader has done its work.
+unsafe fn write(at: usize, value: usize) {
+    unsafe {
+        let bytes = libc::getauxval(libc::AT_PAGESZ) as usize;
+        let page = at & !(bytes - 1);
+        let both = libc::PROT_READ | libc::PROT_WRITE;
+        if libc::mprotect(ptr::with_exposed_provenance_mut(page), bytes, both) == 0 {
+            // The page stays writable: whether it was before is not known.
+            ptr::with_exposed_provenance_mut::<usize>(at).write(value);
+        }
+    }
+}
+
+/// Looks at the objects, and binds what the program has functions for. Nothing is bound in a program that has none.
+pub(crate) fn begin() {
+    let _errno = KeepErrno::new();
+    let mut all = Objects::default();
+    unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut all).cast()) };
+    if let Some(is_for_clang) = all.is_for_clang {
+        IS_FOR_CLANG.store(is_for_clang, Ordering::Relaxed);
+        IS_KNOWN.store(true, Ordering::Relaxed);
+    }
+    let Some((low, high)) = all.program else { return };
+    let found = |name: &CStr| unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.addr();
+    if [c"__tsan_init", c"__asan_init", c"__msan_init"].into_iter().any(|name| found(name) != 0) {
+        return;
+    }
+    let taken: Vec<&CStr> = NAMES.into_iter().filter(|name| (low..high).contains(&found(name))).collect();
+    if taken.is_empty() {
+        return;
+    }
+    let library = unsafe { libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    if library.is_null() {
+        return;
+    }
+    let of_library = |name: &CStr| {
+        let address = unsafe { libc::dlsym(library, name.as_ptr()) }.addr();
+        // A program without a library of its own for it: the address that the linker has given the function there.
+        let mut place = MaybeUninit::<libc::Dl_info>::uninit();
+        let is_known = unsafe { libc::dladdr(ptr::with_exposed_provenance(address), place.as_mut_ptr()) } != 0;
+        (address != 0 && is_known && !(low..high).contains(&address)).then_some(address)
+    };
+    let functions: Vec<(&CStr, usize)> = taken.into_iter().filter_map(|name| Some((name, of_library(name)?))).collect();
+    all.own.iter().for_each(|object| object.bind(&functions));
+}
