@@ -10,6 +10,7 @@ mod defaults;
 mod deque;
 mod discover;
 mod files;
+mod fit;
 mod gate;
 mod heaps;
 mod here;

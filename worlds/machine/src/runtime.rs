@@ -2,6 +2,7 @@
 
 use crate::caller::{Callers, LONG};
 use crate::defaults::{Defaults, said};
+use crate::fit::{assert_fits, pus_of};
 use crate::gate::Gate;
 use crate::inbox::Inbox;
 use crate::last_words::count_refusable_calls;
@@ -30,7 +31,7 @@ use vicus_memory::{Memory, MemoryOptions, PlaceError, Placed};
 use vicus_schedule::{
     Decision, Kind, MOST_THREADS, Plan, PoolId, QueueId, QueueSpec, RequestId, SeatId, Setting, TaskRef, Wake,
 };
-use vicus_topology::{NodeId, Place, PuId, Topology};
+use vicus_topology::{NodeId, Place, Topology};
 
 /// What to start a [`Runtime`] with, or what a door makes of one.
 pub struct RuntimeBuilder<R = Runtime> {
@@ -375,46 +376,10 @@ impl Chosen {
         let kept = self.defaults.latencies.as_ref();
         let latencies = if wants_latencies { latency::of_this_machine(&topology, kept, warnings) } else { None };
         let threads = self.threads.unwrap_or_else(|| topology.default_threads()).max(1);
-        let pus = self.chosen_pus(&topology, warnings).unwrap_or_else(|| topology.seat_pus(threads));
+        let chosen = Some(&self.processors).filter(|all| all.len() == threads);
+        let pus = chosen.and_then(|all| pus_of(all, &topology, warnings)).unwrap_or_else(|| topology.seat_pus(threads));
         let plan = strategy.plan_on(&topology, &pus, latencies.as_ref());
         (topology, plan)
-    }
-}
-
-impl Chosen {
-    /// The PUs of the chosen processors; `None` if none are chosen, or one of them is not there.
-    fn chosen_pus(&self, topology: &Topology, warnings: &mut Vec<String>) -> Option<Vec<PuId>> {
-        let chosen = Some(&self.processors).filter(|processors| Some(processors.len()) == self.threads)?;
-        let of = |number: &u32| {
-            let pu = topology.pus.iter().find(|pu| pu.os_index == *number);
-            if pu.is_none() {
-                warnings.push(format!("there is no processor {number}; threads are where they are by default"));
-            }
-            pu.map(|pu| pu.id)
-        };
-        chosen.iter().map(of).collect()
-    }
-}
-
-/// What names a place of a plan is there on the machine.
-fn assert_fits(plan: &Plan, topology: &Topology) {
-    let (pus, nodes) = (topology.pus.len(), topology.nodes.len());
-    for (index, seat) in plan.seats.iter().enumerate() {
-        let mut named = seat.affinity.iter().chain([&seat.pu]);
-        assert!(
-            named.all(|pu| pu.index() < pus),
-            "{}: seat {index} is on a PU beyond the machine's {pus}",
-            plan.strategy
-        );
-        assert!(seat.node.index() < nodes, "{}: seat {index} is on a node beyond the machine's {nodes}", plan.strategy);
-    }
-    for queue in &plan.queues {
-        let name = &queue.name;
-        assert!(
-            queue.home.index() < nodes,
-            "{}: queue {name} is on a node beyond the machine's {nodes}",
-            plan.strategy
-        );
     }
 }
 
