@@ -239,7 +239,7 @@ impl Queued {
     #[inline]
     fn run(self) {
         let thread = here();
-        if thread.team().is_cancelled.load(Ordering::Relaxed) {
+        if thread.team().meetings.is_cancelled() {
             return drop(self);
         }
         let record = self.0.as_ptr();
@@ -741,5 +741,5 @@ pub(crate) fn cancel_group() {
 
 /// Whether a task that is made now is dropped at once.
 pub(crate) fn is_dropped(thread: &Thread) -> bool {
-    settings::get().cancels && (is_group_cancelled() || thread.team().is_cancelled.load(Ordering::Relaxed))
+    settings::get().cancels && (is_group_cancelled() || thread.team().meetings.is_cancelled())
 }

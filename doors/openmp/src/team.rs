@@ -18,7 +18,7 @@ use crate::work::{LoopStart, REMEMBERED, Site, Slot};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use vicus::team::{Member, Setting, gather};
+use vicus::team::{Meetings, Member, Setting, gather};
 
 /// A region's function: gcc's has one argument, clang's many.
 #[derive(Clone, Copy)]
@@ -61,13 +61,10 @@ pub(crate) struct Team {
     pub(crate) copy: AtomicPtr<u8>,
     /// Reductions that all threads of a region or of a loop share, while the first has made them.
     pub(crate) shared_reductions: [AtomicPtr<crate::reductions::Reductions>; 2],
-    /// Whether the region was cancelled.
-    pub(crate) is_cancelled: AtomicBool,
+    /// Whether the region was cancelled, and which of its barriers its threads were at.
+    pub(crate) meetings: Meetings,
     /// The loop that was cancelled: one more than the number of times that its threads had waited for each other.
     pub(crate) cancelled_loop: AtomicU64,
-    /// The numbers of the last waits that were not a region's end, each at its number modulo 4: a slow thread still looks at one of them
-    /// while others have come to the next one.
-    barriers: [AtomicU64; 4],
     machine: Option<vicus::team::Team>,
     members: Box<[Slotted]>,
     is_busy: Cell<bool>,
@@ -120,9 +117,8 @@ impl Team {
                 .iter()
                 .flat_map(|team| (0..size as usize).map(|number| team.group_of(number).index() as u16))
                 .collect(),
-            is_cancelled: AtomicBool::new(false),
+            meetings: Meetings::new(),
             cancelled_loop: AtomicU64::new(0),
-            barriers: [const { AtomicU64::new(0) }; 4],
             members: (0..if machine.is_some() { size } else { 0 })
                 .map(|_| Slotted {
                     member: UnsafeCell::new(None),
@@ -396,7 +392,7 @@ pub(crate) fn run(region: Region) {
     if settings::get().displays_affinity {
         team.is_shown.set(thread.shown != Some((level, size, binding)));
     }
-    team.is_cancelled.store(false, Ordering::Relaxed);
+    team.meetings.begin();
     let spins = if size <= settings::processors() { settings::get().spins } else { 0 };
     for dock in &pool.docks[..size as usize - 1] {
         dock.team.set(team);
@@ -406,7 +402,7 @@ pub(crate) fn run(region: Region) {
     thread.depth = depth + 1;
     let outer = thread.set_aside();
     enter(thread, team, 0);
-    if team.is_cancelled.load(Ordering::Relaxed) {
+    if team.meetings.is_cancelled() {
         for (at, slot) in team.ring.iter().enumerate() {
             slot.reset(at as u64);
         }
@@ -500,8 +496,7 @@ fn end_region() {
         gather();
         thread.gathers += 1;
         // Where a region was cancelled, some threads came here while others were at a barrier before, and come once more.
-        let at = thread.gathers as usize % team.barriers.len();
-        if !settings::get().cancels || team.barriers[at].load(Ordering::Relaxed) != thread.gathers {
+        if !settings::get().cancels || team.meetings.was_end(thread.gathers) {
             break;
         }
     }
@@ -522,10 +517,9 @@ pub(crate) fn barrier() -> bool {
     let team = thread.team();
     let cancels = settings::get().cancels;
     if cancels {
-        let number = thread.gathers + 1;
-        team.barriers[number as usize % team.barriers.len()].store(number, Ordering::Relaxed);
+        team.meetings.come_within(thread.gathers + 1);
     }
     report::waiting(gather);
     thread.gathers += 1;
-    cancels && team.is_cancelled.load(Ordering::Relaxed)
+    cancels && team.meetings.is_cancelled()
 }

@@ -449,7 +449,9 @@ pub(crate) fn await_turn() {
         return;
     }
     let (slot, low) = (work.slot(), work.low);
-    wait_until(|| slot.turn.0.load(Ordering::Acquire) == low);
+    // The thread whose turn it is may have left a region that it has cancelled.
+    let meetings = &here().team().meetings;
+    wait_until(|| slot.turn.0.load(Ordering::Acquire) == low || meetings.is_cancelled());
 }
 
 /// The thread's part of an ordered loop is over.
@@ -457,7 +459,7 @@ fn end_turn(work: &mut Loop) {
     if work.low < work.high && !work.slot.is_null() {
         let (slot, low) = (work.slot(), work.low);
         let team = here().team();
-        wait_until(|| slot.turn.0.load(Ordering::Acquire) == low || team.is_cancelled.load(Ordering::Relaxed));
+        wait_until(|| slot.turn.0.load(Ordering::Acquire) == low || team.meetings.is_cancelled());
         slot.turn.0.store(work.high, Ordering::Release);
         work.low = work.high;
     }
@@ -533,7 +535,9 @@ pub(crate) fn await_iteration(at: impl Iterator<Item = i64>) {
     if let Some(across) = across()
         && let Some(number) = across.number(at)
     {
-        wait_until(|| across.done[number as usize / 64].load(Ordering::Acquire) >> (number % 64) & 1 != 0);
+        let is_over = || across.done[number as usize / 64].load(Ordering::Acquire) >> (number % 64) & 1 != 0;
+        let meetings = &here().team().meetings;
+        wait_until(|| is_over() || meetings.is_cancelled());
     }
 }
 

@@ -104,8 +104,8 @@ pub use vicus_machine::map_reduce;
 /// Teams of a caller's own threads, for runtimes of languages; and the calls that such runtimes make beside those of [`tasks`].
 pub mod team {
     pub use vicus_machine::{
-        Held, Included, Member, Team, begin_child, end_child, gather, has_queued, run_child, wait_for_earlier,
-        yield_to_descendants,
+        Held, Included, Meetings, Member, Team, begin_child, end_child, gather, has_queued, run_child,
+        wait_for_earlier, yield_to_descendants,
     };
     pub use vicus_schedule::{MOST_THREADS, Setting};
 }

@@ -39,7 +39,7 @@ fn cancel(which: i32, is_wanted: bool) -> bool {
     let thread = here();
     let team = thread.team();
     match which {
-        1 => team.is_cancelled.store(true, Ordering::Relaxed),
+        1 => team.meetings.cancel(),
         2 | 4 => team.cancelled_loop.store(thread.gathers + 1, Ordering::Relaxed),
         _ => tasks::cancel_group(),
     }
@@ -52,7 +52,7 @@ fn is_cancelled(which: i32) -> bool {
     }
     let thread = here();
     let team = thread.team();
-    let is_region_cancelled = team.is_cancelled.load(Ordering::Relaxed);
+    let is_region_cancelled = team.meetings.is_cancelled();
     match which {
         1 => is_region_cancelled,
         2 | 4 => is_region_cancelled || team.cancelled_loop.load(Ordering::Relaxed) == thread.gathers + 1,

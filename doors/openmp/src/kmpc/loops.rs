@@ -110,7 +110,7 @@ fn shares(sched: i32) -> (u64, u64) {
 fn next(thread: &mut Thread) -> Option<(bool, u64, u64)> {
     let is_cancelled = settings::get().cancels
         && (thread.team().cancelled_loop.load(Ordering::Relaxed) == thread.gathers + 1
-            || thread.team().is_cancelled.load(Ordering::Relaxed));
+            || thread.team().meetings.is_cancelled());
     if is_cancelled || !work::next(thread) {
         work::leave(thread);
         return None;

@@ -26,7 +26,7 @@ fn cancel(kind: i32) -> bool {
     let thread = here();
     let team = thread.team();
     match kind {
-        1 => team.is_cancelled.store(true, Ordering::Relaxed),
+        1 => team.meetings.cancel(),
         2 | 3 => team.cancelled_loop.store(thread.gathers + 1, Ordering::Relaxed),
         _ => {
             if thread.task().group.is_null() {
@@ -45,9 +45,9 @@ fn is_cancelled(kind: i32) -> bool {
     let thread = here();
     let team = thread.team();
     match kind {
-        1 => team.is_cancelled.load(Ordering::Relaxed),
+        1 => team.meetings.is_cancelled(),
         2 | 3 => team.cancelled_loop.load(Ordering::Relaxed) == thread.gathers + 1,
-        _ => tasks::is_group_cancelled() || team.is_cancelled.load(Ordering::Relaxed),
+        _ => tasks::is_group_cancelled() || team.meetings.is_cancelled(),
     }
 }
 

@@ -22,9 +22,28 @@ static void queued_tasks_are_dropped(void) {
   CHECK(begun < all || omp_get_max_threads() == 1);
 }
 
+// The others wait for no turn of a thread that has left the region.
+static void turns_end_with_the_region(void) {
+  int sum = 0;
+#pragma omp parallel shared(sum)
+  {
+    if (omp_get_thread_num() == 0) {
+#pragma omp cancel parallel
+    }
+#pragma omp for ordered schedule(static, 1)
+    for (int at = 0; at < 30; at++) {
+#pragma omp ordered
+#pragma omp atomic
+      sum++;
+    }
+  }
+  CHECK(sum < 30);
+}
+
 int main(void) {
   CHECK(omp_get_cancellation());
   queued_tasks_are_dropped();
+  turns_end_with_the_region();
   for (int round = 0; round < 20; round++) {
     int after = 0, come = 0;
 #pragma omp parallel
