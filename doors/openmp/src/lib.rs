@@ -26,6 +26,7 @@
 #![cfg(target_os = "linux")]
 
 mod api;
+mod checks;
 mod exports;
 mod gomp;
 mod kmpc;

@@ -2,6 +2,7 @@
 //!
 //! The old versions of these functions, in which threads own locks and not tasks, are these as well: a thread's task is one of its own.
 
+use crate::checks;
 use crate::exports::exports;
 use crate::thread::{Task, here};
 use crate::wait::Lock;
@@ -66,6 +67,10 @@ fn take_nested(place: *const AtomicPtr<Nested>, waits: bool) -> i32 {
 
 fn give_nested(place: *const AtomicPtr<Nested>) {
     let one = nested(place);
+    let owner = one.owner.load(Ordering::Relaxed);
+    if owner != here().task {
+        crate::checks::nested_is_unset_by_another(place.addr(), owner);
+    }
     one.count.set(one.count.get() - 1);
     if one.count.get() <= 0 {
         one.owner.store(ptr::null_mut(), Ordering::Relaxed);
@@ -73,6 +78,31 @@ fn give_nested(place: *const AtomicPtr<Nested>) {
             one.lock.unlock();
         }
     }
+}
+
+#[inline]
+fn set(lock: *const Lock) {
+    unsafe { (*lock).lock() };
+    if checks::is_on() {
+        checks::is_set(lock.addr());
+    }
+}
+
+#[inline]
+fn unset(lock: *const Lock) {
+    if checks::is_on() {
+        checks::is_unset(lock.addr());
+    }
+    unsafe { (*lock).unlock() };
+}
+
+#[inline]
+fn test(lock: *const Lock) -> bool {
+    let is_set = unsafe { (*lock).try_lock() };
+    if is_set && checks::is_on() {
+        checks::is_set(lock.addr());
+    }
+    is_set
 }
 
 /// The functions of locks, for C and Fortran, with both of gcc's versions.
@@ -99,9 +129,9 @@ macro_rules! locks {
 locks! {
     Lock: fn omp_init_lock(lock) { unsafe { (*lock).init() }; }
     Lock: fn omp_destroy_lock(_lock) {}
-    Lock: fn omp_set_lock(lock) { unsafe { (*lock).lock() }; }
-    Lock: fn omp_unset_lock(lock) { unsafe { (*lock).unlock() }; }
-    Lock: fn omp_test_lock(lock) -> i32 { i32::from(unsafe { (*lock).try_lock() }) }
+    Lock: fn omp_set_lock(lock) { set(lock); }
+    Lock: fn omp_unset_lock(lock) { unset(lock); }
+    Lock: fn omp_test_lock(lock) -> i32 { i32::from(test(lock)) }
     AtomicPtr<Nested>: fn omp_init_nest_lock(lock) { init_nested(lock); }
     AtomicPtr<Nested>: fn omp_destroy_nest_lock(lock) { destroy_nested(lock); }
     AtomicPtr<Nested>: fn omp_set_nest_lock(lock) { take_nested(lock, true); }
@@ -131,17 +161,17 @@ exports! {
 
     "VERSION":
     fn __kmpc_set_lock(_location: *const u8, _thread: i32, lock: *const Lock) {
-        unsafe { (*lock).lock() };
+        set(lock);
     }
 
     "VERSION":
     fn __kmpc_unset_lock(_location: *const u8, _thread: i32, lock: *const Lock) {
-        unsafe { (*lock).unlock() };
+        unset(lock);
     }
 
     "VERSION":
     fn __kmpc_test_lock(_location: *const u8, _thread: i32, lock: *const Lock) -> i32 {
-        i32::from(unsafe { (*lock).try_lock() })
+        i32::from(test(lock))
     }
 
     "VERSION":

@@ -126,6 +126,12 @@ pub(crate) fn block_of(address: usize) -> Option<Range<usize>> {
     })
 }
 
+/// Whether an address is where blocks lie, and in none.
+pub(crate) fn is_freed(address: usize) -> bool {
+    let [low, high] = &vicus_omp_placed_range;
+    (low.load(Ordering::Relaxed)..high.load(Ordering::Relaxed)).contains(&address) && block_of(address).is_none()
+}
+
 /// A fork begins or is over in the parent: no other thread is at work on the list of blocks meanwhile.
 pub(crate) fn lock_for_fork() {
     BLOCKS.lock.lock();

@@ -105,6 +105,7 @@ extern "C" fn after_fork() {
 extern "C" fn forked() {
     crate::placed::begin_anew();
     crate::sections::begin_anew();
+    crate::checks::begin_anew();
     crate::report::leave_to_parent();
     thread::BUSY.store(0, Ordering::Relaxed);
     // The old record is left as it is, its teams and their threads' docks as well.

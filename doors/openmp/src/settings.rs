@@ -96,6 +96,8 @@ pub(crate) fn get() -> &'static Settings {
     static SETTINGS: OnceLock<Settings> = OnceLock::new();
     SETTINGS.get_or_init(|| {
         let settings = read();
+        let checks = vicus::environment::checks().and_then(|checks| told(checks, "VICUS_CHECK"));
+        crate::checks::begin(checks == Some(true));
         if let Some(is_verbose) = settings.display {
             eprint!("{}", settings.shown(is_verbose));
         }

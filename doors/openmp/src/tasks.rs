@@ -309,7 +309,7 @@ fn is_alone(thread: &Thread) -> bool {
 /// for, and it does not matter which data a task uses.
 #[inline]
 pub(crate) fn runs_all_as_calls(thread: &Thread) -> bool {
-    thread.is_seated && is_alone(thread) && !report::is_on()
+    thread.is_seated && is_alone(thread) && !report::is_on() && !crate::checks::is_on()
 }
 
 /// Begins a task that runs as a call, on top of the one that makes it. Its seat is told of it when it first needs one of its own: children of the

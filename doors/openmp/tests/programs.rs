@@ -1,12 +1,13 @@
 //! Programs in C and C++ (`tests/programs`), as gcc and clang compile them, with the library loaded before the compiler's own: under every
 //! strategy, with 1, 2, 3 and 8 threads.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -83,9 +84,14 @@ fn for_cpp() -> &'static [Compiler] {
     })
 }
 
-/// Compiles a program. `None` if this compiler can't, which is said.
+/// Compiles a program, once: another test may run it by now.
 fn compile(compiler: &Compiler, file: &str) -> Option<PathBuf> {
+    static COMPILED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{}", file.replace('.', "-"), compiler.name));
+    if compiled.contains(&out) {
+        return Some(out);
+    }
     let output = Command::new(compiler.command)
         .args(["-O1", "-w", "-fopenmp", "-rdynamic"])
         .arg(programs().join(file))
@@ -95,6 +101,7 @@ fn compile(compiler: &Compiler, file: &str) -> Option<PathBuf> {
         .expect("the compiler was there a moment ago");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{} {file}: {said}", compiler.command);
+    compiled.insert(out.clone());
     Some(out)
 }
 
@@ -290,6 +297,10 @@ fn wrong_settings_are_told_of_and_left_out() {
         ("VICUS_SUMMARY_ALONE_MS", "-1"),
         ("VICUS_DATA_DISTRIBUTION", "everywhere"),
         ("VICUS_DATA_DISTRIBUTION_FROM", "1"),
+        ("VICUS_CHECK", "perhaps"),
+        ("OMP_PLACES", "{0"),
+        ("OMP_TARGET_OFFLOAD", "never"),
+        ("KMP_DISP_NUM_BUFFERS", "0"),
     ];
     let mut command = Command::new(&program);
     let output = command.env("LD_PRELOAD", library()).envs(wrong).output().expect("the program was compiled");
@@ -303,6 +314,71 @@ fn wrong_settings_are_told_of_and_left_out() {
         let begin = format!("libvicus_omp: {name}{value} is left out: ");
         assert!(lines.iter().any(|line| line.starts_with(&begin)), "{begin}: {said}");
     }
+}
+
+/// Each is one line, and the program ends well.
+#[test]
+fn mistakes_of_a_program_are_told_of() {
+    let both = libraries();
+    for compiler in for_c() {
+        let program = compile(compiler, "mistakes.c").expect("it can be compiled");
+        let said = |which: &str, variables: &[(&str, &str)]| {
+            let mut command = Command::new(&program);
+            command.arg(which).env("LD_PRELOAD", &both).env("OMP_NUM_THREADS", "2").envs(variables.iter().copied());
+            let output = command.output().expect("the program was compiled");
+            assert!(output.status.success() && output.stdout == b"ok\n", "{which} by {}: {output:?}", compiler.name);
+            String::from_utf8_lossy(&output.stderr).into_owned()
+        };
+        let checked = [("VICUS_CHECK", "1")];
+        let placed = [checked[0], ("VICUS_DATA_DISTRIBUTION", "fine"), ("VICUS_DATA_DISTRIBUTION_FROM", "65536")];
+        let tells = |which: &str, variables: &[(&str, &str)], end: &str| {
+            let said = said(which, variables);
+            let is_one_line =
+                said.lines().count() == 1 && said.starts_with("libvicus_omp: ") && said.trim_end().ends_with(end);
+            assert!(is_one_line, "{which} by {}: {said}", compiler.name);
+        };
+        tells("lock", &checked, ", which a task of thread 1 has set");
+        tells("unset", &checked, ", which is not set");
+        tells("nested", &[], ", which another task has set");
+        // In a build with debug assertions worlds/machine refuses such a task.
+        if !cfg!(debug_assertions) {
+            tells("freed", &placed, ", in memory that was freed");
+        }
+        tells("unmapped", &checked, ", in memory that is not there");
+        for which in ["lock", "unset", "freed", "unmapped"] {
+            assert_eq!(said(which, &[]), "", "{which} by {}", compiler.name);
+        }
+        assert_eq!(said("", &checked), "", "{}", compiler.name);
+    }
+}
+
+/// Places without a processor, and threads beyond what the library plans for or the system gives: a line, and the program runs with what there is.
+#[test]
+fn what_can_not_be_had_is_told_of() {
+    let Some(compiler) = for_c().first() else { return };
+    let program = compile(compiler, "mistakes.c").expect("it can be compiled");
+    let said = |shell: &str, variables: &[(&str, &str)]| {
+        let mut command = Command::new("sh");
+        command.args(["-c", shell, "sh"]).arg(&program).arg(library()).envs(variables.iter().copied());
+        let output = command.output().expect("a shell is there");
+        assert!(output.status.success() && output.stdout == b"ok\n", "{shell} {variables:?}: {output:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        // gcc's own library is loaded as well, and says what it thinks of them.
+        said.lines().filter(|line| line.starts_with("libvicus_omp: ")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let only = |lines: Vec<String>, begin: &str| {
+        assert!(lines.len() == 1 && lines[0].starts_with(begin), "{lines:?}");
+    };
+    let places = [("OMP_PLACES", "{1000}"), ("OMP_NUM_THREADS", "2")];
+    only(
+        said("exec env LD_PRELOAD=\"$2\" \"$1\" threads", &places),
+        "libvicus_omp: OMP_PLACES={1000}: 1 places have no processor",
+    );
+    let unknown = [("OMP_PLACES", "corners"), ("OMP_NUM_THREADS", "2")];
+    only(said("exec env LD_PRELOAD=\"$2\" \"$1\"", &unknown), "libvicus_omp: OMP_PLACES=corners is left out: ");
+    let many = [("OMP_STACKSIZE", "1G")];
+    only(said("ulimit -v 20000000; exec env LD_PRELOAD=\"$2\" \"$1\" threads", &many), "libvicus_omp: no more than ");
+    assert!(said("exec env LD_PRELOAD=\"$2\" \"$1\" threads", &[("OMP_THREAD_LIMIT", "3")]).is_empty());
 }
 
 /// A file for a test.

@@ -11,6 +11,7 @@
 //! | `VICUS_SUMMARY` | `1`: an OpenMP program tells on standard error at its end what its time was spent on; or the file that has it then | nothing |
 //! | `VICUS_SUMMARY_ALONE_MS` | how long its regions and tasks work with one thread, for the work inflation in that summary | unknown |
 //! | `VICUS_TRACE` | the file to which an OpenMP program writes its trace at its end | none |
+//! | `VICUS_CHECK` | `1`: an OpenMP program is told of tasks that depend on freed memory, and of locks that are unset by others | not |
 //! | `VICUS_HASH_SEED` | the key of the hashes of terms and rows, of `vicus query`; the same number gives the same tables | a random number |
 //!
 //! A variable that is empty counts as unset. All but those of OpenMP programs and the last are read when [`Runtime::builder`](crate::Runtime::builder) makes a
@@ -98,6 +99,15 @@ pub fn summary_alone() -> Option<Result<Duration, String>> {
 /// The file for a trace that `VICUS_TRACE` names.
 pub fn trace() -> Option<PathBuf> {
     variable("VICUS_TRACE").map(PathBuf::from)
+}
+
+/// Whether `VICUS_CHECK` asks for checks, or what is wrong with its value.
+pub fn checks() -> Option<Result<bool, String>> {
+    Some(match &*text("VICUS_CHECK")? {
+        "1" => Ok(true),
+        "0" => Ok(false),
+        _ => Err("VICUS_CHECK: expected 1 or 0".to_owned()),
+    })
 }
 
 fn allocator_places() -> Option<Result<bool, String>> {

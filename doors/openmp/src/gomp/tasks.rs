@@ -28,10 +28,15 @@ const STRICT: u32 = 1 << 14;
 /// A `depend` clause as gcc passes it. Its addresses are those of the first bytes; there are no lengths.
 unsafe fn accesses(depend: *const *mut u8) -> Vec<Access> {
     let at = |index: usize| unsafe { *depend.add(index) }.addr();
-    let one = |address: usize, mode| match address {
-        // All memory.
-        0 => Access::new(0, usize::MAX, Mode::ReadWrite),
-        _ => Access::new(address, 1, mode),
+    let one = |address: usize, mode| {
+        if crate::checks::is_on() {
+            crate::checks::depends_on(address);
+        }
+        match address {
+            // All memory.
+            0 => Access::new(0, usize::MAX, Mode::ReadWrite),
+            _ => Access::new(address, 1, mode),
+        }
     };
     if at(0) != 0 {
         let (all, out) = (at(0), at(1));

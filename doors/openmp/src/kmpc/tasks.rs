@@ -118,6 +118,9 @@ unsafe fn accesses(count: i32, depends: *const Depend, more: i32, others: *const
             8 => Mode::Concurrent,
             _ => Mode::ReadWrite,
         };
+        if crate::checks::is_on() {
+            crate::checks::depends_on(address);
+        }
         if flags & 0x80 != 0 || address == 0 {
             ordered.push(Access::new(0, usize::MAX, Mode::ReadWrite));
             continue;
