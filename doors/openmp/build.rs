@@ -60,15 +60,21 @@ fn main() {
     let folder = env::var("OUT_DIR").expect("cargo says where to write");
     let path = Path::new(&folder).join("versions.map");
     fs::write(&path, script).expect("the folder for what is built can be written");
+    // A sanitizer has to begin before all that it has instrumented.
+    let is_sanitized = env::var("CARGO_CFG_SANITIZE").is_ok_and(|all| !all.is_empty());
+    // Before the compiler's own library, if that is loaded as well: it binds the first thread, if users want that, and then nobody can tell on
+    // which processors the process may run.
+    let first = if is_sanitized { "" } else { "-z,initfirst" };
     for argument in [
         &format!("--version-script={}", path.display()),
         "--undefined-version",
         "-soname=libvicus_omp.so",
         "-z,nodelete",
-        // Before the compiler's own library, if that is loaded as well: it binds the first thread, if users want that, and then nobody
-        // can tell on which processors the process may run.
-        "-z,initfirst",
-    ] {
+        first,
+    ]
+    .into_iter()
+    .filter(|argument| !argument.is_empty())
+    {
         println!("cargo::rustc-cdylib-link-arg=-Wl,{argument}");
     }
 }

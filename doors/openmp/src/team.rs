@@ -215,7 +215,7 @@ struct Dock {
     team: Cell<*const Team>,
     number: u32,
     /// How long the thread spins before it sleeps.
-    spins: Cell<u32>,
+    spins: AtomicU32,
 }
 
 /// The threads of a thread's regions, and their teams.
@@ -257,7 +257,7 @@ impl Pool {
                 state: AtomicU32::new(0),
                 team: Cell::new(ptr::null()),
                 number,
-                spins: Cell::new(0),
+                spins: AtomicU32::new(0),
             }));
             if let Err(error) = crate::process::start_thread(ptr::from_ref(dock).cast(), serve) {
                 complain(&format!("no more than {number} threads can be had: {error}"));
@@ -288,9 +288,10 @@ impl Dock {
                 return state;
             }
             spins += 1;
-            if spins < self.spins.get() {
+            let most = self.spins.load(Ordering::Relaxed);
+            if spins < most {
                 std::hint::spin_loop();
-            } else if spins < self.spins.get() + YIELDS {
+            } else if spins < most + YIELDS {
                 unsafe { libc::sched_yield() };
             } else if state == seen | 1
                 || self.state.compare_exchange(seen, seen | 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
@@ -396,7 +397,7 @@ pub(crate) fn run(region: Region) {
     let spins = if size <= settings::processors() { settings::get().spins } else { 0 };
     for dock in &pool.docks[..size as usize - 1] {
         dock.team.set(team);
-        dock.spins.set(spins);
+        dock.spins.store(spins, Ordering::Relaxed);
         dock.call();
     }
     thread.depth = depth + 1;

@@ -276,6 +276,11 @@ fn programs_may_have_functions_with_names_of_the_c_library() {
 }
 
 #[test]
+fn atomic_updates_by_calls() {
+    holds(for_c(), "atomics.c", &[]);
+}
+
+#[test]
 fn objects() {
     holds(for_cpp(), "objects.cpp", &[]);
 }

@@ -1,8 +1,13 @@
-//! Atomic updates for which clang has no instruction of its own: under one lock each.
+//! Atomic updates for which a compiler has no instruction of its own, or calls the library all the same: by an exchange of the whole value,
+//! so that they are atomic beside updates that a compiler makes itself. Numbers of two parts, and those that lie across the borders of words,
+//! are changed under one lock.
 
 use super::Location;
 use crate::exports::exports;
 use crate::wait::Lock;
+use std::sync::atomic::{
+    AtomicI8, AtomicI16, AtomicI32, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering,
+};
 
 static ATOMIC: Lock = Lock::new();
 
@@ -18,46 +23,242 @@ exports! {
     }
 }
 
-macro_rules! updates {
-    ($($type:ty: $($name:ident = |$left:ident, $right:ident| $value:expr),*;)*) => {
-        exports! {$($(
-            "VERSION":
-            fn $name(_location: Location, _thread: i32, $left: *mut $type, $right: $type) {
-                ATOMIC.with(|| unsafe {
-                    let at = $left;
-                    let $left = at.read_unaligned();
-                    at.write_unaligned($value);
-                });
+/// A number that is changed as a whole.
+trait Number: Copy {
+    /// Changes it. What it was, and what it is.
+    unsafe fn change(at: *mut Self, f: impl Fn(Self) -> Self) -> (Self, Self);
+}
+
+/// Under the lock.
+unsafe fn change_alone<T: Copy>(at: *mut T, f: impl Fn(T) -> T) -> (T, T) {
+    ATOMIC.with(|| unsafe {
+        let before = at.read_unaligned();
+        let now = f(before);
+        at.write_unaligned(now);
+        (before, now)
+    })
+}
+
+macro_rules! numbers {
+    ($($number:ty, $atomic:ty, $to:expr, $from:expr;)*) => {$(
+        impl Number for $number {
+            unsafe fn change(at: *mut $number, f: impl Fn($number) -> $number) -> ($number, $number) {
+                if !at.is_aligned() {
+                    return unsafe { change_alone(at, f) };
+                }
+                let word = unsafe { <$atomic>::from_ptr(at.cast()) };
+                let mut before = word.load(Ordering::Relaxed);
+                loop {
+                    let now = $to(f($from(before)));
+                    match word.compare_exchange_weak(before, now, Ordering::SeqCst, Ordering::Relaxed) {
+                        Ok(_) => return ($from(before), $from(now)),
+                        Err(other) => before = other,
+                    }
+                }
             }
-        )*)*}
+        }
+    )*};
+}
+
+use std::convert::identity as same;
+
+numbers! {
+    i8, AtomicI8, same, same;
+    u8, AtomicU8, same, same;
+    i16, AtomicI16, same, same;
+    u16, AtomicU16, same, same;
+    i32, AtomicI32, same, same;
+    u32, AtomicU32, same, same;
+    i64, AtomicI64, same, same;
+    u64, AtomicU64, same, same;
+    f32, AtomicU32, f32::to_bits, f32::from_bits;
+    f64, AtomicU64, f64::to_bits, f64::from_bits;
+}
+
+/// A complex number of C.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Complex<T>(T, T);
+
+macro_rules! complex {
+    ($($part:ty),*) => {$(
+        impl Number for Complex<$part> {
+            unsafe fn change(at: *mut Self, f: impl Fn(Self) -> Self) -> (Self, Self) {
+                unsafe { change_alone(at, f) }
+            }
+        }
+
+        impl Complex<$part> {
+            fn add(self, other: Self) -> Self {
+                Complex(self.0 + other.0, self.1 + other.1)
+            }
+
+            fn sub(self, other: Self) -> Self {
+                Complex(self.0 - other.0, self.1 - other.1)
+            }
+
+            fn mul(self, other: Self) -> Self {
+                Complex(self.0 * other.0 - self.1 * other.1, self.0 * other.1 + self.1 * other.0)
+            }
+
+            fn div(self, other: Self) -> Self {
+                let size = other.0 * other.0 + other.1 * other.1;
+                Complex((self.0 * other.0 + self.1 * other.1) / size, (self.1 * other.0 - self.0 * other.1) / size)
+            }
+        }
+    )*};
+}
+
+complex!(f32, f64);
+
+/// Functions that change a variable by a value: `__kmpc_atomic_`, the name of the type, `_` and that of the operation; and those that tell as
+/// well what it was or is, whose names end in `_cpt`.
+macro_rules! updates {
+    ($($type:ty, $name:literal: $($operation:literal $capture:literal => |$left:ident, $right:ident| $value:expr),* $(,)?;)*) => {
+        $($(const _: () = {
+            #[unsafe(export_name = concat!("vicus___kmpc_atomic_", $name, "_", $operation))]
+            unsafe extern "C-unwind" fn update(_location: Location, _thread: i32, at: *mut $type, $right: $type) {
+                unsafe { <$type as Number>::change(at, |$left| $value) };
+            }
+
+            #[unsafe(export_name = concat!("vicus___kmpc_atomic_", $name, "_", $capture))]
+            unsafe extern "C-unwind" fn capture(
+                _location: Location, _thread: i32, at: *mut $type, $right: $type, is_new: i32,
+            ) -> $type {
+                let (before, now) = unsafe { <$type as Number>::change(at, |$left| $value) };
+                if is_new != 0 { now } else { before }
+            }
+
+        };
+        core::arch::global_asm!(
+                concat!(".symver vicus___kmpc_atomic_", $name, "_", $operation, ", __kmpc_atomic_", $name, "_", $operation, "@@VERSION"),
+                concat!(".symver vicus___kmpc_atomic_", $name, "_", $capture, ", __kmpc_atomic_", $name, "_", $capture, "@@VERSION"),
+        );)*)*
     };
 }
 
+/// Functions that read a variable, write it, or do both.
+macro_rules! accesses {
+    ($($type:ty, $name:literal;)*) => {
+        $(const _: () = {
+            #[unsafe(export_name = concat!("vicus___kmpc_atomic_", $name, "_rd"))]
+            unsafe extern "C-unwind" fn read(_location: Location, _thread: i32, at: *mut $type) -> $type {
+                unsafe { <$type as Number>::change(at, same).0 }
+            }
+
+            #[unsafe(export_name = concat!("vicus___kmpc_atomic_", $name, "_wr"))]
+            unsafe extern "C-unwind" fn write(_location: Location, _thread: i32, at: *mut $type, value: $type) {
+                unsafe { <$type as Number>::change(at, |_| value) };
+            }
+
+            #[unsafe(export_name = concat!("vicus___kmpc_atomic_", $name, "_swp"))]
+            unsafe extern "C-unwind" fn swap(_location: Location, _thread: i32, at: *mut $type, value: $type) -> $type {
+                unsafe { <$type as Number>::change(at, |_| value).0 }
+            }
+
+        };
+        core::arch::global_asm!(
+                concat!(".symver vicus___kmpc_atomic_", $name, "_rd, __kmpc_atomic_", $name, "_rd@@VERSION"),
+                concat!(".symver vicus___kmpc_atomic_", $name, "_wr, __kmpc_atomic_", $name, "_wr@@VERSION"),
+                concat!(".symver vicus___kmpc_atomic_", $name, "_swp, __kmpc_atomic_", $name, "_swp@@VERSION"),
+        );)*
+    };
+}
+
+accesses! {
+    i8, "fixed1";
+    i16, "fixed2";
+    i32, "fixed4";
+    i64, "fixed8";
+    f32, "float4";
+    f64, "float8";
+}
+
+macro_rules! whole {
+    ($($signed:ty, $name:literal, $unsigned:ty, $unsigned_name:literal;)*) => {
+        updates! {$(
+            $signed, $name:
+                "add" "add_cpt" => |a, b| a.wrapping_add(b),
+                "sub" "sub_cpt" => |a, b| a.wrapping_sub(b),
+                "sub_rev" "sub_cpt_rev" => |a, b| b.wrapping_sub(a),
+                "mul" "mul_cpt" => |a, b| a.wrapping_mul(b),
+                "div" "div_cpt" => |a, b| a.wrapping_div(b),
+                "div_rev" "div_cpt_rev" => |a, b| b.wrapping_div(a),
+                "andb" "andb_cpt" => |a, b| a & b,
+                "orb" "orb_cpt" => |a, b| a | b,
+                "xor" "xor_cpt" => |a, b| a ^ b,
+                "shl" "shl_cpt" => |a, b| a.wrapping_shl(b as u32),
+                "shl_rev" "shl_cpt_rev" => |a, b| b.wrapping_shl(a as u32),
+                "shr" "shr_cpt" => |a, b| a.wrapping_shr(b as u32),
+                "shr_rev" "shr_cpt_rev" => |a, b| b.wrapping_shr(a as u32),
+                "andl" "andl_cpt" => |a, b| <$signed>::from(a != 0 && b != 0),
+                "orl" "orl_cpt" => |a, b| <$signed>::from(a != 0 || b != 0),
+                "eqv" "eqv_cpt" => |a, b| a ^ !b,
+                "neqv" "neqv_cpt" => |a, b| a ^ b,
+                "min" "min_cpt" => |a, b| a.min(b),
+                "max" "max_cpt" => |a, b| a.max(b);
+            $unsigned, $unsigned_name:
+                "div" "div_cpt" => |a, b| a / b,
+                "div_rev" "div_cpt_rev" => |a, b| b / a,
+                "shr" "shr_cpt" => |a, b| a.wrapping_shr(b as u32),
+                "shr_rev" "shr_cpt_rev" => |a, b| b.wrapping_shr(a as u32);
+        )*}
+    };
+}
+
+whole! {
+    i8, "fixed1", u8, "fixed1u";
+    i16, "fixed2", u16, "fixed2u";
+    i32, "fixed4", u32, "fixed4u";
+    i64, "fixed8", u64, "fixed8u";
+}
+
 updates! {
-    i8: __kmpc_atomic_fixed1_add = |a, b| a.wrapping_add(b), __kmpc_atomic_fixed1_sub = |a, b| a.wrapping_sub(b),
-        __kmpc_atomic_fixed1_mul = |a, b| a.wrapping_mul(b), __kmpc_atomic_fixed1_div = |a, b| a / b,
-        __kmpc_atomic_fixed1_andb = |a, b| a & b, __kmpc_atomic_fixed1_orb = |a, b| a | b,
-        __kmpc_atomic_fixed1_xor = |a, b| a ^ b, __kmpc_atomic_fixed1_min = |a, b| a.min(b),
-        __kmpc_atomic_fixed1_max = |a, b| a.max(b);
-    i16: __kmpc_atomic_fixed2_add = |a, b| a.wrapping_add(b), __kmpc_atomic_fixed2_sub = |a, b| a.wrapping_sub(b),
-        __kmpc_atomic_fixed2_mul = |a, b| a.wrapping_mul(b), __kmpc_atomic_fixed2_div = |a, b| a / b,
-        __kmpc_atomic_fixed2_andb = |a, b| a & b, __kmpc_atomic_fixed2_orb = |a, b| a | b,
-        __kmpc_atomic_fixed2_xor = |a, b| a ^ b, __kmpc_atomic_fixed2_min = |a, b| a.min(b),
-        __kmpc_atomic_fixed2_max = |a, b| a.max(b);
-    i32: __kmpc_atomic_fixed4_add = |a, b| a.wrapping_add(b), __kmpc_atomic_fixed4_sub = |a, b| a.wrapping_sub(b),
-        __kmpc_atomic_fixed4_mul = |a, b| a.wrapping_mul(b), __kmpc_atomic_fixed4_div = |a, b| a / b,
-        __kmpc_atomic_fixed4_andb = |a, b| a & b, __kmpc_atomic_fixed4_orb = |a, b| a | b,
-        __kmpc_atomic_fixed4_xor = |a, b| a ^ b, __kmpc_atomic_fixed4_min = |a, b| a.min(b),
-        __kmpc_atomic_fixed4_max = |a, b| a.max(b);
-    i64: __kmpc_atomic_fixed8_add = |a, b| a.wrapping_add(b), __kmpc_atomic_fixed8_sub = |a, b| a.wrapping_sub(b),
-        __kmpc_atomic_fixed8_mul = |a, b| a.wrapping_mul(b), __kmpc_atomic_fixed8_div = |a, b| a / b,
-        __kmpc_atomic_fixed8_andb = |a, b| a & b, __kmpc_atomic_fixed8_orb = |a, b| a | b,
-        __kmpc_atomic_fixed8_xor = |a, b| a ^ b, __kmpc_atomic_fixed8_min = |a, b| a.min(b),
-        __kmpc_atomic_fixed8_max = |a, b| a.max(b);
-    f32: __kmpc_atomic_float4_add = |a, b| a + b, __kmpc_atomic_float4_sub = |a, b| a - b,
-        __kmpc_atomic_float4_mul = |a, b| a * b, __kmpc_atomic_float4_div = |a, b| a / b,
-        __kmpc_atomic_float4_min = |a, b| a.min(b), __kmpc_atomic_float4_max = |a, b| a.max(b);
-    f64: __kmpc_atomic_float8_add = |a, b| a + b, __kmpc_atomic_float8_sub = |a, b| a - b,
-        __kmpc_atomic_float8_mul = |a, b| a * b, __kmpc_atomic_float8_div = |a, b| a / b,
-        __kmpc_atomic_float8_min = |a, b| a.min(b), __kmpc_atomic_float8_max = |a, b| a.max(b);
+    f32, "float4":
+        "add" "add_cpt" => |a, b| a + b, "sub" "sub_cpt" => |a, b| a - b, "sub_rev" "sub_cpt_rev" => |a, b| b - a, "mul" "mul_cpt" => |a, b| a * b,
+        "div" "div_cpt" => |a, b| a / b, "div_rev" "div_cpt_rev" => |a, b| b / a, "min" "min_cpt" => |a, b| a.min(b), "max" "max_cpt" => |a, b| a.max(b);
+    f64, "float8":
+        "add" "add_cpt" => |a, b| a + b, "sub" "sub_cpt" => |a, b| a - b, "sub_rev" "sub_cpt_rev" => |a, b| b - a, "mul" "mul_cpt" => |a, b| a * b,
+        "div" "div_cpt" => |a, b| a / b, "div_rev" "div_cpt_rev" => |a, b| b / a, "min" "min_cpt" => |a, b| a.min(b), "max" "max_cpt" => |a, b| a.max(b);
+    Complex<f64>, "cmplx8":
+        "add" "add_cpt" => |a, b| a.add(b), "sub" "sub_cpt" => |a, b| a.sub(b), "sub_rev" "sub_cpt_rev" => |a, b| b.sub(a), "mul" "mul_cpt" => |a, b| a.mul(b),
+        "div" "div_cpt" => |a, b| a.div(b), "div_rev" "div_cpt_rev" => |a, b| b.div(a);
+}
+
+/// Of complex numbers of two floats, what a variable was or is goes to where an argument says.
+macro_rules! short_complex {
+    ($($operation:literal $capture:literal => |$left:ident, $right:ident| $value:expr;)*) => {
+        $(const _: () = {
+            #[unsafe(export_name = concat!("vicus___kmpc_atomic_cmplx4_", $operation))]
+            unsafe extern "C-unwind" fn update(
+                _location: Location, _thread: i32, at: *mut Complex<f32>, $right: Complex<f32>,
+            ) {
+                unsafe { Complex::<f32>::change(at, |$left| $value) };
+            }
+
+            #[unsafe(export_name = concat!("vicus___kmpc_atomic_cmplx4_", $capture))]
+            unsafe extern "C-unwind" fn capture(
+                _location: Location, _thread: i32, at: *mut Complex<f32>, $right: Complex<f32>, to: *mut Complex<f32>, is_new: i32,
+            ) {
+                unsafe {
+                    let (before, now) = Complex::<f32>::change(at, |$left| $value);
+                    *to = if is_new != 0 { now } else { before };
+                }
+            }
+
+        };
+        core::arch::global_asm!(
+                concat!(".symver vicus___kmpc_atomic_cmplx4_", $operation, ", __kmpc_atomic_cmplx4_", $operation, "@@VERSION"),
+                concat!(".symver vicus___kmpc_atomic_cmplx4_", $capture, ", __kmpc_atomic_cmplx4_", $capture, "@@VERSION"),
+        );)*
+    };
+}
+
+short_complex! {
+    "add" "add_cpt" => |a, b| a.add(b);
+    "sub" "sub_cpt" => |a, b| a.sub(b);
+    "sub_rev" "sub_cpt_rev" => |a, b| b.sub(a);
+    "mul" "mul_cpt" => |a, b| a.mul(b);
+    "div" "div_cpt" => |a, b| a.div(b);
+    "div_rev" "div_cpt_rev" => |a, b| b.div(a);
 }
