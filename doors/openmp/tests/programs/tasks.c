@@ -92,13 +92,13 @@ static void waits_are_for_children(void) {
 #pragma omp parallel
 #pragma omp single
   {
-    volatile int grandchild = 0;
-    int child = 0;
+    int child = 0, grandchild = 0, has_come = 0;
 #pragma omp task shared(child, grandchild)
     {
 #pragma omp task shared(grandchild)
       {
         usleep(1000);
+#pragma omp atomic write
         grandchild = 1;
       }
 #pragma omp atomic write
@@ -106,7 +106,10 @@ static void waits_are_for_children(void) {
     }
 #pragma omp taskwait
     CHECK(child == 1);
-    while (!grandchild) {
+    for (;;) {
+#pragma omp atomic read
+      has_come = grandchild;
+      if (has_come) break;
 #pragma omp taskyield
       usleep(10);
       if (omp_get_num_threads() == 1) break;
