@@ -278,10 +278,25 @@ fn is_enough(thread: &Thread, each: i64) -> bool {
     queued > each * i64::from(team.size) && settings::get().throttles
 }
 
+/// Whether enough tasks are queued, or were a few tasks ago: to ask costs a look at what other threads write.
+#[inline]
+fn is_full(thread: &mut Thread) -> bool {
+    if thread.full_for > 0 {
+        thread.full_for -= 1;
+        return true;
+    }
+    let is_full = is_enough(thread, ENOUGH);
+    thread.full_for = if is_full { FULL_FOR } else { 0 };
+    is_full
+}
+
+/// So many tasks are run at once without another look. Each thread has some 64 queued, so none waits for work meanwhile.
+const FULL_FOR: u32 = 7;
+
 /// Whether a task that is made now, and of which nothing else is said, is run at once.
 #[inline]
-pub(crate) fn runs_at_once(thread: &Thread) -> bool {
-    is_without_queue(thread) || (thread.lead > ENOUGH && is_enough(thread, ENOUGH))
+pub(crate) fn runs_at_once(thread: &mut Thread) -> bool {
+    is_without_queue(thread) || (thread.lead > ENOUGH && is_full(thread))
 }
 
 /// Whether no task that is made now is queued, however few there are.
@@ -492,6 +507,26 @@ pub(crate) fn run_at_once(record: *mut Record) {
     } else {
         unsafe { finish(record) };
     }
+}
+
+/// Whether a task that is made now is called by [`call`].
+#[inline(always)]
+pub(crate) fn is_called(thread: &Thread) -> bool {
+    thread.calls_tasks && thread.lead == 0 && thread.stacked < DEEPEST && !thread.has_events
+}
+
+/// Calls a function as a task, with data that stay where they are.
+#[inline(always)]
+pub(crate) fn call(thread: &mut Thread, function: Function, data: *mut u8, is_final: bool) {
+    let parent = thread.task();
+    let is_final = is_final || parent.is_final;
+    let mut task = Task { icv: parent.icv, is_final, is_explicit: true, group: parent.group, kmp: ptr::null_mut() };
+    let outer = std::mem::replace(&mut thread.task, &raw mut task);
+    thread.stacked += 1;
+    unsafe { function(data) };
+    let thread = here();
+    thread.stacked -= 1;
+    thread.task = outer;
 }
 
 /// Runs a function as a task on top of the one that makes it, with data that stay where they are.

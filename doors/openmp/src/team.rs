@@ -443,6 +443,7 @@ fn enter(thread: &mut Thread, team: &Team, number: u32) {
     let member = member
         .get_or_insert_with(|| team.machine.as_ref().expect("a region's team has a plan").member(number as usize));
     thread.is_seated = true;
+    thread.calls_tasks = team.size == 1 && !report::is_on() && !report::is_traced() && !settings::get().cancels;
     if let Some(binding) = team.binding {
         binding.bind(thread, team.size, number);
     }
@@ -461,7 +462,7 @@ fn enter(thread: &mut Thread, team: &Team, number: u32) {
             report::spend(outer, 0);
         }
     });
-    thread.is_seated = false;
+    (thread.is_seated, thread.calls_tasks) = (false, false);
 }
 
 /// Runs a region's function as the calling thread.

@@ -71,6 +71,8 @@ pub(crate) struct Thread {
     pub(crate) number: u32,
     /// Whether it sits on a seat of its team, so that tasks can be queued.
     pub(crate) is_seated: bool,
+    /// Whether it is alone in its team, and nothing is to be told of its tasks or cancelled: it calls them, as long as none is queued.
+    pub(crate) calls_tasks: bool,
     /// The task that it runs.
     pub(crate) task: *mut Task,
     /// How many loops and the like it has come to in this region.
@@ -85,6 +87,8 @@ pub(crate) struct Thread {
     pub(crate) across: Loop,
     /// How many more tasks it has made than run.
     pub(crate) lead: i64,
+    /// How many of the next tasks are run at once because enough were queued.
+    pub(crate) full_for: u32,
     /// How many tasks stand on top of others that made them, in teams of one thread.
     pub(crate) stacked: u32,
     /// How many tasks, the innermost ones on its stack, run as calls of which its seat has not been told: they have no children.
@@ -130,6 +134,7 @@ pub(crate) struct Outer {
     team: *const Team,
     number: u32,
     is_seated: bool,
+    calls_tasks: bool,
     task: *mut Task,
     loops: u64,
     singles: u64,
@@ -149,6 +154,7 @@ impl Thread {
             team: Box::leak(Box::new(Team::initial())),
             number: 0,
             is_seated: false,
+            calls_tasks: false,
             task: ptr::null_mut(),
             loops: 0,
             singles: 0,
@@ -156,6 +162,7 @@ impl Thread {
             work: Loop::none(),
             across: Loop::none(),
             lead: 0,
+            full_for: 0,
             stacked: 0,
             untold: 0,
             told: Vec::new(),
@@ -199,6 +206,7 @@ impl Thread {
             team: self.team,
             number: self.number,
             is_seated: self.is_seated,
+            calls_tasks: self.calls_tasks,
             task: self.task,
             loops: self.loops,
             singles: self.singles,
@@ -216,6 +224,7 @@ impl Thread {
         self.team = outer.team;
         self.number = outer.number;
         self.is_seated = outer.is_seated;
+        self.calls_tasks = outer.calls_tasks;
         self.task = outer.task;
         self.loops = outer.loops;
         self.singles = outer.singles;

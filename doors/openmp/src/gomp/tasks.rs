@@ -135,27 +135,12 @@ exports! {
         function: Fn, data: *mut u8, copy: Copy, bytes: i64, align: i64, if_clause: bool, flags: u32,
         depend: *const *mut u8, priority: i32, detach: *mut *mut u8,
     ) {
-        let data = Data::new(data, copy, bytes, align);
         let thread = here();
-        if crate::settings::get().cancels && tasks::is_dropped(thread) {
-            return;
+        if tasks::is_called(thread) && copy.is_none() && flags & (DEPEND | PRIORITY | DETACH) == 0 {
+            return tasks::call(thread, function, data, flags & FINAL != 0);
         }
-        let is_final = flags & FINAL != 0;
-        unsafe {
-            if flags & (DEPEND | PRIORITY | DETACH) == 0 {
-                if if_clause && !tasks::runs_at_once(thread) {
-                    let record = record(thread, function, data);
-                    (*record).task.is_final |= is_final;
-                    return tasks::queue(thread, record);
-                }
-                let is_final = is_final || thread.task().is_final;
-                if copy.is_none() {
-                    return tasks::call_at_once(thread, function, data.at, is_final);
-                }
-                return data.with_copy(|data| tasks::call_at_once(here(), function, data, is_final));
-            }
-            said(function, data, if_clause, flags, depend, priority, detach);
-        }
+        let data = Data::new(data, copy, bytes, align);
+        unsafe { make(function, data, if_clause, flags, depend, priority, detach) };
     }
 
     "GOMP_2.0", "VERSION":
@@ -254,6 +239,38 @@ fn register(reductions: *mut usize) {
     }
 }
 
+/// Makes a task.
+unsafe fn make(
+    function: Fn,
+    data: Data,
+    if_clause: bool,
+    flags: u32,
+    depend: *const *mut u8,
+    priority: i32,
+    detach: *mut *mut u8,
+) {
+    let thread = here();
+    if crate::settings::get().cancels && tasks::is_dropped(thread) {
+        return;
+    }
+    let is_final = flags & FINAL != 0;
+    unsafe {
+        if flags & (DEPEND | PRIORITY | DETACH) == 0 {
+            if if_clause && !tasks::runs_at_once(thread) {
+                let record = record(thread, function, data);
+                (*record).task.is_final |= is_final;
+                return tasks::queue(thread, record);
+            }
+            let is_final = is_final || thread.task().is_final;
+            if data.copy.is_none() {
+                return tasks::call_at_once(thread, function, data.at, is_final);
+            }
+            return data.with_copy(|data| tasks::call_at_once(here(), function, data, is_final));
+        }
+        said(function, data, if_clause, flags, depend, priority, detach);
+    }
+}
+
 /// A task of which more is said.
 #[cold]
 unsafe fn said(
@@ -322,6 +339,9 @@ unsafe fn cut_loop(function: Fn, data: Data, flags: u32, wanted: u64, priority: 
         };
         let call = |copy: *mut u8| {
             let thread = here();
+            if tasks::is_called(thread) {
+                return tasks::call(thread, function, copy, is_final);
+            }
             let is_final = is_final || thread.task().is_final;
             tasks::call_at_once(thread, function, copy, is_final);
         };

@@ -155,7 +155,7 @@ pub(crate) fn begin_serialized() {
     let outer = thread.set_aside();
     thread.team = &raw const *team;
     thread.number = 0;
-    thread.is_seated = false;
+    (thread.is_seated, thread.calls_tasks) = (false, false);
     thread.task = &raw mut *task;
     (thread.loops, thread.singles, thread.gathers) = (0, 0, 0);
     thread.serialized.push(Serialized { _team: team, outer, _task: task });
