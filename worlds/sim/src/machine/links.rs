@@ -11,7 +11,8 @@ pub struct Link {
     pub bandwidth: f64,
 }
 
-/// All links, and the shortest route from each node to each other.
+/// All links, and a shortest route from each node to each other. Where there are several, the routes of all pairs are spread over the links, as makers
+/// fill the tables of their routers: otherwise one link of a square would carry most of what goes to the opposite nodes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Links {
     pub(crate) links: Vec<Link>,
@@ -33,7 +34,7 @@ impl Links {
     pub(crate) fn new(nodes: usize, pairs: impl Iterator<Item = (usize, usize, f64)>) -> Result<Links, (usize, usize)> {
         let both = |(from, to, bandwidth)| [Link { from, to, bandwidth }, Link { from: to, to: from, bandwidth }];
         let links: Vec<Link> = pairs.flat_map(both).collect();
-        let ways = (0..nodes).map(|from| ways_from(from, nodes, &links)).collect::<Result<_, _>>()?;
+        let ways = spread_ways(nodes, &links)?;
         Ok(Links { links, ways })
     }
 
@@ -59,27 +60,65 @@ impl Links {
     }
 }
 
-/// The shortest routes from a node; of equally long ones, that over nodes with lower numbers.
-fn ways_from(from: usize, nodes: usize, links: &[Link]) -> Result<Vec<Vec<usize>>, (usize, usize)> {
-    let mut ways: Vec<Option<Vec<usize>>> = vec![None; nodes];
-    ways[from] = Some(Vec::new());
-    let mut edge = vec![from];
-    while !edge.is_empty() {
-        let mut next = Vec::new();
-        for node in edge {
-            for (at, link) in links.iter().enumerate().filter(|(_, link)| link.from == node) {
-                if ways[link.to].is_none() {
-                    let mut way = ways[node].clone().expect("the edge has been reached");
-                    way.push(at);
-                    ways[link.to] = Some(way);
-                    next.push(link.to);
-                }
+/// A shortest route for each pair of nodes, near pairs first: that on whose fullest link the fewest routes are so far; of several, that whose links have
+/// the fewest together; of these, that over nodes with lower numbers.
+fn spread_ways(nodes: usize, links: &[Link]) -> Result<Vec<Vec<Vec<usize>>>, (usize, usize)> {
+    let hops: Vec<Vec<Option<usize>>> = (0..nodes).map(|from| hops_from(from, nodes, links)).collect();
+    let mut pairs = Vec::new();
+    for from in 0..nodes {
+        for to in 0..nodes {
+            pairs.push((hops[from][to].ok_or((from, to))?, from, to));
+        }
+    }
+    pairs.sort_unstable();
+    let mut routes = vec![0usize; links.len()];
+    let mut ways = vec![vec![Vec::new(); nodes]; nodes];
+    for (_, from, to) in pairs {
+        // A route is carried on only by links that come nearer to its end.
+        let mut begun = vec![(from, Vec::new())];
+        let mut all: Vec<Vec<usize>> = Vec::new();
+        while let Some((at, way)) = begun.pop() {
+            if at == to {
+                all.push(way);
+                continue;
+            }
+            let nearer = |link: &&(usize, &Link)| link.1.from == at && hops[link.1.to][to] < hops[at][to];
+            for (number, link) in links.iter().enumerate().filter(|link| nearer(&link)) {
+                let mut longer = way.clone();
+                longer.push(number);
+                begun.push((link.to, longer));
             }
         }
-        next.sort_unstable();
+        let weight = |way: &Vec<usize>| {
+            let fullest = way.iter().map(|&link| routes[link]).max();
+            let over: Vec<usize> = way.iter().map(|&link| links[link].to).collect();
+            (fullest, way.iter().map(|&link| routes[link]).sum::<usize>(), over)
+        };
+        let way = all.into_iter().min_by_key(weight).expect("a node that is so many hops away has a route");
+        way.iter().for_each(|&link| routes[link] += 1);
+        ways[from][to] = way;
+    }
+    Ok(ways)
+}
+
+/// How many links lie between a node and each other one; `None` if no route leads there.
+fn hops_from(from: usize, nodes: usize, links: &[Link]) -> Vec<Option<usize>> {
+    let mut hops = vec![None; nodes];
+    hops[from] = Some(0);
+    let mut edge = vec![from];
+    let mut count = 0;
+    while !edge.is_empty() {
+        count += 1;
+        let mut next = Vec::new();
+        for link in links.iter().filter(|link| edge.contains(&link.from)) {
+            if hops[link.to].is_none() {
+                hops[link.to] = Some(count);
+                next.push(link.to);
+            }
+        }
         edge = next;
     }
-    ways.into_iter().enumerate().map(|(to, way)| way.ok_or((from, to))).collect()
+    hops
 }
 
 #[cfg(test)]
@@ -96,6 +135,28 @@ mod tests {
         assert_eq!(hops(&ring, 0, 2), [(0, 1), (1, 2)]);
         assert_eq!(hops(&ring, 1, 4), [(1, 0), (0, 4)]);
         assert_eq!(hops(&ring, 3, 3), []);
+    }
+
+    /// A byte from each node to each other: the square of four nodes has as many on each link.
+    #[test]
+    fn routes_are_spread_over_the_links() {
+        let loads = |links: &Links, nodes: usize| {
+            let mut loads = vec![0; links.links.len()];
+            for from in 0..nodes {
+                for to in 0..nodes {
+                    links.way(from, to).iter().for_each(|&link| loads[link] += 1);
+                }
+            }
+            loads
+        };
+        let square = Links::new(4, [(0, 1, 1e9), (0, 2, 1e9), (1, 3, 1e9), (2, 3, 1e9)].into_iter()).unwrap();
+        assert_eq!(loads(&square, 4), [2; 8]);
+        // 56 routes of 12 links in both directions: the sum of hops of a cube is 8 × 12.
+        let pairs = (0..8).flat_map(|node| [1, 2, 4].map(|bit| (node, node ^ bit, 1e9)));
+        let cube = Links::new(8, pairs.filter(|(from, to, _)| from < to)).unwrap();
+        let loads = loads(&cube, 8);
+        assert_eq!(loads.iter().sum::<usize>(), 96);
+        assert!(loads.iter().all(|&load| (3..=5).contains(&load)), "{loads:?}");
     }
 
     #[test]
