@@ -87,7 +87,7 @@ impl Shares {
 pub struct Dealt {
     /// The queue of the location; `None` if the spawner's own queue is right.
     pub queue: Option<QueueId>,
-    /// For how many accesses the places were looked up: dealing takes time for these.
+    /// For how many accesses the places were looked up: dealing takes time for these. What the strategy refuses for how it lies is not looked up.
     pub looked_up: usize,
 }
 
@@ -176,12 +176,14 @@ impl Dealing {
         }
         let cycle = self.cycle();
         let mut add = |access: &Access, shares: &mut Shares| {
-            looked_up += 1;
+            let mut is_looked_up = false;
             for stretch in access.stretches().filter(|stretch| !stretch.is_empty()) {
                 if !self.only_coarse || data.is_in_one_place(&stretch) {
+                    is_looked_up = true;
                     data.tell(stretch, cycle, &mut |node, home, bytes| shares.add(self, node, home, bytes));
                 }
             }
+            looked_up += usize::from(is_looked_up);
         };
         if self.intensity_first {
             for access in accesses.iter().filter(|access| access.intense) {

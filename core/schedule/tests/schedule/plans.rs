@@ -357,9 +357,11 @@ fn the_same_data_are_dealt_to_the_same_place_and_equals_are_spread() {
             assert_eq!(deal(&[datum(at), datum(at ^ 1)]), to(location, 2));
             assert_eq!(deal(&[datum(0), datum(at).intense(), datum(3).intense()]), to(location, 1), "the first one");
         }
-        assert_eq!(deal(&[datum(4)]), Dealt { queue: None, looked_up: 1 }, "it is not coarse");
-        assert_eq!(deal(&[datum(4).intense(), datum(0)]), to(0, 3), "nor does it decide");
+        assert_eq!(deal(&[datum(4)]), Dealt { queue: None, looked_up: 0 }, "it is not coarse");
+        assert_eq!(deal(&[datum(4).intense(), datum(0)]), to(0, 1), "nor does it decide");
         assert_eq!(deal(&[Access::new(0, 100, Mode::Read)]), Dealt { queue: None, looked_up: 1 }, "in a private cache");
+        let rows = Access::new(0, mib / 2, Mode::Read).rows(4, mib);
+        assert_eq!(deal(&[rows]), to(0, 1), "half of each of the four");
     }
 }
 
