@@ -62,8 +62,8 @@ pub enum BlockOrder {
 pub enum Submitters {
     /// The calling thread.
     One,
-    /// Each thread an equal part.
-    All,
+    /// Each thread those that a loop with this schedule would give it.
+    All(Schedule),
 }
 
 impl Default for Jacobi3d {
@@ -205,8 +205,8 @@ impl Jacobi3d {
         let threads = world.threads();
         match submitters {
             Submitters::One => submit(&mut (0..blocks)),
-            Submitters::All => world.each(threads, Schedule::Chunks(1), |thread| {
-                submit(&mut Schedule::Static.of_thread(thread, threads, blocks));
+            Submitters::All(schedule) => world.each(threads, Schedule::Chunks(1), |thread| {
+                submit(&mut schedule.of_thread(thread, threads, blocks));
             }),
         }
     }
@@ -347,7 +347,8 @@ mod tests {
         let ways = [
             (FirstTouch::Loop(Static), Submission::Tasks(Ijk, One)),
             (FirstTouch::Loop(Chunks(1)), Submission::Tasks(Kji, One)),
-            (OneThread, Submission::Tasks(Kji, All)),
+            (OneThread, Submission::Tasks(Kji, All(Schedule::Static))),
+            (OneThread, Submission::Tasks(Kji, All(Schedule::Chunks(1)))),
             (OneThread, Submission::Loop(Chunks(2))),
         ];
         for (sites, block) in [([7, 8, 9], [3, 2]), ([6, 6, 300], [2, 6]), ([5, 4, 3], [1, 1]), ([4, 4, 129], [9, 9])] {

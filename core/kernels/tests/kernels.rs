@@ -25,7 +25,7 @@ fn small() -> Vec<AnyKernel> {
         Jacobi3d { submission: Submission::Loop(Schedule::Static), ..jacobi3d.clone() }.into(),
         Jacobi3d {
             touch: FirstTouch::Loop(Schedule::Chunks(1)),
-            submission: Submission::Tasks(BlockOrder::Kji, Submitters::All),
+            submission: Submission::Tasks(BlockOrder::Kji, Submitters::All(Schedule::Static)),
             ..jacobi3d
         }
         .into(),

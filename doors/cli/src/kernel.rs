@@ -73,8 +73,8 @@ impl Submit {
             }),
             Submit::Ijk => Submission::Tasks(BlockOrder::Ijk, Submitters::One),
             Submit::Kji => Submission::Tasks(BlockOrder::Kji, Submitters::One),
-            Submit::IjkAll => Submission::Tasks(BlockOrder::Ijk, Submitters::All),
-            Submit::KjiAll => Submission::Tasks(BlockOrder::Kji, Submitters::All),
+            Submit::IjkAll => Submission::Tasks(BlockOrder::Ijk, Submitters::All(Schedule::Static)),
+            Submit::KjiAll => Submission::Tasks(BlockOrder::Kji, Submitters::All(Schedule::Static)),
         }
     }
 }

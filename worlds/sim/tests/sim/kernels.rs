@@ -128,7 +128,7 @@ fn where_pages_were_touched_first_decides() {
 #[test]
 fn all_threads_may_submit() {
     let machine = Machine::by_name("istanbul").unwrap();
-    for submitters in [Submitters::One, Submitters::All] {
+    for submitters in [Submitters::One, Submitters::All(Schedule::Static), Submitters::All(Schedule::Chunks(1))] {
         let submission = Submission::Tasks(BlockOrder::Kji, submitters);
         let program = Recorder::record(&jacobi3d(FirstTouch::Loop(Schedule::Chunks(1)), submission), 24);
         for strategy in ALL {
